@@ -11,23 +11,21 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dynamics.errors import near
-from ocp.algebraic import eliminated, restored
 from ocp.certify import Tolerances, certify
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.guess import sample_guess
-from ocp.interrupts import deadline, held, late, limited
+from ocp.interrupts import Activity, Budget, Stopped, attempt, check, held, late, limited
 from ocp.problem import SOLVED, Finding, Kind, Problem, Solution, Status, Trajectory, join
 from ocp.problem.checkpoint import Checkpoint, Keep
+from ocp.problem.left_out import left_out, stopped_in
 from ocp.reach import end_findings, first_findings
-from ocp.splits import joined
-from ocp.strategy.loop import GRACE_S, concluded, searched
+from ocp.reductions import chain_of, invert, with_dropped_conditions
+from ocp.strategy.loop import concluded, searched
 from ocp.strategy.search import NOBODY, Outside, Progress, Search
 from ocp.strategy.table import OPTIONAL
 
 #: options that say how time is discretised
 OF_TIME = ("integrator", "intervals", "steps", "controls", "cost_quadrature")
-#: seconds that the certificate may take after Ctrl-C
-AFTER_INTERRUPT = GRACE_S
 
 
 def in_discrete_time(problem: Problem) -> bool:
@@ -46,28 +44,27 @@ NOTHING_TO_SAY = "says nothing of a system in discrete time, whose steps are giv
 
 class Parts(NamedTuple):
     """Of a method: its record of options; ``unsupported(problem)``, a sentence for each thing that it cannot enforce;
-    ``served(problem, options)``, the problem as its program sees it; ``searching(problem, options, outside, judge, without,
+    ``searching(problem, options, outside, judge, without,
     tolerances)``, its search and where that begins; ``transcribe(problem, options)``, the program, of methods that make one."""
 
     options: type
     unsupported: Callable[[Problem], list[str]]
-    served: Callable[[Problem, Any], Problem]
     searching: Callable[..., tuple[Search, Any]]
     transcribe: Callable[..., Any] | None = None
 
 
 def _collocation() -> Parts:
     from ocp.strategy.collocation import searching
-    from ocp.transcription.collocation import CollocationOptions, served, transcribe, unsupported
+    from ocp.transcription.collocation import CollocationOptions, transcribe, unsupported
 
-    return Parts(CollocationOptions, unsupported, served, searching, transcribe)
+    return Parts(CollocationOptions, unsupported, searching, transcribe)
 
 
 def _multiple_shooting() -> Parts:
     from ocp.strategy.multiple_shooting import searching
-    from ocp.transcription.multiple_shooting import MultipleShootingOptions, served, transcribe, unsupported
+    from ocp.transcription.multiple_shooting import MultipleShootingOptions, transcribe, unsupported
 
-    return Parts(MultipleShootingOptions, unsupported, served, searching, transcribe)
+    return Parts(MultipleShootingOptions, unsupported, searching, transcribe)
 
 
 def _ilqr() -> Parts:
@@ -78,23 +75,25 @@ def _ilqr() -> Parts:
 
         return searching(*given)
 
-    return Parts(ILQROptions, unsupported, lambda problem, options: eliminated(problem), searching)
+    return Parts(ILQROptions, unsupported, searching)
 
 
 def _adjoint() -> Parts:
     from ocp.shooting.adjoint import AdjointOptions, unsupported
     from ocp.strategy.shooting import searching_adjoint
 
-    return Parts(AdjointOptions, unsupported, lambda problem, options: eliminated(problem), searching_adjoint)
+    return Parts(AdjointOptions, unsupported, searching_adjoint)
 
 
 @dataclass(frozen=True)
 class Method:
-    """A method by name; its parts are imported on use, so that one method never pays for another."""
+    """A method by name; its parts are imported on use, so that one method never pays for another. reductions: names of those that
+    it needs, in their order; options may leave some out."""
 
     name: str
     summary: str
     parts: Callable[[], Parts]
+    reductions: tuple[str, ...]
 
     def options_type(self) -> Any:
         return self.parts().options
@@ -103,16 +102,20 @@ class Method:
         """One sentence for each thing that this method cannot enforce."""
         return self.parts().unsupported(problem)
 
-    def served(self, problem: Problem, options: Any) -> Problem:
-        """The problem as the method sees it."""
-        return self.parts().served(problem, options)
+    def reduce(self, problem: Problem, options: Any) -> Problem:
+        """The problem that the method solves; ``ocp.reductions.invert`` leads back from its solution."""
+        return chain_of(self.reductions).apply(problem, options)
 
 
 METHODS: Mapping[str, Method] = {m.name: m for m in (
-    Method("collocation", "direct collocation by schemes of any degree, solved as a nonlinear program", _collocation),
-    Method("multiple_shooting", "direct multiple shooting with any integrator, solved as a nonlinear program", _multiple_shooting),
-    Method("ilqr", "iterative LQR / DDP with control bounds, compiled loops", _ilqr),
-    Method("adjoint", "single shooting by adjoint gradients and L-BFGS-B, for parameters of long and stiff motions", _adjoint),
+    Method("collocation", "direct collocation by schemes of any degree, solved as a nonlinear program", _collocation,
+           ("control_norms", "algebraic_equations", "algebraic_elimination", "redundant_conditions")),
+    Method("multiple_shooting", "direct multiple shooting with any integrator, solved as a nonlinear program", _multiple_shooting,
+           ("control_norms", "algebraic_equations", "algebraic_elimination", "redundant_conditions")),
+    Method("ilqr", "iterative LQR / DDP with control bounds, compiled loops", _ilqr,
+           ("algebraic_equations", "algebraic_elimination", "redundant_conditions", "control_bounds")),
+    Method("adjoint", "single shooting by adjoint gradients and L-BFGS-B, for parameters of long and stiff motions", _adjoint,
+           ("algebraic_equations", "algebraic_elimination")),
 )}
 
 
@@ -138,7 +141,7 @@ def switched_off(names: Sequence[str]) -> frozenset[str]:
     off."""
     for name in names:
         if name not in OPTIONAL:
-            raise ProblemError(f"no rule named {name!r} may be switched off{near(name, OPTIONAL)}; these may: {', '.join(OPTIONAL)}",
+            raise ProblemError(f"no rule named {name!r} may be switched off{near(name, OPTIONAL)}",
                                where="solve.strategy.without")
     return frozenset(names)
 
@@ -146,24 +149,26 @@ def switched_off(names: Sequence[str]) -> frozenset[str]:
 def solve(
     problem: Problem, name: str = "collocation", options: Mapping[str, Any] | Any = None, *,
     tolerances: Tolerances | None = None, progress: Progress | None = None, checkpoint: Keep | None = None,
-    resume: Checkpoint | None = None, time_limit: float | None = None, without: Sequence[str] = (),
+    resume: Checkpoint | None = None, time_limit: float | None = None, so_far: Callable[[Solution], Any] | None = None,
+    without: Sequence[str] = (),
 ) -> Solution:
     """Solve and certify. options: a mapping of option names, or the method's options record.
 
     checkpoint: called with a mapping of arrays (``ocp.problem.checkpoint``) every ten seconds, when the solve is interrupted,
     and at its end unless it converged. resume: such a mapping, of the same problem and method; the solve goes on from there.
     Iterations are numbered on, and the log of the solution has those before, too; limits of iterations count anew.
-    time_limit [s]: whatever is at work stops at the first iteration after it, the best of what was found comes back, without the
-    error bound of its objective; status TIME_LIMIT where that is no solution. A problem whose bounds alone prove that it has no
-    solution is not solved: status INFEASIBLE, no certificate. without: names of rules of the strategy (``ocp.strategy.table``) that
-    are not to fire.
+    time_limit [s]: work stops at its next step after it (``ocp.interrupts``), and the best of what was found comes back, without
+    the error bound of its objective; status TIME_LIMIT where that is no solution, or not certified in time; findings name what was
+    left out. so_far: gets every solution that may be the last, not certified: the guess, and what the method found. A problem whose
+    bounds alone prove that it has no solution is not solved: status INFEASIBLE, no certificate. without: names of rules of the
+    strategy (``ocp.strategy.table``) that are not to fire.
 
     The solution of a system with algebraic unknowns has them behind its controls, by ``problem.phases[i].system.inputs``.
 
     Raises UnsupportedError, naming every constraint that the method cannot enforce and the methods that can;
     ProblemError for unknown methods, options and rules, and for a checkpoint of another problem.
-    ``solution.ok`` tells whether the answer can be trusted. After Ctrl-C, or the limit, the certificate gets three seconds; where
-    they do not suffice the status is INTERRUPTED, or TIME_LIMIT.
+    ``solution.ok`` tells whether the answer can be trusted. After Ctrl-C, or the limit, the certificate gets a second; where that
+    does not suffice the status is INTERRUPTED, or TIME_LIMIT.
     """
     chosen, off = method(name), switched_off(without)
     reasons = chosen.unsupported(problem)
@@ -173,41 +178,77 @@ def solve(
     record = make_options(name, options or {}) if options is None or isinstance(options, Mapping) else options
     if (names := idle(problem, record)):
         raise ProblemError(NOTHING_TO_SAY, where=f"solve.{name}.{names[0]}")
-    problem, own = chosen.served(problem, record), tolerances or Tolerances()
-    begin = time.perf_counter()
-    if sure := [finding for finding in first_findings(problem) if finding.data["sure"]]:
-        return joined(restored(_impossible(problem, name, record, sure, time.perf_counter() - begin)))
-    with limited(time_limit):
-        with held(False, progress) as ctrl_c:
-            search, state = chosen.parts().searching(problem, record, Outside(ctrl_c.progress, checkpoint, resume), judge(own), off, own)
-            solution = searched(search, state)
+    begin, own = time.perf_counter(), tolerances or Tolerances()
+    with limited(time_limit) as budget:
+        problem = chosen.reduce(problem, record)
+        whole = with_dropped_conditions(problem)
+        if sure := [one for one in _ruled_out(whole, first_findings) if one.data["sure"]]:
+            return invert(_impossible(problem, name, record, sure, time.perf_counter() - begin))
+        if so_far is not None:
+            so_far(_unsolved(problem, name, record, budget, begin))
+        try:
+            check(Activity.FUNCTIONS)
+            with held(False, progress) as ctrl_c:
+                outside = Outside(ctrl_c.progress, checkpoint, resume)
+                search, state = chosen.parts().searching(problem, record, outside, judge(own), off, own)
+                solution = searched(search, state)
+        except Stopped:
+            if budget.asked:
+                raise
+            return _unsolved(problem, name, record, budget, begin)
         middle = time.perf_counter()
-        quiet = dataclasses.replace(search, outside=Outside())
-        certified = _concluded(quiet, solution, ctrl_c.asked or solution.status is Status.INTERRUPTED)
-        if certified.status is Status.INTERRUPTED and late() and not ctrl_c.asked:
-            certified = dataclasses.replace(certified, status=Status.TIME_LIMIT)
+        if so_far is not None:
+            so_far(invert(_timed(solution, budget)))
+        quiet = dataclasses.replace(search, outside=NOBODY)
+        certified = _timed(_concluded(quiet, solution, solution.status is Status.INTERRUPTED), budget)
     if certified.status is Status.INFEASIBLE:
-        certified = dataclasses.replace(certified, findings=(*certified.findings, *end_findings(problem)))
+        certified = dataclasses.replace(certified, findings=(*certified.findings, *_ruled_out(whole, end_findings)))
     if in_discrete_time(problem):
         certified = dataclasses.replace(certified, options={k: v for k, v in certified.options.items() if k not in OF_TIME})
     seconds = dict(certified.seconds) | {"method": middle - begin, "certificate": time.perf_counter() - middle}
-    return joined(restored(dataclasses.replace(certified, seconds=seconds)))
+    return invert(dataclasses.replace(certified, seconds=seconds))
 
 
 def uncertified(problem: Problem, name: str, options: Any, outside: Outside = NOBODY) -> Solution:
     """The solution by a method alone, without certificate and error bound; but one that refines until the certificate holds."""
     chosen, own = method(name), Tolerances()
-    search, state = chosen.parts().searching(chosen.served(problem, options), options, outside, judge(own), frozenset(), own)
+    search, state = chosen.parts().searching(chosen.reduce(problem, options), options, outside, judge(own), frozenset(), own)
     return searched(search, state)
 
 
 def judge(tolerances: Tolerances) -> Callable[[Solution], Solution]:
     """What certifies solutions on the way."""
-    return lambda found: certify(found, tolerances, deadline(GRACE_S))
+    return lambda found: certify(found, tolerances)
+
+
+def _ruled_out(problem: Problem, findings: Callable[[Problem], tuple[Finding, ...]]) -> tuple[Finding, ...]:
+    """What bounds, or ends, by themselves rule out; nothing where the time is up."""
+    nothing: tuple[Finding, ...] = ()
+    return attempt(lambda: findings(problem), nothing, Activity.BOUNDS)
+
+
+def _timed(solution: Solution, budget: Budget) -> Solution:
+    """With the status and the findings of a limit of time."""
+    if solution.status is Status.INTERRUPTED and late() and not budget.asked:
+        solution = dataclasses.replace(solution, status=Status.TIME_LIMIT)
+    return dataclasses.replace(solution, findings=(*solution.findings, *left_out(budget, solution)))
+
+
+def _unsolved(problem: Problem, name: str, options: Any, budget: Budget, begin: float) -> Solution:
+    """What there is to hand back where the time is up before the first iterate: the guess."""
+    found = _guess(problem, name, options, Status.TIME_LIMIT, time.perf_counter() - begin)
+    findings = (stopped_in(budget), *left_out(budget, found))
+    return invert(dataclasses.replace(found, findings=findings, ending=Finding(Kind.NO_ITERATE)))
 
 
 def _impossible(problem: Problem, name: str, options: Any, sure: Sequence[Finding], seconds: float) -> Solution:
     """What there is to hand back where nothing need be tried: the guess, and why."""
+    found = _guess(problem, name, options, Status.INFEASIBLE, seconds)
+    return dataclasses.replace(found, findings=(*sure, Finding(Kind.NOTHING_SOLVED)))
+
+
+def _guess(problem: Problem, name: str, options: Any, status: Status, seconds: float) -> Solution:
+    """The guess as a solution of this status, without an objective."""
     parts, begins = [], 0.0
     for phase in problem.phases:
         guess, space, length = phase.guess, phase.system.space, phase.duration.guess
@@ -223,26 +264,18 @@ def _impossible(problem: Problem, name: str, options: Any, sure: Sequence[Findin
         t = begins + length * np.linspace(0.0, 1.0, 21)
         parts.append(Trajectory(t, state(t), control(t), t, state, control))
         begins += length
-    return Solution(problem, name, dataclasses.asdict(options), Status.INFEASIBLE, float("nan"), join(parts), (),
-                    {"total": seconds}, parts=tuple(parts) if len(parts) > 1 else (),
-                    findings=(*sure, Finding(Kind.NOTHING_SOLVED)))
+    return Solution(problem, name, dataclasses.asdict(options), status, float("nan"), join(parts), (), {"total": seconds},
+                    parts=tuple(parts) if len(parts) > 1 else ())
 
 
 def _concluded(search: Search, solution: Solution, hurried: bool) -> Solution:
-    """The solution with its certificate and error bound; hurried: after Ctrl-C, which may also come now: with what certificate
-    there is time for."""
-    if not hurried:
-        try:
-            with held(False):
-                return concluded(search, solution)
-        except KeyboardInterrupt:
-            pass
-    until = time.perf_counter() + AFTER_INTERRUPT
-    with held():
-        try:
-            solution = certify(solution, search.tolerances, until)
-        except KeyboardInterrupt:  # Ctrl-C for the third time
-            until = -1.0
-    if solution.status in SOLVED and time.perf_counter() > until:
+    """The solution with its certificate and error bound; hurried: what was stopped gets a certificate only. After Ctrl-C, which may
+    also come now, and after the limit, with what certificate there is time for."""
+    try:
+        with held():
+            solution = certify(solution, search.tolerances) if hurried else concluded(search, solution)
+    except KeyboardInterrupt:  # Ctrl-C for the second time
+        pass
+    if solution.status in SOLVED and (solution.certificate is None or solution.certificate.left_out):
         return dataclasses.replace(solution, status=Status.INTERRUPTED, ending=Finding(Kind.CERTIFICATE_INCOMPLETE))
     return solution

@@ -17,6 +17,7 @@ from dynamics.kernels.compiler import (
     MAX_OPTIMISED_STATEMENTS,
     NATIVE,
     Compiler,
+    CompilerTimeout,
     KernelError,
     automatic_flags,
     compile_source,
@@ -60,8 +61,13 @@ def compile_many(
     flags: Sequence[str] | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
     max_optimised_statements: int = MAX_OPTIMISED_STATEMENTS,
+    seconds_left: Callable[[], float] | None = None,
 ) -> tuple[Kernel, ...]:
-    """`compile_kernel` for several functions, with up to `workers` compiler processes at a time."""
+    """`compile_kernel` for several functions, with up to `workers` compiler processes at a time.
+
+    seconds_left: asked before each function; when these are over, the compiler is killed, and functions whose machine code is not
+    there yet are interpreted, with the reason in the notes, also with mode "compiled".
+    """
     if mode not in get_args(Mode):
         raise KernelError(f"mode must be one of {', '.join(map(repr, get_args(Mode)))}, got {mode!r}")
     if isinstance(flags, str):
@@ -90,6 +96,8 @@ def compile_many(
         if key in outcomes or key in jobs:
             continue
         try:
+            if _late(seconds_left):
+                raise CompilerTimeout(f"no time was left to compile function {function.name()!r}")
             if compiler is None:
                 raise KernelError(f"no C compiler for function {function.name()!r}: looked for {searched()}")
             jobs[key] = (function.name(), generate_source(function, cache.entry_symbol(key)), own)
@@ -99,13 +107,17 @@ def compile_many(
     def build(key: str) -> cache.Entry | KernelError:
         assert compiler is not None
         try:
-            return _built(key, *jobs[key], flags is None, compiler, max_optimised_statements, directories[-1])
+            return _built(key, *jobs[key], flags is None, compiler, max_optimised_statements, directories[-1], seconds_left)
         except KernelError as error:
             return error
 
     with ThreadPoolExecutor(workers) as pool:
         outcomes.update(zip(jobs, pool.map(build, jobs), strict=True))
     return tuple(_finished(f, outcomes[k], k in hits, mode) for f, k in zip(dense, keys, strict=True))
+
+
+def _late(seconds_left: Callable[[], float] | None) -> bool:
+    return seconds_left is not None and seconds_left() <= 0
 
 
 def is_cached(
@@ -126,21 +138,28 @@ def _key(function: ca.Function, flags: Sequence[str], limit: int) -> str:
 
 
 def _built(
-    key: str, name: str, source: str, flags: tuple[str, ...], automatic: bool, compiler: Compiler, limit: int, directory: Path
+    key: str, name: str, source: str, flags: tuple[str, ...], automatic: bool, compiler: Compiler, limit: int, directory: Path,
+    seconds_left: Callable[[], float] | None = None,
 ) -> cache.Entry:
     used, notes = effective_flags(source, flags, limit)
     try:
         with cache.build_folder(directory) as folder:
             try:
-                library, seconds = compile_source(source, name, used, compiler, Path(folder))
-            except KernelError:
-                if not (automatic and NATIVE in used):
+                library, seconds = compile_source(source, name, used, compiler, Path(folder), _timeout(seconds_left))
+            except KernelError as error:
+                if isinstance(error, CompilerTimeout) or not (automatic and NATIVE in used):
                     raise
                 used, notes = tuple(flag for flag in used if flag != NATIVE), (*notes, f"the compiler refuses {NATIVE}")
-                library, seconds = compile_source(source, name, used, compiler, Path(folder))
+                library, seconds = compile_source(source, name, used, compiler, Path(folder), _timeout(seconds_left))
             return cache.store_entry(library, directory, key, compiler, used, seconds, notes)
     except OSError as error:
         raise KernelError(f"cannot write the kernel of function {name!r} to the cache {directory}: {error}") from error
+
+
+def _timeout(seconds_left: Callable[[], float] | None) -> float | None:
+    """For one run of the compiler; None without a limit."""
+    left = float("inf") if seconds_left is None else seconds_left()
+    return max(left, 0.0) if left < float("inf") else None
 
 
 def _finished(function: ca.Function, outcome: cache.Entry | KernelError, hit: bool, mode: Mode) -> Kernel:
@@ -149,7 +168,7 @@ def _finished(function: ca.Function, outcome: cache.Entry | KernelError, hit: bo
             raise outcome
         return _loaded(function, outcome, hit)
     except KernelError as error:
-        if mode == "compiled":
+        if mode == "compiled" and not isinstance(error, CompilerTimeout):
             raise
         return _interpreted(function, (f"interpreted: {error}",))
 

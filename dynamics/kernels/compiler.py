@@ -40,6 +40,10 @@ class KernelError(RuntimeError):
     """A function cannot be turned into a kernel, or a kernel was called or has failed in a way that its message explains."""
 
 
+class CompilerTimeout(KernelError):
+    """The C compiler was ended because its time was up."""
+
+
 @dataclass(frozen=True)
 class Compiler:
     """A C compiler: `command` (path and fixed arguments) and `identity` (what it says about its version)."""
@@ -157,17 +161,22 @@ def effective_flags(source: str, flags: Sequence[str], limit: int) -> tuple[tupl
     return ("-O0", *kept), (note,)
 
 
-def compile_source(source: str, name: str, flags: Sequence[str], compiler: Compiler, folder: Path) -> tuple[Path, float]:
-    """Compile `source` in `folder`; returns the library and the seconds taken. There is no time limit.
+def compile_source(
+    source: str, name: str, flags: Sequence[str], compiler: Compiler, folder: Path, timeout: float | None = None,
+) -> tuple[Path, float]:
+    """Compile `source` in `folder`; returns the library and the seconds taken.
 
-    Raises KernelError with the command and the compiler's last words if it fails.
+    Raises CompilerTimeout after `timeout` seconds, when the compiler is killed, and KernelError with the command and the
+    compiler's last words if it fails.
     """
     # Fixed file names and a relative path: the same source gives the same bytes in every process.
     (folder / "kernel.c").write_text(source)
     command = [*compiler.command, *_FIXED_FLAGS, *flags, "-o", "kernel.so", "kernel.c", "-lm"]
     start = time.perf_counter()
     try:
-        run = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+        run = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=timeout)
+    except subprocess.TimeoutExpired as error:
+        raise CompilerTimeout(f"the C compiler had {timeout:.3g} s for function {name!r}, which did not suffice") from error
     except OSError as error:
         raise KernelError(f"cannot run the C compiler for function {name!r}: {shlex.join(command)}: {error}") from error
     seconds = time.perf_counter() - start

@@ -7,6 +7,7 @@ parent those that the joint does not allow. Source: Sueda, sections 1.10 and 1.1
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import casadi as ca
@@ -44,8 +45,13 @@ def in_maximal_coordinates(model: Model) -> Mechanism:
         frames.append(Frame(f"{joint.name} seat", body.parent, joint.placement))
         axis = joint.axes[0] if joint.axes else (0.0, 0.0, 1.0)
         closures.append(Closure(joint.name, frames[-1].name, body.name, CLOSED_BY[joint.kind], tuple(axis)))  # type: ignore[arg-type]
+    return Mechanism(replace(apart(model), frames=tuple(frames)), constraints=tuple(closures))
+
+
+def apart(model: Model) -> Model:
+    """The same bodies and frames on free-flyers."""
     bodies = tuple(Body(b.name, -1, Joint(f"{b.joint.name} free", "free_flyer"), b.inertia, b.geometry) for b in model.bodies)
-    return Mechanism(Model(model.name, bodies, tuple(frames), model.gravity), constraints=tuple(closures))
+    return Model(model.name, bodies, tuple(model.frames), model.gravity)
 
 
 def maximal_state(model: Model, q: Expr, v: Expr) -> tuple[Expr, Expr]:
@@ -113,4 +119,4 @@ def post_stabilised(mechanism: Mechanism, q: Expr, M: Expr) -> Expr:
     return across @ ca.solve(ca.densify(J @ across + 1e-12 * ca.trace(J @ across) * ca.DM.eye(J.shape[0])), -g)
 
 
-__all__ = ["in_maximal_coordinates", "joint_rows", "joint_rows_drift", "maximal_state", "post_stabilised"]
+__all__ = ["apart", "in_maximal_coordinates", "joint_rows", "joint_rows_drift", "maximal_state", "post_stabilised"]

@@ -23,6 +23,7 @@ from dynamics.algorithms import tree
 from dynamics.errors import ModelError
 from dynamics.mechanism import Mechanism
 from dynamics.redmax.equations import body_inertias, body_wrenches, redmax
+from dynamics.redmax.free_bodies import apart, maximal_state
 from dynamics.redmax.kinematics import maximal
 
 Array = np.ndarray
@@ -135,7 +136,7 @@ class BearingStep:
         self.rows = [b.rows(joint.kind, joint.axes) for b, joint in zip(bearings, joints, strict=True)]
         q, v, u = (ca.SX.sym(name, size) for name, size in (("q", model.nq), ("v", model.nv), ("u", mechanism.nu)))
         at, found = maximal(model, q, v), redmax(mechanism, q, v, u)
-        f_m = body_wrenches(mechanism, q, at.J @ v, u).f
+        f_m = body_wrenches(mechanism, q, at.J @ v, u).f + _borne(mechanism, q, v)
         S = ca.vertcat(*(_placed(mechanism, i, q) for i in self.where)) if self.where else ca.SX(0, model.nv)
         poses = (tree.parent_transform(model, i, q) for i in range(len(model.bodies)))
         X = ca.vertcat(*(spatial.force_to_parent(pose, ca.SX.eye(6)) for pose in poses))
@@ -184,6 +185,19 @@ class BearingStep:
         near = np.linalg.inv(self.inertias[6 * i:6 * i + 6, 6 * i:6 * i + 6])
         A = N @ near @ N.T
         return np.linalg.solve(A + self.epsilon * np.trace(A) * np.eye(len(N)), N @ near @ wrench)
+
+
+def _borne(mechanism: Mechanism, q: Any, v: Any) -> Any:
+    """Wrenches [6n] of the forces on bodies; what a force at a joint gives stays between a body and its parent."""
+    bodies, at = apart(mechanism.model), maximal_state(mechanism.model, q, v)
+    total = ca.SX(6 * len(bodies.bodies), 1)
+    for force in mechanism.forces:
+        try:
+            force.check(bodies)
+        except ModelError:  # it needs the joints
+            continue
+        total += force.effort(bodies, *at)
+    return total
 
 
 def _placed(mechanism: Mechanism, i: int, q: Any) -> Any:

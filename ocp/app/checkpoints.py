@@ -15,13 +15,14 @@ import shutil
 import time
 import uuid
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
 from dynamics.errors import near
+from ocp.app import supervisor
 from ocp.app.files.load import LoadedProblem, load_text
 from ocp.app.files.portable import Portable
 from ocp.app.motion import from_run
@@ -38,8 +39,10 @@ from ocp.app.pages.folders import (
 )
 from ocp.app.pages.results import REPORT
 from ocp.errors import ProblemError
-from ocp.problem import Status
+from ocp.interrupts import Activity
+from ocp.problem import SOLVED, Solution, Status
 from ocp.problem.checkpoint import Checkpoint
+from ocp.problem.finding import Finding, Kind
 
 #: seconds after which something half-written belongs to no process that still writes
 ABANDONED = 600.0
@@ -66,6 +69,12 @@ class Started:
             os.replace(partial, self.target / CHECKPOINT)
         self.last = checkpoint
 
+    def replaces(self, place: Path) -> None:
+        """The finished run goes there, and the folder of its solve is not needed any more."""
+        if is_unfinished(self.target):
+            shutil.rmtree(self.target, ignore_errors=True)
+        self.target, self.made = place, []
+
     def abandon(self) -> None:
         """After an error: leave no folder behind in which there is nothing to go on from."""
         if self.last is None and self.made:
@@ -80,6 +89,35 @@ class Started:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_bytes(data)
         (folder / UNFINISHED).write_text(json.dumps({"format": FORMAT, "process": os.getpid()}) + "\n", encoding="utf-8")
+
+
+class SoFar:
+    """The last answer so far of a solve that may be killed, as a run of its own beside the folder of the solve."""
+
+    def __init__(self, started: Started, write: Callable[[Portable, Solution, Path], Path]):
+        self.started, self.write = started, write
+        self.last: Path | None = None
+
+    def __call__(self, solution: Solution) -> None:
+        target, before = self.started.target.absolute(), self.last
+        self.last = target.with_name(f".{target.name}.so-far-{uuid.uuid4().hex[:8]}")
+        self.write(self.started.portable, _as_left(solution), self.last)
+        supervisor.report(so_far=(str(self.last), str(target)))
+        if before is not None:
+            shutil.rmtree(before, ignore_errors=True)
+
+    def remove(self) -> None:
+        if self.last is not None:
+            shutil.rmtree(self.last, ignore_errors=True)
+
+
+def _as_left(solution: Solution) -> Solution:
+    """A solution as it is handed back where the process is killed: nothing comes after it."""
+    left = [Finding(Kind.LEFT_OUT, name=str(activity), data={"parts": (), "by": "limit"})
+            for activity in (Activity.CERTIFICATE, Activity.ERROR_BOUND, Activity.PICTURES)]
+    found = [one for one in solution.findings if one.kind is not Kind.STOPPED_IN]
+    ending = Finding(Kind.CERTIFICATE_MISSING) if solution.status in SOLVED else solution.ending
+    return replace(solution, status=Status.TIME_LIMIT, ending=ending, findings=(*found, *left))
 
 
 def start_run(target: Path, portable: Portable, *, overwrite: bool) -> Started:
@@ -103,6 +141,20 @@ def start_run(target: Path, portable: Portable, *, overwrite: bool) -> Started:
         raise ProblemError(f"no run can be written there: {error.strerror or error}; name another folder (--out)",
                            where=str(target)) from error
     return started
+
+
+def kept(target: Path) -> Path:
+    """Where to write a run that goes on from that in a folder: beside it where that is certified, for it may come to less."""
+    if not is_certified(target):
+        return target
+    names = (f"{target.name}-resumed{number}" for number in ("", *(f"-{k}" for k in range(2, 1000))))
+    beside = (target.with_name(name) for name in names)
+    return next(place for place in beside if not place.exists() or is_run(place) or is_unfinished(place))
+
+
+def is_certified(folder: Path) -> bool:
+    """Whether a folder holds a run whose certificate holds."""
+    return is_run(folder) and bool(json.loads((folder / "summary.json").read_text(encoding="utf-8")).get("ok"))
 
 
 def _clean(target: Path) -> None:

@@ -10,6 +10,7 @@ import errno
 import io
 import os
 import sys
+import time
 import traceback
 from collections.abc import Callable, Sequence
 
@@ -38,6 +39,7 @@ with at_once():
     from ocp.app.commands.verify import verify
     from ocp.app.commands.view import view
     from ocp.app.commands.wbc import wbc
+    from ocp.app.supervisor import supervise
 
 #: what the system says of places where nothing can be written, or no longer
 PLACES = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ENOSPC, errno.EDQUOT)
@@ -67,6 +69,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of the command; every error of the user ends in one message and exit code 2."""
     if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal that has no word for a sign gets a question mark, not an error
         sys.stdout.reconfigure(errors="replace")
+    if arguments is None:
+        supervise(sys.argv[1:], time.perf_counter())
     sys.exit(guarded(lambda: app(arguments, exit_on_error=False, print_error=False)))
 
 

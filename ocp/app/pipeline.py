@@ -6,7 +6,7 @@ import platform
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib import metadata
 from pathlib import Path
@@ -15,17 +15,21 @@ from typing import Any
 import numpy as np
 
 from dynamics.model.model import Model
-from ocp.app.checkpoints import Started, start_run
+from ocp.app.checkpoints import SoFar, Started, kept, start_run
 from ocp.app.files.load import LoadedProblem, load_problem
-from ocp.app.files.portable import portable
+from ocp.app.files.portable import Portable, portable
 from ocp.app.pages.folders import is_run
 from ocp.app.pages.legs import legs
-from ocp.app.pages.results import write_data, write_pages
+from ocp.app.pages.results import put_summary, read_summary, write_data, write_pages
+from ocp.app.prepare import compile_ahead
+from ocp.app.supervisor import is_supervised
 from ocp.certify import Tolerances
-from ocp.interrupts import held
+from ocp.interrupts import LAST_PICTURE_S, Activity, Budget, attempt, closing, held, limited, seconds_left
 from ocp.methods import Progress, make_options, method, solve
 from ocp.problem import SOLVED, Solution
 from ocp.problem.checkpoint import Checkpoint
+from ocp.problem.finding import Finding, Kind
+from ocp.problem.left_out import by, left_out
 
 PACKAGES = ("lieocp", "casadi", "numpy", "scipy", "osqp", "numba", "pydantic", "matplotlib")
 
@@ -33,7 +37,8 @@ PACKAGES = ("lieocp", "casadi", "numpy", "scipy", "osqp", "numba", "pydantic", "
 @dataclass(frozen=True)
 class Outcome:
     """A finished run: what was loaded, the certified solution and where it was written (None when not written, with ``lost``
-    saying why where it should have been). draw: makes the pictures and the report, which the folder still lacks."""
+    saying why where it should have been). draw: makes the pictures and the report, which the folder still lacks; kept: a certified
+    run that was to be gone on from, and is left as it was, for this one came to less."""
 
     loaded: LoadedProblem
     solution: Solution
@@ -41,6 +46,7 @@ class Outcome:
     seconds: Mapping[str, float]
     lost: str = ""
     draw: Callable[[], None] = lambda: None
+    kept: Path | None = None
 
 
 def run(
@@ -62,26 +68,48 @@ def run(
 def run_loaded(
     loaded: LoadedProblem, stem: str, *, method_name: str | None = None, out: str | Path | None = None,
     overwrite: bool = False, write: bool = True, progress: Progress | None = None, command: Sequence[str] = (),
-    begin: float | None = None, resume: Checkpoint | None = None, draw: bool = True,
+    begin: float | None = None, resume: Checkpoint | None = None, draw: bool = True, keep_certified: bool = False,
 ) -> Outcome:
     """As :func:`run`, for a problem already loaded; ``stem`` names the default folder, ``begin`` when reading began, ``draw``
     whether pictures and report are made now (else by ``Outcome.draw``).
 
-    The folder is there before the solve begins and gets a checkpoint every ten seconds; resume: a checkpoint to go on from.
+    The folder is there before the solve begins and gets a checkpoint every ten seconds; resume: a checkpoint to go on from;
+    keep_certified: a certified run in the folder is replaced by a certified one only, anything else is written beside. The limit of
+    time of the file counts from ``begin``.
     """
     begin = time.perf_counter() if begin is None else begin
+    left = None if loaded.time_limit is None else loaded.time_limit - (time.perf_counter() - begin)
+    with limited(left) as budget:
+        outcome = _run(loaded, stem, budget, method_name=method_name, out=out, overwrite=overwrite, write=write, progress=progress,
+                       command=command, begin=begin, resume=resume, keep_certified=keep_certified, alone=not draw)
+        if draw:
+            outcome.draw()
+    return outcome
+
+
+def _run(loaded: LoadedProblem, stem: str, budget: Budget, *, method_name: str | None, out: str | Path | None, overwrite: bool,
+         write: bool, progress: Progress | None, command: Sequence[str], begin: float, resume: Checkpoint | None,
+         keep_certified: bool, alone: bool) -> Outcome:
+    """As ``run_loaded``, within its budget and without pictures. alone: whether the process is for this run."""
     chosen = method(method_name or loaded.method)
     options = make_options(chosen.name, loaded.options_for(chosen.name))
     read = time.perf_counter()
     started = None
     if write:
         place = Path(out) if out is not None else Path("results") / f"{stem}-{chosen.name}"
-        started = start_run(place, portable(loaded, chosen.name), overwrite=overwrite or out is None)
+        started = start_run(kept(place) if keep_certified else place, portable(loaded, chosen.name),
+                            overwrite=overwrite or out is None)
+    aside = SoFar(started, partial(write_run_data, loaded, command)) if started is not None and alone and is_supervised() else None
     try:
+        compile_ahead(loaded, chosen.name)
         solution = solve(loaded.problem, chosen.name, options, tolerances=Tolerances(**loaded.accept), progress=progress,
-                         checkpoint=None if started is None else started.keep, resume=resume, time_limit=loaded.time_limit)
+                         checkpoint=None if started is None else started.keep, resume=resume, so_far=aside,
+                         without=loaded.without)
+        solution = replace(solution, findings=(*left_out(budget), *solution.findings))
         solved = time.perf_counter()
         with held():
+            if started is not None and solution.ok and started.target != place:
+                started.replaces(place)
             folder, lost = (None, "") if started is None else _write(started, loaded, solution, command, resume)
     except KeyboardInterrupt:
         if started is None or started.last is None:
@@ -90,11 +118,12 @@ def run_loaded(
     finally:
         if started is not None and not is_run(started.target):
             started.abandon()
+        if aside is not None:
+            aside.remove()
     seconds = {"read": read - begin, "solve": solved - read, "write": time.perf_counter() - solved}
     drawing = partial(_draw, started, loaded, solution) if started is not None and folder is not None else lambda: None
-    if draw:
-        drawing()
-    return Outcome(loaded, solution, folder, seconds, lost, drawing)
+    return Outcome(loaded, solution, folder, seconds, lost, drawing,
+                   place if started is not None and started.target != place else None)
 
 
 def _write(started: Started, loaded: LoadedProblem, solution: Solution, command: Sequence[str], resume: Checkpoint | None
@@ -102,17 +131,32 @@ def _write(started: Started, loaded: LoadedProblem, solution: Solution, command:
     """The finished run, as data, in place of the folder that was made for it, or why there is none. Where a resumed solve came to
     nothing, the checkpoint it began from stays."""
     try:
-        return write_data(
-            solution, started.target, problem_yaml=started.portable.text, provenance=provenance(loaded.model, command),
-            overwrite=True, files=started.portable.files,
-            checkpoint=None if solution.status in SOLVED else started.last or resume), ""
+        checkpoint = None if solution.status in SOLVED else started.last or resume
+        return write_run_data(loaded, command, started.portable, solution, started.target, checkpoint), ""
     except OSError as error:  # a full disk shall not cost the answer, which is printed
         return None, f"the run could not be written: {error}"
 
 
+def write_run_data(loaded: LoadedProblem, command: Sequence[str], made: Portable, solution: Solution, folder: Path,
+                   checkpoint: Checkpoint | None = None) -> Path:
+    """A solution as the data of a run."""
+    return write_data(solution, folder, problem_yaml=made.text, provenance=provenance(loaded.model, command), overwrite=True,
+                      files=made.files, checkpoint=checkpoint)
+
+
 def _draw(started: Started, loaded: LoadedProblem, solution: Solution) -> None:
-    scene, note = picture(loaded, solution)
-    write_pages(solution, started.target, problem_yaml=started.portable.text, scene=scene, scene_note=note)
+    """Pictures and report, as far as there is time. Until they are there the summary says that they are left out: the process may
+    be killed at its limit."""
+    summary = read_summary(started.target)
+    with limited() as budget, closing(LAST_PICTURE_S):
+        if pending := seconds_left() < float("inf"):
+            put_summary(started.target, summary, [Finding(Kind.LEFT_OUT, name=str(Activity.PICTURES),
+                                                          data={"parts": ("report",), "by": by(budget)})])
+        nothing: tuple[Any, str] = (None, "There was no time for an animation.")
+        scene, note = attempt(lambda: picture(loaded, solution), nothing, Activity.PICTURES, "animation")
+        write_pages(solution, started.target, problem_yaml=started.portable.text, scene=scene, scene_note=note, summary=summary)
+    if (missing := left_out(budget)) or pending:
+        put_summary(started.target, summary, missing)
 
 
 def picture(loaded: LoadedProblem, solution: Solution) -> tuple[Any, str]:

@@ -22,6 +22,7 @@ import numpy as np
 
 from ocp.app.files.load import LoadedProblem
 from ocp.derivatives import choose
+from ocp.interrupts import Activity, attempt, check, seconds_left
 from ocp.methods import make_options, method, solve
 from ocp.problem import At, Boundary, Constraint, Cost, Duration, Guess, Phase, Problem, System
 from ocp.spaces import euclidean
@@ -138,6 +139,20 @@ def waiting(loaded: LoadedProblem, method_name: str) -> str:
     return waiting_for(needed(method_name, options, loaded.problem))
 
 
+def compile_ahead(loaded: LoadedProblem, method_name: str) -> None:
+    """Compile what a solve needs, see ``compile_in_time``."""
+    if seconds_left() < float("inf"):
+        compile_in_time(needed(method_name, make_options(method_name, loaded.options_for(method_name)), loaded.problem))
+
+
+def compile_in_time(parts: Sequence[str]) -> None:
+    """Where there is a limit of time, compile these parts in processes that can be ended; left out where the time is up."""
+    absent = missing(parts) if parts and seconds_left() < float("inf") else ()
+    if absent:
+        nothing: dict[str, str] = {}
+        attempt(lambda: prepare(absent), nothing, Activity.COMPILATION, ", ".join(absent))
+
+
 def waiting_for(parts: Sequence[str]) -> str:
     """The same of parts by name."""
     absent = missing(parts) if parts else ()
@@ -184,7 +199,8 @@ def _compiling(name: str, errors: int = subprocess.PIPE) -> subprocess.Popen[byt
 def prepare(names: Sequence[str], done: Callable[[str, float], Any] = lambda name, seconds: None) -> dict[str, str]:
     """Compile these parts, each in a process of its own, as many at once as there are processors.
 
-    done: called with the name and the seconds of each part that is ready. Returns what went wrong, by part. Ctrl-C ends them all.
+    done: called with the name and the seconds of each part that is ready. Returns what went wrong, by part. Ctrl-C, and a limit of
+    time, end them all: Stopped.
     """
     waiting, wrong = list(names), dict[str, str]()
     running: dict[str, tuple[subprocess.Popen[bytes], float]] = {}
@@ -194,6 +210,7 @@ def prepare(names: Sequence[str], done: Callable[[str, float], Any] = lambda nam
                 name = waiting.pop(0)
                 running[name] = _compiling(name), time.perf_counter()
             time.sleep(0.05)
+            check(Activity.COMPILATION)
             for name, (process, begin) in list(running.items()):
                 if process.poll() is None:
                     continue

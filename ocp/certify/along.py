@@ -9,22 +9,18 @@ from dynamics.algorithms import forward_dynamics
 from dynamics.kernels import Kernel, compile_kernel
 from dynamics.kernels.mapped import mapped
 from dynamics.mechanism.constrained import accelerations, reduced, stacked
-from ocp.certify.consistent import Consistent
+from ocp.certify.consistent import Consistent, evaluated, in_pieces
+from ocp.interrupts import Activity, check
 from ocp.problem import Phase, Trajectory
+from ocp.thresholds import QUADRATURE, ROUNDING
 
 Array = np.ndarray
 
-#: nodes of a panel where defects and costs are integrated (Gauss-Legendre, exact to degree 9); a segment has one panel for every so
-#: many nodes of the method's own
-PER_PANEL = 4
+#: nodes of a panel where defects and costs are integrated (Gauss-Legendre, exact to degree 9)
 POINTS, WEIGHTS = np.polynomial.legendre.leggauss(5)
 POINTS, WEIGHTS = (POINTS + 1) / 2, WEIGHTS / 2
 #: held controls jump at knots: a segment must never see its successor's control
-INSIDE = 1.0 - 1e-9
-#: functions are evaluated at so many times at once
-AT_ONCE = 4096
-#: times a function of any size is evaluated at before machine code of it pays: interpreter and compiler both grow with that
-OFTEN = 2000
+INSIDE = 1.0 - ROUNDING.beside
 
 
 class Along:
@@ -67,7 +63,7 @@ class Along:
         held = trajectory.t_u if trajectory.t_path is None else trajectory.t_path
         increasing = bool(np.all(np.diff(trajectory.t) > 0))
         counts = np.histogram(held, trajectory.t)[0] if increasing else np.zeros(1)
-        self.panels = max(1, -(-int(np.max(counts)) // PER_PANEL))
+        self.panels = max(1, -(-int(np.max(counts)) // QUADRATURE.nodes_per_panel))
         self.finite = bool(increasing and np.all(np.isfinite(trajectory.x)) and np.all(np.isfinite(trajectory.u)))
 
     @property
@@ -82,12 +78,12 @@ class Along:
         """A problem function at many times: [k] , [k, nx], [k, nu] -> [k, n]."""
         if not len(t):
             return np.zeros((0, function.numel_out(0)))
+        check(Activity.EVALUATION)
         kernel = self._kernel(function, len(t))
         if kernel is not None:
             return mapped(kernel, t[None, :], x.T, u.T, self.p[:, None])[0].T
         found = []
-        for i in range(0, len(t), AT_ONCE):
-            here = slice(i, i + AT_ONCE)
+        for here in in_pieces(function, len(t)):
             p = np.repeat(self.p[:, None], len(t[here]), axis=1)
             found.append(np.asarray(function(t[None, here], x[here].T, u[here].T, p)).T)
         return np.concatenate(found)
@@ -95,7 +91,7 @@ class Along:
     def _kernel(self, function: ca.Function, times: int) -> Kernel | None:
         """Machine code of a function that is evaluated often; None while it does not pay, and where there is none."""
         _, before, kernel = self._calls.get(function.__hash__(), (function, 0, None))
-        if kernel is None and before + times >= OFTEN:
+        if kernel is None and before + times >= QUADRATURE.compiled_from:
             kernel = compile_kernel(function, "jit")
         self._calls[function.__hash__()] = function, before + times, kernel
         return kernel if kernel is not None and kernel.mode == "jit" else None
@@ -135,8 +131,8 @@ class Along:
         if self._slope is None:
             arguments = [ca.SX.sym(name, self.driven.size1_in(i)) for i, name in enumerate("txup")]
             self._slope = ca.Function("slope", arguments, [ca.densify(ca.jacobian(self.driven(*arguments), arguments[1]))])
-        found = self._slope(t[None, :], x.T, self.drive(t).T, p)
-        return np.asarray(found).reshape(d, k, d).transpose(1, 0, 2)
+        found = evaluated(self._slope, t, x, self.drive(t), p)[0]
+        return found.reshape(d, k, d).transpose(1, 0, 2)
 
     def state(self, t: Array) -> Array:
         return np.asarray(self.trajectory.state(t)).reshape(len(t), self.phase.system.nx)

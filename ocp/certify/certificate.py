@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TypeVar
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from ocp.algebraic import restored
 from ocp.certify import constraints, curvature, dynamics, jumps, objective
 from ocp.certify.motion import Motion
 from ocp.errors import ProblemError
-from ocp.problem import SOLVED, Certificate, Finding, Kind, Residual, Solution, Statement
-from ocp.splits import joined
+from ocp.interrupts import CERTIFICATE_S, Activity, Stopped, check, closing
+from ocp.problem import SOLVED, Certificate, Finding, Kind, Residual, Solution, Statement, Violation
+from ocp.reductions import invert, redundant
+from ocp.reductions.algebraic_equations import with_equations
+from ocp.thresholds import VERDICTS
 
-#: the sum of all defects, times this, is what discretisation may take the objective away from its quadrature
-BY_DEFECTS = 10.0
-#: a gradient counts this much beside what a Newton step gains: it costs its square, yet tells whether multipliers are right
-BY_SLOPE = 0.3
-#: running costs that turn more often are beyond meshes that are found by refining
-FAST = 1500
+T = TypeVar("T")
+Redundancy = tuple[Sequence[bool], Sequence[bool]]
 
 
 @dataclass(frozen=True)
@@ -61,33 +60,92 @@ class Tolerances:
                 raise ProblemError(f"must be positive, got {value}", where=f"accept.{name}")
 
 
-def certify(solution: Solution, tolerances: Tolerances | None = None, deadline: float | None = None) -> Solution:
+@dataclass
+class _Checks:
+    """Checks one after another; left_out: names of those that there was no time for."""
+
+    left_out: list[str] = field(default_factory=list)
+
+    def done(self, name: str, of: Callable[[], T], otherwise: T) -> T:
+        """What a check finds, ``otherwise`` where the time is up before."""
+        try:
+            check(Activity.CERTIFICATE)
+            return of()
+        except Stopped:
+            if name not in self.left_out:
+                self.left_out.append(name)
+            return otherwise
+
+    def violations(self, motion: Motion, of_program: Motion, tolerances: Tolerances, dropped: Redundancy) -> list[Violation]:
+        """Of the conditions of a phase, and of those that reductions added: unless these hold, too, the objective of the program is
+        not that of the motion. NaN for those that there was no time for."""
+        found: list[Violation] = []
+        own = (tolerances.violation, tolerances.violation_between, tolerances.gap_segment)
+        try:
+            for one in constraints.violations(motion, *own, dropped):
+                found.append(one)
+                check(Activity.CERTIFICATE)
+            if of_program is not motion:
+                known = {one.name for one in found}
+                found += [one for one in constraints.violations(of_program, *own, dropped) if one.name not in known]
+        except Stopped:
+            seen = {one.name for one in found}
+            missing = [c.name for c in motion.phase.constraints if c.name not in seen] or ([] if seen else ["bounds"])
+            self.left_out += [f"constraint {name!r}" for name in missing]
+            found += [_not_examined(name, tolerances) for name in missing]
+        return found
+
+
+def _not_examined(name: str, tolerances: Tolerances) -> Violation:
+    nan = float("nan")
+    return Violation(name, nan, nan, nan, "", tolerances.violation)
+
+
+def certify(solution: Solution, tolerances: Tolerances | None = None) -> Solution:
     """The same solution with its certificate. A trajectory that contains NaN gets one that holds nothing.
 
-    deadline: a value of ``time.perf_counter()`` after which no further check begins; what was left out does not hold.
+    Where the time is up (``ocp.interrupts``), checks that are not done do not hold, and the certificate names them.
     """
-    with threadpool_limits(1):  # matrices are small: threads only wait for each other
-        return _certified(solution, tolerances or Tolerances(), deadline)
+    with threadpool_limits(1), closing(CERTIFICATE_S):  # matrices are small: threads only wait for each other
+        return _certified(solution, tolerances or Tolerances())
 
 
-def _certified(solution: Solution, tolerances: Tolerances, deadline: float | None) -> Solution:
-    def late() -> bool:
-        return deadline is not None and time.perf_counter() > deadline
-
-    seen = restored(solution)  # unknowns that a method eliminates are looked at, too
-    phases = seen.problem.phases
-    motions = [Motion(phase, part) for phase, part in zip(phases, seen.parts or (seen.trajectory,), strict=True)]
-    size, varied = objective.size(motions)
-    again = [dynamics.unknown(motion) if late() else dynamics.gaps(motion) for motion in motions]
-    defects = [dynamics.defects(motion) for motion in motions]
+def _certified(solution: Solution, tolerances: Tolerances) -> Solution:
+    own, nan = _Checks(), float("nan")
+    program = invert(solution, keep_controls=True)  # the controls are those of the unknowns whose optimality is judged
+    given = invert(program)
+    phases = given.problem.phases
+    motions = _motions(program)  # with the same states; kinks that reductions took out of costs do not cut their integration
+    of_given = motions if given is program else _motions(given)
     names = [phase.name if len(phases) > 1 else "" for phase in phases]
-    balances = [b for b in (dynamics.energy_balance(motion) for motion in motions) if b is not None]
-    named = [replace(v, phase=name) for name, motion in zip(names, motions, strict=True)
-             for v in constraints.violations(motion, tolerances.violation, tolerances.violation_between, tolerances.gap_segment)]
-    passages = [constraints.passage(*pair, tolerances.violation) for pair in zip(motions[:-1], motions[1:], strict=True)]
-    links = [constraints.linked(linkage, motions, tolerances.violation, tolerances.gap_segment)
-             for linkage in solution.problem.linkages]
-    stationarity, complementarity, kind, curved = _optimality(solution, motions, size, varied, tolerances, late())
+    size, varied = own.done("scale of the objective", lambda: objective.size(motions), (1.0, 1.0))
+    again = [own.done("re-integration", partial(dynamics.gaps, motion), dynamics.unknown(motion)) for motion in motions]
+    defects = [own.done("defect between knots", partial(dynamics.defects, motion),
+                        np.full(len(motion.trajectory.t) - 1, nan)) for motion in motions]
+    balances = [b for b in (own.done("energy balance", partial(dynamics.energy_balance, motion),
+                                     None if motion.phase.system.energy is None else nan) for motion in motions) if b is not None]
+    dropped = redundant(solution.problem)
+    named = [replace(v, phase=name) for number, (name, motion, of_program) in enumerate(zip(names, of_given, motions, strict=True))
+             for v in own.violations(motion, of_program, tolerances, ((), ()) if dropped is None else (
+                 dropped.start[number], dropped.final[number]))]
+    passages = [own.done(f"{a.phase.name} to {b.phase.name}", partial(constraints.passage, a, b, tolerances.violation),
+                         _not_examined(f"{a.phase.name} to {b.phase.name}", tolerances))
+                for a, b in zip(of_given[:-1], of_given[1:], strict=True)]
+    links = [own.done(f"linkage {linkage.name!r}", partial(
+        constraints.linked, linkage, of_given, tolerances.violation, tolerances.gap_segment,
+        () if dropped is None else dropped.linkages[number]), _not_examined(linkage.name, tolerances))
+        for number, linkage in enumerate(given.problem.linkages)]
+    stationarity, complementarity, kind, curved = own.done(
+        "optimality", lambda: _optimality(solution, motions, size, varied, tolerances),
+        _no_optimality(tolerances, Kind.NOT_EXAMINED))
+    quadrature = own.done("objective against its quadrature", lambda: _objective(
+        solution, of_given, float(sum(values.sum() for values in defects)), size, tolerances),
+        Residual(Kind.OBJECTIVE, nan, tolerances.objective, cause=Kind.NOT_EXAMINED))
+    unknown: Residual | None = Residual(Kind.POINT, nan, tolerances.point, cause=Kind.NOT_EXAMINED)
+    point = own.done("distance from the point of the multipliers",
+                     lambda: objective.disagreement(solution, size, tolerances.point), unknown)
+    none: list[float] = []
+    widths = own.done("resolution", lambda: [one.look.width for one in motions if one.finite and not one.stepped], none)
     certificate = Certificate(
         stationarity=stationarity, complementarity=complementarity, violations=(*named, *passages, *links), second_order=kind,
         gap_segment=objective.largest([one.segment_residual(tolerances.gap_segment, name)
@@ -97,9 +155,8 @@ def _certified(solution: Solution, tolerances: Tolerances, deadline: float | Non
         error_estimate=objective.largest([_defect(*one, tolerances.error_estimate)
                                           for one in zip(motions, names, defects, strict=True)]),
         energy=Residual(Kind.ENERGY, float(np.max(balances)), tolerances.energy) if balances else None,
-        objective=_objective(solution, _whole(seen, motions), float(sum(values.sum() for values in defects)), size, tolerances),
-        point=objective.disagreement(solution, size, tolerances.point), objective_size=size,
-        resolution=max((motion.look.width for motion in motions if motion.finite and not motion.stepped), default=None),
+        objective=quadrature, point=point, objective_size=size, resolution=max(widths, default=None),
+        left_out=tuple(own.left_out),
     )
     stiff = (Finding(Kind.STIFF),) if any(one.implicit for one in again) else ()
     extra = dict(solution.extra) | {"certificate_segment_gap": _by_segment([one.by_segment for one in again]),
@@ -107,21 +164,21 @@ def _certified(solution: Solution, tolerances: Tolerances, deadline: float | Non
     return replace(solution, certificate=certificate, findings=(*solution.findings, *stiff), extra=extra, escape=curved)
 
 
-def _whole(seen: Solution, motions: Sequence[Motion]) -> Sequence[Motion]:
-    """The motions of a problem whose controls are split, for its own costs."""
-    whole = joined(seen)
-    return motions if whole is seen else [Motion(phase, part) for phase, part in
-                                          zip(whole.problem.phases, whole.parts or (whole.trajectory,), strict=True)]
+def _motions(solution: Solution) -> list[Motion]:
+    """The motions of the phases, whose algebraic equations are constraints like others."""
+    return [Motion(with_equations(phase), part) for phase, part in
+            zip(solution.problem.phases, solution.parts or (solution.trajectory,), strict=True)]
 
 
 def _objective(solution: Solution, motions: Sequence[Motion], defects: float, size: float, tolerances: Tolerances) -> Residual:
     """The objective beside its quadrature; the tolerance follows the solution's own error estimate."""
     value, doubt = objective.integrated(motions, size, solution.options.get("cost_quadrature") == "rectangle")
-    allowed = tolerances.objective + min(BY_DEFECTS * defects + doubt / size, max(tolerances.objective, tolerances.error_estimate))
+    of_mesh = VERDICTS.defect_factor * defects + doubt / size
+    allowed = tolerances.objective + min(of_mesh, max(tolerances.objective, tolerances.error_estimate))
     data = {"reported": solution.objective, "integrated": value}
     residual = Residual(Kind.OBJECTIVE, abs(solution.objective - value) / size,
                         allowed if np.isfinite(allowed) else tolerances.objective, data=data)
-    if residual.holds or solution.status not in SOLVED or (turns := objective.turns(motions)) <= FAST:
+    if residual.holds or solution.status not in SOLVED or (turns := objective.turns(motions)) <= VERDICTS.max_turns:
         return residual
     return replace(residual, cause=Kind.OSCILLATING_COST, data={**data, "turns": turns})
 
@@ -140,21 +197,28 @@ def _by_segment(values: list[np.ndarray]) -> np.ndarray:
     return np.concatenate([np.r_[0.0, v] if i else v for i, v in enumerate(values)])
 
 
-def _optimality(solution: Solution, motions: Sequence[Motion], size: float, varied: float, tolerances: Tolerances, late: bool
-                ) -> tuple[Residual, Residual, Statement, np.ndarray | None]:
+#: first-order conditions, what kind of point it is, and a direction that leads down from it
+Optimum = tuple[Residual, Residual, Statement, np.ndarray | None]
+
+
+def _no_optimality(tolerances: Tolerances, cause: Kind | None = None) -> Optimum:
+    nan = float("nan")
+    return (Residual(Kind.STATIONARITY, nan, tolerances.stationarity, cause=cause),
+            Residual(Kind.COMPLEMENTARITY, nan, tolerances.complementarity, cause=cause), Statement(Kind.POINT_NOT_EXAMINED), None)
+
+
+def _optimality(solution: Solution, motions: Sequence[Motion], size: float, varied: float, tolerances: Tolerances) -> Optimum:
     """First-order conditions in the sizes of the problem, what kind of point it is, and a direction that leads down from it."""
-    nothing = float("nan")
-    unknown = (Residual(Kind.STATIONARITY, nothing, tolerances.stationarity),
-               Residual(Kind.COMPLEMENTARITY, nothing, tolerances.complementarity), Statement(Kind.POINT_NOT_EXAMINED), None)
-    left = solution.optimality
-    if left is None or late or not all(motion.finite for motion in motions):
+    unknown, left = _no_optimality(tolerances), solution.optimality
+    if left is None or not all(motion.finite for motion in motions):
         return unknown
     residuals = tuple(float(value) for value in left.residuals())
     local = left.local()
     found = None if local is None else curvature.judge(local, motions, size, varied)
     if local is None or found is None:
         return unknown
-    value, jump = max(BY_SLOPE * found.slope, found.decrease if found.minimum else 0.0), jumps.unseen(solution, motions)
+    value = max(VERDICTS.gradient_weight * found.slope, found.decrease if found.minimum else 0.0)
+    jump = jumps.unseen(solution, motions)
     stationarity = Residual(Kind.STATIONARITY, value, tolerances.stationarity, data={"kkt_residuals": residuals})
     if not jump.size / varied <= max(tolerances.stationarity, value):
         stationarity = Residual(Kind.STATIONARITY, jump.size / varied, tolerances.stationarity, jump.phase, time=jump.time,

@@ -5,17 +5,17 @@ Newton's method in NumPy, many points at once, from the unknowns of the motion; 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import casadi as ca
 import numpy as np
 
+from dynamics.kernels import operations
+from ocp.interrupts import Activity, check
 from ocp.problem import System
+from ocp.thresholds import QUADRATURE, ROUNDING
 
 Array = np.ndarray
-
-#: Newton steps, and the relative length of one after which nothing is left to gain
-STEPS, SETTLED = 25, 1e-13
-#: a last step longer than this has not converged
-CONVERGED = 1e-9
 
 
 class Consistent:
@@ -36,33 +36,47 @@ class Consistent:
         """Inputs [k, nu] whose unknowns solve the equations, from those of w; NaN where Newton's method does not converge."""
         w, k = w.copy(), len(t)
         last = np.full(k, np.inf)
-        for _ in range(STEPS):
-            F, J = self.equations(t[None, :], x.T, w.T, p)
-            step = _solve(_blocks(J, k), -np.asarray(F).T[:, :, None])[:, :, 0]
+        for _ in range(QUADRATURE.newton_steps):
+            F, J = evaluated(self.equations, t, x, w, p)
+            step = _solve(_blocks(J, k), -F.T[:, :, None])[:, :, 0]
             w[:, self.first:] += step
             size = np.max(np.abs(step), axis=1, initial=0.0) / (1.0 + np.max(np.abs(w[:, self.first:]), axis=1, initial=0.0))
             stuck = size >= 0.5 * last  # rounding is all that is left
             last = np.minimum(size, last)
-            if np.all((size <= SETTLED) | ~np.isfinite(size) | (stuck & (size <= CONVERGED))):
+            if np.all((size <= ROUNDING.rounding) | ~np.isfinite(size) | (stuck & (size <= QUADRATURE.newton_step))):
                 break
-        w[~(size <= CONVERGED), self.first:] = np.nan
+        w[~(size <= QUADRATURE.newton_step), self.first:] = np.nan
         return w
 
     def field(self, t: Array, x: Array, w: Array, p: Array) -> Array:
         """dx/dt [k, nx]; t [k], x [k, nx], w [k, nu]: controls, and unknowns to begin with; p [np, k]."""
-        return np.asarray(self.rate(t[None, :], x.T, self.solved(t, x, w, p).T, p)).T
+        return evaluated(self.rate, t, x, self.solved(t, x, w, p), p)[0].T
 
     def jacobian(self, t: Array, x: Array, w: Array, p: Array) -> Array:
         """d(dx/dt)/dx [k, nx, nx]: ``f_x - f_z F_z^-1 F_x``."""
-        parts = self.slopes(t[None, :], x.T, self.solved(t, x, w, p).T, p)
+        parts = evaluated(self.slopes, t, x, self.solved(t, x, w, p), p)
         f_x, f_z, F_x, F_z = (_blocks(part, len(t)) for part in parts)
         return np.asarray(f_x - f_z @ _solve(F_z, F_x))
 
 
-def _blocks(stacked: ca.DM, k: int) -> Array:
+def in_pieces(function: ca.Function, count: int) -> Iterator[slice]:
+    """So many points in pieces, each small enough for one call."""
+    length = int(np.clip(QUADRATURE.max_batch_operations / max(1, operations(function)), 1, QUADRATURE.max_batch))
+    for i in range(0, max(1, count), length):
+        check(Activity.EVALUATION)
+        yield slice(i, i + length)
+
+
+def evaluated(function: ca.Function, t: Array, x: Array, w: Array, p: Array) -> list[Array]:
+    """The outputs of a function at points t [k], x [k, nx], w [k, nu], p [np, k], side by side."""
+    pieces = [[np.asarray(part) for part in function.call([t[None, here], x[here].T, w[here].T, p[:, here]])]
+              for here in in_pieces(function, len(t))]
+    return [np.concatenate(parts, axis=1) for parts in zip(*pieces, strict=True)]
+
+
+def _blocks(stacked: Array, k: int) -> Array:
     """Matrices [k, m, n] from those that stand side by side."""
-    found = np.asarray(stacked)
-    return found.reshape(found.shape[0], k, -1).transpose(1, 0, 2)
+    return stacked.reshape(stacked.shape[0], k, -1).transpose(1, 0, 2)
 
 
 def _solve(A: Array, b: Array) -> Array:

@@ -9,17 +9,11 @@ import numpy as np
 
 from ocp.certify.events import zoom
 from ocp.certify.motion import INSIDE, Motion
-from ocp.certify.scale import STILL
 from ocp.certify.sizes import constraint_sizes, variation
 from ocp.problem import At, Constraint, Linkage, Sense, Trajectory, Violation
+from ocp.thresholds import ROUNDING, SCALES, SEARCH
 
 Array = np.ndarray
-
-#: places beside samples that are hunted through for violations
-HUNTED = 24
-#: moves, relative to sizes, by which rows are felt where they are violated: far thinner than any wall that must be seen; and the
-#: least part of its size that a row is judged by
-SMALL, FLATTEST = 1e-8, 1e-9
 
 
 def excess(constraint: Constraint, values: Array) -> Array:
@@ -31,14 +25,15 @@ def excess(constraint: Constraint, values: Array) -> Array:
     return np.maximum(0.0, np.maximum(lower - values, values - upper))
 
 
-def violations(motion: Motion, tolerance: float, between: float, implied: float) -> Iterator[Violation]:
+def violations(motion: Motion, tolerance: float, between: float, integrated: float,
+               redundant: tuple[Sequence[bool], Sequence[bool]] = ((), ())) -> Iterator[Violation]:
     """One entry per named constraint of a phase, bounds and boundary states included.
 
-    tolerance, between, implied: at knots, between them, and of what a mechanism's constraints imply, which is held as closely as
-    its motion is integrated; as parts of the size of what is held (``ocp.certify.scale``). Entries carry them in the units of their
-    values.
+    tolerance, between, integrated: at knots, between them, and of redundant components of the start and of the final state, which
+    hold as closely as the motion is integrated; as parts of the size of what is held (``ocp.certify.scale``). Entries carry them in
+    the units of their values.
     """
-    for size, found in _violations(motion, max(implied / tolerance, 1.0)):
+    for size, found in _violations(motion, redundant, max(integrated / tolerance, 1.0)):
         own = tolerance * size
         yield replace(found, tolerance=own, tolerance_between=max(between, tolerance) * size)
 
@@ -54,8 +49,9 @@ def passage(before: Motion, after: Motion, tolerance: float) -> Violation:
                      phase.system.space.tangent_names[worst], tolerance)
 
 
-def linked(linkage: Linkage, motions: Sequence[Motion], tolerance: float, implied: float) -> Violation:
-    """How far ends of phases are from what links them; implied: tolerance of rows that follow from constraints of mechanisms."""
+def linked(linkage: Linkage, motions: Sequence[Motion], tolerance: float, integrated: float, redundant: Sequence[bool] = ()
+           ) -> Violation:
+    """How far ends of phases are from what links them; integrated: tolerance of redundant equations."""
     states = [motions[i].trajectory.x[0 if at is At.START else -1] for i, at in linkage.ends]
     durations = [m.trajectory.t[-1] - m.trajectory.t[0] for m in motions]
     known = {name: value for m in reversed(motions)  # the first phase that has it, as in the program
@@ -63,7 +59,7 @@ def linked(linkage: Linkage, motions: Sequence[Motion], tolerance: float, implie
     value = np.asarray(linkage.function(*states, durations, [known[name] for name in linkage.parameters])).ravel()
     over = np.maximum(0.0, np.maximum(np.asarray(linkage.lower) - value, value - np.asarray(linkage.upper)))
     size = _linkage_sizes(linkage, motions, states, durations, [known[name] for name in linkage.parameters], value)
-    size[np.flatnonzero(linkage.implied)] *= max(implied / tolerance, 1.0)
+    size[np.flatnonzero(redundant)] *= max(integrated / tolerance, 1.0)
     worst = int(np.argmax(np.nan_to_num(over / size, nan=np.inf)))
     return Violation(linkage.name, float(over[worst]), 0.0, float(motions[linkage.ends[-1][0]].trajectory.t[-1]),
                      linkage.components()[worst], tolerance * float(size[worst]))
@@ -86,8 +82,9 @@ def _linkage_sizes(linkage: Linkage, motions: Sequence[Motion], states: list[Arr
     return np.where(found > 0, found, 1.0)
 
 
-def _violations(motion: Motion, wider: float) -> Iterator[tuple[float, Violation]]:
-    """(size of what is held, its violation); wider: what is implied may be off by so many times more."""
+def _violations(motion: Motion, redundant: tuple[Sequence[bool], Sequence[bool]], wider: float
+                ) -> Iterator[tuple[float, Violation]]:
+    """(size of what is held, its violation); wider: what is redundant may be off by so many times more."""
     phase, system, trajectory = motion.phase, motion.phase.system, motion.trajectory
     t, states, scales = trajectory.t, trajectory.x, motion.scales
     look = motion.look if motion.finite and not motion.stepped else None
@@ -97,11 +94,11 @@ def _violations(motion: Motion, wider: float) -> Iterator[tuple[float, Violation
     for i, name in enumerate(system.inputs):
         yield from _bound(name, (phase.u_lower[i], phase.u_upper[i]), (trajectory.t_u, trajectory.u[:, i]),
                           None if look is None else (look.t, look.u[:, i]), float(scales.control[i]))
-    for label, boundary, k in (("start", phase.start, 0), ("final", phase.final, -1)):
+    for label, boundary, k, loose in (("start", phase.start, 0, redundant[0]), ("final", phase.final, -1, redundant[1])):
         if boundary is None or not any(boundary.fixed):
             continue
         gap = np.abs(np.asarray(motion.minus(np.asarray(boundary.value), states[k])).ravel()) * np.asarray(boundary.fixed, float)
-        size = motion.scale * (np.where(boundary.implied, wider, 1.0) if boundary.implied else 1.0)
+        size = motion.scale * (np.where(loose, wider, 1.0) if any(loose) else 1.0)
         worst = int(np.argmax(np.nan_to_num(gap / size, nan=np.inf)))
         yield float(size[worst]), Violation(f"{label} state", float(gap[worst]), 0.0, float(t[k]),
                                             system.space.tangent_names[worst], 0.0)
@@ -172,9 +169,9 @@ def _where_flat(motion: Motion, constraint: Constraint, times: Array, over: Arra
     worst = int(np.argmax(np.nan_to_num(np.max(over / size, axis=1), nan=np.inf)))
     if not np.any(over[worst] > 0) or constraint.sense is Sense.CONE:
         return size
-    t = times[[worst]]
-    felt = variation(motion, lambda *at: motion.call(constraint.function, *at), t, motion.state(t), motion.control(t), SMALL)[0]
-    return np.asarray(np.maximum(np.minimum(size, felt / SMALL), FLATTEST * size))
+    t, small = times[[worst]], SEARCH.wall_deviation
+    felt = variation(motion, lambda *at: motion.call(constraint.function, *at), t, motion.state(t), motion.control(t), small)[0]
+    return np.asarray(np.maximum(np.minimum(size, felt / small), ROUNDING.negligible * size))
 
 
 def _inside(trajectory: Trajectory) -> Array:
@@ -223,7 +220,7 @@ def _peaks(t: Array, values: Array) -> Array:
         i = 1 + np.flatnonzero((inner >= values[:-2]) & (inner >= values[2:]))
         fall = np.maximum(values[i] - values[i - 1], values[i] - values[i + 1])
         i = i[values[i] + 2 * fall > 0]
-    return np.asarray(i[np.argsort(-values[i], kind="stable")[:HUNTED]])
+    return np.asarray(i[np.argsort(-values[i], kind="stable")[:SEARCH.max_peaks]])
 
 
 def _bound(name: str, bounds: tuple[float, float], knots: tuple[Array, Array], inner: tuple[Array, Array] | None,
@@ -245,5 +242,5 @@ def _bound(name: str, bounds: tuple[float, float], knots: tuple[Array, Array], i
     every = knots[1] if inner is None else np.concatenate([knots[1], inner[1]])
     nearest = lower if np.max(lower - every) >= np.max(every - upper) else upper
     # a bound is met no more exactly than numbers of its magnitude are solved for
-    yield max(size, STILL * abs(nearest)), Violation(f"bound {name}", float(at[worst]), between, float(knots[0][worst]), name, 0.0,
-                                                    time_between=when)
+    yield max(size, SCALES.constant * abs(nearest)), Violation(
+        f"bound {name}", float(at[worst]), between, float(knots[0][worst]), name, 0.0, time_between=when)

@@ -25,33 +25,12 @@ from scipy.sparse.csgraph import reverse_cuthill_mckee
 from scipy.sparse.linalg import splu
 
 from ocp.certify.motion import Motion
+from ocp.interrupts import Activity, check
 from ocp.nlp.local import CONTROL, COORDINATE, DURATION, PARAMETER, TANGENT, Local
 from ocp.problem import MINIMA, Kind
+from ocp.thresholds import ROUNDING, SECOND_ORDER
 
 Array = np.ndarray
-
-#: eigenvalues within these count as flat; below minus the second they lead down: discretisation bends singular arcs by less
-FLAT, DOWN = 1e-4, 5e-3
-#: and a move by the whole size must gain this much: ripples of a singular arc over a few short intervals gain nothing
-GAIN = 1e-3
-#: eigenvalues of flat minima that are worth a look, and the part of what the objective feels that must lead down
-HIDDEN, CLEAR = 1e-7, 0.3
-#: what a direction may miss of what is held
-KEPT = 1e-5
-#: how far curvatures are searched downwards at once, and until where: what lies below is rounding
-LEAP, MOST = 16.0, 1e9
-#: distance from a bound within which it is met, relative to the size; density of a multiplier that pushes, to the objective
-MET, PUSHES = 1e-4, 1e-6
-#: times that weakly active constraints are held because a direction would leave them; then all are
-ROUNDS = 12
-#: keeps the matrix regular where constraints repeat each other
-REGULAR = 1e-10
-#: unknowns with more neighbours than this part of all come last; blocks are at least so large
-BORDER, LEAST = 0.15, 48
-#: columns that LAPACK factorises at once
-BLOCKED = 64
-#: unknowns from which the matrix is too large for the blocks
-LARGEST = 200_000
 
 
 @dataclass(frozen=True)
@@ -122,12 +101,13 @@ class _Scaled:
             distance = np.minimum(np.where(np.isfinite(lower), value - lower, np.inf),
                                   np.where(np.isfinite(upper), upper - value, np.inf)) / size
         density = np.abs(push) / share
-        return (distance <= MET) & (density > np.maximum(PUSHES, np.maximum(distance, 0.0))), distance <= MET
+        met = distance <= SECOND_ORDER.met
+        return met & (density > np.maximum(SECOND_ORDER.active_multiplier, np.maximum(distance, 0.0))), met
 
     def matrix(self, shift: float) -> sp.csc_matrix:
         """[H - shift W, A'; A, -small]."""
         return sp.bmat([[self.H - shift * sp.diags(self.W), self.A.T],
-                        [self.A, -REGULAR * sp.eye(self.A.shape[0])]], format="csc")
+                        [self.A, -SECOND_ORDER.regularisation * sp.eye(self.A.shape[0])]], format="csc")
 
     def below(self, shift: float) -> int:
         """How many eigenvalues lie below the shift."""
@@ -141,7 +121,7 @@ def judge(local: Local, motions: Sequence[Motion], objective: float, varied: flo
     """
     size = sizes(local, motions)
     finite = all(np.all(np.isfinite(part)) for part in (local.hessian.data, local.jacobian.data, local.gradient, size))
-    if not finite or len(local.x) + len(local.g) > LARGEST:
+    if not finite or len(local.x) + len(local.g) > SECOND_ORDER.max_unknowns:
         return None
     free = local.x_lower < local.x_upper
     slope = float(np.sqrt(np.sum(((local.slope() * size)**2 / local.owners.share)[free]))) / varied
@@ -149,16 +129,17 @@ def judge(local: Local, motions: Sequence[Motion], objective: float, varied: flo
     weak = int(loose.weak_rows.sum() + loose.weak_columns.sum())
     held, direction = _down(loose, varied)
     if direction is not None:
-        below = held.below(-DOWN)
+        below = held.below(-SECOND_ORDER.negative)
         independent = len(held.columns) - _rank(held)
         kind = Kind.MAXIMUM if below >= independent > 0 else Kind.SADDLE
         full = np.zeros(len(local.x))
         full[held.columns] = direction * size[held.columns]
         lowest = float(direction @ (held.H @ direction)) / float(direction @ (held.W * direction))
         return Curvature(kind, lowest, below, independent, full, float("nan"), weak, loose.pushing, slope)
-    strict = loose.below(FLAT) == 0
-    return Curvature(Kind.STRICT_MINIMUM if strict else Kind.FLAT_MINIMUM, FLAT if strict else -DOWN, 0, 0,
-                     None if strict else _doubtful(loose), _decrease(local, size, objective), weak, loose.pushing, slope)
+    strict = loose.below(SECOND_ORDER.flat) == 0
+    kind, lowest = (Kind.STRICT_MINIMUM, SECOND_ORDER.flat) if strict else (Kind.FLAT_MINIMUM, -SECOND_ORDER.negative)
+    return Curvature(kind, lowest, 0, 0, None if strict else _doubtful(loose), _decrease(local, size, objective), weak,
+                     loose.pushing, slope)
 
 
 def complementarity(local: Local, objective: float) -> float:
@@ -185,8 +166,9 @@ def _down(loose: _Scaled, objective: float) -> tuple[_Scaled, Array | None]:
     weak = loose.weak_rows, loose.weak_columns
     rows, columns = (np.zeros_like(mask) for mask in weak)
     held = loose
-    for left in range(ROUNDS, -1, -1):
-        if held.below(-DOWN) == 0:
+    for left in range(SECOND_ORDER.rounds, -1, -1):
+        check(Activity.CURVATURE)
+        if held.below(-SECOND_ORDER.negative) == 0:
             return held, None
         v = _curved(held)
         if v is not None and (inward := _inward(held, v)) is not None:
@@ -206,10 +188,10 @@ def _down(loose: _Scaled, objective: float) -> tuple[_Scaled, Array | None]:
 def _doubtful(loose: _Scaled) -> Array | None:
     """A direction [n] in which a flat minimum may be none: what it gains is little beside the whole objective, yet all that the
     objective feels of it points down. None: there is none."""
-    if loose.below(-HIDDEN) == 0 or (v := _curved(loose, HIDDEN, 0.0)) is None:
+    if loose.below(-SECOND_ORDER.doubtful) == 0 or (v := _curved(loose, SECOND_ORDER.doubtful, 0.0)) is None:
         return None
     gain = float(v @ (loose.H @ v))
-    if not gain < -CLEAR * float(np.abs(v) @ (abs(loose.H) @ np.abs(v))):
+    if not gain < -SECOND_ORDER.doubtful_share * float(np.abs(v) @ (abs(loose.H) @ np.abs(v))):
         return None
     for sign in (1.0, -1.0):
         if not any(np.any(mask) for mask in _left_by(loose, sign * v)):
@@ -219,15 +201,15 @@ def _doubtful(loose: _Scaled) -> Array | None:
     return None
 
 
-def _curved(held: _Scaled, down: float = DOWN, gain: float = GAIN) -> Array | None:
+def _curved(held: _Scaled, down: float = SECOND_ORDER.negative, gain: float = SECOND_ORDER.min_gain) -> Array | None:
     """A direction [columns] of negative curvature that keeps what is held; None: none is found."""
     n, shift = len(held.columns), -down
-    while held.below(LEAP * shift) > 0:
-        shift *= LEAP
-        if shift < -MOST:
+    while held.below(SECOND_ORDER.shift_factor * shift) > 0:
+        shift *= SECOND_ORDER.shift_factor
+        if shift < -SECOND_ORDER.max_shift:
             return None
-    if held.below(np.sqrt(LEAP) * shift) > 0:
-        shift *= np.sqrt(LEAP)
+    if held.below(np.sqrt(SECOND_ORDER.shift_factor) * shift) > 0:
+        shift *= np.sqrt(SECOND_ORDER.shift_factor)
     try:
         factor = splu(held.matrix(2 * shift))
     except RuntimeError:
@@ -238,7 +220,7 @@ def _curved(held: _Scaled, down: float = DOWN, gain: float = GAIN) -> Array | No
         v = z / np.max(np.abs(z))
     curved = float(v @ (held.H @ v)) / float(v @ (held.W * v))
     kept = float(np.max(np.abs(held.A @ v), initial=0.0))
-    return v if curved < -down / 2 and v @ (held.H @ v) < -2 * gain and kept < KEPT else None
+    return v if curved < -down / 2 and v @ (held.H @ v) < -2 * gain and kept < SECOND_ORDER.max_residual else None
 
 
 def _inward(held: _Scaled, v: Array) -> Array | None:
@@ -253,19 +235,19 @@ def _inward(held: _Scaled, v: Array) -> Array | None:
     A = held.A[:, ~weak]
     n, m = A.shape[1], A.shape[0]
     try:
-        rest = splu(sp.bmat([[sp.diags(held.W[~weak]), A.T], [A, -REGULAR * sp.eye(m)]], format="csc"))
+        rest = splu(sp.bmat([[sp.diags(held.W[~weak]), A.T], [A, -SECOND_ORDER.regularisation * sp.eye(m)]], format="csc"))
     except RuntimeError:
         return None
     v[~weak] += rest.solve(np.r_[np.zeros(n), -(held.A @ v)])[:n]
     v /= np.max(np.abs(v))
-    down = float(v @ (held.H @ v)) < -max(2 * GAIN, DOWN / 2 * float(v @ (held.W * v)))
-    kept = float(np.max(np.abs(held.A @ v), initial=0.0)) < KEPT
+    down = float(v @ (held.H @ v)) < -max(2 * SECOND_ORDER.min_gain, SECOND_ORDER.negative / 2 * float(v @ (held.W * v)))
+    kept = float(np.max(np.abs(held.A @ v), initial=0.0)) < SECOND_ORDER.max_residual
     return v if down and kept and not any(np.any(mask) for mask in _left_by(held, v)) else None
 
 
 def _left_by(held: _Scaled, v: Array) -> tuple[Array, Array]:
     """Masks of the weakly active rows and columns that a direction [columns] leaves."""
-    local, small = held.local, 1e-6
+    local, small = held.local, ROUNDING.resolution
     full, found = np.zeros(len(local.x)), []
     full[held.columns] = v
     for weak, value, lower, upper, move in (
@@ -290,13 +272,13 @@ def _decrease(local: Local, size: Array, objective: float) -> float:
     loose = np.setdiff1d(np.arange(len(local.g)), held.rows)
     rows = _stiffness(local.g, local.g_lower, local.g_upper, local.lam_g)[loose] / objective
     C = sp.csr_matrix(local.jacobian @ sp.diags(size))[loose][:, held.columns]
-    barrier = sp.diags(columns) + C.T @ sp.diags(rows) @ C + DOWN * sp.diags(held.W)
+    barrier = sp.diags(columns) + C.T @ sp.diags(rows) @ C + SECOND_ORDER.negative * sp.diags(held.W)
     matrix = held.matrix(0.0) + sp.block_diag((barrier, sp.csc_matrix((len(missed), len(missed)))))
     try:
         d = splu(sp.csc_matrix(matrix)).solve(-np.r_[slope, missed])[:n]
     except RuntimeError:
         return float("nan")
-    return float(abs(slope @ d + 0.5 * d @ (held.H @ d + (barrier - DOWN * sp.diags(held.W)) @ d))
+    return float(abs(slope @ d + 0.5 * d @ (held.H @ d + (barrier - SECOND_ORDER.negative * sp.diags(held.W)) @ d))
                  + abs((local.lam_g[held.rows] / objective * held.row_sizes[held.rows]) @ missed))
 
 
@@ -313,23 +295,24 @@ def negative(matrix: sp.spmatrix) -> int:
     n = matrix.shape[0]
     if not n:
         return 0
-    degree = np.diff(matrix.indptr)
-    last = np.flatnonzero(degree > max(LEAST, BORDER * n)) if n > 4 * LEAST else np.zeros(0, dtype=int)
+    degree, least = np.diff(matrix.indptr), SECOND_ORDER.min_block
+    last = np.flatnonzero(degree > max(least, SECOND_ORDER.dense_share * n)) if n > 4 * least else np.zeros(0, dtype=int)
     first = np.setdiff1d(np.arange(n), last)
     inner = matrix[first][:, first]
     order = first[reverse_cuthill_mckee(sp.csr_matrix(inner), symmetric_mode=True)]
     arranged = matrix[order][:, order].tocoo()
-    width = max(LEAST, int(np.max(np.abs(arranged.row - arranged.col), initial=0)))
+    width = max(least, int(np.max(np.abs(arranged.row - arranged.col), initial=0)))
     edges = np.append(np.arange(0, len(order), width), len(order))
     banded, border = arranged.tocsr(), matrix[order][:, last].toarray()
     corner, count = matrix[last][:, last].toarray(), 0
     carried = np.zeros((0, 0))
     for a, b, c in zip(edges[:-1], edges[1:], np.append(edges[2:], edges[-1]), strict=True):
+        check(Activity.CURVATURE)
         block = banded[a:b, a:b].toarray()
         block[:carried.shape[0], :carried.shape[0]] -= carried
         right = np.hstack([banded[a:b, b:c].toarray(), border[a:b]])
         sides = right if right.shape[1] else np.zeros((b - a, 1))
-        factor, pivots, solved, _ = dsysv(block, sides, lower=1, lwork=BLOCKED * (b - a))
+        factor, pivots, solved, _ = dsysv(block, sides, lower=1, lwork=SECOND_ORDER.lapack_block * (b - a))
         count += _negative_pivots(factor, pivots)
         eliminated = right.T @ solved if right.shape[1] else np.zeros((0, 0))
         k = c - b

@@ -9,26 +9,16 @@ import casadi as ca
 import numpy as np
 
 from ocp.certify import explicit, stiff
-from ocp.certify.events import SMOOTH, watch
+from ocp.certify.events import watch
 from ocp.certify.motion import INSIDE, Motion
 from ocp.certify.scale import plus_of
 from ocp.certify.sizes import variation
 from ocp.problem import Kind, Residual
+from ocp.thresholds import REINTEGRATION, ROUNDING, SEARCH
 
 Array = np.ndarray
 #: segment, deviations [k, ndx] at its start over their sizes -> the same at its end
 Step = Callable[[int, Array], Array]
-
-# the re-integration must be far more accurate than anything it judges
-RTOL, ATOL = 1e-10, 1e-12
-#: deviations that show how errors grow: their size, and how many are followed where states are many; growth that is worth a word
-TWIN, TWINS, GROWN = 1e-3, 3, 10.0
-#: relative and absolute tolerance with which these are integrated
-ROUGH = 1e-6, 1e-8
-#: segments, times deviations, times operations of the rates, up to which all are integrated side by side
-STACKED = 2e7
-#: calls of the field by the explicit method until the implicit one is tried, and until it is given up
-CALLS, MOST = 250, 60_000
 
 
 @dataclass(frozen=True)
@@ -57,7 +47,7 @@ class Gaps:
 
     def total_residual(self, tolerance: float, phase: str) -> Residual:
         """The gap from start to end as a check."""
-        grows = self.growth > GROWN
+        grows = self.growth > REINTEGRATION.reported_growth
         return Residual(Kind.GAP_TOTAL, self.total, tolerance, phase, cause=Kind.ERROR_GROWTH if grows else None,
                         data={"open_loop": self.open_loop, "growth": self.growth})
 
@@ -85,13 +75,14 @@ def gaps(motion: Motion) -> Gaps:
     look, equations = motion.look, motion.phase.system.residual
     # equations are solved by a few steps of Newton's method, with a Jacobian
     work = 1 if motion.stepped else watch(motion.driven).operations + (0 if equations is None else 10 * watch(equations).operations)
-    some = slice(None, None, 1 if motion.stepped or watch(motion.field).sharp else max(1, len(motion.look.t) // SMOOTH))
+    every = motion.stepped or watch(motion.field).sharp
+    some = slice(None, None, 1 if every else max(1, len(motion.look.t) // SEARCH.smooth_samples))
     strange = ~np.all(np.isfinite(motion.call(motion.field, look.t[some], look.x[some], look.u[some])), axis=1)
     if strange.any():
         return unknown(motion, Kind.RATES_NOT_FINITE, float(look.t[some][int(np.argmax(strange))]))
     again, rows = (_Steps if motion.stepped else _Again)(motion), np.arange(len(t) - 1)
-    few = len(rows) * (1 + motion.phase.system.space.ndx) * work < STACKED
-    end, implicit = again.over(rows, x[:-1], RTOL, ATOL, False)
+    few = len(rows) * (1 + motion.phase.system.space.ndx) * work < REINTEGRATION.max_stacked_work
+    end, implicit = again.over(rows, x[:-1], REINTEGRATION.rtol, REINTEGRATION.atol, False)
     if end is None:
         return unknown(motion, Kind.REINTEGRATION_FAILED)
     by_segment = motion.distance(x[1:], end)
@@ -100,7 +91,8 @@ def gaps(motion: Motion) -> Gaps:
     if beside is not None:
         spread, step = np.eye(len(motion.scale)), _linear(motion, beside)
     else:
-        spread, step = np.random.default_rng(0).choice([-1.0, 1.0], (TWINS, len(motion.scale))), _along(motion, again, implicit)
+        spread = np.random.default_rng(0).choice([-1.0, 1.0], (REINTEGRATION.deviations, len(motion.scale)))
+        step = _along(motion, again, implicit)
     whole = _open_loop(_apart(motion, x[1:], end), spread, step)
     return Gaps(by_segment, *whole, implicit, (float(t[worst]), float(t[worst + 1])))
 
@@ -108,19 +100,20 @@ def gaps(motion: Motion) -> Gaps:
 def _ends_beside(motion: Motion, again: _Again, implicit: bool) -> Array | None:
     """The rough ends [1 + ndx, N, nx] of all segments, begun where the motion is and beside; None where that cannot be computed."""
     rows, starts = np.arange(len(again.h)), _beside(motion, motion.trajectory.x[:-1])
+    rough = REINTEGRATION.rough_rtol, REINTEGRATION.rough_atol
     if implicit:  # to first order: every deviation by itself would take as long as the motion
-        grown = again.grown(starts[0], *ROUGH)
+        grown = again.grown(starts[0], *rough)
         if grown is not None:
             end, Phi = grown
             return np.stack([end + np.einsum("kab,kb->ka", Phi, start - starts[0]) for start in starts])
-    found, _ = again.over(np.tile(rows, len(starts)), np.concatenate(starts), *ROUGH, implicit)
+    found, _ = again.over(np.tile(rows, len(starts)), np.concatenate(starts), *rough, implicit)
     return None if found is None else found.reshape(len(starts), len(rows), -1)
 
 
 def _linear(motion: Motion, ends: Array) -> Step:
     """Deviations over one segment by its derivative ``Phi``, from rough ends [1 + ndx, N, nx] of the segments and of deviations by
-    TWIN sizes at their starts."""
-    Phi = np.stack([_apart(motion, ends[0], other) for other in ends[1:]], axis=2) / TWIN
+    ``REINTEGRATION.deviation`` scales at their starts."""
+    Phi = np.stack([_apart(motion, ends[0], other) for other in ends[1:]], axis=2) / REINTEGRATION.deviation
     return lambda k, moves: moves @ Phi[k].T
 
 
@@ -130,10 +123,10 @@ def _along(motion: Motion, again: _Again, implicit: bool) -> Step:
 
     def step(k: int, moves: Array) -> Array:
         nonlocal implicit
-        length = np.max(np.abs(moves), axis=1, keepdims=True) / TWIN
+        length = np.max(np.abs(moves), axis=1, keepdims=True) / REINTEGRATION.deviation
         length[length == 0] = 1.0
         y = np.concatenate([x[k:k + 1], np.asarray(plus(x[k], (moves / length * motion.scale).T)).T])
-        found, implicit = again.over(np.full(len(y), k), y, *ROUGH, implicit)
+        found, implicit = again.over(np.full(len(y), k), y, REINTEGRATION.rough_rtol, REINTEGRATION.rough_atol, implicit)
         if found is None:
             return np.full(moves.shape, np.inf)
         return _apart(motion, np.repeat(found[:1], len(moves), axis=0), found[1:]) * length
@@ -164,9 +157,9 @@ def _apart(motion: Motion, a: Array, b: Array) -> Array:
 
 
 def _beside(motion: Motion, x: Array) -> list[Array]:
-    """States [k, nx], and the same moved by TWIN sizes along each tangent component."""
+    """States [k, nx], and the same moved by ``REINTEGRATION.deviation`` scales along each tangent component."""
     plus = plus_of(motion)
-    return [x, *(np.asarray(plus(x.T, (TWIN * s * e)[:, None])).T
+    return [x, *(np.asarray(plus(x.T, (REINTEGRATION.deviation * s * e)[:, None])).T
                  for e, s in zip(np.eye(len(motion.scale)), motion.scale, strict=True))]
 
 
@@ -234,7 +227,7 @@ class _Again:
         """As ``over``, as though nothing broke."""
         if not implicit:
             try:
-                return self._explicit(rows, y, rtol, atol, CALLS), False
+                return self._explicit(rows, y, rtol, atol, REINTEGRATION.explicit_calls), False
             except _TooMany:
                 pass
         found = stiff.integrate(lambda i, *at: self.field(rows[i], *at), lambda i, *at: self.jacobian(rows[i], *at), y, rtol,
@@ -242,7 +235,7 @@ class _Again:
         if found is not None and np.all(np.isfinite(found)):
             return found, True
         try:
-            return self._explicit(rows, y, rtol, atol, MOST), False
+            return self._explicit(rows, y, rtol, atol, REINTEGRATION.max_explicit_calls), False
         except _TooMany:
             return None, True
 
@@ -275,7 +268,7 @@ class _Piece(_Again):
 
     def _inner(self, s: Array) -> Array:
         """Never on the break itself, where the other side may hold."""
-        return np.asarray(self.a + (self.b - self.a) * np.clip(s, 1e-9, INSIDE))
+        return np.asarray(self.a + (self.b - self.a) * np.clip(s, ROUNDING.beside, INSIDE))
 
 
 class _Steps(_Again):
@@ -324,6 +317,6 @@ def energy_balance(motion: Motion) -> float | None:
     # a motion that exchanges nothing must still balance to rounding: hence a millionth of how much energy varies with the states
     own, some = motion.scales, slice(None, None, max(1, len(motion.scales.t) // 32))
     varied = variation(motion, lambda *at: motion.call(system.energy, *at)[:, :1], own.t[some], own.x[some], own.u[some]).max()
-    exchanged = float(powers[1]) + float(np.ptp(energy)) + 1e-6 * float(varied)
+    exchanged = float(powers[1]) + float(np.ptp(energy)) + ROUNDING.resolution * float(varied)
     missing = float(abs(energy[-1] - energy[0] - powers[0]))
     return missing / exchanged if exchanged > 0 else missing

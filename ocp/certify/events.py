@@ -19,23 +19,9 @@ import numpy as np
 
 from ocp.certify.along import Along
 from ocp.problem import At
+from ocp.thresholds import ROUNDING, SEARCH
 
 Array = np.ndarray
-
-#: samples of a motion: at least, at most, and operations of all functions together that may be spent on them
-FEWEST, MOST, OPERATIONS = 4_000, 100_000, 6e7
-#: rates that have neither switches nor ridges are looked at so often
-SMOOTH = 2_000
-#: a zoom looks at so many times in its window, again and again: 32^-9 of a sample
-ZOOM, ROUNDS = 33, 9
-#: places that are hunted for at once, and breaks that are kept, of a phase
-WINDOWS, BREAKS = 400, 600
-#: kinks of one control that are placed; more are chattering
-KINKS = 40
-#: a ridge counts where its argument bends by this much within a sample
-BEND = 1e-7
-#: and a gate where its argument changes by this much from one sample to the next: else many samples lie in its step
-STEEP = 1e-2
 
 SWITCHES = (ca.OP_LT, ca.OP_LE, ca.OP_EQ, ca.OP_NE, ca.OP_FMIN, ca.OP_FMAX)
 SIGNS = (ca.OP_FABS, ca.OP_SIGN)
@@ -80,7 +66,7 @@ def look(motion: Along) -> Look:
     functions += [c.function for c in phase.costs if c.at is At.PATH]
     watched = [watch(function) for function in (system.rate, *functions)]
     work = sum(own.operations for own in (watched if watched[0].sharp else watched[1:])) + 10 * (system.nx + system.nu) + 1
-    count = int(np.clip(OPERATIONS / work, FEWEST, MOST))
+    count = int(np.clip(SEARCH.max_operations / work, SEARCH.min_samples, SEARCH.max_samples))
     t = np.linspace(*motion.span, count)
     x, u = motion.state(t), motion.control(t)
     found: list[Array] = []
@@ -91,8 +77,8 @@ def look(motion: Along) -> Look:
     found.append(_bends(motion, t, u))
     breaks = np.unique(np.concatenate([np.zeros(0), *found]))
     inside = (breaks > t[0]) & (breaks < t[-1])
-    breaks = _apart(breaks[inside], 1e-13 * motion.duration)[:BREAKS]
-    beside = 1e-9 * motion.duration
+    breaks = _apart(breaks[inside], ROUNDING.rounding * motion.duration)[:SEARCH.max_breaks]
+    beside = ROUNDING.beside * motion.duration
     more = np.concatenate([breaks, breaks - beside, breaks + beside, (breaks[1:] + breaks[:-1]) / 2])
     more = np.clip(more, *motion.span)
     if len(more):
@@ -109,14 +95,15 @@ def _bends(motion: Along, t: Array, u: Array) -> Array:
     """Times at which controls meet their bounds, or leave them: polynomials that are cut off there have kinks."""
     lower, upper = (np.asarray(b, dtype=float) for b in (motion.phase.u_lower, motion.phase.u_upper))
     width = np.where(np.isfinite(upper - lower), upper - lower, 0.0)
+    room = ROUNDING.beside * width
 
     def at_bound(u: Array) -> Array:
-        return np.where((u >= upper - 1e-9 * width) | (u <= lower + 1e-9 * width), 1.0, -1.0)
+        return np.where((u >= upper - room) | (u <= lower + room), 1.0, -1.0)
 
     samples, found = at_bound(u), [np.zeros(0)]
     for j in np.flatnonzero(width > 0):
         i = np.flatnonzero(samples[1:, j] != samples[:-1, j])
-        if len(i) <= KINKS:
+        if len(i) <= SEARCH.max_kinks:
             found.append(_roots(lambda s: at_bound(motion.control(s)), int(j), np.column_stack([t[i], t[i + 1]])))
     return np.concatenate(found)
 
@@ -127,13 +114,13 @@ def switched(of: Callable[[Array], Array], t: Array, values: Array) -> Array:
     with np.errstate(invalid="ignore"):
         for j, w in enumerate(values.T):
             positive = w > 0
-            i = np.flatnonzero(positive[1:] != positive[:-1])[:BREAKS]
+            i = np.flatnonzero(positive[1:] != positive[:-1])[:SEARCH.max_breaks]
             brackets = [np.column_stack([t[i], t[i + 1]])]
             size = np.abs(w)
             near = 1 + np.flatnonzero((size[1:-1] <= size[:-2]) & (size[1:-1] <= size[2:]) & (positive[1:-1] == positive[:-2])
                                       & (positive[1:-1] == positive[2:]))
             steep = np.maximum(size[near - 1], size[near + 1]) - size[near]
-            near = near[size[near] <= 2 * steep][:WINDOWS]
+            near = near[size[near] <= 2 * steep][:SEARCH.max_windows]
             if len(near):  # a switch that turns back before it changes sign, at the samples
                 at, top = zoom(_signed(of, j, np.where(positive[near], -1.0, 1.0)), t[near - 1], t[near + 1])
                 through = top > 0
@@ -146,7 +133,7 @@ def switched(of: Callable[[Array], Array], t: Array, values: Array) -> Array:
 def gated(of: Callable[[Array], Array], t: Array, values: Array) -> Array:
     """Times at which values [k, n] at times t [k] that change fast pass through zero."""
     with np.errstate(invalid="ignore"):
-        fast = np.flatnonzero(np.max(np.abs(np.diff(np.nan_to_num(values), axis=0)), axis=0, initial=0.0) > STEEP)
+        fast = np.flatnonzero(np.max(np.abs(np.diff(np.nan_to_num(values), axis=0)), axis=0, initial=0.0) > SEARCH.min_step)
     return switched(lambda s: of(s)[:, fast], t, values[:, fast]) if len(fast) else np.zeros(0)
 
 
@@ -158,8 +145,8 @@ def ridged(of: Callable[[Array], Array], t: Array, values: Array) -> Array:
             bend = w[2:] - 2 * w[1:-1] + w[:-2]
             for sign in (1.0, -1.0):
                 v = sign * w
-                i = 1 + np.flatnonzero((v[1:-1] >= v[:-2]) & (v[1:-1] >= v[2:]) & (-sign * bend > BEND))
-                i = i[np.argsort(sign * bend[i - 1], kind="stable")[:WINDOWS // 2]]
+                i = 1 + np.flatnonzero((v[1:-1] >= v[:-2]) & (v[1:-1] >= v[2:]) & (-sign * bend > SEARCH.min_bend))
+                i = i[np.argsort(sign * bend[i - 1], kind="stable")[:SEARCH.max_windows // 2]]
                 if len(i):
                     found.append(zoom(_signed(of, j, np.full(len(i), sign)), t[i - 1], t[i + 1])[0])
     return np.concatenate([np.zeros(0), *found])
@@ -173,16 +160,16 @@ def _signed(of: Callable[[Array], Array], j: int, sign: Array) -> Callable[[Arra
 def zoom(of: Callable[[Array, Array], Array], low: Array, high: Array) -> tuple[Array, Array]:
     """(times [k], values [k]) of the largest values in windows from low to high [k]; ``of(times, which window)`` gives values."""
     low, high, every = np.array(low), np.array(high), np.arange(len(low))
-    share = np.linspace(0, 1, ZOOM)
+    share = np.linspace(0, 1, SEARCH.zoom_points)
     best, at = np.full(len(low), -np.inf), (low + high) / 2
-    for _ in range(ROUNDS):
+    for _ in range(SEARCH.zoom_rounds):
         times = low[:, None] + (high - low)[:, None] * share
-        values = np.asarray(of(times.ravel(), np.repeat(every, ZOOM))).reshape(times.shape)
+        values = np.asarray(of(times.ravel(), np.repeat(every, SEARCH.zoom_points))).reshape(times.shape)
         values = np.where(np.isnan(values), -np.inf, values)
         i = np.argmax(values, axis=1)
         better = values[every, i] > best
         best, at = np.where(better, values[every, i], best), np.where(better, times[every, i], at)
-        low, high = times[every, np.maximum(i - 1, 0)], times[every, np.minimum(i + 1, ZOOM - 1)]
+        low, high = times[every, np.maximum(i - 1, 0)], times[every, np.minimum(i + 1, SEARCH.zoom_points - 1)]
     return at, best
 
 

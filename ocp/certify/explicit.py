@@ -9,6 +9,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ocp.interrupts import Activity, check
+from ocp.thresholds import REINTEGRATION
+
 Array = np.ndarray
 
 #: weights of the stages before it in every stage but the first; the last row holds those of the step
@@ -43,9 +46,6 @@ FIFTH[[0, 5, 6, 7, 8, 9, 10, 11]] = (
 THIRD = A[-1].copy()
 THIRD[[0, 8, 11]] -= (0.2440944881889764, 0.7338466882816118, 0.022058823529411766)
 
-#: steps: a share of what the error allows, least and most growth, the smallest relative to s
-SAFE, LEAST, MOST, SMALLEST = 0.9, 0.2, 10.0, 1e-15
-
 
 def integrate(field: Callable[[float, Array], Array], y: Array, rtol: float, atol: float | Array) -> Array | None:
     """The value [n] at s = 1 of ``dy/ds = field(s, y)`` from y [n] at s = 0; None where no step is small enough. Errors of a step:
@@ -54,10 +54,12 @@ def integrate(field: Callable[[float, Array], Array], y: Array, rtol: float, ato
         return y
     s, f = 0.0, field(0.0, y)
     h = _first(field, y, f, atol + rtol * np.abs(y))
+    safe, least = REINTEGRATION.step_safety, REINTEGRATION.min_step_factor
     K = np.empty((STAGES, len(y)))
     while s < 1.0:
-        h, grow = min(h, 1.0 - s), MOST
+        h, grow = min(h, 1.0 - s), REINTEGRATION.max_step_factor
         while True:
+            check(Activity.INTEGRATION)
             K[0] = f
             for i in range(1, STAGES):
                 K[i] = field(s + C[i - 1] * h, y + h * (A[i - 1] @ K[:i]))
@@ -65,13 +67,13 @@ def integrate(field: Callable[[float, Array], Array], y: Array, rtol: float, ato
             error = h * _size(K, atol + rtol * np.maximum(np.abs(y), np.abs(new)))
             if error < 1.0:
                 break
-            h *= max(LEAST, SAFE * error ** -0.125) if np.isfinite(error) else LEAST
+            h *= max(least, safe * error ** -0.125) if np.isfinite(error) else least
             grow = 1.0  # no growth right after a step that was refused
-            if h <= SMALLEST * max(s, 1e-3):
+            if h <= REINTEGRATION.min_explicit_step * max(s, 1e-3):
                 return None
         s = 1.0 if h >= 1.0 - s else s + h
         y, f = new, field(s, new) if s < 1.0 else f
-        h *= min(grow, max(LEAST, SAFE * error ** -0.125)) if error > 0 else grow
+        h *= min(grow, max(least, safe * error ** -0.125)) if error > 0 else grow
     return y
 
 

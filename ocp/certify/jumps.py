@@ -16,13 +16,9 @@ import numpy as np
 from ocp.certify.motion import Motion
 from ocp.certify.objective import running
 from ocp.problem import Solution
+from ocp.thresholds import ROUNDING, VERDICTS
 
 Array = np.ndarray
-
-#: how far before and after the instant states are taken, relative to the duration
-ASIDE = 1e-11
-#: rates that change by less than this part of their largest on the way do not jump
-CONTINUOUS = 1e-6
 
 
 @dataclass(frozen=True)
@@ -47,7 +43,7 @@ def unseen(solution: Solution, motions: Sequence[Motion]) -> Jump:
 def _of_phase(motion: Motion, costate: Array | None) -> Jump:
     if motion.stepped or motion.phase.system.residual is not None or not len(b := motion.look.breaks):
         return Jump()
-    aside = ASIDE * motion.duration
+    aside = VERDICTS.jump_distance * motion.duration
     before, after = motion.state(b - aside), motion.state(b + aside)
     u = motion.control(b - aside), motion.control(b + aside)
     jumps = np.zeros(len(b), dtype=bool)
@@ -55,7 +51,7 @@ def _of_phase(motion: Motion, costate: Array | None) -> Jump:
         one, other = (np.column_stack([motion.call(motion.field, b, x, held), running(motion, b, x, held)])
                       for x in (before, after))
         largest = np.max(np.abs(np.vstack([one, other])), axis=0)
-        jumps |= np.any(np.abs(other - one) > CONTINUOUS * largest, axis=1)
+        jumps |= np.any(np.abs(other - one) > ROUNDING.resolution * largest, axis=1)
     if not jumps.any():
         return Jump()
     t = motion.trajectory.t_u if motion.trajectory.t_path is None else motion.trajectory.t_path

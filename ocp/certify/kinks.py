@@ -7,9 +7,7 @@ import numpy as np
 from ocp.certify.events import watch
 from ocp.certify.motion import Motion
 from ocp.problem import At, Finding, Kind, Solution
-
-#: part of its largest size within which what is compared counts as zero; part of the time for which it is so, from where it is told
-NEAR, LONG = 0.05, 0.2
+from ocp.thresholds import VERDICTS
 
 
 def kinks(solution: Solution) -> tuple[Finding, ...]:
@@ -26,7 +24,7 @@ def kinks(solution: Solution) -> tuple[Finding, ...]:
         x, u = motion.state(t), motion.control(t)
         for term, name, switches in sharp:
             size = np.abs(motion.call(switches, t, x, u))
-            lies = float(np.max(np.mean(size <= NEAR * np.max(size, axis=0), axis=0)))
-            if lies > LONG:
+            lies = float(np.max(np.mean(size <= VERDICTS.kink_distance * np.max(size, axis=0), axis=0)))
+            if lies > VERDICTS.kink_share:
                 found.append({"phase": phase.name, "term": term, "name": name, "share": lies})
     return (Finding(Kind.MOTION_ON_KINKS, data={"terms": tuple(found)}),) if found else ()

@@ -10,13 +10,11 @@ import numpy as np
 from ocp.certify.along import INSIDE, POINTS, WEIGHTS, Along
 from ocp.certify.events import Look, look
 from ocp.certify.scale import Scales, scales
+from ocp.thresholds import QUADRATURE
 
 __all__ = ["INSIDE", "Motion"]
 
 Array = np.ndarray
-
-#: panels towards a place where a function breaks are halved so often: what is narrower than that part of a segment is not resolved
-HALVED = 24
 
 
 class Motion(Along):
@@ -44,7 +42,7 @@ class Motion(Along):
         t, breaks = self.trajectory.t, self.look.breaks
         if not len(breaks):
             return self.nodes(panels)
-        shares = 0.5 ** np.arange(1, HALVED + 1)
+        shares = 0.5 ** np.arange(1, QUADRATURE.halvings + 1)
         graded = np.unique(np.concatenate([[0.0, 1.0], shares, 1 - shares]))
         edges = [np.linspace(a, b, panels + 1)[:-1] for a, b in zip(t[:-1], t[1:], strict=True)]
         which = np.clip(np.searchsorted(t, breaks, side="right") - 1, 0, len(t) - 2)

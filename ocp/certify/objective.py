@@ -10,13 +10,9 @@ from ocp.certify.constraints import excess
 from ocp.certify.motion import Motion
 from ocp.certify.sizes import cost_size
 from ocp.problem import At, Constraint, Cost, Kind, Residual, Solution
+from ocp.thresholds import QUADRATURE, VERDICTS
 
 Array = np.ndarray
-
-#: the quadrature doubles its panels in every segment until it changes by no more than this share of the objective's size
-SETTLED, PANELS = 1e-10, 32
-#: steps of so many in the range of a running cost tell whether it turns
-TURN = 100
 
 
 def size(motions: Sequence[Motion]) -> tuple[float, float]:
@@ -41,7 +37,7 @@ def integrated(motions: Sequence[Motion], size: float, rectangle: bool = False) 
     while True:
         finer = _running(motions, panels)
         change, total = abs(finer - total), finer
-        if not change > SETTLED * (size + abs(ends + total)) or panels >= PANELS:
+        if not change > QUADRATURE.change * (size + abs(ends + total)) or panels >= QUADRATURE.max_panels:
             return ends + total, change
         panels *= 2
 
@@ -85,7 +81,7 @@ def turns(motions: Sequence[Motion]) -> int:
     for motion in motions:
         values = running(motion, motion.look.t, motion.look.x, motion.look.u)
         if (span := float(np.ptp(values))) > 0 and np.isfinite(span):
-            steps = np.diff(np.round(TURN * values / span))
+            steps = np.diff(np.round(VERDICTS.turn_levels * values / span))
             steps = np.sign(steps[steps != 0])
             found += int(np.sum(steps[1:] != steps[:-1]))
     return found

@@ -5,13 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ocp.problem import Finding, Kind, Solution
-
-#: share of neighbouring steps of a control that turn back, and their size relative to the control's range, from where it rings
-TURNS, SAW = 0.6, 0.01
-#: what varies by less, relative to its magnitude, stands still
-STILL = 1e-6
-#: control points below which nothing is said
-FEW = 20
+from ocp.thresholds import ROUNDING, VERDICTS
 
 
 def ringing(solution: Solution) -> tuple[Finding, ...]:
@@ -26,12 +20,13 @@ def ringing(solution: Solution) -> tuple[Finding, ...]:
     for phase, part in zip(solution.problem.phases, solution.parts or (solution.trajectory,), strict=True):
         for j, name in enumerate(phase.system.inputs):
             u = part.u[:, j]
-            u = u[(u > phase.u_lower[j] + 1e-6 * np.ptp(u)) & (u < phase.u_upper[j] - 1e-6 * np.ptp(u))]
-            if len(u) < FEW or not np.ptp(u) > STILL * np.max(np.abs(u)):
+            room = ROUNDING.resolution * np.ptp(u)
+            u = u[(u > phase.u_lower[j] + room) & (u < phase.u_upper[j] - room)]
+            if len(u) < VERDICTS.ringing_points or not np.ptp(u) > ROUNDING.resolution * np.max(np.abs(u)):
                 continue
             steps = np.diff(u)
             turns, saw = float(np.mean(steps[1:] * steps[:-1] < 0)), float(np.median(np.abs(np.diff(steps)))) / 4 / np.ptp(u)
-            if turns > TURNS and saw > SAW:
+            if turns > VERDICTS.ringing_share and saw > VERDICTS.ringing_amplitude:
                 found.append({"phase": phase.name, "name": name, "turning": turns, "amplitude": saw})
     option = {"controls": "linear"} if solution.options.get("scheme") == "gauss" else {"scheme": "gauss"}
     return (Finding(Kind.OSCILLATING_CONTROLS, data={"controls": tuple(found), "option": option}),) if found else ()

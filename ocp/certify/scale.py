@@ -14,25 +14,9 @@ import casadi as ca
 import numpy as np
 
 from ocp.certify.along import Along
+from ocp.thresholds import ROUNDING, SCALES
 
 Array = np.ndarray
-
-#: times at which sizes are taken, besides the knots; and of these, those where deviations are tried
-SAMPLES, TRIED = 256, 32
-#: what stands still counts as this part of what is declared for it
-STILL = 1e-2
-#: rounding: states cannot be measured more finely than this part of their magnitude
-ROUNDING = 1e-6
-#: states with less than this part of the largest range are noise, whatever their units
-NOISE = 1e-9
-#: steps from what stands still to what moves
-CHAIN = 3
-#: bounds so many times wider than the motion declare nothing
-WIDEST = 1e6
-#: changes of rates by less than this part of the largest are what subtraction leaves
-ROUNDED = 1e-13
-#: deviations from states and controls that stand still, to see what they do, relative to their magnitude
-NUDGE = 1e-6
 
 
 @dataclass(frozen=True)
@@ -63,16 +47,16 @@ def scales(motion: Along) -> Scales:
         none = np.zeros(0)
         a, b, c = np.ones(ndx), np.ones(nx), np.ones(nu)
         return Scales(a, b, c, a, b, c, parameters, none, np.zeros((0, nx)), np.zeros((0, nu)))
-    t = np.union1d(motion.trajectory.t, np.linspace(*motion.span, SAMPLES))
+    t = np.union1d(motion.trajectory.t, np.linspace(*motion.span, SCALES.samples))
     x, u = motion.state(t), motion.control(t)
     away = np.asarray(motion.minus(np.repeat(x[:1], len(t), axis=0).T, x.T)).T
     ranges, sizes = np.ptp(away, axis=0), np.max(np.abs(u), axis=0, initial=0.0)
     magnitudes = _tangent_of(motion, np.max(np.abs(x), axis=0))
     declared_x, declared_u = _declared(motion, t, x, u, ranges, sizes)
     found: list[Array] = []
-    for part in (STILL, 1.0):
-        tangent = np.maximum(np.maximum(ranges, part * declared_x), ROUNDING * magnitudes)
-        coordinates = np.maximum(np.ptp(x, axis=0), STILL)
+    for part in (SCALES.constant, 1.0):
+        tangent = np.maximum(np.maximum(ranges, part * declared_x), ROUNDING.resolution * magnitudes)
+        coordinates = np.maximum(np.ptp(x, axis=0), SCALES.constant)
         for i, k in enumerate(system.space.tangent_index):
             coordinates[i] = tangent[k] if k >= 0 else coordinates[i]
         found += [tangent, coordinates, np.maximum(sizes, part * declared_u)]
@@ -96,29 +80,29 @@ def _declared(motion: Along, t: Array, x: Array, u: Array, ranges: Array, sizes:
     phase, ndx = motion.phase, len(ranges)
     own = np.r_[ranges, sizes]
     width = np.r_[_tangent_of(motion, np.subtract(phase.x_upper, phase.x_lower)), np.subtract(phase.u_upper, phase.u_lower)]
-    declared = np.where(np.isfinite(width) & (width > 0) & ((width <= WIDEST * own) | (own == 0)), width, np.inf)
+    declared = np.where(np.isfinite(width) & (width > 0) & ((width <= SCALES.widest_bounds * own) | (own == 0)), width, np.inf)
     narrow = np.where(np.isfinite(declared), declared, 0.0)
     magnitude = np.r_[_tangent_of(motion, np.max(np.abs(x), axis=0)), sizes]
     hint = np.r_[_tangent_of(motion, np.max(np.abs(phase.guess.x), axis=0)), np.max(np.abs(phase.guess.u), axis=0, initial=0.0)]
     among = np.r_[np.maximum(magnitude[:ndx], ranges.max(initial=0.0)), np.full(len(sizes), sizes.max(initial=0.0))]
-    still = own <= STILL * np.maximum(narrow, among)
+    still = own <= SCALES.constant * np.maximum(narrow, among)
     largest = float(magnitude.max(initial=0.0))
-    if largest <= NOISE * float(hint.max(initial=0.0)):  # nothing moves at all: the guess tells what would be much
+    if largest <= ROUNDING.negligible * float(hint.max(initial=0.0)):  # nothing moves at all: the guess tells what would be much
         still, magnitude, largest = np.ones(len(own), dtype=bool), hint, float(hint.max())
     largest = largest or 1.0
     effects = _effects(motion, t, x, u, magnitude, largest, np.flatnonzero(still | (np.arange(len(own)) >= ndx)))
-    moving, span = ranges > NOISE * ranges.max(initial=0.0), ranges.copy()
+    moving, span = ranges > ROUNDING.negligible * ranges.max(initial=0.0), ranges.copy()
     for i in range(ndx, len(own)):  # a control that moves nothing by more than a rounding stands still, though it be the largest
         pushed = float(np.max(effects[i][moving] / span[moving], initial=0.0)) * motion.duration * float(own[i])
-        still[i] |= 0 < pushed <= ROUNDING
-    for _ in range(CHAIN):  # what moves only what stands still is measured by what that moves
+        still[i] |= 0 < pushed <= ROUNDING.resolution
+    for _ in range(SCALES.chain):  # what moves only what stands still is measured by what that moves
         for i in np.flatnonzero(still).tolist():
             strongest = float(np.max(effects[i][moving] / span[moving], initial=0.0)) * motion.duration
             if strongest > 1e-12 / largest:
                 declared[i] = min(declared[i], 1 / strongest)
         found = still[:ndx] & np.isfinite(declared[:ndx])
         span, moving = np.where(found & ~moving, declared[:ndx], span), moving | found
-    noise = magnitude <= NOISE * largest
+    noise = magnitude <= ROUNDING.negligible * largest
     declared = np.where(np.isfinite(declared), declared, np.where(noise, largest, magnitude))
     declared = np.where(still, declared, 0.0)
     return declared[:ndx], declared[ndx:]
@@ -126,7 +110,7 @@ def _declared(motion: Along, t: Array, x: Array, u: Array, ranges: Array, sizes:
 
 def _effects(motion: Along, t: Array, x: Array, u: Array, magnitude: Array, largest: float, which: Array) -> dict[int, Array]:
     """What one unit of deviation from each of these states and controls does to the rates at most, [ndx] each."""
-    some = np.linspace(0, len(t) - 1, min(TRIED, len(t))).astype(int)
+    some = np.linspace(0, len(t) - 1, min(SCALES.trials, len(t))).astype(int)
     t, x, u, ndx, plus = t[some], x[some], u[some], motion.phase.system.space.ndx, plus_of(motion)
 
     def rate(x: Array, u: Array) -> Array:
@@ -137,13 +121,13 @@ def _effects(motion: Along, t: Array, x: Array, u: Array, magnitude: Array, larg
         if i >= ndx + len(motion.phase.system.controls):  # rates come from unknowns that the equations determine, not from these
             found[i] = np.zeros(ndx)
             continue
-        nudge = NUDGE * (float(magnitude[i]) if magnitude[i] > NUDGE * largest else largest)
+        nudge = SCALES.deviation * (float(magnitude[i]) if magnitude[i] > SCALES.deviation * largest else largest)
         if i < ndx:
             changed = rate(np.asarray(plus(x.T, (nudge * np.eye(ndx)[i])[:, None])).T, u)
         else:
             changed = rate(x, u + nudge * np.eye(u.shape[1])[i - ndx])
         change = np.nan_to_num(np.abs(changed - base)).max(axis=0)
-        found[i] = np.where(change > ROUNDED * np.nan_to_num(np.abs(base)).max(axis=0), change, 0.0) / nudge
+        found[i] = np.where(change > ROUNDING.rounding * np.nan_to_num(np.abs(base)).max(axis=0), change, 0.0) / nudge
     return found
 
 

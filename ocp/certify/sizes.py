@@ -8,13 +8,11 @@ import casadi as ca
 import numpy as np
 
 from ocp.certify.motion import Motion
-from ocp.certify.scale import TRIED, plus_of
+from ocp.certify.scale import plus_of
 from ocp.problem import At, Constraint, Cost
+from ocp.thresholds import ROUNDING, SCALES
 
 Array = np.ndarray
-
-#: a cost that vanishes at its optimum is measured by this part of its variation
-VANISHING = 1e-4
 
 
 def variation(motion: Motion, values: Callable[[Array, Array, Array], Array], t: Array, x: Array, u: Array,
@@ -47,7 +45,7 @@ def cost_size(motions: Sequence[Motion], size: Callable[[Motion, Cost | Constrai
         if not motion.finite:
             return 1.0, 1.0
         own, free = motion.scales, motion.phase.duration.free or bool(motion.phase.free_parameters)
-        some = np.linspace(0, len(own.t) - 1, min(TRIED, len(own.t))).astype(int)
+        some = np.linspace(0, len(own.t) - 1, min(SCALES.trials, len(own.t))).astype(int)
         t, x, u = own.t[some], own.x[some], own.u[some]
         weights = np.gradient(t) if len(t) > 1 else np.zeros(len(t))
         for item in items(motion, At.PATH):
@@ -69,7 +67,7 @@ def cost_size(motions: Sequence[Motion], size: Callable[[Motion, Cost | Constrai
                     varied += float(np.nan_to_num(np.abs(end(where[0] + motion.duration, *where[1:]) - end(*where)))[0, 0])
     if not varied > 0:
         return (total, total) if total > 0 else (1.0, 1.0)
-    return max(min(total, varied), VANISHING * varied), varied
+    return max(min(total, varied), SCALES.vanishing_cost * varied), varied
 
 
 def constraint_sizes(motion: Motion, function: ca.Function, t: Array, values: Array) -> Array:
@@ -80,10 +78,10 @@ def constraint_sizes(motion: Motion, function: ca.Function, t: Array, values: Ar
     if not motion.finite:
         return np.ones(values.shape[1])
     own = motion.scales
-    some = np.linspace(0, len(own.t) - 1, min(TRIED, len(own.t))).astype(int) if len(t) > 1 else np.array(
+    some = np.linspace(0, len(own.t) - 1, min(SCALES.trials, len(own.t))).astype(int) if len(t) > 1 else np.array(
         [int(np.argmin(np.abs(own.t - t[0])))])
     here = own.t[some], own.x[some], own.u[some]
     varied = variation(motion, lambda *at: motion.call(function, *at), *here).max(axis=0)
     ranges = np.ptp(np.where(np.isfinite(values), values, 0.0), axis=0)
     found = np.maximum(ranges, varied)
-    return np.where(found > 0, np.maximum(found, 1e-9 * np.max(np.abs(np.nan_to_num(values)), axis=0)), 1.0)
+    return np.where(found > 0, np.maximum(found, ROUNDING.negligible * np.max(np.abs(np.nan_to_num(values)), axis=0)), 1.0)

@@ -12,17 +12,16 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ocp.interrupts import Activity, check
+from ocp.thresholds import REINTEGRATION, ROUNDING
+
 Array = np.ndarray
 
 #: field(rows [k], s [k], y [k, d]) -> [k, d]; its Jacobian by y -> [k, d, d]
 Field = Callable[[Array, Array, Array], Array]
 
+#: of the method, which has order 9
 STAGES = 5
-NEWTON, ATTEMPTS, SMALLEST = 12, 4000, 1e-13
-#: steps of Newton's method that shrink by less than this need Jacobians of their own
-CONTRACTS = 0.2
-#: entries of the matrices of Newton's method that are factorised at once
-ENTRIES = 20_000_000
 
 
 def _polynomials(degree: int, at: Array) -> tuple[Array, Array]:
@@ -76,7 +75,7 @@ def _in_batches(field: Field, jacobian: Field, y: Array, rtol: float, atol: floa
     d = y.shape[1]
     if not d:
         return y, np.zeros((len(y), 0, 0))
-    together = max(1, ENTRIES // (STAGES * d) ** 2)
+    together = max(1, REINTEGRATION.max_matrix_entries // (STAGES * d) ** 2)
     ends, grown = [y[:0]], [np.zeros((0, d, d))]
     for i in range(0, len(y), together):
         one = _together(field, jacobian, np.arange(len(y))[i:i + together], y[i:i + together], rtol, atol, slopes)
@@ -91,7 +90,8 @@ def _together(field: Field, jacobian: Field, rows: Array, y: Array, rtol: float,
               ) -> tuple[Array, Array] | None:
     y, s, h = y.copy(), np.zeros(len(y)), np.ones(len(y))
     grown = np.tile(np.eye(y.shape[1]), (len(y) if slopes else 0, 1, 1))
-    for _ in range(ATTEMPTS):
+    for _ in range(REINTEGRATION.max_implicit_steps):
+        check(Activity.INTEGRATION)
         act = np.flatnonzero(s < 1)
         if not len(act):
             return y, grown
@@ -115,7 +115,7 @@ def _together(field: Field, jacobian: Field, rows: Array, y: Array, rtol: float,
         factor = np.where(good, np.clip(0.9 * np.maximum(error, 1e-10, where=good, out=np.ones_like(error)) ** (-1 / (STAGES + 1)),
                                         0.1, 8.0), 0.2)
         h[act] *= factor
-        if np.any(h[act] < SMALLEST):
+        if np.any(h[act] < ROUNDING.rounding):
             return None
         h = np.minimum(h, np.where(s < 1, 1 - s, 1.0))
         h[s + h > 1 - 1e-12] = (1 - s)[s + h > 1 - 1e-12]
@@ -133,7 +133,8 @@ def _step(field: Field, jacobian: Field, rows: Array, s: Array, h: Array, y: Arr
         inverse = np.linalg.inv(first)
     except np.linalg.LinAlgError:
         inverse, own = first, np.ones(k, dtype=bool)
-    for _ in range(NEWTON):
+    for _ in range(REINTEGRATION.implicit_newton_steps):
+        check(Activity.INTEGRATION)
         go = np.flatnonzero(~done & ~lost)
         if not len(go):
             break
@@ -156,7 +157,7 @@ def _step(field: Field, jacobian: Field, rows: Array, s: Array, h: Array, y: Arr
             move[np.flatnonzero(here)[~usable]] = np.nan
         move = move.reshape(n, STAGES, d)
         length = np.max(np.abs(move) / size[go, None], axis=(1, 2))
-        fails = ~np.isfinite(length) | (length > CONTRACTS * last[go])
+        fails = ~np.isfinite(length) | (length > REINTEGRATION.newton_contraction * last[go])
         again = fails & ~here
         own[go[again]] = True
         lost[go[~np.isfinite(length) & here]] = True

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 import casadi as ca
 import numpy as np
 
-from ocp.algebraic import stated
 from ocp.derivative_check.closed_form import ClosedForm, closed_form
 from ocp.derivative_check.compare import Comparison, Entry, compare
 from ocp.derivative_check.records import DerivativeCheck, Finding, Kind, Order, Point, Road, TermCheck
@@ -24,7 +23,9 @@ from ocp.derivative_check.terms import (
     variables,
 )
 from ocp.errors import ProblemError
+from ocp.interrupts import Activity, check
 from ocp.problem import At, Phase, Problem
+from ocp.reductions.algebraic_equations import state_equations
 
 TOLERANCE = 1e-8
 """Agreement of roads that are exact up to rounding, relative to the scale of the derivative."""
@@ -50,10 +51,11 @@ def check_derivatives(
     checked: list[TermCheck] = []
     remarks: list[str] = []
     begin = 0.0
-    for phase in stated(problem).phases:
+    for phase in state_equations(problem).phases:
         moved, (closed, note) = moves(phase.system), closed_form(phase.system)
         used = np.zeros(len(variables(phase.system)), bool)
         for term in terms_of(phase, begin, points, rng):
+            check(Activity.MEASUREMENT)
             if term.place is None and places:
                 term = replace(term, place=places.get(f"cost {term.name}" if term.cost else "system"))
             road = (closed, note) if term.kind == "rate" else (None, "")

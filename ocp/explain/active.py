@@ -13,9 +13,7 @@ import casadi as ca
 import numpy as np
 
 from ocp.explain.groups import LOWER, UPPER, Group, Limit, Program
-
-#: multipliers whose largest effect, one scale of the bound, is below this fraction of the cost are not worth a line
-NEGLIGIBLE = 1e-7
+from ocp.thresholds import EXPLANATION
 
 
 @dataclass(frozen=True)
@@ -56,7 +54,7 @@ def prices(program: Program, x: np.ndarray, lam_g: np.ndarray) -> tuple[Price, .
     lam_g = np.asarray(lam_g, dtype=float)
     force = -(gradient.full().ravel() + ca.mtimes(jacobian.T, ca.DM(lam_g)).full().ravel())
     g = nlp.g(x).full().ravel()
-    worth = NEGLIGIBLE * max(1.0, abs(float(f)))
+    worth = EXPLANATION.min_price * max(1.0, abs(float(f)))
     found = []
     for group in program.groups:
         found += _prices(program, group, x, g, force, lam_g, worth)

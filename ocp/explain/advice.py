@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ocp.problem import Certificate, Finding, Kind
+from ocp.thresholds import EXPLANATION
 
 DIRECT = ("collocation", "multiple_shooting")
 #: schemes whose degree refinement may raise
 HIGH = ("gauss", "radau", "radau_left", "lobatto")
-#: times the intervals of a mesh that was refined and still is too coarse
-MORE = 5
 #: checks that a finer mesh mends
 OF_MESH = ("gap_segment", "error_estimate", "energy", "objective")
 
@@ -72,7 +71,7 @@ def _finer(method: str, options: Mapping[str, Any]) -> tuple[tuple[str, Any], ..
     key, found = f"solve.{method}", list[tuple[str, Any]]()
     refined = options.get("refine", "none") != "none"
     if options.get("refine") == "certificate":  # has ended where it could; tolerance_mesh is none of its options
-        found += [(f"{key}.refine", "hp"), (f"{key}.intervals", MORE * int(options["intervals"]))]
+        found += [(f"{key}.refine", "hp"), (f"{key}.intervals", EXPLANATION.mesh_factor * int(options["intervals"]))]
     elif refined:
         found.append((f"{key}.tolerance_mesh", float(options["tolerance_mesh"]) / 10))
     elif options.get("mesh", "uniform") == "uniform" and "intervals" in options:

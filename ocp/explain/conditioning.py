@@ -11,9 +11,7 @@ import numpy as np
 from ocp.explain.groups import base
 from ocp.nlp import NLP, worst_violations
 from ocp.problem import At, Problem
-
-#: a variable of this size without a bound on that side looks as if it were running away; where the objective falls without bound
-FAR, FALLING = 1e6, 1e3
+from ocp.thresholds import EXPLANATION
 
 
 @dataclass(frozen=True)
@@ -91,8 +89,9 @@ def unbounded_hints(problem: Problem, nlp: NLP, x: np.ndarray, falling: bool = F
     """
     found = []
     far: dict[str, float] = {}
+    large = EXPLANATION.runaway_falling if falling else EXPLANATION.runaway
     for name, value, lower, upper in zip(nlp.variables, x, nlp.x_lower, nlp.x_upper, strict=True):
-        if abs(value) >= (FALLING if falling else FAR) and np.isinf(upper if value > 0 else lower):
+        if abs(value) >= large and np.isinf(upper if value > 0 else lower):
             far[base(name)] = max(far.get(base(name), 0.0), abs(float(value)))
     for name, value in sorted(far.items(), key=lambda item: -item[1]):
         found.append(f"{name} has grown to {value:.2g} and has no bound there; give it one")

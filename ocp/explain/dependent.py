@@ -12,15 +12,7 @@ from scipy.sparse.linalg import splu
 
 from ocp.explain.groups import base
 from ocp.nlp import NLP
-
-#: a singular value below this fraction of the largest counts as zero; rows are scaled to length one before
-RANK = 1e-9
-#: up to so many entries the singular values are computed whole, beyond that the smallest by inverse iteration
-DENSE = 1_500_000
-#: dependent combinations that are looked for in large programs
-MOST = 12
-#: rows with less than this share of a combination do not belong to it
-SHARE = 1e-3
+from ocp.thresholds import EXPLANATION, ROUNDING
 
 
 @dataclass(frozen=True)
@@ -36,7 +28,7 @@ class Dependence:
     singular: float
 
 
-def dependent_rows(nlp: NLP, x: np.ndarray, *, active: bool = False, rank: float = RANK) -> tuple[Dependence, ...]:
+def dependent_rows(nlp: NLP, x: np.ndarray, *, active: bool = False, rank: float = ROUNDING.negligible) -> tuple[Dependence, ...]:
     """Combinations of equality rows (with ``active``: of active inequality rows too) that are linearly dependent at x [n].
 
     Columns of fixed variables do not count: their rows have nothing left to move. Rows without an entry are dependent by
@@ -63,7 +55,7 @@ def dependent_rows(nlp: NLP, x: np.ndarray, *, active: bool = False, rank: float
     found = []
     for k in range(weights.shape[1]):
         own = weights[:, k] / np.abs(weights[:, k]).max()
-        order = [int(i) for i in np.argsort(-np.abs(own), kind="stable") if abs(own[i]) > SHARE]
+        order = [int(i) for i in np.argsort(-np.abs(own), kind="stable") if abs(own[i]) > EXPLANATION.min_share]
         names = [nlp.constraints[chosen[i]] for i in order]
         found.append(Dependence(tuple((name, float(own[i])) for name, i in zip(names, order, strict=True)),
                                 tuple(dict.fromkeys(base(name) for name in names)), float(values[k]) / largest))
@@ -78,7 +70,7 @@ def _sparse(matrix: ca.DM) -> sp.csr_matrix:
 def _small(J: sp.csr_matrix, rank: float) -> tuple[np.ndarray, np.ndarray, float]:
     """(left singular vectors [m, k] of singular values that count as zero, these [k], the largest singular value)."""
     m, n = J.shape
-    if m * n <= DENSE or m <= 2 * MOST:
+    if m * n <= EXPLANATION.max_dense_entries or m <= 2 * EXPLANATION.max_combinations:
         u, s, _ = scipy.linalg.svd(J.toarray(), full_matrices=True)
         values = np.concatenate([s, np.zeros(max(0, m - len(s)))])
         largest = float(values.max(initial=0.0)) or 1.0
@@ -94,7 +86,7 @@ def _small_sparse(J: sp.csr_matrix, rank: float, sweeps: int = 8) -> tuple[np.nd
     K = sp.csc_matrix(J @ J.T)
     largest = float(np.sqrt(np.asarray(abs(K).sum(axis=1)).max()))  # an upper bound by Gershgorin
     factors = splu(K + sp.csc_matrix(sp.identity(m) * (1e-13 * largest**2)))
-    Y = np.linalg.qr(np.random.default_rng(0).standard_normal((m, MOST)))[0]
+    Y = np.linalg.qr(np.random.default_rng(0).standard_normal((m, EXPLANATION.max_combinations)))[0]
     for _ in range(sweeps):
         Y = np.linalg.qr(factors.solve(Y))[0]
     _, s, right = np.linalg.svd(J.T @ Y, full_matrices=False)

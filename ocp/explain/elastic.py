@@ -20,12 +20,9 @@ import scipy.sparse as sp
 from ocp.explain.groups import LOWER, UPPER, Group, Limit
 from ocp.nlp import NLP, Functions, NLPResult, SolverOptions, solve_nlp
 from ocp.problem import Finding, Status
+from ocp.thresholds import EXPLANATION, ROUNDING
 
-#: a slack below this fraction of the group's scale is none
-NEGLIGIBLE = 1e-6
-#: weight of the pull towards the start, which picks one of many feasible motions; small beside any real slack
-PULL = 1e-9
-OPTIONS = SolverOptions(max_iterations=500, tolerance=1e-8)
+OPTIONS = SolverOptions(max_iterations=EXPLANATION.elastic_iterations, tolerance=EXPLANATION.elastic_tolerance)
 
 
 @dataclass(frozen=True)
@@ -63,7 +60,7 @@ def solve_elastic(nlp: NLP, groups: Sequence[Group], elastic: Iterable[str], x: 
     program = _program(nlp, groups, sides, limits, x)
     found = uninterrupted(solve_nlp(program, options))
     n, s = nlp.n, found.x[nlp.n:]
-    slack = {(group.name, side): (float(value) if value > NEGLIGIBLE * group.scale else 0.0)
+    slack = {(group.name, side): (float(value) if value > ROUNDING.resolution * group.scale else 0.0)
              for (group, side), value in zip(sides, s, strict=True)}
     # both sides of a prescribed value are rows of their own: only the difference of their forces pushes
     net: dict[tuple[str, bool, int], float] = {}
@@ -105,7 +102,7 @@ def _program(nlp: NLP, groups: Sequence[Group], sides: Sequence[tuple[Group, str
     below = signs > 0
     weight = np.array([1.0 / group.scale for group, _ in sides])
     start = np.asarray(x, dtype=float)
-    size = PULL / np.maximum(1.0, np.abs(start)) ** 2
+    size = EXPLANATION.proximal_weight / np.maximum(1.0, np.abs(start)) ** 2
 
     P, B, C = (ca.MX(_dm(matrix)) for matrix in (pick, direct, spread))
     z, sigma, lam = ca.MX.sym("z", n + k), ca.MX.sym("sigma"), ca.MX.sym("lam", m + len(limits))

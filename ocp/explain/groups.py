@@ -16,7 +16,7 @@ import numpy as np
 from ocp.nlp import NLP, worst_violations
 from ocp.nlp.names import parts_of_name
 from ocp.problem import INF, Duration, Problem, Trajectory
-from ocp.splits import BELOW
+from ocp.reductions.control_norms import NEGATIVE_PART
 from ocp.transcription.collocation import CollocationOptions, transcribe
 from ocp.transcription.program import Transcription
 
@@ -91,7 +91,8 @@ class Program:
 
 
 def program_of(problem: Problem, options: Any = None, transcribe: Callable[..., Transcription] = transcribe) -> Program:
-    """Transcribe a problem (default: by direct collocation) and group its rows and columns. Raises as ``transcribe`` does."""
+    """Transcribe a problem, reduced for the method (default: direct collocation), and group its rows and columns. Raises as
+    ``transcribe`` does."""
     options = options or CollocationOptions()
     given = [phase.duration for phase in problem.phases]
     # half the length to twice of it: any range that frees the column, which is closed again below; steps are given
@@ -178,12 +179,12 @@ def _column_groups(nlp: NLP, units: Mapping[str, str], attitudes: set[str]) -> l
     columns: dict[str, list[int]] = {}
     for i, name in enumerate(nlp.variables):
         columns.setdefault(base(name), []).append(i)
-    parts = {name.removesuffix(BELOW) for name in columns if name.endswith(BELOW)}
+    parts = {name.removesuffix(NEGATIVE_PART) for name in columns if name.endswith(NEGATIVE_PART)}
     found = []
     for name, indices in columns.items():
         prefix, _, own = name.rpartition(": ")
         kind, _, component = own.partition(".")
-        label, unit = component or own, units.get(component.removesuffix(BELOW), "")
+        label, unit = component or own, units.get(component.removesuffix(NEGATIVE_PART), "")
         before = f"{prefix}: " if prefix else ""
         size = float(np.abs(nlp.x0[indices]).max(initial=0.0))
         if kind == "duration":
@@ -208,7 +209,7 @@ def _column_groups(nlp: NLP, units: Mapping[str, str], attitudes: set[str]) -> l
         own_bounds = [(i, (lower, upper) if i in ends else (nlp.x_lower[i], nlp.x_upper[i])) for i in indices]
         bound = tuple(Limit(i, side, float(value), True) for i, both in own_bounds
                       for side, value in zip((LOWER, UPPER), both, strict=True)
-                      if abs(value) < INF and (side == UPPER or name.removesuffix(BELOW) not in parts))
+                      if abs(value) < INF and (side == UPPER or name.removesuffix(NEGATIVE_PART) not in parts))
         if bound:
             found.append(Group(f"{before}bound of {label}", "bound", bound, unit, _scale(bound, 0.0)))
     return found

@@ -17,10 +17,9 @@ from ocp.explain.groups import Program
 from ocp.explain.walk import Operand, expanded, trace
 from ocp.nlp.names import parts_of_name
 from ocp.problem import At, Phase, Problem
+from ocp.thresholds import EXPLANATION
 
 VALUE, FIRST, SECOND = "value", "first derivative", "second derivative"
-#: larger second derivatives are not formed: the walk through a humanoid's would take minutes
-MOST_INSTRUCTIONS = 20_000
 
 
 @dataclass(frozen=True)
@@ -190,7 +189,7 @@ def _derivative(function: ca.Function, own: Sequence[str], order: str
     first = ca.jacobian(y, z)
     if order == FIRST:
         return ca.Function("first", [t, x, u, p], [ca.densify(first)]), [(name,) for name in own]
-    if flat.n_instructions() > MOST_INSTRUCTIONS:
+    if flat.n_instructions() > EXPLANATION.max_operations:
         return None
     pairs = [(i, j) for i in range(len(own)) for j in range(i, len(own))]
     second = ca.jacobian(ca.vec(first), z)  # entry (row + size * i, j)

@@ -19,11 +19,7 @@ from ocp.explain.elastic import OPTIONS, Elastic, excess, relax, solve_elastic, 
 from ocp.explain.groups import UPPER, Program
 from ocp.nlp import SolverOptions, solve_nlp
 from ocp.problem import Finding, Status
-
-#: amounts are rounded up to so many digits: what a user would write, and a hair more than the least
-DIGITS = 3
-#: at most so many groups are tried one by one
-MOST_ALTERNATIVES = 12
+from ocp.thresholds import EXPLANATION
 
 Progress = Callable[[str], Any]
 Improved = Callable[["Infeasibility"], Any]
@@ -95,10 +91,10 @@ class Infeasibility:
 
 
 def _rounded_up(value: float) -> float:
-    """The next number of ``DIGITS`` digits above."""
+    """The next number of ``EXPLANATION.digits`` digits above."""
     if value <= 0:
         return 0.0
-    step = 10.0 ** (math.floor(math.log10(value)) - DIGITS + 1)
+    step = 10.0 ** (math.floor(math.log10(value)) - EXPLANATION.digits + 1)
     return float(f"{math.ceil(value * (1 + 1e-9) / step) * step:.12g}")
 
 
@@ -157,7 +153,7 @@ def explain_infeasibility(program: Program, x: np.ndarray, *, options: SolverOpt
                              status=None if done else found.status, ending=None if done else found.ending)
     conflict = _conflict(whole)
     know(Infeasibility(False, conflict, point=whole.x, solves=solves))
-    tried, remedies, notes = conflict[:MOST_ALTERNATIVES], [], []
+    tried, remedies, notes = conflict[:EXPLANATION.max_alternatives], [], []
     if len(conflict) > len(tried):
         notes.append(f"{len(conflict)} constraints push; only the {len(tried)} that push most were tried one by one")
     for name in tried:

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 import casadi as ca
 import numpy as np
 
-#: longer operands are written (...)
-MOST_CHARACTERS = 60
+from ocp.thresholds import EXPLANATION
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,7 @@ def trace(function: ca.Function, arguments: Sequence[np.ndarray], entry: int, na
         at = broken[0]
     node = nodes[at]
     texts = _Texts(nodes, names)
-    operands = tuple(Operand(texts.text(i, 0)[:MOST_CHARACTERS * 2], nodes[i].value) for i in node.inputs)
+    operands = tuple(Operand(texts.text(i, 0)[:EXPLANATION.max_characters * 2], nodes[i].value) for i in node.inputs)
     return texts.text(at, 0), tuple(dict.fromkeys(operands)), node.value
 
 
@@ -130,7 +129,7 @@ class _Texts:
     def text(self, at: int, binding: int, *, cut: bool = False) -> str:
         """The text of a node, in parentheses where an operator that binds so tightly surrounds it; cut short inside others."""
         words, own = self._written(at)
-        if len(words) > MOST_CHARACTERS and (cut or binding > 0):
+        if len(words) > EXPLANATION.max_characters and (cut or binding > 0):
             words, own = "..." if cut else "(...)", _TIGHT
         return f"({words})" if own < binding else words
 

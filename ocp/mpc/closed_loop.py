@@ -18,14 +18,17 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
-from ocp.algebraic import composer, eliminated, explicit_system, stated
 from ocp.errors import ProblemError
 from ocp.integrators import looking_back
+from ocp.interrupts import Activity, asked, check, late
 from ocp.mpc import evaluate
 from ocp.mpc.options import MPCOptions, Tracked, horizon_problem
 from ocp.mpc.result import ClosedLoop, Ending, step_times
 from ocp.plants import IntegratedPlant, Plant, PlantSpec
 from ocp.problem import At, Cost, Problem, Status, System
+from ocp.reductions import with_dropped_conditions
+from ocp.reductions.algebraic_elimination import composer, explicit_system
+from ocp.reductions.algebraic_equations import state_equations
 from ocp.shooting.options import ILQROptions
 
 Progress = Callable[[Mapping[str, float]], None]
@@ -46,18 +49,20 @@ def run(problem: Problem, options: MPCOptions, *, solver: ILQROptions | None = N
     any other with its face will do. Ctrl-C hands back what ran. Raises ProblemError for what cannot run so, UnsupportedError for
     what the solver cannot enforce.
     """
-    given = plant if isinstance(plant, PlantSpec) else None
-    made, spec, tracked = _explicit(horizon_problem(problem, options), options, given, tracked)
+    given, solver = plant if isinstance(plant, PlantSpec) else None, solver or ILQROptions()
+    made, spec, tracked = _reduced(horizon_problem(problem, options), options, solver, given, tracked)
     if plant is not None and given is None:
         spec = replace(spec, substeps=1, changed=(f"the plant is a {type(plant).__name__}",))
-    return _Loop(made, options, solver or ILQROptions(), spec, tracked, progress, receding,
+    return _Loop(made, options, solver, spec, tracked, progress, receding,
                  None if isinstance(plant, PlantSpec) else plant).run()
 
 
-def _explicit(problem: Problem, options: MPCOptions, plant: PlantSpec | None, tracked: Sequence[Tracked]
-              ) -> tuple[Problem, PlantSpec, Sequence[Tracked]]:
-    """Model, plant and what is tracked without algebraic unknowns, each with its own equations solved."""
-    given, made = stated(problem).phase, eliminated(problem)
+def _reduced(problem: Problem, options: MPCOptions, solver: ILQROptions, plant: PlantSpec | None, tracked: Sequence[Tracked]
+             ) -> tuple[Problem, PlantSpec, Sequence[Tracked]]:
+    """The reduced problem of the solver; plant and what is tracked as explicit functions, each with its own equations solved."""
+    from ocp.methods import method  # whole-body control takes records of this room and solves nothing
+
+    given, made = state_equations(problem).phase, method("ilqr").reduce(problem, solver)
     spec = plant or PlantSpec(made.phase.system)
     if (period := made.phase.system.period) is not None:
         if abs(options.period - period) > 1e-9 * period:
@@ -79,7 +84,7 @@ class _Loop:
     def __init__(self, problem: Problem, options: MPCOptions, solver_options: ILQROptions, spec: PlantSpec,
                  tracked: Sequence[Tracked], progress: Progress | None, receding: Make | None, plant: Plant | None = None):
 
-        phase = problem.phase
+        phase = with_dropped_conditions(problem).phase
         system = phase.system
         _check_plant(system, spec)
         if options.period > phase.duration.guess:
@@ -124,6 +129,7 @@ class _Loop:
                 step = self._step if self.options.delay == "none" else self._late_step
                 reported = time.perf_counter()
                 for i in range(self.options.steps):
+                    check(Activity.CLOSED_LOOP)
                     step(i)
                     self.done = i + 1
                     if not np.all(np.isfinite(self.fine_x[(i + 1) * self.spec.substeps])):
@@ -135,7 +141,8 @@ class _Loop:
         except KeyboardInterrupt:
             if not self.done:
                 raise
-            ending, message = Ending.INTERRUPTED, f"after {self.t[self.done]:g} of {self.t[-1]:g} s"
+            ending = Ending.TIME_LIMIT if late() and not asked() else Ending.INTERRUPTED
+            message = f"after {self.t[self.done]:g} of {self.t[-1]:g} s"
         return self._result(ending, message)
 
     def _start(self) -> None:

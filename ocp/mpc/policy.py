@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ocp.algebraic import eliminated
 from ocp.errors import ProblemError
+from ocp.methods import method
 from ocp.mpc.options import MPCOptions, horizon_problem
 from ocp.problem import Problem, Status
+from ocp.reductions import with_dropped_conditions
 from ocp.shooting.options import ILQROptions
 
 
@@ -24,9 +25,11 @@ class Receding:
         from ocp.shooting.receding import Receding as Horizon
 
         self._options = options
-        made = eliminated(horizon_problem(problem, options))
-        self._horizon = Horizon(made, ILQROptions(**solver))
-        self._lower, self._upper = np.array(made.phase.u_lower), np.array(made.phase.u_upper)
+        record = ILQROptions(**solver)
+        made = method("ilqr").reduce(horizon_problem(problem, options), record)
+        self._horizon = Horizon(made, record)
+        bounded = with_dropped_conditions(made).phase
+        self._lower, self._upper = np.array(bounded.u_lower), np.array(bounded.u_upper)
         self._next = 0
 
     def begin(self) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
-from ocp.interrupts import late
+from ocp.interrupts import Activity, late, stop
 from ocp.nlp.result import Progress, Warm, WatchPoint
 
 Rows = tuple[Mapping[str, float], ...]
@@ -52,7 +52,7 @@ class Watch:
     def heard(self, rows: Callable[[int], Rows], point: Callable[[Rows], Warm]) -> bool:
         """After an iteration: ``rows(first)`` of the log and the current point, each made only where somebody wants it. Whether
         to stop."""
-        self.stop = self.stop or late()
+        self.stop = self.stop or late(Activity.SOLVING)
         self.count += 1
         try:
             if self.tolerance and not self.stop and self.count > CIRCLE and self.count % EVERY == 0:
@@ -128,6 +128,7 @@ def interrupts(interrupt: Callable[[], None]) -> Iterator[None]:
 
     def handle(number: int, frame: Any) -> None:
         signal.signal(signal.SIGINT, before)
+        stop()
         interrupt()
 
     signal.signal(signal.SIGINT, handle)

@@ -326,7 +326,7 @@ class HybridPlant:
         v = self.v + h * a_free
         low = terms.at[:, 2] + h * np.minimum((terms.J @ v).reshape(-1, 3)[:, 2], 0.0) <= TOUCH
         on = np.flatnonzero((low | (self.modes.mode != OPEN)) & self._there(terms))
-        energy, J = terms.energy, terms.J.reshape(len(self.points), 3, -1)[on].reshape(3 * on.size, -1)
+        energy, J = terms.energy, terms.J.reshape(len(self.points), 3, -1)[on].reshape(3 * on.size, self.v.size)
         if on.size:
             b = (J @ v + h * terms.drift.reshape(-1, 3)[on].ravel()).reshape(-1, 3)
             b[:, 2] += np.maximum(terms.at[on, 2], 0.0) / h

@@ -72,6 +72,8 @@ class Kind(enum.StrEnum):
     NOTHING_SOLVED = "nothing_solved"
 
     # the strategy: what was tried, why, and what came of it
+    STOPPED_IN = "stopped_in"
+    LEFT_OUT = "left_out"
     PASS = "pass"
     PASS_NOT_SOLVED = "pass_not_solved"
     TOO_COARSE = "too_coarse"
@@ -116,6 +118,7 @@ class Kind(enum.StrEnum):
     NOT_A_MINIMUM = "not_a_minimum"
     ESCAPED = "escaped"
     FALLS_WITHOUT_BOUND = "falls_without_bound"
+    NO_ITERATE = "no_iterate"
     NO_ERROR_BOUND = "no_error_bound"
     WIDE_ERROR_BOUND = "wide_error_bound"
     REFINED_FURTHER = "refined_further"
@@ -131,7 +134,6 @@ class Kind(enum.StrEnum):
     RESUMED = "resumed"
     PARAMETER_CHOSEN = "parameter_chosen"
     DURATION_CHOSEN = "duration_chosen"
-    CONTROL_NORM_REFORMULATED = "control_norm_reformulated"
     # how a solve ended: the return status of a solver that is not ours, or what our own ran into
     SOLVER_STATUS = "solver_status"
     LARGEST_VIOLATION = "largest_violation"
@@ -145,6 +147,7 @@ class Kind(enum.StrEnum):
     SUCCESS_REFUTED = "success_refuted"
     OBJECTIVE_UNBOUNDED = "objective_unbounded"
     CERTIFICATE_INCOMPLETE = "certificate_incomplete"
+    CERTIFICATE_MISSING = "certificate_missing"
     # what is not finite: functions of the user, else rows and columns of the program
     NOT_FINITE = "not_finite"
     FUNCTION_NOT_FINITE = "function_not_finite"
@@ -195,11 +198,15 @@ class Kind(enum.StrEnum):
     KERNEL_MODES = "kernel_modes"
     KERNEL_REMARK = "kernel_remark"
 
+    # reductions: how a problem was formulated for a method
+    ABSOLUTE_VALUE_AS_SUM = "absolute_value_as_sum"
+    NORM_AS_SLACK = "norm_as_slack"
+
 
 #: kinds of findings about one program, its solver and how it is evaluated: they say nothing of other programs
 OF_ONE_PROGRAM = frozenset({
     Kind.SCALED, Kind.UNSCALED_VIOLATION, Kind.ROUNDING_REACHED, Kind.CYCLED, Kind.OVERDETERMINED, Kind.REDUNDANT_EQUATION,
-    Kind.TANGENT_UNKNOWNS_CENTRED, Kind.RESUMED, Kind.PARAMETER_CHOSEN, Kind.DURATION_CHOSEN, Kind.CONTROL_NORM_REFORMULATED,
+    Kind.TANGENT_UNKNOWNS_CENTRED, Kind.RESUMED, Kind.PARAMETER_CHOSEN, Kind.DURATION_CHOSEN,
     Kind.GUESS_FROM_INVERSE_DYNAMICS, Kind.GUESS_MOVED_INTO_BOUNDS, Kind.GUESS_STATIONARY, Kind.DERIVATIVES_CHOSEN,
     Kind.CODE_GENERATED, Kind.KERNELS_COMPILED, Kind.KERNELS_INTERPRETED, Kind.KERNELS_WORTH_COMPILING, Kind.KERNEL_MODES,
     Kind.KERNEL_REMARK})

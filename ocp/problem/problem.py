@@ -28,18 +28,10 @@ class Boundary:
     """State prescribed at an end of a phase: ``value`` [nx] and which tangent components are ``fixed`` [ndx].
 
     The condition is ``minus(value, x) = 0`` in the fixed components, so that an attitude is never over-determined.
-    implied [ndx]: of these, what follows from others and from what the system keeps (``ocp.bridge.marked``): methods leave it out.
     """
 
     value: tuple[float, ...]
     fixed: tuple[bool, ...]
-    implied: tuple[bool, ...] = ()
-
-    @property
-    def asked(self) -> Boundary:
-        """As methods see it."""
-        return replace(self, fixed=tuple(f and not i for f, i in zip(self.fixed, self.implied, strict=True)), implied=()) \
-            if any(self.implied) else self
 
     @property
     def complete(self) -> bool:
@@ -80,8 +72,6 @@ class Phase:
     phases whose systems have a parameter of the same name share it. The guess is its value in ``system.parameter_values``.
     reset: (x of the previous phase at its end, p) -> x of this phase at its start, p the parameters of this phase's system;
     None: continuous, then the spaces of both phases agree. The first phase has none.
-    stated: the phase of a system with algebraic unknowns that this one is, its unknowns eliminated (``ocp.algebraic``); else None.
-    whole: the phase that this one is with the sizes of its controls split (``ocp.splits``); else None.
     """
 
     name: str
@@ -98,8 +88,6 @@ class Phase:
     constraints: tuple[Constraint, ...] = ()
     free_parameters: tuple[tuple[int, float, float], ...] = ()
     reset: ca.Function | None = None
-    stated: Phase | None = None
-    whole: Phase | None = None
 
     def __post_init__(self) -> None:
         for name, size in (("x_lower", self.system.nx), ("x_upper", self.system.nx),
@@ -172,8 +160,7 @@ class Linkage:
     """A constraint between ends of phases: ``lower <= function(x_1, ..., x_k, T, p) <= upper``, equal where the two are equal.
 
     ends: (number of a phase, At.START or At.FINAL) of each state in order; T: durations [s] of all phases; p: values of
-    ``parameters``, by name, of whatever phase has them. Periodic motions link the last end to the first start. implied: rows that
-    follow from others and from what the systems keep (``ocp.bridge.marked``): methods leave them out.
+    ``parameters``, by name, of whatever phase has them. Periodic motions link the last end to the first start.
     """
 
     name: str
@@ -184,7 +171,6 @@ class Linkage:
     parameters: tuple[str, ...] = ()
     where: str | None = None
     labels: tuple[str, ...] = ()
-    implied: tuple[bool, ...] = ()
 
     @property
     def size(self) -> int:
@@ -192,17 +178,6 @@ class Linkage:
 
     def components(self) -> tuple[str, ...]:
         return component_names(self.name, self.size, self.labels)
-
-    @property
-    def asked(self) -> Linkage:
-        """As methods see it."""
-        if not any(self.implied):
-            return self
-        rows, symbols = [i for i, implied in enumerate(self.implied) if not implied], self.function.mx_in()
-        function = ca.Function(self.function.name(), symbols, [ca.vec(self.function(*symbols))[rows]])
-        names = self.labels or tuple(str(i) for i in range(self.size))
-        return replace(self, function=function, lower=tuple(self.lower[i] for i in rows), upper=tuple(self.upper[i] for i in rows),
-                       labels=tuple(names[i] for i in rows), implied=())
 
 
 @dataclass(frozen=True)
@@ -237,13 +212,6 @@ class Problem:
                 if not 0 <= number < len(self.phases) or at not in (At.START, At.FINAL):
                     raise ProblemError(f"needs ends of phases 0 to {len(self.phases) - 1}, got ({number}, {at})",
                                        where=linkage.where or f"linkage {linkage.name!r}")
-
-    @property
-    def asked(self) -> Problem:
-        """As methods see it: without what is implied."""
-        phases = tuple(replace(phase, start=phase.start and phase.start.asked, final=phase.final and phase.final.asked)
-                       for phase in self.phases)
-        return replace(self, phases=phases, linkages=tuple(linkage.asked for linkage in self.linkages))
 
     @property
     def phase(self) -> Phase:

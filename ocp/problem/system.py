@@ -21,7 +21,7 @@ class System:
 
     that determine its algebraic unknowns z [nz] at every time, by name ``algebraic``: index 1, ``d residual / dz`` is regular. What
     the equations leave implicit of xi is an algebraic unknown, too, and rate picks it (``implicit_system``). Without algebraic
-    unknowns residual is None and the system explicit. ``ocp.algebraic`` states the equations as constraints, or eliminates z.
+    unknowns residual is None and the system explicit. Reductions state the equations as constraints, or eliminate z.
 
     equations [nz]: names of the rows of the residual; numbers where there are none.
     energy(t, x, u, p): total mechanical energy [J]; power(t, x, u, p): power supplied to it [W], actuators minus

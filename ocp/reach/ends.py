@@ -12,16 +12,9 @@ import casadi as ca
 import numpy as np
 
 from ocp.problem import At, Boundary, Constraint, Finding, Kind, Phase, Sense
+from ocp.thresholds import REACH
 
 Array = np.ndarray
-#: random starts besides the ends of the guess, and how far they lie from the guess where a coordinate has no bounds
-STARTS, SPREAD = 12, 3.0
-#: a row is missed that stays outside by more than this part of 1 + its bound
-MISSED = 1e-5
-#: weight of bounds and prescribed states: what is missed shall be missed by constraints
-FIRM = 1e3
-#: evaluations of one search
-MOST = 100
 
 
 @dataclass(frozen=True)
@@ -46,9 +39,9 @@ def ends_missed(phase: Phase) -> Iterator[Finding]:
         if not np.all(np.isfinite(end.outside(x))):
             continue
         over = np.abs(_nearest(phase, end, x)[:len(end.names)])
-        if (bad := np.flatnonzero(over > MISSED)).size:
+        if (bad := np.flatnonzero(over > REACH.missed)).size:
             missed = {end.names[i]: float(over[i] * end.sizes[i]) for i in bad[np.argsort(-over[bad])]}
-            yield Finding(Kind.END_OUT_OF_REACH, name=name, data={"missed": missed, "searches": STARTS + 1, "sure": False})
+            yield Finding(Kind.END_OUT_OF_REACH, name=name, data={"missed": missed, "searches": REACH.starts + 1, "sure": False})
 
 
 def _end(phase: Phase, rows: list[Constraint], boundary: Boundary | None, at: At) -> _End:
@@ -67,7 +60,7 @@ def _end(phase: Phase, rows: list[Constraint], boundary: Boundary | None, at: At
         values.append(ca.vertcat(*(away[i] for i in fixed)))
     value, nothing = ca.vertcat(*values, x), np.zeros(len(fixed))
     lower, upper = np.r_[lower, nothing, phase.x_lower], np.r_[upper, nothing, phase.x_upper]
-    weight = np.r_[1.0 / sizes, np.full(len(lower) - len(sizes), FIRM)]
+    weight = np.r_[1.0 / sizes, np.full(len(lower) - len(sizes), REACH.bound_weight)]
     value_of = ca.Function("end", [x], [value])
 
     def outside(at: Array) -> Array:
@@ -86,13 +79,13 @@ def _nearest(phase: Phase, end: _End, guess: Array) -> Array:
     plus = ca.Function("plus", [base, step], [space.plus(base, step)])
     low, high = np.array(phase.x_lower), np.array(phase.x_upper)
     best = end.outside(guess)
-    for k in range(STARTS + 1):
+    for k in range(REACH.starts + 1):
         start = guess
         if k:
-            spread = np.full(space.ndx, SPREAD)
+            spread = np.full(space.ndx, REACH.spread)
             for i, component in enumerate(space.tangent_index):
                 if component >= 0 and np.isfinite(high[i] - low[i]):
-                    spread[component] = min(SPREAD, (high[i] - low[i]) / 2)
+                    spread[component] = min(REACH.spread, (high[i] - low[i]) / 2)
             start = plus(guess, spread * rng.uniform(-1, 1, space.ndx)).full().ravel()
 
         def missed(d: Array, start: Array = start) -> Array:
@@ -100,10 +93,10 @@ def _nearest(phase: Phase, end: _End, guess: Array) -> Array:
 
         if not np.all(np.isfinite(missed(np.zeros(space.ndx)))):
             continue
-        found = missed(least_squares(missed, np.zeros(space.ndx), max_nfev=MOST).x)
+        found = missed(least_squares(missed, np.zeros(space.ndx), max_nfev=REACH.max_evaluations).x)
         if np.linalg.norm(found) < np.linalg.norm(best):
             best = found
-        if np.max(np.abs(best)) <= MISSED:
+        if np.max(np.abs(best)) <= REACH.missed:
             break
     return best
 

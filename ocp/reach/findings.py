@@ -10,10 +10,8 @@ import numpy as np
 
 from ocp.problem import Finding, Kind, Phase, Problem, System
 from ocp.reach.ends import ends_missed
-from ocp.reach.tube import SLACK, impossible, plain, prescribed, tube
-
-#: rates are compared at so many random points
-POINTS = 3
+from ocp.reach.tube import impossible, plain, prescribed, tube
+from ocp.thresholds import REACH, ROUNDING
 
 
 def first_findings(problem: Problem) -> tuple[Finding, ...]:
@@ -49,7 +47,7 @@ def _too_far(phase: Phase) -> Iterator[Finding]:
         given = position in start and position in final
         begin, end = (start[position], final[position]) if given else (phase.guess.x[0, position], phase.guess.x[-1, position])
         way, fastest = float(end - begin), phase.x_upper[rate] if end > begin else -phase.x_lower[rate]
-        if fastest >= 0 and abs(way) > fastest * longest * (1 + SLACK) + SLACK:
+        if fastest >= 0 and abs(way) > fastest * longest * (1 + ROUNDING.resolution) + ROUNDING.resolution:
             yield Finding(Kind.DISTANCE_TOO_LONG, name=names[position], value=abs(way), tolerance=float(fastest * longest),
                           data={"rate": names[rate], "fastest": float(fastest), "longest": longest, "sure": given})
 
@@ -60,7 +58,7 @@ def _rates(phase: Phase) -> dict[int, int]:
     flat = plain(phase)
     bounded = [j for j in flat if np.isfinite(phase.x_upper[j]) or np.isfinite(phase.x_lower[j])]
     found: dict[int, set[int]] = {}
-    for _ in range(POINTS):
+    for _ in range(REACH.points):
         x, u = rng.uniform(0.1, 1.0, system.nx), rng.uniform(0.1, 1.0, system.nu)
         xi = np.asarray(system.rate(0.1, x, u, np.asarray(system.parameter_values, dtype=float))).ravel()
         for i, component in flat.items():

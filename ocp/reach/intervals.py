@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 import casadi as ca
 import numpy as np
 
+from ocp.thresholds import REACH
+
 Array = np.ndarray
 #: lower and upper ends, arrays of one shape
 Interval = tuple[Array, Array]
@@ -18,8 +20,6 @@ Interval = tuple[Array, Array]
 INF = np.inf
 _OPEN = np.full(1, -INF), np.full(1, INF)
 _TRUTH = np.zeros(1), np.ones(1)
-#: functions of more operations are left open
-MOST = 20_000
 
 
 def enclosed(function: ca.Function, arguments: Sequence[Sequence[Interval]], rows: Sequence[int] | None = None
@@ -31,7 +31,7 @@ def enclosed(function: ca.Function, arguments: Sequence[Sequence[Interval]], row
         return None
     output = ca.densify(function(*symbols))
     graph = ca.Function("rows", symbols, [output if rows is None else output[list(rows)]])
-    if graph.n_instructions() > MOST:
+    if graph.n_instructions() > REACH.max_operations:
         return None
     found: list[Interval] = [(np.zeros(1), np.zeros(1))] * graph.size1_out(0)
     slots: list[Interval] = [(np.zeros(1), np.zeros(1))] * max(1, graph.sz_w())

@@ -11,15 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ocp.interrupts import Activity, check
 from ocp.problem import At, Boundary, Constraint, Finding, Kind, Phase, Sense
 from ocp.reach.intervals import INF, Interval, enclosed
-
-#: slices of a phase, and how often their boxes are narrowed
-SLICES, SWEEPS = 64, 3
-#: [s] stands for a duration without bound
-LONG = 1e30
-#: what rounding and tolerances of solvers may do to a prescribed value, relative to its size and absolutely
-SLACK = 1e-6
+from ocp.thresholds import REACH, ROUNDING
 
 
 @dataclass(frozen=True)
@@ -49,16 +44,16 @@ def prescribed(phase: Phase, end: Boundary | None) -> dict[int, float]:
 
 def tube(phase: Phase, begins: tuple[float, float]) -> Tube:
     """The tube of a phase; begins [s]: between which times it does."""
-    T = phase.duration.lower, min(phase.duration.upper, LONG)
+    T = phase.duration.lower, min(phase.duration.upper, REACH.unbounded_duration)
     bounds = np.array(phase.x_lower), np.array(phase.x_upper)
-    low, high = (np.tile(side, (SLICES + 1, 1)) for side in bounds)
+    low, high = (np.tile(side, (REACH.slices + 1, 1)) for side in bounds)
     for at, end in ((0, phase.start), (-1, phase.final)):
         for i, value in prescribed(phase, end).items():
             low[at, i] = high[at, i] = value
-    s = np.arange(SLICES + 1) / SLICES
+    s = np.arange(REACH.slices + 1) / REACH.slices
     t = begins[0] + T[0] * s[:-1], begins[1] + T[1] * s[1:]
-    inner_low, inner_high = (np.tile(side, (SLICES, 1)) for side in bounds)
-    for _ in range(SWEEPS):
+    inner_low, inner_high = (np.tile(side, (REACH.slices, 1)) for side in bounds)
+    for _ in range(REACH.sweeps):
         travel = _travel(phase, t, (inner_low, inner_high))
         if travel is None:
             break
@@ -81,7 +76,7 @@ def _travel(phase: Phase, t: Interval, box: tuple[np.ndarray, np.ndarray]) -> tu
         return None
     low, high = np.full(box[0].shape, -INF), np.full(box[0].shape, INF)
     by_row = dict(zip(rows, rates, strict=True))
-    shortest, longest = phase.duration.lower / SLICES, min(phase.duration.upper, LONG) / SLICES
+    shortest, longest = phase.duration.lower / REACH.slices, min(phase.duration.upper, REACH.unbounded_duration) / REACH.slices
     for i, component in where.items():
         if component in by_row:
             least, most = by_row[component]
@@ -103,14 +98,15 @@ def _arguments(phase: Phase, t: Interval, box: tuple[np.ndarray, np.ndarray]) ->
 
 def _narrowed(phase: Phase, low: np.ndarray, high: np.ndarray, down: np.ndarray, up: np.ndarray) -> Finding | None:
     """Narrow the boxes at edges by what slices allow, onwards and backwards; why one is empty, or None."""
-    for way, edges in ((1, range(1, SLICES + 1)), (-1, range(SLICES - 1, -1, -1))):
+    for way, edges in ((1, range(1, REACH.slices + 1)), (-1, range(REACH.slices - 1, -1, -1))):
+        check(Activity.BOUNDS)
         for k in edges:
             before, slice_ = k - way, k - 1 if way > 0 else k
             reached = (low[before] + down[slice_], high[before] + up[slice_]) if way > 0 else (
                 low[before] - up[slice_], high[before] - down[slice_])
             a, b = np.maximum(low[k], reached[0]), np.minimum(high[k], reached[1])
             ends = np.stack([low[k], high[k], *reached])
-            room = SLACK * (1.0 + np.max(np.abs(ends), axis=0, where=np.isfinite(ends), initial=0.0))
+            room = ROUNDING.resolution * (1.0 + np.max(np.abs(ends), axis=0, where=np.isfinite(ends), initial=0.0))
             for i in np.flatnonzero(a > b + room):
                 here, there = (low[k, i], high[k, i]), (reached[0][i], reached[1][i])
                 return _empty(phase, int(i), k, *((there, here) if way > 0 else (here, there)))
@@ -122,7 +118,7 @@ def _empty(phase: Phase, i: int, k: int, within: tuple[float, float], asked: tup
     """State i cannot be where it has to be at the edge of a slice."""
     T = phase.duration
     return Finding(Kind.STATE_OUT_OF_REACH, name=phase.system.space.names[i],
-                   data={"within": _floats(within), "asked": _floats(asked), "share": k / SLICES, "duration": float(T.upper),
+                   data={"within": _floats(within), "asked": _floats(asked), "share": k / REACH.slices, "duration": float(T.upper),
                          "free": T.free, "sure": True})
 
 
@@ -146,7 +142,7 @@ def impossible(phase: Phase, found: Tube) -> Iterator[Finding]:
 def _missed(constraint: Constraint, values: list[Interval]) -> Iterator[Finding]:
     for name, (low, high), lower, upper in zip(constraint.components(), values, constraint.lower, constraint.upper, strict=True):
         low, high = np.broadcast_arrays(low, high)
-        room = SLACK * (1.0 + np.max(np.abs([v for v in (lower, upper) if np.isfinite(v)]), initial=0.0))
+        room = ROUNDING.resolution * (1.0 + np.max(np.abs([v for v in (lower, upper) if np.isfinite(v)]), initial=0.0))
         for k in np.flatnonzero((low > upper + room) | (high < lower - room))[:1]:
             yield Finding(Kind.CONSTRAINT_OUT_OF_REACH, name=constraint.name, component=name,
                           data={"within": _floats((low[k], high[k])), "asked": _floats((lower, upper)), "at": constraint.at.value,

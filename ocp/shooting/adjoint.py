@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 
 from dynamics.kernels import compile_kernel
-from ocp.algebraic import eliminated
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.problem import At, Finding, Kind, Problem, Solution, Status, Trajectory, in_steps, join, with_parameters
 from ocp.problem.checkpoint import Checkpoint, Keep
+from ocp.reductions.algebraic_elimination import require_explicit
 from ocp.shooting import options as shooting
 from ocp.shooting.guess import write_guess
 from ocp.shooting.optimality import ShootingOptimality
@@ -129,7 +129,8 @@ def solve(problem: Problem, options: AdjointOptions, progress: Progress | None =
         raise UnsupportedError("adjoint", reasons, ())
     if resume is not None:
         raise ProblemError("method adjoint keeps no checkpoints; give the earlier run as a start (--from)", where="resume")
-    began, problem = time.perf_counter(), eliminated(problem)
+    require_explicit(problem)
+    began = time.perf_counter()
     horizon = build(problem, options.steps())
     shot = Shot(horizon, {"compiled": "compiled", "interpreted": "interpreted"}.get(options.kernels, "auto"))
     built = time.perf_counter()

@@ -25,15 +25,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ocp.algebraic import eliminated
-from ocp.bridge import marked
 from ocp.derivatives import choose
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.integrators import INTEGRATORS
 from ocp.problem import Finding, Guess, Kind, Phase, Problem, Solution, Status, with_parameters
 from ocp.problem.checkpoint import Checkpoint, Keep
+from ocp.reductions.algebraic_elimination import require_explicit
+from ocp.reductions.control_bounds import require_rows
 from ocp.shooting.engine import records
-from ocp.shooting.freed import freed
 from ocp.shooting.guess import write_guess
 from ocp.shooting.optimality import ShootingOptimality
 from ocp.shooting.options import ILQROptions, unsupported
@@ -88,19 +87,21 @@ def solve(problem: Problem, options: ILQROptions | None = None, progress: Progre
 
 
 def prepare(problem: Problem, options: ILQROptions | None = None, kinds: tuple[Stage, ...] = ()) -> Program:
-    """Build and compile the kernels of a problem; kinds: its stages, where they are there from another grid. Raises
-    UnsupportedError and ProblemError as ``solve`` does, and KernelError when compiled kernels are demanded and cannot be had."""
+    """Build and compile the kernels of a problem, reduced (``ocp.methods.Method.reduce``); kinds: its stages, where they are there
+    from another grid. Raises UnsupportedError and ProblemError as ``solve`` does, and KernelError when compiled kernels are
+    demanded and cannot be had."""
     options = options or ILQROptions()
     reasons = unsupported(problem)
     if reasons:
         raise UnsupportedError("ilqr", reasons, ("collocation",))
-    problem = marked(eliminated(problem))
+    require_explicit(problem)
+    require_rows(problem, options)
     began = time.perf_counter()
     from ocp.shooting.engine import search  # noqa: F401  # the first import of Numba, timed apart
 
     imported = time.perf_counter()
     by_loops, findings = _execution(problem, options)
-    horizon = build(freed(problem.asked) if options.control_bounds == "rows" else problem.asked, options, by_loops, kinds)
+    horizon = build(problem, options, by_loops, kinds)
     horizon = horizon if kinds else in_own_units(horizon)
     built = time.perf_counter()
     compiled = records.compile_horizon(horizon, options)
@@ -153,7 +154,7 @@ def shot(program: Program, progress: Progress | None = None, checkpoint: Keep | 
     options, horizon, store, problem = program.options, program.horizon, program.store, program.problem
     phases = tuple(leg.stretch.phase for leg in horizon.legs)
     if guess is not None:
-        phases, problem = _guessed(phases, guess), replace(problem, phases=_guessed(problem.phases, guess))
+        phases, problem = guessed(phases, guess), replace(problem, phases=guessed(problem.phases, guess))
     own = options if start is None or start.shooting == options.shooting else replace(options, shooting=start.shooting)
     records.reset(store, own)
     if resume is None:
@@ -184,7 +185,7 @@ def shot(program: Program, progress: Progress | None = None, checkpoint: Keep | 
     return found, (missed, float(store.path.cost.sum()) if np.isfinite(missed) else np.inf)
 
 
-def _guessed(phases: Sequence[Phase], guess: Guess | Sequence[Guess]) -> tuple[Phase, ...]:
+def guessed(phases: Sequence[Phase], guess: Guess | Sequence[Guess]) -> tuple[Phase, ...]:
     """The phases with these guesses."""
     guesses = (guess,) if isinstance(guess, Guess) else tuple(guess)
     if len(guesses) != len(phases):
@@ -198,10 +199,10 @@ def _guessed(phases: Sequence[Phase], guess: Guess | Sequence[Guess]) -> tuple[P
     return tuple(replace(phase, guess=one) for phase, one in zip(phases, guesses, strict=True))
 
 
-def finer(problem: Problem, options: ILQROptions, solution: Solution) -> Solution:
-    """The problem, whose guess is the solution, on twice as many intervals; from its states, for controls alone would leave an
-    unstable motion."""
+def on_finer_grid(problem: Problem, options: ILQROptions, solution: Solution) -> Program:
+    """The problem, whose guess is the solution, prepared on twice as many intervals; it starts from the states, for controls alone
+    would leave an unstable motion."""
     fixed = not any(phase.duration.free or phase.free_parameters for phase in problem.phases)
     same = isinstance(solution.optimality, ShootingOptimality) and fixed and solution.options == asdict(options)
     kinds = solution.optimality.horizon.kinds if same else ()
-    return run(prepare(problem, replace(options, intervals=2 * options.intervals, shooting="feasible"), kinds))
+    return prepare(problem, replace(options, intervals=2 * options.intervals, shooting="feasible"), kinds)

@@ -12,11 +12,11 @@ from typing import Any, Protocol
 import casadi as ca
 import numpy as np
 
-from ocp.algebraic import eliminated
 from ocp.errors import ProblemError
 from ocp.guess import on_manifold, sample_guess
-from ocp.interrupts import held
+from ocp.interrupts import Activity, asked, held, late
 from ocp.problem import At, Phase, Problem
+from ocp.reductions import EXPLICIT, chain_of
 from ocp.simulation import charts
 from ocp.simulation.diagnosis import beyond_spline, singular_joint
 from ocp.simulation.one_step import StepError, integrand
@@ -36,6 +36,7 @@ class Ending(enum.Enum):
 
     FINISHED = "The motion reached its end."
     INTERRUPTED = "Interrupted by the user; what ran until then is kept."
+    TIME_LIMIT = "The time limit was reached; what ran until then is kept."
     FAILED = "A step failed; what ran until then is kept."
 
 
@@ -123,7 +124,7 @@ def simulate(problem: Problem, integrator: str, controls: Controls, *, dt: float
     """
     check_integrator(integrator)
     began = time.perf_counter()
-    plain = eliminated(problem)
+    plain = chain_of(EXPLICIT).apply(problem)
     spans = _spans(plain, until)
     end = spans[-1][1] if spans else 0.0
     step = _length(dt, end)
@@ -134,7 +135,7 @@ def simulate(problem: Problem, integrator: str, controls: Controls, *, dt: float
     controls.begin()
     prepared = 0.0
     try:
-        with held(False, _seldom(progress, end)) as hold:
+        with held(False, _seldom(progress, end), Activity.SIMULATION) as hold:
             for k, (a, b) in enumerate(spans):
                 phase, before = plain.phases[k], time.perf_counter()
                 made[k] = mover = charts.charted(phase.system, integrator, _integrands(phase), kernels)
@@ -158,7 +159,8 @@ def simulate(problem: Problem, integrator: str, controls: Controls, *, dt: float
     except KeyboardInterrupt:
         if not legs or not len(legs[0].u):
             raise
-        ending, message = Ending.INTERRUPTED, f"At t = {legs[-1].t[-1]:.6g} of {end:g} s."
+        ending = Ending.TIME_LIMIT if late() and not asked() else Ending.INTERRUPTED
+        message = f"At t = {legs[-1].t[-1]:.6g} of {end:g} s."
     except StepError as error:
         leg = legs[-1]
         ending = Ending.FAILED
@@ -298,7 +300,7 @@ class Guessed:
     they are held from one point of the guess to the next, else they are read linearly between points."""
 
     def __init__(self, problem: Problem, words: str = "the guess", stairs: Sequence[bool] = ()):
-        self.words, self._phases, self._begins = words, eliminated(problem).phases, [0.0]
+        self.words, self._phases, self._begins = words, chain_of(EXPLICIT).apply(problem).phases, [0.0]
         self._stairs = list(stairs) or [False] * len(self._phases)
         for phase in self._phases:
             self._begins.append(self._begins[-1] + phase.duration.guess)

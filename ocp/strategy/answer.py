@@ -10,10 +10,10 @@ import numpy as np
 
 from ocp.certify import certify
 from ocp.guess import from_motion
-from ocp.interrupts import late
+from ocp.interrupts import Activity, Stopped, late, leave_out
 from ocp.nlp.local import PARAMETER
 from ocp.problem import OF_ONE_PROGRAM, SOLVED, Finding, Kind, Residual, Solution, Status
-from ocp.splits import shortfall
+from ocp.reductions import objective_shortfall
 from ocp.strategy.records import State
 from ocp.strategy.search import Search
 
@@ -33,7 +33,9 @@ def answered(state: State) -> Solution:
 
 def not_a_minimum(search: Search, state: State) -> Finding | None:
     found = answered(state)
-    if found.escape is None or found.status not in SOLVED or late() or found.certificate is None or state.fired("error_bound"):
+    if found.escape is None or found.status not in SOLVED or late(Activity.CURVATURE):
+        return None
+    if found.certificate is None or state.fired("error_bound"):
         return None
     kind = found.certificate.second_order
     assert kind is not None
@@ -96,41 +98,39 @@ def without_bound(search: Search, state: State) -> Finding | None:
     found = answered(state)
     if found.status not in SOLVED or found.certificate is None or not np.isfinite(search.tolerances.objective_error):
         return None
-    return Finding(Kind.NO_ERROR_BOUND) if found.certificate.objective_error is None and not _said(found) else None
+    return Finding(Kind.NO_ERROR_BOUND) if found.certificate.objective_error is None else None
 
 
-def _said(found: Solution) -> bool:
-    return any(one.kind is Kind.NO_ERROR_BOUND for one in found.findings)
-
-
-def bound(search: Search, state: State, why: Finding) -> State:
+def bound(search: Search, state: State, why: Finding) -> State | None:
     """The answer with half the width of the error bound of its objective: what a finer mesh changes, what is left of optimality,
     what tightened bounds and slack norms cost."""
     found = answered(state)
     certificate = found.certificate
     assert certificate is not None
     size = certificate.objective_size
-    margins = (float(np.sum(found.extra.get("margins_cost", 0.0))) + shortfall(found)) / size
+    margins = (float(np.sum(found.extra.get("margins_cost", 0.0))) + objective_shortfall(found)) / size
     rest = certificate.complementarity.value + certificate.stationarity.value + margins
 
     def bounded(value: float, data: Mapping[str, Any], cause: Kind | None = None, finer: Solution | None = None) -> State:
         residual = Residual(Kind.OBJECTIVE_ERROR, value, search.tolerances.objective_error, cause=cause, data=data)
         return replace(state, answer=replace(found, certificate=replace(certificate, objective_error=residual)), finer=finer)
 
-    def unbounded(limit: bool) -> State:
-        return replace(state, answer=replace(found, findings=(*found.findings, replace(why, data={"limit": limit}))))
-
-    if late():
-        return unbounded(True)
+    if late(Activity.ERROR_BOUND):
+        leave_out(Activity.ERROR_BOUND)
+        return None
     if all(phase.steps is not None for phase in found.problem.phases):
         return bounded(rest, {}, Kind.DISCRETE_TIME)
     begun = from_motion(found.problem, found.parts or (found.trajectory,), parameters(found))
     try:
         again = search.method.on_finer_mesh(search, begun, found)
+    except Stopped:
+        leave_out(Activity.ERROR_BOUND)
+        return None
     except (ArithmeticError, ValueError) as error:
         return bounded(float("nan"), {"error": str(error)}, Kind.FINER_SOLVE_FAILED)
     if again.status is Status.INTERRUPTED:
-        return unbounded(late())
+        leave_out(Activity.ERROR_BOUND)
+        return None
     if again.status not in SOLVED:
         return bounded(float("nan"), {"status": again.status.name}, Kind.FINER_SOLVE_FAILED)
     return bounded(COVERAGE * abs(again.objective - found.objective) / size + rest, {"finer_objective": again.objective},
@@ -142,7 +142,9 @@ def wide_bound(search: Search, state: State) -> Finding | None:
     found, refinement = answered(state), search.refinement
     certificate = found.certificate
     wide = None if certificate is None else certificate.objective_error
-    if state.finer is None or wide is None or wide.holds or certificate is None or len(certificate.failures) > 1 or late():
+    if state.finer is None or wide is None or wide.holds or late(Activity.REFINEMENT):
+        return None
+    if certificate is None or len(certificate.failures) > 1:
         return None
     certified = refinement is not None and refinement.certified
     return Finding(Kind.WIDE_ERROR_BOUND, value=wide.value, tolerance=wide.tolerance, data={"objective": found.objective}) \

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ocp.algebraic import eliminated
 from ocp.certify import Tolerances
+from ocp.errors import ProblemError
 from ocp.guesses.cascade import guesses
 from ocp.nlp.scaling_text import rule
 from ocp.problem import At, Phase, Problem, Solution, Status
@@ -48,8 +48,8 @@ class Collocation(Direct):
     """Direct collocation with the meshes of these options."""
 
     def __init__(self, options: CollocationOptions):
-        super().__init__(METHOD, Programs(METHOD, options, transcribe, None if options.form == "compressed" else _error_of(options)),
-                         lambda problem: uniform_meshes(problem, options))
+        error = None if options.form == "compressed" else _error_of(options)
+        super().__init__(METHOD, Programs(METHOD, options, transcribe, error), lambda problem: uniform_meshes(problem, options))
 
     def frozen(self, search: Search, found: Solution) -> Solution:
         found = replace(found, findings=(*order_of_lobatto(found, search.options), *found.findings))
@@ -67,7 +67,8 @@ class Collocation(Direct):
         count = int(options.intervals) if early else max(int(options.intervals), ZERO_ORDER_HOLD_INTERVALS)
         held, keep = replace(options, controls="held", mesh=UNIFORM, intervals=count), outside.checkpoint
         marked = None if keep is None else lambda arrays: keep({**arrays, HELD: np.ones(1)})
-        return searching(eliminated(problem), held, replace(outside, checkpoint=marked), search.judge, search.without, search.tolerances,
+        return searching(problem, held, replace(outside, checkpoint=marked), search.judge, search.without,
+                         search.tolerances,
                          alternative=False, brief=early, cascade=cascade,
                          max_passes=min(MAX_EARLY_PASSES, options.max_passes) if early else None)
 
@@ -94,26 +95,33 @@ class Collocation(Direct):
 
 
 def searching(problem: Problem, options: CollocationOptions, outside: Outside = NOBODY, judge: Judge | None = None,
-              without: frozenset[str] = frozenset(), tolerances: Tolerances = DEFAULTS, *, alternative: bool = True, brief: bool = False, cascade: bool = False,
-              max_passes: int | None = None) -> tuple[Search, State]:
+              without: frozenset[str] = frozenset(), tolerances: Tolerances = DEFAULTS, *, alternative: bool = True,
+              brief: bool = False, cascade: bool = False, max_passes: int | None = None) -> tuple[Search, State]:
     """A search for the solution of a problem as collocation sees it, and where it begins. judge: certifies, for ``refine:
     certificate``; alternative: whether zero-order hold may take the place of other controls; brief, max_passes: see ``Search`` and
     ``Refinement``; cascade: whether it begins with the cascade of guesses."""
     method, resume = Collocation(options), outside.resume
+    if resume is not None and HELD in resume and options.controls != "held":
+        bare = Search(problem, method, options, judge=judge, without=without, tolerances=tolerances)
+        return method.zero_order_hold(bare, problem, outside, early=False, cascade=False)
     names = guesses(options.guess, problem, int(options.intervals))
     first = names[0] if resume is None else "given"
-    search = Search(problem, method, options, names if resume is None or options.refine != "none" else ("given",), outside, brief=brief,
-                    judge=judge, without=without, tolerances=tolerances)
+    names = names if resume is None or options.refine != "none" else ("given",)
+    search = Search(problem, method, options, names, outside, brief=brief, judge=judge, without=without, tolerances=tolerances)
     if options.refine == "none":
         task = Task(problem, guess=first, left=search.guesses[1:], begun=0 if resume is None else None, resume=resume)
         return search, State(first_task(search, task))
+    if resume is not None and HELD in resume and alternative:
+        return method.zero_order_hold(search, problem, outside, early=False, cascade=False)
     family, policy = family_of(options), POLICIES[options.refine]
+    if policy.by_certificate and judge is None:
+        raise ProblemError(f"{options.refine} needs what certifies solutions: solve by ocp.methods", where=f"{METHOD}.refine")
     plans = plans_of(problem, options)
     if resume is not None and "mesh" in resume:
         plans = read_plans(str(resume["mesh"][0]), [phase.name for phase in problem.phases], family.scheme, "checkpoint")
     estimator = Estimator(problem, [form(phase.system.space, family.states) for phase in problem.phases])
     rules = Rules(policy, 1.0 if policy.by_certificate else options.tolerance_mesh, options.record().degree, options.max_degree)
-    criterion = ByMesh(rules.tolerance) if not policy.by_certificate or judge is None else ByCertificate(
+    criterion = ByMesh(rules.tolerance) if judge is None or not policy.by_certificate else ByCertificate(
         judge, estimator, (tolerances.gap_segment, tolerances.error_estimate))
     refinement = Refinement(
         family, rules, criterion, estimator, options.max_passes if max_passes is None else max_passes, options.switches,

@@ -10,7 +10,7 @@ from ocp.guesses.cascade import Probe, guessed
 from ocp.nlp import NLP, NLPResult, Warm, worst_violations
 from ocp.problem import Problem, Solution, Status, Trajectory
 from ocp.problem.checkpoint import Keep, text
-from ocp.splits import rooted
+from ocp.reductions import fit_guess
 from ocp.strategy.programs import Programs
 from ocp.strategy.records import Attempt, Judged, State, Task
 from ocp.strategy.search import Method, Progress, Refinement, Search
@@ -51,7 +51,7 @@ class Direct(Method):
     def started(self, search: Search, task: Task, guess: str) -> Problem | None:
         coarse: Probe = lambda problem, intervals: self.probe(search, replace(task, max_iterations=None), problem, intervals)  # noqa: E731
         found = guessed(search.problem, guess, coarse)
-        return None if found is None else rooted(found)
+        return None if found is None else fit_guess(found)
 
     def attempt(self, search: Search, state: State) -> Attempt:
         task, refinement = state.task, search.refinement
@@ -107,6 +107,8 @@ class Direct(Method):
 
     def final(self, search: Search, state: State) -> bool:
         task, found = state.task, state.last.solution
+        if task.beside is not None:
+            return False
         lost = found.status is Status.NOT_A_NUMBER and not task.warm and not (search.auto and at_guess(found))
         return lost or found.status is Status.UNBOUNDED or rejected(search.problem, found)
 

@@ -11,15 +11,12 @@ from dataclasses import replace
 from ocp.certify import certify
 from ocp.certify.kinks import kinks
 from ocp.certify.ringing import ringing
-from ocp.interrupts import deadline
+from ocp.interrupts import Activity, Stopped, check
 from ocp.problem import SOLVED, Finding, Kind, Solution, Status
 from ocp.strategy.outcome import outcome
 from ocp.strategy.records import Attempt, Firing, State, Task
 from ocp.strategy.rule import Stage
 from ocp.strategy.search import Search
-
-#: seconds that a certificate may take after a limit of time
-GRACE_S = 3.0
 
 
 def searched(search: Search, state: State) -> Solution:
@@ -28,7 +25,7 @@ def searched(search: Search, state: State) -> Solution:
         try:
             state = apply_rules(search, step(search, state))
         except KeyboardInterrupt:
-            if not state.passes:
+            if not state.attempts:
                 raise
             state = state.ended(Finding(Kind.INTERRUPTED))
     state = apply_rules(search, state, Stage.ENDED)
@@ -38,8 +35,8 @@ def searched(search: Search, state: State) -> Solution:
 def concluded(search: Search, found: Solution) -> Solution:
     """The certified solution that stands: rules go on from an answer until none has a better one. Raises KeyboardInterrupt where
     the user ends that."""
-    found = found if found.certificate is not None else certify(found, search.tolerances, deadline(GRACE_S))
-    remarks = (*(ringing(found) if found.status in SOLVED else ()), *(() if found.ok else kinks(found)))
+    found = found if found.certificate is not None else certify(found, search.tolerances)
+    remarks = (*(ringing(found) if found.status in SOLVED else ()), *(() if found.ok else _kinks(found)))
     state = State(Task(search.problem), answer=replace(found, findings=(*found.findings, *remarks)))
     before: Solution | None = None
     while state.answer is not before:
@@ -49,37 +46,46 @@ def concluded(search: Search, found: Solution) -> Solution:
     return replace(state.answer, strategy=(*state.answer.strategy, *state.firings))
 
 
+def _kinks(found: Solution) -> tuple[Finding, ...]:
+    """That the motion lies on kinks; nothing where the time is up."""
+    try:
+        return kinks(found)
+    except Stopped:
+        return ()
+
+
 def step(search: Search, state: State) -> State:
     """The state after its task was solved, or not."""
+    check(Activity.SOLVING)
     began = time.perf_counter()
-    attempt = search.method.attempt(search, state)
-    first, own = len(state.log), {"pass": float(attempt.task.number)} if search.refinement is not None else {}
-    rows = tuple({**row, **own, "iteration": first + i} for i, row in enumerate(attempt.solution.iterations))
+    tried = search.method.attempt(search, state)
+    first, own = len(state.log), {"pass": float(tried.task.number)} if search.refinement is not None else {}
+    rows = tuple({**row, **own, "iteration": first + i} for i, row in enumerate(tried.solution.iterations))
     firings = state.firings
     if firings:  # what a remedy cost
         spent = firings[-1].plus(1, len(rows), time.perf_counter() - began)
         firings = (*firings[:-1], spent)
-    state = replace(state, attempts=(*state.attempts, attempt), log=(*state.log, *rows), firings=firings)
-    return state.said(*_remarks(search, state, attempt))
+    state = replace(state, attempts=(*state.attempts, tried), log=(*state.log, *rows), firings=firings)
+    return state.said(*_remarks(search, state, tried))
 
 
-def _remarks(search: Search, state: State, attempt: Attempt) -> tuple[Finding, ...]:
+def _remarks(search: Search, state: State, tried: Attempt) -> tuple[Finding, ...]:
     """What is to be said of an attempt: of passes how they ended, of guesses that served after others had failed which."""
-    task, found = attempt.task, []
-    if task.begun is not None and attempt.solved and len(state.attempts) - 1 > task.begun:
+    task, found = tried.task, []
+    if task.begun is not None and tried.solved and len(state.attempts) - 1 > task.begun:
         failed = {one.task.guess: one.solution.status.name for one in state.attempts[task.begun:-1]}
         found.append(Finding(Kind.GUESS_SERVED, name=task.guess, data={"failed": failed}))
-    if search.refinement is None or attempt.solution.status is Status.INTERRUPTED:
+    if search.refinement is None or tried.solution.status is Status.INTERRUPTED:
         return tuple(found)
-    if attempt.judged is None:
+    if tried.judged is None:
         return (*found, Finding(Kind.PASS_NOT_SOLVED, name=task.guess, data={
-            "pass": task.number, "status": attempt.solution.status.name, **attempt.size()}))
-    row, passes = attempt.judged.row, state.verdicts
+            "pass": task.number, "status": tried.solution.status.name, **tried.size()}))
+    row, passes = tried.judged.row, state.verdicts
     change = None if len(passes) < 2 else row[5] - passes[-2].row[5]
     found.append(Finding(Kind.PASS, value=row[5], data={
-        "pass": task.number, **attempt.size(), "unknowns": int(row[4]), "objective_error": row[8], "change": change,
-        "verdict": attempt.judged.verdict.finding, "seconds": row[9]}))
-    singular = attempt.judged.singular
+        "pass": task.number, **tried.size(), "unknowns": int(row[4]), "objective_error": row[8], "change": change,
+        "verdict": tried.judged.verdict.finding, "seconds": row[9]}))
+    singular = tried.judged.singular
     if singular is not None and singular.finding is not None:
         found.append(replace(singular.finding, data={"pass": task.number, **singular.finding.data}))
     return tuple(found)
@@ -97,7 +103,12 @@ def apply_rules(search: Search, state: State, stage: Stage | None = None) -> Sta
         began, diagnosis = time.perf_counter(), rule.diagnose(search, state)
         if diagnosis is None:
             continue
-        new = rule.remedy(search, state, diagnosis)
+        try:
+            new = rule.remedy(search, state, diagnosis)
+        except Stopped:  # what stands already, stands
+            if stage is None:
+                raise
+            new = None
         after = state if new is None else new
         firing = Firing(rule.name, diagnosis, state.task.number, new is not None, 0, _length(after) - _length(state),
                         time.perf_counter() - began)

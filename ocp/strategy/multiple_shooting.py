@@ -30,7 +30,8 @@ class MultipleShooting(Direct):
     def on_finer_mesh(self, search: Search, problem: Problem, found: Solution) -> Solution:
         """On twice as many intervals."""
         options = search.options
-        return searched(*self.restarted(search, problem, intervals=2 * options.intervals, guess="given", scaling=rule(options.scaling)))
+        changes = {"intervals": 2 * options.intervals, "guess": "given", "scaling": rule(options.scaling)}
+        return searched(*self.restarted(search, problem, **changes))
 
 
 def searching(problem: Problem, options: MultipleShootingOptions, outside: Outside = NOBODY, judge: Judge | None = None,

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ocp.interrupts import late
+from ocp.interrupts import asked, late
 from ocp.problem import Finding, Kind, Solution, Status
 from ocp.problem.checkpoint import text
 from ocp.strategy.direct import COLUMNS
@@ -22,7 +22,7 @@ from ocp.transcription.refine.plan import plans_text
 def outcome(search: Search, state: State) -> Solution:
     """The solution of a search that has ended."""
     if state.answer is not None:
-        return state.answer
+        return replace(state.answer, strategy=(*state.firings, *state.answer.strategy))
     assert state.ending is not None
     chosen = _chosen(state)
     refinement, best = search.refinement, state.passes[-1] if state.passes else None
@@ -36,7 +36,7 @@ def outcome(search: Search, state: State) -> Solution:
         status = found.status if refinement.certified else Status.MESH_TOLERANCE
         found = replace(found, status=status, ending=replace(state.ending, data={
             **state.ending.data, "passes": len(state.passes), "error": _error(best)}))
-    elif refinement is None and state.ending.kind in (Kind.LOCALLY_INFEASIBLE, Kind.QUASI_NEWTON_STALLED) or best is None and state.ending.kind is Kind.LOCALLY_INFEASIBLE:
+    elif best is None and state.ending.kind in (Kind.LOCALLY_INFEASIBLE, Kind.QUASI_NEWTON_STALLED):
         found = replace(found, ending=_after(found, state.ending))
     if refinement is not None:
         found = _refined(search, refinement, state, found, best)
@@ -59,9 +59,10 @@ def _chosen(state: State) -> Attempt:
 def _interrupted(found: Solution, state: State, best: Attempt | None, refinement: Refinement | None) -> Solution:
     if best is None:
         return replace(found, status=Status.INTERRUPTED)
-    ending = Finding(Kind.LAST_PASS_RETURNED, data={"pass": best.task.number, "limit": late()})
+    limit = late() and not asked()
+    ending = Finding(Kind.LAST_PASS_RETURNED, data={"pass": best.task.number, "limit": limit})
     certified = refinement is not None and refinement.certified
-    status = Status.INTERRUPTED if not late() else found.status if certified else Status.MESH_TOLERANCE
+    status = Status.INTERRUPTED if not limit else found.status if certified else Status.MESH_TOLERANCE
     return replace(found, status=status, ending=ending)
 
 
@@ -89,9 +90,13 @@ def _refined(search: Search, refinement: Refinement, state: State, found: Soluti
         if cost is not None:
             extra["margins_cost"] = np.array([cost])
             findings.append(Finding(Kind.BOUNDS_TIGHTENED, value=cost))
-        if state.ending is not None and state.ending.kind is Kind.ACCURATE and not refinement.certified and estimate.largest > tolerance:
-            findings.append(replace(estimate.finding(search.problem), kind=Kind.MESH_TOLERANCE_MISSED, tolerance=tolerance,
-                                    data={**estimate.finding(search.problem).data, "motion": estimate.motion}))
+        accurate = state.ending is not None and state.ending.kind is Kind.ACCURATE
+        if accurate and not refinement.certified and estimate.largest > tolerance:
+            largest = estimate.finding(search.problem)
+            missed = replace(largest, kind=Kind.MESH_TOLERANCE_MISSED, tolerance=tolerance,
+                             data={**largest.data, "motion": estimate.motion})
+            findings.append(missed)
+            found = replace(found, ending=missed)
         mesh = plans_text(best.task.plans)
         freeze |= {"scheme": refinement.family.scheme, "mesh": mesh, "refine": "none" if cost is None else "certificate",
                    "guess": _served(state)}

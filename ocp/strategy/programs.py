@@ -63,7 +63,8 @@ class Programs:
         found = attempt(problem, own, longest)
         spans = [float(part.t[-1] - part.t[0]) for part in found.parts or (found.trajectory,)]
         left = found.status is Status.DIVERGED or (found.status is not Status.INTERRUPTED and far(spans, longest))
-        if left and (unbounded := self._unbounded(problem, own, meshes, attempt, [a > b for a, b in zip(spans, longest, strict=True)])):
+        grown = [a > b for a, b in zip(spans, longest, strict=True)]
+        if left and (unbounded := self._unbounded(problem, own, meshes, attempt, grown)):
             return replace(found, status=Status.UNBOUNDED, ending=unbounded)
         return attempt(problem, own) if left and found.status is not Status.CONVERGED else found
 

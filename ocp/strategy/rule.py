@@ -28,10 +28,10 @@ class Rule:
     """One row of the table.
 
     name: by which a file switches it off; stages: when it is asked; diagnose(search, state): what is wrong, None where the rule
-    does not apply; remedy(search, state, diagnosis): the state with another task, an ending or a better answer, None where it came to
-    nothing, so that the next rule is asked; at_most: firings in one search, None for any number; refines: whether it is for meshes
-    that are refined; optional: whether a file may switch it off. when, does, improves: the diagnosis, the remedy and what that must
-    improve, for readers.
+    does not apply; remedy(search, state, diagnosis): the state with another task, an ending or a better answer, None where it came
+    to nothing, so that the next rule is asked and this one not again; at_most: firings in one search, None for any number; refines:
+    whether it is for meshes that are refined; optional: whether a file may switch it off. when, does, improves: the diagnosis, the
+    remedy and what that must improve, for readers.
     """
 
     name: str

@@ -111,9 +111,13 @@ class Method:
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """problem: as the method sees it; options: the method's record; guesses: names of those that may be tried, in order;
-    refinement: None where meshes are given; max_passes: of it; brief: whether the first program that is not solved ends it; alternative:
-    whether controls of zero-order hold may take the place of others; judge: certifies; without: names of rules that may not fire."""
+    """What stays while a search goes on.
+
+    problem: as the method sees it; options: the method's record; guesses: names of those that may be tried, in order; refinement:
+    None where meshes are given; brief: whether the first program that is not solved ends it; alternative: whether controls of
+    zero-order hold may take the place of others; judge: certifies; without: names of rules that may not fire; begun: by the clock
+    [s].
+    """
 
     problem: Problem
     method: Method
@@ -130,5 +134,5 @@ class Search:
 
     @property
     def auto(self) -> bool:
-        """Whether the guess was left to us."""
-        return len(self.guesses) > 1
+        """Whether the guess was left to us: all guesses of the cascade, from the given one on."""
+        return len(self.guesses) > 1 and self.guesses[0] == "given"

@@ -2,35 +2,61 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from ocp.certify import Tolerances
-from ocp.problem import Problem, Solution
+from ocp.problem import SOLVED, Guess, Problem, Solution
+from ocp.problem.checkpoint import Checkpoint, log_arrays
 from ocp.shooting import adjoint, ilqr
 from ocp.shooting.adjoint import AdjointOptions
 from ocp.shooting.options import ILQROptions
 from ocp.shooting.starts import FAILURES, Start, starts
+from ocp.strategy.loop import searched
 from ocp.strategy.records import Attempt, State, Task
 from ocp.strategy.search import DEFAULTS, NOBODY, Judge, Method, Outside, Search
 
 
 class ILQR(Method):
-    """iLQR with the kernels of one problem; every search of it shares them."""
+    """iLQR with the kernels of one problem, which all its searches share. guess: in the place of that of its phases."""
 
     name = "ilqr"
 
-    def __init__(self, program: ilqr.Program):
-        self.program = program
+    def __init__(self, program: ilqr.Program, guess: Guess | Sequence[Guess] | None = None):
+        self.program, self.guess = program, guess
         phases = tuple(leg.stretch.phase for leg in program.horizon.legs)
+        phases = phases if guess is None else ilqr.guessed(phases, guess)
         self.starts: dict[str, Start] = {start.name: start for start in starts(program.horizon, phases, program.options)}
+        self.ends: list[tuple[tuple[float, ...], Checkpoint]] = []  # of searches that failed: what they miss, where they ended
+        self.seconds = {"load": 0.0, "solve": 0.0}  # of all searches
 
     def attempt(self, search: Search, state: State) -> Attempt:
         task, outside, names = state.task, search.outside, list(self.starts)
-        number = names.index(task.guess) + 1
-        found, missed = ilqr.shot(self.program, outside.progress, outside.checkpoint, task.resume, None, self.starts[task.guess], number,
-                                  number == len(names), state.log)
+        number, last = names.index(task.guess) + 1, list[Checkpoint]()
+
+        def keep(arrays: Checkpoint) -> None:
+            last[:] = [arrays]
+            assert outside.checkpoint is not None
+            outside.checkpoint(arrays)
+
+        found, missed = ilqr.shot(self.program, outside.progress, None if outside.checkpoint is None else keep, task.resume,
+                                  self.guess, self.starts[task.guess], number, number == len(names), state.log)
+        self.seconds = {name: spent + found.seconds[name] for name, spent in self.seconds.items()}
+        if last and found.status not in SOLVED:
+            self.ends.append((missed, last[0]))
         return Attempt(task, found, missed)
+
+    def frozen(self, search: Search, found: Solution) -> Solution:
+        """With the seconds of all searches. The last checkpoint is of the search that is handed back, with the log of all."""
+        if len(self.ends) > 1 and found.status not in SOLVED and search.outside.checkpoint is not None:
+            _, arrays = min(self.ends, key=lambda end: end[0])
+            count = np.array([len(found.iterations) - 1])
+            search.outside.checkpoint({**arrays, "iterations": count, **log_arrays(found.iterations)})
+        seconds = {**found.seconds, **self.seconds}
+        return replace(found, seconds={**seconds, "total": sum(spent for name, spent in seconds.items() if name != "total")})
 
     def final(self, search: Search, state: State) -> bool:
         first = len(state.attempts) == 1
@@ -40,7 +66,8 @@ class ILQR(Method):
         return searching(problem, replace(search.options, **changes), without=search.without, tolerances=search.tolerances)
 
     def on_finer_mesh(self, search: Search, problem: Problem, found: Solution) -> Solution:
-        return ilqr.finer(problem, search.options, found)
+        program = ilqr.on_finer_grid(problem, search.options, found)
+        return searched(*searching_prepared(program, without=search.without, tolerances=search.tolerances))
 
 
 class Adjoint(Method):
@@ -49,7 +76,8 @@ class Adjoint(Method):
     name = "adjoint"
 
     def attempt(self, search: Search, state: State) -> Attempt:
-        found = adjoint.solve(state.task.problem, search.options, search.outside.progress, search.outside.checkpoint, state.task.resume)
+        task, outside = state.task, search.outside
+        found = adjoint.solve(task.problem, search.options, outside.progress, outside.checkpoint, task.resume)
         return Attempt(state.task, found)
 
     def final(self, search: Search, state: State) -> bool:
@@ -65,11 +93,17 @@ class Adjoint(Method):
 def searching(problem: Problem, options: ILQROptions, outside: Outside = NOBODY, judge: Judge | None = None,
               without: frozenset[str] = frozenset(), tolerances: Tolerances = DEFAULTS) -> tuple[Search, State]:
     """A search by iLQR, and where it begins."""
-    method = ILQR(ilqr.prepare(problem, options))
+    return searching_prepared(ilqr.prepare(problem, options), outside, None, without, tolerances)
+
+
+def searching_prepared(program: ilqr.Program, outside: Outside = NOBODY, guess: Guess | Sequence[Guess] | None = None,
+                       without: frozenset[str] = frozenset(), tolerances: Tolerances = DEFAULTS) -> tuple[Search, State]:
+    """A search by iLQR for the solution of a prepared problem, and where it begins. guess: in the place of that of its phases."""
+    method = ILQR(program, guess)
     names, resume = tuple(method.starts), outside.resume
     first = 0 if resume is None else min(int(resume.get("attempt", [1])[0]), len(names)) - 1
-    search = Search(problem, method, options, names, outside, without=without, tolerances=tolerances)
-    return search, State(Task(problem, guess=names[first], left=names[first + 1:], begun=0, resume=resume))
+    search = Search(program.problem, method, program.options, names, outside, without=without, tolerances=tolerances)
+    return search, State(Task(program.problem, guess=names[first], left=names[first + 1:], begun=0, resume=resume))
 
 
 def searching_adjoint(problem: Problem, options: AdjointOptions, outside: Outside = NOBODY, judge: Judge | None = None,

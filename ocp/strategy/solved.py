@@ -119,9 +119,9 @@ def passes_used_up(search: Search, state: State) -> Finding | None:
 def keeps_chattering(search: Search, state: State) -> Finding | None:
     """That singular controls chattered in the last passes, where an error estimate decides."""
     assert search.refinement is not None
-    recent = state.passes[-MAX_CHATTERING_PASSES:]
+    recent = state.verdicts[-MAX_CHATTERING_PASSES:]
     if search.refinement.certified or len(recent) < MAX_CHATTERING_PASSES or not all(
-            one.judged and one.judged.singular and one.judged.singular.finding and not one.judged.singular.solved for one in recent):
+            one.singular and one.singular.finding and not one.singular.solved for one in recent):
         return None
     return Finding(Kind.ACCURATE if accurate(search, state) else Kind.SINGULAR_CONTROLS_CHATTER)
 
@@ -143,7 +143,8 @@ def refine(search: Search, state: State, why: Finding) -> State:
     solution = state.last.solution
     parts, solved = solution.parts or (solution.trajectory,), solution.problem
     if moving(search, state):
-        moved = located(search.problem, with_parts(solution, judged.guide) if judged.guide else solution, task.plans, after, judged.jumps, refinement.family.meshes,
+        guided = with_parts(solution, judged.guide) if judged.guide else solution
+        moved = located(search.problem, guided, task.plans, after, judged.jumps, refinement.family.meshes,
                         lambda cut, cuts, on: search.method.on_arcs(search, task, cut, cuts, on))
         after, parts, solved = moved.plans, moved.parts, moved.problem
         state = replace(state, settled=moved.found and shift(task.plans, after) <= criterion.shift)
@@ -170,7 +171,8 @@ def _stalled(refinement: Refinement, state: State) -> bool:
     """Whether the last passes have changed the objective by next to nothing and the error by less than a factor: finer meshes make
     solutions of this kind no better (chattering along singular arcs)."""
     passes = state.verdicts
-    errors = [p.verdict.worst if refinement.certified else p.verdict.largest if shaped(state) else p.estimate.motion for p in passes]
+    errors = [p.verdict.worst if refinement.certified else p.verdict.largest if shaped(state) else p.estimate.motion
+              for p in passes]
     last = refinement.rules.policy.stall
     return (len(passes) > last and same(passes[-last:], refinement.criterion.still)
             and min(errors[-last:]) > MIN_PROGRESS * min(errors[:-last]))

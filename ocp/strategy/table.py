@@ -16,12 +16,12 @@ RULES: tuple[Rule, ...] = (
     Rule("interrupted", UNSOLVED, unsolved.interrupted, unsolved.failed,
          "the user or the time limit ended the solve", "end, with the best attempt"),
     Rule("no_remedy", UNSOLVED, unsolved.without_remedy, unsolved.failed,
-         "the objective falls without bound, functions are not finite away from the guess, path equations outnumber the controls, or "
-         "the passes are used up", "end, with the best attempt"),
+         "the objective falls without bound, functions are not finite away from the guess, path equations outnumber the controls, "
+         "or the passes are used up", "end, with the best attempt"),
     Rule("quasi_newton_stalled", UNSOLVED, unsolved.quasi_newton_stalled, unsolved.failed,
          "a limited-memory Hessian led to a feasible point and no further", "end: what is missing is curvature, not a guess"),
     Rule("locally_infeasible", UNSOLVED, unsolved.locally_infeasible, unsolved.failed,
-         "the solve ended at a stationary point of the violation, as it does on a coarse mesh, and other guesses violate no less there",
+         "the solve ended at a stationary point of the violation, as on a coarse mesh, where other guesses violate no less",
          "end: infeasible as far as local methods see", at_most=1, optional=True),
     # a program was solved
     Rule("certified", SOLVED, solved.is_certified, solved.ended,
@@ -49,13 +49,14 @@ RULES: tuple[Rule, ...] = (
          "the next guess of the cascade: inverse dynamics or least squares, simulation, a coarse solution, perturbations",
          "the program", optional=True),
     Rule("original_guess", UNSOLVED, unsolved.is_warm, unsolved.original_guess,
-         "a pass that began at the one before failed", "the same mesh from the guess of the problem", "the program", None, True, True),
+         "a pass that began at the one before failed", "the same mesh from the guess of the problem", "the program",
+         None, True, True),
     Rule("halve_intervals", UNSOLVED, unsolved.on_a_mesh, unsolved.halve_intervals,
          "a pass failed", "every interval cut in two", "the program", None, True, True),
     Rule("refine_mesh", SOLVED, solved.inaccurate, solved.refine,
          "the certificate fails, or intervals miss their tolerance",
-         "shorter intervals, higher degrees, edges where controls jump, bounds tightened where motions overshoot them", "the largest "
-         "error, else the search ends as stalled", None, True),
+         "shorter intervals, higher degrees, edges where controls jump, bounds tightened where motions overshoot them",
+         "the largest error, else the search ends as stalled", None, True),
     # an answer is certified
     Rule("escape", ANSWER, answer.not_a_minimum, answer.escape,
          "a direction of negative curvature leads down from the point", "search again from 0.3, -0.3 and 1 of its size along it",

@@ -36,15 +36,17 @@ def interrupted(search: Search, state: State) -> Finding | None:
 
 def without_remedy(search: Search, state: State) -> Finding | None:
     """That neither a guess nor a mesh mends how the program ended, or that no more may be tried."""
-    exhausted = search.refinement is not None and state.task.number >= search.refinement.max_passes
-    return unsolved(search, state) if search.brief or exhausted or search.method.final(search, state) else None
+    exhausted = search.brief or (search.refinement is not None and state.task.number >= search.refinement.max_passes)
+    over = exhausted and state.task.begun is None  # a cascade of guesses is one pass
+    return unsolved(search, state) if over or search.method.final(search, state) else None
 
 
 def quasi_newton_stalled(search: Search, state: State) -> Finding | None:
     """That a quasi-Newton method came to a feasible point and then no further, or not in time."""
     slow = state.last.solution.status in (Status.STALLED, Status.ITERATION_LIMIT) and state.last.missed[0] <= FEASIBLE
-    limited = getattr(search.options, "hessian", "") == "limited_memory"
-    return Finding(Kind.QUASI_NEWTON_STALLED, name=state.task.guess) if limited and slow and calls_for_guesses(search, state) else None
+    limited = getattr(search.options, "hessian", "") == "limited_memory" and state.task.beside is None
+    stalled = limited and slow and calls_for_guesses(search, state)
+    return Finding(Kind.QUASI_NEWTON_STALLED, name=state.task.guess) if stalled else None
 
 
 def locally_infeasible(search: Search, state: State) -> Finding | None:
@@ -97,7 +99,8 @@ def next_guess(search: Search, state: State, why: Finding) -> State:
     """The next guess of the cascade on the same mesh; where functions are not finite at the guess itself only those beside it."""
     task, count = state.task, len(state.attempts)
     if task.begun is None:
-        names, begun, number = (search.guesses, count, task.number + 1) if task.warm else (search.guesses[1:], count - 1, task.number + 1)
+        tried = not task.warm and search.guesses[0] == "given"  # by the last attempt
+        names, begun, number = search.guesses[tried:], count - tried, task.number + 1
     else:
         names, begun, number = task.left, task.begun, task.number
     beside = task.beside
@@ -105,7 +108,7 @@ def next_guess(search: Search, state: State, why: Finding) -> State:
     if perturbed and search.auto and state.last.solution.status is Status.NOT_A_NUMBER and at_guess(state.last.solution) and \
             not task.warm:
         if beside is not None:
-            return _exhausted(state, why, beside)
+            return _exhausted(state, why, begun, beside)
         names, beside = perturbations(), count - 1
     for k, name in enumerate(names):
         problem = search.method.started(search, task, name)
@@ -113,14 +116,13 @@ def next_guess(search: Search, state: State, why: Finding) -> State:
             return replace(state, task=Task(
                 problem, task.plans, task.margins, number, name, names[k + 1:], begun, beside, scaling=task.scaling,
                 max_iterations=None if begun == count else MAX_ITERATIONS))
-    tried = range(begun, count)
-    return _exhausted(state, why, min(tried, key=lambda k: state.attempts[k].missed) if beside is None else beside)
+    own = range(begun, count) or range(count - 1, count)
+    return _exhausted(state, why, begun, min(own, key=lambda k: state.attempts[k].missed) if beside is None else beside)
 
 
-def _exhausted(state: State, why: Finding, best: int) -> State:
-    """No guess served; best: number of the attempt that is handed back."""
-    assert state.task.begun is not None
-    names = tuple(one.task.guess for one in state.attempts[state.task.begun:])
+def _exhausted(state: State, why: Finding, begun: int, best: int) -> State:
+    """No guess served. begun: attempts before the cascade; best: number of the attempt that is handed back."""
+    names = tuple(one.task.guess for one in state.attempts[begun:])
     state = state.said(Finding(Kind.GUESSES_FAILED, data={"guesses": names})) if len(names) > 1 else state
     return state.ended(replace(why, data={**why.data, "attempt": best}))
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ocp.guess import from_motion
 from ocp.guesses.cascade import free_values
-from ocp.interrupts import late
+from ocp.interrupts import Activity, late
 from ocp.problem import SOLVED, Finding, Kind, Solution, Status
 from ocp.strategy.collocation import cornered
 from ocp.strategy.outcome import outcome
@@ -25,7 +25,8 @@ def may_serve(search: Search, state: State) -> Finding | None:
     if not search.alternative or (state.task.begun is not None and state.ending is None):
         return None
     if state.ending is not None:
-        return Finding(Kind.CHATTERING_CONTROLS) if not late() and _shape_to_blame(outcome(search, state)) else None
+        serves = not late(Activity.REFINEMENT) and _shape_to_blame(outcome(search, state))
+        return Finding(Kind.CHATTERING_CONTROLS) if serves else None
     if state.last.solution.status in SOLVED:
         overshoots = state.task.number >= MAX_OVERSHOOTING_PASSES and cornered(search)
         return Finding(Kind.PATH_CONSTRAINTS_OVERSHOT, data={"passes": state.task.number}) if overshoots else None
@@ -60,7 +61,7 @@ def hold(search: Search, state: State, why: Finding) -> State | None:
         rows = [{**row, "iteration": row["iteration"] + count, "pass": row["pass"] + number} for row in other.iterations]
         findings = (*state.findings, Finding(Kind.ZERO_ORDER_HOLD, data={"early": early}), *other.findings)
         return replace(state, ending=Finding(Kind.ACCURATE), answer=replace(
-            other, findings=findings, iterations=(*state.log, *rows), strategy=(*state.firings, *other.strategy)))
+            other, findings=findings, iterations=(*state.log, *rows)))
     if other.status is Status.INTERRUPTED:
         return state.ended(Finding(Kind.INTERRUPTED))
     return None

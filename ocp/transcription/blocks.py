@@ -22,6 +22,7 @@ import casadi as ca
 import numpy as np
 
 from dynamics.kernels import operations
+from ocp.interrupts import Activity, check
 from ocp.spaces import Expr
 from ocp.transcription.chain_rule import Written, written
 from ocp.transcription.mesh import Table
@@ -98,6 +99,7 @@ def differentiate(block: Block, gauss_newton: bool = False) -> BlockFunctions:
     gauss_newton: whether that Hessian is wanted as well.
     """
     name, costs = block.name, has_cost(block)
+    check(Activity.FUNCTIONS)
     found = written(block.v, block.data, block.cost, block.rows) or _plain(block, costs)
     v, d, s, mu, cost, rows, gradient, jacobian, hessian = found
     here, scale = [block.v, block.data], type(block.v).sym("s")
@@ -132,6 +134,7 @@ def _plain(block: Block, costs: bool) -> Written:
 
 
 def _function(name: str, inputs: Sequence[Expr], outputs: Sequence[Expr]) -> ca.Function:
+    check(Activity.FUNCTIONS)
     function = ca.Function(name, list(inputs), list(outputs))
     if function.is_a("SXFunction") or operations(function) > EXPAND_BELOW:
         return function

@@ -4,7 +4,7 @@
 
 The first evaluation of an interval is at its knot: its unknowns are those of the knot, where path constraints state the equations.
 Those of the others, ``later`` ones, are unknowns of the interval, and their equations rows of it. Steps that solve equations of
-their own solve these with them (``ocp.algebraic.eliminated``).
+their own solve these with them (``ocp.reductions.AlgebraicElimination``).
 """
 
 from __future__ import annotations

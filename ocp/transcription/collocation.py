@@ -11,13 +11,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ocp.algebraic import eliminated, stated
-from ocp.bridge import marked
 from ocp.derivatives import EXECUTIONS
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.nlp import SCALINGS, SolverOptions
 from ocp.problem import Finding, Kind, Problem, Solution, in_steps
-from ocp.splits import split
 from ocp.transcription import direct
 from ocp.transcription.charts import form
 from ocp.transcription.direct import Optimality
@@ -140,6 +137,11 @@ class CollocationOptions:
         """Of the controls of the first mesh."""
         return "polynomial" if self.controls == AUTO else self.controls
 
+    @property
+    def keeps_algebraic_unknowns(self) -> bool:
+        """Whether the program has algebraic unknowns, at the points of the scheme: where controls are unknowns at all of these."""
+        return self.shape() == "polynomial" and self.form != "compressed"
+
     def nlp(self) -> SolverOptions:
         return solver_options(self)
 
@@ -179,21 +181,12 @@ def family_of(options: CollocationOptions) -> Family:
     return Family(options.scheme, options.form, options.shape(), options.states, options.tolerance)
 
 
-def served(problem: Problem, options: CollocationOptions) -> Problem:
-    """The problem with its algebraic unknowns at the points of the scheme, where controls are unknowns at all of these; else with
-    its unknowns eliminated; sizes of controls are split, and what ends need not ask for is marked."""
-    problem = split(problem)
-    at_points = options.shape() == "polynomial" and options.form != "compressed"
-    return marked(stated(problem) if at_points else eliminated(problem))
-
-
 def transcribe(problem: Problem, options: CollocationOptions, meshes: Sequence[Mesh | Compressed] | None = None,
                centres: Sequence[np.ndarray] | None = None) -> Transcription:
-    """The problem on these meshes (uniform ones as the options say) as a nonlinear program, with the map back. Raises as ``solve``
-    does. centres: see ``build``."""
+    """The problem, reduced, on these meshes (uniform ones as the options say) as a nonlinear program, with the map back. Raises as
+    ``solve`` does. centres: see ``build``."""
     if reasons := unsupported(problem):
         raise UnsupportedError(METHOD, reasons, ())
-    problem = served(problem, options)
     return build(problem, uniform_meshes(problem, options) if meshes is None else meshes, options.how(), centres)
 
 

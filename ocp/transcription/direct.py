@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from ocp.interrupts import Activity, check
 from ocp.nlp import (
     NLP,
     NLPResult,
@@ -230,8 +231,10 @@ def _solved(nlp: NLP, solver: SolverOptions, factors: Scaling | None, warm: Warm
             watch: WatchPoint | None) -> NLPResult:
     """The solution of the program through its scaled twin, in its own terms."""
     plain = replace(solver, scaling="none")
+    check(Activity.SCALING)
     factors = extraordinary(nlp) if factors is None else factors
     if factors is None:
+        check(Activity.SOLVING)
         return prepare_solver(nlp, plain).solve(warm, None, progress, watch)
     inner, way = scaled(nlp, factors)
 

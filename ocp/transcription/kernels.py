@@ -9,6 +9,7 @@ from typing import Any
 import casadi as ca
 
 from dynamics.kernels import compile_many, find_compiler, is_cached, operations
+from ocp.interrupts import Activity, late, leave_out, seconds_left
 from ocp.problem import Finding, Kind
 from ocp.transcription.blocks import BlockFunctions
 
@@ -20,6 +21,9 @@ WORTH_COMPILING = 3000
 #: compiler takes about 2e-4 s an instruction and the interpreter 4e-9 s, so that over a hundred iterations the two break even at
 #: 2e-4 / (100 * 4e-9) = 500 nodes.
 WORTH_WAITING = 500
+#: Seconds an operation to write a function down, for its name in the cache, and to write it in C: no call that would take longer
+#: than the time that is left is begun. Measured: 32 s for 4.2 million operations.
+SECONDS_TO_WRITE = 8e-6
 
 
 def with_kernels(functions: BlockFunctions, mode: Any, nodes: int) -> tuple[BlockFunctions, tuple[Finding, ...], float]:
@@ -33,6 +37,9 @@ def with_kernels(functions: BlockFunctions, mode: Any, nodes: int) -> tuple[Bloc
     named = {f.name: getattr(functions, f.name) for f in fields(functions)}
     own = {name: value for name, value in named.items() if isinstance(value, ca.Function)}
     sizes = {name: operations(function) for name, function in own.items()}
+    if late(Activity.KERNELS) or sum(sizes.values()) * SECONDS_TO_WRITE > seconds_left():
+        leave_out(Activity.KERNELS, ", ".join(own[name].name() for name in own if sizes[name] >= WORTH_COMPILING))
+        return functions, (), 0.0
     large = [name for name in own if sizes[name] >= WORTH_COMPILING]
     wanted = list(own) if mode == "compiled" else []
     findings: list[Finding] = []
@@ -45,7 +52,10 @@ def with_kernels(functions: BlockFunctions, mode: Any, nodes: int) -> tuple[Bloc
             wanted += waiting  # the kernels themselves say what they looked for
     if not wanted:
         return functions, tuple(findings), 0.0
-    kernels = dict(zip(wanted, compile_many([own[name] for name in wanted], mode=mode), strict=True))
+    kernels = dict(zip(wanted, compile_many([own[name] for name in wanted], mode=mode, seconds_left=seconds_left),
+                       strict=True))
+    if slow := [kernel.name for kernel in kernels.values() if kernel.mode == "interpreted"] if late(Activity.KERNELS) else []:
+        leave_out(Activity.KERNELS, ", ".join(slow))
     chosen = {name: kernel.as_casadi() for name, kernel in kernels.items() if kernel.mode == "compiled"}
     if chosen:
         findings.insert(0, Finding(Kind.KERNELS_COMPILED, data={"operations": {own[name].name(): sizes[name] for name in chosen}}))

@@ -11,13 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ocp.algebraic import eliminated, stated
-from ocp.bridge import marked
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.integrators import GIVEN, INTEGRATORS, MULTISTEP
 from ocp.nlp import SolverOptions
 from ocp.problem import Phase, Problem
-from ocp.splits import split
 from ocp.transcription.carried import carries
 from ocp.transcription.direct import unsupported
 from ocp.transcription.mesh import Grid
@@ -67,21 +64,19 @@ class MultipleShootingOptions:
     def nlp(self) -> SolverOptions:
         return solver_options(self)
 
-
-def served(problem: Problem, options: MultipleShootingOptions) -> Problem:
-    """The problem with its algebraic unknowns at the points of the steps, where these are explicit; implicit ones solve equations
-    anyway, and eliminate the unknowns with them; sizes of controls are split, and what ends need not ask for is marked."""
-    problem = split(problem)
-    return marked(stated(problem) if carries(options.integrator) else eliminated(problem))
+    @property
+    def keeps_algebraic_unknowns(self) -> bool:
+        """Whether the program has algebraic unknowns, at the points of explicit steps; implicit steps solve equations anyway, and
+        eliminate the unknowns with them."""
+        return carries(self.integrator)
 
 
 def transcribe(problem: Problem, options: MultipleShootingOptions, grids: Sequence[Grid] | None = None,
                centres: Sequence[np.ndarray] | None = None) -> Transcription:
-    """The problem on these grids (uniform ones as the options say) as a nonlinear program, with the map back. Raises as ``solve``
-    does."""
+    """The problem, reduced, on these grids (uniform ones as the options say) as a nonlinear program, with the map back. Raises as
+    ``solve`` does."""
     if reasons := unsupported(problem):
         raise UnsupportedError(METHOD, reasons, ())
-    problem = served(problem, options)
     if grids is None:
         grids = tuple(_grid(phase, options) for phase in problem.phases)
     return build(problem, grids, how(options, "generated"), centres)

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 import casadi as ca
 import numpy as np
 
-from ocp.algebraic import followed, solving
 from ocp.derivatives import choose, differentiated_phase
 from ocp.integrators import MULTISTEP
+from ocp.interrupts import Activity, check
 from ocp.nlp import NLP
 from ocp.nlp.local import CONTROL, COORDINATE, DURATION, PARAMETER, TANGENT, Owners, cells
 from ocp.nlp.names import Names
@@ -22,6 +22,8 @@ from ocp.nlp.separable import Separable
 from ocp.nlp.values import at_places, evaluated
 from ocp.nlp.whole import Whole
 from ocp.problem import Finding, Kind, Phase, Problem, Trajectory, distinct, join
+from ocp.reductions.algebraic_elimination import followed, solving
+from ocp.reductions.algebraic_equations import require_equations
 from ocp.transcription import blocks, places
 from ocp.transcription.blocks import Block, BlockFunctions, differentiate
 from ocp.transcription.charts import Form
@@ -98,22 +100,25 @@ def build(problem: Problem, meshes: Sequence[Discretisation], how: How, centres:
     centres: states of all nodes about which tangent unknowns stand, instead of the guess. Raises ProblemError for a malformed
         problem.
     """
+    require_equations(problem)
     phases, loops = [], []
     findings: list[Finding] = []
     fixed = True
     for phase, mesh in zip(problem.phases, meshes, strict=True):
+        check(Activity.FUNCTIONS)
         fixed = fixed and not phase.duration.free
         execution = how.execution if isinstance(mesh, Mesh) else "generated"
         source, by_loops, own = choose(phase.system, how.derivatives, execution, exact=True, fixed=fixed)
         phases.append(phase if by_loops else differentiated_phase(phase, source))
         loops.append(by_loops)
         findings += own
-    given, problem = problem, replace(problem, phases=tuple(phases)).asked
+    given, problem = problem, replace(problem, phases=tuple(phases))
     placed = located(problem, meshes, how.states, centres)
     forms, layouts, static, n = tuple(p.form for p in placed), [p.layout for p in placed], placed[0].static, placed[0].n
     pieces: list[Part] = []
     defects = []  # with these the rows of each phase begin
     for place, mesh, by_loops in zip(placed, meshes, loops, strict=True):
+        check(Activity.FUNCTIONS)
         defects.append(len(pieces))
         if isinstance(mesh, Mesh):
             pieces += [places.phase_part(place, mesh, by_loops), places.bare_part(place, mesh)]

@@ -26,6 +26,7 @@ from ocp.control.stance import Stance
 from ocp.control.tasks import Task
 from ocp.control.whole_body import Control, ForceTask, Item, WholeBody
 from ocp.errors import ProblemError
+from ocp.interrupts import Activity, asked, check, late
 from ocp.mpc.result import step_times
 from ocp.plants import Plant
 from ocp.plants.touching import touches
@@ -155,6 +156,7 @@ class _Loop:
         ending, done, reported = Ending.FINISHED, 0, time.perf_counter()
         try:
             for k in range(self.setup.steps):
+                check(Activity.CLOSED_LOOP)
                 self._step(k)
                 done = k + 1
                 if not np.isfinite(self.x[k + 1]).all():
@@ -170,7 +172,7 @@ class _Loop:
         except KeyboardInterrupt:
             if not done:
                 raise
-            ending = Ending.INTERRUPTED
+            ending = Ending.TIME_LIMIT if late() and not asked() else Ending.INTERRUPTED
         return ending, done
 
     def _step(self, k: int) -> None:

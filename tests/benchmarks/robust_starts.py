@@ -40,6 +40,8 @@ from shooting_nlp import StagedNLP, staged_nlp  # noqa: E402
 from ocp.app.pipeline import processor  # noqa: E402
 from ocp.app.sentences import message  # noqa: E402
 from ocp.shooting import ilqr  # noqa: E402
+from ocp.strategy.loop import searched  # noqa: E402
+from ocp.strategy.shooting import searching_prepared  # noqa: E402
 
 VIOLATION, KKT, NEAR = 1e-6, 1e-5, 0.01
 LIMIT = 500  # iterations of any solver
@@ -60,7 +62,7 @@ def ours(c: Constrained, extra: Mapping[str, Any]) -> Callable[..., Row]:
 
     def run(guess: Any, x: np.ndarray, u: np.ndarray) -> Row:
         began = time.process_time()
-        found = ilqr.run(program, guess=guess)
+        found = searched(*searching_prepared(program, guess=guess))
         seconds = time.process_time() - began
         stationarity, complementarity = found.optimality.residuals()
         return {"x": found.trajectory.x, "u": found.trajectory.u, "status": found.status.name,

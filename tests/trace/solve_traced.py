@@ -36,6 +36,7 @@ def rounded(text: str) -> str:
 def watch_programs(say: Say) -> None:
     from ocp.nlp import Solver
 
+    kind: Any = Solver
     plain = Solver.solve
 
     def solve(self: Any, *given: Any, **named: Any) -> Any:
@@ -48,13 +49,14 @@ def watch_programs(say: Say) -> None:
         say(f"{head} {found.status.name} {len(found.iterations)} iterations objective {number(found.f)}")
         return found
 
-    Solver.solve = solve
+    kind.solve = solve
 
 
 def watch_searches(say: Say) -> None:
     """Of iLQR."""
     from ocp.shooting.engine.search import Search
 
+    kind: Any = Search
     plain = Search.run
 
     def run(self: Any) -> Any:
@@ -67,14 +69,14 @@ def watch_searches(say: Say) -> None:
         say(f"search {self.horizon.stages} stages {status.name} {len(self.log)} iterations cost {number(self.objective)}")
         return found
 
-    Search.run = run
+    kind.run = run
 
 
 def watch_minimisers(say: Say) -> None:
     """Of the method with adjoint gradients, in the units of its unknowns and objective."""
     import scipy.optimize
 
-    plain = scipy.optimize.minimize
+    plain: Any = scipy.optimize.minimize
 
     def minimize(fun: Any, x0: Any, *given: Any, **named: Any) -> Any:
         found = plain(fun, x0, *given, **named)
@@ -91,6 +93,8 @@ def load(kind: str, name: str) -> Any:
     from ocp.app.files.load import load_problem, load_text
 
     root = Path(ocp.__file__).resolve().parents[1]
+    if root != Path.cwd():
+        raise RuntimeError(f"the code is that of {root}, not of {Path.cwd()}")
     if kind == "hostile":
         sys.path.append(str(root / "tests" / "support"))
         import hostile
@@ -121,14 +125,29 @@ def failed(solution: Any) -> list[str]:
     if certificate is None:
         return []
     second = certificate.second_order is not None and not certificate.second_order.holds
-    return [*(["second order"] if second else []), *(str(check.name) for check in certificate.checks if not check.holds),
-            *(f"constraint {one.name}" for one in certificate.violations if not one.holds)]
+    return [*(["second order"] if second else []), *(name_of(check) for check in certificate.checks if not check.holds),
+            *(f"constraint {getattr(one, 'label', one.name)}" for one in certificate.violations if not one.holds)]
+
+
+def name_of(check: Any) -> str:
+    """Of a check of the certificate; up to version 0.16 it had one of its own."""
+    if hasattr(check, "name"):
+        return str(check.name)
+    from ocp.app.sentences.certificate import CHECKS
+
+    return CHECKS[check.kind]
+
+
+def rules(solution: Any) -> list[str]:
+    """Rules of the strategy that fired: on what diagnosis, whether their remedy was taken, what it cost."""
+    return [f"rule {one.rule} on {one.diagnosis.kind}{'' if one.taken else ' in vain'} {one.programs} programs {one.iterations} "
+            "iterations" for one in getattr(solution, "strategy", ())]
 
 
 def conclusion(solution: Any) -> list[str]:
     judged = "no certificate" if solution.certificate is None else "certified" if solution.ok else "refused"
     chosen = [f"{name} {solution.freeze[name]}" for name in RESOLVED if name in solution.freeze]
-    return [f"fails {'; '.join(failed(solution)) or 'nothing'}",
+    return [*rules(solution), f"fails {'; '.join(failed(solution)) or 'nothing'}",
             f"resolved {rounded(', '.join(chosen)) or 'nothing'}",
             f"mesh {len(solution.trajectory.t)} knots {mesh(solution)}",
             f"end {solution.status.name} {judged} {len(solution.iterations)} iterations objective {number(solution.objective)}"]

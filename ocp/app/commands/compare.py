@@ -6,13 +6,14 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from ocp.app.commands.common import Out, Overrides, Overwrite, Problem, Quiet, started
+from ocp.app.commands.common import Out, Overrides, Overwrite, Problem, Quiet, TimeLimit, started
+from ocp.interrupts import limited
 
 
 def compare(
     file: Problem, /, *, methods: Annotated[list[str] | None, Parameter(consume_multiple=True)] = None,
     set_: Overrides = None, repeat: int = 0, tolerance: float | None = None, out: Out = None, overwrite: Overwrite = False,
-    quiet: Quiet = False,
+    quiet: Quiet = False, time_limit: TimeLimit = None,
 ) -> int:
     """Solve one problem file by several methods and options, side by side in one table, one picture and one folder.
 
@@ -31,5 +32,6 @@ def compare(
     from ocp.app.compare.run import compare as run_compare
     from ocp.app.files.load import parse_overrides
 
-    return run_compare(file, methods=methods or (), overrides=parse_overrides(set_ or []), repeat=repeat, tolerance=tolerance,
-                       out=out, overwrite=overwrite, quiet=quiet, command=started())
+    with limited(time_limit):
+        return run_compare(file, methods=methods or (), overrides=parse_overrides(set_ or []), repeat=repeat, tolerance=tolerance,
+                           out=out, overwrite=overwrite, quiet=quiet, command=started())

@@ -11,8 +11,8 @@ from ocp.app.commands.common import CERTIFIED, Flag, Overrides, Target
 
 
 def show(
-    file: Annotated[Target | None, Parameter(help="The file (YAML); not needed with --schema and --functions.")] = None, /, *,
-    set_: Overrides = None, schema: Flag = False, functions: Flag = False,
+    file: Annotated[Target | None, Parameter(help="The file (YAML); the options below need none, but --set.")] = None, /, *,
+    set_: Overrides = None, schema: Flag = False, functions: Flag = False, strategy: Flag = False, thresholds: Flag = False,
 ) -> int:
     """Print a problem file fully expanded, every default written out.
 
@@ -22,6 +22,10 @@ def show(
         The JSON Schema of problem files instead (for editors).
     functions
         Every function, constant and quantity that expressions know instead; with a file its own names, too.
+    strategy
+        The table of rules by which answers are found instead: diagnosis, remedy, budget.
+    thresholds
+        Every number that decides in solves and certificates instead, with its unit and its reason.
     """
     from ocp.errors import ProblemError
 
@@ -29,6 +33,16 @@ def show(
         from ocp.app.files.schema import problem_json_schema
 
         print(json.dumps(problem_json_schema(), indent=2))
+        return CERTIFIED
+    if strategy:
+        from ocp.app.pages.strategy import print_rules
+
+        print_rules()
+        return CERTIFIED
+    if thresholds:
+        from ocp.app.pages.thresholds import print_thresholds
+
+        print_thresholds()
         return CERTIFIED
     from ocp.app.files.load import load_problem, parse_overrides
 
@@ -39,6 +53,6 @@ def show(
         print_vocabulary(loaded)
         return CERTIFIED
     if loaded is None:
-        raise ProblemError("name a problem file, or say --schema or --functions", where="ocp show")
+        raise ProblemError("name a problem file, or say --schema, --functions, --strategy or --thresholds", where="ocp show")
     print(loaded.expanded(), end="")
     return CERTIFIED

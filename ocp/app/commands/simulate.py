@@ -7,8 +7,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from ocp.app.commands.common import Flag, Out, Overrides, Overwrite, Problem, Quiet, started
-from ocp.interrupts import at_once
+from ocp.app.commands.common import Flag, Out, Overrides, Overwrite, Problem, Quiet, TimeLimit, started
+from ocp.interrupts import at_once, limited
 
 
 def simulate(
@@ -16,7 +16,7 @@ def simulate(
     controls: list[str] | None = None,
     from_: Annotated[Path | None, Parameter(name="--from")] = None, policy: str | None = None,
     quick: Flag = False, set_: Overrides = None, out: Out = None, overwrite: Overwrite = False,
-    quiet: Quiet = False,
+    quiet: Quiet = False, time_limit: TimeLimit = None,
 ) -> int:
     """Move the system of a problem file (or of a bare robot file) on from its start, under given controls; nothing is optimised.
 
@@ -44,5 +44,6 @@ def simulate(
         from ocp.app.files.load import parse_overrides
         from ocp.app.simulate.run import run
 
-    return run(file, integrator=integrator, dt=dt, until=until, controls=controls, from_=from_, policy=policy, quick=quick,
-               overrides=parse_overrides(set_ or []), out=out, overwrite=overwrite, quiet=quiet, command=started())
+    with limited(time_limit):
+        return run(file, integrator=integrator, dt=dt, until=until, controls=controls, from_=from_, policy=policy, quick=quick,
+                   overrides=parse_overrides(set_ or []), out=out, overwrite=overwrite, quiet=quiet, command=started())

@@ -12,7 +12,8 @@ from cyclopts import Parameter
 
 from ocp.app.commands.common import CERTIFIED, NOT_SOLVED, Out, Overrides, Overwrite, Problem, Quiet, Run, TimeLimit, started
 from ocp.app.quick_start import without_numpys_tools
-from ocp.interrupts import at_once
+from ocp.app.supervisor import report
+from ocp.interrupts import at_once, limited
 
 
 def solve(
@@ -30,24 +31,26 @@ def solve(
         Folder of an earlier run, by any method: its motion is the guess.
     """
     begin = time.perf_counter()
-    with at_once():
-        without_numpys_tools()
-        from ocp.app.files.load import load_problem, parse_overrides
+    with limited(time_limit):
+        with at_once():
+            without_numpys_tools()
+            from ocp.app.files.load import load_problem, parse_overrides
 
-        loaded = load_problem(file, parse_overrides(_limited(set_, time_limit)))
-        if from_ is not None:
-            from ocp.app.motion import from_run
+            loaded = load_problem(file, parse_overrides(_with_limit(set_, time_limit)))
+            if from_ is not None:
+                from ocp.app.motion import from_run
 
-            loaded = replace(loaded, problem=from_run(loaded.problem, from_))
-    return _run_and_tell(loaded, file.stem, quiet=quiet, method_name=method or loaded.method, out=out, overwrite=overwrite,
-                         begin=begin)
+                loaded = replace(loaded, problem=from_run(loaded.problem, from_))
+        return _run_and_tell(loaded, file.stem, quiet=quiet, method_name=method or loaded.method, out=out, overwrite=overwrite,
+                             begin=begin)
 
 
 def resume(
     run: Run, /, *, set_: Overrides = None, out: Path | None = None, overwrite: Overwrite = False, quiet: Quiet = False,
     time_limit: TimeLimit = None,
 ) -> int:
-    """Go on with a run that was cut short, or that did not converge, from its last checkpoint.
+    """Go on with a run that was cut short, or that did not converge, from its last checkpoint. A certified run, which may lack its
+    report, is replaced by a certified one only; else the new run is written beside.
 
     Parameters
     ----------
@@ -55,23 +58,31 @@ def resume(
         Folder to write; default: that of the run, which is replaced.
     """
     begin = time.perf_counter()
-    with at_once():
-        without_numpys_tools()
-        from ocp.app.checkpoints import load_resumable
-        from ocp.app.files.load import parse_overrides
+    with limited(time_limit):
+        with at_once():
+            without_numpys_tools()
+            from ocp.app.checkpoints import load_resumable
+            from ocp.app.files.load import parse_overrides
 
-        loaded, checkpoint = load_resumable(run, parse_overrides(_limited(set_, time_limit)))
-    return _run_and_tell(loaded, run.name, quiet=quiet, method_name=loaded.method, out=out or run,
-                         overwrite=overwrite or out is None, begin=begin, resume=checkpoint)
+            loaded, checkpoint = load_resumable(run, parse_overrides(_with_limit(set_, time_limit)))
+        return _run_and_tell(loaded, run.name, quiet=quiet, method_name=loaded.method, out=out or run,
+                             overwrite=overwrite or out is None, begin=begin, resume=checkpoint, keep_certified=out is None)
 
 
-def _limited(words: list[str] | None, seconds: float | None) -> list[str]:
+def _with_limit(words: list[str] | None, seconds: float | None) -> list[str]:
     """The overrides, with that of a limit of time."""
     return [*(words or []), *(() if seconds is None else (f"solve.time_limit={seconds}",))]
 
 
 def _run_and_tell(loaded: Any, stem: str, *, quiet: bool, method_name: str, **how: Any) -> int:
     """Solve, write, tell, and only then draw: nobody waits for pictures to hear the verdict."""
+    left = None if loaded.time_limit is None else loaded.time_limit - (time.perf_counter() - how["begin"])
+    with limited(left):
+        return _run_within(loaded, stem, quiet=quiet, method_name=method_name, **how)
+
+
+def _run_within(loaded: Any, stem: str, *, quiet: bool, method_name: str, **how: Any) -> int:
+    """The same within the limit of time of the file."""
     with at_once():
         from ocp.app.pages.iterations import iteration_table
         from ocp.app.pages.summary import print_outcome
@@ -87,7 +98,10 @@ def _run_and_tell(loaded: Any, stem: str, *, quiet: bool, method_name: str, **ho
     code = CERTIFIED if outcome.solution.ok and not outcome.lost else NOT_SOLVED
     try:
         print_outcome(outcome)
+        if outcome.kept is not None:
+            print(f"  the certified run in {outcome.kept} is kept; this one is beside it")
         sys.stdout.flush()
+        report(code=code)
         outcome.draw()
     except KeyboardInterrupt:
         print(f"interrupted; the run is in {outcome.folder}, without its report: ocp resume {outcome.folder}", file=sys.stderr)

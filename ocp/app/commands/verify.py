@@ -7,13 +7,14 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from ocp.app.commands.common import CERTIFIED, Flag, Out, Overrides, Quiet, started
+from ocp.app.commands.common import CERTIFIED, Flag, Out, Overrides, Quiet, TimeLimit, started
+from ocp.interrupts import limited
 
 
 def verify(
     files: list[Path] | None = None, /, *, quick: Flag = False,
     all_: Annotated[Flag, Parameter(name="--all")] = False, seconds: float | None = None, set_: Overrides = None,
-    out: Out = None, quiet: Quiet = False, index: Flag = False,
+    out: Out = None, quiet: Quiet = False, index: Flag = False, time_limit: TimeLimit = None,
 ) -> int:
     """Solve a whole gallery of problem files and print a scoreboard: certificate, cost beside the reference, time, verdict.
 
@@ -44,5 +45,6 @@ def verify(
             print(write_gallery(folder))
         return CERTIFIED
 
-    return run_verify([in_gallery(path) for path in files or ()], quick=quick, every=all_, seconds=seconds,
-                      overrides=parse_overrides(set_ or []), out=out, quiet=quiet, command=started())
+    with limited(time_limit):
+        return run_verify([in_gallery(path) for path in files or ()], quick=quick, every=all_, seconds=seconds,
+                          overrides=parse_overrides(set_ or []), out=out, quiet=quiet, command=started())

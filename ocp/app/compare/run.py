@@ -22,7 +22,9 @@ from ocp.app.pages.csv_text import csv_text
 from ocp.app.pages.folders import jsonable, new_folder, write_summary
 from ocp.app.pipeline import provenance, run_loaded
 from ocp.app.screen import busy, counting, wide_console
+from ocp.app.supervisor import report
 from ocp.errors import ProblemError, UnsupportedError
+from ocp.interrupts import Activity, late
 from ocp.methods import METHODS, make_options, uncertified
 from ocp.problem import Status
 
@@ -75,10 +77,13 @@ def _run_all(file: Path, overrides: Mapping[str, str], specs: Sequence[Spec], fo
     """(entries, whether all were reached)."""
     entries: list[Entry] = []
     for k, spec in enumerate(specs):
+        if late(Activity.SOLVING):
+            return entries, False
         with busy(console, quiet=quiet or not console.is_terminal) as say:
             progress = counting(say, f"[{k + 1}/{len(specs)}] {spec.label}")
             entry = _run_one(file, overrides, spec, folder, repeat, command, progress)
         entries.append(entry)
+        report(holding=True)
         if not quiet:
             terminal.say_entry(entry, k + 1, len(specs), console)
         if entry.solution is not None and entry.solution.status is Status.INTERRUPTED:
@@ -99,7 +104,7 @@ def _run_one(file: Path, overrides: Mapping[str, str], spec: Spec, folder: Path,
         return Entry(spec, reasons=error.reasons)
     again = []
     options = make_options(spec.method, loaded.options_for(spec.method))
-    interrupted = outcome.solution.status is Status.INTERRUPTED
+    interrupted = outcome.solution.status is Status.INTERRUPTED or late()
     for _ in range(0 if interrupted else repeat):
         begin = time.perf_counter()
         uncertified(loaded.problem, spec.method, options)

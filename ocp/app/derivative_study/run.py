@@ -26,6 +26,7 @@ from ocp.app.pages.folders import jsonable, new_folder, write_summary
 from ocp.app.pages.report import environment
 from ocp.app.pipeline import provenance
 from ocp.app.screen import brief_seconds, grid
+from ocp.app.supervisor import report
 
 FORMAT, FORMAT_VERSION = "lieocp derivatives", 2
 AGREE, DISAGREE = 0, 1
@@ -57,7 +58,12 @@ def derivatives(
     place, replace_it = out or Path("results") / "derivatives" / target.name, overwrite or out is None
     screen = console or Console(highlight=False)
     with new_folder(place, replace_it, FORMAT) as partial:  # first, so that nobody measures for a folder that cannot be written
-        study = run_study(target, settings, None if quiet else lambda done, total, e: _progress(screen, done, total, e))
+        def told(done: int, total: int, entry: Entry) -> None:
+            report(holding=True)
+            if not quiet:
+                _progress(screen, done, total, entry)
+
+        study = run_study(target, settings, told)
         if not study.entries:
             raise KeyboardInterrupt
         write(study, partial, target.model, command)

@@ -20,6 +20,7 @@ from ocp.app.derivative_study.measure import FUNCTIONS, MEASURED, SOURCES, Entry
 from ocp.app.derivative_study.stopwatch import QUICK, Effort
 from ocp.app.derivative_study.target import Target
 from ocp.errors import ProblemError
+from ocp.interrupts import Activity, check
 
 COMPILE = ("auto", "yes", "no")
 AFFORDABLE, QUICKLY = 21_000, 10_000  # operations up to which code is compiled
@@ -116,6 +117,7 @@ def run_study(target: Target, settings: Settings, progress: Progress | None = No
         points = draw(model, settings.samples, settings.seed)
         with _compiling_loops(pairs):
             for function, source in _in_turn(pairs):
+                check(Activity.MEASUREMENT)
                 found = measure(candidate(model, function, source), points, settings.most, QUICK if settings.quick else Effort())
                 measured[function, source] = found
                 if progress is not None:

@@ -32,7 +32,8 @@ TOC = """
 GROUPS = {
     "Start": ("ocp/docs/own_robot", "ocp/docs/commands", "ocp/docs/reports", "ocp/docs/files", "ocp/docs/python"),
     "Tutorials": ("ocp/docs/tutorials/*",),
-    "How it works": ("ocp/docs/methods", "options", "ocp/docs/certificate", "ocp/docs/derivatives", "ocp/docs/robots"),
+    "How it works": ("ocp/docs/methods", "ocp/docs/strategy", "options",
+                     "ocp/docs/certificate", "ocp/docs/derivatives", "ocp/docs/robots"),
     "Simulate and control": ("ocp/docs/simulation", "ocp/docs/whole_body"),
     "Look up": ("problems/README", "ocp/docs/gallery", "ocp/docs/conventions", "equations", "interface", "ocp/docs/benchmarks"),
     "The project": ("ocp/docs/house", "ocp/docs/changelog"),

@@ -43,9 +43,10 @@ from ocp.explain import (
 )
 from ocp.explain.elastic import uninterrupted
 from ocp.guess import from_samples
+from ocp.interrupts import Activity, asked, attempt, check, late
 from ocp.methods import make_options, method
 from ocp.nlp import NLPResult, SolverOptions, solve_nlp, worst_violations
-from ocp.problem import SOLVED, Phase, Status
+from ocp.problem import SOLVED, Finding, Phase, Status
 from ocp.reach import end_findings, first_findings
 
 EXPLAINED, UNEXPLAINED = 0, 1
@@ -69,16 +70,18 @@ def explain(target: Path, *, overrides: Mapping[str, str] | None = None, quiet: 
     if (known := subject.advice):
         terminal.print_advice(subject, known, out)
         return EXPLAINED
-    first = first_findings(subject.loaded.problem)
+    nothing: tuple[Finding, ...] = ()
+    first = attempt(lambda: first_findings(subject.loaded.problem), nothing, Activity.BOUNDS)
     proved = any(one.data["sure"] for one in first)
     if not proved:
-        first += end_findings(subject.loaded.problem)
+        first += attempt(lambda: end_findings(subject.loaded.problem), nothing, Activity.BOUNDS)
     terminal.print_first(subject, first, out)
     with busy(out, quiet=quiet) as say:
         try:
             found = explanation(subject, say, out)
         except KeyboardInterrupt:  # before there was a point to speak of
-            out.print("  interrupted; what stands above is all there was time for", style="yellow")
+            why = "interrupted" if asked() or not late() else "the time limit was reached"
+            out.print(f"  {why}; what stands above is all there was time for", style="yellow")
             return EXPLAINED if first else UNEXPLAINED
     terminal.print_explanation(found, out)
     return EXPLAINED if found.explained or proved else UNEXPLAINED
@@ -135,7 +138,7 @@ def explanation(subject: Subject, say: Say, out: Console | None = None) -> Expla
     continued = replace(problem, phases=_guessed(problem.phases, subject.arrays))
     transcribe = chosen.parts().transcribe
     assert transcribe is not None
-    program = program_of(continued, options, transcribe)
+    program = program_of(chosen.reduce(continued, options), options, transcribe)
     x, exact = _point(program, subject.arrays)
     solving = SolverOptions(max_iterations=options.max_iterations, tolerance=options.tolerance, hessian="exact")
     inquiry = _Inquiry(subject, program, chosen.name.replace("_", " "), solving, say, out, x, exact,
@@ -143,7 +146,8 @@ def explanation(subject: Subject, say: Say, out: Console | None = None) -> Expla
     try:
         return inquiry.not_finite(Status.NOT_A_NUMBER, "") or inquiry.solved() or inquiry.examined()
     except KeyboardInterrupt:
-        inquiry.parts.setdefault("conditioning", condition(program.nlp, inquiry.x))
+        if not late():
+            inquiry.parts.setdefault("conditioning", condition(program.nlp, inquiry.x))
         return inquiry.told(interrupted=True)
 
 
@@ -176,6 +180,7 @@ class _Inquiry:
 
     def not_finite(self, status: Status, message: str) -> Explanation | None:
         """What is not finite at the point, if anything."""
+        check(Activity.EXPLANATION)
         self.say("looking for what is not finite")
         if not (origins := _origins(self.program, self.x)):
             return None
@@ -200,6 +205,7 @@ class _Inquiry:
 
     def examined(self) -> Explanation:
         """Scales, ranks and directions without end; which constraints cannot hold together."""
+        check(Activity.EXPLANATION)
         self.say("looking at scales and ranks")
         program, x, out = self.program, self.x, self.out
         self.parts["conditioning"] = condition(program.nlp, x)

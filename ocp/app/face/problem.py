@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -159,11 +159,12 @@ class Problem(Phase):
 
     @told
     def solve(self, method: str | None = None, /, *, guess: Result | str | Path | None = None, time_limit: float | None = None,
-              verbose: bool = False, **options: Any) -> Result:
+              without: Sequence[str] = (), verbose: bool = False, **options: Any) -> Result:
         """Solve and certify: ``solve()``, ``solve("ilqr", intervals=100)``.
 
         method: collocation, multiple_shooting or ilqr; options: of that method. guess: an earlier result, or the folder of a run,
-        to start from. time_limit [s]: the best of what was found until then comes back. verbose: print the iterations.
+        to start from. time_limit [s]: the best of what was found until then comes back. without: rules of the
+        strategy that are switched off (``ocp show --strategy``). verbose: print the iterations.
         """
         from ocp.app.face.result import solved
 
@@ -175,6 +176,8 @@ class Problem(Phase):
             document.put(("solve", name, key), value)
         if time_limit is not None:
             document.put(("solve", "time_limit"), time_limit)
+        if without:
+            document.put(("solve", "strategy", "without"), list(without))
         return solved(document, guess=guess, verbose=verbose)
 
     @told

@@ -223,7 +223,8 @@ def solved(document: Document, *, guess: Result | str | Path | None, verbose: bo
     tell(waiting(loaded, loaded.method))
     with iteration_table(loaded.method, quiet=not verbose) as progress:
         solution = solve(loaded.problem, loaded.method, loaded.options_for(loaded.method), tolerances=Tolerances(**loaded.accept),
-                         progress=progress if verbose else None, time_limit=loaded.time_limit)
+                         progress=progress if verbose else None, time_limit=loaded.time_limit,
+                         without=loaded.without)
         progress.finish(solution)
     return Result(document, loaded, solution, {"read": read - begin, "solve": time.perf_counter() - read})
 

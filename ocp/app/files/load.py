@@ -13,7 +13,6 @@ from pydantic import ValidationError
 from dynamics.errors import near
 from dynamics.model.model import Model
 from dynamics.model.records import Geometry
-from ocp.algebraic import stated
 from ocp.app.files.findings import Findings, add_validation_errors, describe
 from ocp.app.files.load_fit import check_fit
 from ocp.app.files.load_linkages import read_linkages
@@ -32,8 +31,10 @@ from ocp.app.files.yaml_source import KeyPath, Source, dump, parse_source, read_
 from ocp.app.pages.scene import Drawing
 from ocp.certify import Tolerances
 from ocp.errors import ProblemError
+from ocp.interrupts import Activity, check
 from ocp.methods import METHODS, in_discrete_time
 from ocp.problem import Problem
+from ocp.reductions.algebraic_equations import state_equations
 
 if TYPE_CHECKING:
     from ocp.app.files.load_mpc import LoadedMPC
@@ -48,7 +49,7 @@ class LoadedProblem:
     method, method_options: the default method and the options given for it, ready for ``ocp.methods.solve``
     accept: certificate tolerances that differ from the default; options: given options by method; mpc: the section of that name
     folder: what paths in the file are relative to; time_limit: of a solve [s], or None; simulate: the section of that name
-    scenery: what stands in the world and is drawn
+    scenery: what stands in the world and is drawn; without: rules of the strategy that are switched off
     """
 
     problem: Problem
@@ -65,6 +66,7 @@ class LoadedProblem:
     time_limit: float | None = None
     simulate: LoadedSimulation = field(default_factory=LoadedSimulation)
     scenery: tuple[Geometry, ...] = ()
+    without: tuple[str, ...] = ()
 
     def options_for(self, method: str) -> dict[str, Any]:
         """The options that the file gives for a method; those under its own name win over what is said for all."""
@@ -143,9 +145,10 @@ def _load(source: Source, folder: Path, overrides: Mapping[str, str]) -> LoadedP
         problem = None if findings.found else dataclasses.replace(problem, linkages=linkages)
     if problem is not None and not findings.found:
         with findings.collecting(("system",)):
-            problem = stated(problem)
+            problem = state_equations(problem)
     if problem is not None:
         _refuse_idle_parameters(findings, problem)
+    check(Activity.READING)
     options = {name: read_options(reader, getattr(file.solve, name), name, ("solve", name)) for name in METHODS}
     accept, limit = _accept(reader, file), _time_limit(reader, file)
     if problem is not None and not findings.found:
@@ -164,7 +167,8 @@ def _load(source: Source, folder: Path, overrides: Mapping[str, str]) -> LoadedP
     if in_discrete_time(problem) and "method" not in file.solve.model_fields_set:
         method = "multiple_shooting"  # the default of files has no time to discretise
     return LoadedProblem(problem, file, source.text, drawing, model, method, options[method], accept,
-                         {name: values for name, values in options.items() if values}, mpc, folder, limit, simulation, scenery)
+                         {name: values for name, values in options.items() if values}, mpc, folder, limit, simulation, scenery,
+                         _without(reader, file))
 
 
 def _validate(source: Source, findings: Findings) -> ProblemFile:
@@ -207,6 +211,19 @@ def _time_limit(reader: Reader, file: ProblemFile) -> float | None:
     if found <= 0:
         reader.findings.add(path, f"must be positive, got {found:g} s; null for none")
     return found
+
+
+def _without(reader: Reader, file: ProblemFile) -> tuple[str, ...]:
+    names = tuple(file.solve.strategy.without)
+    if names:
+        from ocp.methods import switched_off
+
+        try:
+            switched_off(names)
+        except ProblemError as error:
+            reader.findings.add(("solve", "strategy", "without"), error.message)
+            reader.findings.raise_any()
+    return names
 
 
 def _accept(reader: Reader, file: ProblemFile) -> dict[str, float]:

@@ -25,6 +25,7 @@ from ocp.app.files.yaml_source import KeyPath
 from ocp.app.pages import scene
 from ocp.bridge import closed
 from ocp.contacts import impact_map
+from ocp.interrupts import Activity, check
 from ocp.problem import Constraint, Phase, Problem
 from ocp.spaces import Space
 
@@ -39,6 +40,7 @@ def load_symbolic_phases(file: SymbolicPhases, findings: Findings, folder: Path
     phases: list[Phase] = []
     readers: list[lp.Reader] = []
     for i, given in enumerate(file.phases):
+        check(Activity.READING)
         place, system = _system_of(findings, file.system, given.system, i)
         reader, made = symbolic_system(findings, constants, parameters, system, file.name, folder, place, ("phases", i))
         phase = symbolic_phase(reader, given, made, given.name)
@@ -68,6 +70,7 @@ def load_robot_phases(file: RobotPhases, findings: Findings, folder: Path
     phases: list[Phase] = []
     robots: list[LoadedRobot] = []
     for i, given in enumerate(file.phases):
+        check(Activity.READING)
         place, system = _system_of(findings, file.system, given.system, i)
         numbers = robot_numbers(findings, constants, parameters, place, ("phases", i))
         # phases of one robot share its model, which takes a moment to read

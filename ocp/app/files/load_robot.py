@@ -49,6 +49,7 @@ from ocp.bridge import (
 from ocp.contacts import clear_constraint, constraint_forces, contact_constraints, with_contacts
 from ocp.errors import ProblemError
 from ocp.guess import standing
+from ocp.interrupts import Activity, check
 from ocp.problem import At, Constraint, Phase, Problem, System
 from ocp.robot_terms import RobotTerms
 
@@ -68,6 +69,7 @@ def load_robot(file: RobotProblem, findings: Findings, folder: Path) -> tuple[Pr
     robot = robot_of_file(numbers, file.system, base, file.phase.contacts) if base is not None else None
     if base is None or robot is None:
         return None, None if base is None else base.model, numbers
+    check(Activity.READING)
     phase = robot_phase(robot, file.phase, "phase")
     reference = lp.read_reference(robot.reader, file.reference)
     problem = None if findings.found else Problem(file.name, (phase,), file.description, file.source, reference)
@@ -124,6 +126,7 @@ def controlled(numbers: lp.Reader, given: RobotSystem, mechanism: Mechanism, bas
     values = {p.name: p.value for p in numbers.parameters}
     if given.design:
         return _designed(numbers, given, mechanism, base)
+    check(Activity.READING)
     forward = robot_system(mechanism, parameters=values)
     forms = {"inverse_dynamics": inverse_dynamics_system, "residual": residual_dynamics_system}
     system = forms[given.formulation](mechanism, parameters=values) if given.formulation in forms else forward
@@ -144,6 +147,7 @@ def _designed(numbers: lp.Reader, given: RobotSystem, mechanism: Mechanism, base
 # ---- what names mean ----------------------------------------------------------------------------------------------------
 def _with_reader(numbers: lp.Reader, robot: LoadedRobot, design: Mapping[str, Parameter] | None = None) -> LoadedRobot:
     """The robot with the reader of its expressions. Names of inputs mean efforts and thrusts in both formulations."""
+    check(Activity.READING)
     model, system = robot.model, robot.system
     x = ca.vertcat(*(ca.SX.sym(name) for name in system.space.names))
     u = ca.vertcat(ca.SX(0, 1), *(ca.SX.sym(name) for name in system.inputs))

@@ -347,6 +347,12 @@ def _plain_option(value: Any) -> Any:
 Option = Annotated[Any, AfterValidator(_plain_option)]
 
 
+class StrategyPart(Part):
+    """What is tried for an answer, in the order of the table of rules (``ocp show --strategy``)."""
+
+    without: list[Name] = Field(default_factory=list, description="names of rules that are switched off")
+
+
 class Solve(Part):
     """How to solve the problem unless the command line says otherwise."""
 
@@ -355,6 +361,7 @@ class Solve(Part):
         None, description="source of the derivatives of the dynamics, whatever the method; null: the default of the method")
     time_limit: Number | None = Field(
         None, description="[s] after which the best of what was found is returned, whatever the method; null: none")
+    strategy: StrategyPart = Field(default_factory=StrategyPart, description="what is tried for an answer")
     collocation: dict[str, Option] = Field(default_factory=dict, description="options of the collocation method")
     multiple_shooting: dict[str, Option] = Field(default_factory=dict, description="options of direct multiple shooting")
     ilqr: dict[str, Option] = Field(default_factory=dict, description="options of iLQR")

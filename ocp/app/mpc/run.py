@@ -17,9 +17,11 @@ from ocp.app.files.load import LoadedProblem, load_problem
 from ocp.app.mpc import terminal
 from ocp.app.mpc.folder import FORMAT, write
 from ocp.app.pages.folders import new_folder
-from ocp.app.prepare import tell, waiting
+from ocp.app.prepare import compile_ahead, tell, waiting
 from ocp.app.screen import busy, wide_console
+from ocp.app.supervisor import report
 from ocp.errors import ProblemError
+from ocp.interrupts import Activity, check
 from ocp.methods import make_options
 from ocp.mpc import ClosedLoop, run
 from ocp.mpc.closed_loop import Progress
@@ -55,7 +57,10 @@ def mpc(file: Path, *, overrides: Mapping[str, str] | None = None, out: Path | N
     with new_folder(place, replace_it, FORMAT) as partial:  # first, so that nothing runs for a folder that cannot be written
         with busy(screen, quiet=quiet) as say:
             say("compiling and converging")
+            compile_ahead(loaded, "ilqr")
+            check(Activity.COMPILATION)
             outcome = run_loaded(loaded, begin=begin, progress=None if quiet else lambda state: say(terminal.where(state)))
+        report(holding=True)
         write(outcome.loaded, outcome.loop, partial, outcome.seconds, command)
     terminal.print_outcome(outcome.loop, outcome.seconds, place, screen)
     return GOOD if outcome.loop.ok else BAD

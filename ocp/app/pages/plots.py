@@ -17,6 +17,7 @@ from ocp.app.pages.legs import legs, union, widened
 from ocp.app.pages.panels import bundle, stem
 from ocp.app.pages.sheet import Axes, Cell, Group
 from ocp.app.sentences.certificate import CHECKS
+from ocp.interrupts import Activity, attempt
 from ocp.problem import At, Certificate, Constraint, Phase, Sense, Solution, System, Trajectory
 
 PLOTS = ("states", "controls", "constraints", "certificate", "convergence")
@@ -49,16 +50,18 @@ class Drawn:
 
 
 def plot_run(solution: Solution) -> dict[str, bytes]:
-    """All pictures of a solution as PNG bytes, by the names in PLOTS."""
+    """All pictures of a solution as PNG bytes, by the names in PLOTS; without those that there is no time for."""
     motion = [Drawn(leg.phase, leg.trajectory, sample(leg.trajectory)) for leg in legs(solution)]
     with np.errstate(over="ignore", invalid="ignore"):  # a diverged motion is drawn as far as it goes
-        return {
-            "states": plot_states(motion, solution.certificate),
-            "controls": plot_controls(motion, solution.certificate),
-            "constraints": plot_constraints(motion, solution.certificate),
-            "certificate": plot_certificate(solution.certificate, solution.trajectory.t, solution.extra.get(GAPS), _marks(motion)),
-            "convergence": plot_convergence(solution.method, solution.iterations),
-        }
+        drawn = {name: attempt(draw, b"", Activity.PICTURES, name) for name, draw in {
+            "states": lambda: plot_states(motion, solution.certificate),
+            "controls": lambda: plot_controls(motion, solution.certificate),
+            "constraints": lambda: plot_constraints(motion, solution.certificate),
+            "certificate": lambda: plot_certificate(solution.certificate, solution.trajectory.t, solution.extra.get(GAPS),
+                                                    _marks(motion)),
+            "convergence": lambda: plot_convergence(solution.method, solution.iterations),
+        }.items()}
+    return {name: image for name, image in drawn.items() if image}
 
 
 def sample(trajectory: Trajectory) -> Samples:

@@ -21,7 +21,7 @@ import json
 import math
 import os
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,8 +34,10 @@ from ocp.app.pages.folders import CHECKPOINT, FORMAT, is_run, jsonable, new_fold
 from ocp.app.pages.frozen import frozen_lines
 from ocp.app.pages.legs import Leg, alike, chosen, legs, union, widened
 from ocp.app.pages.scene import Scene
-from ocp.app.sentences import message, remarks, tried
+from ocp.app.sentences import message, remarks, sentences, tried
 from ocp.errors import ProblemError
+from ocp.interrupts import Activity, attempt, check
+from ocp.problem.finding import Finding
 from ocp.problem.solution import Certificate, Solution
 
 FORMAT_VERSION = 1
@@ -87,10 +89,29 @@ def write_data(solution: Solution, folder: str | Path, *, problem_yaml: str, pro
     return Path(folder)
 
 
-def write_pages(solution: Solution, folder: Path, *, problem_yaml: str, scene: Scene | None = None, scene_note: str = "") -> None:
-    """Pictures and report of a run whose data are there; the report comes last and whole."""
-    summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
-    _write_pages(folder, solution, problem_yaml, summary, scene, scene_note)
+def write_pages(solution: Solution, folder: Path, *, problem_yaml: str, scene: Scene | None = None, scene_note: str = "",
+                summary: Mapping[str, Any] | None = None) -> None:
+    """Pictures and report of a run whose data are there; the report comes last and whole, and not where the time is up. summary:
+    what the report tells, where that is not what stands in the folder."""
+    summary = read_summary(folder) if summary is None else summary
+    attempt(lambda: _write_pages(folder, solution, problem_yaml, summary, scene, scene_note), None, Activity.PICTURES, "report")
+
+
+def read_summary(folder: Path) -> dict[str, Any]:
+    """The summary of a run as it stands."""
+    found: dict[str, Any] = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+    return found
+
+
+def put_summary(folder: Path, summary: Mapping[str, Any], findings: Sequence[Finding] = ()) -> None:
+    """The summary of a run that is written, in place of the one that it has, with more findings."""
+    summary = {**summary, "findings": [*summary["findings"], *(jsonable(one.record()) for one in findings)],
+               "notes": [*summary["notes"], *sentences(findings)]}
+    partial = folder / f".summary.{uuid.uuid4().hex[:8]}"
+    partial.mkdir()
+    write_summary(partial, summary)
+    os.replace(partial / "summary.json", folder / "summary.json")
+    partial.rmdir()
 
 
 def _write_data(partial: Path, solution: Solution, problem_yaml: str, provenance: Mapping[str, Any],
@@ -113,10 +134,12 @@ def _write_data(partial: Path, solution: Solution, problem_yaml: str, provenance
 
 def _write_pages(folder: Path, solution: Solution, problem_yaml: str, summary: Mapping[str, Any], scene: Scene | None,
                  scene_note: str) -> None:
+    check(Activity.PICTURES)
     from ocp.app.pages.plots import plot_run
     from ocp.app.pages.report import render_report
 
     images = plot_run(solution)
+    check(Activity.PICTURES)
     for name, image in images.items():
         (folder / f"{name}.png").write_bytes(image)
     page = render_report(summary, [jsonable(row) for row in solution.iterations], problem_yaml=problem_yaml, images=images,

@@ -42,11 +42,6 @@ def _redundant(found: Finding) -> str:
     return f"{phase}path equation {found.name!r} repeats {repeats} or contradicts it: its gradient depends on theirs; leave it out"
 
 
-def _reformulated(found: Finding) -> str:
-    how = ("the difference of two controls from 0 on, whose sum is the size that costs" if found.data["controls"] == 2 else
-           "one more control that is at least the size, and costs")
-    return f"{found.name}: solved as {how}"
-
 
 def _not_finite(found: Finding) -> str:
     from ocp.app.sentences import sentences
@@ -78,7 +73,6 @@ SENTENCES: Mapping[Kind, Wording] = {
     Kind.RESUMED: "resumed after {iterations} iterations, from objective {value:.9g}",
     Kind.PARAMETER_CHOSEN: "parameter {name} = {value:.9g}",
     Kind.DURATION_CHOSEN: lambda found: f"duration{' of ' if found.phase else ''}{found.phase} = {found.value:.9g}",
-    Kind.CONTROL_NORM_REFORMULATED: _reformulated,
     # how a solve ended
     Kind.SOLVER_STATUS: _solver(lambda found: str(found.data.get("status", "")).replace("_", " ")),
     Kind.LARGEST_VIOLATION: _violations,
@@ -93,6 +87,7 @@ SENTENCES: Mapping[Kind, Wording] = {
     Kind.ITERATES_DIVERGED: _solver("the iterates grow without bound"),
     Kind.SUCCESS_REFUTED: _solver(lambda found: f"claims success, but {found.name} is {found.value:.3g}"),
     Kind.OBJECTIVE_UNBOUNDED: "At feasible points the objective fell from {first:.3g} to {last:.3g}, and went on falling.",
+    Kind.CERTIFICATE_MISSING: "The method had converged; there is no certificate.",
     Kind.CERTIFICATE_INCOMPLETE: "The method had converged; the certificate is not complete.",
     # what is not finite
     Kind.NOT_FINITE: _not_finite,

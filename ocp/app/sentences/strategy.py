@@ -8,6 +8,18 @@ from typing import Any
 from ocp.app.sentences.wording import Wording
 from ocp.problem.finding import Finding, Kind
 
+#: what ended the work, as findings name it
+CAUSES = {"limit": "the time limit", "interrupt": "the interrupt"}
+
+
+def _left_out(found: Finding) -> str:
+    parts = ", ".join(found.data["parts"])
+    return f"left out because of {CAUSES[found.data['by']]}: {found.name}{f' ({parts})' if parts else ''}"
+
+
+def _stopped_in(found: Finding) -> str:
+    return f"{CAUSES[found.data['by']]} came during this stage: {found.name}"
+
 
 def _status(name: str) -> str:
     return name.lower().replace("_", " ")
@@ -25,7 +37,8 @@ def _pass(found: Finding) -> str:
     data = found.data
     change = "" if data["change"] is None else f", change {data['change']:+.2g}"
     return (f"pass {data['pass']}: {_intervals(data)}, {data['unknowns']} unknowns, objective {found.value:.10g} "
-            f"(discretisation error about {data['objective_error']:+.2g}{change}), {_verdict(data['verdict'])}, {data['seconds']:.2f} s")
+            f"(discretisation error about {data['objective_error']:+.2g}{change}), {_verdict(data['verdict'])}, "
+            f"{data['seconds']:.2f} s")
 
 
 def _verdict(found: Finding) -> str:
@@ -104,15 +117,10 @@ def _last_pass(found: Finding) -> str:
         f"{'the' if found.data['limit'] else 'The'} last finished pass is returned, number {found.data['pass']}.")
 
 
-def _no_bound(found: Finding) -> str:
-    why = "time limit" if found.data.get("limit") else "interrupted"
-    return f"{why}: the objective has no error bound, which takes a solve on a finer mesh"
-
-
 def _would_jump(found: Finding) -> str:
     times = ", ".join(f"{t:.6g}" for t in found.data["times"])
-    return (f"controls would jump near t = {times} s, and linear controls cannot: the ramps are no error of the motion, but they cost "
-            "something; take controls polynomial or held")
+    return (f"controls would jump near t = {times} s, and linear controls cannot: the ramps are no error of the motion, but they "
+            "cost something; take controls polynomial or held")
 
 
 #: of points that are left
@@ -140,22 +148,23 @@ SENTENCES: Mapping[Kind, Wording] = {
     Kind.GUESS_SERVED: _guess_served,
     Kind.GUESSES_FAILED: lambda found: f"initial guesses {', '.join(found.data['guesses'])}: all failed",
     Kind.LOCALLY_INFEASIBLE: (
-        "No other initial guess was tried in full: on {intervals} intervals the constraint violation is the same, and {guesses} other "
-        "guesses end with no less."),
+        "No other initial guess was tried in full: on {intervals} intervals the constraint violation is the same, and {guesses} "
+        "other guesses end with no less."),
     Kind.QUASI_NEWTON_STALLED: (
-        "initial guess: {name}; no other was tried: the point is feasible, and the limited-memory Hessian lacks curvature; take hessian "
-        "exact"),
+        "initial guess: {name}; no other was tried: the point is feasible, and the limited-memory Hessian lacks curvature; take "
+        "hessian exact"),
     Kind.UNBOUNDED_DURATION: _unbounded,
     Kind.BADLY_SCALED: (
-        "pass {pass}: the solver stopped before the optimum (stationarity {value:.2g} > {tolerance:.2g}): unknowns, constraints and cost "
-        "are scaled by the solution from here on"),
+        "pass {pass}: the solver stopped before the optimum (stationarity {value:.2g} > {tolerance:.2g}): unknowns, constraints "
+        "and cost are scaled by the solution from here on"),
     Kind.BOUNDS_TIGHTENED: (
-        "bounds and constraints that motions overshot between nodes are tightened there, which costs about {value:.2g} of the objective "
-        "(multipliers times margins)"),
+        "bounds and constraints that motions overshot between nodes are tightened there, which costs about {value:.2g} of the "
+        "objective (multipliers times margins)"),
     Kind.CHATTERING_CONTROLS: _until("controls chatter along arcs on which the objective hardly depends on them"),
     Kind.SINGULAR_CONTROLS_CHATTER: _until(
         "singular controls chattered in the last passes; take scheme gauss or radau with refine hp, or give them a small cost"),
-    Kind.SINGULAR_SMOOTHED: _singular("smoothed, roughness {before:.2g} before and {after:.2g} after, stationarity {stationarity:.2g}"),
+    Kind.SINGULAR_SMOOTHED: _singular(
+        "smoothed, roughness {before:.2g} before and {after:.2g} after, stationarity {stationarity:.2g}"),
     Kind.SINGULAR_NEARLY_SMOOTH: _singular("nearly smooth"),
     Kind.SINGULAR_CHATTERS: _singular("no smooth controls solve the program on this mesh"),
     Kind.HARD_PROGRAM: lambda found: f"the program is hard to solve ({_status(found.data['status'])})",
@@ -173,13 +182,16 @@ SENTENCES: Mapping[Kind, Wording] = {
     Kind.NO_SWITCH: _jumps("fast, but no switch"),
     Kind.LINEAR_CONTROLS_WOULD_JUMP: _would_jump,
     Kind.LOBATTO_ORDER: (
-        "scheme lobatto of degree {value:.0f} and more has states of order 4 at knots, not 2 K - 2, with polynomial controls: the control "
-        "at a knot is one unknown for two intervals, whose optima want two; gauss and radau keep orders 2 K and 2 K - 1"),
+        "scheme lobatto of degree {value:.0f} and more has states of order 4 at knots, not 2 K - 2, with polynomial controls: the "
+        "control at a knot is one unknown for two intervals, whose optima want two; gauss and radau keep orders 2 K and 2 K - 1"),
     Kind.NOT_A_MINIMUM: lambda found: f"the point of objective {found.value:.9g} is {POINTS[found.data['point']]}",
     Kind.ESCAPED: lambda found: f"left {POINTS[found.data['point']]} of objective {found.value:.9g} along negative curvature",
     Kind.FALLS_WITHOUT_BOUND: lambda found: (f"From {POINTS[found.data['point']]} at {found.value:.6g} the objective fell to "
                                              f"{found.data['objective']:.3g} and went on falling."),
-    Kind.NO_ERROR_BOUND: _no_bound,
+    Kind.NO_ITERATE: "No iterate was found; the trajectory is the guess.",
+    Kind.NO_ERROR_BOUND: "the objective has no error bound yet",
     Kind.WIDE_ERROR_BOUND: "the objective {objective:.9g} has an error bound of {value:.2g} of its size",
     Kind.REFINED_FURTHER: "refined further: objective {objective:.9g} had an error bound of {value:.2g} of its size",
+    Kind.LEFT_OUT: _left_out,
+    Kind.STOPPED_IN: _stopped_in,
 }

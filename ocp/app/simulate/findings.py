@@ -9,12 +9,13 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
-from ocp.algebraic import seen
 from ocp.bridge import closed
 from ocp.mpc.evaluate import values, violations
 from ocp.mpc.result import Violation
 from ocp.problem import Phase, Problem, Solution, Status, Trajectory
 from ocp.problem.solution import join
+from ocp.reductions.algebraic_elimination import with_unknowns
+from ocp.reductions.algebraic_equations import state_equations
 from ocp.simulation import Leg, Motion
 from ocp.spaces import Space
 
@@ -129,7 +130,9 @@ def away_from(motion: Motion) -> tuple[float, str] | None:
 # ---- to draw and to save ------------------------------------------------------------------------------------------------
 def as_solution(motion: Motion) -> Solution:
     """The motion as a solution of its problem, algebraic unknowns included, for the pages that show solutions."""
-    pairs = [seen(leg.phase, _trajectory(leg)) for leg in motion.legs]
+    stated = state_equations(motion.problem).phases
+    pairs = [(leg.phase, _trajectory(leg)) if phase.system.residual is None else with_unknowns(phase, leg.phase, _trajectory(leg))
+             for leg, phase in zip(motion.legs, stated, strict=False)]
     problem = _replaced(motion, tuple(phase for phase, _ in pairs))
     paths = tuple(path for _, path in pairs)
     return Solution(problem, f"simulation, {motion.integrator}", {}, Status.CONVERGED, float("nan"), join(paths), (), {},

@@ -14,6 +14,8 @@ from ocp.app.screen import busy, wide_console
 from ocp.app.simulate import terminal
 from ocp.app.simulate.controls import MPC, choose
 from ocp.app.simulate.folder import FORMAT, find, write
+from ocp.app.supervisor import report
+from ocp.interrupts import late
 from ocp.simulation import Controls, Ending, Motion, simulate, with_steps_halved
 
 GOOD, BAD = 0, 1
@@ -40,6 +42,7 @@ def run(file: Path, *, integrator: str | None = None, dt: float | None = None, u
             say("compiling")
             motion = simulate(problem, integrator or said.integrator, driven, dt=dt or said.dt, until=until or said.until,
                               progress=None if quiet else lambda row: say(terminal.where(row)))
+            report(holding=True)
             halved, why = _halved(motion, driven, quick or policy == MPC)
         found = find(motion, halved, why, of_run=from_ is not None)
         write(loaded, found, partial, command)
@@ -59,6 +62,8 @@ def _halved(motion: Motion, driven: Controls, skip: bool) -> tuple[tuple[float, 
         found = with_steps_halved(motion, driven)
     except KeyboardInterrupt:
         return None, "interrupted"
+    if found is None and late():
+        return None, "there was no time for steps half as long"
     return found, "" if found is not None else "with steps half as long the motion does not reach its end"
 
 

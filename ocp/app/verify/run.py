@@ -30,6 +30,7 @@ from ocp.app.verify import terminal
 from ocp.app.verify.records import FAIL, PASS, SKIPPED, Score, Scoreboard, expects, gather, is_wbc, not_a_problem
 from ocp.certify import Tolerances
 from ocp.errors import ProblemError
+from ocp.interrupts import Activity, late
 from ocp.methods import make_options, solve
 from ocp.problem import SOLVED, Solution, Status
 from ocp.simulation import Ending, simulate
@@ -67,6 +68,8 @@ def verify(places: Sequence[Path] = (), *, quick: bool = False, every: bool = Fa
     name = _names(paths)
     with busy(screen, quiet=quiet or not screen.is_terminal) as say:
         for k, task in enumerate(tasks):
+            if late(Activity.SOLVING):
+                break
             words = f"[{k + 1}/{len(tasks)}] {name[task.path]} {task.method or ''}".rstrip()
             say(words)
             score = _score(task, name[task.path], quick, limit, overrides or {}, counting(say, words))
@@ -128,7 +131,7 @@ def _score(task: Task, name: str, quick: bool, limit: float | None, overrides: M
         begin += _prepared(loaded, method, options)
         watch = _Watch(begin, limit, show)
         solution = solve(loaded.problem, method, options, tolerances=Tolerances(**loaded.accept), progress=watch,
-                         time_limit=loaded.time_limit)
+                         time_limit=loaded.time_limit, without=loaded.without)
     except (ProblemError, ModelError) as error:
         return Score(name, method, FAIL, _first_line(str(error)), seconds=time.perf_counter() - begin)
     except KeyboardInterrupt:

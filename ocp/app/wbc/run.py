@@ -14,10 +14,12 @@ from rich.console import Console
 
 from ocp.app.files.wbc_file import LoadedWbc, load_wbc
 from ocp.app.pages.folders import new_folder
-from ocp.app.prepare import tell, waiting_for
+from ocp.app.prepare import compile_in_time, tell, waiting_for
 from ocp.app.screen import busy, wide_console
+from ocp.app.supervisor import report
 from ocp.app.wbc import terminal
 from ocp.app.wbc.folder import FORMAT, Outcome, write
+from ocp.interrupts import Activity, check
 from ocp.wbc import run
 from ocp.wbc.closed_loop import Progress
 
@@ -35,12 +37,16 @@ def wbc(file: Path, *, plant: str = "", overrides: Mapping[str, str] | None = No
     loaded = load_wbc(file, overrides or {})
     place, replace_it = out or Path("results") / f"{file.stem}-wbc", overwrite or out is None
     screen = console or wide_console()
+    parts = ("whole-body control",) if loaded.setup.tasks else ()
     if not quiet:
-        tell(waiting_for(("whole-body control",) if loaded.setup.tasks else ()))
+        tell(waiting_for(parts))
     with new_folder(place, replace_it, FORMAT) as partial:  # first, so that nothing runs for a folder that cannot be written
         with busy(screen, quiet=quiet) as say:
             say("compiling")
+            compile_in_time(parts)
+            check(Activity.COMPILATION)
             outcome = run_loaded(loaded, plant, begin=begin, progress=None if quiet else lambda state: say(terminal.where(state)))
+        report(holding=True)
         write(outcome, partial, command)
     terminal.print_outcome(outcome, place, screen, quiet=quiet)
     return GOOD if outcome.ok else BAD

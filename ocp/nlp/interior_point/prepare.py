@@ -9,6 +9,7 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
+from ocp.interrupts import seconds_left
 from ocp.nlp.interior_point.elements import load
 from ocp.nlp.interior_point.fronts import THRESHOLD
 from ocp.nlp.interior_point.iterate import PUSH, advance
@@ -59,7 +60,7 @@ def prepare(nlp: NLP, options: SolverOptions) -> Run:
         watch = Watch(progress, watch_point)
         push = PUSH if warm is None else MU_LEAST
         _start(nlp, options, state, bounds, x0, warm)
-        chunk = CHUNK if progress is None and watch_point is None else 1
+        chunk = CHUNK if progress is None and watch_point is None and seconds_left() == float("inf") else 1
         spare = 2.0
         with interrupts(watch.interrupt):
             while state.status == RUNNING and not watch.stop:

@@ -10,6 +10,7 @@ import casadi as ca
 import numpy as np
 
 from dynamics.kernels import Kernel, Workspace, compile_many
+from ocp.interrupts import Activity, check, seconds_left
 from ocp.shooting.options import ILQROptions
 from ocp.shooting.stages.horizon import Horizon
 
@@ -67,8 +68,9 @@ def compile_horizon(horizon: Horizon, options: ILQROptions) -> Compiled:
 
         assert stage.local is not None
         robot = mechanics.bank_functions(leg.stretch.phase.system, options.integrator, stage.local, full)
+    check(Activity.KERNELS)
     mode = "quick" if options.kernels == "auto" else cast(Literal["tuned", "compiled", "interpreted"], options.kernels)
-    kernels = compile_many([*wanted.values(), *robot.values()], mode=mode)
+    kernels = compile_many([*wanted.values(), *robot.values()], mode=mode, seconds_left=seconds_left)
     return Compiled(horizon, options, dict(zip(wanted, kernels, strict=False)), dict(zip(robot, kernels[len(wanted):],
                                                                                          strict=True)))
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from ocp.errors import ProblemError
-from ocp.interrupts import late
+from ocp.interrupts import Activity, check
 from ocp.problem import Finding, Kind, Status
 from ocp.problem.checkpoint import Checkpoint, Keep, Pace, joined, log_rows
 from ocp.shooting.engine import checkpoint as saved
@@ -99,32 +99,26 @@ class Search:
         """Whether the policy belongs to the path."""
         return bool(self.store.state[r.SWEPT])
 
-    def left_over(self, state: np.ndarray | None = None) -> float:
+    def left_over(self) -> float:
         """The larger of violation and gaps of the path, zero where both are within their tolerances, infinite where the path cannot
-        be evaluated. state: that of the end of this search, if it is no longer that of the store."""
-        state, options = self.store.state if state is None else state, self.options
+        be evaluated."""
+        state, options = self.store.state, self.options
         found = max(float(state[r.VIOLATION]), float(state[r.GAP]))
         if state[r.VIOLATION] <= options.constraint_tolerance and state[r.GAP] <= options.gap_tolerance:
             return 0.0
         return found if np.isfinite(found) and np.isfinite(state[r.COST]) else np.inf
-
-    def expand_again(self) -> None:
-        """The derivatives of the path, after another search has left its own in the store."""
-        if np.isfinite(self.store.state[r.COST]):
-            self._expand()
-        self.store.state[r.SWEPT] = 0.0
 
     @property
     def whole_log(self) -> tuple[Mapping[str, float], ...]:
         """The rows of this search, after those of attempts before it or of the search that it goes on with."""
         return (*self.before, *joined(self.resumed, self.log))
 
-    def save(self, log: tuple[Mapping[str, float], ...] | None = None) -> None:
-        """Hand out a checkpoint, if anyone wants it and there is an iterate. log: that of all attempts, where others came after."""
+    def save(self) -> None:
+        """Hand out a checkpoint, if anyone wants it and there is an iterate."""
         if self.checkpoint is not None and np.all(np.isfinite(self.store.path.cost)):
-            rows = list(self.whole_log if log is None else log)
-            last = self.first + max(0, len(self.log) - 1) if log is None or not log else int(log[-1]["iteration"])
-            self.checkpoint(saved.save(self.horizon, self.store, self.multipliers, self.schedule, rows, last, self.attempt))
+            last = self.first + max(0, len(self.log) - 1)
+            self.checkpoint(saved.save(self.horizon, self.store, self.multipliers, self.schedule, list(self.whole_log), last,
+                                       self.attempt))
 
     def run(self) -> Ending:
         """Iterate from the path. Returns the status and how the search ended."""
@@ -255,8 +249,7 @@ class Search:
             rows, ending = self._some(max(1, min(self.batch, room, self._left, len(self.rows))))
             self.batch = 2 * self.batch if time.perf_counter() - began < BATCH_SECONDS else max(1, self.batch // 2)
             self._report(rows)
-            if late():
-                raise KeyboardInterrupt
+            check(Activity.SOLVING)
             if self.checkpoint is not None and self.pace.due():
                 self.save()
             if ending == outer.POLISH:

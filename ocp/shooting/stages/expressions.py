@@ -7,6 +7,8 @@ from typing import Any
 
 import casadi as ca
 
+from ocp.interrupts import Activity, check
+
 Expr = Any
 Symbol = Callable[..., Expr]
 
@@ -32,6 +34,7 @@ def symbol_for(functions: Sequence[ca.Function], limit: int | None = None) -> Sy
 
 def dense_function(name: str, inputs: Sequence[Expr], outputs: Sequence[Expr]) -> ca.Function:
     """Function with dense outputs and every shared term computed once."""
+    check(Activity.FUNCTIONS)
     return ca.Function(name, list(inputs), shared(outputs, type(inputs[0])))
 
 

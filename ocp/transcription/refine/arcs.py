@@ -101,7 +101,7 @@ def cut_into(problem: Problem, solution: Solution, parts: Sequence[Trajectory], 
             linkages.append(Linkage(f"length of {phase.name}", ((first[i + 1] - 1, At.FINAL),), total, (phase.duration.lower,),
                                     (phase.duration.upper,)))
     linkages += [_relinked(linkage, problem, first, count) for linkage in problem.linkages]
-    return replace(problem, phases=tuple(phases), linkages=tuple(linkages))
+    return Problem(problem.name, tuple(phases), linkages=tuple(linkages))
 
 
 def _held(phase: Phase, part: Trajectory, arc: Arc, jumps: Sequence[Jump]) -> Phase:

@@ -69,7 +69,6 @@ def test_recursions_are_exactly_linear(quantity):
 @pytest.mark.parametrize(("quantity", "degree", "sizes"), [
     ("mass_matrix", 2, range(5, 11)), ("inverse_first", 2, range(5, 11)), ("inverse_contracted", 2, range(5, 11)),
     ("inverse_second", 3, range(4, 9))])
-@pytest.mark.sample(2)
 def test_derivatives_are_polynomials_of_the_depth(quantity, degree, sizes):
     """Differences of the order of the degree are constant and positive; those above are a few instructions."""
     counts = np.array([count(quantity, n) for n in sizes])

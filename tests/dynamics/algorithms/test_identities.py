@@ -97,7 +97,6 @@ def test_mass_matrix_is_the_derivative_of_inverse_dynamics_and_positive_definite
 
 @pytest.mark.row("001:D10")
 @pytest.mark.parametrize("model", QUICK)
-@pytest.mark.sample(3)
 def test_kinetic_energy_and_momentum_agree_with_the_mass_matrix(model):
     """With each other, and with M, energy and momentum summed over the bodies by differences of their poses."""
     q, v, _ = state(model, 4)

@@ -71,7 +71,6 @@ def test_stacked_jacobian_moves_the_contact_points(seed):
 
 @pytest.mark.row("001:K75")
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.sample(2)
 def test_contact_acceleration(seed):
     """J_c a + dJ_c/dt v is the second derivative of the position; the drift, the matrix rate and differences of J agree."""
     model, q, v, where = mixed(seed)

@@ -210,7 +210,6 @@ def test_frames_off_the_base_have_no_base_columns():
 @pytest.mark.row("000:K-206")
 @pytest.mark.row("000:X-202")
 @pytest.mark.parametrize("model", MODELS)
-@pytest.mark.sample(2)
 def test_rate_and_hessian_of_the_spatial_jacobian(model):
     """dI_J_Q/dt along a motion and its slices along every u = e_k, by differences; J du/dt + dJ/dt u is the acceleration."""
     q, v, a = state(model, 14)

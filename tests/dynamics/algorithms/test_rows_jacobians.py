@@ -138,7 +138,6 @@ def test_differentiation_in_a_moving_frame():
 @pytest.mark.row("000:K-206")
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("reference", REFERENCES)
-@pytest.mark.sample(4)
 def test_jacobian_rate(model, reference):
     """dJ/dt is the difference quotient of J along the motion; dJ/dt v is the drift of the acceleration recursion."""
     q, v, _ = state(model)
@@ -166,7 +165,6 @@ def test_acceleration_is_j_a_plus_rate_v(reference):
 @pytest.mark.row("000:K-206")
 @pytest.mark.parametrize("model", [pytest.param(*m.values, id=m.id, marks=pytest.mark.slow) if m.id == "every-kind" else m
                                    for m in MODELS])
-@pytest.mark.sample(2)
 def test_all_bodies_in_one_recursion(model):
     """The Jacobians and rates of all bodies, by recursion, are those of each body's frame, column by column."""
     q, v, _ = state(model, 10)
@@ -194,7 +192,6 @@ def test_rate_and_hessian_of_a_world_frame_are_zero():
 @pytest.mark.row("000:X-203")
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("reference", REFERENCES)
-@pytest.mark.sample(4)
 def test_hessian_slices(model, reference):
     """Every slice is the derivative of J along its direction of the tangent space, and sum_k H_k v_k is dJ/dt."""
     q, v, _ = state(model, 1)

@@ -163,7 +163,6 @@ def test_every_source_appears_for_every_quantity_with_names_that_fit():
 @pytest.mark.parametrize(("quantity", "source"), [
     (quantity, source) for quantity in ("inverse_first", "inverse_contracted", "inverse_second")
     for source in ("ad_sx", "ad_of_analytic", "analytic") if (quantity, source) != ("inverse_first", "ad_of_analytic")])
-@pytest.mark.sample(3)
 def test_outputs_keep_the_zeros_of_the_tree_unless_dense(quantity, source):
     model = tree_of("planar", "spherical", "revolute", "prismatic", seed=5, branching=1.0)
     q, v, a, lam = alg.random_configuration(model, np.random.default_rng(0)), *np.ones((3, model.nv))

@@ -72,7 +72,6 @@ def evaluated(results, symbols, values):
 @pytest.mark.row("002:H18")
 @pytest.mark.row("002:H20")
 @pytest.mark.parametrize("name", TREES)
-@pytest.mark.sample(3)
 def test_closed_forms(name):
     model, (_, x, wrenches, first, second) = model_of(name), references(name)
     symbols = [ca.SX.sym("x", len(y)) for y in x]
@@ -111,7 +110,6 @@ def test_loops(name):
 
 @pytest.mark.row("002:H20")
 @pytest.mark.parametrize("name", ["cam", "curved manifold", "bead behind six", "follower"])
-@pytest.mark.sample(2)
 def test_forward_dynamics(name):
     model = model_of(name)
     q, v, tau, mu, _ = state(model, 15)

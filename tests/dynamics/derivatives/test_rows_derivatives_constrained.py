@@ -136,7 +136,6 @@ def test_dynamics_of_every_record(name):
 @pytest.mark.row("002:H19")
 @pytest.mark.parametrize("name", ["foot", "wheel", "guided frame", "equations"] + [
     pytest.param(name, marks=pytest.mark.slow) for name in ("patch", "foot and rod")])
-@pytest.mark.sample(2)
 def test_impacts_of_records(name):
     compare_impact(TREE, RECORDS[name], {RECORDS[name][0].name: 0.4})
 

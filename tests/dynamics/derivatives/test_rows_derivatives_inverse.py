@@ -76,7 +76,6 @@ def literal(seed):
 @pytest.mark.row("002:H05")
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("hubs", HUBS)
-@pytest.mark.sample(3)
 def test_first_order_against_complex_steps(seed, hubs):
     model, q, v, a, _ = case(seed)
     x, tree = [ca.SX.sym("x", len(y)) for y in (q, v, a)], oracle(seed)
@@ -121,7 +120,6 @@ def test_first_order_of_coupled_joints_and_split_joints_against_differentiation(
                                   pytest.param("vv", marks=pytest.mark.row("002:H07")),
                                   pytest.param("qv", marks=pytest.mark.row("002:H08")),
                                   pytest.param("Mq", marks=pytest.mark.row("002:H09"))])
-@pytest.mark.sample(3)
 def test_recursion_tensor_form_and_complex_steps_agree(seed, name):
     _, _, v, a, _ = case(seed)
     tree, ours, form = oracle(seed), recursion(seed)[name], literal(seed)

@@ -35,7 +35,6 @@ def angular(chart, q, *rest):
 
 @pytest.mark.row("003:J08")
 @pytest.mark.parametrize("chart", NAMES)
-@pytest.mark.sample(3)
 def test_measure_is_the_determinant(chart):
     for q in (ANGLES, -2.1 * ANGLES, 1e-9 * ANGLES):
         assert np.linalg.det(angular(chart, q)[1]) == pytest.approx(float(charts.measure(chart, ca.DM(q))), abs=1e-14)
@@ -58,7 +57,6 @@ def test_coordinates_of_a_rotation(chart):
 
 @pytest.mark.row("003:J10")
 @pytest.mark.parametrize("new", NAMES)
-@pytest.mark.sample(3)
 def test_a_motion_is_the_same_in_every_chart(new):
     """Rotation, angular velocity, angular acceleration; and the rates are those of the coordinates along the motion."""
     rng = np.random.default_rng(0)

@@ -63,21 +63,21 @@ def stacked(parts):
     return np.column_stack([number(x).ravel(order="F") for x in parts])
 
 
-@pytest.mark.row("003:D06")
-@pytest.mark.row("003:D07")
-@pytest.mark.row("003:D08")
-@pytest.mark.row("003:D09")
-@pytest.mark.row("003:D10")
-@pytest.mark.row("003:D11")
-@pytest.mark.row("003:D12")
-@pytest.mark.row("003:D13")
-@pytest.mark.row("003:D14")
-@pytest.mark.row("003:D15")
-@pytest.mark.row("003:D16")
-@pytest.mark.row("003:D17")
-@pytest.mark.parametrize("kind", [pytest.param(k, marks=pytest.mark.slow) if k in ("spline_surface", "wobble") else k
-                                  for k in KINDS])
-@pytest.mark.sample(4)
+# each row on its own joints; the other charts and the joints that only tests have are sampled
+OWN = {"revolute": ["003:D06"], "prismatic": ["003:D07"], "planar": ["003:D08"], "translation": ["003:D09"],
+       "euler-xyz": ["003:D10"], "universal": ["003:D12"], "exponential": ["003:D13", "003:D14"], "free_2d": ["003:D15"],
+       "free_3d-xyz": ["003:D16"], "free_3d-rotation_vector": ["003:D16"], **dict.fromkeys(
+           ("composite", "free_3d_reversed-xyz", "free_3d_reversed-rotation_vector", "spline_curve", "frame_spline"), ["003:D17"])}
+
+
+def own_rows(kind):
+    if kind in ("spline_surface", "wobble"):
+        return pytest.param(kind, marks=pytest.mark.slow)
+    rows = OWN.get(kind, ["003:D11"] if kind.startswith("euler") else [])
+    return pytest.param(kind, marks=[pytest.mark.row(row) for row in rows] + ([] if kind in OWN else [pytest.mark.sample(5)]))
+
+
+@pytest.mark.parametrize("kind", [own_rows(kind) for kind in KINDS])
 def test_family_of_derivatives_by_complex_steps(kind):
     joint, q, v, _ = point(kind)
     found = joint_derivatives(joint, ca.DM(q), ca.DM(v))
@@ -101,15 +101,34 @@ def test_family_of_derivatives_by_complex_steps(kind):
         np.testing.assert_allclose(stacked(second), jacobian(joint, lambda x, y, k=k: slices(joint, x).first[k], q, v), **tolerance)
 
 
+@pytest.mark.parametrize(("kind", "axes", "velocities"), [
+    pytest.param("prismatic", 1, [[0.0, 0.6, 0.8]], marks=pytest.mark.row("003:D07")),
+    pytest.param("planar_translation", 0, np.eye(3)[:2], marks=pytest.mark.row("003:D08")),
+    pytest.param("translation", 0, np.eye(3), marks=pytest.mark.row("003:D09"))])
+def test_what_only_slides_as_printed(kind, axes, velocities):
+    """``dA_k = (0, [e_k]; 0, 0)`` over twists [linear; angular], dA/dt the same along v, and nothing else changes."""
+    joint, rng = record(Joint("j", kind, axes=tuple(map(tuple, velocities))[:axes])), np.random.default_rng(0)
+    q, v = rng.uniform(-1, 1, (2, joint.nv))
+    found = joint_derivatives(joint, ca.DM(q), ca.DM(v))
+
+    def shift(x):
+        return np.block([[np.zeros((3, 3)), number(so3.hat(ca.DM(np.asarray(x, float))))], [np.zeros((3, 6))]])
+
+    np.testing.assert_allclose(number(found.A), np.eye(6) + shift(q @ velocities), atol=1e-15)
+    np.testing.assert_allclose(number(found.A_dot), shift(v @ velocities), atol=1e-15)
+    for k, e in enumerate(np.array(velocities)):
+        np.testing.assert_allclose(number(found.dA[k]), shift(e), atol=1e-15)
+        for still in (found.dA_dot[k], found.dS[k], found.dS_dot[k]):
+            assert not number(still).any()
+
+
+JOINTS = {"exponential": ["003:J12"], "free_2d": ["003:J15"], "free_3d": ["003:J16"], "free_3d_reversed": ["003:J17"],
+          "frame_spline": ["003:J19"], "spline_surface": ["003:J20", "003:D17"]}
+
+
 @pytest.mark.row("003:J00")
-@pytest.mark.row("003:J12")
-@pytest.mark.row("003:J15")
-@pytest.mark.row("003:J16")
-@pytest.mark.row("003:J17")
-@pytest.mark.row("003:J19")
-@pytest.mark.row("003:J20")
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.sample(4)
+@pytest.mark.parametrize("kind", [pytest.param(kind, marks=[pytest.mark.slow] if kind == "wobble" else [
+    pytest.mark.row(row) for row in JOINTS.get(kind.partition("-")[0], ())]) for kind in KINDS])
 def test_subspace_and_its_slices_by_differences_of_the_pose(kind):
     joint, q, v, w = point(kind, 8)
     h = 1e-5

@@ -701,3 +701,19 @@ def test_a_kernel_may_be_collected_while_another_is_loaded(monkeypatch):
     assert released
     assert done, "deadlock"
     assert done[0](1.0) == 18.25
+
+
+@compiler_needed
+@pytest.mark.parametrize("mode", ["auto", "compiled"])
+def test_a_compiler_whose_time_is_up_is_ended(mode, monkeypatch, tmp_path):
+    x = ca.SX.sym("x", 2)
+    function = ca.Function("slowly", [x], [ca.sin(x[0]) * x[1]])
+    script = tmp_path / "slow-cc"
+    script.write_text('#!/bin/sh\ncase "$*" in *kernel.c*) exec sleep 600;; esac\nexec cc "$@"\n')
+    script.chmod(0o755)
+    monkeypatch.setenv("CC", str(script))
+    for seconds, words in ((0.2, "which did not suffice"), (0.0, "no time was left")):
+        kernel, = compile_many([function], mode=mode, cache_dir=tmp_path / "cache", seconds_left=lambda seconds=seconds: seconds)
+        assert kernel.mode == "interpreted"
+        assert words in kernel.notes[0]
+        assert kernel.as_casadi()([0.5, 2.0]) == pytest.approx(2 * np.sin(0.5))

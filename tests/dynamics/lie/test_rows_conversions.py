@@ -80,7 +80,6 @@ def test_every_ordered_pair_keeps_the_rotation(source, rotations):
 
 @pytest.mark.row("000:K-070")
 @pytest.mark.parametrize("path", list(itertools.permutations(FIRST_CLASS, 3))[::11])
-@pytest.mark.sample(4)
 def test_closed_loops_through_three_parameterisations(path, rotations):
     a, b, c = path
     for matrix in rotations[:9]:

@@ -384,7 +384,6 @@ def test_conversions_keep_value_jacobian_and_hessian(source, symbol, references)
 @pytest.mark.row("001:K12")
 @pytest.mark.parametrize("angle", ANGLES)
 @pytest.mark.parametrize("kind", ["zyx", "xyz", "zyz", "zxz"])
-@pytest.mark.sample(4)
 def test_euler_angles_to_matrix_and_quaternion_in_the_angles_themselves(kind, angle):
     q = euler.sequence(kind)
     axes = (q.i, q.j, q.i if q.proper else q.l)

@@ -86,7 +86,6 @@ def motion(kind, base, slope):
 @pytest.mark.row("001:K34")
 @every_kind
 @both_frames
-@pytest.mark.sample(4)
 def test_first_order_maps_against_a_motion(kind, frame):
     for base, slope in MOTIONS:
         m = motion(kind, base, slope)
@@ -97,7 +96,6 @@ def test_first_order_maps_against_a_motion(kind, frame):
 @pytest.mark.row("000:X-149")
 @every_kind
 @both_frames
-@pytest.mark.sample(4)
 def test_second_order_maps_against_a_motion(kind, frame):
     for base, slope in MOTIONS:
         m = motion(kind, base, slope)

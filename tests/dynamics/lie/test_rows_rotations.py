@@ -356,7 +356,6 @@ def test_rotation_vectors_do_not_add():
 @pytest.mark.row("000:K-041")
 @pytest.mark.row("000:X-046")
 @every_kind
-@pytest.mark.sample(3)
 def test_box_operators_on_both_sides(kind):
     rng = np.random.default_rng(16)
     one, two = random_rotations(2, 16)
@@ -385,7 +384,6 @@ def test_box_operators_on_both_sides(kind):
 @pytest.mark.row("000:K-043")
 @pytest.mark.row("000:K-044")
 @every_kind
-@pytest.mark.sample(3)
 def test_discrete_integration_and_differentiation_of_both_directions(kind):
     """x stands for I_R_B, y for B_R_I; ω is that of B relative to I, in I or in B."""
     omega, step, count = np.array([0.4, -1.1, 0.7]), 0.05, 20
@@ -409,7 +407,6 @@ def test_discrete_integration_and_differentiation_of_both_directions(kind):
 
 @pytest.mark.row("000:K-045")
 @every_kind
-@pytest.mark.sample(3)
 def test_spherical_interpolation(kind):
     one, two = random_rotations(2, 18)
     x, y = element(kind, one), element(kind, two)

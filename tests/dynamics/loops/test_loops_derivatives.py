@@ -63,7 +63,6 @@ def test_contracted_gradient_is_the_weighted_jacobian(case):
 
 
 @pytest.mark.row("002:H17")
-@pytest.mark.sample(3)
 def test_contracted_second_order_of_forward_dynamics(case):
     model, loops, (q, v, tau, mu, _) = case
     a, first, ours = loops.forward_contracted_second_order(q, v, tau, mu)

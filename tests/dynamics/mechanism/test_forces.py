@@ -26,7 +26,7 @@ from dynamics.forces import (
     Spring,
     Torsion,
 )
-from dynamics.mechanism import Mechanism
+from dynamics.mechanism import Mechanism, Thruster
 from dynamics.model.synthetic import random_tree
 from tests.support.force_harness import along_tangent, check, functions, state
 from tests.support.row_trees import coupled
@@ -73,7 +73,6 @@ def test_every_kind_of_force_is_in_the_harness():
 
 
 @pytest.mark.parametrize("record", RECORDS)
-@pytest.mark.sample(4)
 def test_every_record_passes_the_harness(record):
     check(TREE, RECORDS[record], *state(TREE, 0))
 
@@ -151,6 +150,26 @@ def test_friction_holds_its_level():
         v = np.zeros(TREE.nv)
         v[at] = speed
         assert float(functions(TREE, friction)[0](q, v)[at]) == pytest.approx(-2.0 * speed)
+
+
+def test_thrusts_between_two_bodies_move_no_robot_as_a_whole():
+    """What pushes from within leaves the momentum of a free robot alone; without what bears it, it does not."""
+    q, v = state(TREE, 7)
+    within = Thruster("t", "f5", (0.2, -0.4, 0.6), 0.1, (0.1, 0.0, 0.2), (0.1, 0.2, -0.3), against="f2")
+    robots = [Mechanism(TREE, (), (thruster,)) for thruster in (within, replace(within, against=""))]
+    f, other = (np.array(ca.densify(ca.DM(robot.thrust_effort(ca.DM(q), ca.DM([7.0]))))).ravel() for robot in robots)
+    assert np.abs(f[:6]).max() < 1e-12
+    assert np.abs(f[6:]).max() > 0.1
+    assert np.abs(other[:6]).max() > 0.1
+    # its power: thrust by the rate of the distance along the axis, and the moment by the relative turn
+    ends = ("f5", "f2")
+    twists = [np.array(alg.frame_velocity(TREE, ca.DM(q), ca.DM(v), name, "world_aligned")).ravel() for name in ends]
+    (R, p), (_, r) = ([np.array(x) for x in alg.frame_pose(TREE, ca.DM(q), name)] for name in ends)
+    p, r = p.ravel(), r.ravel()
+    axis, at = R @ [0.2, -0.4, 0.6] / np.linalg.norm([0.2, -0.4, 0.6]), p + R @ [0.1, 0.0, 0.2]
+    speed = twists[0][:3] + np.cross(twists[0][3:], at - p) - twists[1][:3] - np.cross(twists[1][3:], at - r)
+    moment = 0.1 * axis + R @ [0.1, 0.2, -0.3]
+    assert f @ v == pytest.approx(7.0 * (axis @ speed + moment @ (twists[0][3:] - twists[1][3:])), rel=1e-10)
 
 
 @pytest.mark.parametrize(("force", "words"), [

@@ -109,7 +109,6 @@ def test_subspace_and_bias_follow_from_the_pose(kind):
 
 @pytest.mark.row("002:H20")
 @pytest.mark.parametrize("kind", QUICK)
-@pytest.mark.sample(4)
 def test_rates_of_the_subspace(kind):
     """dS/dq and dSdot/dq by complex steps of S and of the bias alone, through the rate map; linear and quadratic in v."""
     joint, q, v, a, _ = point(kind)

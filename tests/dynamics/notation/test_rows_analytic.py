@@ -88,7 +88,6 @@ def test_numbers_of_parameters_of_the_examples():
 @pytest.mark.row("001:K48")
 @pairs
 @model_names
-@pytest.mark.sample(6)
 def test_analytic_jacobian(name, position, rotation):
     """J_A is the algorithmic derivative of chi_e(q) along the tangent, and the difference quotient of chi_e."""
     model, frame, q, v, _ = chosen(name)
@@ -107,7 +106,6 @@ def test_analytic_jacobian(name, position, rotation):
 
 @pytest.mark.row("001:K48")
 @pairs
-@pytest.mark.sample(4)
 def test_map_between_geometric_and_analytic(position, rotation):
     """J_0 = E_e J_A; E_e E_e^+ = 1; J_A from AD of chi, J_0 from the recursion: two independent sides of one equation."""
     model, frame, q, _, _ = chosen("floating")
@@ -163,7 +161,6 @@ def test_rotation_rows(rotation, rows):
 # ---------------------------------------------------------------------------------------------- second order
 @pytest.mark.row("001:K48")
 @pairs
-@pytest.mark.sample(4)
 def test_second_order(position, rotation):
     """d2chi/dt2 = J_A a + dJ_A/dt v against second differences; E_e d2chi + dE_e dchi is the classical acceleration."""
     model, frame, q, v, a = chosen("floating")

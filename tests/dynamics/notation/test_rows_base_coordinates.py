@@ -33,7 +33,6 @@ def u_of(model, q, v):
 @pytest.mark.row("001:K70")
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("chart", CHARTS, ids=lambda c: f"{c.position}-{c.rotation}")
-@pytest.mark.sample(6)
 def test_base_coordinates(model, chart):
     """n_b = 3 + 3, 4 or 9; the coordinates name the same pose of every body; they go back to the same configuration."""
     q, _, _ = regular_state(model, model.bodies[0].name, 5)

@@ -109,7 +109,6 @@ def test_doubly_left_trivialised_jacobian_is_the_differential_of_forward_kinemat
 @pytest.mark.row("004:T-118")
 @pytest.mark.parametrize("output", NAMES)
 @pytest.mark.parametrize("base", NAMES)
-@pytest.mark.sample(3)
 def test_grid_of_output_and_base_representations(output, base):
     for which in MODELS:
         model = MODELS[which]()
@@ -191,7 +190,6 @@ def test_against_pinocchio_jacobians(seed):
 @pytest.mark.row("000:X-129")
 @pytest.mark.parametrize("output", NAMES)
 @pytest.mark.parametrize("base", NAMES)
-@pytest.mark.sample(3)
 def test_rates_of_jacobians(output, base):
     for which in MODELS:
         model = MODELS[which]()
@@ -213,7 +211,6 @@ def test_rates_of_jacobians(output, base):
 @pytest.mark.row("000:X-045")
 @pytest.mark.parametrize("output", NAMES)
 @pytest.mark.parametrize("pair", [("f1", "f4"), ("f4", "f1"), ("f2", "f3"), ("world", "f3"), ("f3", "world")])
-@pytest.mark.sample(4)
 def test_relative_jacobians_and_their_rates(output, pair):
     A, E = pair
     for seed in range(2):

@@ -70,7 +70,6 @@ def base_pose_along(model, q, v, a):
 @pytest.mark.row("000:K-163")
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("which", MODELS)
-@pytest.mark.sample(3)
 def test_generalised_velocity_and_its_kinematics(which, name):
     model = MODELS[which]()
     q, v, a = state(model, 1)
@@ -104,7 +103,6 @@ def test_generalised_velocity_and_its_kinematics(which, name):
 @pytest.mark.row("000:K-175")
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("which", MODELS)
-@pytest.mark.sample(3)
 def test_equations_of_motion_in_every_representation(which, name):
     model = MODELS[which]()
     q, v, tau = state(model, 2)
@@ -138,7 +136,6 @@ def test_equations_of_motion_in_every_representation(which, name):
 @pytest.mark.row("004:T-164")
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("which", MODELS)
-@pytest.mark.sample(3)
 def test_coriolis_matrix(which, name):
     from dynamics.algorithms import tree
 
@@ -235,7 +232,6 @@ def test_trivialised_lagrangian(which):
 
 @pytest.mark.row("004:T-173")
 @pytest.mark.parametrize("kind", [k for k in KINDS if k != "fixed"])
-@pytest.mark.sample(4)
 def test_hamel_equations_are_inverse_dynamics(kind):
     for seed in range(2):
         model = tree_of("free_flyer", kind, "revolute", kind, seed=seed, branching=0.5)

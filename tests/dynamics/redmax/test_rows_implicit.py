@@ -13,7 +13,7 @@ import dynamics
 from dynamics import ModelError
 from dynamics.constraints import Rod
 from dynamics.forces import Bushing, Drag, Expression, JointDamper, JointSpring, Place, PointForce
-from dynamics.mechanism import Mechanism, direct_motors
+from dynamics.mechanism import Mechanism, Thruster, direct_motors
 from dynamics.model import BodyInertia, Builder, Joint
 from dynamics.redmax import redmax
 from dynamics.redmax.implicit import NewtonError, Options, linearly_implicit, simulate, system
@@ -52,7 +52,6 @@ def one_joint(kind="revolute", k=0.0, c=0.0, mass=1.0):
 @pytest.mark.row("003:I06")
 @pytest.mark.parametrize("number", NUMBERS)
 @pytest.mark.parametrize("method", ["bdf1", "bdf2"])
-@pytest.mark.sample(4)
 def test_published_energies(number, method):
     s = scene(number)
     n = s.mechanism.model.nv
@@ -83,6 +82,32 @@ def test_orders_against_an_adaptive_integration(tree, method, order):
         errors.append([np.abs(run.q[-1] - exact[:n]).max(), np.abs(run.v[-1] - exact[n:]).max()])
     measured = np.log2(np.array(errors[:-1]) / np.array(errors[1:]))
     np.testing.assert_allclose(measured, order, atol=0.2)
+
+
+PISTON = Thruster("piston", MODEL.bodies[-1].name, (0.2, -0.4, 0.6), 0.1, (0.1, 0.0, 0.2), against=MODEL.bodies[1].name)
+ROCKET = Thruster("rocket", MODEL.bodies[2].name, (0.0, 0.6, 0.8), 0.05, (0.1, 0.2, 0.0))
+
+
+@pytest.mark.parametrize("thrusters", [(ROCKET,), (ROCKET, PISTON)], ids=["alone", "against another body"])
+def test_slopes_with_springs_dampers_and_thrusts_by_differences(thrusters):
+    """r_q and r_v of the kernel against central differences of its residual; thrusts between bodies and from outside."""
+    first, last = MODEL.bodies[0].name, MODEL.bodies[-1].name
+    forces = (Bushing("b", Place(first, (0.2, 0.0, 0.0)), Place(last, (0.0, 0.1, 0.0)), 30.0, 4.0), Drag("d", last, (0.5,) * 6),
+              JointDamper("c", MODEL.bodies[2].joint.name, 0.9))
+    tested = system(Mechanism(MODEL, direct_motors(MODEL), thrusters, forces), mode="interpreted")
+    rng, n = np.random.default_rng(8), MODEL.nv
+    q, v, a = rng.uniform(-0.6, 0.6, (3, n))
+    u = np.r_[rng.standard_normal(n), 20.0, -30.0][:n + len(thrusters)]
+    r, r_q, r_v, M = tested.slopes((q, v, a), u, np.zeros(0))
+
+    def residual(*node):
+        return np.ravel(tested.residual(*node, u, np.zeros(0)))
+
+    units = 1e-5 * np.eye(n)
+    np.testing.assert_allclose(r, residual(q, v, a), atol=1e-12)
+    for found, move in ((r_q, lambda e: (q + e, v, a)), (r_v, lambda e: (q, v + e, a)), (M, lambda e: (q, v, a + e))):
+        slopes = np.column_stack([(residual(*move(e)) - residual(*move(-e))) / 2e-5 for e in units])
+        np.testing.assert_allclose(found, slopes, atol=1e-7 * (1 + np.abs(slopes).max()))
 
 
 @pytest.mark.row("003:I01")

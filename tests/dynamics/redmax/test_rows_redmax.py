@@ -39,6 +39,8 @@ COUPLED = replace(_COUPLED, bodies=tuple(replace(b, joint=replace(b.joint, armat
                                          if i in (1, 3) else b for i, b in enumerate(_COUPLED.bodies)))
 CHAINS = tree_of_kinds("composite", "revolute", "free_3d_reversed", "prismatic", "revolute", seed=3)
 TREES = {"rates": RATES, "groups": GROUPS, "coupled": COUPLED, "chains": CHAINS}
+JOINTS = {"rates": ("003:D06", "003:D11", "003:D12", "003:D13", "003:D14", "003:D15", "003:D17"),
+          "groups": ("003:D06", "003:D07", "003:D08", "003:D09"), "chains": ("003:D06", "003:D07", "003:D17")}
 every = pytest.mark.parametrize("model", TREES.values(), ids=TREES)
 
 
@@ -157,7 +159,8 @@ def test_poses_are_products_along_the_branches(model):
 @pytest.mark.row("003:D04")
 @pytest.mark.row("003:D05")
 @pytest.mark.row("003:D23")
-@every
+@pytest.mark.parametrize("model", [pytest.param(model, id=name, marks=[pytest.mark.row(row) for row in JOINTS.get(name, ())])
+                                   for name, model in TREES.items()])
 def test_third_order_kinematics(model):
     """D_k J and D_k dJ/dt by differences of J and dJ/dt; ``dJ/dt = sum D_k J v_k``; ``d(dJ/dt)/dv_k = D_k J``; d(J v)/dq."""
     q, v, _ = state(model, 1)
@@ -302,7 +305,6 @@ def test_slopes_of_the_quadratic_velocity_vector(model):
 
 @pytest.mark.row("003:D24")
 @every
-@pytest.mark.sample(2)
 def test_total_stiffness_and_damping(model):
     """With springs, dampers, motors and thrusts, against differences of the recursion's forces; M a = f by another algorithm."""
     robot = mechanism(model)

@@ -1,7 +1,6 @@
 """``ocp compare`` as a user meets it: the table, the folder, the exit codes."""
 
 import csv
-import importlib
 import json
 
 import pytest
@@ -11,7 +10,7 @@ from ocp.app import cli
 from ocp.app.compare.records import Comparison, Entry, Spec, parse_specs
 from ocp.app.pages.results import read_run
 from ocp.errors import ProblemError
-from ocp.methods import METHODS
+from ocp.methods import METHODS, Method
 
 FOLDER = ROOT / "problems"
 BLOCK = FOLDER / "block_move.yaml"
@@ -75,17 +74,14 @@ def test_runs_that_are_not_certified_exit_with_one(tmp_path, capsys):
 
 
 def refusing(monkeypatch):
-    monkeypatch.setattr(importlib.import_module(METHODS["ilqr"].options_module), "unsupported",
-                        lambda problem: ["constraint 'moon' is out of reach"])
+    """Only collocation takes a problem; iLQR says why it does not."""
+    reasons = {"collocation": [], "ilqr": ["constraint 'moon' is out of reach"]}
+    monkeypatch.setattr(Method, "unsupported", lambda self, problem: reasons.get(self.name, ["not today"]))
 
 
 def test_by_default_every_method_is_asked_and_refusals_are_told(tmp_path, capsys, monkeypatch):
     """A refusal is in the table with its reason and costs nothing; asked for by name it is a failure."""
     refusing(monkeypatch)
-    for name in set(METHODS) - {"collocation", "ilqr"}:
-        monkeypatch.setattr(importlib.import_module(METHODS[name].options_module), "unsupported", lambda problem: ["not today"],
-                            raising=False)
-    monkeypatch.setattr(importlib.import_module(METHODS["collocation"].options_module), "unsupported", lambda problem: [])
     out = tmp_path / "c"
     assert call("compare", BLOCK, "--out", out, "--quiet") in (0, 4)
     printed = capsys.readouterr().out

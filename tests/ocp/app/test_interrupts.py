@@ -18,9 +18,11 @@ from ocp.app.files.load import load_problem
 from ocp.app.pages.folders import is_run
 from ocp.app.pages.results import read_run
 from ocp.certify import certify
-from ocp.interrupts import held
+from ocp.interrupts import CERTIFICATE_S, closing, held, seconds_left
 from ocp.methods import solve
 from ocp.problem import Status
+from ocp.problem.finding import Kind
+from ocp.strategy import loop
 
 PROBLEM = ROOT / "problems" / "cartpole_swingup.yaml"
 #: what the process says when it comes to a place, so that a signal can be sent there; each place waits for it
@@ -118,33 +120,43 @@ def code_of(*arguments):
 
 
 # ------------------------------------------------------------------------------------------------ the certificate
-def test_after_an_interrupt_the_certificate_has_a_deadline(monkeypatch):
+def test_after_an_interrupt_the_certificate_has_a_limit(monkeypatch):
     problem, seen = load_problem(ROOT / "problems" / "block_move.yaml").problem, []
 
-    def first(*given):
-        seen.append(None)
-        os.kill(os.getpid(), signal.SIGINT)
-        time.sleep(0.01)
-        pytest.fail("Ctrl-C did not come")
-
-    def second(solution, tolerances=None, deadline=None):
-        seen.append(deadline - time.perf_counter())
+    def interrupted(solution, tolerances=None):
+        signal.raise_signal(signal.SIGINT)
+        with closing(CERTIFICATE_S):
+            seen.append(seconds_left())
         return certify(solution, tolerances)
 
-    monkeypatch.setattr(methods, "conclude", first)
-    monkeypatch.setattr(methods, "certify", second)
+    monkeypatch.setattr(loop, "certify", interrupted)
     found = solve(problem, "collocation", {"intervals": 10})
-    assert seen == [None, pytest.approx(methods.AFTER_INTERRUPT, abs=0.1)]
+    assert len(seen) == 1
+    assert 0.0 < seen[0] <= CERTIFICATE_S
     assert found.status is Status.CONVERGED  # it was in time
-    monkeypatch.setattr(methods, "AFTER_INTERRUPT", -1.0)
+    assert [(one.kind, one.name, one.data["by"]) for one in found.findings] == [
+        (Kind.LEFT_OUT, "error bound of the objective", "interrupt")]
+    monkeypatch.setattr("ocp.certify.certificate.CERTIFICATE_S", -1.0)
     late = solve(problem, "collocation", {"intervals": 10})
     assert late.status is Status.INTERRUPTED
     assert not late.ok
     assert np.allclose(late.trajectory.x, found.trajectory.x)
+    monkeypatch.undo()
+
+    def impatient(*given):
+        for _ in range(2):  # the second raises at once
+            signal.raise_signal(signal.SIGINT)
+        pytest.fail("Ctrl-C did not come")
+
+    monkeypatch.setattr(methods, "conclude", impatient)
+    cut = solve(problem, "collocation", {"intervals": 10})
+    assert cut.status is Status.INTERRUPTED
+    assert cut.certificate is None
+    assert np.allclose(cut.trajectory.x, found.trajectory.x)
 
 
 def test_a_run_whose_certificate_was_cut_goes_on_from_its_motion(tmp_path, monkeypatch):
-    monkeypatch.setattr(methods, "_concluded", lambda solution, *rest: methods.dataclasses.replace(
+    monkeypatch.setattr(methods, "_concluded", lambda search, solution, *rest: methods.dataclasses.replace(
         solution, status=Status.INTERRUPTED))
     assert code_of("solve", PROBLEM, "--out", tmp_path / "run", "--quiet") == 1
     (tmp_path / "run" / "checkpoint.npz").unlink(missing_ok=True)

@@ -105,7 +105,7 @@ def test_the_summary_has_phases_and_what_was_chosen(bounce, relay):
     assert ends[0] == pytest.approx(summary["chosen"]["durations"]["push"])
     assert [phase["start"] for phase in summary["phases"]] == [0.0, *ends[:-1]]
     assert read_run(bounce.folder).summary["chosen"]["durations"].keys() == {"drop", "rise"}
-    names = [v["name"] for v in summary["certificate"]["violations"]]
+    names = [v["label"] for v in summary["certificate"]["violations"]]
     assert "coast: gate" in names
     assert "push: bound v" in names
     assert "coast to fill" in names

@@ -75,8 +75,7 @@ def test_summary_says_what_was_solved_how_and_with_what(run: Path) -> None:
     assert summary["reference"]["agrees"] is True
     assert summary["certificate"]["violations"][0] == {
         "name": "rail", "phase": "", "label": "rail", "at_knots": 2e-9, "between_knots": 3e-4, "time": 0.8, "component": "rail",
-        "tolerance": 1e-6,
-        "soft": False, "tolerance_between": "Infinity", "time_between": None, "holds": True}
+        "tolerance": 1e-6, "soft": False, "tolerance_between": "Infinity", "time_between": None, "holds": True}
 
 
 def test_a_reference_beyond_its_tolerance_does_not_agree(tmp_path: Path) -> None:

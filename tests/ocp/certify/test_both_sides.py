@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from control_problems import function
+from uncertified import by_collocation
 
 from ocp.certify import certify, curvature, dynamics, excess
 from ocp.certify.motion import Motion
@@ -100,7 +101,7 @@ def test_a_saddle_that_nobody_left_is_none_the_less_named():
                     guess=Guess(np.array([0.0, 1.0]), np.zeros((2, 1)), np.zeros((2, 1))))
     for weight, kind in ((20.0, Kind.SADDLE), (5.0, Kind.STRICT_MINIMUM)):
         cost = Cost("c", At.PATH, function(1, 1, lambda t, x, u, p, weight=weight: u[0] ** 2 - weight * x[0] ** 2))
-        found = certify(collocation.solve(known.problem(replace(phase, costs=(cost,))), collocation.CollocationOptions(**MESH)))
+        found = certify(by_collocation(known.problem(replace(phase, costs=(cost,))), collocation.CollocationOptions(**MESH)))
         assert found.certificate.second_order.kind is kind
         assert found.certificate.second_order.holds is (kind is not Kind.SADDLE)
         assert found.certificate.holds is (kind is not Kind.SADDLE)
@@ -114,8 +115,8 @@ def test_a_point_above_its_optimum_is_seen_where_the_slope_is_small_beside_the_v
         return known.problem(replace(block.problem.phase, costs=(Cost("c", At.PATH, function(2, 1, expression)),)))
 
     options = collocation.CollocationOptions(**MESH)
-    best = collocation.solve(with_cost(lambda t, x, u, p: (u[0] - 6 + 12 * t) ** 2), options)
-    other = collocation.solve(with_cost(lambda t, x, u, p: u[0] ** 2 + 4000 * (x[0] - 0.3) ** 2), options)
+    best = by_collocation(with_cost(lambda t, x, u, p: (u[0] - 6 + 12 * t) ** 2), options)
+    other = by_collocation(with_cost(lambda t, x, u, p: u[0] ** 2 + 4000 * (x[0] - 0.3) ** 2), options)
     assert certify(best).certificate.holds
     seen, costs = [], []
     for part in (2e-5, 9e-5):
@@ -164,7 +165,7 @@ def test_a_maximum_is_no_saddle():
                     x_upper=(INF,), u_lower=(-1.0,), u_upper=(1.0,), constraints=(),
                     guess=Guess(np.array([0.0, 1.0]), np.zeros((2, 1)), np.zeros((2, 1))),
                     costs=(Cost("c", At.PATH, function(1, 1, lambda t, x, u, p: -u[0] ** 2)),))
-    found = certify(collocation.solve(known.problem(phase), collocation.CollocationOptions(**MESH))).certificate
+    found = certify(by_collocation(known.problem(phase), collocation.CollocationOptions(**MESH))).certificate
     assert found.second_order.kind is Kind.MAXIMUM
     assert not found.holds
 

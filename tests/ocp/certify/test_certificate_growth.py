@@ -12,6 +12,7 @@ from ocp.certify import certify, dynamics, objective
 from ocp.certify.motion import Motion
 from ocp.methods import solve
 from ocp.problem import Kind
+from ocp.thresholds import REINTEGRATION
 
 FOLDER = ROOT / "problems"
 
@@ -28,7 +29,7 @@ phase: {{duration: 2, start: {{x: 1}}, final: {{x: 0.5}}, costs: [{{name: effort
 def states(request, monkeypatch):
     """The open-loop gap by derivatives of all segments, and by integration of a few deviations beside the motion."""
     if request.param == "many":
-        monkeypatch.setattr(dynamics, "STACKED", 0.0)
+        monkeypatch.setattr(dynamics, "REINTEGRATION", replace(REINTEGRATION, max_stacked_work=0.0))
 
 
 @pytest.mark.usefixtures("states")
@@ -76,8 +77,8 @@ phase: {duration: 1.2, start: {q: 0.1, v: 0}, costs: []}
     motion = Motion(problem.phase, path)
     expected = np.max(np.abs(path.x - whole) / motion.scale)
     assert expected > 1e-6
-    for stacked in (dynamics.STACKED, 0.0):
-        monkeypatch.setattr(dynamics, "STACKED", stacked)
+    for stacked in (REINTEGRATION.max_stacked_work, 0.0):
+        monkeypatch.setattr(dynamics, "REINTEGRATION", replace(REINTEGRATION, max_stacked_work=stacked))
         assert dynamics.gaps(motion).open_loop == pytest.approx(expected, rel=1e-2)
 
 

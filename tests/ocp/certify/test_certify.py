@@ -12,6 +12,7 @@ from ocp.certify import Tolerances, along, certify
 from ocp.errors import ProblemError
 from ocp.methods import solve
 from ocp.problem import Kind, Status, Trajectory
+from ocp.thresholds import QUADRATURE
 
 FOLDER = ROOT / "problems"
 
@@ -184,7 +185,7 @@ def test_machine_code_changes_no_number(cartpole, monkeypatch):
     certificates = []
     for often in (0, np.inf):
         made = []
-        monkeypatch.setattr(along, "OFTEN", often)
+        monkeypatch.setattr(along, "QUADRATURE", replace(QUADRATURE, compiled_from=often))
         monkeypatch.setattr(along, "mapped", lambda *given, made=made: made.append(given[0].name) or mapped(*given))
         certificates.append(str(certify(cartpole).certificate))
         assert bool(made) == (often == 0)

@@ -11,6 +11,7 @@ from ocp.certify import constraints, events
 from ocp.certify.events import gated, ridged, switched, watch, zoom
 from ocp.certify.motion import Motion
 from ocp.problem import INF, At, Constraint, Cost, Trajectory
+from ocp.thresholds import SEARCH
 
 
 def watched(expression_of):
@@ -88,8 +89,7 @@ def test_zoom_finds_the_largest_value_of_every_window():
 
 def test_a_violation_is_measured_at_its_peak_and_not_at_the_next_sample(monkeypatch):
     """x = sin 5t below 0.999 with forty samples, none of them at the peak."""
-    monkeypatch.setattr(events, "FEWEST", 40)
-    monkeypatch.setattr(events, "MOST", 40)
+    monkeypatch.setattr(events, "SEARCH", replace(SEARCH, min_samples=40, max_samples=40))
 
     def state(t):
         return np.stack([np.sin(5 * np.asarray(t)), 5 * np.cos(5 * np.asarray(t))], axis=-1)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ocp.app.files.load import load_text
-from ocp.app.sentences import sentence
+from ocp.app.sentences import message, sentence
 from ocp.certify import jumps
 from ocp.certify.motion import Motion
 from ocp.explain import advice
@@ -96,6 +96,7 @@ def test_no_finer_mesh_is_tried_for_a_jump():
     found = solve(problem("if_else(x > 0.5, 2*u, u)"))
     assert not found.ok
     assert found.ending.kind is Kind.JUMP_NOT_ON_MESH
+    assert "no mesh chooses" in message(found)
     (one, *_) = advice(found.certificate, "collocation", found.options)
     assert one.why is Kind.PHASE_MISSING
     assert not one.settings

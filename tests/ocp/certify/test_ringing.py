@@ -6,11 +6,13 @@ from importlib import metadata
 import numpy as np
 import pytest
 from repository import ROOT
+from uncertified import by_collocation
 
 from ocp.app.files.load import load_problem
 from ocp.certify.ringing import ringing
-from ocp.methods import make_options, method, solve
+from ocp.methods import solve
 from ocp.problem import Kind
+from ocp.transcription.collocation import CollocationOptions
 
 FOLDER = ROOT / "problems"
 
@@ -42,7 +44,7 @@ def test_switches_are_no_ringing():
 @pytest.mark.skipif(not list(metadata.distributions(name="example-robot-data")), reason="the robots extra is not installed")
 def test_light_wrists_ring_by_hermite_simpson_and_not_by_gauss():
     problem = load_problem(FOLDER.parent / "tests" / "first_files" / "ur10_move.yaml").problem
-    said = [ringing(method("collocation").run(problem, make_options("collocation", {"scheme": scheme, "intervals": n}), None))
+    said = [ringing(by_collocation(problem, CollocationOptions(scheme=scheme, intervals=n)))
             for scheme, n in (("hermite_simpson", 50), ("gauss", 20))]
     assert "wrist_3_joint" in [one["name"] for one in said[0][0].data["controls"]]
     assert said[1] == ()

@@ -99,7 +99,6 @@ def positions_of(model, frames):
 @pytest.mark.row("001:K62")
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("root", ["fixed", "free_flyer"])
-@pytest.mark.sample(2)
 def test_damped_step_is_the_damped_least_squares_step(root, seed):
     """One step on branching trees of mixed joints: the minimiser of |J d + e|^2 + lambda^2 |d|^2 with J by differences of poses, by
     least squares of the stacked system; no inverse of the package on the other side."""
@@ -120,7 +119,6 @@ def test_damped_step_is_the_damped_least_squares_step(root, seed):
 @pytest.mark.row("001:K62")
 @pytest.mark.parametrize("seed", [0, 1, pytest.param(2, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("root", ["fixed", "free_flyer"])
-@pytest.mark.sample(2)
 def test_damped_steps_end_at_the_closest_point(root, seed):
     """Two frames on different branches asked further apart than the tree can stretch, the base held or floating: steps stay within
     |e| / (2 lambda), and the end is where a general optimiser ends that starts there, with the error it cannot remove."""
@@ -184,7 +182,6 @@ def test_damping_reaches_reachable_targets_from_a_singular_start():
 @pytest.mark.row("001:K63")
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("root", ["fixed", "free_flyer"])
-@pytest.mark.sample(2)
 def test_transpose_steps_of_trees(root, seed):
     """Branching trees of mixed joints: one step is alpha J' times the error, J by differences of poses; from next to a target the
     error shrinks each time for alpha below 2 / sigma_max^2 and grows above."""
@@ -249,7 +246,6 @@ def run_scheme(equations, k=1e-3, tolerance=0.01, most=10000):
 @pytest.mark.row("001:K66")
 @pytest.mark.row("001:M02")
 @pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.sample(2)
 def test_four_schemes_of_the_wrist(scheme):
     iterations, length, q_end = SCHEMES[scheme]
     model, goal = wrist_zyx(), wrist_rotation(GOAL)

@@ -37,7 +37,6 @@ def consistent(robot, seed=0):
 @pytest.mark.row("001:D24")
 @pytest.mark.row("001:D26")
 @pytest.mark.parametrize("robot", ROBOTS, indirect=True)
-@pytest.mark.sample(2)
 def test_forces_and_motion_on_hard_contacts(robot):
     """F_c of Eq. 3.62 is the multiplier of the constrained motion, with the sign of the robot on its supports; the projected
     equations hold. With redundant contacts too."""
@@ -77,7 +76,6 @@ def test_contact_inertia_in_closed_form():
 
 @pytest.mark.row("001:D25")
 @pytest.mark.parametrize("robot", ROBOTS, indirect=True)
-@pytest.mark.sample(2)
 def test_support_null_space(robot):
     """Idempotent, no motion of the supports, no force of theirs passes, symmetric in the metric M, of the right rank."""
     N = on(robot).projector
@@ -93,7 +91,6 @@ def test_support_null_space(robot):
 @pytest.mark.row("001:D29")
 @pytest.mark.row("001:D30")
 @pytest.mark.parametrize("robot", ROBOTS, indirect=True)
-@pytest.mark.sample(2)
 def test_landing_without_rebound(robot):
     """The impulse balances the momentum, the feet stop, nothing else is pushed: of all velocities with feet at rest the nearest in
     the metric M; a second landing changes nothing; energy is lost by two formulas. Redundant contacts included."""
@@ -126,7 +123,6 @@ def test_energy_of_a_rod_that_lands_on_its_end():
 @pytest.mark.row("001:C14")
 @pytest.mark.row("001:C15")
 @pytest.mark.parametrize(("feet", "internal", "missing"), [(0, 0, 6), (1, 0, 3), (2, 1, 1), (3, 3, 0), (4, 6, 0)])
-@pytest.mark.sample(2)
 def test_floating_base_inverse_dynamics(feet, internal, missing):
     """The table of stance feet: with three or four the torque gives any consistent acceleration, with fewer some motions have no
     torque; and the torques that move nothing count as the forces between the feet do."""
@@ -150,7 +146,6 @@ def test_inverse_dynamics_of_other_trees(robot):
 @pytest.mark.row("001:C15")
 @pytest.mark.row("001:C16")
 @pytest.mark.parametrize("robot", [(quadruped, 3, 4), (quadruped, 4, 5), (biped, 3), (tree, 4, 3)], indirect=True)
-@pytest.mark.sample(2)
 def test_internal_forces_and_the_smallest_torque(robot):
     """Null-space torques change the forces but neither the motion nor the net wrench of the supports; without them the torque is
     the smallest of all that give this motion."""
@@ -179,7 +174,6 @@ def test_internal_forces_and_the_smallest_torque(robot):
 @pytest.mark.row("001:C25")
 @pytest.mark.parametrize("solve", [solve_hqp, solve_cascade])
 @pytest.mark.parametrize("feet", [3, 4])
-@pytest.mark.sample(2)
 def test_least_torque_of_the_hierarchy_is_the_closed_form(feet, solve):
     """Equations of motion, contacts at rest, accelerations, least torque, with x = (a, F_c, tau): the torque of Eq. 3.100. The
     signs are those of the notes: F_c pushes the supports."""

@@ -174,6 +174,40 @@ def test_joints_keep_their_limits_and_come_back(beyond):
         WholeBody(robot.model, robot.stances, horizon=0.0)
 
 
+@pytest.mark.parametrize("speed", [0.7, -0.7, 1.6, -1.6])
+def test_velocities_reach_their_limits_and_come_back_over_the_horizon(speed):
+    """An arm alone that is asked for more: ``v + a T`` is the limit on the side that it is driven to, also from beyond it; in a
+    step and in its levels, laid out anew."""
+    b = Builder("arm")
+    inertia = BodyInertia(1.0, (0.2, 0.0, 0.0), ((0.01, 0, 0), (0, 0.01, 0), (0, 0, 0.01)))
+    for k, parent in enumerate(("world", "b0")):
+        b.body(f"b{k}", parent=parent, inertia=inertia, joint=Joint(f"j{k}", "revolute", axes=((0.0, 1.0, 0.0),), limits=Limits(
+            lower=(-3.0,), upper=(3.0,), velocity=(1.5,), effort=(500.0,))))
+    far = joint_task("j0", [10.0 * np.sign(speed)], gain=20.0)
+    whole = WholeBody(b.build(), (), [far], horizon=0.05)
+    v = np.array([speed, 0.1])
+    control = whole.step(np.array([0.1, 0.2]), v, [[far], EffortTask()])
+    assert control.ok
+    assert v[0] + 0.05 * control.acceleration[0] == pytest.approx(1.5 * np.sign(speed), abs=1e-6)
+    levels = whole.levels(whole.terms(np.array([0.1, 0.2]), v, [far]), [[far], EffortTask()])
+    joints, = (level for level in levels if level.name == "joints")
+    np.testing.assert_allclose(np.stack([v + 0.05 * joints.lower, v + 0.05 * joints.f]), [[-1.5] * 2, [1.5] * 2], atol=1e-12)
+
+
+@pytest.mark.parametrize("along", [(1.0, 0.0), (0.6, -0.8), (0.0, 0.5)])
+@pytest.mark.parametrize("sides", [3, 4, 8])
+def test_friction_of_a_sliding_point_opposes_its_slip(along, sides):
+    """``f = N (n - mu s)`` for every N is all that the two rows leave of a force, s in the plane, whatever the plane."""
+    n = np.array([0.2, -0.3, 0.9]) / np.linalg.norm([0.2, -0.3, 0.9])
+    T = np.linalg.svd(n[None, :])[2][1:]
+    slip = along @ T
+    N, F = Stance("foot", tuple(n), 0.7, sides=sides, slip=tuple(slip)).slides()
+    np.testing.assert_allclose(N, n[None, :])
+    np.testing.assert_allclose(F @ (n - 0.7 * slip), 0, atol=1e-14)
+    assert np.linalg.svd(F)[1][-1] > 0.5  # nothing else
+    assert Stance("foot", tuple(n), 0.7).slides()[1].shape == (0, 3)
+
+
 # ------------------------------------------------------------------------------------------------ rows of the levels
 @pytest.mark.row("001:C20")
 @pytest.mark.row("001:C21")

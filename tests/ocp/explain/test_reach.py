@@ -16,7 +16,8 @@ from ocp.methods import METHODS, solve
 from ocp.problem import At, Boundary, Constraint, Duration, Finding, Kind, Sense, Status
 from ocp.reach import end_findings, first_findings
 from ocp.reach.intervals import enclosed
-from ocp.reach.tube import SLICES, tube
+from ocp.reach.tube import tube
+from ocp.thresholds import REACH
 
 BY = "by the bounds of states and controls alone"
 FOLDER = ROOT / "problems"
@@ -73,7 +74,7 @@ def test_intervals_of_simple_functions_are_tight():
 # ---- tubes
 def test_the_tube_of_a_double_integrator_is_its_reach():
     found = tube(block(u_lower=(-5.0,), u_upper=(5.0,)).phase, (0.0, 0.0))
-    half = SLICES // 2
+    half = REACH.slices // 2
     assert found.empty is None
     assert found.high[half, 1] == pytest.approx(2.5, rel=1e-9)  # full force from rest, for half a second
     assert 0.5 <= found.high[half, 0] <= 0.5 * 5 * 0.25 + 0.05

@@ -15,7 +15,7 @@ from dynamics.forces import Ground, JointDamper, JointSpring, Place, Spring
 from dynamics.kernels import compile_kernel
 from dynamics.mechanism import Mechanism, direct_motors
 from dynamics.model.builder import Builder
-from dynamics.model.model import Joint
+from dynamics.model.model import BodyInertia, Joint
 from dynamics.model.synthetic import random_tree, serial_chain
 from dynamics.model.urdf import read_urdf
 from dynamics.redmax.implicit import Options, simulate, system
@@ -82,6 +82,20 @@ def test_order_with_quaternions(name, expected):
         errors.append(np.linalg.norm(np.asarray(sys.space.minus(ca.DM(fine), ca.DM(end)))))
         assert all(abs(np.linalg.norm(end[i:i + 4]) - 1) < 1e-13 for i in sys.space.quaternions)
     assert order(errors, n) == pytest.approx(expected, abs=0.3)
+
+
+@pytest.mark.parametrize(("name", "expected"), [("bdf1", 1), ("sdirk2", 2)])
+def test_order_of_running_costs(name, expected):
+    """The integral of a cost by the quadrature of the step, of a linear oscillator in closed form: q = cos 3 t."""
+    b = Builder("oscillator", gravity=(0.0, 0.0, 0.0))
+    b.body("b", parent="world", joint=Joint("j", "prismatic", axes=((1.0, 0.0, 0.0),)), inertia=BodyInertia(2.0))
+    sys = robot_system(Mechanism(b.build(), forces=(JointSpring("spring", "j", 18.0),)))
+    n, errors = np.array([50, 100, 200]), []
+    for k in n:
+        step = stepper(sys, name, lambda t, x, u: t * x[0] ** 2, kind=ca.MX)
+        errors.append(abs(integrate(step, np.array([1.0, 0.0]), np.zeros(0), 1.0, k)[1] - (
+            0.25 + np.sin(6.0) / 12 + (np.cos(6.0) - 1) / 72)))
+    assert order(errors, n) == pytest.approx(expected, abs=0.2)
 
 
 def linkage():

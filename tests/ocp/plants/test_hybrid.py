@@ -1,16 +1,22 @@
 """The hybrid simulator against closed forms: sliding, holding, bouncing, rolling; energy, momentum, cones; what has no solution."""
 
+from dataclasses import replace
 
+import casadi as ca
 import numpy as np
 import pytest
 from boxes import G, box, corners, solid, state
 
-from dynamics.constraints import FlatContact, PointContact, RollingContact
+from dynamics.constraints import FlatContact, PointContact, Rod, RollingContact
 from dynamics.errors import UnknownNameError
+from dynamics.forces import Place
+from dynamics.mechanism import Mechanism
+from dynamics.model import BodyInertia, Builder, Joint, Placement
 from ocp.errors import ProblemError
 from ocp.plants import Plant, Push
 from ocp.plants.coulomb import coulomb
 from ocp.plants.hybrid import HybridOptions, HybridPlant
+from ocp.plants.smooth import STICK, Modes
 
 NONE = np.zeros(0)
 
@@ -167,6 +173,80 @@ def test_drift_with_and_without_stabilisation(how, most):
     start = state((-0.3 * np.cos(0.5), 0, 0.3 * np.sin(0.5)), (np.cos(0.25), 0, np.sin(0.25), 0))
     run(plant, start, 0.2, dt=1e-2, watch=lambda: off.append(abs(plant.gaps["pin"])))
     assert max(off) < most
+
+
+def test_a_loop_that_is_open_closes_like_a_critically_damped_spring():
+    """Baumgarte's terms alone: ``g'' + 2 r g' + r^2 g = 0``, so g = d (1 + r t) exp(-r t) of what the loop was off by."""
+    b = Builder("crank", gravity=(0.0, 0.0, 0.0))
+    rod = BodyInertia(1.0, (0.15, 0.0, 0.0), ((0.01, 0.0, 0.0), (0.0, 0.01, 0.0), (0.0, 0.0, 0.01)))
+    for k, (parent, at) in enumerate((("world", 0.0), ("l0", 0.3), ("world", 0.5))):
+        b.body(f"l{k}", parent=parent, joint=Joint(f"j{k}", "revolute", Placement(position=(at, 0.0, 0.0)), ((0.0, 1.0, 0.0),)),
+               inertia=rod)
+    b.frame("tip", body="l1", placement=Placement(position=(0.4, 0.0, 0.0)))
+    b.frame("end", body="l2", placement=Placement(position=(0.3, 0.0, 0.0)))
+    q, rate = np.array([-0.9, 0.7, -1.2]), 20.0
+    tie, model = Rod("tie", Place("tip"), Place("end"), 0.2), b.build()
+    x = ca.SX.sym("q", 3)
+    off = ca.Function("off", [x], [tie.value(model, x)])
+    tie = replace(tie, length=0.2 + float(off(q)) - 1e-3)  # a millimetre too short
+    off = ca.Function("off", [x], [tie.value(model, x)])
+    plant = HybridPlant(Mechanism(model, constraints=(tie,)), [], options=HybridOptions(stabilisation="baumgarte", rate=rate))
+    seen = []
+    plant.reset(np.r_[q, np.zeros(3)])
+    for _ in range(60):
+        plant.step(NONE, 2e-3)
+        seen.append(float(off(plant.q)))
+    t = 2e-3 * np.arange(1, 61)
+    np.testing.assert_allclose(seen, 1e-3 * (1 + rate * t) * np.exp(-rate * t), atol=1e-9)
+
+
+def test_a_point_that_sticks_comes_back_to_its_anchor_like_a_critically_damped_spring():
+    """The anchors of a box at rest moved aside: ``x = d (1 - (1 + r t) exp(-r t))`` under forces far below friction."""
+    rate, aside = 20.0, np.array([1e-4, -5e-5])
+    plant = HybridPlant(box(), [corners(friction=0.9)], options=HybridOptions(stabilisation="baumgarte", rate=rate))
+    for t in (0.02, 0.05, 0.15):  # steps anew take new anchors
+        plant.reset(state((0, 0, 0.05)))
+        plant.step(NONE, 2e-3)
+        assert (plant.modes.mode == STICK).all()
+        plant.modes = Modes(plant.modes.mode, plant.modes.slip, plant.modes.anchor + aside)
+        plant.step(NONE, t)
+        np.testing.assert_allclose(plant.q[:2], (1 - (1 + rate * t) * np.exp(-rate * t)) * aside, atol=1e-10)
+        assert not moments(plant, "slip")
+
+
+def swinging(gap=0.0, down=0.0, **options):
+    """A rod of a metre that turns about its lower end, which stands on the plane or falls to it at ``down`` (m/s) from ``gap`` (m).
+    Its coordinates are those of its middle and an angle, in which the velocity of the end has a rate of its own."""
+    angle, w = 1.0, 3.0
+    b = Builder("rod")
+    b.body("middle", parent="world", joint=Joint("at", "translation"))
+    b.body("rod", parent="middle", joint=Joint("turn", "revolute", axes=((0.0, 1.0, 0.0),)),
+           inertia=BodyInertia(1.0, (0.0, 0.0, 0.0), ((1e-4, 0, 0), (0, 1 / 12, 0), (0, 0, 1 / 12))))
+    plant = HybridPlant(Mechanism(b.build()), [PointContact("tip", "rod", ((0.5, 0.0, 0.0),), friction=5.0)],
+                        options=HybridOptions(**options))
+    c, s = np.cos(angle) / 2, np.sin(angle) / 2  # the end is at (c, -s) of the middle
+    plant.reset(np.r_[-c, 0, s + gap, angle, w * s, 0, w * c - down, w])
+    assert plant.gaps["tip"] == pytest.approx(gap, abs=1e-12)
+    return plant
+
+
+def test_a_step_as_a_whole_is_of_first_order():
+    """Velocities of a rod about the end on which it stands, to the square of the step, by the smooth motion."""
+    errors = []
+    for h in (4e-3, 2e-3, 1e-3):
+        whole, smooth = swinging(), swinging()
+        whole._whole(h, "crowded")
+        smooth.step(NONE, h)
+        assert not smooth.events
+        errors.append(np.abs(whole.v - smooth.v).max())
+    assert np.log2(np.array(errors[:-1]) / errors[1:]) == pytest.approx([2.0, 2.0], abs=0.15)
+
+
+@pytest.mark.parametrize(("down", "left"), [(2.0, 0.0), (0.2, 8e-4)])
+def test_a_point_that_reaches_its_plane_within_a_step_as_a_whole_ends_on_it(down, left):
+    plant = swinging(1e-3, down, stabilisation="none")
+    plant._whole(1e-3, "crowded")
+    assert plant.gaps["tip"] == pytest.approx(left, abs=5e-5)
 
 
 # ---- what has no solution, and bad input --------------------------------------------------------------------------------

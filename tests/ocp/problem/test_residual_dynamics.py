@@ -12,11 +12,12 @@ from dynamics.constraints import Closure, Coupling, Rod
 from dynamics.forces import Place, Spring
 from dynamics.mechanism import Mechanism, direct_motors
 from dynamics.model.urdf import read_urdf
-from ocp.algebraic import explicit_system, stated
 from ocp.app.files.load import load_problem, load_text
 from ocp.bridge import residual_dynamics_system, robot_system
 from ocp.errors import ProblemError
 from ocp.problem import Duration, Guess, Phase, Problem
+from ocp.reductions.algebraic_elimination import explicit_system
+from ocp.reductions.algebraic_equations import state_equations
 
 MODELS = ROOT / "problems" / "models"
 
@@ -41,7 +42,7 @@ def explicit(system, x, z):
     """The system with its unknowns eliminated, Newton beginning at z."""
     u = np.concatenate([np.zeros(len(system.controls)), z])
     phase = Phase("p", system, Duration(1, 1, 1), Guess(np.array([0.0, 1.0]), np.tile(x, (2, 1)), np.tile(u, (2, 1))))
-    return explicit_system(stated(Problem("p", (phase,))).phase)
+    return explicit_system(state_equations(Problem("p", (phase,))).phase)
 
 
 def states(mechanism, count):

@@ -7,9 +7,10 @@ from control_problems import bang_bang, brachistochrone, fixed, flat_system, pro
 from free_problems import constant, cost, fast_pendulum, held_effort, hurried_block, late_start, particle_steering, wind
 from plain_shooting import chosen_constants, of_solution, with_phase
 from scipy.optimize import brentq
+from uncertified import by_ilqr
 
 from ocp.problem import At, Boundary, Duration, Finding, Kind, Phase, Status, with_parameters
-from ocp.shooting.ilqr import ILQROptions, solve
+from ocp.shooting.ilqr import ILQROptions
 from ocp.shooting.optimality import discrete_gradient
 
 FULL = ILQROptions(intervals=40, hessian="full", kernels="interpreted")
@@ -23,7 +24,7 @@ def options(**more):
 @pytest.mark.parametrize("shooting", ["single", "feasible", "multiple"])
 @pytest.mark.parametrize("hessian", ["gauss_newton", "full"])
 def test_the_block_takes_two_seconds_and_switches_half_way(hessian, shooting):
-    found = solve(bang_bang(), options(intervals=100, hessian=hessian, shooting=shooting, globalisation="merit"))
+    found = by_ilqr(bang_bang(), options(intervals=100, hessian=hessian, shooting=shooting, globalisation="merit"))
     assert found.status is Status.CONVERGED, found.ending
     assert found.objective == pytest.approx(2.0, abs=2e-7)
     path = found.trajectory
@@ -38,17 +39,17 @@ def test_the_block_takes_two_seconds_and_switches_half_way(hessian, shooting):
 
 
 def test_the_duration_keeps_its_bounds():
-    found = solve(with_phase(bang_bang(), duration=Duration(3.0, 10.0, 5.0)), options(intervals=20, hessian="full"))
+    found = by_ilqr(with_phase(bang_bang(), duration=Duration(3.0, 10.0, 5.0)), options(intervals=20, hessian="full"))
     assert found.status is Status.CONVERGED, found.ending
     assert found.objective == 3.0  # on the bound to the last digit
-    short = solve(with_phase(hurried_block("residual final"), duration=Duration(0.5, 1.5, 1.0)), FULL)
+    short = by_ilqr(with_phase(hurried_block("residual final"), duration=Duration(0.5, 1.5, 1.0)), FULL)
     assert short.status is Status.CONVERGED, short.ending
     assert short.objective == pytest.approx(1.5 + held_effort(40) / 1.5**3, rel=1e-6)
 
 
 def test_brachistochrone_is_the_cycloid():
     """With held controls the time approaches 0.82433867 from above at second order."""
-    times = [solve(brachistochrone(), options(intervals=n, hessian="full")) for n in (25, 50)]
+    times = [by_ilqr(brachistochrone(), options(intervals=n, hessian="full")) for n in (25, 50)]
     assert all(found.status is Status.CONVERGED for found in times), [found.ending for found in times]
     one, two = (found.objective - 0.82433867 for found in times)
     assert 0 < two < one < 2e-4
@@ -56,7 +57,7 @@ def test_brachistochrone_is_the_cycloid():
 
 
 def test_particle_steering_has_its_published_time():
-    found = solve(particle_steering(), options(intervals=100, hessian="full", shooting="multiple", globalisation="merit"))
+    found = by_ilqr(particle_steering(), options(intervals=100, hessian="full", shooting="multiple", globalisation="merit"))
     assert found.status is Status.CONVERGED, found.ending
     assert 0 < found.objective - 0.5545708783 < 2e-5
     # the tangent of the thrust angle is linear in time
@@ -67,7 +68,7 @@ def test_particle_steering_has_its_published_time():
 
 def test_a_pendulum_is_swung_up_as_soon_as_possible():
     """Held controls cannot switch between knots: a little slower than 7.58668, and nearer with more of them."""
-    coarse, fine = (solve(fast_pendulum(), options(intervals=n)) for n in (60, 240))
+    coarse, fine = (by_ilqr(fast_pendulum(), options(intervals=n)) for n in (60, 240))
     for found in (coarse, fine):
         assert found.status is Status.CONVERGED, found.ending
         np.testing.assert_allclose(found.trajectory.x[-1], [np.pi, 0], atol=1e-6)
@@ -85,7 +86,7 @@ def test_time_against_effort_in_closed_form(form, shooting):
     c = held_effort(30)
     T = (3 * c) ** 0.25
     assert pytest.approx(18**0.25, rel=1e-3) == T
-    found = solve(hurried_block(form), options(intervals=30, hessian="full", shooting=shooting, globalisation="merit"))
+    found = by_ilqr(hurried_block(form), options(intervals=30, hessian="full", shooting=shooting, globalisation="merit"))
     assert found.status is Status.CONVERGED, found.ending
     assert found.trajectory.t[-1] == pytest.approx(T, rel=1e-5)
     assert found.objective == pytest.approx(T + c / T**3, rel=1e-7)
@@ -95,7 +96,7 @@ def test_time_against_effort_in_closed_form(form, shooting):
 
 def test_gauss_newton_gets_there_too():
     c = held_effort(30)
-    found = solve(hurried_block("residual final"), options(intervals=30, hessian="gauss_newton"))
+    found = by_ilqr(hurried_block("residual final"), options(intervals=30, hessian="gauss_newton"))
     assert found.status is Status.CONVERGED, found.ending
     assert found.objective == pytest.approx((3 * c) ** 0.25 + c / (3 * c) ** 0.75, rel=1e-7)
 
@@ -105,7 +106,7 @@ def test_gauss_newton_gets_there_too():
 @pytest.mark.parametrize("shooting", ["single", "open", "feasible", "multiple"])
 def test_a_free_start_in_closed_form(hessian, shooting):
     """Linear and quadratic: one step from anywhere."""
-    found = solve(late_start(), options(intervals=7, hessian=hessian, shooting=shooting))
+    found = by_ilqr(late_start(), options(intervals=7, hessian=hessian, shooting=shooting))
     x0 = 2.0 / (2.0 + 5.0 / 16)
     assert found.status is Status.CONVERGED, found.ending
     assert len(found.iterations) == 2
@@ -115,7 +116,7 @@ def test_a_free_start_in_closed_form(hessian, shooting):
 
 
 def test_bounds_of_a_free_start_hold_exactly():
-    found = solve(late_start(lower=1.4), options(intervals=7))
+    found = by_ilqr(late_start(lower=1.4), options(intervals=7))
     assert found.status is Status.CONVERGED, found.ending
     assert found.trajectory.x[0, 0] == 1.4
     # x(t) must stay above 1.4 as well: nothing moves
@@ -126,7 +127,7 @@ def test_bounds_of_a_free_start_hold_exactly():
 def test_part_of_the_start_is_free():
     """Which position at rest reaches the goal at least effort? The goal itself: the rest of the start is as prescribed."""
     moved = with_phase(hurried_block("residual final"), start=Boundary((0.0, 0.0), (False, True)), duration=Duration(1.0, 1.0, 1.0))
-    found = solve(moved, options(intervals=10))
+    found = by_ilqr(moved, options(intervals=10))
     assert found.status is Status.CONVERGED, found.ending
     np.testing.assert_allclose(found.trajectory.x, [[1.0, 0.0]] * 11, atol=1e-7)
 
@@ -135,12 +136,12 @@ def test_part_of_the_start_is_free():
 @pytest.mark.parametrize("shooting", ["single", "multiple"])
 def test_a_parameter_in_closed_form(shooting):
     w, r = 4.0, 3.0
-    found = solve(wind(w, r), options(intervals=5, shooting=shooting))
+    found = by_ilqr(wind(w, r), options(intervals=5, shooting=shooting))
     y = w / (1 + w * (2 + 4 / r))  # w (1 - x(2)) with x(2) = 2 u + 2 p
     assert found.status is Status.CONVERGED, found.ending
     assert chosen_constants(found)["wind"] == pytest.approx(2 * y / r, rel=1e-10)
     np.testing.assert_allclose(found.trajectory.u, y, rtol=1e-10)
-    bound = solve(wind(w, r, upper=0.1), options(intervals=5))
+    bound = by_ilqr(wind(w, r, upper=0.1), options(intervals=5))
     assert chosen_constants(bound)["wind"] == 0.1
     np.testing.assert_allclose(bound.trajectory.u, w * 0.8 / (1 + 2 * w), rtol=1e-10)
 
@@ -149,7 +150,7 @@ def test_a_parameter_in_closed_form(shooting):
 def test_the_gradient_by_what_is_free_against_differences(name):
     """Off the optimum: the controls of the first stage are durations, start components and parameters."""
     given = {"block": lambda: with_phase(hurried_block("scalar final"), final=None), "start": late_start, "parameter": wind}[name]()
-    found = solve(given, options(intervals=6, max_iterations=0))
+    found = by_ilqr(given, options(intervals=6, max_iterations=0))
     assert found.status is Status.ITERATION_LIMIT
     gradient, path = discrete_gradient(found), found.trajectory
 
@@ -174,10 +175,10 @@ def test_the_optimum_moves_as_the_envelope_theorem_says():
              cost("effort", At.PATH, lambda t, x, u, p: u[0], 2, np_=1, weights=(1.0,)),
              cost("end", At.FINAL, lambda t, x, u, p: x - ca.DM([1.0, 0.0]), 2, np_=1, weights=(50.0, 50.0)))
     swing = problem(Phase("swing", system, Duration(0.2, 9.0, 2.0), constant((0.0, 0.0), (0.5,)), fixed(0, 0), costs=costs))
-    here = solve(swing, options(intervals=20, hessian="full"))
+    here = by_ilqr(swing, options(intervals=20, hessian="full"))
     assert here.status is Status.CONVERGED, here.ending
     step = 1e-4
-    ends = [solve(with_parameters(swing, {"g": 1.0 + s}), options(intervals=20, hessian="full")).objective for s in (step, -step)]
+    ends = [by_ilqr(with_parameters(swing, {"g": 1.0 + s}), options(intervals=20, hessian="full")).objective for s in (step, -step)]
     held = [of_solution(here, parameters={"g": 1.0 + s}).cost for s in (step, -step)]
     assert (ends[0] - ends[1]) / (2 * step) == pytest.approx((held[0] - held[1]) / (2 * step), rel=1e-5)
 
@@ -188,7 +189,7 @@ def test_a_root_of_the_hamiltonian():
     costs = (cost("time", At.PATH, lambda t, x, u, p: ca.SX(1), 1),
              cost("all", At.PATH, lambda t, x, u, p: ca.vertcat(x, u), 1, weights=(2.0, 2.0)))
     walk = problem(Phase("walk", system, Duration(0.1, 9.0, 2.0), constant((1.0,), (-0.3,)), fixed(1), fixed(0), costs=costs))
-    found = solve(walk, options(intervals=50, hessian="full"))
+    found = by_ilqr(walk, options(intervals=50, hessian="full"))
     assert found.status is Status.CONVERGED, found.ending
     assert found.trajectory.t[-1] == pytest.approx(np.arcsinh(1.0), rel=1e-4)
     best = brentq(lambda y: y - np.sqrt(2) - np.arcsinh(1.0), 0, 9)  # int of 2 sqrt(1 + x^2) over [0, 1]

@@ -9,6 +9,7 @@ from control_problems import bang_bang, block_move
 from control_problems import cart_pole as constrained_cart_pole
 from plain_shooting import of_solution, step, with_phase
 from shooting_problems import cart_pole, double_integrator, make, pendulum, quadrotor
+from uncertified import by_ilqr
 
 from ocp.problem import Guess, Kind, Status
 from ocp.shooting.ilqr import ILQROptions, solve
@@ -153,7 +154,7 @@ def test_a_long_swing_starts_from_a_line_between_its_ends(way):
 def test_hard_constraints_and_gaps_close_together(way, globalisation):
     """Kelly's cart-pole with bounds on the rail and a prescribed end, from a straight line between start and goal."""
     problem = with_states(constrained_cart_pole(), [[0, 0, 0, 0], [1, np.pi, 0, 0]])
-    found = solve(problem, options(intervals=60, shooting=way, globalisation=globalisation, hessian="full"))
+    found = by_ilqr(problem, options(intervals=60, shooting=way, globalisation=globalisation, hessian="full"))
     assert found.status is Status.CONVERGED, found.ending
     np.testing.assert_allclose(found.trajectory.x[-1], [1, np.pi, 0, 0], atol=1e-6)
     assert max(np.abs(defect).max() for defect in found.optimality.defects()) < 1e-7
@@ -194,7 +195,7 @@ def test_automatic_globalisation_without_rows_takes_what_either_accepts(hessian)
 
 
 def test_automatic_globalisation_with_rows_is_the_merit_function():
-    """Bit by bit, without a further attempt."""
+    """Bit by bit."""
     problem = with_states(constrained_cart_pole(), [[0, 0, 0, 0], [1, np.pi, 0, 0]])
     auto, merit, filtered = (solve(problem, options(intervals=30, shooting="multiple", globalisation=name, max_iterations=60,
                                                     polish="never")) for name in ("auto", "merit", "filter"))

@@ -140,7 +140,7 @@ def test_a_finer_grid_is_served_by_the_same_stages(monkeypatch):
     first = solve(problem, options)
     finer = from_motion(problem, (first.trajectory,))
     monkeypatch.setattr("ocp.shooting.stages.horizon.make_stage", lambda *given: made.append(given))
-    again = ilqr.finer(finer, options, first)
+    again = run(ilqr.on_finer_grid(finer, options, first))
     assert not made
     monkeypatch.undo()
     fresh = solve(finer, dataclasses.replace(options, intervals=60, shooting="feasible"))

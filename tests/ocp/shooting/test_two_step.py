@@ -5,6 +5,7 @@ from dataclasses import replace
 import casadi as ca
 import numpy as np
 import pytest
+import uncertified
 from integrator_systems import OSCILLATOR, PENDULUM, order, symbols
 from manifold_differences import columns, hessian
 from plain_shooting import flat
@@ -31,7 +32,6 @@ from ocp.shooting.receding import Receding
 from ocp.shooting.sensitivity import sensitivities
 from ocp.shooting.stages.horizon import build
 from ocp.simulation.stepper import stepper
-from ocp.transcription import multiple_shooting
 from ocp.transcription.multiple_shooting import MultipleShootingOptions
 
 BDF2 = {"integrator": "bdf2"}
@@ -184,7 +184,7 @@ def by_ilqr(problem, **options):
 
 
 def by_multiple_shooting(problem, **options):
-    found = multiple_shooting.solve(problem, MultipleShootingOptions(integrator="bdf2", kernels="interpreted", **options))
+    found = uncertified.by_multiple_shooting(problem, MultipleShootingOptions(integrator="bdf2", kernels="interpreted", **options))
     assert found.status.name == "CONVERGED", found.ending
     return found
 

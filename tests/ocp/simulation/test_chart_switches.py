@@ -87,7 +87,6 @@ def seen(motion):
 @pytest.mark.row("003:J13")
 @pytest.mark.parametrize("chart", [name if name in ("zyx", "xyz", "yxy", "zxz", charts.VECTOR) else pytest.param(
     name, marks=pytest.mark.slow) for name in NAMES])
-@pytest.mark.sample(2)
 def test_a_pendulum_goes_through_gimbal_lock_in_every_chart(chart):
     """Poses and twists of the run in quaternions; energy, and the angular momentum about the vertical, stay."""
     motion, other = (move(problem, dt=0.0025) for problem in (top(chart), twin(chart)))

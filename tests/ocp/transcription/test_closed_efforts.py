@@ -18,7 +18,7 @@ from ocp.app.files.load import load_problem
 from ocp.bridge import effort_constraints, inverse_dynamics_system, residual_dynamics_system, robot_system
 from ocp.derivatives import choose, differentiated_phase
 from ocp.errors import ProblemError
-from ocp.methods import solve
+from ocp.methods import method, solve
 from ocp.problem import At, Constraint, Cost, Duration, Guess, Kind, Phase, Problem
 from ocp.transcription import blocks, chain_rule, collocation, multiple_shooting
 from ocp.transcription.part import located
@@ -82,12 +82,18 @@ def forward_problem(model, unit=False, seed=5):
     return Problem("robot", (phase,))
 
 
-HOW = {
-    "collocation": lambda problem, source, **more: collocation.transcribe(problem, collocation.CollocationOptions(
-        intervals=2, derivatives=source, execution="generated", kernels="interpreted", **more)),
-    "shooting": lambda problem, source, **more: multiple_shooting.transcribe(problem, multiple_shooting.MultipleShootingOptions(
-        intervals=2, derivatives=source, kernels="interpreted", **{"integrator": "midpoint", **more})),
-}
+def collocated(problem, source, **more):
+    options = collocation.CollocationOptions(intervals=2, derivatives=source, execution="generated", kernels="interpreted", **more)
+    return collocation.transcribe(method("collocation").reduce(problem, options), options)
+
+
+def shot(problem, source, **more):
+    options = multiple_shooting.MultipleShootingOptions(intervals=2, derivatives=source, kernels="interpreted",
+                                                        **{"integrator": "midpoint", **more})
+    return multiple_shooting.transcribe(method("multiple_shooting").reduce(problem, options), options)
+
+
+HOW = {"collocation": collocated, "shooting": shot}
 
 
 def values(made, seed=2):

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from free_problems import held_effort
 from scipy.optimize import brentq
+from uncertified import by_collocation
 
 from ocp.nlp import SolverOptions, solve_nlp
 from ocp.problem import Status
-from ocp.transcription.collocation import CollocationOptions, solve, transcribe, uniform_meshes
+from ocp.transcription.collocation import CollocationOptions, transcribe, uniform_meshes
 from ocp.transcription.mesh import Mesh
 from ocp.transcription.schemes import make_scheme
 
@@ -26,7 +27,7 @@ DIFFERENTIAL = [case for case in CASES if case[0] in ("gauss", "radau", "radau_l
 def solved(problem, **options):
     """The solution, and the options it was found with."""
     own = CollocationOptions(**{"tolerance": 1e-11, **options})
-    found = solve(problem, own)
+    found = by_collocation(problem, own)
     assert found.status is Status.CONVERGED, found.ending
     return found, own
 

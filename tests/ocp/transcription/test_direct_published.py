@@ -10,9 +10,10 @@ import free_problems
 import numpy as np
 import pytest
 from scipy.optimize import fsolve
+from uncertified import by_collocation
 
 from ocp.problem import Guess, Status
-from ocp.transcription.collocation import CollocationOptions, solve
+from ocp.transcription.collocation import CollocationOptions
 
 #: objective of the trapezoid scheme with 50, 100, 200 and 400 equal intervals
 TRAPEZOID = {
@@ -25,7 +26,7 @@ TRAPEZOID = {
 
 
 def on(problem, n, scheme="trapezoid", **options):
-    found = solve(problem, CollocationOptions(**{"scheme": scheme, "intervals": n, "tolerance": 1e-9, **options}))
+    found = by_collocation(problem, CollocationOptions(**{"scheme": scheme, "intervals": n, "tolerance": 1e-9, **options}))
     assert found.status is Status.CONVERGED, found.ending
     return found
 

@@ -12,6 +12,7 @@ import pytest
 from control_problems import fixed, flat_system, function, line
 from repository import ROOT
 from scipy.integrate import solve_ivp
+from uncertified import by_multiple_shooting
 
 from ocp.app.files.load import load_problem
 from ocp.errors import ProblemError
@@ -20,7 +21,6 @@ from ocp.nlp import SolverOptions, solve_nlp
 from ocp.problem import INF, At, Boundary, Constraint, Cost, Phase, Status
 from ocp.transcription.mesh import Grid
 from ocp.transcription.multiple_shooting import MultipleShootingOptions, transcribe
-from ocp.transcription.multiple_shooting import solve as uncertified
 
 FOLDER = ROOT / "problems"
 S6 = np.sqrt(6)
@@ -139,7 +139,7 @@ def stiff(rate=2e3):
 @pytest.mark.parametrize("integrator", ["implicit_euler", "radau_iia_2", "radau_iia_3", "tr_bdf2"])
 def test_stiff_systems_want_implicit_integrators(integrator):
     """The valve is as good as its command: then Riccati's equation of the slow state alone gives the least cost."""
-    found = uncertified(stiff(), MultipleShootingOptions(integrator=integrator, intervals=40))
+    found = by_multiple_shooting(stiff(), MultipleShootingOptions(integrator=integrator, intervals=40))
     assert found.status is Status.CONVERGED, found.ending
     # min int s^2 + u^2/2, s' = u - s/2: -P' = 2 - P - P^2 with cost P s^2 / 2
     back = solve_ivp(lambda t, P: 2 - P - P**2, (0, 2), [0.0], rtol=1e-11, atol=1e-12)

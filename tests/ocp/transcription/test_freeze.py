@@ -9,6 +9,7 @@ import control_problems as known
 import numpy as np
 import pytest
 from repository import ROOT
+from uncertified import by_collocation
 
 from ocp.app.files.load import load_text
 from ocp.app.pages.frozen import frozen_lines
@@ -16,8 +17,9 @@ from ocp.errors import ProblemError
 from ocp.methods import solve
 from ocp.nlp import choose_scaling
 from ocp.nlp.scaling_text import read_scaling, scaling_text
-from ocp.problem import Status
-from ocp.transcription import collocation, multiple_shooting
+from ocp.problem import Kind, Status
+from ocp.strategy import programs
+from ocp.transcription import multiple_shooting
 from ocp.transcription.collocation import CollocationOptions, transcribe
 from ocp.transcription.refine.plan import Plan, plans_text, read_plans, uniform_plan
 
@@ -69,39 +71,39 @@ def test_a_refined_solve_is_frozen_with_its_mesh_and_solved_in_one_pass():
     assert "refinement" not in again.extra
 
 
-def test_the_start_that_served_is_the_only_one_tried(monkeypatch):
-    """Where the first starts fail, a seed serves; frozen, that seed is the first attempt."""
+def test_the_guess_that_served_is_the_only_one_tried(monkeypatch):
+    """Where the first guesses fail, a seed serves; frozen, that seed is the first attempt."""
     tried, failing = [], 4  # as given, the coarse solve, from there, and the first seed
-    own = collocation.solve_program
+    own = programs.solve_program
 
     def program(problem, method, options, *rest):
         tried.append(options)
         answer = own(problem, method, options, *rest)
         return replace(answer, status=Status.STALLED) if len(tried) <= failing else answer
 
-    monkeypatch.setattr(collocation, "solve_program", program)
-    found = collocation.solve(known.bang_bang(), CollocationOptions(intervals=20))
+    monkeypatch.setattr(programs, "solve_program", program)
+    found = by_collocation(known.bang_bang(), CollocationOptions(intervals=20))
     assert found.status is Status.CONVERGED
     assert len(tried) == 5
     assert found.freeze["guess"] == "multistart 1"
     failing, tried = 0, []
-    again = collocation.solve(known.bang_bang(), CollocationOptions(**found.freeze))
+    again = by_collocation(known.bang_bang(), CollocationOptions(**found.freeze))
     assert len(tried) == 1
     assert again.objective == found.objective
 
 
-def test_coarse_start_on_a_given_mesh_has_a_mesh_of_its_own(monkeypatch):
+def test_a_coarse_guess_beside_a_given_mesh_has_a_mesh_of_its_own(monkeypatch):
     sizes = []
-    own = collocation.solve_program
+    own = programs.solve_program
 
     def program(*arguments):
         answer = own(*arguments)
         sizes.append(len(answer.trajectory.t) - 1)
         return answer
 
-    monkeypatch.setattr(collocation, "solve_program", program)
+    monkeypatch.setattr(programs, "solve_program", program)
     mesh = "0:3*5 0.5:4*7 1"
-    collocation.solve(known.bang_bang(), CollocationOptions(guess="coarse 9", scheme="gauss", mesh=mesh, scaling="auto"))
+    by_collocation(known.bang_bang(), CollocationOptions(guess="coarse 9", scheme="gauss", mesh=mesh, scaling="auto"))
     assert sizes == [9, 12]
 
 
@@ -141,14 +143,14 @@ def test_factors_and_refinement_exclude_each_other():
         CollocationOptions(scheme="gauss", refine="hp", scaling="auto: columns 1; rows 1; objective 0")
 
 
-def test_a_slow_quasi_newton_solve_climbs_no_ladder(monkeypatch):
+def test_after_a_slow_quasi_newton_solve_no_other_guess_is_tried(monkeypatch):
     tried = []
-    own = collocation.solve_program
-    monkeypatch.setattr(collocation, "solve_program", lambda *arguments: tried.append(1) or own(*arguments))
-    found = collocation.solve(known.cart_pole(), CollocationOptions(hessian="limited_memory", intervals=30, max_iterations=30))
+    own = programs.solve_program
+    monkeypatch.setattr(programs, "solve_program", lambda *arguments: tried.append(1) or own(*arguments))
+    found = by_collocation(known.cart_pole(), CollocationOptions(hessian="limited_memory", intervals=30, max_iterations=30))
     assert found.status is not Status.CONVERGED
     assert len(tried) == 1
-    assert any("limited-memory" in note for note in found.notes)
+    assert found.ending.kind is Kind.QUASI_NEWTON_STALLED
 
 
 @pytest.mark.parametrize(("options", "told"), [
@@ -156,8 +158,8 @@ def test_a_slow_quasi_newton_solve_climbs_no_ladder(monkeypatch):
     ({"scheme": "radau", "degree": 5}, False),
     ({"scheme": "lobatto", "degree": 5, "controls": "held"}, False), ({"scheme": "lobatto", "mesh": "0:3 0.5:4 1"}, True)])
 def test_lobatto_schemes_of_lower_order_say_so(options, told):
-    found = collocation.solve(known.block_move(), CollocationOptions(intervals=3, **options))
-    assert any("order 4 at knots" in note for note in found.notes) is told
+    found = by_collocation(known.block_move(), CollocationOptions(intervals=3, **options))
+    assert any(one.kind is Kind.LOBATTO_ORDER for one in found.findings) is told
 
 
 @pytest.mark.parametrize(("plan", "said"), [

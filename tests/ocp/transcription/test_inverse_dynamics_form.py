@@ -5,6 +5,7 @@ import casadi as ca
 import numpy as np
 import pytest
 from repository import ROOT
+from uncertified import by_collocation, by_multiple_shooting
 
 import dynamics
 from dynamics import algorithms as alg
@@ -234,7 +235,7 @@ def test_a_linkage_has_one_optimum_in_every_form_and_every_method():
     found = {}
     for form in ("inverse_dynamics", "residual"):
         problem = load_problem(FOLDER / "four_bar.yaml", {"system.formulation": form}).problem
-        found[form] = collocation.solve(problem, collocation.CollocationOptions(scheme="radau", degree=3, intervals=20))
+        found[form] = by_collocation(problem, collocation.CollocationOptions(scheme="radau", degree=3, intervals=20))
     inverse, residual = found["inverse_dynamics"], found["residual"]
     assert inverse.objective == pytest.approx(residual.objective, rel=1e-9)
     assert inverse.trajectory.x == pytest.approx(residual.trajectory.x, abs=1e-6)
@@ -242,7 +243,7 @@ def test_a_linkage_has_one_optimum_in_every_form_and_every_method():
     mine = inverse.trajectory.u[:, [names.index(f"pin[{i}]") for i in range(5)]]
     theirs = residual.trajectory.u[:, [residual.problem.phase.system.inputs.index(f"pin[{i}]") for i in range(5)]]
     assert mine == pytest.approx(theirs, abs=1e-4 * np.abs(theirs).max())
-    shot = multiple_shooting.solve(inverse.problem, multiple_shooting.MultipleShootingOptions(intervals=60, controls="linear"))
+    shot = by_multiple_shooting(inverse.problem, multiple_shooting.MultipleShootingOptions(intervals=60, controls="linear"))
     assert shot.objective == pytest.approx(inverse.objective, rel=1e-3)
 
 

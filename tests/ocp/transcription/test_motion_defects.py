@@ -7,12 +7,12 @@ import casadi as ca
 import numpy as np
 import pytest
 from repository import ROOT
+from uncertified import by_multiple_shooting
 
 from ocp.app.files.load import load_problem
 from ocp.integrators import INTEGRATORS, MULTISTEP
 from ocp.methods import solve
 from ocp.problem import replaced_systems
-from ocp.transcription import multiple_shooting
 from ocp.transcription.multiple_shooting import MultipleShootingOptions, transcribe
 
 METHODS = ("bdf1", "sdirk2", "bdf2")
@@ -24,7 +24,7 @@ def problem_of(name):
 
 def solved(problem, **options):
     """Without a certificate."""
-    found = multiple_shooting.solve(problem, MultipleShootingOptions(**{"intervals": 40, **options}))
+    found = by_multiple_shooting(problem, MultipleShootingOptions(**{"intervals": 40, **options}))
     assert found.status.name == "CONVERGED", found.ending
     return found
 

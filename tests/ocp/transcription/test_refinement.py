@@ -10,23 +10,25 @@ import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 from scipy.optimize import brentq
+from uncertified import by_collocation
 
+from ocp.app.sentences import message
 from ocp.certify import certify
 from ocp.errors import ProblemError
-from ocp.problem import INF, At, Boundary, Constraint, Cost, Duration, Guess, Phase, Problem, Status, System
+from ocp.problem import INF, At, Boundary, Constraint, Cost, Duration, Guess, Kind, Phase, Problem, Status, System
 from ocp.spaces import Space
 from ocp.transcription.charts import form
-from ocp.transcription.collocation import CollocationOptions, solve, uniform_meshes
+from ocp.transcription.collocation import CollocationOptions, uniform_meshes
 from ocp.transcription.refine.error import Estimator, PhaseErrors
 from ocp.transcription.refine.plan import Plan, plan_mesh, plans_text, read_plans
-from ocp.transcription.refine.policy import Rules, next_plan
+from ocp.transcription.refine.policy import POLICIES, Rules, next_plan
 
 EVERYWHERE = ("trapezoid", "hermite_simpson", "gauss", "radau", "radau_left", "lobatto")
 
 
 def estimated(problem, **options):
     chosen = CollocationOptions(**options)
-    found = solve(problem, chosen)
+    found = by_collocation(problem, chosen)
     assert found.status is Status.CONVERGED
     forms = [form(phase.system.space, chosen.states) for phase in problem.phases]
     return found, Estimator(problem, forms).estimate(found, uniform_meshes(problem, chosen))
@@ -213,30 +215,30 @@ PLAN = Plan((0.0, 0.25, 0.5, 0.75, 1.0), (3, 3, 3, 3))
 
 def test_h_cuts_as_the_order_asks():
     """A smooth error of 1e-4 at degree 3 needs (1e-4/3e-7)^(1/4) = 4.3 pieces, a kink (order 2) as many as one pass may make."""
-    after = next_plan(PLAN, errors([1e-9, 1e-4, 1e-9, 1e-4], [2, 2, 2, 0.1]), Rules("h", 1e-6, 3, 10))
+    after = next_plan(PLAN, errors([1e-9, 1e-4, 1e-9, 1e-4], [2, 2, 2, 0.1]), Rules(POLICIES["h"], 1e-6, 3, 10))
     assert [sum(1 for e in after.edges if a < e <= b) for a, b in zip(PLAN.edges[:-1], PLAN.edges[1:], strict=True)] == [1, 5, 1, 4]
     assert set(after.degrees) == {3}
 
 
 def test_p_raises_degrees_up_to_the_limit():
-    after = next_plan(PLAN, errors([1e-9, 1e-4, 1e-2, 1e-4], [2, 2, 2, 0.1]), Rules("p", 1e-6, 3, 6))
+    after = next_plan(PLAN, errors([1e-9, 1e-4, 1e-2, 1e-4], [2, 2, 2, 0.1]), Rules(POLICIES["p"], 1e-6, 3, 6))
     assert after.edges == PLAN.edges
     assert after.degrees == (3, 5, 6, 6)
 
 
 def test_hp_cuts_kinks_raises_degrees_elsewhere_and_joins_what_is_too_fine():
     given = errors([1e-14, 1e-14, 1e-4, 1e-4], [3, 3, 2, 0.1])
-    after = next_plan(PLAN, given, Rules("hp", 1e-6, 3, 10))
+    after = next_plan(PLAN, given, Rules(POLICIES["hp"], 1e-6, 3, 10))
     assert after.edges[:3] == (0.0, 0.5, 0.75)
     assert after.degrees[:2] == (3, 5)
     assert len(after.degrees) == 6
-    broken = next_plan(PLAN, errors([0, 0, 0, 0], [3] * 4, path=[0, 1e-3, 0, 0]), Rules("hp", 1e-6, 3, 10))
+    broken = next_plan(PLAN, errors([0, 0, 0, 0], [3] * 4, path=[0, 1e-3, 0, 0]), Rules(POLICIES["hp"], 1e-6, 3, 10))
     assert sum(0.25 < e < 0.5 for e in broken.edges) >= 1
 
 
 def test_edges_where_controls_jump_stay():
     marked = replace(PLAN, jumps=frozenset({1}))
-    after = next_plan(marked, errors([1e-14] * 4, [3] * 4), Rules("hp", 1e-6, 3, 10))
+    after = next_plan(marked, errors([1e-14] * 4, [3] * 4), Rules(POLICIES["hp"], 1e-6, 3, 10))
     assert [after.edges[k] for k in after.jumps] == [0.25]
     assert after.edges == (0.0, 0.25, 0.75, 1.0)
 
@@ -291,7 +293,8 @@ def test_options_are_checked(options, said):
     ({"scheme": "radau", "refine": "p", "max_degree": 20}, 250), ({"scheme": "lobatto", "refine": "hp"}, 250),
     ({"scheme": "hermite_simpson", "refine": "h"}, 1000)])
 def test_refined_brachistochrone_is_as_accurate_as_asked(options, most):
-    found = solve(known.brachistochrone(), CollocationOptions(intervals=5, tolerance=1e-12, tolerance_mesh=1e-8, **options))
+    chosen = CollocationOptions(intervals=5, tolerance=1e-12, tolerance_mesh=1e-8, **options)
+    found = by_collocation(known.brachistochrone(), chosen)
     assert found.status is Status.CONVERGED
     T, curve = cycloid()
     assert found.objective == pytest.approx(T, abs=1e-9)
@@ -305,40 +308,42 @@ def test_refined_brachistochrone_is_as_accurate_as_asked(options, most):
 
 
 def test_frozen_mesh_gives_the_same_answer_in_one_pass():
-    found = solve(bead(), CollocationOptions(scheme="radau", intervals=5, refine="hp"))
+    found = by_collocation(bead(), CollocationOptions(scheme="radau", intervals=5, refine="hp"))
     text = str(found.extra["refinement_mesh"][0])
     assert found.freeze["mesh"] == text
     assert found.freeze["refine"] == "none"
-    again = solve(bead(), CollocationOptions(scheme="radau", mesh=text))
+    again = by_collocation(bead(), CollocationOptions(scheme="radau", mesh=text))
     assert again.objective == pytest.approx(found.objective, abs=1e-9)
     np.testing.assert_array_equal(again.trajectory.t, found.trajectory.t)
     np.testing.assert_allclose(again.trajectory.x, found.trajectory.x, atol=2e-6)
 
 
 def test_bead_on_a_stop_comes_to_its_closed_form():
-    found = certify(solve(bead(), CollocationOptions(scheme="gauss", intervals=4, refine="hp", tolerance_mesh=1e-7)))
+    found = certify(by_collocation(bead(), CollocationOptions(scheme="gauss", intervals=4, refine="hp", tolerance_mesh=1e-7)))
     assert found.ok
     assert found.objective == pytest.approx(4, abs=1e-5)
     assert found.extra["refinement"][0, 5] < 4 - 1e-3  # where it began: the trap
 
 
 def test_kinks_of_controls_that_the_objective_no_longer_feels_are_told():
-    found = solve(bead(), CollocationOptions(scheme="radau", intervals=5, refine="hp", tolerance_mesh=1e-8))
+    found = by_collocation(bead(), CollocationOptions(scheme="radau", intervals=5, refine="hp", tolerance_mesh=1e-8))
     rows = dict(zip(found.extra["refinement_columns"], found.extra["refinement"].T, strict=True))
-    told = any("no longer changed the objective" in note for note in found.notes)
+    told = any(one.kind is Kind.MESH_TOLERANCE_MISSED for one in found.findings)
     assert told == (found.status is Status.CONVERGED and rows["error"][-1] > 1e-8)
     assert told
     assert abs(rows["objective"][-1] - rows["objective"][-2]) < 1e-7
 
 
 def test_passes_that_do_not_suffice_are_told():
-    found = solve(known.brachistochrone(), CollocationOptions(intervals=3, refine="h", tolerance_mesh=1e-12, max_passes=2))
+    found = by_collocation(known.brachistochrone(), CollocationOptions(intervals=3, refine="h", tolerance_mesh=1e-12, max_passes=2))
     assert found.status is Status.MESH_TOLERANCE
-    assert "max_passes" in found.message
-    stuck = solve(known.brachistochrone(), CollocationOptions(scheme="gauss", intervals=2, refine="p", tolerance_mesh=1e-13,
-                                                              max_degree=4))
+    assert found.ending.kind is Kind.PASSES_USED_UP
+    assert "max_passes" in message(found)
+    stuck = by_collocation(known.brachistochrone(), CollocationOptions(
+        scheme="gauss", intervals=2, refine="p", tolerance_mesh=1e-13, max_degree=4))
     assert stuck.status is Status.MESH_TOLERANCE
-    assert "max_degree" in stuck.message
+    assert stuck.ending.kind is Kind.NO_FINER_MESH
+    assert "max_degree" in message(stuck)
     assert stuck.objective == pytest.approx(cycloid()[0], abs=1e-5)
 
 
@@ -350,11 +355,11 @@ def test_interrupt_returns_the_last_finished_pass():
         if row["pass"] == 2:
             raise KeyboardInterrupt
 
-    found = solve(known.brachistochrone(), CollocationOptions(intervals=4, refine="h", tolerance_mesh=1e-9), progress)
+    found = by_collocation(known.brachistochrone(), CollocationOptions(intervals=4, refine="h", tolerance_mesh=1e-9), progress)
     assert found.status is Status.INTERRUPTED
     assert len(found.extra["refinement"]) == 1
     assert len(found.trajectory.t) == 5
-    assert "number 1" in found.message
+    assert (found.ending.kind, found.ending.data["pass"]) == (Kind.LAST_PASS_RETURNED, 1)
     assert [row["iteration"] for row in seen] == list(range(len(seen)))
 
 
@@ -366,12 +371,12 @@ def test_several_phases_have_meshes_of_their_own():
     one = Phase("one", slow, Duration(1.0, 1.0, 1.0), known.line([0], [0.2], 1), start=known.fixed(0), costs=(cost,))
     two = Phase("two", fast, Duration(1.0, 1.0, 1.0), known.line([0.2], [1], 1), final=known.fixed(1), costs=(cost,))
     problem = Problem("both", (one, two))
-    found = solve(problem, CollocationOptions(scheme="gauss", intervals=4, refine="hp", tolerance_mesh=1e-7))
+    found = by_collocation(problem, CollocationOptions(scheme="gauss", intervals=4, refine="hp", tolerance_mesh=1e-7))
     assert found.status is Status.CONVERGED
     assert certify(found).certificate.holds
     plans = read_plans(str(found.extra["refinement_mesh"][0]), ["one", "two"], "gauss", "mesh")
     assert sum(plans[0].degrees) < sum(plans[1].degrees)
-    reference = solve(problem, CollocationOptions(scheme="radau", degree=12, intervals=30))
+    reference = by_collocation(problem, CollocationOptions(scheme="radau", degree=12, intervals=30))
     assert found.objective == pytest.approx(reference.objective, rel=1e-7)
-    again = solve(problem, CollocationOptions(scheme="gauss", mesh=str(found.extra["refinement_mesh"][0])))
+    again = by_collocation(problem, CollocationOptions(scheme="gauss", mesh=str(found.extra["refinement_mesh"][0])))
     assert again.objective == pytest.approx(found.objective, rel=1e-7)

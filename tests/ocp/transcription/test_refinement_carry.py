@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from repository import ROOT
+from uncertified import by_collocation
 
 from ocp.app.files.load import load_problem
 from ocp.problem import Status
-from ocp.transcription import collocation
-from ocp.transcription.collocation import CollocationOptions, solve, transcribe, uniform_meshes
+from ocp.strategy import programs
+from ocp.transcription.collocation import CollocationOptions, transcribe, uniform_meshes
 from ocp.transcription.refine.carry import _least_squares, carried
-from ocp.transcription.refine.loop import continued
+from ocp.transcription.refine.continued import continued
 
 PROBLEMS = ROOT / "problems"
 
@@ -33,7 +34,7 @@ def test_least_squares_of_a_band_with_columns_of_the_whole_phase():
 def test_carried_multipliers_are_close_to_those_of_the_finer_solution(scheme, name):
     problem = load_problem(PROBLEMS / f"{name}.yaml").problem
     coarse, fine = (CollocationOptions(scheme=scheme, intervals=n, tolerance=1e-10) for n in (30, 40))
-    first, second = solve(problem, coarse), solve(problem, fine)
+    first, second = by_collocation(problem, coarse), by_collocation(problem, fine)
     before, after = uniform_meshes(problem, coarse)[0], uniform_meshes(problem, fine)[0]
     nlp = transcribe(continued(problem, (first.trajectory,), first.problem, [after]), fine).nlp
     o = first.optimality
@@ -49,7 +50,7 @@ def test_carried_multipliers_are_close_to_those_of_the_finer_solution(scheme, na
 
 def test_passes_take_fewer_iterations(monkeypatch):
     def later(problem):
-        found = solve(problem, CollocationOptions(scheme="radau", refine="hp", intervals=10))
+        found = by_collocation(problem, CollocationOptions(scheme="radau", refine="hp", intervals=10))
         assert found.status is Status.CONVERGED
         counts = Counter(row["pass"] for row in found.iterations)
         return sum(n for number, n in counts.items() if number > 1) / (len(counts) - 1), found.objective
@@ -57,8 +58,8 @@ def test_passes_take_fewer_iterations(monkeypatch):
     names = ("van_der_pol", "van_der_pol_limited")
     problems = [load_problem(PROBLEMS / f"{name}.yaml").problem for name in names] + [known.cart_pole()]
     carrying = [later(problem) for problem in problems]
-    own = collocation.solve_program
-    monkeypatch.setattr(collocation, "solve_program", lambda *arguments: own(*arguments[:9]))  # without ``begin``
+    own = programs.solve_program
+    monkeypatch.setattr(programs, "solve_program", lambda *arguments: own(*arguments[:9]))  # without ``begin``
     plain = [later(problem) for problem in problems]
     assert sum(n for n, _ in carrying) < 0.75 * sum(n for n, _ in plain)
     for (_, one), (_, other) in zip(carrying, plain, strict=True):

@@ -10,18 +10,21 @@ import control_problems as known
 import numpy as np
 import pytest
 from repository import ROOT
+from uncertified import by_collocation
 
 from ocp.app.files.load import load_problem
 from ocp.certify import Tolerances, certify
 from ocp.errors import ProblemError
 from ocp.methods import solve
-from ocp.problem import INF, At, Cost, Duration, Phase
-from ocp.transcription import collocation
+from ocp.problem import INF, At, Cost, Duration, Kind, Phase
+from ocp.strategy.collocation import searching
 from ocp.transcription.collocation import CollocationOptions
 from ocp.transcription.refine.margins import Margins
 from ocp.transcription.refine.plan import Plan, uniform_plan
 
 FIRST = ROOT / "tests" / "first_files"
+JUMPS = (Kind.EDGES_AT_JUMPS, Kind.EDGES_MOVED, Kind.EDGES_NOT_MOVED, Kind.EDGES_STAY, Kind.NO_SWITCH)
+SINGULAR = (Kind.SINGULAR_SMOOTHED, Kind.SINGULAR_NEARLY_SMOOTH, Kind.SINGULAR_CHATTERS)
 
 
 def test_auto_means_the_certificate_only_where_no_mesh_is_given():
@@ -49,25 +52,26 @@ def test_refines_until_it_holds():
 
 
 def test_needs_what_certifies():
+    assert by_collocation(known.block_move(), CollocationOptions()).ok  # which ``uncertified`` gives
     with pytest.raises(ProblemError, match="certif"):
-        collocation.solve(known.block_move(), CollocationOptions())
+        searching(known.block_move(), CollocationOptions())
 
 
-def test_bounds_are_drawn_in_by_what_was_measured():
+def test_bounds_are_tightened_by_what_was_measured():
     """A speed limit along an arc of the move: 8 V^2 / (3 tau), tau = 3/2 (1 - 1/V)."""
     system = known.flat_system("limited", ("x", "v"), ("u",), lambda t, x, u, p: ca.vertcat(x[1], u[0]))
     cost = Cost("effort", At.PATH, known.function(2, 1, lambda t, x, u, p: u[0] ** 2))
     problem = known.problem(Phase("limited", system, Duration(1.0, 1.0, 1.0), known.line([0, 0], [1, 0], 1), known.fixed(0, 0),
                                   known.fixed(1, 0), x_upper=(INF, 1.13), costs=(cost,)))
     strict = Tolerances(violation_between=1e-5)
-    coarse = certify(collocation.solve(problem, CollocationOptions(scheme="radau", intervals=20)), strict)
+    coarse = certify(by_collocation(problem, CollocationOptions(scheme="radau", intervals=20)), strict)
     assert not coarse.ok
     found = solve(problem, tolerances=strict)
     assert found.ok
     assert np.max(found.trajectory.state(np.linspace(0, 1, 20001))[:, 1]) <= 1.13 + 1.2e-5
     V = 1.13
     assert found.objective == pytest.approx(8 * V**2 / 3 / (1.5 * (1 - 1 / V)), rel=1e-3)
-    assert any("multipliers times margins" in note for note in found.notes)
+    assert any(one.kind is Kind.BOUNDS_TIGHTENED and one.value > 0 for one in found.findings)
     assert found.freeze["refine"] == "certificate"
 
 
@@ -112,7 +116,7 @@ def test_arms_along_limits_of_speed_are_certified(name, objective):
     assert found.ok
     assert len(found.extra["refinement"]) <= 9
     assert found.objective == pytest.approx(objective, rel=3e-4)
-    assert not any("controls jump" in note or "along an arc" in note for note in found.notes)
+    assert not {one.kind for one in found.findings} & {*JUMPS, *SINGULAR}
 
 
 @pytest.mark.parametrize("unit", [1e-12, 1e-9, 1e9])

@@ -11,12 +11,14 @@ import pytest
 from repository import ROOT
 from scipy.integrate import quad
 from scipy.optimize import brentq
+from uncertified import by_collocation
 
 from ocp.app.files.load import load_problem
+from ocp.app.sentences import message
 from ocp.certify import certify
 from ocp.nlp import kkt
-from ocp.problem import At, Constraint, Cost, Duration, Phase, Status
-from ocp.transcription.collocation import CollocationOptions, solve
+from ocp.problem import At, Constraint, Cost, Duration, Kind, Phase, Status
+from ocp.transcription.collocation import CollocationOptions
 from ocp.transcription.mesh import uniform_mesh
 from ocp.transcription.refine.arcs import arcs_of, cut_into
 from ocp.transcription.refine.plan import Plan, read_plans
@@ -41,7 +43,7 @@ def met():
 
 @pytest.mark.parametrize("scheme", ["gauss", "radau"])
 def test_a_singular_arc_in_closed_form(scheme):
-    found = solve(follower(), CollocationOptions(scheme=scheme, intervals=12, refine="hp"))
+    found = by_collocation(follower(), CollocationOptions(scheme=scheme, intervals=12, refine="hp"))
     switch = met()
     assert found.status is Status.CONVERGED
     assert found.objective == pytest.approx(quad(lambda t: (1 - t - np.sin(t))**2 / 2, 0, switch)[0], abs=1e-8)
@@ -55,11 +57,11 @@ def test_a_singular_arc_in_closed_form(scheme):
 @pytest.mark.sample(2)
 def test_singular_arcs_of_the_gallery(name, value, arc, options):
     problem = load_problem(PROBLEMS / f"{name}.yaml").problem
-    found = certify(solve(problem, CollocationOptions(intervals=20, **options)))
+    found = certify(by_collocation(problem, CollocationOptions(intervals=20, **options)))
     assert found.status is Status.CONVERGED
     assert found.certificate.holds
     assert found.objective == pytest.approx(value, rel=1e-7)
-    assert any("smoothed" in note for note in found.notes)
+    assert any(one.kind is Kind.SINGULAR_SMOOTHED for one in found.findings)
     # what was added to the program is gone: the point solves the program itself
     o = found.optimality
     assert kkt(o.nlp, o.x, o.lam_x, o.lam_g).stationarity < 2e-7
@@ -74,22 +76,25 @@ def test_singular_arcs_of_the_gallery(name, value, arc, options):
 @pytest.mark.slow
 def test_chattering_ends_in_plain_words():
     problem = load_problem(PROBLEMS / "catalyst_mixing.yaml").problem
-    found = solve(problem, CollocationOptions(scheme="hermite_simpson", intervals=20, refine="h"))
+    found = by_collocation(problem, CollocationOptions(scheme="hermite_simpson", intervals=20, refine="h"))
     assert found.status is Status.MESH_TOLERANCE
-    assert "did not reach its tolerance" in found.message
-    assert "singular controls chattered" in found.message
-    assert "gauss or radau" in found.message
-    assert "in controls as they move x2, interval" in found.message
+    assert found.ending.kind is Kind.SINGULAR_CONTROLS_CHATTER
+    assert found.ending.data["error"]["name"] == "controls as they move x2"
+    assert "singular controls chattered" in message(found)
+    assert "gauss or radau" in message(found)
+    assert "in controls as they move x2, interval" in message(found)
 
 
-def test_a_tolerance_that_was_not_reached_is_in_the_message():
+def test_a_tolerance_that_was_missed_is_in_the_message():
     """Where the program is solved but the estimate stays above the tolerance, the message names both."""
-    found = solve(follower(), CollocationOptions(scheme="gauss", intervals=12, refine="hp", tolerance_mesh=1e-7))
+    found = by_collocation(follower(), CollocationOptions(scheme="gauss", intervals=12, refine="hp", tolerance_mesh=1e-7))
     error = found.extra["refinement"][-1, list(found.extra["refinement_columns"]).index("error")]
     assert error > 1e-7
-    assert "1e-07" in found.message
-    assert f"{error:.2g}" in found.message
-    assert "reach" in found.message
+    assert found.ending.kind is Kind.MESH_TOLERANCE_MISSED
+    assert (found.ending.value, found.ending.tolerance) == (error, 1e-7)
+    assert found.ending in found.findings
+    assert "1e-07" in message(found)
+    assert f"{error:.2g}" in message(found)
 
 
 @pytest.mark.parametrize("scheme", ["gauss", "radau", "lobatto", "trapezoid"])
@@ -143,7 +148,7 @@ def test_active_bounds_of_states_are_held_along_arcs():
     """Of a move with limits on speed and acceleration, one arc runs at full acceleration: held there, not in the others."""
     problem = load_problem(PROBLEMS / "jerk_limited_move.yaml").problem
     mesh = "0:3*4 0.0384615384615!:3*6 0.1923076923077!:3*4 0.2307692307692!:3*8 1"
-    found = solve(problem, CollocationOptions(scheme="gauss", mesh=mesh))
+    found = by_collocation(problem, CollocationOptions(scheme="gauss", mesh=mesh))
     plan = read_plans(found.options["mesh"], ["p"], "gauss", "mesh")[0]
     arcs = arcs_of(Plan(plan.edges, plan.degrees, plan.jumps))
     cut = cut_into(problem, found, (found.trajectory,), [arcs], [[]])

@@ -9,6 +9,7 @@ import control_problems as known
 import numpy as np
 import pytest
 from nlp_programs import with_functions
+from uncertified import by_collocation
 
 from dynamics.kernels import find_compiler
 from ocp.errors import ProblemError, UnsupportedError
@@ -17,7 +18,7 @@ from ocp.nlp import IpoptOptions, solve_nlp
 from ocp.nlp.whole import Whole
 from ocp.problem import INF, At, Boundary, Constraint, Cost, Duration, Finding, Guess, Kind, Phase, Sense
 from ocp.transcription import blocks, kernels
-from ocp.transcription.collocation import CollocationOptions, solve, transcribe, unsupported
+from ocp.transcription.collocation import CollocationOptions, transcribe, unsupported
 from ocp.transcription.elements import separable
 from ocp.transcription.mesh import Mesh, Table, uniform_mesh
 from ocp.transcription.schemes import make_scheme
@@ -216,7 +217,7 @@ def test_wrong_derivatives_change_the_path():
 @pytest.mark.parametrize("scheme", ["trapezoid", "hermite_simpson"])
 def test_interpolants_collocate(scheme):
     """Through the nodes, with the system's rate there; the last knot is reached exactly because the defects vanish."""
-    found = solve(known.cart_pole(), CollocationOptions(scheme=scheme, intervals=12))
+    found = by_collocation(known.cart_pole(), CollocationOptions(scheme=scheme, intervals=12))
     path = found.trajectory
     np.testing.assert_allclose(path.control(path.t_u), path.u, atol=1e-12)
     np.testing.assert_allclose(path.state(path.t), path.x, atol=1e-12)
@@ -264,7 +265,7 @@ def test_what_cannot_be_enforced_is_named():
     soft_cone = replace(problem.phase, constraints=(replace(friction, soft=1.0),))
     assert ["'friction'" in reason for reason in unsupported(known.problem(soft_cone))] == [True]
     with pytest.raises(UnsupportedError, match="friction"):
-        solve(known.problem(soft_cone), CollocationOptions())
+        by_collocation(known.problem(soft_cone), CollocationOptions())
 
 
 def test_malformed_problems_are_refused_by_name():
@@ -335,7 +336,7 @@ def test_without_a_compiler_auto_says_so(monkeypatch, tmp_path):
     monkeypatch.setenv("LIEOCP_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv("CC", "no-such-compiler")
     monkeypatch.setenv("PATH", "")
-    found = solve(known.block_move(), CollocationOptions(intervals=3))
+    found = by_collocation(known.block_move(), CollocationOptions(intervals=3))
     assert found.objective == pytest.approx(12, abs=1e-12)
     assert found.findings[1].kind is Kind.KERNEL_REMARK
     assert "no C compiler" in found.findings[1].data["remark"]

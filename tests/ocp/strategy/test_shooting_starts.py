@@ -1,4 +1,4 @@
-"""Further attempts of a search that fails: which, in what order, what is told, what is handed back."""
+"""Further starts of iLQR after a search that fails: which, in what order, what is found, what is handed back."""
 
 from dataclasses import replace
 
@@ -8,11 +8,14 @@ import pytest
 from constrained_problems import PROBLEMS, start_guess, with_guess
 from control_problems import block_move
 from plain_shooting import of_solution, with_phase
+from uncertified import by_ilqr
 
 from ocp.errors import ProblemError
-from ocp.problem import INF, At, Boundary, Constraint, Guess, Status
-from ocp.shooting.attempts import ways
+from ocp.problem import INF, At, Boundary, Constraint, Guess, Kind, Status
 from ocp.shooting.ilqr import ILQROptions, prepare, run, solve
+from ocp.shooting.starts import starts
+from ocp.strategy.loop import searched
+from ocp.strategy.shooting import searching_prepared
 
 
 def pendulum(seed, kind="line"):
@@ -24,43 +27,52 @@ def quiet(**more):
     return ILQROptions(**{"kernels": "interpreted", **more})
 
 
+def of_kind(kind, found):
+    return [one for one in found.findings if one.kind is kind]
+
+
 FAILS = {"shooting": "feasible", "tolerance": 1e-6, "constraint_tolerance": 1e-7, "penalty": 20.0}
 
 
-def test_another_attempt_succeeds_where_the_first_ends_in_a_local_minimum_of_the_violation():
+def test_another_start_succeeds_where_the_first_ends_in_a_local_minimum_of_the_violation():
     problem, cut = pendulum(15)
-    alone = solve(problem, quiet(**cut, **FAILS, retry="never"))
+    alone = by_ilqr(problem, quiet(**cut, **FAILS, retry="never"))
     assert alone.status is Status.INFEASIBLE
-    assert not any("attempt" in note for note in alone.notes)
+    assert not of_kind(Kind.GUESS_SERVED, alone)
+    assert not of_kind(Kind.GUESSES_FAILED, alone)
     assert not any("attempt" in row for row in alone.iterations)
     rows = []
-    found = solve(problem, quiet(**cut, **FAILS), rows.append)
+    found = by_ilqr(problem, quiet(**cut, **FAILS), rows.append)
     assert found.status is Status.CONVERGED, found.ending
     assert max(found.optimality.residuals()) < 1e-5
     assert of_solution(found).cost == pytest.approx(found.objective, rel=1e-7)
     np.testing.assert_allclose(found.trajectory.x[-1], [np.pi, 0], atol=1e-6)
-    # told: notes and rows
-    told = [note for note in found.notes if note.startswith("attempt ")]
-    assert told[0].startswith("attempt 1 (as asked): infeasible, the largest violation stays at ")
-    assert told[1].startswith("attempt 2 (a straight line of states from the start to the final state): ")
-    assert "converged" in told[-1]
+    # findings, rules that fired, and rows
+    (served,) = of_kind(Kind.GUESS_SERVED, found)
+    names = [*served.data["failed"], served.name]
+    assert names == ["given", "straight line", "controls alone"][:len(names)]
+    assert served.data["failed"]["given"] == "INFEASIBLE"
+    fired = [one for one in found.strategy if one.rule == "next_guess"]
+    assert [one.diagnosis.data["guess"] for one in fired] == names[:-1]
+    assert sum(one.iterations for one in fired) == sum("attempt" in row for row in found.iterations)
     assert [row["iteration"] for row in found.iterations] == list(range(len(found.iterations)))
     numbers = [row.get("attempt", 1.0) for row in found.iterations]
     assert numbers == sorted(numbers)
-    assert set(numbers) == {float(k + 1) for k in range(len(told))}
+    assert set(numbers) == {float(k + 1) for k in range(len(names))}
     assert [dict(row) for row in rows] == [dict(row) for row in found.iterations]
     seconds = [row["seconds"] for row in found.iterations]
     assert seconds == sorted(seconds)
-    # the first attempt is the same as without others
+    assert found.seconds["solve"] >= seconds[-1]  # of all searches
+    # the first search is the same as without others
     first = [row for row in found.iterations if "attempt" not in row]
     assert [row["cost"] for row in first] == [row["cost"] for row in alone.iterations[:len(first)]]
 
 
-def test_a_first_attempt_that_succeeds_is_all():
+def test_a_first_start_that_succeeds_is_all():
     problem, cut = pendulum(0)
-    found = solve(problem, quiet(**cut, **FAILS))
+    found = by_ilqr(problem, quiet(**cut, **FAILS))
     assert found.status is Status.CONVERGED
-    assert not any("attempt" in note for note in found.notes)
+    assert not of_kind(Kind.GUESS_SERVED, found)
     assert not any("attempt" in row for row in found.iterations)
 
 
@@ -73,31 +85,32 @@ def contradiction():
 
 @pytest.mark.parametrize("shooting", ["single", "feasible"])
 def test_the_failure_that_misses_least_is_handed_back(shooting):
-    rows = []
-    found = solve(contradiction(), quiet(intervals=20, penalty_max=1e6, shooting=shooting), rows.append)
+    kept = []
+    found = by_ilqr(contradiction(), quiet(intervals=20, penalty_max=1e6, shooting=shooting), checkpoint=kept.append)
     assert found.status in (Status.INFEASIBLE, Status.STALLED)
-    told = [note for note in found.notes if note.startswith("attempt ")]
-    assert len(told) >= 2
+    (failed,) = of_kind(Kind.GUESSES_FAILED, found)
+    assert len(failed.data["guesses"]) >= 2
     last = {}
     for row in found.iterations:
         last[int(row.get("attempt", 1))] = row
-    assert len(last) == len(told)
+    assert len(last) == len(failed.data["guesses"])
     best = min(last, key=lambda k: (max(last[k]["violation"], last[k].get("gap", 0.0)), last[k]["cost"]))
-    assert found.notes[found.notes.index(told[-1]) + 1] == (
-        f"no attempt succeeded; this is the result of attempt {best}, which misses least")
     assert found.objective == pytest.approx(last[best]["cost"], rel=1e-12)
+    assert kept[-1]["attempt"] == best  # and from there a solve goes on
+    assert kept[-1]["cost"] == pytest.approx(found.objective, rel=1e-12)
+    assert len(kept[-1]["log"]) == len(found.iterations)
     assert of_solution(found).cost == pytest.approx(found.objective, rel=1e-9)
     # what is missed at one end is saved at the other: nothing misses both by less than 0.25
     assert abs(found.trajectory.x[-1, 0] - 0.75) == pytest.approx(last[best]["violation"] - 0.25, abs=1e-6)
     assert "K" in found.extra
 
 
-def test_ways_by_options_and_problem():
+def test_starts_by_options_and_problem():
     problem, cut = pendulum(1)
 
     def of(given=problem, **more):
         program = prepare(given, quiet(**cut, **more))
-        return [(one.shooting, one.line) for one in ways(program.horizon, given.phases, program.options)]
+        return [(one.shooting, one.line) for one in starts(program.horizon, given.phases, program.options)]
 
     assert of(shooting="feasible") == [("feasible", False), ("feasible", True), ("single", False)]
     assert of(shooting="multiple") == [("multiple", False), ("feasible", True), ("single", False)]
@@ -128,11 +141,11 @@ def test_the_line_ends_where_the_final_state_is_prescribed_and_else_where_the_gu
     np.testing.assert_allclose(path.x, start + s * (end - start), atol=1e-14)
 
 
-def test_an_attempt_that_does_not_halve_its_violation_is_given_up():
-    """Against a wall of constraints no descent of the cost helps: not all 500 iterations are spent on the first attempt."""
+def test_a_search_that_does_not_halve_its_violation_is_given_up():
+    """Against a wall of constraints no descent of the cost helps: not all 500 iterations are spent on the first start."""
     c = PROBLEMS["quadrotor_waypoint"]()
     guess = start_guess(c, 2, "still")
-    found = solve(with_guess(c.problem, guess), quiet(**c.options, **FAILS | {"shooting": "single"}, hessian="gauss_newton"))
+    found = by_ilqr(with_guess(c.problem, guess), quiet(**c.options, **FAILS | {"shooting": "single"}, hessian="gauss_newton"))
     first = [row for row in found.iterations if "attempt" not in row]
     missed = np.array([row["violation"] for row in first])
     marks = [0]
@@ -142,7 +155,7 @@ def test_an_attempt_that_does_not_halve_its_violation_is_given_up():
     assert len(first) - 1 - marks[-1] <= 150
 
 
-def test_interrupted_attempts_are_told_and_resumed(tmp_path):
+def test_an_interrupted_search_from_another_start_is_resumed():
     problem, cut = pendulum(15)
     kept = []
 
@@ -151,11 +164,11 @@ def test_interrupted_attempts_are_told_and_resumed(tmp_path):
             raise KeyboardInterrupt
 
     options = quiet(**cut, **FAILS)
-    part = solve(problem, options, stop, kept.append)
-    assert part.status in (Status.INTERRUPTED, Status.INFEASIBLE)
-    assert any("attempt 2" in note for note in part.notes)
+    part = by_ilqr(problem, options, stop, kept.append)
+    assert part.status is Status.INTERRUPTED
+    assert part.iterations[-1]["attempt"] == 2
     found = kept[-1]
-    on = solve(problem, options, resume=found)
+    on = by_ilqr(problem, options, resume=found)
     assert on.status is Status.CONVERGED, on.ending
     assert len(on.iterations) > len(part.iterations)
     assert [row["iteration"] for row in on.iterations] == list(range(len(on.iterations)))
@@ -178,3 +191,13 @@ def test_a_prepared_problem_takes_other_guesses():
         run(program, guess=replace(guess, x=guess.x[:, :1]))
     with pytest.raises(ProblemError, match="2 guesses for 1 phases"):
         run(program, guess=[guess, guess])
+
+
+def test_a_prepared_problem_is_searched_from_another_guess_and_its_further_starts():
+    (easy, cut), (hard, _) = pendulum(0), pendulum(15)
+    program, guess = prepare(easy, quiet(**cut, **FAILS)), hard.phase.guess
+    found, alone = searched(*searching_prepared(program, guess=guess)), by_ilqr(hard, quiet(**cut, **FAILS))
+    assert [one.name for one in of_kind(Kind.GUESS_SERVED, found)] == [one.name for one in of_kind(Kind.GUESS_SERVED, alone)]
+    assert of_kind(Kind.GUESS_SERVED, found)
+    assert [row["cost"] for row in found.iterations] == [row["cost"] for row in alone.iterations]
+    np.testing.assert_array_equal(found.trajectory.u, alone.trajectory.u)

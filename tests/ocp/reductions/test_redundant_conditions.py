@@ -12,9 +12,10 @@ from dynamics import algorithms as alg
 from dynamics.constraints import Closure
 from dynamics.mechanism import Mechanism, direct_motors
 from ocp.app.files.load import load_problem, load_text
-from ocp.bridge import marked, robot_system
+from ocp.bridge import robot_system
 from ocp.methods import solve
 from ocp.problem import Boundary, Duration, Guess, Phase, Problem
+from ocp.reductions import chain_of, redundant
 from tests.support.row_trees import tree_of
 
 FIVE_BAR = """
@@ -70,8 +71,12 @@ phase:
 """
 
 
+def reduced(problem):
+    return chain_of(["redundant_conditions"]).apply(problem)
+
+
 def kept(boundary, names):
-    return [name for name, fixed in zip(names, boundary.asked.fixed, strict=True) if fixed]
+    return [name for name, fixed in zip(names, boundary.fixed, strict=True) if fixed]
 
 
 def five_bar_jacobian(a, b, c, d):
@@ -86,9 +91,9 @@ def five_bar_jacobian(a, b, c, d):
 
 def test_joints_of_a_loop_at_rest_are_as_many_as_it_has_freedoms():
     problem = load_text(FIVE_BAR).problem
-    phase = marked(problem).phase
+    phase = reduced(problem).phase
     names = phase.system.space.tangent_names
-    assert phase.start.asked == phase.start  # in full
+    assert phase.start == problem.phase.start  # in full
     asked = kept(phase.final, names)
     assert asked[:2] == ["q.left", "q.right"]
     assert len(asked) == 4
@@ -97,23 +102,23 @@ def test_joints_of_a_loop_at_rest_are_as_many_as_it_has_freedoms():
     assert free.shape == (4, 2)
     which = [names.index(name) - 4 for name in asked[2:]]
     assert np.linalg.cond(free[which]) < 10  # these two at rest are all at rest
-    assert marked(marked(problem)).phase.final.implied == phase.final.implied
+    assert reduced(reduced(problem)).phase.final == phase.final
 
 
-def test_without_constraints_nothing_is_implied():
+def test_without_constraints_nothing_is_redundant():
     problem = load_problem(ROOT / "problems" / "ur5_reach.yaml").problem
-    assert marked(problem) is problem
+    assert reduced(problem) is problem
 
 
 def test_a_prescription_at_a_dead_centre_is_kept():
     """Where the piston turns back its place does not move with the crank, and still is one to be reached; of all three joints one
     place is asked, and the speed of the crank."""
-    phase = marked(load_text(SLIDER_CRANK).problem).phase
+    phase = reduced(load_text(SLIDER_CRANK).problem).phase
     asked = kept(phase.final, phase.system.space.tangent_names)
     assert len(asked) == 2
     assert asked[0].startswith("q.")
     assert asked[1] == "v.crank"
-    alone = marked(load_text(SLIDER_CRANK.replace("{crank: 0, wrist: 0, slider: 0.7}", "{slider: 0.7}")).problem).phase
+    alone = reduced(load_text(SLIDER_CRANK.replace("{crank: 0, wrist: 0, slider: 0.7}", "{slider: 0.7}")).problem).phase
     assert kept(alone.final, phase.system.space.tangent_names) == ["q.slider", "v.crank"]
 
 
@@ -135,7 +140,8 @@ def test_a_floating_tree_with_a_closure():
     guess = Guess(np.array([0.0, 1.0]), np.tile(x, (2, 1)), np.zeros((2, system.nu)))
     phase = Phase("p", system, Duration(1.0, 1.0, 1.0), guess, start=Boundary(tuple(x), (True,) * system.space.ndx),
                   final=Boundary(tuple(x), tuple(prescribed.tolist())))
-    final = marked(Problem("tied", (phase,))).phase.final
+    problem = reduced(Problem("tied", (phase,)))
+    final = problem.phase.final
 
     def at(dx):
         return np.asarray(ca.DM(value(model, alg.integrate(model, ca.DM(q), ca.DM(dx)), 0.0))).ravel()
@@ -143,10 +149,10 @@ def test_a_floating_tree_with_a_closure():
     G = np.column_stack([(at(e) - at(-e)) / 2e-6 for e in 1e-6 * np.eye(model.nv)])
     tied = np.kron(np.eye(2), G)
     rank = [np.linalg.matrix_rank(np.vstack([tied, np.eye(2 * model.nv)[list(flags)]]), 1e-6) for flags in (
-        np.zeros(2 * model.nv, dtype=bool), prescribed, np.array(final.asked.fixed))]
+        np.zeros(2 * model.nv, dtype=bool), prescribed, np.array(final.fixed))]
     assert rank[0] == 2 * 3
-    assert rank[1] == rank[2] == rank[0] + sum(final.asked.fixed)
-    assert sum(final.implied) == 5
+    assert rank[1] == rank[2] == rank[0] + sum(final.fixed)
+    assert sum(redundant(problem).final[0]) == 5
 
 
 def test_the_linkage_of_a_whole_turn_asks_for_one_joint():
@@ -181,11 +187,11 @@ linkages:
     equal: 0
 """
     problem = load_text(text, ROOT / "problems").problem
-    linkage, = marked(problem).linkages
-    assert linkage.implied.count(True) == 4
-    assert [i // 3 for i, implied in enumerate(linkage.implied) if not implied] == [0, 1]  # one place, one speed
-    assert linkage.asked.components() == tuple(name for name, implied in zip(linkage.components(), linkage.implied, strict=True)
-                                               if not implied)
+    less, (linkage,) = reduced(problem), problem.linkages
+    left_out, = redundant(less).linkages
+    assert left_out.count(True) == 4
+    assert [i // 3 for i, out in enumerate(left_out) if not out] == [0, 1]  # one place, one speed
+    assert less.linkages[0].components() == tuple(name for name, out in zip(linkage.components(), left_out, strict=True) if not out)
     found = solve(problem, "multiple_shooting", {"intervals": 80})
     off = np.asarray(linkage.function(found.trajectory.x[0], found.trajectory.x[-1], [1.5], [])).ravel()
     assert found.status.name == "CONVERGED"
@@ -213,12 +219,12 @@ def test_velocities_that_the_loop_does_not_allow_are_not_certified():
     assert not state.holds
 
 
-def test_marks_go_with_what_a_method_hands_back():
-    found = solve(load_text(FIVE_BAR).problem, options={"intervals": 10})
-    boundary = found.problem.phase.final
-    assert sum(boundary.implied) == 2
-    assert all(boundary.fixed[4:])  # and nothing that was asked is lost
-    assert replace(boundary, implied=()) == load_text(FIVE_BAR).problem.phase.final
+def test_what_a_method_hands_back_has_all_conditions():
+    problem = load_text(FIVE_BAR).problem
+    found = solve(problem, options={"intervals": 10})
+    assert sum(redundant(reduced(problem)).final[0]) == 2
+    assert found.problem.phase.final == problem.phase.final
+    assert all(found.problem.phase.final.fixed[4:])
 
 
 def test_where_rows_have_no_derivative_at_the_guess_it_is_beside_it_that_counts():
@@ -242,4 +248,4 @@ phase:
 """).problem
     phase = problem.phase
     still = replace(phase, guess=replace(phase.guess, x=np.zeros_like(phase.guess.x)))
-    assert marked(replace(problem, phases=(still,))).phase.final.implied.count(True) == 1
+    assert redundant(reduced(replace(problem, phases=(still,)))).final[0].count(True) == 1

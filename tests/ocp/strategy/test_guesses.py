@@ -1,4 +1,4 @@
-"""The ladder of guesses: it ends where no start can help, and climbs where one can."""
+"""The cascade of guesses: it ends where no guess can help, and goes on where one can."""
 
 from dataclasses import replace
 
@@ -6,13 +6,16 @@ import casadi as ca
 import control_problems as known
 import numpy as np
 import pytest
+from uncertified import by_collocation
 
+from ocp.app.sentences import message
 from ocp.guess import perturbed
+from ocp.guesses.cascade import FIRST_PERTURBATION, PERTURBATION_GROWTH, SEEDS
 from ocp.methods import solve
-from ocp.problem import At, Boundary, Constraint, Cost, Duration, Guess, Phase, Status
-from ocp.transcription import ladder
+from ocp.problem import At, Boundary, Constraint, Cost, Duration, Guess, Kind, Phase, Status
+from ocp.strategy import programs
+from ocp.strategy.direct import left_over
 from ocp.transcription.collocation import CollocationOptions
-from ocp.transcription.collocation import solve as collocate
 
 INF = float("inf")
 
@@ -25,7 +28,7 @@ def goal_at(nearness):
 
 
 def counting(monkeypatch):
-    """The statuses of all programs that are solved."""
+    """The sizes and statuses of all programs that are solved."""
     import ocp.transcription.direct as direct
     seen, once = [], direct._solved
 
@@ -38,24 +41,31 @@ def counting(monkeypatch):
     return seen
 
 
+def scripted(monkeypatch, answer):
+    """Programs are answered by ``answer(problem, options)`` in the place of a solver."""
+    monkeypatch.setattr(programs, "solve_program", lambda problem, method, options, *rest: answer(problem, options))
+
+
 @pytest.mark.parametrize("options", [{"scheme": "hermite_simpson", "intervals": 40}, {}])
-def test_what_is_not_possible_ends_after_scouts_on_few_intervals(monkeypatch, options):
+def test_what_is_not_possible_ends_after_probes_on_few_intervals(monkeypatch, options):
     seen = counting(monkeypatch)
     found = solve(goal_at(0.2), "collocation", options)  # the least is 0.45
     assert found.status is Status.INFEASIBLE
-    assert found.message.startswith("Most violated: goal @ final: 0.")
-    assert [note for note in found.notes if note.startswith("guess: given; no other was tried")]
-    assert len(seen) == 2 + ladder.STARTS
+    assert message(found).startswith("Most violated: goal @ final: 0.")
+    assert found.ending.kind is Kind.LOCALLY_INFEASIBLE
+    assert (found.ending.data["intervals"], found.ending.data["guesses"]) == (8, SEEDS)
+    assert [one.rule for one in found.strategy] == ["locally_infeasible"]
+    assert len(seen) == 2 + SEEDS
     assert all(n < seen[0][0] / 2 for n, _ in seen[1:])
     assert solve(goal_at(1.0), "collocation", options).ok
 
 
-def test_another_start_is_tried_where_a_scout_violates_less(monkeypatch):
+def test_another_guess_is_tried_where_a_probe_violates_less(monkeypatch):
     problem = known.block_move()
-    good = collocate(problem, CollocationOptions(scheme="hermite_simpson", intervals=10, guess="given"))
+    good = by_collocation(problem, CollocationOptions(scheme="hermite_simpson", intervals=10, guess="given"))
     stuck = replace(good, status=Status.INFEASIBLE, optimality=replace(good.optimality, x=np.zeros_like(good.optimality.x)))
-    far = [np.max(np.abs(perturbed(problem, k, ladder.SIZE * ladder.GROWTH**k).phase.guess.x - [[0.0, 0.0]]))
-           for k in range(ladder.STARTS)]
+    far = [np.max(np.abs(perturbed(problem, k, FIRST_PERTURBATION * PERTURBATION_GROWTH**k).phase.guess.x - [[0.0, 0.0]]))
+           for k in range(SEEDS)]
     tried = []
 
     def attempt(given, options):
@@ -63,20 +73,26 @@ def test_another_start_is_tried_where_a_scout_violates_less(monkeypatch):
         tried.append(np.max(np.abs(given.phase.guess.x)))
         return good if len(given.phase.guess.s) > 2 and tried[-1] == max(far) else stuck
 
-    found = ladder.climb(problem, CollocationOptions(intervals=40, scheme="hermite_simpson"), attempt)
+    scripted(monkeypatch, attempt)
+    found = by_collocation(problem, CollocationOptions(intervals=40, scheme="hermite_simpson"))
     assert found.status is Status.CONVERGED
     assert found.freeze["guess"] == f"multistart {int(np.argmax(far))}"
-    assert len(tried) > 2 + ladder.STARTS  # all scouts, then the rungs
+    assert len(tried) > 2 + SEEDS  # all probes, then the cascade
+    served = [one for one in found.findings if one.kind is Kind.GUESS_SERVED]
+    assert [one.name for one in served] == [found.freeze["guess"]]
+    assert set(served[0].data["failed"].values()) == {"INFEASIBLE"}
+    assert next(iter(served[0].data["failed"])) == "given"
 
 
-def test_an_interrupted_climb_hands_back_the_start_that_misses_least():
+def test_an_interrupted_cascade_hands_back_the_attempt_that_misses_least(monkeypatch):
     problem = goal_at(0.2)
-    first = collocate(problem, CollocationOptions(scheme="hermite_simpson", intervals=10, guess="given"))
+    first = by_collocation(problem, CollocationOptions(scheme="hermite_simpson", intervals=10, guess="given"))
     worse = replace(first, status=Status.INTERRUPTED, optimality=replace(first.optimality, x=first.optimality.x + 1.0))
     answers = iter([replace(first, status=Status.ITERATION_LIMIT), worse, worse])
-    found = ladder.climb(problem, CollocationOptions(intervals=10), lambda given, options: next(answers))
+    scripted(monkeypatch, lambda given, options: next(answers))
+    found = by_collocation(problem, CollocationOptions(intervals=10))
     assert found.status is Status.INTERRUPTED
-    assert ladder.left_over(found) == ladder.left_over(first)
+    assert left_over(found) == left_over(first)
 
 
 def test_a_guess_on_a_singular_point_is_left():
@@ -88,9 +104,9 @@ def test_a_guess_on_a_singular_point_is_left():
     guess = Guess(np.array([0.0, 1.0]), np.array([[0.0, 0.0], [1.0, 0.0]]), np.array([[1.0, 0.0], [1.0, 0.0]]))
     phase = Phase("phase", system, Duration(1.0, 1.0, 1.0), guess, Boundary((0.0, 0.0), both), Boundary((1.0, 0.0), both),
                   costs=(effort,), constraints=(clear,))
-    found = collocate(known.problem(phase), CollocationOptions(scheme="hermite_simpson", intervals=10))
+    found = by_collocation(known.problem(phase), CollocationOptions(scheme="hermite_simpson", intervals=10))
     assert found.status is Status.CONVERGED
     assert found.freeze["guess"].startswith("multistart")
-    assert any("not a number" in note for note in found.notes)
-    alone = collocate(known.problem(phase), CollocationOptions(scheme="hermite_simpson", intervals=10, guess="given"))
+    assert [one.data["failed"] for one in found.findings if one.kind is Kind.GUESS_SERVED] == [{"given": "NOT_A_NUMBER"}]
+    alone = by_collocation(known.problem(phase), CollocationOptions(scheme="hermite_simpson", intervals=10, guess="given"))
     assert alone.status is Status.NOT_A_NUMBER

@@ -1,9 +1,9 @@
-"""What ends of phases ask of a mechanism beyond what its constraints hold anyway.
+"""Redundant boundary conditions and linkage equations of mechanisms with constraints.
 
-Where constraints tie joints together, "every joint at rest" or "every coordinate as it began" says the same several times. Rows
-that repeat each other leave multipliers open and Newton's method without a direction (Nocedal and Wright 2006, Sec. 16.1). Methods
-get as many of them as are independent on the states that the constraints allow. The others hold as closely as a mesh keeps the
-constraints, and the certificate judges them so.
+Where constraints tie joints together, "every joint at rest" or "every coordinate as it began" says the same several times.
+Conditions that repeat each other leave multipliers open and Newton's method without a direction (Nocedal and Wright 2006, Sec.
+16.1). The reduced problem has as many of them as are independent on the states that the constraints allow. The redundant ones hold
+as closely as a mesh keeps the constraints, and the certificate judges them so.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ import numpy as np
 from scipy.linalg import block_diag, null_space, qr
 
 from ocp.bridge.constraints import start_constraints
-from ocp.problem import At, Boundary, Linkage, Phase, Problem
+from ocp.problem import At, Boundary, Linkage, Phase, Problem, Solution
+from ocp.reductions.chain import Reduction, Redundant
 from ocp.spaces import Space
 
 Array = np.ndarray
@@ -24,52 +25,97 @@ Point = Sequence[Array]
 Rows = tuple[Array, Array]  # values [r] and derivatives [r, all ndx]
 
 #: how far beside the guess rank is looked at, too: at the guess itself it may be lost by chance
-BESIDE = 0.05
-#: parts of rows, and of directions that constraints leave open, below which they are none
-NONE = 1e-6
-#: Newton steps to a state that the constraints allow, and what may be off there
-STEPS, OFF = 30, 1e-9
+BESIDE_GUESS = 0.05
+#: parts of equations, and of directions that constraints leave open, below which they are none
+MIN_REL_INDEPENDENT = 1e-6
+#: Newton steps to a state that the constraints allow, and the largest residual there
+MAX_NEWTON_STEPS, MAX_RESIDUAL = 30, 1e-9
 
 
-def marked(problem: Problem) -> Problem:
-    """The problem, its prescribed components and equations of linkages marked as ``implied`` that follow from the constraints of
-    mechanisms and from each other. Itself where there are no such constraints, and where they are marked."""
-    ends = (phase.start or phase.final for phase in problem.phases)
-    if any(one is not None and one.implied for one in (*ends, *problem.linkages)):
-        return problem
-    kept = tuple(_kept(phase) for phase in problem.phases)
-    if all(function is None for function in kept):
-        return problem
-    phases = tuple(replace(phase, start=_asked(_Ends(problem, kept, ((i, At.START),))),
-                           final=_asked(_Ends(problem, kept, ((i, At.FINAL),)))) for i, phase in enumerate(problem.phases))
-    problem = replace(problem, phases=phases)
-    asked = problem.asked
-    return replace(problem, linkages=tuple(_linked(linkage, _Ends(asked, kept, linkage.ends)) for linkage in problem.linkages))
+@dataclass(frozen=True)
+class Dropped:
+    """The conditions as they were, and which of them are redundant."""
+
+    starts: tuple[Boundary | None, ...]
+    finals: tuple[Boundary | None, ...]
+    linkages: tuple[Linkage, ...]
+    redundant: Redundant
 
 
-def _asked(end: _Ends) -> Boundary | None:
-    """A boundary with marks at what follows from the constraints."""
+class RedundantConditions(Reduction):
+    """Prescribed components and equations of linkages that follow from the constraints of mechanisms and from each other are left
+    out."""
+
+    name = "redundant_conditions"
+    drops_conditions = True
+
+    def apply(self, problem: Problem) -> tuple[Problem, Dropped | None]:
+        kept = tuple(_kept(phase) for phase in problem.phases)
+        if all(function is None for function in kept):
+            return problem, None
+        start = tuple(_of_boundary(_Ends(problem, kept, ((i, At.START),))) for i in range(len(kept)))
+        final = tuple(_of_boundary(_Ends(problem, kept, ((i, At.FINAL),))) for i in range(len(kept)))
+        phases = tuple(replace(phase, start=_boundary_without(phase.start, a), final=_boundary_without(phase.final, b))
+                       for phase, a, b in zip(problem.phases, start, final, strict=True))
+        reduced = replace(problem, phases=phases)
+        found = Redundant(start, final, tuple(_of_linkage(one, _Ends(reduced, kept, one.ends)) for one in problem.linkages))
+        if not any(any(own) for group in found for own in group):
+            return problem, None
+        linkages = tuple(_linkage_without(*pair) for pair in zip(problem.linkages, found.linkages, strict=True))
+        dropped = Dropped(tuple(phase.start for phase in problem.phases), tuple(phase.final for phase in problem.phases),
+                          problem.linkages, found)
+        return replace(reduced, linkages=linkages), dropped
+
+    def invert(self, solution: Solution, data: Dropped) -> Solution:
+        phases = tuple(replace(phase, start=start, final=final) for phase, start, final in zip(
+            solution.problem.phases, data.starts, data.finals, strict=True))
+        return replace(solution, problem=replace(solution.problem, phases=phases, linkages=data.linkages))
+
+    def redundant(self, data: Dropped) -> Redundant:
+        return data.redundant
+
+
+def _of_boundary(end: _Ends) -> tuple[bool, ...]:
+    """Which components of a boundary are redundant [ndx]; empty where there is none."""
     (_, at), = end.ends
     boundary = end.boundaries[0]
-    if boundary is None or not any(boundary.fixed) or end.free or (at is At.START and boundary.complete):
-        return boundary and replace(boundary, implied=(False,) * len(boundary.fixed))
+    if boundary is None:
+        return ()
+    if not any(boundary.fixed) or end.free or (at is At.START and boundary.complete):
+        return (False,) * len(boundary.fixed)
     fixed = np.flatnonzero(boundary.fixed)
-    asked = fixed[end.independent(len(fixed), end.constraints, end.constraints, end.prescribed)]
-    return replace(boundary, implied=tuple(held and i not in asked for i, held in enumerate(boundary.fixed)))
+    needed = fixed[end.independent(len(fixed), end.constraints, end.constraints, end.prescribed)]
+    return tuple(held and i not in needed for i, held in enumerate(boundary.fixed))
 
 
-def _linked(linkage: Linkage, ends: _Ends) -> Linkage:
-    """A linkage with marks at the equations that follow from the constraints and from what is prescribed at its ends."""
+def _of_linkage(linkage: Linkage, ends: _Ends) -> tuple[bool, ...]:
+    """Which equations of a linkage follow from the constraints and from what is prescribed at its ends."""
     equal = np.flatnonzero(np.asarray(linkage.lower) == np.asarray(linkage.upper))
     if len(equal) == 0 or ends.free:
-        return replace(linkage, implied=(False,) * linkage.size)
+        return (False,) * linkage.size
     equations = ends.linkage(linkage, equal)
 
     def held(point: Point) -> Rows:
         return _stacked([ends.constraints(point), ends.prescribed(point)])
 
-    asked = equal[ends.independent(len(equal), lambda point: _stacked([held(point), equations(point)]), held, equations)]
-    return replace(linkage, implied=tuple(i in equal and i not in asked for i in range(linkage.size)))
+    needed = equal[ends.independent(len(equal), lambda point: _stacked([held(point), equations(point)]), held, equations)]
+    return tuple(i in equal and i not in needed for i in range(linkage.size))
+
+
+def _boundary_without(boundary: Boundary | None, redundant: Sequence[bool]) -> Boundary | None:
+    if boundary is None or not any(redundant):
+        return boundary
+    return replace(boundary, fixed=tuple(f and not r for f, r in zip(boundary.fixed, redundant, strict=True)))
+
+
+def _linkage_without(linkage: Linkage, redundant: Sequence[bool]) -> Linkage:
+    if not any(redundant):
+        return linkage
+    rows, symbols = [i for i, one in enumerate(redundant) if not one], linkage.function.mx_in()
+    function = ca.Function(linkage.function.name(), symbols, [ca.vec(linkage.function(*symbols))[rows]])
+    names = linkage.labels or tuple(str(i) for i in range(linkage.size))
+    return replace(linkage, function=function, lower=tuple(linkage.lower[i] for i in rows),
+                   upper=tuple(linkage.upper[i] for i in rows), labels=tuple(names[i] for i in rows))
 
 
 def _kept(phase: Phase) -> ca.Function | None:
@@ -151,10 +197,10 @@ class _Ends:
         the most that were found at several such states, and of these the plainest."""
         best, worth = np.arange(count), (-1, 0.0)
         for point in self._states(on):
-            directions = null_space(_unit(held(point)[1]), NONE)
+            directions = null_space(_unit(held(point)[1]), MIN_REL_INDEPENDENT)
             triangle, order = qr((_unit(wanted(point)[1]) @ directions).T, mode="r", pivoting=True)
             pivots = np.abs(np.diag(triangle))
-            rank = int(np.sum(pivots > NONE))
+            rank = int(np.sum(pivots > MIN_REL_INDEPENDENT))
             if (found := (rank, pivots[rank - 1] if rank else 0.0)) > worth:
                 best, worth = np.sort(order[:rank]), found
         return best
@@ -162,25 +208,26 @@ class _Ends:
     def _states(self, on: Callable[[Point], Rows]) -> Iterator[Point]:
         """States near the guess, and near what is prescribed, where these rows are zero."""
         rng, spaces = np.random.default_rng(0), self.spaces
-        for size in (0.0, BESIDE, BESIDE):
+        for size in (0.0, BESIDE_GUESS, BESIDE_GUESS):
             point = []
             for (number, at), space, boundary in zip(self.ends, spaces, self.boundaries, strict=True):
                 x = np.asarray(self.problem.phases[number].guess.x[0 if at is At.START else -1], dtype=float)
                 to = np.zeros(space.ndx) if boundary is None else np.where(boundary.fixed, _between(space, x, boundary.value), 0.0)
                 point.append(_moved(space, x, to + size * rng.standard_normal(space.ndx)))
-            for _ in range(STEPS):
+            for _ in range(MAX_NEWTON_STEPS):
                 value, slope = on(point)
                 if not (known := bool(np.all(np.isfinite(value)) and np.all(np.isfinite(slope)))) or np.max(
-                        np.abs(value), initial=0.0) <= OFF:
+                        np.abs(value), initial=0.0) <= MAX_RESIDUAL:
                     break
-                step = np.split(-np.linalg.lstsq(slope, value, NONE)[0], np.cumsum([space.ndx for space in spaces])[:-1])
+                newton = -np.linalg.lstsq(slope, value, MIN_REL_INDEPENDENT)[0]
+                step = np.split(newton, np.cumsum([space.ndx for space in spaces])[:-1])
                 point = [_moved(space, x, dx) for space, x, dx in zip(spaces, point, step, strict=True)]
-            if known and np.max(np.abs(value), initial=0.0) <= OFF:
+            if known and np.max(np.abs(value), initial=0.0) <= MAX_RESIDUAL:
                 yield point
 
 
 def _unit(slope: Array) -> Array:
-    return slope / np.maximum(np.linalg.norm(slope, axis=1, keepdims=True), NONE)
+    return slope / np.maximum(np.linalg.norm(slope, axis=1, keepdims=True), MIN_REL_INDEPENDENT)
 
 
 def _stacked(parts: Sequence[Rows]) -> Rows:

@@ -1,14 +1,19 @@
-"""Linear controls that chatter are held where nobody chose their shape; what is chosen stays."""
+"""Zero-order hold takes the place of controls that chatter where the file left their shape open; a chosen shape stays."""
 
 from functools import lru_cache
 
+import control_problems as known
 import numpy as np
 import pytest
 from repository import ROOT
 
 from ocp.app.files.load import load_problem
-from ocp.methods import solve
-from ocp.problem import Status
+from ocp.certify import Tolerances
+from ocp.methods import judge, solve
+from ocp.problem import Kind, Status
+from ocp.strategy.collocation import HELD, searching
+from ocp.strategy.search import Outside
+from ocp.transcription.collocation import CollocationOptions
 
 FOLDER = ROOT / "tests" / "first_files"
 
@@ -18,11 +23,17 @@ def problem(name):
     return load_problem(FOLDER / f"{name}.yaml").problem
 
 
+def early(found):
+    """Of every time that zero-order hold served: whether it came between passes."""
+    return [one.data["early"] for one in found.findings if one.kind is Kind.ZERO_ORDER_HOLD]
+
+
 @pytest.mark.parametrize("name", ["missile_turn", pytest.param("lee_ramirez", marks=pytest.mark.slow)])
-def test_controls_that_chatter_are_held(name):
+def test_controls_that_chatter_become_piecewise_constant(name):
     found = solve(problem(name), "collocation")
     assert found.ok, found.ending
-    assert any(note.startswith("controls chattered") for note in found.notes)
+    assert early(found) == [False]
+    assert [one.taken for one in found.strategy if one.rule == "zero_order_hold"] == [True]
     assert found.freeze["controls"] == found.options["controls"] == "held"
     reference = problem(name).reference
     assert abs(found.objective - reference.objective) <= found.certificate.bar + reference.error
@@ -35,10 +46,11 @@ def test_controls_that_chatter_are_held(name):
 
 
 @pytest.mark.parametrize("name", ["planar_lander", pytest.param("cone_flight", marks=pytest.mark.slow)])
-def test_programs_that_are_hard_to_solve_are_tried_with_held_controls(name):
+def test_programs_that_are_hard_to_solve_are_tried_with_piecewise_constant_controls(name):
     found = solve(problem(name), "collocation")
     assert found.ok, found.ending
-    assert any(note.startswith("programs with controls of this shape were hard") for note in found.notes)
+    assert early(found) == [True]
+    assert [one.taken for one in found.strategy if one.rule == "zero_order_hold"] == [True]
     reference = problem(name).reference
     assert abs(found.objective - reference.objective) <= found.certificate.bar + reference.error
     again = solve(problem(name), "collocation", dict(found.freeze))
@@ -50,17 +62,27 @@ def test_programs_that_are_hard_to_solve_are_tried_with_held_controls(name):
 def test_a_shape_that_is_chosen_stays():
     found = solve(problem("missile_turn"), "collocation", {"controls": "polynomial"})
     assert found.options["controls"] == "polynomial"
-    assert not any(note.startswith("controls chattered") for note in found.notes)
+    assert early(found) == []
     assert found.ok, found.ending
 
 
+def test_a_checkpoint_of_piecewise_constant_controls_goes_on_with_them():
+    outside = Outside(resume={"mesh": ["0:3*30 1"], HELD: np.ones(1)})
+    search, state = searching(known.block_move(), CollocationOptions(), outside, judge(Tolerances()))
+    assert (search.options.controls, search.refinement.family.controls, search.alternative) == ("held", "held", False)
+    assert state.task.plans[0].intervals == 30
+    assert state.task.resume is outside.resume
+    plain, _ = searching(known.block_move(), CollocationOptions(), judge=judge(Tolerances()))
+    assert (plain.options.controls, plain.refinement.family.controls, plain.alternative) == ("auto", "polynomial", True)
+
+
 @pytest.mark.slow
-def test_an_interrupted_solve_goes_on_with_held_controls():
+def test_an_interrupted_solve_goes_on_with_piecewise_constant_controls():
     passes, kept = [], []
 
     def stop(row):
         passes.append(row["pass"])
-        if passes.count(3.0) > 5:  # the first with held controls
+        if passes.count(3.0) > 5:  # the first with piecewise constant controls
             raise KeyboardInterrupt
 
     first = solve(problem("lee_ramirez"), "collocation", progress=stop, checkpoint=kept.append)

@@ -1,4 +1,5 @@
-"""Systems with algebraic unknowns: stated and eliminated against each other, closed forms, other roads to derivatives, index."""
+"""Systems with algebraic unknowns: equations stated and unknowns eliminated against each other, closed forms, other roads to
+derivatives, index."""
 
 from dataclasses import replace
 
@@ -6,15 +7,20 @@ import casadi as ca
 import numpy as np
 import pytest
 from repository import ROOT
+from uncertified import by_multiple_shooting
 
-from ocp.algebraic import check_index, consistent, eliminated, implicit_system, restored, seen, stated, unknowns
 from ocp.app.files.load import load_problem
 from ocp.certify.consistent import Consistent
 from ocp.errors import ProblemError
-from ocp.methods import solve
+from ocp.methods import METHODS, make_options, solve
 from ocp.mpc import MPCOptions, run
-from ocp.problem import At, Boundary, Constraint, Cost, Duration, Guess, Phase, Problem, Sense, System
+from ocp.problem import At, Boundary, Constraint, Cost, Duration, Guess, Phase, Problem, Sense, System, implicit_system
+from ocp.reductions import EXPLICIT, chain_of, invert
+from ocp.reductions.algebraic_elimination import unknowns
+from ocp.reductions.algebraic_equations import consistent, state_equations
+from ocp.reductions.algebraic_index import check_index
 from ocp.spaces import euclidean
+from ocp.strategy.loop import searched
 from ocp.transcription import multiple_shooting
 
 
@@ -42,7 +48,7 @@ def inverse_cubic(y):
 
 # ---- elimination ---------------------------------------------------------------------------------------------------------
 def test_unknowns_and_their_derivatives_are_those_of_cardano():
-    z = unknowns(stated(cubic()).phase)
+    z = unknowns(state_equations(cubic()).phase)
     t, x, u, p = (ca.MX.sym(name, n) for name, n in zip("txup", (1, 1, 1, 0), strict=True))
     both = ca.vertcat(x, u)
     value = z(t, x, u, p)
@@ -67,7 +73,7 @@ def test_linear_equations_take_one_solve(size):
                         lambda t, x, w, p: [ca.mtimes(ca.DM(A) + x[0] * ca.DM(D), w[1:]) - ca.DM(B) @ x - ca.DM(C) * w[0]],
                         2, size + 1))
     guess = Guess(np.array([0.0, 1.0]), np.zeros((2, 2)), np.zeros((2, size + 1)))
-    z = unknowns(stated(Problem("p", (Phase("p", system, Duration(1, 1, 1), guess),))).phase)
+    z = unknowns(state_equations(Problem("p", (Phase("p", system, Duration(1, 1, 1), guess),))).phase)
     x, u = np.array([0.1, -0.4]), np.array([0.7])
 
     def exact(x, u):
@@ -216,11 +222,11 @@ def two(residual, equations=("first", "second"), z0=(0.0, 0.0)):
      ["do not determine 'T' and 'S'", "'first' and 'second'"]),
 ], ids=["index 2", "overdetermined", "numerically singular"])
 def test_what_equations_leave_open_is_named(residual, words):
-    for reduce in (stated, eliminated):
+    for reduce in (state_equations, chain_of(EXPLICIT).apply):
         with pytest.raises(ProblemError) as caught:
             reduce(Problem("p", (two(residual),)))
         for word in words:
-            assert word in caught.value.ending
+            assert word in caught.value.message
 
 
 def test_an_index_that_is_one_only_off_the_guess_is_let_pass():
@@ -252,12 +258,20 @@ def test_a_receding_horizon_runs_on_the_eliminated_system():
 
 
 def test_stating_and_eliminating_twice_changes_nothing():
-    once, less = stated(cubic()), eliminated(cubic())
-    assert stated(once) is once
-    assert eliminated(less) is less
-    phase, path = seen(once.phase, solve(once, "collocation").trajectory)
-    assert phase is once.phase
-    assert path.u.shape[1] == 2
+    once, less = state_equations(cubic()), chain_of(EXPLICIT).apply(cubic())
+    assert state_equations(once) is once
+    assert chain_of(EXPLICIT).apply(less) is less
+    found = solve(once, "collocation")
+    assert found.problem.phase.constraints == once.phase.constraints
+    assert found.trajectory.u.shape[1] == 2
+    assert invert(found) is found
+
+
+def test_a_method_refuses_equations_that_are_not_stated():
+    for name in ("multiple_shooting", "ilqr", "adjoint"):
+        problem = cubic(final=None) if name == "adjoint" else cubic()
+        with pytest.raises(ProblemError, match="reduce it first"):
+            searched(*METHODS[name].parts().searching(problem, make_options(name, {})))
 
 
 def test_the_gallery_s_pendulum_is_the_one_in_the_angle():
@@ -277,9 +291,9 @@ phase:
     exact = solve(angle.problem, "collocation", {"scheme": "radau", "degree": 5, "intervals": 40})
     assert exact.ok
     assert exact.objective == pytest.approx(loaded.problem.reference.objective, rel=1e-7)
-    for method in ("collocation", "multiple_shooting", "ilqr"):
-        found = solve(loaded.problem, method)
-        assert found.ok, (method, found.ending, found.certificate.failures)
+    for name in ("collocation", "multiple_shooting", "ilqr"):
+        found = solve(loaded.problem, name)
+        assert found.ok, (name, found.ending, found.certificate.failures)
         assert abs(found.objective - exact.objective) <= found.certificate.bar + exact.certificate.bar
         # the force of the rod is that of the angle: th'^2 + g cos th + push sin th, on the rod of length 1
         t = np.linspace(0.1, 1.9, 5)
@@ -325,7 +339,8 @@ def test_carried_unknowns_give_the_program_of_eliminated_ones(name, options):
     """Objective, matching conditions' multipliers and unknowns at knots: of programs that share no row of the equations."""
     problem = load_problem(ROOT / "problems" / f"{name}.yaml").problem
     options = multiple_shooting.MultipleShootingOptions(**{"intervals": 20, **options})
-    carried, plain = (restored(multiple_shooting.solve(one, options)) for one in (problem, eliminated(problem)))
+    chain = chain_of(("algebraic_equations", "algebraic_elimination"))
+    carried, plain = (invert(by_multiple_shooting(chain.apply(problem, one), options)) for one in (options, None))
     assert carried.objective == pytest.approx(plain.objective, rel=1e-8)
     found = [dict(zip(one.optimality.nlp.constraints, one.optimality.lam_g, strict=True)) for one in (carried, plain)]
     defects = [row for row in found[1] if row.startswith("defect")]
@@ -342,7 +357,7 @@ def test_carried_unknowns_give_the_program_of_eliminated_ones(name, options):
 
 def test_implicit_steps_eliminate_what_they_solve_anyway():
     options = multiple_shooting.MultipleShootingOptions(integrator="radau_iia_2", intervals=10)
-    found = multiple_shooting.solve(cubic(), options)
+    found = by_multiple_shooting(cubic(), options)
     assert found.problem.phase.system.inputs == ("u",)
     assert not any("equations" in row for row in found.optimality.nlp.constraints)
 
@@ -352,7 +367,7 @@ def test_a_wrong_equation_changes_the_answer():
     from ocp.transcription import carried as room
 
     options = multiple_shooting.MultipleShootingOptions(intervals=10)
-    right = multiple_shooting.solve(cubic(), options).objective
+    right = by_multiple_shooting(cubic(), options).objective
 
     class Wrong(room.Points):
         def _rate(self, *at):
@@ -362,4 +377,4 @@ def test_a_wrong_equation_changes_the_answer():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("ocp.transcription.intervals.Points", Wrong)
-        assert abs(multiple_shooting.solve(cubic(), options).objective - right) > 1e-3
+        assert abs(by_multiple_shooting(cubic(), options).objective - right) > 1e-3

@@ -1,5 +1,5 @@
-"""Sizes of controls as sums of two parts, norms as controls of their own: the same values, the closed form of least effort, the
-solution in the problem's terms."""
+"""Absolute values of controls as sums of two parts, norms as slack controls: the same values, the closed form of least effort,
+the solution in the problem's terms."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -9,13 +9,20 @@ import control_problems as known
 import numpy as np
 import pytest
 
+from ocp.app.sentences import remarks
 from ocp.explain.groups import UPPER, program_of
-from ocp.methods import solve
-from ocp.problem import At, Constraint, Cost, Finding, Guess, Kind
-from ocp.splits import BELOW, joined, shortfall, split
+from ocp.methods import method, solve
+from ocp.problem import At, Constraint, Cost, Guess, Kind
+from ocp.reductions import chain_of, invert, objective_shortfall
+from ocp.reductions.control_norms import NEGATIVE_PART
+from ocp.transcription.collocation import CollocationOptions
 
 #: one metre in three seconds from rest to rest with at most 1 N: pushes of s at both ends with s (3 - s) = 1; the effort is 2 s
 EXACT = 3 - np.sqrt(5)
+
+
+def split(problem):
+    return chain_of(["control_norms"]).apply(problem)
 
 
 def moved(cost, bound=1.0, *, at=At.PATH):
@@ -36,13 +43,15 @@ def test_least_effort_is_certified_by_default_and_handed_back_with_its_one_contr
     assert u.shape == (30001, 1)
     assert np.trapezoid(np.abs(u[:, 0]), t) == pytest.approx(EXACT, abs=1e-3)
     assert found.trajectory.control(0.1) == pytest.approx([1.0], abs=1e-6)
-    assert Finding(Kind.CONTROL_NORM_REFORMULATED, name="u", data={"controls": 2}) in found.findings
+    assert [(one.kind, one.name) for one in found.findings] == [(Kind.ABSOLUTE_VALUE_AS_SUM, "u")]
+    assert any("two nonnegative controls" in words for words in remarks(found))
 
 
 def test_causes_and_prices_know_the_bounds_that_were_written_alone():
-    groups = program_of(moved(lambda t, x, u, p: ca.fabs(u[0]))).groups
+    problem = method("collocation").reduce(moved(lambda t, x, u, p: ca.fabs(u[0])), CollocationOptions())
+    groups = program_of(problem).groups
     sides = {group.name: {limit.side for limit in group.limits} for group in groups if group.name.startswith("bound of ")}
-    assert sides == {"bound of u": {UPPER}, f"bound of u{BELOW}": {UPPER}}
+    assert sides == {"bound of u": {UPPER}, f"bound of u{NEGATIVE_PART}": {UPPER}}
 
 
 @pytest.mark.parametrize(("method", "options"), [("collocation", {"controls": "held", "intervals": 60, "scheme": "radau"}),
@@ -66,7 +75,7 @@ def test_functions_of_parts_have_the_values_of_the_control():
                     costs=(Cost("c", At.PATH, known.function(1, 2, running)),),
                     constraints=(Constraint("r", At.PATH, known.function(1, 2, lambda t, x, u, p: ca.fabs(u[1])), (0.0,), (1.0,)),))
     parts = split(known.problem(phase)).phase
-    assert parts.system.controls == ("a", "b", "b" + BELOW)
+    assert parts.system.controls == ("a", "b", "b" + NEGATIVE_PART)
     assert (parts.u_lower, parts.u_upper) == ((-1.0, 0.0, 0.0), (1.0, 3.0, 2.0))
     for _ in range(20):
         x, a, b, more = rng.normal(size=4)
@@ -91,7 +100,7 @@ def test_other_sizes_stay_as_they_are(cost):
 
 def test_solutions_of_other_problems_are_not_touched():
     found = solve(known.block_move())
-    assert joined(found) is found
+    assert invert(found) is found
 
 
 def in_the_plane(cost, bound=1.0):
@@ -112,7 +121,7 @@ def test_least_norm_has_the_optimum_of_the_way_alone(weight):
     assert found.ok, found.ending
     assert abs(found.objective - weight * EXACT) <= found.certificate.bar <= 0.01 * weight
     assert found.trajectory.u.shape[1] == 2
-    assert Finding(Kind.CONTROL_NORM_REFORMULATED, name="size of a, b", data={"controls": 1}) in found.findings
+    assert [(one.kind, one.name) for one in found.findings] == [(Kind.NORM_AS_SLACK, "norm of a, b")]
     t = np.linspace(0.0, 3.0, 30001)
     forces = found.trajectory.control(t)
     assert weight * np.trapezoid(np.linalg.norm(forces, axis=1), t) == pytest.approx(found.objective, rel=2e-3)
@@ -129,7 +138,7 @@ def test_norms_cost_their_root_where_the_cone_is_tight():
     phase = replace(whole.phase, u_lower=(-4.0, -5.0), u_upper=(4.0, 5.0),
                     costs=(Cost("c", At.PATH, known.function(4, 2, running)),))
     new = split(known.problem(phase)).phase
-    assert new.system.controls == ("a", "b", "a" + BELOW, "size of a, b")
+    assert new.system.controls == ("a", "b", "a" + NEGATIVE_PART, "norm of a, b")
     assert new.u_lower == (0.0, -5.0, 0.0, 1e-3)
     cone = new.constraints[-1]
     for _ in range(20):
@@ -146,10 +155,10 @@ def test_norms_cost_their_root_where_the_cone_is_tight():
 def test_bars_tell_what_sizes_may_fall_short_of_norms():
     problem = split(in_the_plane(lambda t, x, u, p: 7 * ca.norm_2(u), 2.0))
     motion = SimpleNamespace(problem=problem, parts=(), trajectory=SimpleNamespace(t=np.array([1.0, 4.0])))
-    cone, short = problem.phase.constraints[-1].function, shortfall(motion)
+    cone, short = problem.phase.constraints[-1].function, objective_shortfall(motion)
     least = 1.5 - short / (7 * 3)  # of a size beside a norm of 1.5: to the order of what is added, over the norm
     assert abs(float(cone(0, np.zeros(4), [0.9, 1.2, least], []))) < 1e-4 * short
-    assert shortfall(SimpleNamespace(problem=known.block_move(), parts=(), trajectory=motion.trajectory)) == 0.0
+    assert objective_shortfall(SimpleNamespace(problem=known.block_move(), parts=(), trajectory=motion.trajectory)) == 0.0
 
 
 @pytest.mark.parametrize("cost", [

@@ -1,0 +1,86 @@
+"""Whether equations determine the algebraic unknowns: the index is 1."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import casadi as ca
+import numpy as np
+
+from ocp.errors import ProblemError
+from ocp.problem import Phase, System
+
+#: singular values of the scaled Jacobian below this part of the largest count as zero
+MIN_REL_SINGULAR = 1e-11
+
+
+def check_index(phase: Phase) -> None:
+    """Raises ProblemError where the equations do not determine the algebraic unknowns: by structure, or at every point of the
+    guess; named are the unknowns and equations that stand in the way."""
+    system = phase.system
+    count, z = len(system.controls), system.algebraic
+    rows = system.equations or tuple(f"equation {i + 1}" for i in range(len(z)))
+    pattern = np.asarray(ca.DM(system.residual.jac_sparsity(0, 2), 1))[:, count:] > 0
+    loose, idle = _unmatched(pattern)
+    if loose:
+        told, over = "; ".join(_loose(z[j], rows, pattern[:, j]) for j in loose), _names([rows[i] for i in idle])
+        raise ProblemError(f"{told}, and {over} is left without an unknown: the index is 2 or higher. Differentiate {over} by "
+                           f"time until {_names([z[j] for j in loose])} appears, or take the unknown away",
+                           where=f"system {system.name!r}")
+    F, p = residual_and_jacobian(system), np.array(system.parameter_values)
+    worst: tuple[np.ndarray, np.ndarray] | None = None
+    for s, x, u in zip(phase.guess.s, phase.guess.x, phase.guess.u, strict=True):
+        J = np.asarray(F(s * phase.duration.guess, x, u[:count], u[count:], p)[1])
+        if not np.all(np.isfinite(J)):
+            continue
+        for axis in (1, 0):
+            size = np.max(np.abs(J), axis=axis, keepdims=True)
+            J = J / np.where(size > 0, size, 1.0)
+        left, values, right = np.linalg.svd(J)
+        if values[-1] > MIN_REL_SINGULAR * values[0]:
+            return
+        worst = (right[-1], left[:, -1])
+    if worst is None:
+        return
+    unknowns, equations = ([n for n, v in zip(names, np.abs(vector), strict=True) if v > 0.1 * np.abs(vector).max()]
+                           for names, vector in ((z, worst[0]), (rows, worst[1])))
+    raise ProblemError(f"the equations do not determine {_names(unknowns)}: their derivative by the unknowns is singular along the "
+                       f"guess, in {_names(equations)}; the index is 2 or higher, or equations repeat each other. Differentiate "
+                       "constraints by time until the unknowns appear, or give the unknowns a guess where they do",
+                       where=f"system {system.name!r}")
+
+
+def _loose(name: str, rows: Sequence[str], appears: np.ndarray) -> str:
+    where = [row for row, there in zip(rows, appears, strict=True) if there]
+    return f"algebraic {name!r} appears only in {_names(where)}, which others need" if where else \
+        f"algebraic {name!r} appears in no equation"
+
+
+def _names(names: Sequence[str]) -> str:
+    return " and ".join(repr(name) for name in names)
+
+
+def _unmatched(pattern: np.ndarray) -> tuple[list[int], list[int]]:
+    """Unknowns and equations that are left where every equation is given one of its unknowns, as many as can be."""
+    owner = np.full(pattern.shape[1], -1)
+
+    def given(row: int, seen: set[int]) -> bool:
+        for j in np.flatnonzero(pattern[row]):
+            if int(j) not in seen:
+                seen.add(int(j))
+                if owner[j] < 0 or given(int(owner[j]), seen):
+                    owner[j] = row
+                    return True
+        return False
+
+    idle = [row for row in range(pattern.shape[0]) if not given(row, set())]
+    return np.flatnonzero(owner < 0).tolist(), idle
+
+
+def residual_and_jacobian(system: System) -> ca.Function:
+    """(t, x, u, p) -> residual [nz], its derivative by z [nz, nz]."""
+    sym = ca.SX.sym if system.residual.is_a("SXFunction") else ca.MX.sym
+    t, x, p = sym("t"), sym("x", system.nx), sym("p", system.np)
+    u, z = sym("u", len(system.controls)), sym("z", len(system.algebraic))
+    value = system.residual(t, x, ca.vertcat(u, z), p)
+    return ca.Function("slopes", [t, x, u, z, p], [ca.densify(value), ca.densify(ca.jacobian(value, z))])

@@ -1,0 +1,142 @@
+"""What a reduction is, the chain that composes them, and the reduced problem, which keeps the inverse data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, NamedTuple
+
+from ocp.problem import Problem, Solution
+
+
+class Redundant(NamedTuple):
+    """Conditions that a reduction has left out because others imply them. By phase: components of the start and of the final state
+    [ndx], empty where there is no such condition; by linkage: its equations."""
+
+    start: tuple[tuple[bool, ...], ...]
+    final: tuple[tuple[bool, ...], ...]
+    linkages: tuple[tuple[bool, ...], ...]
+
+
+class Reduction:
+    """An equivalent formulation of a problem, and the way back.
+
+    keeps_controls: the controls of the problem are the first inputs of the reduced one. drops_conditions: bounds or end conditions
+    are missing from the reduced problem, so that an analysis of bounds looks at the problem before.
+    """
+
+    name: str
+    keeps_controls: bool = True
+    drops_conditions: bool = False
+
+    def needed(self, options: Any) -> bool:
+        """Whether a method with these options asks for it."""
+        return True
+
+    def apply(self, problem: Problem) -> tuple[Problem, Any]:
+        """(the reduced problem, inverse data); the problem itself where there is nothing to do."""
+        raise NotImplementedError
+
+    def invert(self, solution: Solution, data: Any) -> Solution:
+        """The solution of the problem that was given, of one of the reduced problem."""
+        raise NotImplementedError
+
+    def fit_guess(self, problem: Problem, data: Any) -> Problem:
+        """The reduced problem whose guess was changed, with one that meets what the reduction added."""
+        return problem
+
+    def objective_shortfall(self, solution: Solution, data: Any) -> float:
+        """By how much the reduced problem may lower the objective."""
+        return 0.0
+
+    def redundant(self, data: Any) -> Redundant | None:
+        """The conditions that it left out."""
+        return None
+
+
+class Step(NamedTuple):
+    """A reduction that changed something: its inverse data, and the problem as it was before."""
+
+    reduction: Reduction
+    data: Any
+    before: Problem
+
+
+@dataclass(frozen=True)
+class ReducedProblem(Problem):
+    """What a method solves, and the steps that lead back from it. ``dataclasses.replace`` keeps the steps, so that they stay with
+    the problem when a strategy changes its guess; phases must stay as many as they are."""
+
+    steps: tuple[Step, ...] = ()
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Reductions in their order."""
+
+    reductions: tuple[Reduction, ...]
+
+    def apply(self, problem: Problem, options: Any = None) -> Problem:
+        """The reduced problem; the problem itself where nothing is needed, and where it has been reduced before."""
+        if isinstance(problem, ReducedProblem):
+            return problem
+        steps: list[Step] = []
+        for reduction in self.reductions:
+            if not reduction.needed(options):
+                continue
+            reduced, data = reduction.apply(problem)
+            if reduced is not problem:
+                steps.append(Step(reduction, data, problem))
+                problem = reduced
+        return _with_steps(problem, steps)
+
+
+def invert(solution: Solution, *, keep_controls: bool = False) -> Solution:
+    """The solution of a reduced problem as one of the problem that was given; others as they are. keep_controls: only as far back
+    as the controls are those of the reduced problem, whose multipliers and curvature ``solution.optimality`` knows."""
+    while isinstance(solution.problem, ReducedProblem):
+        *rest, last = solution.problem.steps
+        if keep_controls and not last.reduction.keeps_controls:
+            break
+        solution = last.reduction.invert(solution, last.data)
+        solution = replace(solution, problem=_with_steps(solution.problem, rest))
+    return solution
+
+
+def fit_guess(problem: Problem) -> Problem:
+    """The problem with a guess that fits its reductions, after a strategy has changed it."""
+    for step in _steps(problem):
+        problem = step.reduction.fit_guess(problem, step.data)
+    return problem
+
+
+def objective_shortfall(solution: Solution) -> float:
+    """By how much reductions may have lowered the objective of a solution."""
+    return sum(step.reduction.objective_shortfall(solution, step.data) for step in _steps(solution.problem))
+
+
+def redundant(problem: Problem) -> Redundant | None:
+    """The conditions of the problem that its reductions have left out as redundant."""
+    found = (step.reduction.redundant(step.data) for step in _steps(problem))
+    return next((one for one in found if one is not None), None)
+
+
+def with_dropped_conditions(problem: Problem) -> Problem:
+    """The problem before the last reductions that took bounds or end conditions out of it."""
+    for step in reversed(_steps(problem)):
+        if not step.reduction.drops_conditions:
+            break
+        problem = _with_steps(step.before, _steps(problem)[:-1])
+    return problem
+
+
+def _steps(problem: Problem) -> tuple[Step, ...]:
+    return problem.steps if isinstance(problem, ReducedProblem) else ()
+
+
+def _with_steps(problem: Problem, steps: Sequence[Step]) -> Problem:
+    """The problem with these steps; a plain one without any."""
+    if not steps and not isinstance(problem, ReducedProblem):
+        return problem
+    own = {field.name: getattr(problem, field.name) for field in fields(Problem)}
+    return ReducedProblem(**own, steps=tuple(steps)) if steps else Problem(**own)

@@ -1,0 +1,102 @@
+"""Absolute values and norms of controls that a running cost is linear in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import casadi as ca
+import numpy as np
+
+from ocp.problem import INF, At, Cost, Phase
+
+#: stands before the names of the controls in a norm
+NORM_OF = "norm of "
+
+
+class Norm(NamedTuple):
+    """``sqrt(u' Q u + offset)``; Q row by row."""
+
+    rows: tuple[tuple[float, ...], ...]
+    offset: float
+
+    def squared(self, u: Any) -> Any:
+        """``u' Q u + offset`` of controls [nu]."""
+        return sum((self.rows[i][j] * u[i] * u[j] for i in range(len(self.rows)) for j in range(len(self.rows)) if self.rows[i][j]),
+                   self.offset)
+
+    def name(self, controls: Sequence[str]) -> str:
+        return NORM_OF + ", ".join(controls[i] for i, row in enumerate(self.rows) if any(row))
+
+
+def weights_of_norms(cost: Cost) -> dict[int | Norm, float]:
+    """Constant positive weights of the absolute values (by number of the control) and norms that a running cost is linear in."""
+    if cost.at is not At.PATH or cost.weights is not None or not uses(cost.function, {ca.OP_FABS, ca.OP_SQRT}):
+        return {}
+    _, norms, value = opened(cost.function)
+    slopes = [ca.simplify(ca.jacobian(value, symbol)) for symbol in norms.values()]
+    return {norm: float(slope) for norm, slope in zip(norms, slopes, strict=True) if slope.is_constant() and float(slope) > 0}
+
+
+def uses(function: ca.Function, wanted: set[int]) -> bool:
+    """Whether a function has one of these operations, and none that it does not show (a function inside)."""
+    if not function.is_a("SXFunction"):
+        return False
+    codes = {function.instruction_id(k) for k in range(function.n_instructions())}
+    return bool(codes & wanted) and ca.OP_CALL not in codes
+
+
+def opened(function: ca.Function) -> tuple[list[ca.SX], dict[int | Norm, ca.SX], ca.SX]:
+    """(arguments, symbols of absolute values by number of their control and of norms, the value in both)."""
+    arguments = function.sx_in()
+    norms: dict[int | Norm, ca.SX] = {}
+    work: dict[int, ca.SX] = {}
+    own: dict[int, int] = {}  # work variables that are a control
+    outputs = ca.SX.zeros(function.sparsity_out(0))
+    for k in range(function.n_instructions()):
+        code, into, given = function.instruction_id(k), function.instruction_output(k), function.instruction_input(k)
+        if code == ca.OP_OUTPUT:
+            outputs.nz[into[1]] = work[given[0]]
+            continue
+        norm: int | Norm | None = own.get(given[0]) if code == ca.OP_FABS else None
+        if code == ca.OP_SQRT:
+            norm = norm_in(arguments, work[given[0]])
+        own.pop(into[0], None)
+        if code == ca.OP_INPUT:
+            work[into[0]] = arguments[given[0]].nz[given[1]]
+            if given[0] == 2:
+                own[into[0]] = given[1]
+        elif code == ca.OP_CONST:
+            work[into[0]] = ca.SX(function.instruction_constant(k))
+        elif norm is not None:
+            work[into[0]] = norms.setdefault(norm, ca.SX.sym(f"norm_{len(norms)}"))
+        else:
+            operands = [work[i] for i in given]
+            work[into[0]] = ca.SX.unary(code, *operands) if len(operands) == 1 else ca.SX.binary(code, *operands)
+    return arguments, norms, outputs
+
+
+def norm_in(arguments: list[ca.SX], inside: ca.SX) -> Norm | None:
+    """The norm whose square ``inside`` is; None where it is no positive semidefinite form of controls, plus a number."""
+    u = arguments[2]
+    H, slope = ca.hessian(inside, u)
+    H = ca.simplify(H)
+    if not H.is_constant() or ca.depends_on(inside, ca.vertcat(*arguments[:2], *arguments[3:])):
+        return None
+    at_rest = ca.Function("at_rest", [u], [inside, slope])(0)
+    Q = 0.5 * np.array(ca.DM(H))
+    if np.any(np.array(at_rest[1])) or float(at_rest[0]) < 0 or not Q.any() or np.linalg.eigvalsh(Q)[0] < 0:
+        return None
+    return Norm(tuple(map(tuple, Q.tolist())), float(at_rest[0]))
+
+
+def magnitude(phase: Phase, norm: Norm) -> float:
+    """What a path constraint allows the norm, else the largest bound of a control in it; 1 without."""
+    for c in phase.constraints:
+        if c.at is At.PATH and uses(c.function, {ca.OP_SQ, ca.OP_MUL}):
+            rows = ca.vertsplit(c.function(*(given := c.function.sx_in())))
+            for value, upper in zip(rows, c.upper, strict=True):
+                if 0 < upper < INF and (found := norm_in(given, value)) is not None and found.rows == norm.rows:
+                    return float(np.sqrt(upper))
+    ends = [abs(end) for low, up, row in zip(phase.u_lower, phase.u_upper, norm.rows, strict=True) if any(row) for end in (low, up)]
+    return max((end for end in ends if 0 < end < INF), default=1.0)

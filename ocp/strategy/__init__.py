@@ -1,0 +1,1 @@
+"""How answers are found: one loop, and the table of the rules that it asks."""
