@@ -116,7 +116,7 @@ def _as_left(solution: Solution) -> Solution:
     left = [Finding(Kind.LEFT_OUT, name=str(activity), data={"parts": (), "by": "limit"})
             for activity in (Activity.CERTIFICATE, Activity.ERROR_BOUND, Activity.PICTURES)]
     found = [one for one in solution.findings if one.kind is not Kind.STOPPED_IN]
-    ending = Finding(Kind.CERTIFICATE_INCOMPLETE) if solution.status in SOLVED else solution.ending
+    ending = Finding(Kind.CERTIFICATE_MISSING) if solution.status in SOLVED else solution.ending
     return replace(solution, status=Status.TIME_LIMIT, ending=ending, findings=(*found, *left))
 
 

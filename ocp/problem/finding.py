@@ -147,6 +147,7 @@ class Kind(enum.StrEnum):
     SUCCESS_REFUTED = "success_refuted"
     OBJECTIVE_UNBOUNDED = "objective_unbounded"
     CERTIFICATE_INCOMPLETE = "certificate_incomplete"
+    CERTIFICATE_MISSING = "certificate_missing"
     # what is not finite: functions of the user, else rows and columns of the program
     NOT_FINITE = "not_finite"
     FUNCTION_NOT_FINITE = "function_not_finite"

@@ -87,6 +87,7 @@ SENTENCES: Mapping[Kind, Wording] = {
     Kind.ITERATES_DIVERGED: _solver("the iterates grow without bound"),
     Kind.SUCCESS_REFUTED: _solver(lambda found: f"claims success, but {found.name} is {found.value:.3g}"),
     Kind.OBJECTIVE_UNBOUNDED: "At feasible points the objective fell from {first:.3g} to {last:.3g}, and went on falling.",
+    Kind.CERTIFICATE_MISSING: "The method had converged; there is no certificate.",
     Kind.CERTIFICATE_INCOMPLETE: "The method had converged; the certificate is not complete.",
     # what is not finite
     Kind.NOT_FINITE: _not_finite,

@@ -41,6 +41,42 @@ CHECKS = (
      "error of the objective 0.1 > 0.01 (12.25 on a finer mesh)"),
 )
 
+WORST = {"violations": (("goal @ final", 0.25), ("x @ knot 3", 1e-3))}
+SAID = (
+    (Finding(Kind.SOLVER_STATUS, data={"solver": "ipopt", "status": "Maximum_Iterations_Exceeded", **WORST}),
+     "IPOPT: Maximum Iterations Exceeded. Most violated: goal @ final: 0.25; x @ knot 3: 0.001."),
+    (Finding(Kind.NO_STEP, data={"solver": "interior_point"}), "interior point: no step makes progress any more."),
+    (Finding(Kind.LARGEST_VIOLATION, data={"solver": "fatrop", **WORST}), "Most violated: goal @ final: 0.25; x @ knot 3: 0.001."),
+    (Finding(Kind.NOT_FINITE, data={"found": (
+        Finding(Kind.CONSTRAINT_NOT_FINITE, name="speed"), Finding(Kind.OBJECTIVE_NOT_FINITE))}),
+     "speed is not finite; the objective is not finite"),
+    (Finding(Kind.NOT_FINITE, data={"found": ()}), "the functions are finite at the last iterate, but not at a trial point"),
+    (Finding(Kind.FUNCTION_NOT_FINITE, "rise", "root", "root[x]", 0.5, math.nan,
+             data={"term": "constraint", "node": "knot 3", "by": "u", "values": {"x": 1.5, "u": -2.0}}),
+     "phase 'rise': the derivative by u of constraint 'root' of root[x] is nan at knot 3 (t = 0.5 s; x = 1.5, u = -2)"),
+    (Finding(Kind.SCALED, name="guess", data={
+        "reasons": ("unknowns", "costs"), "columns": (0.5, 4.0), "rows": (), "objective": 8.0}),
+     "scaling guess for its unknowns and costs: columns 0.5 to 4, rows none, objective 8"),
+    (Finding(Kind.DURATION_CHOSEN, "rise", value=1.25), "duration of rise = 1.25"),
+    (Finding(Kind.DURATION_CHOSEN, value=1.25), "duration = 1.25"),
+    (Finding(Kind.ITERATIONS_USED_UP, value=0.034, data={"iterations": 9, "violation": 0.5, "constraint": "wall", "missed": 0.5}),
+     "projected gradient 0.034 after 9 iterations; largest violation 0.5 (wall); collocation (--method collocation) has the states "
+     "as unknowns and may find one where rollouts do not"),
+    (Finding(Kind.GRADIENT_CONVERGED, value=1e-7, tolerance=1e-6, data={"cost": 2.5, "solver": "L-BFGS-B", "status": "done"}),
+     "projected gradient 1e-07, tolerance 1e-06, cost 2.5"),
+    (Finding(Kind.STATE_NOT_FINITE, "rise", "v", time=0.4, value=math.nan, data={
+        "states": ("v", "w"), "from": {"v": 1.0, "w": 2.5}, "step": 1,
+        "failure": {"why": "the residual is not finite", "t": 0.8, "joint": "elbow", "residual": math.inf}}),
+     "step 1: Newton's method finds no solution at t = 0.8 s: the residual is not finite; the residual is inf at joint 'elbow'; a "
+     "shorter step may help; state 'v', 'w' becomes nan in the step from t = 0.4 s of phase 'rise' (rollout of the initial guess), "
+     "from v = 1, w = 2.5"),
+    (Finding(Kind.KERNELS_COMPILED, data={"operations": {"node_cost": 8, "node_rows": 6}}),
+     "kernels: compiled node_cost (8 operations), node_rows (6 operations); the rest interpreted"),
+    (Finding(Kind.CODE_GENERATED, data={"obstacle": Kind.TIMED_CONSTRAINTS}),
+     "execution: generated code in place of loops, for constraints of the robot depend on time, times are free, and they know no "
+     "derivatives by time"),
+)
+
 
 def test_every_kind_has_one_sentence():
     worded = [kind for table in TABLES for kind in table]
@@ -55,6 +91,21 @@ def test_kinds_of_checks_are_the_names_of_their_tolerances():
 @pytest.mark.parametrize(("check", "words"), CHECKS, ids=range(len(CHECKS)))
 def test_a_check_tells_its_value_and_where_it_comes_from(check, words):
     assert sentence(check.finding) == words
+
+
+@pytest.mark.parametrize(("finding", "words"), SAID, ids=[f"{k} {one.kind}" for k, (one, _) in enumerate(SAID)])
+def test_a_finding_of_a_solver_tells_its_data(finding, words):
+    assert sentence(finding) == words
+    json.dumps(jsonable(finding.record()), allow_nan=False)
+
+
+def test_an_ending_is_told_after_that_of_its_program_and_without_violations_where_nobody_asks():
+    program = Finding(Kind.NO_STEP, data={"solver": "ipopt", **WORST})
+    found = cart(status=Status.STALLED, ending=Finding(Kind.REFINED_MESH_NOT_SOLVED, data={"program": program}))
+    last = sentence(replace(found.ending, data={}))
+    assert message(found) == f"{sentence(program)} {last}"
+    assert message(found, violations=False) == f"IPOPT: no step makes progress any more. {last}"
+    assert summarise(found, {})["ending"]["data"]["program"]["kind"] == "no_step"
 
 
 @pytest.mark.parametrize(("violation", "words"), [
