@@ -13,7 +13,7 @@ from ocp.app.files.schema import SymbolicPhases, problem_json_schema
 from ocp.app.files.schema_robot import RobotPhases
 from ocp.errors import ProblemError
 from ocp.methods import solve
-from ocp.problem import At, with_parameters
+from ocp.problem import At, Kind, with_parameters
 
 FOLDER = ROOT / "problems"
 
@@ -214,7 +214,8 @@ def test_collocation_chooses_parameters():
     assert found.ok, found.certificate.failures
     assert found.extra["parameters"] == pytest.approx([10.0], abs=1e-5)
     assert found.problem.phase.system.parameter_values == pytest.approx([10.0], abs=1e-5)
-    assert any(note.startswith("parameter ratio = 10") for note in found.notes)
+    assert [(one.name, one.value) for one in found.findings if one.kind is Kind.PARAMETER_CHOSEN] == [
+        ("ratio", pytest.approx(10.0, abs=1e-5))]
     # at a fixed ratio the optimum is 12 (m + J n^2)^2 / n^2, and the curve over n is lowest where the solver went
     for n in (4.0, 9.0, 11.0):
         fixed = load_problem(FOLDER / "gear_ratio.yaml", {"parameters.ratio": str(n)})
