@@ -19,14 +19,15 @@ from ocp.problem import SOLVED, Finding, Kind, Problem, Solution, Status, Trajec
 from ocp.problem.checkpoint import Checkpoint, Keep
 from ocp.reach import end_findings, first_findings
 from ocp.reductions import chain_of, invert, with_dropped_conditions
-from ocp.strategy.loop import GRACE_S, concluded, searched
+from ocp.strategy.loop import concluded, searched
 from ocp.strategy.search import NOBODY, Outside, Progress, Search
 from ocp.strategy.table import OPTIONAL
+from ocp.thresholds import BUDGETS
 
 #: options that say how time is discretised
 OF_TIME = ("integrator", "intervals", "steps", "controls", "cost_quadrature")
 #: seconds that the certificate may take after Ctrl-C
-AFTER_INTERRUPT = GRACE_S
+AFTER_INTERRUPT = BUDGETS.grace_s
 
 
 def in_discrete_time(problem: Problem) -> bool:
@@ -209,7 +210,7 @@ def uncertified(problem: Problem, name: str, options: Any, outside: Outside = NO
 
 def judge(tolerances: Tolerances) -> Callable[[Solution], Solution]:
     """What certifies solutions on the way."""
-    return lambda found: certify(found, tolerances, deadline(GRACE_S))
+    return lambda found: certify(found, tolerances, deadline(BUDGETS.grace_s))
 
 
 def _impossible(problem: Problem, name: str, options: Any, sure: Sequence[Finding], seconds: float) -> Solution:

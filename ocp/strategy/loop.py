@@ -17,9 +17,7 @@ from ocp.strategy.outcome import outcome
 from ocp.strategy.records import Attempt, Firing, State, Task
 from ocp.strategy.rule import Stage
 from ocp.strategy.search import Search
-
-#: seconds that a certificate may take after a limit of time
-GRACE_S = 3.0
+from ocp.thresholds import BUDGETS
 
 
 def searched(search: Search, state: State) -> Solution:
@@ -38,7 +36,7 @@ def searched(search: Search, state: State) -> Solution:
 def concluded(search: Search, found: Solution) -> Solution:
     """The certified solution that stands: rules go on from an answer until none has a better one. Raises KeyboardInterrupt where
     the user ends that."""
-    found = found if found.certificate is not None else certify(found, search.tolerances, deadline(GRACE_S))
+    found = found if found.certificate is not None else certify(found, search.tolerances, deadline(BUDGETS.grace_s))
     remarks = (*(ringing(found) if found.status in SOLVED else ()), *(() if found.ok else kinks(found)))
     state = State(Task(search.problem), answer=replace(found, findings=(*found.findings, *remarks)))
     before: Solution | None = None
