@@ -12,26 +12,13 @@ from dataclasses import replace
 import casadi as ca
 import numpy as np
 
-from ocp.guess import ranges, sample_guess, with_dynamic_controls
+from ocp.guess import INTERVALS, ranges, sample_guess, with_dynamic_controls
 from ocp.problem import At, Guess, Phase, Problem
+from ocp.thresholds import GUESSES, ROUNDING, SMOOTHING
 
 Array = np.ndarray
 #: (t, x, u) -> the rates of the states, or their derivatives with respect to the controls
 Field = Callable[[float, Array, Array], Array]
-#: equal intervals of a phase
-INTERVALS = 40
-#: what a control costs that leaves its guess by its whole size, beside the rates that are missed
-NEAR = 1e-3
-#: times that controls are fitted anew after a free duration was
-AGAIN = 3
-#: bounds are so much wider for the search, which wants room between them
-SLACK = 1e-12
-#: controls that move by less than this part of their size gain nothing
-MOVED = 1e-3
-#: a motion that goes so many sizes away from its start runs away
-AWAY = 1e3
-#: relative tolerance of a simulation, and how often it may ask for rates
-ACCURACY, EVALUATIONS = 1e-6, 20_000
 
 
 def with_fitted_controls(problem: Problem) -> Problem | None:
@@ -59,14 +46,14 @@ def _fitted(phase: Phase, begin: float) -> Phase:
     length = duration.guess
     try:
         found = _carrying(phase, begin + length * s, length, x, wanted, weight)
-        for _ in range(AGAIN if duration.free else 0):
+        for _ in range(GUESSES.refits if duration.free else 0):
             moved = weight * np.array([_rates(phase)[0](begin + length * s[k], x[k], found[k]) for k in range(INTERVALS)])
             best = np.sum(moved * wanted) / max(np.sum(moved * moved), 1e-300)
             length = float(np.clip(best, duration.lower, duration.upper)) if best > 0 else length
             found = _carrying(phase, begin + length * s, length, x, wanted, weight)
     except ValueError:  # rates that are no numbers
         return phase
-    if np.max(np.abs(found - u) / _spans(phase)) <= MOVED:
+    if np.max(np.abs(found - u) / _spans(phase)) <= SMOOTHING.min_control_change:
         return phase
     fractions = np.union1d(s, guess.s)
     states, _ = sample_guess(guess, space, fractions)
@@ -80,15 +67,15 @@ def _carrying(phase: Phase, times: Array, length: float, x: Array, wanted: Array
     from scipy.optimize import least_squares  # a tenth of a second that only those who fit shall pay for
 
     rate, slope = _rates(phase)
-    low, high, size = np.array(phase.u_lower) - SLACK, np.array(phase.u_upper) + SLACK, _spans(phase)
+    low, high, size = np.array(phase.u_lower) - ROUNDING.coincident, np.array(phase.u_upper) + ROUNDING.coincident, _spans(phase)
     guess = np.clip(np.zeros(phase.system.nu), phase.u_lower, phase.u_upper)
     found = [guess]
     for t, here, there in zip(times, x, wanted, strict=True):
         def missed(v: Array, t: float = float(t), x: Array = here, wanted: Array = there) -> Array:
-            return np.r_[length * rate(t, x, v) * weight - wanted, NEAR * (v - guess) / size]
+            return np.r_[length * rate(t, x, v) * weight - wanted, GUESSES.control_weight * (v - guess) / size]
 
         def slopes(v: Array, t: float = float(t), x: Array = here) -> Array:
-            return np.vstack([length * slope(t, x, v) * weight[:, None], NEAR * np.diag(1.0 / size)])
+            return np.vstack([length * slope(t, x, v) * weight[:, None], GUESSES.control_weight * np.diag(1.0 / size)])
 
         found.append(np.clip(least_squares(missed, found[-1], slopes, (low, high), x_scale=size).x, phase.u_lower, phase.u_upper))
     return np.array(found[1:])
@@ -126,12 +113,13 @@ def _simulated(phase: Phase, begin: float) -> Phase | None:
         nonlocal spent
         spent += 1
         found = rate(begin + t, at, np.array([np.interp(t / length, s, column) for column in u.T]))
-        if spent > EVALUATIONS or not np.all(np.isfinite(found)) or np.any(np.abs(at - x[0]) > AWAY * size):
+        far = np.abs(at - x[0]) > GUESSES.max_distance * size
+        if spent > GUESSES.max_evaluations or not np.all(np.isfinite(found)) or np.any(far):
             raise ArithmeticError("the motion runs away")
         return found
 
     try:
-        ran = solve_ivp(field, (0.0, length), x[0], "LSODA", length * s, rtol=ACCURACY, atol=ACCURACY * size)
+        ran = solve_ivp(field, (0.0, length), x[0], "LSODA", length * s, rtol=ROUNDING.resolution, atol=ROUNDING.resolution * size)
     except ArithmeticError:
         return None
     return replace(phase, guess=Guess(s, np.clip(ran.y.T, phase.x_lower, phase.x_upper), u)) if ran.success else None

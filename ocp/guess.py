@@ -18,6 +18,8 @@ from ocp.spaces import Space
 
 #: points at which a solution is sampled for a guess, besides its own knots
 SAMPLES = 201
+#: equal intervals of a phase on which guesses are perturbed, fitted, simulated, and made consistent with algebraic equations
+INTERVALS = 40
 #: lowest and highest number of half waves of a perturbation over a phase
 WAVES = (1, 4)
 
@@ -204,7 +206,7 @@ def perturbed(problem: Problem, seed: int, size: float) -> Problem:
     phases = []
     for phase in problem.phases:
         space = phase.system.space
-        s = np.union1d(np.linspace(0.0, 1.0, 41), phase.guess.s)
+        s = np.union1d(np.linspace(0.0, 1.0, INTERVALS + 1), phase.guess.s)
         x, u = sample_guess(phase.guess, space, s)
         step = _waves(rng, s, space.ndx, ends=False) * size * ranges(phase, x)
         a, d = ca.SX.sym("a", space.nx), ca.SX.sym("d", space.ndx)

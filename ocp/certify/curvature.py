@@ -107,7 +107,7 @@ class _Scaled:
     def matrix(self, shift: float) -> sp.csc_matrix:
         """[H - shift W, A'; A, -small]."""
         return sp.bmat([[self.H - shift * sp.diags(self.W), self.A.T],
-                        [self.A, -SECOND_ORDER.regularisation * sp.eye(self.A.shape[0])]], format="csc")
+                        [self.A, -ROUNDING.regularisation * sp.eye(self.A.shape[0])]], format="csc")
 
     def below(self, shift: float) -> int:
         """How many eigenvalues lie below the shift."""
@@ -235,7 +235,7 @@ def _inward(held: _Scaled, v: Array) -> Array | None:
     A = held.A[:, ~weak]
     n, m = A.shape[1], A.shape[0]
     try:
-        rest = splu(sp.bmat([[sp.diags(held.W[~weak]), A.T], [A, -SECOND_ORDER.regularisation * sp.eye(m)]], format="csc"))
+        rest = splu(sp.bmat([[sp.diags(held.W[~weak]), A.T], [A, -ROUNDING.regularisation * sp.eye(m)]], format="csc"))
     except RuntimeError:
         return None
     v[~weak] += rest.solve(np.r_[np.zeros(n), -(held.A @ v)])[:n]

@@ -20,16 +20,13 @@ from ocp.errors import ProblemError
 from ocp.fitted_guess import simulated, with_fitted_controls
 from ocp.guess import from_motion, perturbed
 from ocp.problem import Problem, Solution, Status
+from ocp.thresholds import GUESSES
 
 AUTO = "auto"
 KINDS = ("given", "dynamics", "simulated", "coarse", "multistart")
 NAMES = (AUTO, *KINDS)
-#: seeds of random perturbations, the relative size of the first one, and by how much each further one is larger
-SEEDS, FIRST_PERTURBATION, PERTURBATION_GROWTH = 5, 0.1, 1.6
-#: a coarse solve: share of the intervals, and at least so many
-COARSE_SHARE, MIN_COARSE_INTERVALS = 0.2, 8
 #: numbers that may follow a kind
-NUMBERED = {"coarse": range(1, 1_000_000), "multistart": range(SEEDS)}
+NUMBERED = {"coarse": range(1, 1_000_000), "multistart": range(GUESSES.seeds)}
 #: a coarse solution that ended so is no guess
 USELESS = (Status.INTERRUPTED, Status.NOT_A_NUMBER, Status.UNBOUNDED)
 
@@ -46,18 +43,18 @@ def read_guess(text: str, where: str) -> tuple[str, int | None]:
         return name, None
     if not number.isdigit() or int(number) not in NUMBERED.get(name, ()):
         raise ProblemError(f"{text!r} names no start: numbers follow coarse (intervals, such as 'coarse 10') and multistart (a "
-                           f"seed from 0 to {SEEDS - 1}, such as 'multistart 3')", where=where)
+                           f"seed from 0 to {GUESSES.seeds - 1}, such as 'multistart 3')", where=where)
     return name, int(number)
 
 
 def coarse_intervals(intervals: int) -> int:
     """Intervals of a coarse solve beside so many."""
-    return max(MIN_COARSE_INTERVALS, int(COARSE_SHARE * intervals))
+    return max(GUESSES.min_coarse_intervals, int(GUESSES.coarse_share * intervals))
 
 
 def perturbations() -> tuple[str, ...]:
     """Names of the randomly perturbed guesses."""
-    return tuple(f"multistart {seed}" for seed in range(SEEDS))
+    return tuple(f"multistart {seed}" for seed in range(GUESSES.seeds))
 
 
 def guesses(option: str, problem: Problem, intervals: int) -> tuple[str, ...]:
@@ -87,7 +84,7 @@ def guessed(problem: Problem, name: str, probe: Probe) -> Problem | None:
         return simulated(problem)
     if kind == "multistart":
         assert number is not None
-        return perturbed(problem, number, FIRST_PERTURBATION * PERTURBATION_GROWTH**number)
+        return perturbed(problem, number, GUESSES.first_perturbation * GUESSES.perturbation_growth**number)
     if all(phase.steps is not None for phase in problem.phases):  # their intervals are given
         return None
     assert number is not None

@@ -15,17 +15,14 @@ import casadi as ca
 import numpy as np
 
 from ocp.errors import ProblemError
-from ocp.guess import sample_guess
+from ocp.guess import INTERVALS, sample_guess
 from ocp.problem import At, Constraint, Guess, Phase, Problem, Sense, Solution
 from ocp.reductions.algebraic_index import check_index, residual_and_jacobian
 from ocp.reductions.chain import Reduction
+from ocp.thresholds import FORMULATION
 
 #: name of the path constraint that holds the equations
 EQUATIONS = "equations"
-#: Newton's method at a guess: steps, halvings of a step, and the residual relative to the terms' magnitudes
-MAX_NEWTON_STEPS, MAX_HALVINGS, MAX_REL_RESIDUAL = 50, 12, 1e-10
-#: points of a guess at which equations are solved
-GUESS_POINTS = 41
 
 
 class AlgebraicEquations(Reduction):
@@ -89,7 +86,7 @@ def _without_equations(phase: Phase) -> Phase:
 def consistent(phase: Phase) -> Guess:
     """The guess with unknowns that solve the equations, from those that it has; as it is where Newton's method does not end."""
     system, count = phase.system, len(phase.system.controls)
-    s = np.union1d(np.linspace(0.0, 1.0, GUESS_POINTS), phase.guess.s)
+    s = np.union1d(np.linspace(0.0, 1.0, INTERVALS + 1), phase.guess.s)
     x, u = sample_guess(phase.guess, system.space, s)
     p, F, u = np.array(system.parameter_values), residual_and_jacobian(system), u.copy()
     for k, r in enumerate(s):
@@ -106,14 +103,14 @@ def consistent(phase: Phase) -> Guess:
 def _newton(F: ca.Function, t: float, x: np.ndarray, u: np.ndarray, z: np.ndarray, p: np.ndarray) -> np.ndarray | None:
     """A zero z [nz], by damped steps; None where they do not end at one."""
     value, J = (np.asarray(part) for part in F(t, x, u, z, p))
-    for _ in range(MAX_NEWTON_STEPS):
+    for _ in range(FORMULATION.max_newton_steps):
         value = value.ravel()
         if not (np.all(np.isfinite(value)) and np.all(np.isfinite(J))):
             return None
-        if np.max(np.abs(value), initial=0.0) <= MAX_REL_RESIDUAL * (1.0 + np.max(np.abs(J) @ np.abs(z), initial=0.0)):
+        if np.max(np.abs(value), initial=0.0) <= FORMULATION.max_residual * (1.0 + np.max(np.abs(J) @ np.abs(z), initial=0.0)):
             return np.asarray(z)
         step = np.linalg.lstsq(J, -value, rcond=None)[0]
-        for halving in range(MAX_HALVINGS):
+        for halving in range(FORMULATION.max_halvings):
             trial = z + step / 2**halving
             after, slope = (np.asarray(part) for part in F(t, x, u, trial, p))
             if np.linalg.norm(after) < np.linalg.norm(value):

@@ -9,9 +9,7 @@ import numpy as np
 
 from ocp.errors import ProblemError
 from ocp.problem import Phase, System
-
-#: singular values of the scaled Jacobian below this part of the largest count as zero
-MIN_REL_SINGULAR = 1e-11
+from ocp.thresholds import FORMULATION
 
 
 def check_index(phase: Phase) -> None:
@@ -37,7 +35,7 @@ def check_index(phase: Phase) -> None:
             size = np.max(np.abs(J), axis=axis, keepdims=True)
             J = J / np.where(size > 0, size, 1.0)
         left, values, right = np.linalg.svd(J)
-        if values[-1] > MIN_REL_SINGULAR * values[0]:
+        if values[-1] > FORMULATION.min_singular_value * values[0]:
             return
         worst = (right[-1], left[:, -1])
     if worst is None:

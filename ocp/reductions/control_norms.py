@@ -20,13 +20,10 @@ import numpy as np
 from ocp.problem import INF, At, Constraint, Cost, Finding, Kind, Phase, Problem, Solution, System, Trajectory, join
 from ocp.reductions.chain import Reduction
 from ocp.reductions.norms_in_costs import Norm, magnitude, opened, weights_of_norms
+from ocp.thresholds import FORMULATION, GUESSES
 
 #: what is added to the name of a control for its negative part
 NEGATIVE_PART = " (negative part)"
-#: of the magnitude of a norm: what is added to its slack in the cone; of the square of that: offsets that leave no kink
-REL_REGULARISATION, MAX_REL_OFFSET = 1e-7, 1e-3
-#: of the magnitude of a norm: where the guess of its slack begins instead of at zero
-REL_GUESS = 0.1
 
 
 @dataclass(frozen=True)
@@ -76,7 +73,7 @@ class ControlNorms(Reduction):
                 continue
             for norm, size in zip(slacks.norms, slacks.magnitudes, strict=True):
                 weight = sum(weights_of_norms(cost).get(norm, 0.0) for cost in slacks.original.costs)
-                short += 0.5 * REL_REGULARISATION * size * weight * float(path.t[-1] - path.t[0])
+                short += 0.5 * FORMULATION.cone_regularisation * size * weight * float(path.t[-1] - path.t[0])
         return short
 
 
@@ -87,7 +84,7 @@ def _slacks(phase: Phase) -> Slacks | None:
     found = [one for cost in phase.costs for one in weights_of_norms(cost)]
     parts = sorted({i for i in found if isinstance(i, int) and phase.u_lower[i] < 0 < phase.u_upper[i]})
     norms = {one: magnitude(phase, one) for one in found if isinstance(one, Norm)}
-    norms = {norm: size for norm, size in norms.items() if norm.offset <= MAX_REL_OFFSET * size**2}
+    norms = {norm: size for norm, size in norms.items() if norm.offset <= FORMULATION.max_offset * size**2}
     return Slacks(tuple(parts), tuple(norms), tuple(norms.values()), phase) if parts or norms else None
 
 
@@ -96,7 +93,7 @@ def _with_slack_guess(phase: Phase, slacks: Slacks) -> Phase:
     for row in u:
         own = np.array(_difference(slacks.original.system, slacks, row.tolist())).ravel().tolist()
         sizes = [max(np.sqrt(norm.squared(own)), size) for norm, size in zip(slacks.norms, row[first:], strict=True)]
-        row[first:] = [size or REL_GUESS * most for most, size in zip(slacks.magnitudes, sizes, strict=True)]
+        row[first:] = [size or GUESSES.first_perturbation * most for most, size in zip(slacks.magnitudes, sizes, strict=True)]
     return replace(phase, guess=replace(phase.guess, u=u))
 
 
@@ -145,7 +142,7 @@ def _cone(system: System, slacks: Slacks, k: int) -> ca.Function:
     widths = (1, system.nx, count + len(slacks.norms), system.np)
     t, x, w, p = (ca.SX.sym(name, width) for name, width in zip("txup", widths, strict=True))
     u = _difference(system, slacks, w)
-    cone = norm.squared(ca.vertsplit(u)) / (w[count + k] + REL_REGULARISATION * slacks.magnitudes[k]) - w[count + k]
+    cone = norm.squared(ca.vertsplit(u)) / (w[count + k] + FORMULATION.cone_regularisation * slacks.magnitudes[k]) - w[count + k]
     return ca.Function("cone", [t, x, w, p], [cone], list("txup"), ["value"])
 
 

@@ -19,17 +19,12 @@ from ocp.bridge.constraints import start_constraints
 from ocp.problem import At, Boundary, Linkage, Phase, Problem, Solution
 from ocp.reductions.chain import Reduction, Redundant
 from ocp.spaces import Space
+from ocp.thresholds import FORMULATION, REACH, ROUNDING
 
 Array = np.ndarray
 Point = Sequence[Array]
 Rows = tuple[Array, Array]  # values [r] and derivatives [r, all ndx]
 
-#: how far beside the guess rank is looked at, too: at the guess itself it may be lost by chance
-BESIDE_GUESS = 0.05
-#: parts of equations, and of directions that constraints leave open, below which they are none
-MIN_REL_INDEPENDENT = 1e-6
-#: Newton steps to a state that the constraints allow, and the largest residual there
-MAX_NEWTON_STEPS, MAX_RESIDUAL = 30, 1e-9
 
 
 @dataclass(frozen=True)
@@ -197,10 +192,10 @@ class _Ends:
         the most that were found at several such states, and of these the plainest."""
         best, worth = np.arange(count), (-1, 0.0)
         for point in self._states(on):
-            directions = null_space(_unit(held(point)[1]), MIN_REL_INDEPENDENT)
+            directions = null_space(_unit(held(point)[1]), ROUNDING.resolution)
             triangle, order = qr((_unit(wanted(point)[1]) @ directions).T, mode="r", pivoting=True)
             pivots = np.abs(np.diag(triangle))
-            rank = int(np.sum(pivots > MIN_REL_INDEPENDENT))
+            rank = int(np.sum(pivots > ROUNDING.resolution))
             if (found := (rank, pivots[rank - 1] if rank else 0.0)) > worth:
                 best, worth = np.sort(order[:rank]), found
         return best
@@ -208,26 +203,26 @@ class _Ends:
     def _states(self, on: Callable[[Point], Rows]) -> Iterator[Point]:
         """States near the guess, and near what is prescribed, where these rows are zero."""
         rng, spaces = np.random.default_rng(0), self.spaces
-        for size in (0.0, BESIDE_GUESS, BESIDE_GUESS):
+        for size in (0.0, *[FORMULATION.rank_distance] * (REACH.points - 1)):
             point = []
             for (number, at), space, boundary in zip(self.ends, spaces, self.boundaries, strict=True):
                 x = np.asarray(self.problem.phases[number].guess.x[0 if at is At.START else -1], dtype=float)
                 to = np.zeros(space.ndx) if boundary is None else np.where(boundary.fixed, _between(space, x, boundary.value), 0.0)
                 point.append(_moved(space, x, to + size * rng.standard_normal(space.ndx)))
-            for _ in range(MAX_NEWTON_STEPS):
+            for _ in range(FORMULATION.max_projection_steps):
                 value, slope = on(point)
                 if not (known := bool(np.all(np.isfinite(value)) and np.all(np.isfinite(slope)))) or np.max(
-                        np.abs(value), initial=0.0) <= MAX_RESIDUAL:
+                        np.abs(value), initial=0.0) <= ROUNDING.negligible:
                     break
-                newton = -np.linalg.lstsq(slope, value, MIN_REL_INDEPENDENT)[0]
+                newton = -np.linalg.lstsq(slope, value, ROUNDING.resolution)[0]
                 step = np.split(newton, np.cumsum([space.ndx for space in spaces])[:-1])
                 point = [_moved(space, x, dx) for space, x, dx in zip(spaces, point, step, strict=True)]
-            if known and np.max(np.abs(value), initial=0.0) <= MAX_RESIDUAL:
+            if known and np.max(np.abs(value), initial=0.0) <= ROUNDING.negligible:
                 yield point
 
 
 def _unit(slope: Array) -> Array:
-    return slope / np.maximum(np.linalg.norm(slope, axis=1, keepdims=True), MIN_REL_INDEPENDENT)
+    return slope / np.maximum(np.linalg.norm(slope, axis=1, keepdims=True), ROUNDING.resolution)
 
 
 def _stacked(parts: Sequence[Rows]) -> Rows:

@@ -16,13 +16,7 @@ from ocp.problem import OF_ONE_PROGRAM, SOLVED, Finding, Kind, Residual, Solutio
 from ocp.reductions import objective_shortfall
 from ocp.strategy.records import State
 from ocp.strategy.search import Search
-
-#: lengths of steps along a direction of negative curvature, relative to the sizes of what moves
-ESCAPE_STEPS = (0.3, -0.3, 1.0)
-#: an objective that falls by so many of its sizes falls without bound; by how much it must fall to be lower
-UNBOUNDED_FALL, MIN_FALL = 1e4, 1e-9
-#: errors of the objective fall at least linearly with the lengths of intervals, which halve: this times the change covers them
-COVERAGE = 2.5
+from ocp.thresholds import ANSWERS, ROUNDING
 
 
 def answered(state: State) -> Solution:
@@ -49,7 +43,8 @@ def escape(search: Search, state: State, why: Finding) -> State | None:
     found = answered(state)
     assert found.certificate is not None
     size = found.certificate.objective_size
-    steps = ESCAPE_STEPS[:1] if why.data["doubtful"] else ESCAPE_STEPS  # a minimum as it looks: one attempt tells
+    first = ANSWERS.escape_step
+    steps = (first,) if why.data["doubtful"] else (first, -first, 1.0)  # a minimum as it looks: one attempt tells
     for length in steps:
         direction = length * found.escape
         begun = from_motion(found.problem, found.optimality.moved(direction), moved_parameters(found, direction))
@@ -58,13 +53,13 @@ def escape(search: Search, state: State, why: Finding) -> State | None:
             if late():
                 return None
             raise KeyboardInterrupt
-        if not new.objective < found.objective - MIN_FALL * size:
+        if not new.objective < found.objective - ROUNDING.negligible * size:
             continue
         new = replace(new, findings=(*_of_search(found), replace(why, kind=Kind.ESCAPED), *new.findings),
                       iterations=(*found.iterations, *new.iterations[1:]),
                       strategy=(*found.strategy, *new.strategy))
         new = new if new.certificate is not None else certify(new, search.tolerances)
-        falls = new.objective < found.objective - UNBOUNDED_FALL * size
+        falls = new.objective < found.objective - ANSWERS.unbounded_fall * size
         if falls and (new.status not in SOLVED or new.escape is not None):
             ending = replace(why, kind=Kind.FALLS_WITHOUT_BOUND, data={**why.data, "objective": new.objective})
             return replace(state, answer=replace(new, status=Status.UNBOUNDED, ending=ending))
@@ -133,8 +128,8 @@ def bound(search: Search, state: State, why: Finding) -> State | None:
         return None
     if again.status not in SOLVED:
         return bounded(float("nan"), {"status": again.status.name}, Kind.FINER_SOLVE_FAILED)
-    return bounded(COVERAGE * abs(again.objective - found.objective) / size + rest, {"finer_objective": again.objective},
-                   finer=again)
+    return bounded(ANSWERS.error_coverage * abs(again.objective - found.objective) / size + rest,
+                   {"finer_objective": again.objective}, finer=again)
 
 
 def wide_bound(search: Search, state: State) -> Finding | None:

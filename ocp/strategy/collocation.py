@@ -17,6 +17,7 @@ from ocp.strategy.direct import Direct
 from ocp.strategy.programs import Programs
 from ocp.strategy.records import State, Task
 from ocp.strategy.search import DEFAULTS, NOBODY, Judge, Outside, Refinement, Search
+from ocp.thresholds import BUDGETS, MESH_CHANGE
 from ocp.transcription.charts import form
 from ocp.transcription.collocation import (
     METHOD,
@@ -35,11 +36,6 @@ from ocp.transcription.refine.plan import UNIFORM, plans_text, read_plans
 from ocp.transcription.refine.policy import POLICIES, Rules, halved
 from ocp.transcription.refine.smooth import linear_controls
 
-#: most iterations on a finer mesh from the multipliers of an optimum
-MAX_ITERATIONS_FROM_OPTIMUM = 200
-#: intervals of a mesh with controls of zero-order hold in the place of chattering ones; passes of it where other controls are hard
-#: to solve for: what zero-order hold serves, it serves at once
-ZERO_ORDER_HOLD_INTERVALS, MAX_EARLY_PASSES = 60, 2
 #: marks checkpoints of such a search
 HELD = "held_controls"
 
@@ -64,13 +60,13 @@ class Collocation(Direct):
         """A search with controls that are constant in every interval: they cannot chatter within it, and motions are as smooth as
         the dynamics. early: of a few passes, for it comes in between; cascade: whether it begins with the cascade of guesses."""
         options = search.options
-        count = int(options.intervals) if early else max(int(options.intervals), ZERO_ORDER_HOLD_INTERVALS)
+        count = int(options.intervals) if early else max(int(options.intervals), MESH_CHANGE.many_intervals)
         held, keep = replace(options, controls="held", mesh=UNIFORM, intervals=count), outside.checkpoint
         marked = None if keep is None else lambda arrays: keep({**arrays, HELD: np.ones(1)})
         return searching(problem, held, replace(outside, checkpoint=marked), search.judge, search.without,
                          search.tolerances,
                          alternative=False, brief=early, cascade=cascade,
-                         max_passes=min(MAX_EARLY_PASSES, options.max_passes) if early else None)
+                         max_passes=min(BUDGETS.max_early_passes, options.max_passes) if early else None)
 
     def on_finer_mesh(self, search: Search, problem: Problem, found: Solution) -> Solution:
         """On the mesh of the solution with every interval cut in two, which ``freeze`` names; from its multipliers where there is
@@ -86,7 +82,7 @@ class Collocation(Direct):
         meshes, left, programs = family.meshes(problem, changed), found.optimality, Collocation(once).programs
         again: Solution | None = None
         if len(meshes) == 1 and left is not None:
-            most = replace(once, max_iterations=min(MAX_ITERATIONS_FROM_OPTIMUM, once.max_iterations))
+            most = replace(once, max_iterations=min(BUDGETS.max_iterations_from_optimum, once.max_iterations))
             again = programs.solve(problem, meshes, options=most,
                                    begin=_from_multipliers(left, family.meshes(problem, plans)[0], meshes[0]))
         if again is None or again.status is not Status.CONVERGED:

@@ -14,7 +14,8 @@ from ocp.reductions import fit_guess
 from ocp.strategy.programs import Programs
 from ocp.strategy.records import Attempt, Judged, State, Task
 from ocp.strategy.search import Method, Progress, Refinement, Search
-from ocp.strategy.solved import MANY_ITERATIONS, with_parts
+from ocp.strategy.solved import with_parts
+from ocp.thresholds import BUDGETS
 from ocp.transcription.direct import Begin, Polish
 from ocp.transcription.freeze import frozen
 from ocp.transcription.mesh import Compressed, Mesh
@@ -75,7 +76,7 @@ class Direct(Method):
             return tightened(program, search.problem, meshes, task.margins, rows)
 
         limited = task.warm and search.alternative and not state.fired("zero_order_hold")
-        own = replace(task, max_iterations=2 * MANY_ITERATIONS) if limited else task
+        own = replace(task, max_iterations=BUDGETS.max_iterations) if limited else task
         found = self._programs(own).solve(
             task.problem, meshes, show=_numbered(search.outside.progress, len(state.log), task.number),
             keep=_kept(search.outside.checkpoint, task.plans), resume=task.resume, polish=polish,

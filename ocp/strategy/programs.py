@@ -16,6 +16,7 @@ import numpy as np
 from ocp.nlp.scaling_text import rule
 from ocp.problem import INF, Duration, Finding, Kind, Problem, Solution, Status
 from ocp.problem.checkpoint import Checkpoint, Keep
+from ocp.thresholds import BUDGETS, DIAGNOSES, ROUNDING
 from ocp.transcription.direct import Begin, Polish, solve_program
 from ocp.transcription.duration_guard import far
 from ocp.transcription.mesh import Compressed, Mesh
@@ -23,14 +24,6 @@ from ocp.transcription.program import Transcription
 
 Progress = Callable[[dict[str, float]], Any]
 Change = Callable[[Transcription], Transcription]
-#: tolerance and iterations of a solve on a coarse mesh; iterations from another guess after the first one failed
-COARSE_TOLERANCE, MAX_ITERATIONS = 1e-4, 300
-#: a duration is far at so many times its guess; durations that are compared, in those that are far
-FAR_DURATION, LONGER_DURATIONS = 100.0, (1.0, 10.0, 100.0)
-#: what each longer duration must save, as a part of its own cost; tolerance of these programs
-MIN_SAVING, GUARD_TOLERANCE = 0.1, 1e-6
-#: relative error of a motion on its mesh from which on it is none of the system
-MAX_MOTION_ERROR = 0.05
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,25 +64,26 @@ class Programs:
     def probe(self, problem: Problem, intervals: int, show: Progress | None = None) -> Solution:
         """A coarse solve, on so many equal intervals."""
         options = replace(self.options, intervals=intervals, guess="given", scaling=rule(self.options.scaling),
-                          tolerance=max(COARSE_TOLERANCE, self.options.tolerance),
-                          max_iterations=min(MAX_ITERATIONS, self.options.max_iterations))
+                          tolerance=max(BUDGETS.coarse_tolerance, self.options.tolerance),
+                          max_iterations=min(BUDGETS.max_iterations, self.options.max_iterations))
         return self.solve(problem, options=replace(options, mesh="uniform") if hasattr(options, "mesh") else options, show=show)
 
     def _unbounded(self, problem: Problem, options: Any, meshes: Sequence[Mesh | Compressed] | None,
                    attempt: Callable[..., Solution], grown: Sequence[bool]) -> Finding | None:
         """That longer motions cost less and less; None where they do not, or are no motions."""
         assert self.error is not None
-        once = replace(options, max_iterations=min(MAX_ITERATIONS, options.max_iterations),
-                       tolerance=max(GUARD_TOLERANCE, options.tolerance))
+        far_duration = DIAGNOSES.far_duration
+        once = replace(options, max_iterations=min(BUDGETS.max_iterations, options.max_iterations),
+                       tolerance=max(ROUNDING.resolution, options.tolerance))
         costs: list[float] = []
         spans: list[float] = []
-        for times in LONGER_DURATIONS:
-            fixed = tuple(replace(p, duration=Duration(*3 * (times * FAR_DURATION * p.duration.guess,))) if own else p
+        for times in (1.0, far_duration**0.5, far_duration):
+            fixed = tuple(replace(p, duration=Duration(*3 * (times * far_duration * p.duration.guess,))) if own else p
                           for p, own in zip(problem.phases, grown, strict=True))
             found = attempt(replace(problem, phases=fixed), once)
-            if found.status is not Status.CONVERGED or not self.error(found, once, meshes) <= MAX_MOTION_ERROR:
+            if found.status is not Status.CONVERGED or not self.error(found, once, meshes) <= DIAGNOSES.max_rel_difference:
                 return None
-            if costs and not found.objective < costs[-1] - MIN_SAVING * abs(costs[-1]):
+            if costs and not found.objective < costs[-1] - DIAGNOSES.min_saving * abs(costs[-1]):
                 return None
             costs.append(found.objective)
             spans.append(sum(p.duration.guess for p, own in zip(fixed, grown, strict=True) if own))
@@ -99,5 +93,5 @@ class Programs:
 
 def _longest(problem: Problem) -> list[float]:
     """Durations of phases [s] beyond which a search is ended; infinite where nothing is to be guarded."""
-    return [FAR_DURATION * p.duration.guess if p.duration.free and p.duration.upper == INF and p.steps is None else INF
+    return [DIAGNOSES.far_duration * p.duration.guess if p.duration.free and p.duration.upper == INF and p.steps is None else INF
             for p in problem.phases]

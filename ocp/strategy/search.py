@@ -13,6 +13,7 @@ from ocp.certify import Tolerances
 from ocp.problem import Problem, Solution
 from ocp.problem.checkpoint import Checkpoint, Keep
 from ocp.strategy.records import Attempt, State, Task
+from ocp.thresholds import BUDGETS
 from ocp.transcription.mesh import Mesh
 from ocp.transcription.refine.criteria import Criterion
 from ocp.transcription.refine.error import Estimator
@@ -22,9 +23,6 @@ from ocp.transcription.refine.policy import Rules
 Progress = Callable[[Mapping[str, Any]], None]
 #: from a solution to the same solution with its certificate
 Judge = Callable[[Solution], Solution]
-#: more controls that enter linearly than these are not given edges where they jump, where the certificate decides: these jump often
-#: and are singular in turn, and shorter intervals take less time than programs that move all their jumps
-MAX_SWITCHING_CONTROLS = 4
 
 
 @dataclass(frozen=True)
@@ -63,7 +61,7 @@ class Refinement:
     @property
     def smooths(self) -> bool:
         """Whether singular controls are smoothed and edges move to where controls jump."""
-        return not self.certified or 0 < max((own.sum() for own in self.linear), default=0) <= MAX_SWITCHING_CONTROLS
+        return not self.certified or 0 < max((own.sum() for own in self.linear), default=0) <= BUDGETS.max_switching_controls
 
 
 class Method:

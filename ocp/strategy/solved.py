@@ -7,18 +7,11 @@ from dataclasses import replace
 from ocp.problem import Finding, Kind, Solution, Trajectory, join
 from ocp.strategy.records import Judged, State
 from ocp.strategy.search import Refinement, Search
+from ocp.thresholds import BUDGETS, CRITERION, DIAGNOSES
 from ocp.transcription.refine.continued import continued
 from ocp.transcription.refine.criteria import same
 from ocp.transcription.refine.policy import next_plan
 from ocp.transcription.refine.switches import located, shift, unplaced
-
-#: passes in a row whose singular controls chatter after which the loop ends, where an error estimate decides
-MAX_CHATTERING_PASSES = 4
-#: linear controls chatter where a pass that began at the one before took so many iterations, and where the errors of two passes in
-#: a row are so many times those of the passes before
-MANY_ITERATIONS, GROWN_ERROR = 150, 10.0
-#: passes without progress do not lower the largest error below this part of it
-MIN_PROGRESS = 0.25
 
 
 def _of(state: State) -> Judged:
@@ -63,8 +56,8 @@ def chatters(search: Search, state: State) -> Finding | None:
     if accurate(search, state) or not search.alternative or not any(own.any() for own in refinement.linear) or len(passes) < 2:
         return None
     errors = [one.verdict.worst for one in passes]
-    slow = state.task.warm and len(state.last.solution.iterations) > MANY_ITERATIONS
-    grown = len(errors) > 2 and min(errors[-2:]) > GROWN_ERROR * min(errors[:-2])
+    slow = state.task.warm and len(state.last.solution.iterations) > BUDGETS.max_iterations // 2
+    grown = len(errors) > 2 and min(errors[-2:]) > DIAGNOSES.grown_error * min(errors[:-2])
     return Finding(Kind.CHATTERING_CONTROLS) if slow or grown else None
 
 
@@ -119,8 +112,9 @@ def passes_used_up(search: Search, state: State) -> Finding | None:
 def keeps_chattering(search: Search, state: State) -> Finding | None:
     """That singular controls chattered in the last passes, where an error estimate decides."""
     assert search.refinement is not None
-    recent = state.verdicts[-MAX_CHATTERING_PASSES:]
-    if search.refinement.certified or len(recent) < MAX_CHATTERING_PASSES or not all(
+    count = 2 * search.refinement.rules.policy.stall  # passes without progress, and as many again
+    recent = state.verdicts[-count:]
+    if search.refinement.certified or len(recent) < count or not all(
             one.singular and one.singular.finding and not one.singular.solved for one in recent):
         return None
     return Finding(Kind.ACCURATE if accurate(search, state) else Kind.SINGULAR_CONTROLS_CHATTER)
@@ -175,7 +169,7 @@ def _stalled(refinement: Refinement, state: State) -> bool:
               for p in passes]
     last = refinement.rules.policy.stall
     return (len(passes) > last and same(passes[-last:], refinement.criterion.still)
-            and min(errors[-last:]) > MIN_PROGRESS * min(errors[:-last]))
+            and min(errors[-last:]) > CRITERION.min_progress * min(errors[:-last]))
 
 
 def with_parts(solution: Solution, parts: tuple[Trajectory, ...]) -> Solution:

@@ -8,19 +8,15 @@ from ocp.guesses.cascade import coarse_intervals, perturbations
 from ocp.nlp import violation
 from ocp.problem import Finding, Kind, Solution, Status
 from ocp.strategy.direct import at_guess, left_over
-from ocp.strategy.programs import MAX_ITERATIONS
 from ocp.strategy.records import State, Task
 from ocp.strategy.search import Search
+from ocp.thresholds import BUDGETS, DIAGNOSES, REACH
 from ocp.transcription.refine.policy import halved
 
 #: guesses that are solved on a few intervals before all are given up
 PROBED = ("dynamics", "simulated", *perturbations())
-#: violations within this part of each other are the same
-SAME_VIOLATION = 0.05
 #: how a program ends that no other guess mends: functions that are not finite, an objective that falls without bound
 FINAL = (Status.INTERRUPTED, Status.NOT_A_NUMBER, Status.UNBOUNDED)
-#: a point that violates its program by no more is feasible
-FEASIBLE = 1e-5
 
 
 def unsolved(search: Search, state: State) -> Finding:
@@ -43,7 +39,7 @@ def without_remedy(search: Search, state: State) -> Finding | None:
 
 def quasi_newton_stalled(search: Search, state: State) -> Finding | None:
     """That a quasi-Newton method came to a feasible point and then no further, or not in time."""
-    slow = state.last.solution.status in (Status.STALLED, Status.ITERATION_LIMIT) and state.last.missed[0] <= FEASIBLE
+    slow = state.last.solution.status in (Status.STALLED, Status.ITERATION_LIMIT) and state.last.missed[0] <= REACH.missed
     limited = getattr(search.options, "hessian", "") == "limited_memory" and state.task.beside is None
     stalled = limited and slow and calls_for_guesses(search, state)
     return Finding(Kind.QUASI_NEWTON_STALLED, name=state.task.guess) if stalled else None
@@ -65,7 +61,7 @@ def locally_infeasible(search: Search, state: State) -> Finding | None:
         return None
     least, before = _violation(coarse), _violation(found)
     if coarse.status is not Status.INFEASIBLE or not any(
-            abs(new - old) <= SAME_VIOLATION * old for new, old in zip(least, before, strict=True)):
+            abs(new - old) <= DIAGNOSES.max_rel_difference * old for new, old in zip(least, before, strict=True)):
         return None
     tried = 0
     for name in PROBED:
@@ -74,7 +70,7 @@ def locally_infeasible(search: Search, state: State) -> Finding | None:
             continue
         other = search.method.probe(search, task, problem, count)
         assert other is not None
-        if other.status in FINAL or _violation(other)[0] < (1.0 - SAME_VIOLATION) * least[0]:
+        if other.status in FINAL or _violation(other)[0] < (1.0 - DIAGNOSES.max_rel_difference) * least[0]:
             return None
         tried += 1
     return Finding(Kind.LOCALLY_INFEASIBLE, value=least[1], data={"intervals": count, "guesses": tried})
@@ -115,7 +111,7 @@ def next_guess(search: Search, state: State, why: Finding) -> State:
         if problem is not None:
             return replace(state, task=Task(
                 problem, task.plans, task.margins, number, name, names[k + 1:], begun, beside, scaling=task.scaling,
-                max_iterations=None if begun == count else MAX_ITERATIONS))
+                max_iterations=None if begun == count else BUDGETS.max_iterations))
     own = range(begun, count) or range(count - 1, count)
     return _exhausted(state, why, begun, min(own, key=lambda k: state.attempts[k].missed) if beside is None else beside)
 

@@ -12,11 +12,10 @@ from ocp.strategy.collocation import cornered
 from ocp.strategy.outcome import outcome
 from ocp.strategy.records import State
 from ocp.strategy.search import Search
+from ocp.thresholds import TIGHTENING
 
 #: how programs end that are hard to solve, and not impossible
 HARD = (Status.ITERATION_LIMIT, Status.STALLED)
-#: passes after which polynomial controls that overshoot path constraints between nodes are not waited for any longer
-MAX_OVERSHOOTING_PASSES = 3
 
 
 def may_serve(search: Search, state: State) -> Finding | None:
@@ -28,7 +27,7 @@ def may_serve(search: Search, state: State) -> Finding | None:
         serves = not late(Activity.REFINEMENT) and _shape_to_blame(outcome(search, state))
         return Finding(Kind.CHATTERING_CONTROLS) if serves else None
     if state.last.solution.status in SOLVED:
-        overshoots = state.task.number >= MAX_OVERSHOOTING_PASSES and cornered(search)
+        overshoots = state.task.number >= TIGHTENING.max_passes and cornered(search)
         return Finding(Kind.PATH_CONSTRAINTS_OVERSHOT, data={"passes": state.task.number}) if overshoots else None
     status = state.last.solution.status
     overshot = status is Status.INFEASIBLE and bool(state.passes) and cornered(search)

@@ -2,14 +2,22 @@
 
 from ocp.thresholds.certificate import QUADRATURE, REINTEGRATION, SCALES, SEARCH, SECOND_ORDER, VERDICTS
 from ocp.thresholds.explanation import EXPLANATION
+from ocp.thresholds.formulation import FORMULATION
+from ocp.thresholds.guesses import GUESSES
 from ocp.thresholds.reach import REACH
 from ocp.thresholds.record import Threshold, listed
+from ocp.thresholds.refinement import CRITERION, MESH_CHANGE, TIGHTENING, WARM_START
 from ocp.thresholds.rounding import ROUNDING
+from ocp.thresholds.singular_arcs import SMOOTHING
+from ocp.thresholds.strategy import ANSWERS, BUDGETS, DIAGNOSES
+from ocp.thresholds.switches import SWITCHES
 
-__all__ = ["EXPLANATION", "QUADRATURE", "REACH", "RECORDS", "REINTEGRATION", "ROUNDING", "SCALES", "SEARCH", "SECOND_ORDER",
-           "VERDICTS", "Threshold", "thresholds"]
+__all__ = ["ANSWERS", "BUDGETS", "CRITERION", "DIAGNOSES", "EXPLANATION", "FORMULATION", "GUESSES", "MESH_CHANGE", "QUADRATURE",
+           "REACH", "RECORDS", "REINTEGRATION", "ROUNDING", "SCALES", "SEARCH", "SECOND_ORDER", "SMOOTHING", "SWITCHES",
+           "TIGHTENING", "VERDICTS", "WARM_START", "Threshold", "thresholds"]
 
-RECORDS = (ROUNDING, SCALES, SEARCH, QUADRATURE, REINTEGRATION, SECOND_ORDER, VERDICTS, REACH, EXPLANATION)
+RECORDS = (ROUNDING, FORMULATION, GUESSES, BUDGETS, DIAGNOSES, ANSWERS, CRITERION, TIGHTENING, MESH_CHANGE, WARM_START, SMOOTHING,
+           SWITCHES, SCALES, SEARCH, QUADRATURE, REINTEGRATION, SECOND_ORDER, VERDICTS, REACH, EXPLANATION)
 
 
 def thresholds() -> tuple[Threshold, ...]:

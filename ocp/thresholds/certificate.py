@@ -213,9 +213,6 @@ class SecondOrder:
     rounds: int = threshold(
         12, why="times that weakly active constraints are made active because a direction would violate them; then all are",
         test=_CERTIFY + "test_second_order.py::test_a_saddle_whose_way_down_lies_in_a_corner")
-    regularisation: float = threshold(
-        1e-10, why="keeps the KKT matrix regular where constraints repeat each other",
-        test=_CERTIFY + "test_second_order.py::test_weakly_active_bounds_are_treated_as_theory_says")
     dense_share: float = threshold(
         0.15, why="unknowns with more neighbours than this part of all come last in the factorisation",
         test=_CERTIFY + "test_second_order.py::test_inertia_is_that_of_dense_eigenvalues")

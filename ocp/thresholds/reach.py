@@ -25,7 +25,8 @@ class Reach:
         20_000, why="operations of a function up to which it is enclosed",
         test=_TESTS + "test_forces_too_small_for_the_distance_are_ruled_out")
     points: int = threshold(
-        3, why="random points at which rates are compared with states",
+        3, why="random points at which rates are compared with states, and derivatives with each other: at one alone they may "
+        "agree by chance",
         test=_TESTS + "test_what_carries_a_body_along_somewhere_is_no_speed_limit")
     starts: int = threshold(
         12, why="random starts of the search for an end, besides that of the guess",
@@ -34,7 +35,8 @@ class Reach:
         3.0, unit="rad, m", why="distance of random starts from the guess where a coordinate has no bounds",
         test=_TESTS + "test_ends_that_can_be_met_are_left_alone")
     missed: float = threshold(
-        1e-5, why="residual of an end, relative to 1 + its bound, above which it is missed",
+        1e-5, why="violation of an end, relative to 1 + its bound, above which it is missed; a program that ends below it is "
+        "feasible",
         test=_TESTS + "test_ends_that_can_be_met_are_left_alone")
     bound_weight: float = threshold(
         1e3, why="weight of bounds and prescribed states beside constraints: constraints shall be missed, not bounds",

@@ -17,6 +17,12 @@ class Rounding:
     negligible: float = threshold(
         1e-9, why="a scale below this part of the largest one is noise, a singular value below it is zero",
         test="tests/ocp/explain/test_explain_dependent.py::test_independent_equations_are_left_alone")
+    coincident: float = threshold(
+        1e-12, why="instants, as parts of a phase, and bounds that are no further apart coincide",
+        test="tests/ocp/transcription/test_refinement_switches.py::test_frozen_mesh_with_switches_gives_the_same_answer_in_one_pass")
+    regularisation: float = threshold(
+        1e-10, why="addend to the diagonal of a scaled matrix that keeps it regular where rows repeat each other",
+        test="tests/ocp/certify/test_second_order.py::test_weakly_active_bounds_are_treated_as_theory_says")
     beside: float = threshold(
         1e-9, why="distance from an instant, as part of its segment or phase, at which one side of it is seen: controls and rates "
         "may jump there",

@@ -9,9 +9,7 @@ import numpy as np
 
 from ocp.nlp import Warm
 from ocp.problem.checkpoint import Pace
-
-#: iterations between two looks at the durations
-EVERY = 10
+from ocp.thresholds import DIAGNOSES
 
 
 class DurationGuard:
@@ -25,7 +23,7 @@ class DurationGuard:
     def due(self) -> bool:
         self.count += 1
         self.kept = self.pace is not None and self.pace.due()
-        return self.kept or self.count % EVERY == 0
+        return self.kept or self.count % DIAGNOSES.duration_period == 0
 
     def take(self, point: Warm, rows: Any) -> None:
         if self.kept:

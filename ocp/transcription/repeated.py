@@ -9,9 +9,7 @@ import casadi as ca
 import numpy as np
 
 from ocp.problem import At, Constraint, Finding, Kind, Phase, Problem, Sense
-
-#: slopes are compared at so many points beside the guess; a row that leaves no more than this of itself beside others is theirs
-POINTS, LEFT = 3, 1e-9
+from ocp.thresholds import REACH, ROUNDING
 
 
 def crowded(problem: Problem) -> bool:
@@ -34,7 +32,7 @@ def _repeated(phase: Phase) -> Iterator[Finding]:
     names = [name for c in rows for name in c.components()]
     functions, slopes = [_slope(c.function) for c in rows], []
     middle = len(phase.guess.s) // 2
-    for _ in range(POINTS if len(names) > 1 else 0):
+    for _ in range(REACH.points if len(names) > 1 else 0):
         x, u = (part[middle] + rng.uniform(-0.5, 0.5, part.shape[1]) for part in (phase.guess.x, phase.guess.u))
         t = rng.uniform() * phase.duration.guess
         slopes.append(np.vstack([slope(t, x, u, system.parameter_values).full() for slope in functions]))
@@ -57,4 +55,4 @@ def _slope(function: ca.Function) -> ca.Function:
 def _made(row: np.ndarray, others: np.ndarray) -> bool:
     """Whether a row is a combination of others."""
     rest = row - np.linalg.lstsq(others.T, row, rcond=None)[0] @ others if len(others) else row
-    return bool(np.linalg.norm(rest) <= LEFT * np.linalg.norm(row))
+    return bool(np.linalg.norm(rest) <= ROUNDING.negligible * np.linalg.norm(row))

@@ -9,14 +9,8 @@ import casadi as ca
 import numpy as np
 
 from ocp.problem import INF, At, Duration, Guess, Linkage, Phase, Problem, Sense, Solution, Trajectory
+from ocp.thresholds import MESH_CHANGE, ROUNDING, SWITCHES
 from ocp.transcription.refine.plan import Plan, rounded
-
-#: an arc as short as this part of its phase has vanished; no arc may become shorter
-VANISHED = 1e-5
-#: an arc may grow by this factor in one pass
-LONGER = 4.0
-#: a bound that is active at more than this share of an arc's control points is active along the arc
-ALONG = 0.8
 
 
 @dataclass(frozen=True)
@@ -50,7 +44,7 @@ def arcs_of(plan: Plan) -> list[Arc]:
 def stretched(arcs: Sequence[Arc], lengths: Sequence[float]) -> Plan:
     """One plan of arcs that last so long; those that have vanished are left out."""
     total = sum(lengths)
-    there = [(arc, length) for arc, length in zip(arcs, lengths, strict=True) if length > 2 * VANISHED * total]
+    there = [(arc, length) for arc, length in zip(arcs, lengths, strict=True) if length > 2 * SWITCHES.vanished * total]
     ends = np.concatenate([[0.0], np.cumsum([length for _, length in there])])
     ends = ends / ends[-1]
     edges: list[float] = [0.0]
@@ -83,7 +77,8 @@ def cut_into(problem: Problem, solution: Solution, parts: Sequence[Trajectory], 
             length = (arc.end - arc.begin) * T
             duration = replace(phase.duration, guess=T) if phase.duration.free else phase.duration
             if len(own) > 1:
-                duration = Duration(VANISHED * T, LONGER * length + 0.1 * T, max(length, 2 * VANISHED * T))
+                shortest = SWITCHES.vanished * T
+                duration = Duration(shortest, MESH_CHANGE.max_change * length + 0.1 * T, max(length, 2 * SWITCHES.vanished * T))
             kept = {At.PATH, At.INTEGRAL, *([At.START] if is_first else []), *([At.FINAL] if is_last else [])}
             held = _held(replace(phase, system=system), part, arc, there) if len(own) > 1 else phase
             phases.append(replace(
@@ -112,7 +107,7 @@ def _held(phase: Phase, part: Trajectory, arc: Arc, jumps: Sequence[Jump]) -> Ph
     for jump in jumps:
         inside &= ~((s > jump.before) & (s < jump.after)) | (s == jump.place)
     middle = (arc.begin + arc.end) / 2
-    apart = [abs(s - jump.place) > 1e-9 for jump in jumps]  # a control on a switch is not determined
+    apart = [abs(s - jump.place) > ROUNDING.beside for jump in jumps]  # a control on a switch is not determined
     inside = inside & np.all(apart, axis=0) if apart else inside
     if not np.any(inside):
         inside = np.arange(len(s)) == int(np.argmin(np.abs(s - middle)))
@@ -121,7 +116,7 @@ def _held(phase: Phase, part: Trajectory, arc: Arc, jumps: Sequence[Jump]) -> Ph
     for i in range(u.shape[1]):
         range_ = float(np.ptp(part.u[:, i]))
         for bound in (lower[i], upper[i]):
-            if abs(bound) < INF and np.mean(np.abs(u[:, i] - bound) < 0.02 * range_) > ALONG:
+            if abs(bound) < INF and np.mean(np.abs(u[:, i] - bound) < 0.02 * range_) > SWITCHES.active_share:
                 lower[i] = upper[i] = bound
     free = sum(a < b for a, b in zip(lower, upper, strict=True))
     x_lower, x_upper = _held_states(phase, part, arc, start, T, free)
@@ -139,7 +134,7 @@ def _held(phase: Phase, part: Trajectory, arc: Arc, jumps: Sequence[Jump]) -> Ph
                 if not by_control[r].any() or all(i in fixed for i in np.flatnonzero(by_control[r])):
                     continue
                 for bound in (low[r], high[r]):
-                    if abs(bound) < INF and np.mean(np.abs(value[:, r] - bound) < 0.02 * reach[r]) > ALONG:
+                    if abs(bound) < INF and np.mean(np.abs(value[:, r] - bound) < 0.02 * reach[r]) > SWITCHES.active_share:
                         low[r] = high[r] = bound
             c = replace(c, lower=tuple(low), upper=tuple(high))
         constraints.append(c)
@@ -174,7 +169,7 @@ def _held_states(phase: Phase, part: Trajectory, arc: Arc, start: float, T: floa
         for bound in (lower[i], upper[i]):
             if any(value != bound for value in ends):
                 continue
-            if abs(bound) < INF and range_ > 0 and np.mean(np.abs(x[:, i] - bound) < 0.02 * range_) > ALONG:
+            if abs(bound) < INF and range_ > 0 and np.mean(np.abs(x[:, i] - bound) < 0.02 * range_) > SWITCHES.active_share:
                 lower[i] = upper[i] = bound
     held = sum(a == b for a, b in zip(lower, upper, strict=True)) <= free
     return (tuple(lower), tuple(upper)) if held else (phase.x_lower, phase.x_upper)

@@ -16,16 +16,13 @@ from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from ocp.nlp import NLP, Warm
 from ocp.nlp.names import groups
+from ocp.thresholds import ROUNDING, WARM_START
 from ocp.transcription.mesh import Mesh
 
 Array = np.ndarray
 
-#: barrier parameter of such a start. On twelve runs of the gallery time in all fell to 0.67
-BARRIER = 1e-7
-#: columns with more entries than this part of the rows belong to the whole phase
-WIDE = 0.3
-#: keeps the least-squares system regular where defects depend on each other
-REGULAR = 1e-10
+#: columns with more entries than this part of the rows belong to the whole phase, and to no band along it
+MIN_DENSE_SHARE = 0.3
 
 
 def carried(old: NLP, lam_x: Array, lam_g: Array, before: Mesh, new: NLP, after: Mesh) -> Warm:
@@ -44,16 +41,16 @@ def carried(old: NLP, lam_x: Array, lam_g: Array, before: Mesh, new: NLP, after:
     missing = -(gradient + jacobian.T @ rows + bounds)[~fixed]
     rows[defects] = _least_squares(A, missing)
     bounds[fixed] = -(gradient + jacobian.T @ rows)[fixed]
-    return Warm(x, bounds, rows, BARRIER)
+    return Warm(x, bounds, rows, WARM_START.barrier)
 
 
 def _least_squares(A: sp.csc_matrix, right: Array) -> Array:
-    """lam [m] with the least ``|A' lam - right|^2 + REGULAR |lam|^2``: banded along time, columns of what belongs to all of it
-    (durations, parameters) apart."""
-    wide = np.diff(A.indptr) > WIDE * A.shape[0]
+    """lam [m] with the least ``|A' lam - right|^2 + regularisation |lam|^2``: banded along time, columns of what belongs to all of
+    it (durations, parameters) apart."""
+    wide = np.diff(A.indptr) > MIN_DENSE_SHARE * A.shape[0]
     narrow, dense = A[:, np.flatnonzero(~wide)], A[:, np.flatnonzero(wide)].toarray()
     normal = narrow @ narrow.T
-    normal = sp.csr_matrix(normal + REGULAR * max(1.0, normal.diagonal().max(initial=0.0)) * sp.eye(A.shape[0]))
+    normal = sp.csr_matrix(normal + ROUNDING.regularisation * max(1.0, normal.diagonal().max(initial=0.0)) * sp.eye(A.shape[0]))
     order = reverse_cuthill_mckee(normal, symmetric_mode=True)
     sorted_ = sp.coo_matrix(normal[order][:, order])
     above = sorted_.col >= sorted_.row
@@ -90,4 +87,4 @@ def _places(mesh: Mesh, count: int) -> Array | None:
 def _cells(s: Array) -> Array:
     """The share of the phase that belongs to each place."""
     edges = np.concatenate([s[:1], (s[1:] + s[:-1]) / 2, s[-1:]])
-    return np.maximum(np.diff(edges), 1e-12)
+    return np.maximum(np.diff(edges), ROUNDING.coincident)

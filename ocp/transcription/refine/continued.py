@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from ocp.problem import Guess, Phase, Problem, Trajectory
+from ocp.thresholds import ROUNDING
 from ocp.transcription.mesh import Mesh
 
 
@@ -33,6 +34,6 @@ def _from_solution(phase: Phase, found: Phase, part: Trajectory, mesh: Mesh) -> 
 def _sides(part: Trajectory, mesh: Mesh, s: np.ndarray, start: float, T: float) -> np.ndarray:
     """Controls at the fractions s; at an edge the value of the side that has a control point there."""
     from_left = mesh.shapes[0].points[-1] == 1.0
-    at_edge = np.min(np.abs(s[:, None] - mesh.edges[None, 1:]), axis=1) < 1e-13
+    at_edge = np.min(np.abs(s[:, None] - mesh.edges[None, 1:]), axis=1) < ROUNDING.rounding
     moved = np.where(at_edge & from_left, s - 1e-10, s)
     return np.asarray(part.control(np.clip(start + T * moved, part.t[0], part.t[-1]))).reshape(len(s), -1)

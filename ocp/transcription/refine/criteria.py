@@ -15,29 +15,17 @@ import numpy as np
 
 from ocp import nlp
 from ocp.problem import Finding, Kind, Phase, Problem, Solution, Trajectory
+from ocp.thresholds import CRITERION, MESH_CHANGE, ROUNDING, TIGHTENING
 from ocp.transcription.refine.error import Estimate, Estimator, PhaseErrors
 from ocp.transcription.refine.margins import Margins
 from ocp.transcription.refine.plan import Plans
-from ocp.transcription.refine.policy import AIM
 
 Array = np.ndarray
 #: from a solution to the same solution with its certificate
 Judge = Callable[[Solution], Solution]
 
-#: places in an interval where bounds are looked at
-LOOKS = 24
-#: relative change of the objective that is none, where the certificate decides
-STILL = 1e-6
-#: what overshoots by more than this part of its range calls for shorter intervals
-FAR = 0.01
-#: margins of an interval are measured anew so many times; then it is cut
-DRAWN = 3
-#: estimated errors of segments this many times what is allowed need no certificate to call for another mesh
-SCREEN = 1.5
-#: estimates that fall by less than this factor from pass to pass make no progress
-PROGRESS = 0.25
-#: how much a check of the whole motion may ask of its worst interval at once
-MOST = 1e3
+#: places in an interval where bounds are looked at; parabolas give peaks between them
+SAMPLES_PER_INTERVAL = 24
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +80,7 @@ class ByMesh:
 
     def __init__(self, tolerance: float):
         self.tolerance = self.shift = tolerance
-        self.still = AIM * tolerance
+        self.still = MESH_CHANGE.aim * tolerance
 
     def look(self, solution: Solution, estimate: Estimate, plans: Plans, margins: tuple[Margins, ...], before: Verdict | None
              ) -> Verdict:
@@ -111,7 +99,7 @@ class ByCertificate:
 
     def __init__(self, judge: Judge, estimator: Estimator, allowed: tuple[float, float]):
         self.judge, self.estimator, self.of_segment = judge, estimator, allowed
-        self.still = self.shift = STILL
+        self.still = self.shift = ROUNDING.resolution
 
     def look(self, solution: Solution, estimate: Estimate, plans: Plans, margins: tuple[Margins, ...], before: Verdict | None
              ) -> Verdict:
@@ -122,7 +110,7 @@ class ByCertificate:
         over = max(one.worst for one in overshoots)
         certificate, estimated = None, max(float(np.max(state)) for state in states)
         idle = before is not None and self._idle(solution, estimated, before)
-        if (estimated <= SCREEN or idle) and over <= 1:
+        if (estimated <= CRITERION.screen or idle) and over <= 1:
             solution = self.judge(solution)
             certificate = solution.certificate
             assert certificate is not None
@@ -132,7 +120,7 @@ class ByCertificate:
             states = self._measured(solution, estimate, plans)
         errors, new = [], []
         for own, state, one, margin in zip(estimate.phases, states, overshoots, margins, strict=True):
-            near = one.near & (margin.times < DRAWN)[:, None]
+            near = one.near & (margin.times < TIGHTENING.max_passes)[:, None]
             nx, chosen = one.states.shape[1], (near & one.bad)[:, :, None]
             new.append(margin.grown(np.where(chosen[:, :nx], one.states, 0.0), np.where(chosen[:, nx:], one.rows, 0.0)))
             errors.append(replace(own, state=state, control=np.zeros_like(state), integral=np.zeros_like(state),
@@ -151,7 +139,7 @@ class ByCertificate:
         """Whether another mesh changed neither the objective nor the estimates much: these may be of states that only rounding
         moves, and only the certificate can tell."""
         return (abs(solution.objective - before.solution.objective) <= self.still * objective_size(solution)
-                and estimated > PROGRESS * before.estimated)
+                and estimated > CRITERION.min_progress * before.estimated)
 
     def _measured(self, solution: Solution, estimate: Estimate, plans: Plans) -> list[Array]:
         """Errors of the states of intervals as the certificate measured them. Where a check of the whole motion fails, all share
@@ -172,9 +160,9 @@ class ByCertificate:
             if whole > 1:
                 with np.errstate(invalid="ignore"):  # infinite beside infinite is no number here, and all of it below
                     share = np.maximum(state / max(float(np.max(state)), 1e-300), own.of_motion.total / max(worst, 1e-300))
-                state = np.maximum(state, min(whole, MOST) * np.nan_to_num(share, nan=1.0, posinf=1.0))
+                state = np.maximum(state, min(whole, CRITERION.max_demand) * np.nan_to_num(share, nan=1.0, posinf=1.0))
             if by_cost:
-                state = np.maximum(state, min(objective, MOST) * own.cost / np.mean(missed))
+                state = np.maximum(state, min(objective, CRITERION.max_demand) * own.cost / np.mean(missed))
             found.append(state)
         return found
 
@@ -194,7 +182,7 @@ class ByCertificate:
 
     def _in_phase(self, functions: Any, phase: Phase, part: Trajectory, prefix: str, allowed: Mapping[str, float]
                   ) -> _Overshoots:
-        t = part.t[:-1, None] + np.diff(part.t)[:, None] * (np.arange(LOOKS) + 0.5) / LOOKS
+        t = part.t[:-1, None] + np.diff(part.t)[:, None] * (np.arange(SAMPLES_PER_INTERVAL) + 0.5) / SAMPLES_PER_INTERVAL
         flat, N = t.ravel(), len(part.t) - 1
         x = np.asarray(part.state(flat)).reshape(len(flat), -1)
         names = [f"bound {name}" for name in phase.system.space.names]
@@ -205,15 +193,15 @@ class ByCertificate:
             values.append(functions(flat, x, u, p, x, float(part.t[-1] - part.t[0]))[2])
             bounds.append((functions.path_bounds[0], functions.path_bounds[1]))
             names += functions.path_constraints
-        every = np.concatenate(values, axis=1).reshape(N, LOOKS, -1)
+        every = np.concatenate(values, axis=1).reshape(N, SAMPLES_PER_INTERVAL, -1)
         low, high = (np.concatenate([pair[side] for pair in bounds]) for side in (0, 1))
         over = np.stack([np.maximum(0.0, _peaks(-every) + low), np.maximum(0.0, _peaks(every) - high)], axis=2)
         limit = np.array([allowed.get(prefix + name, np.inf) for name in names])
         size = np.ptp(every, axis=(0, 1))
         ratio = np.max(over, axis=2) / limit
-        near = (low != high) & (np.max(over, axis=2) <= FAR * size)
+        near = (low != high) & (np.max(over, axis=2) <= CRITERION.max_overshoot * size)
         nx = x.shape[1]
-        return _Overshoots(over[:, :nx], over[:, nx:], ratio, near, ratio > AIM, float(np.max(ratio, initial=0.0)))
+        return _Overshoots(over[:, :nx], over[:, nx:], ratio, near, ratio > MESH_CHANGE.aim, float(np.max(ratio, initial=0.0)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,6 +10,7 @@ import casadi as ca
 import numpy as np
 
 from ocp.problem import At, Phase, Trajectory
+from ocp.thresholds import ROUNDING
 from ocp.transcription import legendre
 from ocp.transcription.charts import Form
 from ocp.transcription.conditions import cost_value, hard_rows, penalty
@@ -19,11 +20,9 @@ from ocp.transcription.part import graph_kind
 Array = np.ndarray
 
 #: points of the finer rule beyond the scheme's own; two would do for its leading term
-MORE = 3
-#: coefficients below this part of the largest state are rounding
-FLOOR = 1e-13
+EXTRA_POINTS = 3
 #: the decay that stands for a function that a lower degree already holds
-SMOOTHEST = 20.0
+MAX_DECAY = 20.0
 
 
 @dataclass(frozen=True)
@@ -91,7 +90,7 @@ class Found:
 
     @classmethod
     def empty(cls, N: int, size: int) -> Found:
-        return cls(np.zeros(N), np.zeros(N), np.zeros(N), np.zeros(N), np.full(N, SMOOTHEST), np.zeros(N, dtype=bool), np.zeros(N),
+        return cls(np.zeros(N), np.zeros(N), np.zeros(N), np.zeros(N), np.full(N, MAX_DECAY), np.zeros(N, dtype=bool), np.zeros(N),
                    np.zeros(N), np.zeros(N), np.zeros(size), np.full(N, -1.0), [""] * N)
 
     def blame(self, group: Sequence[int], values: Array, names: Sequence[str]) -> None:
@@ -190,7 +189,7 @@ class PhaseFunctions:
     def _finer(self, seen: _Seen, group: Sequence[int]) -> _Finer:
         mesh, count = seen.mesh, len(group)
         scheme = mesh.schemes[group[0]]
-        r, v = legendre.gauss(scheme.degree + MORE)
+        r, v = legendre.gauss(scheme.degree + EXTRA_POINTS)
         there, h = np.append(r, 1.0), mesh.widths[group]
         places = np.array([mesh.places.of[k] for k in group])  # [G, K]
         F = seen.rates[places]
@@ -278,12 +277,12 @@ def _decay(f: Array, r: Array, v: Array, K: int) -> Array:
     Transactions on Control Systems Technology 26(4)).
     """
     size = np.max(np.abs(np.einsum("ji,gik->gjk", legendre.legendre_transform(r, v), f)), axis=2)[:, :K + 1]
-    found = np.full(len(size), SMOOTHEST)
+    found = np.full(len(size), MAX_DECAY)
     if size.shape[1] < 2:
         return found
-    logs = np.log10(np.maximum(size, FLOOR))
+    logs = np.log10(np.maximum(size, ROUNDING.rounding))
     for g, own in enumerate(logs):
-        last = int(np.max(np.flatnonzero(size[g] > FLOOR), initial=0))
+        last = int(np.max(np.flatnonzero(size[g] > ROUNDING.rounding), initial=0))
         if last == 0:
             continue
         j = np.arange(last + 1) if last < 3 else np.arange(1, last + 1)

@@ -15,6 +15,7 @@ import numpy as np
 from ocp.nlp import NLP
 from ocp.nlp.names import parts_of_name
 from ocp.problem import Problem, Solution
+from ocp.thresholds import ROUNDING, TIGHTENING
 from ocp.transcription.mesh import Mesh
 from ocp.transcription.program import Transcription
 from ocp.transcription.refine.plan import Plan
@@ -23,14 +24,8 @@ Array = np.ndarray
 #: of variables, lower and upper, and of rows
 Bounds = tuple[Array, Array, Array, Array]
 
-#: a margin is so much more than the overshoot that was measured
-MORE = 1.1
-#: the same where one did not suffice: a peak beside the nodes of a boundary arc moves by about half of what they do
-AGAIN = 2.0
-#: and so much of it holds in the intervals beside
-BESIDE = 0.25
-#: nodes this near to an edge (in fractions of the phase) belong to both intervals
-SMALL = 1e-12
+#: a margin over the overshoot where one did not suffice: a peak beside the nodes of a boundary arc moves by half of what they do
+NODES_PER_PEAK = 2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +48,7 @@ class Margins:
     def grown(self, states: Array, rows: Array) -> Margins:
         """With these overshoots beyond the true bounds, shaped as the margins, added; twice where the motion overshoots again."""
         again = np.any(states > 0, axis=(1, 2)) | np.any(rows > 0, axis=(1, 2))
-        share = np.where(self.times > 0, AGAIN, MORE)[:, None, None]
+        share = np.where(self.times > 0, NODES_PER_PEAK, TIGHTENING.safety)[:, None, None]
         return Margins(self.states + share * _spread(states), self.rows + share * _spread(rows), self.times + again)
 
     def on(self, before: Plan, after: Plan) -> Margins:
@@ -115,16 +110,16 @@ def price(solution: Solution, before: Bounds) -> float:
 def _spread(amounts: Array) -> Array:
     """Amounts by interval, with a part of them in the intervals beside: a step in the margin would bend the motion there."""
     found = amounts.copy()
-    found[1:] = np.maximum(found[1:], BESIDE * amounts[:-1])
-    found[:-1] = np.maximum(found[:-1], BESIDE * amounts[1:])
+    found[1:] = np.maximum(found[1:], TIGHTENING.beside * amounts[:-1])
+    found[:-1] = np.maximum(found[:-1], TIGHTENING.beside * amounts[1:])
     return found
 
 
 def _at(edges: Array, s: Array, by_interval: Array) -> Array:
     """Margins at the fractions s: at an edge the larger of both sides."""
     last = len(edges) - 2
-    left = np.clip(np.searchsorted(edges, s - SMALL, side="right") - 1, 0, last)
-    right = np.clip(np.searchsorted(edges, s + SMALL, side="right") - 1, 0, last)
+    left = np.clip(np.searchsorted(edges, s - ROUNDING.coincident, side="right") - 1, 0, last)
+    right = np.clip(np.searchsorted(edges, s + ROUNDING.coincident, side="right") - 1, 0, last)
     return np.maximum(by_interval[left], by_interval[right])
 
 

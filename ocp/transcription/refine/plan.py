@@ -18,6 +18,7 @@ import numpy as np
 
 from ocp.errors import ProblemError
 from ocp.problem import Problem
+from ocp.thresholds import ROUNDING
 from ocp.transcription.charts import form
 from ocp.transcription.mesh import Mesh
 from ocp.transcription.schemes import make_scheme
@@ -26,8 +27,6 @@ from ocp.transcription.schemes import make_scheme
 UNIFORM = "uniform"
 #: edges are kept to this many decimals, so that their text is short and exact
 DECIMALS = 13
-#: no interval is shorter than this part of its phase
-SHORTEST = 1e-9
 
 _ENTRY = re.compile(r"^(?P<edge>[^:*!]+)(?P<jump>!?)(?::(?P<degree>[^:*!]+)(?:\*(?P<count>[^:*!]+))?)?$")
 
@@ -143,7 +142,7 @@ def _read(words: Sequence[str], scheme: str, where: str) -> Plan:
         if not edges and edge != 0.0 or last and edge != 1.0:
             raise ProblemError(f"edges are fractions of the phase from 0 to 1; {word!r} stands {'last' if last else 'first'}",
                                where=where)
-        if edges and not edge - edges[-1] >= SHORTEST:
+        if edges and not edge - edges[-1] >= ROUNDING.beside:
             raise ProblemError(f"edges must increase; {word!r} comes after {edges[-1]:.12g}", where=where)
         if match["jump"]:
             if i == 0 or last:

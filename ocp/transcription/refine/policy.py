@@ -16,24 +16,9 @@ from math import ceil, floor, log10
 
 import numpy as np
 
+from ocp.thresholds import MESH_CHANGE, ROUNDING
 from ocp.transcription.refine.error import PhaseErrors
-from ocp.transcription.refine.plan import SHORTEST, Plan, rounded
-
-#: the next mesh aims at this part of the tolerance
-AIM = 0.3
-#: digits that one more degree must gain for an interval to count as smooth; at K = 3 a cut in two gains as much per node
-SMOOTH = 0.5
-#: pieces of a smooth interval, and of one with a kink, whose error falls as h^2
-PIECES, PIECES_AT_KINK = 6, 4
-#: at most half of the intervals, the worst ones, change in one pass where there are more than these
-MANY = 60
-#: most degrees added at once
-STEP = 4
-#: beside an edge where controls jump an error of a kink may be this many tolerances before the interval is cut: close to a switch
-#: controls are hardly determined, the more so the shorter the interval
-BESIDE = 100.0
-#: intervals with less than this part of the tolerance are made coarser
-FINE = 1e-2
+from ocp.transcription.refine.plan import Plan, rounded
 
 
 @dataclass(frozen=True)
@@ -81,7 +66,7 @@ class Rules:
 def next_plan(plan: Plan, errors: PhaseErrors, rules: Rules) -> Plan:
     """The mesh of the next pass; the same one where no rule allows a change."""
     pieces: list[tuple[int, int]] = []  # (pieces, degree) of each interval
-    worst = set(np.argsort(-errors.total, kind="stable")[:max(MANY, plan.intervals // 2)])
+    worst = set(np.argsort(-errors.total, kind="stable")[:max(MESH_CHANGE.many_intervals, plan.intervals // 2)])
     for k, degree in enumerate(plan.degrees):
         if errors.total[k] > rules.tolerance and k not in worst:
             pieces.append((1, degree))
@@ -90,19 +75,19 @@ def next_plan(plan: Plan, errors: PhaseErrors, rules: Rules) -> Plan:
         if errors.total[k] <= rules.tolerance:
             pieces.append((1, _lowered(degree, float(errors.total[k]), float(errors.decay[k]), rules)))
             continue
-        gain = min(float(errors.total[k]) / (AIM * rules.tolerance), 1e12)
-        smooth = errors.decay[k] >= SMOOTH and not errors.clipped[k] and errors.path[k] < errors.total[k]
+        gain = min(float(errors.total[k]) / (MESH_CHANGE.aim * rules.tolerance), 1e12)
+        smooth = errors.decay[k] >= MESH_CHANGE.smooth and not errors.clipped[k] and errors.path[k] < errors.total[k]
         beside = k in plan.jumps or k + 1 in plan.jumps
-        if rules.policy.spares_jumps and beside and not smooth and errors.total[k] <= BESIDE * rules.tolerance:
+        if rules.policy.spares_jumps and beside and not smooth and errors.total[k] <= MESH_CHANGE.beside_jump * rules.tolerance:
             pieces.append((1, degree))
             continue
-        add = min(STEP, max(1, ceil(log10(gain) / max(float(errors.decay[k]), 0.25))))
+        add = min(MESH_CHANGE.max_change, max(1, ceil(log10(gain) / max(float(errors.decay[k]), 0.25))))
         if rules.policy.raises == "all" or (rules.policy.raises == "smooth" and smooth and degree < rules.highest):
             pieces.append((1, min(degree + add, rules.highest)))
             continue
-        order, most = (degree + 1, PIECES) if smooth else (2, PIECES_AT_KINK)
+        order, most = (degree + 1, MESH_CHANGE.max_pieces) if smooth else (2, MESH_CHANGE.max_change)
         count = int(np.clip(ceil(gain ** (1 / order)), 2, most))
-        count = max(1, min(count, int(width / SHORTEST)))
+        count = max(1, min(count, int(width / ROUNDING.beside)))
         # pieces of a smooth interval at the highest degree keep it; at a kink low degrees do as well
         pieces.append((count, degree if smooth or rules.policy.keeps_degree else max(rules.lowest, min(degree, rules.lowest + 1))))
     merged = _merges(plan, errors, rules) if rules.policy.merges else [False] * plan.intervals
@@ -115,9 +100,9 @@ def halved(plan: Plan) -> Plan:
 
 
 def _lowered(degree: int, error: float, decay: float, rules: Rules) -> int:
-    if not rules.policy.lowers or error > FINE * rules.tolerance or decay < SMOOTH:
+    if not rules.policy.lowers or error > MESH_CHANGE.fine * rules.tolerance or decay < MESH_CHANGE.smooth:
         return degree
-    spare = log10(AIM * rules.tolerance / max(error, 1e-16))
+    spare = log10(MESH_CHANGE.aim * rules.tolerance / max(error, 1e-16))
     return max(min(degree, rules.lowest), degree - max(0, floor(spare / decay) - 1))
 
 
@@ -130,10 +115,10 @@ def _merges(plan: Plan, errors: PhaseErrors, rules: Rules) -> list[bool]:
         both = [k - 1, k]
         widths = [plan.edges[i + 1] - plan.edges[i] for i in both]
         degree = max(plan.degrees[i] for i in both)
-        if np.any(errors.decay[both] < SMOOTH) or np.any(errors.clipped[both]):
+        if np.any(errors.decay[both] < MESH_CHANGE.smooth) or np.any(errors.clipped[both]):
             continue
         grown = [float(errors.total[i]) * (sum(widths) / w) ** (plan.degrees[i] + 1) for i, w in zip(both, widths, strict=True)]
-        found[k] = max(grown) <= 0.1 * AIM * rules.tolerance and degree < rules.highest
+        found[k] = max(grown) <= 0.1 * MESH_CHANGE.aim * rules.tolerance and degree < rules.highest
     return found
 
 

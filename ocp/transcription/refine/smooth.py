@@ -27,6 +27,7 @@ import scipy.sparse as sp
 
 from ocp.nlp import NLP, Functions, NLPResult, Warm, kkt, lifted
 from ocp.problem import INF, At, Finding, Kind, Phase, Problem, Status
+from ocp.thresholds import SMOOTHING, SWITCHES, WARM_START
 from ocp.transcription import legendre
 from ocp.transcription.mesh import Mesh
 from ocp.transcription.part import graph_kind
@@ -35,23 +36,6 @@ from ocp.transcription.refine.plan import Plan
 Array = np.ndarray
 #: (program, point) -> its solution from there
 Solve = Callable[[NLP, Warm], NLPResult]
-
-#: weight of the roughness in parts of the unit of the cost + |objective|: of the guide, and of proximal steps
-GUIDE, WEIGHT = 1e-3, 1e-4
-#: gradient that the last proximal step may add, in parts of the objective's scale
-ADDED = 1e-7
-#: solves with the roughness itself; after each but the last, rows that are still large lose their weight: kinks and jumps
-LOOKS = 3
-#: what is rough by so much of a range after that is a kink
-KINK = 0.1
-#: proximal steps at most
-STEPS = 8
-#: barrier parameter with which a step begins
-BARRIER = 1e-7
-#: a control is off its bounds where it is further from them than this part of its range
-OFF = 1e-3
-#: a phase with so many intervals in a row where a control is off its bounds has an arc, and no switch alone
-ARC = 3
 
 
 def linear_controls(phase: Phase) -> Array:
@@ -79,19 +63,19 @@ def singular_controls(phase: Phase, linear: Array, mesh: Mesh, u: Array, x: Arra
     low, high = (np.where(np.abs(bound) < INF, bound, end) for bound, end in (
         (np.asarray(phase.u_lower), np.min(u, axis=0)), (np.asarray(phase.u_upper), np.max(u, axis=0))))
     range_ = high - low
-    off = (np.minimum(u - low, high - u) > OFF * range_) & (range_ > 1e-9 * (np.abs(low) + np.abs(high)))
+    off = (np.minimum(u - low, high - u) > SMOOTHING.min_control_change * range_) & (range_ > 1e-9 * (np.abs(low) + np.abs(high)))
     close = np.zeros(mesh.intervals, dtype=bool)
     for i in range(x.shape[1]):
         for bound in (phase.x_lower[i], phase.x_upper[i]):
             if abs(bound) < INF:
-                at = np.abs(x[:, i] - bound) <= OFF * np.ptp(x[:, i])
+                at = np.abs(x[:, i] - bound) <= SMOOTHING.min_control_change * np.ptp(x[:, i])
                 close |= [bool(np.all(at[mesh.node(k)])) for k in range(mesh.intervals)]
     found = np.zeros_like(linear)
     for j in np.flatnonzero(linear):
         run = 0
         for k in range(mesh.intervals):
             run = run + 1 if np.any(off[mesh.point(k), j]) and not close[k] else 0
-            found[j] |= run >= ARC
+            found[j] |= run >= SMOOTHING.min_arc
     return found
 
 
@@ -145,8 +129,9 @@ def smoothed(problem: Problem, nlp: NLP, meshes: Sequence[Mesh], plans: Sequence
     if near:
         result = replace(result, x=nlp.x0)
     unit = 1 / lifted(nlp)
-    tolerance, scale = unit * max(tolerance, ADDED), unit + abs(result.f)
-    found, guide, solved = _approached(nlp, B, h, (GUIDE * scale, WEIGHT * scale), result, tolerance, solve, near)
+    tolerance, scale = unit * max(tolerance, WARM_START.barrier), unit + abs(result.f)
+    weights = (SMOOTHING.guide_weight * scale, SMOOTHING.proximal_weight * scale)
+    found, guide, solved = _approached(nlp, B, h, weights, result, tolerance, solve, near)
     if solved:
         before, after = (float(h @ (B @ x) ** 2) for x in (result.x, found.x))
         stationarity = kkt(nlp, found.x, found.lam_x, found.lam_g).stationarity
@@ -165,22 +150,23 @@ def _approached(nlp: NLP, B: sp.csr_matrix, h: Array, weights: tuple[float, floa
     """(the last point with the iterations of all, the guide, whether the point solves the program)."""
     found, guide, share, centre = result, None, np.ones(len(h)), np.zeros(nlp.n)
     rows, seconds = list(result.iterations), dict(result.seconds)
-    for step in range(LOOKS + STEPS):
-        if near or 0 < step <= LOOKS:
-            share = 1 / (1 + ((B @ found.x) / KINK) ** 2)
-        P = (B.T @ sp.diags(weights[step >= LOOKS] * h * share) @ B).tocsc()
+    guided = SMOOTHING.guide_solves
+    for step in range(guided + SMOOTHING.max_steps):
+        if near or 0 < step <= guided:
+            share = 1 / (1 + ((B @ found.x) / SWITCHES.small) ** 2)
+        P = (B.T @ sp.diags(weights[step >= guided] * h * share) @ B).tocsc()
         P.sort_indices()
-        centre = found.x if near or step >= LOOKS else centre
-        new = solve(_with_quadratic(nlp, P, centre), Warm(found.x, found.lam_x, found.lam_g, BARRIER))
+        centre = found.x if near or step >= guided else centre
+        new = solve(_with_quadratic(nlp, P, centre), Warm(found.x, found.lam_x, found.lam_g, WARM_START.barrier))
         rows += new.iterations[1:]
         seconds = {key: value + new.seconds.get(key, 0.0) for key, value in seconds.items()}
         found = replace(new, iterations=tuple(rows), seconds=seconds)
         if new.status is not Status.CONVERGED:
             break
-        if step == LOOKS - 1:
+        if step == guided - 1:
             guide = new.x
         added = float(np.max(np.abs(P @ (new.x - centre)), initial=0.0))
-        if step >= LOOKS and added <= tolerance and kkt(nlp, new.x, new.lam_x, new.lam_g).stationarity <= tolerance:
+        if step >= guided and added <= tolerance and kkt(nlp, new.x, new.lam_x, new.lam_g).stationarity <= tolerance:
             return found, guide, True
     return found, guide, False
 

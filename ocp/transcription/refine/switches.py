@@ -16,26 +16,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ocp.problem import INF, At, Finding, Kind, Phase, Problem, Solution, Status, Trajectory, join
+from ocp.thresholds import DIAGNOSES, ROUNDING, SWITCHES
 from ocp.transcription.mesh import Mesh
-from ocp.transcription.refine.arcs import VANISHED, Jump, arcs_of, cut_into, duration_of, stretched
+from ocp.transcription.refine.arcs import Jump, arcs_of, cut_into, duration_of, stretched
 from ocp.transcription.refine.plan import Plan, rounded
-
-#: a jump is this part of the range of the control, and rests on both sides to this part of itself
-JUMP, REST = 0.3, 0.1
-#: intervals that a jump may be spread over
-SPREAD = 1.6
-#: the same of held and linear controls, of which one value lies in between
-SPREAD_OF_PLAIN = 2.1
-#: both where controls have been smoothed
-JUMP_OF_SMOOTH, SPREAD_OF_SMOOTH = 0.12, 2.6
-#: the least step at an edge that was put at a jump
-STEP = 0.05
-#: three jumps of one control within so many intervals of each other are chattering
-CHATTER = 2.5
-#: an edge nearer to a switch than this part of its interval gives way
-NEAR = 0.1
-#: places this near are the same
-SMALL = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +70,7 @@ def located(problem: Problem, solution: Solution, plans: Sequence[Plan], after: 
         if len(own) > 1:
             to[problem.phases[i].name if several else ""] = tuple(float(part.t[0]) for part in mine[1:])
     sets = list(zip(plans, new_plans, found, strict=True))
-    if not unplaced(plans, found) and any(_strayed(*of, NEAR) for of in sets):
+    if not unplaced(plans, found) and any(_strayed(*of, SWITCHES.small) for of in sets):
         return replace(still, finding=Finding(Kind.EDGES_STAY, data=at))
     if any(_strayed(*of) for of in sets):
         return Moved(tuple(after), tuple(parts), solution.problem, Finding(Kind.NO_SWITCH, data=at), False)
@@ -126,8 +110,8 @@ def switches(phase: Phase, part: Trajectory, mesh: Mesh, plan: Plan, smooth: boo
     start, T = float(part.t[0]), duration_of(part)
     widths = mesh.widths
     known = [plan.edges[k] for k in plan.jumps]
-    spread_out = SPREAD if mesh.controls == "polynomial" else SPREAD_OF_PLAIN
-    size, wide = (JUMP_OF_SMOOTH, SPREAD_OF_SMOOTH) if smooth else (JUMP, spread_out)
+    beyond = 1.0 if smooth else 0.0 if mesh.controls == "polynomial" else 0.5  # others have one value in between
+    size, wide = SWITCHES.min_smoothed_jump if smooth else SWITCHES.min_jump, SWITCHES.max_width + beyond
     found: list[Jump] = []
     for i in range(phase.system.nu):
         u, s = part.u[:, i], mesh.control_fractions
@@ -150,20 +134,21 @@ def switches(phase: Phase, part: Trajectory, mesh: Mesh, plan: Plan, smooth: boo
             own.append(Jump(min(within, key=lambda e: abs(e - place)) if within else place, float(s[a]), float(s[b])))
             a = b
         found += [] if _chatters(own, mesh) else own
-    found += [Jump(e, e, e) for e in known if all(abs(e - jump.place) > SMALL for jump in found) and _steps(phase, part, e)]
+    found += [Jump(e, e, e) for e in known
+              if all(abs(e - jump.place) > ROUNDING.coincident for jump in found) and _steps(phase, part, e)]
     found.sort(key=lambda jump: jump.place)
     kept: list[Jump] = []
     for jump in found:
-        if VANISHED < jump.place < 1 - VANISHED and (not kept or jump.place - kept[-1].place > VANISHED):
+        if SWITCHES.vanished < jump.place < 1 - SWITCHES.vanished and (not kept or jump.place - kept[-1].place > SWITCHES.vanished):
             kept.append(jump)
     return kept
 
 
 def _steps(phase: Phase, part: Trajectory, e: float) -> bool:
     """Whether a control has a step at the fraction e of the phase."""
-    t = float(part.t[0]) + duration_of(part) * (e + np.array([-1e-9, 1e-9]))
+    t = float(part.t[0]) + duration_of(part) * (e + np.array([-ROUNDING.beside, ROUNDING.beside]))
     before, after = np.clip(np.asarray(part.control(np.clip(t, part.t[0], part.t[-1]))), phase.u_lower, phase.u_upper)
-    return bool(np.any(np.abs(after - before) > STEP * np.ptp(part.u, axis=0)))
+    return bool(np.any(np.abs(after - before) > DIAGNOSES.max_rel_difference * np.ptp(part.u, axis=0)))
 
 
 def _chatters(jumps: Sequence[Jump], mesh: Mesh) -> bool:
@@ -171,7 +156,7 @@ def _chatters(jumps: Sequence[Jump], mesh: Mesh) -> bool:
     close = 0
     for before, after in zip(jumps[:-1], jumps[1:], strict=True):
         k = min(int(np.searchsorted(mesh.edges, before.place, side="right")) - 1, mesh.intervals - 1)
-        close = close + 1 if after.place - before.place < CHATTER * mesh.widths[k] else 0
+        close = close + 1 if after.place - before.place < SWITCHES.chattering_distance * mesh.widths[k] else 0
         if close >= 2:
             return True
     return False
@@ -188,7 +173,7 @@ def _rest(u: np.ndarray, s: np.ndarray, a: int, jump: float, spread: float, mesh
     """The control point at which a jump that begins at a ends, or None where none begins there."""
     k = min(int(np.searchsorted(mesh.edges, s[a], side="right")) - 1, len(widths) - 1)
     reach = spread * max(widths[max(0, k - 1):k + 2])
-    if abs(u[a + 1] - u[a]) < REST * jump:
+    if abs(u[a + 1] - u[a]) < SWITCHES.small * jump:
         return None
     for b in range(a + 1, len(u)):
         if s[b] - s[a] > reach:
@@ -196,8 +181,8 @@ def _rest(u: np.ndarray, s: np.ndarray, a: int, jump: float, spread: float, mesh
         size = u[b] - u[a]
         if abs(size) < jump:
             continue
-        quiet_before = a == 0 or abs(u[a] - u[a - 1]) <= REST * abs(size)
-        quiet_after = b == len(u) - 1 or abs(u[b + 1] - u[b]) <= REST * abs(size)
+        quiet_before = a == 0 or abs(u[a] - u[a - 1]) <= SWITCHES.small * abs(size)
+        quiet_after = b == len(u) - 1 or abs(u[b + 1] - u[b]) <= SWITCHES.small * abs(size)
         if not quiet_before:
             return None
         if quiet_after:
@@ -231,7 +216,7 @@ def with_edges(plan: Plan, after: Plan, jumps: Sequence[Jump]) -> Plan:
                 continue
             k = min(int(np.searchsorted(edges, jump.place, side="right")) - 1, plan.intervals - 1)
             inside = jump.before < e < jump.after or (e not in old and edges[k] < e < edges[k + 1])
-            gone = gone or inside or abs(e - jump.place) < NEAR * _width_at(edges, e)
+            gone = gone or inside or abs(e - jump.place) < SWITCHES.small * _width_at(edges, e)
         if e in (0.0, 1.0) or not gone:
             keep.append(e)
     new = rounded(sorted({*keep, *places}))
@@ -239,7 +224,7 @@ def with_edges(plan: Plan, after: Plan, jumps: Sequence[Jump]) -> Plan:
     for a, b in zip(new[:-1], new[1:], strict=True):
         k = min(int(np.searchsorted(np.array(after.edges), (a + b) / 2, side="right")) - 1, after.intervals - 1)
         first = min(int(np.searchsorted(edges, (a + b) / 2, side="right")) - 1, plan.intervals - 1)
-        fresh = any(jump.place not in known and a - SMALL <= jump.place <= b + SMALL for jump in jumps)
+        fresh = any(jump.place not in known and a - ROUNDING.coincident <= jump.place <= b + ROUNDING.coincident for jump in jumps)
         degrees.append(min(after.degrees[k], plan.degrees[first]) if fresh else after.degrees[k])
     marks = rounded(places)
     return Plan(new, tuple(degrees), frozenset(k for k, e in enumerate(new) if 0 < k < len(degrees) and e in marks))
