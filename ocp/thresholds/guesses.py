@@ -22,12 +22,12 @@ class Guesses:
         test="tests/ocp/reductions/test_control_norms.py::test_least_norm_has_the_optimum_of_the_way_alone")
     perturbation_growth: float = threshold(
         1.6, why="factor from the size of a random perturbation to that of the next one",
-        test=_FREEZE + "test_the_start_that_served_is_the_only_one_tried")
+        test=_FREEZE + "test_the_guess_that_served_is_the_only_one_tried")
     coarse_share: float = threshold(
         0.2, why="share of the intervals that a coarse solve has",
-        test=_FREEZE + "test_the_start_that_served_is_the_only_one_tried")
+        test=_FREEZE + "test_the_guess_that_served_is_the_only_one_tried")
     min_coarse_intervals: int = threshold(
-        8, why="intervals of a coarse solve, at least", test=_FREEZE + "test_the_start_that_served_is_the_only_one_tried")
+        8, why="intervals of a coarse solve, at least", test=_FREEZE + "test_the_guess_that_served_is_the_only_one_tried")
     control_weight: float = threshold(
         1e-3, why="weight of the distance of fitted controls from their guess, in their ranges, beside the rates that they miss",
         test=_FITTED + "test_controls_carry_the_guess_of_the_states")

@@ -17,7 +17,7 @@ class Criterion:
 
     max_overshoot: float = threshold(
         0.01, why="overshoot between nodes, relative to the range, up to which tightened bounds mend it; beyond, intervals are cut",
-        test=_CERTIFIED + "test_bounds_are_drawn_in_by_what_was_measured")
+        test=_CERTIFIED + "test_bounds_are_tightened_by_what_was_measured")
     screen: float = threshold(
         1.5, why="estimated errors of segments, relative to what is allowed, above which no certificate is needed for another mesh",
         test=_CERTIFIED + "test_estimates_that_only_rounding_moves_are_left_to_the_certificate")
@@ -64,7 +64,7 @@ class MeshChange:
     many_intervals: int = threshold(
         60, why="intervals of a fine mesh: of more at most the worst half changes in one pass; controls by zero-order hold that "
         "take the place of chattering ones begin with so many",
-        test="tests/ocp/transcription/test_held_controls.py::test_controls_that_chatter_are_held")
+        test="tests/ocp/strategy/test_zero_order_hold.py::test_controls_that_chatter_become_piecewise_constant")
     beside_jump: float = threshold(
         100.0, why="error of a kink beside a jump of controls, in tolerances, up to which the interval is not cut: the shorter it "
         "is, the less are controls determined there",

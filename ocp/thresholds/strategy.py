@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ocp.thresholds.record import threshold
 
 _TESTS = "tests/ocp/transcription/"
-_ENDLESS = _TESTS + "test_endless.py::"
+_UNBOUNDED = "tests/ocp/strategy/test_unbounded_durations.py::"
 
 
 @dataclass(frozen=True)
@@ -18,20 +18,20 @@ class Budgets:
         300, why="iterations of a program that yields no answer or has another guess behind it: on a coarse mesh, of a fixed "
         "duration, from another guess, or from the pass before; linear controls chatter where the last takes more than half of "
         "them",
-        test=_TESTS + "test_held_controls.py::test_programs_that_are_hard_to_solve_are_tried_with_held_controls")
+        test="tests/ocp/strategy/test_zero_order_hold.py::test_programs_that_are_hard_to_solve_are_tried_with_piecewise_constant_controls")
     max_iterations_from_optimum: int = threshold(
         200, why="iterations on a finer mesh from the multipliers of an optimum; then the program is solved from the motion alone",
         test="tests/ocp/certify/test_objective_bar.py::test_the_bar_shrinks_with_the_mesh")
     coarse_tolerance: float = threshold(
         1e-4, why="tolerance of a program on a coarse mesh, whose solution is a guess",
-        test=_TESTS + "test_freeze.py::test_the_start_that_served_is_the_only_one_tried")
+        test=_TESTS + "test_freeze.py::test_the_guess_that_served_is_the_only_one_tried")
     max_switching_controls: int = threshold(
         4, why="linear controls up to which edges move to where they jump, where the certificate decides: more of them jump often "
         "and are singular in turn, and shorter intervals take less time than programs that move all jumps",
         test=_TESTS + "test_refinement_certified.py::test_arms_along_limits_of_speed_are_certified")
     max_early_passes: int = threshold(
         2, why="passes with zero-order hold where other controls are hard to solve for: where it serves, it serves at once",
-        test=_TESTS + "test_held_controls.py::test_programs_that_are_hard_to_solve_are_tried_with_held_controls")
+        test="tests/ocp/strategy/test_zero_order_hold.py::test_programs_that_are_hard_to_solve_are_tried_with_piecewise_constant_controls")
 
 
 @dataclass(frozen=True)
@@ -41,19 +41,19 @@ class Diagnoses:
     max_rel_difference: float = threshold(
         0.05, why="relative difference up to which two are the same: violations of two programs, a motion on its mesh and one of "
         "the system, a control on both sides of an edge",
-        test=_TESTS + "test_ladder.py::test_what_is_not_possible_ends_after_scouts_on_few_intervals")
+        test="tests/ocp/strategy/test_guesses.py::test_what_is_not_possible_ends_after_probes_on_few_intervals")
     grown_error: float = threshold(
         10.0, why="linear controls chatter where the errors of two passes in a row are so many times those of passes before",
-        test=_TESTS + "test_held_controls.py::test_controls_that_chatter_are_held")
+        test="tests/ocp/strategy/test_zero_order_hold.py::test_controls_that_chatter_become_piecewise_constant")
     far_duration: float = threshold(
         100.0, why="a duration without upper end is far at so many times its guess, and is compared up to so many times that",
-        test=_ENDLESS + "test_a_guess_a_thousand_times_too_short_is_no_duration_without_end")
+        test=_UNBOUNDED + "test_a_guess_a_thousand_times_too_short_is_no_unbounded_duration")
     min_saving: float = threshold(
         0.1, why="saving by each longer duration, relative to the cost, from which an objective without lower bound is told",
-        test=_ENDLESS + "test_a_duration_without_end_is_named_with_what_longer_motions_cost")
+        test=_UNBOUNDED + "test_an_unbounded_duration_is_named_with_what_longer_motions_cost")
     duration_period: int = threshold(
         10, why="iterations from one look at durations without upper end to the next",
-        test=_ENDLESS + "test_a_duration_without_end_is_named_with_what_longer_motions_cost")
+        test=_UNBOUNDED + "test_an_unbounded_duration_is_named_with_what_longer_motions_cost")
 
 
 @dataclass(frozen=True)
