@@ -18,7 +18,8 @@ class Budgets:
         300, why="iterations of a program that yields no answer or has another guess behind it: on a coarse mesh, of a fixed "
         "duration, from another guess, or from the pass before; linear controls chatter where the last takes more than half of "
         "them",
-        test="tests/ocp/strategy/test_zero_order_hold.py::test_programs_that_are_hard_to_solve_are_tried_with_piecewise_constant_controls")
+        test="tests/ocp/strategy/test_zero_order_hold.py::"
+        "test_programs_that_are_hard_to_solve_are_tried_with_piecewise_constant_controls")
     max_iterations_from_optimum: int = threshold(
         200, why="iterations on a finer mesh from the multipliers of an optimum; then the program is solved from the motion alone",
         test="tests/ocp/certify/test_objective_bar.py::test_the_bar_shrinks_with_the_mesh")
@@ -31,7 +32,8 @@ class Budgets:
         test=_TESTS + "test_refinement_certified.py::test_arms_along_limits_of_speed_are_certified")
     max_early_passes: int = threshold(
         2, why="passes with zero-order hold where other controls are hard to solve for: where it serves, it serves at once",
-        test="tests/ocp/strategy/test_zero_order_hold.py::test_programs_that_are_hard_to_solve_are_tried_with_piecewise_constant_controls")
+        test="tests/ocp/strategy/test_zero_order_hold.py::"
+        "test_programs_that_are_hard_to_solve_are_tried_with_piecewise_constant_controls")
 
 
 @dataclass(frozen=True)
