@@ -52,6 +52,7 @@ def test_missing_extra_is_named(monkeypatch):
 
 @installed
 @pytest.mark.parametrize("name", READABLE)
+@pytest.mark.sample(24)
 def test_robot_reads_whole_and_lumped_alike(name):
     lumped, whole = read(name, root="free_flyer"), read(name, root="free_flyer", lump_fixed=False)
     assert (lumped.nq, lumped.nv) == (whole.nq, whole.nv)
@@ -72,6 +73,7 @@ def test_the_files_that_are_wrong_are_refused_precisely():
 @installed
 @pytest.mark.parametrize("free_flyer", [False, True], ids=["fixed", "free"])
 @pytest.mark.parametrize("name", READABLE)
+@pytest.mark.sample(32)
 def test_robot_agrees_with_pinocchio(name, free_flyer):
     pin = pytest.importorskip("pinocchio")
     import urdf_twin

@@ -108,7 +108,8 @@ def test_estimates_that_only_rounding_moves_are_left_to_the_certificate():
 
 
 @pytest.mark.skipif(not list(metadata.distributions(name="example-robot-data")), reason="the robots extra is not installed")
-@pytest.mark.parametrize(("name", "objective"), [("talos_min_time", 0.28167), ("ur10_move", 1265.8)])
+@pytest.mark.parametrize(("name", "objective"), [
+    pytest.param("talos_min_time", 0.28167, marks=pytest.mark.slow), ("ur10_move", 1265.8)])
 def test_arms_along_limits_of_speed_are_certified(name, objective):
     """Motions along bounds, with many controls that jump and are singular in turn: no edges are moved, and bounds drawn in a few
     times suffice."""
