@@ -86,7 +86,7 @@ def test_a_point_force():
     check(ONE, force, q, v)
 
 
-@pytest.mark.row("003:F03")  # steps that take the symmetric part: test_rows_implicit.py
+@pytest.mark.row("003:F03")  # steps that take the symmetric part: test_implicit_steps.py
 def test_stiffness_is_exact_and_its_symmetric_part_is_another_matrix():
     """K of a force on a body is not symmetric; the mean with its transpose, as for conjugate gradients, is not the derivative."""
     q, v = state(TWO, 2)
