@@ -205,7 +205,7 @@ def test_a_solution_of_a_stiff_problem_is_certified():
     problem = known.problem(replace(known.block_move().phase, system=system, start=fixed(0, 1), costs=(effort,),
                                     final=replace(fixed(0, 0.2), fixed=(False, True))))
     solution = solve(problem, "collocation", {"scheme": "radau", "degree": 3, "intervals": 30})
-    assert [one.kind for one in solution.findings] == [Kind.STIFF]
+    assert Kind.STIFF in [one.kind for one in solution.findings]
     certificate = solution.certificate
     assert certificate.gap_total.holds
     assert 0 < certificate.gap_total.value < 1e-2

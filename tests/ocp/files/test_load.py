@@ -283,7 +283,7 @@ def test_json_schema_is_closed_complete_and_described() -> None:
 
 
 def test_the_schema_knows_every_method() -> None:
-    assert set(METHODS) == set(Solve.model_fields) - {"method", "derivatives", "time_limit"}
+    assert set(METHODS) == set(Solve.model_fields) - {"method", "derivatives", "time_limit", "strategy"}
     assert Solve.model_json_schema()["properties"]["method"]["enum"] == list(METHODS)
 
 

@@ -11,6 +11,7 @@ from dynamics.constraints import FlatContact, FrameMotion, JointMotion, PointCon
 from dynamics.mechanism import Mechanism, direct_motors
 from dynamics.model.synthetic import random_tree
 from ocp.app.files.load import load_problem, load_text
+from ocp.app.sentences import sentences
 from ocp.bridge import robot_system, start_constraints
 from ocp.contacts import clear_constraint, contact_constraints, impact_map, with_contacts
 from ocp.derivative_check.closed_form import closed_form
@@ -250,7 +251,7 @@ def test_closed_forms_of_constrained_mechanisms_reach_solvers():
     assert choose(system, "analytic", "loops", exact=True)[:2] == ("analytic", True)
     source, by_loops, told = choose(system, "analytic", "loops", exact=True, fixed=False)
     assert (source, by_loops) == ("analytic", False)
-    assert any("in place of loops, for constraints of the robot depend on time, times are free" in note for note in told)
+    assert any("in place of loops, for constraints of the robot depend on time, times are free" in note for note in sentences(told))
     analytic = all_derivatives(differentiated(system, "analytic"), ca.MX)
     expected = all_derivatives(system, ca.SX)(*point)
     # the quaternion of the base is of unit length, where both read it alike; along it they need not

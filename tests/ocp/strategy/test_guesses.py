@@ -10,11 +10,11 @@ from uncertified import by_collocation
 
 from ocp.app.sentences import message
 from ocp.guess import perturbed
-from ocp.guesses.cascade import FIRST_PERTURBATION, PERTURBATION_GROWTH, SEEDS
 from ocp.methods import solve
 from ocp.problem import At, Boundary, Constraint, Cost, Duration, Guess, Kind, Phase, Status
 from ocp.strategy import programs
 from ocp.strategy.direct import left_over
+from ocp.thresholds import GUESSES
 from ocp.transcription.collocation import CollocationOptions
 
 INF = float("inf")
@@ -53,9 +53,9 @@ def test_what_is_not_possible_ends_after_probes_on_few_intervals(monkeypatch, op
     assert found.status is Status.INFEASIBLE
     assert message(found).startswith("Most violated: goal @ final: 0.")
     assert found.ending.kind is Kind.LOCALLY_INFEASIBLE
-    assert (found.ending.data["intervals"], found.ending.data["guesses"]) == (8, SEEDS)
+    assert (found.ending.data["intervals"], found.ending.data["guesses"]) == (8, GUESSES.seeds)
     assert [one.rule for one in found.strategy] == ["locally_infeasible"]
-    assert len(seen) == 2 + SEEDS
+    assert len(seen) == 2 + GUESSES.seeds
     assert all(n < seen[0][0] / 2 for n, _ in seen[1:])
     assert solve(goal_at(1.0), "collocation", options).ok
 
@@ -64,8 +64,8 @@ def test_another_guess_is_tried_where_a_probe_violates_less(monkeypatch):
     problem = known.block_move()
     good = by_collocation(problem, CollocationOptions(scheme="hermite_simpson", intervals=10, guess="given"))
     stuck = replace(good, status=Status.INFEASIBLE, optimality=replace(good.optimality, x=np.zeros_like(good.optimality.x)))
-    far = [np.max(np.abs(perturbed(problem, k, FIRST_PERTURBATION * PERTURBATION_GROWTH**k).phase.guess.x - [[0.0, 0.0]]))
-           for k in range(SEEDS)]
+    far = [np.max(np.abs(perturbed(problem, k, GUESSES.first_perturbation * GUESSES.perturbation_growth**k).phase.guess.x - [[0.0, 0.0]]))
+           for k in range(GUESSES.seeds)]
     tried = []
 
     def attempt(given, options):
@@ -77,7 +77,7 @@ def test_another_guess_is_tried_where_a_probe_violates_less(monkeypatch):
     found = by_collocation(problem, CollocationOptions(intervals=40, scheme="hermite_simpson"))
     assert found.status is Status.CONVERGED
     assert found.freeze["guess"] == f"multistart {int(np.argmax(far))}"
-    assert len(tried) > 2 + SEEDS  # all probes, then the cascade
+    assert len(tried) > 2 + GUESSES.seeds  # all probes, then the cascade
     served = [one for one in found.findings if one.kind is Kind.GUESS_SERVED]
     assert [one.name for one in served] == [found.freeze["guess"]]
     assert set(served[0].data["failed"].values()) == {"INFEASIBLE"}
