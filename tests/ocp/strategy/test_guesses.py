@@ -64,8 +64,8 @@ def test_another_guess_is_tried_where_a_probe_violates_less(monkeypatch):
     problem = known.block_move()
     good = by_collocation(problem, CollocationOptions(scheme="hermite_simpson", intervals=10, guess="given"))
     stuck = replace(good, status=Status.INFEASIBLE, optimality=replace(good.optimality, x=np.zeros_like(good.optimality.x)))
-    far = [np.max(np.abs(perturbed(problem, k, GUESSES.first_perturbation * GUESSES.perturbation_growth**k).phase.guess.x - [[0.0, 0.0]]))
-           for k in range(GUESSES.seeds)]
+    sizes = [GUESSES.first_perturbation * GUESSES.perturbation_growth**k for k in range(GUESSES.seeds)]
+    far = [np.max(np.abs(perturbed(problem, k, size).phase.guess.x - [[0.0, 0.0]])) for k, size in enumerate(sizes)]
     tried = []
 
     def attempt(given, options):
