@@ -104,7 +104,9 @@ class Firing:
         return self.programs > 0 or self.iterations > 0 or not self.taken
 
     def cost(self) -> str:
-        return f"{self.programs} programs, {self.iterations} iterations, {self.seconds:.2f} s"
+        """In words."""
+        programs = f"{self.programs} program{'' if self.programs == 1 else 's'}, " if self.programs else ""
+        return f"{programs}{self.iterations} iterations, {self.seconds:.2f} s"
 
     def plus(self, programs: int, iterations: int, seconds: float) -> Firing:
         """With what else it cost."""

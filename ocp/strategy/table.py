@@ -41,7 +41,7 @@ RULES: tuple[Rule, ...] = (
          "singular controls chattered in four passes in a row", "end", refines=True),
     # another parameterisation of the controls
     Rule("zero_order_hold", (Stage.UNSOLVED, Stage.SOLVED, Stage.ENDED), zero_order_hold.may_serve, zero_order_hold.hold,
-         "programs with polynomial controls are hard to solve, overshoot path constraints for three passes, or chatter",
+         "programs with polynomial controls are hard to solve, overshoot path constraints for three passes, or end uncertified",
          "piecewise-constant controls on a mesh of their own", "the certificate", 1, True, True),
     # the next program
     Rule("next_guess", UNSOLVED, unsolved.guess_not_served, unsolved.next_guess,

@@ -19,13 +19,13 @@ HARD = (Status.ITERATION_LIMIT, Status.STALLED)
 
 
 def may_serve(search: Search, state: State) -> Finding | None:
-    """That controls of this shape make programs hard to solve, overshoot path constraints pass after pass, or came to nothing that
-    the certificate takes."""
+    """That controls of this shape make programs hard to solve, overshoot path constraints pass after pass, or that the search
+    ended without a certificate."""
     if not search.alternative or (state.task.begun is not None and state.ending is None):
         return None
     if state.ending is not None:
         serves = not late(Activity.REFINEMENT) and _shape_to_blame(outcome(search, state))
-        return Finding(Kind.CHATTERING_CONTROLS) if serves else None
+        return state.ending if serves else None
     if state.last.solution.status in SOLVED:
         overshoots = state.task.number >= TIGHTENING.max_passes and cornered(search)
         return Finding(Kind.PATH_CONSTRAINTS_OVERSHOT, data={"passes": state.task.number}) if overshoots else None

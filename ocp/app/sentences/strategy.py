@@ -170,7 +170,7 @@ SENTENCES: Mapping[Kind, Wording] = {
     Kind.HARD_PROGRAM: lambda found: f"the program is hard to solve ({_status(found.data['status'])})",
     Kind.PATH_CONSTRAINTS_OVERSHOT: "path constraints are overshot between nodes for {passes} passes",
     Kind.ZERO_ORDER_HOLD: lambda found: ("programs with polynomial controls were hard to solve" if found.data["early"] else
-                                         "controls chattered along arcs on which the objective hardly depends on them")
+                                         "polynomial controls gave no certified answer")
     + ": from here on controls are piecewise constant (zero-order hold)",
     Kind.JUMP_NOT_ON_MESH: _until("what is left is when the motion crosses a jump, which no mesh chooses"),
     Kind.COSTS_TOO_FAST: _until("running costs oscillate too fast for intervals to follow"),
