@@ -27,7 +27,7 @@ def test_the_way_to_the_answer_is_the_recorded_one(kind, name):
     if needs_robots(kind, name) and not list(metadata.distributions(name="example-robot-data")):
         pytest.skip("the robots extra is not installed")
     lines, complaints = traced(kind, name, ROOT)
-    assert differences({name: RECORDED[kind][name]}, {name: lines}, ignore=("rule",), digits=DIGITS) == {}, complaints
+    assert differences({name: RECORDED[kind][name]}, {name: lines}, digits=DIGITS) == {}, complaints
 
 
 @pytest.mark.parametrize("kind", SETS)
