@@ -62,7 +62,7 @@ def chatters(search: Search, state: State) -> Finding | None:
 
 
 def at_a_jump(search: Search, state: State) -> Finding | None:
-    """That what is left is when the motion crosses a jump, which no mesh chooses."""
+    """That the remaining error is the time at which the motion crosses a jump, which no mesh chooses."""
     return Finding(Kind.JUMP_NOT_ON_MESH) if _caused_by(search, state, Kind.STATE_DEPENDENT_JUMP) else None
 
 

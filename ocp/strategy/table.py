@@ -29,7 +29,7 @@ RULES: tuple[Rule, ...] = (
     Rule("chattering_controls", SOLVED, solved.chatters, solved.ended,
          "controls that enter linearly chatter from node to node", "end the refinement; zero-order hold may serve", refines=True),
     Rule("jump_not_on_mesh", SOLVED, solved.at_a_jump, solved.ended,
-         "what is left is when the motion crosses a jump, which no mesh chooses", "end", refines=True),
+         "the remaining error is the time at which the motion crosses a jump, which no mesh chooses", "end", refines=True),
     Rule("costs_too_fast", SOLVED, solved.too_fast, solved.ended,
          "running costs oscillate faster than a refined mesh can follow", "end", refines=True),
     Rule("rescale", SOLVED, solved.badly_scaled, solved.rescale,

@@ -37,7 +37,7 @@ Overwrite = Annotated[Flag, Parameter(help="Replace the result that --out holds.
 Quiet = Annotated[Flag, Parameter(name=["--quiet", "-q"], help="The outcome only, no progress.")]
 Run = Annotated[Path, Parameter(help="The folder of the run.")]
 TimeLimit = Annotated[float | None, Parameter(
-    help="Seconds after which what was found until then is kept, whatever is at work. Default: none.")]
+    help="Seconds after which the command ends and keeps the best answer so far. Default: none.")]
 
 
 def started() -> list[str]:
