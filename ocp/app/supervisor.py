@@ -110,7 +110,7 @@ def _code(status: int) -> int:
 
 
 def _ended(record: dict[str, Any]) -> int:
-    """Say what is left of a process that was killed, and put the last answer so far in its place."""
+    """Report a process that was killed, and put its last answer in the place of the run."""
     if "code" in record:
         print("the time limit was reached: pictures and report are left out", file=sys.stderr)
         return int(record["code"])

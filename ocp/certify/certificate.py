@@ -197,7 +197,7 @@ def _by_segment(values: list[np.ndarray]) -> np.ndarray:
     return np.concatenate([np.r_[0.0, v] if i else v for i, v in enumerate(values)])
 
 
-#: first-order conditions, what kind of point it is, and a direction that leads down from it
+#: first-order conditions, the kind of point, and a descent direction from it
 Optimum = tuple[Residual, Residual, Statement, np.ndarray | None]
 
 

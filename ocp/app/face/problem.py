@@ -163,7 +163,7 @@ class Problem(Phase):
         """Solve and certify: ``solve()``, ``solve("ilqr", intervals=100)``.
 
         method: collocation, multiple_shooting or ilqr; options: of that method. guess: an earlier result, or the folder of a run,
-        to start from. time_limit [s]: the best of what was found until then comes back. without: rules of the
+        to start from. time_limit [s]: the best answer until then comes back. without: rules of the
         strategy that are switched off (``ocp show --strategy``). verbose: print the iterations.
         """
         from ocp.app.face.result import solved
