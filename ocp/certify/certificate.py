@@ -11,6 +11,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from ocp.certify import constraints, curvature, dynamics, jumps, objective
+from ocp.certify.hamiltonian import hamiltonians
+from ocp.certify.minimum_principle import Better, better_controls
 from ocp.certify.motion import Motion
 from ocp.errors import ProblemError
 from ocp.interrupts import CERTIFICATE_S, Activity, Stopped, check, closing
@@ -39,6 +41,7 @@ class Tolerances:
     objective: the objective against its quadrature along the trajectory; for a coarse mesh is no lie, ten times the sum of all
         defects is allowed besides, up to error_estimate
     objective_error: half the bar of the objective, over its size
+    minimum_principle: what controls with a smaller Hamiltonian than the motion's would gain, over how much the objective varies
     point: trajectory and objective against the point whose optimality is judged, over their magnitudes
     """
 
@@ -51,6 +54,7 @@ class Tolerances:
     error_estimate: float = 1e-2
     energy: float = 1e-2
     objective: float = 1e-5
+    minimum_principle: float = 1e-3
     objective_error: float = 1e-2
     point: float = 1e-8
 
@@ -144,6 +148,8 @@ def _certified(solution: Solution, tolerances: Tolerances) -> Solution:
     unknown: Residual | None = Residual(Kind.POINT, nan, tolerances.point, cause=Kind.NOT_EXAMINED)
     point = own.done("distance from the point of the multipliers",
                      lambda: objective.disagreement(solution, size, tolerances.point), unknown)
+    principle, better = own.done("minimum principle", lambda: _minimum_principle(program, motions, varied, tolerances), (Residual(
+        Kind.MINIMUM_PRINCIPLE, nan, tolerances.minimum_principle, cause=Kind.NOT_EXAMINED), ()))
     none: list[float] = []
     widths = own.done("resolution", lambda: [one.look.width for one in motions if one.finite and not one.stepped], none)
     certificate = Certificate(
@@ -155,13 +161,14 @@ def _certified(solution: Solution, tolerances: Tolerances) -> Solution:
         error_estimate=objective.largest([_defect(*one, tolerances.error_estimate)
                                           for one in zip(motions, names, defects, strict=True)]),
         energy=Residual(Kind.ENERGY, float(np.max(balances)), tolerances.energy) if balances else None,
-        objective=quadrature, point=point, objective_size=size, resolution=max(widths, default=None),
+        objective=quadrature, point=point, minimum_principle=principle, objective_size=size, resolution=max(widths, default=None),
         left_out=tuple(own.left_out),
     )
     stiff = (Finding(Kind.STIFF),) if any(one.implicit for one in again) else ()
     extra = dict(solution.extra) | {"certificate_segment_gap": _by_segment([one.by_segment for one in again]),
                                     "certificate_segment_defect": _by_segment(defects)}
-    return replace(solution, certificate=certificate, findings=(*solution.findings, *stiff), extra=extra, escape=curved)
+    return replace(solution, certificate=certificate, findings=(*solution.findings, *stiff), extra=extra, escape=curved,
+                   better_controls=None if principle is None or principle.holds else better)
 
 
 def _motions(solution: Solution) -> list[Motion]:
@@ -181,6 +188,22 @@ def _objective(solution: Solution, motions: Sequence[Motion], defects: float, si
     if residual.holds or solution.status not in SOLVED or (turns := objective.turns(motions)) <= VERDICTS.max_turns:
         return residual
     return replace(residual, cause=Kind.OSCILLATING_COST, data={**data, "turns": turns})
+
+
+def _minimum_principle(solution: Solution, motions: Sequence[Motion], varied: float, tolerances: Tolerances) -> tuple[
+        Residual | None, tuple[Better | None, ...]]:
+    """What better controls would gain, and these by phase; None where a phase has no costates."""
+    known = hamiltonians(solution, motions)
+    if any(one is None for one in known):
+        return None, ()
+    better = tuple(better_controls(one) for one in known if one is not None)
+    gains = [0.0 if one is None else one.gain for one in better]
+    worst = int(np.argmax(gains))
+    residual = Residual(Kind.MINIMUM_PRINCIPLE, sum(gains) / varied, tolerances.minimum_principle,
+                        motions[worst].phase.name if len(motions) > 1 else "")
+    if (found := better[worst]) is None:
+        return replace(residual, cause=Kind.CONVEX_HAMILTONIAN), better
+    return residual if found.gain == 0 else replace(residual, time=found.time), better
 
 
 def _defect(motion: Motion, phase: str, defects: np.ndarray, tolerance: float) -> Residual:

@@ -194,7 +194,8 @@ class Certificate:
     the returned state and an independent high-order re-integration of that segment; gap_total: the same from the start to the end,
     over the growth of errors; error_estimate: discretisation error; energy: energy balance error, None when the system has none;
     objective: the objective against an independent quadrature; point: distance of trajectory and objective from the point whose
-    optimality was judged, None where a method leaves no such point; objective_error: half the bar of the objective, None where
+    optimality was judged, None where a method leaves no such point; minimum_principle: what controls with a smaller Hamiltonian
+    than that of the motion would gain, over how much the objective varies, None where nobody compared; objective_error: half the bar of the objective, None where
     nobody solved again on a finer mesh; objective_size: what it is measured by; resolution: the width [s] down to which the motion
     was searched everywhere; left_out: checks that there was no time for, by name: none of them holds.
     """
@@ -208,6 +209,7 @@ class Certificate:
     energy: Residual | None = None
     objective: Residual | None = None
     point: Residual | None = None
+    minimum_principle: Residual | None = None
     second_order: Statement | None = None
     objective_error: Residual | None = None
     objective_size: float = 1.0
@@ -217,7 +219,7 @@ class Certificate:
     @property
     def checks(self) -> tuple[Residual, ...]:
         found = (self.stationarity, self.complementarity, self.gap_segment, self.gap_total, self.error_estimate, self.energy,
-                 self.objective, self.point, self.objective_error)
+                 self.objective, self.point, self.minimum_principle, self.objective_error)
         return tuple(c for c in found if c is not None)
 
     @property
@@ -262,6 +264,7 @@ class Solution:
     parts: tuple[Trajectory, ...] = ()  # the phases one by one; empty where there is only one
     extra: Mapping[str, np.ndarray] = field(default_factory=dict)  # gains, multipliers: saved with the trajectory
     escape: Any = None  # a direction, in the unknowns of ``optimality``, that leads down from a point that is no minimum
+    better_controls: Any = None  # by phase, where the minimum principle fails (``ocp.certify.minimum_principle.Better``)
     freeze: Mapping[str, Any] = field(default_factory=dict)  # options with what was chosen in the place of every "auto"
 
     @property

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from ocp.certify import certify
+from ocp.certify.minimum_principle import Better
 from ocp.guess import from_motion
 from ocp.interrupts import Activity, Stopped, late, leave_out
 from ocp.nlp.local import PARAMETER
-from ocp.problem import OF_ONE_PROGRAM, SOLVED, Finding, Kind, Residual, Solution, Status
+from ocp.problem import OF_ONE_PROGRAM, SOLVED, Finding, Kind, Problem, Residual, Solution, Status, Trajectory
 from ocp.reductions import objective_shortfall
 from ocp.strategy.records import State
 from ocp.strategy.search import Search
@@ -38,34 +39,69 @@ def not_a_minimum(search: Search, state: State) -> Finding | None:
 
 def escape(search: Search, state: State, why: Finding) -> State | None:
     """A solution below the point, from a little way along a direction of negative curvature; None where no such way ends at one."""
-    from ocp.strategy.loop import searched
-
     found = answered(state)
-    assert found.certificate is not None
-    size = found.certificate.objective_size
     first = ANSWERS.escape_step
     steps = (first,) if why.data["doubtful"] else (first, -first, 1.0)  # a minimum as it looks: one attempt tells
     for length in steps:
         direction = length * found.escape
         begun = from_motion(found.problem, found.optimality.moved(direction), moved_parameters(found, direction))
-        new = searched(*search.method.restarted(search, begun))
-        if new.status is Status.INTERRUPTED:
-            if late():
-                return None
-            raise KeyboardInterrupt
-        if not new.objective < found.objective - ROUNDING.negligible * size:
-            continue
-        new = replace(new, findings=(*_of_search(found), replace(why, kind=Kind.ESCAPED), *new.findings),
-                      iterations=(*found.iterations, *new.iterations[1:]),
-                      strategy=(*found.strategy, *new.strategy))
-        new = new if new.certificate is not None else certify(new, search.tolerances)
-        falls = new.objective < found.objective - ANSWERS.unbounded_fall * size
-        if falls and (new.status not in SOLVED or new.escape is not None):
-            ending = replace(why, kind=Kind.FALLS_WITHOUT_BOUND, data={**why.data, "objective": new.objective})
-            return replace(state, answer=replace(new, status=Status.UNBOUNDED, ending=ending))
-        if new.status in SOLVED:
-            return replace(state, answer=new)
+        if (new := _lower(search, state, begun, replace(why, kind=Kind.ESCAPED))) is not None:
+            return new
+        if late():
+            return None
     return None
+
+
+def misses_the_minimum_principle(search: Search, state: State) -> Finding | None:
+    found = answered(state)
+    if found.better_controls is None or found.status not in SOLVED or late(Activity.CURVATURE) or state.fired("error_bound"):
+        return None
+    assert found.certificate is not None and found.certificate.minimum_principle is not None
+    gap = found.certificate.minimum_principle
+    return Finding(Kind.BETTER_CONTROLS, gap.phase, time=gap.time, value=gap.value, data={"objective": found.objective})
+
+
+def with_better_controls(search: Search, state: State, why: Finding) -> State | None:
+    """A solution below the point, from its motion with the controls that minimise the Hamiltonian; None where none is found."""
+    found = answered(state)
+    parts = [part if better is None else _controlled(part, better)
+             for part, better in zip(found.parts or (found.trajectory,), found.better_controls, strict=True)]
+    return _lower(search, state, from_motion(found.problem, parts, parameters(found)), replace(why, kind=Kind.CONTROLS_IMPROVED))
+
+
+def _controlled(part: Trajectory, better: Better) -> Trajectory:
+    """The trajectory with better controls at the times that are nearest to where they are better."""
+    def control(t: Any) -> np.ndarray:
+        own, flat = part.control(t), np.atleast_1d(np.asarray(t, dtype=float))
+        nearest = np.argmin(np.abs(flat[:, None] - better.t), axis=1)
+        u = np.where((better.gap > 0)[nearest, None], better.u[nearest], np.atleast_2d(own))
+        return np.asarray(u[0] if np.ndim(t) == 0 else u)
+
+    return replace(part, u=control(part.t_u), control=control)
+
+
+def _lower(search: Search, state: State, begun: Problem, left: Finding) -> State | None:
+    """The state whose answer is the solution from a guess, where that is lower; None: it is not. left: what is said then."""
+    from ocp.strategy.loop import searched
+
+    found = answered(state)
+    assert found.certificate is not None
+    size = found.certificate.objective_size
+    new = searched(*search.method.restarted(search, begun))
+    if new.status is Status.INTERRUPTED:
+        if late():
+            return None
+        raise KeyboardInterrupt
+    if not new.objective < found.objective - ROUNDING.negligible * size:
+        return None
+    new = replace(new, findings=(*_of_search(found), left, *new.findings),
+                  iterations=(*found.iterations, *new.iterations[1:]), strategy=(*found.strategy, *new.strategy))
+    new = new if new.certificate is not None else certify(new, search.tolerances)
+    falls = new.objective < found.objective - ANSWERS.unbounded_fall * size
+    if falls and (new.status not in SOLVED or new.escape is not None):
+        ending = replace(left, kind=Kind.FALLS_WITHOUT_BOUND, value=found.objective, data={**left.data, "objective": new.objective})
+        return replace(state, answer=replace(new, status=Status.UNBOUNDED, ending=ending))
+    return replace(state, answer=new) if new.status in SOLVED else None
 
 
 def _of_search(found: Solution) -> tuple[Finding, ...]:

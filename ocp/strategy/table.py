@@ -58,6 +58,9 @@ RULES: tuple[Rule, ...] = (
          "shorter intervals, higher degrees, edges where controls jump, bounds tightened where motions overshoot them",
          "the largest error, else the search ends as stalled", None, True),
     # an answer is certified
+    Rule("better_controls", ANSWER, answer.misses_the_minimum_principle, answer.with_better_controls,
+         "other admissible controls have a smaller Hamiltonian", "search again from the motion with these controls",
+         "the objective", 2, optional=True),
     Rule("escape", ANSWER, answer.not_a_minimum, answer.escape,
          "a direction of negative curvature leads down from the point", "search again from 0.3, -0.3 and 1 of its size along it",
          "the objective", 3, optional=True),

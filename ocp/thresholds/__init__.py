@@ -4,6 +4,7 @@ from ocp.thresholds.certificate import QUADRATURE, REINTEGRATION, SCALES, SEARCH
 from ocp.thresholds.explanation import EXPLANATION
 from ocp.thresholds.formulation import FORMULATION
 from ocp.thresholds.guesses import GUESSES
+from ocp.thresholds.minimum_principle import MINIMUM_PRINCIPLE
 from ocp.thresholds.reach import REACH
 from ocp.thresholds.record import Threshold, listed
 from ocp.thresholds.refinement import CRITERION, MESH_CHANGE, TIGHTENING, WARM_START
@@ -12,12 +13,12 @@ from ocp.thresholds.singular_arcs import SMOOTHING
 from ocp.thresholds.strategy import ANSWERS, BUDGETS, DIAGNOSES
 from ocp.thresholds.switches import SWITCHES
 
-__all__ = ["ANSWERS", "BUDGETS", "CRITERION", "DIAGNOSES", "EXPLANATION", "FORMULATION", "GUESSES", "MESH_CHANGE", "QUADRATURE",
-           "REACH", "RECORDS", "REINTEGRATION", "ROUNDING", "SCALES", "SEARCH", "SECOND_ORDER", "SMOOTHING", "SWITCHES",
+__all__ = ["ANSWERS", "BUDGETS", "CRITERION", "DIAGNOSES", "EXPLANATION", "FORMULATION", "GUESSES", "MESH_CHANGE",
+           "MINIMUM_PRINCIPLE", "QUADRATURE", "REACH", "RECORDS", "REINTEGRATION", "ROUNDING", "SCALES", "SEARCH", "SECOND_ORDER", "SMOOTHING", "SWITCHES",
            "TIGHTENING", "VERDICTS", "WARM_START", "Threshold", "thresholds"]
 
 RECORDS = (ROUNDING, FORMULATION, GUESSES, BUDGETS, DIAGNOSES, ANSWERS, CRITERION, TIGHTENING, MESH_CHANGE, WARM_START, SMOOTHING,
-           SWITCHES, SCALES, SEARCH, QUADRATURE, REINTEGRATION, SECOND_ORDER, VERDICTS, REACH, EXPLANATION)
+           SWITCHES, SCALES, SEARCH, QUADRATURE, REINTEGRATION, SECOND_ORDER, MINIMUM_PRINCIPLE, VERDICTS, REACH, EXPLANATION)
 
 
 def thresholds() -> tuple[Threshold, ...]:

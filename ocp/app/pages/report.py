@@ -29,6 +29,7 @@ MEANING = {
     "energy": "Energy gained equals the work supplied.",
     "objective": "The objective is what its terms come to along the trajectory, by a quadrature of its own.",
     "point": "Trajectory, objective and multipliers belong to one point: how far they are from it.",
+    "minimum_principle": "At many times, no other admissible control has a smaller Hamiltonian: what those that have would gain.",
     "objective_error": "How far the objective may be from that of the continuous problem: what a finer mesh changes of it.",
 }
 CAPTIONS = {

@@ -19,6 +19,7 @@ CHECKS: Mapping[Kind, str] = {
     Kind.ENERGY: "energy balance",
     Kind.OBJECTIVE: "objective against its quadrature",
     Kind.POINT: "distance from the point of the multipliers",
+    Kind.MINIMUM_PRINCIPLE: "minimum principle: gap of the Hamiltonian",
     Kind.OBJECTIVE_ERROR: "error of the objective",
 }
 #: what the data of a check tell, by the key that says that they are there
@@ -118,6 +119,8 @@ SENTENCES: Mapping[Kind, Wording] = {
     # causes: clauses within brackets
     Kind.STATE_DEPENDENT_JUMP: "at t = {time:.6g} s rates or costs jump where the state crosses a surface; no mesh sees what "
                                "moving that instant would gain: let a phase end there",
+    Kind.CONVEX_HAMILTONIAN: "convex in the controls",
+    Kind.WAITING: "waiting there would be cheaper",
     Kind.OSCILLATING_COST: "running costs turn {turns} times on the way, which asks for as many intervals: put their mean over a "
                            "turn in their place, or shorten the motion",
     Kind.ERROR_GROWTH: _growth,

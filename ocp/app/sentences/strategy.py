@@ -186,7 +186,9 @@ SENTENCES: Mapping[Kind, Wording] = {
         "control at a knot is one unknown for two intervals, whose optima want two; gauss and radau keep orders 2 K and 2 K - 1"),
     Kind.NOT_A_MINIMUM: lambda found: f"the point of objective {found.value:.9g} is {POINTS[found.data['point']]}",
     Kind.ESCAPED: lambda found: f"left {POINTS[found.data['point']]} of objective {found.value:.9g} along negative curvature",
-    Kind.FALLS_WITHOUT_BOUND: lambda found: (f"From {POINTS[found.data['point']]} at {found.value:.6g} the objective fell to "
+    Kind.BETTER_CONTROLS: "at {objective:.9g}, other admissible controls have a smaller Hamiltonian (most at t = {time:.6g} s)",
+    Kind.CONTROLS_IMPROVED: "left the point of objective {objective:.9g}, where other admissible controls have a smaller Hamiltonian",
+    Kind.FALLS_WITHOUT_BOUND: lambda found: (f"From {POINTS.get(found.data.get('point'), 'a point')} at {found.value:.6g} the objective fell to "
                                              f"{found.data['objective']:.3g} and went on falling."),
     Kind.NO_ITERATE: "No iterate was found; the trajectory is the guess.",
     Kind.NO_ERROR_BOUND: "the objective has no error bound yet",

@@ -1,0 +1,87 @@
+"""The Hamiltonian of a phase along a motion, with the costates of the program.
+
+    H(t, x, u, p) = L(t, x, u) + p . f(t, x, u)
+
+with running costs and penalties L and rates f; p [ndx] or [nx], as the method leaves them, stands on tangent rates or on rates of
+coordinates (direct adjoining: multipliers of path constraints are not part of p; Hartl, Sethi and Vickson 1995, A survey of the
+maximum principles for optimal control problems with state constraints, theorem 4.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import casadi as ca
+import numpy as np
+
+from ocp.certify.motion import Motion
+from ocp.certify.objective import running
+from ocp.problem import At, Solution
+
+Array = np.ndarray
+
+
+class Hamiltonian:
+    """t [k] s: times of the costates p [k, ndx or nx]."""
+
+    def __init__(self, motion: Motion, t: Array, p: Array):
+        self.motion, self.t, self.p = motion, t, p
+
+    def costate(self, t: Array) -> Array:
+        """[k, n], linear between the times at which it is known."""
+        return np.column_stack([np.interp(t, self.t, own) for own in self.p.T])
+
+    def __call__(self, t: Array, x: Array, u: Array, p: Array | None = None) -> Array:
+        """H [k] at times t [k], states x [k, nx], inputs u [k, nu]; p: costates there, where they are at hand."""
+        rates = self.motion.call(self.motion.field, t, x, u)
+        p = self.costate(t) if p is None else p
+        if p.shape[1] != rates.shape[1]:
+            rates = np.asarray(self.motion.tangent(x.T, rates.T)).T
+        return np.asarray(running(self.motion, t, x, u) + np.sum(p * rates, axis=1))
+
+    def nonlinear_inputs(self) -> tuple[int, ...]:
+        """Inputs on which H or a path constraint does not depend affinely."""
+        phase = self.motion.phase
+        squared = [c.function for c in phase.costs if c.at is At.PATH and c.weights is not None]
+        squared += [c.function for c in phase.constraints if c.at is At.PATH and c.soft is not None]
+        others = [phase.system.rate, *(c.function for c in (*phase.costs, *phase.constraints) if c.at is At.PATH)]
+        found = np.zeros(phase.system.nu, dtype=bool)
+        for function in squared:
+            found |= depends(function, order=1)
+        for function in others:
+            found |= depends(function)
+        return tuple(np.flatnonzero(found).tolist())
+
+
+def depends(function: ca.Function, order: int = 2) -> Array:
+    """Which inputs [nu] a function of (t, x, u, p) depends on; of order 2, more than affinely."""
+    kind = ca.SX if function.is_a("SXFunction") else ca.MX
+    t, x, u, p = (kind.sym(name, function.size1_in(i)) for i, name in enumerate("txup"))
+    if not u.numel():
+        return np.zeros(0, dtype=bool)
+    value = function(t, x, u, p)
+    first = np.asarray(ca.which_depends(value, u, 1, False), dtype=bool)
+    if order == 1 or not first.any():
+        return first
+    return np.asarray(ca.which_depends(value, u, 2, False), dtype=bool) | (first & kinked(function))
+
+
+def kinked(function: ca.Function) -> bool:
+    """Whether a function compares, or has kinks: second derivatives then do not tell what is affine."""
+    codes = {ca.OP_FABS, ca.OP_SIGN, ca.OP_FMIN, ca.OP_FMAX, ca.OP_LT, ca.OP_LE, ca.OP_EQ, ca.OP_NE, ca.OP_IF_ELSE_ZERO, ca.OP_FLOOR,
+             ca.OP_CEIL}
+    return function.is_a("SXFunction") and any(function.instruction_id(k) in codes for k in range(function.n_instructions()))
+
+
+def hamiltonians(solution: Solution, motions: Sequence[Motion]) -> list[Hamiltonian | None]:
+    """Of all phases; None where the method left no costates, time is discrete, or unknowns are determined by equations."""
+    return [_of_phase(motion, solution.extra.get(f"{motion.phase.name}.costate" if len(motions) > 1 else "costate"))
+            for motion in motions]
+
+
+def _of_phase(motion: Motion, p: Array | None) -> Hamiltonian | None:
+    t = motion.trajectory.t_u if motion.trajectory.t_path is None else motion.trajectory.t_path
+    space = motion.phase.system.space
+    if motion.stepped or p is None or len(p) != len(t) or p.shape[1] not in (space.nx, space.ndx) or not motion.finite:
+        return None
+    return Hamiltonian(motion, np.asarray(t, dtype=float), np.asarray(p, dtype=float))
