@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from ocp.certify import constraints, curvature, dynamics, jumps, objective
 from ocp.certify.hamiltonian import hamiltonians
-from ocp.certify.minimum_principle import Better, better_controls
+from ocp.certify.minimum_principle import Better, better_controls, waiting
 from ocp.certify.motion import Motion
 from ocp.errors import ProblemError
 from ocp.interrupts import CERTIFICATE_S, Activity, Stopped, check, closing
@@ -168,7 +168,7 @@ def _certified(solution: Solution, tolerances: Tolerances) -> Solution:
     extra = dict(solution.extra) | {"certificate_segment_gap": _by_segment([one.by_segment for one in again]),
                                     "certificate_segment_defect": _by_segment(defects)}
     return replace(solution, certificate=certificate, findings=(*solution.findings, *stiff), extra=extra, escape=curved,
-                   better_controls=None if principle is None or principle.holds else better)
+                   better_controls=better if principle is not None and not principle.holds and any(better) else None)
 
 
 def _motions(solution: Solution) -> list[Motion]:
@@ -201,6 +201,9 @@ def _minimum_principle(solution: Solution, motions: Sequence[Motion], varied: fl
     worst = int(np.argmax(gains))
     residual = Residual(Kind.MINIMUM_PRINCIPLE, sum(gains) / varied, tolerances.minimum_principle,
                         motions[worst].phase.name if len(motions) > 1 else "")
+    rest, when = max(waiting(one) for one in known if one is not None)
+    if rest > sum(gains):
+        return replace(residual, value=rest / varied, time=when, cause=Kind.WAITING), (None,) * len(motions)
     if (found := better[worst]) is None:
         return replace(residual, cause=Kind.CONVEX_HAMILTONIAN), better
     return residual if found.gain == 0 else replace(residual, time=found.time), better
@@ -245,7 +248,7 @@ def _optimality(solution: Solution, motions: Sequence[Motion], size: float, vari
     stationarity = Residual(Kind.STATIONARITY, value, tolerances.stationarity, data={"kkt_residuals": residuals})
     if not jump.size / varied <= max(tolerances.stationarity, value):
         stationarity = Residual(Kind.STATIONARITY, jump.size / varied, tolerances.stationarity, jump.phase, time=jump.time,
-                                cause=Kind.STATE_DEPENDENT_JUMP)
+                                cause=jump.cause, data={"unknown": jump.unknown})
     return (stationarity, Residual(Kind.COMPLEMENTARITY, curvature.complementarity(local, size), tolerances.complementarity),
             Statement(found.kind, found.below, found.free, _discrete(found, solution)), found.direction)
 

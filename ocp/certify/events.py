@@ -248,6 +248,6 @@ def _arguments(function: ca.Function, arguments: list[ca.SX]) -> Iterator[tuple[
             yield "ridge", ca.log(ca.fabs(ca.tan(operands[0]) if code == ca.OP_TAN else operands[0]))
         elif code == ca.OP_DIV:
             yield "ridge", ca.log(ca.fabs(operands[1]))
-        elif code in (ca.OP_POW, ca.OP_CONSTPOW) and not operands[0].is_constant():
-            yield "ridge", ca.log(ca.fabs(operands[0]))
+        elif code in (ca.OP_POW, ca.OP_CONSTPOW):  # a power is the exponential of this
+            yield "ridge", operands[1] * ca.log(ca.fabs(operands[0]))
         work[into[0]] = (ca.SX.unary(code, operands[0]) if len(operands) == 1 else ca.SX.binary(code, *operands))

@@ -19,6 +19,7 @@ from scipy.stats import qmc
 from ocp.certify.constraints import excess
 from ocp.certify.hamiltonian import Hamiltonian, depends, kinked
 from ocp.certify.motion import Motion
+from ocp.certify.objective import running
 from ocp.interrupts import Activity, check
 from ocp.problem import At, Constraint, Cost, Sense
 from ocp.thresholds import MINIMUM_PRINCIPLE, ROUNDING
@@ -162,6 +163,52 @@ class _Search:
                     better = value < H
                     H, u[:, i] = np.where(better, value, H), np.where(better, tried[:, i], u[:, i])
         return u, H
+
+
+def waiting(hamiltonian: Hamiltonian) -> tuple[float, float]:
+    """(gain, time [s]) of resting at an end of a phase and moving faster instead, per second of rest, times the duration.
+
+    In an autonomous phase of given duration, ``dJ/dT = H``: a rest at the cost L(x, u) of holding the state x at an end gains
+    ``H - L`` per second. Where L is continuous the minimum principle has it already; where the state leaves a place at which
+    running costs jump, such as rest, only this comparison sees it.
+    """
+    motion = hamiltonian.motion
+    if motion.phase.duration.free or not _autonomous(motion) or not len(hamiltonian.t):
+        return 0.0, float(motion.span[0])
+    H = hamiltonian(hamiltonian.t, motion.state(hamiltonian.t), motion.control(hamiltonian.t), hamiltonian.p)
+    found = [(0.0, float(motion.span[0]))]
+    for end, h in ((0, H[0]), (-1, H[-1])):
+        t, x = motion.trajectory.t[[end]], motion.trajectory.x[[end]]
+        u = _holding(motion, t, x)
+        if u is not None:
+            found.append((float(h - running(motion, t, x, u)[0]) * motion.duration, float(t[0])))
+    return max(found)
+
+
+def _autonomous(motion: Motion) -> bool:
+    phase = motion.phase
+    items = [item.function for item in (*phase.costs, *phase.constraints) if item.at in (At.PATH, At.INTEGRAL)]
+    return not any(function.jac_sparsity(0, 0).nnz() for function in (phase.system.rate, *items))
+
+
+def _holding(motion: Motion, t: Array, x: Array) -> Array | None:
+    """Admissible inputs [1, nu] under which a state stays where it is, by Gauss-Newton steps from rest; None: none are found."""
+    phase = motion.phase
+    nu, scale = phase.system.nu, motion.scales.wide_coordinates / motion.duration
+    u = np.clip(np.zeros((1, nu)), phase.u_lower, phase.u_upper)
+    nudge = ROUNDING.resolution * np.where(motion.scales.wide_control > 0, motion.scales.wide_control, 1.0)
+    for _ in range(MINIMUM_PRINCIPLE.newton_steps):
+        rate = motion.call(motion.field, t, x, u)
+        J = np.column_stack([(motion.call(motion.field, t, x, u + nudge[i] * np.eye(nu)[[i]]) - rate)[0] / nudge[i]
+                             for i in range(nu)]) if nu else np.zeros((rate.shape[1], 0))
+        if not (np.all(np.isfinite(J)) and np.all(np.isfinite(rate))):
+            return None
+        u = np.clip(u - np.linalg.lstsq(J, rate[0], rcond=None)[0], phase.u_lower, phase.u_upper)
+    still = np.all(np.abs(motion.call(motion.field, t, x, u)) <= ROUNDING.resolution * scale)
+    held = [c for c in phase.constraints if c.at is At.PATH and c.soft is None]
+    allowed = all(np.all(excess(c, values := motion.call(c.function, t, x, u)) <= MINIMUM_PRINCIPLE.violation * (1 + np.abs(values).max()))
+                  for c in held)
+    return u if still and allowed else None
 
 
 def _of_inputs(constraint: Constraint) -> bool:

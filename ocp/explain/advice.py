@@ -45,7 +45,7 @@ def _residuals(certificate: Certificate, method: str, options: Mapping[str, Any]
         yield Advice(certificate.second_order.finding, Kind.DESCENT_FAILED,
                      ((f"solve.{method}.guess", "multistart"),) if method in DIRECT else ())
     for check in (certificate.stationarity, certificate.complementarity):
-        if not check.holds and check.cause is Kind.STATE_DEPENDENT_JUMP:
+        if not check.holds and check.cause in (Kind.STATE_DEPENDENT_JUMP, Kind.MOVING_JUMP):
             yield Advice(check.finding, Kind.PHASE_MISSING)
         elif not check.holds:
             yield Advice(check.finding, Kind.POINT_INACCURATE, _tighter(method, options))

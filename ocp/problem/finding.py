@@ -41,6 +41,7 @@ class Kind(enum.StrEnum):
     FLAT_DIRECTIONS = "flat_directions"
     # special causes of the value of a check
     STATE_DEPENDENT_JUMP = "state_dependent_jump"
+    MOVING_JUMP = "moving_jump"
     OSCILLATING_COST = "oscillating_cost"
     CONVEX_HAMILTONIAN = "convex_hamiltonian"
     WAITING = "waiting"

@@ -63,7 +63,7 @@ def chatters(search: Search, state: State) -> Finding | None:
 
 def at_a_jump(search: Search, state: State) -> Finding | None:
     """That the remaining error is the time at which the motion crosses a jump, which no mesh chooses."""
-    return Finding(Kind.JUMP_NOT_ON_MESH) if _caused_by(search, state, Kind.STATE_DEPENDENT_JUMP) else None
+    return Finding(Kind.JUMP_NOT_ON_MESH) if _caused_by(search, state, Kind.STATE_DEPENDENT_JUMP, Kind.MOVING_JUMP) else None
 
 
 def too_fast(search: Search, state: State) -> Finding | None:
@@ -71,10 +71,10 @@ def too_fast(search: Search, state: State) -> Finding | None:
     return Finding(Kind.COSTS_TOO_FAST) if _caused_by(search, state, Kind.OSCILLATING_COST) else None
 
 
-def _caused_by(search: Search, state: State, cause: Kind) -> bool:
-    """Whether a check of a certificate that fails names this cause."""
+def _caused_by(search: Search, state: State, *causes: Kind) -> bool:
+    """Whether a check of a certificate that fails names one of these causes."""
     certificate = state.last.solution.certificate
-    return certificate is not None and not accurate(search, state) and cause in certificate.causes
+    return certificate is not None and not accurate(search, state) and bool(certificate.causes & set(causes))
 
 
 def badly_scaled(search: Search, state: State) -> Finding | None:

@@ -39,8 +39,9 @@ def _shape_to_blame(found: Solution) -> bool:
     certificate = found.certificate
     if certificate is None:  # nothing was solved, or on meshes that were too coarse to be judged
         return found.status in (*HARD, Status.CONVERGED, Status.MESH_TOLERANCE)
-    return not certificate.holds and found.status is not Status.INTERRUPTED and not (
-        certificate.causes & {Kind.STATE_DEPENDENT_JUMP, Kind.OSCILLATING_COST})
+    blamed = {one.kind for one in certificate.failures} - {Kind.MINIMUM_PRINCIPLE}  # that asks for other values, not another shape
+    return bool(blamed) and found.status is not Status.INTERRUPTED and not (
+        certificate.causes & {Kind.STATE_DEPENDENT_JUMP, Kind.MOVING_JUMP, Kind.OSCILLATING_COST})
 
 
 def hold(search: Search, state: State, why: Finding) -> State | None:
