@@ -11,6 +11,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from ocp.certify import constraints, curvature, dynamics, jumps, objective
+from ocp.certify.design import better_value
 from ocp.certify.hamiltonian import hamiltonians
 from ocp.certify.minimum_principle import Better, better_controls, waiting
 from ocp.certify.motion import Motion
@@ -165,10 +166,11 @@ def _certified(solution: Solution, tolerances: Tolerances) -> Solution:
         left_out=tuple(own.left_out),
     )
     stiff = (Finding(Kind.STIFF),) if any(one.implicit for one in again) else ()
+    worth = own.done("cost of re-integration gaps", lambda: _worth(program, motions, again), 0.0)
     extra = dict(solution.extra) | {"certificate_segment_gap": _by_segment([one.by_segment for one in again]),
-                                    "certificate_segment_defect": _by_segment(defects)}
+                                    "certificate_segment_defect": _by_segment(defects), "certificate_gap_cost": np.array([worth])}
     return replace(solution, certificate=certificate, findings=(*solution.findings, *stiff), extra=extra, escape=curved,
-                   better_controls=better if principle is not None and not principle.holds and any(better) else None)
+                   better_controls=better if principle is not None and not principle.holds else None)
 
 
 def _motions(solution: Solution) -> list[Motion]:
@@ -190,9 +192,19 @@ def _objective(solution: Solution, motions: Sequence[Motion], defects: float, si
     return replace(residual, cause=Kind.OSCILLATING_COST, data={**data, "turns": turns})
 
 
+def _worth(solution: Solution, motions: Sequence[Motion], again: Sequence[dynamics.Gaps]) -> float:
+    """What the objective changes by, to first order, with the states that re-integration finds; 0 where costates are unknown."""
+    return sum(one.worth(found.ends) for one, found in zip(hamiltonians(solution, motions), again, strict=True)
+               if one is not None and found.ends is not None)
+
+
 def _minimum_principle(solution: Solution, motions: Sequence[Motion], varied: float, tolerances: Tolerances) -> tuple[
         Residual | None, tuple[Better | None, ...]]:
     """What better controls would gain, and these by phase; None where a phase has no costates."""
+    other = better_value(solution.problem, motions)
+    if other is not None and other.gain > tolerances.minimum_principle * varied:
+        return Residual(Kind.MINIMUM_PRINCIPLE, other.gain / varied, tolerances.minimum_principle, cause=Kind.BETTER_PARAMETER,
+                        data={"name": other.name, "value": other.value}), (None,) * len(motions)
     known = hamiltonians(solution, motions)
     if any(one is None for one in known):
         return None, ()

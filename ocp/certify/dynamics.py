@@ -25,7 +25,7 @@ Step = Callable[[int, Array], Array]
 class Gaps:
     """What re-integration found. by_segment [N]; total: from start to end, over the mean growth of errors on the way; open_loop:
     the same as it is, growth: the largest; implicit: whether the implicit integrator was needed; span [s]: the segment with the
-    largest gap; cause, time [s]: why there are none."""
+    largest gap; ends [N, nx]: where segments end; cause, time [s]: why there are none."""
 
     by_segment: Array
     total: float
@@ -33,6 +33,7 @@ class Gaps:
     growth: float
     implicit: bool
     span: tuple[float, float] | None = None
+    ends: Array | None = None
     cause: Kind | None = None
     time: float | None = None
 
@@ -94,7 +95,7 @@ def gaps(motion: Motion) -> Gaps:
         spread = np.random.default_rng(0).choice([-1.0, 1.0], (REINTEGRATION.deviations, len(motion.scale)))
         step = _along(motion, again, implicit)
     whole = _open_loop(_apart(motion, x[1:], end), spread, step)
-    return Gaps(by_segment, *whole, implicit, (float(t[worst]), float(t[worst + 1])))
+    return Gaps(by_segment, *whole, implicit, (float(t[worst]), float(t[worst + 1])), end)
 
 
 def _ends_beside(motion: Motion, again: _Again, implicit: bool) -> Array | None:

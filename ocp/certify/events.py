@@ -138,8 +138,9 @@ def gated(of: Callable[[Array], Array], t: Array, values: Array) -> Array:
 
 
 def ridged(of: Callable[[Array], Array], t: Array, values: Array) -> Array:
-    """Times at which values [k, n] at times t [k] have sharp extremes."""
-    found = []
+    """Times at which values [k, n] at times t [k] have sharp extremes, and the feet of these on both sides: integrators that know
+    the top of a pulse alone may step from its foot to its top."""
+    found, reach = [], SEARCH.foot_reach * (t[-1] - t[0])
     with np.errstate(invalid="ignore"):
         for j, w in enumerate(values.T):
             bend = w[2:] - 2 * w[1:-1] + w[:-2]
@@ -148,8 +149,23 @@ def ridged(of: Callable[[Array], Array], t: Array, values: Array) -> Array:
                 i = 1 + np.flatnonzero((v[1:-1] >= v[:-2]) & (v[1:-1] >= v[2:]) & (-sign * bend > SEARCH.min_bend))
                 i = i[np.argsort(sign * bend[i - 1], kind="stable")[:SEARCH.max_windows // 2]]
                 if len(i):
-                    found.append(zoom(_signed(of, j, np.full(len(i), sign)), t[i - 1], t[i + 1])[0])
+                    signed = _signed(of, j, np.full(len(i), sign))
+                    at, top = zoom(signed, t[i - 1], t[i + 1])
+                    found.append(at)
+                    found += [_foot(signed, at, top, np.clip(at + side * reach, t[0], t[-1])) for side in (-1.0, 1.0)]
     return np.concatenate([np.zeros(0), *found])
+
+
+def _foot(of: Callable[[Array, Array], Array], at: Array, top: Array, far: Array) -> Array:
+    """Times between extremes and far at which values have fallen by ``SEARCH.foot_depth``; none where they have not."""
+    every = np.arange(len(at))
+    falls = of(far, every) < top - SEARCH.foot_depth
+    near = at.copy()
+    for _ in range(48):
+        middle = (near + far) / 2
+        high = of(middle, every) >= top - SEARCH.foot_depth
+        near, far = np.where(high, middle, near), np.where(high, far, middle)
+    return np.asarray(far[falls])
 
 
 def _signed(of: Callable[[Array], Array], j: int, sign: Array) -> Callable[[Array, Array], Array]:

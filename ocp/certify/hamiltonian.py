@@ -39,6 +39,13 @@ class Hamiltonian:
             rates = np.asarray(self.motion.tangent(x.T, rates.T)).T
         return np.asarray(running(self.motion, t, x, u) + np.sum(p * rates, axis=1))
 
+    def worth(self, ends: Array) -> float:
+        """What the objective changes by, to first order, when segments end at these states [N, nx] and not at their knots."""
+        t, x = self.motion.trajectory.t[1:], self.motion.trajectory.x[1:]
+        p = self.costate(t)
+        apart = ends - x if p.shape[1] == x.shape[1] else np.asarray(self.motion.minus(x.T, ends.T)).T
+        return float(np.sum(p * apart))
+
     def nonlinear_inputs(self) -> tuple[int, ...]:
         """Inputs on which H or a path constraint does not depend affinely."""
         phase = self.motion.phase

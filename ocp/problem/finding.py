@@ -45,6 +45,7 @@ class Kind(enum.StrEnum):
     OSCILLATING_COST = "oscillating_cost"
     CONVEX_HAMILTONIAN = "convex_hamiltonian"
     WAITING = "waiting"
+    BETTER_PARAMETER = "better_parameter"
     ERROR_GROWTH = "error_growth"
     NOT_EXAMINED = "not_examined"
     RATES_NOT_FINITE = "rates_not_finite"

@@ -58,6 +58,10 @@ def misses_the_minimum_principle(search: Search, state: State) -> Finding | None
         return None
     assert found.certificate is not None and found.certificate.minimum_principle is not None
     gap = found.certificate.minimum_principle
+    if gap.cause is Kind.BETTER_PARAMETER:
+        return Finding(Kind.BETTER_PARAMETER, name=gap.data["name"], value=gap.data["value"], data={"objective": found.objective})
+    if gap.cause is Kind.WAITING:
+        return None
     return Finding(Kind.BETTER_CONTROLS, gap.phase, time=gap.time, value=gap.value, data={"objective": found.objective})
 
 
@@ -66,7 +70,8 @@ def with_better_controls(search: Search, state: State, why: Finding) -> State | 
     found = answered(state)
     parts = [part if better is None else _controlled(part, better)
              for part, better in zip(found.parts or (found.trajectory,), found.better_controls, strict=True)]
-    return _lower(search, state, from_motion(found.problem, parts, parameters(found)), replace(why, kind=Kind.CONTROLS_IMPROVED))
+    values = parameters(found) | ({why.name: why.value} if why.kind is Kind.BETTER_PARAMETER else {})
+    return _lower(search, state, from_motion(found.problem, parts, values), replace(why, kind=Kind.CONTROLS_IMPROVED))
 
 
 def _controlled(part: Trajectory, better: Better) -> Trajectory:
@@ -139,6 +144,7 @@ def bound(search: Search, state: State, why: Finding) -> State | None:
     certificate = found.certificate
     assert certificate is not None
     size = certificate.objective_size
+    own = _own_error(found) / size
     margins = (float(np.sum(found.extra.get("margins_cost", 0.0))) + objective_shortfall(found)) / size
     rest = certificate.complementarity.value + certificate.stationarity.value + margins
 
@@ -164,8 +170,17 @@ def bound(search: Search, state: State, why: Finding) -> State | None:
         return None
     if again.status not in SOLVED:
         return bounded(float("nan"), {"status": again.status.name}, Kind.FINER_SOLVE_FAILED)
-    return bounded(ANSWERS.error_coverage * abs(again.objective - found.objective) / size + rest,
+    return bounded(max(ANSWERS.error_coverage * abs(again.objective - found.objective) / size, own) + rest,
                    {"finer_objective": again.objective}, finer=again)
+
+
+def _own_error(found: Solution) -> float:
+    """How far the objective is from that of the motion itself, in its unit: its quadrature along the trajectory, and the states that
+    re-integration finds, weighed by costates."""
+    certificate = found.certificate
+    assert certificate is not None and certificate.objective is not None
+    data = certificate.objective.data
+    return abs(data["integrated"] - data["reported"]) + abs(float(np.sum(found.extra.get("certificate_gap_cost", 0.0))))
 
 
 def wide_bound(search: Search, state: State) -> Finding | None:

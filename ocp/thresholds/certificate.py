@@ -70,6 +70,12 @@ class Search:
     min_bend: float = threshold(
         1e-7, why="second difference of samples from which an extremum of an argument may be sharp",
         test=_CERTIFY + "test_events.py::test_a_pulse_is_found_however_narrow")
+    foot_depth: float = threshold(
+        36.0, why="fall of the logarithm of a pulse from its top to its foot: 36 is the rounding of doubles",
+        test=_CERTIFY + "test_events.py::test_the_feet_of_a_pulse_are_found")
+    foot_reach: float = threshold(
+        0.05, why="distance of a foot from its top, over the phase, up to which integrators may step over the pulse",
+        test=_CERTIFY + "test_events.py::test_the_feet_of_a_pulse_are_found")
     min_step: float = threshold(
         1e-2, why="change of an argument between samples from which its zeros are steps; else many samples lie in the step",
         test=_CERTIFY + "test_events.py::test_steps_that_hold_many_samples_are_no_gates")

@@ -120,6 +120,7 @@ SENTENCES: Mapping[Kind, Wording] = {
     Kind.STATE_DEPENDENT_JUMP: "at t = {time:.6g} s rates or costs jump where the state crosses a surface; no mesh sees what "
                                "moving that instant would gain: let a phase end there",
     Kind.CONVEX_HAMILTONIAN: "convex in the controls",
+    Kind.BETTER_PARAMETER: "the same motion costs less with another value of {name}",
     Kind.WAITING: "to rest at t = {time:.6g} s and move faster afterwards would be cheaper",
     Kind.MOVING_JUMP: "at t = {time:.6g} s rates or costs jump in time, and {unknown} moves that instant past the nodes of the mesh, "
                       "which the program does not see: let a phase end there",

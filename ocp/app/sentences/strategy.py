@@ -187,7 +187,7 @@ SENTENCES: Mapping[Kind, Wording] = {
     Kind.NOT_A_MINIMUM: lambda found: f"the point of objective {found.value:.9g} is {POINTS[found.data['point']]}",
     Kind.ESCAPED: lambda found: f"left {POINTS[found.data['point']]} of objective {found.value:.9g} along negative curvature",
     Kind.BETTER_CONTROLS: "at {objective:.9g}, other admissible controls have a smaller Hamiltonian (most at t = {time:.6g} s)",
-    Kind.CONTROLS_IMPROVED: "left the point of objective {objective:.9g}, where other admissible controls have a smaller Hamiltonian",
+    Kind.CONTROLS_IMPROVED: "left the point of objective {objective:.9g} for controls or parameters that the minimum principle prefers",
     Kind.FALLS_WITHOUT_BOUND: lambda found: (f"From {POINTS.get(found.data.get('point'), 'a point')} at {found.value:.6g} the objective fell to "
                                              f"{found.data['objective']:.3g} and went on falling."),
     Kind.NO_ITERATE: "No iterate was found; the trajectory is the guess.",
