@@ -168,7 +168,8 @@ def _certified(solution: Solution, tolerances: Tolerances) -> Solution:
     stiff = (Finding(Kind.STIFF),) if any(one.implicit for one in again) else ()
     worth = own.done("cost of re-integration gaps", lambda: _worth(program, motions, again), 0.0)
     extra = dict(solution.extra) | {"certificate_segment_gap": _by_segment([one.by_segment for one in again]),
-                                    "certificate_segment_defect": _by_segment(defects), "certificate_gap_cost": np.array([worth])}
+                                    "certificate_segment_defect": _by_segment(defects), "certificate_gap_cost": np.array([worth]),
+                                    "certificate_hamiltonian_gap": np.array([0.0 if principle is None else principle.value * varied])}
     return replace(solution, certificate=certificate, findings=(*solution.findings, *stiff), extra=extra, escape=curved,
                    better_controls=better if principle is not None and not principle.holds else None)
 

@@ -88,6 +88,9 @@ def hamiltonians(solution: Solution, motions: Sequence[Motion]) -> list[Hamilton
 
 def _of_phase(motion: Motion, p: Array | None) -> Hamiltonian | None:
     t = motion.trajectory.t_u if motion.trajectory.t_path is None else motion.trajectory.t_path
+    if p is not None and len(motion.trajectory.t) == len(t) + 1:  # controls that are held meet the mean costate of their intervals
+        p = np.vstack([2 * p[:1] - p[1:2], p]) if len(p) == len(t) > 1 else p
+        p = (p[1:] + p[:-1]) / 2
     space = motion.phase.system.space
     if motion.stepped or p is None or len(p) != len(t) or p.shape[1] not in (space.nx, space.ndx) or not motion.finite:
         return None

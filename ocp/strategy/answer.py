@@ -176,11 +176,11 @@ def bound(search: Search, state: State, why: Finding) -> State | None:
 
 def _own_error(found: Solution) -> float:
     """How far the objective is from that of the motion itself, in its unit: its quadrature along the trajectory, and the states that
-    re-integration finds, weighed by costates."""
+    re-integration finds, weighed by costates, and what better controls would gain."""
     certificate = found.certificate
     assert certificate is not None and certificate.objective is not None
-    data = certificate.objective.data
-    return abs(data["integrated"] - data["reported"]) + abs(float(np.sum(found.extra.get("certificate_gap_cost", 0.0))))
+    data, costs = certificate.objective.data, ("certificate_gap_cost", "certificate_hamiltonian_gap")
+    return abs(data["integrated"] - data["reported"]) + sum(abs(float(np.sum(found.extra.get(name, 0.0)))) for name in costs)
 
 
 def wide_bound(search: Search, state: State) -> Finding | None:

@@ -263,11 +263,13 @@ class _Back:
         return np.hstack([found[:, :size - nv], at_places(self.elements[f"dynamics{suffix}"], "rows", values)[0]])
 
     def costate(self, lam_g: Array) -> tuple[Array, ...]:
-        """The Lagrangian holds w_e (cost + p_e' ydot) at place e, with w_e p_e = (W' lam)_e."""
+        """The Lagrangian holds w_e (cost + p_e' ydot) at place e, with w_e p_e = (W' lam)_e; of shooting, multipliers of the ends of
+        intervals (none where steps are multi-step or in the efforts)."""
         found = []
         for place, mesh, first in zip(self.placed, self.meshes, self.defects, strict=True):
             if not isinstance(mesh, Mesh):
-                found.append(np.zeros((0, place.form.size)))
+                steps = 0 if isinstance(mesh, Compressed) or looks_back(mesh) or by_motion(place.phase.system, mesh) else mesh.intervals
+                found.append(np.asarray(lam_g)[first:first + steps * place.form.size].reshape(-1, place.form.size))
                 continue
             size, (_, W) = place.form.size, mesh.tables(charts=place.form.tangent)
             lam = np.asarray(lam_g)[first:first + W.shape[0] * size].reshape(-1, size)
