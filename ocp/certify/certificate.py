@@ -55,7 +55,7 @@ class Tolerances:
     error_estimate: float = 1e-2
     energy: float = 1e-2
     objective: float = 1e-5
-    minimum_principle: float = 1e-3
+    minimum_principle: float = 1e-2
     objective_error: float = 1e-2
     point: float = 1e-8
 

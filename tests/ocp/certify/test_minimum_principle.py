@@ -1,0 +1,187 @@
+"""The minimum principle: gaps of the Hamiltonian against closed forms, and answers that first and second order let pass."""
+
+import numpy as np
+import pytest
+
+from ocp.app.files.load import load_text
+from ocp.certify.hamiltonian import hamiltonians
+from ocp.certify.minimum_principle import better_controls, waiting
+from ocp.certify.motion import Motion
+from ocp.methods import METHODS, solve
+from ocp.problem import Kind
+from ocp.strategy.table import RULES
+
+TEXT = """
+name: one
+system: {states: {x: m}, controls: {CONTROLS}, dynamics: {x: "RATE"}}
+phase:
+  duration: 1
+  start: {x: 0}
+  BOUNDS
+  costs: [{name: effort, running: "COST"}FINAL]
+  CONSTRAINTS
+"""
+MESH = {"scheme": "radau", "intervals": 10}
+
+
+def problem(cost, rate="u", controls="u: ''", bounds="bounds: {u: [-1, 1]}", final="", constraints=""):
+    text = TEXT
+    for key, value in {"CONTROLS": controls, "RATE": rate, "BOUNDS": bounds, "COST": cost, "FINAL": final,
+                       "CONSTRAINTS": constraints}.items():
+        text = text.replace(key, value)
+    return load_text(text).problem
+
+
+def stationary(own, method="collocation", options=MESH):
+    """The solution without rules that leave it."""
+    return solve(own, method, options, without=[rule.name for rule in RULES if rule.optional])
+
+
+def compared(found):
+    motion = Motion(found.problem.phase, found.trajectory)
+    (hamiltonian,) = hamiltonians(found, [motion])
+    return hamiltonian, better_controls(hamiltonian)
+
+
+@pytest.mark.parametrize("method", ["collocation", "multiple_shooting", "ilqr"])
+def test_a_better_valley_is_found_where_the_point_is_stationary(method):
+    """-u^4 at its degenerate maximum 0: H falls from 0 to -1 at both bounds, all the time."""
+    found = stationary(problem("-u**4"), method, {"intervals": 10} if method != "collocation" else MESH)
+    assert found.objective == pytest.approx(0.0, abs=1e-12)
+    _, better = compared(found)
+    assert np.allclose(np.abs(better.u), 1.0)
+    assert better.gap == pytest.approx(np.ones(len(better.t)))
+    assert not found.certificate.minimum_principle.holds
+
+
+def test_the_gap_weighs_rates_by_costates():
+    """x' = u |u| to the farthest point: p = -1, H = -u |u| is 0 at u = 0 and -1 at 1, and -1/4 where u must not exceed 1/2."""
+    for most in (1.0, 0.5):
+        found = stationary(problem("0*u", "u*abs(u)", bounds=f"bounds: {{u: [-1, {most}]}}", final=", {name: far, final: -x}"))
+        _, better = compared(found)
+        assert better.u == pytest.approx(np.full_like(better.u, most))
+        assert better.gap == pytest.approx(np.full(len(better.t), most**2), rel=1e-6)
+        assert better.gain == pytest.approx(most**2 * (better.t[-1] - better.t[0]), rel=1e-6)
+
+
+@pytest.mark.parametrize(("text", "objective"), [
+    (dict(cost="-u**4"), -1.0), (dict(cost="u**3"), -1.0), (dict(cost="0*u", rate="u*abs(u)", final=", {name: far, final: -x}"), -1.0)])
+@pytest.mark.parametrize("method", ["collocation", "multiple_shooting", "ilqr"])
+def test_the_search_goes_on_with_better_controls(method, text, objective):
+    found = solve(problem(**text), method, {})
+    assert found.ok, found.certificate.failures
+    assert found.objective == pytest.approx(objective, abs=1e-6)
+    assert "better_controls" in [one.rule for one in found.strategy]
+
+
+def test_convex_hamiltonians_need_no_comparison():
+    found = solve(problem("u**2 + 3*x**2", final=", {name: far, final: (x - 1)**2}"), "collocation", MESH)
+    assert found.certificate.minimum_principle.cause is Kind.CONVEX_HAMILTONIAN
+    assert compared(found)[1] is None
+    concave = stationary(problem("-u**2 + 3*x**2"))
+    assert compared(concave)[1] is not None
+
+
+def test_corners_are_tried():
+    """-(u v w) at 0, where the axes and the diagonals of two are flat: only corners are lower."""
+    own = problem("-u*v*w", "u + v + w", "u: '', v: '', w: ''", "bounds: {u: [-1, 1], v: [-1, 1], w: [-1, 1]}")
+    _, better = compared(stationary(own))
+    assert better.gap == pytest.approx(np.ones(len(better.t)))
+    assert np.prod(better.u, axis=1) == pytest.approx(np.ones(len(better.t)))
+
+
+def test_points_inside_the_box_are_tried():
+    """A hole at (0.6, 0.6) in a flat Hamiltonian, which neither axes nor corners meet."""
+    hole = "-max(0, 1 - 4*((u - 0.6)**2 + (v - 0.6)**2))"
+    own = problem(hole, "u + v", "u: '', v: ''", "bounds: {u: [-1, 1], v: [-1, 1]}")
+    _, better = compared(stationary(own))
+    assert better.gap == pytest.approx(np.ones(len(better.t)), abs=1e-3)
+    assert better.u == pytest.approx(np.full_like(better.u, 0.6), abs=0.02)
+
+
+def test_the_best_control_is_polished():
+    """The lower of two wells of a quartic, by its closed form: u (u^2 - 1)^2-like wells tilted by the cost."""
+    own = problem("(u**2 - 1)**2 - 0.1*u", "u", bounds="bounds: {u: [-2, 2]}\n  guess: {controls: {u: -1}}")
+    found = stationary(own)
+    _, better = compared(found)
+    roots = np.roots([4, 0, -4, -0.1]).real
+    values = (roots**2 - 1) ** 2 - 0.1 * roots
+    left, right = values[np.argmin(roots)], values.min()
+    assert found.objective == pytest.approx(left, rel=1e-6)
+    assert better.gap == pytest.approx(np.full(len(better.t), left - right), rel=1e-4)
+
+
+def test_controls_without_bounds_are_tried_far_away():
+    own = problem("u**2*(u - 5)**2 - u**2/10", "u", bounds="guess: {controls: {u: 0}}")
+    found = stationary(own)
+    _, better = compared(found)
+    assert better is not None and (better.gap.max() > 0 or abs(found.objective) > 1)
+
+
+def test_discretised_controls_are_no_gap():
+    """Held controls are not stationary in H at an instant: what they miss is no other valley."""
+    found = stationary(problem("u**2 + sin(4*u)**2/10 + 20*(x - 0.3)**2", final=", {name: far, final: 3*(x - 1)**2}"),
+                       "multiple_shooting", {"intervals": 12})
+    assert found.certificate.minimum_principle.value < 1e-4
+
+
+def test_other_branches_of_path_equations_are_found():
+    """u on the unit circle, u = (cos a, sin a): H = p v is least at v = -1, the motion of the guess stays at v = 1."""
+    own = problem("0*u", "v", "u: '', v: ''", "guess: {controls: {u: 0, v: 1}}", ", {name: far, final: x}",
+                  "constraints: [{name: circle, expression: u**2 + v**2, equal: 1}]")
+    found = stationary(own)
+    if found.objective > 0:
+        _, better = compared(found)
+        assert better.u[:, 1] == pytest.approx(-np.ones(len(better.t)), abs=1e-2)
+        assert np.hypot(*better.u.T) == pytest.approx(np.ones(len(better.t)), abs=1e-6)
+        assert better.gap == pytest.approx(2 * np.ones(len(better.t)), rel=1e-2)
+    final = solve(own, "collocation", {})
+    assert final.objective == pytest.approx(-1.0, abs=1e-4)
+
+
+TOLL = """
+name: toll
+system: {states: {x: m, v: m/s}, controls: {u: N}, dynamics: {x: v, v: u}}
+phase:
+  duration: 1
+  start: {x: 0, v: 0}
+  final: {x: 1, v: 0}
+  costs: [{name: effort, running: "u**2 + if_else(v > 0, PRICE, 0)"}]
+"""
+
+
+@pytest.mark.parametrize("price", [100, 30])
+def test_waiting_is_cheaper_where_moving_costs_more_than_haste(price):
+    """J(T) = 12 / T^3 + price T of a motion in T seconds, the rest waited: dJ/dT at T = 1 is price - 36."""
+    found = stationary(load_text(TOLL.replace("PRICE", str(price))).problem)
+    hamiltonian, _ = compared(found)
+    gain, time = waiting(hamiltonian)
+    assert gain == pytest.approx(max(price - 36, 0), rel=1e-6)
+    assert time in (0.0, 1.0)
+    assert found.certificate.minimum_principle.holds == (price < 36)
+    if price > 36:
+        assert found.certificate.minimum_principle.cause is Kind.WAITING
+
+
+@pytest.mark.parametrize(("cost", "p", "objective"), [("-(p - 0.5)**4", 0.0, 1 - 0.5**4), ("(p - 0.5)**3", 0.0, 1 - 0.125)])
+def test_parameters_that_only_costs_feel_take_their_best_value(cost, p, objective):
+    text = f"""
+name: parameter
+parameters: {{p: {{value: 0.5, optimise: [0, 1]}}}}
+system: {{states: {{x: m}}, controls: {{u: m/s}}, dynamics: {{x: u}}}}
+phase:
+  duration: 1
+  start: {{x: 0}}
+  final: {{x: 1}}
+  costs: [{{name: effort, running: u**2}}, {{name: choice, final: "{cost}"}}]
+"""
+    own = load_text(text).problem
+    assert stationary(own).certificate.minimum_principle.cause in (Kind.BETTER_PARAMETER, Kind.CONVEX_HAMILTONIAN)
+    found = solve(own, "collocation", {})
+    assert found.ok
+    assert found.objective == pytest.approx(objective, abs=1e-7)
+    assert found.extra["parameters"][0] == pytest.approx(p, abs=1e-7)
+
+
+def test_every_method_of_one_phase_leaves_costates():
+    assert {"collocation", "multiple_shooting", "ilqr"} <= set(METHODS)
