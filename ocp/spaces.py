@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import casadi as ca
+import numpy as np
 
 Expr = Any
 
@@ -50,6 +51,12 @@ class Space:
     @property
     def is_vector_space(self) -> bool:
         return all(i >= 0 for i in self.tangent_index)
+
+    def by_tangent(self, values: Any, curved: float = 1.0) -> np.ndarray:
+        """Values of coordinates [nx] as those of tangent components [ndx]; ``curved`` where the space is not flat."""
+        index, found = np.array(self.tangent_index, dtype=int), np.full(self.ndx, curved)
+        found[index[index >= 0]] = np.asarray(values)[index >= 0]
+        return found
 
 
 def product(first: Space, second: Space) -> Space:

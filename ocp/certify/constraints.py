@@ -10,7 +10,7 @@ import numpy as np
 from ocp.certify.events import zoom
 from ocp.certify.motion import INSIDE, Motion
 from ocp.certify.sizes import constraint_sizes, variation
-from ocp.problem import At, Constraint, Linkage, Sense, Trajectory, Violation
+from ocp.problem import At, Bounds, Constraint, Linkage, Sense, Trajectory, Violation
 from ocp.thresholds import ROUNDING, SCALES, SEARCH
 
 Array = np.ndarray
@@ -88,12 +88,10 @@ def _violations(motion: Motion, redundant: tuple[Sequence[bool], Sequence[bool]]
     phase, system, trajectory = motion.phase, motion.phase.system, motion.trajectory
     t, states, scales = trajectory.t, trajectory.x, motion.scales
     look = motion.look if motion.finite and not motion.stepped else None
-    for i, name in enumerate(system.space.names):
-        yield from _bound(name, (phase.x_lower[i], phase.x_upper[i]), (t, states[:, i]),
-                          None if look is None else (look.t, look.x[:, i]), float(scales.coordinates[i]))
-    for i, name in enumerate(system.inputs):
-        yield from _bound(name, (phase.u_lower[i], phase.u_upper[i]), (trajectory.t_u, trajectory.u[:, i]),
-                          None if look is None else (look.t, look.u[:, i]), float(scales.control[i]))
+    yield from _bounds(system.space.names, phase.state_bounds, (t, states), None if look is None else (look.t, look.x),
+                       scales.coordinates)
+    yield from _bounds(system.inputs, phase.control_bounds, (trajectory.t_u, trajectory.u),
+                       None if look is None else (look.t, look.u), scales.control)
     for label, boundary, k, loose in (("start", phase.start, 0, redundant[0]), ("final", phase.final, -1, redundant[1])):
         if boundary is None or not any(boundary.fixed):
             continue
@@ -223,24 +221,20 @@ def _peaks(t: Array, values: Array) -> Array:
     return np.asarray(i[np.argsort(-values[i], kind="stable")[:SEARCH.max_peaks]])
 
 
-def _bound(name: str, bounds: tuple[float, float], knots: tuple[Array, Array], inner: tuple[Array, Array] | None,
-           size: float) -> Iterator[tuple[float, Violation]]:
-    lower, upper = bounds
-    if np.isinf(lower) and np.isinf(upper):
-        return
-
-    def over(values: Array) -> Array:
-        return np.maximum(0.0, np.maximum(lower - values, values - upper))
-
-    at = over(knots[1])
-    worst = int(np.argmax(np.nan_to_num(at, nan=np.inf)))
-    between, when = 0.0, None
-    if inner is not None:
-        beside = over(inner[1])
-        place = int(np.argmax(np.nan_to_num(beside, nan=np.inf)))
-        between, when = float(beside[place]), float(inner[0][place])
-    every = knots[1] if inner is None else np.concatenate([knots[1], inner[1]])
-    nearest = lower if np.max(lower - every) >= np.max(every - upper) else upper
-    # a bound is met no more exactly than numbers of its magnitude are solved for
-    yield max(size, SCALES.constant * abs(nearest)), Violation(
-        f"bound {name}", float(at[worst]), between, float(knots[0][worst]), name, 0.0, time_between=when)
+def _bounds(names: Sequence[str], bounds: Bounds, knots: tuple[Array, Array], inner: tuple[Array, Array] | None,
+            sizes: Array) -> Iterator[tuple[float, Violation]]:
+    """knots, inner: times and values [k, n]."""
+    for i in np.flatnonzero(bounds.bounded).tolist():
+        own, values = bounds[i], knots[1][:, i]
+        at = own.violation(values)
+        worst = int(np.argmax(np.nan_to_num(at, nan=np.inf)))
+        between, when, every = 0.0, None, values
+        if inner is not None:
+            beside = own.violation(inner[1][:, i])
+            place = int(np.argmax(np.nan_to_num(beside, nan=np.inf)))
+            between, when, every = float(beside[place]), float(inner[0][place]), np.concatenate([values, inner[1][:, i]])
+        lower, upper = own.pairs()[0]
+        nearest = lower if np.max(lower - every) >= np.max(every - upper) else upper
+        # a bound is met no more exactly than numbers of its magnitude are solved for
+        yield max(float(sizes[i]), SCALES.constant * abs(nearest)), Violation(
+            f"bound {names[i]}", float(at[worst]), between, float(knots[0][worst]), names[i], 0.0, time_between=when)

@@ -100,8 +100,7 @@ def unbounded_hints(problem: Problem, nlp: NLP, x: np.ndarray, falling: bool = F
         functions = [cost.function for cost in phase.costs if cost.at is At.PATH]
         functions += [c.function for c in phase.constraints if c.at is At.PATH]
         for i, name in enumerate(phase.system.inputs):
-            open_ = np.isinf(phase.u_lower[i]) or np.isinf(phase.u_upper[i])
-            if open_ and not any(_depends(function, 2, i) for function in functions):
+            if not phase.control_bounds.two_sided[i] and not any(_depends(function, 2, i) for function in functions):
                 found.append(f"{before}control {name} costs nothing, and no bound or constraint holds it on both sides; "
                              "a small cost or a bound makes it definite")
         if phase.duration.free and np.isinf(phase.duration.upper) and not phase.costs:

@@ -8,6 +8,8 @@ from typing import Any
 
 import casadi as ca
 
+from ocp.problem.bounds import Bounds
+
 
 def component_names(name: str, size: int, labels: tuple[str, ...]) -> tuple[str, ...]:
     """What the components of a condition are called: by labels, else by number; by its own name where there is one."""
@@ -72,6 +74,10 @@ class Constraint:
     soft: float | None = None
     where: str | None = None  # place in the user's file
     labels: tuple[str, ...] = ()  # names of the components, such as joints; numbers where there are none
+
+    @classmethod
+    def within(cls, name: str, at: At, function: ca.Function, bounds: Bounds, **more: Any) -> Constraint:
+        return cls(name, at, function, bounds.lower, bounds.upper, **more)
 
     @property
     def size(self) -> int:

@@ -9,7 +9,7 @@ import casadi as ca
 import numpy as np
 
 from ocp.errors import ProblemError
-from ocp.problem import INF, At, Constraint, Phase, Problem, Solution
+from ocp.problem import At, Bounds, Constraint, Phase, Problem, Solution
 from ocp.reductions.chain import Reduction
 
 NAME = "bound"
@@ -33,7 +33,7 @@ class ControlBounds(Reduction):
 
     def invert(self, solution: Solution, data: tuple[Phase, ...]) -> Solution:
         phases = tuple(
-            replace(phase, u_lower=bounded.u_lower, u_upper=bounded.u_upper, constraints=bounded.constraints)
+            phase.with_bounds(controls=bounded.control_bounds, constraints=bounded.constraints)
             for phase, bounded in zip(solution.problem.phases, data, strict=True))
         return replace(solution, problem=replace(solution.problem, phases=phases))
 
@@ -47,7 +47,7 @@ def require_rows(problem: Problem, options: Any) -> None:
 
 def _bounded(phase: Phase) -> list[int]:
     """Numbers of the controls with a finite bound."""
-    found: list[int] = np.flatnonzero(np.isfinite(phase.u_lower) | np.isfinite(phase.u_upper)).tolist()
+    found: list[int] = np.flatnonzero(phase.control_bounds.bounded).tolist()
     return found
 
 
@@ -56,7 +56,6 @@ def _freed(phase: Phase) -> Phase:
     if not bounded:
         return phase
     t, x, u, p = (ca.SX.sym(name, size) for name, size in zip("txup", (1, system.nx, system.nu, system.np), strict=True))
-    rows = tuple(Constraint(f"{NAME} {system.controls[i]}", At.PATH, ca.Function("bound", [t, x, u, p], [u[i]]),
-                            (phase.u_lower[i],), (phase.u_upper[i],)) for i in bounded)
-    # empty bounds would be the limits of the system
-    return replace(phase, u_lower=(-INF,) * system.nu, u_upper=(INF,) * system.nu, constraints=(*phase.constraints, *rows))
+    rows = tuple(Constraint.within(f"{NAME} {system.controls[i]}", At.PATH, ca.Function("bound", [t, x, u, p], [u[i]]),
+                                   phase.control_bounds[i]) for i in bounded)
+    return phase.with_bounds(controls=Bounds.free(system.nu), constraints=(*phase.constraints, *rows))

@@ -100,20 +100,19 @@ def in_units(rows: Rows, unit: Array, width: int) -> Rows:
 def _state_sizes(phase: Phase, x: Array) -> Array:
     """How far each tangent component of the state moves [ndx]: half its range, or its size along x [k, nx] and at prescribed ends;
     1 where none is known, or the space is curved."""
-    space, found = phase.system.space, np.ones(phase.system.space.ndx)
+    space, found, width = phase.system.space, np.ones(phase.system.space.ndx), phase.state_bounds.width
     for i, k in enumerate(space.tangent_index):
         if k >= 0:
             ends = [abs(end.value[i]) for end in (phase.start, phase.final) if end is not None and end.fixed[k]]
-            found[k] = _size(phase.x_lower[i], phase.x_upper[i], max(float(np.abs(x[:, i]).max()), *ends, 0.0))
+            found[k] = _size(width[i], max(float(np.abs(x[:, i]).max()), *ends, 0.0))
     return found
 
 
 def _control_sizes(phase: Phase, u: Array) -> Array:
     """The same of the controls [nu]; u [k, nu] along the guess."""
-    return np.array([_size(low, high, float(np.abs(own).max()))
-                     for low, high, own in zip(phase.u_lower, phase.u_upper, u.T, strict=True)])
+    return np.array([_size(width, float(np.abs(own).max())) for width, own in zip(phase.control_bounds.width, u.T, strict=True)])
 
 
-def _size(low: float, high: float, own: float) -> float:
-    half = 0.5 * (high - low)
+def _size(width: float, own: float) -> float:
+    half = 0.5 * width
     return half if np.isfinite(half) and half > 0 else own or 1.0

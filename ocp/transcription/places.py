@@ -13,7 +13,7 @@ import casadi as ca
 import numpy as np
 
 from ocp.nlp.names import Names
-from ocp.problem import INF, At, Phase
+from ocp.problem import At, Phase
 from ocp.spaces import Expr
 from ocp.transcription.blocks import Block, vector
 from ocp.transcription.conditions import Rows, cost_value, gauss_newton, hard_rows, penalty
@@ -197,8 +197,8 @@ def coordinate_bounds(place: Place, x: Expr) -> list[Rows]:
     phase, space = place.phase, place.phase.system.space
     if not place.form.tangent:
         return []
-    return [Rows(x[i], (phase.x_lower[i],), (phase.x_upper[i],), (f"bound {space.names[i]}",))
-            for i, k in enumerate(space.tangent_index) if k < 0 and (phase.x_lower[i] > -INF or phase.x_upper[i] < INF)]
+    return [Rows(x[i], own.lower, own.upper, (f"bound {space.names[i]}",))
+            for i, k in enumerate(space.tangent_index) if k < 0 and (own := phase.state_bounds[i]).bounded[0]]
 
 
 def _kept_rows(place: Place, mesh: Mesh, path: Rows) -> tuple[np.ndarray, np.ndarray]:

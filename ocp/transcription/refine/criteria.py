@@ -186,7 +186,7 @@ class ByCertificate:
         flat, N = t.ravel(), len(part.t) - 1
         x = np.asarray(part.state(flat)).reshape(len(flat), -1)
         names = [f"bound {name}" for name in phase.system.space.names]
-        values, bounds = [x], [(np.asarray(phase.x_lower), np.asarray(phase.x_upper))]
+        values, bounds = [x], [phase.state_bounds.arrays]
         if functions.path_names:
             u = np.asarray(part.control(flat)).reshape(len(flat), -1)
             p = np.asarray(phase.system.parameter_values, dtype=float)

@@ -143,22 +143,14 @@ class PhaseFunctions:
         sizes = np.max(np.abs(x), axis=0)
         if not self.form.tangent:
             return np.asarray(1 + sizes)
-        scale = np.ones(self.size)
-        for i, k in enumerate(self.form.space.tangent_index):
-            if k >= 0:
-                scale[k] += sizes[i]
-        return scale
+        return 1 + self.form.space.by_tangent(sizes, 0.0)
 
     def ranges(self, x: Array) -> Array:
         """Ranges of the components of the state [size], at least a millionth of their magnitude; 1 where that is no coordinate."""
         own = np.maximum(np.maximum(np.ptp(x, axis=0), 1e-6 * np.max(np.abs(x), axis=0)), 1e-300)
         if not self.form.tangent:
             return np.asarray(own)
-        found = np.ones(self.size)
-        for i, k in enumerate(self.form.space.tangent_index):
-            if k >= 0:
-                found[k] = own[i]
-        return found
+        return self.form.space.by_tangent(own)
 
     def errors(self, phase: Phase, part: Trajectory, mesh: Mesh, costate: Any, jumps: frozenset[int]) -> tuple[Found, float]:
         """The errors of one phase, and the Lagrangian of the finer rule minus the cost of the program's."""
@@ -201,7 +193,7 @@ class PhaseFunctions:
         times = (seen.start + seen.T * (mesh.edges[group][:, None] + h[:, None] * there)).ravel()
 
         def under(u: Array) -> list[Array]:
-            clipped = np.clip(u, seen.phase.u_lower, seen.phase.u_upper).reshape(len(centre), -1)
+            clipped = seen.phase.control_bounds.clip(u).reshape(len(centre), -1)
             return [f.reshape(count, len(there), -1) for f in self(times, x, clipped, seen.p, centre, seen.T)]
 
         rate, running, rows, integrands = under(control)
@@ -224,20 +216,19 @@ class PhaseFunctions:
 
     def _of_controls(self, seen: _Seen, finer: _Finer, found: Found, jumps: frozenset[int]) -> None:
         """How far the last coefficient of the controls moves the state, and where they overshoot their bounds."""
-        group, lower, upper = finer.group, seen.phase.u_lower, seen.phase.u_upper
+        group = finer.group
         moved = finer.h[:, None] * np.max(np.abs(finer.rate - finer.rate_below), axis=1) / seen.scale
         lost = moved * 10.0 ** -finer.digits[:, None]
         lost[[k in jumps or k + 1 in jumps for k in group]] = 0.0  # controls close to a switch are hardly determined
         found.control[group] = np.max(lost, axis=1, initial=0.0)
         found.blame(group, lost, [f"controls as they move {name}" for name in self.form.names])
-        beyond = np.max(np.abs(finer.u - np.clip(finer.u, lower, upper)), axis=(1, 2), initial=0.0)
+        beyond = np.max(np.abs(finer.u - seen.phase.control_bounds.clip(finer.u)), axis=(1, 2), initial=0.0)
         found.clipped[group] = beyond > 1e-6 * (1 + np.max(np.abs(seen.u), initial=0.0))
 
     def _between_nodes(self, seen: _Seen, finer: _Finer, found: Found) -> None:
         """Bounds of states and path constraints that are broken between nodes."""
         group, x, rows = finer.group, finer.x, finer.rows
-        excess = np.maximum(0, np.maximum(np.asarray(seen.phase.x_lower) - x, x - np.asarray(seen.phase.x_upper)))
-        broken = np.max(excess, axis=1) / seen.sizes  # [G, nx]
+        broken = np.max(seen.phase.state_bounds.violation(x), axis=1) / seen.sizes  # [G, nx]
         found.path[group] = np.max(broken, axis=1, initial=0.0)
         found.blame(group, broken, [f"bound of {name} between nodes" for name in self.form.space.names])
         if not rows.shape[-1]:

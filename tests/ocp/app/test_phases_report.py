@@ -14,6 +14,7 @@ from ocp.app.pages import plots, sheet
 from ocp.app.pages.legs import alike, legs, union, widened
 from ocp.app.pages.results import read_run, write_run
 from ocp.app.pipeline import picture, run
+from ocp.problem import Bounds
 
 FOLDER = ROOT / "problems"
 RELAY = """
@@ -157,8 +158,7 @@ def drawn(values, stretches):
 
 
 def test_bounds_hold_in_their_own_phase_only():
-    free = np.array([-np.inf])
-    high = [sheet.Stretch((0.0, 1.0), free, np.array([1.0])), sheet.Stretch((1.0, 2.0), free, np.array([2.0]))]
+    high = [sheet.Stretch((0.0, 1.0), Bounds((-np.inf,), (1.0,))), sheet.Stretch((1.0, 2.0), Bounds((-np.inf,), (2.0,)))]
     values = [0.0, 0.5, 0.9, np.nan, 1.2, 1.8, 1.9]  # above the bound of the first phase, in the second
     ax = drawn(values, high)
     red = [line for line in ax.lines if line.get_color() == sheet.FAIL]
