@@ -68,7 +68,8 @@ def _carrying(phase: Phase, times: Array, length: float, x: Array, wanted: Array
 
     rate, slope = _rates(phase)
     bounds, size = phase.control_bounds, _spans(phase)
-    wide, guess = bounds.widened(ROUNDING.coincident), bounds.clip(np.zeros(phase.system.nu))
+    (low, high), guess = bounds.arrays, bounds.clip(np.zeros(phase.system.nu))
+    wide = low - ROUNDING.coincident, high + ROUNDING.coincident
     found = [guess]
     for t, here, there in zip(times, x, wanted, strict=True):
         def missed(v: Array, t: float = float(t), x: Array = here, wanted: Array = there) -> Array:
@@ -77,7 +78,7 @@ def _carrying(phase: Phase, times: Array, length: float, x: Array, wanted: Array
         def slopes(v: Array, t: float = float(t), x: Array = here) -> Array:
             return np.vstack([length * slope(t, x, v) * weight[:, None], GUESSES.control_weight * np.diag(1.0 / size)])
 
-        found.append(bounds.clip(least_squares(missed, found[-1], slopes, wide.arrays, x_scale=size).x))
+        found.append(bounds.clip(least_squares(missed, found[-1], slopes, wide, x_scale=size).x))
     return np.array(found[1:])
 
 

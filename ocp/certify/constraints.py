@@ -20,9 +20,7 @@ def excess(constraint: Constraint, values: Array) -> Array:
     """How far rows of values [k, nc] lie outside the constraint, [k, nc] (cones: [k, 1]); zero inside."""
     if constraint.sense is Sense.CONE:
         return np.maximum(0.0, np.linalg.norm(values[:, 1:], axis=1, keepdims=True) - values[:, :1])
-    lower = np.asarray(constraint.lower)
-    upper = lower if constraint.sense is Sense.EQUAL else np.asarray(constraint.upper)
-    return np.maximum(0.0, np.maximum(lower - values, values - upper))
+    return constraint.bounds.violation(values)
 
 
 def violations(motion: Motion, tolerance: float, between: float, integrated: float,
@@ -57,7 +55,7 @@ def linked(linkage: Linkage, motions: Sequence[Motion], tolerance: float, integr
     known = {name: value for m in reversed(motions)  # the first phase that has it, as in the program
              for name, value in zip(m.phase.system.parameters, m.p, strict=True)}
     value = np.asarray(linkage.function(*states, durations, [known[name] for name in linkage.parameters])).ravel()
-    over = np.maximum(0.0, np.maximum(np.asarray(linkage.lower) - value, value - np.asarray(linkage.upper)))
+    over = Bounds(linkage.lower, linkage.upper).violation(value)
     size = _linkage_sizes(linkage, motions, states, durations, [known[name] for name in linkage.parameters], value)
     size[np.flatnonzero(redundant)] *= max(integrated / tolerance, 1.0)
     worst = int(np.argmax(np.nan_to_num(over / size, nan=np.inf)))
@@ -203,10 +201,7 @@ def margin(constraint: Constraint, values: Array) -> Array:
     """How far the worst row lies outside, negative inside, for rows of values [k, nc]: [k]."""
     if constraint.sense is Sense.CONE:
         return np.asarray(np.linalg.norm(values[:, 1:], axis=1) - values[:, 0])
-    lower, upper = np.asarray(constraint.lower), np.asarray(constraint.upper)
-    if constraint.sense is Sense.EQUAL:
-        return np.asarray(np.max(np.abs(values - lower), axis=1))
-    return np.asarray(np.max(np.maximum(lower - values, values - upper), axis=1))
+    return np.asarray(np.max(constraint.bounds.excess(values), axis=1))
 
 
 def _peaks(t: Array, values: Array) -> Array:

@@ -70,4 +70,4 @@ def _excesses(phase: Phase, t: np.ndarray, x: np.ndarray, u: np.ndarray) -> Iter
         if c.sense is Sense.CONE:
             yield c.name, [c.name], (np.linalg.norm(raw[:, 1:], axis=1) - raw[:, 0])[:, None], soft
         else:
-            yield c.name, c.components(), np.maximum(np.array(c.lower) - raw, raw - np.array(c.upper)), soft
+            yield c.name, c.components(), c.bounds.excess(raw), soft

@@ -111,11 +111,6 @@ class Bounds:
         return np.asarray((values - self.arrays[0]) / self.width)
 
     # ---- other bounds ---------------------------------------------------------------------------------------------------------
-    def widened(self, by: Any) -> Bounds:
-        """Bounds further apart on both sides by as much [n]."""
-        low, high = self.arrays
-        return Bounds(tuple((low - by).tolist()), tuple((high + by).tolist()))
-
     def fixed_where_active(self, values: Array, room: Array, share: float, required: Mapping[int, Sequence[float]] | None = None
                            ) -> Bounds:
         """With components fixed at a bound that more than a share of values [k, n] meet, up to less than room [n]. required: values

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import casadi as ca
@@ -78,6 +79,10 @@ class Constraint:
     @classmethod
     def within(cls, name: str, at: At, function: ca.Function, bounds: Bounds, **more: Any) -> Constraint:
         return cls(name, at, function, bounds.lower, bounds.upper, **more)
+
+    @cached_property
+    def bounds(self) -> Bounds:
+        return Bounds(self.lower, self.lower if self.sense is Sense.EQUAL else self.upper)
 
     @property
     def size(self) -> int:

@@ -52,7 +52,7 @@ def _end(phase: Phase, rows: list[Constraint], boundary: Boundary | None, at: At
     values = [c.function(t, x, ca.DM.zeros(system.nu), ca.DM(system.parameter_values)) for c in rows]
     names = tuple(name for c in rows for name in c.components())
     lower = np.array([value for c in rows for value in c.lower], dtype=float)
-    upper = np.array([value for c in rows for value in (c.lower if c.sense is Sense.EQUAL else c.upper)], dtype=float)
+    upper = np.array([value for c in rows for value in c.bounds.upper], dtype=float)
     sizes = 1.0 + np.where(np.isfinite(lower), np.abs(lower), np.where(np.isfinite(upper), np.abs(upper), 0.0))
     fixed = [i for i, held in enumerate(boundary.fixed) if held] if boundary is not None else []
     if boundary is not None and fixed:

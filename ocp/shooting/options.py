@@ -205,6 +205,4 @@ def _holds_at_start(phase: Phase, constraint: Constraint) -> bool:
     value = np.asarray(constraint.function(*arguments)).ravel()
     if constraint.sense is Sense.CONE:
         return bool(np.linalg.norm(value[1:]) <= value[0] + 1e-9)
-    scale = 1e-9 * (1 + np.abs(value))
-    above, below = value - np.array(constraint.lower), np.array(constraint.upper) - value
-    return bool(np.all(above >= -scale) and np.all(below >= -scale))
+    return bool(np.all(constraint.bounds.excess(value) <= 1e-9 * (1 + np.abs(value))))

@@ -248,7 +248,7 @@ def constraint_values(c: Constraint, system: System, t: np.ndarray, x: np.ndarra
     raw = np.asarray(c.function(t[None, :], x.T, u.T, p), float).T.reshape(len(t), -1)
     if c.sense is Sense.CONE:
         return (np.linalg.norm(raw[:, 1:], axis=1) - raw[:, 0])[:, None], Bounds((-np.inf,), (0.0,)), ("",)
-    return raw, Bounds(c.lower, c.upper), tuple(n[len(c.name):] for n in c.components())
+    return raw, c.bounds, tuple(n[len(c.name):] for n in c.components())
 
 
 def _end_constraint(ax: Axes, c: Constraint, system: System, samples: Samples, tolerance: float) -> None:

@@ -128,7 +128,7 @@ def _held(phase: Phase, part: Trajectory, arc: Arc, jumps: Sequence[Jump]) -> Ph
             reach = _reach(c.function, np.column_stack([t, x, u]), p, np.ptp(part.u, axis=0))
             undecided = np.any((by_control > 0) & ~fixed, axis=1)
             room = np.where(undecided, CLOSE * reach, 0.0)
-            rows = Bounds(c.lower, c.upper).fixed_where_active(value, room, SWITCHES.active_share)
+            rows = c.bounds.fixed_where_active(value, room, SWITCHES.active_share)
             c = replace(c, lower=rows.lower, upper=rows.upper)
         constraints.append(c)
     return phase.with_bounds(states=states, controls=controls, constraints=tuple(constraints))

@@ -9,7 +9,7 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
-from ocp.problem import At, Phase, Trajectory
+from ocp.problem import At, Bounds, Phase, Trajectory
 from ocp.thresholds import ROUNDING
 from ocp.transcription import legendre
 from ocp.transcription.charts import Form
@@ -118,12 +118,11 @@ class PhaseFunctions:
         self.form, self.size = form, form.size
         outputs = [form.rate(x, system.rate(*here), chart, T), T * cost, _stack(kind, path), T * _stack(kind, whole)]
         self._function = ca.Function("between", [t, x, u, p, chart, T], [ca.densify(o) for o in outputs])
-        self.path_bounds = [np.array(sum((getattr(r, side) for r in path), ()), dtype=float) for side in ("lower", "upper")]
+        self.path_bounds = Bounds(sum((r.lower for r in path), ()), sum((r.upper for r in path), ()))
         on_control = [[bool(ca.jacobian_sparsity(r.expression, u).nnz())] * len(r.names) for r in path]
         self.on_control = np.array(sum(on_control, []), dtype=bool)
         self.path_names = sum((r.names for r in path), ())
         self.path_constraints = [c.name for c, r in zip(held, path, strict=True) for _ in r.names]
-        self.whole_names = sum((r.names for r in whole), ())
         a, d = ca.SX.sym("a", system.nx), ca.SX.sym("d", self.size)
         self._plus = ca.Function("plus", [a, d], [space.plus(a, d) if form.tangent else a + d])
 
@@ -233,8 +232,7 @@ class PhaseFunctions:
         found.blame(group, broken, [f"bound of {name} between nodes" for name in self.form.space.names])
         if not rows.shape[-1]:
             return
-        over = np.maximum(0, np.maximum(self.path_bounds[0] - rows, rows - self.path_bounds[1]))
-        over /= 1 + np.max(np.abs(seen.rows), axis=0)
+        over = self.path_bounds.violation(rows) / (1 + np.max(np.abs(seen.rows), axis=0))
         by_row = np.where(self.on_control, finer.h[:, None] * np.mean(over, axis=1), np.max(over, axis=1))
         found.path[group] = np.maximum(found.path[group], np.max(by_row, axis=1))
         found.blame(group, by_row, [f"{name} between nodes" for name in self.path_names])

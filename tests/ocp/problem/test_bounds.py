@@ -46,7 +46,6 @@ def test_components_are_chosen_and_joined():
 
 
 def test_other_bounds_are_new_records():
-    assert BOX.widened(0.5).pairs() == [(-1.5, 3.5), (-INF, 1.0), (1.5, 2.5), (-INF, INF)]
     values = np.array([[0.0, -4.0, 2.0, 1.0], [1.0, 0.0, 2.0, -6.0]])
     assert BOX.closed_by(values).pairs() == [(-1.0, 3.0), (-4.0, 0.5), (2.0, 2.0), (-6.0, 1.0)]
     assert BOX[[0]].fraction(np.array([[-1.0], [1.0], [3.0]])).ravel().tolist() == [0.0, 0.5, 1.0]
