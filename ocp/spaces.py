@@ -53,9 +53,10 @@ class Space:
         return all(i >= 0 for i in self.tangent_index)
 
     def by_tangent(self, values: Any, curved: float = 1.0) -> np.ndarray:
-        """Values of coordinates [nx] as those of tangent components [ndx]; ``curved`` where the space is not flat."""
-        index, found = np.array(self.tangent_index, dtype=int), np.full(self.ndx, curved)
-        found[index[index >= 0]] = np.asarray(values)[index >= 0]
+        """Values of coordinates [..., nx] as those of tangent components [..., ndx]; ``curved`` where the space is not flat."""
+        index, values = np.array(self.tangent_index, dtype=int), np.asarray(values)
+        found = np.full((*values.shape[:-1], self.ndx), curved)
+        found[..., index[index >= 0]] = values[..., index >= 0]
         return found
 
 

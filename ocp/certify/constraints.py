@@ -16,13 +16,6 @@ from ocp.thresholds import ROUNDING, SCALES, SEARCH
 Array = np.ndarray
 
 
-def excess(constraint: Constraint, values: Array) -> Array:
-    """How far rows of values [k, nc] lie outside the constraint, [k, nc] (cones: [k, 1]); zero inside."""
-    if constraint.sense is Sense.CONE:
-        return np.maximum(0.0, np.linalg.norm(values[:, 1:], axis=1, keepdims=True) - values[:, :1])
-    return constraint.bounds.violation(values)
-
-
 def violations(motion: Motion, tolerance: float, between: float, integrated: float,
                redundant: tuple[Sequence[bool], Sequence[bool]] = ((), ())) -> Iterator[Violation]:
     """One entry per named constraint of a phase, bounds and boundary states included.
@@ -103,20 +96,15 @@ def _violations(motion: Motion, redundant: tuple[Sequence[bool], Sequence[bool]]
         worst = int(np.argmax(norms[0]))
         yield 10.0, Violation(f"unit quaternion {system.space.names[start]}", float(norms[0][worst]), float(norms[1].max()),
                               float(t[worst]), system.space.names[start], 0.0)
-    yield from _duration(motion)
+    over = max(phase.duration.lower - motion.duration, motion.duration - phase.duration.upper)
+    if over > 0:
+        yield motion.duration, Violation("duration", float(over), 0.0, motion.span[1], "duration", 0.0)
     for index, low, high in phase.free_parameters:
         over = max(0.0, low - motion.p[index], motion.p[index] - high)
         yield float(scales.parameters[index]), Violation(f"bound {system.parameters[index]}", float(over), 0.0, float(t[0]),
                                                          system.parameters[index], 0.0)
     for constraint in phase.constraints:
         yield _constraint(motion, constraint)
-
-
-def _duration(motion: Motion) -> Iterator[tuple[float, Violation]]:
-    lower, upper, own = motion.phase.duration.lower, motion.phase.duration.upper, motion.duration
-    over = max(lower - own, own - upper)
-    if over > 0:
-        yield own, Violation("duration", float(over), 0.0, motion.span[1], "duration", 0.0)
 
 
 def _constraint(motion: Motion, constraint: Constraint) -> tuple[float, Violation]:
@@ -142,7 +130,7 @@ def _constraint(motion: Motion, constraint: Constraint) -> tuple[float, Violatio
         size = constraint_sizes(motion, function, t, values)
     if constraint.sense is Sense.CONE:
         size = np.array([float(np.max(size))])
-    at = excess(constraint, values)
+    at = np.maximum(0.0, constraint.excess(values))
     row, column = np.unravel_index(int(np.argmax(np.nan_to_num(at / size, nan=np.inf))), at.shape)
     components, worst_between = constraint.components(), 0.0
     when: float | None = None
@@ -183,25 +171,16 @@ def _hunted(motion: Motion, constraint: Constraint) -> tuple[Array, Array]:
     look = motion.look
 
     def over(t: Array) -> Array:
-        return excess(constraint, motion.call(constraint.function, t, motion.state(t), motion.control(t)))
+        return constraint.excess(motion.call(constraint.function, t, motion.state(t), motion.control(t)))
 
-    at_samples = motion.call(constraint.function, look.t, look.x, look.u)
-    rows = excess(constraint, at_samples)
-    peaks = _peaks(look.t, margin(constraint, at_samples))
+    rows = constraint.excess(motion.call(constraint.function, look.t, look.x, look.u))
+    peaks = _peaks(look.t, np.max(rows, axis=1))
     if not len(peaks):
-        return look.t, rows
+        return look.t, np.maximum(0.0, rows)
     low, high = look.t[np.maximum(peaks - 1, 0)], look.t[np.minimum(peaks + 1, len(look.t) - 1)]
     with np.errstate(invalid="ignore"):
-        times, _ = zoom(lambda t, _: margin(constraint, motion.call(constraint.function, t, motion.state(t), motion.control(t))),
-                        low, high)
-    return np.concatenate([look.t, times]), np.concatenate([rows, over(times)])
-
-
-def margin(constraint: Constraint, values: Array) -> Array:
-    """How far the worst row lies outside, negative inside, for rows of values [k, nc]: [k]."""
-    if constraint.sense is Sense.CONE:
-        return np.asarray(np.linalg.norm(values[:, 1:], axis=1) - values[:, 0])
-    return np.asarray(np.max(constraint.bounds.excess(values), axis=1))
+        times, _ = zoom(lambda t, _: np.max(over(t), axis=1), low, high)
+    return np.concatenate([look.t, times]), np.maximum(0.0, np.concatenate([rows, over(times)]))
 
 
 def _peaks(t: Array, values: Array) -> Array:

@@ -67,7 +67,4 @@ def _excesses(phase: Phase, t: np.ndarray, x: np.ndarray, u: np.ndarray) -> Iter
         if c.at is not At.PATH:
             continue
         raw, soft = values(c.function, system, t, x, u), c.soft is not None
-        if c.sense is Sense.CONE:
-            yield c.name, [c.name], (np.linalg.norm(raw[:, 1:], axis=1) - raw[:, 0])[:, None], soft
-        else:
-            yield c.name, c.components(), c.bounds.excess(raw), soft
+        yield c.name, [c.name] if c.sense is Sense.CONE else c.components(), c.excess(raw), soft

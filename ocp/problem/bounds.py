@@ -42,8 +42,7 @@ class Bounds:
 
     def __getitem__(self, index: Any) -> Bounds:
         """Bounds of some components: a number, several, a slice, or a mask [n]."""
-        low, high = (np.atleast_1d(end[index]) for end in self.arrays)
-        return Bounds(tuple(low.tolist()), tuple(high.tolist()))
+        return Bounds.of(np.column_stack([end[index] for end in self.arrays]))
 
     def joined(self, other: Bounds) -> Bounds:
         """These bounds, then the others."""
@@ -58,25 +57,21 @@ class Bounds:
         """(lower, upper) of each component."""
         return list(zip(self.lower, self.upper, strict=True))
 
-    # ---- which components are bounded, and how widely -----------------------------------------------------------------------
     @property
     def bounded(self) -> Array:
         """Components with a finite bound [n]."""
-        low, high = np.isfinite(self.arrays)
-        return np.asarray(low | high)
+        return np.asarray(np.isfinite(self.arrays).any(axis=0))
 
     @property
     def two_sided(self) -> Array:
         """Components with two finite bounds [n]."""
-        low, high = np.isfinite(self.arrays)
-        return np.asarray(low & high)
+        return np.asarray(np.isfinite(self.arrays).all(axis=0))
 
     @property
     def width(self) -> Array:
         """upper - lower [n]; infinite where one is."""
         low, high = self.arrays
-        with np.errstate(invalid="ignore"):
-            return np.asarray(high - low)
+        return np.asarray(high - low)
 
     def width_or(self, otherwise: Any) -> Array:
         """The width where it is finite, elsewhere another scale [n]."""
@@ -87,7 +82,6 @@ class Bounds:
         """The largest size of a finite bound [n]; 0 where there is none."""
         return np.max(np.where(np.isfinite(self.arrays), np.abs(self.arrays), 0.0), axis=0)
 
-    # ---- values against their bounds ----------------------------------------------------------------------------------------
     def clip(self, values: Any) -> Array:
         """The nearest values within the bounds."""
         return np.asarray(np.clip(values, *self.arrays))
@@ -110,7 +104,6 @@ class Bounds:
         """Where values lie between finite bounds: 0 at lower, 1 at upper."""
         return np.asarray((values - self.arrays[0]) / self.width)
 
-    # ---- other bounds ---------------------------------------------------------------------------------------------------------
     def fixed_where_active(self, values: Array, room: Array, share: float, required: Mapping[int, Sequence[float]] | None = None
                            ) -> Bounds:
         """With components fixed at a bound that more than a share of values [k, n] meet, up to less than room [n]. required: values
@@ -125,6 +118,5 @@ class Bounds:
 
     def closed_by(self, values: Array) -> Bounds:
         """With the extremes of values [k, n] in place of bounds that are infinite."""
-        low, high = (np.where(np.isfinite(end), end, extreme(values, axis=0))
-                     for end, extreme in zip(self.arrays, (np.min, np.max), strict=True))
-        return Bounds(tuple(low.tolist()), tuple(high.tolist()))
+        extremes = np.min(values, axis=0), np.max(values, axis=0)
+        return Bounds.of(np.where(np.isfinite(self.arrays), self.arrays, extremes).T)

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import casadi as ca
+import numpy as np
 
 from ocp.problem.bounds import Bounds
 
@@ -83,6 +84,12 @@ class Constraint:
     @cached_property
     def bounds(self) -> Bounds:
         return Bounds(self.lower, self.lower if self.sense is Sense.EQUAL else self.upper)
+
+    def excess(self, values: np.ndarray) -> np.ndarray:
+        """How far rows of values [k, size] lie outside [k, size], negative inside; of a cone as a whole [k, 1]."""
+        if self.sense is Sense.CONE:
+            return np.asarray(np.linalg.norm(values[:, 1:], axis=1, keepdims=True) - values[:, :1])
+        return self.bounds.excess(values)
 
     @property
     def size(self) -> int:

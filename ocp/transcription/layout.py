@@ -114,14 +114,11 @@ def _point_names(mesh: Discretisation) -> list[str]:
 
 def _state_bounds(phase: Phase, form: Form, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Bounds [M, size] of the unknown states; those of coordinates that are no unknowns are rows of the program instead."""
-    M, (low, high) = len(x), phase.state_bounds.arrays
+    low, high = phase.state_bounds.arrays
     if not form.tangent:
-        return np.tile(low, (M, 1)), np.tile(high, (M, 1))
-    lower, upper = np.full((M, form.size), -np.inf), np.full((M, form.size), np.inf)
-    for i, k in enumerate(phase.system.space.tangent_index):
-        if k >= 0:
-            lower[:, k], upper[:, k] = low[i] - x[:, i], high[i] - x[:, i]
-    return lower, upper
+        return np.tile(low, (len(x), 1)), np.tile(high, (len(x), 1))
+    by_tangent = phase.system.space.by_tangent
+    return by_tangent(low, -np.inf) - by_tangent(x, 0.0), by_tangent(high, np.inf) - by_tangent(x, 0.0)
 
 
 def _prescribe(phase: Phase, form: Form, at: At, boundary: Boundary, x: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> None:

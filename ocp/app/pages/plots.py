@@ -247,7 +247,7 @@ def constraint_values(c: Constraint, system: System, t: np.ndarray, x: np.ndarra
     # columns side by side are evaluated in one call
     raw = np.asarray(c.function(t[None, :], x.T, u.T, p), float).T.reshape(len(t), -1)
     if c.sense is Sense.CONE:
-        return (np.linalg.norm(raw[:, 1:], axis=1) - raw[:, 0])[:, None], Bounds((-np.inf,), (0.0,)), ("",)
+        return c.excess(raw), Bounds((-np.inf,), (0.0,)), ("",)
     return raw, c.bounds, tuple(n[len(c.name):] for n in c.components())
 
 

@@ -212,8 +212,7 @@ def lines(ax: Axes, t: np.ndarray, values: np.ndarray, bounds: Bounds | None = N
 
     knots: (times [m], values [m, n]) drawn as dots; tolerance, also [n]: stretches beyond a bound by more are drawn red.
     """
-    everywhere = Stretch((-math.inf, math.inf), bounds or Bounds.free(values.shape[1]))
-    stretched(ax, t, values, (everywhere,), labels, knots, tolerance)
+    stretched(ax, t, values, [Stretch((-math.inf, math.inf), bounds or Bounds.free(values.shape[1]))], labels, knots, tolerance)
 
 
 def line_cell(title: str, unit: str, t: np.ndarray, values: np.ndarray, labels: tuple[str, ...] = ("",),

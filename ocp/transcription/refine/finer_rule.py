@@ -15,7 +15,7 @@ from ocp.transcription import legendre
 from ocp.transcription.charts import Form
 from ocp.transcription.conditions import cost_value, hard_rows, penalty
 from ocp.transcription.mesh import Mesh
-from ocp.transcription.part import graph_kind
+from ocp.transcription.part import graph_kind, join
 
 Array = np.ndarray
 
@@ -115,13 +115,13 @@ class PhaseFunctions:
         held = [c for c in phase.constraints if c.at is At.PATH and c.soft is None]
         path = [hard_rows(c, here) for c in held]
         whole = [hard_rows(c, here) for c in phase.constraints if c.at is At.INTEGRAL]
+        rows, integrals = join(kind, path), join(kind, whole)
         self.form, self.size = form, form.size
-        outputs = [form.rate(x, system.rate(*here), chart, T), T * cost, _stack(kind, path), T * _stack(kind, whole)]
+        outputs = [form.rate(x, system.rate(*here), chart, T), T * cost, rows.expression, T * integrals.expression]
         self._function = ca.Function("between", [t, x, u, p, chart, T], [ca.densify(o) for o in outputs])
-        self.path_bounds = Bounds(sum((r.lower for r in path), ()), sum((r.upper for r in path), ()))
+        self.path_bounds, self.path_names = Bounds(rows.lower, rows.upper), rows.names
         on_control = [[bool(ca.jacobian_sparsity(r.expression, u).nnz())] * len(r.names) for r in path]
         self.on_control = np.array(sum(on_control, []), dtype=bool)
-        self.path_names = sum((r.names for r in path), ())
         self.path_constraints = [c.name for c, r in zip(held, path, strict=True) for _ in r.names]
         a, d = ca.SX.sym("a", system.nx), ca.SX.sym("d", self.size)
         self._plus = ca.Function("plus", [a, d], [space.plus(a, d) if form.tangent else a + d])
@@ -140,16 +140,12 @@ class PhaseFunctions:
     def scale(self, x: Array) -> Array:
         """1 + the largest size of each component of the state [size]; 1 where that is no coordinate."""
         sizes = np.max(np.abs(x), axis=0)
-        if not self.form.tangent:
-            return np.asarray(1 + sizes)
-        return 1 + self.form.space.by_tangent(sizes, 0.0)
+        return np.asarray(1 + (self.form.space.by_tangent(sizes, 0.0) if self.form.tangent else sizes))
 
     def ranges(self, x: Array) -> Array:
         """Ranges of the components of the state [size], at least a millionth of their magnitude; 1 where that is no coordinate."""
         own = np.maximum(np.maximum(np.ptp(x, axis=0), 1e-6 * np.max(np.abs(x), axis=0)), 1e-300)
-        if not self.form.tangent:
-            return np.asarray(own)
-        return self.form.space.by_tangent(own)
+        return self.form.space.by_tangent(own) if self.form.tangent else np.asarray(own)
 
     def errors(self, phase: Phase, part: Trajectory, mesh: Mesh, costate: Any, jumps: frozenset[int]) -> tuple[Found, float]:
         """The errors of one phase, and the Lagrangian of the finer rule minus the cost of the program's."""
@@ -294,7 +290,3 @@ def _reduced(mesh: Mesh, group: Sequence[int], u: Array, there: Array, r: Array,
     last, before = sizes[:, -1], np.max(sizes[:, max(1, count - 2):-1], axis=1) if count > 2 else sizes[:, 0]
     digits = np.clip(np.log10(np.maximum(before, 1e-300) / np.maximum(last, 1e-300)), 0.0, 3.0)
     return np.einsum("rj,gju->gru", legendre.legendre(there, count - 1), full[:, :-1]), digits
-
-
-def _stack(kind: Any, rows: Sequence[Any]) -> Any:
-    return ca.vertcat(kind(0, 1), *(r.expression for r in rows))
