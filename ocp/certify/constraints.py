@@ -198,17 +198,15 @@ def _peaks(t: Array, values: Array) -> Array:
 def _bounds(names: Sequence[str], bounds: Bounds, knots: tuple[Array, Array], inner: tuple[Array, Array] | None,
             sizes: Array) -> Iterator[tuple[float, Violation]]:
     """knots, inner: times and values [k, n]."""
+    # a bound is met no more exactly than numbers of its magnitude are solved for
+    nearest = bounds.nearest(knots[1] if inner is None else np.vstack([knots[1], inner[1]]))
+    sizes = np.maximum(sizes, SCALES.constant * np.abs(nearest))
     for i in np.flatnonzero(bounds.bounded).tolist():
-        own, values = bounds[i], knots[1][:, i]
-        at = own.violation(values)
+        at, between, when = bounds[i].violation(knots[1][:, i]), 0.0, None
         worst = int(np.argmax(np.nan_to_num(at, nan=np.inf)))
-        between, when, every = 0.0, None, values
         if inner is not None:
-            beside = own.violation(inner[1][:, i])
+            beside = bounds[i].violation(inner[1][:, i])
             place = int(np.argmax(np.nan_to_num(beside, nan=np.inf)))
-            between, when, every = float(beside[place]), float(inner[0][place]), np.concatenate([values, inner[1][:, i]])
-        lower, upper = own.pairs()[0]
-        nearest = lower if np.max(lower - every) >= np.max(every - upper) else upper
-        # a bound is met no more exactly than numbers of its magnitude are solved for
-        yield max(float(sizes[i]), SCALES.constant * abs(nearest)), Violation(
-            f"bound {names[i]}", float(at[worst]), between, float(knots[0][worst]), names[i], 0.0, time_between=when)
+            between, when = float(beside[place]), float(inner[0][place])
+        yield float(sizes[i]), Violation(f"bound {names[i]}", float(at[worst]), between, float(knots[0][worst]), names[i], 0.0,
+                                         time_between=when)

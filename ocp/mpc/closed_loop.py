@@ -156,7 +156,7 @@ class _Loop:
         self.solver.iterate(x0, 1)
         self.solver.shift(0.0)
         self.solver.control(0.0, x0)
-        self._keep(self.solver.u[0])
+        self.held = self.bounds.clip(self.solver.u[0])
         self.prepared["converge"] = time.perf_counter() - began
 
     # ---- one sample -----------------------------------------------------------------------------------------------------
@@ -229,10 +229,7 @@ class _Loop:
         self.solver_cost[i], self.solver_violation[i] = self.solver.cost, self.solver.violation
         if len(self.gains):
             self.gains[i] = self.solver.K[0]
-        self._keep(self.solver.u[0])
-
-    def _keep(self, u: np.ndarray) -> None:
-        self.held = self.bounds.clip(u)
+        self.held = self.bounds.clip(self.solver.u[0])
 
     # ---- the end --------------------------------------------------------------------------------------------------------
     def _diverged(self, i: int) -> str:

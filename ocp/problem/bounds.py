@@ -95,6 +95,11 @@ class Bounds:
         """How far values lie outside; 0 inside."""
         return np.maximum(0.0, self.excess(values))
 
+    def nearest(self, values: Array) -> Array:
+        """The bound [n] that values [k, n] come closest to, or leave furthest."""
+        low, high = self.arrays
+        return np.where(np.max(low - values, axis=0) >= np.max(values - high, axis=0), low, high)
+
     def active(self, values: Any, room: Any) -> Array:
         """Which values lie at a bound, up to room [n], or beyond."""
         low, high = self.arrays

@@ -194,11 +194,9 @@ def _chart_block(place: Place, mesh: Mesh) -> Block:
 
 def coordinate_bounds(place: Place, x: Expr) -> list[Rows]:
     """Bounds of coordinates that are no unknowns."""
-    phase, space = place.phase, place.phase.system.space
-    if not place.form.tangent:
-        return []
-    return [Rows(x[i], own.lower, own.upper, (f"bound {space.names[i]}",))
-            for i, k in enumerate(space.tangent_index) if k < 0 and (own := phase.state_bounds[i]).bounded[0]]
+    space, bounds = place.phase.system.space, place.phase.state_bounds
+    return [Rows(x[i], bounds[i].lower, bounds[i].upper, (f"bound {space.names[i]}",))
+            for i, k in enumerate(space.tangent_index) if place.form.tangent and k < 0 and bounds.bounded[i]]
 
 
 def _kept_rows(place: Place, mesh: Mesh, path: Rows) -> tuple[np.ndarray, np.ndarray]:

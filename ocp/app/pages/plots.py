@@ -266,8 +266,7 @@ def _end_constraint(ax: Axes, c: Constraint, system: System, samples: Samples, t
     floor, ceiling = np.clip(low, bottom, top), np.clip(high, bottom, top)
     ax.vlines(place, floor, ceiling, color=sheet.EDGE, lw=8, alpha=0.5, zorder=1)
     ax.hlines(np.concatenate([floor, ceiling]), np.tile(place - 0.16, 2), np.tile(place + 0.16, 2), color=sheet.SOFT, lw=1.0)
-    with np.errstate(invalid="ignore"):
-        bad = ~((value >= low - tolerance) & (value <= high + tolerance))
+    bad = ~(bounds.excess(value) <= tolerance)
     ax.scatter(place, value, s=28, c=[sheet.FAIL if b else sheet.PALETTE[0] for b in bad], zorder=4, lw=0)
 
 

@@ -246,18 +246,16 @@ def stretched(ax: Axes, t: np.ndarray, values: np.ndarray, stretches: Sequence[S
                     ax.hlines(value, begin, end, color=SOFT, lw=0.8, zorder=1)
                 elif not many:
                     ax.hlines(value, begin, end, color=PALETTE[k], lw=0.8, zorder=1, ls=(0, (3, 2)))
-    low, high = np.full_like(data, -np.inf), np.full_like(data, np.inf)
+    over = np.full_like(data, -np.inf)
     for stretch, these in zip(stretches, rows, strict=True):
-        low[these], high[these] = stretch.bounds.arrays
+        over[these] = stretch.bounds.excess(data[these])
     for k in range(n):
         colour = PALETTE[0 if many else k]
         ax.plot(t, data[:, k], color=colour, lw=1.0 if many else 1.5, alpha=0.6 if many else 1.0, zorder=3)
         if knots is not None and len(knots[0]) <= MOST_DOTS * WIDTH * ax.get_position().width:
             ax.plot(knots[0], drawable(knots[1][:, k]), ls="", marker="o", ms=2.8, mew=0, color=colour, zorder=4)
         if tolerance is not None:
-            with np.errstate(invalid="ignore"):
-                most = np.broadcast_to(tolerance, n)[k]
-                bad = (data[:, k] < low[:, k] - most) | (data[:, k] > high[:, k] + most)
+            bad = over[:, k] > np.broadcast_to(tolerance, n)[k]
             if bad.any():
                 ax.plot(t, np.where(bad, data[:, k], np.nan), color=FAIL, lw=2.4, zorder=5, marker="o", ms=1.8, mew=0)
     if n == 1 and len(stretches) == 1:  # what lies outside of the picture is told
