@@ -143,7 +143,7 @@ def test_curves_have_gaps_and_bounds_where_a_phase_lacks_something(relay):
     assert np.isnan(push[:, 2]).all()
     assert np.isnan(fill[:, :2]).all()
     assert np.isfinite(fill[:, 2]).all()
-    assert [b.upper[1] for b in curves.bounds] == [0.8, 1.5, np.inf]
+    assert [b.bounds.upper[1] for b in curves.bounds] == [0.8, 1.5, np.inf]
     assert [b.span[0] for b in curves.bounds] == [part.t[0] for part in relay.solution.parts]
     assert curves.units == {"x": "m", "v": "m/s", "level": "m", "f": "N", "inlet": "m/s", "outlet": "m/s"}
 
