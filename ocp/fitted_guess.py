@@ -67,8 +67,9 @@ def _carrying(phase: Phase, times: Array, length: float, x: Array, wanted: Array
     from scipy.optimize import least_squares  # a tenth of a second that only those who fit shall pay for
 
     rate, slope = _rates(phase)
-    low, high, size = np.array(phase.u_lower) - ROUNDING.coincident, np.array(phase.u_upper) + ROUNDING.coincident, _spans(phase)
-    guess = np.clip(np.zeros(phase.system.nu), phase.u_lower, phase.u_upper)
+    bounds, size = phase.control_bounds, _spans(phase)
+    (low, high), guess = bounds.arrays, bounds.clip(np.zeros(phase.system.nu))
+    wide = low - ROUNDING.coincident, high + ROUNDING.coincident
     found = [guess]
     for t, here, there in zip(times, x, wanted, strict=True):
         def missed(v: Array, t: float = float(t), x: Array = here, wanted: Array = there) -> Array:
@@ -77,14 +78,14 @@ def _carrying(phase: Phase, times: Array, length: float, x: Array, wanted: Array
         def slopes(v: Array, t: float = float(t), x: Array = here) -> Array:
             return np.vstack([length * slope(t, x, v) * weight[:, None], GUESSES.control_weight * np.diag(1.0 / size)])
 
-        found.append(np.clip(least_squares(missed, found[-1], slopes, (low, high), x_scale=size).x, phase.u_lower, phase.u_upper))
+        found.append(bounds.clip(least_squares(missed, found[-1], slopes, wide, x_scale=size).x))
     return np.array(found[1:])
 
 
 def _spans(phase: Phase) -> Array:
     """The distance between the bounds of each control; 1 where one of them is open, and where they meet."""
-    span = np.array(phase.u_upper) - np.array(phase.u_lower)
-    return np.where(np.isfinite(span) & (span > 0), span, 1.0)
+    span = phase.control_bounds.width_or(1.0)
+    return np.where(span > 0, span, 1.0)
 
 
 def simulated(problem: Problem) -> Problem | None:
@@ -122,7 +123,7 @@ def _simulated(phase: Phase, begin: float) -> Phase | None:
         ran = solve_ivp(field, (0.0, length), x[0], "LSODA", length * s, rtol=ROUNDING.resolution, atol=ROUNDING.resolution * size)
     except ArithmeticError:
         return None
-    return replace(phase, guess=Guess(s, np.clip(ran.y.T, phase.x_lower, phase.x_upper), u)) if ran.success else None
+    return replace(phase, guess=Guess(s, phase.state_bounds.clip(ran.y.T), u)) if ran.success else None
 
 
 def _timed(problem: Problem) -> list[tuple[Phase, float]]:

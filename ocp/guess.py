@@ -112,7 +112,7 @@ def standing(phase: Phase) -> Phase:
         efforts, forces = np.split(np.linalg.pinv(np.hstack([S, J.T])) @ tau.ravel(), [S.shape[1]])
         own = [efforts] if system.inverse is None else []
         u.append(np.concatenate(own if system.mechanism is not None else [*own, np.zeros(model.nv), forces]))
-    return replace(phase, guess=replace(guess, u=np.clip(u, phase.u_lower, phase.u_upper)))
+    return replace(phase, guess=replace(guess, u=phase.control_bounds.clip(u)))
 
 
 def with_dynamic_controls(problem: Problem) -> Problem | None:
@@ -127,8 +127,8 @@ def with_dynamic_controls(problem: Problem) -> Problem | None:
         s = (np.arange(SAMPLES) + 0.5) / SAMPLES
         fractions = np.union1d(s, phase.guess.s)
         x, _ = sample_guess(phase.guess, phase.system.space, fractions)
-        own = np.clip(np.column_stack([np.interp(fractions, s, column) for column in u.T]), phase.u_lower, phase.u_upper)
-        phases[i] = replace(phase, guess=Guess(fractions, x, own))
+        own = np.column_stack([np.interp(fractions, s, column) for column in u.T])
+        phases[i] = replace(phase, guess=Guess(fractions, x, phase.control_bounds.clip(own)))
     changed = any(a is not b for a, b in zip(phases, problem.phases, strict=True))
     return replace(problem, phases=tuple(phases)) if changed else None
 
@@ -211,11 +211,9 @@ def perturbed(problem: Problem, seed: int, size: float) -> Problem:
         step = _waves(rng, s, space.ndx, ends=False) * size * ranges(phase, x)
         a, d = ca.SX.sym("a", space.nx), ca.SX.sym("d", space.ndx)
         x = np.asarray(ca.Function("plus", [a, d], [space.plus(a, d)])(x.T, step.T)).T
-        lower, upper = np.array(phase.u_lower), np.array(phase.u_upper)
-        with np.errstate(invalid="ignore"):
-            span = upper - lower
-        reach = np.where(np.isfinite(span), span, 1.0 + np.abs(u).max(axis=0, initial=0.0))
-        u = np.clip(u + _waves(rng, s, phase.system.nu, ends=True) * size * reach, lower, upper)
+        bounds = phase.control_bounds
+        reach = bounds.width_or(1.0 + np.abs(u).max(axis=0, initial=0.0))
+        u = bounds.clip(u + _waves(rng, s, phase.system.nu, ends=True) * size * reach)
         duration = phase.duration
         if duration.free:
             scaled = duration.guess * (1.0 + size) ** rng.uniform(-1.0, 1.0)
@@ -234,9 +232,4 @@ def _waves(rng: np.random.Generator, s: np.ndarray, count: int, ends: bool) -> n
 
 def ranges(phase: Phase, x: np.ndarray) -> np.ndarray:
     """Range of each tangent component [ndx]; 1 where the space is not flat."""
-    found = np.ones(phase.system.space.ndx)
-    for i, k in enumerate(phase.system.space.tangent_index):
-        if k >= 0:
-            span = phase.x_upper[i] - phase.x_lower[i]
-            found[k] = span if np.isfinite(span) else 1.0 + float(np.abs(x[:, i]).max())
-    return found
+    return phase.system.space.by_tangent(phase.state_bounds.width_or(1.0 + np.abs(x).max(axis=0)))

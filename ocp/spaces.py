@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import casadi as ca
+import numpy as np
 
 Expr = Any
 
@@ -50,6 +51,13 @@ class Space:
     @property
     def is_vector_space(self) -> bool:
         return all(i >= 0 for i in self.tangent_index)
+
+    def by_tangent(self, values: Any, curved: float = 1.0) -> np.ndarray:
+        """Values of coordinates [..., nx] as those of tangent components [..., ndx]; ``curved`` where the space is not flat."""
+        index, values = np.array(self.tangent_index, dtype=int), np.asarray(values)
+        found = np.full((*values.shape[:-1], self.ndx), curved)
+        found[..., index[index >= 0]] = values[..., index >= 0]
+        return found
 
 
 def product(first: Space, second: Space) -> Space:

@@ -126,7 +126,7 @@ def needed(method: str, options: Any, problem: Problem) -> tuple[str, ...]:
     phase = problem.phases[0]
     if choose(phase.system, options.derivatives, options.execution)[1]:
         return ("ilqr", "ilqr in loops over robots")
-    hard = any(one.constraints or one.final is not None or np.isfinite([*one.x_lower, *one.x_upper]).any()
+    hard = any(one.constraints or one.final is not None or one.state_bounds.bounded.any()
                for one in problem.phases)
     return ("ilqr", "ilqr with constraints") if hard or problem.linkages else ("ilqr",)
 

@@ -21,6 +21,5 @@ integrated again, and energy is balanced against power.
 """
 
 from ocp.certify.certificate import Tolerances, certify
-from ocp.certify.constraints import excess
 
-__all__ = ["Tolerances", "certify", "excess"]
+__all__ = ["Tolerances", "certify"]

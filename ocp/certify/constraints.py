@@ -10,19 +10,10 @@ import numpy as np
 from ocp.certify.events import zoom
 from ocp.certify.motion import INSIDE, Motion
 from ocp.certify.sizes import constraint_sizes, variation
-from ocp.problem import At, Constraint, Linkage, Sense, Trajectory, Violation
+from ocp.problem import At, Bounds, Constraint, Linkage, Sense, Trajectory, Violation
 from ocp.thresholds import ROUNDING, SCALES, SEARCH
 
 Array = np.ndarray
-
-
-def excess(constraint: Constraint, values: Array) -> Array:
-    """How far rows of values [k, nc] lie outside the constraint, [k, nc] (cones: [k, 1]); zero inside."""
-    if constraint.sense is Sense.CONE:
-        return np.maximum(0.0, np.linalg.norm(values[:, 1:], axis=1, keepdims=True) - values[:, :1])
-    lower = np.asarray(constraint.lower)
-    upper = lower if constraint.sense is Sense.EQUAL else np.asarray(constraint.upper)
-    return np.maximum(0.0, np.maximum(lower - values, values - upper))
 
 
 def violations(motion: Motion, tolerance: float, between: float, integrated: float,
@@ -57,7 +48,7 @@ def linked(linkage: Linkage, motions: Sequence[Motion], tolerance: float, integr
     known = {name: value for m in reversed(motions)  # the first phase that has it, as in the program
              for name, value in zip(m.phase.system.parameters, m.p, strict=True)}
     value = np.asarray(linkage.function(*states, durations, [known[name] for name in linkage.parameters])).ravel()
-    over = np.maximum(0.0, np.maximum(np.asarray(linkage.lower) - value, value - np.asarray(linkage.upper)))
+    over = Bounds(linkage.lower, linkage.upper).violation(value)
     size = _linkage_sizes(linkage, motions, states, durations, [known[name] for name in linkage.parameters], value)
     size[np.flatnonzero(redundant)] *= max(integrated / tolerance, 1.0)
     worst = int(np.argmax(np.nan_to_num(over / size, nan=np.inf)))
@@ -88,12 +79,10 @@ def _violations(motion: Motion, redundant: tuple[Sequence[bool], Sequence[bool]]
     phase, system, trajectory = motion.phase, motion.phase.system, motion.trajectory
     t, states, scales = trajectory.t, trajectory.x, motion.scales
     look = motion.look if motion.finite and not motion.stepped else None
-    for i, name in enumerate(system.space.names):
-        yield from _bound(name, (phase.x_lower[i], phase.x_upper[i]), (t, states[:, i]),
-                          None if look is None else (look.t, look.x[:, i]), float(scales.coordinates[i]))
-    for i, name in enumerate(system.inputs):
-        yield from _bound(name, (phase.u_lower[i], phase.u_upper[i]), (trajectory.t_u, trajectory.u[:, i]),
-                          None if look is None else (look.t, look.u[:, i]), float(scales.control[i]))
+    yield from _bounds(system.space.names, phase.state_bounds, (t, states), None if look is None else (look.t, look.x),
+                       scales.coordinates)
+    yield from _bounds(system.inputs, phase.control_bounds, (trajectory.t_u, trajectory.u),
+                       None if look is None else (look.t, look.u), scales.control)
     for label, boundary, k, loose in (("start", phase.start, 0, redundant[0]), ("final", phase.final, -1, redundant[1])):
         if boundary is None or not any(boundary.fixed):
             continue
@@ -107,20 +96,15 @@ def _violations(motion: Motion, redundant: tuple[Sequence[bool], Sequence[bool]]
         worst = int(np.argmax(norms[0]))
         yield 10.0, Violation(f"unit quaternion {system.space.names[start]}", float(norms[0][worst]), float(norms[1].max()),
                               float(t[worst]), system.space.names[start], 0.0)
-    yield from _duration(motion)
+    over = max(phase.duration.lower - motion.duration, motion.duration - phase.duration.upper)
+    if over > 0:
+        yield motion.duration, Violation("duration", float(over), 0.0, motion.span[1], "duration", 0.0)
     for index, low, high in phase.free_parameters:
         over = max(0.0, low - motion.p[index], motion.p[index] - high)
         yield float(scales.parameters[index]), Violation(f"bound {system.parameters[index]}", float(over), 0.0, float(t[0]),
                                                          system.parameters[index], 0.0)
     for constraint in phase.constraints:
         yield _constraint(motion, constraint)
-
-
-def _duration(motion: Motion) -> Iterator[tuple[float, Violation]]:
-    lower, upper, own = motion.phase.duration.lower, motion.phase.duration.upper, motion.duration
-    over = max(lower - own, own - upper)
-    if over > 0:
-        yield own, Violation("duration", float(over), 0.0, motion.span[1], "duration", 0.0)
 
 
 def _constraint(motion: Motion, constraint: Constraint) -> tuple[float, Violation]:
@@ -146,7 +130,7 @@ def _constraint(motion: Motion, constraint: Constraint) -> tuple[float, Violatio
         size = constraint_sizes(motion, function, t, values)
     if constraint.sense is Sense.CONE:
         size = np.array([float(np.max(size))])
-    at = excess(constraint, values)
+    at = np.maximum(0.0, constraint.excess(values))
     row, column = np.unravel_index(int(np.argmax(np.nan_to_num(at / size, nan=np.inf))), at.shape)
     components, worst_between = constraint.components(), 0.0
     when: float | None = None
@@ -187,28 +171,16 @@ def _hunted(motion: Motion, constraint: Constraint) -> tuple[Array, Array]:
     look = motion.look
 
     def over(t: Array) -> Array:
-        return excess(constraint, motion.call(constraint.function, t, motion.state(t), motion.control(t)))
+        return constraint.excess(motion.call(constraint.function, t, motion.state(t), motion.control(t)))
 
-    at_samples = motion.call(constraint.function, look.t, look.x, look.u)
-    rows = excess(constraint, at_samples)
-    peaks = _peaks(look.t, margin(constraint, at_samples))
+    rows = constraint.excess(motion.call(constraint.function, look.t, look.x, look.u))
+    peaks = _peaks(look.t, np.max(rows, axis=1))
     if not len(peaks):
-        return look.t, rows
+        return look.t, np.maximum(0.0, rows)
     low, high = look.t[np.maximum(peaks - 1, 0)], look.t[np.minimum(peaks + 1, len(look.t) - 1)]
     with np.errstate(invalid="ignore"):
-        times, _ = zoom(lambda t, _: margin(constraint, motion.call(constraint.function, t, motion.state(t), motion.control(t))),
-                        low, high)
-    return np.concatenate([look.t, times]), np.concatenate([rows, over(times)])
-
-
-def margin(constraint: Constraint, values: Array) -> Array:
-    """How far the worst row lies outside, negative inside, for rows of values [k, nc]: [k]."""
-    if constraint.sense is Sense.CONE:
-        return np.asarray(np.linalg.norm(values[:, 1:], axis=1) - values[:, 0])
-    lower, upper = np.asarray(constraint.lower), np.asarray(constraint.upper)
-    if constraint.sense is Sense.EQUAL:
-        return np.asarray(np.max(np.abs(values - lower), axis=1))
-    return np.asarray(np.max(np.maximum(lower - values, values - upper), axis=1))
+        times, _ = zoom(lambda t, _: np.max(over(t), axis=1), low, high)
+    return np.concatenate([look.t, times]), np.maximum(0.0, np.concatenate([rows, over(times)]))
 
 
 def _peaks(t: Array, values: Array) -> Array:
@@ -223,24 +195,18 @@ def _peaks(t: Array, values: Array) -> Array:
     return np.asarray(i[np.argsort(-values[i], kind="stable")[:SEARCH.max_peaks]])
 
 
-def _bound(name: str, bounds: tuple[float, float], knots: tuple[Array, Array], inner: tuple[Array, Array] | None,
-           size: float) -> Iterator[tuple[float, Violation]]:
-    lower, upper = bounds
-    if np.isinf(lower) and np.isinf(upper):
-        return
-
-    def over(values: Array) -> Array:
-        return np.maximum(0.0, np.maximum(lower - values, values - upper))
-
-    at = over(knots[1])
-    worst = int(np.argmax(np.nan_to_num(at, nan=np.inf)))
-    between, when = 0.0, None
-    if inner is not None:
-        beside = over(inner[1])
-        place = int(np.argmax(np.nan_to_num(beside, nan=np.inf)))
-        between, when = float(beside[place]), float(inner[0][place])
-    every = knots[1] if inner is None else np.concatenate([knots[1], inner[1]])
-    nearest = lower if np.max(lower - every) >= np.max(every - upper) else upper
+def _bounds(names: Sequence[str], bounds: Bounds, knots: tuple[Array, Array], inner: tuple[Array, Array] | None,
+            sizes: Array) -> Iterator[tuple[float, Violation]]:
+    """knots, inner: times and values [k, n]."""
     # a bound is met no more exactly than numbers of its magnitude are solved for
-    yield max(size, SCALES.constant * abs(nearest)), Violation(
-        f"bound {name}", float(at[worst]), between, float(knots[0][worst]), name, 0.0, time_between=when)
+    nearest = bounds.nearest(knots[1] if inner is None else np.vstack([knots[1], inner[1]]))
+    sizes = np.maximum(sizes, SCALES.constant * np.abs(nearest))
+    for i in np.flatnonzero(bounds.bounded).tolist():
+        at, between, when = bounds[i].violation(knots[1][:, i]), 0.0, None
+        worst = int(np.argmax(np.nan_to_num(at, nan=np.inf)))
+        if inner is not None:
+            beside = bounds[i].violation(inner[1][:, i])
+            place = int(np.argmax(np.nan_to_num(beside, nan=np.inf)))
+            between, when = float(beside[place]), float(inner[0][place])
+        yield float(sizes[i]), Violation(f"bound {names[i]}", float(at[worst]), between, float(knots[0][worst]), names[i], 0.0,
+                                         time_between=when)

@@ -93,12 +93,10 @@ def _along(motion: Along, function: ca.Function) -> Callable[[Array], Array]:
 
 def _bends(motion: Along, t: Array, u: Array) -> Array:
     """Times at which controls meet their bounds, or leave them: polynomials that are cut off there have kinks."""
-    lower, upper = (np.asarray(b, dtype=float) for b in (motion.phase.u_lower, motion.phase.u_upper))
-    width = np.where(np.isfinite(upper - lower), upper - lower, 0.0)
-    room = ROUNDING.beside * width
+    width = motion.phase.control_bounds.width_or(0.0)
 
     def at_bound(u: Array) -> Array:
-        return np.where((u >= upper - room) | (u <= lower + room), 1.0, -1.0)
+        return np.where(motion.phase.control_bounds.active(u, ROUNDING.beside * width), 1.0, -1.0)
 
     samples, found = at_bound(u), [np.zeros(0)]
     for j in np.flatnonzero(width > 0):

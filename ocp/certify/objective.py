@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ocp.certify.constraints import excess
 from ocp.certify.motion import Motion
 from ocp.certify.sizes import cost_size
 from ocp.problem import At, Constraint, Cost, Kind, Residual, Solution
@@ -93,7 +92,7 @@ def _value(motion: Motion, item: Cost | Constraint, t: Array, x: Array, u: Array
     if isinstance(item, Cost):
         return values[:, 0] if item.weights is None else values**2 @ np.asarray(item.weights) / 2
     assert item.soft is not None
-    return item.soft / 2 * np.sum(excess(item, values) ** 2, axis=1)
+    return item.soft / 2 * np.sum(np.maximum(0.0, item.excess(values)) ** 2, axis=1)
 
 
 def _items(motion: Motion, at: At) -> list[Cost | Constraint]:

@@ -21,7 +21,7 @@ def ringing(solution: Solution) -> tuple[Finding, ...]:
         for j, name in enumerate(phase.system.inputs):
             u = part.u[:, j]
             room = ROUNDING.resolution * np.ptp(u)
-            u = u[(u > phase.u_lower[j] + room) & (u < phase.u_upper[j] - room)]
+            u = u[~phase.control_bounds[j].active(u, room)]
             if len(u) < VERDICTS.ringing_points or not np.ptp(u) > ROUNDING.resolution * np.max(np.abs(u)):
                 continue
             steps = np.diff(u)

@@ -51,7 +51,7 @@ def scales(motion: Along) -> Scales:
     x, u = motion.state(t), motion.control(t)
     away = np.asarray(motion.minus(np.repeat(x[:1], len(t), axis=0).T, x.T)).T
     ranges, sizes = np.ptp(away, axis=0), np.max(np.abs(u), axis=0, initial=0.0)
-    magnitudes = _tangent_of(motion, np.max(np.abs(x), axis=0))
+    magnitudes = system.space.by_tangent(np.max(np.abs(x), axis=0))
     declared_x, declared_u = _declared(motion, t, x, u, ranges, sizes)
     found: list[Array] = []
     for part in (SCALES.constant, 1.0):
@@ -64,26 +64,16 @@ def scales(motion: Along) -> Scales:
     return Scales(narrow[0], narrow[1], narrow[2], wide[0], wide[1], wide[2], parameters, t, x, u)
 
 
-def _tangent_of(motion: Along, values: Array) -> Array:
-    """Values of coordinates [nx] for tangent components [ndx]; ones where the space is curved."""
-    space = motion.phase.system.space
-    found = np.ones(space.ndx)
-    for i, k in enumerate(space.tangent_index):
-        if k >= 0:
-            found[k] = values[i]
-    return found
-
-
 def _declared(motion: Along, t: Array, x: Array, u: Array, ranges: Array, sizes: Array) -> tuple[Array, Array]:
     """Declared sizes of states [ndx] and controls [nu]: the smaller of the width of the bounds and of what deviations do. Zero for
     what moves, where nothing need be declared."""
-    phase, ndx = motion.phase, len(ranges)
+    phase, ndx, of_tangent = motion.phase, len(ranges), motion.phase.system.space.by_tangent
     own = np.r_[ranges, sizes]
-    width = np.r_[_tangent_of(motion, np.subtract(phase.x_upper, phase.x_lower)), np.subtract(phase.u_upper, phase.u_lower)]
+    width = np.r_[of_tangent(phase.state_bounds.width), phase.control_bounds.width]
     declared = np.where(np.isfinite(width) & (width > 0) & ((width <= SCALES.widest_bounds * own) | (own == 0)), width, np.inf)
     narrow = np.where(np.isfinite(declared), declared, 0.0)
-    magnitude = np.r_[_tangent_of(motion, np.max(np.abs(x), axis=0)), sizes]
-    hint = np.r_[_tangent_of(motion, np.max(np.abs(phase.guess.x), axis=0)), np.max(np.abs(phase.guess.u), axis=0, initial=0.0)]
+    magnitude = np.r_[of_tangent(np.max(np.abs(x), axis=0)), sizes]
+    hint = np.r_[of_tangent(np.max(np.abs(phase.guess.x), axis=0)), np.max(np.abs(phase.guess.u), axis=0, initial=0.0)]
     among = np.r_[np.maximum(magnitude[:ndx], ranges.max(initial=0.0)), np.full(len(sizes), sizes.max(initial=0.0))]
     still = own <= SCALES.constant * np.maximum(narrow, among)
     largest = float(magnitude.max(initial=0.0))

@@ -127,13 +127,9 @@ class _At:
         """Size of every variable [n]: its magnitude, at least one, but no more than the distance between its bounds."""
         phase, system = self.term.phase, self.term.phase.system
         space, p = system.space, self.point
-        flat, width = np.zeros(space.ndx), np.full(space.ndx, np.inf)
-        for coordinate, tangent in enumerate(space.tangent_index):
-            if tangent >= 0:
-                flat[tangent] = p.x[coordinate]
-                width[tangent] = phase.x_upper[coordinate] - phase.x_lower[coordinate]
-        size = np.maximum(1.0, np.abs(np.r_[flat, p.u, p.p, p.t]))
-        widths = np.r_[width, np.subtract(phase.u_upper, phase.u_lower), np.full(system.np + 1, np.inf)]
+        size = np.maximum(1.0, np.abs(np.r_[space.by_tangent(p.x, 0.0), p.u, p.p, p.t]))
+        widths = np.r_[space.by_tangent(phase.state_bounds.width, np.inf), phase.control_bounds.width,
+                       np.full(system.np + 1, np.inf)]
         return np.minimum(size, np.maximum(widths, 1e-3))
 
     def along(self, function: ca.Function, *more: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:

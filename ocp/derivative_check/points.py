@@ -7,7 +7,7 @@ import numpy as np
 
 from ocp.derivative_check.records import Point
 from ocp.guess import on_manifold, sample_guess
-from ocp.problem import Phase
+from ocp.problem import Bounds, Phase
 
 _SPREAD = 0.3  # standard deviation of a perturbation where no bounds give a scale
 _SHARE = 0.2  # the same as a share of the distance between bounds
@@ -35,30 +35,24 @@ def _guess_point(phase: Phase, begin: float, s: float) -> Point:
 def _neighbour(phase: Phase, begin: float, s: float, rng: np.random.Generator, *, moved_time: bool = True) -> Point:
     system, space = phase.system, phase.system.space
     at = _guess_point(phase, begin, s)
-    spread = np.full(space.ndx, _SPREAD)
-    for coordinate, tangent in enumerate(space.tangent_index):
-        if tangent >= 0:
-            spread[tangent] = _deviation(phase.x_lower[coordinate], phase.x_upper[coordinate], at.x[coordinate])
+    spread = space.by_tangent(_deviation(phase.state_bounds, at.x), _SPREAD)
     moved = space.plus(ca.DM(at.x), ca.DM(spread * rng.standard_normal(space.ndx)))
     x = on_manifold(space, np.array(ca.DM(moved)).ravel())
-    u = at.u + np.array([_deviation(*bounds) for bounds in zip(phase.u_lower, phase.u_upper, at.u, strict=True)]
-                        ) * rng.standard_normal(system.nu)
+    u = at.u + _deviation(phase.control_bounds, at.u) * rng.standard_normal(system.nu)
     p = at.p * (1 + 0.1 * rng.uniform(-1, 1, system.np))
     t = begin + phase.duration.guess * rng.uniform() if moved_time else at.t
     return _point(phase, f"random neighbour of the guess at {s:g}", False, t, *_inside(phase, x, u), p)
 
 
-def _deviation(lower: float, upper: float, value: float) -> float:
-    """Size of a perturbation of one variable."""
-    if np.isfinite(upper - lower):
-        return _SHARE * (upper - lower)
-    return _SPREAD * max(1.0, abs(value))
+def _deviation(bounds: Bounds, values: np.ndarray) -> np.ndarray:
+    """Sizes of perturbations [n]."""
+    return np.where(np.isfinite(bounds.width), _SHARE * bounds.width, _SPREAD * np.maximum(1.0, np.abs(values)))
 
 
 def _inside(phase: Phase, x: np.ndarray, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The point moved to the nearest one within the bounds; bounds on curved coordinates are left alone."""
     flat = np.array(phase.system.space.tangent_index, int) >= 0
-    return (np.where(flat, np.clip(x, phase.x_lower, phase.x_upper), x), np.clip(u, phase.u_lower, phase.u_upper))
+    return np.where(flat, phase.state_bounds.clip(x), x), phase.control_bounds.clip(u)
 
 
 def _point(phase: Phase, label: str, guess: bool, t: float, x: np.ndarray, u: np.ndarray, p: np.ndarray) -> Point:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import casadi as ca
 import numpy as np
 
 from ocp.explain.groups import base
@@ -99,16 +98,11 @@ def unbounded_hints(problem: Problem, nlp: NLP, x: np.ndarray, falling: bool = F
         before = f"phase {phase.name}: " if len(problem.phases) > 1 else ""
         functions = [cost.function for cost in phase.costs if cost.at is At.PATH]
         functions += [c.function for c in phase.constraints if c.at is At.PATH]
+        used = {i for function in functions for i in function.jac_sparsity(0, 2).get_col()}
         for i, name in enumerate(phase.system.inputs):
-            open_ = np.isinf(phase.u_lower[i]) or np.isinf(phase.u_upper[i])
-            if open_ and not any(_depends(function, 2, i) for function in functions):
+            if not phase.control_bounds.two_sided[i] and i not in used:
                 found.append(f"{before}control {name} costs nothing, and no bound or constraint holds it on both sides; "
                              "a small cost or a bound makes it definite")
         if phase.duration.free and np.isinf(phase.duration.upper) and not phase.costs:
             found.append(f"{before}the duration has no upper end and there is no cost")
     return tuple(found)
-
-
-def _depends(function: ca.Function, argument: int, entry: int) -> bool:
-    """Whether any output depends on one entry of an argument."""
-    return entry in set(function.jac_sparsity(0, argument).get_col())

@@ -116,7 +116,7 @@ class _Loop:
         self.gains = np.zeros((n if known else 0, system.nu, system.space.ndx))
         self.done = 0
         self.held = np.zeros(system.nu)  # the control that acts if the solver has nothing
-        self.lower, self.upper = np.array(phase.u_lower), np.array(phase.u_upper)
+        self.bounds = phase.control_bounds
         self.knots = np.ascontiguousarray(self.solver.t[:-1]) - SLACK * options.period
         self.failing = 0  # steps since the solver last succeeded
         self.messages: dict[str, int] = {}
@@ -156,7 +156,7 @@ class _Loop:
         self.solver.iterate(x0, 1)
         self.solver.shift(0.0)
         self.solver.control(0.0, x0)
-        self._keep(self.solver.u[0])
+        self.held = self.bounds.clip(self.solver.u[0])
         self.prepared["converge"] = time.perf_counter() - began
 
     # ---- one sample -----------------------------------------------------------------------------------------------------
@@ -218,7 +218,7 @@ class _Loop:
             u = np.array(self.solver.control(since, x))
         else:
             k = max(0, int(np.searchsorted(self.knots, since, side="right")) - 1)
-            u = np.clip(self.solver.u[k], self.lower, self.upper)
+            u = self.bounds.clip(self.solver.u[k])
         return u if np.all(np.isfinite(u)) else self.held
 
     def _note(self, i: int, code: int) -> None:
@@ -229,10 +229,7 @@ class _Loop:
         self.solver_cost[i], self.solver_violation[i] = self.solver.cost, self.solver.violation
         if len(self.gains):
             self.gains[i] = self.solver.K[0]
-        self._keep(self.solver.u[0])
-
-    def _keep(self, u: np.ndarray) -> None:
-        self.held = np.clip(np.array(u), self.lower, self.upper)
+        self.held = self.bounds.clip(self.solver.u[0])
 
     # ---- the end --------------------------------------------------------------------------------------------------------
     def _diverged(self, i: int) -> str:

@@ -58,18 +58,13 @@ def _violation(name: str, components: Sequence[str], excess: np.ndarray, t: np.n
 def _excesses(phase: Phase, t: np.ndarray, x: np.ndarray, u: np.ndarray) -> Iterator[tuple[str, Sequence[str], np.ndarray, bool]]:
     """(name, components, how far above zero [k, n], soft?): positive where broken."""
     system = phase.system
-    for what, names, data, lower, upper in (("state bounds", system.space.names, x, phase.x_lower, phase.x_upper),
-                                            ("control bounds", system.inputs, u, phase.u_lower, phase.u_upper)):
-        low, high = np.array(lower), np.array(upper)
-        bounded = np.flatnonzero(np.isfinite(low) | np.isfinite(high))
+    for what, names, data, bounds in (("state bounds", system.space.names, x, phase.state_bounds),
+                                      ("control bounds", system.inputs, u, phase.control_bounds)):
+        bounded = np.flatnonzero(bounds.bounded)
         if bounded.size:
-            yield (what, [names[i] for i in bounded],
-                   np.maximum(low[bounded] - data[:, bounded], data[:, bounded] - high[bounded]), False)
+            yield what, [names[i] for i in bounded], bounds[bounded].excess(data[:, bounded]), False
     for c in phase.constraints:
         if c.at is not At.PATH:
             continue
         raw, soft = values(c.function, system, t, x, u), c.soft is not None
-        if c.sense is Sense.CONE:
-            yield c.name, [c.name], (np.linalg.norm(raw[:, 1:], axis=1) - raw[:, 0])[:, None], soft
-        else:
-            yield c.name, c.components(), np.maximum(np.array(c.lower) - raw, raw - np.array(c.upper)), soft
+        yield c.name, [c.name] if c.sense is Sense.CONE else c.components(), c.excess(raw), soft

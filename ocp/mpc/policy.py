@@ -28,8 +28,7 @@ class Receding:
         record = ILQROptions(**solver)
         made = method("ilqr").reduce(horizon_problem(problem, options), record)
         self._horizon = Horizon(made, record)
-        bounded = with_dropped_conditions(made).phase
-        self._lower, self._upper = np.array(bounded.u_lower), np.array(bounded.u_upper)
+        self._bounds = with_dropped_conditions(made).phase.control_bounds
         self._next = 0
 
     def begin(self) -> None:
@@ -43,8 +42,7 @@ class Receding:
         if self._options.feedback:
             return np.array(self._horizon.control(since, x))
         k = min(int(since / self._horizon.step + 1e-9), len(self._horizon.u) - 1)
-        u: np.ndarray = np.clip(self._horizon.u[k], self._lower, self._upper)
-        return u
+        return self._bounds.clip(self._horizon.u[k])
 
     def _sample(self, x: np.ndarray, t: float) -> None:
         if self._next == 0:

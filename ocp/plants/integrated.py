@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import casadi as ca
@@ -121,8 +121,7 @@ def pushed_system(system: System, pushes: Sequence[Push]) -> System:
             rate = rate + active * _force_rate(system, push, x)
     total = ca.Function("pushed", [t, x, s, p], [ca.densify(system.rate(t, x, u, p) + rate)])
     controls = (*system.controls, *(f"push {i}" for i in range(len(pushes))))
-    return replace(system, controls=controls, rate=total, energy=None, power=None, mechanism=None, inverse=None,
-                   u_limits=())
+    return system.with_controls(controls, total)
 
 
 def _force_rate(system: System, push: Push, x: Expr) -> Expr:

@@ -1,9 +1,9 @@
 """Problems and solutions as data."""
 
+from ocp.problem.bounds import INF, Bounds
 from ocp.problem.finding import OF_ONE_PROGRAM, Finding, Kind, distinct
 from ocp.problem.implicit_system import implicit_system
 from ocp.problem.problem import (
-    INF,
     Boundary,
     Duration,
     Guess,
@@ -32,8 +32,8 @@ from ocp.problem.system import System
 from ocp.problem.terms import At, Constraint, Cost, Sense
 
 __all__ = [
-    "INF", "MINIMA", "OF_ONE_PROGRAM", "SOLVED", "At", "Boundary", "Certificate", "Constraint", "Cost", "Duration", "Finding",
-    "Guess", "Kind", "Linkage", "Phase", "Problem", "Reference", "Residual", "Sense", "Solution", "Statement", "Status",
-    "System", "Trajectory", "Violation", "distinct", "implicit_system", "in_steps", "join", "replaced_systems", "whole_steps",
-    "with_parameters",
+    "INF", "MINIMA", "OF_ONE_PROGRAM", "SOLVED", "At", "Boundary", "Bounds", "Certificate", "Constraint", "Cost", "Duration",
+    "Finding", "Guess", "Kind", "Linkage", "Phase", "Problem", "Reference", "Residual", "Sense", "Solution", "Statement",
+    "Status", "System", "Trajectory", "Violation", "distinct", "implicit_system", "in_steps", "join", "replaced_systems",
+    "whole_steps", "with_parameters",
 ]

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import casadi as ca
 import numpy as np
 
 from ocp.errors import ProblemError
+from ocp.problem.bounds import Bounds
 from ocp.problem.system import System
 from ocp.problem.terms import At, Constraint, Cost, component_names
 
-INF = float("inf")
 #: how far a start may break what its system asks of it, in the units of that
 START_OFF = 1e-6
 
@@ -66,7 +67,8 @@ class Guess:
 @dataclass(frozen=True)
 class Phase:
     """One stretch of time with one system. Bounds are per coordinate: x_lower, x_upper [nx], u_lower, u_upper [nu]; where they are
-    left empty, the limits of the system hold (-inf and inf where it has none).
+    left empty, the limits of the system hold (-inf and inf where it has none). They are read as ``state_bounds`` and
+    ``control_bounds``, and changed by ``with_bounds``.
 
     free_parameters: (index, lower, upper) of each parameter of the system that the solver chooses, once for the whole problem;
     phases whose systems have a parameter of the same name share it. The guess is its value in ``system.parameter_values``.
@@ -90,15 +92,14 @@ class Phase:
     reset: ca.Function | None = None
 
     def __post_init__(self) -> None:
-        for name, size in (("x_lower", self.system.nx), ("x_upper", self.system.nx),
-                           ("u_lower", self.system.nu), ("u_upper", self.system.nu)):
-            values = getattr(self, name)
-            if not values and size:
-                limits = self.system.x_limits if name[0] == "x" else self.system.u_limits
-                which, none = (0, -INF) if name.endswith("lower") else (1, INF)
-                object.__setattr__(self, name, tuple(pair[which] for pair in limits) or (none,) * size)
-            elif len(values) != size:
-                raise ProblemError(f"{name} needs {size} values, got {len(values)}", where=f"phase {self.name!r}")
+        for letter, size, limits in (("x", self.system.nx, self.system.x_limits), ("u", self.system.nu, self.system.u_limits)):
+            own = Bounds.of(limits) if limits else Bounds.free(size)
+            for end in ("lower", "upper"):
+                values = getattr(self, name := f"{letter}_{end}")
+                if not values and size:
+                    object.__setattr__(self, name, getattr(own, end))
+                elif len(values) != size:
+                    raise ProblemError(f"{name} needs {size} values, got {len(values)}", where=f"phase {self.name!r}")
         if self.system.period is not None:
             whole_steps(self.duration, self.system.period, f"phase {self.name!r}")
         if any(c.at is At.PATH for c in self.system.constraints):
@@ -113,6 +114,22 @@ class Phase:
             if not low - slack <= guess <= high + slack:
                 raise ProblemError(f"the guess {guess:g} of {name!r} lies outside [{low:g}, {high:g}]",
                                    where=f"phase {self.name!r}")
+
+    @cached_property
+    def state_bounds(self) -> Bounds:
+        return Bounds(self.x_lower, self.x_upper)
+
+    @cached_property
+    def control_bounds(self) -> Bounds:
+        """Of all inputs [nu], algebraic unknowns among them."""
+        return Bounds(self.u_lower, self.u_upper)
+
+    def with_bounds(self, *, states: Bounds | None = None, controls: Bounds | None = None, **changes: Any) -> Phase:
+        """The phase with other bounds, and other changes of its fields at the same time."""
+        for letter, bounds in (("x", states), ("u", controls)):
+            if bounds is not None:
+                changes |= {f"{letter}_lower": bounds.lower, f"{letter}_upper": bounds.upper}
+        return replace(self, **changes)
 
     @property
     def steps(self) -> int | None:

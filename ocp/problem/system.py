@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import casadi as ca
@@ -99,3 +99,9 @@ class System:
     @property
     def np(self) -> int:
         return len(self.parameters)
+
+    def with_controls(self, controls: tuple[str, ...], rate: ca.Function, **changes: Any) -> System:
+        """The system with other controls and another rate, and without what it has of its own controls: their limits, energy and
+        power, and the mechanism that they drive; unless changes bring some."""
+        own = {"energy": None, "power": None, "mechanism": None, "inverse": None, "u_limits": ()}
+        return replace(self, controls=controls, rate=rate, **own | changes)

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import casadi as ca
+import numpy as np
+
+from ocp.problem.bounds import Bounds
 
 
 def component_names(name: str, size: int, labels: tuple[str, ...]) -> tuple[str, ...]:
@@ -72,6 +76,20 @@ class Constraint:
     soft: float | None = None
     where: str | None = None  # place in the user's file
     labels: tuple[str, ...] = ()  # names of the components, such as joints; numbers where there are none
+
+    @classmethod
+    def within(cls, name: str, at: At, function: ca.Function, bounds: Bounds, **more: Any) -> Constraint:
+        return cls(name, at, function, bounds.lower, bounds.upper, **more)
+
+    @cached_property
+    def bounds(self) -> Bounds:
+        return Bounds(self.lower, self.lower if self.sense is Sense.EQUAL else self.upper)
+
+    def excess(self, values: np.ndarray) -> np.ndarray:
+        """How far rows of values [k, size] lie outside [k, size], negative inside; of a cone as a whole [k, 1]."""
+        if self.sense is Sense.CONE:
+            return np.asarray(np.linalg.norm(values[:, 1:], axis=1, keepdims=True) - values[:, :1])
+        return self.bounds.excess(values)
 
     @property
     def size(self) -> int:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import casadi as ca
 import numpy as np
 
-from ocp.problem import At, Boundary, Constraint, Finding, Kind, Phase, Sense
+from ocp.problem import At, Boundary, Bounds, Constraint, Finding, Kind, Phase, Sense
 from ocp.thresholds import REACH
 
 Array = np.ndarray
@@ -52,20 +52,20 @@ def _end(phase: Phase, rows: list[Constraint], boundary: Boundary | None, at: At
     values = [c.function(t, x, ca.DM.zeros(system.nu), ca.DM(system.parameter_values)) for c in rows]
     names = tuple(name for c in rows for name in c.components())
     lower = np.array([value for c in rows for value in c.lower], dtype=float)
-    upper = np.array([value for c in rows for value in (c.lower if c.sense is Sense.EQUAL else c.upper)], dtype=float)
+    upper = np.array([value for c in rows for value in c.bounds.upper], dtype=float)
     sizes = 1.0 + np.where(np.isfinite(lower), np.abs(lower), np.where(np.isfinite(upper), np.abs(upper), 0.0))
     fixed = [i for i, held in enumerate(boundary.fixed) if held] if boundary is not None else []
     if boundary is not None and fixed:
         away = space.minus(ca.DM(boundary.value), x)
         values.append(ca.vertcat(*(away[i] for i in fixed)))
     value, nothing = ca.vertcat(*values, x), np.zeros(len(fixed))
-    lower, upper = np.r_[lower, nothing, phase.x_lower], np.r_[upper, nothing, phase.x_upper]
-    weight = np.r_[1.0 / sizes, np.full(len(lower) - len(sizes), REACH.bound_weight)]
+    within = Bounds(tuple(np.r_[lower, nothing]), tuple(np.r_[upper, nothing])).joined(phase.state_bounds)
+    weight = np.r_[1.0 / sizes, np.full(len(within) - len(sizes), REACH.bound_weight)]
     value_of = ca.Function("end", [x], [value])
 
     def outside(at: Array) -> Array:
         here = value_of(at).full().ravel()
-        return np.asarray((here - np.clip(here, lower, upper)) * weight)
+        return np.asarray((here - within.clip(here)) * weight)
 
     return _End(names, sizes, outside)
 
@@ -77,15 +77,11 @@ def _nearest(phase: Phase, end: _End, guess: Array) -> Array:
     space, rng = phase.system.space, np.random.default_rng(0)
     base, step = ca.MX.sym("x", space.nx), ca.MX.sym("d", space.ndx)
     plus = ca.Function("plus", [base, step], [space.plus(base, step)])
-    low, high = np.array(phase.x_lower), np.array(phase.x_upper)
+    spread = np.minimum(REACH.spread, space.by_tangent(phase.state_bounds.width / 2, np.inf))
     best = end.outside(guess)
     for k in range(REACH.starts + 1):
         start = guess
         if k:
-            spread = np.full(space.ndx, REACH.spread)
-            for i, component in enumerate(space.tangent_index):
-                if component >= 0 and np.isfinite(high[i] - low[i]):
-                    spread[component] = min(REACH.spread, (high[i] - low[i]) / 2)
             start = plus(guess, spread * rng.uniform(-1, 1, space.ndx)).full().ravel()
 
         def missed(d: Array, start: Array = start) -> Array:

@@ -46,7 +46,8 @@ def _too_far(phase: Phase) -> Iterator[Finding]:
     for position, rate in _rates(phase).items():
         given = position in start and position in final
         begin, end = (start[position], final[position]) if given else (phase.guess.x[0, position], phase.guess.x[-1, position])
-        way, fastest = float(end - begin), phase.x_upper[rate] if end > begin else -phase.x_lower[rate]
+        lowest, highest = phase.state_bounds.pairs()[rate]
+        way, fastest = float(end - begin), highest if end > begin else -lowest
         if fastest >= 0 and abs(way) > fastest * longest * (1 + ROUNDING.resolution) + ROUNDING.resolution:
             yield Finding(Kind.DISTANCE_TOO_LONG, name=names[position], value=abs(way), tolerance=float(fastest * longest),
                           data={"rate": names[rate], "fastest": float(fastest), "longest": longest, "sure": given})
@@ -56,7 +57,7 @@ def _rates(phase: Phase) -> dict[int, int]:
     """Which coordinate of the state is the rate of which, whatever the rest: x_i' = x_j."""
     system, rng = phase.system, np.random.default_rng(0)
     flat = plain(phase)
-    bounded = [j for j in flat if np.isfinite(phase.x_upper[j]) or np.isfinite(phase.x_lower[j])]
+    bounded = [j for j in flat if phase.state_bounds.bounded[j]]
     found: dict[int, set[int]] = {}
     for _ in range(REACH.points):
         x, u = rng.uniform(0.1, 1.0, system.nx), rng.uniform(0.1, 1.0, system.nu)

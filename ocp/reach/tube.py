@@ -45,14 +45,13 @@ def prescribed(phase: Phase, end: Boundary | None) -> dict[int, float]:
 def tube(phase: Phase, begins: tuple[float, float]) -> Tube:
     """The tube of a phase; begins [s]: between which times it does."""
     T = phase.duration.lower, min(phase.duration.upper, REACH.unbounded_duration)
-    bounds = np.array(phase.x_lower), np.array(phase.x_upper)
-    low, high = (np.tile(side, (REACH.slices + 1, 1)) for side in bounds)
+    low, high = (np.tile(side, (REACH.slices + 1, 1)) for side in phase.state_bounds.arrays)
     for at, end in ((0, phase.start), (-1, phase.final)):
         for i, value in prescribed(phase, end).items():
             low[at, i] = high[at, i] = value
     s = np.arange(REACH.slices + 1) / REACH.slices
     t = begins[0] + T[0] * s[:-1], begins[1] + T[1] * s[1:]
-    inner_low, inner_high = (np.tile(side, (REACH.slices, 1)) for side in bounds)
+    inner_low, inner_high = (np.tile(side, (REACH.slices, 1)) for side in phase.state_bounds.arrays)
     for _ in range(REACH.sweeps):
         travel = _travel(phase, t, (inner_low, inner_high))
         if travel is None:
@@ -92,7 +91,7 @@ def _arguments(phase: Phase, t: Interval, box: tuple[np.ndarray, np.ndarray]) ->
     values = [(np.full(1, v), np.full(1, v)) for v in system.parameter_values]
     for index, lower, upper in phase.free_parameters:
         values[index] = np.full(1, lower), np.full(1, upper)
-    controls = [(np.full(1, a), np.full(1, b)) for a, b in zip(phase.u_lower, phase.u_upper, strict=True)]
+    controls = [(np.full(1, a), np.full(1, b)) for a, b in phase.control_bounds.pairs()]
     return [[t], list(zip(box[0].T, box[1].T, strict=True)), controls, values]
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from ocp.errors import ProblemError
 from ocp.implicit import implicit
-from ocp.problem import INF, At, Constraint, Cost, Phase, Problem, Solution, System, Trajectory, join
+from ocp.problem import At, Constraint, Cost, Phase, Problem, Solution, System, Trajectory, join
 from ocp.reductions.algebraic_equations import states_equations
 from ocp.reductions.chain import Reduction
 
@@ -70,9 +70,9 @@ def _eliminated(phase: Phase) -> Phase:
 
     costs: tuple[Cost, ...] = tuple(held(cost) for cost in phase.costs)
     constraints = [held(c) for c in phase.constraints if c.function is not system.residual]
-    return replace(phase, system=explicit_system(phase), costs=costs, constraints=(*constraints, *_limits(phase)),
-                   u_lower=phase.u_lower[:count], u_upper=phase.u_upper[:count],
-                   guess=replace(phase.guess, u=phase.guess.u[:, :count]))
+    return phase.with_bounds(controls=phase.control_bounds[:count], system=explicit_system(phase), costs=costs,
+                             constraints=(*constraints, *_limits(phase)),
+                             guess=replace(phase.guess, u=phase.guess.u[:, :count]))
 
 
 def explicit_system(phase: Phase) -> System:
@@ -139,16 +139,15 @@ def _composed(system: System, z: ca.Function, function: ca.Function) -> ca.Funct
 def _limits(phase: Phase) -> tuple[Constraint, ...]:
     """Bounds of the unknowns as a path constraint."""
     count = len(phase.system.controls)
-    low, high = phase.u_lower[count:], phase.u_upper[count:]
-    kept = [i for i in range(len(low)) if (low[i], high[i]) != (-INF, INF)]
+    bounds = phase.control_bounds[count:]
+    kept = np.flatnonzero(bounds.bounded).tolist()
     if not kept:
         return ()
     z = unknowns(phase)
     sym = ca.SX.sym if z.is_a("SXFunction") else ca.MX.sym
     arguments = [sym(name, z.numel_in(i)) for i, name in enumerate("txup")]
     function = ca.Function("limits", arguments, [ca.densify(z(*arguments)[kept])], list("txup"), ["value"])
-    return (Constraint(LIMITS, At.PATH, function, tuple(low[i] for i in kept), tuple(high[i] for i in kept),
-                       labels=tuple(phase.system.algebraic[i] for i in kept)),)
+    return (Constraint.within(LIMITS, At.PATH, function, bounds[kept], labels=tuple(phase.system.algebraic[i] for i in kept)),)
 
 
 def with_unknowns(stated: Phase, phase: Phase, path: Trajectory) -> tuple[Phase, Trajectory]:

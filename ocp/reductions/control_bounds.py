@@ -9,7 +9,7 @@ import casadi as ca
 import numpy as np
 
 from ocp.errors import ProblemError
-from ocp.problem import INF, At, Constraint, Phase, Problem, Solution
+from ocp.problem import At, Bounds, Constraint, Phase, Problem, Solution
 from ocp.reductions.chain import Reduction
 
 NAME = "bound"
@@ -27,36 +27,31 @@ class ControlBounds(Reduction):
         return getattr(options, "control_bounds", "") == ROWS
 
     def apply(self, problem: Problem) -> tuple[Problem, tuple[Phase, ...]]:
-        if not any(_bounded(phase) for phase in problem.phases):
+        if not _bounded(problem):
             return problem, ()
         return replace(problem, phases=tuple(_freed(phase) for phase in problem.phases)), problem.phases
 
     def invert(self, solution: Solution, data: tuple[Phase, ...]) -> Solution:
         phases = tuple(
-            replace(phase, u_lower=bounded.u_lower, u_upper=bounded.u_upper, constraints=bounded.constraints)
+            phase.with_bounds(controls=bounded.control_bounds, constraints=bounded.constraints)
             for phase, bounded in zip(solution.problem.phases, data, strict=True))
         return replace(solution, problem=replace(solution.problem, phases=phases))
 
 
 def require_rows(problem: Problem, options: Any) -> None:
     """Raise ProblemError where options ask for bounds as constraints and the problem still has bounds."""
-    if getattr(options, "control_bounds", "") == ROWS and any(_bounded(phase) for phase in problem.phases):
+    if getattr(options, "control_bounds", "") == ROWS and _bounded(problem):
         raise ProblemError("asks for a problem whose control bounds are constraints: solve it by ocp.methods.solve, or reduce it "
                            "first", where="control_bounds")
 
 
-def _bounded(phase: Phase) -> list[int]:
-    """Numbers of the controls with a finite bound."""
-    found: list[int] = np.flatnonzero(np.isfinite(phase.u_lower) | np.isfinite(phase.u_upper)).tolist()
-    return found
+def _bounded(problem: Problem) -> bool:
+    return any(phase.control_bounds.bounded.any() for phase in problem.phases)
 
 
 def _freed(phase: Phase) -> Phase:
-    system, bounded = phase.system, _bounded(phase)
-    if not bounded:
-        return phase
+    system = phase.system
     t, x, u, p = (ca.SX.sym(name, size) for name, size in zip("txup", (1, system.nx, system.nu, system.np), strict=True))
-    rows = tuple(Constraint(f"{NAME} {system.controls[i]}", At.PATH, ca.Function("bound", [t, x, u, p], [u[i]]),
-                            (phase.u_lower[i],), (phase.u_upper[i],)) for i in bounded)
-    # empty bounds would be the limits of the system
-    return replace(phase, u_lower=(-INF,) * system.nu, u_upper=(INF,) * system.nu, constraints=(*phase.constraints, *rows))
+    rows = tuple(Constraint.within(f"{NAME} {system.controls[i]}", At.PATH, ca.Function("bound", [t, x, u, p], [u[i]]),
+                                   phase.control_bounds[i]) for i in np.flatnonzero(phase.control_bounds.bounded).tolist())
+    return phase.with_bounds(controls=Bounds.free(system.nu), constraints=(*phase.constraints, *rows))

@@ -17,7 +17,7 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
-from ocp.problem import INF, At, Constraint, Cost, Finding, Kind, Phase, Problem, Solution, System, Trajectory, join
+from ocp.problem import INF, At, Bounds, Constraint, Cost, Finding, Kind, Phase, Problem, Solution, System, Trajectory, join
 from ocp.reductions.chain import Reduction
 from ocp.reductions.norms_in_costs import Norm, magnitude, opened, weights_of_norms
 from ocp.thresholds import FORMULATION, GUESSES
@@ -82,7 +82,7 @@ def _slacks(phase: Phase) -> Slacks | None:
     if system.model is not None or system.residual is not None or system.period is not None or system.constraints:
         return None
     found = [one for cost in phase.costs for one in weights_of_norms(cost)]
-    parts = sorted({i for i in found if isinstance(i, int) and phase.u_lower[i] < 0 < phase.u_upper[i]})
+    parts = sorted({i for i in found if isinstance(i, int) and phase.control_bounds[i].excess(0.0) < 0})
     norms = {one: magnitude(phase, one) for one in found if isinstance(one, Norm)}
     norms = {norm: size for norm, size in norms.items() if norm.offset <= FORMULATION.max_offset * size**2}
     return Slacks(tuple(parts), tuple(norms), tuple(norms.values()), phase) if parts or norms else None
@@ -105,20 +105,20 @@ def _split(phase: Phase, slacks: Slacks) -> Phase:
 
     costs = tuple(replace(c, function=plain(c.function, c.at is At.PATH and c.weights is None)) for c in phase.costs)
     constraints = tuple(replace(c, function=plain(c.function)) for c in phase.constraints)
-    low, u, names = np.array(phase.u_lower), phase.guess.u, _names(system, slacks)
+    u, names = phase.guess.u, _names(system, slacks)
     units = {system.controls[i] + NEGATIVE_PART: system.units.get(system.controls[i], "") for i in parts}
-    apart = replace(system, controls=names, u_limits=(), rate=plain(system.rate), energy=plain(system.energy),
-                    power=plain(system.power), units={**system.units, **units})
+    apart = system.with_controls(names, plain(system.rate), energy=plain(system.energy), power=plain(system.power),
+                                 units={**system.units, **units})
     cones = tuple(Constraint(name, At.PATH, _cone(system, slacks, k), (-INF,), (0.0,))
                   for k, name in enumerate(names[len(names) - len(slacks.norms):]))
     roots = np.zeros((len(u), len(slacks.norms)))
     below, above = np.maximum(-u[:, parts], 0.0), u.copy()
     above[:, parts] = np.maximum(u[:, parts], 0.0)
-    lower = [0.0 if i in parts else value for i, value in enumerate(low)]
-    return replace(phase, system=apart, costs=costs, constraints=(*constraints, *cones),
-                   u_lower=(*lower, *(0.0 for _ in parts), *(float(np.sqrt(norm.offset)) for norm in slacks.norms)),
-                   u_upper=(*phase.u_upper, *(-low[parts]).tolist(), *(INF for _ in slacks.norms)),
-                   guess=replace(phase.guess, u=np.hstack([above, below, roots])))
+    ends = [(0.0 if i in parts else least, most) for i, (least, most) in enumerate(phase.control_bounds.pairs())]
+    ends += [(0.0, -phase.control_bounds.lower[i]) for i in parts]
+    ends += [(float(np.sqrt(norm.offset)), INF) for norm in slacks.norms]
+    return phase.with_bounds(controls=Bounds.of(ends), system=apart, costs=costs, constraints=(*constraints, *cones),
+                             guess=replace(phase.guess, u=np.hstack([above, below, roots])))
 
 
 def _names(system: System, slacks: Slacks) -> tuple[str, ...]:

@@ -98,5 +98,5 @@ def magnitude(phase: Phase, norm: Norm) -> float:
             for value, upper in zip(rows, c.upper, strict=True):
                 if 0 < upper < INF and (found := norm_in(given, value)) is not None and found.rows == norm.rows:
                     return float(np.sqrt(upper))
-    ends = [abs(end) for low, up, row in zip(phase.u_lower, phase.u_upper, norm.rows, strict=True) if any(row) for end in (low, up)]
-    return max((end for end in ends if 0 < end < INF), default=1.0)
+    used = [any(row) for row in norm.rows]
+    return float(phase.control_bounds[used].magnitude.max(initial=0.0)) or 1.0

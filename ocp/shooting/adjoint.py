@@ -66,7 +66,7 @@ def unsupported(problem: Problem) -> list[str]:
     found = [*shooting.unsupported(problem), *shooting.linked(problem), *in_steps(problem)]
     for phase in problem.phases:
         place, names = f"phase {phase.name!r}", phase.system.space.names
-        bound = [names[i] for i in range(phase.system.nx) if np.isfinite([phase.x_lower[i], phase.x_upper[i]]).any()]
+        bound = [names[i] for i in np.flatnonzero(phase.state_bounds.bounded)]
         if bound:
             found.append(f"bounds of states ({', '.join(bound[:3])}{', ..' if len(bound) > 3 else ''}) in {place} (take 'limits' "
                          "off, or write a cost)")

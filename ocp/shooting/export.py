@@ -104,8 +104,8 @@ def make_policy(problem: Problem, arrays: Mapping[str, Array], method: str) -> P
             raise ProblemError(f"{name} of the run has entries that are not finite", where=where)
     a, b = ca.SX.sym("a", space.nx), ca.SX.sym("b", space.nx)
     return Policy(
-        problem.name, t, x, u, K, np.array(phase.u_lower[:nu], dtype=float), np.array(phase.u_upper[:nu], dtype=float), space.names,
-        space.tangent_names, phase.system.controls, space.tangent_index, space.quaternions,
+        problem.name, t, x, u, K, *phase.control_bounds[:nu].arrays, space.names, space.tangent_names, phase.system.controls,
+        space.tangent_index, space.quaternions,
         ca.Function("difference", [a, b], [ca.cse(ca.densify(space.minus(a, b)))], ["a", "b"], ["d"]))
 
 

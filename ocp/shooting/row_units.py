@@ -14,7 +14,7 @@ import casadi as ca
 import numpy as np
 
 from ocp.guess import sample_guess
-from ocp.problem import Phase
+from ocp.problem import Bounds, Phase
 from ocp.shooting.stages.expressions import dense_function
 from ocp.shooting.stages.horizon import Horizon, Leg
 from ocp.shooting.stages.rows import IN_CONE, Rows
@@ -53,7 +53,7 @@ def _guess(horizon: Horizon) -> Iterator[tuple[int, Array, Array, Array]]:
         phase = leg.stretch.phase
         x, u = sample_guess(phase.guess, phase.system.space, np.linspace(0.0, 1.0, PLACES))
         own = np.r_[_state_sizes(phase, x), np.where(theta != 0, np.abs(theta), 1.0)]
-        moves, x = np.r_[own, _control_sizes(phase, u)], np.hstack([x, np.tile(theta, (len(x), 1))])
+        moves, x = np.r_[own, _sizes(phase.control_bounds, np.abs(u).max(axis=0))], np.hstack([x, np.tile(theta, (len(x), 1))])
         if leg is horizon.legs[0] and leg.first:
             count = leg.stretch.phase.system.space.ndx + horizon.constants.chosen
             yield 0, horizon.start, horizon.chosen, np.r_[own, _of_choice(leg, own[:count])]
@@ -100,20 +100,15 @@ def in_units(rows: Rows, unit: Array, width: int) -> Rows:
 def _state_sizes(phase: Phase, x: Array) -> Array:
     """How far each tangent component of the state moves [ndx]: half its range, or its size along x [k, nx] and at prescribed ends;
     1 where none is known, or the space is curved."""
-    space, found = phase.system.space, np.ones(phase.system.space.ndx)
-    for i, k in enumerate(space.tangent_index):
-        if k >= 0:
-            ends = [abs(end.value[i]) for end in (phase.start, phase.final) if end is not None and end.fixed[k]]
-            found[k] = _size(phase.x_lower[i], phase.x_upper[i], max(float(np.abs(x[:, i]).max()), *ends, 0.0))
-    return found
+    space, own = phase.system.space, np.abs(x).max(axis=0)
+    for end in (phase.start, phase.final):
+        if end is not None:
+            fixed = [k >= 0 and end.fixed[k] for k in space.tangent_index]
+            own = np.maximum(own, np.where(fixed, np.abs(end.value), 0.0))
+    return space.by_tangent(_sizes(phase.state_bounds, own))
 
 
-def _control_sizes(phase: Phase, u: Array) -> Array:
-    """The same of the controls [nu]; u [k, nu] along the guess."""
-    return np.array([_size(low, high, float(np.abs(own).max()))
-                     for low, high, own in zip(phase.u_lower, phase.u_upper, u.T, strict=True)])
-
-
-def _size(low: float, high: float, own: float) -> float:
-    half = 0.5 * (high - low)
-    return half if np.isfinite(half) and half > 0 else own or 1.0
+def _sizes(bounds: Bounds, own: Array) -> Array:
+    """Half the width [n] of the bounds, or the own size where they are open or equal; 1 for none."""
+    half = 0.5 * bounds.width
+    return np.where(np.isfinite(half) & (half > 0), half, np.where(own == 0, 1.0, own))

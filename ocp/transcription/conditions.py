@@ -32,16 +32,14 @@ def hard_rows(constraint: Constraint, arguments: Sequence[Expr]) -> Rows:
     if constraint.sense is Sense.CONE:
         rows = ca.vertcat(value[0] ** 2 - ca.sumsqr(value[1:]), value[0])
         return Rows(rows, (0.0, 0.0), (INF, INF), (f"{constraint.name} (cone)", f"{constraint.name} (cone axis)"))
-    upper = constraint.lower if constraint.sense is Sense.EQUAL else constraint.upper
-    return Rows(value, constraint.lower, upper, constraint.components())
+    return Rows(value, constraint.lower, constraint.bounds.upper, constraint.components())
 
 
 def penalty(constraint: Constraint, arguments: Sequence[Expr]) -> Expr:
     """``1/2 soft |violation|^2`` of a soft constraint at (t, x, u, p); once continuously differentiable."""
     value = _value(constraint, arguments)
     total = type(value)(0)
-    upper = constraint.lower if constraint.sense is Sense.EQUAL else constraint.upper
-    for i, (low, high) in enumerate(zip(constraint.lower, upper, strict=True)):
+    for i, (low, high) in enumerate(constraint.bounds.pairs()):
         if low == high:
             total += (value[i] - low) ** 2
             continue

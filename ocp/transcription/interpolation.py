@@ -10,7 +10,7 @@ import numpy as np
 
 from ocp.errors import ProblemError
 from ocp.guess import on_manifold
-from ocp.problem import Trajectory
+from ocp.problem import Bounds, Trajectory
 from ocp.transcription.charts import Form
 from ocp.transcription.mesh import Mesh
 
@@ -18,12 +18,12 @@ Array = np.ndarray
 
 
 def collocation_trajectory(mesh: Mesh, form: Form, start: float, duration: float, x: Array, u: Array, rates: Array,
-                           charts: Array, bounds: tuple[Array, Array]) -> Trajectory:
+                           charts: Array, bounds: Bounds) -> Trajectory:
     """Trajectory with the schemes' interpolants from ``start`` [s] on.
 
     x [M, nx]: states of the nodes; u [P, nu]: of the control points; rates [E, size]: time derivatives, at the places, of what the
-    schemes act on; charts [N, nx]: centres of the intervals' charts, for tangent unknowns; bounds: of the controls, lower and upper
-    [nu], to which polynomials between their points are clipped: what overshoots there stands for no motion of the system.
+    schemes act on; charts [N, nx]: centres of the intervals' charts, for tangent unknowns; bounds: of the controls,
+    to which polynomials between their points are clipped: what overshoots there stands for no motion of the system.
     Quaternions are returned at unit length.
     Raises ProblemError when asked for a time outside the phase.
     """
@@ -42,7 +42,7 @@ def collocation_trajectory(mesh: Mesh, form: Form, start: float, duration: float
     def control(t: Any) -> Array:
         k, r = locate(t)
         found = controls(np.atleast_1d(k).ravel(), np.atleast_1d(r).ravel())
-        return np.clip(found.reshape(*np.shape(k), u.shape[1]), *bounds)
+        return bounds.clip(found.reshape(*np.shape(k), u.shape[1]))
 
     return Trajectory(t=start + duration * mesh.edges, x=on_manifold(form.space, x[mesh.knots]), u=u,
                       t_u=start + duration * mesh.control_fractions, state=state, control=control,

@@ -272,8 +272,7 @@ def _with_linear_control(system: Any, ends: Expr, begin: Expr, length: Expr) -> 
     u = w[:nu] + (t - w[2 * nu]) / w[2 * nu + 1] * (w[nu:2 * nu] - w[:nu])
     rate = ca.Function("rate", [t, x, w, p], [system.rate(t, x, u, p)], ["t", "x", "u", "p"], ["xi"])
     names = (*(f"{name} before" for name in system.controls), *(f"{name} after" for name in system.controls), "begin", "length")
-    system = replace(system, controls=names, rate=rate, energy=None, power=None, mechanism=None, inverse=None, u_limits=())
-    return system, ca.vertcat(ends, begin, length)
+    return system.with_controls(names, rate), ca.vertcat(ends, begin, length)
 
 
 def _columns(place: Place, own: Clock) -> np.ndarray:

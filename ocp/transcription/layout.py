@@ -71,7 +71,7 @@ def phase_layout(phase: Phase, mesh: Discretisation, form: Form, first: int, pre
         x = on_manifold(space, x if centres is None else centres)
     n = int(widths.sum())
     lower, upper, guess = np.full(n, -np.inf), np.full(n, np.inf), np.empty(n)
-    lower[controls], upper[controls], guess[controls] = phase.u_lower, phase.u_upper, u
+    lower[controls], upper[controls], guess[controls] = *phase.control_bounds.arrays, u
     if inside:
         guess[stages] = np.tile(u[:N, len(system.controls):], inside // len(system.algebraic))
     for k, columns in enumerate(moved):
@@ -114,14 +114,11 @@ def _point_names(mesh: Discretisation) -> list[str]:
 
 def _state_bounds(phase: Phase, form: Form, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Bounds [M, size] of the unknown states; those of coordinates that are no unknowns are rows of the program instead."""
-    M = len(x)
+    low, high = phase.state_bounds.arrays
     if not form.tangent:
-        return np.tile(np.array(phase.x_lower, dtype=float), (M, 1)), np.tile(np.array(phase.x_upper, dtype=float), (M, 1))
-    lower, upper = np.full((M, form.size), -np.inf), np.full((M, form.size), np.inf)
-    for i, k in enumerate(phase.system.space.tangent_index):
-        if k >= 0:
-            lower[:, k], upper[:, k] = phase.x_lower[i] - x[:, i], phase.x_upper[i] - x[:, i]
-    return lower, upper
+        return np.tile(low, (len(x), 1)), np.tile(high, (len(x), 1))
+    by_tangent = phase.system.space.by_tangent
+    return by_tangent(low, -np.inf) - by_tangent(x, 0.0), by_tangent(high, np.inf) - by_tangent(x, 0.0)
 
 
 def _prescribe(phase: Phase, form: Form, at: At, boundary: Boundary, x: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> None:
@@ -130,7 +127,7 @@ def _prescribe(phase: Phase, form: Form, at: At, boundary: Boundary, x: np.ndarr
     for i, k in enumerate(space.tangent_index):
         if k >= 0 and boundary.fixed[k]:
             value = boundary.value[i]
-            low, high = phase.x_lower[i], phase.x_upper[i]
+            low, high = phase.state_bounds.pairs()[i]
             if not low <= value <= high:
                 raise ProblemError(f"{at.value} value {value:.6g} of {space.names[i]} lies outside its bounds "
                                    f"[{low:.6g}, {high:.6g}]", where=at.value)

@@ -13,7 +13,7 @@ import casadi as ca
 import numpy as np
 
 from ocp.nlp.names import Names
-from ocp.problem import INF, At, Phase
+from ocp.problem import At, Phase
 from ocp.spaces import Expr
 from ocp.transcription.blocks import Block, vector
 from ocp.transcription.conditions import Rows, cost_value, gauss_newton, hard_rows, penalty
@@ -194,11 +194,9 @@ def _chart_block(place: Place, mesh: Mesh) -> Block:
 
 def coordinate_bounds(place: Place, x: Expr) -> list[Rows]:
     """Bounds of coordinates that are no unknowns."""
-    phase, space = place.phase, place.phase.system.space
-    if not place.form.tangent:
-        return []
-    return [Rows(x[i], (phase.x_lower[i],), (phase.x_upper[i],), (f"bound {space.names[i]}",))
-            for i, k in enumerate(space.tangent_index) if k < 0 and (phase.x_lower[i] > -INF or phase.x_upper[i] < INF)]
+    space, bounds = place.phase.system.space, place.phase.state_bounds
+    return [Rows(x[i], bounds[i].lower, bounds[i].upper, (f"bound {space.names[i]}",))
+            for i, k in enumerate(space.tangent_index) if place.form.tangent and k < 0 and bounds.bounded[i]]
 
 
 def _kept_rows(place: Place, mesh: Mesh, path: Rows) -> tuple[np.ndarray, np.ndarray]:

@@ -21,7 +21,7 @@ from ocp.nlp.names import Names
 from ocp.nlp.separable import Separable
 from ocp.nlp.values import at_places, evaluated
 from ocp.nlp.whole import Whole
-from ocp.problem import Finding, Kind, Phase, Problem, Trajectory, distinct, join
+from ocp.problem import Finding, Kind, Problem, Trajectory, distinct, join
 from ocp.reductions.algebraic_elimination import followed, solving
 from ocp.reductions.algebraic_equations import require_equations
 from ocp.transcription import blocks, places
@@ -227,7 +227,8 @@ class _Back:
             if isinstance(mesh, Mesh):
                 rates = self._rates(place, np.asarray(values)) / duration
                 charts = place.layout.centres[mesh.knots[:-1]]
-                found.append(collocation_trajectory(mesh, place.form, start, duration, x, u, rates, charts, _limits(place)))
+                found.append(collocation_trajectory(mesh, place.form, start, duration, x, u, rates, charts,
+                                                    place.phase.control_bounds))
             elif isinstance(mesh, Compressed):
                 found.append(self._compressed(place, mesh, np.asarray(values), (x, u, start, duration)))
             else:
@@ -237,7 +238,8 @@ class _Back:
                 elif by_motion(place.phase.system, mesh):
                     advance = cubic(mesh.edges, place.form, duration, x)
                 path = shooting_trajectory(mesh.edges, place.form, start, duration, x, u, mesh.linear, advance)
-                found.append(path if place.phase.system.residual is None else followed(_valued(place.phase, p), path))
+                system = replace(place.phase.system, parameter_values=tuple(p.tolist()))
+                found.append(path if system.residual is None else followed(replace(place.phase, system=system), path))
         return tuple(found)
 
     def _compressed(self, place: Place, mesh: Compressed, values: Array, at: tuple[Array, Array, float, float]) -> Trajectory:
@@ -250,7 +252,7 @@ class _Back:
         nodes[::2], nodes[1::2] = x, between
         full = Mesh(mesh.edges, mesh.separated().schemes, split=True)
         return collocation_trajectory(full, place.form, start, duration, nodes, u, rates.reshape(-1, place.form.size),
-                                      place.layout.centres[:-1], _limits(place))
+                                      place.layout.centres[:-1], place.phase.control_bounds)
 
     def _rates(self, place: Place, values: Array) -> Array:
         """Scaled rates [E, size] at the places of a phase."""
@@ -286,15 +288,6 @@ class _Back:
 
     def centres(self, values: Array) -> tuple[Array, ...]:
         return tuple(x for x, *_ in self.unpack(values))
-
-
-def _valued(phase: Phase, p: Array) -> Phase:
-    """The phase with these values of its parameters."""
-    return replace(phase, system=replace(phase.system, parameter_values=tuple(p.tolist())))
-
-
-def _limits(place: Place) -> tuple[Array, Array]:
-    return np.asarray(place.phase.u_lower, dtype=float), np.asarray(place.phase.u_upper, dtype=float)
 
 
 def _advance(place: Place, grid: Grid, duration: float, start: float, p: Array) -> Callable[[Array, Array, Array, Array], Array]:

@@ -50,7 +50,7 @@ from ocp.contacts import clear_constraint, constraint_forces, contact_constraint
 from ocp.errors import ProblemError
 from ocp.guess import standing
 from ocp.interrupts import Activity, check
-from ocp.problem import At, Constraint, Phase, Problem, System
+from ocp.problem import At, Bounds, Constraint, Phase, Problem, System
 from ocp.robot_terms import RobotTerms
 
 SX = Any
@@ -209,7 +209,7 @@ def robot_phase(robot: LoadedRobot, given: RobotPhase, name: str) -> Phase:
     """The phase at the keys ``robot.reader.phase``."""
     reader, model, system, at = robot.reader, robot.model, _in_time(robot, robot.system), robot.reader.phase
     boxes = read_bounds(reader, robot.mechanism, robot.given.limits, given.bounds)
-    u_bounds, efforts = _control_bounds(robot, given, boxes)
+    controls, efforts = _control_bounds(robot, given, boxes)
     names = robot_state.RobotNames(reader, model, system.space, boxes.x, constraints=robot.mechanism.constraints)
     begins = given.guess.states[0] if isinstance(given.guess.states, tuple) else given.guess.states
     start = read_start(names, given.start, at, begins)
@@ -229,11 +229,9 @@ def robot_phase(robot: LoadedRobot, given: RobotPhase, name: str) -> Phase:
         name=name, system=replace(system, constraints=()), duration=lp.read_duration(reader, given.duration, system.period),
         guess=read_guess(names, robot, given, start, final, boxes.inputs),
         start=start.boundary() if start else None, final=final.boundary() if final else None,
-        x_lower=tuple(boxes.x[:, 0]), x_upper=tuple(boxes.x[:, 1]),
-        u_lower=tuple(u_bounds[:, 0]), u_upper=tuple(u_bounds[:, 1]),
         costs=read_costs(reader, given.costs, error, system.period), constraints=(*constraints, *efforts, *closed, *_ground(robot)),
         free_parameters=lp.free_parameters(reader),
-    )
+    ).with_bounds(states=Bounds.of(boxes.x), controls=Bounds.of(controls))
     # without efforts a robot on contacts falls, and their forces lie outside their cones
     return phase if given.guess.controls or reader.findings.found else standing(phase)
 

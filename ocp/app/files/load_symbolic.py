@@ -24,7 +24,7 @@ from ocp.app.files.scope import Scope
 from ocp.app.files.start_state import OTHERS, read_others
 from ocp.app.files.yaml_source import KeyPath
 from ocp.app.pages import scene
-from ocp.problem import INF, Boundary, Guess, Phase, Problem, System
+from ocp.problem import INF, Boundary, Bounds, Guess, Phase, Problem, System
 from ocp.spaces import Space, euclidean
 
 
@@ -183,8 +183,7 @@ def symbolic_phase(reader: lp.Reader, given: SymbolicPhase, system: System, name
         if value is not None:
             constraints.append(lp.read_constraint(reader, constraint, value, path, "expression"))
     lp.unique_names(reader.findings, [c.name for c in given.constraints], (*reader.phase, "constraints"))
-    nx = system.nx
-    lower, upper = [b[0] for b in bounds.values()], [b[1] for b in bounds.values()]
+    every = Bounds.of(bounds.values())
 
     def error(cost: Any, form: str, path: KeyPath) -> Any:
         names, values, what = (system.space.names, reader.x, "state") if form == "state_error" else \
@@ -194,10 +193,9 @@ def symbolic_phase(reader: lp.Reader, given: SymbolicPhase, system: System, name
     return Phase(
         name=name, system=system, duration=lp.read_duration(reader, given.duration, system.period),
         guess=_guess(reader, system, given, start, final, bounds), start=start, final=final,
-        x_lower=tuple(lower[:nx]), x_upper=tuple(upper[:nx]), u_lower=tuple(lower[nx:]), u_upper=tuple(upper[nx:]),
         costs=read_costs(reader, given.costs, error, system.period), constraints=tuple(constraints),
         free_parameters=lp.free_parameters(reader),
-    )
+    ).with_bounds(states=every[:system.nx], controls=every[system.nx:])
 
 
 def _bounds(reader: lp.Reader, system: System, given: Mapping[str, Any]) -> dict[str, tuple[float, float]]:

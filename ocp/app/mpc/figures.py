@@ -6,7 +6,7 @@ import numpy as np
 
 from ocp.app.pages import sheet
 from ocp.app.pages.plots import MOST_PANELS, bundle, stem
-from ocp.app.pages.sheet import Axes, Cell, Group
+from ocp.app.pages.sheet import Cell, Group, line_cell
 from ocp.mpc import ClosedLoop
 from ocp.mpc.evaluate import TOLERANCE
 
@@ -49,22 +49,11 @@ def plot_tracking(loop: ClosedLoop) -> bytes:
         for i in range(item.value.shape[1]):
             both = np.column_stack([item.reference[pick, i], item.value[pick, i]])
             title = item.name if item.value.shape[1] == 1 else f"{item.name}[{i}]"
-            quantities.append(_cell(title, item.unit, t, both, ("reference", "plant")))
+            quantities.append(line_cell(title, item.unit, t, both, ("reference", "plant")))
         distance = np.linalg.norm(item.value[pick] - item.reference[pick], axis=1)[:, None]
-        errors.append(_cell(f"|error| of {item.name}", item.unit, t, distance, ("",)))
+        errors.append(line_cell(f"|error| of {item.name}", item.unit, t, distance, ("",)))
     return sheet.sheet([Group("quantities", tuple(quantities[:MOST_PANELS]), columns=min(3, len(quantities))),
                         Group("errors", tuple(errors[:MOST_PANELS]))], _span(loop))
-
-
-def _cell(title: str, unit: str, t: np.ndarray, values: np.ndarray, labels: tuple[str, ...], lower: np.ndarray | None = None,
-          upper: np.ndarray | None = None) -> Cell:
-    low = np.full(values.shape[1], -np.inf) if lower is None else lower
-    high = np.full(values.shape[1], np.inf) if upper is None else upper
-
-    def draw(ax: Axes) -> None:
-        sheet.lines(ax, t, values, low, high, labels, tolerance=TOLERANCE)
-
-    return Cell(title, draw, unit, room=max(map(len, labels)))
 
 
 def plot_states(loop: ClosedLoop) -> bytes:
@@ -72,7 +61,6 @@ def plot_states(loop: ClosedLoop) -> bytes:
     phase = loop.problem.phase
     system, space, pick = phase.system, phase.system.space, _thinned(len(loop.fine_t))
     t, x = loop.fine_t[pick], loop.fine_x[pick]
-    low, high = np.array(phase.x_lower), np.array(phase.x_upper)
     references = {item.state: item.reference for item in loop.tracking if item.state is not None}
     split = system.model.nq if system.model is not None else None
     parts = [("states", range(space.nx))] if split is None else [
@@ -82,14 +70,14 @@ def plot_states(loop: ClosedLoop) -> bytes:
         cells = []
         for columns in bundle(space.names, members, system.units, space.quaternions, MOST_PANELS // len(parts)):
             title, labels = stem([space.names[i] for i in columns])
-            values, bounds = x[:, columns], (low[columns], high[columns])
+            values, bounds = x[:, columns], phase.state_bounds[columns]
             if len(columns) == 1 and columns[0] in references:
                 reference = np.full(len(loop.fine_t), np.nan)
                 known = references[columns[0]].ravel()
                 reference[: len(known)] = known
                 values, labels = np.column_stack([reference[pick], values]), ("reference", "plant")
-                bounds = (np.repeat(bounds[0], 2), np.repeat(bounds[1], 2))
-            cells.append(_cell(title, system.units.get(space.names[columns[0]], ""), t, values, labels, *bounds))
+                bounds = bounds.joined(bounds)
+            cells.append(line_cell(title, system.units.get(space.names[columns[0]], ""), t, values, labels, bounds, TOLERANCE))
         groups.append(Group(heading, tuple(cells)))
     return sheet.sheet(groups, _span(loop))
 
@@ -105,12 +93,11 @@ def plot_controls(loop: ClosedLoop) -> bytes:
     # both sides of every jump, so that a held control is drawn as held
     t = np.append(np.repeat(starts, 2)[1:], loop.fine_t[-1])
     held = np.repeat(u, 2, axis=0)
-    low, high = np.array(phase.u_lower), np.array(phase.u_upper)
     cells = []
     for columns in bundle(system.controls, range(len(system.controls)), system.units, (), MOST_PANELS):
         title, labels = stem([system.controls[i] for i in columns])
-        cells.append(_cell(title, system.units.get(system.controls[columns[0]], ""), t, held[:, columns], labels, low[columns],
-                           high[columns]))
+        cells.append(line_cell(title, system.units.get(system.controls[columns[0]], ""), t, held[:, columns], labels,
+                               phase.control_bounds[columns], TOLERANCE))
     return sheet.sheet([Group("controls", tuple(cells))], _span(loop))
 
 

@@ -18,7 +18,7 @@ from ocp.app.pages.panels import bundle, stem
 from ocp.app.pages.sheet import Axes, Cell, Group
 from ocp.app.sentences.certificate import CHECKS
 from ocp.interrupts import Activity, attempt
-from ocp.problem import At, Certificate, Constraint, Phase, Sense, Solution, System, Trajectory
+from ocp.problem import At, Bounds, Certificate, Constraint, Phase, Sense, Solution, System, Trajectory
 
 PLOTS = ("states", "controls", "constraints", "certificate", "convergence")
 FEWEST_SAMPLES, MOST_SAMPLES, TARGET_SAMPLES = 3, 24, 480  # per interval, and in all
@@ -152,10 +152,9 @@ def _curves(motion: Sequence[Drawn], names: tuple[str, ...], which: str, allowed
         values.append(widened(one.samples.x if states else one.samples.u, own, names))
         knots_t.append(path.t if states else path.t_u)
         knots.append(widened(np.asarray(path.x if states else path.u, float), own, names))
-        low, high = (widened(np.asarray([limit], float), own, names)[0] for limit in (
-            (phase.x_lower, phase.x_upper) if states else (phase.u_lower, phase.u_upper)))
+        known = (phase.state_bounds if states else phase.control_bounds).joined(Bounds.free(1))
         bounds.append(sheet.Stretch(one.samples.span if len(motion) > 1 else (-np.inf, np.inf),
-                                    np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)))
+                                    known[[own.index(name) if name in own else -1 for name in names]]))
         units = {**phase.system.units, **units}
     prefixes = [f"{one.phase.name}: " for one in motion] if len(motion) > 1 else [""]
     most = np.array([max(allowed.get(f"{prefix}bound {name}", DEFAULT_TOLERANCE) for prefix in prefixes) for name in names])
@@ -175,7 +174,7 @@ def _cells(curves: Curves, bundles: Sequence[Sequence[int]]) -> tuple[Cell, ...]
         title, labels = stem([curves.names[i] for i in cols])
 
         def draw(ax: Axes, cols: list[int] = cols, labels: tuple[str, ...] = labels) -> None:
-            bounds = [sheet.Stretch(b.span, b.lower[cols], b.upper[cols]) for b in curves.bounds]
+            bounds = [sheet.Stretch(b.span, b.bounds[cols]) for b in curves.bounds]
             sheet.stretched(ax, curves.t, curves.values[:, cols], bounds, labels, (curves.knots[0], curves.knots[1][:, cols]),
                             curves.allowed[cols])
 
@@ -213,13 +212,11 @@ def plot_constraints(motion: Sequence[Drawn], certificate: Certificate | None) -
     names = union([_margins(one)[0] for one in motion])
     if names:
         scaled = _apart([widened(_margins(one)[1], _margins(one)[0], names) for one in motion])
-        zero = np.zeros(len(names))
         reach = np.nan_to_num(np.abs(scaled - 0.5)).max(axis=0, initial=0.0)
         nearest, t = names[int(np.argmax(reach))], _apart([one.samples.t for one in motion])
         groups.append(Group("place between the bounds", (Cell(
             f"states and controls with two bounds: 0 is the lower one, 1 the upper; closest is {nearest}",
-            lambda ax: sheet.stretched(ax, t, scaled, [sheet.Stretch((-np.inf, np.inf), zero, zero + 1.0)], names,
-                                       tolerance=DEFAULT_TOLERANCE),
+            lambda ax: sheet.lines(ax, t, scaled, Bounds.of([(0.0, 1.0)] * len(names)), names, tolerance=DEFAULT_TOLERANCE),
             room=max(map(len, names)) if 1 < len(names) <= sheet.MOST_LINES else 0),)))
     if not groups:
         return sheet.sentence("This problem has no constraints and no two-sided bounds.")
@@ -234,8 +231,8 @@ def _constraint_cell(c: Constraint, one: Drawn, prefix: str, tolerances: Mapping
         if not along:
             _end_constraint(ax, c, system, samples, allowed)
             return
-        values, low, high, labels = constraint_values(c, system, samples.t, samples.x, samples.u)
-        sheet.stretched(ax, samples.t, values, [sheet.Stretch(samples.span if prefix else (-np.inf, np.inf), low, high)], labels,
+        values, bounds, labels = constraint_values(c, system, samples.t, samples.x, samples.u)
+        sheet.stretched(ax, samples.t, values, [sheet.Stretch(samples.span if prefix else (-np.inf, np.inf), bounds)], labels,
                         tolerance=allowed)
 
     title = prefix + c.name + ("" if along else f" · {c.at.value}") + (" · soft" if c.soft is not None else "")
@@ -244,20 +241,21 @@ def _constraint_cell(c: Constraint, one: Drawn, prefix: str, tolerances: Mapping
 
 
 def constraint_values(c: Constraint, system: System, t: np.ndarray, x: np.ndarray,
-                      u: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[str, ...]]:
+                      u: np.ndarray) -> tuple[np.ndarray, Bounds, tuple[str, ...]]:
     """Values [k, n] of a constraint, its bounds [n] and component labels; a cone becomes ``|c[1:]| - c[0] <= 0``."""
     p = np.asarray(system.parameter_values, float).reshape(-1, 1)
     # columns side by side are evaluated in one call
     raw = np.asarray(c.function(t[None, :], x.T, u.T, p), float).T.reshape(len(t), -1)
     if c.sense is Sense.CONE:
-        return (np.linalg.norm(raw[:, 1:], axis=1) - raw[:, 0])[:, None], np.array([-np.inf]), np.zeros(1), ("",)
-    return raw, np.asarray(c.lower, float), np.asarray(c.upper, float), tuple(n[len(c.name):] for n in c.components())
+        return c.excess(raw), Bounds((-np.inf,), (0.0,)), ("",)
+    return raw, c.bounds, tuple(n[len(c.name):] for n in c.components())
 
 
 def _end_constraint(ax: Axes, c: Constraint, system: System, samples: Samples, tolerance: float) -> None:
     """A constraint at one end, or on the whole: each component a dot beside the range it must lie in."""
     at = {At.START: slice(0, 1), At.FINAL: slice(-1, None)}.get(c.at, slice(None))
-    values, low, high, _ = constraint_values(c, system, samples.t[at], samples.x[at], samples.u[at])
+    values, bounds, _ = constraint_values(c, system, samples.t[at], samples.x[at], samples.u[at])
+    low, high = bounds.arrays
     held = np.trapezoid(values, samples.t, axis=0) if c.at is At.INTEGRAL else values[0]
     value, place = sheet.drawable(held), np.arange(values.shape[1])
     bottom, top = sheet.limits(value, low, high)
@@ -268,8 +266,7 @@ def _end_constraint(ax: Axes, c: Constraint, system: System, samples: Samples, t
     floor, ceiling = np.clip(low, bottom, top), np.clip(high, bottom, top)
     ax.vlines(place, floor, ceiling, color=sheet.EDGE, lw=8, alpha=0.5, zorder=1)
     ax.hlines(np.concatenate([floor, ceiling]), np.tile(place - 0.16, 2), np.tile(place + 0.16, 2), color=sheet.SOFT, lw=1.0)
-    with np.errstate(invalid="ignore"):
-        bad = ~((value >= low - tolerance) & (value <= high + tolerance))
+    bad = ~(bounds.excess(value) <= tolerance)
     ax.scatter(place, value, s=28, c=[sheet.FAIL if b else sheet.PALETTE[0] for b in bad], zorder=4, lw=0)
 
 
@@ -277,10 +274,10 @@ def _margins(one: Drawn) -> tuple[tuple[str, ...], np.ndarray]:
     """Names and values [k, n] of states and controls with two finite bounds, scaled to 0 (lower) ... 1 (upper)."""
     phase, samples = one.phase, one.samples
     names = (*phase.system.space.names, *phase.system.inputs)
-    low, high = np.array([*phase.x_lower, *phase.u_lower], float), np.array([*phase.x_upper, *phase.u_upper], float)
-    use = np.isfinite(low) & np.isfinite(high) & (high > low)
+    bounds = phase.state_bounds.joined(phase.control_bounds)
+    use = bounds.two_sided & (bounds.width > 0)
     values = sheet.drawable(np.hstack([samples.x, samples.u]))
-    return tuple(n for n, w in zip(names, use, strict=True) if w), (values[:, use] - low[use]) / (high[use] - low[use])
+    return tuple(n for n, w in zip(names, use, strict=True) if w), bounds[use].fraction(values[:, use])
 
 
 # ------------------------------------------------------------------------------------------------ certificate

@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from ocp.problem import Bounds
+
 DPI = 110
 WIDTH = 11.0  # inches
 MOST_COLUMNS, MOST_LINES, MOST_LABEL = 4, 6, 14
@@ -55,11 +57,10 @@ class Group:
 
 @dataclass(frozen=True)
 class Stretch:
-    """A part of the time axis with bounds of its own: lower, upper [n]."""
+    """A part of the time axis with bounds [n] of its own."""
 
     span: tuple[float, float]
-    lower: np.ndarray
-    upper: np.ndarray
+    bounds: Bounds
 
 
 Marks = Sequence[tuple[float, str]]
@@ -205,14 +206,22 @@ def clip_text(text: str, most: int) -> str:
 
 
 # ------------------------------------------------------------------------------------------------ lines
-def lines(ax: Axes, t: np.ndarray, values: np.ndarray, lower: np.ndarray, upper: np.ndarray, labels: Sequence[str] = (),
+def lines(ax: Axes, t: np.ndarray, values: np.ndarray, bounds: Bounds | None = None, labels: Sequence[str] = (),
           knots: tuple[np.ndarray, np.ndarray] | None = None, tolerance: float | np.ndarray | None = None) -> None:
-    """Lines over time, values [k, n], with bounds [n] as forbidden stripes (or dashes where they differ).
+    """Lines over time, values [k, n], with bounds [n], None: none, as forbidden stripes (or dashes where they differ).
 
     knots: (times [m], values [m, n]) drawn as dots; tolerance, also [n]: stretches beyond a bound by more are drawn red.
     """
-    everywhere = Stretch((-math.inf, math.inf), np.asarray(lower, float), np.asarray(upper, float))
-    stretched(ax, t, values, (everywhere,), labels, knots, tolerance)
+    stretched(ax, t, values, [Stretch((-math.inf, math.inf), bounds or Bounds.free(values.shape[1]))], labels, knots, tolerance)
+
+
+def line_cell(title: str, unit: str, t: np.ndarray, values: np.ndarray, labels: tuple[str, ...] = ("",),
+              bounds: Bounds | None = None, tolerance: float | None = None) -> Cell:
+    """A plot of :func:`lines`."""
+    def draw(ax: Axes) -> None:
+        lines(ax, t, values, bounds, labels, tolerance=tolerance)
+
+    return Cell(title, draw, unit, room=max(map(len, labels)))
 
 
 def stretched(ax: Axes, t: np.ndarray, values: np.ndarray, stretches: Sequence[Stretch], labels: Sequence[str] = (),
@@ -222,7 +231,7 @@ def stretched(ax: Axes, t: np.ndarray, values: np.ndarray, stretches: Sequence[S
     data, n = drawable(values), values.shape[1]
     many = n > MOST_LINES
     rows = _pieces(t, len(stretches))
-    drawn = [(s.lower[:1], s.upper[:1]) if _common(s) else (s.lower, s.upper) for s in stretches]
+    drawn = [(s.bounds[:1] if _common(s) else s.bounds).arrays for s in stretches]
     bottom, top = limits(data, np.concatenate([low for low, _ in drawn]), np.concatenate([high for _, high in drawn]))
     ax.set_ylim(bottom, top)
     left, right = ax.get_xlim()
@@ -237,22 +246,20 @@ def stretched(ax: Axes, t: np.ndarray, values: np.ndarray, stretches: Sequence[S
                     ax.hlines(value, begin, end, color=SOFT, lw=0.8, zorder=1)
                 elif not many:
                     ax.hlines(value, begin, end, color=PALETTE[k], lw=0.8, zorder=1, ls=(0, (3, 2)))
-    low, high = np.full_like(data, -np.inf), np.full_like(data, np.inf)
+    over = np.full_like(data, -np.inf)
     for stretch, these in zip(stretches, rows, strict=True):
-        low[these], high[these] = stretch.lower, stretch.upper
+        over[these] = stretch.bounds.excess(data[these])
     for k in range(n):
         colour = PALETTE[0 if many else k]
         ax.plot(t, data[:, k], color=colour, lw=1.0 if many else 1.5, alpha=0.6 if many else 1.0, zorder=3)
         if knots is not None and len(knots[0]) <= MOST_DOTS * WIDTH * ax.get_position().width:
             ax.plot(knots[0], drawable(knots[1][:, k]), ls="", marker="o", ms=2.8, mew=0, color=colour, zorder=4)
         if tolerance is not None:
-            with np.errstate(invalid="ignore"):
-                most = np.broadcast_to(tolerance, n)[k]
-                bad = (data[:, k] < low[:, k] - most) | (data[:, k] > high[:, k] + most)
+            bad = over[:, k] > np.broadcast_to(tolerance, n)[k]
             if bad.any():
                 ax.plot(t, np.where(bad, data[:, k], np.nan), color=FAIL, lw=2.4, zorder=5, marker="o", ms=1.8, mew=0)
     if n == 1 and len(stretches) == 1:  # what lies outside of the picture is told
-        signed = (("≥", stretches[0].lower[0]), ("≤", stretches[0].upper[0]))
+        signed = zip("≥≤", stretches[0].bounds.pairs()[0], strict=True)
         unseen = [f"{sign} {v:.4g}".replace("-", "\u2212") for sign, v in signed if np.isfinite(v) and not bottom < v < top]
         ax.text(0.99, 0.03, ", ".join(unseen), transform=ax.transAxes, fontsize=7, color=SOFT, ha="right", va="bottom", zorder=2.5,
                 bbox={"facecolor": "white", "alpha": 0.7, "lw": 0, "pad": 0.6})
@@ -262,7 +269,7 @@ def stretched(ax: Axes, t: np.ndarray, values: np.ndarray, stretches: Sequence[S
 
 def _common(stretch: Stretch) -> bool:
     """Whether all components have the same bounds."""
-    return len(stretch.lower) > 0 and bool((stretch.lower == stretch.lower[0]).all() and (stretch.upper == stretch.upper[0]).all())
+    return len(set(stretch.bounds.pairs())) == 1
 
 
 def _pieces(t: np.ndarray, count: int) -> list[slice]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from ocp.app.pages import plots, sheet
 from ocp.app.pages.legs import legs
-from ocp.app.pages.sheet import Axes, Cell, Group
+from ocp.app.pages.sheet import Axes, Cell, Group, line_cell
 from ocp.app.simulate.findings import Drift, Energy
 from ocp.problem import Solution
 
@@ -49,17 +49,8 @@ def plot_energy(energy: Energy, span: tuple[float, float], marks: sheet.Marks) -
         columns |= {"potential": energy.potential, "kinetic": energy.total - energy.potential}
     data = np.column_stack(list(columns.values()))[pick]
     balance = (energy.total - energy.total[0] - energy.supplied)[pick, None]
-    return sheet.sheet([Group("energy [J]", (_cell("", energy.t[pick], data, tuple(columns)),)),
-                        Group("total less start and work [J]", (_cell("", energy.t[pick], balance, ("",)),))], span, marks)
-
-
-def _cell(title: str, t: np.ndarray, data: np.ndarray, labels: tuple[str, ...]) -> Cell:
-    none = np.full(data.shape[1], np.inf)
-
-    def draw(ax: Axes) -> None:
-        sheet.lines(ax, t, data, -none, none, labels)
-
-    return Cell(title, draw, "", room=max(map(len, labels)))
+    return sheet.sheet([Group("energy [J]", (line_cell("", "", energy.t[pick], data, tuple(columns)),)),
+                        Group("total less start and work [J]", (line_cell("", "", energy.t[pick], balance, ("",)),))], span, marks)
 
 
 def plot_drift(drift: Sequence[Drift], span: tuple[float, float], marks: sheet.Marks) -> bytes:

@@ -6,7 +6,8 @@ import numpy as np
 
 from ocp.app.pages import sheet
 from ocp.app.pages.panels import bundle, stem
-from ocp.app.pages.sheet import Axes, Cell, Group
+from ocp.app.pages.sheet import Group, line_cell
+from ocp.problem import INF, Bounds
 from ocp.wbc import WholeBodyRun
 
 CAPTIONS = {
@@ -18,6 +19,8 @@ CAPTIONS = {
     "torques": ("Torques", "As commanded. Shaded: beyond their limits."),
 }
 FLOOR = -16.0
+#: excess over a bound that is drawn red
+VISIBLE = 1e-6
 MOST_POINTS, MOST_PANELS = 4000, 24
 
 
@@ -34,28 +37,18 @@ def _span(run: WholeBodyRun) -> tuple[float, float]:
     return float(run.t[0]), float(run.t[-1])
 
 
-def _cell(title: str, unit: str, t: np.ndarray, values: np.ndarray, labels: tuple[str, ...] = ("",),
-          bounds: tuple[float, float] = (-np.inf, np.inf)) -> Cell:
-    low, high = (np.full(values.shape[1], b) for b in bounds)
-
-    def draw(ax: Axes) -> None:
-        sheet.lines(ax, t, values, low, high, labels, tolerance=1e-6)
-
-    return Cell(title, draw, unit, room=max(map(len, labels)))
-
-
 def _levels(run: WholeBodyRun) -> bytes:
     pick = _pick(run)
     t = run.t[:-1][pick]
     with np.errstate(divide="ignore"):
-        cells = [_cell(f"log10 |{name}|", "", t, np.maximum(np.log10(values[pick]), FLOOR)[:, None])
+        cells = [line_cell(f"log10 |{name}|", "", t, np.maximum(np.log10(values[pick]), FLOOR)[:, None])
                  for name, values in run.levels.items()]
     return sheet.sheet([Group("levels", tuple(cells))], _span(run)) if cells else sheet.sentence("No level was solved.")
 
 
 def _tasks(run: WholeBodyRun) -> bytes:
     pick = _pick(run)
-    cells = [_cell(name, "", run.t[:-1][pick], values[pick][:, None]) for name, values in run.errors.items()
+    cells = [line_cell(name, "", run.t[:-1][pick], values[pick][:, None]) for name, values in run.errors.items()
              if np.isfinite(values).any()]
     return sheet.sheet([Group("errors", tuple(cells))], _span(run)) if cells else sheet.sentence("No task has an error to draw.")
 
@@ -69,10 +62,11 @@ def _contacts(run: WholeBodyRun) -> bytes:
         n = np.asarray(plan.record.normal, float) / np.linalg.norm(plan.record.normal)
         told = bool(np.isfinite(c.actual).any())
         both = [c.actual @ n, c.commanded @ n] if told else [c.commanded @ n]
-        forces.append(_cell(c.name, "N", t, np.column_stack(both)[pick], ("plant", "commanded") if told else ("",)))
+        labels = ("plant", "commanded") if told else ("",)
+        forces.append(line_cell(c.name, "N", t, np.column_stack(both)[pick], labels))
         share = c.share[pick][:, ::-1] if told else c.share[pick][:, :1]
-        shares.append(_cell(c.name, "", t, np.where(np.isfinite(share), share, np.nan), ("plant", "commanded") if told else ("",),
-                            (-np.inf, 1.0)))
+        shares.append(line_cell(c.name, "", t, np.where(np.isfinite(share), share, np.nan), labels,
+                                Bounds.of([(-INF, 1.0)] * len(labels)), VISIBLE))
     columns = min(4, len(forces))
     return sheet.sheet([Group("normal force", tuple(forces), columns=columns),
                         Group("share of friction", tuple(shares), columns=columns)], _span(run))
@@ -86,5 +80,6 @@ def _torques(run: WholeBodyRun) -> bytes:
     for columns in bundle(run.driven, range(len(run.driven)), {}, (), MOST_PANELS):
         title, labels = stem([run.driven[i] for i in columns])
         most = float(run.efforts[columns].max())
-        cells.append(_cell(title, "N m", run.t[:-1][pick], run.torque[pick][:, columns], labels, (-most, most)))
+        cells.append(line_cell(title, "N m", run.t[:-1][pick], run.torque[pick][:, columns], labels,
+                               Bounds.of([(-most, most)] * len(columns)), VISIBLE))
     return sheet.sheet([Group("torques", tuple(cells))], _span(run))

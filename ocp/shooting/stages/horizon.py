@@ -368,9 +368,8 @@ def _bounds(drafts: Sequence[Draft], legs: Sequence[Leg], which: Sequence[int], 
     most = max(len(d.controls) for d in drafts)
     lower, upper = np.full((len(which), most), -np.inf), np.full((len(which), most), np.inf)
     for leg in legs:
-        phase = leg.stretch.phase
-        lower[leg.first:leg.last, :phase.system.nu] = phase.u_lower
-        upper[leg.first:leg.last, :phase.system.nu] = phase.u_upper
+        stage = slice(leg.first, leg.last), slice(leg.stretch.phase.system.nu)
+        lower[stage], upper[stage] = leg.stretch.phase.control_bounds.arrays
     if choice is not None:
         stretch = legs[0].stretch
         constants, space = stretch.constants, stretch.phase.system.space
@@ -379,5 +378,5 @@ def _bounds(drafts: Sequence[Draft], legs: Sequence[Leg], which: Sequence[int], 
             if i >= space.ndx:
                 lower[0, j], upper[0, j] = constants.lower[i - space.ndx], constants.upper[i - space.ndx]
             elif i in coordinate:
-                lower[0, j], upper[0, j] = stretch.phase.x_lower[coordinate[i]], stretch.phase.x_upper[coordinate[i]]
+                lower[0, j], upper[0, j] = stretch.phase.state_bounds.pairs()[coordinate[i]]
     return lower, upper

@@ -63,7 +63,7 @@ class Rows:
 def path_rows(stretch: Stretch, t: Expr, x: Expr, u: Expr, p: Expr, tau: Expr | None = None) -> list[Row]:
     """Rows along the path: bounds on states, hard path constraints. tau: symbols for efforts (``dynamics.derivatives.efforts``)."""
     found, phase = [], stretch.phase
-    for i, (name, lower, upper) in enumerate(zip(phase.system.space.names, phase.x_lower, phase.x_upper, strict=True)):
+    for i, (name, (lower, upper)) in enumerate(zip(phase.system.space.names, phase.state_bounds.pairs(), strict=True)):
         found += _between(f"bound {name}", x[i], lower, upper)
     return found + _constraints(stretch, At.PATH, t, x, u, p, tau)
 

@@ -8,9 +8,12 @@ from dataclasses import dataclass, replace
 import casadi as ca
 import numpy as np
 
-from ocp.problem import INF, At, Duration, Guess, Linkage, Phase, Problem, Sense, Solution, Trajectory
+from ocp.problem import At, Bounds, Duration, Guess, Linkage, Phase, Problem, Sense, Solution, Trajectory
 from ocp.thresholds import MESH_CHANGE, ROUNDING, SWITCHES
 from ocp.transcription.refine.plan import Plan, rounded
+
+#: distance from a bound that counts as active, in parts of the range of a value along the phase
+CLOSE = 0.02
 
 
 @dataclass(frozen=True)
@@ -111,35 +114,24 @@ def _held(phase: Phase, part: Trajectory, arc: Arc, jumps: Sequence[Jump]) -> Ph
     inside = inside & np.all(apart, axis=0) if apart else inside
     if not np.any(inside):
         inside = np.arange(len(s)) == int(np.argmin(np.abs(s - middle)))
-    lower, upper = list(phase.u_lower), list(phase.u_upper)
     u = part.u[inside]
-    for i in range(u.shape[1]):
-        range_ = float(np.ptp(part.u[:, i]))
-        for bound in (lower[i], upper[i]):
-            if abs(bound) < INF and np.mean(np.abs(u[:, i] - bound) < 0.02 * range_) > SWITCHES.active_share:
-                lower[i] = upper[i] = bound
-    free = sum(a < b for a, b in zip(lower, upper, strict=True))
-    x_lower, x_upper = _held_states(phase, part, arc, start, T, free)
+    controls = phase.control_bounds.fixed_where_active(u, CLOSE * np.ptp(part.u, axis=0), SWITCHES.active_share)
+    states = _held_states(phase, part, arc, start, T, int(np.sum(controls.width > 0)))
     constraints = []
     t, p = start + T * s[inside], np.asarray(phase.system.parameter_values)
     x = np.asarray(part.state(np.clip(t, part.t[0], part.t[-1])))
-    fixed = [i for i in range(len(lower)) if lower[i] == upper[i]]
+    fixed = controls.width == 0
     for c in phase.constraints:
         if c.at is At.PATH and c.soft is None and c.sense is Sense.BOX:
             by_control = np.array(ca.DM(c.function.jac_sparsity(0, 2), 1))
             value = np.asarray(c.function(t[None, :], x.T, u.T, np.repeat(p[:, None], len(t), axis=1))).T
-            low, high = list(c.lower), list(c.upper)
             reach = _reach(c.function, np.column_stack([t, x, u]), p, np.ptp(part.u, axis=0))
-            for r in range(c.size):
-                if not by_control[r].any() or all(i in fixed for i in np.flatnonzero(by_control[r])):
-                    continue
-                for bound in (low[r], high[r]):
-                    if abs(bound) < INF and np.mean(np.abs(value[:, r] - bound) < 0.02 * reach[r]) > SWITCHES.active_share:
-                        low[r] = high[r] = bound
-            c = replace(c, lower=tuple(low), upper=tuple(high))
+            undecided = np.any((by_control > 0) & ~fixed, axis=1)
+            room = np.where(undecided, CLOSE * reach, 0.0)
+            rows = c.bounds.fixed_where_active(value, room, SWITCHES.active_share)
+            c = replace(c, lower=rows.lower, upper=rows.upper)
         constraints.append(c)
-    return replace(phase, u_lower=tuple(lower), u_upper=tuple(upper), x_lower=x_lower, x_upper=x_upper,
-                   constraints=tuple(constraints))
+    return phase.with_bounds(states=states, controls=controls, constraints=tuple(constraints))
 
 
 def _reach(function: ca.Function, points: np.ndarray, p: np.ndarray, ranges: np.ndarray) -> np.ndarray:
@@ -151,28 +143,20 @@ def _reach(function: ca.Function, points: np.ndarray, p: np.ndarray, ranges: np.
     return np.asarray(np.max([np.abs(np.asarray(slope(a[0], a[1:1 + nx], a[1 + nx:], p))) @ ranges for a in points], axis=0))
 
 
-
-def _held_states(phase: Phase, part: Trajectory, arc: Arc, start: float, T: float, free: int
-                 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def _held_states(phase: Phase, part: Trajectory, arc: Arc, start: float, T: float, free: int) -> Bounds:
     """The bounds of states, as equalities where they are active all along the arc; otherwise polynomials of low degree would pass
     them between the nodes. free: controls that nothing holds; without as many, nothing could hold the states."""
-    lower, upper = list(phase.x_lower), list(phase.x_upper)
     if not phase.system.space.is_vector_space:
-        return tuple(lower), tuple(upper)
+        return phase.state_bounds
     s = np.concatenate([np.linspace(a, b, 5)[1:-1] for a, b in zip(arc.plan.edges[:-1], arc.plan.edges[1:], strict=True)])
     x = np.asarray(part.state(np.clip(start + T * (arc.begin + (arc.end - arc.begin) * s), part.t[0], part.t[-1])))
+    # others are held by derivatives of their own: their controls would not be determined
     by_control = np.array(ca.DM(phase.system.rate.jac_sparsity(0, 2), 1)).any(axis=1)
-    for i in np.flatnonzero(by_control):  # others are held by derivatives of their own: their controls would not be determined
-        range_ = float(np.ptp(part.x[:, i]))
-        ends = [end.value[i] for end, here in ((phase.start, arc.begin == 0.0), (phase.final, arc.end == 1.0))
-                if here and end is not None and end.fixed[i]]
-        for bound in (lower[i], upper[i]):
-            if any(value != bound for value in ends):
-                continue
-            if abs(bound) < INF and range_ > 0 and np.mean(np.abs(x[:, i] - bound) < 0.02 * range_) > SWITCHES.active_share:
-                lower[i] = upper[i] = bound
-    held = sum(a == b for a, b in zip(lower, upper, strict=True)) <= free
-    return (tuple(lower), tuple(upper)) if held else (phase.x_lower, phase.x_upper)
+    ends = {i: [end.value[i] for end, here in ((phase.start, arc.begin == 0.0), (phase.final, arc.end == 1.0))
+                if here and end is not None and end.fixed[i]] for i in range(x.shape[1])}
+    room = np.where(by_control, CLOSE * np.ptp(part.x, axis=0), 0.0)
+    found = phase.state_bounds.fixed_where_active(x, room, SWITCHES.active_share, ends)
+    return found if np.sum(found.width == 0) <= free else phase.state_bounds
 
 
 def _arc_guess(part: Trajectory, arc: Arc, start: float, T: float) -> Guess:

@@ -186,15 +186,15 @@ class ByCertificate:
         flat, N = t.ravel(), len(part.t) - 1
         x = np.asarray(part.state(flat)).reshape(len(flat), -1)
         names = [f"bound {name}" for name in phase.system.space.names]
-        values, bounds = [x], [(np.asarray(phase.x_lower), np.asarray(phase.x_upper))]
+        values, bounds = [x], phase.state_bounds
         if functions.path_names:
             u = np.asarray(part.control(flat)).reshape(len(flat), -1)
             p = np.asarray(phase.system.parameter_values, dtype=float)
             values.append(functions(flat, x, u, p, x, float(part.t[-1] - part.t[0]))[2])
-            bounds.append((functions.path_bounds[0], functions.path_bounds[1]))
+            bounds = bounds.joined(functions.path_bounds)
             names += functions.path_constraints
         every = np.concatenate(values, axis=1).reshape(N, SAMPLES_PER_INTERVAL, -1)
-        low, high = (np.concatenate([pair[side] for pair in bounds]) for side in (0, 1))
+        low, high = bounds.arrays
         over = np.stack([np.maximum(0.0, _peaks(-every) + low), np.maximum(0.0, _peaks(every) - high)], axis=2)
         limit = np.array([allowed.get(prefix + name, np.inf) for name in names])
         size = np.ptp(every, axis=(0, 1))

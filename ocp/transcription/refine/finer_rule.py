@@ -9,13 +9,13 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
-from ocp.problem import At, Phase, Trajectory
+from ocp.problem import At, Bounds, Phase, Trajectory
 from ocp.thresholds import ROUNDING
 from ocp.transcription import legendre
 from ocp.transcription.charts import Form
 from ocp.transcription.conditions import cost_value, hard_rows, penalty
 from ocp.transcription.mesh import Mesh
-from ocp.transcription.part import graph_kind
+from ocp.transcription.part import graph_kind, join
 
 Array = np.ndarray
 
@@ -115,15 +115,14 @@ class PhaseFunctions:
         held = [c for c in phase.constraints if c.at is At.PATH and c.soft is None]
         path = [hard_rows(c, here) for c in held]
         whole = [hard_rows(c, here) for c in phase.constraints if c.at is At.INTEGRAL]
+        rows, integrals = join(kind, path), join(kind, whole)
         self.form, self.size = form, form.size
-        outputs = [form.rate(x, system.rate(*here), chart, T), T * cost, _stack(kind, path), T * _stack(kind, whole)]
+        outputs = [form.rate(x, system.rate(*here), chart, T), T * cost, rows.expression, T * integrals.expression]
         self._function = ca.Function("between", [t, x, u, p, chart, T], [ca.densify(o) for o in outputs])
-        self.path_bounds = [np.array(sum((getattr(r, side) for r in path), ()), dtype=float) for side in ("lower", "upper")]
+        self.path_bounds, self.path_names = Bounds(rows.lower, rows.upper), rows.names
         on_control = [[bool(ca.jacobian_sparsity(r.expression, u).nnz())] * len(r.names) for r in path]
         self.on_control = np.array(sum(on_control, []), dtype=bool)
-        self.path_names = sum((r.names for r in path), ())
         self.path_constraints = [c.name for c, r in zip(held, path, strict=True) for _ in r.names]
-        self.whole_names = sum((r.names for r in whole), ())
         a, d = ca.SX.sym("a", system.nx), ca.SX.sym("d", self.size)
         self._plus = ca.Function("plus", [a, d], [space.plus(a, d) if form.tangent else a + d])
 
@@ -141,24 +140,12 @@ class PhaseFunctions:
     def scale(self, x: Array) -> Array:
         """1 + the largest size of each component of the state [size]; 1 where that is no coordinate."""
         sizes = np.max(np.abs(x), axis=0)
-        if not self.form.tangent:
-            return np.asarray(1 + sizes)
-        scale = np.ones(self.size)
-        for i, k in enumerate(self.form.space.tangent_index):
-            if k >= 0:
-                scale[k] += sizes[i]
-        return scale
+        return np.asarray(1 + (self.form.space.by_tangent(sizes, 0.0) if self.form.tangent else sizes))
 
     def ranges(self, x: Array) -> Array:
         """Ranges of the components of the state [size], at least a millionth of their magnitude; 1 where that is no coordinate."""
         own = np.maximum(np.maximum(np.ptp(x, axis=0), 1e-6 * np.max(np.abs(x), axis=0)), 1e-300)
-        if not self.form.tangent:
-            return np.asarray(own)
-        found = np.ones(self.size)
-        for i, k in enumerate(self.form.space.tangent_index):
-            if k >= 0:
-                found[k] = own[i]
-        return found
+        return self.form.space.by_tangent(own) if self.form.tangent else np.asarray(own)
 
     def errors(self, phase: Phase, part: Trajectory, mesh: Mesh, costate: Any, jumps: frozenset[int]) -> tuple[Found, float]:
         """The errors of one phase, and the Lagrangian of the finer rule minus the cost of the program's."""
@@ -201,7 +188,7 @@ class PhaseFunctions:
         times = (seen.start + seen.T * (mesh.edges[group][:, None] + h[:, None] * there)).ravel()
 
         def under(u: Array) -> list[Array]:
-            clipped = np.clip(u, seen.phase.u_lower, seen.phase.u_upper).reshape(len(centre), -1)
+            clipped = seen.phase.control_bounds.clip(u).reshape(len(centre), -1)
             return [f.reshape(count, len(there), -1) for f in self(times, x, clipped, seen.p, centre, seen.T)]
 
         rate, running, rows, integrands = under(control)
@@ -224,26 +211,24 @@ class PhaseFunctions:
 
     def _of_controls(self, seen: _Seen, finer: _Finer, found: Found, jumps: frozenset[int]) -> None:
         """How far the last coefficient of the controls moves the state, and where they overshoot their bounds."""
-        group, lower, upper = finer.group, seen.phase.u_lower, seen.phase.u_upper
+        group = finer.group
         moved = finer.h[:, None] * np.max(np.abs(finer.rate - finer.rate_below), axis=1) / seen.scale
         lost = moved * 10.0 ** -finer.digits[:, None]
         lost[[k in jumps or k + 1 in jumps for k in group]] = 0.0  # controls close to a switch are hardly determined
         found.control[group] = np.max(lost, axis=1, initial=0.0)
         found.blame(group, lost, [f"controls as they move {name}" for name in self.form.names])
-        beyond = np.max(np.abs(finer.u - np.clip(finer.u, lower, upper)), axis=(1, 2), initial=0.0)
+        beyond = np.max(np.abs(finer.u - seen.phase.control_bounds.clip(finer.u)), axis=(1, 2), initial=0.0)
         found.clipped[group] = beyond > 1e-6 * (1 + np.max(np.abs(seen.u), initial=0.0))
 
     def _between_nodes(self, seen: _Seen, finer: _Finer, found: Found) -> None:
         """Bounds of states and path constraints that are broken between nodes."""
         group, x, rows = finer.group, finer.x, finer.rows
-        excess = np.maximum(0, np.maximum(np.asarray(seen.phase.x_lower) - x, x - np.asarray(seen.phase.x_upper)))
-        broken = np.max(excess, axis=1) / seen.sizes  # [G, nx]
+        broken = np.max(seen.phase.state_bounds.violation(x), axis=1) / seen.sizes  # [G, nx]
         found.path[group] = np.max(broken, axis=1, initial=0.0)
         found.blame(group, broken, [f"bound of {name} between nodes" for name in self.form.space.names])
         if not rows.shape[-1]:
             return
-        over = np.maximum(0, np.maximum(self.path_bounds[0] - rows, rows - self.path_bounds[1]))
-        over /= 1 + np.max(np.abs(seen.rows), axis=0)
+        over = self.path_bounds.violation(rows) / (1 + np.max(np.abs(seen.rows), axis=0))
         by_row = np.where(self.on_control, finer.h[:, None] * np.mean(over, axis=1), np.max(over, axis=1))
         found.path[group] = np.maximum(found.path[group], np.max(by_row, axis=1))
         found.blame(group, by_row, [f"{name} between nodes" for name in self.path_names])
@@ -305,7 +290,3 @@ def _reduced(mesh: Mesh, group: Sequence[int], u: Array, there: Array, r: Array,
     last, before = sizes[:, -1], np.max(sizes[:, max(1, count - 2):-1], axis=1) if count > 2 else sizes[:, 0]
     digits = np.clip(np.log10(np.maximum(before, 1e-300) / np.maximum(last, 1e-300)), 0.0, 3.0)
     return np.einsum("rj,gju->gru", legendre.legendre(there, count - 1), full[:, :-1]), digits
-
-
-def _stack(kind: Any, rows: Sequence[Any]) -> Any:
-    return ca.vertcat(kind(0, 1), *(r.expression for r in rows))

@@ -60,13 +60,11 @@ def linear_controls(phase: Phase) -> Array:
 def singular_controls(phase: Phase, linear: Array, mesh: Mesh, u: Array, x: Array) -> Array:
     """Which of the linear controls [nu] lie off their bounds in every interval of an arc where no bound of a state gives them
     either. u [P, nu]; x [M, nx] at the nodes, or [M, 0] where they are no coordinates."""
-    low, high = (np.where(np.abs(bound) < INF, bound, end) for bound, end in (
-        (np.asarray(phase.u_lower), np.min(u, axis=0)), (np.asarray(phase.u_upper), np.max(u, axis=0))))
-    range_ = high - low
-    off = (np.minimum(u - low, high - u) > SMOOTHING.min_control_change * range_) & (range_ > 1e-9 * (np.abs(low) + np.abs(high)))
+    box = phase.control_bounds.closed_by(u)
+    off = (box.excess(u) < -SMOOTHING.min_control_change * box.width) & (box.width > 1e-9 * np.sum(np.abs(box.arrays), axis=0))
     close = np.zeros(mesh.intervals, dtype=bool)
     for i in range(x.shape[1]):
-        for bound in (phase.x_lower[i], phase.x_upper[i]):
+        for bound in phase.state_bounds.pairs()[i]:
             if abs(bound) < INF:
                 at = np.abs(x[:, i] - bound) <= SMOOTHING.min_control_change * np.ptp(x[:, i])
                 close |= [bool(np.all(at[mesh.node(k)])) for k in range(mesh.intervals)]

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ocp.problem import INF, At, Finding, Kind, Phase, Problem, Solution, Status, Trajectory, join
+from ocp.problem import At, Finding, Kind, Phase, Problem, Solution, Status, Trajectory, join
 from ocp.thresholds import DIAGNOSES, ROUNDING, SWITCHES
 from ocp.transcription.mesh import Mesh
 from ocp.transcription.refine.arcs import Jump, arcs_of, cut_into, duration_of, stretched
@@ -113,10 +113,10 @@ def switches(phase: Phase, part: Trajectory, mesh: Mesh, plan: Plan, smooth: boo
     beyond = 1.0 if smooth else 0.0 if mesh.controls == "polynomial" else 0.5  # others have one value in between
     size, wide = SWITCHES.min_smoothed_jump if smooth else SWITCHES.min_jump, SWITCHES.max_width + beyond
     found: list[Jump] = []
+    box = phase.control_bounds.closed_by(part.u)
     for i in range(phase.system.nu):
         u, s = part.u[:, i], mesh.control_fractions
-        low = phase.u_lower[i] if phase.u_lower[i] > -INF else float(np.min(u))
-        high = phase.u_upper[i] if phase.u_upper[i] < INF else float(np.max(u))
+        low, high = box.pairs()[i]
         spread = high - low
         if len(u) < 4 or not float(np.ptp(u)) > 1e-3 * (abs(low) + abs(high)) or not _limited(phase, i):
             continue
@@ -147,7 +147,7 @@ def switches(phase: Phase, part: Trajectory, mesh: Mesh, plan: Plan, smooth: boo
 def _steps(phase: Phase, part: Trajectory, e: float) -> bool:
     """Whether a control has a step at the fraction e of the phase."""
     t = float(part.t[0]) + duration_of(part) * (e + np.array([-ROUNDING.beside, ROUNDING.beside]))
-    before, after = np.clip(np.asarray(part.control(np.clip(t, part.t[0], part.t[-1]))), phase.u_lower, phase.u_upper)
+    before, after = phase.control_bounds.clip(part.control(np.clip(t, part.t[0], part.t[-1])))
     return bool(np.any(np.abs(after - before) > DIAGNOSES.max_rel_difference * np.ptp(part.u, axis=0)))
 
 
@@ -164,9 +164,8 @@ def _chatters(jumps: Sequence[Jump], mesh: Mesh) -> bool:
 
 def _limited(phase: Phase, i: int) -> bool:
     """Whether something bounds control i: without a bound no optimum is bang-bang."""
-    if phase.u_lower[i] > -INF or phase.u_upper[i] < INF:
-        return True
-    return any(c.at is At.PATH and c.function.jac_sparsity(0, 2).nnz() for c in phase.constraints)
+    return bool(phase.control_bounds.bounded[i]) or any(
+        c.at is At.PATH and c.function.jac_sparsity(0, 2).nnz() for c in phase.constraints)
 
 
 def _rest(u: np.ndarray, s: np.ndarray, a: int, jump: float, spread: float, mesh: Mesh, widths: np.ndarray) -> int | None:

@@ -14,6 +14,7 @@ from ocp.app.pages import plots, sheet
 from ocp.app.pages.legs import alike, legs, union, widened
 from ocp.app.pages.results import read_run, write_run
 from ocp.app.pipeline import picture, run
+from ocp.problem import Bounds
 
 FOLDER = ROOT / "problems"
 RELAY = """
@@ -142,7 +143,7 @@ def test_curves_have_gaps_and_bounds_where_a_phase_lacks_something(relay):
     assert np.isnan(push[:, 2]).all()
     assert np.isnan(fill[:, :2]).all()
     assert np.isfinite(fill[:, 2]).all()
-    assert [b.upper[1] for b in curves.bounds] == [0.8, 1.5, np.inf]
+    assert [b.bounds.upper[1] for b in curves.bounds] == [0.8, 1.5, np.inf]
     assert [b.span[0] for b in curves.bounds] == [part.t[0] for part in relay.solution.parts]
     assert curves.units == {"x": "m", "v": "m/s", "level": "m", "f": "N", "inlet": "m/s", "outlet": "m/s"}
 
@@ -157,8 +158,7 @@ def drawn(values, stretches):
 
 
 def test_bounds_hold_in_their_own_phase_only():
-    free = np.array([-np.inf])
-    high = [sheet.Stretch((0.0, 1.0), free, np.array([1.0])), sheet.Stretch((1.0, 2.0), free, np.array([2.0]))]
+    high = [sheet.Stretch((0.0, 1.0), Bounds((-np.inf,), (1.0,))), sheet.Stretch((1.0, 2.0), Bounds((-np.inf,), (2.0,)))]
     values = [0.0, 0.5, 0.9, np.nan, 1.2, 1.8, 1.9]  # above the bound of the first phase, in the second
     ax = drawn(values, high)
     red = [line for line in ax.lines if line.get_color() == sheet.FAIL]

@@ -8,6 +8,7 @@ import pytest
 from ocp.app.pages import sheet
 from ocp.app.pages.panels import bundle
 from ocp.app.pages.plots import plot_run
+from ocp.problem import Bounds
 
 
 @pytest.fixture
@@ -46,7 +47,7 @@ def test_bounds_outside_of_the_picture_are_told(figures):
     fig = sheet.figure(2.0)
     ax = sheet.axes(fig, (0.5, 0.5, 5.0, 1.0))
     t = np.linspace(0.0, 1.0, 5)
-    sheet.lines(ax, t, np.sin(t)[:, None], np.array([-87.0]), np.array([0.9]))
+    sheet.lines(ax, t, np.sin(t)[:, None], Bounds((-87.0,), (0.9,)))
     assert [text.get_text() for text in ax.texts] == ["≥ \N{MINUS SIGN}87"]
 
 
@@ -71,7 +72,7 @@ def test_what_the_certificate_allows_is_not_red(figures):
     ax = sheet.axes(fig, (0.5, 0.5, 5.0, 1.0))
     t = np.linspace(0.0, 1.0, 11)
     both = np.stack([t, t], axis=1)
-    sheet.lines(ax, t, both, np.full(2, -np.inf), np.full(2, 0.95), ("a", "b"), tolerance=np.array([0.1, 0.01]))
+    sheet.lines(ax, t, both, Bounds.of([(-np.inf, 0.95)] * 2), ("a", "b"), tolerance=np.array([0.1, 0.01]))
     red = [line for line in ax.lines if line.get_color() == sheet.FAIL]
     assert len(red) == 1
     assert np.nanmin(red[0].get_ydata()) == 1.0

@@ -277,9 +277,9 @@ def test_constraint_values_are_those_of_the_problem() -> None:
     assert np.array_equal(rail[0], [[0.5], [1.0]])
     # |(position, length)| - 5, not above zero
     assert np.allclose(cone[0][:, 0], [math.hypot(0.5, 0.5) - 5, math.hypot(1.0, 0.5) - 5])
-    assert cone[2].tolist() == [0.0]
+    assert cone[1].pairs() == [(-math.inf, 0.0)]
     assert np.array_equal(goal[0], [[0.5, 0.25], [1.0, 1.0]])
-    assert goal[3] == ("[0]", "[1]")
+    assert goal[2] == ("[0]", "[1]")
 
 
 def test_every_picture_is_a_png_whatever_the_names(tmp_path: Path) -> None:

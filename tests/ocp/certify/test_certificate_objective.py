@@ -16,7 +16,7 @@ from scipy.integrate import quad
 
 from ocp.app.files.load import load_problem
 from ocp.app.sentences import sentence
-from ocp.certify import Tolerances, certify, excess, objective
+from ocp.certify import Tolerances, certify, objective
 from ocp.certify.motion import Motion
 from ocp.methods import solve
 from ocp.problem import INF, At, Boundary, Constraint, Cost, Duration, Guess, Kind, Sense, Trajectory
@@ -353,7 +353,7 @@ def test_one_interval_of_high_degree_is_resolved():
 def test_equal_means_equal_to_lower():
     """The upper limits of an equality do not count, here as in the program."""
     held = Constraint("held", At.PATH, function(2, 1, lambda t, x, u, p: x[0]), (1.0,), (INF,), Sense.EQUAL)
-    np.testing.assert_allclose(excess(held, np.array([[1.5], [1.0], [0.75]])), [[0.5], [0.0], [0.25]])
+    np.testing.assert_allclose(held.excess(np.array([[1.5], [1.0], [0.75]])), [[0.5], [0.0], [0.25]])
 
 
 def test_a_free_parameter_ends_on_its_bound_and_is_judged_there(solved):
