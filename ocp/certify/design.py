@@ -54,7 +54,7 @@ def _depends(function: ca.Function, argument: int, column: int) -> bool:
 
 
 def _best(motions: Sequence[Motion], name: str, low: float, high: float) -> Value | None:
-    values = np.linspace(low, high, 2 * MINIMUM_PRINCIPLE.points_of_axis - 1)
+    values = np.linspace(low, high, MINIMUM_PRINCIPLE.points_of_axis)
     now, costs = _cost(motions, name, None), np.array([_cost(motions, name, value) for value in values])
     costs = np.where(np.isfinite(costs), costs, np.inf)
     gain = now - float(costs.min())

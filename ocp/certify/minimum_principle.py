@@ -16,7 +16,6 @@ import casadi as ca
 import numpy as np
 from scipy.stats import qmc
 
-from ocp.certify.constraints import excess
 from ocp.certify.hamiltonian import Hamiltonian, depends, kinked
 from ocp.certify.motion import Motion
 from ocp.certify.objective import running
@@ -75,8 +74,8 @@ class _Search:
 
     def _box(self) -> tuple[Array, Array, Array]:
         """Bounds [k, m] of the inputs that are varied, wide where they have none; and which have none [m]."""
-        phase, size = self.motion.phase, self.motion.scales.wide_control
-        lower, upper = np.array(phase.u_lower, dtype=float), np.array(phase.u_upper, dtype=float)
+        lower, upper = self.motion.phase.control_bounds.arrays
+        size = self.motion.scales.wide_control
         reach = MINIMUM_PRINCIPLE.reach * np.where(size > 0, size, 1.0)
         low = np.where(np.isfinite(lower), lower, np.minimum(self.u, np.where(np.isfinite(upper), upper, np.inf)) - reach)
         high = np.where(np.isfinite(upper), upper, np.maximum(self.u, np.where(np.isfinite(lower), lower, -np.inf)) + reach)
@@ -145,8 +144,8 @@ class _Search:
             broken = np.zeros(len(self.t), dtype=bool)
             for c in () if admissible else self.constraints:
                 values, own = (self.motion.call(c.function, self.t, self.x, one) for one in (u, self.u))
-                allowed = excess(c, own) + MINIMUM_PRINCIPLE.violation * np.maximum(1.0, np.abs(values).max(axis=1, keepdims=True))
-                broken |= np.any(excess(c, values) > allowed, axis=1)
+                allowed = np.maximum(c.excess(own), 0.0) + MINIMUM_PRINCIPLE.violation * np.maximum(1.0, np.abs(values).max(axis=1, keepdims=True))
+                broken |= np.any(c.excess(values) > allowed, axis=1)
         return np.where(broken | ~np.isfinite(H), np.inf, H)
 
     def _polished(self, u: Array, window: float) -> tuple[Array, Array]:
@@ -193,9 +192,9 @@ def _autonomous(motion: Motion) -> bool:
 
 def _holding(motion: Motion, t: Array, x: Array) -> Array | None:
     """Admissible inputs [1, nu] under which a state stays where it is, by Gauss-Newton steps from rest; None: none are found."""
-    phase = motion.phase
+    phase, bounds = motion.phase, motion.phase.control_bounds
     nu, scale = phase.system.nu, motion.scales.wide_coordinates / motion.duration
-    u = np.clip(np.zeros((1, nu)), phase.u_lower, phase.u_upper)
+    u = bounds.clip(np.zeros((1, nu)))
     nudge = ROUNDING.resolution * np.where(motion.scales.wide_control > 0, motion.scales.wide_control, 1.0)
     for _ in range(MINIMUM_PRINCIPLE.newton_steps):
         rate = motion.call(motion.field, t, x, u)
@@ -203,11 +202,11 @@ def _holding(motion: Motion, t: Array, x: Array) -> Array | None:
                              for i in range(nu)]) if nu else np.zeros((rate.shape[1], 0))
         if not (np.all(np.isfinite(J)) and np.all(np.isfinite(rate))):
             return None
-        u = np.clip(u - np.linalg.lstsq(J, rate[0], rcond=None)[0], phase.u_lower, phase.u_upper)
+        u = bounds.clip(u - np.linalg.lstsq(J, rate[0], rcond=None)[0])
     still = np.all(np.abs(motion.call(motion.field, t, x, u)) <= ROUNDING.resolution * scale)
     held = [c for c in phase.constraints if c.at is At.PATH and c.soft is None]
-    allowed = all(np.all(excess(c, values := motion.call(c.function, t, x, u)) <= MINIMUM_PRINCIPLE.violation * (1 + np.abs(values).max()))
-                  for c in held)
+    values = [(c, motion.call(c.function, t, x, u)) for c in held]
+    allowed = all(np.all(c.excess(own) <= MINIMUM_PRINCIPLE.violation * (1 + np.abs(own).max())) for c, own in values)
     return u if still and allowed else None
 
 

@@ -17,7 +17,7 @@ class MinimumPrinciple:
         64, why="times at which controls are compared: what is better for less than 1/64 of a phase may be missed",
         test=_TESTS + "test_a_better_valley_is_found_where_the_point_is_stationary")
     points_of_axis: int = threshold(
-        33, why="points along the axis of each control through the motion's own",
+        129, why="points along the axis of each control through the motion's own",
         test=_TESTS + "test_a_better_valley_is_found_where_the_point_is_stationary")
     most_with_corners: int = threshold(
         7, why="controls up to which all corners of their box are tried: 128 of them",
