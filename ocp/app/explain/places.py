@@ -84,7 +84,7 @@ def _written(origin: Origin, phase: Any, system: Any, at: KeyPath, place: KeyPat
     for i, item in enumerate(getattr(phase, group)):
         if item.name != origin.name:
             continue
-        form = item.form() if group == "costs" else getattr(item, "one_quantity", lambda: "expression")()
+        form = item.form()
         value, path = getattr(item, form), (*at, group, i, form)
         items = [(value, path)] if not isinstance(value, tuple) else [(v, (*path, k)) for k, v in enumerate(value)]
         texts = [_Text(v, p) for v, p in items if isinstance(v, str)]

@@ -99,7 +99,7 @@ def _tolerance(names: RobotNames, value: Any, path: KeyPath) -> float | None:
 
 
 def _task(names: RobotNames, task: schema.Task, path: KeyPath) -> Task | None:
-    kind, findings = task.kind(), names.reader.findings
+    kind, findings = task.form(), names.reader.findings
     place: KeyPath = (*path, kind)
     before = len(findings.found)
     made = _BUILDERS[kind](names, getattr(task, kind), place)

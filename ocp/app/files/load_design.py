@@ -12,7 +12,7 @@ from dynamics.errors import ModelError, near
 from dynamics.mechanism import Mechanism
 from dynamics.redmax.parameters import AddedInertia, ForceField, Length, Parameter, check
 from ocp.app.files import load_parts as lp
-from ocp.app.files.schema_design import Design, DesignForce
+from ocp.app.files.schema_forces import Design, DesignForce
 
 #: what files call a number, in the records of forces
 FIELDS = {"stiffness": "k", "damping": "c", "friction": "mu", "creep": "k_t", "linear": "c"}

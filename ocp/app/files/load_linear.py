@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ocp.app.files.load_parts import Reader
-from ocp.app.files.schema_linear import Linear
+from ocp.app.files.schema import Linear
 from ocp.app.files.yaml_source import KeyPath
 
 

@@ -16,7 +16,6 @@ from ocp.app.files import schema_parts as parts
 from ocp.app.files.builtins import RESERVED_NAMES
 from ocp.app.files.expressions import parse, parse_vector
 from ocp.app.files.findings import Findings
-from ocp.app.files.schema_time import Sampled
 from ocp.app.files.scope import FollowOnError, Scope
 from ocp.app.files.yaml_source import KeyPath
 from ocp.errors import ProblemError
@@ -189,7 +188,7 @@ def free_parameters(reader: Reader) -> tuple[tuple[int, float, float], ...]:
 
 
 # ---- duration, reference, accept ----------------------------------------------------------------------------------------
-def in_samples(reader: Reader, given: Sampled | None, system: System) -> System:
+def in_samples(reader: Reader, given: parts.Sampled | None, system: System) -> System:
     """The system, or what steps of an integrator make of it where the file asks for these."""
     if given is None:
         return system

@@ -304,7 +304,7 @@ def _error(robot: LoadedRobot, names: robot_state.RobotNames, given: Any, path: 
 
 
 def _constraint(reader: lp.Reader, places: tuple[Model, SX], constraint: RobotConstraint, path: KeyPath) -> Constraint | None:
-    quantity = constraint.one_quantity()
+    quantity = constraint.form()
     given = getattr(constraint, quantity)
     if quantity == "expression":
         value = reader.column(given, (*path, quantity))

@@ -18,8 +18,7 @@ from ocp.app.files.load_definitions import read_definitions
 from ocp.app.files.load_equations import read_equations
 from ocp.app.files.load_linear import LinearParts, read_linear
 from ocp.app.files.load_tables import read_names
-from ocp.app.files.schema import SymbolicPhase, SymbolicProblem, SymbolicSystem
-from ocp.app.files.schema_linear import LinearSystem
+from ocp.app.files.schema import LinearSystem, SymbolicPhase, SymbolicProblem, SymbolicSystem
 from ocp.app.files.scope import Scope
 from ocp.app.files.start_state import OTHERS, read_others
 from ocp.app.files.yaml_source import KeyPath

@@ -256,7 +256,7 @@ def _joint_value(names: RobotNames, spot: Spot, value: Any, found: PartialState,
     reader, kind, what = names.reader, spot.kind, f"the joint {spot.name!r} is {spot.kind.name}; its value is"
     if kind.quaternion is not None:
         free = kind.group == "free"
-        if not isinstance(value, JointPose) or (free and value.position is None) or value.form() is None:
+        if not isinstance(value, JointPose) or (free and value.position is None) or not value.form():
             wanted = f"a position and a rotation, {{position: [x, y, z]}} with one of {ROTATION_FORMS}" if free else \
                 f"a rotation, one of {ROTATION_FORMS}"
             reader.findings.add(path, f"{what} {wanted}")

@@ -44,7 +44,7 @@ def read_tasks(names: RobotNames, mechanism: Mechanism, given: Sequence[schema.W
         gain, ratio = (names.reader.number(getattr(task, key), (*path, key)) for key in ("gain", "damping_ratio"))
         if gain < 0.0 or ratio < 0.0:
             findings.add((*path, "gain" if gain < 0.0 else "damping_ratio"), "must not be negative")
-        made = _BUILDERS[task.kind()](names, mechanism, getattr(task, task.kind()), contacts, start, (*path, task.kind()))
+        made = _BUILDERS[task.form()](names, mechanism, getattr(task, task.form()), contacts, start, (*path, task.form()))
         if made is None or len(findings.found) > before:
             continue
         items, source = made
@@ -53,7 +53,7 @@ def read_tasks(names: RobotNames, mechanism: Mechanism, given: Sequence[schema.W
         if not np.all(np.asarray(weight) > 0.0):
             findings.add((*path, "weight"), "a weight must be positive; leave the task or the component out instead")
             continue
-        name = task.name or (items[0].name if isinstance(items[0], Task) else task.kind())
+        name = task.name or (items[0].name if isinstance(items[0], Task) else task.form())
         for k, item in enumerate(items):
             how: dict[str, Any] = {"weight": np.asarray(weight) if isinstance(weight, tuple) else weight}
             if isinstance(item, Task):
@@ -121,7 +121,7 @@ def _turned(names: RobotNames, mechanism: Mechanism, given: Any, contacts: Any, 
     made = pose_task(given.frame, np.eye(3), np.zeros(3), reference=given.reference, components=chosen) if whole else \
         orientation_task(given.frame, np.eye(3), reference=given.reference, components=chosen)
     target = value_at(names.model, made, start[: names.model.nq]).copy()
-    if given.form() is not None:
+    if given.form():
         rotation = read_rotation(names.reader, given, path)
         if rotation is None:
             return None
@@ -203,7 +203,7 @@ def read_schedule(names: RobotNames, given: Sequence[schema.Event], tasks: Seque
         over = reader.number(event.over, (*path, "over"))
         if time < 0.0 or over < 0.0:
             reader.findings.add((*path, "time" if time < 0.0 else "over"), "must not be negative")
-        what = next(key for key in schema.WHAT if getattr(event, key) is not None)
+        what = event.form()
         if what == "push" and event.push is not None:
             if over <= 0.0:
                 reader.findings.add(path, "a push lasts for a while; give 'over'")
