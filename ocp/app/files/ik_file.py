@@ -16,7 +16,7 @@ from ocp.app.files import load_parts as lp
 from ocp.app.files import robot_state, yaml_source
 from ocp.app.files.ik_tasks import TaskList, read_clearances, read_tasks, unmet
 from ocp.app.files.robot_file import begin, robot_of
-from ocp.app.files.schema_parts import Number, Part, key
+from ocp.app.files.schema_parts import Key, Number, Part
 from ocp.app.files.schema_robot import RobotFile
 from ocp.app.files.schema_state import Configuration
 from ocp.app.files.schema_tasks import Clearance as ClearancePart
@@ -34,26 +34,26 @@ SLACK = 1e-9  # m, rad: rounding at a limit or a margin is no violation
 class Limits(Part):
     """Which limits of the robot file hold."""
 
-    position: StrictBool = key("joint positions", True)
+    position: StrictBool = Key("joint positions", True)
 
 
 class Options(Part):
     """How the search goes."""
 
-    tolerance: Number = key("largest error at which a task is met [m, rad]", 1e-6)
-    restarts: StrictInt = key("most random starts after the given one", 50)
-    max_iterations: StrictInt = key("most steps from each start", 60)
-    seed: StrictInt = key("seed of the random starts; the same seed gives the same answer", 0)
+    tolerance: Number = Key("largest error at which a task is met [m, rad]", 1e-6)
+    restarts: StrictInt = Key("most random starts after the given one", 50)
+    max_iterations: StrictInt = Key("most steps from each start", 60)
+    seed: StrictInt = Key("seed of the random starts; the same seed gives the same answer", 0)
 
 
 class IKFile(RobotFile):
     """An inverse-kinematics file."""
 
-    start: Configuration | None = key("where the search starts; default: at rest within the limits", None)
-    tasks: Annotated[tuple[TaskPart, ...], Field(min_length=1)] = key("tasks in order of priority, or each with its priority")
-    limits: Limits = key("limits of the robot file that hold", Limits)
-    clearances: tuple[ClearancePart, ...] = key("shapes that stay apart; with one priority only", ())
-    options: Options = key("how the search goes", Options)
+    start: Configuration | None = Key("where the search starts; default: at rest within the limits", None)
+    tasks: Annotated[tuple[TaskPart, ...], Field(min_length=1)] = Key("tasks in order of priority, or each with its priority")
+    limits: Limits = Key("limits of the robot file that hold", Limits)
+    clearances: tuple[ClearancePart, ...] = Key("shapes that stay apart; with one priority only", ())
+    options: Options = Key("how the search goes", Options)
 
 
 # ---- loading ------------------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import keyword
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,12 +13,13 @@ import casadi as ca
 import numpy as np
 
 from dynamics.errors import near
+from dynamics.model.model import Model
 from ocp.app.files import schema_parts as parts
 from ocp.app.files.builtins import RESERVED_NAMES
 from ocp.app.files.expressions import parse, parse_vector
 from ocp.app.files.findings import Findings
 from ocp.app.files.scope import FollowOnError, Scope
-from ocp.app.files.yaml_source import KeyPath
+from ocp.app.files.yaml_source import Key, KeyPath
 from ocp.errors import ProblemError
 from ocp.integrators import INTEGRATORS, sampled
 from ocp.problem import INF, At, Constraint, Duration, Reference, Sense, System, whole_steps
@@ -97,6 +99,26 @@ class Reader:
             return (math.nan,) * size
         return tuple(absent if v is None else self.number(v, (*path, i)) for i, v in enumerate(value))
 
+    def values(self, value: Any, path: KeyPath) -> Any:
+        """Numbers in the place of one value, a list or a mapping of values; None stays None."""
+        if isinstance(value, tuple):
+            return tuple(self.values(item, (*path, i)) for i, item in enumerate(value))
+        if isinstance(value, Mapping):
+            return {name: self.values(item, (*path, name)) for name, item in value.items()}
+        return None if value is None else self.number(value, path)
+
+    def record(self, given: parts.Part, path: KeyPath) -> dict[str, Any]:
+        """All that a mapping of the file says, by its keys, as numbers where its schema declares these; mappings inside are read
+        the same way."""
+        def read(key: str, value: Any, path: KeyPath) -> Any:
+            if isinstance(value, parts.Part) and not isinstance(value, parts.Degrees):
+                return self.record(value, path)
+            if parts.holds_numbers(type(given), key):
+                return self.values(value, path)
+            return tuple(read(key, item, (*path, i)) for i, item in enumerate(value)) if isinstance(value, tuple) else value
+
+        return {key: read(key, getattr(given, key), (*path, key)) for key in type(given).model_fields}
+
     def function(self, name: str, value: SX) -> ca.Function:
         """``value`` as a function of (t, x, u, p)."""
         fixed = ca.Function.fix_name(name) or "f"
@@ -104,6 +126,63 @@ class Reader:
 
     def depends(self, value: SX, on: SX) -> bool:
         return bool(on.numel() and ca.depends_on(value, on))
+
+
+@dataclass(frozen=True)
+class Section:
+    """A mapping of the file that is being read: what it says, and where."""
+
+    reader: Reader
+    given: Any
+    path: KeyPath
+
+    def at(self, *keys: Key) -> KeyPath:
+        return (*self.path, *keys)
+
+    def part(self, key: str) -> Section:
+        """The mapping under a key."""
+        return Section(self.reader, getattr(self.given, key), self.at(key))
+
+    def parts(self, key: str) -> list[Section]:
+        """The mappings that a list under a key holds."""
+        return [Section(self.reader, given, self.at(key, i)) for i, given in enumerate(getattr(self.given, key))]
+
+    def refuse(self, message: str, *keys: Key, at_key: bool = False) -> None:
+        """Record an error at a key."""
+        self.reader.findings.add(self.at(*keys), message, at_key=at_key)
+
+    def collecting(self, *keys: Key) -> AbstractContextManager[None]:
+        """Record the error that the block raises at a key."""
+        return self.reader.findings.collecting(self.at(*keys))
+
+    def number(self, key: str, absent: Any = None) -> Any:
+        """The number under a key; ``absent`` where there is none."""
+        value = getattr(self.given, key)
+        return absent if value is None else self.reader.number(value, self.at(key))
+
+    def positive(self, key: str, unit: str = "", absent: Any = None) -> Any:
+        """The same, and 0 or less is an error."""
+        found = self.number(key, absent)
+        if found is not None and found <= 0:
+            self.refuse(f"must be positive, got {found:g}{unit and ' '}{unit}", key)
+        return found
+
+    def not_negative(self, key: str, unit: str = "") -> Any:
+        """The same, and less than 0 is an error."""
+        found = self.number(key)
+        if found is not None and found < 0:
+            self.refuse(f"must not be negative, got {found:g}{unit and ' '}{unit}", key)
+        return found
+
+    def vector(self, key: str) -> tuple[float, float, float]:
+        """The three components under a key."""
+        x, y, z = self.reader.values(getattr(self.given, key), self.at(key))
+        return x, y, z
+
+    def frame(self, model: Model, key: str) -> None:
+        """Record the error of a frame that the robot does not have."""
+        with self.collecting(key):
+            model.frame(getattr(self.given, key))
 
 
 def parameter_symbols(parameters: Sequence[FileParameter]) -> SX:

@@ -23,8 +23,8 @@ from ocp.app.files.builtins import RESERVED_NAMES
 from ocp.app.files.findings import Findings
 from ocp.app.files.load_costs import named_error, read_costs
 from ocp.app.files.load_definitions import read_robot_definitions
-from ocp.app.files.load_design import read_design
 from ocp.app.files.load_drives import mechanism_of_file
+from ocp.app.files.load_forces import read_design
 from ocp.app.files.load_model import read_mechanism
 from ocp.app.files.load_tables import read_names
 from ocp.app.files.loaded_robot import LoadedRobot

@@ -25,6 +25,7 @@ from ocp.app.files.schema_parts import (
     Cost,
     Drawing,
     Duration,
+    Key,
     NamedNumbers,
     Number,
     NumberOrList,
@@ -34,7 +35,6 @@ from ocp.app.files.schema_parts import (
     StateNumbers,
     Text,
     by_form,
-    key,
     refuse,
 )
 from ocp.app.files.schema_robot import RobotPhases, RobotProblem
@@ -45,20 +45,20 @@ JSON_SCHEMA_DIALECT = "https://json-schema.org/draft/2020-12/schema"
 class SymbolicSystem(Part):
     """A system given by its differential equations, or by its steps in discrete time."""
 
-    states: dict[str, str] = key("state names and their units ('' for none)", min_length=1)
-    controls: dict[str, str] = key("control names and their units", dict)
-    algebraic: dict[str, str] = key("names of unknowns that 'equations' determine at every time, and their units", dict)
-    dynamics: dict[str, Number] = key("time derivative of every state; those left out are unknowns of 'equations'", dict)
-    next: dict[str, Number] = key("of a system in discrete time, in the place of dynamics: every state after a step, from states "
+    states: dict[str, str] = Key("state names and their units ('' for none)", min_length=1)
+    controls: dict[str, str] = Key("control names and their units", dict)
+    algebraic: dict[str, str] = Key("names of unknowns that 'equations' determine at every time, and their units", dict)
+    dynamics: dict[str, Number] = Key("time derivative of every state; those left out are unknowns of 'equations'", dict)
+    next: dict[str, Number] = Key("of a system in discrete time, in the place of dynamics: every state after a step, from states "
                                   "and controls before it", dict)
-    period: Number | None = key("[s] between the steps of 'next'; null: 1, and t counts steps", None)
-    sampled: Sampled | None = key("discrete time: steps of an integrator over 'dynamics', with held controls; null: continuous time",
-                                  None)
-    equations: dict[str, Number] = key("implicit equations by name, 'left = right' or an expression that is 0; der(x) is the time "
+    period: Number | None = Key("[s] between the steps of 'next'; null: 1, and t counts steps", None)
+    sampled: Sampled | None = Key("discrete time: steps of an integrator over 'dynamics', with held controls; null: continuous "
+                                  "time", None)
+    equations: dict[str, Number] = Key("implicit equations by name, 'left = right' or an expression that is 0; der(x) is the time "
                                        "derivative of a state; as many as algebraic unknowns and states without dynamics", dict)
-    define: dict[str, Number] = key("named expressions, usable in all later ones", dict)
-    energy: Number | None = key("total mechanical energy [J]; needs 'power'", None)
-    power: Number | None = key("power supplied to the system [W]: actuators minus losses; needs 'energy'", None)
+    define: dict[str, Number] = Key("named expressions, usable in all later ones", dict)
+    energy: Number | None = Key("total mechanical energy [J]; needs 'power'", None)
+    power: Number | None = Key("power supplied to the system [W]: actuators minus losses; needs 'energy'", None)
 
     @model_validator(mode="after")
     def _pair(self) -> Self:
@@ -85,20 +85,20 @@ Matrix = TypeAliasType("Matrix", Annotated[
 class Linear(Part):
     """Matrices of a linear system with n states and m controls."""
 
-    A: Matrix = key("state matrix [n, n]")
-    B: Matrix = key("control matrix [n, m]")
-    period: Number | None = key("[s] between steps in discrete time, the state after one being A x + B u + c; null: continuous time",
-                                None)
-    drift: tuple[Number, ...] | None = key("constant rate, or part of a step, c [n]; null: zero", None)
-    states: dict[str, str] | None = key("names and units of the states in order; null: x0, x1, ...", None)
-    controls: dict[str, str] | None = key("names and units of the controls in order; null: u0, u1, ...", None)
+    A: Matrix = Key("state matrix [n, n]")
+    B: Matrix = Key("control matrix [n, m]")
+    period: Number | None = Key("[s] between steps in discrete time, the state after one being A x + B u + c; null: continuous "
+                                "time", None)
+    drift: tuple[Number, ...] | None = Key("constant rate, or part of a step, c [n]; null: zero", None)
+    states: dict[str, str] | None = Key("names and units of the states in order; null: x0, x1, ...", None)
+    controls: dict[str, str] | None = Key("names and units of the controls in order; null: u0, u1, ...", None)
 
 
 class LinearSystem(Part):
     """A system with linear equations: dx/dt = A x + B u + c, or x after a step = A x + B u + c."""
 
-    linear: Linear = key("matrices and names")
-    sampled: Sampled | None = key("in discrete time, by steps of an integrator; null: as it stands", None)
+    linear: Linear = Key("matrices and names")
+    sampled: Sampled | None = Key("in discrete time, by steps of an integrator; null: as it stands", None)
 
     @model_validator(mode="after")
     def _one_time(self) -> Self:
@@ -122,9 +122,9 @@ AnySystem = Annotated[
 class SymbolicGuess(Part):
     """Initial guess: a value, or values at equally spaced times, by name."""
 
-    states: dict[str, NumberOrList] = key("states; default: a line from start to final", dict)
-    controls: dict[str, NumberOrList] = key("controls; default: 0, or the middle of the bounds", dict)
-    algebraic: dict[str, NumberOrList] = key("algebraic unknowns, from which the equations are solved along the guess", dict)
+    states: dict[str, NumberOrList] = Key("states; default: a line from start to final", dict)
+    controls: dict[str, NumberOrList] = Key("controls; default: 0, or the middle of the bounds", dict)
+    algebraic: dict[str, NumberOrList] = Key("algebraic unknowns, from which the equations are solved along the guess", dict)
 
 
 class SymbolicCost(Cost):
@@ -132,45 +132,45 @@ class SymbolicCost(Cost):
 
     forms = (*Cost.forms, "state_error")
 
-    state_error: NamedNumbers | None = key("states less these values, as residuals; a state that is not named does not count", None)
+    state_error: NamedNumbers | None = Key("states less these values, as residuals; a state that is not named does not count", None)
 
 
 class SymbolicPhase(Part):
     """One stretch of time."""
 
     duration: Duration
-    start: StateNumbers = key("states at the start: all of them, or others: free | neutral (zero) for the rest", dict)
-    final: StateNumbers = key("states at the end; free where left out", dict)
-    bounds: dict[str, Bound] = key("[lower, upper] of states, controls and algebraic unknowns; null: unbounded", dict)
-    costs: tuple[SymbolicCost, ...] = key("terms of the objective; [] asks for any feasible motion")
-    constraints: tuple[Constraint, ...] = key("constraints beyond bounds", ())
-    guess: SymbolicGuess = key("initial guess", SymbolicGuess)
+    start: StateNumbers = Key("states at the start: all of them, or others: free | neutral (zero) for the rest", dict)
+    final: StateNumbers = Key("states at the end; free where left out", dict)
+    bounds: dict[str, Bound] = Key("[lower, upper] of states, controls and algebraic unknowns; null: unbounded", dict)
+    costs: tuple[SymbolicCost, ...] = Key("terms of the objective; [] asks for any feasible motion")
+    constraints: tuple[Constraint, ...] = Key("constraints beyond bounds", ())
+    guess: SymbolicGuess = Key("initial guess", SymbolicGuess)
 
 
 class SymbolicProblem(Common):
     """A problem file about a system given by its differential equations."""
 
-    system: AnySystem = key("states, controls and dynamics")
-    drawing: Drawing | None = key("what an animation shows", None)
-    phase: SymbolicPhase = key("duration, boundary states, bounds, costs and constraints")
-    mpc: MPC | None = key("receding horizon in closed loop, for ocp mpc", None)
+    system: AnySystem = Key("states, controls and dynamics")
+    drawing: Drawing | None = Key("what an animation shows", None)
+    phase: SymbolicPhase = Key("duration, boundary states, bounds, costs and constraints")
+    mpc: MPC | None = Key("receding horizon in closed loop, for ocp mpc", None)
 
 
 class SymbolicPhaseInOrder(SymbolicPhase):
     """One of several phases."""
 
-    name: PhaseName = key("name of the phase")
-    system: AnySystem | None = key("states, controls and dynamics of this phase; null: those of the file", None)
-    reset: dict[str, Number] | None = key("states at the start of this phase, expressions of the state before; the rest goes on; "
+    name: PhaseName = Key("name of the phase")
+    system: AnySystem | None = Key("states, controls and dynamics of this phase; null: those of the file", None)
+    reset: dict[str, Number] | None = Key("states at the start of this phase, expressions of the state before; the rest goes on; "
                                           "null: all does", None)
 
 
 class SymbolicPhases(Common):
     """A problem file of several phases about systems given by their differential equations."""
 
-    system: AnySystem | None = key("states, controls and dynamics of every phase that does not say otherwise", None)
-    drawing: Drawing | None = key("what an animation shows; for one system in all phases", None)
-    phases: tuple[SymbolicPhaseInOrder, ...] = key("phases in order of time", min_length=1)
+    system: AnySystem | None = Key("states, controls and dynamics of every phase that does not say otherwise", None)
+    drawing: Drawing | None = Key("what an animation shows; for one system in all phases", None)
+    phases: tuple[SymbolicPhaseInOrder, ...] = Key("phases in order of time", min_length=1)
 
 
 ProblemFile = SymbolicProblem | RobotProblem | SymbolicPhases | RobotPhases

@@ -7,57 +7,57 @@ from typing import Literal
 
 from pydantic import StrictBool
 
-from ocp.app.files.schema_parts import Name, Number, NumberOrList, OneOf, Part, Vector3, key
+from ocp.app.files.schema_parts import Key, Name, Number, NumberOrList, OneOf, Part, Vector3
 
 
 class Point(Part):
     """A point of the robot, or of the world."""
 
-    frame: Name = key("frame of the robot, or world", "world")
-    position: Vector3 = key("coordinates in the frame [m]", (0.0, 0.0, 0.0))
+    frame: Name = Key("frame of the robot, or world", "world")
+    position: Vector3 = Key("coordinates in the frame [m]", (0.0, 0.0, 0.0))
 
 
 class JointSpring(Part):
     """``-stiffness (q - rest)``; of a spherical joint the rotation vector from rest."""
 
-    joint: Name = key("joint")
-    stiffness: Number = key("N m/rad or N/m")
-    rest: NumberOrList | None = key("coordinates without force; null: the neutral ones", None)
+    joint: Name = Key("joint")
+    stiffness: Number = Key("N m/rad or N/m")
+    rest: NumberOrList | None = Key("coordinates without force; null: the neutral ones", None)
 
 
 class JointDamper(Part):
     """``-linear v - quadratic |v| v`` at each velocity of the joint."""
 
-    joint: Name = key("joint")
-    linear: Number = key("N m s/rad or N s/m", 0.0)
-    quadratic: Number = key("N m s^2/rad^2 or N s^2/m^2", 0.0)
+    joint: Name = Key("joint")
+    linear: Number = Key("N m s/rad or N s/m", 0.0)
+    quadratic: Number = Key("N m s^2/rad^2 or N s^2/m^2", 0.0)
 
 
 class JointFriction(Part):
     """Dry friction made smooth: ``-level tanh(v / speed)``."""
 
-    joint: Name = key("joint")
-    level: Number = key("N m or N")
-    speed: Number = key("at three times this speed 99.5 % of the level act [rad/s or m/s]", 0.01)
+    joint: Name = Key("joint")
+    level: Number = Key("N m or N")
+    speed: Number = Key("at three times this speed 99.5 % of the level act [rad/s or m/s]", 0.01)
 
 
 class JointStop(Part):
     """Elastic end stops: a spring, with damping, at each coordinate beyond its stops."""
 
-    joint: Name = key("joint whose velocities are the rates of its coordinates")
-    lower: NumberOrList = key("where the lower stops begin [rad or m]")
-    upper: NumberOrList = key("where the upper stops begin [rad or m]")
-    stiffness: Number = key("N m/rad or N/m")
-    damping: Number = key("N m s/rad or N s/m; the force then jumps at the stop", 0.0)
+    joint: Name = Key("joint whose velocities are the rates of its coordinates")
+    lower: NumberOrList = Key("where the lower stops begin [rad or m]")
+    upper: NumberOrList = Key("where the upper stops begin [rad or m]")
+    stiffness: Number = Key("N m/rad or N/m")
+    damping: Number = Key("N m s/rad or N s/m; the force then jumps at the stop", 0.0)
 
 
 class Spring(Part):
     """A spring and damper along straight lines from point to point."""
 
-    points: tuple[Point, ...] = key("points in order", min_length=2)
-    stiffness: Number = key("N/m")
-    damping: Number = key("N s/m", 0.0)
-    length: Number = key("length without force [m]")
+    points: tuple[Point, ...] = Key("points in order", min_length=2)
+    stiffness: Number = Key("N/m")
+    damping: Number = Key("N s/m", 0.0)
+    length: Number = Key("length without force [m]")
 
 
 class Cable(Spring):
@@ -67,197 +67,197 @@ class Cable(Spring):
 class Bushing(Part):
     """A spring and damper of the same strength in all directions between two points that may meet."""
 
-    points: tuple[Point, ...] = key("the two points", min_length=2, max_length=2)
-    stiffness: Number = key("N/m")
-    damping: Number = key("N s/m", 0.0)
+    points: tuple[Point, ...] = Key("the two points", min_length=2, max_length=2)
+    stiffness: Number = Key("N/m")
+    damping: Number = Key("N s/m", 0.0)
 
 
 class Torsion(Part):
     """A torsion spring and damper between two frames: ``-stiffness phi``, phi the rotation vector from the first to the second."""
 
-    first: Name = key("frame of the robot, or world")
-    second: Name = key("frame of another body, or world")
-    stiffness: Number = key("N m/rad")
-    damping: Number = key("N m s/rad", 0.0)
-    rest: Vector3 = key("rotation vector without torque [rad]", (0.0, 0.0, 0.0))
+    first: Name = Key("frame of the robot, or world")
+    second: Name = Key("frame of another body, or world")
+    stiffness: Number = Key("N m/rad")
+    damping: Number = Key("N m s/rad", 0.0)
+    rest: Vector3 = Key("rotation vector without torque [rad]", (0.0, 0.0, 0.0))
 
 
 class Push(Part):
     """A constant force in the axes of the world."""
 
-    point: Point = key("where it acts")
-    force: Vector3 = key("N")
+    point: Point = Key("where it acts")
+    force: Vector3 = Key("N")
 
 
 class Drag(Part):
     """``-linear V - quadratic |V| V`` for each component of the twist V of a frame, in its axes."""
 
-    frame: Name = key("frame of the robot")
-    linear: tuple[Number, ...] | None = key("[translation; rotation], N s/m, N m s", None, min_length=6, max_length=6)
-    quadratic: tuple[Number, ...] | None = key("[translation; rotation], N s^2/m^2, N m s^2", None, min_length=6, max_length=6)
+    frame: Name = Key("frame of the robot")
+    linear: tuple[Number, ...] | None = Key("[translation; rotation], N s/m, N m s", None, min_length=6, max_length=6)
+    quadratic: tuple[Number, ...] | None = Key("[translation; rotation], N s^2/m^2, N m s^2", None, min_length=6, max_length=6)
 
 
 class ElasticGround(Part):
     """Points that a flat ground pushes out and rubs: elastic and damped along the normal; friction creeps, or slides where that
     is less."""
 
-    points: tuple[Point, ...] = key("points that may touch", min_length=1)
-    stiffness: Number = key("along the normal [N/m]")
-    damping: Number = key("along the normal, inside [N s/m]; it may pull, and jumps where a point touches", 0.0)
-    dissipation: Number = key("damping that grows with the depth: the elastic force times 1 + dissipation times the speed inwards, "
+    points: tuple[Point, ...] = Key("points that may touch", min_length=1)
+    stiffness: Number = Key("along the normal [N/m]")
+    damping: Number = Key("along the normal, inside [N s/m]; it may pull, and jumps where a point touches", 0.0)
+    dissipation: Number = Key("damping that grows with the depth: the elastic force times 1 + dissipation times the speed inwards, "
                               "never pulling [s/m]", 0.0)
-    friction: Number = key("coefficient of sliding friction, of the elastic part of the normal force", 0.0)
-    creep: Number = key("viscous friction below sliding [N s/m]", 0.0)
-    normal: Vector3 = key("out of the ground, any length but zero", (0.0, 0.0, 1.0))
-    origin: Vector3 = key("a point of the ground [m]", (0.0, 0.0, 0.0))
+    friction: Number = Key("coefficient of sliding friction, of the elastic part of the normal force", 0.0)
+    creep: Number = Key("viscous friction below sliding [N s/m]", 0.0)
+    normal: Vector3 = Key("out of the ground, any length but zero", (0.0, 0.0, 1.0))
+    origin: Vector3 = Key("a point of the ground [m]", (0.0, 0.0, 0.0))
 
 
 class Loop(Part):
     """A joint between two frames that the tree of the robot does not have."""
 
-    first: Name = key("frame of the robot, or world")
-    second: Name = key("frame of another body; it coincides with the first but for the joint's motion")
-    joint: Name = key("fixed, revolute, prismatic, cylindrical, spherical or planar", "fixed")
-    axis: Vector3 = key("of the joint, in the axes of both frames; planar: the normal", (0.0, 0.0, 1.0))
+    first: Name = Key("frame of the robot, or world")
+    second: Name = Key("frame of another body; it coincides with the first but for the joint's motion")
+    joint: Name = Key("fixed, revolute, prismatic, cylindrical, spherical or planar", "fixed")
+    axis: Vector3 = Key("of the joint, in the axes of both frames; planar: the normal", (0.0, 0.0, 1.0))
 
 
 class Rod(Part):
     """Two points at a constant distance."""
 
-    points: tuple[Point, ...] = key("the two points", min_length=2, max_length=2)
-    length: Number = key("distance [m]")
+    points: tuple[Point, ...] = Key("the two points", min_length=2, max_length=2)
+    length: Number = Key("distance [m]")
 
 
 class Belt(Part):
     """``sum ratio q + offset = 0``."""
 
-    ratios: dict[str, Number] = key("joints of one coordinate and their ratios", min_length=1)
-    offset: Number = key("rad or m", 0.0)
+    ratios: dict[str, Number] = Key("joints of one coordinate and their ratios", min_length=1)
+    offset: Number = Key("rad or m", 0.0)
 
 
 class Ground(Part):
     """What all contacts with the ground say."""
 
-    frame: Name = key("frame of the robot that touches")
-    normal: Vector3 = key("of the ground, in the world, any length but zero", (0.0, 0.0, 1.0))
-    height: Number = key("of the ground along the normal [m]", 0.0)
-    friction: Number | None = key("coefficient of friction; null: as much as it takes", None)
-    cone: Literal["second_order", "pyramid"] = key("limit of friction: the cone, or the four-sided pyramid inside it",
+    frame: Name = Key("frame of the robot that touches")
+    normal: Vector3 = Key("of the ground, in the world, any length but zero", (0.0, 0.0, 1.0))
+    height: Number = Key("of the ground along the normal [m]", 0.0)
+    friction: Number | None = Key("coefficient of friction; null: as much as it takes", None)
+    cone: Literal["second_order", "pyramid"] = Key("limit of friction: the cone, or the four-sided pyramid inside it",
                                                    "second_order")
-    unilateral: StrictBool = key("the ground only pushes, and friction is limited", True)
-    clearance: Number | None = key("least height over the ground in phases where the contact is not active [m]; null: not held",
-                                   None)
+    unilateral: StrictBool = Key("the ground only pushes, and friction is limited", True)
+    clearance: Number | None = Key("least height over the ground in phases where the contact is not active [m]; null: not "
+                                   "held", None)
 
 
 class Touch(Ground):
     """Points of a frame that do not slip on the ground."""
 
-    points: tuple[Vector3, ...] = key("coordinates in the frame [m]", ((0.0, 0.0, 0.0),), min_length=1)
-    places: tuple[Vector3, ...] = key("world positions where they are held; none: wherever they touch [m]", ())
-    slides: StrictBool = key("without friction: only the normal is held", False)
+    points: tuple[Vector3, ...] = Key("coordinates in the frame [m]", ((0.0, 0.0, 0.0),), min_length=1)
+    places: tuple[Vector3, ...] = Key("world positions where they are held; none: wherever they touch [m]", ())
+    slides: StrictBool = Key("without friction: only the normal is held", False)
 
 
 class Sole(Ground):
     """A sole that lies flat on the ground and neither slips nor turns."""
 
-    position: Vector3 = key("its origin in the frame [m]", (0.0, 0.0, 0.0))
-    axis: Vector3 = key("axis of the frame that points along the normal", (0.0, 0.0, 1.0))
-    half_sizes: tuple[Number, ...] | None = key("of the rectangle that holds the centre of pressure [m]; null: no limit",
+    position: Vector3 = Key("its origin in the frame [m]", (0.0, 0.0, 0.0))
+    axis: Vector3 = Key("axis of the frame that points along the normal", (0.0, 0.0, 1.0))
+    half_sizes: tuple[Number, ...] | None = Key("of the rectangle that holds the centre of pressure [m]; null: no limit",
                                                 None, min_length=2, max_length=2)
 
 
 class Roller(Ground):
     """A wheel or a ball that rolls on the ground without slipping."""
 
-    radius: Number = key("around the origin of the frame [m]")
-    axis: Vector3 | None = key("of a wheel, in the frame; null: a ball", None)
+    radius: Number = Key("around the origin of the frame [m]")
+    axis: Vector3 | None = Key("of a wheel, in the frame; null: a ball", None)
 
 
 class Blade(Part):
     """A point of a frame does not move along an axis of the frame."""
 
-    frame: Name = key("frame of the robot")
-    axis: Vector3 = key("sideways, in the frame")
-    position: Vector3 = key("of the point in the frame [m]", (0.0, 0.0, 0.0))
+    frame: Name = Key("frame of the robot")
+    axis: Vector3 = Key("sideways, in the frame")
+    position: Vector3 = Key("of the point in the frame [m]", (0.0, 0.0, 0.0))
 
 
 class JointPath(Part):
     """A joint follows a function of time."""
 
-    joint: Name = key("joint")
-    path: NumberOrList = key("its coordinates, expressions of t [rad or m]")
+    joint: Name = Key("joint")
+    path: NumberOrList = Key("its coordinates, expressions of t [rad or m]")
 
 
 class FramePath(Part):
     """A frame follows a function of time, in its position, its rotation, or both."""
 
-    frame: Name = key("frame of the robot")
-    position: Vector3 | None = key("of its origin in the world, expressions of t [m]; null: free", None)
-    rpy: Vector3 | None = key("roll, pitch, yaw about fixed axes, expressions of t [rad]; null: free", None)
+    frame: Name = Key("frame of the robot")
+    position: Vector3 | None = Key("of its origin in the world, expressions of t [m]; null: free", None)
+    rpy: Vector3 | None = Key("roll, pitch, yaw about fixed axes, expressions of t [rad]; null: free", None)
 
 
 class Equation(OneOf):
     """Equations that are written down."""
 
-    position: NumberOrList | None = key("expressions of q and t that are zero", None)
-    velocity: NumberOrList | None = key("expressions of q, v and t, affine in v, that are zero", None)
+    position: NumberOrList | None = Key("expressions of q and t that are zero", None)
+    velocity: NumberOrList | None = Key("expressions of q, v and t, affine in v, that are zero", None)
 
 
 class MechanismConstraint(OneOf):
     """What the robot's own mechanics hold."""
 
-    name: Name | None = key("name; null: what it is, with a number", None)
-    closure: Loop | None = key("a joint that closes a loop", None)
-    rod: Rod | None = key("a rod between two points", None)
-    coupling: Belt | None = key("a linear coupling of joints", None)
-    contact: Touch | None = key("points that stand on the ground", None)
-    flat_contact: Sole | None = key("a sole that stands on the ground", None)
-    rolling: Roller | None = key("a wheel or ball that rolls on the ground", None)
-    skate: Blade | None = key("a blade or thin wheel that does not move sideways", None)
-    joint_motion: JointPath | None = key("a joint that follows a function of time", None)
-    frame_motion: FramePath | None = key("a frame that follows a function of time", None)
-    equation: Equation | None = key("an equation of positions or of velocities", None)
+    name: Name | None = Key("name; null: what it is, with a number", None)
+    closure: Loop | None = Key("a joint that closes a loop", None)
+    rod: Rod | None = Key("a rod between two points", None)
+    coupling: Belt | None = Key("a linear coupling of joints", None)
+    contact: Touch | None = Key("points that stand on the ground", None)
+    flat_contact: Sole | None = Key("a sole that stands on the ground", None)
+    rolling: Roller | None = Key("a wheel or ball that rolls on the ground", None)
+    skate: Blade | None = Key("a blade or thin wheel that does not move sideways", None)
+    joint_motion: JointPath | None = Key("a joint that follows a function of time", None)
+    frame_motion: FramePath | None = Key("a frame that follows a function of time", None)
+    equation: Equation | None = Key("an equation of positions or of velocities", None)
 
 
 class RobotForce(OneOf):
     """A force that acts on the robot by itself."""
 
-    name: Name | None = key("name; null: what it is, with a number", None)
-    joint_spring: JointSpring | None = key("a spring at a joint", None)
-    joint_damper: JointDamper | None = key("a damper at a joint", None)
-    joint_friction: JointFriction | None = key("dry friction at a joint", None)
-    joint_stop: JointStop | None = key("elastic end stops of a joint", None)
-    spring: Spring | None = key("a spring and damper between points", None)
-    cable: Cable | None = key("a cable over points", None)
-    bushing: Bushing | None = key("a spring of the same strength in all directions between two points", None)
-    torsion: Torsion | None = key("a torsion spring and damper between two frames", None)
-    push: Push | None = key("a constant force at a point", None)
-    drag: Drag | None = key("resistance of a medium", None)
-    ground: ElasticGround | None = key("a flat ground as a force on points", None)
-    efforts: dict[str, Number] | None = key("efforts [N m or N] by joint, as expressions of q, v and constants", None)
+    name: Name | None = Key("name; null: what it is, with a number", None)
+    joint_spring: JointSpring | None = Key("a spring at a joint", None)
+    joint_damper: JointDamper | None = Key("a damper at a joint", None)
+    joint_friction: JointFriction | None = Key("dry friction at a joint", None)
+    joint_stop: JointStop | None = Key("elastic end stops of a joint", None)
+    spring: Spring | None = Key("a spring and damper between points", None)
+    cable: Cable | None = Key("a cable over points", None)
+    bushing: Bushing | None = Key("a spring of the same strength in all directions between two points", None)
+    torsion: Torsion | None = Key("a torsion spring and damper between two frames", None)
+    push: Push | None = Key("a constant force at a point", None)
+    drag: Drag | None = Key("resistance of a medium", None)
+    ground: ElasticGround | None = Key("a flat ground as a force on points", None)
+    efforts: dict[str, Number] | None = Key("efforts [N m or N] by joint, as expressions of q, v and constants", None)
 
 
 # ---- numbers that parameters of the problem stand for ---------------------------------------------------------------------
 class DesignLength(Part):
     """The joint's place in its parent body moves along an axis; what hangs from it goes along."""
 
-    joint: Name = key("joint that moves")
-    axis: Vector3 = key("direction in the joint's own frame, any length but zero")
+    joint: Name = Key("joint that moves")
+    axis: Vector3 = Key("direction in the joint's own frame, any length but zero")
 
 
 class DesignForce(Part):
     """A number of a force of 'forces' or of the robot file."""
 
-    name: Name = key("name of the force")
-    field: Literal["stiffness", "damping", "length", "friction", "creep", "level", "speed", "linear", "quadratic"] = key(
+    name: Name = Key("name of the force")
+    field: Literal["stiffness", "damping", "length", "friction", "creep", "level", "speed", "linear", "quadratic"] = Key(
         "which number, as 'forces' call it")
 
 
 class DesignInertia(Part):
     """Added to a body."""
 
-    body: Name = key("body")
-    component: Literal["mass", "hx", "hy", "hz", "xx", "yy", "zz", "xy", "xz", "yz"] = key(
+    body: Name = Key("body")
+    component: Literal["mass", "hx", "hy", "hz", "xx", "yy", "zz", "xy", "xz", "yz"] = Key(
         "mass at the body's origin [kg], first moment [kg m], or an entry of its inertia about the origin [kg m^2]")
 
 
@@ -266,7 +266,7 @@ class Design(OneOf):
 
     beside = ("parameter",)
 
-    parameter: Name = key("parameter of the file")
-    length: DesignLength | None = key("metres that a joint moves away from where the robot file has it", None)
-    force: DesignForce | None = key("a number of a force, in its own unit", None)
-    inertia: DesignInertia | None = key("inertia added to a body", None)
+    parameter: Name = Key("parameter of the file")
+    length: DesignLength | None = Key("metres that a joint moves away from where the robot file has it", None)
+    force: DesignForce | None = Key("a number of a force, in its own unit", None)
+    inertia: DesignInertia | None = Key("inertia added to a body", None)

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, StrictBool, StrictInt, Tag, model_validator
 from typing_extensions import TypeAliasType
 
-from ocp.app.files.schema_parts import Name, Number, NumberOrList, Option, Part, Vector3, by_form, key, refuse
+from ocp.app.files.schema_parts import Key, Name, Number, NumberOrList, Option, Part, Vector3, by_form, refuse
 
 Noise = TypeAliasType("Noise", Annotated[
     Annotated[Number, Tag("<number>")] | Annotated[Number, Tag("<text>")] | Annotated[Number, Tag("<Degrees>")]
@@ -19,35 +19,35 @@ Noise = TypeAliasType("Noise", Annotated[
 class TrackedQuantity(Part):
     """A quantity whose error is reported."""
 
-    name: Name = key("name in tables and plots")
-    quantity: NumberOrList = key("expression, or a list of them: what is tracked")
-    reference: NumberOrList = key("what it should be: expressions of the time t, as many", 0.0)
-    unit: str = key("unit in tables and plots", "")
+    name: Name = Key("name in tables and plots")
+    quantity: NumberOrList = Key("expression, or a list of them: what is tracked")
+    reference: NumberOrList = Key("what it should be: expressions of the time t, as many", 0.0)
+    unit: str = Key("unit in tables and plots", "")
 
 
 class Kick(Part):
     """A jump of the state."""
 
-    time: Number = key("when [s]")
-    state: Annotated[dict[str, Number], Field(min_length=1)] = key("jump by name of the state; for a robot q.JOINT and v.JOINT "
+    time: Number = Key("when [s]")
+    state: Annotated[dict[str, Number], Field(min_length=1)] = Key("jump by name of the state; for a robot q.JOINT and v.JOINT "
                                                                    "(attitudes: tangent components)")
 
 
 class PushForce(Part):
     """A force on a robot."""
 
-    frame: Name = key("frame at whose origin it acts")
-    force: Vector3 = key("force in world axes [N]")
+    frame: Name = Key("frame at whose origin it acts")
+    force: Vector3 = Key("force in world axes [N]")
 
 
 class Push(Part):
     """Something that acts for a while."""
 
-    time: Number = key("when it begins [s]")
-    duration: Number = key("how long it lasts [s]")
-    rate: dict[str, Number] = key("added to the rates of states, by name as in a kick", dict)
-    controls: dict[str, Number] = key("added to controls after their bounds, by name", dict)
-    force: PushForce | None = key("force on a frame of a robot", None)
+    time: Number = Key("when it begins [s]")
+    duration: Number = Key("how long it lasts [s]")
+    rate: dict[str, Number] = Key("added to the rates of states, by name as in a kick", dict)
+    controls: dict[str, Number] = Key("added to controls after their bounds, by name", dict)
+    force: PushForce | None = Key("force on a frame of a robot", None)
 
     @model_validator(mode="after")
     def _does_something(self) -> Self:
@@ -59,39 +59,39 @@ class Push(Part):
 class Disturbances(Part):
     """What happens to the plant and to its measurement."""
 
-    seed: Annotated[StrictInt, Field(ge=0)] = key("seed of all noise; the same seed gives the same run", 0)
-    process_noise: Noise = key("on the state: what it gathers in one second (unit / sqrt(s))", 0.0)
-    measurement_noise: Noise = key("on every measurement", 0.0)
-    kicks: tuple[Kick, ...] = key("jumps of the state", ())
-    pushes: tuple[Push, ...] = key("forces and rates that act for a while", ())
+    seed: Annotated[StrictInt, Field(ge=0)] = Key("seed of all noise; the same seed gives the same run", 0)
+    process_noise: Noise = Key("on the state: what it gathers in one second (unit / sqrt(s))", 0.0)
+    measurement_noise: Noise = Key("on every measurement", 0.0)
+    kicks: tuple[Kick, ...] = Key("jumps of the state", ())
+    pushes: tuple[Push, ...] = Key("forces and rates that act for a while", ())
 
 
 class Plant(Part):
     """What stands for the real thing: this file's system, with changes that the solver does not know of."""
 
-    integrator: Literal["euler", "semi_implicit_euler", "midpoint", "rk4", "bdf1", "sdirk2"] = key(
+    integrator: Literal["euler", "semi_implicit_euler", "midpoint", "rk4", "bdf1", "sdirk2"] = Key(
         "its one-step map; bdf1 and sdirk2 are implicit, for stiff robots", "rk4")
-    substeps: Annotated[StrictInt, Field(ge=1)] = key("steps in one sampling period", 4)
-    set: dict[str, Any] = key("keys of this file that differ, as after --set: path.to.key: value", dict)
-    masses: dict[str, Number] = key("masses of bodies of a robot that differ [kg]; inertias scale with them", dict)
-    damping: dict[str, Number] = key("viscous damping of joints of a robot that differs [N m s/rad or N s/m]", dict)
+    substeps: Annotated[StrictInt, Field(ge=1)] = Key("steps in one sampling period", 4)
+    set: dict[str, Any] = Key("keys of this file that differ, as after --set: path.to.key: value", dict)
+    masses: dict[str, Number] = Key("masses of bodies of a robot that differ [kg]; inertias scale with them", dict)
+    damping: dict[str, Number] = Key("viscous damping of joints of a robot that differs [N m s/rad or N s/m]", dict)
 
 
 class MPC(Part):
     """A receding horizon in closed loop (``ocp mpc``)."""
 
-    rate: Number | None = key("samples per second [Hz]; one sampling period is the deadline of a step. null: 100, or one at each "
+    rate: Number | None = Key("samples per second [Hz]; one sampling period is the deadline of a step. null: 100, or one at each "
                               "step of a system in discrete time", None)
-    duration: Number = key("simulated time [s]", 10.0)
-    horizon: Number | None = key("length of the horizon [s]; null: the duration of the phase", None)
-    intervals: Annotated[StrictInt, Field(ge=1)] | None = key("steps of the horizon; null: those of iLQR's options", None)
-    iterations: Annotated[StrictInt, Field(ge=1)] = key("solver iterations in every step", 1)
-    start_iterations: Annotated[StrictInt, Field(ge=0)] = key("iterations from the guess before the clock starts", 100)
-    feedback: StrictBool = key("true: Riccati feedback between samples; false: the plan as it stands", False)
-    delay: Literal["none", "predicted", "ignored"] = key("none: a control acts at once. One sampling period late: predicted (the "
-                                                         "solver starts from the state that its model predicts for then) or ignored",
-                                                         "none")
-    ilqr: dict[str, Option] = key("options of iLQR that differ from those under solve.ilqr", dict)
-    track: tuple[TrackedQuantity, ...] = key("quantities whose errors are reported", ())
-    plant: Plant = key("how the plant differs from the model", Plant)
-    disturbances: Disturbances = key("noise, kicks and pushes", Disturbances)
+    duration: Number = Key("simulated time [s]", 10.0)
+    horizon: Number | None = Key("length of the horizon [s]; null: the duration of the phase", None)
+    intervals: Annotated[StrictInt, Field(ge=1)] | None = Key("steps of the horizon; null: those of iLQR's options", None)
+    iterations: Annotated[StrictInt, Field(ge=1)] = Key("solver iterations in every step", 1)
+    start_iterations: Annotated[StrictInt, Field(ge=0)] = Key("iterations from the guess before the clock starts", 100)
+    feedback: StrictBool = Key("true: Riccati feedback between samples; false: the plan as it stands", False)
+    delay: Literal["none", "predicted", "ignored"] = Key("none: a control acts at once. One sampling period late: predicted (the "
+                                                         "solver starts from the state that its model predicts for then) or "
+                                                         "ignored", "none")
+    ilqr: dict[str, Option] = Key("options of iLQR that differ from those under solve.ilqr", dict)
+    track: tuple[TrackedQuantity, ...] = Key("quantities whose errors are reported", ())
+    plant: Plant = Key("how the plant differs from the model", Plant)
+    disturbances: Disturbances = Key("noise, kicks and pushes", Disturbances)

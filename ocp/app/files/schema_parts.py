@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import unicodedata
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 from pydantic import (
     AfterValidator,
@@ -31,9 +32,9 @@ class Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
 
 
-def key(text: str, default: Any = ..., **limits: Any) -> Any:
-    """A key of a mapping: ``text`` says what it means, with its unit; it must be given unless there is a ``default``, which is a
-    value, or a type that is made without arguments."""
+def Key(text: str, default: Any = ..., **limits: Any) -> Any:
+    """A key of a mapping: ``text`` says what it means, with its unit; ``default`` is a value, or a type that is made without
+    arguments. Without a default the key must be given."""
     return Field(description=text, **{"default_factory" if isinstance(default, type) else "default": default}, **limits)
 
 
@@ -76,7 +77,7 @@ class OneOf(Part):
 class Degrees(Part):
     """An angle in degrees, ``{deg: 45}``."""
 
-    deg: StrictFloat | str = key("angle in degrees: a number or an expression over the constants", union_mode="left_to_right")
+    deg: StrictFloat | str = Key("angle in degrees: a number or an expression over the constants", union_mode="left_to_right")
 
 
 # ---- numbers, and what may stand in their place ---------------------------------------------------------------------------
@@ -97,11 +98,11 @@ def by_form(expected: str, mapping: str = "<Degrees>", *, degrees: bool = True) 
 NUMBER_WORDS = "a number, an expression in quotes, or {deg: angle}"
 Float = Annotated[StrictFloat, Tag("<number>")]
 InDegrees = Annotated[Degrees, Tag("<Degrees>")]
-#: an expression, or a file
-Text = Annotated[str, Tag("<text>"), Field(min_length=1)]
+Text = Annotated[str, Tag("<text>"), Field(min_length=1)]  # an expression, or a file
 
 Number = TypeAliasType("Number", Annotated[
-    Float | Text | InDegrees, by_form(NUMBER_WORDS), Field(description="a number, an expression over the constants, or {deg: angle}")])
+    Float | Text | InDegrees, by_form(NUMBER_WORDS),
+    Field(description="a number, an expression over the constants, or {deg: angle}")])
 
 _List = Annotated[tuple[Number, ...], Tag("<list>"), Field(min_length=1, max_length=MAX_COMPONENTS)]
 _Names = Annotated[dict[str, Number], Tag("<names>")]
@@ -132,6 +133,18 @@ Pair = Annotated[tuple[Number, ...], Field(min_length=2, max_length=2)]
 _Places = Annotated[tuple[Number, ...], Field(min_length=2, max_length=MAX_COMPONENTS)]
 
 
+_NUMERIC = (Number, NumberOrList, LimitOrList, NamedNumbers, StateNumbers, Bound, Vector3)
+
+
+@functools.cache
+def holds_numbers(kind: type[Part], key: str) -> bool:
+    """Whether what stands under a key is a number, or numbers in lists and mappings."""
+    def numeric(annotation: Any) -> bool:
+        return annotation in _NUMERIC or any(map(numeric, get_args(annotation)))
+
+    return numeric(kind.model_fields[key].annotation)
+
+
 # ---- names ----------------------------------------------------------------------------------------------------------------
 def _one_line(name: str) -> str:
     strange = next((c for c in name if unicodedata.category(c) in ("Cc", "Cf", "Zl", "Zp")), None)
@@ -157,8 +170,8 @@ PhaseName = Annotated[str, Field(min_length=1), AfterValidator(_file_name)]
 class Parameter(Part):
     """A parameter, and the range in which the solver may choose it."""
 
-    value: Number = key("value, or first guess where the solver chooses")
-    optimise: Bound | None = key("[lower, upper] within which the solver chooses; null: it is given", None)
+    value: Number = Key("value, or first guess where the solver chooses")
+    optimise: Bound | None = Key("[lower, upper] within which the solver chooses; null: it is given", None)
 
 
 ParameterValue = TypeAliasType("ParameterValue", Annotated[
@@ -170,13 +183,13 @@ ParameterValue = TypeAliasType("ParameterValue", Annotated[
 class TablePart(Part):
     """A function given by points, which expressions call by its name: ``drag(v)``, ``lift(v, angle)``."""
 
-    file: Name | None = key("CSV file relative to this one: two columns, x and value; or x in the first column, y in the first row",
-                            None)
-    x: _Places | None = key("places", None)
-    y: _Places | None = key("places of the second argument; null: there is one argument", None)
-    values: Annotated[tuple[NumberOrList, ...], Field(min_length=2, max_length=MAX_COMPONENTS)] | None = key(
+    file: Name | None = Key("CSV file relative to this one: two columns, x and value; or x in the first column, y in the first "
+                            "row", None)
+    x: _Places | None = Key("places", None)
+    y: _Places | None = Key("places of the second argument; null: there is one argument", None)
+    values: Annotated[tuple[NumberOrList, ...], Field(min_length=2, max_length=MAX_COMPONENTS)] | None = Key(
         "value at each x, or a row of values, one for each y", None)
-    smooth: StrictBool = key("true: natural cubic splines, straight on outside; false: straight lines, level outside", False)
+    smooth: StrictBool = Key("true: natural cubic splines, straight on outside; false: straight lines, level outside", False)
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
@@ -196,26 +209,26 @@ AnyTable = TypeAliasType("AnyTable", Annotated[
 class Sampled(Part):
     """A system in discrete time: what steps of an integrator make of rates while controls are held."""
 
-    period: Number = key("[s] between samples, in which controls are held; running costs count where steps begin")
-    integrator: Name = key("any integrator of shooting methods", "rk4")
-    steps: int = key("steps of it in a period", 1, ge=1)
+    period: Number = Key("[s] between samples, in which controls are held; running costs count where steps begin")
+    integrator: Name = Key("any integrator of shooting methods", "rk4")
+    steps: int = Key("steps of it in a period", 1, ge=1)
 
 
 class Reference(Part):
     """A published or closed-form optimum to compare with."""
 
-    objective: Number = key("objective value at the optimum")
-    tolerance: Number = key("relative tolerance of the comparison", 1e-6)
-    error: Number = key("how far the value itself may be from the optimum, in its own unit", 0.0)
-    source: str = key("where the value is from", "")
+    objective: Number = Key("objective value at the optimum")
+    tolerance: Number = Key("relative tolerance of the comparison", 1e-6)
+    error: Number = Key("how far the value itself may be from the optimum, in its own unit", 0.0)
+    source: str = Key("where the value is from", "")
 
 
 class DurationRange(Part):
     """A free duration."""
 
-    lower: Number = key("shortest duration [s], > 0")
-    upper: Number | None = key("longest duration [s]; null: unbounded", None)
-    guess: Number | None = key("initial guess [s]; null: midway between lower and upper", None)
+    lower: Number = Key("shortest duration [s], > 0")
+    upper: Number | None = Key("longest duration [s]; null: unbounded", None)
+    guess: Number | None = Key("initial guess [s]; null: midway between lower and upper", None)
 
 
 Duration = TypeAliasType("Duration", Annotated[
@@ -230,20 +243,20 @@ class Cost(OneOf):
 
     forms = ("running", "stage", "final", "running_residual", "stage_residual", "final_residual", "control_error")
 
-    name: Name = key("name in reports")
-    running: Number | None = key("scalar expression, integrated over time (in discrete time: the sum over all steps, times the "
+    name: Name = Key("name in reports")
+    running: Number | None = Key("scalar expression, integrated over time (in discrete time: the sum over all steps, times the "
                                  "period)", None)
-    stage: Number | None = key("scalar expression, summed over the steps of a system in discrete time", None)
-    final: Number | None = key("scalar expression at the end; no controls", None)
-    running_residual: NumberOrList | None = key("residuals r; costs 1/2 sum w r^2, integrated over time", None)
-    stage_residual: NumberOrList | None = key("residuals r; costs 1/2 sum w r^2, summed over steps", None)
-    final_residual: NumberOrList | None = key("residuals r at the end; costs 1/2 sum w r^2", None)
-    control_error: NamedNumbers | None = key("controls less these values, as residuals along the path; a control that is not named "
+    stage: Number | None = Key("scalar expression, summed over the steps of a system in discrete time", None)
+    final: Number | None = Key("scalar expression at the end; no controls", None)
+    running_residual: NumberOrList | None = Key("residuals r; costs 1/2 sum w r^2, integrated over time", None)
+    stage_residual: NumberOrList | None = Key("residuals r; costs 1/2 sum w r^2, summed over steps", None)
+    final_residual: NumberOrList | None = Key("residuals r at the end; costs 1/2 sum w r^2", None)
+    control_error: NamedNumbers | None = Key("controls less these values, as residuals along the path; a control that is not named "
                                              "does not count", None)
-    at: Literal["path", "final"] | None = key("where an .._error counts: all along the path (the default) or at the end", None)
-    weights: NumberOrList | None = key("weights w of the residuals, one or one for each (errors: in the order of their "
+    at: Literal["path", "final"] | None = Key("where an .._error counts: all along the path (the default) or at the end", None)
+    weights: NumberOrList | None = Key("weights w of the residuals, one or one for each (errors: in the order of their "
                                        "components); default 1", None)
-    between: Bound | None = key("[from, to] in seconds: outside, a running cost counts nothing. A window shorter than a few steps "
+    between: Bound | None = Key("[from, to] in seconds: outside, a running cost counts nothing. A window shorter than a few steps "
                                 "of the mesh may fall between its knots; phases end exactly where they should", None)
 
     @model_validator(mode="after")
@@ -274,14 +287,14 @@ class Constraint(OneOf):
 
     forms = ("expression",)
 
-    name: Name = key("name in reports and in certificates")
-    at: Literal["path", "start", "final", "integral"] = key("where it holds: all along the path, at the start, at the end, or of "
+    name: Name = Key("name in reports and in certificates")
+    at: Literal["path", "start", "final", "integral"] = Key("where it holds: all along the path, at the start, at the end, or of "
                                                             "the integral over the phase", "path")
-    expression: NumberOrList | None = key("one expression, or a list of them", None)
-    lower: LimitOrList | None = key("smallest allowed value, one or one for each component", None)
-    upper: LimitOrList | None = key("largest allowed value, one or one for each component", None)
-    equal: NumberOrList | None = key("prescribed value, one or one for each component", None)
-    soft: Number | None = key("weight of the penalty 1/2 soft |violation|^2; null: a hard constraint", None)
+    expression: NumberOrList | None = Key("one expression, or a list of them", None)
+    lower: LimitOrList | None = Key("smallest allowed value, one or one for each component", None)
+    upper: LimitOrList | None = Key("largest allowed value, one or one for each component", None)
+    equal: NumberOrList | None = Key("prescribed value, one or one for each component", None)
+    soft: Number | None = Key("weight of the penalty 1/2 soft |violation|^2; null: a hard constraint", None)
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
@@ -294,11 +307,11 @@ class Constraint(OneOf):
 class Linkage(Part):
     """``lower <= expression <= upper`` or ``expression = equal`` between ends of phases, such as a periodic motion."""
 
-    name: Name = key("name in reports and in certificates")
-    expression: NumberOrList = key("one expression or a list of them, of start[...], final[...] and duration")
-    lower: LimitOrList | None = key("smallest allowed value, one or one for each component", None)
-    upper: LimitOrList | None = key("largest allowed value, one or one for each component", None)
-    equal: NumberOrList | None = key("prescribed value, one or one for each component", None)
+    name: Name = Key("name in reports and in certificates")
+    expression: NumberOrList = Key("one expression or a list of them, of start[...], final[...] and duration")
+    lower: LimitOrList | None = Key("smallest allowed value, one or one for each component", None)
+    upper: LimitOrList | None = Key("largest allowed value, one or one for each component", None)
+    equal: NumberOrList | None = Key("prescribed value, one or one for each component", None)
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
@@ -309,25 +322,25 @@ class Linkage(Part):
 class Circle(Part):
     """A filled circle of the drawing."""
 
-    at: Name = key("point at its centre")
-    radius: Number = key("radius [m]")
+    at: Name = Key("point at its centre")
+    radius: Number = Key("radius [m]")
 
 
 class Box(Part):
     """A filled upright rectangle of the drawing."""
 
-    at: Name = key("point at its centre")
-    size: Pair = key("[width, height] [m]")
+    at: Name = Key("point at its centre")
+    size: Pair = Key("[width, height] [m]")
 
 
 class Drawing(Part):
     """What an animation shows, in the plane: x to the right, y up."""
 
-    points: dict[str, Pair] = key("points by name: [x, y], expressions of states, controls and constants [m]")
-    segments: tuple[Annotated[tuple[str, ...], Field(min_length=2, max_length=2)], ...] = key("lines between two points", ())
-    circles: tuple[Circle, ...] = key("filled circles", ())
-    boxes: tuple[Box, ...] = key("filled rectangles", ())
-    trace: tuple[str, ...] = key("points whose path is drawn", ())
+    points: dict[str, Pair] = Key("points by name: [x, y], expressions of states, controls and constants [m]")
+    segments: tuple[Annotated[tuple[str, ...], Field(min_length=2, max_length=2)], ...] = Key("lines between two points", ())
+    circles: tuple[Circle, ...] = Key("filled circles", ())
+    boxes: tuple[Box, ...] = Key("filled rectangles", ())
+    trace: tuple[str, ...] = Key("points whose path is drawn", ())
 
 
 def _plain_option(value: Any) -> Any:
@@ -342,54 +355,54 @@ Option = Annotated[Any, AfterValidator(_plain_option)]
 class StrategyPart(Part):
     """What is tried for an answer, in the order of the table of rules (``ocp show --strategy``)."""
 
-    without: list[Name] = key("names of rules that are switched off", list)
+    without: list[Name] = Key("names of rules that are switched off", list)
 
 
 class Solve(Part):
     """How to solve the problem unless the command line says otherwise."""
 
-    method: Literal["collocation", "multiple_shooting", "ilqr", "adjoint"] = key("method of solution", "collocation")
-    derivatives: Literal["auto", "ad", "analytic", "complex_step", "fd"] | None = key(
+    method: Literal["collocation", "multiple_shooting", "ilqr", "adjoint"] = Key("method of solution", "collocation")
+    derivatives: Literal["auto", "ad", "analytic", "complex_step", "fd"] | None = Key(
         "source of the derivatives of the dynamics, whatever the method; null: the default of the method", None)
-    time_limit: Number | None = key("[s] after which the best of what was found is returned, whatever the method; null: none", None)
-    strategy: StrategyPart = key("what is tried for an answer", StrategyPart)
-    collocation: dict[str, Option] = key("options of the collocation method", dict)
-    multiple_shooting: dict[str, Option] = key("options of direct multiple shooting", dict)
-    ilqr: dict[str, Option] = key("options of iLQR", dict)
-    adjoint: dict[str, Option] = key("options of single shooting by adjoint gradients", dict)
+    time_limit: Number | None = Key("[s] after which the best of what was found is returned, whatever the method; null: none", None)
+    strategy: StrategyPart = Key("what is tried for an answer", StrategyPart)
+    collocation: dict[str, Option] = Key("options of the collocation method", dict)
+    multiple_shooting: dict[str, Option] = Key("options of direct multiple shooting", dict)
+    ilqr: dict[str, Option] = Key("options of iLQR", dict)
+    adjoint: dict[str, Option] = Key("options of single shooting by adjoint gradients", dict)
 
 
 class Expectation(Part):
     """A known result of a simulation by one integrator, which ``ocp verify`` compares."""
 
-    integrator: Name = key("by which integrator")
-    energy: Number = key("total energy at the end less the potential energy at the start [J]")
-    tolerance: Number = key("relative difference that counts as agreement", 1e-8)
+    integrator: Name = Key("by which integrator")
+    energy: Number = Key("total energy at the end less the potential energy at the start [J]")
+    tolerance: Number = Key("relative difference that counts as agreement", 1e-8)
 
 
 class Simulate(Part):
     """How the system is simulated unless the command line says otherwise."""
 
-    integrator: Name = key("any integrator of shooting methods, bdf1, sdirk2, bdf2, or dop853", "rk4")
-    dt: Number | None = key("longest step [s]; null: a 500th of the whole", None)
-    until: Number | None = key("when to stop [s]; null: at the end of the last phase", None)
-    controls: dict[str, Number] | None = key("constant controls by name, zero for the rest ({}: all zero); null: those of the guess",
-                                             None)
-    expect: tuple[Expectation, ...] = key("known results", ())
+    integrator: Name = Key("any integrator of shooting methods, bdf1, sdirk2, bdf2, or dop853", "rk4")
+    dt: Number | None = Key("longest step [s]; null: a 500th of the whole", None)
+    until: Number | None = Key("when to stop [s]; null: at the end of the last phase", None)
+    controls: dict[str, Number] | None = Key("constant controls by name, zero for the rest ({}: all zero); null: those of the "
+                                             "guess", None)
+    expect: tuple[Expectation, ...] = Key("known results", ())
 
 
 class Common(Part):
     """Keys that every problem file has."""
 
-    name: Name = key("name of the problem, a few words")
-    description: str = key("what the problem is about, in prose", "")
-    theme: str = key("group of the problem in lists of a gallery", "")
-    source: str = key("where the problem is from: paper or book, with the section", "")
-    reference: Reference | None = key("known optimum", None)
-    constants: dict[str, Number] = key("named numbers; each may use earlier ones and pi", dict)
-    tables: dict[str, AnyTable] = key("functions given by points, which expressions call by name", dict)
-    parameters: dict[str, ParameterValue] = key("named numbers that stay symbols in the problem; the solver may choose them", dict)
-    linkages: tuple[Linkage, ...] = key("constraints between the ends of phases; a periodic motion is one", ())
-    simulate: Simulate | None = key("how ocp simulate moves the system, and what must come of it", None)
-    solve: Solve = key("default method and its options", Solve)
-    accept: dict[str, Number] = key("tolerances of the certificate that differ from the default", dict)
+    name: Name = Key("name of the problem, a few words")
+    description: str = Key("what the problem is about, in prose", "")
+    theme: str = Key("group of the problem in lists of a gallery", "")
+    source: str = Key("where the problem is from: paper or book, with the section", "")
+    reference: Reference | None = Key("known optimum", None)
+    constants: dict[str, Number] = Key("named numbers; each may use earlier ones and pi", dict)
+    tables: dict[str, AnyTable] = Key("functions given by points, which expressions call by name", dict)
+    parameters: dict[str, ParameterValue] = Key("named numbers that stay symbols in the problem; the solver may choose them", dict)
+    linkages: tuple[Linkage, ...] = Key("constraints between the ends of phases; a periodic motion is one", ())
+    simulate: Simulate | None = Key("how ocp simulate moves the system, and what must come of it", None)
+    solve: Solve = Key("default method and its options", Solve)
+    accept: dict[str, Number] = Key("tolerances of the certificate that differ from the default", dict)

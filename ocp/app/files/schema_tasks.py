@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, StrictInt, model_validator
 
-from ocp.app.files.schema_parts import Name, Number, NumberOrList, OneOf, Part, Vector3, key, refuse
+from ocp.app.files.schema_parts import Key, Name, Number, NumberOrList, OneOf, Part, Vector3, refuse
 from ocp.app.files.schema_state import Configuration, JointValue, Rotation
 
 KINDS = ("pose", "position", "orientation", "com", "posture", "joint", "alignment", "aim")
@@ -21,34 +21,35 @@ PoseComponents = Annotated[tuple[Literal["x", "y", "z", "rx", "ry", "rz"], ...],
 class PositionTask(Part):
     """Origin of a frame at a point."""
 
-    frame: Name = key("frame of the robot")
-    target: Vector3 = key("where its origin shall be, in the reference [m]")
-    reference: Name = key("frame in whose axes the target is given: world, or one of the robot", "world")
-    components: Components | None = key("which of x, y, z count; null: all", None)
+    frame: Name = Key("frame of the robot")
+    target: Vector3 = Key("where its origin shall be, in the reference [m]")
+    reference: Name = Key("frame in whose axes the target is given: world, or one of the robot", "world")
+    components: Components | None = Key("which of x, y, z count; null: all", None)
 
 
 class OrientationTask(Rotation):
     """Axes of a frame along prescribed ones."""
 
-    frame: Name = key("frame of the robot")
-    reference: Name = key("frame in whose axes the rotation is given: world, or one of the robot", "world")
-    components: Components | None = key("rotations about which axes of the target count; null: all", None)
+    frame: Name = Key("frame of the robot")
+    reference: Name = Key("frame in whose axes the rotation is given: world, or one of the robot", "world")
+    components: Components | None = Key("rotations about which axes of the target count; null: all", None)
 
 
 class PoseTask(Rotation):
     """Position and orientation of a frame."""
 
-    frame: Name = key("frame of the robot")
-    position: Vector3 = key("where its origin shall be, in the reference [m]")
-    reference: Name = key("frame in whose axes the pose is given: world, or one of the robot", "world")
-    components: PoseComponents | None = key("which of x, y, z, rx, ry, rz of the error count, in axes of the target; null: all", None)
+    frame: Name = Key("frame of the robot")
+    position: Vector3 = Key("where its origin shall be, in the reference [m]")
+    reference: Name = Key("frame in whose axes the pose is given: world, or one of the robot", "world")
+    components: PoseComponents | None = Key("which of x, y, z, rx, ry, rz of the error count, in axes of the target; null: "
+                                            "all", None)
 
 
 class ComTask(Part):
     """Centre of mass at a point."""
 
-    target: Vector3 = key("where the centre of mass shall be in the world [m]")
-    components: Components | None = key("which of x, y, z count; null: all", None)
+    target: Vector3 = Key("where the centre of mass shall be in the world [m]")
+    components: Components | None = Key("which of x, y, z count; null: all", None)
 
 
 class PostureTask(Configuration):
@@ -58,93 +59,93 @@ class PostureTask(Configuration):
 class JointTask(Part):
     """One joint at a value."""
 
-    name: Name = key("name of the joint")
-    value: JointValue = key("its value [rad or m]")
+    name: Name = Key("name of the joint")
+    value: JointValue = Key("its value [rad or m]")
 
 
 class AlignmentTask(Part):
     """An axis of a frame along a direction."""
 
-    frame: Name = key("frame of the robot")
-    axis: Vector3 = key("axis in the frame, any length but zero")
-    direction: Vector3 = key("where it shall point, in the reference, any length but zero")
-    reference: Name = key("frame in whose axes the direction is given: world, or one of the robot", "world")
+    frame: Name = Key("frame of the robot")
+    axis: Vector3 = Key("axis in the frame, any length but zero")
+    direction: Vector3 = Key("where it shall point, in the reference, any length but zero")
+    reference: Name = Key("frame in whose axes the direction is given: world, or one of the robot", "world")
 
 
 class AimTask(Part):
     """An axis of a frame from its origin towards a point."""
 
-    frame: Name = key("frame of the robot")
-    axis: Vector3 = key("axis in the frame, any length but zero")
-    point: Vector3 = key("point to aim at, in the reference [m]")
-    reference: Name = key("frame in whose axes the point is given: world, or one of the robot", "world")
+    frame: Name = Key("frame of the robot")
+    axis: Vector3 = Key("axis in the frame, any length but zero")
+    point: Vector3 = Key("point to aim at, in the reference [m]")
+    reference: Name = Key("frame in whose axes the point is given: world, or one of the robot", "world")
 
 
 class RankedTask(OneOf):
     """A task among others: exactly one of its kinds."""
 
-    name: Name | None = key("name in tables and in a schedule; default: its kind and frame", None)
-    priority: StrictInt | None = key("1 is the highest; equal numbers are weighed against each other. Given for all tasks or for "
+    name: Name | None = Key("name in tables and in a schedule; default: its kind and frame", None)
+    priority: StrictInt | None = Key("1 is the highest; equal numbers are weighed against each other. Given for all tasks or for "
                                      "none: then each task of the list ranks below the one before it", None)
-    joint: JointTask | None = key("value of one joint", None)
-    alignment: AlignmentTask | None = key("axis of a frame along a direction", None)
-    aim: AimTask | None = key("axis of a frame towards a point", None)
-    weight: NumberOrList = key("weight of the squared error against tasks of equal priority, one or one for each component", 1.0)
+    joint: JointTask | None = Key("value of one joint", None)
+    alignment: AlignmentTask | None = Key("axis of a frame along a direction", None)
+    aim: AimTask | None = Key("axis of a frame towards a point", None)
+    weight: NumberOrList = Key("weight of the squared error against tasks of equal priority, one or one for each component", 1.0)
 
 
 class Task(RankedTask):
     """One task: exactly one of the eight kinds, and how much it counts."""
 
     forms = KINDS
-    pose: PoseTask | None = key("position and orientation of a frame", None)
-    position: PositionTask | None = key("origin of a frame", None)
-    orientation: OrientationTask | None = key("axes of a frame", None)
-    com: ComTask | None = key("centre of mass", None)
-    posture: PostureTask | None = key("values of several joints, or of the floating base", None)
-    tolerance: Number | None = key("largest error at which the task is met [m, rad]; null: that of the options", None)
+    pose: PoseTask | None = Key("position and orientation of a frame", None)
+    position: PositionTask | None = Key("origin of a frame", None)
+    orientation: OrientationTask | None = Key("axes of a frame", None)
+    com: ComTask | None = Key("centre of mass", None)
+    posture: PostureTask | None = Key("values of several joints, or of the floating base", None)
+    tolerance: Number | None = Key("largest error at which the task is met [m, rad]; null: that of the options", None)
 
 
 # ---- clearances ---------------------------------------------------------------------------------------------------------
 class Sphere(Part):
     """All points within a radius of a centre."""
 
-    frame: Name = key("frame that carries it: one of the robot, or world")
-    radius: Number = key("radius [m]")
-    centre: Vector3 = key("centre in axes of the frame [m]", (0.0, 0.0, 0.0))
+    frame: Name = Key("frame that carries it: one of the robot, or world")
+    radius: Number = Key("radius [m]")
+    centre: Vector3 = Key("centre in axes of the frame [m]", (0.0, 0.0, 0.0))
 
 
 class Capsule(Part):
     """All points within a radius of a segment."""
 
-    frame: Name = key("frame that carries it: one of the robot, or world")
-    radius: Number = key("radius [m]")
-    start: Vector3 = key("one end of the segment in axes of the frame [m]")
-    end: Vector3 = key("other end of the segment in axes of the frame [m]")
+    frame: Name = Key("frame that carries it: one of the robot, or world")
+    radius: Number = Key("radius [m]")
+    start: Vector3 = Key("one end of the segment in axes of the frame [m]")
+    end: Vector3 = Key("other end of the segment in axes of the frame [m]")
 
 
 class HalfSpace(Part):
     """Everything behind a plane."""
 
-    normal: Vector3 = key("direction that points away from it, any length but zero")
-    point: Vector3 = key("a point of the plane [m]", (0.0, 0.0, 0.0))
-    frame: Name = key("frame in whose axes point and normal are given", "world")
+    normal: Vector3 = Key("direction that points away from it, any length but zero")
+    point: Vector3 = Key("a point of the plane [m]", (0.0, 0.0, 0.0))
+    frame: Name = Key("frame in whose axes point and normal are given", "world")
 
 
 class Shape(OneOf):
     """Exactly one shape."""
 
-    sphere: Sphere | None = key("a ball", None)
-    capsule: Capsule | None = key("a segment with a radius", None)
-    half_space: HalfSpace | None = key("everything behind a plane", None)
+    sphere: Sphere | None = Key("a ball", None)
+    capsule: Capsule | None = Key("a segment with a radius", None)
+    half_space: HalfSpace | None = Key("everything behind a plane", None)
 
 
 class Clearance(Part):
     """Two shapes that stay apart."""
 
-    name: Name | None = key("name in tables; default: the two frames", None)
-    first: Shape = key("a sphere or a capsule")
-    second: Shape = key("a sphere, a capsule or a half-space")
-    margin: Number = key("least distance [m]", 0.0)
+    name: Name | None = Key("name in tables; default: the two frames", None)
+    first: Shape = Key("a sphere or a capsule")
+    second: Shape = Key("a sphere, a capsule or a half-space")
+    margin: Number = Key("least distance [m]", 0.0)
 
     @model_validator(mode="after")
     def _order(self) -> Self:
