@@ -400,10 +400,15 @@ def unique_names(findings: Findings, names: Sequence[str], path: KeyPath) -> Non
 
 
 # ---- bounds and guesses -------------------------------------------------------------------------------------------------
+def read_ends(reader: Reader, value: Sequence[Any], path: KeyPath) -> tuple[float, float]:
+    """[lower, upper] with null as unbounded."""
+    lower, upper = reader.values(tuple(value), path)
+    return -INF if lower is None else lower, INF if upper is None else upper
+
+
 def read_bound(reader: Reader, value: Sequence[Any], path: KeyPath) -> tuple[float, float]:
     """[lower, upper] with null as unbounded; equal ends are allowed."""
-    lower = -INF if value[0] is None else reader.number(value[0], (*path, 0))
-    upper = INF if value[1] is None else reader.number(value[1], (*path, 1))
+    lower, upper = read_ends(reader, value, path)
     if lower > upper:
         reader.findings.add(path, f"lower ({lower:g}) is above upper ({upper:g})")
     return lower, upper
