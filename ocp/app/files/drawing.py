@@ -7,7 +7,7 @@ from typing import Any
 
 import casadi as ca
 
-from ocp.app.files.load_parts import Reader, unknown
+from ocp.app.files.load_parts import Reader, Section, unknown
 from ocp.app.files.schema_parts import Drawing as DrawingPart
 from ocp.app.files.yaml_source import KeyPath
 from ocp.app.pages.scene import Disc, Drawing, Polyline
@@ -17,23 +17,21 @@ SX = Any
 
 def read_drawing(reader: Reader, drawing: DrawingPart) -> Drawing:
     """Boxes lie at the back, then segments, circles, and the points whose path is drawn."""
-    points = _points(reader, drawing)
+    section, points = Section(reader, drawing, ("drawing",)), _points(reader, drawing)
     primitives: list[Polyline | Disc] = []
-    for i, box in enumerate(drawing.boxes):
-        path: KeyPath = ("drawing", "boxes", i)
-        width, height = (_positive(reader, value, (*path, "size", k)) for k, value in enumerate(box.size))
-        centre = _point(reader, points, box.at, (*path, "at"))
+    for box in section.parts("boxes"):
+        width, height = (_positive(reader, value, box.at("size", k)) for k, value in enumerate(box.given.size))
+        centre = _point(reader, points, box.given.at, box.at("at"))
         corners = [centre + ca.vertcat(a * width / 2, b * height / 2) for a, b in ((-1, -1), (1, -1), (1, 1), (-1, 1))]
         primitives.append(Polyline(reader.function("box", ca.horzcat(*corners)), closed=True, role="body"))
     for i, pair in enumerate(drawing.segments):
-        ends = [_point(reader, points, name, ("drawing", "segments", i, k)) for k, name in enumerate(pair)]
+        ends = [_point(reader, points, name, section.at("segments", i, k)) for k, name in enumerate(pair)]
         primitives.append(Polyline(reader.function("segment", ca.horzcat(*ends))))
-    traced = {name: ("drawing", "trace", i) for i, name in enumerate(drawing.trace)}
-    for i, circle in enumerate(drawing.circles):
-        path = ("drawing", "circles", i)
-        centre = _point(reader, points, circle.at, (*path, "at"))
-        radius = _positive(reader, circle.radius, (*path, "radius"))
-        primitives.append(Disc(reader.function("circle", centre), radius, trace=traced.pop(circle.at, None) is not None))
+    traced = {name: section.at("trace", i) for i, name in enumerate(drawing.trace)}
+    for circle in section.parts("circles"):
+        at = circle.given.at
+        centre, radius = _point(reader, points, at, circle.at("at")), circle.positive("radius", "m")
+        primitives.append(Disc(reader.function("circle", centre), radius, trace=traced.pop(at, None) is not None))
     for name, where in traced.items():
         primitives.append(Disc(reader.function("point", _point(reader, points, name, where)), 0.0, role="link", trace=True))
     return Drawing(tuple(primitives))

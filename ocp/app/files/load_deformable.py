@@ -9,7 +9,7 @@ from dynamics.errors import near
 from dynamics.forces import Place
 from dynamics.mechanism import Mechanism
 from dynamics.redmax.deformable import Edge, Vertex, with_mass_springs
-from ocp.app.files.load_parts import Reader
+from ocp.app.files.load_parts import Reader, Section
 from ocp.app.files.schema_tree import MassSprings
 from ocp.app.files.yaml_source import KeyPath
 
@@ -19,27 +19,22 @@ def with_deformable(numbers: Reader, given: MassSprings, robot: Mechanism, at: K
     findings, before = numbers.findings, len(numbers.findings.found)
     vertices = {}
     for name, vertex in given.vertices.items():
-        path: KeyPath = (*at, "vertices", name)
-        x, y, z = numbers.vector(vertex.position, 3, (*path, "position"), "components")
-        place = Place(vertex.frame, (x, y, z))
-        with findings.collecting(path):
+        section = Section(numbers, vertex, (*at, "vertices", name))
+        with section.collecting():
+            place, mass = Place(vertex.frame, section.vector("position")), section.number("mass")
             robot.model.frame(vertex.frame)
-            vertices[name] = Vertex(name, numbers.number(vertex.mass, (*path, "mass")), place)
+            vertices[name] = Vertex(name, mass, place)
     edges = []
-    for i, edge in enumerate(given.edges):
-        path = (*at, "edges", i)
+    for section in Section(numbers, given, at).parts("edges"):
+        edge = section.given
         for k, name in enumerate(edge.between):
             if name not in given.vertices:
-                findings.add((*path, "between", k), f"no vertex named {name!r}{near(name, list(given.vertices))}")
-        stiffness, damping = (numbers.number(getattr(edge, key), (*path, key)) for key in ("stiffness", "damping"))
-        for key, value in (("stiffness", stiffness), ("damping", damping)):
-            if value < 0:
-                findings.add((*path, key), f"must not be negative, got {value:g}")
+                section.refuse(f"no vertex named {name!r}{near(name, list(given.vertices))}", "between", k)
+        stiffness, damping = section.not_negative("stiffness"), section.not_negative("damping")
         if len(findings.found) == before:
-            length = _apart(robot, [vertices[name].place for name in edge.between]) if edge.length is None else numbers.number(
-                edge.length, (*path, "length"))
+            length = section.number("length", _apart(robot, [vertices[name].place for name in edge.between]))
             if not length > 0:
-                findings.add((*path, "length") if edge.length is not None else path, f"must be positive, got {length:g} m")
+                section.refuse(f"must be positive, got {length:g} m", *(() if edge.length is None else ("length",)))
             edges.append(Edge(*edge.between, stiffness, length, damping))
     if len(findings.found) > before:
         return None

@@ -13,7 +13,6 @@ from ocp.app.files import load_parts as lp
 from ocp.app.files.load_forces import read_constraints, read_forces
 from ocp.app.files.schema_robot import RobotSystem
 from ocp.app.files.state_scope import state_reader
-from ocp.app.files.yaml_source import KeyPath
 
 SX = Any
 
@@ -22,12 +21,14 @@ def mechanism_of_file(numbers: lp.Reader, given: RobotSystem, robot: Mechanism) 
     """The robot of the robot file with the drives and forces of the problem file; None after an error was recorded."""
     findings, place = numbers.findings, numbers.place
     before = len(findings.found)
-    drives = tuple(_drive(numbers, robot.model, i, drive) for i, drive in enumerate(given.motors))
-    model = robot.model if len(findings.found) > before else _with_rotors(numbers, given, drives, robot.model)
+    section = lp.Section(numbers, given, place)
+    written = section.parts("motors")
+    drives = tuple(_drive(part, robot.model) for part in written)
+    model = robot.model if len(findings.found) > before else _with_rotors(written, drives, robot.model)
     taken = {velocity for drive in drives for velocity, _ in drive.gears}
     motors = tuple(m for m in _motors(numbers, given, robot)
                    if not isinstance(given.actuated, str) or any(velocity not in taken for velocity, _ in m.gears))
-    thrusters = tuple(_thruster(numbers, robot.model, i, t) for i, t in enumerate(given.thrusters))
+    thrusters = tuple(_thruster(part, robot.model) for part in section.parts("thrusters"))
     forces = read_forces(state_reader(numbers, robot.model), robot.model, given.forces, (*place, "forces")) if given.forces else ()
     constraints = read_constraints(numbers, robot.model, given.constraints, (*place, "constraints"))
     if len(findings.found) > before:
@@ -60,44 +61,35 @@ def _motors(numbers: lp.Reader, given: RobotSystem, robot: Mechanism) -> tuple[M
     return tuple(found)
 
 
-def _drive(numbers: lp.Reader, model: Model, i: int, given: Any) -> Motor:
-    path: KeyPath = (*numbers.place, "motors", i)
-    gears = []
-    for name, ratio in given.gears.items():
+def _drive(section: lp.Section, model: Model) -> Motor:
+    numbers, gears = section.reader, section.given.gears
+    for name in gears:
         if name not in model.velocity_names:
-            lp.unknown(numbers.findings, name, model.velocity_names, (*path, "gears", name), "velocity of the robot")
-        gears.append((name, numbers.number(ratio, (*path, "gears", name))))
-    low, high = (none if (end := getattr(given, key)) is None else numbers.number(end, (*path, key))
-                 for key, none in (("lower", -INF), ("upper", INF)))
-    return Motor(given.name, tuple(gears), low, high)
+            lp.unknown(numbers.findings, name, model.velocity_names, section.at("gears", name), "velocity of the robot")
+    ratios = tuple((name, numbers.number(ratio, section.at("gears", name))) for name, ratio in gears.items())
+    return Motor(section.given.name, ratios, section.number("lower", -INF), section.number("upper", INF))
 
 
-def _with_rotors(numbers: lp.Reader, given: RobotSystem, drives: Sequence[Motor], model: Model) -> Model:
+def _with_rotors(sections: Sequence[lp.Section], drives: Sequence[Motor], model: Model) -> Model:
     """The model with the inertias of the rotors of its drives."""
     more: dict[str, float] = {}
-    for i, (drive, written) in enumerate(zip(drives, given.motors, strict=True)):
-        path = (*numbers.place, "motors", i, "rotor")
-        rotor = numbers.number(written.rotor, path)
+    for section, drive in zip(sections, drives, strict=True):
+        rotor = section.number("rotor")
         if rotor and len(drive.gears) > 1:
-            numbers.findings.add(path, "a rotor behind a transmission couples its joints; only one behind a single gear is taken")
+            section.refuse("a rotor behind a transmission couples its joints; only one behind a single gear is taken", "rotor")
         elif not 0.0 <= rotor < INF:
-            numbers.findings.add(path, f"must be finite and not negative, got {rotor:g}")
+            section.refuse(f"must be finite and not negative, got {rotor:g}", "rotor")
         else:
             for velocity, ratio in drive.gears:
                 more[velocity] = more.get(velocity, 0.0) + rotor * ratio**2
     return reflected(model, {name: inertia for name, inertia in more.items() if inertia})
 
 
-def _thruster(numbers: lp.Reader, model: Model, i: int, given: Any) -> Thruster:
-    path: KeyPath = (*numbers.place, "thrusters", i)
-    axis, position, moment = (numbers.vector(getattr(given, key), 3, (*path, key), "components")
-                              for key in ("axis", "position", "moment"))
-    if not any(axis) and not any(moment):
-        numbers.findings.add((*path, "axis"), "the axis is zero, and so is the moment")
-    for key in ("frame", "against"):
-        if getattr(given, key) is not None:
-            with numbers.findings.collecting((*path, key)):
-                model.frame(getattr(given, key))
-    ratio = numbers.number(given.moment_ratio, (*path, "moment_ratio"))
-    return Thruster(given.name, given.frame, (axis[0], axis[1], axis[2]), ratio, (position[0], position[1], position[2]),
-                    (moment[0], moment[1], moment[2]), against=given.against or "")
+def _thruster(section: lp.Section, model: Model) -> Thruster:
+    values = section.reader.record(section.given, section.path)
+    if not any(values["axis"]) and not any(values["moment"]):
+        section.refuse("the axis is zero, and so is the moment", "axis")
+    section.frame(model, "frame")
+    if values["against"] is not None:
+        section.frame(model, "against")
+    return Thruster(**{**values, "against": values["against"] or ""})

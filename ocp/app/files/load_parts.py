@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import keyword
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -178,6 +178,14 @@ class Section:
         """The three components under a key."""
         x, y, z = self.reader.values(getattr(self.given, key), self.at(key))
         return x, y, z
+
+    def known(self, key: str, names: Sequence[str], what: str) -> Iterator[tuple[str, float]]:
+        """Numbers by name, of those that there are; other names are errors."""
+        for name, value in getattr(self.given, key).items():
+            if name in names:
+                yield name, self.reader.number(value, self.at(key, name))
+            else:
+                unknown(self.reader.findings, name, names, self.at(key, name), what)
 
     def frame(self, model: Model, key: str) -> None:
         """Record the error of a frame that the robot does not have."""

@@ -18,7 +18,7 @@ from ocp.app.files.findings import Findings
 from ocp.app.files.load_parts import Section
 from ocp.app.files.robot_file import begin, raised, robot_of
 from ocp.app.files.wbc_tasks import Stage, read_schedule, read_tasks
-from ocp.app.files.yaml_source import KeyPath, Source, parse_source, read_source
+from ocp.app.files.yaml_source import Source, parse_source, read_source
 from ocp.bridge import model_space
 from ocp.errors import ProblemError
 from ocp.plants import Plant, Push
@@ -95,13 +95,15 @@ def _load(source: Source, folder: FilePath, overrides: Mapping[str, str]) -> Loa
     tasks = read_tasks(stage, file.tasks)
     findings.raise_any()
     switches, pushes = read_schedule(stage, file.schedule, tasks)
-    control, efforts = Section(numbers, file.wbc, ("wbc",)), _efforts(numbers, mechanism, file.wbc.efforts)
+    control = Section(numbers, file.wbc, ("wbc",))
+    efforts = _efforts(control, mechanism)
     values = {"rate": control.positive("rate"), "duration": control.positive("duration"),
               "rest_gain": control.number("rest_gain"), "trust": control.number("trust"),
               "horizon": control.positive("horizon", "s; null leaves limits of joints out")}
     if not 0.0 < values["trust"] <= 1.0:
         control.refuse(f"must lie above 0 and be at most 1, got {values['trust']:g}", "trust")
-    friction, restitution = (_by_contact(numbers, contacts, getattr(file.plant, key), key) for key in ("friction", "restitution"))
+    friction, restitution = (_by_contact(Section(numbers, file.plant, ("plant",)), contacts, key)
+                             for key in ("friction", "restitution"))
     expect = _expected(numbers, mechanism, file)
     findings.raise_any()
     with findings.collecting(("wbc",)):
@@ -119,7 +121,8 @@ def _contacts(reader: lp.Reader, mechanism: Mechanism, file: schema.WbcFile) -> 
         before = len(reader.findings.found)
         friction, least, ramp = section.number("friction"), section.not_negative("least"), section.not_negative("ramp")
         if friction <= 0.0:
-            section.refuse(f"a cone needs a positive coefficient of friction, got {friction:g}; on ice take a small one", "friction")
+            section.refuse(f"a cone needs a positive coefficient of friction, got {friction:g}; on ice take a small one",
+                           "friction")
         height, most = section.number("height"), section.number("most", INF)
         if most <= least:
             section.refuse(f"must be above least ({least:g} N), got {most:g} N", "most")
@@ -166,20 +169,18 @@ def _closed(findings: Findings, mechanism: Mechanism, contacts: tuple[ContactPla
     return x, (f"the start was moved by up to {1e3 * moved:.3g} mm, so that contacts touch",) if moved > 1e-6 else ()
 
 
-def _efforts(reader: lp.Reader, mechanism: Mechanism, given: Any) -> np.ndarray | None:
+def _efforts(control: Section, mechanism: Mechanism) -> np.ndarray | None:
+    given = control.given.efforts
     if given is None:
         return None
     driven, most = mechanism.controls, np.abs(mechanism.control_limits).max(axis=1, initial=0.0)
     if isinstance(given, Mapping):
-        for name, value in given.items():
-            if name not in driven:
-                lp.unknown(reader.findings, name, driven, ("wbc", "efforts", name), "driven joint")
-            else:
-                most[driven.index(name)] = reader.number(value, ("wbc", "efforts", name))
+        for name, value in control.known("efforts", driven, "driven joint"):
+            most[driven.index(name)] = value
     else:
-        most = np.array(reader.vector(given, len(driven), ("wbc", "efforts"), "driven joints"))
+        most = np.array(control.reader.vector(given, len(driven), control.at("efforts"), "driven joints"))
     if (most < 0.0).any():
-        reader.findings.add(("wbc", "efforts"), "limits of torques must not be negative")
+        control.refuse("limits of torques must not be negative", "efforts")
     return most
 
 
@@ -199,15 +200,9 @@ def _expected(reader: lp.Reader, mechanism: Mechanism, file: schema.WbcFile) -> 
     return found
 
 
-def _by_contact(reader: lp.Reader, contacts: tuple[ContactPlan, ...], given: Mapping[str, Any], key: str) -> dict[str, float]:
-    known, found = [plan.name for plan in contacts], {}
-    for name, value in given.items():
-        path: KeyPath = ("plant", key, name)
-        if name not in known:
-            lp.unknown(reader.findings, name, known, path, "contact")
-            continue
-        found[name] = reader.number(value, path)
-        if not 0.0 <= found[name] <= (1.0 if key == "restitution" else INF):
-            reader.findings.add(path, f"{'must lie between 0 and 1' if key == 'restitution' else 'must not be negative'}, got "
-                                f"{found[name]:g}")
+def _by_contact(plant: Section, contacts: tuple[ContactPlan, ...], key: str) -> dict[str, float]:
+    found = dict(plant.known(key, [plan.name for plan in contacts], "contact"))
+    for name, value in found.items():
+        if not 0.0 <= value <= (1.0 if key == "restitution" else INF):
+            plant.refuse(f"{'must lie between 0 and 1' if key == 'restitution' else 'must not be negative'}, got {value:g}", key, name)
     return found

@@ -166,7 +166,8 @@ def _force(stage: Stage, section: Section) -> Made | None:
         unknown(section.reader.findings, section.given.contact, known, section.at("contact"), "contact")
         return None
     source = _source(section, "force", 3)
-    items: list[Item] = [ForceTask(stance.name, np.zeros(3), _components(section.given) or (0, 1, 2)) for stance in stances_of(plan)]
+    chosen = _components(section.given) or (0, 1, 2)
+    items: list[Item] = [ForceTask(stance.name, np.zeros(3), chosen) for stance in stances_of(plan)]
     return None if source is None else (items, source)
 
 
