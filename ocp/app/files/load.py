@@ -18,13 +18,11 @@ from ocp.app.files.load_fit import check_fit
 from ocp.app.files.load_linkages import read_linkages
 from ocp.app.files.load_options import read_options
 from ocp.app.files.load_parts import Reader
-from ocp.app.files.load_phases import load_robot_phases, load_symbolic_phases
-from ocp.app.files.load_robot import load_robot
+from ocp.app.files.load_phases import load_robot, load_symbolic
 from ocp.app.files.load_simulate import LoadedSimulation, read_simulate
-from ocp.app.files.load_symbolic import load_symbolic
 from ocp.app.files.load_tree import read_shape
 from ocp.app.files.overrides import apply_overrides
-from ocp.app.files.schema import ProblemFile, SymbolicPhases, problem_class, to_tree
+from ocp.app.files.schema import ProblemFile, problem_class, to_tree
 from ocp.app.files.schema_robot import RobotPhases, RobotProblem
 from ocp.app.files.schema_tasks import is_ik_tree
 from ocp.app.files.yaml_source import KeyPath, Source, dump, parse_source, read_source
@@ -127,16 +125,10 @@ def _load(source: Source, folder: Path, overrides: Mapping[str, str]) -> LoadedP
     file = _validate(source, findings)
     drawing: Drawing | None = None
     model: Model | None = None
-    if isinstance(file, RobotProblem):
-        problem, model, own = load_robot(file, findings, folder)
-        readers = [own]
-    elif isinstance(file, RobotPhases):
-        problem, model, readers = load_robot_phases(file, findings, folder)
-    elif isinstance(file, SymbolicPhases):
-        problem, drawing, readers = load_symbolic_phases(file, findings, folder)
+    if isinstance(file, (RobotProblem, RobotPhases)):
+        problem, model, readers = load_robot(file, findings, folder)
     else:
-        problem, drawing, own = load_symbolic(file, findings, folder)
-        readers = [own]
+        problem, drawing, readers = load_symbolic(file, findings, folder)
     reader = readers[0]
     drawn = getattr(file.system, "scenery", ())
     scenery = tuple(read_shape(reader, shape, ("system", "scenery", i), folder) for i, shape in enumerate(drawn))

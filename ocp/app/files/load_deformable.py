@@ -21,9 +21,9 @@ def with_deformable(numbers: Reader, given: MassSprings, robot: Mechanism, at: K
     for name, vertex in given.vertices.items():
         section = Section(numbers, vertex, (*at, "vertices", name))
         with section.collecting():
-            place, mass = Place(vertex.frame, section.vector("position")), section.number("mass")
+            place = Place(vertex.frame, section.vector("position"))
             robot.model.frame(vertex.frame)
-            vertices[name] = Vertex(name, mass, place)
+            vertices[name] = Vertex(name, section.number("mass"), place)
     edges = []
     for section in Section(numbers, given, at).parts("edges"):
         edge = section.given

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ocp.app.files.load_parts import Reader
+from ocp.app.files.load_tables import read_csv
 from ocp.app.files.schema import Linear
 from ocp.app.files.yaml_source import KeyPath
 
@@ -52,7 +53,7 @@ def read_linear(numbers: Reader, given: Linear, folder: Path) -> LinearParts | N
 def _matrix(numbers: Reader, given: Any, folder: Path, path: KeyPath) -> np.ndarray | None:
     findings = numbers.findings
     if isinstance(given, str):
-        return _csv(numbers, given, folder, path)
+        return read_csv(findings, given, folder, path, "a list of rows or a .csv file")
     widths = [len(row) for row in given]
     if len(set(widths)) > 1:
         other = next(i for i, width in enumerate(widths) if width != widths[0])
@@ -60,31 +61,3 @@ def _matrix(numbers: Reader, given: Any, folder: Path, path: KeyPath) -> np.ndar
         return None
     found = np.array([[numbers.number(value, (*path, i, j)) for j, value in enumerate(row)] for i, row in enumerate(given)])
     return found if np.all(np.isfinite(found)) else None
-
-
-def _csv(numbers: Reader, words: str, folder: Path, path: KeyPath) -> np.ndarray | None:
-    file, findings = folder / words, numbers.findings
-    if file.suffix != ".csv" or not file.is_file():
-        findings.add(path, f"no file {file}" if file.suffix == ".csv" else f"expected a list of rows or a .csv file; got {words!r}")
-        return None
-    rows: list[list[float]] = []
-    for line, text in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1):
-        if not text.strip() or text.lstrip().startswith("#"):
-            continue
-        row = []
-        for column, cell in enumerate(text.split(","), start=1):
-            try:
-                row.append(float(cell))
-            except ValueError:
-                row.append(np.nan)
-            if not np.isfinite(row[-1]):
-                findings.add(path, f"{file.name}:{line}: entry {column} is {cell.strip()!r}, not a finite number")
-                return None
-        if rows and len(row) != len(rows[0]):
-            findings.add(path, f"{file.name}:{line}: {len(row)} entries; the rows before have {len(rows[0])}")
-            return None
-        rows.append(row)
-    if not rows:
-        findings.add(path, f"{file.name} holds no numbers")
-        return None
-    return np.array(rows)

@@ -6,7 +6,6 @@ import functools
 import keyword
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import casadi as ca
@@ -25,13 +24,10 @@ from ocp.app.files.load_costs import named_error, read_costs
 from ocp.app.files.load_definitions import read_robot_definitions
 from ocp.app.files.load_drives import mechanism_of_file
 from ocp.app.files.load_forces import read_design
-from ocp.app.files.load_model import read_mechanism
-from ocp.app.files.load_tables import read_names
 from ocp.app.files.loaded_robot import LoadedRobot
-from ocp.app.files.robot_bounds import RobotBoxes, read_bounds
-from ocp.app.files.robot_guess import read_guess
+from ocp.app.files.robot_bounds import RobotBoxes, read_bounds, read_guess
 from ocp.app.files.schema_forces import Ground
-from ocp.app.files.schema_robot import RobotConstraint, RobotPhase, RobotProblem, RobotSystem
+from ocp.app.files.schema_robot import RobotConstraint, RobotPhase, RobotSystem
 from ocp.app.files.scope import Scope, Table, VectorFunction
 from ocp.app.files.start_state import WORDS, read_start
 from ocp.app.files.state_scope import state_scope
@@ -50,7 +46,7 @@ from ocp.contacts import clear_constraint, constraint_forces, contact_constraint
 from ocp.errors import ProblemError
 from ocp.guess import standing
 from ocp.interrupts import Activity, check
-from ocp.problem import At, Constraint, Phase, Problem, System
+from ocp.problem import At, Constraint, Phase, System
 from ocp.robot_terms import RobotTerms
 
 SX = Any
@@ -58,22 +54,6 @@ SX = Any
 AXES = {"position_error": ("x", "y", "z"), "orientation_error": ("about x", "about y", "about z"),
         "pose_error": ("x", "y", "z", "about x", "about y", "about z")}
 RESERVED = ("q", "v", "tau", "multiplier", "position", "velocity", "com", "energy", "angular_momentum", "constraint_force")
-
-
-def load_robot(file: RobotProblem, findings: Findings, folder: Path) -> tuple[Problem | None, Model | None, lp.Reader]:
-    """The problem and its robot; paths are relative to ``folder``. Errors go to ``findings``."""
-    constants = read_names(findings, file, folder, RESERVED)
-    parameters = lp.read_parameters(findings, constants, file.parameters, RESERVED)
-    numbers = robot_numbers(findings, constants, parameters)
-    base = read_mechanism(numbers, file.system, folder, "system", configurations=names_configurations([file.phase]))
-    robot = robot_of_file(numbers, file.system, base, file.phase.contacts) if base is not None else None
-    if base is None or robot is None:
-        return None, None if base is None else base.model, numbers
-    check(Activity.READING)
-    phase = robot_phase(robot, file.phase, "phase")
-    reference = lp.read_reference(robot.reader, file.reference)
-    problem = None if findings.found else Problem(file.name, (phase,), file.description, file.source, reference)
-    return problem, base.model, robot.reader
 
 
 UNAVAILABLE = {**dict.fromkeys(RESERVED, "it belongs to the state or the controls; only numbers and constants can"),

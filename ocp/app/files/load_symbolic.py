@@ -11,19 +11,16 @@ import casadi as ca
 import numpy as np
 
 from ocp.app.files import load_parts as lp
-from ocp.app.files.drawing import read_drawing
 from ocp.app.files.findings import Findings
 from ocp.app.files.load_costs import named_error, read_costs
 from ocp.app.files.load_definitions import read_definitions
 from ocp.app.files.load_equations import read_equations
 from ocp.app.files.load_linear import LinearParts, read_linear
-from ocp.app.files.load_tables import read_names
-from ocp.app.files.schema import LinearSystem, SymbolicPhase, SymbolicProblem, SymbolicSystem
+from ocp.app.files.schema import LinearSystem, SymbolicPhase, SymbolicSystem
 from ocp.app.files.scope import Scope
 from ocp.app.files.start_state import OTHERS, read_others
 from ocp.app.files.yaml_source import KeyPath
-from ocp.app.pages import scene
-from ocp.problem import INF, Boundary, Guess, Phase, Problem, System
+from ocp.problem import INF, Boundary, Guess, Phase, System
 from ocp.spaces import Space, euclidean
 
 
@@ -44,19 +41,6 @@ class SymbolicNames:
     @property
     def unknowns(self) -> tuple[str, ...]:
         return (*(f"der({name})" for name in self.rates), *self.algebraic)
-
-
-def load_symbolic(file: SymbolicProblem, findings: Findings, folder: Path
-                  ) -> tuple[Problem | None, scene.Drawing | None, lp.Reader]:
-    """The problem and its drawing. Errors go to ``findings``; the problem is None where they leave none to build."""
-    constants = read_names(findings, file, folder)
-    parameters = lp.read_parameters(findings, constants, file.parameters)
-    reader, system = symbolic_system(findings, constants, parameters, file.system, file.name, folder)
-    drawing = read_drawing(reader, file.drawing) if file.drawing else None
-    phase = symbolic_phase(reader, file.phase, system, "phase")
-    reference = lp.read_reference(reader, file.reference)
-    problem = None if findings.found else Problem(file.name, (phase,), file.description, file.source, reference)
-    return problem, drawing, reader
 
 
 def symbolic_system(findings: Findings, constants: Scope, parameters: tuple[lp.FileParameter, ...],

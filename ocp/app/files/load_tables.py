@@ -84,34 +84,50 @@ def _curve(numbers: lp.Reader, given: TablePart, folder: Path, path: KeyPath, *,
 
 
 def _from_csv(findings: Findings, given: TablePart, folder: Path, path: KeyPath) -> Curve | None:
-    file = folder / str(given.file)
+    found = read_csv(findings, str(given.file), folder, path, "a .csv file", table=True)
+    if found is None:
+        return None
+    if found.shape[1] == 2:
+        curve = Curve(found[:, 0], None, found[:, 1], given.smooth)
+    else:
+        curve = Curve(found[1:, 0], found[0, 1:], found[1:, 1:], given.smooth)
+    name = (folder / str(given.file)).name
+    return _checked(findings, curve, path, (f"{name}: x", f"{name}: y"))
+
+
+def read_csv(findings: Findings, words: str, folder: Path, path: KeyPath, expected: str, *, table: bool = False) -> np.ndarray | None:
+    """Finite numbers [n, m], comma-separated, a row a line; None after an error was recorded.
+
+    expected: what the file of another kind should have been. table: two columns, which may have headings, or a first row and a
+    first column of places, whose common corner counts nothing and is 0.
+    """
+    file = folder / words
     if file.suffix != ".csv" or not file.is_file():
-        findings.add(path, f"no file {file}" if file.suffix == ".csv" else f"expected a .csv file; got {str(given.file)!r}")
+        findings.add(path, f"no file {file}" if file.suffix == ".csv" else f"expected {expected}; got {words!r}")
         return None
     texts = enumerate(file.read_text(encoding="utf-8-sig").splitlines(), start=1)
     lines = [(i, [cell.strip() for cell in text.split(",")]) for i, text in texts if text.strip() and text.lstrip()[0] != "#"]
-    if lines and len(lines[0][1]) == 2 and _number(lines[0][1][0]) is None:
+    if table and lines and len(lines[0][1]) == 2 and _number(lines[0][1][0]) is None:
         lines = lines[1:]  # headings
-    if len(lines) < 2 or len(lines[0][1]) < 2:
+    if table and (len(lines) < 2 or len(lines[0][1]) < 2):
         findings.add(path, f"{file.name}: expected two columns, x and value; or x in the first column and y in the first row")
         return None
-    grid = []
-    for k, (line, cells) in enumerate(lines):
-        if len(cells) != len(lines[0][1]):
-            findings.add(path, f"{file.name}:{line}: {len(cells)} entries; the rows before have {len(lines[0][1])}")
-            return None
+    rows: list[list[float | None]] = []
+    for line, cells in lines:
         row = [_number(cell) for cell in cells]
-        corner = k == 0 and len(cells) > 2
-        for j, (cell, number) in enumerate(zip(cells, row, strict=True)):
-            if number is None and not (corner and j == 0):
-                findings.add(path, f"{file.name}:{line}: entry {j + 1} is {cell!r}, not a finite number")
-                return None
-        grid.append([0.0 if number is None else number for number in row])
-    found = np.array(grid)
-    if found.shape[1] == 2:
-        return _checked(findings, Curve(found[:, 0], None, found[:, 1], given.smooth), path, (f"{file.name}: x", ""))
-    curve = Curve(found[1:, 0], found[0, 1:], found[1:, 1:], given.smooth)
-    return _checked(findings, curve, path, (f"{file.name}: x", f"{file.name}: y"))
+        if table and not rows and len(cells) > 2:
+            row[0] = row[0] or 0.0
+        if rows and len(row) != len(rows[0]):
+            findings.add(path, f"{file.name}:{line}: {len(row)} entries; the rows before have {len(rows[0])}")
+            return None
+        if None in row:
+            j = row.index(None)
+            findings.add(path, f"{file.name}:{line}: entry {j + 1} is {cells[j]!r}, not a finite number")
+            return None
+        rows.append(row)
+    if not rows:
+        findings.add(path, f"{file.name} holds no numbers")
+    return np.array(rows, dtype=float) if rows else None
 
 
 def _checked(findings: Findings, curve: Curve, path: KeyPath, words: tuple[str, str]) -> Curve | None:

@@ -16,7 +16,7 @@ from dynamics.model.model import Model
 from dynamics.model.rigid import merged, moved, placement
 from ocp.app.files import robot_state
 from ocp.app.files.gallery import in_gallery
-from ocp.app.files.load_parts import Reader
+from ocp.app.files.load_parts import Reader, Section
 from ocp.app.files.schema_tree import BodyPart, Inertia, JointOfBody, JointPart, Motion, Placed, Shape
 from ocp.app.files.yaml_source import KeyPath
 from ocp.app.pages.meshes import UnreadableMesh, whole_mesh
@@ -138,31 +138,25 @@ def _known(numbers: Reader, kind: str, path: KeyPath) -> bool:
 
 def _fields(numbers: Reader, given: Motion, path: KeyPath) -> dict[str, Any]:
     """Arguments of ``dynamics.model.builder.joint``: what is given, as numbers."""
-    found: dict[str, Any] = {}
-    if given.position is not None:
-        found["position"] = numbers.vector(given.position, 3, (*path, "position"), "components")
+    section = Section(numbers, given, path)
+    present = {key: value for key in ("position", "axes", "points", "grid", *LAWS) if (value := getattr(given, key, None))
+               not in (None, ())}
+    found = {key: numbers.values(value, section.at(key)) for key, value in present.items()}
     if (quaternion := robot_state.read_rotation(numbers, given, path)) is not None:
         found["rotation"] = robot_state.rotation_matrix(quaternion)
     if given.axis is not None:
-        found["axes"] = (numbers.vector(given.axis, 3, (*path, "axis"), "components"),)
-    for key in ("axes", "points"):
-        if rows := getattr(given, key):
-            found[key] = tuple(numbers.vector(row, 3, (*path, key, i), "components") for i, row in enumerate(rows))
+        found["axes"] = (section.vector("axis"),)
     if given.frames:
-        found["frames"] = tuple(_placed(numbers, frame, (*path, "frames", i)) for i, frame in enumerate(given.frames))
-    if given.grid:
-        found["grid"] = tuple(tuple(tuple(numbers.number(x, (*path, "grid", i, j, k)) for k, x in enumerate(point))
-                                    for j, point in enumerate(row)) for i, row in enumerate(given.grid))
+        found["frames"] = tuple(_placed(numbers, part.given, part.path) for part in section.parts("frames"))
     if given.chart:
         found["chart"] = given.chart
     if given.parts:
-        parts = [_joint(numbers, part, part.name, (*path, "parts", i)) for i, part in enumerate(given.parts)]
+        parts = [_joint(numbers, part.given, part.given.name, part.path) for part in section.parts("parts")]
         found["parts"] = tuple(part for part in parts if part is not None)
     for key, absent in LAWS.items():
-        value = getattr(given, key, None)
-        if value is not None:
-            spots = [(value, (*path, key))] if not isinstance(value, tuple) else [(x, (*path, key, i)) for i, x in enumerate(value)]
-            found[key] = tuple(absent if x is None else numbers.number(x, spot) for x, spot in spots)
+        if key in found:
+            listed = found[key] if isinstance(found[key], tuple) else (found[key],)
+            found[key] = tuple(absent if x is None else x for x in listed)
     return found
 
 
@@ -175,24 +169,22 @@ def _placed(numbers: Reader, given: Placed, path: KeyPath) -> Placement:
 def _inertia(numbers: Reader, given: Inertia | None, path: KeyPath) -> tuple[tuple[float, ...], ...]:
     if given is None:
         return BodyInertia().inertia
-    xx, yy, zz, xy, xz, yz = (numbers.number(getattr(given, key), (*path, key)) for key in ("xx", "yy", "zz", "xy", "xz", "yz"))
+    xx, yy, zz, xy, xz, yz = numbers.record(given, path).values()
     return (xx, xy, xz), (xy, yy, yz), (xz, yz, zz)
 
 
 def read_shape(numbers: Reader, given: Shape, path: KeyPath, folder: Path) -> Geometry:
     """Something to draw, where it is placed; a mesh file is relative to the folder."""
-    kind, file = given.shape(), None
+    kind, section, file = given.shape(), Section(numbers, given, path), None
     size: tuple[float, ...]
     if given.mesh is not None:
-        size = () if given.scale is None else (numbers.number(given.scale, (*path, "scale")),) * 3
+        size = () if given.scale is None else (section.number("scale"),) * 3
         if not (file := in_gallery(folder / given.mesh)).is_file():
-            numbers.findings.add((*path, kind), f"no file {file}")
+            section.refuse(f"no file {file}", kind)
     elif given.cylinder is not None:
-        size = tuple(numbers.number(getattr(given.cylinder, key), (*path, kind, key)) for key in ("radius", "length"))
-    elif given.box is not None:
-        size = numbers.vector(given.box, 3, (*path, kind), "edges")
+        size = tuple(numbers.record(given.cylinder, section.at(kind)).values())
     else:
-        size = (numbers.number(given.sphere, (*path, kind)),)
+        size = section.vector("box") if given.box is not None else (section.number("sphere"),)
     if any(not 0 < x < np.inf for x in size):
         numbers.findings.add((*path, kind), f"sizes must be positive, got {', '.join(f'{x:g}' for x in size)} m")
     return Geometry(kind, size, _placed(numbers, given, path), None if file is None else str(file))

@@ -1,4 +1,4 @@
-"""Bounds of a robot's joints, speeds and inputs: those of its file, or those that the problem names."""
+"""Bounds of a robot's joints, speeds and inputs, those of its file or those that the problem names, and the initial guess."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ import numpy as np
 from dynamics.mechanism import Mechanism
 from dynamics.model.model import Model
 from ocp.app.files import load_parts as lp
+from ocp.app.files import robot_state
+from ocp.app.files.loaded_robot import LoadedRobot
 from ocp.app.files.robot_state import alias, quaternion_coordinates
-from ocp.app.files.schema_robot import RobotBounds, UseLimits
+from ocp.app.files.schema_robot import GuessState, RobotBounds, RobotPhase, UseLimits
 from ocp.app.files.yaml_source import KeyPath
-from ocp.bridge import state_limits
-from ocp.problem import INF
+from ocp.bridge import row_names, state_limits
+from ocp.problem import INF, Guess
 
 
 @dataclass(frozen=True)
@@ -34,18 +36,19 @@ def read_bounds(reader: lp.Reader, mechanism: Mechanism, use: UseLimits, given: 
     for used, values in ((use.position, x[:nq]), (use.velocity, x[nq:]), (use.effort, u)):
         if not used:
             values[:] = -INF, INF
-    own = _own_bounds(reader, model, given.joints, model.coordinate_names, "joints")
-    for k, bound in own.items():
-        x[k] = bound
-    fast = _own_bounds(reader, model, given.velocities, model.velocity_names, "velocities")
-    for k, bound in fast.items():
-        x[nq + k] = bound
-    pushed = _own_bounds(reader, model, given.controls, inputs, "controls")
-    for k, bound in pushed.items():
-        u[k] = bound
-    for k, bound in _own_bounds(reader, model, given.accelerations, model.velocity_names, "accelerations").items():
-        a[k] = bound
-    _refuse_frozen(reader, model, inputs, x, u, own, fast, pushed)
+    groups = {"joints": (model.coordinate_names, x[:nq]), "velocities": (model.velocity_names, x[nq:]),
+              "controls": (inputs, u), "accelerations": (model.velocity_names, a)}
+    own = {group: _own_bounds(reader, model, getattr(given, group), known, group) for group, (known, _) in groups.items()}
+    for group, (_, rows) in groups.items():
+        for k, bound in own[group].items():
+            rows[k] = bound
+    for group, key in (("joints", "position"), ("velocities", "velocity"), ("controls", "effort")):
+        known, rows = groups[group]
+        # robot files write 0 for "not known"; taken literally, nothing could move
+        frozen = [name for k, name in enumerate(known) if k not in own[group] and not rows[k].any()]
+        if frozen:
+            reader.findings.add((*reader.place, "robot"), f"the robot file limits the {key} of {', '.join(map(repr, frozen))} to 0; "
+                                f"give phase.bounds.{group}, or set system.limits.{key}: false")
     return RobotBoxes(x, u, a)
 
 
@@ -72,13 +75,46 @@ def _own_bounds(reader: lp.Reader, model: Model, given: Mapping[str, Any], known
     return found
 
 
-def _refuse_frozen(reader: lp.Reader, model: Model, inputs: tuple[str, ...], x: np.ndarray, u: np.ndarray,
-                   own: Mapping[int, Any], fast: Mapping[int, Any], pushed: Mapping[int, Any]) -> None:
-    # robot files write 0 for "not known"; taken literally, nothing could move
-    stuck = [n for k, n in enumerate(model.coordinate_names) if k not in own and not x[k].any()]
-    still = [n for k, n in enumerate(model.velocity_names) if k not in fast and not x[model.nq + k].any()]
-    weak = [n for k, n in enumerate(inputs) if k not in pushed and not u[k].any()]
-    for names, key, group in ((stuck, "position", "joints"), (still, "velocity", "velocities"), (weak, "effort", "controls")):
-        if names:
-            reader.findings.add((*reader.place, "robot"), f"the robot file limits the {key} of {', '.join(map(repr, names))} to 0; "
-                                f"give phase.bounds.{group}, or set system.limits.{key}: false")
+# ---- the initial guess ----------------------------------------------------------------------------------------------------
+def read_guess(names: robot_state.RobotNames, robot: LoadedRobot, given: RobotPhase, start: robot_state.PartialState | None,
+               final: robot_state.PartialState | None, bounds: np.ndarray) -> Guess:
+    """States and inputs at equally spaced times. bounds [ni, 2]: of the inputs, between which what is not named rests."""
+    reader, place = names.reader, (*names.reader.phase, "guess")
+    rows: list[tuple[float, ...]] = [(lp.resting_value(*bound),) for bound in bounds]
+    moves: list[tuple[float, ...]] = [(0.0,)] * robot.model.nv
+    for key, known, found, what in (("controls", robot.inputs, rows, "control"),
+                                    ("accelerations", robot.model.velocity_names, moves, "joint")):
+        for name, value in getattr(given.guess, key).items():
+            if name in known:
+                found[known.index(name)] = lp.series(reader, value, (*place, key, name))
+            else:
+                lp.unknown(reader.findings, name, known, (*place, key, name), what)
+    states = given.guess.states
+    listed = isinstance(states, tuple)
+    each = states if isinstance(states, tuple) else () if states is None else (states,)
+    pieces = [_guess_state(names, state, start, (*place, "states", *((i,) if listed else ()))) for i, state in enumerate(each)]
+    s = lp.common_fractions([len(pieces), *(len(row) for row in (*rows, *moves))])
+    u = np.array([lp.sample(row, s) for row in rows]).T if rows else np.zeros((len(s), 0))
+    x = np.tile(robot.system.space.neutral, (len(s), 1))
+    if not reader.findings.found:
+        x = robot_state.guess_path(names, start, final, pieces, s)
+    if robot.inverse:
+        a = np.array([lp.sample(row, s) for row in moves]).T
+        if any(name in robot.inputs[: len(robot.mechanism.motors)] for name in given.guess.controls):
+            rates = robot.forward.rate(np.zeros((1, len(s))), x.T, u.T, np.zeros((robot.system.np, len(s))))
+            a = np.asarray(rates).T[:, robot.model.nv :]
+        u = np.column_stack([a, u[:, len(robot.mechanism.motors) :], np.zeros((len(s), len(row_names(robot.mechanism))))])
+    if robot.residual:
+        a = np.array([lp.sample(row, s) for row in moves]).T
+        u = np.column_stack([u, a, np.zeros((len(s), len(robot.system.algebraic) - robot.model.nv))])
+    return Guess(s, x, u)
+
+
+def _guess_state(names: robot_state.RobotNames, state: GuessState, start: robot_state.PartialState | None, path: KeyPath
+                 ) -> robot_state.PartialState:
+    piece = robot_state.read_state(names, state, path)
+    if not state.ik:
+        return piece
+    from ocp.app.files.ik_tasks import solve_guess  # only here: inverse kinematics loads Numba and OSQP
+
+    return solve_guess(names, state.ik, piece, start, path)

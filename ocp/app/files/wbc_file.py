@@ -204,5 +204,6 @@ def _by_contact(plant: Section, contacts: tuple[ContactPlan, ...], key: str) -> 
     found = dict(plant.known(key, [plan.name for plan in contacts], "contact"))
     for name, value in found.items():
         if not 0.0 <= value <= (1.0 if key == "restitution" else INF):
-            plant.refuse(f"{'must lie between 0 and 1' if key == 'restitution' else 'must not be negative'}, got {value:g}", key, name)
+            limits = "must lie between 0 and 1" if key == "restitution" else "must not be negative"
+            plant.refuse(f"{limits}, got {value:g}", key, name)
     return found
