@@ -18,9 +18,7 @@ from typing import Any
 import casadi as ca
 
 from dynamics.errors import near
-from ocp.app.files import curves
-from ocp.app.files.builtins import BUILTINS, FUNCTION_NAMES
-from ocp.app.files.scope import FollowOnError, Scope
+from ocp.app.files.scope import BUILTINS, FUNCTION_NAMES, FollowOnError, Scope, lines, spline
 from ocp.errors import ProblemError
 
 SX = Any
@@ -322,7 +320,7 @@ class _Evaluator:
         points = ca.DM(places).full().ravel()
         if not all(points[1:] > points[:-1]):
             raise self.error(node.args[1], f"{name}: places must increase")
-        return (curves.lines if name == "interpolate" else curves.spline)(at, points, values)
+        return (lines if name == "interpolate" else spline)(at, points, values)
 
     def curve(self, node: ast.Call, name: str, depth: int) -> SX:
         """A table of the file."""

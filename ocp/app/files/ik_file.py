@@ -18,9 +18,9 @@ from ocp.app.files.ik_tasks import TaskList, read_clearances, read_tasks, unmet
 from ocp.app.files.robot_file import begin, robot_of
 from ocp.app.files.schema_parts import Key, Number, Part
 from ocp.app.files.schema_robot import RobotFile
-from ocp.app.files.schema_state import Configuration
 from ocp.app.files.schema_tasks import Clearance as ClearancePart
 from ocp.app.files.schema_tasks import Task as TaskPart
+from ocp.app.files.schema_tree import Configuration
 from ocp.app.files.yaml_source import Source, parse_source, read_source
 from ocp.bridge import model_space, state_limits
 from ocp.control.clearance import Clearance

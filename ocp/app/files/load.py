@@ -14,12 +14,10 @@ from dynamics.errors import near
 from dynamics.model.model import Model
 from dynamics.model.records import Geometry
 from ocp.app.files.findings import Findings, add_validation_errors, describe
-from ocp.app.files.load_fit import check_fit
-from ocp.app.files.load_linkages import read_linkages
-from ocp.app.files.load_options import read_options
+from ocp.app.files.load_options import check_fit, read_options
 from ocp.app.files.load_parts import Reader
 from ocp.app.files.load_phases import load_robot, load_symbolic
-from ocp.app.files.load_simulate import LoadedSimulation, read_simulate
+from ocp.app.files.load_sections import LoadedSimulation, read_linkages, read_simulate
 from ocp.app.files.load_tree import read_shape
 from ocp.app.files.overrides import apply_overrides
 from ocp.app.files.schema import ProblemFile, problem_class, to_tree

@@ -22,7 +22,7 @@ from ocp.app.files import load_parts as lp
 from ocp.app.files import robot_state
 from ocp.app.files import schema_forces as schema
 from ocp.app.files.load_parts import Section
-from ocp.app.files.state_scope import state_reader
+from ocp.app.files.robot_state import state_reader
 from ocp.app.files.yaml_source import KeyPath
 
 SX = Any

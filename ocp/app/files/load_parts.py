@@ -15,14 +15,12 @@ import numpy as np
 from dynamics.errors import near
 from dynamics.model.model import Model
 from ocp.app.files import schema_parts as parts
-from ocp.app.files.builtins import RESERVED_NAMES
 from ocp.app.files.expressions import parse, parse_vector
 from ocp.app.files.findings import Findings
-from ocp.app.files.scope import FollowOnError, Scope
+from ocp.app.files.scope import RESERVED_NAMES, FollowOnError, Scope
 from ocp.app.files.yaml_source import Key, KeyPath
 from ocp.errors import ProblemError
-from ocp.integrators import INTEGRATORS, sampled
-from ocp.problem import INF, At, Constraint, Duration, Reference, Sense, System, whole_steps
+from ocp.problem import INF
 from ocp.spaces import Space
 
 SX = Any
@@ -272,133 +270,6 @@ def parameter_fields(reader: Reader) -> dict[str, Any]:
 def free_parameters(reader: Reader) -> tuple[tuple[int, float, float], ...]:
     """What the solver chooses, as a field of a Phase; guesses outside their bounds have been recorded and are left out."""
     return tuple((i, *p.bounds) for i, p in enumerate(reader.parameters) if p.bounds and p.bounds[0] <= p.value <= p.bounds[1])
-
-
-# ---- duration, reference, accept ----------------------------------------------------------------------------------------
-def in_samples(reader: Reader, given: parts.Sampled | None, system: System) -> System:
-    """The system, or what steps of an integrator make of it where the file asks for these."""
-    if given is None:
-        return system
-    path: KeyPath = (*reader.place, "sampled")
-    period, known = reader.number(given.period, (*path, "period")), len(reader.findings.found)
-    if given.integrator not in INTEGRATORS:
-        unknown(reader.findings, given.integrator, tuple(INTEGRATORS), (*path, "integrator"), "integrator")
-    if not 0 < period < INF:
-        reader.findings.add((*path, "period"), f"a period is positive, got {period:g} s")
-    if len(reader.findings.found) == known:
-        with reader.findings.collecting(path):
-            return sampled(system, period, given.integrator, given.steps)
-    return system
-
-
-def read_duration(reader: Reader, value: Any, period: float | None = None) -> Duration:
-    """The duration, positive, with its guess inside; in discrete time of whole periods [s]."""
-    found = _duration(reader, value)
-    if period is not None:
-        with reader.findings.collecting((*reader.phase, "duration")):
-            whole_steps(found, period)
-            return found
-        length = max(1, round(found.guess / period)) * period if 0 < found.guess < INF else period  # stands in
-        return Duration(length, length, length)
-    return found
-
-
-def _duration(reader: Reader, value: Any) -> Duration:
-    path: KeyPath = (*reader.phase, "duration")
-    if not isinstance(value, parts.DurationRange):
-        number = reader.number(value, path)
-        if number <= 0:
-            reader.findings.add(path, f"a duration must be positive, got {number:g} s")
-        return Duration(number, number, number)
-    lower = reader.number(value.lower, (*path, "lower"))
-    upper = INF if value.upper is None else reader.number(value.upper, (*path, "upper"))
-    if lower <= 0:
-        reader.findings.add((*path, "lower"), f"a duration must be positive, got {lower:g} s")
-    if lower > upper:
-        reader.findings.add(path, f"lower ({lower:g} s) is above upper ({upper:g} s)")
-    if value.guess is None:
-        if upper == INF:
-            reader.findings.add(path, "needs 'guess' where there is no upper end")
-        return Duration(lower, upper, (lower + upper) / 2)
-    guess = reader.number(value.guess, (*path, "guess"))
-    if guess < lower or guess > upper:
-        reader.findings.add((*path, "guess"), f"{guess:g} s lies outside [{lower:g}, {upper:g}]")
-    return Duration(lower, upper, guess)
-
-
-def read_reference(reader: Reader, value: parts.Reference | None) -> Reference | None:
-    if value is None:
-        return None
-    tolerance = reader.number(value.tolerance, ("reference", "tolerance"))
-    if tolerance <= 0:
-        reader.findings.add(("reference", "tolerance"), f"must be positive, got {tolerance:g}")
-    error = reader.number(value.error, ("reference", "error"))
-    if error < 0:
-        reader.findings.add(("reference", "error"), f"must not be negative, got {error:g}")
-    return Reference(reader.number(value.objective, ("reference", "objective")), tolerance, value.source, error)
-
-
-# ---- constraints --------------------------------------------------------------------------------------------------------
-def read_constraint(reader: Reader, constraint: parts.Constraint, value: SX, path: KeyPath, quantity: str) -> Constraint:
-    """A constraint on ``value``, the expressions that the key ``quantity`` gave."""
-    at, size, findings = At(constraint.at), value.numel(), reader.findings
-    place = (*path, quantity)
-    if at in (At.START, At.FINAL) and reader.depends(value, reader.u):
-        findings.add(place, f"depends on {controls_in(reader, value)}; a constraint at the {constraint.at} cannot depend on "
-                            "controls")
-    if constraint.equal is not None:
-        lower = upper = reader.vector(constraint.equal, size, (*path, "equal"), "components")
-        sense = Sense.EQUAL
-    else:
-        lower = (-INF,) * size if constraint.lower is None else \
-            reader.vector(constraint.lower, size, (*path, "lower"), "components", -INF)
-        upper = (INF,) * size if constraint.upper is None else \
-            reader.vector(constraint.upper, size, (*path, "upper"), "components", INF)
-        sense = Sense.BOX
-    _check_depends(reader, constraint, value, lower, upper, place)
-    for i, (low, high) in enumerate(zip(lower, upper, strict=True)):
-        component = f" in component {i}" if size > 1 else ""
-        if low > high:
-            findings.add(path, f"lower ({low:g}) is above upper ({high:g}){component}")
-        elif low == -INF and high == INF:
-            findings.add(path, f"has no bound{component}")
-    soft = None if constraint.soft is None else reader.number(constraint.soft, (*path, "soft"))
-    if soft is not None and soft <= 0:
-        findings.add((*path, "soft"), f"a penalty weight must be positive, got {soft:g}")
-    return Constraint(constraint.name, at, reader.function(constraint.name, value), lower, upper, sense, soft,
-                      findings.source.where(path))
-
-
-def _check_depends(reader: Reader, constraint: parts.Constraint, value: SX, lower: Sequence[float], upper: Sequence[float],
-                   place: KeyPath) -> None:
-    """Record components that nothing can change: all that stand by themselves in the file, and those of a vector (such as
-    the height of a planar arm's hand) that break their bounds."""
-    given = getattr(constraint, str(place[-1]))
-    alone = value.numel() == (len(given) if isinstance(given, tuple) else 1)
-    constant = [_constant(reader, value[i], constraint.at == "start") for i in range(value.numel())]
-    for i, number in enumerate(constant):
-        spot = (*place, i) if isinstance(given, tuple) and alone else place
-        if number is None:
-            continue
-        if alone or all(c is not None for c in constant):
-            time = ", and t is 0 at the start" if reader.depends(value[i], reader.t) else ""
-            reader.findings.add(spot, f"is always {number:g}: it depends on no state, control or time{time}")
-        elif number < lower[i] - 1e-9 or number > upper[i] + 1e-9:
-            reader.findings.add(spot, f"component {i} is always {number:g}, outside its bounds [{lower[i]:g}, {upper[i]:g}]")
-
-
-def _constant(reader: Reader, value: SX, at_start: bool) -> float | None:
-    if any(reader.depends(value, on) for on in (reader.x, reader.u, reader.p)):
-        return None
-    if reader.depends(value, reader.t) and not at_start:
-        return None
-    return float(ca.evalf(ca.substitute(value, reader.t, ca.DM(0))))
-
-
-def controls_in(reader: Reader, value: SX) -> str:
-    """The controls that an expression depends on, in words."""
-    names = {str(reader.u[i]): reader.u[i] for i in range(reader.u.numel())}
-    return ", ".join(f"control {name!r}" for name, symbol in names.items() if ca.depends_on(value, symbol))
 
 
 def unique_names(findings: Findings, names: Sequence[str], path: KeyPath) -> None:

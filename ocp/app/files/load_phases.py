@@ -12,10 +12,10 @@ import casadi as ca
 from dynamics.model.model import Model
 from ocp.app.files import load_parts as lp
 from ocp.app.files import robot_state
-from ocp.app.files.drawing import read_drawing
 from ocp.app.files.findings import Findings
 from ocp.app.files.load_model import read_mechanism
 from ocp.app.files.load_robot import RESERVED, names_configurations, robot_numbers, robot_of_file, robot_phase
+from ocp.app.files.load_sections import read_drawing, read_reference
 from ocp.app.files.load_symbolic import symbolic_phase, symbolic_system
 from ocp.app.files.load_tables import read_names
 from ocp.app.files.loaded_robot import LoadedRobot
@@ -113,7 +113,7 @@ def _system_of(findings: Findings, common: Any, given: Any, phase: KeyPath) -> t
 
 def _problem(file: ProblemFile, findings: Findings, phases: list[Phase], reader: lp.Reader) -> Problem | None:
     lp.unique_names(findings, [phase.name for phase in phases], ("phases",))
-    reference = lp.read_reference(reader, file.reference)
+    reference = None if file.reference is None else read_reference(lp.Section(reader, file.reference, ("reference",)))
     return None if findings.found else Problem(file.name, tuple(phases), file.description, file.source, reference)
 
 

@@ -18,19 +18,17 @@ from dynamics.model.model import Model
 from dynamics.redmax.parameters import AddedInertia, Parameter, Varied, varied
 from ocp.app.files import load_parts as lp
 from ocp.app.files import robot_state
-from ocp.app.files.builtins import RESERVED_NAMES
 from ocp.app.files.findings import Findings
-from ocp.app.files.load_costs import named_error, read_costs
-from ocp.app.files.load_definitions import read_robot_definitions
-from ocp.app.files.load_drives import mechanism_of_file
 from ocp.app.files.load_forces import read_design
-from ocp.app.files.loaded_robot import LoadedRobot
-from ocp.app.files.robot_bounds import RobotBoxes, read_bounds, read_guess
+from ocp.app.files.load_model import mechanism_of_file
+from ocp.app.files.load_sections import in_samples, named_error, read_constraint, read_costs, read_duration
+from ocp.app.files.load_symbolic import read_robot_definitions
+from ocp.app.files.loaded_robot import LoadedRobot, RobotBoxes, read_bounds, read_guess
+from ocp.app.files.robot_state import state_scope
 from ocp.app.files.schema_forces import Ground
 from ocp.app.files.schema_robot import RobotConstraint, RobotPhase, RobotSystem
-from ocp.app.files.scope import Scope, Table, VectorFunction
+from ocp.app.files.scope import RESERVED_NAMES, Scope, Table, VectorFunction
 from ocp.app.files.start_state import WORDS, read_start
-from ocp.app.files.state_scope import state_scope
 from ocp.app.files.yaml_source import KeyPath
 from ocp.bridge import (
     designed_system,
@@ -206,7 +204,7 @@ def robot_phase(robot: LoadedRobot, given: RobotPhase, name: str) -> Phase:
     closed = tuple(replace(c, where=where) for c in system.constraints if c.at is At.START and free_start)
 
     phase = Phase(
-        name=name, system=replace(system, constraints=()), duration=lp.read_duration(reader, given.duration, system.period),
+        name=name, system=replace(system, constraints=()), duration=read_duration(reader, given.duration, system.period),
         guess=read_guess(names, robot, given, start, final, boxes.inputs),
         start=start.boundary() if start else None, final=final.boundary() if final else None,
         x_lower=tuple(boxes.x[:, 0]), x_upper=tuple(boxes.x[:, 1]),
@@ -224,7 +222,7 @@ def _in_time(robot: LoadedRobot, system: System) -> System:
         what = "constraints" if robot.mechanism.constraints else f"the formulation {robot.given.formulation}"
         robot.reader.findings.add((*robot.reader.place, "sampled"), f"steps of robots with {what} are not known", at_key=True)
         return system
-    return lp.in_samples(robot.reader, robot.given.sampled, system)
+    return in_samples(robot.reader, robot.given.sampled, system)
 
 
 def _ground(robot: LoadedRobot) -> tuple[Constraint, ...]:
@@ -290,7 +288,7 @@ def _constraint(reader: lp.Reader, places: tuple[Model, SX], constraint: RobotCo
         value = reader.column(given, (*path, quantity))
     else:
         value = _frame_error(reader, places, given, (*path, quantity), quantity)
-    found = None if value is None else lp.read_constraint(reader, constraint, value, path, quantity)
+    found = None if value is None else read_constraint(reader, constraint, value, path)
     return found if found is None or quantity not in AXES else replace(found, labels=AXES[quantity])
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -11,15 +12,16 @@ import casadi as ca
 import numpy as np
 
 from ocp.app.files import load_parts as lp
+from ocp.app.files.expressions import parse
 from ocp.app.files.findings import Findings
-from ocp.app.files.load_costs import named_error, read_costs
-from ocp.app.files.load_definitions import read_definitions
-from ocp.app.files.load_equations import read_equations
-from ocp.app.files.load_linear import LinearParts, read_linear
-from ocp.app.files.schema import LinearSystem, SymbolicPhase, SymbolicSystem
-from ocp.app.files.scope import Scope
+from ocp.app.files.load_parts import Reader, check_name
+from ocp.app.files.load_sections import in_samples, named_error, read_constraint, read_costs, read_duration
+from ocp.app.files.load_tables import read_csv
+from ocp.app.files.schema import Linear, LinearSystem, SymbolicPhase, SymbolicSystem
+from ocp.app.files.scope import FollowOnError, Scope
 from ocp.app.files.start_state import OTHERS, read_others
 from ocp.app.files.yaml_source import KeyPath
+from ocp.errors import ProblemError
 from ocp.problem import INF, Boundary, Guess, Phase, System
 from ocp.spaces import Space, euclidean
 
@@ -107,7 +109,7 @@ def _system(reader: lp.Reader, names: SymbolicNames, given: SymbolicSystem | Lin
         value, period = A @ reader.x + B @ reader.u + ca.DM(names.linear.c), names.linear.period
         rate = value if period is None else (value - reader.x) / period
         system = System(rate=reader.function("rate", rate), period=_period(reader, period, ("linear", "period")), **common)
-        return reader, lp.in_samples(reader, given.sampled, system)
+        return reader, in_samples(reader, given.sampled, system)
     key, known = ("next", given.next) if given.next else ("dynamics", given.dynamics)
     findings, path = reader.findings, (*reader.place, key)
     for state in known:
@@ -131,7 +133,7 @@ def _system(reader: lp.Reader, names: SymbolicNames, given: SymbolicSystem | Lin
         common |= read_equations(reader, given.equations, names.unknowns)
     system = System(rate=reader.function("rate", rate), energy=_optional(reader, "energy", given.energy),
                     power=_optional(reader, "power", given.power), **common)
-    return reader, lp.in_samples(reader, given.sampled, system)
+    return reader, in_samples(reader, given.sampled, system)
 
 
 def _period(reader: lp.Reader, value: float | None, key: KeyPath) -> float | None:
@@ -164,7 +166,7 @@ def symbolic_phase(reader: lp.Reader, given: SymbolicPhase, system: System, name
         path: KeyPath = (*reader.phase, "constraints", i)
         value = reader.column(constraint.expression, (*path, "expression"))
         if value is not None:
-            constraints.append(lp.read_constraint(reader, constraint, value, path, "expression"))
+            constraints.append(read_constraint(reader, constraint, value, path))
     lp.unique_names(reader.findings, [c.name for c in given.constraints], (*reader.phase, "constraints"))
     nx = system.nx
     lower, upper = [b[0] for b in bounds.values()], [b[1] for b in bounds.values()]
@@ -175,7 +177,7 @@ def symbolic_phase(reader: lp.Reader, given: SymbolicPhase, system: System, name
         return named_error(reader, getattr(cost, form), names, values, path, what)
 
     return Phase(
-        name=name, system=system, duration=lp.read_duration(reader, given.duration, system.period),
+        name=name, system=system, duration=read_duration(reader, given.duration, system.period),
         guess=_guess(reader, system, given, start, final, bounds), start=start, final=final,
         x_lower=tuple(lower[:nx]), x_upper=tuple(upper[:nx]), u_lower=tuple(lower[nx:]), u_upper=tuple(upper[nx:]),
         costs=read_costs(reader, given.costs, error, system.period), constraints=tuple(constraints),
@@ -235,3 +237,135 @@ def _guess(reader: lp.Reader, system: System, given: SymbolicPhase, start: Bound
     x = [lp.sample(rows[name], s) for name in space.names]
     u = [lp.sample(rows[name], s) for name in system.inputs]
     return Guess(s, np.array(x).T, np.array(u).T if u else np.zeros((len(s), 0)))
+
+
+# ---- definitions ------------------------------------------------------------------------------------------------------
+def read_definitions(reader: Reader, define: Mapping[str, Any]) -> Reader:
+    """The reader with the definitions in its scope; a wrong one is recorded, and what uses it stays silent."""
+    order = list(define)
+    for i, (name, text) in enumerate(define.items()):
+        later = dict.fromkeys(order[i:], "it is defined later; a definition may only use those above it")
+        inner = replace(reader, scope=replace(reader.scope, unavailable={**reader.scope.unavailable, **later}))
+        value = inner.expression(text, (*reader.place, "define", name))
+        scope = reader.scope
+        if value is None:
+            scope = replace(scope, broken=scope.broken | {name})
+        else:
+            scope = replace(scope, names={**scope.names, name: value})
+        defined = reader.defined if value is None else {**reader.defined, name: value}
+        reader = replace(reader, scope=scope, defined=defined)
+    return reader
+
+
+def read_robot_definitions(reader: Reader, define: Mapping[str, Any], reserved: Sequence[str]) -> Reader:
+    """As :func:`read_definitions`, where names have not been checked yet: beside constants and plain controls, ``reserved`` are
+    taken."""
+    taken = dict.fromkeys(reader.scope.names, "the controls") | {name: f"constants.{name}" for name in reader.constants.names}
+    before = len(reader.findings.found)
+    for name in define:
+        check_name(reader.findings, name, (*reader.place, "define", name), taken, reserved)
+    if len(reader.findings.found) > before:
+        return reader
+    reasons = dict.fromkeys(define, "it is defined from states; only numbers and constants can")
+    constants = replace(reader.constants, unavailable={**reader.constants.unavailable, **reasons})
+    return read_definitions(replace(reader, constants=constants), define)
+
+
+# ---- implicit equations -----------------------------------------------------------------------------------------------
+SX = Any
+#: an equals sign that is no part of a comparison
+EQUALS = re.compile(r"(?<![=<>!:])=(?!=)")
+
+
+def read_equations(reader: Reader, given: Mapping[str, Any], unknowns: Sequence[str]) -> dict[str, Any]:
+    """The equations as fields of a System. Errors are recorded; wrong equations are 0, so that names still have their meaning."""
+    place: KeyPath = (*reader.place, "equations")
+    if len(given) != len(unknowns):
+        what = f"({', '.join(unknowns)}); give as many" if unknowns else "; every state has its derivative in 'dynamics', and " \
+            "'algebraic' names nothing"
+        count = f"{len(given) or 'no'} equation{'' if len(given) == 1 else 's'}"
+        reader.findings.add(place if given else (*reader.place, "algebraic"), f"{count} for {len(unknowns) or 'no'} unknown"
+                            f"{'' if len(unknowns) == 1 else 's'} {what}".replace(" ;", ";"), at_key=True)
+    found = [_equation(reader, text, (*place, name)) for name, text in given.items()]
+    for name, row in zip(given, found, strict=True):
+        if row is not None and not (reader.depends(row, reader.u) or reader.depends(row, reader.x)):
+            reader.findings.add((*place, name), "depends on no state, control or unknown")
+    rows = [ca.SX(0) if row is None else row for row in found]
+    rows += [ca.SX(0)] * (len(unknowns) - len(rows))
+    residual = reader.function("residual", ca.vertcat(*rows[:len(unknowns)])) if unknowns else None
+    names = tuple(given) if len(given) == len(unknowns) else ()
+    return {"algebraic": tuple(unknowns), "equations": names, "residual": residual}
+
+
+def _equation(reader: Reader, text: Any, path: KeyPath) -> SX | None:
+    """left - right; None after an error was recorded."""
+    if not isinstance(text, str):
+        return reader.expression(text, path)
+    cuts = [match.start() for match in EQUALS.finditer(text)]
+    if len(cuts) > 1:
+        reader.findings.add(path, "has more than one '='; an equation is 'left = right'")
+        return None
+    sides = [(text, 0)] if not cuts else [(text[:cuts[0]], 0), (text[cuts[0] + 1:], cuts[0] + 1)]
+    values = []
+    for side, shift in sides:
+        try:
+            values.append(parse(side, reader.scope, _where(reader, path, shift)))
+        except FollowOnError:
+            return None
+        except ProblemError as error:
+            reader.findings.add_error(error)
+            return None
+    return values[0] if len(values) == 1 else values[0] - values[1]
+
+
+def _where(reader: Reader, path: KeyPath, shift: int) -> Callable[[int], str]:
+    return lambda offset: reader.findings.source.where(path, offset + shift)
+
+
+# ---- linear systems ---------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class LinearParts:
+    """period [s] in discrete time, A [n, n], B [n, m], c [n], and names with units of states and controls."""
+
+    period: float | None
+    A: np.ndarray
+    B: np.ndarray
+    c: np.ndarray
+    states: Mapping[str, str]
+    controls: Mapping[str, str]
+
+
+def read_linear(numbers: Reader, given: Linear, folder: Path) -> LinearParts | None:
+    """The matrices, sizes checked; None after an error was recorded. CSV files are relative to ``folder``."""
+    findings, path = numbers.findings, (*numbers.place, "linear")
+    before = len(findings.found)
+    A, B = _matrix(numbers, given.A, folder, (*path, "A")), _matrix(numbers, given.B, folder, (*path, "B"))
+    if A is None or B is None:
+        return None
+    n, m = len(A), B.shape[1]
+    if A.shape != (n, n):
+        findings.add((*path, "A"), f"a state matrix is square; this one is {n} x {A.shape[1]}")
+    if len(B) != n:
+        findings.add((*path, "B"), f"needs {n} rows as A has, got {len(B)}")
+    c = np.zeros(n) if given.drift is None else np.array(numbers.vector(given.drift, n, (*path, "drift"), "states"))
+    period = None if given.period is None else numbers.number(given.period, (*path, "period"))
+    names = []
+    for key, size, letter in (("states", n, "x"), ("controls", m, "u")):
+        named = getattr(given, key)
+        if named is not None and len(named) != size:
+            findings.add((*path, key), f"{len(named)} names for {size} {key}")
+        names.append({f"{letter}{i}": "" for i in range(size)} if named is None else named)
+    return LinearParts(period, A, B, c, *names) if len(findings.found) == before else None
+
+
+def _matrix(numbers: Reader, given: Any, folder: Path, path: KeyPath) -> np.ndarray | None:
+    findings = numbers.findings
+    if isinstance(given, str):
+        return read_csv(findings, given, folder, path, "a list of rows or a .csv file")
+    widths = [len(row) for row in given]
+    if len(set(widths)) > 1:
+        other = next(i for i, width in enumerate(widths) if width != widths[0])
+        findings.add((*path, other), f"{widths[other]} entries; the rows before have {widths[0]}")
+        return None
+    found = np.array([[numbers.number(value, (*path, i, j)) for j, value in enumerate(row)] for i, row in enumerate(given)])
+    return found if np.all(np.isfinite(found)) else None

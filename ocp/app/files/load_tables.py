@@ -10,11 +10,10 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
-from ocp.app.files import curves
 from ocp.app.files import load_parts as lp
 from ocp.app.files.findings import Findings
 from ocp.app.files.schema_parts import TablePart
-from ocp.app.files.scope import Scope
+from ocp.app.files.scope import Scope, lines, spline
 from ocp.app.files.yaml_source import KeyPath
 
 SX = Any
@@ -36,7 +35,7 @@ class Curve:
         return 1 if self.y is None else 2
 
     def __call__(self, x: SX, y: SX | None = None) -> SX:
-        between = curves.spline if self.smooth else curves.lines
+        between = spline if self.smooth else lines
         found = between(x, self.x, ca.SX(ca.DM(self.values)))
         return found if self.y is None else between(y, self.y, found)
 
@@ -95,7 +94,8 @@ def _from_csv(findings: Findings, given: TablePart, folder: Path, path: KeyPath)
     return _checked(findings, curve, path, (f"{name}: x", f"{name}: y"))
 
 
-def read_csv(findings: Findings, words: str, folder: Path, path: KeyPath, expected: str, *, table: bool = False) -> np.ndarray | None:
+def read_csv(findings: Findings, words: str, folder: Path, path: KeyPath, expected: str, *, table: bool = False
+             ) -> np.ndarray | None:
     """Finite numbers [n, m], comma-separated, a row a line; None after an error was recorded.
 
     expected: what the file of another kind should have been. table: two columns, which may have headings, or a first row and a
@@ -106,14 +106,14 @@ def read_csv(findings: Findings, words: str, folder: Path, path: KeyPath, expect
         findings.add(path, f"no file {file}" if file.suffix == ".csv" else f"expected {expected}; got {words!r}")
         return None
     texts = enumerate(file.read_text(encoding="utf-8-sig").splitlines(), start=1)
-    lines = [(i, [cell.strip() for cell in text.split(",")]) for i, text in texts if text.strip() and text.lstrip()[0] != "#"]
-    if table and lines and len(lines[0][1]) == 2 and _number(lines[0][1][0]) is None:
-        lines = lines[1:]  # headings
-    if table and (len(lines) < 2 or len(lines[0][1]) < 2):
+    written = [(i, [cell.strip() for cell in text.split(",")]) for i, text in texts if text.strip() and text.lstrip()[0] != "#"]
+    if table and written and len(written[0][1]) == 2 and _number(written[0][1][0]) is None:
+        written = written[1:]  # headings
+    if table and (len(written) < 2 or len(written[0][1]) < 2):
         findings.add(path, f"{file.name}: expected two columns, x and value; or x in the first column and y in the first row")
         return None
     rows: list[list[float | None]] = []
-    for line, cells in lines:
+    for line, cells in written:
         row = [_number(cell) for cell in cells]
         if table and not rows and len(cells) > 2:
             row[0] = row[0] or 0.0

@@ -1,9 +1,10 @@
-"""Robot states, rotations and bounds by name, turned into vectors x = (q, v)."""
+"""Robot states, rotations and bounds by name, turned into vectors x = (q, v), and what names mean in expressions of x."""
 
 from __future__ import annotations
 
+import functools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -17,9 +18,13 @@ from dynamics.lie import quaternion as quaternions
 from dynamics.lie import rpy as rpy_angles
 from dynamics.model.model import Joint, Model
 from ocp.app.files import load_parts as lp
-from ocp.app.files.schema_state import ROTATION_FORMS, Base, BasePose, Configuration, JointPose, RobotState, Rotation
+from ocp.app.files import robot_state
+from ocp.app.files.schema_tree import ROTATION_FORMS, Base, BasePose, Configuration, JointPose, RobotState, Rotation
+from ocp.app.files.scope import Scope, Table, VectorFunction
 from ocp.app.files.yaml_source import KeyPath
+from ocp.bridge import model_space
 from ocp.problem import Boundary
+from ocp.robot_terms import RobotTerms
 from ocp.spaces import Space
 
 SX = Any
@@ -352,3 +357,26 @@ def _resting(names: RobotNames) -> np.ndarray:
     neutral = np.array(names.space.neutral)
     return np.array([neutral[k] if k in quaternion else lp.resting_value(names.bounds[k, 0], names.bounds[k, 1], neutral[k])
                      for k in range(names.space.nx)])
+
+
+# ---- expressions ------------------------------------------------------------------------------------------------------
+
+
+def state_reader(numbers: lp.Reader, model: Model) -> lp.Reader:
+    """A reader of expressions of the state x = (q, v): by joint, and of points of the robot."""
+    x = ca.vertcat(*(ca.SX.sym(name) for name in model_space(model).names))
+    return replace(numbers, x=x, scope=state_scope(numbers, model, x))
+
+
+def state_scope(numbers: lp.Reader, model: Model, x: SX) -> Scope:
+    """What names mean in expressions of x = (q, v)."""
+    q, v, terms = x[: model.nq], x[model.nq :], RobotTerms(model)
+    position = functools.cache(lambda frame: terms.position(frame, q))
+    velocity = functools.cache(lambda frame: terms.velocity(frame, q, v))
+    return replace(
+        numbers.scope,
+        tables={"q": Table(q, robot_state.entries(model, q, velocities=False)),
+                "v": Table(v, robot_state.entries(model, v, velocities=True))},
+        functions={"position": VectorFunction(position), "velocity": VectorFunction(velocity),
+                   "com": VectorFunction(lambda: terms.com(q), takes_name=False),
+                   "angular_momentum": VectorFunction(lambda frame, about: terms.angular_momentum(frame, about, q, v), count=2)})

@@ -57,7 +57,7 @@ def one_of(part: Part, names: tuple[str, ...], optional: str = "") -> str:
 class OneOf(Part):
     """A mapping in which exactly one of some keys is given.
 
-    forms: those keys; empty: all but those that are named ``beside``. optional: what at most one of them is, where none may be given.
+    forms: those keys; empty: all but those ``beside`` them. optional: what at most one of them is, where none may be given.
     """
 
     forms: ClassVar[tuple[str, ...]] = ()

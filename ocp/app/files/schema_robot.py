@@ -26,9 +26,8 @@ from ocp.app.files.schema_parts import (
     by_form,
     refuse,
 )
-from ocp.app.files.schema_state import RobotState, Rotation, StartState
 from ocp.app.files.schema_tasks import Task
-from ocp.app.files.schema_tree import BodyPart, FramePart, JointChange, MassSprings, Shape
+from ocp.app.files.schema_tree import BodyPart, FramePart, JointChange, MassSprings, RobotState, Rotation, Shape, StartState
 
 
 class PositionError(Part):

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, StrictInt, model_validator
 
 from ocp.app.files.schema_parts import Key, Name, Number, NumberOrList, OneOf, Part, Vector3, refuse
-from ocp.app.files.schema_state import Configuration, JointValue, Rotation
+from ocp.app.files.schema_tree import Configuration, JointValue, Rotation
 
 KINDS = ("pose", "position", "orientation", "com", "posture", "joint", "alignment", "aim")
 AXES = ("x", "y", "z")

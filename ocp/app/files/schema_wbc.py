@@ -9,9 +9,9 @@ from pydantic import StrictBool, StrictInt, model_validator
 
 from ocp.app.files.schema_parts import Key, Name, Number, NumberOrList, OneOf, Part, Vector3, refuse
 from ocp.app.files.schema_robot import RobotFile
-from ocp.app.files.schema_state import BasePose, Configuration, RobotState
 from ocp.app.files.schema_tasks import KINDS as OF_IK
 from ocp.app.files.schema_tasks import Components, ComTask, PoseComponents, PositionTask, RankedTask
+from ocp.app.files.schema_tree import BasePose, Configuration, RobotState
 
 
 class FreeRotation(BasePose):

@@ -17,7 +17,7 @@ from dynamics.errors import near
 from dynamics.model.model import Model
 from ocp.app.files import load_parts as lp
 from ocp.app.files import robot_state
-from ocp.app.files.schema_state import Configuration, StartState
+from ocp.app.files.schema_tree import Configuration, StartState
 from ocp.app.files.yaml_source import KeyPath
 
 OTHERS = "others"
