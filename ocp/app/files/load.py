@@ -15,7 +15,7 @@ from dynamics.model.model import Model
 from dynamics.model.records import Geometry
 from ocp.app.files.findings import Findings, add_validation_errors, describe
 from ocp.app.files.load_options import check_fit, read_options
-from ocp.app.files.load_parts import Reader
+from ocp.app.files.load_parts import Reader, Section
 from ocp.app.files.load_phases import load_robot, load_symbolic
 from ocp.app.files.load_sections import LoadedSimulation, read_linkages, read_simulate
 from ocp.app.files.load_tree import read_shape
@@ -140,7 +140,7 @@ def _load(source: Source, folder: Path, overrides: Mapping[str, str]) -> LoadedP
         _refuse_idle_parameters(findings, problem)
     check(Activity.READING)
     options = {name: read_options(reader, getattr(file.solve, name), name, ("solve", name)) for name in METHODS}
-    accept, limit = _accept(reader, file), _time_limit(reader, file)
+    accept, limit = _accept(reader, file), Section(reader, file.solve, ("solve",)).positive("time_limit", "s; null for none")
     if problem is not None and not findings.found:
         check_fit(findings, file, problem, options)
     mpc = None
@@ -193,36 +193,23 @@ def _refuse_idle_parameters(findings: Findings, problem: Problem) -> None:
 
 
 # ---- solve and accept ---------------------------------------------------------------------------------------------------
-def _time_limit(reader: Reader, file: ProblemFile) -> float | None:
-    if file.solve.time_limit is None:
-        return None
-    path: KeyPath = ("solve", "time_limit")
-    found = reader.number(file.solve.time_limit, path)
-    if found <= 0:
-        reader.findings.add(path, f"must be positive, got {found:g} s; null for none")
-    return found
-
-
 def _without(reader: Reader, file: ProblemFile) -> tuple[str, ...]:
     names = tuple(file.solve.strategy.without)
     if names:
         from ocp.methods import switched_off
 
-        try:
+        with reader.findings.collecting(("solve", "strategy", "without")):
             switched_off(names)
-        except ProblemError as error:
-            reader.findings.add(("solve", "strategy", "without"), error.message)
-            reader.findings.raise_any()
+        reader.findings.raise_any()
     return names
 
 
 def _accept(reader: Reader, file: ProblemFile) -> dict[str, float]:
-    known = [f.name for f in dataclasses.fields(Tolerances)]
-    found = {}
+    names, found = [f.name for f in dataclasses.fields(Tolerances)], {}
     for key, value in file.accept.items():
         path: KeyPath = ("accept", key)
-        if key not in known:
-            reader.findings.add(path, f"unknown tolerance{near(key, known)}", at_key=True)
+        if key not in names:
+            reader.findings.add(path, f"unknown tolerance{near(key, names)}", at_key=True)
             continue
         found[key] = reader.number(value, path)
         with reader.findings.collecting(path):

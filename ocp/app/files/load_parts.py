@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import keyword
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -26,6 +26,11 @@ from ocp.spaces import Space
 SX = Any
 
 
+def nothing() -> SX:
+    """No symbols, [0, 1]."""
+    return ca.SX(0, 1)
+
+
 @dataclass(frozen=True)
 class FileParameter:
     """A parameter of the file; ``bounds`` where the solver chooses its value."""
@@ -45,11 +50,11 @@ class Reader:
 
     findings: Findings
     constants: Scope
-    scope: Scope
-    t: SX
-    x: SX
-    u: SX
-    p: SX
+    scope: Scope = field(default_factory=Scope)
+    t: SX = field(default_factory=nothing)
+    x: SX = field(default_factory=nothing)
+    u: SX = field(default_factory=nothing)
+    p: SX = field(default_factory=nothing)
     parameters: tuple[FileParameter, ...] = ()
     place: KeyPath = ("system",)
     phase: KeyPath = ("phase",)
@@ -65,11 +70,11 @@ class Reader:
         result = self._parse(value, path, self.constants, vector=False)
         return math.nan if result is None else float(result)
 
-    def expression(self, value: Any, path: KeyPath) -> SX | None:
-        """A scalar expression of t, x, u; None after an error was recorded."""
+    def expression(self, value: Any, path: KeyPath, begin: int = 0) -> SX | None:
+        """A scalar expression of t, x, u; None after an error was recorded. begin: where it begins in the text at ``path``."""
         if not isinstance(value, str):
             return ca.SX(self.number(value, path))
-        return self._parse(value, path, self.scope, vector=False)
+        return self._parse(value, path, self.scope, vector=False, begin=begin)
 
     def column(self, value: Any, path: KeyPath) -> SX | None:
         """A column of expressions from one expression (of one or several components) or a list of them."""
@@ -79,9 +84,9 @@ class Reader:
         columns = [f for f in found if f is not None]
         return ca.vertcat(*columns) if len(columns) == len(found) else None
 
-    def _parse(self, text: str, path: KeyPath, scope: Scope, *, vector: bool) -> SX | None:
+    def _parse(self, text: str, path: KeyPath, scope: Scope, *, vector: bool, begin: int = 0) -> SX | None:
         try:
-            return (parse_vector if vector else parse)(text, scope, lambda offset: self.findings.source.where(path, offset))
+            return (parse_vector if vector else parse)(text, scope, lambda offset: self.findings.source.where(path, begin + offset))
         except FollowOnError:
             return None
         except ProblemError as error:
@@ -158,9 +163,9 @@ class Section:
         value = getattr(self.given, key)
         return absent if value is None else self.reader.number(value, self.at(key))
 
-    def positive(self, key: str, unit: str = "", absent: Any = None) -> Any:
+    def positive(self, key: str, unit: str = "") -> Any:
         """The same, and 0 or less is an error."""
-        found = self.number(key, absent)
+        found = self.number(key)
         if found is not None and found <= 0:
             self.refuse(f"must be positive, got {found:g}{unit and ' '}{unit}", key)
         return found
@@ -179,11 +184,8 @@ class Section:
 
     def known(self, key: str, names: Sequence[str], what: str) -> Iterator[tuple[str, float]]:
         """Numbers by name, of those that there are; other names are errors."""
-        for name, value in getattr(self.given, key).items():
-            if name in names:
-                yield name, self.reader.number(value, self.at(key, name))
-            else:
-                unknown(self.reader.findings, name, names, self.at(key, name), what)
+        for name, value, path in known(self.reader, getattr(self.given, key), self.at(key), names, what):
+            yield name, self.reader.number(value, path)
 
     def frame(self, model: Model, key: str) -> None:
         """Record the error of a frame that the robot does not have."""
@@ -193,7 +195,7 @@ class Section:
 
 def parameter_symbols(parameters: Sequence[FileParameter]) -> SX:
     """A column of symbols."""
-    return ca.vertcat(ca.SX(0, 1), *(ca.SX.sym(parameter.name) for parameter in parameters))
+    return ca.vertcat(nothing(), *(ca.SX.sym(parameter.name) for parameter in parameters))
 
 
 def make_reader(findings: Findings, constants: Scope, x: SX, u: SX, scope: Scope, parameters: Sequence[FileParameter] = (),
@@ -231,9 +233,8 @@ def read_constants(findings: Findings, constants: Mapping[str, Any], reserved: S
         path: KeyPath = ("constants", name)
         check_name(findings, name, path, {}, reserved)
         later = dict.fromkeys(list(constants)[i:], "it is defined later; a constant may only use those above it")
-        none = ca.SX(0, 1)
         scope = Scope(dict(values), unavailable=later, broken=frozenset(broken))
-        number = Reader(findings, scope, Scope(), none, none, none, none).number(value, path)
+        number = Reader(findings, scope).number(value, path)
         if math.isnan(number):
             broken.add(name)
         else:
@@ -244,21 +245,18 @@ def read_constants(findings: Findings, constants: Mapping[str, Any], reserved: S
 def read_parameters(findings: Findings, constants: Scope, given: Mapping[str, Any], reserved: Sequence[str] = ()
                     ) -> tuple[FileParameter, ...]:
     """The parameters; their values are numbers over the constants."""
-    none, found = ca.SX(0, 1), []
-    numbers = Reader(findings, constants, Scope(), none, none, none, none)
+    numbers, found = Reader(findings, constants), []
     for name, value in given.items():
         path: KeyPath = ("parameters", name)
         check_name(findings, name, path, {constant: f"constants.{constant}" for constant in constants.names}, reserved)
         if not isinstance(value, parts.Parameter):
             found.append(FileParameter(name, numbers.number(value, path)))
             continue
-        number = numbers.number(value.value, (*path, "value"))
-        if value.optimise is None:
-            found.append(FileParameter(name, number))
-            continue
-        lower, upper = read_bound(numbers, value.optimise, (*path, "optimise"))
-        check_inside(findings, number, lower, upper, (*path, "value"), f"the guess of {name!r}")
-        found.append(FileParameter(name, number, (lower, upper)))
+        number, bounds = numbers.number(value.value, (*path, "value")), None
+        if value.optimise is not None:
+            bounds = read_bound(numbers, value.optimise, (*path, "optimise"))
+            check_inside(findings, number, *bounds, (*path, "value"), f"the guess of {name!r}")
+        found.append(FileParameter(name, number, bounds))
     return tuple(found)
 
 
@@ -305,6 +303,16 @@ def unknown(findings: Findings, name: str, known: Sequence[str], path: KeyPath, 
     findings.add(path, f"no {what} named {name!r}{near(name, known)}", at_key=True)
 
 
+def known(reader: Reader, given: Mapping[str, Any], path: KeyPath, names: Collection[str], what: str
+          ) -> Iterator[tuple[str, Any, KeyPath]]:
+    """Names, values and keys of a mapping at ``path``, for names that there are; the others are recorded."""
+    for name, value in given.items():
+        if name in names:
+            yield name, value, (*path, name)
+        else:
+            unknown(reader.findings, name, list(names), (*path, name), what)
+
+
 def resting_value(lower: float, upper: float, neutral: float = 0.0) -> float:
     """``neutral`` where the bounds allow it, else the middle of the bounds or their finite end."""
     if lower <= neutral <= upper:
@@ -316,9 +324,8 @@ def resting_value(lower: float, upper: float, neutral: float = 0.0) -> float:
 
 def series(reader: Reader, value: Any, path: KeyPath) -> tuple[float, ...]:
     """A guess: one value, or values at equally spaced times."""
-    if not isinstance(value, tuple):
-        return (reader.number(value, path),)
-    return tuple(reader.number(v, (*path, i)) for i, v in enumerate(value))
+    found = reader.values(value, path)
+    return found if isinstance(found, tuple) else (found,)
 
 
 def common_fractions(lengths: Sequence[int]) -> np.ndarray:
@@ -336,18 +343,12 @@ def sample(values: Sequence[float], s: np.ndarray) -> np.ndarray:
     return np.asarray(np.interp(s, np.linspace(0.0, 1.0, len(values)), values))
 
 
-def boundary_line(space: Space, start: np.ndarray, final: np.ndarray, s: np.ndarray) -> np.ndarray:
-    """States [k, nx] on the geodesic from start to final at fractions s."""
-    x0, x1, r = ca.SX.sym("x0", space.nx), ca.SX.sym("x1", space.nx), ca.SX.sym("r")
-    line = ca.Function("line", [x0, x1, r], [space.plus(x0, r * space.minus(x0, x1))])
-    return np.array([np.asarray(line(start, final, fraction)).ravel() for fraction in s])
-
-
 def along(space: Space, nodes: np.ndarray, states: np.ndarray, s: np.ndarray) -> np.ndarray:
     """States [k, nx] at fractions s on the piecewise geodesic through ``states`` at the fractions ``nodes``."""
+    x0, x1, r = ca.SX.sym("x0", space.nx), ca.SX.sym("x1", space.nx), ca.SX.sym("r")
+    line = ca.Function("line", [x0, x1, r], [space.plus(x0, r * space.minus(x0, x1))])
     found = []
     for fraction in s:
         i = min(int(np.searchsorted(nodes, fraction, side="right")) - 1, len(nodes) - 2)
-        part = (fraction - nodes[i]) / (nodes[i + 1] - nodes[i])
-        found.append(boundary_line(space, states[i], states[i + 1], np.array([part]))[0])
+        found.append(np.asarray(line(states[i], states[i + 1], (fraction - nodes[i]) / (nodes[i + 1] - nodes[i]))).ravel())
     return np.array(found)

@@ -138,14 +138,8 @@ def _reset(reader: lp.Reader, old: lp.Reader, before: Space, after: Space, value
 
 
 def _symbolic_reset(reader: lp.Reader, old: lp.Reader, space: Space, given: Mapping[str, Any]) -> dict[str, SX]:
-    values = {}
-    for name, text in given.items():
-        path: KeyPath = (*reader.phase, "reset", name)
-        if name not in space.names:
-            lp.unknown(reader.findings, name, space.names, path, "state")
-        elif (value := old.expression(text, path)) is not None:
-            values[name] = value
-    return values
+    named = lp.known(reader, given, (*reader.phase, "reset"), space.names, "state")
+    return {name: value for name, text, path in named if (value := old.expression(text, path)) is not None}
 
 
 def _touched(robot: LoadedRobot, before: LoadedRobot, given: RobotPhaseInOrder) -> tuple[Constraint, ...]:

@@ -10,7 +10,7 @@ from typing import Any
 import casadi as ca
 
 from ocp.app.files import schema_parts as parts
-from ocp.app.files.load_parts import Reader, Section, read_bound, unique_names, unknown
+from ocp.app.files.load_parts import Reader, Section, known, read_bound, unique_names, unknown
 from ocp.app.files.scope import Scope, Table
 from ocp.app.files.yaml_source import KeyPath
 from ocp.app.pages.scene import Disc, Drawing, Polyline
@@ -27,12 +27,12 @@ def in_samples(reader: Reader, given: parts.Sampled | None, system: System) -> S
     if given is None:
         return system
     section = Section(reader, given, (*reader.place, "sampled"))
-    period, known = section.number("period"), len(reader.findings.found)
+    period, before = section.number("period"), len(reader.findings.found)
     if given.integrator not in INTEGRATORS:
         unknown(reader.findings, given.integrator, tuple(INTEGRATORS), section.at("integrator"), "integrator")
     if not 0 < period < INF:
         section.refuse(f"a period is positive, got {period:g} s", "period")
-    if len(reader.findings.found) == known:
+    if len(reader.findings.found) == before:
         with section.collecting():
             return sampled(system, period, given.integrator, given.steps)
     return system
@@ -203,12 +203,7 @@ def _window(reader: Reader, between: Any, path: KeyPath) -> SX:
 def named_error(reader: Reader, given: Any, names: Sequence[str], values: SX, path: KeyPath, what: str) -> SX | None:
     """``values`` less the given ones: a number for all, a list in order, or numbers by name for those that count."""
     if isinstance(given, Mapping):
-        chosen = []
-        for name, number in given.items():
-            if name not in names:
-                unknown(reader.findings, name, names, (*path, name), what)
-            else:
-                chosen.append((names.index(name), reader.number(number, (*path, name))))
+        chosen = [(names.index(name), reader.number(value, at)) for name, value, at in known(reader, given, path, names, what)]
         if not given:
             reader.findings.add(path, f"names no {what}")
         if len(chosen) < len(given) or not given:
@@ -354,8 +349,8 @@ def read_simulate(reader: Reader, given: parts.Simulate, problem: Problem) -> Lo
             check_integrator(part.given.integrator)
         return str(part.given.integrator)
 
-    known = list(dict.fromkeys(name for phase in problem.phases for name in phase.system.controls))
-    controls = None if given.controls is None else dict(section.known("controls", known, "control"))
+    names = list(dict.fromkeys(name for phase in problem.phases for name in phase.system.controls))
+    controls = None if given.controls is None else dict(section.known("controls", names, "control"))
     expect = []
     for part in section.parts("expect"):
         if part.given.integrator in [other.integrator for other in expect]:

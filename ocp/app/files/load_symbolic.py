@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,16 +12,14 @@ import casadi as ca
 import numpy as np
 
 from ocp.app.files import load_parts as lp
-from ocp.app.files.expressions import parse
 from ocp.app.files.findings import Findings
 from ocp.app.files.load_parts import Reader, check_name
 from ocp.app.files.load_sections import in_samples, named_error, read_constraint, read_costs, read_duration
 from ocp.app.files.load_tables import read_csv
-from ocp.app.files.schema import Linear, LinearSystem, SymbolicPhase, SymbolicSystem
-from ocp.app.files.scope import FollowOnError, Scope
+from ocp.app.files.schema import LinearSystem, SymbolicPhase, SymbolicSystem
+from ocp.app.files.scope import Scope
 from ocp.app.files.start_state import OTHERS, read_others
 from ocp.app.files.yaml_source import KeyPath
-from ocp.errors import ProblemError
 from ocp.problem import INF, Boundary, Guess, Phase, System
 from ocp.spaces import Space, euclidean
 
@@ -50,8 +48,7 @@ def symbolic_system(findings: Findings, constants: Scope, parameters: tuple[lp.F
                     phase: KeyPath = ("phase",)) -> tuple[lp.Reader, System]:
     """What names mean, and the system at the keys ``place``. Raises ProblemFileError where its names leave nothing to read."""
     if isinstance(given, LinearSystem):
-        none = ca.SX(0, 1)
-        linear = read_linear(lp.Reader(findings, constants, Scope(), none, none, none, none, place=place), given.linear, folder)
+        linear = read_linear(lp.Section(lp.Reader(findings, constants), given.linear, (*place, "linear")), folder)
         if linear is None:
             findings.raise_any()
         assert linear is not None  # its absence always leaves a finding
@@ -187,26 +184,16 @@ def symbolic_phase(reader: lp.Reader, given: SymbolicPhase, system: System, name
 
 def _bounds(reader: lp.Reader, system: System, given: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
     bounds = dict.fromkeys((*system.space.names, *system.inputs), (-INF, INF))
-    for name, value in given.items():
-        path: KeyPath = (*reader.phase, "bounds", name)
-        if name not in bounds:
-            lp.unknown(reader.findings, name, list(bounds), path, "state, control or algebraic unknown" if system.algebraic else
-                       "state or control")
-        else:
-            bounds[name] = lp.read_bound(reader, value, path)
-    return bounds
+    what = "state, control or algebraic unknown" if system.algebraic else "state or control"
+    own = lp.known(reader, given, (*reader.phase, "bounds"), tuple(bounds), what)
+    return bounds | {name: lp.read_bound(reader, value, path) for name, value, path in own}
 
 
 def _boundary(reader: lp.Reader, system: System, given: Any, end: str, bounds: Mapping[str, tuple[float, float]]
               ) -> Boundary | None:
     names, place = system.space.names, (*reader.phase, end)
     if isinstance(given, Mapping):
-        numbers = {}
-        for name, text in given.items():
-            if name not in names:
-                lp.unknown(reader.findings, name, list(names), (*place, name), "state")
-            else:
-                numbers[name] = reader.number(text, (*place, name)), (*place, name)
+        numbers = {name: (reader.number(value, path), path) for name, value, path in lp.known(reader, given, place, names, "state")}
     else:
         values = reader.vector(given, len(names), place, "states")
         places = [(*place, i) if isinstance(given, tuple) else place for i in range(len(names))]
@@ -222,12 +209,9 @@ def _guess(reader: lp.Reader, system: System, given: SymbolicPhase, start: Bound
     space: Space = system.space
     rows: dict[str, tuple[float, ...]] = {}
     for group, names in (("states", space.names), ("controls", system.controls), ("algebraic", system.algebraic)):
-        for name, value in getattr(given.guess, group).items():
-            path: KeyPath = (*reader.phase, "guess", group, name)
-            if name not in names:
-                lp.unknown(reader.findings, name, list(names), path, {"algebraic": "algebraic unknown"}.get(group, group[:-1]))
-            else:
-                rows[name] = lp.series(reader, value, path)
+        what = {"algebraic": "algebraic unknown"}.get(group, group[:-1])
+        for name, value, path in lp.known(reader, getattr(given.guess, group), (*reader.phase, "guess", group), names, what):
+            rows[name] = lp.series(reader, value, path)
     for i, name in enumerate(space.names):
         ends = [b.value[i] for b in (start, final) if b is not None and b.fixed[i]]
         rows.setdefault(name, tuple(ends) if ends else (lp.resting_value(*bounds[name]),))
@@ -305,21 +289,11 @@ def _equation(reader: Reader, text: Any, path: KeyPath) -> SX | None:
     if len(cuts) > 1:
         reader.findings.add(path, "has more than one '='; an equation is 'left = right'")
         return None
-    sides = [(text, 0)] if not cuts else [(text[:cuts[0]], 0), (text[cuts[0] + 1:], cuts[0] + 1)]
-    values = []
-    for side, shift in sides:
-        try:
-            values.append(parse(side, reader.scope, _where(reader, path, shift)))
-        except FollowOnError:
-            return None
-        except ProblemError as error:
-            reader.findings.add_error(error)
-            return None
-    return values[0] if len(values) == 1 else values[0] - values[1]
-
-
-def _where(reader: Reader, path: KeyPath, shift: int) -> Callable[[int], str]:
-    return lambda offset: reader.findings.source.where(path, offset + shift)
+    if not cuts:
+        return reader.expression(text, path)
+    left = reader.expression(text[:cuts[0]], path)
+    right = None if left is None else reader.expression(text[cuts[0] + 1:], path, cuts[0] + 1)
+    return None if right is None else left - right
 
 
 # ---- linear systems ---------------------------------------------------------------------------------------------------
@@ -335,37 +309,36 @@ class LinearParts:
     controls: Mapping[str, str]
 
 
-def read_linear(numbers: Reader, given: Linear, folder: Path) -> LinearParts | None:
+def read_linear(section: lp.Section, folder: Path) -> LinearParts | None:
     """The matrices, sizes checked; None after an error was recorded. CSV files are relative to ``folder``."""
-    findings, path = numbers.findings, (*numbers.place, "linear")
-    before = len(findings.found)
-    A, B = _matrix(numbers, given.A, folder, (*path, "A")), _matrix(numbers, given.B, folder, (*path, "B"))
+    numbers, given = section.reader, section.given
+    before = len(numbers.findings.found)
+    A, B = _matrix(section, "A", folder), _matrix(section, "B", folder)
     if A is None or B is None:
         return None
     n, m = len(A), B.shape[1]
     if A.shape != (n, n):
-        findings.add((*path, "A"), f"a state matrix is square; this one is {n} x {A.shape[1]}")
+        section.refuse(f"a state matrix is square; this one is {n} x {A.shape[1]}", "A")
     if len(B) != n:
-        findings.add((*path, "B"), f"needs {n} rows as A has, got {len(B)}")
-    c = np.zeros(n) if given.drift is None else np.array(numbers.vector(given.drift, n, (*path, "drift"), "states"))
-    period = None if given.period is None else numbers.number(given.period, (*path, "period"))
-    names = []
+        section.refuse(f"needs {n} rows as A has, got {len(B)}", "B")
+    c = np.zeros(n) if given.drift is None else np.array(numbers.vector(given.drift, n, section.at("drift"), "states"))
+    period, names = section.number("period"), []
     for key, size, letter in (("states", n, "x"), ("controls", m, "u")):
         named = getattr(given, key)
         if named is not None and len(named) != size:
-            findings.add((*path, key), f"{len(named)} names for {size} {key}")
+            section.refuse(f"{len(named)} names for {size} {key}", key)
         names.append({f"{letter}{i}": "" for i in range(size)} if named is None else named)
-    return LinearParts(period, A, B, c, *names) if len(findings.found) == before else None
+    return LinearParts(period, A, B, c, *names) if len(numbers.findings.found) == before else None
 
 
-def _matrix(numbers: Reader, given: Any, folder: Path, path: KeyPath) -> np.ndarray | None:
-    findings = numbers.findings
+def _matrix(section: lp.Section, key: str, folder: Path) -> np.ndarray | None:
+    given = getattr(section.given, key)
     if isinstance(given, str):
-        return read_csv(findings, given, folder, path, "a list of rows or a .csv file")
+        return read_csv(section.reader.findings, given, folder, section.at(key), "a list of rows or a .csv file")
     widths = [len(row) for row in given]
     if len(set(widths)) > 1:
         other = next(i for i, width in enumerate(widths) if width != widths[0])
-        findings.add((*path, other), f"{widths[other]} entries; the rows before have {widths[0]}")
+        section.refuse(f"{widths[other]} entries; the rows before have {widths[0]}", key, other)
         return None
-    found = np.array([[numbers.number(value, (*path, i, j)) for j, value in enumerate(row)] for i, row in enumerate(given)])
+    found = np.array(section.reader.values(given, section.at(key)))
     return found if np.all(np.isfinite(found)) else None

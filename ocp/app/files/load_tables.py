@@ -46,8 +46,7 @@ def read_names(findings: Findings, file: Any, folder: Path, reserved: Sequence[s
     given: Mapping[str, TablePart | str] = file.tables
     if not given:
         return constants
-    none = ca.SX(0, 1)
-    numbers = lp.Reader(findings, constants, Scope(), none, none, none, none)
+    numbers = lp.Reader(findings, constants)
     found: dict[str, Curve] = {}
     for name, table in given.items():
         path: KeyPath = ("tables", name)

@@ -135,11 +135,8 @@ def read_guess(names: robot_state.RobotNames, robot: LoadedRobot, given: RobotPh
     moves: list[tuple[float, ...]] = [(0.0,)] * robot.model.nv
     for key, known, found, what in (("controls", robot.inputs, rows, "control"),
                                     ("accelerations", robot.model.velocity_names, moves, "joint")):
-        for name, value in getattr(given.guess, key).items():
-            if name in known:
-                found[known.index(name)] = lp.series(reader, value, (*place, key, name))
-            else:
-                lp.unknown(reader.findings, name, known, (*place, key, name), what)
+        for name, value, path in lp.known(reader, getattr(given.guess, key), (*place, key), known, what):
+            found[known.index(name)] = lp.series(reader, value, path)
     states = given.guess.states
     listed = isinstance(states, tuple)
     each = states if isinstance(states, tuple) else () if states is None else (states,)

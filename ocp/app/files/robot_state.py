@@ -335,7 +335,7 @@ def guess_path(names: RobotNames, start: PartialState | None, final: PartialStat
     from start to final (a part given at one end only stays there, a part given at neither is neutral)."""
     first, last = complete(names, final, start), complete(names, start, final)
     nodes = np.linspace(0.0, 1.0, max(2, len(pieces)))
-    path = lp.boundary_line(names.space, first, last, nodes)
+    path = lp.along(names.space, np.array([0.0, 1.0]), np.array([first, last]), nodes)
     for k, row in enumerate(path):
         if pieces:
             piece = pieces[min(k, len(pieces) - 1)]
