@@ -9,30 +9,15 @@ from typing import Any
 import numpy as np
 
 from dynamics.model.model import Model
+from ocp.app.files import robot_state
 from ocp.app.files import schema_tasks as schema
 from ocp.app.files.load_parts import Section, unique_names
-from ocp.app.files.robot_state import (
-    PartialState,
-    RobotNames,
-    complete,
-    read_configuration,
-    read_joint,
-    read_rotation,
-    rotation_matrix,
-)
+from ocp.app.files.robot_state import PartialState, RobotNames, read_rotation, rotation_matrix
 from ocp.app.files.yaml_source import KeyPath
+from ocp.control import tasks as control
 from ocp.control.clearance import Ball, Capsule, Clearance, HalfSpace
 from ocp.control.ik import IKResult, solve_ik
-from ocp.control.tasks import (
-    Task,
-    aim_task,
-    alignment_task,
-    com_task,
-    orientation_task,
-    pose_task,
-    position_task,
-    posture_task,
-)
+from ocp.control.tasks import Task
 
 GUESS_TOLERANCE = 1e-6  # m and rad; a guess needs no more
 
@@ -154,7 +139,7 @@ def frame_task(names: RobotNames, section: Section) -> Task | None:
 def joint(names: RobotNames, section: Section) -> Task | None:
     """One joint at a value; None after an error was recorded."""
     before, given = len(names.reader.findings.found), section.given
-    found = read_joint(names, given.name, given.value, section.path)
+    found = robot_state.read_joint(names, given.name, given.value, section.path)
     made = None if found is None or len(names.reader.findings.found) > before else _of_joints(names, found, section)
     return None if made is None else replace(made, name=f"joint {given.name}")
 
@@ -162,7 +147,7 @@ def joint(names: RobotNames, section: Section) -> Task | None:
 def posture(names: RobotNames, section: Section) -> Task | None:
     """The joints that are named at their values; None after an error was recorded."""
     before = len(names.reader.findings.found)
-    found = read_configuration(names, section.given, section.path)
+    found = robot_state.read_configuration(names, section.given, section.path)
     return _of_joints(names, found, section) if len(names.reader.findings.found) == before else None
 
 
@@ -182,11 +167,12 @@ def _of_joints(names: RobotNames, found: PartialState, section: Section) -> Task
     if not joints:
         section.refuse("names no joint; give joints, configuration or base")
         return None
-    return posture_task(np.concatenate(target), joints=joints)
+    return control.posture_task(np.concatenate(target), joints=joints)
 
 
-_TASKS: dict[str, Any] = {"pose": pose_task, "position": position_task, "orientation": orientation_task, "com": com_task,
-                          "alignment": alignment_task, "aim": aim_task}
+_TASKS: dict[str, Any] = {
+    "pose": control.pose_task, "position": control.position_task, "orientation": control.orientation_task,
+    "com": control.com_task, "alignment": control.alignment_task, "aim": control.aim_task}
 _BUILDERS: dict[str, Any] = {**dict.fromkeys(_TASKS, frame_task), "posture": posture, "joint": joint}
 
 
@@ -236,7 +222,7 @@ def solve_guess(names: RobotNames, given: Sequence[schema.Task], piece: PartialS
         return piece
     tolerances = [GUESS_TOLERANCE if t is None else t for t in tasks.tolerances]
     with findings.collecting((*path, "ik")):
-        result = solve_ik(within(names), tasks.levels, q0=complete(names, start, piece)[:nq], tolerance=tolerances)
+        result = solve_ik(within(names), tasks.levels, q0=robot_state.complete(names, start, piece)[:nq], tolerance=tolerances)
         for k in unmet(result, tasks, tolerances):
             name = tasks.tasks[k].name
             findings.add((*path, "ik", tasks.indices[k]), f"inverse kinematics cannot meet the task {name!r}: its residual is "

@@ -13,7 +13,7 @@ import numpy as np
 
 from dynamics.errors import near
 from dynamics.joints import record
-from dynamics.model.model import Body, Model
+from dynamics.model.model import Model
 from dynamics.model.rigid import body_inertia
 from ocp.app.files import schema_mpc as schema
 from ocp.app.files.load_options import read_options
@@ -65,7 +65,11 @@ def read_mpc(reader: Reader, file: Any, problem: Problem, reload: Reload) -> Loa
     unique_names(reader.findings, [item.name for item in given.track], ("mpc", "track"))
     if options is not None and options.horizon is None and problem.phase.duration.free:
         section.refuse("the phase has a free duration, so the horizon needs a length; set 'horizon'")
-    _refuse_free(reader, problem)
+    # a horizon that begins at a measurement leaves nothing of these to the solver
+    if problem.phase.start is None or not problem.phase.start.complete:
+        reader.findings.add(("phase", "start"), "a closed loop (section 'mpc') begins at a whole state; prescribe every part of it")
+    if problem.phase.free_parameters:
+        reader.findings.add(("parameters",), "a closed loop (section 'mpc') has no parameters to choose; give their values")
     disturbances = _disturbances(section.part("disturbances"), system)
     plant, changed = _plant_system(reader, file, system, reload)
     if len(reader.findings.found) > before or options is None or plant is None:
@@ -74,15 +78,6 @@ def read_mpc(reader: Reader, file: Any, problem: Problem, reload: Reload) -> Loa
         spec = PlantSpec(plant, given.plant.integrator, given.plant.substeps, disturbances, changed)
         return LoadedMPC(options, ilqr, spec, tracked)
     return None
-
-
-def _refuse_free(reader: Reader, problem: Problem) -> None:
-    """Record what a horizon that begins at a measurement cannot leave to the solver."""
-    phase = problem.phase
-    if phase.start is None or not phase.start.complete:
-        reader.findings.add(("phase", "start"), "a closed loop (section 'mpc') begins at a whole state; prescribe every part of it")
-    if phase.free_parameters:
-        reader.findings.add(("parameters",), "a closed loop (section 'mpc') has no parameters to choose; give their values")
 
 
 def _options(section: Section, period: float | None) -> MPCOptions | None:
@@ -204,12 +199,17 @@ def _plant_system(reader: Reader, file: Any, system: System, reload: Reload) -> 
             elif number < 0:
                 findings.add(path, f"must not be negative, got {number:g}")
             elif changed is not None:
-                changed = (_with_mass if kind == "masses" else _with_damping)(reader, changed, name, number, path)
+                changed = _changed_body(reader, changed, kind, name, number, path)
     if plant is None or len(findings.found) > before:
         return None, ()
     if changed is not None and changed is not plant.model:
-        plant = _system_of(reader, file, plant, changed)
-    if plant is not None and (plant.space.names, plant.controls) != (system.space.names, system.controls):
+        if plant.mechanism is None:
+            findings.add(("mpc", "plant"), "masses and damping need the robot's forward dynamics")
+            return None, ()
+        with findings.collecting(("mpc", "plant")):
+            parameters = dict(zip(plant.parameters, plant.parameter_values, strict=True))
+            plant = robot_system(replace(plant.mechanism, model=changed), parameters=parameters)
+    if (plant.space.names, plant.controls) != (system.space.names, system.controls):
         mine, theirs = (*system.space.names, *system.controls), (*plant.space.names, *plant.controls)
         lost = [name for name in mine if name not in theirs] + [name for name in theirs if name not in mine]
         findings.add(("mpc", "plant"), "the plant must have the states and controls of the model; "
@@ -241,42 +241,23 @@ def _changed_file(reader: Reader, changes: Mapping[str, Any], reload: Reload) ->
         return None
 
 
-def _system_of(reader: Reader, file: Any, system: System, model: Model) -> System | None:
-    """The system again for a changed robot."""
-    mechanism = system.mechanism
-    if mechanism is None:
-        reader.findings.add(("mpc", "plant"), "masses and damping need the robot's forward dynamics")
-        return None
-    parameters = dict(zip(system.parameters, system.parameter_values, strict=True))
-    with reader.findings.collecting(("mpc", "plant")):
-        return robot_system(replace(mechanism, model=model), parameters=parameters)
-    return None
-
-
-def _with_mass(reader: Reader, model: Model, name: str, mass: float, path: KeyPath) -> Model:
-    """The robot with another mass of one body; its inertia about the centre of mass scales with it."""
-    names = [body.name for body in model.bodies]
-    if name not in names:
-        unknown(reader.findings, name, names, path, "body")
+def _changed_body(reader: Reader, model: Model, kind: str, name: str, number: float, path: KeyPath) -> Model:
+    """The robot with another mass of one body, its inertia about the centre of mass scaled with it, or another viscous damping of
+    one joint."""
+    if kind == "masses":
+        bodies, what = {body.name: body for body in model.bodies}, "body"
+    else:
+        bodies, what = {body.joint.name: body for body in model.bodies if record(body.joint).nv}, "joint that moves"
+    if name not in bodies:
+        unknown(reader.findings, name, list(bodies), path, what)
         return model
-    old = model.bodies[names.index(name)].inertia
-    if not old.mass > 0:
+    body = bodies[name]
+    if kind == "damping":
+        made = replace(body, joint=replace(body.joint, damping=(number,) * record(body.joint).nv))
+    elif body.inertia.mass > 0:
+        scaled = number / body.inertia.mass * np.array(body.inertia.inertia)
+        made = replace(body, inertia=body_inertia(number, body.inertia.com, scaled))
+    else:
         reader.findings.add(path, f"the body {name!r} has no mass to scale", at_key=True)
         return model
-    factor = mass / old.mass
-    inertia = body_inertia(mass, old.com, factor * np.array(old.inertia))
-    bodies = tuple(replace(body, inertia=inertia) if body.name == name else body for body in model.bodies)
-    return replace(model, bodies=bodies)
-
-
-def _with_damping(reader: Reader, model: Model, name: str, damping: float, path: KeyPath) -> Model:
-    """The robot with another viscous damping of one joint."""
-    movable = [body.joint.name for body in model.bodies if record(body.joint).nv]
-    if name not in movable:
-        unknown(reader.findings, name, movable, path, "joint that moves")
-        return model
-
-    def damped(body: Body) -> Body:
-        return replace(body, joint=replace(body.joint, damping=(damping,) * record(body.joint).nv))
-
-    return replace(model, bodies=tuple(damped(body) if body.joint.name == name else body for body in model.bodies))
+    return replace(model, bodies=tuple(made if other is body else other for other in model.bodies))

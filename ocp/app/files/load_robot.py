@@ -16,6 +16,7 @@ from dynamics.errors import UnknownNameError
 from dynamics.mechanism import Mechanism
 from dynamics.model.model import Model
 from dynamics.redmax.parameters import AddedInertia, Parameter, Varied, varied
+from ocp import bridge
 from ocp.app.files import load_parts as lp
 from ocp.app.files import robot_state
 from ocp.app.files.findings import Findings
@@ -26,20 +27,10 @@ from ocp.app.files.load_symbolic import read_robot_definitions
 from ocp.app.files.loaded_robot import LoadedRobot, RobotBoxes, read_bounds, read_guess
 from ocp.app.files.robot_state import state_scope
 from ocp.app.files.schema_forces import Ground
-from ocp.app.files.schema_robot import RobotConstraint, RobotPhase, RobotSystem
+from ocp.app.files.schema_robot import RobotPhase, RobotSystem
 from ocp.app.files.scope import RESERVED_NAMES, Scope, Table, VectorFunction
 from ocp.app.files.start_state import WORDS, read_start
 from ocp.app.files.yaml_source import KeyPath
-from ocp.bridge import (
-    designed_system,
-    effort_constraints,
-    inverse_dynamics_system,
-    inverse_effort,
-    motor_shares,
-    residual_dynamics_system,
-    robot_system,
-    row_names,
-)
 from ocp.contacts import clear_constraint, constraint_forces, contact_constraints, with_contacts
 from ocp.errors import ProblemError
 from ocp.guess import standing
@@ -101,25 +92,19 @@ def robot_of_file(numbers: lp.Reader, given: RobotSystem, base: Mechanism, activ
 
 def controlled(numbers: lp.Reader, given: RobotSystem, mechanism: Mechanism, base: Mechanism) -> LoadedRobot:
     """The mechanism as a system, with the reader of its expressions. Raises ProblemError where the formulation does not serve."""
-    values = {p.name: p.value for p in numbers.parameters}
-    if given.design:
-        return _designed(numbers, given, mechanism, base)
-    check(Activity.READING)
-    forward = robot_system(mechanism, parameters=values)
-    forms = {"inverse_dynamics": inverse_dynamics_system, "residual": residual_dynamics_system}
-    system = forms[given.formulation](mechanism, parameters=values) if given.formulation in forms else forward
-    return _with_reader(numbers, LoadedRobot(base, mechanism, given, system, forward, numbers, ca.SX(0, 1)))
-
-
-def _designed(numbers: lp.Reader, given: RobotSystem, mechanism: Mechanism, base: Mechanism) -> LoadedRobot:
-    """The same with numbers of the robot that are parameters."""
-    if given.formulation != "forward_dynamics":
+    values, design = {p.name: p.value for p in numbers.parameters}, None
+    if not given.design:
+        check(Activity.READING)
+    elif given.formulation != "forward_dynamics":
         raise ProblemError(f"numbers of the robot can be chosen with forward_dynamics, not with {given.formulation}",
                            where="system.formulation")
-    design = read_design(numbers, mechanism, given.design)
-    values = {p.name: p.value for p in numbers.parameters}
-    system = robot_system(mechanism, parameters=values) if design is None else designed_system(mechanism, design, values)
-    return _with_reader(numbers, LoadedRobot(base, mechanism, given, system, system, numbers, ca.SX(0, 1)), design or {})
+    else:
+        design = read_design(numbers, mechanism, given.design)
+    forward = bridge.robot_system(mechanism, parameters=values) if not design else \
+        bridge.designed_system(mechanism, design, values)
+    forms = {"inverse_dynamics": bridge.inverse_dynamics_system, "residual": bridge.residual_dynamics_system}
+    system = forms[given.formulation](mechanism, parameters=values) if given.formulation in forms else forward
+    return _with_reader(numbers, LoadedRobot(base, mechanism, given, system, forward, numbers, ca.SX(0, 1)), design)
 
 
 # ---- what names mean ----------------------------------------------------------------------------------------------------
@@ -132,9 +117,9 @@ def _with_reader(numbers: lp.Reader, robot: LoadedRobot, design: Mapping[str, Pa
     q, v, t, p = x[: model.nq], x[model.nq :], ca.SX.sym("t"), lp.parameter_symbols(numbers.parameters)
     if robot.inverse:
         a, thrusts = u[: model.nv], u[model.nv :]
-        tau = dict(zip(model.velocity_names, ca.vertsplit(inverse_effort(robot.mechanism, x, u, t=t)), strict=True))
+        tau = dict(zip(model.velocity_names, ca.vertsplit(bridge.inverse_effort(robot.mechanism, x, u, t=t)), strict=True))
         shares = {name: tau[velocity] if ratio == 1.0 else tau[velocity] / ratio
-                  for name, (velocity, ratio) in motor_shares(robot.mechanism).items()}
+                  for name, (velocity, ratio) in bridge.motor_shares(robot.mechanism).items()}
         efforts = {**tau, **shares, **{thruster.name: thrusts[i] for i, thruster in enumerate(robot.mechanism.thrusters)}}
     else:
         a = system.rate(t, x, u, p if design else np.zeros(system.np))[model.nv :]
@@ -160,7 +145,7 @@ def _with_reader(numbers: lp.Reader, robot: LoadedRobot, design: Mapping[str, Pa
         state = replace(state, functions=state_scope(numbers, wide.mechanism.model, ca.vertcat(wide.q, wide.v)).functions)
         robot = replace(robot, wide=wide)
         mechanical = functools.partial(_energy_of, wide)
-    rows = row_names(robot.mechanism) if robot.inverse or robot.residual else ()
+    rows = bridge.row_names(robot.mechanism) if robot.inverse or robot.residual else ()
     multipliers = {name: u[i] for i, name in enumerate(system.inputs) if i >= system.nu - len(rows)}
     forces = {"multiplier": Table(ca.vertcat(ca.SX(0, 1), *multipliers.values()), multipliers)} if multipliers else {}
     scope = Scope(
@@ -192,12 +177,12 @@ def robot_phase(robot: LoadedRobot, given: RobotPhase, name: str) -> Phase:
     begins = given.guess.states[0] if isinstance(given.guess.states, tuple) else given.guess.states
     start = read_start(names, given.start, at, begins)
     final = robot_state.read_state(names, given.final, (*at, "final")) if given.final else None
-    constraints = [found for i, c in enumerate(given.constraints)
-                   if (found := _constraint(reader, robot.places, c, (*at, "constraints", i))) is not None]
+    constraints = [found for section in lp.Section(reader, given, at).parts("constraints")
+                   if (found := _constraint(robot.places, section)) is not None]
     lp.unique_names(reader.findings, [c.name for c in given.constraints], (*at, "constraints"))
 
     def error(cost: Any, form: str, path: KeyPath) -> SX | None:
-        return _error(robot, names, getattr(cost, form), path, form)
+        return _error(robot, names, lp.Section(reader, getattr(cost, form), path), form)
 
     free_start = given.start is not None and not (start and start.coordinates.all())
     where = reader.findings.source.where((*reader.place, "constraints"))
@@ -260,52 +245,48 @@ def _control_bounds(robot: LoadedRobot, given: RobotPhase, boxes: RobotBoxes
         return np.vstack([boxes.inputs, boxes.accelerations, free]), shared
     first = len(robot.mechanism.motors)
     limits = {name: (low, high) for name, (low, high) in zip(robot.inputs[:first], boxes.inputs.tolist(), strict=False)}
-    efforts = effort_constraints(robot.mechanism, limits=limits, parameters=robot.system.np,
+    efforts = bridge.effort_constraints(robot.mechanism, limits=limits, parameters=robot.system.np,
                                  where=findings.source.where((*robot.reader.place, "formulation")))
-    free = np.tile([-np.inf, np.inf], (len(row_names(robot.mechanism)), 1))
+    free = np.tile([-np.inf, np.inf], (len(bridge.row_names(robot.mechanism)), 1))
     return np.vstack([boxes.accelerations, boxes.inputs[first:], free]), efforts
 
 
-def _error(robot: LoadedRobot, names: robot_state.RobotNames, given: Any, path: KeyPath, form: str) -> SX | None:
+def _error(robot: LoadedRobot, names: robot_state.RobotNames, section: lp.Section, form: str) -> SX | None:
     """Residuals of a cost on the difference from a state, from inputs, or from a target of a frame."""
-    reader = robot.reader
     if form == "control_error":
-        return named_error(reader, given, robot.inputs, robot.effort, path, "control")
+        return named_error(section.reader, section.given, robot.inputs, robot.effort, section.path, "control")
     if form != "state_error":
-        return _frame_error(reader, robot.places, given, path, form)
-    state = robot_state.read_state(names, given, path)
+        return _frame_error(robot.places, section, form)
+    state = robot_state.read_state(names, section.given, section.path)
     chosen = np.flatnonzero(state.tangent)
     if not len(chosen):
-        reader.findings.add(path, "names no part of the state")
+        section.refuse("names no part of the state")
         return None
-    return robot.system.space.minus(ca.DM(state.x), reader.x)[chosen.tolist()]
+    return robot.system.space.minus(ca.DM(state.x), section.reader.x)[chosen.tolist()]
 
 
-def _constraint(reader: lp.Reader, places: tuple[Model, SX], constraint: RobotConstraint, path: KeyPath) -> Constraint | None:
-    quantity = constraint.form()
-    given = getattr(constraint, quantity)
-    if quantity == "expression":
-        value = reader.column(given, (*path, quantity))
+def _constraint(places: tuple[Model, SX], section: lp.Section) -> Constraint | None:
+    form, reader = section.given.form(), section.reader
+    if form == "expression":
+        value = reader.column(section.given.expression, section.at(form))
     else:
-        value = _frame_error(reader, places, given, (*path, quantity), quantity)
-    found = None if value is None else read_constraint(reader, constraint, value, path)
-    return found if found is None or quantity not in AXES else replace(found, labels=AXES[quantity])
+        value = _frame_error(places, section.part(form), form)
+    found = None if value is None else read_constraint(reader, section.given, value, section.path)
+    return found if found is None or form not in AXES else replace(found, labels=AXES[form])
 
 
-def _frame_error(reader: lp.Reader, places: tuple[Model, SX], target: Any, path: KeyPath, quantity: str) -> SX | None:
-    model, q = places
+def _frame_error(places: tuple[Model, SX], section: lp.Section, form: str) -> SX | None:
+    (model, q), target = places, section.given
     terms = RobotTerms(model)
-    with reader.findings.collecting((*path, "frame")):
+    with section.collecting("frame"):
         model.frame(target.frame)
-        if quantity == "position_error":
-            goal = reader.vector(target.position, 3, (*path, "position"), "components")
-            return terms.position(target.frame, q) - ca.DM(goal)
-        quaternion = robot_state.read_rotation(reader, target, path)
+        if form == "position_error":
+            return terms.position(target.frame, q) - ca.DM(section.vector("position"))
+        quaternion = robot_state.read_rotation(section.reader, target, section.path)
         if quaternion is None:
             return None
         rotation = robot_state.rotation_matrix(quaternion)
-        if quantity == "orientation_error":
+        if form == "orientation_error":
             return terms.orientation_error(target.frame, q, rotation)
-        goal = reader.vector(target.position, 3, (*path, "position"), "components")
-        return terms.pose_error(target.frame, q, rotation, np.array(goal))
+        return terms.pose_error(target.frame, q, rotation, np.array(section.vector("position")))
     return None

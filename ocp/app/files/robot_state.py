@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -19,7 +20,7 @@ from dynamics.lie import rpy as rpy_angles
 from dynamics.model.model import Joint, Model
 from ocp.app.files import load_parts as lp
 from ocp.app.files import robot_state
-from ocp.app.files.schema_tree import ROTATION_FORMS, Base, BasePose, Configuration, JointPose, RobotState, Rotation
+from ocp.app.files.schema_tree import ROTATION_FORMS, Base, Configuration, JointPose, RobotState, Rotation
 from ocp.app.files.scope import Scope, Table, VectorFunction
 from ocp.app.files.yaml_source import KeyPath
 from ocp.bridge import model_space
@@ -73,6 +74,10 @@ class RobotNames:
         for i, body in enumerate(self.model.bodies):
             _add_spots(found, body.joint.name, body.joint, i, (self.model.q_slice(i).start, self.model.v_slice(i).start))
         return found
+
+    def nothing(self) -> PartialState:
+        """A state of which nothing is given."""
+        return PartialState(np.array(self.space.neutral), np.zeros(self.space.nx, bool), np.zeros(self.space.ndx, bool))
 
 
 @dataclass(frozen=True)
@@ -141,22 +146,22 @@ def _spot(names: RobotNames, name: str, path: KeyPath, *, at_key: bool = True) -
 # ---- rotations ----------------------------------------------------------------------------------------------------------
 def read_rotation(reader: lp.Reader, given: Rotation, path: KeyPath) -> np.ndarray | None:
     """Unit quaternion [4] (w, x, y, z); None where no rotation is given or after an error was recorded."""
-    form = given.form()
+    form, section = given.form(), lp.Section(reader, given, path)
     if form == "rpy":
-        return _column(rpy_angles.to_quaternion(reader.vector(given.rpy, 3, (*path, "rpy"), "angles")))
-    if form == "axis_angle" and given.axis_angle is not None:
-        axis = np.array(reader.vector(given.axis_angle.axis, 3, (*path, "axis_angle", "axis"), "components"))
-        angle = reader.number(given.axis_angle.angle, (*path, "axis_angle", "angle"))
+        return np.asarray(ca.DM(rpy_angles.to_quaternion(section.vector("rpy"))).full()).ravel()
+    if form == "axis_angle":
+        turn = section.part(form)
+        axis, angle = np.array(turn.vector("axis")), turn.number("angle")
         if not axis.any():
-            reader.findings.add((*path, "axis_angle", "axis"), "the axis is zero")
+            turn.refuse("the axis is zero", "axis")
             return None
         # half the angle in closed form, so that angles beyond pi keep their sense
         return np.concatenate([[math.cos(angle / 2)], math.sin(angle / 2) * axis / np.linalg.norm(axis)])
-    if form == "quaternion" and given.quaternion is not None:
-        q = np.array([reader.number(getattr(given.quaternion, c), (*path, "quaternion", c)) for c in "wxyz"])
+    if form == "quaternion":
+        q = np.array(list(reader.record(section.given.quaternion, section.at(form)).values()))
         length = float(np.linalg.norm(q))
         if abs(length - 1.0) > UNIT_SLACK:
-            reader.findings.add((*path, "quaternion"), f"a unit quaternion is expected; this one has length {length:.6g}")
+            section.refuse(f"a unit quaternion is expected; this one has length {length:.6g}", form)
             return None
         return q / length
     return None
@@ -167,19 +172,14 @@ def rotation_matrix(q: np.ndarray) -> np.ndarray:
     return np.asarray(ca.DM(quaternions.to_matrix(ca.DM(q))).full())
 
 
-def _column(expression: Any) -> np.ndarray:
-    return np.asarray(ca.DM(expression).full()).ravel()
-
-
 # ---- states -------------------------------------------------------------------------------------------------------------
 def read_configuration(names: RobotNames, given: Configuration, path: KeyPath) -> PartialState:
     """The given part of a configuration, velocities free; errors are recorded."""
-    nx = names.space.nx
-    found = PartialState(np.array(names.space.neutral), np.zeros(nx, bool), np.zeros(names.space.ndx, bool))
+    found = names.nothing()
     if given.configuration is not None:
         _configuration(names, given.configuration, found, path)
     if given.base is not None:
-        _base(names, given.base, found, (*path, "base"))
+        _base(names, lp.Section(names.reader, given.base, (*path, "base")), found)
     for name, value in given.joints.items():
         place: KeyPath = (*path, "joints", name)
         spot = _spot(names, name, place)
@@ -192,7 +192,7 @@ def read_configuration(names: RobotNames, given: Configuration, path: KeyPath) -
 
 def read_joint(names: RobotNames, name: str, value: Any, path: KeyPath) -> PartialState | None:
     """One joint at a value, from a mapping with the keys ``name`` and ``value``; None where there is no such joint (recorded)."""
-    found = PartialState(np.array(names.space.neutral), np.zeros(names.space.nx, bool), np.zeros(names.space.ndx, bool))
+    found = names.nothing()
     spot = _spot(names, name, (*path, "name"), at_key=False)
     if spot is None:
         return None
@@ -238,23 +238,26 @@ def _check_configuration(names: RobotNames, given: Configuration, found: Partial
     base = floating_base(names.model)
     if base is not None and given.base is not None and given.base.position is not None:
         own |= set(range(names.model.q_slice(base).start, names.model.q_slice(base).start + 3))
-    for k in range(names.model.nq):
-        if k not in own:
-            _check_bounds(names, found, slice(k, k + 1), (*path, "configuration"))
+    check_bounds(names, found, (k for k in range(names.model.nq) if k not in own), (*path, "configuration"))
 
 
-def _base(names: RobotNames, base: BasePose, found: PartialState, path: KeyPath) -> None:
-    model, reader, body = names.model, names.reader, floating_base(names.model)
+def _base(names: RobotNames, section: lp.Section, found: PartialState) -> None:
+    model, body = names.model, floating_base(names.model)
     if body is None:
-        reader.findings.add(path, f"the robot has no floating base; it needs {names.place}.root: free_flyer", at_key=True)
+        section.refuse(f"the robot has no floating base; it needs {names.place}.root: free_flyer", at_key=True)
         return
     q, v = model.q_slice(body).start, model.v_slice(body).start
-    if base.position is not None:
-        _set(found, slice(q, q + 3), slice(v, v + 3), reader.vector(base.position, 3, (*path, "position"), "components"))
-        _check_bounds(names, found, slice(q, q + 3), (*path, "position"))
-    rotation = read_rotation(reader, base, path)
+    _position(names, section, found, q, v)
+    rotation = read_rotation(section.reader, section.given, section.path)
     if rotation is not None:
         _set(found, slice(q + 3, q + 7), slice(v + 3, v + 6), rotation)
+
+
+def _position(names: RobotNames, section: lp.Section, found: PartialState, q: int, v: int) -> None:
+    """The position [3] of what moves freely, where it is given. q, v: where it begins in the state and its tangent."""
+    if section.given.position is not None:
+        _set(found, slice(q, q + 3), slice(v, v + 3), section.vector("position"))
+        check_bounds(names, found, range(q, q + 3), section.at("position"))
 
 
 def _joint_value(names: RobotNames, spot: Spot, value: Any, found: PartialState, path: KeyPath) -> None:
@@ -270,10 +273,7 @@ def _joint_value(names: RobotNames, spot: Spot, value: Any, found: PartialState,
             reader.findings.add((*path, "position"), f"{what} a rotation; it has no position", at_key=True)
             return
         rotation = read_rotation(reader, value, path)
-        if free:
-            q, v = spot.q.start, spot.v.start
-            _set(found, slice(q, q + 3), slice(v, v + 3), reader.vector(value.position, 3, (*path, "position"), "components"))
-            _check_bounds(names, found, slice(q, q + 3), (*path, "position"))
+        _position(names, lp.Section(reader, value, path), found, spot.q.start, spot.v.start)
         if rotation is not None:
             first = spot.q.start + kind.quaternion.start
             _set(found, slice(first, first + 4), slice(spot.v.stop - 3, spot.v.stop), rotation)
@@ -288,7 +288,7 @@ def _joint_value(names: RobotNames, spot: Spot, value: Any, found: PartialState,
         reader.findings.add(path, f"{what} {_wanted(kind.q_names)}")
     else:
         _set(found, spot.q, spot.v, reader.vector(value, kind.nq, path, "coordinates"))
-        _check_bounds(names, found, spot.q, path)
+        check_bounds(names, found, range(spot.q.start, spot.q.stop), path)
 
 
 def _wanted(coordinates: tuple[str, ...]) -> str:
@@ -305,7 +305,7 @@ def _velocity(names: RobotNames, state: RobotState, value: Any, vs: slice, found
         reader.findings.add(path, "contradicts 'rest: true', which makes every velocity zero; name all velocities instead")
     place = slice(model.nq + vs.start, model.nq + vs.stop)
     _set(found, place, slice(model.nv + vs.start, model.nv + vs.stop), numbers)
-    _check_bounds(names, found, place, path)
+    check_bounds(names, found, range(place.start, place.stop), path)
 
 
 def _set(found: PartialState, coordinates: slice, tangent: slice, values: Any) -> None:
@@ -313,10 +313,10 @@ def _set(found: PartialState, coordinates: slice, tangent: slice, values: Any) -
     found.coordinates[coordinates] = found.tangent[tangent] = True
 
 
-def _check_bounds(names: RobotNames, found: PartialState, coordinates: slice, path: KeyPath) -> None:
-    for k in range(coordinates.start, coordinates.stop):
-        lower, upper = names.bounds[k]
-        lp.check_inside(names.reader.findings, found.x[k], lower, upper, path, repr(names.space.names[k]))
+def check_bounds(names: RobotNames, found: PartialState, coordinates: Iterable[int], path: KeyPath) -> None:
+    """Record values outside their bounds."""
+    for k in coordinates:
+        lp.check_inside(names.reader.findings, found.x[k], *names.bounds[k], path, repr(names.space.names[k]))
 
 
 def quaternion_coordinates(model: Model) -> set[str]:

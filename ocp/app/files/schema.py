@@ -15,28 +15,10 @@ from pydantic import BaseModel, Discriminator, Field, Tag, model_validator
 from pydantic.json_schema import models_json_schema
 from typing_extensions import TypeAliasType
 
+from ocp.app.files import schema_parts as parts
 from ocp.app.files import yaml_source
 from ocp.app.files.schema_mpc import MPC
-from ocp.app.files.schema_parts import (
-    MAX_COMPONENTS,
-    Bound,
-    Common,
-    Constraint,
-    Cost,
-    Drawing,
-    Duration,
-    Key,
-    NamedNumbers,
-    Number,
-    NumberOrList,
-    Part,
-    PhaseName,
-    Sampled,
-    StateNumbers,
-    Text,
-    by_form,
-    refuse,
-)
+from ocp.app.files.schema_parts import Key, Number, NumberOrList, Part, refuse
 from ocp.app.files.schema_robot import RobotPhases, RobotProblem
 
 JSON_SCHEMA_DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -52,8 +34,8 @@ class SymbolicSystem(Part):
     next: dict[str, Number] = Key("of a system in discrete time, in the place of dynamics: every state after a step, from states "
                                   "and controls before it", dict)
     period: Number | None = Key("[s] between the steps of 'next'; null: 1, and t counts steps", None)
-    sampled: Sampled | None = Key("discrete time: steps of an integrator over 'dynamics', with held controls; null: continuous "
-                                  "time", None)
+    sampled: parts.Sampled | None = Key("discrete time: steps of an integrator over 'dynamics', with held controls; null: "
+                                        "continuous time", None)
     equations: dict[str, Number] = Key("implicit equations by name, 'left = right' or an expression that is 0; der(x) is the time "
                                        "derivative of a state; as many as algebraic unknowns and states without dynamics", dict)
     define: dict[str, Number] = Key("named expressions, usable in all later ones", dict)
@@ -75,10 +57,10 @@ class SymbolicSystem(Part):
         return self
 
 
-_Row = Annotated[tuple[Number, ...], Field(min_length=1, max_length=MAX_COMPONENTS)]
+_Row = Annotated[tuple[Number, ...], Field(min_length=1, max_length=parts.MAX_COMPONENTS)]
 Matrix = TypeAliasType("Matrix", Annotated[
-    Text | Annotated[tuple[_Row, ...], Tag("<list>"), Field(min_length=1, max_length=MAX_COMPONENTS)],
-    by_form("a list of rows, or the path of a .csv file"),
+    parts.Text | Annotated[tuple[_Row, ...], Tag("<list>"), Field(min_length=1, max_length=parts.MAX_COMPONENTS)],
+    parts.by_form("a list of rows, or the path of a .csv file"),
     Field(description="a list of rows, or the path of a .csv file relative to this file: numbers, comma-separated, a row a line")])
 
 
@@ -98,7 +80,7 @@ class LinearSystem(Part):
     """A system with linear equations: dx/dt = A x + B u + c, or x after a step = A x + B u + c."""
 
     linear: Linear = Key("matrices and names")
-    sampled: Sampled | None = Key("in discrete time, by steps of an integrator; null: as it stands", None)
+    sampled: parts.Sampled | None = Key("in discrete time, by steps of an integrator; null: as it stands", None)
 
     @model_validator(mode="after")
     def _one_time(self) -> Self:
@@ -127,31 +109,32 @@ class SymbolicGuess(Part):
     algebraic: dict[str, NumberOrList] = Key("algebraic unknowns, from which the equations are solved along the guess", dict)
 
 
-class SymbolicCost(Cost):
+class SymbolicCost(parts.Cost):
     """A term of the objective; errors are residuals of states and controls."""
 
-    forms = (*Cost.forms, "state_error")
+    forms = (*parts.Cost.forms, "state_error")
 
-    state_error: NamedNumbers | None = Key("states less these values, as residuals; a state that is not named does not count", None)
+    state_error: parts.NamedNumbers | None = Key("states less these values, as residuals; a state that is not named does not "
+                                                 "count", None)
 
 
 class SymbolicPhase(Part):
     """One stretch of time."""
 
-    duration: Duration
-    start: StateNumbers = Key("states at the start: all of them, or others: free | neutral (zero) for the rest", dict)
-    final: StateNumbers = Key("states at the end; free where left out", dict)
-    bounds: dict[str, Bound] = Key("[lower, upper] of states, controls and algebraic unknowns; null: unbounded", dict)
+    duration: parts.Duration
+    start: parts.StateNumbers = Key("states at the start: all of them, or others: free | neutral (zero) for the rest", dict)
+    final: parts.StateNumbers = Key("states at the end; free where left out", dict)
+    bounds: dict[str, parts.Bound] = Key("[lower, upper] of states, controls and algebraic unknowns; null: unbounded", dict)
     costs: tuple[SymbolicCost, ...] = Key("terms of the objective; [] asks for any feasible motion")
-    constraints: tuple[Constraint, ...] = Key("constraints beyond bounds", ())
+    constraints: tuple[parts.Constraint, ...] = Key("constraints beyond bounds", ())
     guess: SymbolicGuess = Key("initial guess", SymbolicGuess)
 
 
-class SymbolicProblem(Common):
+class SymbolicProblem(parts.Common):
     """A problem file about a system given by its differential equations."""
 
     system: AnySystem = Key("states, controls and dynamics")
-    drawing: Drawing | None = Key("what an animation shows", None)
+    drawing: parts.Drawing | None = Key("what an animation shows", None)
     phase: SymbolicPhase = Key("duration, boundary states, bounds, costs and constraints")
     mpc: MPC | None = Key("receding horizon in closed loop, for ocp mpc", None)
 
@@ -159,17 +142,17 @@ class SymbolicProblem(Common):
 class SymbolicPhaseInOrder(SymbolicPhase):
     """One of several phases."""
 
-    name: PhaseName = Key("name of the phase")
+    name: parts.PhaseName = Key("name of the phase")
     system: AnySystem | None = Key("states, controls and dynamics of this phase; null: those of the file", None)
     reset: dict[str, Number] | None = Key("states at the start of this phase, expressions of the state before; the rest goes on; "
                                           "null: all does", None)
 
 
-class SymbolicPhases(Common):
+class SymbolicPhases(parts.Common):
     """A problem file of several phases about systems given by their differential equations."""
 
     system: AnySystem | None = Key("states, controls and dynamics of every phase that does not say otherwise", None)
-    drawing: Drawing | None = Key("what an animation shows; for one system in all phases", None)
+    drawing: parts.Drawing | None = Key("what an animation shows; for one system in all phases", None)
     phases: tuple[SymbolicPhaseInOrder, ...] = Key("phases in order of time", min_length=1)
 
 

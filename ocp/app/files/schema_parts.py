@@ -8,17 +8,7 @@ import unicodedata
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Discriminator,
-    Field,
-    StrictBool,
-    StrictFloat,
-    Tag,
-    model_validator,
-)
+from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, StrictBool, StrictFloat, Tag, model_validator
 from pydantic_core import PydanticCustomError
 from typing_extensions import TypeAliasType
 

@@ -6,26 +6,10 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, StrictBool, Tag, model_validator
 
+from ocp.app.files import schema_parts as parts
 from ocp.app.files.schema_forces import Design, MechanismConstraint, RobotForce
 from ocp.app.files.schema_mpc import MPC
-from ocp.app.files.schema_parts import (
-    Bound,
-    Common,
-    Constraint,
-    Cost,
-    Duration,
-    Key,
-    Name,
-    Number,
-    NumberOrList,
-    Part,
-    PhaseName,
-    Sampled,
-    Text,
-    Vector3,
-    by_form,
-    refuse,
-)
+from ocp.app.files.schema_parts import Key, Name, Number, NumberOrList, Part, Vector3
 from ocp.app.files.schema_tasks import Task
 from ocp.app.files.schema_tree import BodyPart, FramePart, JointChange, MassSprings, RobotState, Rotation, Shape, StartState
 
@@ -50,7 +34,7 @@ class PoseError(Rotation):
     position: Vector3 = Key("target position in the world [m]")
 
 
-class RobotConstraint(Constraint):
+class RobotConstraint(parts.Constraint):
     """A constraint on expressions, or on the pose of a frame."""
 
     forms = ("expression", "position_error", "orientation_error", "pose_error")
@@ -60,10 +44,10 @@ class RobotConstraint(Constraint):
     pose_error: PoseError | None = Key("6 components [linear (m); angular (rad)]", None)
 
 
-class RobotCost(Cost):
+class RobotCost(parts.Cost):
     """A term of the objective; errors are residuals of states, controls and poses of frames."""
 
-    forms = (*Cost.forms, "state_error", "position_error", "orientation_error", "pose_error")
+    forms = (*parts.Cost.forms, "state_error", "position_error", "orientation_error", "pose_error")
 
     state_error: RobotState | None = Key("tangent difference from a state, written as 'start' is; what is not named does not "
                                          "count", None)
@@ -122,7 +106,7 @@ class RobotModel(Part):
     @model_validator(mode="after")
     def _something(self) -> Self:
         if self.robot is None and not self.bodies:
-            raise refuse("needs a robot: the path of its file under 'robot', or 'bodies'")
+            raise parts.refuse("needs a robot: the path of its file under 'robot', or 'bodies'")
         return self
 
 
@@ -134,8 +118,8 @@ class RobotFile(Part):
     source: str = Key("where robot and tasks are from", "")
     constants: dict[str, Number] = Key("named numbers; each may use earlier ones and pi", dict)
     robot: Annotated[
-        Text | Annotated[RobotModel, Tag("<RobotModel>")],
-        by_form("the path of a robot file, robots:NAME, or a mapping with the key 'robot'", "<RobotModel>", degrees=False)
+        parts.Text | Annotated[RobotModel, Tag("<RobotModel>")],
+        parts.by_form("the path of a robot file, robots:NAME, or a mapping with the key 'robot'", "<RobotModel>", degrees=False)
         ] = Key("the robot: path of its file, or a mapping as under 'system' of a problem file")
 
 
@@ -147,7 +131,7 @@ class RobotSystem(RobotModel):
         "a motor become constraints; residual: efforts are, and accelerations and multipliers of constraints are unknowns of the "
         "equations of motion", "forward_dynamics")
     actuated: Annotated[Annotated[Literal["all", "joints"], Tag("<text>")] | Annotated[tuple[str, ...], Tag("<list>")],
-                        by_form("'all', 'joints' or a list of names")] = Key(
+                        parts.by_form("'all', 'joints' or a list of names")] = Key(
         "what drives the robot: all, the actuators of its file (URDF: every joint); joints, a motor at every joint; or a list of "
         "names of actuators and joints", "all")
     limits: UseLimits = Key("limits of the robot file that become bounds", UseLimits)
@@ -157,8 +141,8 @@ class RobotSystem(RobotModel):
     constraints: tuple[MechanismConstraint, ...] = Key("loop closures, contacts, prescribed motions and other constraints", ())
     design: tuple[Design, ...] = Key("numbers of the robot that are parameters of the problem, for the solver to choose", ())
     define: dict[str, Number] = Key("named expressions, usable in all later ones", dict)
-    sampled: Sampled | None = Key("discrete time: steps of an integrator with held controls; formulation: forward_dynamics. null: "
-                                  "continuous time", None)
+    sampled: parts.Sampled | None = Key("discrete time: steps of an integrator with held controls; formulation: forward_dynamics. "
+                                        "null: continuous time", None)
     scenery: tuple[Shape, ...] = Key("what stands in the world and is drawn: tables, walls, obstacles; dynamics and constraints "
                                      "know nothing of it", ())
 
@@ -166,10 +150,10 @@ class RobotSystem(RobotModel):
 class RobotBounds(Part):
     """Bounds by name; they replace those of the robot file."""
 
-    joints: dict[str, Bound] = Key("joint values [rad or m]", dict)
-    velocities: dict[str, Bound] = Key("joint velocities [rad/s or m/s]", dict)
-    controls: dict[str, Bound] = Key("efforts and thrusts [N m or N], in both formulations", dict)
-    accelerations: dict[str, Bound] = Key("accelerations [rad/s^2 or m/s^2]; formulation: inverse_dynamics or residual", dict)
+    joints: dict[str, parts.Bound] = Key("joint values [rad or m]", dict)
+    velocities: dict[str, parts.Bound] = Key("joint velocities [rad/s or m/s]", dict)
+    controls: dict[str, parts.Bound] = Key("efforts and thrusts [N m or N], in both formulations", dict)
+    accelerations: dict[str, parts.Bound] = Key("accelerations [rad/s^2 or m/s^2]; formulation: inverse_dynamics or residual", dict)
 
 
 class GuessState(RobotState):
@@ -184,7 +168,7 @@ class RobotGuess(Part):
 
     states: Annotated[
         Annotated[GuessState, Tag("<GuessState>")] | Annotated[tuple[GuessState, ...], Tag("<list>"), Field(min_length=1)],
-        by_form("a mapping such as {joints: {..}}, or a list of these", "<GuessState>", degrees=False)
+        parts.by_form("a mapping such as {joints: {..}}, or a list of these", "<GuessState>", degrees=False)
         ] | None = Key("one state or a list of states at equally spaced times; null: from start to final", None)
     controls: dict[str, NumberOrList] = Key("efforts and thrusts, in both formulations: a value or a list of values", dict)
     accelerations: dict[str, NumberOrList] = Key("accelerations: a value or a list of values; formulation: inverse_dynamics or "
@@ -194,7 +178,7 @@ class RobotGuess(Part):
 class RobotPhase(Part):
     """One stretch of time."""
 
-    duration: Duration
+    duration: parts.Duration
     start: StartState | None = Key("state at the start: everything by name, or 'others' for the rest", None)
     final: RobotState | None = Key("state at the end; what is not named is free", None)
     bounds: RobotBounds = Key("bounds along the path", RobotBounds)
@@ -204,7 +188,7 @@ class RobotPhase(Part):
     guess: RobotGuess = Key("initial guess", RobotGuess)
 
 
-class RobotProblem(Common):
+class RobotProblem(parts.Common):
     """A problem file about a robot."""
 
     system: RobotSystem = Key("the robot")
@@ -225,12 +209,12 @@ class RobotReset(Part):
 class RobotPhaseInOrder(RobotPhase):
     """One of several phases."""
 
-    name: PhaseName = Key("name of the phase")
+    name: parts.PhaseName = Key("name of the phase")
     system: RobotSystem | None = Key("the robot in this phase; null: that of the file", None)
     reset: RobotReset | None = Key("what jumps at the start of this phase; null: nothing", None)
 
 
-class RobotPhases(Common):
+class RobotPhases(parts.Common):
     """A problem file about a robot in several phases."""
 
     system: RobotSystem | None = Key("the robot, in every phase that does not say otherwise", None)

@@ -114,9 +114,7 @@ def _fill(names: robot_state.RobotNames, found: robot_state.PartialState, word: 
     left = np.flatnonzero(~found.coordinates)
     found.x[left] = values[left]
     found.coordinates[:] = found.tangent[:] = True
-    for k in left:
-        lower, upper = names.bounds[k]
-        lp.check_inside(findings, found.x[k], lower, upper, path, repr(names.space.names[k]))
+    robot_state.check_bounds(names, found, left, path)
 
 
 def assemble(names: robot_state.RobotNames, found: robot_state.PartialState, path: KeyPath, guess: Configuration | None = None
@@ -169,9 +167,7 @@ def assemble(names: robot_state.RobotNames, found: robot_state.PartialState, pat
     speed[~fixed] = -np.linalg.lstsq(rate[:, ~fixed], rate @ speed + np.array(pace(q)).ravel(), rcond=1e-9)[0]
     found.x[:] = np.concatenate([q, speed])
     found.coordinates[:] = found.tangent[:] = True
-    for k in range(space.nx):
-        lower, upper = names.bounds[k]
-        lp.check_inside(names.reader.findings, found.x[k], lower, upper, path, repr(space.names[k]))
+    robot_state.check_bounds(names, found, range(space.nx), path)
 
 
 def _check_closed(names: robot_state.RobotNames, found: robot_state.PartialState, path: KeyPath) -> None:

@@ -15,15 +15,8 @@ from ocp.app.files import schema_wbc as schema
 from ocp.app.files.load_parts import Section, unknown
 from ocp.app.files.robot_state import RobotNames, read_rotation, rotation_matrix
 from ocp.app.files.schema_tasks import POSE_AXES
-from ocp.control.tasks import (
-    Task,
-    alignment_task,
-    com_task,
-    orientation_task,
-    pose_task,
-    position_task,
-    posture_task,
-)
+from ocp.control import tasks as control
+from ocp.control.tasks import Task
 from ocp.control.whole_body import EffortTask, ForceTask, Item, MomentumTask
 from ocp.plants import Push
 from ocp.wbc import Assignment, ContactPlan, Path, Switch, held, moving
@@ -112,9 +105,9 @@ def _point(stage: Stage, section: Section) -> Made | None:
     """Positions and centres of mass."""
     given, place = section.given, np.zeros(3)
     if isinstance(given, schema.WbcCom):
-        made = com_task(place, components=_components(given))
+        made = control.com_task(place, components=_components(given))
     elif ik_tasks.known_frames(stage.names, section):
-        made = position_task(given.frame, place, reference=given.reference, components=_components(given))
+        made = control.position_task(given.frame, place, reference=given.reference, components=_components(given))
     else:
         return None
     source = held(stage.here(made)) if given.target is None else _source(section, "target", 3)
@@ -128,7 +121,8 @@ def _turned(stage: Stage, section: Section) -> Made | None:
         return None
     how: dict[str, Any] = {"reference": given.reference, "components": _components(given)}
     whole = isinstance(given, schema.WbcPose)
-    made = pose_task(given.frame, np.eye(3), np.zeros(3), **how) if whole else orientation_task(given.frame, np.eye(3), **how)
+    made = control.pose_task(given.frame, np.eye(3), np.zeros(3), **how) if whole else \
+        control.orientation_task(given.frame, np.eye(3), **how)
     target = stage.here(made).copy()
     if given.form():
         rotation = read_rotation(section.reader, given, section.path)
@@ -147,7 +141,7 @@ def _posture(stage: Stage, section: Section) -> Made | None:
     joints = [b.joint.name for i, b in enumerate(model.bodies) if b.joint.mimic is None and model.kind(i).nv
               and set(model.velocity_names[model.v_slice(i)]) <= set(stage.mechanism.driven)]
     values = [stage.start[model.q_slice(model.joint_index(j))] for j in joints]
-    return _at_rest(posture_task(np.concatenate(values), joints=joints))
+    return _at_rest(control.posture_task(np.concatenate(values), joints=joints))
 
 
 def _alignment(stage: Stage, section: Section) -> Made | None:
@@ -155,7 +149,7 @@ def _alignment(stage: Stage, section: Section) -> Made | None:
     if ik_tasks.known_frames(stage.names, section):
         axis, direction = section.vector("axis"), section.vector("direction")
         with section.collecting():
-            return _at_rest(alignment_task(given.frame, axis, direction, reference=given.reference))
+            return _at_rest(control.alignment_task(given.frame, axis, direction, reference=given.reference))
     return None
 
 
