@@ -128,8 +128,8 @@ def _load(source: Source, folder: Path, overrides: Mapping[str, str]) -> LoadedP
     else:
         problem, drawing, readers = load_symbolic(file, findings, folder)
     reader = readers[0]
-    drawn = getattr(file.system, "scenery", ())
-    scenery = tuple(read_shape(reader, shape, ("system", "scenery", i), folder) for i, shape in enumerate(drawn))
+    drawn = Section(reader, file.system, ("system",)).parts("scenery") if hasattr(file.system, "scenery") else []
+    scenery = tuple(read_shape(shape, folder) for shape in drawn)
     if problem is not None and file.linkages:
         linkages = read_linkages(readers, file.linkages, problem)
         problem = None if findings.found else dataclasses.replace(problem, linkages=linkages)
