@@ -18,7 +18,8 @@ from ocp.app.files import load_parts as lp
 from ocp.app.files.expressions import parse_vector
 from ocp.app.files.findings import Findings
 from ocp.app.files.load import LoadedProblem
-from ocp.app.files.load_robot import RESERVED, controlled, robot_numbers
+from ocp.app.files.load_model import RESERVED, robot_numbers
+from ocp.app.files.load_robot import controlled
 from ocp.app.files.load_symbolic import symbolic_system
 from ocp.app.files.load_tables import read_names
 from ocp.app.files.schema import SymbolicPhases

@@ -15,7 +15,7 @@ from dynamics.model.model import Model
 from ocp.app.files import load_parts as lp
 from ocp.app.files import robot_state, yaml_source
 from ocp.app.files.ik_tasks import TaskList, read_clearances, read_tasks, unmet
-from ocp.app.files.robot_file import begin, robot_of
+from ocp.app.files.load_model import begin, robot_of
 from ocp.app.files.schema_parts import Key, Number, Part
 from ocp.app.files.schema_robot import RobotFile
 from ocp.app.files.schema_tasks import Clearance as ClearancePart

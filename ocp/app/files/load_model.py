@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn, TypeVar
 
+import casadi as ca
 import numpy as np
+from pydantic import ValidationError
 
 from dynamics import algorithms as alg
 from dynamics.errors import near
@@ -17,14 +19,17 @@ from dynamics.mechanism.drives import INF
 from dynamics.model.model import GRAVITY, Model
 from dynamics.redmax.deformable import Edge, Vertex, with_mass_springs
 from ocp.app.files import load_parts as lp
+from ocp.app.files.findings import Findings, add_validation_errors, describe
 from ocp.app.files.gallery import in_gallery
 from ocp.app.files.load_forces import read_constraints, read_forces
 from ocp.app.files.load_parts import Reader, Section
 from ocp.app.files.load_tree import read_tree
+from ocp.app.files.overrides import apply_overrides
 from ocp.app.files.robot_state import state_reader
-from ocp.app.files.schema_robot import RobotModel, RobotSystem
+from ocp.app.files.schema_robot import RobotFile, RobotModel, RobotSystem
 from ocp.app.files.schema_tree import MassSprings
-from ocp.app.files.yaml_source import KeyPath
+from ocp.app.files.scope import Scope
+from ocp.app.files.yaml_source import KeyPath, Source
 from ocp.errors import ProblemError
 
 COLLECTION = "robots:"
@@ -124,6 +129,23 @@ def _read_mjcf(given: RobotModel, robot: Path, gravity: tuple[float, ...] | None
     if robot_of_file.nu or not robot_of_file.model.nv:
         return robot_of_file
     return replace(robot_of_file, motors=direct_motors(robot_of_file.model))  # a file without actuators says nothing about drives
+
+
+# ---- what names mean before there is a robot -----------------------------------------------------------------------------
+RESERVED = ("q", "v", "tau", "multiplier", "position", "velocity", "com", "energy", "angular_momentum", "constraint_force")
+
+
+UNAVAILABLE = {**dict.fromkeys(RESERVED, "it belongs to the state or the controls; only numbers and constants can"),
+                "t": "it is the time; only numbers and constants can"}
+
+
+def robot_numbers(findings: Findings, constants: Scope, parameters: Sequence[lp.FileParameter], place: KeyPath = ("system",),
+                  phase: KeyPath = ("phase",)) -> lp.Reader:
+    """A reader of numbers, before there is a robot."""
+    none = ca.SX(0, 1)
+    named = dict.fromkeys((p.name for p in parameters), "it is a parameter; only numbers and constants can")
+    known = replace(constants, unavailable={**named, **UNAVAILABLE})
+    return lp.make_reader(findings, known, none, none, Scope(), parameters, place, phase)
 
 
 # ---- drives and forces of the problem file ----------------------------------------------------------------------------
@@ -243,3 +265,37 @@ def _apart(robot: Mechanism, places: list[Place]) -> float:
     q = alg.neutral(robot.model)
     first, second = (np.asarray(place.at(robot.model, q)).ravel() for place in places)
     return float(np.linalg.norm(second - first))
+
+
+# ---- files that ask something of one robot: of inverse kinematics and of whole-body control ---------------------------
+F = TypeVar("F", bound=RobotFile)
+
+
+def begin(source: Source, overrides: Mapping[str, str], schema: type[F], key: str, what: str) -> tuple[Source, F, lp.Reader]:
+    """The source with its overrides, its parts, and a reader of its numbers. key: what tells it from a problem file; what: it is,
+    in words. Raises ProblemError."""
+    source = apply_overrides(source, overrides)
+    findings, tree = Findings(source), source.tree
+    if not isinstance(tree, dict):
+        raise ProblemError(f"expected a mapping such as 'name: ...'; got {describe(tree)}", where=source.where(()))
+    if key not in tree and ("phase" in tree or "system" in tree):
+        raise ProblemError(f"is a problem file (it has 'system' and 'phase'), not one of {what}; run: ocp solve", where=source.name)
+    try:
+        file = schema.model_validate(tree)
+    except ValidationError as error:
+        add_validation_errors(findings, error, schema)
+        raised(findings)
+    constants = lp.read_constants(findings, file.constants, RESERVED)
+    return source, file, robot_numbers(findings, constants, ())
+
+
+def robot_of(numbers: lp.Reader, file: RobotFile, folder: Path, configurations: bool) -> Mechanism:
+    """The robot; configurations: whether the file names some of its own. Raises ProblemError."""
+    given = RobotModel.model_validate({"robot": file.robot}) if isinstance(file.robot, str) else file.robot
+    return read_mechanism(numbers, given, folder, "robot", configurations=configurations) or raised(numbers.findings)
+
+
+def raised(findings: Findings) -> NoReturn:
+    """Raise what was found, where something was."""
+    findings.raise_any()
+    raise AssertionError("nothing was found")

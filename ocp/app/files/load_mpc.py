@@ -16,7 +16,7 @@ from dynamics.joints import record
 from dynamics.model.model import Model
 from dynamics.model.rigid import body_inertia
 from ocp.app.files import schema_mpc as schema
-from ocp.app.files.load_options import read_options
+from ocp.app.files.load import read_options
 from ocp.app.files.load_parts import Reader, Section, unique_names, unknown
 from ocp.app.files.overrides import apply_overrides
 from ocp.app.files.robot_state import floating_base

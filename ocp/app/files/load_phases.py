@@ -13,8 +13,8 @@ from dynamics.model.model import Model
 from ocp.app.files import load_parts as lp
 from ocp.app.files import robot_state
 from ocp.app.files.findings import Findings
-from ocp.app.files.load_model import read_mechanism
-from ocp.app.files.load_robot import RESERVED, names_configurations, robot_numbers, robot_of_file, robot_phase
+from ocp.app.files.load_model import RESERVED, read_mechanism, robot_numbers
+from ocp.app.files.load_robot import names_configurations, robot_of_file, robot_phase
 from ocp.app.files.load_sections import read_drawing, read_reference
 from ocp.app.files.load_symbolic import symbolic_phase, symbolic_system
 from ocp.app.files.load_tables import read_names

@@ -19,9 +19,8 @@ from dynamics.redmax.parameters import AddedInertia, Parameter, Varied, varied
 from ocp import bridge
 from ocp.app.files import load_parts as lp
 from ocp.app.files import robot_state
-from ocp.app.files.findings import Findings
 from ocp.app.files.load_forces import read_design
-from ocp.app.files.load_model import mechanism_of_file
+from ocp.app.files.load_model import RESERVED, mechanism_of_file
 from ocp.app.files.load_sections import in_samples, named_error, read_constraint, read_costs, read_duration
 from ocp.app.files.load_symbolic import read_robot_definitions
 from ocp.app.files.loaded_robot import LoadedRobot, RobotBoxes, read_bounds, read_guess
@@ -42,20 +41,6 @@ SX = Any
 #: what the components of a difference from a frame's target are called
 AXES = {"position_error": ("x", "y", "z"), "orientation_error": ("about x", "about y", "about z"),
         "pose_error": ("x", "y", "z", "about x", "about y", "about z")}
-RESERVED = ("q", "v", "tau", "multiplier", "position", "velocity", "com", "energy", "angular_momentum", "constraint_force")
-
-
-UNAVAILABLE = {**dict.fromkeys(RESERVED, "it belongs to the state or the controls; only numbers and constants can"),
-                "t": "it is the time; only numbers and constants can"}
-
-
-def robot_numbers(findings: Findings, constants: Scope, parameters: Sequence[lp.FileParameter], place: KeyPath = ("system",),
-                  phase: KeyPath = ("phase",)) -> lp.Reader:
-    """A reader of numbers, before there is a robot."""
-    none = ca.SX(0, 1)
-    named = dict.fromkeys((p.name for p in parameters), "it is a parameter; only numbers and constants can")
-    known = replace(constants, unavailable={**named, **UNAVAILABLE})
-    return lp.make_reader(findings, known, none, none, Scope(), parameters, place, phase)
 
 
 # ---- the robot ----------------------------------------------------------------------------------------------------------

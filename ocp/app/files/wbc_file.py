@@ -15,8 +15,8 @@ from ocp.app.files import load_parts as lp
 from ocp.app.files import robot_state, yaml_source
 from ocp.app.files import schema_wbc as schema
 from ocp.app.files.findings import Findings
+from ocp.app.files.load_model import begin, raised, robot_of
 from ocp.app.files.load_parts import Section
-from ocp.app.files.robot_file import begin, raised, robot_of
 from ocp.app.files.wbc_tasks import Stage, read_schedule, read_tasks
 from ocp.app.files.yaml_source import Source, parse_source, read_source
 from ocp.bridge import model_space
