@@ -129,14 +129,12 @@ def _load(source: Source, folder: Path, overrides: Mapping[str, str]) -> LoadedI
 
 
 def _options(numbers: lp.Reader, options: Options) -> float:
-    tolerance = numbers.number(options.tolerance, ("options", "tolerance"))
-    if tolerance <= 0.0:
-        numbers.findings.add(("options", "tolerance"), f"must be positive, got {tolerance:g}")
+    section = lp.Section(numbers, options, ("options",))
     for key, least in (("restarts", 0), ("max_iterations", 1), ("seed", 0)):
         value = getattr(options, key)
         if value < least:
-            numbers.findings.add(("options", key), f"must be at least {least}, got {value}")
-    return tolerance
+            section.refuse(f"must be at least {least}, got {value}", key)
+    return float(section.positive("tolerance"))
 
 
 def _names(numbers: lp.Reader, model: Model, file: IKFile) -> robot_state.RobotNames:

@@ -252,7 +252,8 @@ def with_deformable(numbers: Reader, given: MassSprings, robot: Mechanism, at: K
             length = section.number("length", _apart(robot, [vertices[name].place for name in edge.between]))
             if not length > 0:
                 section.refuse(f"must be positive, got {length:g} m", *(() if edge.length is None else ("length",)))
-            edges.append(Edge(*edge.between, stiffness, length, damping))
+            first, second = edge.between
+            edges.append(Edge(first, second, stiffness, length, damping))
     if len(findings.found) > before:
         return None
     with findings.collecting(at):

@@ -36,7 +36,8 @@ FIRST = "nothing comes before the first phase"
 def stretches(file: ProblemFile) -> list[tuple[KeyPath, str, Any]]:
     """Phases of a file: the keys under which they stand, names, and what the file says."""
     if isinstance(file, (SymbolicPhases, RobotPhases)):
-        return [(("phases", i), given.name, given) for i, given in enumerate(file.phases)]
+        phases: tuple[Any, ...] = file.phases
+        return [(("phases", i), given.name, given) for i, given in enumerate(phases)]
     return [(("phase",), "phase", file.phase)]
 
 

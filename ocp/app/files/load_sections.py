@@ -351,7 +351,7 @@ def read_simulate(reader: Reader, given: parts.Simulate, problem: Problem) -> Lo
 
     names = list(dict.fromkeys(name for phase in problem.phases for name in phase.system.controls))
     controls = None if given.controls is None else dict(section.known("controls", names, "control"))
-    expect = []
+    expect: list[Expected] = []
     for part in section.parts("expect"):
         if part.given.integrator in [other.integrator for other in expect]:
             part.refuse(f"there is an energy by {part.given.integrator!r} already", "integrator")

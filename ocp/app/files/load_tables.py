@@ -61,24 +61,19 @@ def read_names(findings: Findings, file: Any, folder: Path, reserved: Sequence[s
 def _curve(numbers: lp.Reader, given: TablePart, folder: Path, path: KeyPath, *, short: bool) -> Curve | None:
     if given.file is not None:
         return _from_csv(numbers.findings, given, folder, path if short else (*path, "file"))
-    assert given.x is not None  # the schema says so
-    assert given.values is not None
-    before = len(numbers.findings.found)
-    x = np.array([numbers.number(value, (*path, "x", i)) for i, value in enumerate(given.x)])
-    y = None if given.y is None else np.array([numbers.number(value, (*path, "y", i)) for i, value in enumerate(given.y)])
-    rows = [[numbers.number(v, (*path, "values", i, j)) for j, v in enumerate(row)] if isinstance(row, tuple) else
-            numbers.number(row, (*path, "values", i)) for i, row in enumerate(given.values)]
+    before, section = len(numbers.findings.found), lp.Section(numbers, given, path)
+    x, y, rows = (numbers.values(getattr(given, key), section.at(key)) for key in ("x", "y", "values"))
     width = None if y is None else len(y)
     for i, row in enumerate(rows):
-        own = len(row) if isinstance(row, list) else None
-        if own != width:
+        if (len(row) if isinstance(row, tuple) else None) != width:
             wanted = "a number" if width is None else f"a row of {width} numbers, one for each y"
-            numbers.findings.add((*path, "values", i), f"expected {wanted}")
+            section.refuse(f"expected {wanted}", "values", i)
     if len(rows) != len(x):
-        numbers.findings.add((*path, "values"), f"{len(rows)} entries for {len(x)} places x")
+        section.refuse(f"{len(rows)} entries for {len(x)} places x", "values")
     if len(numbers.findings.found) > before:
         return None
-    return _checked(numbers.findings, Curve(x, y, np.array(rows), given.smooth), path, ("x", "y"))
+    curve = Curve(np.array(x), None if y is None else np.array(y), np.array(rows), given.smooth)
+    return _checked(numbers.findings, curve, path, ("x", "y"))
 
 
 def _from_csv(findings: Findings, given: TablePart, folder: Path, path: KeyPath) -> Curve | None:

@@ -316,7 +316,8 @@ def _set(found: PartialState, coordinates: slice, tangent: slice, values: Any) -
 def check_bounds(names: RobotNames, found: PartialState, coordinates: Iterable[int], path: KeyPath) -> None:
     """Record values outside their bounds."""
     for k in coordinates:
-        lp.check_inside(names.reader.findings, found.x[k], *names.bounds[k], path, repr(names.space.names[k]))
+        lower, upper = names.bounds[k]
+        lp.check_inside(names.reader.findings, found.x[k], lower, upper, path, repr(names.space.names[k]))
 
 
 def quaternion_coordinates(model: Model) -> set[str]:

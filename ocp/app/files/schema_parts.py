@@ -79,8 +79,10 @@ def by_form(expected: str, mapping: str = "<Degrees>", *, degrees: bool = True) 
     def tag(value: Any) -> str | None:
         if isinstance(value, Degrees) or (degrees and isinstance(value, Mapping) and "deg" in value):
             return "<Degrees>"
-        kinds = {bool: None, (int, float): "<number>", str: "<text>", (list, tuple): "<list>", (Mapping, BaseModel): mapping}
-        return next((found for kind, found in kinds.items() if isinstance(value, kind)), None)
+        if isinstance(value, bool):
+            return None
+        kinds = (((int, float), "<number>"), (str, "<text>"), ((list, tuple), "<list>"), ((Mapping, BaseModel), mapping))
+        return next((found for kind, found in kinds if isinstance(value, kind)), None)
 
     return Discriminator(tag, custom_error_type="expected", custom_error_message=expected)
 
@@ -231,7 +233,8 @@ class Cost(OneOf):
     """One term of the objective: an expression, integrated (running), added up over the steps of a system in discrete time (stage)
     or added at the end (final), or a weighted square."""
 
-    forms = ("running", "stage", "final", "running_residual", "stage_residual", "final_residual", "control_error")
+    forms: ClassVar[tuple[str, ...]] = (
+        "running", "stage", "final", "running_residual", "stage_residual", "final_residual", "control_error")
 
     name: Name = Key("name in reports")
     running: Number | None = Key("scalar expression, integrated over time (in discrete time: the sum over all steps, times the "
@@ -275,7 +278,7 @@ def check_limits(part: Constraint | Linkage) -> None:
 class Constraint(OneOf):
     """``lower <= expression <= upper`` or ``expression = equal``."""
 
-    forms = ("expression",)
+    forms: ClassVar[tuple[str, ...]] = ("expression",)
 
     name: Name = Key("name in reports and in certificates")
     at: Literal["path", "start", "final", "integral"] = Key("where it holds: all along the path, at the start, at the end, or of "

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
-from typing import Any
 
 import numpy as np
 
@@ -131,12 +130,13 @@ def _contacts(reader: lp.Reader, mechanism: Mechanism, file: schema.WbcFile) -> 
         if len(reader.findings.found) > before:
             continue
         record: Contact
-        plane: tuple[Any, ...] = section.vector("normal"), height, friction
+        normal = section.vector("normal")
         if given.half_sizes is not None:
             sizes = reader.values(given.half_sizes, section.at("half_sizes"))
-            record = FlatContact(name, given.frame, section.vector("position"), section.vector("axis"), *plane, sizes)
+            record = FlatContact(name, given.frame, section.vector("position"), section.vector("axis"), normal, height, friction,
+                                 sizes)
         else:
-            record = PointContact(name, given.frame, reader.values(given.points, section.at("points")), *plane)
+            record = PointContact(name, given.frame, reader.values(given.points, section.at("points")), normal, height, friction)
         with section.collecting("frame"):
             mechanism.model.frame(given.frame)
             with section.collecting():
