@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import NoReturn, TypeVar
 
 import casadi as ca
 import numpy as np
@@ -149,9 +149,6 @@ def robot_numbers(findings: Findings, constants: Scope, parameters: Sequence[lp.
 
 
 # ---- drives and forces of the problem file ----------------------------------------------------------------------------
-SX = Any
-
-
 def mechanism_of_file(numbers: lp.Reader, given: RobotSystem, robot: Mechanism) -> Mechanism | None:
     """The robot of the robot file with the drives and forces of the problem file; None after an error was recorded."""
     findings, place = numbers.findings, numbers.place

@@ -1,4 +1,4 @@
-"""A symbolic problem file turned into a Problem: differential equations, or the matrices of a linear system."""
+"""A symbolic problem file turned into a Problem: differential equations, implicit equations, or matrices of a linear system."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ from ocp.app.files.start_state import OTHERS, read_others
 from ocp.app.files.yaml_source import KeyPath
 from ocp.problem import INF, Boundary, Guess, Phase, System
 from ocp.spaces import Space, euclidean
+
+SX = Any
 
 
 @dataclass(frozen=True)
@@ -256,13 +258,13 @@ def read_robot_definitions(reader: Reader, define: Mapping[str, Any], reserved: 
 
 
 # ---- implicit equations -----------------------------------------------------------------------------------------------
-SX = Any
 #: an equals sign that is no part of a comparison
 EQUALS = re.compile(r"(?<![=<>!:])=(?!=)")
 
 
 def read_equations(reader: Reader, given: Mapping[str, Any], unknowns: Sequence[str]) -> dict[str, Any]:
-    """The equations as fields of a System. Errors are recorded; wrong equations are 0, so that names still have their meaning."""
+    """Equations ``left = right``, or expressions that are zero, as fields of a System. Errors are recorded; wrong equations are 0,
+    so that names still have their meaning."""
     place: KeyPath = (*reader.place, "equations")
     if len(given) != len(unknowns):
         what = f"({', '.join(unknowns)}); give as many" if unknowns else "; every state has its derivative in 'dynamics', and " \
