@@ -99,7 +99,9 @@ def load_robot(file: RobotProblem | RobotPhases, findings: Findings, folder: Pat
             findings.add((*at, "reset"), FIRST, at_key=True)
         phases.append(phase)
         robots.append(robot)
-    return _problem(file, findings, phases, robots[0].reader), robots[0].base.model, [robot.reader for robot in robots]
+    # records of runs hold the fingerprint of this model: of one phase that of the robot file, of several that of the first phase
+    model = robots[0].model if isinstance(file, RobotPhases) else robots[0].base.model
+    return _problem(file, findings, phases, robots[0].reader), model, [robot.reader for robot in robots]
 
 
 def _system_of(findings: Findings, common: Any, given: Any, phase: KeyPath) -> tuple[KeyPath, Any]:
