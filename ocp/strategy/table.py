@@ -37,8 +37,6 @@ RULES: tuple[Rule, ...] = (
          "scale unknowns, constraints and cost by the solution, and solve again on the same mesh", "stationarity", 1, True, True),
     Rule("accurate", SOLVED, solved.is_accurate, solved.ended, "errors are within their tolerance", "end", refines=True),
     Rule("passes_used_up", SOLVED, solved.passes_used_up, solved.ended, "max_passes meshes were solved", "end", refines=True),
-    Rule("singular_chattering", SOLVED, solved.keeps_chattering, solved.ended,
-         "singular controls chattered in four passes in a row", "end", refines=True),
     # another parameterisation of the controls
     Rule("zero_order_hold", (Stage.UNSOLVED, Stage.SOLVED, Stage.ENDED), zero_order_hold.may_serve, zero_order_hold.hold,
          "programs with polynomial controls are hard to solve, overshoot path constraints for three passes, or end uncertified",
