@@ -15,7 +15,6 @@ from ocp.shooting.engine.record import (
     CAUTION,
     CONVEXIFY,
     COST,
-    ENOUGH,
     FAILED,
     FILTER,
     FILTERED,
@@ -39,11 +38,9 @@ from ocp.shooting.engine.record import (
     PLAIN,
     PROMISE,
     QUADRATIC,
-    REDUCTION,
     SHOOTING,
     SHORTEST,
     SMALLEST,
-    STATE_REGULAR,
     STEPS,
     SWEPT,
     UNIT,
@@ -66,6 +63,7 @@ TASKS = 9
 COLUMNS = ("cost", "expected", "gradient", "violation", "gap", "step", "regularisation", "trials")
 _EPS = 2.220446049250313e-16
 _FACTOR = 2.0  # regularisation changes by a factor that itself grows (Tassa, Erez, Todorov 2012, section II.F)
+STEP_REDUCTION = 0.5  # factor between trial step lengths
 MOST_BLENDS = 4.0  # halvings of the way to the Gauss-Newton Hessian before all of it is taken
 FEW = 5.0  # steps before the first of several minimisations may end by its promise alone
 SHARE = 0.03  # of what the next update of the multipliers moves: a minimisation that promises less has done enough
@@ -99,10 +97,8 @@ def sweep(e: Engine) -> tuple[float, float, int]:
     (linear,
     quadratic, failed knot or -1)."""
     path, plan, s = e.path, e.plan, e.state
-    state_regular = e.settings[STATE_REGULAR] != 0.0
     while True:
-        control, state = (0.0, s[MU]) if state_regular else (s[MU], 0.0)
-        failed, linear, quadratic = backward(e.model, path.u, plan.lower, plan.upper, control, state, e.policy, e.work)
+        failed, linear, quadratic = backward(e.model, path.u, plan.lower, plan.upper, s[MU], e.policy, e.work)
         s[SWEPT] = 1.0 if failed < 0 else 0.0
         if failed < 0 or s[BLEND] < MOST_BLENDS:
             break
@@ -132,7 +128,7 @@ def _search(e: Engine, linear: float, quadratic: float, rounding: float) -> tupl
                     s[GAP_PRICE] = max(s[GAP_PRICE], 1.1 * abs(costate[k, i]))
     price = s[GAP_PRICE]
     # at the rounding level of the cost every length passes; where whole steps do not bring the gradient down they overshoot
-    a, trials = settings[REDUCTION] if s[WAITED] > 0.0 else 1.0, 0
+    a, trials = STEP_REDUCTION if s[WAITED] > 0.0 else 1.0, 0
     found = (0.0, cost, gap)
     while a >= settings[SHORTEST]:
         trials += 1
@@ -151,7 +147,7 @@ def _search(e: Engine, linear: float, quadratic: float, rounding: float) -> tupl
         if accepted:
             found = (a, total, gaps)
             break
-        a *= settings[REDUCTION]
+        a *= STEP_REDUCTION
     return found[0], found[1], found[2], trials
 
 
@@ -212,7 +208,7 @@ def direct(e: Engine, tolerance: float, loose: float) -> int:
         enough = -1.0
         # far from feasible a promise says little: it is small beside terms that only grow with the penalty
         if loose > 0.0 and (s[STEPS] >= FEW or loose < FIRST):
-            enough = max(loose * abs(s[PLAIN]), e.settings[ENOUGH])
+            enough = loose * abs(s[PLAIN])
         # without a step updates would follow each other, and the penalties grow for nothing
         if loose >= 0.0 and s[STEPS] >= 1.0:
             enough = max(enough, SHARE * moved(e.held, e.plan.which))
