@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from dynamics.kernels import compile_kernel
-from ocp.errors import ProblemError, UnsupportedError
+from ocp.errors import ProblemError, UnsupportedError, check_counts
 from ocp.problem import At, Finding, Kind, Problem, Solution, Status, Trajectory, in_steps, join, with_parameters
 from ocp.problem.checkpoint import Checkpoint, Keep
 from ocp.reductions.algebraic_elimination import require_explicit
@@ -49,9 +49,7 @@ class AdjointOptions:
 
     def __post_init__(self) -> None:
         self.steps()
-        for name, least in (("intervals", 1), ("max_iterations", 0), ("memory", 1)):
-            if isinstance(value := getattr(self, name), bool) or not isinstance(value, int) or value < least:
-                raise ProblemError(f"{name} must be a whole number >= {least}, got {value!r}", where="adjoint options")
+        check_counts(self, {"intervals": 1, "max_iterations": 0, "memory": 1}, "adjoint options")
         if not 0 < self.tolerance < 1:
             raise ProblemError(f"tolerance must lie strictly between 0 and 1, got {self.tolerance!r}", where="adjoint options")
 
@@ -91,9 +89,7 @@ class Shot:
         self.lost = -1
 
     def at(self, k: int) -> tuple[Any, ...]:
-        h, stage = self.horizon, self.horizon.kind(k)
-        u = self.u[k, :stage.nu] if k < h.stages else np.zeros(0)
-        return h.t[k], self.x[k, :stage.space.nx], u, h.p[k, :stage.step.size1_in(3)], h.h[k]
+        return *self.horizon.at(k, self.x, self.u), self.horizon.h[k]
 
     def value(self, u: Array) -> float:
         """Of the unknowns [sum nu]; NaN where a step fails, number ``lost``."""

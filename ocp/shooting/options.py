@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from dynamics.errors import near
 from ocp.derivatives import DERIVATIVES, EXECUTIONS
-from ocp.errors import ProblemError
+from ocp.errors import ProblemError, check_counts, check_positive
 from ocp.integrators import INTEGRATORS, MULTISTEP
 from ocp.problem import At, Constraint, Linkage, Phase, Problem, Sense
 
@@ -107,14 +106,9 @@ class ILQROptions:
             value = getattr(self, name)
             if value not in known:
                 raise ProblemError(f"no {name} named {value!r}{near(str(value), known)}", where=where)
-        for name, least in (("intervals", 1), ("max_iterations", 0), ("threads", 1)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise ProblemError(f"{name} must be a whole number >= {least}, got {value!r}", where=where)
-        for name in ("tolerance", "constraint_tolerance", "penalty", "penalty_max", "gap_tolerance", "regularisation_max"):
-            value = getattr(self, name)
-            if not (value > 0 and math.isfinite(value)):
-                raise ProblemError(f"{name} must be positive and finite, got {value!r}", where=where)
+        check_counts(self, {"intervals": 1, "max_iterations": 0, "threads": 1}, where)
+        check_positive(self, ("tolerance", "constraint_tolerance", "penalty", "penalty_max", "gap_tolerance",
+                              "regularisation_max"), where)
         for name in ("armijo", "step_min"):
             value = getattr(self, name)
             if not 0 < value < 1:

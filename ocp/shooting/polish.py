@@ -16,13 +16,12 @@ never a worse one than came in.
 from __future__ import annotations
 
 import enum
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from ocp.errors import ProblemError
+from ocp.errors import ProblemError, check_counts, check_positive
 from ocp.problem import Kind
 from ocp.shooting.active_set import ActiveSet
 from ocp.shooting.kkt import Array, Knot, Multipliers, Residuals, System, residuals, slopes
@@ -57,14 +56,8 @@ class PolishOptions:
     max_halvings: int = 5
 
     def __post_init__(self) -> None:
-        for name in ("tolerance", "scale"):
-            value = getattr(self, name)
-            if not (value > 0 and math.isfinite(value)):
-                raise ProblemError(f"{name} must be positive and finite, got {value!r}", where="polish options")
-        for name in ("max_steps", "max_exchanges", "max_halvings"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-                raise ProblemError(f"{name} must be a whole number >= 0, got {value!r}", where="polish options")
+        check_positive(self, ("tolerance", "scale"), "polish options")
+        check_counts(self, {"max_steps": 0, "max_exchanges": 0, "max_halvings": 0}, "polish options")
 
 
 @dataclass(frozen=True)

@@ -13,14 +13,14 @@ UNSOLVED, SOLVED, ENDED, ANSWER = (Stage.UNSOLVED,), (Stage.SOLVED,), (Stage.END
 
 RULES: tuple[Rule, ...] = (
     # a program was not solved
-    Rule("interrupted", UNSOLVED, unsolved.interrupted, unsolved.failed,
+    Rule("interrupted", UNSOLVED, unsolved.interrupted, solved.ended,
          "the user or the time limit ended the solve", "end, with the best attempt"),
-    Rule("no_remedy", UNSOLVED, unsolved.without_remedy, unsolved.failed,
+    Rule("no_remedy", UNSOLVED, unsolved.without_remedy, solved.ended,
          "the objective falls without bound, functions are not finite away from the guess, path equations outnumber the controls, "
          "or the passes are used up", "end, with the best attempt"),
-    Rule("quasi_newton_stalled", UNSOLVED, unsolved.quasi_newton_stalled, unsolved.failed,
+    Rule("quasi_newton_stalled", UNSOLVED, unsolved.quasi_newton_stalled, solved.ended,
          "a limited-memory Hessian led to a feasible point and no further", "end: what is missing is curvature, not a guess"),
-    Rule("locally_infeasible", UNSOLVED, unsolved.locally_infeasible, unsolved.failed,
+    Rule("locally_infeasible", UNSOLVED, unsolved.locally_infeasible, solved.ended,
          "the solve ended at a stationary point of the violation, as on a coarse mesh, where other guesses violate no less",
          "end: infeasible as far as local methods see", at_most=1, optional=True),
     # a program was solved

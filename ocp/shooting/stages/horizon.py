@@ -83,6 +83,12 @@ class Horizon:
         """Kind of stage k."""
         return self.kinds[self.which[k]]
 
+    def at(self, k: int, x: np.ndarray, u: np.ndarray) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
+        """(t, x, u, p) of stage k along states x [S+1, nx] and controls u [S, M]."""
+        stage = self.kind(k)
+        return (self.t[k], x[k, :stage.space.nx], u[k, :stage.nu] if k < self.stages else np.zeros(0),
+                self.p[k, :stage.step.size1_in(3)])
+
     def leg(self, k: int) -> Leg:
         """The phase that stage k belongs to; the choice of the start to the first, passages to the phase they close."""
         return _leg(self.legs, k)
