@@ -120,7 +120,8 @@ class ILQROptions:
 
 def unsupported(problem: Problem) -> list[str]:
     """One sentence for each thing that the problem asks for and iLQR cannot enforce; empty when it can serve it."""
-    return [*_durations(problem), *_all_constraints(problem),
+    return [*_durations(problem),
+            *(sentence for i, phase in enumerate(problem.phases) for sentence in _constraints(phase, first=i == 0)),
             *(f"linkage {linkage.name!r} of the start alone (make it a constraint at the start){_place(linkage)}"
               for linkage in problem.linkages if all(end == (0, At.START) for end in linkage.ends))]
 
@@ -143,10 +144,6 @@ def _durations(problem: Problem) -> Iterator[str]:
         if free and residual and not phase.duration.lower > 0:
             yield (f"free duration of phase {phase.name!r} down to {phase.duration.lower:g} s with residual costs (give a lower "
                    "bound above 0)")
-
-
-def _all_constraints(problem: Problem) -> list[str]:
-    return [sentence for i, phase in enumerate(problem.phases) for sentence in _constraints(phase, first=i == 0)]
 
 
 def _constraints(phase: Phase, first: bool) -> Iterator[str]:

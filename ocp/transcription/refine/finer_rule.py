@@ -123,7 +123,6 @@ class PhaseFunctions:
         self.on_control = np.array(sum(on_control, []), dtype=bool)
         self.path_names = sum((r.names for r in path), ())
         self.path_constraints = [c.name for c, r in zip(held, path, strict=True) for _ in r.names]
-        self.whole_names = sum((r.names for r in whole), ())
         a, d = ca.SX.sym("a", system.nx), ca.SX.sym("d", self.size)
         self._plus = ca.Function("plus", [a, d], [space.plus(a, d) if form.tangent else a + d])
 
@@ -140,18 +139,14 @@ class PhaseFunctions:
 
     def scale(self, x: Array) -> Array:
         """1 + the largest size of each component of the state [size]; 1 where that is no coordinate."""
-        sizes = np.max(np.abs(x), axis=0)
-        if not self.form.tangent:
-            return np.asarray(1 + sizes)
-        scale = np.ones(self.size)
-        for i, k in enumerate(self.form.space.tangent_index):
-            if k >= 0:
-                scale[k] += sizes[i]
-        return scale
+        return self._of_unknowns(1 + np.max(np.abs(x), axis=0))
 
     def ranges(self, x: Array) -> Array:
         """Ranges of the components of the state [size], at least a millionth of their magnitude; 1 where that is no coordinate."""
-        own = np.maximum(np.maximum(np.ptp(x, axis=0), 1e-6 * np.max(np.abs(x), axis=0)), 1e-300)
+        return self._of_unknowns(np.maximum(np.maximum(np.ptp(x, axis=0), 1e-6 * np.max(np.abs(x), axis=0)), 1e-300))
+
+    def _of_unknowns(self, own: Array) -> Array:
+        """Values of coordinates [nx] as those of components of the state [size]; 1 where one is no coordinate."""
         if not self.form.tangent:
             return np.asarray(own)
         found = np.ones(self.size)
