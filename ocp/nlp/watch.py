@@ -75,7 +75,7 @@ class Watch:
 
 
 class Buffered(ca.Callback):
-    """A function of Python that gets arguments and results as memory, several times cheaper than as matrices, by its own ``eval_buffer``.
+    """A function of Python that gets arguments and results as memory, several times cheaper than as matrices (``eval_buffer``).
     shapes_in, shapes_out: rows and columns of each."""
 
     def __init__(self, name: str, shapes_in: Sequence[tuple[int, int]], shapes_out: Sequence[tuple[int, int]] = ((1, 1),)):
