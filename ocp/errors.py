@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 
 
 class ProblemError(ValueError):
@@ -24,3 +25,19 @@ class UnsupportedError(ProblemError):
         listed = "\n".join(f"  - {reason}" for reason in reasons)
         others = f"Methods that can: {', '.join(able)}." if able else "No method of this version can."
         super().__init__(f"method {method!r} cannot enforce:\n{listed}\n{others}")
+
+
+def check_counts(options: object, least: Mapping[str, int], where: str) -> None:
+    """Raise ProblemError for an option of this name that is no whole number, or less than this."""
+    for name, lowest in least.items():
+        value = getattr(options, name)
+        if isinstance(value, bool) or not isinstance(value, int) or value < lowest:
+            raise ProblemError(f"{name} must be a whole number >= {lowest}, got {value!r}", where=where)
+
+
+def check_positive(options: object, names: Sequence[str], where: str) -> None:
+    """Raise ProblemError for an option of this name that is not positive and finite."""
+    for name in names:
+        value = getattr(options, name)
+        if not (value > 0 and math.isfinite(value)):
+            raise ProblemError(f"{name} must be positive and finite, got {value!r}", where=where)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import casadi as ca
 import numpy as np
 
 from ocp.certify import explicit, stiff
@@ -277,9 +276,7 @@ class _Steps(_Again):
 
     def __init__(self, motion: Motion):
         super().__init__(motion)
-        x, d = ca.MX.sym("x", motion.phase.system.nx), ca.MX.sym("d", motion.phase.system.space.ndx)
-        plus = ca.Function("plus", [x, d], [motion.phase.system.space.plus(x, d)])
-        self._plus, self._u = plus, motion.control(self.t[:-1])
+        self._plus, self._u = plus_of(motion), motion.control(self.t[:-1])
 
     def over(self, rows: Array, y: Array, rtol: float, atol: float, implicit: bool) -> tuple[Array | None, bool]:
         d = self.h[rows, None] * self.motion.call(self.motion.phase.system.rate, self.t[rows], y, self._u[rows])

@@ -146,7 +146,7 @@ def fraction(name: str, mesh: Any) -> float | None:
         return float(mesh.control_fractions[numbers[0]]) if numbers[0] < len(mesh.control_fractions) else None
     if re.fullmatch(r"interval \d+", words):
         return float(mesh.edges[numbers[0]]) if numbers[0] < len(mesh.edges) else None
-    return next((float(f) for j, f in enumerate(mesh.fractions) if mesh.node_name(j) == words), None)
+    return next((float(f) for f, name in zip(mesh.fractions, mesh.node_names, strict=True) if name == words), None)
 
 
 # ---- groups -------------------------------------------------------------------------------------------------------------

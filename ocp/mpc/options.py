@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 
 import casadi as ca
 
 from dynamics.errors import near
-from ocp.errors import ProblemError
+from ocp.errors import ProblemError, check_counts, check_positive
 from ocp.problem import Duration, Problem
 
 DELAYS = ("none", "predicted", "ignored")
@@ -39,14 +38,8 @@ class MPCOptions:
     delay: str = "none"
 
     def __post_init__(self) -> None:
-        for name in ("rate", "duration", "horizon"):
-            value = getattr(self, name)
-            if value is not None and not (value > 0 and math.isfinite(value)):
-                raise ProblemError(f"{name} must be positive and finite, got {value!r}", where="mpc")
-        for name, least in (("iterations", 1), ("start_iterations", 0)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise ProblemError(f"{name} must be a whole number >= {least}, got {value!r}", where="mpc")
+        check_positive(self, ("rate", "duration", *(() if self.horizon is None else ("horizon",))), "mpc")
+        check_counts(self, {"iterations": 1, "start_iterations": 0}, "mpc")
         if self.delay not in DELAYS:
             raise ProblemError(f"no delay named {self.delay!r}{near(str(self.delay), DELAYS)}", where="mpc")
         if self.steps < 1:

@@ -19,6 +19,7 @@ class Ending(enum.Enum):
     INTERRUPTED = "Interrupted by the user; what ran until then is kept."
     TIME_LIMIT = "The time limit was reached; what ran until then is kept."
     DIVERGED = "The state of the plant left the finite range."
+    FELL = "The robot fell."
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from ocp.nlp.program import NLP, kkt, not_finite
 from ocp.nlp.result import NLPResult, Progress, Run, Warm, WatchPoint, ended
 from ocp.nlp.stages import permuted
 from ocp.nlp.unfolded import through_copies
-from ocp.nlp.watch import Watch, interrupts
+from ocp.nlp.watch import Buffered, Watch, interrupts
 from ocp.problem import Finding, Kind, Status
 
 #: what functions return for NaN and infinities, and where a stop is wanted
@@ -43,31 +43,17 @@ SOLVER = {"solver": "fatrop"}
 TINY = {"tiny_step_tol": 0.0}
 
 
-class _Ring(ca.Callback):
+class _Ring(Buffered):
     """A function of vectors that tells Python what it was called with and returns a number. The vectors come in one piece: each
     argument of a callback costs as much as a hundred numbers."""
 
     def __init__(self, sizes: tuple[int, ...], answer: Callable[..., float]):
-        ca.Callback.__init__(self)
-        self.size, self.answer = sum(sizes), answer
-        ends = np.cumsum(sizes).tolist()
+        ends, self.answer = np.cumsum(sizes).tolist(), answer
         self.parts = [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
-        self.construct("ring", {})
+        super().__init__("ring", [(sum(sizes), 1)])
 
     def ring(self, *vectors: ca.MX) -> ca.MX:
         return self(ca.vertcat(*vectors))
-
-    def get_n_in(self) -> int:
-        return 1
-
-    def get_n_out(self) -> int:
-        return 1
-
-    def get_sparsity_in(self, i: int) -> ca.Sparsity:
-        return ca.Sparsity.dense(self.size, 1)
-
-    def has_eval_buffer(self) -> bool:
-        return True
 
     def eval_buffer(self, arguments: Any, results: Any) -> int:
         given = np.frombuffer(arguments[0], dtype=float).copy()

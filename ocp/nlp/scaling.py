@@ -20,7 +20,7 @@ from ocp.errors import ProblemError
 from ocp.nlp.names import groups
 from ocp.nlp.options import SCALINGS
 from ocp.nlp.program import NLP, Functions
-from ocp.nlp.result import NLPResult, Warm
+from ocp.nlp.result import NLPResult, Progress, Warm, WatchPoint
 from ocp.problem import Finding, Kind
 
 #: factors outside are cut: entries at the first point say little about others
@@ -86,6 +86,14 @@ class Unscale:
     def row(self, row: Any) -> dict[str, float]:
         """A row of the iteration log with the objective of the program; residuals stay those of the scaled program."""
         return {**row, **({"objective": row["objective"] / self.scaling.objective} if "objective" in row else {})}
+
+    def seen_by(self, progress: Progress | None, watch_point: WatchPoint | None) -> tuple[Progress | None, WatchPoint | None]:
+        """Listeners of the scaled program for those of the program."""
+        shown = None if progress is None else lambda row: progress(self.row(row))
+        if watch_point is None:
+            return shown, None
+        due, take = watch_point
+        return shown, (due, lambda point, rows: take(self.up(point), tuple(self.row(row) for row in rows)))
 
     def result(self, found: NLPResult) -> NLPResult:
         point = self.up(Warm(found.x, found.lam_x, found.lam_g, found.mu))

@@ -100,16 +100,8 @@ def _scaled_run(nlp: NLP, options: SolverOptions) -> tuple[Run, tuple[Finding, .
     run = BACK_ENDS[options.solver](inner, options)
 
     def outer(x0: np.ndarray, warm: Warm | None, progress: Progress | None, watch_point: WatchPoint | None) -> NLPResult:
-        def shown(row: dict[str, float]) -> None:
-            assert progress is not None
-            progress(way.row(row))
-
-        seen: WatchPoint | None = None
-        if watch_point is not None:
-            due, take = watch_point
-            seen = due, lambda point, rows: take(way.up(point), tuple(way.row(row) for row in rows))
         found = way.result(run(x0 / way.scaling.columns, None if warm is None else way.down(warm),
-                               None if progress is None else shown, seen))
+                               *way.seen_by(progress, watch_point)))
         return replace(found, findings=(*found.findings, *unscaled_violation(nlp, found, options.tolerance)))
 
     return outer, (way.scaling.finding,)

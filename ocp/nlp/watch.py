@@ -74,30 +74,42 @@ class Watch:
         return self.stop
 
 
-class Bell(ca.Callback):
+class Buffered(ca.Callback):
+    """A function of Python that gets arguments and results as memory, several times cheaper than as matrices (``eval_buffer``).
+    shapes_in, shapes_out: rows and columns of each."""
+
+    def __init__(self, name: str, shapes_in: Sequence[tuple[int, int]], shapes_out: Sequence[tuple[int, int]] = ((1, 1),)):
+        ca.Callback.__init__(self)
+        self.shapes_in, self.shapes_out = shapes_in, shapes_out
+        self.construct(name, {})
+
+    def get_n_in(self) -> int:
+        return len(self.shapes_in)
+
+    def get_n_out(self) -> int:
+        return len(self.shapes_out)
+
+    def get_sparsity_in(self, i: int) -> ca.Sparsity:
+        return ca.Sparsity.dense(*self.shapes_in[i])
+
+    def get_sparsity_out(self, i: int) -> ca.Sparsity:
+        return ca.Sparsity.dense(*self.shapes_out[i])
+
+    def has_eval_buffer(self) -> bool:
+        return True
+
+
+class Bell(Buffered):
     """The callback that CasADi's solvers ring between iterations, for a Watch that changes from solve to solve."""
 
     def __init__(self, n: int, m: int, rows: Callable[[int], Rows]):
-        ca.Callback.__init__(self)
         self.sizes, self.rows = {"x": n, "lam_x": n, "lam_g": m}, rows
         self.watch: Watch | None = None
         self.names = [str(ca.nlpsol_out(i)) for i in range(ca.nlpsol_n_out())]
-        self.construct("watch", {})
-
-    def get_n_in(self) -> int:
-        return int(ca.nlpsol_n_out())
-
-    def get_n_out(self) -> int:
-        return 1
+        super().__init__("watch", [(self.sizes.get(name, 0), 1) for name in self.names])
 
     def get_name_in(self, i: int) -> str:
-        return str(ca.nlpsol_out(i))
-
-    def get_sparsity_in(self, i: int) -> ca.Sparsity:
-        return ca.Sparsity.dense(self.sizes.get(str(ca.nlpsol_out(i)), 0), 1)
-
-    def has_eval_buffer(self) -> bool:
-        return True  # several times cheaper than handing over matrices
+        return self.names[i]
 
     def eval_buffer(self, arguments: Any, results: Any) -> int:
         def point(rows: Rows) -> Warm:

@@ -38,26 +38,26 @@ GAP = 1e-11  # m; below its plane by more, a point has touched
 TOUCH = 1e-9  # m; nearer than this, a point takes part in what happens
 REST = 1e-8  # m/s; slower, a point does not approach its plane
 CREEP = 1e-5  # m/s; slower than this, what happens next decides whether a contact parts or slides, not its velocity
+REST_SPEED = 1e-4  # m/s; slower impacts do not rebound, so that bouncing comes to an end
 CROWD = 10  # events within the longest step after which one is taken as a whole
 
 
 @dataclass(frozen=True)
 class HybridOptions:
     """max_step (s) between events. stabilisation: of what contacts and loops hold, "projection" after steps, "baumgarte" at rate
-    [1/s], or "none". rest_speed (m/s): impacts slower than it do not rebound, so that bouncing comes to an end. cone: of friction,
+    [1/s], or "none". cone: of friction,
     exact or a pyramid."""
 
     max_step: float = 2e-3
     stabilisation: str = "projection"
     rate: float = 20.0
-    rest_speed: float = 1e-4
     cone: Cone = EXACT
 
     def __post_init__(self) -> None:
         if self.stabilisation not in STABILISATIONS:
             raise ProblemError(f"no stabilisation {self.stabilisation!r}{near(self.stabilisation, STABILISATIONS)}",
                                where="HybridOptions.stabilisation")
-        for key in ("max_step", "rate", "rest_speed"):
+        for key in ("max_step", "rate"):
             if not getattr(self, key) > 0.0:
                 raise ProblemError(f"must be positive, got {getattr(self, key)!r}", where=f"HybridOptions.{key}")
 
@@ -287,7 +287,7 @@ class HybridPlant:
         if not (before[:, 2] < -REST).any():
             return
         _, W = self._smooth.free(terms, self.v)
-        G, e = J @ W @ J.T, np.where(-before[:, 2] > self.options.rest_speed, self._bounce[on], 0.0)
+        G, e = J @ W @ J.T, np.where(-before[:, 2] > REST_SPEED, self._bounce[on], 0.0)
         for _ in range(30):
             b = before.copy()
             b[:, 2] += e * np.minimum(before[:, 2], 0.0)

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from dynamics import algorithms as alg
 from dynamics.errors import near
 from dynamics.kernels import Kernel, compile_many
-from ocp.errors import ProblemError
+from ocp.errors import ProblemError, check_counts
 from ocp.integrators import INTEGRATORS, refuse_history
 from ocp.problem import Cost, System
 from ocp.simulation import integrand, step_function
@@ -85,8 +85,7 @@ class PlantSpec:
         refuse_history(self.integrator, "plant")
         if self.integrator not in INTEGRATORS:
             raise ProblemError(f"no integrator named {self.integrator!r}{near(str(self.integrator), INTEGRATORS)}", where="plant")
-        if isinstance(self.substeps, bool) or not isinstance(self.substeps, int) or self.substeps < 1:
-            raise ProblemError(f"substeps must be a whole number >= 1, got {self.substeps!r}", where="plant")
+        check_counts(self, {"substeps": 1}, "plant")
         ndx, nu = self.system.space.ndx, self.system.nu
         given = self.disturbances
         sized = [("process noise", given.process, ndx), ("measurement noise", given.measurement, ndx),

@@ -103,7 +103,6 @@ class Kind(enum.StrEnum):
     BADLY_SCALED = "badly_scaled"
     BOUNDS_TIGHTENED = "bounds_tightened"
     CHATTERING_CONTROLS = "chattering_controls"
-    SINGULAR_CONTROLS_CHATTER = "singular_controls_chatter"
     SINGULAR_SMOOTHED = "singular_smoothed"
     SINGULAR_NEARLY_SMOOTH = "singular_nearly_smooth"
     SINGULAR_CHATTERS = "singular_chatters"

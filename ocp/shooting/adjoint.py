@@ -17,14 +17,14 @@ from typing import Any
 import numpy as np
 
 from dynamics.kernels import compile_kernel
-from ocp.errors import ProblemError, UnsupportedError
+from ocp.errors import ProblemError, UnsupportedError, check_counts
 from ocp.problem import At, Finding, Kind, Problem, Solution, Status, Trajectory, in_steps, join, with_parameters
 from ocp.problem.checkpoint import Checkpoint, Keep
 from ocp.reductions.algebraic_elimination import require_explicit
 from ocp.shooting import options as shooting
 from ocp.shooting.guess import write_guess
 from ocp.shooting.optimality import ShootingOptimality
-from ocp.shooting.outcome import chosen_constants
+from ocp.shooting.outcome import chosen_constants, constants, held_trajectory
 from ocp.shooting.row_units import own_unit
 from ocp.shooting.stages.horizon import Horizon, Leg, build
 
@@ -49,9 +49,7 @@ class AdjointOptions:
 
     def __post_init__(self) -> None:
         self.steps()
-        for name, least in (("intervals", 1), ("max_iterations", 0), ("memory", 1)):
-            if isinstance(value := getattr(self, name), bool) or not isinstance(value, int) or value < least:
-                raise ProblemError(f"{name} must be a whole number >= {least}, got {value!r}", where="adjoint options")
+        check_counts(self, {"intervals": 1, "max_iterations": 0, "memory": 1}, "adjoint options")
         if not 0 < self.tolerance < 1:
             raise ProblemError(f"tolerance must lie strictly between 0 and 1, got {self.tolerance!r}", where="adjoint options")
 
@@ -91,9 +89,7 @@ class Shot:
         self.lost = -1
 
     def at(self, k: int) -> tuple[Any, ...]:
-        h, stage = self.horizon, self.horizon.kind(k)
-        u = self.u[k, :stage.nu] if k < h.stages else np.zeros(0)
-        return h.t[k], self.x[k, :stage.space.nx], u, h.p[k, :stage.step.size1_in(3)], h.h[k]
+        return *self.horizon.at(k, self.x, self.u), self.horizon.h[k]
 
     def value(self, u: Array) -> float:
         """Of the unknowns [sum nu]; NaN where a step fails, number ``lost``."""
@@ -142,15 +138,14 @@ def solve(problem: Problem, options: AdjointOptions, progress: Progress | None =
     status, ending = search.run(start, options)
     shot.value(search.best)
     slope = shot.gradient()
-    constants = dict(zip(horizon.constants.names, shot.x[horizon.legs[0].first, horizon.legs[0].stretch.phase.system.nx:].tolist(),
-                         strict=False))
+    chosen = constants(horizon, shot.x)
     parts = tuple(_trajectory(shot, leg) for leg in horizon.legs)
     rows = max(kind.rows.count for kind in horizon.kinds)
     seconds = {"build": built - began, "solve": time.perf_counter() - built, "total": time.perf_counter() - began}
     return Solution(
-        problem=with_parameters(problem, constants), method="adjoint", options=asdict(options), status=status, ending=ending,
+        problem=with_parameters(problem, chosen), method="adjoint", options=asdict(options), status=status, ending=ending,
         objective=unit * search.lowest, trajectory=join(parts), parts=parts if len(parts) > 1 else (), iterations=tuple(search.log),
-        seconds=seconds, findings=(*findings, *chosen_constants(horizon, constants)),
+        seconds=seconds, findings=(*findings, *chosen_constants(horizon, chosen)),
         extra={"gradient": slope}, optimality=ShootingOptimality(horizon, shot.x.copy(), shot.u.copy(),
                                                                  np.zeros((horizon.stages + 1, rows))))
 
@@ -262,31 +257,16 @@ def _guess(horizon: Horizon, steps: shooting.ILQROptions) -> tuple[Array, list[F
 
 
 def _trajectory(shot: Shot, leg: Leg) -> Trajectory:
-    """Knot states and held controls of a phase; between knots the integrator itself, with a shorter step."""
-    horizon, stretch = shot.horizon, leg.stretch
-    system = stretch.phase.system
-    knots = slice(leg.first, leg.last + 1)
-    full, u = shot.x[knots].copy(), shot.u[leg.first:leg.last].copy()
-    theta = full[0, system.nx:stretch.space.nx]
-    pace, began, inner = float(stretch.pace(theta)), float(stretch.clock(0.0, theta)), horizon.t[knots]
-    t = began + pace * inner
+    """The trajectory of a phase."""
+    horizon, x, u = shot.horizon, shot.x[leg.first:leg.last + 1].copy(), shot.u[leg.first:leg.last].copy()
 
-    def at(times: Array) -> Array:
-        return np.clip(np.searchsorted(t, times, side="right") - 1, 0, len(u) - 1)
+    def between(numbers: Array, states: Array, lengths: Array) -> Array:
+        out = states.copy()
+        for i, k in enumerate(numbers):
+            stage = horizon.kind(k)
+            held = u[k - leg.first, :stage.nu], horizon.p[k, :stage.step.size1_in(3)]
+            after = shot.steps[horizon.which[k]](horizon.t[k], states[i, :stage.space.nx], *held, lengths[i])[0]
+            out[i, :stage.after.nx] = np.ravel(after)
+        return out
 
-    def state(times: Any) -> Array:
-        flat = np.atleast_1d(np.asarray(times, float))
-        out = np.empty((len(flat), system.nx))
-        for i, (k, time_) in enumerate(zip(at(flat), flat, strict=True)):
-            share, (now, x, held, p, _) = (time_ - t[k]) / pace, shot.at(leg.first + k)
-            end = full[k + 1] if time_ >= t[k + 1] else x if share <= 0 else \
-                np.ravel(shot.steps[horizon.which[leg.first + k]](now, x, held, p, share)[0])
-            out[i] = end[:system.nx]
-        return out[0] if np.ndim(times) == 0 else out
-
-    def control(times: Any) -> Array:
-        flat = np.atleast_1d(np.asarray(times, float))
-        out = u[at(flat), :system.nu]
-        return out[0] if np.ndim(times) == 0 else out
-
-    return Trajectory(t=t, x=full[:, :system.nx].copy(), u=u[:, :system.nu].copy(), t_u=t[:-1].copy(), state=state, control=control)
+    return held_trajectory(horizon, leg, x, u, between)

@@ -172,7 +172,7 @@ def shot(program: Program, progress: Progress | None = None, checkpoint: Keep | 
     one.sweep_again()
     if resume is None and len(log) == 1 and status is Status.CONVERGED:
         findings.append(Finding(Kind.GUESS_STATIONARY))
-    chosen = constants(horizon, store.path)
+    chosen = constants(horizon, store.path.x)
     findings += [*program.findings, *chosen_constants(horizon, chosen)]
     whole, parts = trajectories(program.compiled, store.path)
     seconds = {**program.seconds, "load": one.load_seconds, "solve": time.perf_counter() - began - one.load_seconds}

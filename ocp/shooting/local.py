@@ -94,18 +94,19 @@ class _Knots:
         return self.call(inward, x, rate)[0]
 
 
-def costates(horizon: Horizon, x: Array, u: Array, weights: Array) -> Array:
-    """Ambient adjoints y [S+1, nx] of all knots, by the reverse sweep."""
-    found, y = np.zeros_like(x), np.zeros(0)
+def adjoints(horizon: Horizon, x: Array, u: Array, weights: Array) -> tuple[Array, Array]:
+    """Ambient adjoints y [S+1, nx] of all knots and the gradient [S, M] by the controls, of the Lagrangian by a reverse sweep."""
+    found, gradient, y = np.zeros_like(x), np.zeros_like(u), np.zeros(0)
     for k in range(horizon.stages, -1, -1):
-        stage = horizon.kind(k)
-        arguments = (horizon.t[k], x[k, :stage.space.nx], u[k, :stage.nu] if k < horizon.stages else np.zeros(0),
-                     horizon.p[k, :stage.step.size1_in(3)])
-        slope = np.asarray(stage.adjoint(*arguments, horizon.h[k], y)[0]).ravel()
+        stage, arguments = horizon.kind(k), horizon.at(k, x, u)
+        y, slope = (np.asarray(part).ravel() for part in stage.adjoint(*arguments, horizon.h[k], y))
         if stage.rows.count:
-            slope = slope + np.asarray(stage.rows.adjoint(*arguments, weights[k, :stage.rows.count])[0]).ravel()
-        found[k, :stage.space.nx] = y = slope
-    return found
+            by_x, by_u = stage.rows.adjoint(*arguments, weights[k, :stage.rows.count])
+            y, slope = y + np.asarray(by_x).ravel(), slope + np.asarray(by_u).ravel()
+        found[k, :stage.space.nx] = y
+        if k < horizon.stages:
+            gradient[k, :stage.nu] = slope
+    return found, gradient
 
 
 def localised(horizon: Horizon, x: Array, u: Array, weights: Array) -> Local:
@@ -117,7 +118,7 @@ def localised(horizon: Horizon, x: Array, u: Array, weights: Array) -> Local:
     sizes = np.array([[horizon.kind(k).space.ndx, horizon.kind(k).nu if k < S else 0] for k in range(S + 1)])
     first = np.append(0, np.cumsum(sizes.sum(axis=1)))
     n = int(first[-1])
-    y, holds = costates(horizon, x, u, weights), horizon.holds()
+    y, holds = adjoints(horizon, x, u, weights)[0], horizon.holds()
     lower, upper, values = np.full(n, -np.inf), np.full(n, np.inf), np.zeros(n)
     hessian: list[tuple[Array, Array, Array]] = []
     rows: list[tuple[Array, Array, float, float, float, float]] = []  # columns, entries, value, lower, upper, multiplier
@@ -160,9 +161,7 @@ def _presses(horizon: Horizon, x: Array, u: Array, owners: Owners, slope: Array,
     value of what it bounds), the gradient in shares of the cost's size."""
     cost = abs(horizon.constant)
     for k in range(horizon.stages + 1):
-        kind = horizon.kind(k)
-        cost += abs(float(kind.step(horizon.t[k], x[k, :kind.space.nx], u[k, :kind.nu] if k < horizon.stages else np.zeros(0),
-                                    horizon.p[k, :kind.step.size1_in(3)], horizon.h[k])[1]))
+        cost += abs(float(horizon.kind(k).step(*horizon.at(k, x, u), horizon.h[k])[1]))
     _, alike = np.unique(np.stack([owners.kind, owners.phase, owners.component]), axis=1, return_inverse=True)
     largest = np.zeros(len(values))
     np.maximum.at(largest, alike.ravel(), np.abs(values))

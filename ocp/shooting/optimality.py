@@ -14,8 +14,8 @@ import numpy as np
 
 from ocp.guess import polyline
 from ocp.nlp.local import Local
-from ocp.problem import Solution, Trajectory
-from ocp.shooting.local import localised
+from ocp.problem import Trajectory
+from ocp.shooting.local import adjoints, localised
 from ocp.shooting.stages.horizon import Horizon
 from ocp.shooting.stages.rows import BELOW, CONE
 
@@ -30,25 +30,9 @@ class ShootingOptimality:
     u: np.ndarray
     weights: np.ndarray
 
-    def _arguments(self, k: int) -> tuple[Any, ...]:
-        h, stage = self.horizon, self.horizon.kind(k)
-        u = self.u[k, :stage.nu] if k < h.stages else np.zeros(0)
-        p = h.p[k, :stage.step.size1_in(3)]
-        return h.t[k], self.x[k, :stage.space.nx], u, p
-
     def gradient(self) -> np.ndarray:
         """Gradient [S, M] of the Lagrangian of the discrete problem in the controls, with the states following the dynamics."""
-        h, found = self.horizon, np.zeros_like(self.u)
-        y: Any = np.zeros(0)
-        for k in range(h.stages, -1, -1):
-            stage, arguments = h.kind(k), self._arguments(k)
-            y, slope = stage.adjoint(*arguments, h.h[k], y)
-            if stage.rows.count:
-                by_x, by_u = stage.rows.adjoint(*arguments, self.weights[k, :stage.rows.count])
-                y, slope = y + by_x, slope + by_u
-            if k < h.stages:
-                found[k, :stage.nu] = np.asarray(slope).ravel()
-        return found
+        return adjoints(self.horizon, self.x, self.u, self.weights)[1]
 
     def _products(self) -> float:
         """Largest product of a multiplier and its row (for a cone, of the whole cone)."""
@@ -57,7 +41,7 @@ class ShootingOptimality:
             rows = self.horizon.kind(k).rows
             if not rows.count:
                 continue
-            product = self.weights[k, :rows.count] * np.asarray(rows.value(*self._arguments(k))).ravel()
+            product = self.weights[k, :rows.count] * np.asarray(rows.value(*self.horizon.at(k, self.x, self.u))).ravel()
             for r, kind in enumerate(rows.kind):
                 if kind == BELOW:
                     largest = max(largest, abs(product[r]))
@@ -121,12 +105,5 @@ class ShootingOptimality:
         return tuple(polyline(*part) for part in ShootingOptimality(self.horizon, x, u, self.weights).motion())
 
     def _step(self, k: int) -> tuple[Any, Any]:
-        after, cost = self.horizon.kind(k).step(*self._arguments(k), self.horizon.h[k])
+        after, cost = self.horizon.kind(k).step(*self.horizon.at(k, self.x, self.u), self.horizon.h[k])
         return after, cost
-
-
-def discrete_gradient(solution: Solution) -> np.ndarray:
-    """Gradient [S, M] of the discrete total cost at a shooting solution. Raises TypeError for other methods."""
-    if not isinstance(solution.optimality, ShootingOptimality):
-        raise TypeError(f"a solution by shooting is needed, this one is by {solution.method!r}")
-    return solution.optimality.gradient()

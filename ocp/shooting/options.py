@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from dynamics.errors import near
 from ocp.derivatives import DERIVATIVES, EXECUTIONS
-from ocp.errors import ProblemError
+from ocp.errors import ProblemError, check_counts, check_positive
 from ocp.integrators import INTEGRATORS, MULTISTEP
 from ocp.problem import At, Constraint, Linkage, Phase, Problem, Sense
 
@@ -23,7 +22,6 @@ CHOICES = {
     "kernels": ("auto", "tuned", "compiled", "interpreted"),
     "polish": ("auto", "newton", "never"),
     "retry": ("auto", "never"),
-    "regularise": ("control", "state"),
     "control_bounds": ("clamped", "rows"),
     "shooting": ("single", "open", "feasible", "multiple"),
     "globalisation": ("auto", "merit", "filter"),
@@ -69,21 +67,12 @@ class ILQROptions:
         begins (``ocp.shooting.engine.unit``), and every other option that is one of a cost is in it.
     constraint_tolerance: largest violation of a hard constraint at the knots, in the unit of its row
         (``ocp.shooting.row_units``: one for ordinary numbers).
-    cost_tolerance: a minimisation with multipliers still to change also ends when its model promises less than this.
-    polish: "newton" ends with Newton's method on the optimality conditions of all knots together, to ``polish_tolerance`` and
-        with the active constraints as equations; "auto" does so where the rest of the search falls short of its tolerances.
-    penalty, penalty_growth, penalty_max: of the augmented Lagrangian that holds hard constraints: at the start, factor where an
-        outer iteration did not reduce a violation enough, and where the constraints are given up as infeasible.
-    inner_tolerance: tolerance of the first minimisation, relative to the gradient that it starts from; each outer iteration
-        divides it by ten, down to ``tolerance``.
-    max_outer: limit on updates of the multipliers.
-    armijo: smallest accepted ratio of actual to expected decrease.
-    step_reduction, step_min: factor between trial step lengths, and the shortest one.
-    regularise: "control" adds mu to Quu; "state" adds mu to the Hessian of the value (Tassa, Erez, Todorov 2012,
-        Eq. 10).
-    regularisation: mu at the start. regularisation_min: smallest mu that is not zero. regularisation_max: mu beyond
-        which the solve has stalled.
-    state_limit: a rollout with a coordinate larger than this has diverged.
+    polish: "newton" ends with Newton's method on the optimality conditions of all knots together, with the active constraints as
+        equations; "auto" does so where the rest of the search falls short of its tolerances.
+    penalty, penalty_max: of the augmented Lagrangian that holds hard constraints: at the start, and where the constraints are
+        given up as infeasible.
+    armijo: smallest accepted ratio of actual to expected decrease. step_min: shortest trial step.
+    regularisation, regularisation_max: mu, which is added to Quu, at the start, and beyond which the solve has stalled.
     """
 
     intervals: int = 100
@@ -102,23 +91,14 @@ class ILQROptions:
     max_iterations: int = 500
     tolerance: float = 1e-8
     constraint_tolerance: float = 1e-7
-    cost_tolerance: float = 0.0
     polish: str = "auto"
     retry: str = "auto"
-    polish_tolerance: float = 1e-9
     penalty: float = 10.0
-    penalty_growth: float = 10.0
     penalty_max: float = 1e10
-    inner_tolerance: float = 0.1
-    max_outer: int = 60
     armijo: float = 0.1
-    step_reduction: float = 0.5
     step_min: float = 1e-6
-    regularise: str = "control"
     regularisation: float = 0.0
-    regularisation_min: float = 1e-8
     regularisation_max: float = 1e12
-    state_limit: float = 1e8
 
     def __post_init__(self) -> None:
         where = "ilqr options"
@@ -126,24 +106,13 @@ class ILQROptions:
             value = getattr(self, name)
             if value not in known:
                 raise ProblemError(f"no {name} named {value!r}{near(str(value), known)}", where=where)
-        for name, least in (("intervals", 1), ("max_iterations", 0), ("max_outer", 1), ("threads", 1)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise ProblemError(f"{name} must be a whole number >= {least}, got {value!r}", where=where)
-        for name in ("tolerance", "constraint_tolerance", "polish_tolerance", "penalty", "penalty_max", "inner_tolerance",
-                     "gap_tolerance", "regularisation_min",
-                     "regularisation_max", "state_limit"):
-            value = getattr(self, name)
-            if not (value > 0 and math.isfinite(value)):
-                raise ProblemError(f"{name} must be positive and finite, got {value!r}", where=where)
-        for name in ("armijo", "step_reduction", "step_min"):
+        check_counts(self, {"intervals": 1, "max_iterations": 0, "threads": 1}, where)
+        check_positive(self, ("tolerance", "constraint_tolerance", "penalty", "penalty_max", "gap_tolerance",
+                              "regularisation_max"), where)
+        for name in ("armijo", "step_min"):
             value = getattr(self, name)
             if not 0 < value < 1:
                 raise ProblemError(f"{name} must lie strictly between 0 and 1, got {value!r}", where=where)
-        if not (self.cost_tolerance >= 0 and math.isfinite(self.cost_tolerance)):
-            raise ProblemError(f"cost_tolerance must be finite and not negative, got {self.cost_tolerance!r}", where=where)
-        if not self.penalty_growth > 1:
-            raise ProblemError(f"penalty_growth must be larger than 1, got {self.penalty_growth!r}", where=where)
         if not 0 <= self.regularisation <= self.regularisation_max:
             raise ProblemError(f"regularisation must lie between 0 and regularisation_max, got {self.regularisation!r}",
                                where=where)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from ocp.shooting.engine.record import Path, Store
 
 
-def constants(horizon: Horizon, path: Path) -> dict[str, float]:
+def constants(horizon: Horizon, x: np.ndarray) -> dict[str, float]:
     """The free durations and parameters that were chosen."""
     leg = horizon.legs[0]
     nx, count = leg.stretch.phase.system.nx, horizon.constants.chosen
-    return dict(zip(horizon.constants.names[:count], path.x[leg.first, nx:nx + count].tolist(), strict=True))
+    return dict(zip(horizon.constants.names[:count], x[leg.first, nx:nx + count].tolist(), strict=True))
 
 
 def chosen_constants(horizon: Horizon, values: Mapping[str, float]) -> tuple[Finding, ...]:
@@ -37,14 +37,36 @@ def trajectories(compiled: records.Compiled, path: Path) -> tuple[Trajectory, tu
 
 
 def _trajectory(compiled: records.Compiled, leg: Leg, path: Path) -> Trajectory:
-    """Knot states and held controls of a phase; between knots the integrator itself, with a shorter step."""
-    horizon, stretch = compiled.horizon, leg.stretch
-    nx, nu = stretch.phase.system.nx, stretch.phase.system.nu
-    x, u = path.x[leg.first:leg.last + 1].copy(), path.u[leg.first:leg.last].copy()
-    inner, theta = horizon.t[leg.first:leg.last + 1], x[0, nx:stretch.space.nx]
+    """The trajectory of a phase."""
+    horizon, made = compiled.horizon, list[Any]()  # kernels of its own, once somebody asks between knots
+
+    def between(k: np.ndarray, x: np.ndarray, length: np.ndarray) -> np.ndarray:
+        from ocp.shooting.engine import record, rollout
+
+        out = np.empty((len(k), path.x.shape[1]))
+        if not made:
+            made.extend(records.stepper(compiled))
+        step, own, kept = made
+        none, no_size = np.zeros((0, 0)), np.zeros(0, dtype=np.int64)
+        plan = record.Plan(horizon.which[k], no_size, no_size, horizon.t[k], length, horizon.p[k], none, none)
+        failed = rollout.sample(record.Sampler(own, step, plan), record.Path(x, u[k - leg.first], np.empty(len(k)), none), out)
+        if failed >= 0:
+            time = horizon.place(int(k[failed]), path.x)[1]
+            raise ArithmeticError(f"the step from t = {time:g} s failed ({len(kept)} kernels of its own)")
+        return out
+
+    u = path.u[leg.first:leg.last].copy()
+    return held_trajectory(horizon, leg, path.x[leg.first:leg.last + 1].copy(), u, between)
+
+
+def held_trajectory(horizon: Horizon, leg: Leg, x: np.ndarray, u: np.ndarray,
+                    between: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]) -> Trajectory:
+    """Knot states x [N+1, ..] and held controls u [N, ..] of a phase; between knots the integrator itself, with a shorter step:
+    between(numbers of the stages [k], their states, lengths of the steps in the time argument [k]) -> states."""
+    stretch, system = leg.stretch, leg.stretch.phase.system
+    nx, theta = system.nx, x[0, system.nx:stretch.space.nx]
     pace, began = float(stretch.pace(theta)), float(stretch.clock(0.0, theta))
-    t = began + pace * inner
-    made: list[Any] = []  # kernels of its own, once somebody asks between knots
+    t = began + pace * horizon.t[leg.first:leg.last + 1]
 
     def interval(times: np.ndarray) -> np.ndarray:
         slack = 1e-9 * (t[-1] - t[0])
@@ -53,19 +75,9 @@ def _trajectory(compiled: records.Compiled, leg: Leg, path: Path) -> Trajectory:
         return np.clip(np.searchsorted(t, times, side="right") - 1, 0, len(u) - 1)
 
     def state(times: Any) -> np.ndarray:
-        from ocp.shooting.engine import record, rollout
-
         flat = np.atleast_1d(np.asarray(times, dtype=float))
         k = interval(flat)
-        out = np.empty((len(flat), x.shape[1]))
-        if not made:
-            made.extend(records.stepper(compiled))
-        step, own, kept = made
-        at, none, no_size = leg.first + k, np.zeros((0, 0)), np.zeros(0, dtype=np.int64)
-        plan = record.Plan(horizon.which[at], no_size, no_size, inner[k], (flat - t[k]) / pace, horizon.p[at], none, none)
-        failed = rollout.sample(record.Sampler(own, step, plan), record.Path(x[k], u[k], np.empty(len(flat)), none), out)
-        if failed >= 0:
-            raise ArithmeticError(f"the step failed at t = {flat[failed]:g} s ({len(kept)} kernels of its own)")
+        out = between(leg.first + k, x[k], (flat - t[k]) / pace)
         at_knot = flat == t[k]
         out[at_knot] = x[k[at_knot]]
         out[flat >= t[-1]] = x[-1]
@@ -73,10 +85,10 @@ def _trajectory(compiled: records.Compiled, leg: Leg, path: Path) -> Trajectory:
 
     def control(times: Any) -> np.ndarray:
         flat = np.atleast_1d(np.asarray(times, dtype=float))
-        out = u[interval(flat), :nu]
+        out = u[interval(flat), :system.nu]
         return out[0] if np.ndim(times) == 0 else out
 
-    return Trajectory(t=t, x=x[:, :nx].copy(), u=u[:, :nu].copy(), t_u=t[:-1].copy(), state=state, control=control)
+    return Trajectory(t=t, x=x[:, :nx].copy(), u=u[:, :system.nu].copy(), t_u=t[:-1].copy(), state=state, control=control)
 
 
 def _alike(leg: Leg, by: np.ndarray) -> np.ndarray:

@@ -16,13 +16,12 @@ never a worse one than came in.
 from __future__ import annotations
 
 import enum
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from ocp.errors import ProblemError
+from ocp.errors import ProblemError, check_counts, check_positive
 from ocp.problem import Kind
 from ocp.shooting.active_set import ActiveSet
 from ocp.shooting.kkt import Array, Knot, Multipliers, Residuals, System, residuals, slopes
@@ -32,6 +31,8 @@ Evaluate = Callable[[Sequence[Array], Sequence[Array], Multipliers], Sequence[Kn
 Retract = Callable[[Sequence[Array], Sequence[Array]], Sequence[Array]]
 
 
+MAX_HALVINGS = 5
+"""Of one step."""
 RECENTRED, SETTLED = 8, 1e-12
 """Moves of the proximal centre within one Newton step, and by how much rows may be missed when it rests."""
 
@@ -48,23 +49,16 @@ class PolishStatus(enum.Enum):
 class PolishOptions:
     """tolerance: largest residual at the end (``kkt.Residuals.worst``). scale: divides the residuals of the gradient and of
     complementarity, usually ``max(1, |cost|)``. max_steps: Newton steps. max_exchanges: corrections of the active set within one.
-    max_halvings: of one step."""
+"""
 
     tolerance: float = 1e-10
     scale: float = 1.0
     max_steps: int = 10
     max_exchanges: int = 60
-    max_halvings: int = 5
 
     def __post_init__(self) -> None:
-        for name in ("tolerance", "scale"):
-            value = getattr(self, name)
-            if not (value > 0 and math.isfinite(value)):
-                raise ProblemError(f"{name} must be positive and finite, got {value!r}", where="polish options")
-        for name in ("max_steps", "max_exchanges", "max_halvings"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-                raise ProblemError(f"{name} must be a whole number >= 0, got {value!r}", where="polish options")
+        check_positive(self, ("tolerance", "scale"), "polish options")
+        check_counts(self, {"max_steps": 0, "max_exchanges": 0}, "polish options")
 
 
 @dataclass(frozen=True)
@@ -195,13 +189,13 @@ def _search(evaluate: Evaluate, retract: Retract, here: _Point, direction: Direc
             options: PolishOptions) -> tuple[_Point | None, float, int]:
     """(next point or None, length of the step, evaluations)."""
     length = 1.0
-    for trial in range(1, options.max_halvings + 2):
+    for trial in range(1, MAX_HALVINGS + 2):
         new = _point(evaluate, *_moved(retract, here, direction, length), options)
         if new is not None and (new.worst <= (1.0 - 0.5 * length) * here.worst
                                 or _correction(direction, new) <= (1.0 - 0.5 * length) * _size(direction.z)):
             return new, length, trial
         length *= 0.5
-    return None, 0.0, options.max_halvings + 1
+    return None, 0.0, MAX_HALVINGS + 1
 
 
 def _correction(direction: Direction, new: _Point) -> float:

@@ -79,8 +79,6 @@ class Receding:
         """Start again from the guess of the phase: state x0 [nx] at absolute time t0 [s], then up to ``iterations`` of the whole
         solver,
         multipliers included. Returns how that ended."""
-        from dataclasses import replace
-
         from ocp.shooting.engine.search import Search
 
         store, horizon = self._store, self.program.horizon

@@ -135,13 +135,12 @@ class _Point:
             n, m, r = stage.space.ndx, stage.nu, stage.rows.count
             kept = holds[k, :r] == 1
             w = np.where(kept, found.weights[k, :r], 0.0)
-            p = horizon.p[k, :stage.step.size1_in(3)]
             after = found.x[k + 1, :stage.after.nx] if k < S else np.zeros(0)
-            u = found.u[k, :m] if k < S else np.zeros(0)
-            values = functions[horizon.which[k]](horizon.t[k], found.x[k, :stage.space.nx], u, p, horizon.h[k], after, costate, w)
+            at = horizon.at(k, found.x, found.u)
+            values = functions[horizon.which[k]](*at, horizon.h[k], after, costate, w)
             g, gap, F, H, c, C, g_p, f_p, c_p, L_p = (np.asarray(value) for value in values)
             lower, upper = horizon.lower[k, :m], horizon.upper[k, :m]
-            knots.append(Knot(n, g.ravel(), H, F, gap.ravel(), u, lower, upper, c.ravel()[kept], C[kept], stage.rows.kind[kept],
+            knots.append(Knot(n, g.ravel(), H, F, gap.ravel(), at[2], lower, upper, c.ravel()[kept], C[kept], stage.rows.kind[kept],
                               stage.rows.size[kept]))
             by_p.append((g_p[:, :count], f_p[:, :count], c_p[kept][:, :count]))
             weights.append(w[kept])

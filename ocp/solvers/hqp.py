@@ -12,7 +12,7 @@ Reduced: x = x0 + Z z, where Z spans what is left to decide. The equations at th
 programme in z and s (their Eq. 3.108 and Escande, Mansard, Wieber 2014): the rows held last time are tried first, then an engine
 looks for the active set, and least squares on that set give the answer to rounding. Rows that push (a multiplier
 that is not zero) are decided like equations, because every optimum of their level holds them. All of that runs in compiled loops
-(`ocp.solvers.lexicographic`). `ocp.solvers.cascade` solves the same without any reduction.
+(`ocp.solvers.lexicographic`).
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.linalg import splu
 
-from ocp.errors import ProblemError
+from ocp.errors import ProblemError, check_counts
 from ocp.solvers.interior_qp import interior_point
 
 Array = NDArray[np.float64]
@@ -31,6 +31,8 @@ Array = NDArray[np.float64]
 #: accuracies that OSQP is asked for in turn; after each one the exact step is tried
 _STAGES = (1e-3, 1e-6)
 _DENSE = 600  # unknowns up to which the optimality conditions are factorised as a dense matrix
+_EPS = 1e-9  # accuracy that OSQP is driven to where the exact step does not close earlier
+_ADAPTS = 50  # iterations between changes of its step size: never time, which would make answers depend on the machine
 _EXCHANGES = 30  # most corrections of the active set in one exact step
 
 
@@ -94,32 +96,19 @@ class QP:
 
 @dataclass(frozen=True)
 class QPOptions:
-    """accuracy: largest residual (relative, see `Residuals.worst`) of an answer called solved. eps: accuracy that OSQP itself
-    is driven to when the exact step does not close earlier. max_iterations: of OSQP, in all. rho, sigma, alpha: OSQP's
-    step size, regularisation and relaxation. scaling: rounds of its equilibration. adaptive_interval: iterations between
-    changes of rho (never time, which would make answers depend on the machine). check_interval: iterations between its
-    tests of convergence. finish: try the exact step (otherwise OSQP's point is returned as it is)."""
+    """accuracy: largest residual (relative, see `Residuals.worst`) of an answer called solved. max_iterations: of OSQP, in all.
+    check_interval: iterations between its tests of convergence. finish: try the exact step (otherwise OSQP's point is returned as
+    it is)."""
 
     accuracy: float = 1e-8
-    eps: float = 1e-9
     max_iterations: int = 20000
-    rho: float = 0.1
-    sigma: float = 1e-6
-    alpha: float = 1.6
-    scaling: int = 10
-    adaptive_interval: int = 50
     check_interval: int = 25
     finish: bool = True
 
     def __post_init__(self) -> None:
-        for name in ("accuracy", "eps", "rho", "sigma"):
-            if not getattr(self, name) > 0.0:
-                raise ProblemError(f"must be positive, got {getattr(self, name)!r}", where=f"QPOptions.{name}")
-        if not 0.0 < self.alpha < 2.0:
-            raise ProblemError(f"must lie between 0 and 2, got {self.alpha!r}", where="QPOptions.alpha")
-        for name in ("max_iterations", "adaptive_interval", "check_interval"):
-            if getattr(self, name) < 1:
-                raise ProblemError(f"must be at least 1, got {getattr(self, name)!r}", where=f"QPOptions.{name}")
+        if not self.accuracy > 0.0:
+            raise ProblemError(f"must be positive, got {self.accuracy!r}", where="QPOptions.accuracy")
+        check_counts(self, {"max_iterations": 1, "check_interval": 1}, "QPOptions")
 
 
 @dataclass(frozen=True)
@@ -190,8 +179,8 @@ def solve_qp(qp: QP, options: QPOptions | None = None, *, x0: ArrayLike | None =
     if warm:
         solver.warm_start(x=x.copy(), y=y.copy())
     iterations = 0
-    for stage in (*(s for s in _STAGES if options.finish and s > options.eps), options.eps):
-        if stage == options.eps and options.finish and qp.n + qp.m <= _DENSE:
+    for stage in (*(s for s in _STAGES if options.finish and s > _EPS), _EPS):
+        if stage == _EPS and options.finish and qp.n + qp.m <= _DENSE:
             point = interior_point(qp.P.toarray(), qp.q, qp.A.toarray(), qp.l, qp.u)
             if point is not None and (tried := _exact(qp, *point, options.accuracy)) is not None:
                 return _graded(qp, *tried, iterations, True, options)
@@ -219,8 +208,8 @@ def _setup(qp: QP, options: QPOptions) -> Any:
     try:
         # OSQP's own polishing is off: it prints when nothing is active, and the exact step here does more
         solver.setup(sp.triu(qp.P, format="csc"), qp.q.copy(), qp.A.copy(), qp.l.copy(), qp.u.copy(), verbose=False,
-                     polishing=False, warm_starting=True, rho=options.rho, sigma=options.sigma, alpha=options.alpha,
-                     scaling=options.scaling, adaptive_rho=1, adaptive_rho_interval=options.adaptive_interval,
+                     polishing=False, warm_starting=True, rho=0.1, sigma=1e-6, alpha=1.6,
+                     scaling=10, adaptive_rho=1, adaptive_rho_interval=_ADAPTS,
                      check_termination=options.check_interval, eps_prim_inf=1e-7, eps_dual_inf=1e-7)
     except (osqp.OSQPException, ValueError) as error:
         low = float(np.linalg.eigvalsh(qp.P.toarray()).min()) if qp.n <= 2000 else float("nan")

@@ -12,7 +12,7 @@ from ocp.certify import Tolerances
 from ocp.errors import ProblemError
 from ocp.guesses.cascade import guesses
 from ocp.nlp.scaling_text import rule
-from ocp.problem import At, Phase, Problem, Solution, Status
+from ocp.problem import At, Problem, Solution, Status
 from ocp.strategy.direct import Direct
 from ocp.strategy.programs import Programs
 from ocp.strategy.records import State, Task
@@ -145,12 +145,8 @@ def first_task(search: Search, task: Task) -> Task:
 def cornered(search: Search) -> bool:
     """Whether path constraints depend on controls: these may overshoot between nodes where they jump, and are no mere bounds. (Not
     of robots, whose efforts jump in many joints.)"""
-    return any(_cornered(phase) for phase in search.problem.phases)
-
-
-def _cornered(phase: Phase) -> bool:
-    return phase.system.mechanism is None and any(
-        c.function.jac_sparsity(0, 2).nnz() > 0 for c in phase.constraints if c.at is At.PATH and c.soft is None)
+    return any(c.at is At.PATH and c.soft is None and c.function.jac_sparsity(0, 2).nnz() > 0
+               for phase in search.problem.phases if phase.system.mechanism is None for c in phase.constraints)
 
 
 def _error_of(options: CollocationOptions) -> Any:

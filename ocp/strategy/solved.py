@@ -109,17 +109,6 @@ def passes_used_up(search: Search, state: State) -> Finding | None:
     return Finding(Kind.ACCURATE if accurate(search, state) else Kind.PASSES_USED_UP, data={"pass": state.task.number})
 
 
-def keeps_chattering(search: Search, state: State) -> Finding | None:
-    """That singular controls chattered in the last passes, where an error estimate decides."""
-    assert search.refinement is not None
-    count = 2 * search.refinement.rules.policy.stall  # passes without progress, and as many again
-    recent = state.verdicts[-count:]
-    if search.refinement.certified or len(recent) < count or not all(
-            one.singular and one.singular.finding and not one.singular.solved for one in recent):
-        return None
-    return Finding(Kind.ACCURATE if accurate(search, state) else Kind.SINGULAR_CONTROLS_CHATTER)
-
-
 def inaccurate(search: Search, state: State) -> Finding | None:
     """The largest error."""
     return _of(state).verdict.finding

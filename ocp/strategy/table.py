@@ -13,14 +13,14 @@ UNSOLVED, SOLVED, ENDED, ANSWER = (Stage.UNSOLVED,), (Stage.SOLVED,), (Stage.END
 
 RULES: tuple[Rule, ...] = (
     # a program was not solved
-    Rule("interrupted", UNSOLVED, unsolved.interrupted, unsolved.failed,
+    Rule("interrupted", UNSOLVED, unsolved.interrupted, solved.ended,
          "the user or the time limit ended the solve", "end, with the best attempt"),
-    Rule("no_remedy", UNSOLVED, unsolved.without_remedy, unsolved.failed,
+    Rule("no_remedy", UNSOLVED, unsolved.without_remedy, solved.ended,
          "the objective falls without bound, functions are not finite away from the guess, path equations outnumber the controls, "
          "or the passes are used up", "end, with the best attempt"),
-    Rule("quasi_newton_stalled", UNSOLVED, unsolved.quasi_newton_stalled, unsolved.failed,
+    Rule("quasi_newton_stalled", UNSOLVED, unsolved.quasi_newton_stalled, solved.ended,
          "a limited-memory Hessian led to a feasible point and no further", "end: what is missing is curvature, not a guess"),
-    Rule("locally_infeasible", UNSOLVED, unsolved.locally_infeasible, unsolved.failed,
+    Rule("locally_infeasible", UNSOLVED, unsolved.locally_infeasible, solved.ended,
          "the solve ended at a stationary point of the violation, as on a coarse mesh, where other guesses violate no less",
          "end: infeasible as far as local methods see", at_most=1, optional=True),
     # a program was solved
@@ -37,8 +37,6 @@ RULES: tuple[Rule, ...] = (
          "scale unknowns, constraints and cost by the solution, and solve again on the same mesh", "stationarity", 1, True, True),
     Rule("accurate", SOLVED, solved.is_accurate, solved.ended, "errors are within their tolerance", "end", refines=True),
     Rule("passes_used_up", SOLVED, solved.passes_used_up, solved.ended, "max_passes meshes were solved", "end", refines=True),
-    Rule("singular_chattering", SOLVED, solved.keeps_chattering, solved.ended,
-         "singular controls chattered in four passes in a row", "end", refines=True),
     # another parameterisation of the controls
     Rule("zero_order_hold", (Stage.UNSOLVED, Stage.SOLVED, Stage.ENDED), zero_order_hold.may_serve, zero_order_hold.hold,
          "programs with polynomial controls are hard to solve, overshoot path constraints for three passes, or end uncertified",

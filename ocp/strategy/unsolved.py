@@ -139,8 +139,3 @@ def on_a_mesh(search: Search, state: State) -> Finding | None:
 def halve_intervals(search: Search, state: State, why: Finding) -> State:
     task = state.task.on(tuple(halved(plan) for plan in state.task.plans))
     return replace(state, task=task.next(state.task.problem, warm=state.task.warm))
-
-
-def failed(search: Search, state: State, why: Finding) -> State:
-    """Nothing more is tried."""
-    return state.ended(why)

@@ -18,8 +18,8 @@ from ocp.nlp.names import Names
 from ocp.problem import At
 from ocp.spaces import Expr
 from ocp.transcription.blocks import Block, vector
-from ocp.transcription.conditions import Rows, cost_value, gauss_newton, hard_rows, penalty
-from ocp.transcription.intervals import picks
+from ocp.transcription.conditions import Rows, cost_value, gauss_newton, hard_rows
+from ocp.transcription.intervals import charged, picks
 from ocp.transcription.mesh import Compressed
 from ocp.transcription.part import Part, Place, graph_kind, join, nothing
 from ocp.transcription.places import coordinate_bounds, integral_rows
@@ -50,55 +50,34 @@ def compressed_part(place: Place, mesh: Compressed) -> Part:
 def interval_block(place: Place, mesh: Compressed) -> tuple[Block, Rows]:
     """The function of an interval: rows [defect; path constraints at the midpoint; integrals], cost = its running cost."""
     phase = place.phase
-    v, data, own, points, defect, _ = _interval(place, mesh)
-    cost, integrals, residuals = type(v)(0), type(v)(sum(c.size for c in phase.constraints if c.at is At.INTEGRAL), 1), []
-    smooth = type(v)(0)
-    for weight, here in zip(SIMPSON, points, strict=True):
-        scale = weight * own.width
-        for item in phase.costs:
-            if item.at is At.PATH:
-                cost += scale * cost_value(item, here)
-                residuals.append((item, here, scale))
-        for c in phase.constraints:
-            if c.at is At.PATH and c.soft is not None:
-                smooth += scale * penalty(c, here)
-        if found := [hard_rows(c, here).expression for c in phase.constraints if c.at is At.INTEGRAL]:
-            integrals += scale * ca.vertcat(*found)
+    v, data, own, width, points, defect, _ = _interval(place, mesh)
+    pieces, smooth, integrals = charged(phase, type(v), [(weight * width, at) for weight, at in zip(SIMPSON, points, strict=True)])
+    cost = sum((scale * cost_value(item, here) for item, here, scale in pieces), start=type(v)(0))
     path = join(type(v), [*(hard_rows(c, points[1]) for c in phase.constraints if c.at is At.PATH and c.soft is None),
                           *coordinate_bounds(place, points[1][1])])
     N, layout = mesh.intervals, place.layout
-    index = np.column_stack([layout.states[:-1], layout.states[1:], layout.controls[mesh.points].reshape(N, -1),
-                             np.tile(place.first + np.array(own.clock.columns, dtype=int), (N, 1))])
+    index = place.index(own, layout.states[:-1], layout.states[1:], layout.controls[mesh.points].reshape(N, -1))
     block = Block(
         name=f"interval_{place.number}", v=v, data=data, cost=cost + smooth, rows=vector(type(v), defect, path.expression,
                                                                                          integrals),
-        index=index.astype(int), values=interval_values(place, mesh, own.clock), weight=np.ones(N), matrix=nothing(0, 0),
-        gauss_newton=lambda: gauss_newton(residuals, smooth, v))
+        index=index, values=interval_values(place, mesh, own), weight=np.ones(N), matrix=nothing(0, 0),
+        gauss_newton=lambda: gauss_newton(pieces, smooth, v))
     return block, path
 
 
 def interval_values(place: Place, mesh: Compressed, own: Clock) -> np.ndarray:
     """Data [N, nd] of the intervals."""
-    N = mesh.intervals
-    centres = [place.layout.centres[k:N + k] if place.form.tangent else np.zeros((N, 0)) for k in (0, 1)]
-    return np.column_stack([mesh.edges[:-1], np.diff(mesh.edges), *centres, np.tile(own.values, (N, 1))])
+    return own.beside(mesh.edges[:-1], np.diff(mesh.edges), place.centres(mesh.knots[:-1]), place.centres(mesh.knots[1:]))
 
 
 def middle(place: Place, mesh: Compressed) -> ca.Function:
     """(v, data) -> states at the midpoint [nx], and rates by time at start, midpoint and end [size, 3]."""
-    v, data, own, points, _, rates = _interval(place, mesh)
-    return ca.Function("middle", [v, data], [points[1][1], ca.horzcat(*rates) / own.width])
+    v, data, _, width, points, _, rates = _interval(place, mesh)
+    return ca.Function("middle", [v, data], [points[1][1], ca.horzcat(*rates) / width])
 
 
-class _Own:
-    """The clock of a phase, and the seconds of an interval."""
-
-    def __init__(self, clock_: Clock, width: Expr):
-        self.clock, self.width = clock_, width
-
-
-def _interval(place: Place, mesh: Compressed) -> tuple[Expr, Expr, _Own, list[Any], Expr, list[Expr]]:
-    """(unknowns, data, clock, arguments at start, midpoint and end, defect, scaled rates there)."""
+def _interval(place: Place, mesh: Compressed) -> tuple[Expr, Expr, Clock, Expr, list[Any], Expr, list[Expr]]:
+    """(unknowns, data, clock, length [s], arguments at start, midpoint and end, defect, scaled rates there)."""
     phase, form = place.phase, place.form
     kind = graph_kind(phase.system)
     z = [kind.sym(f"z_{i}", form.size) for i in "ab"]
@@ -122,4 +101,4 @@ def _interval(place: Place, mesh: Compressed) -> tuple[Expr, Expr, _Own, list[An
     defect = seen[1] - seen[0] - (f_a + 4 * f_m + f_b) / 6
     points = [(t[i], x, u[i], own.p) for i, x in enumerate((a, m, b))]
     v = vector(kind, *z, *u, own.variable)
-    return v, vector(kind, tau, width, *centres, own.data), _Own(own, h), points, defect, [f_a, f_m, f_b]
+    return v, vector(kind, tau, width, *centres, own.data), own, h, points, defect, [f_a, f_m, f_b]

@@ -43,19 +43,19 @@ def _at(mesh: Discretisation, x: np.ndarray, u: np.ndarray) -> tuple[np.ndarray,
     """Fractions, states, controls and names of where functions are evaluated, ends included."""
     if isinstance(mesh, Grid):
         controls = u if len(u) == len(x) else np.vstack([u, u[-1:]])
-        return mesh.fractions, x, controls, [mesh.node_name(j) for j in range(len(x))]
+        return mesh.fractions, x, controls, list(mesh.node_names)
     if isinstance(mesh, Compressed):
-        return mesh.fractions, x, u[::2], [mesh.node_name(j) for j in range(len(x))]
+        return mesh.fractions, x, u[::2], list(mesh.node_names)
     places = mesh.places
     own = np.einsum("ec,ecu->eu", places.weights, u[places.points])
     fractions, states, controls = places.fraction, x[places.node], own
-    names = [mesh.place_name(e) for e in range(len(fractions))]
+    names = list(mesh.place_names)
     if places.node[0] != 0:
         fractions, states, controls = np.r_[0.0, fractions], np.vstack([x[:1], states]), np.vstack([own[:1], controls])
-        names = [mesh.node_name(0), *names]
+        names = [mesh.node_names[0], *names]
     if places.node[-1] != len(x) - 1:
         fractions, states, controls = np.r_[fractions, 1.0], np.vstack([states, x[-1:]]), np.vstack([controls, own[-1:]])
-        names = [*names, mesh.node_name(len(x) - 1)]
+        names = [*names, mesh.node_names[len(x) - 1]]
     return fractions, states, controls, names
 
 

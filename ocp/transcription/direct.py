@@ -237,17 +237,8 @@ def _solved(nlp: NLP, solver: SolverOptions, factors: Scaling | None, warm: Warm
         check(Activity.SOLVING)
         return prepare_solver(nlp, plain).solve(warm, None, progress, watch)
     inner, way = scaled(nlp, factors)
-
-    def shown(row: dict[str, float]) -> None:
-        assert progress is not None
-        progress(way.row(row))
-
-    seen: WatchPoint | None = None
-    if watch is not None:
-        due, take = watch
-        seen = due, lambda point, rows: take(way.up(point), tuple(way.row(row) for row in rows))
     found = way.result(prepare_solver(inner, plain).solve(None if warm is None else way.down(warm), None,
-                                                          None if progress is None else shown, seen))
+                                                          *way.seen_by(progress, watch)))
     return replace(found, findings=(way.scaling.finding, *unscaled_violation(nlp, found, solver.tolerance), *found.findings))
 
 

@@ -49,12 +49,11 @@ def ends_part(place: Place) -> Part:
         rows += _boundary_rows(place, at, boundary, here[1])
     joined = join(ca.SX, rows)
     layout = place.layout
-    index = np.r_[layout.states[0], layout.states[-1], place.first + np.array(own.columns, dtype=int)].astype(int)
-    values = np.r_[_centre(place, 0), _centre(place, -1), own.values]
+    index, values = place.index(own, layout.states[:1], layout.states[-1:]), own.beside(place.centres([0]), place.centres([-1]))
     v = vector(ca.SX, *states, own.variable)
     block = Block(
         name=f"ends_{place.number}" if place.number else "ends", v=v, data=vector(ca.SX, *centres, own.data), cost=cost + soft,
-        rows=joined.expression, index=index[None, :], values=values.reshape(1, -1),
+        rows=joined.expression, index=index, values=values,
         weight=np.ones(1), matrix=identity(len(joined.names)), gauss_newton=lambda: gauss_newton(residuals, soft, v))
     return _part(place.n, block, joined, place.prefix)
 
@@ -88,11 +87,11 @@ def passage_part(before: Place, after: Place) -> Part:
     gap = ca.densify(space.minus(there, right))
     name = f"{before.phase.name} to {phase.name}"
     rows = Rows(gap, (0.0,) * space.ndx, (0.0,) * space.ndx, tuple(f"{name} {part} @ passage" for part in space.tangent_names))
-    index = np.r_[before.layout.states[-1], after.layout.states[0], after.first + np.array(own.columns, dtype=int)].astype(int)
-    values = np.r_[_centre(before, -1), _centre(after, 0), own.values]
+    index = after.index(own, before.layout.states[-1:], after.layout.states[:1])
+    values = own.beside(before.centres([-1]), after.centres([0]))
     block = Block(
         name=f"passage_{after.number}", v=vector(ca.SX, z0, z1, own.variable), data=vector(ca.SX, c0, c1, own.data), cost=ca.SX(0),
-        rows=rows.expression, index=index[None, :], values=values.reshape(1, -1), weight=np.ones(1),
+        rows=rows.expression, index=index, values=values, weight=np.ones(1),
         matrix=identity(space.ndx))
     return _part(after.n, block, rows, "")
 
@@ -108,7 +107,7 @@ def linkage_part(linkage: Linkage, places: tuple[Place, ...], number: int) -> Pa
         data.append(c)
         arguments.append(place.form.state(z, c))
         index += place.layout.states[k].tolist()
-        values += list(_centre(place, k))
+        values += list(place.centres([k])[0])
     extra: list[Expr] = []
     durations = []
     for i, phase in enumerate(problem.phases):
@@ -148,10 +147,6 @@ def _fixed_value(phases: tuple[Phase, ...], name: str, linkage: Linkage) -> floa
         told = ", ".join(f"{value:g} in phase {phase!r}" for value, phase in found.items())
         raise ProblemError(f"parameter {name!r} has several values ({told}); a linkage needs one", where=where)
     return next(iter(found))
-
-
-def _centre(place: Place, k: int) -> np.ndarray:
-    return place.layout.centres[k] if place.form.tangent else np.zeros(0)
 
 
 def _part(n: int, block: Block, rows: Rows, prefix: str) -> Part:

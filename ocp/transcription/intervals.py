@@ -11,7 +11,7 @@ Congress.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -27,8 +27,8 @@ from ocp.transcription.blocks import Block, vector
 from ocp.transcription.carried import Points
 from ocp.transcription.conditions import cost_value, gauss_newton, hard_rows, penalty
 from ocp.transcription.mesh import Compressed, Grid, Table
-from ocp.transcription.part import Part, Place, graph_kind, identity, join, nothing, stacked
-from ocp.transcription.places import coordinate_bounds, integral_rows
+from ocp.transcription.part import Part, Place, graph_kind, nothing, stacked
+from ocp.transcription.places import integral_rows, node_rows
 from ocp.transcription.static_unknowns import Clock, clock
 
 
@@ -41,15 +41,7 @@ def shooting_part(place: Place, grid: Grid) -> Part:
     equations = next((c.components() for c in place.phase.constraints if residual is not None and c.function is residual), ())
     inside = layout.stages.shape[1]
     total = rows + len(integrals.names) + N * inside
-    groups = (np.arange(1), np.arange(1, N)) if grid.integrator in MULTISTEP else (np.arange(N),)
-    matching = []
-    for group in (own for own in groups if len(own)):
-        steps = interval_block(place, grid, group)
-        table = picks(len(group), steps.size, ((0, size, False), (size, steps.size - inside, True),
-                                               (steps.size - inside, steps.size, False)), total)
-        weight = np.where(table.rows < len(group) * size, 1.0, np.repeat(steps.weight, steps.size)[table.columns])
-        own = np.where(table.rows < len(group) * size, table.rows + group[0] * size, table.rows + (N - len(group)) * size)
-        matching.append(replace(steps, matrix=replace(table, rows=own, values=table.values * weight)))
+    blocks = _matched(grid, lambda group: (interval_block(place, grid, group), size), rows, inside, total)
     linear = Table(np.arange(rows), layout.states[1:].ravel(), np.full(rows, -1.0), (total, n))
 
     def names() -> list[str]:
@@ -59,7 +51,7 @@ def shooting_part(place: Place, grid: Grid) -> Part:
             for i in range(inside // max(1, len(equations))) for name in equations]
 
     lower, upper = (np.concatenate([np.zeros(rows), whole, np.zeros(N * inside)]) for whole in (integrals.lower, integrals.upper))
-    return Part(linear, tuple(matching), lower, upper, Names(total, names), defects=rows)
+    return Part(linear, blocks, lower, upper, Names(total, names), defects=rows)
 
 
 def motion_part(place: Place, grid: Grid) -> Part:
@@ -67,20 +59,29 @@ def motion_part(place: Place, grid: Grid) -> Part:
     N, integrals = grid.intervals, integral_rows(place.phase)
     names = [motion.names_of_rows(place.phase, grid, place.form.names, k) for k in range(N)]
     rows = sum(len(own) for own in names)
-    total, first, blocks = rows + len(integrals.names), 0, []
-    groups = (np.arange(1), np.arange(1, N)) if grid.integrator in MULTISTEP else (np.arange(N),)
-    for group in (own for own in groups if len(own)):
-        block, each = _motion_block(place, grid, group), len(names[group[0]])
-        table = picks(len(group), block.size, ((0, each, False), (each, block.size, True)), total)
-        defects = table.rows < len(group) * each
-        weight = np.where(defects, 1.0, np.repeat(block.weight, block.size)[table.columns])
-        at = np.where(defects, table.rows + first, table.rows + rows - len(group) * each)
-        blocks.append(replace(block, matrix=replace(table, rows=at, values=table.values * weight)))
-        first += len(group) * each
+    total = rows + len(integrals.names)
+    blocks = _matched(grid, lambda group: (_motion_block(place, grid, group), len(names[group[0]])), rows, 0, total)
     lower, upper = (np.concatenate([np.zeros(rows), whole]) for whole in (integrals.lower, integrals.upper))
     told = [f"{place.prefix}{name} @ interval {k}" for k in range(N) for name in names[k]]
     told += [f"{place.prefix}{name} @ whole phase" for name in integrals.names]
-    return Part(nothing(total, place.n), tuple(blocks), lower, upper, Names(total, lambda: told), defects=rows)
+    return Part(nothing(total, place.n), blocks, lower, upper, Names(total, lambda: told), defects=rows)
+
+
+def _matched(grid: Grid, made: Callable[[np.ndarray], tuple[Block, int]], rows: int, inside: int, total: int) -> tuple[Block, ...]:
+    """The blocks of the intervals, of the first one apart where an integrator looks back. made(intervals) -> block, and how many of
+    its rows are defects; rows: of all defects; inside: how many rows at the end of a block are equations at points within."""
+    N, found, first = grid.intervals, [], 0
+    groups = (np.arange(1), np.arange(1, N)) if grid.integrator in MULTISTEP else (np.arange(N),)
+    for group in (own for own in groups if len(own)):
+        block, each = made(group)
+        table = picks(len(group), block.size, ((0, each, False), (each, block.size - inside, True),
+                                               (block.size - inside, block.size, False)), total)
+        defects = table.rows < len(group) * each
+        weight = np.where(defects, 1.0, np.repeat(block.weight, block.size)[table.columns])
+        at = np.where(defects, table.rows + first, table.rows + rows - len(group) * each)
+        found.append(replace(block, matrix=replace(table, rows=at, values=table.values * weight)))
+        first += len(group) * each
+    return tuple(found)
 
 
 def _motion_block(place: Place, grid: Grid, group: np.ndarray) -> Block:
@@ -96,13 +97,12 @@ def _motion_block(place: Place, grid: Grid, group: np.ndarray) -> Block:
     end, moved, nodes = motion.equations(phase.system, grid.integrator, own.start + own.T * tau, x, after, inside, u, own.p,
                                          own.T * width, (past[0], ratio) if back else None)
     gap = form.space.minus(after, end) if form.tangent else end - after
-    pieces, soft, integrals = _charged(phase, kind, [(own.T * width * weight, (t, at, u, own.p)) for weight, t, at in nodes])
+    pieces, soft, integrals = charged(phase, kind, [(own.T * width * weight, (t, at, u, own.p)) for weight, t, at in nodes])
     v = vector(kind, *states, u, inside, own.variable)
-    widths, count = np.diff(grid.edges), len(group)
-    index = np.column_stack([*(layout.states[k] for k in knots), layout.controls[group], inner,
-                             np.tile(_columns(place, own), (count, 1))]).astype(int)
-    values = np.column_stack([grid.edges[group], widths[group], *([widths[group] / widths[group - 1]] * back),
-                              *(_centres(place, k) for k in knots), np.tile(own.values, (count, 1))])
+    widths = np.diff(grid.edges)
+    index = place.index(own, *(layout.states[k] for k in knots), layout.controls[group], inner)
+    values = own.beside(grid.edges[group], widths[group], *([widths[group] / widths[group - 1]] * back),
+                        *(place.centres(k) for k in knots))
     return Block(
         name=f"interval_{place.number}{'_on' if back else ''}", v=v, data=vector(kind, tau, width, ratio, *centres, own.data),
         cost=sum((scale * cost_value(item, here) for item, here, scale in pieces), start=soft),
@@ -127,39 +127,13 @@ def picks(count: int, size: int, spans: Sequence[tuple[int, int, bool]], total: 
 
 def path_part(place: Place, grid: Grid | Compressed) -> Part:
     """Path constraints at the knots; with held controls the last knot has none, and keeps those on the state alone."""
-    phase, form, n = place.phase, place.form, place.n
-    kind = graph_kind(phase.system)
-    parts = []
+    phase, kind = place.phase, graph_kind(place.phase.system)
     at_knots = place.layout.controls[::2] if isinstance(grid, Compressed) else place.layout.controls
-    last, both = grid.intervals + 1, len(at_knots)
-    hard = [(c, bool(c.function.jac_sparsity(0, 2).nnz())) for c in phase.constraints if c.at is At.PATH and c.soft is None]
-    for label, knots, everything in (("path", np.arange(both), True), ("last", np.arange(both, last), False)):
-        chosen = [c for c, on_control in hard if everything or not on_control]
-        if not len(knots) or not (chosen or form.tangent):
-            continue
-        z, centre, tau = kind.sym("z", form.size), kind.sym("centre", form.centre_size), kind.sym("tau")
-        u = kind.sym("u", phase.system.nu) if everything else kind.zeros(phase.system.nu)  # an argument of rows without controls
-        own = clock(kind, place.problem, place.number, place.static)
-        x = form.state(z, centre)
-        here = (own.start + own.T * tau, x, u, own.p)
-        rows = join(kind, [*(hard_rows(c, here) for c in chosen), *coordinate_bounds(place, x)])
-        if not rows.names:
-            continue
-        count = len(knots)
-        controls = at_knots[knots] if everything else np.zeros((count, 0), dtype=int)
-        index = np.column_stack([place.layout.states[knots], controls, np.tile(_columns(place, own), (count, 1))]).astype(int)
-        values = np.column_stack([grid.edges[knots], _centres(place, knots), np.tile(own.values, (count, 1))])
-        block = Block(
-            name=f"{label}_{place.number}", v=vector(kind, z, *([u] if everything else []), own.variable),
-            data=vector(kind, tau, centre, own.data), cost=kind(0), rows=rows.expression, index=index, values=values,
-            weight=np.ones(count), matrix=identity(count * len(rows.names)))
-        parts.append(Part(nothing(count * len(rows.names), n), (block,), np.tile(rows.lower, count), np.tile(rows.upper, count),
-                          _knot_names(place.prefix, rows.names, knots)))
-    return stacked(parts, n)
-
-
-def _knot_names(prefix: str, names: Sequence[str], knots: np.ndarray) -> Names:
-    return Names(len(names) * len(knots), lambda: [f"{prefix}{name} @ knot {k}" for k in knots for name in names])
+    hard = [c for c in phase.constraints if c.at is At.PATH and c.soft is None]
+    on_state = [c for c in hard if not c.function.jac_sparsity(0, 2).nnz()]
+    both = len(at_knots)
+    return stacked([node_rows(place, grid, kind, "path", np.arange(both), hard, at_knots),
+                    node_rows(place, grid, kind, "last", np.arange(both, grid.intervals + 1), on_state)], place.n)
 
 
 def one_step(grid: Grid) -> Integrator:
@@ -194,18 +168,16 @@ def interval_block(place: Place, grid: Grid, group: np.ndarray) -> Block:
     cost = sum((scale * cost_value(item, here) for item, here, scale in pieces), start=soft)
     v = vector(kind, z_back, z, u, stages, own.variable)
     end = form.space.minus(beyond, end) if form.tangent else end
-    count, none, widths = len(group), np.zeros((len(group), 0), dtype=int), np.diff(grid.edges)
+    none, widths = np.zeros((len(group), 0), dtype=int), np.diff(grid.edges)
     at = [layout.states[group - 1] if back else none, layout.states[group], layout.controls[group],
-          layout.controls[group + 1] if grid.linear else none, layout.stages[group], np.tile(_columns(place, own), (count, 1))]
-    values = np.column_stack([
-        grid.edges[group], widths[group], widths[group] / widths[group - 1] if back else none,
-        _centres(place, group - 1) if back else none, _centres(place, group), _centres(place, group + 1),
-        np.tile(own.values, (count, 1))])
+          layout.controls[group + 1] if grid.linear else none, layout.stages[group]]
+    values = own.beside(grid.edges[group], widths[group], widths[group] / widths[group - 1] if back else none,
+                        place.centres(group - 1) if back else none, place.centres(group), place.centres(group + 1))
     return Block(
         name=f"interval_{place.number}{'_on' if back else ''}", v=v,
         data=vector(kind, tau, width, ratio, centre_back, centre, beyond, own.data), cost=cost,
         rows=vector(kind, end, integrals, equations),
-        index=np.column_stack(at).astype(int), values=values, weight=_weights(grid)[group],
+        index=place.index(own, *at), values=values, weight=_weights(grid)[group],
         matrix=nothing(0, 0),
         gauss_newton=lambda: gauss_newton(pieces, soft, v))
 
@@ -243,13 +215,13 @@ def integrate(place: Place, grid: Grid, own: Clock, x: Expr, u: Expr, tau: Expr,
         else:
             x, nodes = MULTISTEP[grid.integrator].advance(system, t, before[0], x, held, own.p, h, before[1])
         at = [(h * weight, (ti, xi, inputs(ti) if points is None else points.inputs(xi), own.p)) for weight, ti, xi in nodes]
-        more = _charged(phase, kind, at)
+        more = charged(phase, kind, at)
         pieces, soft, integrals = pieces + more[0], soft + more[1], integrals + more[2]
     return x, pieces, soft, integrals, vector(kind, *(points.rows if points is not None else ()))
 
 
-def _charged(phase: Phase, kind: Any, nodes: Sequence[tuple[Expr, Sequence[Expr]]]
-             ) -> tuple[list[tuple[Cost, Sequence[Expr], Expr]], Expr, Expr]:
+def charged(phase: Phase, kind: Any, nodes: Sequence[tuple[Expr, Sequence[Expr]]]
+            ) -> tuple[list[tuple[Cost, Sequence[Expr], Expr]], Expr, Expr]:
     """What (weight, (t, x, u, p)) cost: pieces, penalties and integrals as of ``integrate``."""
     pieces: list[tuple[Cost, Sequence[Expr], Expr]] = []
     soft, integrals = kind(0), kind(sum(c.size for c in phase.constraints if c.at is At.INTEGRAL), 1)
@@ -273,12 +245,3 @@ def _with_linear_control(system: Any, ends: Expr, begin: Expr, length: Expr) -> 
     rate = ca.Function("rate", [t, x, w, p], [system.rate(t, x, u, p)], ["t", "x", "u", "p"], ["xi"])
     names = (*(f"{name} before" for name in system.controls), *(f"{name} after" for name in system.controls), "begin", "length")
     return system.with_controls(names, rate), ca.vertcat(ends, begin, length)
-
-
-def _columns(place: Place, own: Clock) -> np.ndarray:
-    return place.first + np.array(own.columns, dtype=int)
-
-
-def _centres(place: Place, knots: np.ndarray) -> np.ndarray:
-    return place.layout.centres[knots] if place.form.tangent else np.zeros((len(knots), 0))
-

@@ -107,9 +107,6 @@ class Mesh:
             names += [f"midpoint {k}"] if one else [f"node {i} of interval {k}" for i in range(1, count)]
         return (*names, f"knot {self.intervals}")
 
-    def node_name(self, j: int) -> str:
-        return self.node_names[j]
-
     # ---- controls --------------------------------------------------------------------------------------------------
     @cached_property
     def _points(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -193,9 +190,6 @@ class Mesh:
         return tuple(f"{self.node_names[j]} (end of interval {k})" if twin else self.node_names[j]
                      for j, k, twin in zip(node.tolist(), interval.tolist(), ends.tolist(), strict=True))
 
-    def place_name(self, e: int) -> str:
-        return self.place_names[e]
-
     # ---- the matrices of a scheme ----------------------------------------------------------------------------------
     def defects(self, size: int, charts: bool = False) -> tuple[sp.csr_matrix, sp.csr_matrix]:
         """(D, W): the defects are ``D vec(X) + W vec(Y)`` with the states X [size, nodes] and ``Y = duration * rate``
@@ -258,9 +252,6 @@ class _Knots:
     @property
     def node_names(self) -> tuple[str, ...]:
         return tuple(f"knot {j}" for j in range(self.nodes))
-
-    def node_name(self, j: int) -> str:
-        return f"knot {j}"
 
 
 @dataclass(frozen=True, eq=False)

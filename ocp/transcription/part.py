@@ -16,7 +16,7 @@ from ocp.transcription.charts import Form, form
 from ocp.transcription.conditions import Rows
 from ocp.transcription.layout import Layout, phase_layout
 from ocp.transcription.mesh import Discretisation, Table
-from ocp.transcription.static_unknowns import StaticUnknowns, static_unknowns
+from ocp.transcription.static_unknowns import Clock, StaticUnknowns, static_unknowns
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +60,15 @@ class Place:
     def prefix(self) -> str:
         """What names of the phase begin with, where there are several."""
         return f"{self.phase.name}: " if len(self.problem.phases) > 1 else ""
+
+    def index(self, own: Clock, *columns: np.ndarray) -> np.ndarray:
+        """Columns [k, ..] of what a function stands at k times for, and behind them those of its static part."""
+        static = self.first + np.array(own.columns, dtype=int)
+        return np.column_stack([*columns, np.tile(static, (len(columns[0]), 1))]).astype(int)
+
+    def centres(self, nodes: Any) -> np.ndarray:
+        """Centres [k, ..] of the charts of nodes, of no width where unknowns are coordinates."""
+        return self.layout.centres[nodes] if self.form.tangent else np.zeros((len(nodes), 0))
 
 
 def located(problem: Problem, meshes: Sequence[Discretisation], states: str,

@@ -6,6 +6,7 @@ of Gauss schemes), and one, with tangent unknowns, the states as each interval's
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,12 +14,12 @@ import casadi as ca
 import numpy as np
 
 from ocp.nlp.names import Names
-from ocp.problem import At, Phase
+from ocp.problem import At, Constraint, Phase
 from ocp.spaces import Expr
 from ocp.transcription.blocks import Block, vector
 from ocp.transcription.conditions import Rows, cost_value, gauss_newton, hard_rows, penalty
-from ocp.transcription.mesh import Mesh, Table
-from ocp.transcription.part import Part, Place, graph_kind, identity, join, nothing
+from ocp.transcription.mesh import Discretisation, Mesh, Table
+from ocp.transcription.part import Part, Place, graph_kind, identity, join, nothing, stacked
 from ocp.transcription.static_unknowns import Clock, clock
 
 
@@ -82,25 +83,30 @@ def bare_part(place: Place, mesh: Mesh) -> Part:
     phase = place.phase
     others = np.flatnonzero(np.bincount(mesh.places.node, minlength=mesh.nodes) == 0)
     on_state = [c for c in phase.constraints if c.at is At.PATH and c.soft is None and not c.function.jac_sparsity(0, 2).nnz()]
-    if not len(others) or not (on_state or place.form.tangent):
-        return Part(nothing(0, place.n), (), np.zeros(0), np.zeros(0), Names.of(()))
-    kind = ca.SX
-    z, centre = kind.sym("z", place.form.size), kind.sym("centre", place.form.centre_size)
-    tau, own = kind.sym("tau"), clock(kind, place.problem, place.number, place.static)
-    x, u = place.form.state(z, centre), kind.sym("u", phase.system.nu)
-    t = own.start + own.T * tau
-    joined = join(kind, [*(hard_rows(c, (t, x, u, own.p)) for c in on_state), *coordinate_bounds(place, x)])
-    if not joined.names:
-        return Part(nothing(0, place.n), (), np.zeros(0), np.zeros(0), Names.of(()))
-    count = len(others)
+    return node_rows(place, mesh, ca.SX, "nodes", others, on_state)
+
+
+def node_rows(place: Place, mesh: Discretisation, kind: Any, label: str, nodes: np.ndarray, constraints: Sequence[Constraint],
+              controls: np.ndarray | None = None) -> Part:
+    """Path constraints at nodes of a mesh. controls [k, nu]: columns of those that they depend on, None where they do on none."""
+    z, centre, tau = kind.sym("z", place.form.size), kind.sym("centre", place.form.centre_size), kind.sym("tau")
+    nu, own = place.phase.system.nu, clock(kind, place.problem, place.number, place.static)
+    u = kind.zeros(nu) if controls is None else kind.sym("u", nu)  # an argument of rows without controls
+    x = place.form.state(z, centre)
+    here = (own.start + own.T * tau, x, u, own.p)
+    rows = join(kind, [*(hard_rows(c, here) for c in constraints), *coordinate_bounds(place, x)])
+    count, prefix = len(nodes), place.prefix
+    if not count or not rows.names:
+        return stacked((), place.n)
+    given = () if controls is None else (controls,)
     block = Block(
-        name=f"nodes_{place.number}", v=vector(kind, z, own.variable), data=vector(kind, tau, centre, own.data), cost=kind(0),
-        rows=joined.expression, index=_with_static(place.layout.states[others], own, place),
-        values=np.column_stack([mesh.fractions[others], _centres(place, others), np.tile(own.values, (count, 1))]),
-        weight=np.ones(count), matrix=identity(count * len(joined.names)))
-    names = Names(count * len(joined.names), lambda: [f"{place.prefix}{name} @ {mesh.node_names[j]}" for j in others.tolist()
-                                                      for name in joined.names])
-    return Part(nothing(len(names), place.n), (block,), np.tile(joined.lower, count), np.tile(joined.upper, count), names)
+        name=f"{label}_{place.number}", v=vector(kind, z, *([] if controls is None else [u]), own.variable),
+        data=vector(kind, tau, centre, own.data), cost=kind(0), rows=rows.expression,
+        index=place.index(own, place.layout.states[nodes], *given), values=own.beside(mesh.fractions[nodes], place.centres(nodes)),
+        weight=np.ones(count), matrix=identity(count * len(rows.names)))
+    names = Names(count * len(rows.names), lambda: [f"{prefix}{name} @ {mesh.node_names[j]}" for j in nodes.tolist()
+                                                    for name in rows.names])
+    return Part(nothing(len(names), place.n), (block,), np.tile(rows.lower, count), np.tile(rows.upper, count), names)
 
 
 def place_block(place: Place, mesh: Mesh, with_dynamics: bool = True) -> tuple[Block, Rows]:
@@ -160,22 +166,13 @@ def _symbols(kind: Any, place: Place, mesh: Mesh, parameters: bool = True) -> tu
 def _index(place: Place, mesh: Mesh, own: Clock) -> np.ndarray:
     places, layout = mesh.places, place.layout
     controls = layout.controls[places.points].reshape(len(places.node), -1)
-    return _with_static(np.column_stack([layout.states[places.node], controls]), own, place)
+    return place.index(own, layout.states[places.node], controls)
 
 
 def _values(place: Place, mesh: Mesh, own: Clock) -> np.ndarray:
     places, E = mesh.places, len(mesh.places.node)
-    return np.column_stack([places.fraction, places.weights if places.combined else np.zeros((E, 0)), _centres(place, places.node),
-                            _centres(place, mesh.knots[places.interval]), np.tile(own.values, (E, 1))])
-
-
-def _with_static(own_columns: np.ndarray, own: Clock, place: Place) -> np.ndarray:
-    static = place.first + np.array(own.columns, dtype=int)
-    return np.column_stack([own_columns, np.tile(static, (len(own_columns), 1))]).astype(int)
-
-
-def _centres(place: Place, nodes: np.ndarray) -> np.ndarray:
-    return place.layout.centres[nodes] if place.form.tangent else np.zeros((len(nodes), 0))
+    return own.beside(places.fraction, places.weights if places.combined else np.zeros((E, 0)), place.centres(places.node),
+                      place.centres(mesh.knots[places.interval]))
 
 
 def _chart_block(place: Place, mesh: Mesh) -> Block:
@@ -188,7 +185,7 @@ def _chart_block(place: Place, mesh: Mesh) -> Block:
     return Block(
         name=f"chart_{place.number}", v=z, data=vector(ca.SX, centre, chart), cost=ca.SX(0),
         rows=ca.densify(form.space.minus(chart, form.state(z, centre))), index=place.layout.states[node],
-        values=np.column_stack([_centres(place, node), _centres(place, first)]), weight=np.ones(len(node)),
+        values=np.column_stack([place.centres(node), place.centres(first)]), weight=np.ones(len(node)),
         matrix=nothing(0, 0))
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from dynamics.derivatives import ambient_hessian, unit_configuration
 from dynamics.derivatives.manifold import ambient_map
 from dynamics.loops import batch, make_tables
+from ocp.nlp.watch import Buffered
 from ocp.problem import System
 from ocp.transcription.blocks import Block, BlockFunctions
 
@@ -24,33 +25,18 @@ Expr = Any
 Array = np.ndarray
 
 
-class _Loop(ca.Callback):
+class _Loop(Buffered):
     """A compiled loop over all nodes as a CasADi function; arguments and results have one column a node."""
 
     def __init__(self, name: str, rows_in: Sequence[int], rows_out: Sequence[int], count: int,
                  run: Callable[[list[Array]], Sequence[Array]]):
-        super().__init__()
-        self._in, self._out, self._count, self._run = rows_in, rows_out, count, run
-        self.construct(name, {})
-
-    def get_n_in(self) -> int:
-        return len(self._in)
-
-    def get_n_out(self) -> int:
-        return len(self._out)
-
-    def get_sparsity_in(self, i: int) -> ca.Sparsity:
-        return ca.Sparsity.dense(self._in[i], self._count)
-
-    def get_sparsity_out(self, i: int) -> ca.Sparsity:
-        return ca.Sparsity.dense(self._out[i], self._count)
-
-    def has_eval_buffer(self) -> bool:
-        return True
+        self._run = run
+        super().__init__(name, [(rows, count) for rows in rows_in], [(rows, count) for rows in rows_out])
 
     def eval_buffer(self, arg: Any, res: Any) -> int:
         # columns of CasADi are rows of NumPy: the memory is the same
-        inputs = [np.frombuffer(a, dtype=np.float64).reshape(self._count, rows) for a, rows in zip(arg, self._in, strict=True)]
+        inputs = [np.frombuffer(a, dtype=np.float64).reshape(count, rows)
+                  for a, (rows, count) in zip(arg, self.shapes_in, strict=True)]
         for target, value in zip(res, self._run(inputs), strict=True):
             if target is not None:
                 np.frombuffer(target, dtype=np.float64)[:] = value.ravel()

@@ -94,12 +94,9 @@ class Scheme:
         return max(1e-14, 2e-16 * self.degree**2)
 
     def control_basis(self, r: Any) -> np.ndarray:
-        """Lagrange polynomials through the collocated nodes at the places r [...] of [0, 1]: [..., K]."""
+        """Of the controls, and of the rate of the state polynomial: Lagrange polynomials through the collocated nodes at the places
+        r [...] of [0, 1]: [..., K]."""
         return legendre.value_matrix(self.places, r)
-
-    def rate_basis(self, r: Any) -> np.ndarray:
-        """``rate(r) = rate_basis(r) @ F``, the derivative by time of the state polynomial: [..., K]. The control basis."""
-        return self.control_basis(r)
 
     def state_basis(self, r: Any) -> np.ndarray:
         """Integrals from 0 to the places r [...] of ``control_basis``: [..., K]; ``x(r) = X_0 + h state_basis(r) @ F``."""

@@ -69,6 +69,10 @@ class Clock:
     data: Expr
     values: tuple[float, ...]
 
+    def beside(self, *data: np.ndarray) -> np.ndarray:
+        """Data [k, ..] of a function at k places, and behind them the values of what is fixed."""
+        return np.column_stack([*data, np.tile(self.values, (len(data[0]), 1))])
+
 
 def clock(kind: Any, problem: Problem, number: int, static: StaticUnknowns, parameters: bool = True) -> Clock:
     """Symbols of the static part of phase ``number``. parameters: whether the function may depend on them."""

@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ocp.mpc.result import StepTimes
+from ocp.mpc.result import Ending, StepTimes
 
 EQUATION = 1e-6
 """Residual (N, N m) of the equations of motion, and of forces and torques at their limits (shares of them), that counts as none."""
-
-
-class Ending(enum.Enum):
-    """How a run ended; each value is a sentence."""
-
-    FINISHED = "The run reached its end."
-    INTERRUPTED = "Interrupted by the user; what ran until then is kept."
-    TIME_LIMIT = "The time limit was reached; what ran until then is kept."
-    DIVERGED = "The state of the plant left the finite range."
-    FELL = "The robot fell."
 
 
 @dataclass(frozen=True)

@@ -96,7 +96,7 @@ def stacked(model: lq.Model, dx: np.ndarray, du: np.ndarray) -> np.ndarray:
 @njit
 def _ours(count, model, u, lower, upper, policy, work, dx, du):
     for _ in range(count):
-        lq.backward(model, u, lower, upper, 0.0, 0.0, policy, work)
+        lq.backward(model, u, lower, upper, 0.0, policy, work)
         lq.forward(model, policy, 1.0, dx, du)
 
 

@@ -194,7 +194,7 @@ def collocation(program, problem):
                 whole.charge(phase, At.PATH, weight, here)
                 whole.integrate(phase, weight, here)
                 twin = mesh.controls == "held" and r == 1 and k + 1 < mesh.intervals and mesh.schemes[k + 1].collocated[0] == 0
-                name = mesh.node_name(node + int(j)) + (f" (end of interval {k})" if twin else "")
+                name = mesh.node_names[node + int(j)] + (f" (end of interval {k})" if twin else "")
                 again = node + int(j) in seen
                 if not again or mesh.controls == "held":
                     whole.demand(phase, At.PATH, name, here, of=_on_control if again else lambda c: True)
@@ -204,7 +204,7 @@ def collocation(program, problem):
         for j in range(len(X)):
             if j not in seen:
                 here = (begin + T * mesh.fractions[j], X[j], ca.SX.zeros(phase.system.nu), p)
-                whole.demand(phase, At.PATH, mesh.node_name(j), here, of=lambda c: not _on_control(c))
+                whole.demand(phase, At.PATH, mesh.node_names[j], here, of=lambda c: not _on_control(c))
     whole.ends(problem)
     return whole.function(program.nlp.constraints)
 

@@ -18,7 +18,8 @@ from ocp.app.files import load_parts as lp
 from ocp.app.files.expressions import parse_vector
 from ocp.app.files.findings import Findings
 from ocp.app.files.load import LoadedProblem
-from ocp.app.files.load_robot import RESERVED, controlled, robot_numbers
+from ocp.app.files.load_model import RESERVED, robot_numbers
+from ocp.app.files.load_robot import controlled
 from ocp.app.files.load_symbolic import symbolic_system
 from ocp.app.files.load_tables import read_names
 from ocp.app.files.schema import SymbolicPhases
@@ -84,7 +85,7 @@ def _written(origin: Origin, phase: Any, system: Any, at: KeyPath, place: KeyPat
     for i, item in enumerate(getattr(phase, group)):
         if item.name != origin.name:
             continue
-        form = item.form() if group == "costs" else getattr(item, "one_quantity", lambda: "expression")()
+        form = item.form()
         value, path = getattr(item, form), (*at, group, i, form)
         items = [(value, path)] if not isinstance(value, tuple) else [(v, (*path, k)) for k, v in enumerate(value)]
         texts = [_Text(v, p) for v, p in items if isinstance(v, str)]

@@ -79,9 +79,7 @@ class Robot:
         from pydantic import ValidationError
 
         from ocp.app.files.findings import Findings, add_validation_errors
-        from ocp.app.files.load_drives import mechanism_of_file
-        from ocp.app.files.load_model import read_mechanism
-        from ocp.app.files.load_robot import robot_numbers
+        from ocp.app.files.load_model import mechanism_of_file, read_mechanism, robot_numbers
         from ocp.app.files.schema_robot import RobotSystem
         from ocp.app.files.scope import Scope
         from ocp.app.files.yaml_source import Source

@@ -18,9 +18,7 @@ from typing import Any
 import casadi as ca
 
 from dynamics.errors import near
-from ocp.app.files import curves
-from ocp.app.files.builtins import BUILTINS, FUNCTION_NAMES
-from ocp.app.files.scope import FollowOnError, Scope
+from ocp.app.files.scope import BUILTINS, FUNCTION_NAMES, SPECIAL, FollowOnError, Scope, lines, spline
 from ocp.errors import ProblemError
 
 SX = Any
@@ -34,25 +32,27 @@ _COMPONENTS = {"x": 0, "y": 1, "z": 2}
 _COMPARISONS: Mapping[type[ast.cmpop], Callable[[SX, SX], SX]] = MappingProxyType({
     ast.Lt: lambda a, b: a < b, ast.LtE: lambda a, b: a <= b, ast.Gt: lambda a, b: a > b, ast.GtE: lambda a, b: a >= b,
 })
+CONDITIONS = "a comparison, and what and, or, not make of it, may only be the first argument of if_else(condition, a, b)"
 _REFUSED: tuple[tuple[tuple[type[ast.AST], ...], str], ...] = (
-    ((ast.Attribute,), "a dot after a name (attribute access)"),
-    ((ast.Lambda,), "lambda"),
-    ((ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp), "a comprehension"),
-    ((ast.Dict, ast.Set), "a mapping or set in braces"),
-    ((ast.JoinedStr,), "an f-string"),
-    ((ast.NamedExpr,), "an assignment (:=)"),
-    ((ast.Starred,), "unpacking with *"),
-    ((ast.Await, ast.Yield, ast.YieldFrom), "await or yield"),
-    ((ast.Slice,), "a slice"),
+    ((ast.Tuple,), "a list is written in brackets, [a, b]"),
+    ((ast.IfExp,), "'a if condition else b' is written if_else(condition, a, b)"),
+    ((ast.BoolOp,), CONDITIONS),
+    *((kinds, f"{words} is not allowed in an expression") for kinds, words in (
+        ((ast.Attribute,), "a dot after a name (attribute access)"),
+        ((ast.Lambda,), "lambda"),
+        ((ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp), "a comprehension"),
+        ((ast.Dict, ast.Set), "a mapping or set in braces"),
+        ((ast.JoinedStr,), "an f-string"),
+        ((ast.NamedExpr,), "an assignment (:=)"),
+        ((ast.Starred,), "unpacking with *"),
+        ((ast.Await, ast.Yield, ast.YieldFrom), "await or yield"),
+        ((ast.Slice,), "a slice"))),
 )
 _HINTS: Mapping[type[ast.AST], str] = MappingProxyType({
     ast.BitXor: "; a power is written **",
     ast.FloorDiv: "; a division is written /",
     ast.MatMult: "; use dot([..], [..])",
 })
-
-
-CONDITIONS = "a comparison, and what and, or, not make of it, may only be the first argument of if_else(condition, a, b)"
 
 
 def parse(text: str, scope: Scope, where: Where) -> SX:
@@ -134,38 +134,23 @@ class _Evaluator:
     def value(self, node: ast.expr, depth: int) -> SX:
         if depth > MAX_DEPTH:
             raise self.error(node, f"the expression is nested deeper than {MAX_DEPTH} levels")
-        match node:
-            case ast.Constant():
-                return self.constant(node)
-            case ast.Name():
-                return self.name(node)
-            case ast.UnaryOp(op=ast.USub()):
-                return -self.value(node.operand, depth + 1)
-            case ast.UnaryOp(op=ast.UAdd()):
-                return self.value(node.operand, depth + 1)
-            case ast.UnaryOp():
-                raise self.error(node, CONDITIONS if isinstance(node.op, ast.Not) else "'~' is not allowed in an expression")
-            case ast.BinOp():
-                return self.binary(node, depth)
-            case ast.Call():
-                return self.call(node, depth)
-            case ast.Subscript():
-                return self.subscript(node, depth)
-            case ast.List():
-                return self.list(node, depth)
-            case ast.Tuple():
-                raise self.error(node, "a list is written in brackets, [a, b]")
-            case ast.IfExp():
-                raise self.error(node, "'a if condition else b' is written if_else(condition, a, b)")
-            case ast.Compare():
-                hint = "; in a constraint write 'equal', 'lower' or 'upper' beside the expression" if depth == 0 else ""
-                raise self.error(node, f"{CONDITIONS}{hint}")
-            case ast.BoolOp():
-                raise self.error(node, CONDITIONS)
+        read = _READERS.get(type(node))
+        if read is not None:
+            return read(self, node, depth)
         for kinds, words in _REFUSED:
             if isinstance(node, kinds):
-                raise self.error(node, f"{words} is not allowed in an expression")
+                raise self.error(node, words)
         raise self.error(node, f"{type(node).__name__} is not allowed in an expression")
+
+    def unary(self, node: ast.UnaryOp, depth: int) -> SX:
+        if not isinstance(node.op, (ast.UAdd, ast.USub)):
+            raise self.error(node, CONDITIONS if isinstance(node.op, ast.Not) else "'~' is not allowed in an expression")
+        value = self.value(node.operand, depth + 1)
+        return -value if isinstance(node.op, ast.USub) else value
+
+    def compare(self, node: ast.Compare, depth: int) -> SX:
+        hint = "; in a constraint write 'equal', 'lower' or 'upper' beside the expression" if depth == 0 else ""
+        raise self.error(node, f"{CONDITIONS}{hint}")
 
     def scalar(self, node: ast.expr, depth: int, what: str) -> SX:
         value = self.value(node, depth)
@@ -181,7 +166,7 @@ class _Evaluator:
         return value
 
     # ---- leaves -------------------------------------------------------------------------------------------------
-    def constant(self, node: ast.Constant) -> SX:
+    def constant(self, node: ast.Constant, depth: int) -> SX:
         if isinstance(node.value, bool) or node.value is None or node.value is Ellipsis:
             raise self.error(node, f"{self.source(node)} is not a number")
         if isinstance(node.value, (str, bytes)):
@@ -194,7 +179,7 @@ class _Evaluator:
             number = math.inf
         return self.finite(node, ca.SX(number))
 
-    def name(self, node: ast.Name) -> SX:
+    def name(self, node: ast.Name, depth: int) -> SX:
         name, scope = node.id, self.scope
         if name in scope.broken:
             raise FollowOnError(f"{name!r} is not defined well", where=self.where(0))
@@ -264,14 +249,10 @@ class _Evaluator:
             raise self.error(node, f"{name}: arguments with a name (key=value) are not allowed")
         if name in self.scope.functions:
             return self.system_function(node, name)
-        if name == "if_else":
-            return self.if_else(node, depth)
-        if name in ("interpolate", "spline"):
-            return self.interpolate(node, name, depth)
+        if name in SPECIAL:
+            return _SPECIAL[name](self, node, name, depth)
         if name in self.scope.curves:
             return self.curve(node, name, depth)
-        if name == "der":
-            return self.derivative(node)
         builtin = BUILTINS[name]
         self.count(node, name, len(node.args), builtin.least, builtin.most)
         if builtin.vectors:
@@ -287,8 +268,8 @@ class _Evaluator:
             wanted = f"{least}" if least == most else f"at least {least}"
             raise self.error(node, f"{name} takes {wanted} argument{'' if wanted == '1' else 's'}, got {got}")
 
-    def if_else(self, node: ast.Call, depth: int) -> SX:
-        self.count(node, "if_else", len(node.args), 3, 3)
+    def if_else(self, node: ast.Call, name: str, depth: int) -> SX:
+        self.count(node, name, len(node.args), 3, 3)
         condition = self.condition(node.args[0], depth + 1)
         one = self.scalar(node.args[1], depth + 1, "a branch of if_else")
         other = self.scalar(node.args[2], depth + 1, "a branch of if_else")
@@ -322,7 +303,7 @@ class _Evaluator:
         points = ca.DM(places).full().ravel()
         if not all(points[1:] > points[:-1]):
             raise self.error(node.args[1], f"{name}: places must increase")
-        return (curves.lines if name == "interpolate" else curves.spline)(at, points, values)
+        return (lines if name == "interpolate" else spline)(at, points, values)
 
     def curve(self, node: ast.Call, name: str, depth: int) -> SX:
         """A table of the file."""
@@ -330,9 +311,9 @@ class _Evaluator:
         self.count(node, name, len(node.args), curve.count, curve.count)
         return curve(*(self.scalar(a, depth + 1, f"an argument of {name}") for a in node.args))
 
-    def derivative(self, node: ast.Call) -> SX:
+    def derivative(self, node: ast.Call, name: str, depth: int) -> SX:
         """The time derivative of a state."""
-        self.count(node, "der", len(node.args), 1, 1)
+        self.count(node, name, len(node.args), 1, 1)
         known, argument = self.scope.derivatives, node.args[0]
         if not known:
             raise self.error(node, "der(..) is for systems with 'equations', below 'define'; others have their derivatives in "
@@ -392,3 +373,11 @@ class _Evaluator:
                 raise self.error(node, f"{table}[\"{key}\"] has several components; use one of {', '.join(parts)}")
             raise self.error(node, f"{table} has no entry {key!r}{near(key, entries)}")
         return entries[key]
+
+
+_READERS: Mapping[type[ast.expr], Callable[[_Evaluator, Any, int], SX]] = MappingProxyType({
+    ast.Constant: _Evaluator.constant, ast.Name: _Evaluator.name, ast.UnaryOp: _Evaluator.unary, ast.BinOp: _Evaluator.binary,
+    ast.Call: _Evaluator.call, ast.Subscript: _Evaluator.subscript, ast.List: _Evaluator.list, ast.Compare: _Evaluator.compare})
+_SPECIAL: Mapping[str, Callable[[_Evaluator, ast.Call, str, int], SX]] = MappingProxyType({
+    "if_else": _Evaluator.if_else, "interpolate": _Evaluator.interpolate, "spline": _Evaluator.interpolate,
+    "der": _Evaluator.derivative})

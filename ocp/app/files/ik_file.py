@@ -15,12 +15,12 @@ from dynamics.model.model import Model
 from ocp.app.files import load_parts as lp
 from ocp.app.files import robot_state, yaml_source
 from ocp.app.files.ik_tasks import TaskList, read_clearances, read_tasks, unmet
-from ocp.app.files.robot_file import begin, robot_of
-from ocp.app.files.schema_parts import Number, Part
+from ocp.app.files.load_model import begin, robot_of
+from ocp.app.files.schema_parts import Key, Number, Part
 from ocp.app.files.schema_robot import RobotFile
-from ocp.app.files.schema_state import Configuration
 from ocp.app.files.schema_tasks import Clearance as ClearancePart
 from ocp.app.files.schema_tasks import Task as TaskPart
+from ocp.app.files.schema_tree import Configuration
 from ocp.app.files.yaml_source import Source, parse_source, read_source
 from ocp.bridge import model_space, state_limits
 from ocp.control.clearance import Clearance
@@ -34,27 +34,26 @@ SLACK = 1e-9  # m, rad: rounding at a limit or a margin is no violation
 class Limits(Part):
     """Which limits of the robot file hold."""
 
-    position: StrictBool = Field(True, description="joint positions")
+    position: StrictBool = Key("joint positions", True)
 
 
 class Options(Part):
     """How the search goes."""
 
-    tolerance: Number = Field(1e-6, description="largest error at which a task is met [m, rad]")
-    restarts: StrictInt = Field(50, description="most random starts after the given one")
-    max_iterations: StrictInt = Field(60, description="most steps from each start")
-    seed: StrictInt = Field(0, description="seed of the random starts; the same seed gives the same answer")
+    tolerance: Number = Key("largest error at which a task is met [m, rad]", 1e-6)
+    restarts: StrictInt = Key("most random starts after the given one", 50)
+    max_iterations: StrictInt = Key("most steps from each start", 60)
+    seed: StrictInt = Key("seed of the random starts; the same seed gives the same answer", 0)
 
 
 class IKFile(RobotFile):
     """An inverse-kinematics file."""
 
-    start: Configuration | None = Field(None, description="where the search starts; default: at rest within the limits")
-    tasks: Annotated[tuple[TaskPart, ...], Field(min_length=1)] = Field(
-        description="tasks in order of priority, or each with its priority")
-    limits: Limits = Field(default_factory=lambda: Limits.model_validate({}), description="limits of the robot file that hold")
-    clearances: tuple[ClearancePart, ...] = Field((), description="shapes that stay apart; with one priority only")
-    options: Options = Field(default_factory=lambda: Options.model_validate({}), description="how the search goes")
+    start: Configuration | None = Key("where the search starts; default: at rest within the limits", None)
+    tasks: Annotated[tuple[TaskPart, ...], Field(min_length=1)] = Key("tasks in order of priority, or each with its priority")
+    limits: Limits = Key("limits of the robot file that hold", Limits)
+    clearances: tuple[ClearancePart, ...] = Key("shapes that stay apart; with one priority only", ())
+    options: Options = Key("how the search goes", Options)
 
 
 # ---- loading ------------------------------------------------------------------------------------------------------------
@@ -130,14 +129,12 @@ def _load(source: Source, folder: Path, overrides: Mapping[str, str]) -> LoadedI
 
 
 def _options(numbers: lp.Reader, options: Options) -> float:
-    tolerance = numbers.number(options.tolerance, ("options", "tolerance"))
-    if tolerance <= 0.0:
-        numbers.findings.add(("options", "tolerance"), f"must be positive, got {tolerance:g}")
+    section = lp.Section(numbers, options, ("options",))
     for key, least in (("restarts", 0), ("max_iterations", 1), ("seed", 0)):
         value = getattr(options, key)
         if value < least:
-            numbers.findings.add(("options", key), f"must be at least {least}, got {value}")
-    return tolerance
+            section.refuse(f"must be at least {least}, got {value}", key)
+    return float(section.positive("tolerance"))
 
 
 def _names(numbers: lp.Reader, model: Model, file: IKFile) -> robot_state.RobotNames:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import re
+import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,25 +16,21 @@ from dynamics.errors import near
 from dynamics.model.model import Model
 from dynamics.model.records import Geometry
 from ocp.app.files.findings import Findings, add_validation_errors, describe
-from ocp.app.files.load_fit import check_fit
-from ocp.app.files.load_linkages import read_linkages
-from ocp.app.files.load_options import read_options
-from ocp.app.files.load_parts import Reader
-from ocp.app.files.load_phases import load_robot_phases, load_symbolic_phases
-from ocp.app.files.load_robot import load_robot
-from ocp.app.files.load_simulate import LoadedSimulation, read_simulate
-from ocp.app.files.load_symbolic import load_symbolic
+from ocp.app.files.load_parts import Reader, Section
+from ocp.app.files.load_phases import load_robot, load_symbolic
+from ocp.app.files.load_sections import LoadedSimulation, read_linkages, read_simulate
 from ocp.app.files.load_tree import read_shape
 from ocp.app.files.overrides import apply_overrides
-from ocp.app.files.schema import ProblemFile, SymbolicPhases, problem_class, to_tree
+from ocp.app.files.schema import ProblemFile, problem_class, to_tree
 from ocp.app.files.schema_robot import RobotPhases, RobotProblem
 from ocp.app.files.schema_tasks import is_ik_tree
 from ocp.app.files.yaml_source import KeyPath, Source, dump, parse_source, read_source
 from ocp.app.pages.scene import Drawing
 from ocp.certify import Tolerances
+from ocp.derivatives import choose
 from ocp.errors import ProblemError
 from ocp.interrupts import Activity, check
-from ocp.methods import METHODS, in_discrete_time
+from ocp.methods import METHODS, NOTHING_TO_SAY, idle, in_discrete_time, switched_off
 from ocp.problem import Problem
 from ocp.reductions.algebraic_equations import state_equations
 
@@ -127,19 +125,13 @@ def _load(source: Source, folder: Path, overrides: Mapping[str, str]) -> LoadedP
     file = _validate(source, findings)
     drawing: Drawing | None = None
     model: Model | None = None
-    if isinstance(file, RobotProblem):
-        problem, model, own = load_robot(file, findings, folder)
-        readers = [own]
-    elif isinstance(file, RobotPhases):
-        problem, model, readers = load_robot_phases(file, findings, folder)
-    elif isinstance(file, SymbolicPhases):
-        problem, drawing, readers = load_symbolic_phases(file, findings, folder)
+    if isinstance(file, (RobotProblem, RobotPhases)):
+        problem, model, readers = load_robot(file, findings, folder)
     else:
-        problem, drawing, own = load_symbolic(file, findings, folder)
-        readers = [own]
+        problem, drawing, readers = load_symbolic(file, findings, folder)
     reader = readers[0]
-    drawn = getattr(file.system, "scenery", ())
-    scenery = tuple(read_shape(reader, shape, ("system", "scenery", i), folder) for i, shape in enumerate(drawn))
+    drawn = Section(reader, file.system, ("system",)).parts("scenery") if hasattr(file.system, "scenery") else []
+    scenery = tuple(read_shape(shape, folder) for shape in drawn)
     if problem is not None and file.linkages:
         linkages = read_linkages(readers, file.linkages, problem)
         problem = None if findings.found else dataclasses.replace(problem, linkages=linkages)
@@ -150,7 +142,7 @@ def _load(source: Source, folder: Path, overrides: Mapping[str, str]) -> LoadedP
         _refuse_idle_parameters(findings, problem)
     check(Activity.READING)
     options = {name: read_options(reader, getattr(file.solve, name), name, ("solve", name)) for name in METHODS}
-    accept, limit = _accept(reader, file), _time_limit(reader, file)
+    accept, limit = _accept(reader, file), Section(reader, file.solve, ("solve",)).positive("time_limit", "s; null for none")
     if problem is not None and not findings.found:
         check_fit(findings, file, problem, options)
     mpc = None
@@ -203,38 +195,95 @@ def _refuse_idle_parameters(findings: Findings, problem: Problem) -> None:
 
 
 # ---- solve and accept ---------------------------------------------------------------------------------------------------
-def _time_limit(reader: Reader, file: ProblemFile) -> float | None:
-    if file.solve.time_limit is None:
-        return None
-    path: KeyPath = ("solve", "time_limit")
-    found = reader.number(file.solve.time_limit, path)
-    if found <= 0:
-        reader.findings.add(path, f"must be positive, got {found:g} s; null for none")
-    return found
-
-
 def _without(reader: Reader, file: ProblemFile) -> tuple[str, ...]:
     names = tuple(file.solve.strategy.without)
     if names:
-        from ocp.methods import switched_off
-
-        try:
+        with reader.findings.collecting(("solve", "strategy", "without")):
             switched_off(names)
-        except ProblemError as error:
-            reader.findings.add(("solve", "strategy", "without"), error.message)
-            reader.findings.raise_any()
+        reader.findings.raise_any()
     return names
 
 
 def _accept(reader: Reader, file: ProblemFile) -> dict[str, float]:
-    known = [f.name for f in dataclasses.fields(Tolerances)]
-    found = {}
+    names, found = [f.name for f in dataclasses.fields(Tolerances)], {}
     for key, value in file.accept.items():
         path: KeyPath = ("accept", key)
-        if key not in known:
-            reader.findings.add(path, f"unknown tolerance{near(key, known)}", at_key=True)
+        if key not in names:
+            reader.findings.add(path, f"unknown tolerance{near(key, names)}", at_key=True)
             continue
         found[key] = reader.number(value, path)
         with reader.findings.collecting(path):
             Tolerances(**{key: found[key]}) if found[key] == found[key] else None
     return found
+
+
+# ---- options of methods -----------------------------------------------------------------------------------------------
+def read_options(reader: Reader, given: Mapping[str, Any], method: str, path: KeyPath) -> dict[str, Any]:
+    """Values by name of the options that stand at ``path``; errors are recorded there."""
+    if not given:
+        return {}
+    kind = METHODS[method].options_type()
+    hints, values, before = typing.get_type_hints(kind), {}, len(reader.findings.found)
+    known = [f.name for f in dataclasses.fields(kind)]
+    for key, value in given.items():
+        place: KeyPath = (*path, key)
+        if key not in known:
+            reader.findings.add(place, f"unknown option of {method}{near(key, known, most=len(known))}", at_key=True)
+        else:
+            values[key] = _option(reader, value, hints[key], place)
+    if len(reader.findings.found) == before:
+        try:
+            kind(**values)
+        except ProblemError as error:
+            named = [key for key in values if re.search(rf"\b{key}\b", f"{error.where} {error.message}")]
+            reader.findings.add((*path, named[0]) if named else path, error.message)
+    return values
+
+
+def _option(reader: Reader, value: Any, kind: Any, path: KeyPath) -> Any:
+    kinds = typing.get_args(kind) or (kind,)
+    if bool in kinds and isinstance(value, bool):
+        return value
+    if str in kinds and isinstance(value, str) and (value == "auto" or not {int, float} & set(kinds)):
+        return value
+    # text where a number is wanted is an expression; a bool is an int in Python but never a number in a file
+    numeric = not isinstance(value, bool) and (not isinstance(value, str) or bool not in kinds)
+    if numeric and (int in kinds or float in kinds):
+        number = reader.number(value, path)
+        if int in kinds and number == round(number, 0) and abs(number) < 2**53:
+            return int(number)
+        if float in kinds or number != number:
+            return number
+    words = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
+    expected = " or ".join(words[k] for k in kinds if k in words)
+    reader.findings.add(path, f"expected {expected}; got {describe(value)}")
+    return value
+
+
+# ---- whether options fit the problem ----------------------------------------------------------------------------------
+def check_fit(findings: Findings, file: ProblemFile, problem: Problem, options: Mapping[str, Mapping[str, Any]]) -> None:
+    """Record options of methods that the problem's dynamics or phases exclude. options: what the file gives, by method."""
+    for name, given in options.items():
+        path: KeyPath = ("solve", name)
+        shared = "derivatives" not in given and file.solve.derivatives is not None and name == file.solve.method
+        if not given and not shared:
+            continue  # nothing that could not fit; and the method is not loaded for it
+        fields = METHODS[name].options_type()(**given)
+        for key in idle(problem, fields):
+            findings.add((*path, key), NOTHING_TO_SAY, at_key=True)
+        source, execution = fields.derivatives, getattr(fields, "execution", "auto")
+        if shared:
+            source = file.solve.derivatives
+        if (source, execution) != ("auto", "auto"):
+            try:
+                for phase in problem.phases:
+                    choose(phase.system, source, execution, exact=name != "ilqr")
+            except ProblemError as error:
+                key = "execution" if error.where == "execution" else "derivatives"
+                findings.add(("solve", key) if shared and key == "derivatives" else (*path, key), error.message)
+        if "mesh" in given:
+            from ocp.transcription.refine.plan import UNIFORM, read_plans  # only here: it loads the transcription
+
+            if fields.mesh != UNIFORM:
+                with findings.collecting((*path, "mesh")):
+                    read_plans(fields.mesh, [phase.name for phase in problem.phases], fields.scheme, "mesh")

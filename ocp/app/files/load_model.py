@@ -1,19 +1,35 @@
-"""The robot that a file names, read from its URDF or MJCF file with all that moves it."""
+"""The robot that a file names, read from its URDF or MJCF file, with the drives, forces and deformable bodies that are added."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NoReturn, TypeVar
 
+import casadi as ca
+import numpy as np
+from pydantic import ValidationError
+
+from dynamics import algorithms as alg
 from dynamics.errors import near
-from dynamics.mechanism import Mechanism, direct_motors
-from dynamics.model.model import GRAVITY
+from dynamics.forces import Place
+from dynamics.mechanism import Mechanism, Motor, Thruster, direct_motors, drivable_joints, reflected
+from dynamics.mechanism.drives import INF
+from dynamics.model.model import GRAVITY, Model
+from dynamics.redmax.deformable import Edge, Vertex, with_mass_springs
+from ocp.app.files import load_parts as lp
+from ocp.app.files.findings import Findings, add_validation_errors, describe
 from ocp.app.files.gallery import in_gallery
-from ocp.app.files.load_deformable import with_deformable
-from ocp.app.files.load_parts import Reader
+from ocp.app.files.load_forces import read_constraints, read_forces
+from ocp.app.files.load_parts import Reader, Section
 from ocp.app.files.load_tree import read_tree
-from ocp.app.files.schema_robot import RobotModel
-from ocp.app.files.yaml_source import KeyPath
+from ocp.app.files.overrides import apply_overrides
+from ocp.app.files.robot_state import state_reader
+from ocp.app.files.schema_robot import RobotFile, RobotModel, RobotSystem
+from ocp.app.files.schema_tree import MassSprings
+from ocp.app.files.scope import Scope
+from ocp.app.files.yaml_source import KeyPath, Source
 from ocp.errors import ProblemError
 
 COLLECTION = "robots:"
@@ -113,3 +129,171 @@ def _read_mjcf(given: RobotModel, robot: Path, gravity: tuple[float, ...] | None
     if robot_of_file.nu or not robot_of_file.model.nv:
         return robot_of_file
     return replace(robot_of_file, motors=direct_motors(robot_of_file.model))  # a file without actuators says nothing about drives
+
+
+# ---- what names mean before there is a robot -----------------------------------------------------------------------------
+RESERVED = ("q", "v", "tau", "multiplier", "position", "velocity", "com", "energy", "angular_momentum", "constraint_force")
+
+
+UNAVAILABLE = {**dict.fromkeys(RESERVED, "it belongs to the state or the controls; only numbers and constants can"),
+                "t": "it is the time; only numbers and constants can"}
+
+
+def robot_numbers(findings: Findings, constants: Scope, parameters: Sequence[lp.FileParameter], place: KeyPath = ("system",),
+                  phase: KeyPath = ("phase",)) -> lp.Reader:
+    """A reader of numbers, before there is a robot."""
+    none = ca.SX(0, 1)
+    named = dict.fromkeys((p.name for p in parameters), "it is a parameter; only numbers and constants can")
+    known = replace(constants, unavailable={**named, **UNAVAILABLE})
+    return lp.make_reader(findings, known, none, none, Scope(), parameters, place, phase)
+
+
+# ---- drives and forces of the problem file ----------------------------------------------------------------------------
+def mechanism_of_file(numbers: lp.Reader, given: RobotSystem, robot: Mechanism) -> Mechanism | None:
+    """The robot of the robot file with the drives and forces of the problem file; None after an error was recorded."""
+    findings, place = numbers.findings, numbers.place
+    before = len(findings.found)
+    section = lp.Section(numbers, given, place)
+    written = section.parts("motors")
+    drives = tuple(_drive(part, robot.model) for part in written)
+    model = robot.model if len(findings.found) > before else _with_rotors(written, drives, robot.model)
+    taken = {velocity for drive in drives for velocity, _ in drive.gears}
+    motors = tuple(m for m in _motors(numbers, given, robot)
+                   if not isinstance(given.actuated, str) or any(velocity not in taken for velocity, _ in m.gears))
+    thrusters = tuple(_thruster(part, robot.model) for part in section.parts("thrusters"))
+    forces = read_forces(state_reader(numbers, robot.model), robot.model, given.forces, (*place, "forces")) if given.forces else ()
+    constraints = read_constraints(numbers, robot.model, given.constraints, (*place, "constraints"))
+    if len(findings.found) > before:
+        return None
+    own = robot.thrusters if given.actuated == "all" else ()
+    with findings.collecting(place):
+        return Mechanism(model, (*motors, *drives), (*own, *thrusters), (*robot.forces, *forces),
+                         (*robot.constraints, *constraints))
+    return None
+
+
+def _motors(numbers: lp.Reader, given: RobotSystem, robot: Mechanism) -> tuple[Motor, ...]:
+    """Drives by name, of the robot file first, else motors at joints."""
+    findings, path = numbers.findings, (*numbers.place, "actuated")
+    if given.actuated == "all":
+        return robot.motors
+    if given.actuated == "joints":
+        return direct_motors(robot.model)
+    own, joints = {motor.name: motor for motor in robot.motors}, drivable_joints(robot.model)
+    found: list[Motor] = []
+    for i, name in enumerate(given.actuated):
+        if name in given.actuated[:i]:
+            findings.add((*path, i), f"the joint {name!r} is listed twice")
+        elif name in own:
+            found.append(own[name])
+        elif name in joints:
+            found += direct_motors(robot.model, [name])
+        else:
+            findings.add((*path, i), f"no joint named {name!r} that can have a motor{near(name, [*own, *joints])}")
+    return tuple(found)
+
+
+def _drive(section: lp.Section, model: Model) -> Motor:
+    numbers, gears = section.reader, section.given.gears
+    for name in gears:
+        if name not in model.velocity_names:
+            lp.unknown(numbers.findings, name, model.velocity_names, section.at("gears", name), "velocity of the robot")
+    ratios = tuple((name, numbers.number(ratio, section.at("gears", name))) for name, ratio in gears.items())
+    return Motor(section.given.name, ratios, section.number("lower", -INF), section.number("upper", INF))
+
+
+def _with_rotors(sections: Sequence[lp.Section], drives: Sequence[Motor], model: Model) -> Model:
+    """The model with the inertias of the rotors of its drives."""
+    more: dict[str, float] = {}
+    for section, drive in zip(sections, drives, strict=True):
+        rotor = section.number("rotor")
+        if rotor and len(drive.gears) > 1:
+            section.refuse("a rotor behind a transmission couples its joints; only one behind a single gear is taken", "rotor")
+        elif not 0.0 <= rotor < INF:
+            section.refuse(f"must be finite and not negative, got {rotor:g}", "rotor")
+        else:
+            for velocity, ratio in drive.gears:
+                more[velocity] = more.get(velocity, 0.0) + rotor * ratio**2
+    return reflected(model, {name: inertia for name, inertia in more.items() if inertia})
+
+
+def _thruster(section: lp.Section, model: Model) -> Thruster:
+    values = section.reader.record(section.given, section.path)
+    if not any(values["axis"]) and not any(values["moment"]):
+        section.refuse("the axis is zero, and so is the moment", "axis")
+    section.frame(model, "frame")
+    if values["against"] is not None:
+        section.frame(model, "against")
+    return Thruster(**{**values, "against": values["against"] or ""})
+
+
+# ---- mass-spring bodies -----------------------------------------------------------------------------------------------
+def with_deformable(numbers: Reader, given: MassSprings, robot: Mechanism, at: KeyPath) -> Mechanism | None:
+    """The robot with the body written under the key ``at``; None after an error was recorded."""
+    findings, before = numbers.findings, len(numbers.findings.found)
+    vertices = {}
+    for name, vertex in given.vertices.items():
+        section = Section(numbers, vertex, (*at, "vertices", name))
+        with section.collecting():
+            place = Place(vertex.frame, section.vector("position"))
+            robot.model.frame(vertex.frame)
+            vertices[name] = Vertex(name, section.number("mass"), place)
+    edges = []
+    for section in Section(numbers, given, at).parts("edges"):
+        edge = section.given
+        for k, name in enumerate(edge.between):
+            if name not in given.vertices:
+                section.refuse(f"no vertex named {name!r}{near(name, list(given.vertices))}", "between", k)
+        stiffness, damping = section.not_negative("stiffness"), section.not_negative("damping")
+        if len(findings.found) == before:
+            length = section.number("length", _apart(robot, [vertices[name].place for name in edge.between]))
+            if not length > 0:
+                section.refuse(f"must be positive, got {length:g} m", *(() if edge.length is None else ("length",)))
+            first, second = edge.between
+            edges.append(Edge(first, second, stiffness, length, damping))
+    if len(findings.found) > before:
+        return None
+    with findings.collecting(at):
+        return with_mass_springs(robot, list(vertices.values()), edges)
+    return None
+
+
+def _apart(robot: Mechanism, places: list[Place]) -> float:
+    """The distance of two places in the neutral configuration."""
+    q = alg.neutral(robot.model)
+    first, second = (np.asarray(place.at(robot.model, q)).ravel() for place in places)
+    return float(np.linalg.norm(second - first))
+
+
+# ---- files that ask something of one robot: of inverse kinematics and of whole-body control ---------------------------
+F = TypeVar("F", bound=RobotFile)
+
+
+def begin(source: Source, overrides: Mapping[str, str], schema: type[F], key: str, what: str) -> tuple[Source, F, lp.Reader]:
+    """The source with its overrides, its parts, and a reader of its numbers. key: what tells it from a problem file; what: it is,
+    in words. Raises ProblemError."""
+    source = apply_overrides(source, overrides)
+    findings, tree = Findings(source), source.tree
+    if not isinstance(tree, dict):
+        raise ProblemError(f"expected a mapping such as 'name: ...'; got {describe(tree)}", where=source.where(()))
+    if key not in tree and ("phase" in tree or "system" in tree):
+        raise ProblemError(f"is a problem file (it has 'system' and 'phase'), not one of {what}; run: ocp solve", where=source.name)
+    try:
+        file = schema.model_validate(tree)
+    except ValidationError as error:
+        add_validation_errors(findings, error, schema)
+        raised(findings)
+    constants = lp.read_constants(findings, file.constants, RESERVED)
+    return source, file, robot_numbers(findings, constants, ())
+
+
+def robot_of(numbers: lp.Reader, file: RobotFile, folder: Path, configurations: bool) -> Mechanism:
+    """The robot; configurations: whether the file names some of its own. Raises ProblemError."""
+    given = RobotModel.model_validate({"robot": file.robot}) if isinstance(file.robot, str) else file.robot
+    return read_mechanism(numbers, given, folder, "robot", configurations=configurations) or raised(numbers.findings)
+
+
+def raised(findings: Findings) -> NoReturn:
+    """Raise what was found, where something was."""
+    findings.raise_any()
+    raise AssertionError("nothing was found")

@@ -13,11 +13,11 @@ import numpy as np
 
 from dynamics.errors import near
 from dynamics.joints import record
-from dynamics.model.model import Body, Model
+from dynamics.model.model import Model
 from dynamics.model.rigid import body_inertia
 from ocp.app.files import schema_mpc as schema
-from ocp.app.files.load_options import read_options
-from ocp.app.files.load_parts import Reader, unique_names, unknown
+from ocp.app.files.load import read_options
+from ocp.app.files.load_parts import Reader, Section, unique_names, unknown
 from ocp.app.files.overrides import apply_overrides
 from ocp.app.files.robot_state import floating_base
 from ocp.app.files.yaml_source import KeyPath, Source
@@ -30,6 +30,7 @@ from ocp.problem import Problem, System
 
 PLANT_KEYS = ("system", "constants", "parameters")
 """First keys of a path under ``mpc.plant.set``: what makes a plant."""
+BEGIN = "s; the run begins at 0"
 Reload = Callable[[Source], Problem]
 
 
@@ -51,20 +52,25 @@ def read_mpc(reader: Reader, file: Any, problem: Problem, reload: Reload) -> Loa
     given: schema.MPC = file.mpc
     before = len(reader.findings.found)
     system = problem.phase.system
-    options = _options(reader, given, system.period)
+    section = Section(reader, given, ("mpc",))
+    options = _options(section, system.period)
     ilqr = read_options(reader, given.ilqr, "ilqr", ("mpc", "ilqr"))
     if given.intervals is not None:
         if "intervals" in given.ilqr:
-            reader.findings.add(("mpc", "intervals"), "is also given as mpc.ilqr.intervals; give one of them")
+            section.refuse("is also given as mpc.ilqr.intervals; give one of them", "intervals")
         ilqr["intervals"] = given.intervals
     if system.period is not None and "intervals" in ilqr:
-        reader.findings.add(("mpc",), f"intervals: {NOTHING_TO_SAY}")
-    tracked = tuple(found for i, item in enumerate(given.track) if (found := _tracked(reader, item, i)) is not None)
+        section.refuse(f"intervals: {NOTHING_TO_SAY}")
+    tracked = tuple(found for item in section.parts("track") if (found := _tracked(item)) is not None)
     unique_names(reader.findings, [item.name for item in given.track], ("mpc", "track"))
     if options is not None and options.horizon is None and problem.phase.duration.free:
-        reader.findings.add(("mpc",), "the phase has a free duration, so the horizon needs a length; set 'horizon'")
-    _refuse_free(reader, problem)
-    disturbances = _disturbances(reader, given.disturbances, system)
+        section.refuse("the phase has a free duration, so the horizon needs a length; set 'horizon'")
+    # a horizon that begins at a measurement leaves nothing of these to the solver
+    if problem.phase.start is None or not problem.phase.start.complete:
+        reader.findings.add(("phase", "start"), "a closed loop (section 'mpc') begins at a whole state; prescribe every part of it")
+    if problem.phase.free_parameters:
+        reader.findings.add(("parameters",), "a closed loop (section 'mpc') has no parameters to choose; give their values")
+    disturbances = _disturbances(section.part("disturbances"), system)
     plant, changed = _plant_system(reader, file, system, reload)
     if len(reader.findings.found) > before or options is None or plant is None:
         return None
@@ -74,93 +80,71 @@ def read_mpc(reader: Reader, file: Any, problem: Problem, reload: Reload) -> Loa
     return None
 
 
-def _refuse_free(reader: Reader, problem: Problem) -> None:
-    """Record what a horizon that begins at a measurement cannot leave to the solver."""
-    phase = problem.phase
-    if phase.start is None or not phase.start.complete:
-        reader.findings.add(("phase", "start"), "a closed loop (section 'mpc') begins at a whole state; prescribe every part of it")
-    if phase.free_parameters:
-        reader.findings.add(("parameters",), "a closed loop (section 'mpc') has no parameters to choose; give their values")
-
-
-def _options(reader: Reader, given: schema.MPC, period: float | None) -> MPCOptions | None:
+def _options(section: Section, period: float | None) -> MPCOptions | None:
     rate = 100.0 if period is None else 1 / period
-    values: dict[str, Any] = {"rate": rate if given.rate is None else reader.number(given.rate, ("mpc", "rate"))}
+    values: dict[str, Any] = {"rate": section.number("rate", rate), "duration": section.number("duration"),
+                              "horizon": section.number("horizon")}
     if period is not None and abs(values["rate"] * period - 1) > 1e-9:
-        reader.findings.add(("mpc", "rate"), f"must be {rate:.9g}, or left out: the system is in discrete time, with a step every "
-                                             f"{period:g} s, and a closed loop samples at each")
-    values["duration"] = reader.number(given.duration, ("mpc", "duration"))
-    values["horizon"] = None if given.horizon is None else reader.number(given.horizon, ("mpc", "horizon"))
+        section.refuse(f"must be {rate:.9g}, or left out: the system is in discrete time, with a step every {period:g} s, and a "
+                       "closed loop samples at each", "rate")
     if any(value != value for value in values.values()):
         return None  # recorded already
-    values |= {name: getattr(given, name) for name in ("iterations", "start_iterations", "feedback", "delay")}
+    values |= {name: getattr(section.given, name) for name in ("iterations", "start_iterations", "feedback", "delay")}
     try:
         return MPCOptions(**values)
     except ProblemError as error:
-        named = [name for name in values if re.match(rf"{name}\b", error.message)]
-        reader.findings.add(("mpc", named[0]) if named else ("mpc",), error.message)
+        section.refuse(error.message, *[name for name in values if re.match(rf"{name}\b", error.message)][:1])
         return None
 
 
-def _tracked(reader: Reader, item: schema.TrackedQuantity, i: int) -> Tracked | None:
-    path: KeyPath = ("mpc", "track", i)
-    value = reader.column(item.quantity, (*path, "quantity"))
-    reference = reader.column(item.reference, (*path, "reference"))
+def _tracked(section: Section) -> Tracked | None:
+    reader, item = section.reader, section.given
+    value = reader.column(item.quantity, section.at("quantity"))
+    reference = reader.column(item.reference, section.at("reference"))
     if value is None or reference is None:
         return None
     if reference.numel() == 1 and value.numel() > 1:
         reference = ca.repmat(reference, value.numel(), 1)
     if reference.numel() != value.numel():
-        reader.findings.add((*path, "reference"), f"has {reference.numel()} components, the quantity {value.numel()}")
+        section.refuse(f"has {reference.numel()} components, the quantity {value.numel()}", "reference")
         return None
     if reader.depends(reference, reader.x) or reader.depends(reference, reader.u):
-        reader.findings.add((*path, "reference"), "depends on the state or the controls; a reference is a function of the time t")
+        section.refuse("depends on the state or the controls; a reference is a function of the time t", "reference")
         return None
     state = next((k for k in range(reader.x.numel()) if value.numel() == 1 and ca.is_equal(value, reader.x[k])), None)
     return Tracked(item.name, reader.function("tracked", value), reader.function("reference", reference), item.unit, state)
 
 
 # ---- disturbances -------------------------------------------------------------------------------------------------------
-def _disturbances(reader: Reader, given: schema.Disturbances, system: System) -> Disturbances:
-    path: KeyPath = ("mpc", "disturbances")
-    kicks = []
-    for i, kick in enumerate(given.kicks):
-        place: KeyPath = (*path, "kicks", i)
-        kicks.append(Kick(_time(reader, kick.time, (*place, "time")), _by_state(reader, system, kick.state, (*place, "state"))))
+def _disturbances(section: Section, system: System) -> Disturbances:
     return Disturbances(
-        seed=given.seed, process=_noise(reader, system, given.process_noise, (*path, "process_noise")),
-        measurement=_noise(reader, system, given.measurement_noise, (*path, "measurement_noise")), kicks=tuple(kicks),
-        pushes=tuple(_push(reader, push, system, (*path, "pushes", i)) for i, push in enumerate(given.pushes)))
+        seed=section.given.seed, process=_noise(section, system, "process_noise"),
+        measurement=_noise(section, system, "measurement_noise"),
+        kicks=tuple(Kick(kick.not_negative("time", BEGIN), _by_state(kick, system, "state")) for kick in section.parts("kicks")),
+        pushes=tuple(_push(push, system) for push in section.parts("pushes")))
 
 
-def _time(reader: Reader, value: Any, path: KeyPath) -> float:
-    time = reader.number(value, path)
-    if time < 0:
-        reader.findings.add(path, f"must not be negative, got {time:g} s; the run begins at 0")
-    return time
-
-
-def _noise(reader: Reader, system: System, value: Any, path: KeyPath) -> tuple[float, ...]:
+def _noise(section: Section, system: System, key: str) -> tuple[float, ...]:
     """Standard deviations [ndx], or none where all are zero."""
-    if isinstance(value, Mapping):
-        found = _by_state(reader, system, value, path)
+    if isinstance(getattr(section.given, key), Mapping):
+        found = _by_state(section, system, key)
     else:
-        found = (reader.number(value, path),) * system.space.ndx
+        found = (section.number(key),) * system.space.ndx
     if any(deviation < 0 for deviation in found):
-        reader.findings.add(path, "a standard deviation must not be negative")
+        section.refuse("a standard deviation must not be negative", key)
     return found if any(found) else ()
 
 
-def _by_state(reader: Reader, system: System, values: Mapping[str, Any], path: KeyPath) -> tuple[float, ...]:
+def _by_state(section: Section, system: System, key: str) -> tuple[float, ...]:
     """Numbers [ndx] from a mapping by name; ``q`` and ``v`` are all of a robot's, ``base.`` its floating base."""
     names = _state_names(system)
     found = [0.0] * system.space.ndx
     # groups first, so that a name beside its group wins
-    for name, value in sorted(values.items(), key=lambda item: item[0] not in ("q", "v")):
+    for name, value in sorted(getattr(section.given, key).items(), key=lambda item: item[0] not in ("q", "v")):
         if name not in names:
-            unknown(reader.findings, name, list(names), (*path, name), "state")
+            unknown(section.reader.findings, name, list(names), section.at(key, name), "state")
             continue
-        number = reader.number(value, (*path, name))
+        number = section.reader.number(value, section.at(key, name))
         for i in names[name]:
             found[i] = number
     return tuple(found)
@@ -181,27 +165,19 @@ def _state_names(system: System) -> dict[str, Sequence[int]]:
     return {**names, "q": range(model.nv), "v": range(model.nv, 2 * model.nv)}
 
 
-def _push(reader: Reader, push: schema.Push, system: System, path: KeyPath) -> Push:
-    duration = reader.number(push.duration, (*path, "duration"))
-    if duration <= 0:
-        reader.findings.add((*path, "duration"), f"must be positive, got {duration:g} s")
+def _push(section: Section, system: System) -> Push:
+    push, duration = section.given, section.positive("duration", "s")
     controls = [0.0] * system.nu
-    for name, value in push.controls.items():
-        if name not in system.controls:
-            unknown(reader.findings, name, system.controls, (*path, "controls", name), "control")
-        else:
-            controls[system.controls.index(name)] = reader.number(value, (*path, "controls", name))
+    for name, value in section.known("controls", system.controls, "control"):
+        controls[system.controls.index(name)] = value
     frame, force = "", ()  # type: tuple[str, tuple[float, ...]]
     if push.force is not None:
-        frame = push.force.frame
-        force = reader.vector(push.force.force, 3, (*path, "force", "force"), "components")
+        frame, force = push.force.frame, section.part("force").vector("force")
         if system.model is None:
-            reader.findings.add((*path, "force"), "only a robot has frames; push 'rate' instead, a force divided by its mass")
+            section.refuse("only a robot has frames; push 'rate' instead, a force divided by its mass", "force")
         else:
-            with reader.findings.collecting((*path, "force", "frame")):
-                system.model.frame(frame)
-    return Push(_time(reader, push.time, (*path, "time")), duration,
-                _by_state(reader, system, push.rate, (*path, "rate")) if push.rate else (),
+            section.part("force").frame(system.model, "frame")
+    return Push(section.not_negative("time", BEGIN), duration, _by_state(section, system, "rate") if push.rate else (),
                 tuple(controls) if push.controls else (), frame, force)
 
 
@@ -223,12 +199,17 @@ def _plant_system(reader: Reader, file: Any, system: System, reload: Reload) -> 
             elif number < 0:
                 findings.add(path, f"must not be negative, got {number:g}")
             elif changed is not None:
-                changed = (_with_mass if kind == "masses" else _with_damping)(reader, changed, name, number, path)
+                changed = _changed_body(reader, changed, kind, name, number, path)
     if plant is None or len(findings.found) > before:
         return None, ()
     if changed is not None and changed is not plant.model:
-        plant = _system_of(reader, file, plant, changed)
-    if plant is not None and (plant.space.names, plant.controls) != (system.space.names, system.controls):
+        if plant.mechanism is None:
+            findings.add(("mpc", "plant"), "masses and damping need the robot's forward dynamics")
+            return None, ()
+        with findings.collecting(("mpc", "plant")):
+            parameters = dict(zip(plant.parameters, plant.parameter_values, strict=True))
+            plant = robot_system(replace(plant.mechanism, model=changed), parameters=parameters)
+    if (plant.space.names, plant.controls) != (system.space.names, system.controls):
         mine, theirs = (*system.space.names, *system.controls), (*plant.space.names, *plant.controls)
         lost = [name for name in mine if name not in theirs] + [name for name in theirs if name not in mine]
         findings.add(("mpc", "plant"), "the plant must have the states and controls of the model; "
@@ -260,42 +241,23 @@ def _changed_file(reader: Reader, changes: Mapping[str, Any], reload: Reload) ->
         return None
 
 
-def _system_of(reader: Reader, file: Any, system: System, model: Model) -> System | None:
-    """The system again for a changed robot."""
-    mechanism = system.mechanism
-    if mechanism is None:
-        reader.findings.add(("mpc", "plant"), "masses and damping need the robot's forward dynamics")
-        return None
-    parameters = dict(zip(system.parameters, system.parameter_values, strict=True))
-    with reader.findings.collecting(("mpc", "plant")):
-        return robot_system(replace(mechanism, model=model), parameters=parameters)
-    return None
-
-
-def _with_mass(reader: Reader, model: Model, name: str, mass: float, path: KeyPath) -> Model:
-    """The robot with another mass of one body; its inertia about the centre of mass scales with it."""
-    names = [body.name for body in model.bodies]
-    if name not in names:
-        unknown(reader.findings, name, names, path, "body")
+def _changed_body(reader: Reader, model: Model, kind: str, name: str, number: float, path: KeyPath) -> Model:
+    """The robot with another mass of one body, its inertia about the centre of mass scaled with it, or another viscous damping of
+    one joint."""
+    if kind == "masses":
+        bodies, what = {body.name: body for body in model.bodies}, "body"
+    else:
+        bodies, what = {body.joint.name: body for body in model.bodies if record(body.joint).nv}, "joint that moves"
+    if name not in bodies:
+        unknown(reader.findings, name, list(bodies), path, what)
         return model
-    old = model.bodies[names.index(name)].inertia
-    if not old.mass > 0:
+    body = bodies[name]
+    if kind == "damping":
+        made = replace(body, joint=replace(body.joint, damping=(number,) * record(body.joint).nv))
+    elif body.inertia.mass > 0:
+        scaled = number / body.inertia.mass * np.array(body.inertia.inertia)
+        made = replace(body, inertia=body_inertia(number, body.inertia.com, scaled))
+    else:
         reader.findings.add(path, f"the body {name!r} has no mass to scale", at_key=True)
         return model
-    factor = mass / old.mass
-    inertia = body_inertia(mass, old.com, factor * np.array(old.inertia))
-    bodies = tuple(replace(body, inertia=inertia) if body.name == name else body for body in model.bodies)
-    return replace(model, bodies=bodies)
-
-
-def _with_damping(reader: Reader, model: Model, name: str, damping: float, path: KeyPath) -> Model:
-    """The robot with another viscous damping of one joint."""
-    movable = [body.joint.name for body in model.bodies if record(body.joint).nv]
-    if name not in movable:
-        unknown(reader.findings, name, movable, path, "joint that moves")
-        return model
-
-    def damped(body: Body) -> Body:
-        return replace(body, joint=replace(body.joint, damping=(damping,) * record(body.joint).nv))
-
-    return replace(model, bodies=tuple(damped(body) if body.joint.name == name else body for body in model.bodies))
+    return replace(model, bodies=tuple(made if other is body else other for other in model.bodies))

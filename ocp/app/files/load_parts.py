@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import keyword
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,19 +13,22 @@ import casadi as ca
 import numpy as np
 
 from dynamics.errors import near
+from dynamics.model.model import Model
 from ocp.app.files import schema_parts as parts
-from ocp.app.files.builtins import RESERVED_NAMES
 from ocp.app.files.expressions import parse, parse_vector
 from ocp.app.files.findings import Findings
-from ocp.app.files.schema_time import Sampled
-from ocp.app.files.scope import FollowOnError, Scope
-from ocp.app.files.yaml_source import KeyPath
+from ocp.app.files.scope import RESERVED_NAMES, FollowOnError, Scope
+from ocp.app.files.yaml_source import Key, KeyPath
 from ocp.errors import ProblemError
-from ocp.integrators import INTEGRATORS, sampled
-from ocp.problem import INF, At, Constraint, Duration, Reference, Sense, System, whole_steps
+from ocp.problem import INF
 from ocp.spaces import Space
 
 SX = Any
+
+
+def nothing() -> SX:
+    """No symbols, [0, 1]."""
+    return ca.SX(0, 1)
 
 
 @dataclass(frozen=True)
@@ -46,11 +50,11 @@ class Reader:
 
     findings: Findings
     constants: Scope
-    scope: Scope
-    t: SX
-    x: SX
-    u: SX
-    p: SX
+    scope: Scope = field(default_factory=Scope)
+    t: SX = field(default_factory=nothing)
+    x: SX = field(default_factory=nothing)
+    u: SX = field(default_factory=nothing)
+    p: SX = field(default_factory=nothing)
     parameters: tuple[FileParameter, ...] = ()
     place: KeyPath = ("system",)
     phase: KeyPath = ("phase",)
@@ -66,11 +70,11 @@ class Reader:
         result = self._parse(value, path, self.constants, vector=False)
         return math.nan if result is None else float(result)
 
-    def expression(self, value: Any, path: KeyPath) -> SX | None:
-        """A scalar expression of t, x, u; None after an error was recorded."""
+    def expression(self, value: Any, path: KeyPath, begin: int = 0) -> SX | None:
+        """A scalar expression of t, x, u; None after an error was recorded. begin: where it begins in the text at ``path``."""
         if not isinstance(value, str):
             return ca.SX(self.number(value, path))
-        return self._parse(value, path, self.scope, vector=False)
+        return self._parse(value, path, self.scope, vector=False, begin=begin)
 
     def column(self, value: Any, path: KeyPath) -> SX | None:
         """A column of expressions from one expression (of one or several components) or a list of them."""
@@ -80,9 +84,9 @@ class Reader:
         columns = [f for f in found if f is not None]
         return ca.vertcat(*columns) if len(columns) == len(found) else None
 
-    def _parse(self, text: str, path: KeyPath, scope: Scope, *, vector: bool) -> SX | None:
+    def _parse(self, text: str, path: KeyPath, scope: Scope, *, vector: bool, begin: int = 0) -> SX | None:
         try:
-            return (parse_vector if vector else parse)(text, scope, lambda offset: self.findings.source.where(path, offset))
+            return (parse_vector if vector else parse)(text, scope, lambda offset: self.findings.source.where(path, begin + offset))
         except FollowOnError:
             return None
         except ProblemError as error:
@@ -98,6 +102,26 @@ class Reader:
             return (math.nan,) * size
         return tuple(absent if v is None else self.number(v, (*path, i)) for i, v in enumerate(value))
 
+    def values(self, value: Any, path: KeyPath) -> Any:
+        """Numbers in the place of one value, a list or a mapping of values; None stays None."""
+        if isinstance(value, tuple):
+            return tuple(self.values(item, (*path, i)) for i, item in enumerate(value))
+        if isinstance(value, Mapping):
+            return {name: self.values(item, (*path, name)) for name, item in value.items()}
+        return None if value is None else self.number(value, path)
+
+    def record(self, given: parts.Part, path: KeyPath) -> dict[str, Any]:
+        """All that a mapping of the file says, by its keys, as numbers where its schema declares these; mappings inside are read
+        the same way."""
+        def read(key: str, value: Any, path: KeyPath) -> Any:
+            if isinstance(value, parts.Part) and not isinstance(value, parts.Degrees):
+                return self.record(value, path)
+            if parts.holds_numbers(type(given), key):
+                return self.values(value, path)
+            return tuple(read(key, item, (*path, i)) for i, item in enumerate(value)) if isinstance(value, tuple) else value
+
+        return {key: read(key, getattr(given, key), (*path, key)) for key in type(given).model_fields}
+
     def function(self, name: str, value: SX) -> ca.Function:
         """``value`` as a function of (t, x, u, p)."""
         fixed = ca.Function.fix_name(name) or "f"
@@ -107,9 +131,71 @@ class Reader:
         return bool(on.numel() and ca.depends_on(value, on))
 
 
+@dataclass(frozen=True)
+class Section:
+    """A mapping of the file that is being read: what it says, and where."""
+
+    reader: Reader
+    given: Any
+    path: KeyPath
+
+    def at(self, *keys: Key) -> KeyPath:
+        return (*self.path, *keys)
+
+    def part(self, key: str) -> Section:
+        """The mapping under a key."""
+        return Section(self.reader, getattr(self.given, key), self.at(key))
+
+    def parts(self, key: str) -> list[Section]:
+        """The mappings that a list under a key holds."""
+        return [Section(self.reader, given, self.at(key, i)) for i, given in enumerate(getattr(self.given, key))]
+
+    def refuse(self, message: str, *keys: Key, at_key: bool = False) -> None:
+        """Record an error at a key."""
+        self.reader.findings.add(self.at(*keys), message, at_key=at_key)
+
+    def collecting(self, *keys: Key) -> AbstractContextManager[None]:
+        """Record the error that the block raises at a key."""
+        return self.reader.findings.collecting(self.at(*keys))
+
+    def number(self, key: str, absent: Any = None) -> Any:
+        """The number under a key; ``absent`` where there is none."""
+        value = getattr(self.given, key)
+        return absent if value is None else self.reader.number(value, self.at(key))
+
+    def positive(self, key: str, unit: str = "") -> Any:
+        """The same, and 0 or less is an error."""
+        found = self.number(key)
+        if found is not None and found <= 0:
+            self.refuse(f"must be positive, got {found:g}{unit and ' '}{unit}", key)
+        return found
+
+    def not_negative(self, key: str, unit: str = "") -> Any:
+        """The same, and less than 0 is an error."""
+        found = self.number(key)
+        if found is not None and found < 0:
+            self.refuse(f"must not be negative, got {found:g}{unit and ' '}{unit}", key)
+        return found
+
+    def vector(self, key: str) -> tuple[float, float, float]:
+        """The three components under a key."""
+        x, y, z = self.reader.values(getattr(self.given, key), self.at(key))
+        return x, y, z
+
+    def known(self, key: str, names: Sequence[str], what: str) -> Iterator[tuple[str, float]]:
+        """Numbers by name, of those that there are; other names are errors."""
+        for name, value, path in known(self.reader, getattr(self.given, key), self.at(key), names, what):
+            yield name, self.reader.number(value, path)
+
+    def frame(self, model: Model, key: str) -> None:
+        """Record the error of a frame that the robot does not have."""
+        with self.collecting(key):
+            model.frame(getattr(self.given, key))
+
+
 def parameter_symbols(parameters: Sequence[FileParameter]) -> SX:
     """A column of symbols."""
-    return ca.vertcat(ca.SX(0, 1), *(ca.SX.sym(parameter.name) for parameter in parameters))
+    return ca.vertcat(nothing(), *(ca.SX.sym(parameter.name) for parameter in parameters))
 
 
 def make_reader(findings: Findings, constants: Scope, x: SX, u: SX, scope: Scope, parameters: Sequence[FileParameter] = (),
@@ -147,9 +233,8 @@ def read_constants(findings: Findings, constants: Mapping[str, Any], reserved: S
         path: KeyPath = ("constants", name)
         check_name(findings, name, path, {}, reserved)
         later = dict.fromkeys(list(constants)[i:], "it is defined later; a constant may only use those above it")
-        none = ca.SX(0, 1)
         scope = Scope(dict(values), unavailable=later, broken=frozenset(broken))
-        number = Reader(findings, scope, Scope(), none, none, none, none).number(value, path)
+        number = Reader(findings, scope).number(value, path)
         if math.isnan(number):
             broken.add(name)
         else:
@@ -160,21 +245,18 @@ def read_constants(findings: Findings, constants: Mapping[str, Any], reserved: S
 def read_parameters(findings: Findings, constants: Scope, given: Mapping[str, Any], reserved: Sequence[str] = ()
                     ) -> tuple[FileParameter, ...]:
     """The parameters; their values are numbers over the constants."""
-    none, found = ca.SX(0, 1), []
-    numbers = Reader(findings, constants, Scope(), none, none, none, none)
+    numbers, found = Reader(findings, constants), []
     for name, value in given.items():
         path: KeyPath = ("parameters", name)
         check_name(findings, name, path, {constant: f"constants.{constant}" for constant in constants.names}, reserved)
         if not isinstance(value, parts.Parameter):
             found.append(FileParameter(name, numbers.number(value, path)))
             continue
-        number = numbers.number(value.value, (*path, "value"))
-        if value.optimise is None:
-            found.append(FileParameter(name, number))
-            continue
-        lower, upper = read_bound(numbers, value.optimise, (*path, "optimise"))
-        check_inside(findings, number, lower, upper, (*path, "value"), f"the guess of {name!r}")
-        found.append(FileParameter(name, number, (lower, upper)))
+        number, bounds = numbers.number(value.value, (*path, "value")), None
+        if value.optimise is not None:
+            bounds = read_bound(numbers, value.optimise, (*path, "optimise"))
+            check_inside(findings, number, *bounds, (*path, "value"), f"the guess of {name!r}")
+        found.append(FileParameter(name, number, bounds))
     return tuple(found)
 
 
@@ -188,133 +270,6 @@ def free_parameters(reader: Reader) -> tuple[tuple[int, float, float], ...]:
     return tuple((i, *p.bounds) for i, p in enumerate(reader.parameters) if p.bounds and p.bounds[0] <= p.value <= p.bounds[1])
 
 
-# ---- duration, reference, accept ----------------------------------------------------------------------------------------
-def in_samples(reader: Reader, given: Sampled | None, system: System) -> System:
-    """The system, or what steps of an integrator make of it where the file asks for these."""
-    if given is None:
-        return system
-    path: KeyPath = (*reader.place, "sampled")
-    period, known = reader.number(given.period, (*path, "period")), len(reader.findings.found)
-    if given.integrator not in INTEGRATORS:
-        unknown(reader.findings, given.integrator, tuple(INTEGRATORS), (*path, "integrator"), "integrator")
-    if not 0 < period < INF:
-        reader.findings.add((*path, "period"), f"a period is positive, got {period:g} s")
-    if len(reader.findings.found) == known:
-        with reader.findings.collecting(path):
-            return sampled(system, period, given.integrator, given.steps)
-    return system
-
-
-def read_duration(reader: Reader, value: Any, period: float | None = None) -> Duration:
-    """The duration, positive, with its guess inside; in discrete time of whole periods [s]."""
-    found = _duration(reader, value)
-    if period is not None:
-        with reader.findings.collecting((*reader.phase, "duration")):
-            whole_steps(found, period)
-            return found
-        length = max(1, round(found.guess / period)) * period if 0 < found.guess < INF else period  # stands in
-        return Duration(length, length, length)
-    return found
-
-
-def _duration(reader: Reader, value: Any) -> Duration:
-    path: KeyPath = (*reader.phase, "duration")
-    if not isinstance(value, parts.DurationRange):
-        number = reader.number(value, path)
-        if number <= 0:
-            reader.findings.add(path, f"a duration must be positive, got {number:g} s")
-        return Duration(number, number, number)
-    lower = reader.number(value.lower, (*path, "lower"))
-    upper = INF if value.upper is None else reader.number(value.upper, (*path, "upper"))
-    if lower <= 0:
-        reader.findings.add((*path, "lower"), f"a duration must be positive, got {lower:g} s")
-    if lower > upper:
-        reader.findings.add(path, f"lower ({lower:g} s) is above upper ({upper:g} s)")
-    if value.guess is None:
-        if upper == INF:
-            reader.findings.add(path, "needs 'guess' where there is no upper end")
-        return Duration(lower, upper, (lower + upper) / 2)
-    guess = reader.number(value.guess, (*path, "guess"))
-    if guess < lower or guess > upper:
-        reader.findings.add((*path, "guess"), f"{guess:g} s lies outside [{lower:g}, {upper:g}]")
-    return Duration(lower, upper, guess)
-
-
-def read_reference(reader: Reader, value: parts.Reference | None) -> Reference | None:
-    if value is None:
-        return None
-    tolerance = reader.number(value.tolerance, ("reference", "tolerance"))
-    if tolerance <= 0:
-        reader.findings.add(("reference", "tolerance"), f"must be positive, got {tolerance:g}")
-    error = reader.number(value.error, ("reference", "error"))
-    if error < 0:
-        reader.findings.add(("reference", "error"), f"must not be negative, got {error:g}")
-    return Reference(reader.number(value.objective, ("reference", "objective")), tolerance, value.source, error)
-
-
-# ---- constraints --------------------------------------------------------------------------------------------------------
-def read_constraint(reader: Reader, constraint: parts.Constraint, value: SX, path: KeyPath, quantity: str) -> Constraint:
-    """A constraint on ``value``, the expressions that the key ``quantity`` gave."""
-    at, size, findings = At(constraint.at), value.numel(), reader.findings
-    place = (*path, quantity)
-    if at in (At.START, At.FINAL) and reader.depends(value, reader.u):
-        findings.add(place, f"depends on {controls_in(reader, value)}; a constraint at the {constraint.at} cannot depend on "
-                            "controls")
-    if constraint.equal is not None:
-        lower = upper = reader.vector(constraint.equal, size, (*path, "equal"), "components")
-        sense = Sense.EQUAL
-    else:
-        lower = (-INF,) * size if constraint.lower is None else \
-            reader.vector(constraint.lower, size, (*path, "lower"), "components", -INF)
-        upper = (INF,) * size if constraint.upper is None else \
-            reader.vector(constraint.upper, size, (*path, "upper"), "components", INF)
-        sense = Sense.BOX
-    _check_depends(reader, constraint, value, lower, upper, place)
-    for i, (low, high) in enumerate(zip(lower, upper, strict=True)):
-        component = f" in component {i}" if size > 1 else ""
-        if low > high:
-            findings.add(path, f"lower ({low:g}) is above upper ({high:g}){component}")
-        elif low == -INF and high == INF:
-            findings.add(path, f"has no bound{component}")
-    soft = None if constraint.soft is None else reader.number(constraint.soft, (*path, "soft"))
-    if soft is not None and soft <= 0:
-        findings.add((*path, "soft"), f"a penalty weight must be positive, got {soft:g}")
-    return Constraint(constraint.name, at, reader.function(constraint.name, value), lower, upper, sense, soft,
-                      findings.source.where(path))
-
-
-def _check_depends(reader: Reader, constraint: parts.Constraint, value: SX, lower: Sequence[float], upper: Sequence[float],
-                   place: KeyPath) -> None:
-    """Record components that nothing can change: all that stand by themselves in the file, and those of a vector (such as
-    the height of a planar arm's hand) that break their bounds."""
-    given = getattr(constraint, str(place[-1]))
-    alone = value.numel() == (len(given) if isinstance(given, tuple) else 1)
-    constant = [_constant(reader, value[i], constraint.at == "start") for i in range(value.numel())]
-    for i, number in enumerate(constant):
-        spot = (*place, i) if isinstance(given, tuple) and alone else place
-        if number is None:
-            continue
-        if alone or all(c is not None for c in constant):
-            time = ", and t is 0 at the start" if reader.depends(value[i], reader.t) else ""
-            reader.findings.add(spot, f"is always {number:g}: it depends on no state, control or time{time}")
-        elif number < lower[i] - 1e-9 or number > upper[i] + 1e-9:
-            reader.findings.add(spot, f"component {i} is always {number:g}, outside its bounds [{lower[i]:g}, {upper[i]:g}]")
-
-
-def _constant(reader: Reader, value: SX, at_start: bool) -> float | None:
-    if any(reader.depends(value, on) for on in (reader.x, reader.u, reader.p)):
-        return None
-    if reader.depends(value, reader.t) and not at_start:
-        return None
-    return float(ca.evalf(ca.substitute(value, reader.t, ca.DM(0))))
-
-
-def controls_in(reader: Reader, value: SX) -> str:
-    """The controls that an expression depends on, in words."""
-    names = {str(reader.u[i]): reader.u[i] for i in range(reader.u.numel())}
-    return ", ".join(f"control {name!r}" for name, symbol in names.items() if ca.depends_on(value, symbol))
-
-
 def unique_names(findings: Findings, names: Sequence[str], path: KeyPath) -> None:
     for i, name in enumerate(names):
         if name in names[:i]:
@@ -322,10 +277,15 @@ def unique_names(findings: Findings, names: Sequence[str], path: KeyPath) -> Non
 
 
 # ---- bounds and guesses -------------------------------------------------------------------------------------------------
+def read_ends(reader: Reader, value: Sequence[Any], path: KeyPath) -> tuple[float, float]:
+    """[lower, upper] with null as unbounded."""
+    lower, upper = reader.values(tuple(value), path)
+    return -INF if lower is None else lower, INF if upper is None else upper
+
+
 def read_bound(reader: Reader, value: Sequence[Any], path: KeyPath) -> tuple[float, float]:
     """[lower, upper] with null as unbounded; equal ends are allowed."""
-    lower = -INF if value[0] is None else reader.number(value[0], (*path, 0))
-    upper = INF if value[1] is None else reader.number(value[1], (*path, 1))
+    lower, upper = read_ends(reader, value, path)
     if lower > upper:
         reader.findings.add(path, f"lower ({lower:g}) is above upper ({upper:g})")
     return lower, upper
@@ -343,6 +303,16 @@ def unknown(findings: Findings, name: str, known: Sequence[str], path: KeyPath, 
     findings.add(path, f"no {what} named {name!r}{near(name, known)}", at_key=True)
 
 
+def known(reader: Reader, given: Mapping[str, Any], path: KeyPath, names: Collection[str], what: str
+          ) -> Iterator[tuple[str, Any, KeyPath]]:
+    """Names, values and keys of a mapping at ``path``, for names that there are; the others are recorded."""
+    for name, value in given.items():
+        if name in names:
+            yield name, value, (*path, name)
+        else:
+            unknown(reader.findings, name, list(names), (*path, name), what)
+
+
 def resting_value(lower: float, upper: float, neutral: float = 0.0) -> float:
     """``neutral`` where the bounds allow it, else the middle of the bounds or their finite end."""
     if lower <= neutral <= upper:
@@ -354,9 +324,8 @@ def resting_value(lower: float, upper: float, neutral: float = 0.0) -> float:
 
 def series(reader: Reader, value: Any, path: KeyPath) -> tuple[float, ...]:
     """A guess: one value, or values at equally spaced times."""
-    if not isinstance(value, tuple):
-        return (reader.number(value, path),)
-    return tuple(reader.number(v, (*path, i)) for i, v in enumerate(value))
+    found = reader.values(value, path)
+    return found if isinstance(found, tuple) else (found,)
 
 
 def common_fractions(lengths: Sequence[int]) -> np.ndarray:
@@ -374,18 +343,12 @@ def sample(values: Sequence[float], s: np.ndarray) -> np.ndarray:
     return np.asarray(np.interp(s, np.linspace(0.0, 1.0, len(values)), values))
 
 
-def boundary_line(space: Space, start: np.ndarray, final: np.ndarray, s: np.ndarray) -> np.ndarray:
-    """States [k, nx] on the geodesic from start to final at fractions s."""
-    x0, x1, r = ca.SX.sym("x0", space.nx), ca.SX.sym("x1", space.nx), ca.SX.sym("r")
-    line = ca.Function("line", [x0, x1, r], [space.plus(x0, r * space.minus(x0, x1))])
-    return np.array([np.asarray(line(start, final, fraction)).ravel() for fraction in s])
-
-
 def along(space: Space, nodes: np.ndarray, states: np.ndarray, s: np.ndarray) -> np.ndarray:
     """States [k, nx] at fractions s on the piecewise geodesic through ``states`` at the fractions ``nodes``."""
+    x0, x1, r = ca.SX.sym("x0", space.nx), ca.SX.sym("x1", space.nx), ca.SX.sym("r")
+    line = ca.Function("line", [x0, x1, r], [space.plus(x0, r * space.minus(x0, x1))])
     found = []
     for fraction in s:
         i = min(int(np.searchsorted(nodes, fraction, side="right")) - 1, len(nodes) - 2)
-        part = (fraction - nodes[i]) / (nodes[i + 1] - nodes[i])
-        found.append(boundary_line(space, states[i], states[i + 1], np.array([part]))[0])
+        found.append(np.asarray(line(states[i], states[i + 1], (fraction - nodes[i]) / (nodes[i + 1] - nodes[i]))).ravel())
     return np.array(found)

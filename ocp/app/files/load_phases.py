@@ -1,4 +1,4 @@
-"""Problem files of several phases turned into Problems, with what jumps between the phases."""
+"""Problem files of one phase or several turned into Problems, with what jumps between the phases."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ import casadi as ca
 from dynamics.model.model import Model
 from ocp.app.files import load_parts as lp
 from ocp.app.files import robot_state
-from ocp.app.files.drawing import read_drawing
 from ocp.app.files.findings import Findings
-from ocp.app.files.load_model import read_mechanism
-from ocp.app.files.load_robot import RESERVED, names_configurations, robot_numbers, robot_of_file, robot_phase
+from ocp.app.files.load_model import RESERVED, read_mechanism, robot_numbers
+from ocp.app.files.load_robot import names_configurations, robot_of_file, robot_phase
+from ocp.app.files.load_sections import read_drawing, read_reference
 from ocp.app.files.load_symbolic import symbolic_phase, symbolic_system
 from ocp.app.files.load_tables import read_names
 from ocp.app.files.loaded_robot import LoadedRobot
-from ocp.app.files.schema import SymbolicPhases
-from ocp.app.files.schema_robot import RobotPhaseInOrder, RobotPhases, RobotReset
+from ocp.app.files.schema import ProblemFile, SymbolicPhases, SymbolicProblem
+from ocp.app.files.schema_robot import RobotPhaseInOrder, RobotPhases, RobotProblem, RobotReset
 from ocp.app.files.yaml_source import KeyPath
 from ocp.app.pages import scene
 from ocp.bridge import closed
@@ -30,82 +30,93 @@ from ocp.problem import Constraint, Phase, Problem
 from ocp.spaces import Space
 
 SX = Any
+FIRST = "nothing comes before the first phase"
 
 
-def load_symbolic_phases(file: SymbolicPhases, findings: Findings, folder: Path
-                         ) -> tuple[Problem | None, scene.Drawing | None, list[lp.Reader]]:
-    """The problem, its drawing where one system serves all phases, and the reader of every phase."""
+def stretches(file: ProblemFile) -> list[tuple[KeyPath, str, Any]]:
+    """Phases of a file: the keys under which they stand, names, and what the file says."""
+    if isinstance(file, (SymbolicPhases, RobotPhases)):
+        phases: tuple[Any, ...] = file.phases
+        return [(("phases", i), given.name, given) for i, given in enumerate(phases)]
+    return [(("phase",), "phase", file.phase)]
+
+
+def load_symbolic(file: SymbolicProblem | SymbolicPhases, findings: Findings, folder: Path
+                  ) -> tuple[Problem | None, scene.Drawing | None, list[lp.Reader]]:
+    """The problem, its drawing where one system serves all phases, and the reader of every phase. Errors go to ``findings``."""
     constants = read_names(findings, file, folder)
     parameters = lp.read_parameters(findings, constants, file.parameters)
     phases: list[Phase] = []
     readers: list[lp.Reader] = []
-    for i, given in enumerate(file.phases):
+    for at, name, given in stretches(file):
         check(Activity.READING)
-        place, system = _system_of(findings, file.system, given.system, i)
-        reader, made = symbolic_system(findings, constants, parameters, system, file.name, folder, place, ("phases", i))
-        phase = symbolic_phase(reader, given, made, given.name)
-        if i:
+        place, system = _system_of(findings, file.system, given, at)
+        reader, made = symbolic_system(findings, constants, parameters, system, file.name, folder, place, at)
+        phase = symbolic_phase(reader, given, made, name)
+        if phases:
             space, before = made.space, phases[-1].system.space
             values = {} if given.reset is None else _symbolic_reset(reader, readers[-1], space, given.reset)
             phase = replace(phase, reset=_reset(reader, readers[-1], before, space, values, given.reset is None))
-        elif given.reset is not None:
-            findings.add(("phases", 0, "reset"), "nothing comes before the first phase", at_key=True)
+        elif getattr(given, "reset", None) is not None:
+            findings.add((*at, "reset"), FIRST, at_key=True)
         phases.append(phase)
         readers.append(reader)
     drawing = None
-    if file.drawing:
-        if any(given.system is not None for given in file.phases):
-            findings.add(("drawing",), "needs one system for all phases", at_key=True)
-        else:
-            drawing = read_drawing(readers[0], file.drawing)
+    if file.drawing and any(place != ("system",) for place in (reader.place for reader in readers)):
+        findings.add(("drawing",), "needs one system for all phases", at_key=True)
+    elif file.drawing:
+        drawing = read_drawing(readers[0], file.drawing)
     return _problem(file, findings, phases, readers[0]), drawing, readers
 
 
-def load_robot_phases(file: RobotPhases, findings: Findings, folder: Path
-                      ) -> tuple[Problem | None, Model | None, list[lp.Reader]]:
-    """The problem, the robot of the first phase, and the reader of every phase."""
+def load_robot(file: RobotProblem | RobotPhases, findings: Findings, folder: Path
+               ) -> tuple[Problem | None, Model | None, list[lp.Reader]]:
+    """The problem, the robot of the first phase, and the reader of every phase. Errors go to ``findings``."""
     constants = read_names(findings, file, folder, RESERVED)
     parameters = lp.read_parameters(findings, constants, file.parameters, RESERVED)
-    configurations = names_configurations(file.phases)
+    given_phases = stretches(file)
+    configurations = names_configurations([given for _, _, given in given_phases])
     phases: list[Phase] = []
     robots: list[LoadedRobot] = []
-    for i, given in enumerate(file.phases):
+    for at, name, given in given_phases:
         check(Activity.READING)
-        place, system = _system_of(findings, file.system, given.system, i)
-        numbers = robot_numbers(findings, constants, parameters, place, ("phases", i))
+        place, system = _system_of(findings, file.system, given, at)
+        numbers = robot_numbers(findings, constants, parameters, place, at)
         # phases of one robot share its model, which takes a moment to read
         same = next((robot for robot in robots if robot.given == system), None)
         base = same.base if same else read_mechanism(numbers, system, folder, place, configurations=configurations)
         robot = robot_of_file(numbers, system, base, given.contacts) if base is not None else None
         if base is None or robot is None:
             return None, None if base is None else base.model, [numbers]
-        phase = robot_phase(robot, given, given.name)
-        if i:
-            values = {} if given.reset is None else _robot_reset(robot, robots[-1], given.reset)
+        phase = robot_phase(robot, given, name)
+        if phases:
             old = robots[-1]
+            values = {} if given.reset is None else _robot_reset(robot, old, given.reset)
             phase = replace(phase, constraints=(*phase.constraints, *_touched(robot, old, given)))
             phase = replace(phase, reset=_reset(robot.reader, old.reader, old.system.space, robot.system.space, values,
                                                 given.reset is None))
-        elif given.reset is not None:
-            findings.add(("phases", 0, "reset"), "nothing comes before the first phase", at_key=True)
+        elif getattr(given, "reset", None) is not None:
+            findings.add((*at, "reset"), FIRST, at_key=True)
         phases.append(phase)
         robots.append(robot)
-    return _problem(file, findings, phases, robots[0].reader), robots[0].model, [robot.reader for robot in robots]
+    # records of runs hold the fingerprint of this model: of one phase that of the robot file, of several that of the first phase
+    model = robots[0].model if isinstance(file, RobotPhases) else robots[0].base.model
+    return _problem(file, findings, phases, robots[0].reader), model, [robot.reader for robot in robots]
 
 
-def _system_of(findings: Findings, common: Any, own: Any, i: int) -> tuple[KeyPath, Any]:
-    """Where the system of phase i is described, and the description."""
-    if own is not None:
-        return ("phases", i, "system"), own
+def _system_of(findings: Findings, common: Any, given: Any, phase: KeyPath) -> tuple[KeyPath, Any]:
+    """Where the system of a phase is described, and the description."""
+    if getattr(given, "system", None) is not None:
+        return (*phase, "system"), given.system
     if common is None:
-        findings.add(("phases", i), "has no system, and the file has none for all phases")
+        findings.add(phase, "has no system, and the file has none for all phases")
         findings.raise_any()
     return ("system",), common
 
 
-def _problem(file: SymbolicPhases | RobotPhases, findings: Findings, phases: list[Phase], reader: lp.Reader) -> Problem | None:
+def _problem(file: ProblemFile, findings: Findings, phases: list[Phase], reader: lp.Reader) -> Problem | None:
     lp.unique_names(findings, [phase.name for phase in phases], ("phases",))
-    reference = lp.read_reference(reader, file.reference)
+    reference = None if file.reference is None else read_reference(lp.Section(reader, file.reference, ("reference",)))
     return None if findings.found else Problem(file.name, tuple(phases), file.description, file.source, reference)
 
 
@@ -130,14 +141,8 @@ def _reset(reader: lp.Reader, old: lp.Reader, before: Space, after: Space, value
 
 
 def _symbolic_reset(reader: lp.Reader, old: lp.Reader, space: Space, given: Mapping[str, Any]) -> dict[str, SX]:
-    values = {}
-    for name, text in given.items():
-        path: KeyPath = (*reader.phase, "reset", name)
-        if name not in space.names:
-            lp.unknown(reader.findings, name, space.names, path, "state")
-        elif (value := old.expression(text, path)) is not None:
-            values[name] = value
-    return values
+    named = lp.known(reader, given, (*reader.phase, "reset"), space.names, "state")
+    return {name: value for name, text, path in named if (value := old.expression(text, path)) is not None}
 
 
 def _touched(robot: LoadedRobot, before: LoadedRobot, given: RobotPhaseInOrder) -> tuple[Constraint, ...]:

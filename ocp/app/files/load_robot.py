@@ -6,7 +6,6 @@ import functools
 import keyword
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import casadi as ca
@@ -17,76 +16,31 @@ from dynamics.errors import UnknownNameError
 from dynamics.mechanism import Mechanism
 from dynamics.model.model import Model
 from dynamics.redmax.parameters import AddedInertia, Parameter, Varied, varied
+from ocp import bridge
 from ocp.app.files import load_parts as lp
 from ocp.app.files import robot_state
-from ocp.app.files.builtins import RESERVED_NAMES
-from ocp.app.files.findings import Findings
-from ocp.app.files.load_costs import named_error, read_costs
-from ocp.app.files.load_definitions import read_robot_definitions
-from ocp.app.files.load_design import read_design
-from ocp.app.files.load_drives import mechanism_of_file
-from ocp.app.files.load_model import read_mechanism
-from ocp.app.files.load_tables import read_names
-from ocp.app.files.loaded_robot import LoadedRobot
-from ocp.app.files.robot_bounds import RobotBoxes, read_bounds
-from ocp.app.files.robot_guess import read_guess
+from ocp.app.files.load_forces import read_design
+from ocp.app.files.load_model import RESERVED, mechanism_of_file
+from ocp.app.files.load_sections import in_samples, named_error, read_constraint, read_costs, read_duration
+from ocp.app.files.load_symbolic import read_robot_definitions
+from ocp.app.files.loaded_robot import LoadedRobot, RobotBoxes, read_bounds, read_guess
+from ocp.app.files.robot_state import state_scope
 from ocp.app.files.schema_forces import Ground
-from ocp.app.files.schema_robot import RobotConstraint, RobotPhase, RobotProblem, RobotSystem
-from ocp.app.files.scope import Scope, Table, VectorFunction
+from ocp.app.files.schema_robot import RobotPhase, RobotSystem
+from ocp.app.files.scope import RESERVED_NAMES, Scope, Table, VectorFunction
 from ocp.app.files.start_state import WORDS, read_start
-from ocp.app.files.state_scope import state_scope
 from ocp.app.files.yaml_source import KeyPath
-from ocp.bridge import (
-    designed_system,
-    effort_constraints,
-    inverse_dynamics_system,
-    inverse_effort,
-    motor_shares,
-    residual_dynamics_system,
-    robot_system,
-    row_names,
-)
 from ocp.contacts import clear_constraint, constraint_forces, contact_constraints, with_contacts
 from ocp.errors import ProblemError
 from ocp.guess import standing
 from ocp.interrupts import Activity, check
-from ocp.problem import At, Bounds, Constraint, Phase, Problem, System
+from ocp.problem import At, Bounds, Constraint, Phase, System
 from ocp.robot_terms import RobotTerms
 
 SX = Any
 #: what the components of a difference from a frame's target are called
 AXES = {"position_error": ("x", "y", "z"), "orientation_error": ("about x", "about y", "about z"),
         "pose_error": ("x", "y", "z", "about x", "about y", "about z")}
-RESERVED = ("q", "v", "tau", "multiplier", "position", "velocity", "com", "energy", "angular_momentum", "constraint_force")
-
-
-def load_robot(file: RobotProblem, findings: Findings, folder: Path) -> tuple[Problem | None, Model | None, lp.Reader]:
-    """The problem and its robot; paths are relative to ``folder``. Errors go to ``findings``."""
-    constants = read_names(findings, file, folder, RESERVED)
-    parameters = lp.read_parameters(findings, constants, file.parameters, RESERVED)
-    numbers = robot_numbers(findings, constants, parameters)
-    base = read_mechanism(numbers, file.system, folder, "system", configurations=names_configurations([file.phase]))
-    robot = robot_of_file(numbers, file.system, base, file.phase.contacts) if base is not None else None
-    if base is None or robot is None:
-        return None, None if base is None else base.model, numbers
-    check(Activity.READING)
-    phase = robot_phase(robot, file.phase, "phase")
-    reference = lp.read_reference(robot.reader, file.reference)
-    problem = None if findings.found else Problem(file.name, (phase,), file.description, file.source, reference)
-    return problem, base.model, robot.reader
-
-
-UNAVAILABLE = {**dict.fromkeys(RESERVED, "it belongs to the state or the controls; only numbers and constants can"),
-                "t": "it is the time; only numbers and constants can"}
-
-
-def robot_numbers(findings: Findings, constants: Scope, parameters: Sequence[lp.FileParameter], place: KeyPath = ("system",),
-                  phase: KeyPath = ("phase",)) -> lp.Reader:
-    """A reader of numbers, before there is a robot."""
-    none = ca.SX(0, 1)
-    named = dict.fromkeys((p.name for p in parameters), "it is a parameter; only numbers and constants can")
-    known = replace(constants, unavailable={**named, **UNAVAILABLE})
-    return lp.make_reader(findings, known, none, none, Scope(), parameters, place, phase)
 
 
 # ---- the robot ----------------------------------------------------------------------------------------------------------
@@ -123,25 +77,19 @@ def robot_of_file(numbers: lp.Reader, given: RobotSystem, base: Mechanism, activ
 
 def controlled(numbers: lp.Reader, given: RobotSystem, mechanism: Mechanism, base: Mechanism) -> LoadedRobot:
     """The mechanism as a system, with the reader of its expressions. Raises ProblemError where the formulation does not serve."""
-    values = {p.name: p.value for p in numbers.parameters}
-    if given.design:
-        return _designed(numbers, given, mechanism, base)
-    check(Activity.READING)
-    forward = robot_system(mechanism, parameters=values)
-    forms = {"inverse_dynamics": inverse_dynamics_system, "residual": residual_dynamics_system}
-    system = forms[given.formulation](mechanism, parameters=values) if given.formulation in forms else forward
-    return _with_reader(numbers, LoadedRobot(base, mechanism, given, system, forward, numbers, ca.SX(0, 1)))
-
-
-def _designed(numbers: lp.Reader, given: RobotSystem, mechanism: Mechanism, base: Mechanism) -> LoadedRobot:
-    """The same with numbers of the robot that are parameters."""
-    if given.formulation != "forward_dynamics":
+    values, design = {p.name: p.value for p in numbers.parameters}, None
+    if not given.design:
+        check(Activity.READING)
+    elif given.formulation != "forward_dynamics":
         raise ProblemError(f"numbers of the robot can be chosen with forward_dynamics, not with {given.formulation}",
                            where="system.formulation")
-    design = read_design(numbers, mechanism, given.design)
-    values = {p.name: p.value for p in numbers.parameters}
-    system = robot_system(mechanism, parameters=values) if design is None else designed_system(mechanism, design, values)
-    return _with_reader(numbers, LoadedRobot(base, mechanism, given, system, system, numbers, ca.SX(0, 1)), design or {})
+    else:
+        design = read_design(numbers, mechanism, given.design)
+    forward = bridge.robot_system(mechanism, parameters=values) if not design else \
+        bridge.designed_system(mechanism, design, values)
+    forms = {"inverse_dynamics": bridge.inverse_dynamics_system, "residual": bridge.residual_dynamics_system}
+    system = forms[given.formulation](mechanism, parameters=values) if given.formulation in forms else forward
+    return _with_reader(numbers, LoadedRobot(base, mechanism, given, system, forward, numbers, ca.SX(0, 1)), design)
 
 
 # ---- what names mean ----------------------------------------------------------------------------------------------------
@@ -154,9 +102,9 @@ def _with_reader(numbers: lp.Reader, robot: LoadedRobot, design: Mapping[str, Pa
     q, v, t, p = x[: model.nq], x[model.nq :], ca.SX.sym("t"), lp.parameter_symbols(numbers.parameters)
     if robot.inverse:
         a, thrusts = u[: model.nv], u[model.nv :]
-        tau = dict(zip(model.velocity_names, ca.vertsplit(inverse_effort(robot.mechanism, x, u, t=t)), strict=True))
+        tau = dict(zip(model.velocity_names, ca.vertsplit(bridge.inverse_effort(robot.mechanism, x, u, t=t)), strict=True))
         shares = {name: tau[velocity] if ratio == 1.0 else tau[velocity] / ratio
-                  for name, (velocity, ratio) in motor_shares(robot.mechanism).items()}
+                  for name, (velocity, ratio) in bridge.motor_shares(robot.mechanism).items()}
         efforts = {**tau, **shares, **{thruster.name: thrusts[i] for i, thruster in enumerate(robot.mechanism.thrusters)}}
     else:
         a = system.rate(t, x, u, p if design else np.zeros(system.np))[model.nv :]
@@ -182,7 +130,7 @@ def _with_reader(numbers: lp.Reader, robot: LoadedRobot, design: Mapping[str, Pa
         state = replace(state, functions=state_scope(numbers, wide.mechanism.model, ca.vertcat(wide.q, wide.v)).functions)
         robot = replace(robot, wide=wide)
         mechanical = functools.partial(_energy_of, wide)
-    rows = row_names(robot.mechanism) if robot.inverse or robot.residual else ()
+    rows = bridge.row_names(robot.mechanism) if robot.inverse or robot.residual else ()
     multipliers = {name: u[i] for i, name in enumerate(system.inputs) if i >= system.nu - len(rows)}
     forces = {"multiplier": Table(ca.vertcat(ca.SX(0, 1), *multipliers.values()), multipliers)} if multipliers else {}
     scope = Scope(
@@ -214,19 +162,19 @@ def robot_phase(robot: LoadedRobot, given: RobotPhase, name: str) -> Phase:
     begins = given.guess.states[0] if isinstance(given.guess.states, tuple) else given.guess.states
     start = read_start(names, given.start, at, begins)
     final = robot_state.read_state(names, given.final, (*at, "final")) if given.final else None
-    constraints = [found for i, c in enumerate(given.constraints)
-                   if (found := _constraint(reader, robot.places, c, (*at, "constraints", i))) is not None]
+    constraints = [found for section in lp.Section(reader, given, at).parts("constraints")
+                   if (found := _constraint(robot.places, section)) is not None]
     lp.unique_names(reader.findings, [c.name for c in given.constraints], (*at, "constraints"))
 
     def error(cost: Any, form: str, path: KeyPath) -> SX | None:
-        return _error(robot, names, getattr(cost, form), path, form)
+        return _error(robot, names, lp.Section(reader, getattr(cost, form), path), form)
 
     free_start = given.start is not None and not (start and start.coordinates.all())
     where = reader.findings.source.where((*reader.place, "constraints"))
     closed = tuple(replace(c, where=where) for c in system.constraints if c.at is At.START and free_start)
 
     phase = Phase(
-        name=name, system=replace(system, constraints=()), duration=lp.read_duration(reader, given.duration, system.period),
+        name=name, system=replace(system, constraints=()), duration=read_duration(reader, given.duration, system.period),
         guess=read_guess(names, robot, given, start, final, boxes.inputs),
         start=start.boundary() if start else None, final=final.boundary() if final else None,
         costs=read_costs(reader, given.costs, error, system.period), constraints=(*constraints, *efforts, *closed, *_ground(robot)),
@@ -242,7 +190,7 @@ def _in_time(robot: LoadedRobot, system: System) -> System:
         what = "constraints" if robot.mechanism.constraints else f"the formulation {robot.given.formulation}"
         robot.reader.findings.add((*robot.reader.place, "sampled"), f"steps of robots with {what} are not known", at_key=True)
         return system
-    return lp.in_samples(robot.reader, robot.given.sampled, system)
+    return in_samples(robot.reader, robot.given.sampled, system)
 
 
 def _ground(robot: LoadedRobot) -> tuple[Constraint, ...]:
@@ -280,52 +228,48 @@ def _control_bounds(robot: LoadedRobot, given: RobotPhase, boxes: RobotBoxes
         return np.vstack([boxes.inputs, boxes.accelerations, free]), shared
     first = len(robot.mechanism.motors)
     limits = {name: (low, high) for name, (low, high) in zip(robot.inputs[:first], boxes.inputs.tolist(), strict=False)}
-    efforts = effort_constraints(robot.mechanism, limits=limits, parameters=robot.system.np,
+    efforts = bridge.effort_constraints(robot.mechanism, limits=limits, parameters=robot.system.np,
                                  where=findings.source.where((*robot.reader.place, "formulation")))
-    free = np.tile([-np.inf, np.inf], (len(row_names(robot.mechanism)), 1))
+    free = np.tile([-np.inf, np.inf], (len(bridge.row_names(robot.mechanism)), 1))
     return np.vstack([boxes.accelerations, boxes.inputs[first:], free]), efforts
 
 
-def _error(robot: LoadedRobot, names: robot_state.RobotNames, given: Any, path: KeyPath, form: str) -> SX | None:
+def _error(robot: LoadedRobot, names: robot_state.RobotNames, section: lp.Section, form: str) -> SX | None:
     """Residuals of a cost on the difference from a state, from inputs, or from a target of a frame."""
-    reader = robot.reader
     if form == "control_error":
-        return named_error(reader, given, robot.inputs, robot.effort, path, "control")
+        return named_error(section.reader, section.given, robot.inputs, robot.effort, section.path, "control")
     if form != "state_error":
-        return _frame_error(reader, robot.places, given, path, form)
-    state = robot_state.read_state(names, given, path)
+        return _frame_error(robot.places, section, form)
+    state = robot_state.read_state(names, section.given, section.path)
     chosen = np.flatnonzero(state.tangent)
     if not len(chosen):
-        reader.findings.add(path, "names no part of the state")
+        section.refuse("names no part of the state")
         return None
-    return robot.system.space.minus(ca.DM(state.x), reader.x)[chosen.tolist()]
+    return robot.system.space.minus(ca.DM(state.x), section.reader.x)[chosen.tolist()]
 
 
-def _constraint(reader: lp.Reader, places: tuple[Model, SX], constraint: RobotConstraint, path: KeyPath) -> Constraint | None:
-    quantity = constraint.one_quantity()
-    given = getattr(constraint, quantity)
-    if quantity == "expression":
-        value = reader.column(given, (*path, quantity))
+def _constraint(places: tuple[Model, SX], section: lp.Section) -> Constraint | None:
+    form, reader = section.given.form(), section.reader
+    if form == "expression":
+        value = reader.column(section.given.expression, section.at(form))
     else:
-        value = _frame_error(reader, places, given, (*path, quantity), quantity)
-    found = None if value is None else lp.read_constraint(reader, constraint, value, path, quantity)
-    return found if found is None or quantity not in AXES else replace(found, labels=AXES[quantity])
+        value = _frame_error(places, section.part(form), form)
+    found = None if value is None else read_constraint(reader, section.given, value, section.path)
+    return found if found is None or form not in AXES else replace(found, labels=AXES[form])
 
 
-def _frame_error(reader: lp.Reader, places: tuple[Model, SX], target: Any, path: KeyPath, quantity: str) -> SX | None:
-    model, q = places
+def _frame_error(places: tuple[Model, SX], section: lp.Section, form: str) -> SX | None:
+    (model, q), target = places, section.given
     terms = RobotTerms(model)
-    with reader.findings.collecting((*path, "frame")):
+    with section.collecting("frame"):
         model.frame(target.frame)
-        if quantity == "position_error":
-            goal = reader.vector(target.position, 3, (*path, "position"), "components")
-            return terms.position(target.frame, q) - ca.DM(goal)
-        quaternion = robot_state.read_rotation(reader, target, path)
+        if form == "position_error":
+            return terms.position(target.frame, q) - ca.DM(section.vector("position"))
+        quaternion = robot_state.read_rotation(section.reader, target, section.path)
         if quaternion is None:
             return None
         rotation = robot_state.rotation_matrix(quaternion)
-        if quantity == "orientation_error":
+        if form == "orientation_error":
             return terms.orientation_error(target.frame, q, rotation)
-        goal = reader.vector(target.position, 3, (*path, "position"), "components")
-        return terms.pose_error(target.frame, q, rotation, np.array(goal))
+        return terms.pose_error(target.frame, q, rotation, np.array(section.vector("position")))
     return None

@@ -1,8 +1,9 @@
-"""A symbolic problem file turned into a Problem: differential equations, or the matrices of a linear system."""
+"""A symbolic problem file turned into a Problem: differential equations, implicit equations, or matrices of a linear system."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -11,21 +12,18 @@ import casadi as ca
 import numpy as np
 
 from ocp.app.files import load_parts as lp
-from ocp.app.files.drawing import read_drawing
 from ocp.app.files.findings import Findings
-from ocp.app.files.load_costs import named_error, read_costs
-from ocp.app.files.load_definitions import read_definitions
-from ocp.app.files.load_equations import read_equations
-from ocp.app.files.load_linear import LinearParts, read_linear
-from ocp.app.files.load_tables import read_names
-from ocp.app.files.schema import SymbolicPhase, SymbolicProblem, SymbolicSystem
-from ocp.app.files.schema_linear import LinearSystem
+from ocp.app.files.load_parts import Reader, check_name
+from ocp.app.files.load_sections import in_samples, named_error, read_constraint, read_costs, read_duration
+from ocp.app.files.load_tables import read_csv
+from ocp.app.files.schema import LinearSystem, SymbolicPhase, SymbolicSystem
 from ocp.app.files.scope import Scope
 from ocp.app.files.start_state import OTHERS, read_others
 from ocp.app.files.yaml_source import KeyPath
-from ocp.app.pages import scene
-from ocp.problem import INF, Boundary, Bounds, Guess, Phase, Problem, System
+from ocp.problem import INF, Boundary, Bounds, Guess, Phase, System
 from ocp.spaces import Space, euclidean
+
+SX = Any
 
 
 @dataclass(frozen=True)
@@ -47,26 +45,12 @@ class SymbolicNames:
         return (*(f"der({name})" for name in self.rates), *self.algebraic)
 
 
-def load_symbolic(file: SymbolicProblem, findings: Findings, folder: Path
-                  ) -> tuple[Problem | None, scene.Drawing | None, lp.Reader]:
-    """The problem and its drawing. Errors go to ``findings``; the problem is None where they leave none to build."""
-    constants = read_names(findings, file, folder)
-    parameters = lp.read_parameters(findings, constants, file.parameters)
-    reader, system = symbolic_system(findings, constants, parameters, file.system, file.name, folder)
-    drawing = read_drawing(reader, file.drawing) if file.drawing else None
-    phase = symbolic_phase(reader, file.phase, system, "phase")
-    reference = lp.read_reference(reader, file.reference)
-    problem = None if findings.found else Problem(file.name, (phase,), file.description, file.source, reference)
-    return problem, drawing, reader
-
-
 def symbolic_system(findings: Findings, constants: Scope, parameters: tuple[lp.FileParameter, ...],
                     given: SymbolicSystem | LinearSystem, name: str, folder: Path, place: KeyPath = ("system",),
                     phase: KeyPath = ("phase",)) -> tuple[lp.Reader, System]:
     """What names mean, and the system at the keys ``place``. Raises ProblemFileError where its names leave nothing to read."""
     if isinstance(given, LinearSystem):
-        none = ca.SX(0, 1)
-        linear = read_linear(lp.Reader(findings, constants, Scope(), none, none, none, none, place=place), given.linear, folder)
+        linear = read_linear(lp.Section(lp.Reader(findings, constants), given.linear, (*place, "linear")), folder)
         if linear is None:
             findings.raise_any()
         assert linear is not None  # its absence always leaves a finding
@@ -124,7 +108,7 @@ def _system(reader: lp.Reader, names: SymbolicNames, given: SymbolicSystem | Lin
         value, period = A @ reader.x + B @ reader.u + ca.DM(names.linear.c), names.linear.period
         rate = value if period is None else (value - reader.x) / period
         system = System(rate=reader.function("rate", rate), period=_period(reader, period, ("linear", "period")), **common)
-        return reader, lp.in_samples(reader, given.sampled, system)
+        return reader, in_samples(reader, given.sampled, system)
     key, known = ("next", given.next) if given.next else ("dynamics", given.dynamics)
     findings, path = reader.findings, (*reader.place, key)
     for state in known:
@@ -148,7 +132,7 @@ def _system(reader: lp.Reader, names: SymbolicNames, given: SymbolicSystem | Lin
         common |= read_equations(reader, given.equations, names.unknowns)
     system = System(rate=reader.function("rate", rate), energy=_optional(reader, "energy", given.energy),
                     power=_optional(reader, "power", given.power), **common)
-    return reader, lp.in_samples(reader, given.sampled, system)
+    return reader, in_samples(reader, given.sampled, system)
 
 
 def _period(reader: lp.Reader, value: float | None, key: KeyPath) -> float | None:
@@ -181,7 +165,7 @@ def symbolic_phase(reader: lp.Reader, given: SymbolicPhase, system: System, name
         path: KeyPath = (*reader.phase, "constraints", i)
         value = reader.column(constraint.expression, (*path, "expression"))
         if value is not None:
-            constraints.append(lp.read_constraint(reader, constraint, value, path, "expression"))
+            constraints.append(read_constraint(reader, constraint, value, path))
     lp.unique_names(reader.findings, [c.name for c in given.constraints], (*reader.phase, "constraints"))
     every = Bounds.of(bounds.values())
 
@@ -191,7 +175,7 @@ def symbolic_phase(reader: lp.Reader, given: SymbolicPhase, system: System, name
         return named_error(reader, getattr(cost, form), names, values, path, what)
 
     return Phase(
-        name=name, system=system, duration=lp.read_duration(reader, given.duration, system.period),
+        name=name, system=system, duration=read_duration(reader, given.duration, system.period),
         guess=_guess(reader, system, given, start, final, bounds), start=start, final=final,
         costs=read_costs(reader, given.costs, error, system.period), constraints=tuple(constraints),
         free_parameters=lp.free_parameters(reader),
@@ -200,26 +184,16 @@ def symbolic_phase(reader: lp.Reader, given: SymbolicPhase, system: System, name
 
 def _bounds(reader: lp.Reader, system: System, given: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
     bounds = dict.fromkeys((*system.space.names, *system.inputs), (-INF, INF))
-    for name, value in given.items():
-        path: KeyPath = (*reader.phase, "bounds", name)
-        if name not in bounds:
-            lp.unknown(reader.findings, name, list(bounds), path, "state, control or algebraic unknown" if system.algebraic else
-                       "state or control")
-        else:
-            bounds[name] = lp.read_bound(reader, value, path)
-    return bounds
+    what = "state, control or algebraic unknown" if system.algebraic else "state or control"
+    own = lp.known(reader, given, (*reader.phase, "bounds"), tuple(bounds), what)
+    return bounds | {name: lp.read_bound(reader, value, path) for name, value, path in own}
 
 
 def _boundary(reader: lp.Reader, system: System, given: Any, end: str, bounds: Mapping[str, tuple[float, float]]
               ) -> Boundary | None:
     names, place = system.space.names, (*reader.phase, end)
     if isinstance(given, Mapping):
-        numbers = {}
-        for name, text in given.items():
-            if name not in names:
-                lp.unknown(reader.findings, name, list(names), (*place, name), "state")
-            else:
-                numbers[name] = reader.number(text, (*place, name)), (*place, name)
+        numbers = {name: (reader.number(value, path), path) for name, value, path in lp.known(reader, given, place, names, "state")}
     else:
         values = reader.vector(given, len(names), place, "states")
         places = [(*place, i) if isinstance(given, tuple) else place for i in range(len(names))]
@@ -235,12 +209,9 @@ def _guess(reader: lp.Reader, system: System, given: SymbolicPhase, start: Bound
     space: Space = system.space
     rows: dict[str, tuple[float, ...]] = {}
     for group, names in (("states", space.names), ("controls", system.controls), ("algebraic", system.algebraic)):
-        for name, value in getattr(given.guess, group).items():
-            path: KeyPath = (*reader.phase, "guess", group, name)
-            if name not in names:
-                lp.unknown(reader.findings, name, list(names), path, {"algebraic": "algebraic unknown"}.get(group, group[:-1]))
-            else:
-                rows[name] = lp.series(reader, value, path)
+        what = {"algebraic": "algebraic unknown"}.get(group, group[:-1])
+        for name, value, path in lp.known(reader, getattr(given.guess, group), (*reader.phase, "guess", group), names, what):
+            rows[name] = lp.series(reader, value, path)
     for i, name in enumerate(space.names):
         ends = [b.value[i] for b in (start, final) if b is not None and b.fixed[i]]
         rows.setdefault(name, tuple(ends) if ends else (lp.resting_value(*bounds[name]),))
@@ -250,3 +221,124 @@ def _guess(reader: lp.Reader, system: System, given: SymbolicPhase, start: Bound
     x = [lp.sample(rows[name], s) for name in space.names]
     u = [lp.sample(rows[name], s) for name in system.inputs]
     return Guess(s, np.array(x).T, np.array(u).T if u else np.zeros((len(s), 0)))
+
+
+# ---- definitions ------------------------------------------------------------------------------------------------------
+def read_definitions(reader: Reader, define: Mapping[str, Any]) -> Reader:
+    """The reader with the definitions in its scope; a wrong one is recorded, and what uses it stays silent."""
+    order = list(define)
+    for i, (name, text) in enumerate(define.items()):
+        later = dict.fromkeys(order[i:], "it is defined later; a definition may only use those above it")
+        inner = replace(reader, scope=replace(reader.scope, unavailable={**reader.scope.unavailable, **later}))
+        value = inner.expression(text, (*reader.place, "define", name))
+        scope = reader.scope
+        if value is None:
+            scope = replace(scope, broken=scope.broken | {name})
+        else:
+            scope = replace(scope, names={**scope.names, name: value})
+        defined = reader.defined if value is None else {**reader.defined, name: value}
+        reader = replace(reader, scope=scope, defined=defined)
+    return reader
+
+
+def read_robot_definitions(reader: Reader, define: Mapping[str, Any], reserved: Sequence[str]) -> Reader:
+    """As :func:`read_definitions`, where names have not been checked yet: beside constants and plain controls, ``reserved`` are
+    taken."""
+    taken = dict.fromkeys(reader.scope.names, "the controls") | {name: f"constants.{name}" for name in reader.constants.names}
+    before = len(reader.findings.found)
+    for name in define:
+        check_name(reader.findings, name, (*reader.place, "define", name), taken, reserved)
+    if len(reader.findings.found) > before:
+        return reader
+    reasons = dict.fromkeys(define, "it is defined from states; only numbers and constants can")
+    constants = replace(reader.constants, unavailable={**reader.constants.unavailable, **reasons})
+    return read_definitions(replace(reader, constants=constants), define)
+
+
+# ---- implicit equations -----------------------------------------------------------------------------------------------
+#: an equals sign that is no part of a comparison
+EQUALS = re.compile(r"(?<![=<>!:])=(?!=)")
+
+
+def read_equations(reader: Reader, given: Mapping[str, Any], unknowns: Sequence[str]) -> dict[str, Any]:
+    """Equations ``left = right``, or expressions that are zero, as fields of a System. Errors are recorded; wrong equations are 0,
+    so that names still have their meaning."""
+    place: KeyPath = (*reader.place, "equations")
+    if len(given) != len(unknowns):
+        what = f"({', '.join(unknowns)}); give as many" if unknowns else "; every state has its derivative in 'dynamics', and " \
+            "'algebraic' names nothing"
+        count = f"{len(given) or 'no'} equation{'' if len(given) == 1 else 's'}"
+        reader.findings.add(place if given else (*reader.place, "algebraic"), f"{count} for {len(unknowns) or 'no'} unknown"
+                            f"{'' if len(unknowns) == 1 else 's'} {what}".replace(" ;", ";"), at_key=True)
+    found = [_equation(reader, text, (*place, name)) for name, text in given.items()]
+    for name, row in zip(given, found, strict=True):
+        if row is not None and not (reader.depends(row, reader.u) or reader.depends(row, reader.x)):
+            reader.findings.add((*place, name), "depends on no state, control or unknown")
+    rows = [ca.SX(0) if row is None else row for row in found]
+    rows += [ca.SX(0)] * (len(unknowns) - len(rows))
+    residual = reader.function("residual", ca.vertcat(*rows[:len(unknowns)])) if unknowns else None
+    names = tuple(given) if len(given) == len(unknowns) else ()
+    return {"algebraic": tuple(unknowns), "equations": names, "residual": residual}
+
+
+def _equation(reader: Reader, text: Any, path: KeyPath) -> SX | None:
+    """left - right; None after an error was recorded."""
+    if not isinstance(text, str):
+        return reader.expression(text, path)
+    cuts = [match.start() for match in EQUALS.finditer(text)]
+    if len(cuts) > 1:
+        reader.findings.add(path, "has more than one '='; an equation is 'left = right'")
+        return None
+    if not cuts:
+        return reader.expression(text, path)
+    left = reader.expression(text[:cuts[0]], path)
+    right = None if left is None else reader.expression(text[cuts[0] + 1:], path, cuts[0] + 1)
+    return None if right is None else left - right
+
+
+# ---- linear systems ---------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class LinearParts:
+    """period [s] in discrete time, A [n, n], B [n, m], c [n], and names with units of states and controls."""
+
+    period: float | None
+    A: np.ndarray
+    B: np.ndarray
+    c: np.ndarray
+    states: Mapping[str, str]
+    controls: Mapping[str, str]
+
+
+def read_linear(section: lp.Section, folder: Path) -> LinearParts | None:
+    """The matrices, sizes checked; None after an error was recorded. CSV files are relative to ``folder``."""
+    numbers, given = section.reader, section.given
+    before = len(numbers.findings.found)
+    A, B = _matrix(section, "A", folder), _matrix(section, "B", folder)
+    if A is None or B is None:
+        return None
+    n, m = len(A), B.shape[1]
+    if A.shape != (n, n):
+        section.refuse(f"a state matrix is square; this one is {n} x {A.shape[1]}", "A")
+    if len(B) != n:
+        section.refuse(f"needs {n} rows as A has, got {len(B)}", "B")
+    c = np.zeros(n) if given.drift is None else np.array(numbers.vector(given.drift, n, section.at("drift"), "states"))
+    period, names = section.number("period"), []
+    for key, size, letter in (("states", n, "x"), ("controls", m, "u")):
+        named = getattr(given, key)
+        if named is not None and len(named) != size:
+            section.refuse(f"{len(named)} names for {size} {key}", key)
+        names.append({f"{letter}{i}": "" for i in range(size)} if named is None else named)
+    return LinearParts(period, A, B, c, *names) if len(numbers.findings.found) == before else None
+
+
+def _matrix(section: lp.Section, key: str, folder: Path) -> np.ndarray | None:
+    given = getattr(section.given, key)
+    if isinstance(given, str):
+        return read_csv(section.reader.findings, given, folder, section.at(key), "a list of rows or a .csv file")
+    widths = [len(row) for row in given]
+    if len(set(widths)) > 1:
+        other = next(i for i, width in enumerate(widths) if width != widths[0])
+        section.refuse(f"{widths[other]} entries; the rows before have {widths[0]}", key, other)
+        return None
+    found = np.array(section.reader.values(given, section.at(key)))
+    return found if np.all(np.isfinite(found)) else None

@@ -10,11 +10,10 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
-from ocp.app.files import curves
 from ocp.app.files import load_parts as lp
 from ocp.app.files.findings import Findings
 from ocp.app.files.schema_parts import TablePart
-from ocp.app.files.scope import Scope
+from ocp.app.files.scope import Scope, lines, spline
 from ocp.app.files.yaml_source import KeyPath
 
 SX = Any
@@ -36,7 +35,7 @@ class Curve:
         return 1 if self.y is None else 2
 
     def __call__(self, x: SX, y: SX | None = None) -> SX:
-        between = curves.spline if self.smooth else curves.lines
+        between = spline if self.smooth else lines
         found = between(x, self.x, ca.SX(ca.DM(self.values)))
         return found if self.y is None else between(y, self.y, found)
 
@@ -47,8 +46,7 @@ def read_names(findings: Findings, file: Any, folder: Path, reserved: Sequence[s
     given: Mapping[str, TablePart | str] = file.tables
     if not given:
         return constants
-    none = ca.SX(0, 1)
-    numbers = lp.Reader(findings, constants, Scope(), none, none, none, none)
+    numbers = lp.Reader(findings, constants)
     found: dict[str, Curve] = {}
     for name, table in given.items():
         path: KeyPath = ("tables", name)
@@ -63,55 +61,67 @@ def read_names(findings: Findings, file: Any, folder: Path, reserved: Sequence[s
 def _curve(numbers: lp.Reader, given: TablePart, folder: Path, path: KeyPath, *, short: bool) -> Curve | None:
     if given.file is not None:
         return _from_csv(numbers.findings, given, folder, path if short else (*path, "file"))
-    assert given.x is not None  # the schema says so
-    assert given.values is not None
-    before = len(numbers.findings.found)
-    x = np.array([numbers.number(value, (*path, "x", i)) for i, value in enumerate(given.x)])
-    y = None if given.y is None else np.array([numbers.number(value, (*path, "y", i)) for i, value in enumerate(given.y)])
-    rows = [[numbers.number(v, (*path, "values", i, j)) for j, v in enumerate(row)] if isinstance(row, tuple) else
-            numbers.number(row, (*path, "values", i)) for i, row in enumerate(given.values)]
+    before, section = len(numbers.findings.found), lp.Section(numbers, given, path)
+    x, y, rows = (numbers.values(getattr(given, key), section.at(key)) for key in ("x", "y", "values"))
     width = None if y is None else len(y)
     for i, row in enumerate(rows):
-        own = len(row) if isinstance(row, list) else None
-        if own != width:
+        if (len(row) if isinstance(row, tuple) else None) != width:
             wanted = "a number" if width is None else f"a row of {width} numbers, one for each y"
-            numbers.findings.add((*path, "values", i), f"expected {wanted}")
+            section.refuse(f"expected {wanted}", "values", i)
     if len(rows) != len(x):
-        numbers.findings.add((*path, "values"), f"{len(rows)} entries for {len(x)} places x")
+        section.refuse(f"{len(rows)} entries for {len(x)} places x", "values")
     if len(numbers.findings.found) > before:
         return None
-    return _checked(numbers.findings, Curve(x, y, np.array(rows), given.smooth), path, ("x", "y"))
+    curve = Curve(np.array(x), None if y is None else np.array(y), np.array(rows), given.smooth)
+    return _checked(numbers.findings, curve, path, ("x", "y"))
 
 
 def _from_csv(findings: Findings, given: TablePart, folder: Path, path: KeyPath) -> Curve | None:
-    file = folder / str(given.file)
+    found = read_csv(findings, str(given.file), folder, path, "a .csv file", table=True)
+    if found is None:
+        return None
+    if found.shape[1] == 2:
+        curve = Curve(found[:, 0], None, found[:, 1], given.smooth)
+    else:
+        curve = Curve(found[1:, 0], found[0, 1:], found[1:, 1:], given.smooth)
+    name = (folder / str(given.file)).name
+    return _checked(findings, curve, path, (f"{name}: x", f"{name}: y"))
+
+
+def read_csv(findings: Findings, words: str, folder: Path, path: KeyPath, expected: str, *, table: bool = False
+             ) -> np.ndarray | None:
+    """Finite numbers [n, m], comma-separated, a row a line; None after an error was recorded.
+
+    expected: what the file of another kind should have been. table: two columns, which may have headings, or a first row and a
+    first column of places, whose common corner counts nothing and is 0.
+    """
+    file = folder / words
     if file.suffix != ".csv" or not file.is_file():
-        findings.add(path, f"no file {file}" if file.suffix == ".csv" else f"expected a .csv file; got {str(given.file)!r}")
+        findings.add(path, f"no file {file}" if file.suffix == ".csv" else f"expected {expected}; got {words!r}")
         return None
     texts = enumerate(file.read_text(encoding="utf-8-sig").splitlines(), start=1)
-    lines = [(i, [cell.strip() for cell in text.split(",")]) for i, text in texts if text.strip() and text.lstrip()[0] != "#"]
-    if lines and len(lines[0][1]) == 2 and _number(lines[0][1][0]) is None:
-        lines = lines[1:]  # headings
-    if len(lines) < 2 or len(lines[0][1]) < 2:
+    written = [(i, [cell.strip() for cell in text.split(",")]) for i, text in texts if text.strip() and text.lstrip()[0] != "#"]
+    if table and written and len(written[0][1]) == 2 and _number(written[0][1][0]) is None:
+        written = written[1:]  # headings
+    if table and (len(written) < 2 or len(written[0][1]) < 2):
         findings.add(path, f"{file.name}: expected two columns, x and value; or x in the first column and y in the first row")
         return None
-    grid = []
-    for k, (line, cells) in enumerate(lines):
-        if len(cells) != len(lines[0][1]):
-            findings.add(path, f"{file.name}:{line}: {len(cells)} entries; the rows before have {len(lines[0][1])}")
-            return None
+    rows: list[list[float | None]] = []
+    for line, cells in written:
         row = [_number(cell) for cell in cells]
-        corner = k == 0 and len(cells) > 2
-        for j, (cell, number) in enumerate(zip(cells, row, strict=True)):
-            if number is None and not (corner and j == 0):
-                findings.add(path, f"{file.name}:{line}: entry {j + 1} is {cell!r}, not a finite number")
-                return None
-        grid.append([0.0 if number is None else number for number in row])
-    found = np.array(grid)
-    if found.shape[1] == 2:
-        return _checked(findings, Curve(found[:, 0], None, found[:, 1], given.smooth), path, (f"{file.name}: x", ""))
-    curve = Curve(found[1:, 0], found[0, 1:], found[1:, 1:], given.smooth)
-    return _checked(findings, curve, path, (f"{file.name}: x", f"{file.name}: y"))
+        if table and not rows and len(cells) > 2:
+            row[0] = row[0] or 0.0
+        if rows and len(row) != len(rows[0]):
+            findings.add(path, f"{file.name}:{line}: {len(row)} entries; the rows before have {len(rows[0])}")
+            return None
+        if None in row:
+            j = row.index(None)
+            findings.add(path, f"{file.name}:{line}: entry {j + 1} is {cells[j]!r}, not a finite number")
+            return None
+        rows.append(row)
+    if not rows:
+        findings.add(path, f"{file.name} holds no numbers")
+    return np.array(rows, dtype=float) if rows else None
 
 
 def _checked(findings: Findings, curve: Curve, path: KeyPath, words: tuple[str, str]) -> Curve | None:

@@ -16,12 +16,13 @@ from dynamics.model.model import Model
 from dynamics.model.rigid import merged, moved, placement
 from ocp.app.files import robot_state
 from ocp.app.files.gallery import in_gallery
-from ocp.app.files.load_parts import Reader
-from ocp.app.files.schema_tree import BodyPart, Inertia, JointOfBody, JointPart, Motion, Placed, Shape
+from ocp.app.files.load_parts import Reader, Section
+from ocp.app.files.schema_tree import BodyPart
 from ocp.app.files.yaml_source import KeyPath
 from ocp.app.pages.meshes import UnreadableMesh, whole_mesh
 from ocp.problem import INF
 
+INERTIA = ("xx", "xy", "xz"), ("xy", "yy", "yz"), ("xz", "yz", "zz")
 LAWS = {"lower": -INF, "upper": INF, "velocity": INF, "effort": INF, "damping": None, "armature": None}  # and what null stands for
 
 
@@ -33,12 +34,12 @@ def read_tree(numbers: Reader, given: Any, model: Model | None, at: KeyPath, fol
     """
     findings, before = numbers.findings, len(numbers.findings.found)
     for name, change in given.joints.items():
-        path: KeyPath = (*at, "joints", name)
-        fields = _fields(numbers, change, path)
+        section = Section(numbers, change, (*at, "joints", name))
+        fields = _fields(section)
         if model is None:
-            findings.add(path, "changes a joint of the robot file, and there is no robot file", at_key=True)
-        elif len(findings.found) == before and (change.kind is None or _known(numbers, change.kind, (*path, "kind"))):
-            with findings.collecting(path):
+            section.refuse("changes a joint of the robot file, and there is no robot file", at_key=True)
+        elif len(findings.found) == before and (change.kind is None or _known(section)):
+            with section.collecting():
                 model = change_joint(model, name, change.kind, **fields)
     if len(findings.found) > before or not (given.bodies or given.frames):
         return None if len(findings.found) > before else model
@@ -49,16 +50,16 @@ def read_tree(numbers: Reader, given: Any, model: Model | None, at: KeyPath, fol
         for name in order:
             known = len(findings.found)
             if given.bodies[name].parent not in lost:
-                _add(numbers, builder, name, given.bodies[name], (*at, "bodies", name), folder)
+                _add(builder, name, Section(numbers, given.bodies[name], (*at, "bodies", name)), folder)
             if given.bodies[name].parent in lost or len(findings.found) > known:
                 lost.add(name)
         for name, frame in given.frames.items():
-            path = (*at, "frames", name)
+            section = Section(numbers, frame, (*at, "frames", name))
             if frame.body in lost:
                 lost.add(name)
                 continue
-            with findings.collecting((*path, "body")):
-                builder.frame(name, body=frame.body, placement=_placed(numbers, frame, path))
+            with section.collecting("body"):
+                builder.frame(name, body=frame.body, placement=_placed(section))
         made = builder.build() if len(findings.found) == before else None
         return made if len(findings.found) == before else None
     return None
@@ -85,23 +86,23 @@ def _in_order(numbers: Reader, given: Mapping[str, BodyPart], model: Model | Non
     return order
 
 
-def _add(numbers: Reader, builder: Builder, name: str, given: BodyPart, path: KeyPath, folder: Path) -> None:
-    made = _joint(numbers, given.joint, given.joint.name or name, (*path, "joint"))
-    shapes = [read_shape(numbers, shape, (*path, "shapes", i), folder) for i, shape in enumerate(given.shapes)]
+def _add(builder: Builder, name: str, section: Section, folder: Path) -> None:
+    numbers, given = section.reader, section.given
+    made = _joint(section.part("joint"), given.joint.name or name)
+    shapes = [read_shape(shape, folder) for shape in section.parts("shapes")]
+    inertia = BodyInertia()
     if given.density is None:
-        com = BodyInertia().com if given.com is None else numbers.vector(given.com, 3, (*path, "com"), "components")
-        inertia = BodyInertia(0.0 if given.mass is None else numbers.number(given.mass, (*path, "mass")), com,
-                              _inertia(numbers, given.inertia, (*path, "inertia")))
+        about = None if given.inertia is None else numbers.record(given.inertia, section.at("inertia"))
+        inertia = BodyInertia(section.number("mass", 0.0), inertia.com if given.com is None else section.vector("com"),
+                              inertia.inertia if about is None else tuple(tuple(about[key] for key in row) for row in INERTIA))
     else:
-        inertia = BodyInertia()
-        density = numbers.number(given.density, (*path, "density"))
-        solid = []
+        density, solid = section.number("density"), []
         for i, shape in enumerate(shapes):
-            with numbers.findings.collecting((*path, "shapes", i, "mesh") if shape.kind == "mesh" else (*path, "density")):
+            with section.collecting(*(("shapes", i, "mesh") if shape.kind == "mesh" else ("density",))):
                 solid.append(moved(shape.placement, _solid(density, shape)))
         inertia = merged(solid)
     if made is not None:
-        with numbers.findings.collecting(path):
+        with section.collecting():
             builder.body(name, parent=given.parent, joint=made, inertia=inertia, geometry=shapes)
 
 
@@ -120,79 +121,68 @@ def _solid(density: float, shape: Geometry) -> BodyInertia:
     return solids.ellipsoid(density, shape.size * 3)
 
 
-def _joint(numbers: Reader, given: JointOfBody | JointPart, name: str, path: KeyPath) -> Joint | None:
+def _joint(section: Section, name: str) -> Joint | None:
     """The joint; None after an error was recorded."""
-    before = len(numbers.findings.found)
-    fields = _fields(numbers, given, path)
-    if _known(numbers, given.kind, (*path, "kind")) and len(numbers.findings.found) == before:
-        with numbers.findings.collecting(path):
-            return joint(name, given.kind, **fields)
+    findings, kind = section.reader.findings, section.given.kind
+    before = len(findings.found)
+    fields = _fields(section)
+    if _known(section) and len(findings.found) == before:
+        with section.collecting():
+            return joint(name, kind, **fields)
     return None
 
 
-def _known(numbers: Reader, kind: str, path: KeyPath) -> bool:
+def _known(section: Section) -> bool:
+    """Whether there are joints of the kind; others are recorded."""
+    kind = section.given.kind
     if kind not in KINDS:
-        numbers.findings.add(path, f"unknown kind of joint {kind!r}{near(kind, KINDS, most=30)}")
+        section.refuse(f"unknown kind of joint {kind!r}{near(kind, KINDS, most=30)}", "kind")
     return kind in KINDS
 
 
-def _fields(numbers: Reader, given: Motion, path: KeyPath) -> dict[str, Any]:
+def _fields(section: Section) -> dict[str, Any]:
     """Arguments of ``dynamics.model.builder.joint``: what is given, as numbers."""
-    found: dict[str, Any] = {}
-    if given.position is not None:
-        found["position"] = numbers.vector(given.position, 3, (*path, "position"), "components")
-    if (quaternion := robot_state.read_rotation(numbers, given, path)) is not None:
+    numbers, given = section.reader, section.given
+    present = {key: value for key in ("position", "axes", "points", "grid", *LAWS) if (value := getattr(given, key, None))
+               not in (None, ())}
+    found = {key: numbers.values(value, section.at(key)) for key, value in present.items()}
+    if (quaternion := robot_state.read_rotation(numbers, given, section.path)) is not None:
         found["rotation"] = robot_state.rotation_matrix(quaternion)
     if given.axis is not None:
-        found["axes"] = (numbers.vector(given.axis, 3, (*path, "axis"), "components"),)
-    for key in ("axes", "points"):
-        if rows := getattr(given, key):
-            found[key] = tuple(numbers.vector(row, 3, (*path, key, i), "components") for i, row in enumerate(rows))
+        found["axes"] = (section.vector("axis"),)
     if given.frames:
-        found["frames"] = tuple(_placed(numbers, frame, (*path, "frames", i)) for i, frame in enumerate(given.frames))
-    if given.grid:
-        found["grid"] = tuple(tuple(tuple(numbers.number(x, (*path, "grid", i, j, k)) for k, x in enumerate(point))
-                                    for j, point in enumerate(row)) for i, row in enumerate(given.grid))
+        found["frames"] = tuple(_placed(part) for part in section.parts("frames"))
     if given.chart:
         found["chart"] = given.chart
     if given.parts:
-        parts = [_joint(numbers, part, part.name, (*path, "parts", i)) for i, part in enumerate(given.parts)]
+        parts = [_joint(part, part.given.name) for part in section.parts("parts")]
         found["parts"] = tuple(part for part in parts if part is not None)
     for key, absent in LAWS.items():
-        value = getattr(given, key, None)
-        if value is not None:
-            spots = [(value, (*path, key))] if not isinstance(value, tuple) else [(x, (*path, key, i)) for i, x in enumerate(value)]
-            found[key] = tuple(absent if x is None else numbers.number(x, spot) for x, spot in spots)
+        if key in found:
+            listed = found[key] if isinstance(found[key], tuple) else (found[key],)
+            found[key] = tuple(absent if x is None else x for x in listed)
     return found
 
 
-def _placed(numbers: Reader, given: Placed, path: KeyPath) -> Placement:
-    position = None if given.position is None else numbers.vector(given.position, 3, (*path, "position"), "components")
-    quaternion = robot_state.read_rotation(numbers, given, path)
+def _placed(section: Section) -> Placement:
+    position = None if section.given.position is None else section.vector("position")
+    quaternion = robot_state.read_rotation(section.reader, section.given, section.path)
     return placement(None if quaternion is None else robot_state.rotation_matrix(quaternion), position)
 
 
-def _inertia(numbers: Reader, given: Inertia | None, path: KeyPath) -> tuple[tuple[float, ...], ...]:
-    if given is None:
-        return BodyInertia().inertia
-    xx, yy, zz, xy, xz, yz = (numbers.number(getattr(given, key), (*path, key)) for key in ("xx", "yy", "zz", "xy", "xz", "yz"))
-    return (xx, xy, xz), (xy, yy, yz), (xz, yz, zz)
-
-
-def read_shape(numbers: Reader, given: Shape, path: KeyPath, folder: Path) -> Geometry:
+def read_shape(section: Section, folder: Path) -> Geometry:
     """Something to draw, where it is placed; a mesh file is relative to the folder."""
-    kind, file = given.shape(), None
+    given, file = section.given, None
+    kind = given.shape()
     size: tuple[float, ...]
     if given.mesh is not None:
-        size = () if given.scale is None else (numbers.number(given.scale, (*path, "scale")),) * 3
+        size = () if given.scale is None else (section.number("scale"),) * 3
         if not (file := in_gallery(folder / given.mesh)).is_file():
-            numbers.findings.add((*path, kind), f"no file {file}")
+            section.refuse(f"no file {file}", kind)
     elif given.cylinder is not None:
-        size = tuple(numbers.number(getattr(given.cylinder, key), (*path, kind, key)) for key in ("radius", "length"))
-    elif given.box is not None:
-        size = numbers.vector(given.box, 3, (*path, kind), "edges")
+        size = tuple(section.reader.record(given.cylinder, section.at(kind)).values())
     else:
-        size = (numbers.number(given.sphere, (*path, kind)),)
+        size = section.vector("box") if given.box is not None else (section.number("sphere"),)
     if any(not 0 < x < np.inf for x in size):
-        numbers.findings.add((*path, kind), f"sizes must be positive, got {', '.join(f'{x:g}' for x in size)} m")
-    return Geometry(kind, size, _placed(numbers, given, path), None if file is None else str(file))
+        section.refuse(f"sizes must be positive, got {', '.join(f'{x:g}' for x in size)} m", kind)
+    return Geometry(kind, size, _placed(section), None if file is None else str(file))

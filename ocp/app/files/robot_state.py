@@ -1,9 +1,11 @@
-"""Robot states, rotations and bounds by name, turned into vectors x = (q, v)."""
+"""Robot states, rotations and bounds by name, turned into vectors x = (q, v), and what names mean in expressions of x."""
 
 from __future__ import annotations
 
+import functools
 import math
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -17,9 +19,13 @@ from dynamics.lie import quaternion as quaternions
 from dynamics.lie import rpy as rpy_angles
 from dynamics.model.model import Joint, Model
 from ocp.app.files import load_parts as lp
-from ocp.app.files.schema_state import ROTATION_FORMS, Base, BasePose, Configuration, JointPose, RobotState, Rotation
+from ocp.app.files import robot_state
+from ocp.app.files.schema_tree import ROTATION_FORMS, Base, Configuration, JointPose, RobotState, Rotation
+from ocp.app.files.scope import Scope, Table, VectorFunction
 from ocp.app.files.yaml_source import KeyPath
+from ocp.bridge import model_space
 from ocp.problem import Boundary
+from ocp.robot_terms import RobotTerms
 from ocp.spaces import Space
 
 SX = Any
@@ -68,6 +74,10 @@ class RobotNames:
         for i, body in enumerate(self.model.bodies):
             _add_spots(found, body.joint.name, body.joint, i, (self.model.q_slice(i).start, self.model.v_slice(i).start))
         return found
+
+    def nothing(self) -> PartialState:
+        """A state of which nothing is given."""
+        return PartialState(np.array(self.space.neutral), np.zeros(self.space.nx, bool), np.zeros(self.space.ndx, bool))
 
 
 @dataclass(frozen=True)
@@ -136,22 +146,22 @@ def _spot(names: RobotNames, name: str, path: KeyPath, *, at_key: bool = True) -
 # ---- rotations ----------------------------------------------------------------------------------------------------------
 def read_rotation(reader: lp.Reader, given: Rotation, path: KeyPath) -> np.ndarray | None:
     """Unit quaternion [4] (w, x, y, z); None where no rotation is given or after an error was recorded."""
-    form = given.form()
+    form, section = given.form(), lp.Section(reader, given, path)
     if form == "rpy":
-        return _column(rpy_angles.to_quaternion(reader.vector(given.rpy, 3, (*path, "rpy"), "angles")))
-    if form == "axis_angle" and given.axis_angle is not None:
-        axis = np.array(reader.vector(given.axis_angle.axis, 3, (*path, "axis_angle", "axis"), "components"))
-        angle = reader.number(given.axis_angle.angle, (*path, "axis_angle", "angle"))
+        return np.asarray(ca.DM(rpy_angles.to_quaternion(section.vector("rpy"))).full()).ravel()
+    if form == "axis_angle":
+        turn = section.part(form)
+        axis, angle = np.array(turn.vector("axis")), turn.number("angle")
         if not axis.any():
-            reader.findings.add((*path, "axis_angle", "axis"), "the axis is zero")
+            turn.refuse("the axis is zero", "axis")
             return None
         # half the angle in closed form, so that angles beyond pi keep their sense
         return np.concatenate([[math.cos(angle / 2)], math.sin(angle / 2) * axis / np.linalg.norm(axis)])
-    if form == "quaternion" and given.quaternion is not None:
-        q = np.array([reader.number(getattr(given.quaternion, c), (*path, "quaternion", c)) for c in "wxyz"])
+    if form == "quaternion":
+        q = np.array(list(reader.record(section.given.quaternion, section.at(form)).values()))
         length = float(np.linalg.norm(q))
         if abs(length - 1.0) > UNIT_SLACK:
-            reader.findings.add((*path, "quaternion"), f"a unit quaternion is expected; this one has length {length:.6g}")
+            section.refuse(f"a unit quaternion is expected; this one has length {length:.6g}", form)
             return None
         return q / length
     return None
@@ -162,19 +172,14 @@ def rotation_matrix(q: np.ndarray) -> np.ndarray:
     return np.asarray(ca.DM(quaternions.to_matrix(ca.DM(q))).full())
 
 
-def _column(expression: Any) -> np.ndarray:
-    return np.asarray(ca.DM(expression).full()).ravel()
-
-
 # ---- states -------------------------------------------------------------------------------------------------------------
 def read_configuration(names: RobotNames, given: Configuration, path: KeyPath) -> PartialState:
     """The given part of a configuration, velocities free; errors are recorded."""
-    nx = names.space.nx
-    found = PartialState(np.array(names.space.neutral), np.zeros(nx, bool), np.zeros(names.space.ndx, bool))
+    found = names.nothing()
     if given.configuration is not None:
         _configuration(names, given.configuration, found, path)
     if given.base is not None:
-        _base(names, given.base, found, (*path, "base"))
+        _base(names, lp.Section(names.reader, given.base, (*path, "base")), found)
     for name, value in given.joints.items():
         place: KeyPath = (*path, "joints", name)
         spot = _spot(names, name, place)
@@ -187,7 +192,7 @@ def read_configuration(names: RobotNames, given: Configuration, path: KeyPath) -
 
 def read_joint(names: RobotNames, name: str, value: Any, path: KeyPath) -> PartialState | None:
     """One joint at a value, from a mapping with the keys ``name`` and ``value``; None where there is no such joint (recorded)."""
-    found = PartialState(np.array(names.space.neutral), np.zeros(names.space.nx, bool), np.zeros(names.space.ndx, bool))
+    found = names.nothing()
     spot = _spot(names, name, (*path, "name"), at_key=False)
     if spot is None:
         return None
@@ -233,30 +238,33 @@ def _check_configuration(names: RobotNames, given: Configuration, found: Partial
     base = floating_base(names.model)
     if base is not None and given.base is not None and given.base.position is not None:
         own |= set(range(names.model.q_slice(base).start, names.model.q_slice(base).start + 3))
-    for k in range(names.model.nq):
-        if k not in own:
-            _check_bounds(names, found, slice(k, k + 1), (*path, "configuration"))
+    check_bounds(names, found, (k for k in range(names.model.nq) if k not in own), (*path, "configuration"))
 
 
-def _base(names: RobotNames, base: BasePose, found: PartialState, path: KeyPath) -> None:
-    model, reader, body = names.model, names.reader, floating_base(names.model)
+def _base(names: RobotNames, section: lp.Section, found: PartialState) -> None:
+    model, body = names.model, floating_base(names.model)
     if body is None:
-        reader.findings.add(path, f"the robot has no floating base; it needs {names.place}.root: free_flyer", at_key=True)
+        section.refuse(f"the robot has no floating base; it needs {names.place}.root: free_flyer", at_key=True)
         return
     q, v = model.q_slice(body).start, model.v_slice(body).start
-    if base.position is not None:
-        _set(found, slice(q, q + 3), slice(v, v + 3), reader.vector(base.position, 3, (*path, "position"), "components"))
-        _check_bounds(names, found, slice(q, q + 3), (*path, "position"))
-    rotation = read_rotation(reader, base, path)
+    _position(names, section, found, q, v)
+    rotation = read_rotation(section.reader, section.given, section.path)
     if rotation is not None:
         _set(found, slice(q + 3, q + 7), slice(v + 3, v + 6), rotation)
+
+
+def _position(names: RobotNames, section: lp.Section, found: PartialState, q: int, v: int) -> None:
+    """The position [3] of what moves freely, where it is given. q, v: where it begins in the state and its tangent."""
+    if section.given.position is not None:
+        _set(found, slice(q, q + 3), slice(v, v + 3), section.vector("position"))
+        check_bounds(names, found, range(q, q + 3), section.at("position"))
 
 
 def _joint_value(names: RobotNames, spot: Spot, value: Any, found: PartialState, path: KeyPath) -> None:
     reader, kind, what = names.reader, spot.kind, f"the joint {spot.name!r} is {spot.kind.name}; its value is"
     if kind.quaternion is not None:
         free = kind.group == "free"
-        if not isinstance(value, JointPose) or (free and value.position is None) or value.form() is None:
+        if not isinstance(value, JointPose) or (free and value.position is None) or not value.form():
             wanted = f"a position and a rotation, {{position: [x, y, z]}} with one of {ROTATION_FORMS}" if free else \
                 f"a rotation, one of {ROTATION_FORMS}"
             reader.findings.add(path, f"{what} {wanted}")
@@ -265,10 +273,7 @@ def _joint_value(names: RobotNames, spot: Spot, value: Any, found: PartialState,
             reader.findings.add((*path, "position"), f"{what} a rotation; it has no position", at_key=True)
             return
         rotation = read_rotation(reader, value, path)
-        if free:
-            q, v = spot.q.start, spot.v.start
-            _set(found, slice(q, q + 3), slice(v, v + 3), reader.vector(value.position, 3, (*path, "position"), "components"))
-            _check_bounds(names, found, slice(q, q + 3), (*path, "position"))
+        _position(names, lp.Section(reader, value, path), found, spot.q.start, spot.v.start)
         if rotation is not None:
             first = spot.q.start + kind.quaternion.start
             _set(found, slice(first, first + 4), slice(spot.v.stop - 3, spot.v.stop), rotation)
@@ -283,7 +288,7 @@ def _joint_value(names: RobotNames, spot: Spot, value: Any, found: PartialState,
         reader.findings.add(path, f"{what} {_wanted(kind.q_names)}")
     else:
         _set(found, spot.q, spot.v, reader.vector(value, kind.nq, path, "coordinates"))
-        _check_bounds(names, found, spot.q, path)
+        check_bounds(names, found, range(spot.q.start, spot.q.stop), path)
 
 
 def _wanted(coordinates: tuple[str, ...]) -> str:
@@ -300,7 +305,7 @@ def _velocity(names: RobotNames, state: RobotState, value: Any, vs: slice, found
         reader.findings.add(path, "contradicts 'rest: true', which makes every velocity zero; name all velocities instead")
     place = slice(model.nq + vs.start, model.nq + vs.stop)
     _set(found, place, slice(model.nv + vs.start, model.nv + vs.stop), numbers)
-    _check_bounds(names, found, place, path)
+    check_bounds(names, found, range(place.start, place.stop), path)
 
 
 def _set(found: PartialState, coordinates: slice, tangent: slice, values: Any) -> None:
@@ -308,8 +313,9 @@ def _set(found: PartialState, coordinates: slice, tangent: slice, values: Any) -
     found.coordinates[coordinates] = found.tangent[tangent] = True
 
 
-def _check_bounds(names: RobotNames, found: PartialState, coordinates: slice, path: KeyPath) -> None:
-    for k in range(coordinates.start, coordinates.stop):
+def check_bounds(names: RobotNames, found: PartialState, coordinates: Iterable[int], path: KeyPath) -> None:
+    """Record values outside their bounds."""
+    for k in coordinates:
         lower, upper = names.bounds[k]
         lp.check_inside(names.reader.findings, found.x[k], lower, upper, path, repr(names.space.names[k]))
 
@@ -330,7 +336,7 @@ def guess_path(names: RobotNames, start: PartialState | None, final: PartialStat
     from start to final (a part given at one end only stays there, a part given at neither is neutral)."""
     first, last = complete(names, final, start), complete(names, start, final)
     nodes = np.linspace(0.0, 1.0, max(2, len(pieces)))
-    path = lp.boundary_line(names.space, first, last, nodes)
+    path = lp.along(names.space, np.array([0.0, 1.0]), np.array([first, last]), nodes)
     for k, row in enumerate(path):
         if pieces:
             piece = pieces[min(k, len(pieces) - 1)]
@@ -352,3 +358,26 @@ def _resting(names: RobotNames) -> np.ndarray:
     neutral = np.array(names.space.neutral)
     return np.array([neutral[k] if k in quaternion else lp.resting_value(names.bounds[k, 0], names.bounds[k, 1], neutral[k])
                      for k in range(names.space.nx)])
+
+
+# ---- expressions ------------------------------------------------------------------------------------------------------
+
+
+def state_reader(numbers: lp.Reader, model: Model) -> lp.Reader:
+    """A reader of expressions of the state x = (q, v): by joint, and of points of the robot."""
+    x = ca.vertcat(*(ca.SX.sym(name) for name in model_space(model).names))
+    return replace(numbers, x=x, scope=state_scope(numbers, model, x))
+
+
+def state_scope(numbers: lp.Reader, model: Model, x: SX) -> Scope:
+    """What names mean in expressions of x = (q, v)."""
+    q, v, terms = x[: model.nq], x[model.nq :], RobotTerms(model)
+    position = functools.cache(lambda frame: terms.position(frame, q))
+    velocity = functools.cache(lambda frame: terms.velocity(frame, q, v))
+    return replace(
+        numbers.scope,
+        tables={"q": Table(q, robot_state.entries(model, q, velocities=False)),
+                "v": Table(v, robot_state.entries(model, v, velocities=True))},
+        functions={"position": VectorFunction(position), "velocity": VectorFunction(velocity),
+                   "com": VectorFunction(lambda: terms.com(q), takes_name=False),
+                   "angular_momentum": VectorFunction(lambda frame, about: terms.angular_momentum(frame, about, q, v), count=2)})

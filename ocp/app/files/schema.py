@@ -9,32 +9,17 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, Discriminator, Field, Tag, model_validator
 from pydantic.json_schema import models_json_schema
+from typing_extensions import TypeAliasType
 
+from ocp.app.files import schema_parts as parts
 from ocp.app.files import yaml_source
-from ocp.app.files.schema_linear import LinearSystem
 from ocp.app.files.schema_mpc import MPC
-from ocp.app.files.schema_parts import (
-    Bound,
-    Common,
-    Constraint,
-    Cost,
-    Drawing,
-    Duration,
-    NamedNumbers,
-    Number,
-    NumberOrList,
-    Part,
-    PhaseName,
-    StateNumbers,
-    expected,
-    refuse,
-)
+from ocp.app.files.schema_parts import Key, Number, NumberOrList, Part, refuse
 from ocp.app.files.schema_robot import RobotPhases, RobotProblem
-from ocp.app.files.schema_time import Sampled
 
 JSON_SCHEMA_DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -42,28 +27,23 @@ JSON_SCHEMA_DIALECT = "https://json-schema.org/draft/2020-12/schema"
 class SymbolicSystem(Part):
     """A system given by its differential equations, or by its steps in discrete time."""
 
-    states: dict[str, str] = Field(min_length=1, description="state names and their units ('' for none)")
-    controls: dict[str, str] = Field(default_factory=dict, description="control names and their units")
-    algebraic: dict[str, str] = Field(
-        default_factory=dict, description="names of unknowns that 'equations' determine at every time, and their units")
-    dynamics: dict[str, Number] = Field(
-        default_factory=dict, description="time derivative of every state; those left out are unknowns of 'equations'")
-    next: dict[str, Number] = Field(
-        default_factory=dict, description="of a system in discrete time, in the place of dynamics: every state after a step, from "
-                                          "states and controls before it")
-    period: Number | None = Field(None, description="[s] between the steps of 'next'; null: 1, and t counts steps")
-    sampled: Sampled | None = Field(
-        None, description="discrete time: steps of an integrator over 'dynamics', with held controls; null: continuous time")
-    equations: dict[str, Number] = Field(
-        default_factory=dict, description="implicit equations by name, 'left = right' or an expression that is 0; der(x) is the "
-                                          "time derivative of a state; as many as algebraic unknowns and states without dynamics")
-    define: dict[str, Number] = Field(default_factory=dict, description="named expressions, usable in all later ones")
-    energy: Number | None = Field(None, description="total mechanical energy [J]; needs 'power'")
-    power: Number | None = Field(
-        None, description="power supplied to the system [W]: actuators minus losses; needs 'energy'")
+    states: dict[str, str] = Key("state names and their units ('' for none)", min_length=1)
+    controls: dict[str, str] = Key("control names and their units", dict)
+    algebraic: dict[str, str] = Key("names of unknowns that 'equations' determine at every time, and their units", dict)
+    dynamics: dict[str, Number] = Key("time derivative of every state; those left out are unknowns of 'equations'", dict)
+    next: dict[str, Number] = Key("of a system in discrete time, in the place of dynamics: every state after a step, from states "
+                                  "and controls before it", dict)
+    period: Number | None = Key("[s] between the steps of 'next'; null: 1, and t counts steps", None)
+    sampled: parts.Sampled | None = Key("discrete time: steps of an integrator over 'dynamics', with held controls; null: "
+                                        "continuous time", None)
+    equations: dict[str, Number] = Key("implicit equations by name, 'left = right' or an expression that is 0; der(x) is the time "
+                                       "derivative of a state; as many as algebraic unknowns and states without dynamics", dict)
+    define: dict[str, Number] = Key("named expressions, usable in all later ones", dict)
+    energy: Number | None = Key("total mechanical energy [J]; needs 'power'", None)
+    power: Number | None = Key("power supplied to the system [W]: actuators minus losses; needs 'energy'", None)
 
     @model_validator(mode="after")
-    def _pair(self) -> SymbolicSystem:
+    def _pair(self) -> Self:
         if (self.energy is None) != (self.power is None):
             given, missing = ("power", "energy") if self.energy is None else ("energy", "power")
             raise refuse(f"'{given}' without '{missing}'; the energy balance needs both")
@@ -77,6 +57,38 @@ class SymbolicSystem(Part):
         return self
 
 
+_Row = Annotated[tuple[Number, ...], Field(min_length=1, max_length=parts.MAX_COMPONENTS)]
+Matrix = TypeAliasType("Matrix", Annotated[
+    parts.Text | Annotated[tuple[_Row, ...], Tag("<list>"), Field(min_length=1, max_length=parts.MAX_COMPONENTS)],
+    parts.by_form("a list of rows, or the path of a .csv file"),
+    Field(description="a list of rows, or the path of a .csv file relative to this file: numbers, comma-separated, a row a line")])
+
+
+class Linear(Part):
+    """Matrices of a linear system with n states and m controls."""
+
+    A: Matrix = Key("state matrix [n, n]")
+    B: Matrix = Key("control matrix [n, m]")
+    period: Number | None = Key("[s] between steps in discrete time, the state after one being A x + B u + c; null: continuous "
+                                "time", None)
+    drift: tuple[Number, ...] | None = Key("constant rate, or part of a step, c [n]; null: zero", None)
+    states: dict[str, str] | None = Key("names and units of the states in order; null: x0, x1, ...", None)
+    controls: dict[str, str] | None = Key("names and units of the controls in order; null: u0, u1, ...", None)
+
+
+class LinearSystem(Part):
+    """A system with linear equations: dx/dt = A x + B u + c, or x after a step = A x + B u + c."""
+
+    linear: Linear = Key("matrices and names")
+    sampled: parts.Sampled | None = Key("in discrete time, by steps of an integrator; null: as it stands", None)
+
+    @model_validator(mode="after")
+    def _one_time(self) -> Self:
+        if self.sampled is not None and self.linear.period is not None:
+            raise refuse("'linear.period' says that A and B are those of a step; 'sampled' makes steps of rates. Give one of them")
+        return self
+
+
 def _system_tag(value: Any) -> str | None:
     if isinstance(value, LinearSystem) or (isinstance(value, Mapping) and "linear" in value):
         return "<LinearSystem>"
@@ -85,67 +97,63 @@ def _system_tag(value: Any) -> str | None:
 
 AnySystem = Annotated[
     Annotated[SymbolicSystem, Tag("<SymbolicSystem>")] | Annotated[LinearSystem, Tag("<LinearSystem>")],
-    Discriminator(_system_tag, **expected("a mapping with states and dynamics, with linear, or with robot"))]
+    Discriminator(_system_tag, custom_error_type="expected",
+                  custom_error_message="a mapping with states and dynamics, with linear, or with robot")]
 
 
 class SymbolicGuess(Part):
     """Initial guess: a value, or values at equally spaced times, by name."""
 
-    states: dict[str, NumberOrList] = Field(default_factory=dict, description="states; default: a line from start to final")
-    controls: dict[str, NumberOrList] = Field(
-        default_factory=dict, description="controls; default: 0, or the middle of the bounds")
-    algebraic: dict[str, NumberOrList] = Field(
-        default_factory=dict, description="algebraic unknowns, from which the equations are solved along the guess")
+    states: dict[str, NumberOrList] = Key("states; default: a line from start to final", dict)
+    controls: dict[str, NumberOrList] = Key("controls; default: 0, or the middle of the bounds", dict)
+    algebraic: dict[str, NumberOrList] = Key("algebraic unknowns, from which the equations are solved along the guess", dict)
 
 
-class SymbolicCost(Cost):
+class SymbolicCost(parts.Cost):
     """A term of the objective; errors are residuals of states and controls."""
 
-    state_error: NamedNumbers | None = Field(
-        None, description="states less these values, as residuals; a state that is not named does not count")
+    forms = (*parts.Cost.forms, "state_error")
 
-    def forms(self) -> tuple[str, ...]:
-        return (*super().forms(), "state_error")
+    state_error: parts.NamedNumbers | None = Key("states less these values, as residuals; a state that is not named does not "
+                                                 "count", None)
 
 
 class SymbolicPhase(Part):
     """One stretch of time."""
 
-    duration: Duration
-    start: StateNumbers = Field(
-        default_factory=dict, description="states at the start: all of them, or others: free | neutral (zero) for the rest")
-    final: StateNumbers = Field(default_factory=dict, description="states at the end; free where left out")
-    bounds: dict[str, Bound] = Field(
-        default_factory=dict, description="[lower, upper] of states, controls and algebraic unknowns; null: unbounded")
-    costs: tuple[SymbolicCost, ...] = Field(description="terms of the objective; [] asks for any feasible motion")
-    constraints: tuple[Constraint, ...] = Field((), description="constraints beyond bounds")
-    guess: SymbolicGuess = Field(default_factory=lambda: SymbolicGuess.model_validate({}), description="initial guess")
+    duration: parts.Duration
+    start: parts.StateNumbers = Key("states at the start: all of them, or others: free | neutral (zero) for the rest", dict)
+    final: parts.StateNumbers = Key("states at the end; free where left out", dict)
+    bounds: dict[str, parts.Bound] = Key("[lower, upper] of states, controls and algebraic unknowns; null: unbounded", dict)
+    costs: tuple[SymbolicCost, ...] = Key("terms of the objective; [] asks for any feasible motion")
+    constraints: tuple[parts.Constraint, ...] = Key("constraints beyond bounds", ())
+    guess: SymbolicGuess = Key("initial guess", SymbolicGuess)
 
 
-class SymbolicProblem(Common):
+class SymbolicProblem(parts.Common):
     """A problem file about a system given by its differential equations."""
 
-    system: AnySystem = Field(description="states, controls and dynamics")
-    drawing: Drawing | None = Field(None, description="what an animation shows")
-    phase: SymbolicPhase = Field(description="duration, boundary states, bounds, costs and constraints")
-    mpc: MPC | None = Field(None, description="receding horizon in closed loop, for ocp mpc")
+    system: AnySystem = Key("states, controls and dynamics")
+    drawing: parts.Drawing | None = Key("what an animation shows", None)
+    phase: SymbolicPhase = Key("duration, boundary states, bounds, costs and constraints")
+    mpc: MPC | None = Key("receding horizon in closed loop, for ocp mpc", None)
 
 
 class SymbolicPhaseInOrder(SymbolicPhase):
     """One of several phases."""
 
-    name: PhaseName = Field(description="name of the phase")
-    system: AnySystem | None = Field(None, description="states, controls and dynamics of this phase; null: those of the file")
-    reset: dict[str, Number] | None = Field(
-        None, description="states at the start of this phase, expressions of the state before; the rest goes on; null: all does")
+    name: parts.PhaseName = Key("name of the phase")
+    system: AnySystem | None = Key("states, controls and dynamics of this phase; null: those of the file", None)
+    reset: dict[str, Number] | None = Key("states at the start of this phase, expressions of the state before; the rest goes on; "
+                                          "null: all does", None)
 
 
-class SymbolicPhases(Common):
+class SymbolicPhases(parts.Common):
     """A problem file of several phases about systems given by their differential equations."""
 
-    system: AnySystem | None = Field(None, description="states, controls and dynamics of every phase that does not say otherwise")
-    drawing: Drawing | None = Field(None, description="what an animation shows; for one system in all phases")
-    phases: tuple[SymbolicPhaseInOrder, ...] = Field(min_length=1, description="phases in order of time")
+    system: AnySystem | None = Key("states, controls and dynamics of every phase that does not say otherwise", None)
+    drawing: parts.Drawing | None = Key("what an animation shows; for one system in all phases", None)
+    phases: tuple[SymbolicPhaseInOrder, ...] = Key("phases in order of time", min_length=1)
 
 
 ProblemFile = SymbolicProblem | RobotProblem | SymbolicPhases | RobotPhases

@@ -1,62 +1,63 @@
-"""Forces of a robot in a problem file: springs, dampers, cables, drag, and whatever is written down."""
+"""Forces and constraints of a robot in a problem file: springs, dampers, cables, drag, contacts, and equations that are written
+out; and the numbers among them that the solver may choose."""
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Literal
 
-from pydantic import Field, StrictBool, model_validator
+from pydantic import StrictBool
 
-from ocp.app.files.schema_parts import Name, Number, NumberOrList, Part, Vector3, exactly_one
+from ocp.app.files.schema_parts import Key, Name, Number, NumberOrList, OneOf, Part, Vector3
 
 
 class Point(Part):
     """A point of the robot, or of the world."""
 
-    frame: Name = Field("world", description="frame of the robot, or world")
-    position: Vector3 = Field((0.0, 0.0, 0.0), description="coordinates in the frame [m]")
+    frame: Name = Key("frame of the robot, or world", "world")
+    position: Vector3 = Key("coordinates in the frame [m]", (0.0, 0.0, 0.0))
 
 
 class JointSpring(Part):
     """``-stiffness (q - rest)``; of a spherical joint the rotation vector from rest."""
 
-    joint: Name = Field(description="joint")
-    stiffness: Number = Field(description="N m/rad or N/m")
-    rest: NumberOrList | None = Field(None, description="coordinates without force; null: the neutral ones")
+    joint: Name = Key("joint")
+    stiffness: Number = Key("N m/rad or N/m")
+    rest: NumberOrList | None = Key("coordinates without force; null: the neutral ones", None)
 
 
 class JointDamper(Part):
     """``-linear v - quadratic |v| v`` at each velocity of the joint."""
 
-    joint: Name = Field(description="joint")
-    linear: Number = Field(0.0, description="N m s/rad or N s/m")
-    quadratic: Number = Field(0.0, description="N m s^2/rad^2 or N s^2/m^2")
+    joint: Name = Key("joint")
+    linear: Number = Key("N m s/rad or N s/m", 0.0)
+    quadratic: Number = Key("N m s^2/rad^2 or N s^2/m^2", 0.0)
 
 
 class JointFriction(Part):
     """Dry friction made smooth: ``-level tanh(v / speed)``."""
 
-    joint: Name = Field(description="joint")
-    level: Number = Field(description="N m or N")
-    speed: Number = Field(0.01, description="at three times this speed 99.5 % of the level act [rad/s or m/s]")
+    joint: Name = Key("joint")
+    level: Number = Key("N m or N")
+    speed: Number = Key("at three times this speed 99.5 % of the level act [rad/s or m/s]", 0.01)
 
 
 class JointStop(Part):
     """Elastic end stops: a spring, with damping, at each coordinate beyond its stops."""
 
-    joint: Name = Field(description="joint whose velocities are the rates of its coordinates")
-    lower: NumberOrList = Field(description="where the lower stops begin [rad or m]")
-    upper: NumberOrList = Field(description="where the upper stops begin [rad or m]")
-    stiffness: Number = Field(description="N m/rad or N/m")
-    damping: Number = Field(0.0, description="N m s/rad or N s/m; the force then jumps at the stop")
+    joint: Name = Key("joint whose velocities are the rates of its coordinates")
+    lower: NumberOrList = Key("where the lower stops begin [rad or m]")
+    upper: NumberOrList = Key("where the upper stops begin [rad or m]")
+    stiffness: Number = Key("N m/rad or N/m")
+    damping: Number = Key("N m s/rad or N s/m; the force then jumps at the stop", 0.0)
 
 
 class Spring(Part):
     """A spring and damper along straight lines from point to point."""
 
-    points: tuple[Point, ...] = Field(min_length=2, description="points in order")
-    stiffness: Number = Field(description="N/m")
-    damping: Number = Field(0.0, description="N s/m")
-    length: Number = Field(description="length without force [m]")
+    points: tuple[Point, ...] = Key("points in order", min_length=2)
+    stiffness: Number = Key("N/m")
+    damping: Number = Key("N s/m", 0.0)
+    length: Number = Key("length without force [m]")
 
 
 class Cable(Spring):
@@ -66,204 +67,206 @@ class Cable(Spring):
 class Bushing(Part):
     """A spring and damper of the same strength in all directions between two points that may meet."""
 
-    points: tuple[Point, ...] = Field(min_length=2, max_length=2, description="the two points")
-    stiffness: Number = Field(description="N/m")
-    damping: Number = Field(0.0, description="N s/m")
+    points: tuple[Point, ...] = Key("the two points", min_length=2, max_length=2)
+    stiffness: Number = Key("N/m")
+    damping: Number = Key("N s/m", 0.0)
 
 
 class Torsion(Part):
     """A torsion spring and damper between two frames: ``-stiffness phi``, phi the rotation vector from the first to the second."""
 
-    first: Name = Field(description="frame of the robot, or world")
-    second: Name = Field(description="frame of another body, or world")
-    stiffness: Number = Field(description="N m/rad")
-    damping: Number = Field(0.0, description="N m s/rad")
-    rest: Vector3 = Field((0.0, 0.0, 0.0), description="rotation vector without torque [rad]")
+    first: Name = Key("frame of the robot, or world")
+    second: Name = Key("frame of another body, or world")
+    stiffness: Number = Key("N m/rad")
+    damping: Number = Key("N m s/rad", 0.0)
+    rest: Vector3 = Key("rotation vector without torque [rad]", (0.0, 0.0, 0.0))
 
 
 class Push(Part):
     """A constant force in the axes of the world."""
 
-    point: Point = Field(description="where it acts")
-    force: Vector3 = Field(description="N")
+    point: Point = Key("where it acts")
+    force: Vector3 = Key("N")
 
 
 class Drag(Part):
     """``-linear V - quadratic |V| V`` for each component of the twist V of a frame, in its axes."""
 
-    frame: Name = Field(description="frame of the robot")
-    linear: tuple[Number, ...] | None = Field(None, min_length=6, max_length=6, description="[translation; rotation], N s/m, N m s")
-    quadratic: tuple[Number, ...] | None = Field(
-        None, min_length=6, max_length=6, description="[translation; rotation], N s^2/m^2, N m s^2")
+    frame: Name = Key("frame of the robot")
+    linear: tuple[Number, ...] | None = Key("[translation; rotation], N s/m, N m s", None, min_length=6, max_length=6)
+    quadratic: tuple[Number, ...] | None = Key("[translation; rotation], N s^2/m^2, N m s^2", None, min_length=6, max_length=6)
 
 
 class ElasticGround(Part):
     """Points that a flat ground pushes out and rubs: elastic and damped along the normal; friction creeps, or slides where that
     is less."""
 
-    points: tuple[Point, ...] = Field(min_length=1, description="points that may touch")
-    stiffness: Number = Field(description="along the normal [N/m]")
-    damping: Number = Field(0.0, description="along the normal, inside [N s/m]; it may pull, and jumps where a point touches")
-    dissipation: Number = Field(0.0, description="damping that grows with the depth: the elastic force times 1 + dissipation times "
-                                                 "the speed inwards, never pulling [s/m]")
-    friction: Number = Field(0.0, description="coefficient of sliding friction, of the elastic part of the normal force")
-    creep: Number = Field(0.0, description="viscous friction below sliding [N s/m]")
-    normal: Vector3 = Field((0.0, 0.0, 1.0), description="out of the ground, any length but zero")
-    origin: Vector3 = Field((0.0, 0.0, 0.0), description="a point of the ground [m]")
+    points: tuple[Point, ...] = Key("points that may touch", min_length=1)
+    stiffness: Number = Key("along the normal [N/m]")
+    damping: Number = Key("along the normal, inside [N s/m]; it may pull, and jumps where a point touches", 0.0)
+    dissipation: Number = Key("damping that grows with the depth: the elastic force times 1 + dissipation times the speed inwards, "
+                              "never pulling [s/m]", 0.0)
+    friction: Number = Key("coefficient of sliding friction, of the elastic part of the normal force", 0.0)
+    creep: Number = Key("viscous friction below sliding [N s/m]", 0.0)
+    normal: Vector3 = Key("out of the ground, any length but zero", (0.0, 0.0, 1.0))
+    origin: Vector3 = Key("a point of the ground [m]", (0.0, 0.0, 0.0))
 
 
 class Loop(Part):
     """A joint between two frames that the tree of the robot does not have."""
 
-    first: Name = Field(description="frame of the robot, or world")
-    second: Name = Field(description="frame of another body; it coincides with the first but for the joint's motion")
-    joint: Name = Field("fixed", description="fixed, revolute, prismatic, cylindrical, spherical or planar")
-    axis: Vector3 = Field((0.0, 0.0, 1.0), description="of the joint, in the axes of both frames; planar: the normal")
+    first: Name = Key("frame of the robot, or world")
+    second: Name = Key("frame of another body; it coincides with the first but for the joint's motion")
+    joint: Name = Key("fixed, revolute, prismatic, cylindrical, spherical or planar", "fixed")
+    axis: Vector3 = Key("of the joint, in the axes of both frames; planar: the normal", (0.0, 0.0, 1.0))
 
 
 class Rod(Part):
     """Two points at a constant distance."""
 
-    points: tuple[Point, ...] = Field(min_length=2, max_length=2, description="the two points")
-    length: Number = Field(description="distance [m]")
+    points: tuple[Point, ...] = Key("the two points", min_length=2, max_length=2)
+    length: Number = Key("distance [m]")
 
 
 class Belt(Part):
     """``sum ratio q + offset = 0``."""
 
-    ratios: dict[str, Number] = Field(min_length=1, description="joints of one coordinate and their ratios")
-    offset: Number = Field(0.0, description="rad or m")
+    ratios: dict[str, Number] = Key("joints of one coordinate and their ratios", min_length=1)
+    offset: Number = Key("rad or m", 0.0)
 
 
 class Ground(Part):
     """What all contacts with the ground say."""
 
-    frame: Name = Field(description="frame of the robot that touches")
-    normal: Vector3 = Field((0.0, 0.0, 1.0), description="of the ground, in the world, any length but zero")
-    height: Number = Field(0.0, description="of the ground along the normal [m]")
-    friction: Number | None = Field(None, description="coefficient of friction; null: as much as it takes")
-    cone: Literal["second_order", "pyramid"] = Field(
-        "second_order", description="limit of friction: the cone, or the four-sided pyramid inside it")
-    unilateral: StrictBool = Field(True, description="the ground only pushes, and friction is limited")
-    clearance: Number | None = Field(
-        None, description="least height over the ground in phases where the contact is not active [m]; null: not held")
+    frame: Name = Key("frame of the robot that touches")
+    normal: Vector3 = Key("of the ground, in the world, any length but zero", (0.0, 0.0, 1.0))
+    height: Number = Key("of the ground along the normal [m]", 0.0)
+    friction: Number | None = Key("coefficient of friction; null: as much as it takes", None)
+    cone: Literal["second_order", "pyramid"] = Key("limit of friction: the cone, or the four-sided pyramid inside it",
+                                                   "second_order")
+    unilateral: StrictBool = Key("the ground only pushes, and friction is limited", True)
+    clearance: Number | None = Key("least height over the ground in phases where the contact is not active [m]; null: not "
+                                   "held", None)
 
 
 class Touch(Ground):
     """Points of a frame that do not slip on the ground."""
 
-    points: tuple[Vector3, ...] = Field(((0.0, 0.0, 0.0),), min_length=1, description="coordinates in the frame [m]")
-    places: tuple[Vector3, ...] = Field((), description="world positions where they are held; none: wherever they touch [m]")
-    slides: StrictBool = Field(False, description="without friction: only the normal is held")
+    points: tuple[Vector3, ...] = Key("coordinates in the frame [m]", ((0.0, 0.0, 0.0),), min_length=1)
+    places: tuple[Vector3, ...] = Key("world positions where they are held; none: wherever they touch [m]", ())
+    slides: StrictBool = Key("without friction: only the normal is held", False)
 
 
 class Sole(Ground):
     """A sole that lies flat on the ground and neither slips nor turns."""
 
-    position: Vector3 = Field((0.0, 0.0, 0.0), description="its origin in the frame [m]")
-    axis: Vector3 = Field((0.0, 0.0, 1.0), description="axis of the frame that points along the normal")
-    half_sizes: tuple[Number, ...] | None = Field(
-        None, min_length=2, max_length=2, description="of the rectangle that holds the centre of pressure [m]; null: no limit")
+    position: Vector3 = Key("its origin in the frame [m]", (0.0, 0.0, 0.0))
+    axis: Vector3 = Key("axis of the frame that points along the normal", (0.0, 0.0, 1.0))
+    half_sizes: tuple[Number, ...] | None = Key("of the rectangle that holds the centre of pressure [m]; null: no limit",
+                                                None, min_length=2, max_length=2)
 
 
 class Roller(Ground):
     """A wheel or a ball that rolls on the ground without slipping."""
 
-    radius: Number = Field(description="around the origin of the frame [m]")
-    axis: Vector3 | None = Field(None, description="of a wheel, in the frame; null: a ball")
+    radius: Number = Key("around the origin of the frame [m]")
+    axis: Vector3 | None = Key("of a wheel, in the frame; null: a ball", None)
 
 
 class Blade(Part):
     """A point of a frame does not move along an axis of the frame."""
 
-    frame: Name = Field(description="frame of the robot")
-    axis: Vector3 = Field(description="sideways, in the frame")
-    position: Vector3 = Field((0.0, 0.0, 0.0), description="of the point in the frame [m]")
+    frame: Name = Key("frame of the robot")
+    axis: Vector3 = Key("sideways, in the frame")
+    position: Vector3 = Key("of the point in the frame [m]", (0.0, 0.0, 0.0))
 
 
 class JointPath(Part):
     """A joint follows a function of time."""
 
-    joint: Name = Field(description="joint")
-    path: NumberOrList = Field(description="its coordinates, expressions of t [rad or m]")
+    joint: Name = Key("joint")
+    path: NumberOrList = Key("its coordinates, expressions of t [rad or m]")
 
 
 class FramePath(Part):
     """A frame follows a function of time, in its position, its rotation, or both."""
 
-    frame: Name = Field(description="frame of the robot")
-    position: Vector3 | None = Field(None, description="of its origin in the world, expressions of t [m]; null: free")
-    rpy: Vector3 | None = Field(None, description="roll, pitch, yaw about fixed axes, expressions of t [rad]; null: free")
+    frame: Name = Key("frame of the robot")
+    position: Vector3 | None = Key("of its origin in the world, expressions of t [m]; null: free", None)
+    rpy: Vector3 | None = Key("roll, pitch, yaw about fixed axes, expressions of t [rad]; null: free", None)
 
 
-class Equation(Part):
+class Equation(OneOf):
     """Equations that are written down."""
 
-    position: NumberOrList | None = Field(None, description="expressions of q and t that are zero")
-    velocity: NumberOrList | None = Field(None, description="expressions of q, v and t, affine in v, that are zero")
-
-    @model_validator(mode="after")
-    def _one(self) -> Self:
-        exactly_one(self, ("position", "velocity"))
-        return self
+    position: NumberOrList | None = Key("expressions of q and t that are zero", None)
+    velocity: NumberOrList | None = Key("expressions of q, v and t, affine in v, that are zero", None)
 
 
-CONTACTS = ("contact", "flat_contact", "rolling")
-CONSTRAINTS = ("closure", "rod", "coupling", *CONTACTS, "skate", "joint_motion", "frame_motion", "equation")
-
-
-class MechanismConstraint(Part):
+class MechanismConstraint(OneOf):
     """What the robot's own mechanics hold."""
 
-    name: Name | None = Field(None, description="name; null: what it is, with a number")
-    closure: Loop | None = Field(None, description="a joint that closes a loop")
-    rod: Rod | None = Field(None, description="a rod between two points")
-    coupling: Belt | None = Field(None, description="a linear coupling of joints")
-    contact: Touch | None = Field(None, description="points that stand on the ground")
-    flat_contact: Sole | None = Field(None, description="a sole that stands on the ground")
-    rolling: Roller | None = Field(None, description="a wheel or ball that rolls on the ground")
-    skate: Blade | None = Field(None, description="a blade or thin wheel that does not move sideways")
-    joint_motion: JointPath | None = Field(None, description="a joint that follows a function of time")
-    frame_motion: FramePath | None = Field(None, description="a frame that follows a function of time")
-    equation: Equation | None = Field(None, description="an equation of positions or of velocities")
-
-    @model_validator(mode="after")
-    def _one(self) -> Self:
-        self.form()
-        return self
-
-    def form(self) -> str:
-        """Which of the forms is given."""
-        return exactly_one(self, CONSTRAINTS)
+    name: Name | None = Key("name; null: what it is, with a number", None)
+    closure: Loop | None = Key("a joint that closes a loop", None)
+    rod: Rod | None = Key("a rod between two points", None)
+    coupling: Belt | None = Key("a linear coupling of joints", None)
+    contact: Touch | None = Key("points that stand on the ground", None)
+    flat_contact: Sole | None = Key("a sole that stands on the ground", None)
+    rolling: Roller | None = Key("a wheel or ball that rolls on the ground", None)
+    skate: Blade | None = Key("a blade or thin wheel that does not move sideways", None)
+    joint_motion: JointPath | None = Key("a joint that follows a function of time", None)
+    frame_motion: FramePath | None = Key("a frame that follows a function of time", None)
+    equation: Equation | None = Key("an equation of positions or of velocities", None)
 
 
-FORMS = ("joint_spring", "joint_damper", "joint_friction", "joint_stop", "spring", "cable", "bushing", "torsion", "push", "drag",
-         "ground", "efforts")
-
-
-class RobotForce(Part):
+class RobotForce(OneOf):
     """A force that acts on the robot by itself."""
 
-    name: Name | None = Field(None, description="name; null: what it is, with a number")
-    joint_spring: JointSpring | None = Field(None, description="a spring at a joint")
-    joint_damper: JointDamper | None = Field(None, description="a damper at a joint")
-    joint_friction: JointFriction | None = Field(None, description="dry friction at a joint")
-    joint_stop: JointStop | None = Field(None, description="elastic end stops of a joint")
-    spring: Spring | None = Field(None, description="a spring and damper between points")
-    cable: Cable | None = Field(None, description="a cable over points")
-    bushing: Bushing | None = Field(None, description="a spring of the same strength in all directions between two points")
-    torsion: Torsion | None = Field(None, description="a torsion spring and damper between two frames")
-    push: Push | None = Field(None, description="a constant force at a point")
-    drag: Drag | None = Field(None, description="resistance of a medium")
-    ground: ElasticGround | None = Field(None, description="a flat ground as a force on points")
-    efforts: dict[str, Number] | None = Field(
-        None, description="efforts [N m or N] by joint, as expressions of q, v and constants")
+    name: Name | None = Key("name; null: what it is, with a number", None)
+    joint_spring: JointSpring | None = Key("a spring at a joint", None)
+    joint_damper: JointDamper | None = Key("a damper at a joint", None)
+    joint_friction: JointFriction | None = Key("dry friction at a joint", None)
+    joint_stop: JointStop | None = Key("elastic end stops of a joint", None)
+    spring: Spring | None = Key("a spring and damper between points", None)
+    cable: Cable | None = Key("a cable over points", None)
+    bushing: Bushing | None = Key("a spring of the same strength in all directions between two points", None)
+    torsion: Torsion | None = Key("a torsion spring and damper between two frames", None)
+    push: Push | None = Key("a constant force at a point", None)
+    drag: Drag | None = Key("resistance of a medium", None)
+    ground: ElasticGround | None = Key("a flat ground as a force on points", None)
+    efforts: dict[str, Number] | None = Key("efforts [N m or N] by joint, as expressions of q, v and constants", None)
 
-    @model_validator(mode="after")
-    def _one(self) -> Self:
-        self.form()
-        return self
 
-    def form(self) -> str:
-        """Which of the forms is given."""
-        return exactly_one(self, FORMS)
+# ---- numbers that parameters of the problem stand for ---------------------------------------------------------------------
+class DesignLength(Part):
+    """The joint's place in its parent body moves along an axis; what hangs from it goes along."""
+
+    joint: Name = Key("joint that moves")
+    axis: Vector3 = Key("direction in the joint's own frame, any length but zero")
+
+
+class DesignForce(Part):
+    """A number of a force of 'forces' or of the robot file."""
+
+    name: Name = Key("name of the force")
+    field: Literal["stiffness", "damping", "length", "friction", "creep", "level", "speed", "linear", "quadratic"] = Key(
+        "which number, as 'forces' call it")
+
+
+class DesignInertia(Part):
+    """Added to a body."""
+
+    body: Name = Key("body")
+    component: Literal["mass", "hx", "hy", "hz", "xx", "yy", "zz", "xy", "xz", "yz"] = Key(
+        "mass at the body's origin [kg], first moment [kg m], or an entry of its inertia about the origin [kg m^2]")
+
+
+class Design(OneOf):
+    """What one parameter stands for."""
+
+    beside = ("parameter",)
+
+    parameter: Name = Key("parameter of the file")
+    length: DesignLength | None = Key("metres that a joint moves away from where the robot file has it", None)
+    force: DesignForce | None = Key("a number of a force, in its own unit", None)
+    inertia: DesignInertia | None = Key("inertia added to a body", None)

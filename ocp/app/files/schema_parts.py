@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import unicodedata
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Discriminator,
-    Field,
-    StrictBool,
-    StrictFloat,
-    Tag,
-    model_validator,
-)
+from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, StrictBool, StrictFloat, Tag, model_validator
 from pydantic_core import PydanticCustomError
 from typing_extensions import TypeAliasType
 
 MAX_COMPONENTS = 1000
+MAX_NAME = 200
 
 
 class Part(BaseModel):
@@ -30,80 +22,122 @@ class Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
 
 
+def Key(text: str, default: Any = ..., **limits: Any) -> Any:
+    """A key of a mapping: ``text`` says what it means, with its unit; ``default`` is a value, or a type that is made without
+    arguments. Without a default the key must be given."""
+    return Field(description=text, **{"default_factory" if isinstance(default, type) else "default": default}, **limits)
+
+
 def refuse(message: str) -> PydanticCustomError:
     """An error of a whole mapping, in the words of the user."""
     return PydanticCustomError("problem", "{message}", {"message": message})
 
 
-def exactly_one(part: BaseModel, names: tuple[str, ...]) -> str:
-    """The only one of the fields ``names`` that is given. Raises a validation error otherwise."""
+def one_of(part: Part, names: tuple[str, ...], optional: str = "") -> str:
+    """The only one of the keys ``names`` that is given, "" for none where ``optional`` says what it is. Raises a validation error
+    otherwise."""
     given = [name for name in names if getattr(part, name) is not None]
-    if len(given) != 1:
-        found = " and ".join(given) if given else "none"
-        raise refuse(f"needs exactly one of {', '.join(names)}; found {found}")
-    return given[0]
+    if len(given) == 1 or (optional and not given):
+        return "".join(given)
+    found = " and ".join(given) if given else "none"
+    raise refuse(f"needs at most one {optional}; found {found}" if optional else
+                 f"needs exactly one of {', '.join(names)}; found {found}")
+
+
+class OneOf(Part):
+    """A mapping in which exactly one of some keys is given.
+
+    forms: those keys; empty: all but those ``beside`` them. optional: what at most one of them is, where none may be given.
+    """
+
+    forms: ClassVar[tuple[str, ...]] = ()
+    beside: ClassVar[tuple[str, ...]] = ("name",)
+    optional: ClassVar[str] = ""
+
+    @model_validator(mode="after")
+    def _one_form(self) -> Self:
+        self.form()
+        return self
+
+    def form(self) -> str:
+        """The key that is given, "" for none where that is allowed. Raises a validation error otherwise."""
+        return one_of(self, self.forms or tuple(name for name in type(self).model_fields if name not in self.beside), self.optional)
 
 
 class Degrees(Part):
     """An angle in degrees, ``{deg: 45}``."""
 
-    deg: StrictFloat | str = Field(description="angle in degrees: a number or an expression over the constants",
-                                   union_mode="left_to_right")
+    deg: StrictFloat | str = Key("angle in degrees: a number or an expression over the constants", union_mode="left_to_right")
+
+
+# ---- numbers, and what may stand in their place ---------------------------------------------------------------------------
+def by_form(expected: str, mapping: str = "<Degrees>", *, degrees: bool = True) -> Discriminator:
+    """Tells the members of a union, tagged <number>, <text>, <list>, <Degrees> and ``mapping``, from each other.
+
+    expected: what an error says of other values. degrees: whether a mapping with the key ``deg`` is an angle.
+    """
+    def tag(value: Any) -> str | None:
+        if isinstance(value, Degrees) or (degrees and isinstance(value, Mapping) and "deg" in value):
+            return "<Degrees>"
+        if isinstance(value, bool):
+            return None
+        kinds = (((int, float), "<number>"), (str, "<text>"), ((list, tuple), "<list>"), ((Mapping, BaseModel), mapping))
+        return next((found for kind, found in kinds if isinstance(value, kind)), None)
+
+    return Discriminator(tag, custom_error_type="expected", custom_error_message=expected)
 
 
 NUMBER_WORDS = "a number, an expression in quotes, or {deg: angle}"
-
-
-def number_tag(value: Any) -> str | None:
-    """Which form of a number this is; None for anything else."""
-    if isinstance(value, bool):
-        return None
-    if isinstance(value, (int, float)):
-        return "<number>"
-    if isinstance(value, str):
-        return "<expression>"
-    return "<Degrees>" if isinstance(value, (Mapping, Degrees)) else None
-
-
-def _number_or_list_tag(value: Any) -> str | None:
-    return "<list>" if isinstance(value, (list, tuple)) else number_tag(value)
-
-
-def _duration_tag(value: Any) -> str | None:
-    return "<DurationRange>" if isinstance(value, (Mapping, DurationRange)) else number_tag(value)
-
-
-def expected(words: str) -> dict[str, Any]:
-    """Arguments of a Discriminator whose error says what was expected."""
-    return {"custom_error_type": "expected", "custom_error_message": words}
-
-
-_Float = Annotated[StrictFloat, Tag("<number>")]
-_Expression = Annotated[str, Tag("<expression>"), Field(min_length=1)]
+Float = Annotated[StrictFloat, Tag("<number>")]
+InDegrees = Annotated[Degrees, Tag("<Degrees>")]
+Text = Annotated[str, Tag("<text>"), Field(min_length=1)]  # an expression, or a file
 
 Number = TypeAliasType("Number", Annotated[
-    _Float | _Expression | Annotated[Degrees, Tag("<Degrees>")],
-    Discriminator(number_tag, **expected(NUMBER_WORDS)),
+    Float | Text | InDegrees, by_form(NUMBER_WORDS),
     Field(description="a number, an expression over the constants, or {deg: angle}")])
 
+_List = Annotated[tuple[Number, ...], Tag("<list>"), Field(min_length=1, max_length=MAX_COMPONENTS)]
+_Names = Annotated[dict[str, Number], Tag("<names>")]
+_Limits = Annotated[tuple[Number | None, ...], Tag("<list>"), Field(min_length=1, max_length=MAX_COMPONENTS)]
+
 NumberOrList = TypeAliasType("NumberOrList", Annotated[
-    _Float | _Expression | Annotated[Degrees, Tag("<Degrees>")]
-    | Annotated[tuple[Number, ...], Tag("<list>"), Field(min_length=1, max_length=MAX_COMPONENTS)],
-    Discriminator(_number_or_list_tag, **expected(f"{NUMBER_WORDS}, or a list of these")),
+    Float | Text | InDegrees | _List, by_form(f"{NUMBER_WORDS}, or a list of these"),
     Field(description="a number or expression, or a list of these")])
 
 LimitOrList = TypeAliasType("LimitOrList", Annotated[
-    _Float | _Expression | Annotated[Degrees, Tag("<Degrees>")]
-    | Annotated[tuple[Number | None, ...], Tag("<list>"), Field(min_length=1, max_length=MAX_COMPONENTS)],
-    Discriminator(_number_or_list_tag, **expected(f"{NUMBER_WORDS}, or a list of these (null: no limit)")),
+    Float | Text | InDegrees | _Limits, by_form(f"{NUMBER_WORDS}, or a list of these (null: no limit)"),
     Field(description="one limit for every component, or a list with one for each (null: none)")])
+
+NamedNumbers = TypeAliasType("NamedNumbers", Annotated[
+    Float | Text | _List | _Names,
+    by_form("a mapping of names to numbers, one number for all, or a list with one for each", "<names>", degrees=False),
+    Field(description="numbers by name, one number for all, or a list with one for each in order")])
+
+StateNumbers = TypeAliasType("StateNumbers", Annotated[
+    Float | _List | _Names,
+    by_form("a mapping of states to numbers, one number for all, or a list with one for each", "<names>", degrees=False),
+    Field(description="states by name, one number for all, or a list with one for each in order")])
 
 Bound = TypeAliasType("Bound", Annotated[
     tuple[Number | None, ...], Field(min_length=2, max_length=2, description="[lower, upper]; null: unbounded")])
 Vector3 = TypeAliasType("Vector3", Annotated[tuple[Number, ...], Field(min_length=3, max_length=3, description="[x, y, z]")])
-MAX_NAME = 200
+Pair = Annotated[tuple[Number, ...], Field(min_length=2, max_length=2)]
+_Places = Annotated[tuple[Number, ...], Field(min_length=2, max_length=MAX_COMPONENTS)]
 
 
+_NUMERIC = (Number, NumberOrList, LimitOrList, NamedNumbers, StateNumbers, Bound, Vector3)
+
+
+@functools.cache
+def holds_numbers(kind: type[Part], key: str) -> bool:
+    """Whether what stands under a key is a number, or numbers in lists and mappings."""
+    def numeric(annotation: Any) -> bool:
+        return annotation in _NUMERIC or any(map(numeric, get_args(annotation)))
+
+    return numeric(kind.model_fields[key].annotation)
+
+
+# ---- names ----------------------------------------------------------------------------------------------------------------
 def _one_line(name: str) -> str:
     strange = next((c for c in name if unicodedata.category(c) in ("Cc", "Cf", "Zl", "Zp")), None)
     if strange is not None:
@@ -114,71 +148,43 @@ def _one_line(name: str) -> str:
 
 
 def _file_name(name: str) -> str:
-    if not _PHASE.fullmatch(_one_line(name)):
+    if not re.fullmatch(r"[^\W\d_]\w*([ -]\w+)*", _one_line(name)):
         raise refuse(f"{name!r} cannot be the name of a phase, which names columns and parts of archives; use letters, digits, _, "
                      "- and single spaces, starting with a letter")
     return name
 
 
-_PHASE = re.compile(r"[^\W\d_]\w*([ -]\w+)*")
 Name = Annotated[str, Field(min_length=1), AfterValidator(_one_line)]
 PhaseName = Annotated[str, Field(min_length=1), AfterValidator(_file_name)]
 
 
-def _named_tag(value: Any) -> str | None:
-    return "<names>" if isinstance(value, Mapping) else _number_or_list_tag(value)
-
-
-NamedNumbers = TypeAliasType("NamedNumbers", Annotated[
-    _Float | _Expression | Annotated[tuple[Number, ...], Tag("<list>"), Field(min_length=1, max_length=MAX_COMPONENTS)]
-    | Annotated[dict[str, Number], Tag("<names>")],
-    Discriminator(_named_tag, **expected("a mapping of names to numbers, one number for all, or a list with one for each")),
-    Field(description="numbers by name, one number for all, or a list with one for each in order")])
-
-
-def _state_tag(value: Any) -> str | None:
-    return None if isinstance(value, str) else _named_tag(value)
-
-
-StateNumbers = TypeAliasType("StateNumbers", Annotated[
-    _Float | Annotated[tuple[Number, ...], Tag("<list>"), Field(min_length=1, max_length=MAX_COMPONENTS)]
-    | Annotated[dict[str, Number], Tag("<names>")],
-    Discriminator(_state_tag, **expected("a mapping of states to numbers, one number for all, or a list with one for each")),
-    Field(description="states by name, one number for all, or a list with one for each in order")])
-
-
+# ---- sections -------------------------------------------------------------------------------------------------------------
 class Parameter(Part):
     """A parameter, and the range in which the solver may choose it."""
 
-    value: Number = Field(description="value, or first guess where the solver chooses")
-    optimise: Bound | None = Field(None, description="[lower, upper] within which the solver chooses; null: it is given")
-
-
-def _parameter_tag(value: Any) -> str | None:
-    return "<Parameter>" if isinstance(value, (Mapping, Parameter)) and "deg" not in value else number_tag(value)
+    value: Number = Key("value, or first guess where the solver chooses")
+    optimise: Bound | None = Key("[lower, upper] within which the solver chooses; null: it is given", None)
 
 
 ParameterValue = TypeAliasType("ParameterValue", Annotated[
-    _Float | _Expression | Annotated[Degrees, Tag("<Degrees>")] | Annotated[Parameter, Tag("<Parameter>")],
-    Discriminator(_parameter_tag, **expected(f"{NUMBER_WORDS}, or {{value: .., optimise: [lower, upper]}}")),
+    Float | Text | InDegrees | Annotated[Parameter, Tag("<Parameter>")],
+    by_form(f"{NUMBER_WORDS}, or {{value: .., optimise: [lower, upper]}}", "<Parameter>"),
     Field(description="a number, or {value: .., optimise: [lower, upper]}")])
 
 
 class TablePart(Part):
     """A function given by points, which expressions call by its name: ``drag(v)``, ``lift(v, angle)``."""
 
-    file: Name | None = Field(
-        None, description="CSV file relative to this one: two columns, x and value; or x in the first column, y in the first row")
-    x: Annotated[tuple[Number, ...], Field(min_length=2, max_length=MAX_COMPONENTS)] | None = Field(None, description="places")
-    y: Annotated[tuple[Number, ...], Field(min_length=2, max_length=MAX_COMPONENTS)] | None = Field(
-        None, description="places of the second argument; null: there is one argument")
-    values: Annotated[tuple[NumberOrList, ...], Field(min_length=2, max_length=MAX_COMPONENTS)] | None = Field(
-        None, description="value at each x, or a row of values, one for each y")
-    smooth: StrictBool = Field(
-        False, description="true: natural cubic splines, straight on outside; false: straight lines, level outside")
+    file: Name | None = Key("CSV file relative to this one: two columns, x and value; or x in the first column, y in the first "
+                            "row", None)
+    x: _Places | None = Key("places", None)
+    y: _Places | None = Key("places of the second argument; null: there is one argument", None)
+    values: Annotated[tuple[NumberOrList, ...], Field(min_length=2, max_length=MAX_COMPONENTS)] | None = Key(
+        "value at each x, or a row of values, one for each y", None)
+    smooth: StrictBool = Key("true: natural cubic splines, straight on outside; false: straight lines, level outside", False)
 
     @model_validator(mode="after")
-    def _one_source(self) -> TablePart:
+    def _one_source(self) -> Self:
         if (self.file is None) == (self.x is None) or (self.x is None) != (self.values is None):
             raise refuse("needs a 'file', or 'x' and 'values'")
         if self.file is not None and self.y is not None:
@@ -186,63 +192,68 @@ class TablePart(Part):
         return self
 
 
-def _table_tag(value: Any) -> str | None:
-    return "<file>" if isinstance(value, str) else "<TablePart>" if isinstance(value, (Mapping, TablePart)) else None
-
-
 AnyTable = TypeAliasType("AnyTable", Annotated[
-    Annotated[str, Tag("<file>"), Field(min_length=1)] | Annotated[TablePart, Tag("<TablePart>")],
-    Discriminator(_table_tag, **expected("a .csv file, or {x: [..], values: [..]}")),
+    Text | Annotated[TablePart, Tag("<TablePart>")],
+    by_form("a .csv file, or {x: [..], values: [..]}", "<TablePart>", degrees=False),
     Field(description="a .csv file, or a mapping")])
+
+
+class Sampled(Part):
+    """A system in discrete time: what steps of an integrator make of rates while controls are held."""
+
+    period: Number = Key("[s] between samples, in which controls are held; running costs count where steps begin")
+    integrator: Name = Key("any integrator of shooting methods", "rk4")
+    steps: int = Key("steps of it in a period", 1, ge=1)
 
 
 class Reference(Part):
     """A published or closed-form optimum to compare with."""
 
-    objective: Number = Field(description="objective value at the optimum")
-    tolerance: Number = Field(1e-6, description="relative tolerance of the comparison")
-    error: Number = Field(0.0, description="how far the value itself may be from the optimum, in its own unit")
-    source: str = Field("", description="where the value is from")
+    objective: Number = Key("objective value at the optimum")
+    tolerance: Number = Key("relative tolerance of the comparison", 1e-6)
+    error: Number = Key("how far the value itself may be from the optimum, in its own unit", 0.0)
+    source: str = Key("where the value is from", "")
 
 
 class DurationRange(Part):
     """A free duration."""
 
-    lower: Number = Field(description="shortest duration [s], > 0")
-    upper: Number | None = Field(None, description="longest duration [s]; null: unbounded")
-    guess: Number | None = Field(None, description="initial guess [s]; null: midway between lower and upper")
+    lower: Number = Key("shortest duration [s], > 0")
+    upper: Number | None = Key("longest duration [s]; null: unbounded", None)
+    guess: Number | None = Key("initial guess [s]; null: midway between lower and upper", None)
 
 
 Duration = TypeAliasType("Duration", Annotated[
-    _Float | _Expression | Annotated[DurationRange, Tag("<DurationRange>")],
-    Discriminator(_duration_tag, **expected("a number of seconds, or {lower: .., upper: .., guess: ..}")),
+    Float | Text | Annotated[DurationRange, Tag("<DurationRange>")],
+    by_form("a number of seconds, or {lower: .., upper: .., guess: ..}", "<DurationRange>", degrees=False),
     Field(description="length of the phase [s]: a number, or {lower, upper, guess} when it is free")])
 
 
-class Cost(Part):
+class Cost(OneOf):
     """One term of the objective: an expression, integrated (running), added up over the steps of a system in discrete time (stage)
     or added at the end (final), or a weighted square."""
 
-    name: Name = Field(description="name in reports")
-    running: Number | None = Field(None, description="scalar expression, integrated over time (in discrete time: the sum over all "
-                                                     "steps, times the period)")
-    stage: Number | None = Field(None, description="scalar expression, summed over the steps of a system in discrete time")
-    final: Number | None = Field(None, description="scalar expression at the end; no controls")
-    running_residual: NumberOrList | None = Field(None, description="residuals r; costs 1/2 sum w r^2, integrated over time")
-    stage_residual: NumberOrList | None = Field(None, description="residuals r; costs 1/2 sum w r^2, summed over steps")
-    final_residual: NumberOrList | None = Field(None, description="residuals r at the end; costs 1/2 sum w r^2")
-    control_error: NamedNumbers | None = Field(
-        None, description="controls less these values, as residuals along the path; a control that is not named does not count")
-    at: Literal["path", "final"] | None = Field(
-        None, description="where an .._error counts: all along the path (the default) or at the end")
-    weights: NumberOrList | None = Field(
-        None, description="weights w of the residuals, one or one for each (errors: in the order of their components); default 1")
-    between: Bound | None = Field(
-        None, description="[from, to] in seconds: outside, a running cost counts nothing. A window shorter than a few steps of "
-                          "the mesh may fall between its knots; phases end exactly where they should")
+    forms: ClassVar[tuple[str, ...]] = (
+        "running", "stage", "final", "running_residual", "stage_residual", "final_residual", "control_error")
+
+    name: Name = Key("name in reports")
+    running: Number | None = Key("scalar expression, integrated over time (in discrete time: the sum over all steps, times the "
+                                 "period)", None)
+    stage: Number | None = Key("scalar expression, summed over the steps of a system in discrete time", None)
+    final: Number | None = Key("scalar expression at the end; no controls", None)
+    running_residual: NumberOrList | None = Key("residuals r; costs 1/2 sum w r^2, integrated over time", None)
+    stage_residual: NumberOrList | None = Key("residuals r; costs 1/2 sum w r^2, summed over steps", None)
+    final_residual: NumberOrList | None = Key("residuals r at the end; costs 1/2 sum w r^2", None)
+    control_error: NamedNumbers | None = Key("controls less these values, as residuals along the path; a control that is not named "
+                                             "does not count", None)
+    at: Literal["path", "final"] | None = Key("where an .._error counts: all along the path (the default) or at the end", None)
+    weights: NumberOrList | None = Key("weights w of the residuals, one or one for each (errors: in the order of their "
+                                       "components); default 1", None)
+    between: Bound | None = Key("[from, to] in seconds: outside, a running cost counts nothing. A window shorter than a few steps "
+                                "of the mesh may fall between its knots; phases end exactly where they should", None)
 
     @model_validator(mode="after")
-    def _one_form(self) -> Cost:
+    def _consistent(self) -> Self:
         form = self.form()
         if self.weights is not None and form in ("running", "stage", "final"):
             raise refuse(f"'weights' belongs to residuals and errors, not to '{form}'; multiply there instead")
@@ -252,90 +263,77 @@ class Cost(Part):
             raise refuse("'between' belongs to running costs; this one counts at the end only")
         return self
 
-    def forms(self) -> tuple[str, ...]:
-        """The fields of which exactly one says what costs."""
-        return ("running", "stage", "final", "running_residual", "stage_residual", "final_residual", "control_error")
-
-    def form(self) -> str:
-        """The field that says what costs."""
-        return exactly_one(self, self.forms())
-
     def is_final(self) -> bool:
         return self.form().startswith("final") or self.at == "final"
 
 
-def check_limits(lower: Any, upper: Any, equal: Any, soft: Any) -> None:
+def check_limits(part: Constraint | Linkage) -> None:
     """``equal`` alone, or at least one of ``lower`` and ``upper``. Raises a validation error otherwise."""
-    if equal is not None and (lower is not None or upper is not None):
+    if part.equal is not None and (part.lower is not None or part.upper is not None):
         raise refuse("'equal' cannot stand beside 'lower' or 'upper'")
-    if equal is None and lower is None and upper is None:
+    if part.equal is None and part.lower is None and part.upper is None:
         raise refuse("has no bound; give 'lower', 'upper' or both, or 'equal'")
 
 
-class Constraint(Part):
+class Constraint(OneOf):
     """``lower <= expression <= upper`` or ``expression = equal``."""
 
-    name: Name = Field(description="name in reports and in certificates")
-    at: Literal["path", "start", "final", "integral"] = Field(
-        "path", description="where it holds: all along the path, at the start, at the end, or of the integral over the phase")
-    expression: NumberOrList | None = Field(None, description="one expression, or a list of them")
-    lower: LimitOrList | None = Field(None, description="smallest allowed value, one or one for each component")
-    upper: LimitOrList | None = Field(None, description="largest allowed value, one or one for each component")
-    equal: NumberOrList | None = Field(None, description="prescribed value, one or one for each component")
-    soft: Number | None = Field(None, description="weight of the penalty 1/2 soft |violation|^2; null: a hard constraint")
+    forms: ClassVar[tuple[str, ...]] = ("expression",)
+
+    name: Name = Key("name in reports and in certificates")
+    at: Literal["path", "start", "final", "integral"] = Key("where it holds: all along the path, at the start, at the end, or of "
+                                                            "the integral over the phase", "path")
+    expression: NumberOrList | None = Key("one expression, or a list of them", None)
+    lower: LimitOrList | None = Key("smallest allowed value, one or one for each component", None)
+    upper: LimitOrList | None = Key("largest allowed value, one or one for each component", None)
+    equal: NumberOrList | None = Key("prescribed value, one or one for each component", None)
+    soft: Number | None = Key("weight of the penalty 1/2 soft |violation|^2; null: a hard constraint", None)
 
     @model_validator(mode="after")
-    def _complete(self) -> Constraint:
-        self.one_quantity()
-        check_limits(self.lower, self.upper, self.equal, self.soft)
+    def _complete(self) -> Self:
+        check_limits(self)
         if self.at == "integral" and self.soft is not None:
             raise refuse("an integral constraint cannot be soft")
         return self
-
-    def one_quantity(self) -> str:
-        """The field that says what is constrained."""
-        return exactly_one(self, ("expression",))
 
 
 class Linkage(Part):
     """``lower <= expression <= upper`` or ``expression = equal`` between ends of phases, such as a periodic motion."""
 
-    name: Name = Field(description="name in reports and in certificates")
-    expression: NumberOrList = Field(description="one expression or a list of them, of start[...], final[...] and duration")
-    lower: LimitOrList | None = Field(None, description="smallest allowed value, one or one for each component")
-    upper: LimitOrList | None = Field(None, description="largest allowed value, one or one for each component")
-    equal: NumberOrList | None = Field(None, description="prescribed value, one or one for each component")
+    name: Name = Key("name in reports and in certificates")
+    expression: NumberOrList = Key("one expression or a list of them, of start[...], final[...] and duration")
+    lower: LimitOrList | None = Key("smallest allowed value, one or one for each component", None)
+    upper: LimitOrList | None = Key("largest allowed value, one or one for each component", None)
+    equal: NumberOrList | None = Key("prescribed value, one or one for each component", None)
 
     @model_validator(mode="after")
-    def _complete(self) -> Linkage:
-        check_limits(self.lower, self.upper, self.equal, None)
+    def _complete(self) -> Self:
+        check_limits(self)
         return self
 
 
 class Circle(Part):
     """A filled circle of the drawing."""
 
-    at: Name = Field(description="point at its centre")
-    radius: Number = Field(description="radius [m]")
+    at: Name = Key("point at its centre")
+    radius: Number = Key("radius [m]")
 
 
 class Box(Part):
     """A filled upright rectangle of the drawing."""
 
-    at: Name = Field(description="point at its centre")
-    size: Annotated[tuple[Number, ...], Field(min_length=2, max_length=2)] = Field(description="[width, height] [m]")
+    at: Name = Key("point at its centre")
+    size: Pair = Key("[width, height] [m]")
 
 
 class Drawing(Part):
     """What an animation shows, in the plane: x to the right, y up."""
 
-    points: dict[str, Annotated[tuple[Number, ...], Field(min_length=2, max_length=2)]] = Field(
-        description="points by name: [x, y], expressions of states, controls and constants [m]")
-    segments: tuple[Annotated[tuple[str, ...], Field(min_length=2, max_length=2)], ...] = Field(
-        (), description="lines between two points")
-    circles: tuple[Circle, ...] = Field((), description="filled circles")
-    boxes: tuple[Box, ...] = Field((), description="filled rectangles")
-    trace: tuple[str, ...] = Field((), description="points whose path is drawn")
+    points: dict[str, Pair] = Key("points by name: [x, y], expressions of states, controls and constants [m]")
+    segments: tuple[Annotated[tuple[str, ...], Field(min_length=2, max_length=2)], ...] = Key("lines between two points", ())
+    circles: tuple[Circle, ...] = Key("filled circles", ())
+    boxes: tuple[Box, ...] = Key("filled rectangles", ())
+    trace: tuple[str, ...] = Key("points whose path is drawn", ())
 
 
 def _plain_option(value: Any) -> Any:
@@ -350,58 +348,54 @@ Option = Annotated[Any, AfterValidator(_plain_option)]
 class StrategyPart(Part):
     """What is tried for an answer, in the order of the table of rules (``ocp show --strategy``)."""
 
-    without: list[Name] = Field(default_factory=list, description="names of rules that are switched off")
+    without: list[Name] = Key("names of rules that are switched off", list)
 
 
 class Solve(Part):
     """How to solve the problem unless the command line says otherwise."""
 
-    method: Literal["collocation", "multiple_shooting", "ilqr", "adjoint"] = Field("collocation", description="method of solution")
-    derivatives: Literal["auto", "ad", "analytic", "complex_step", "fd"] | None = Field(
-        None, description="source of the derivatives of the dynamics, whatever the method; null: the default of the method")
-    time_limit: Number | None = Field(
-        None, description="[s] after which the best of what was found is returned, whatever the method; null: none")
-    strategy: StrategyPart = Field(default_factory=StrategyPart, description="what is tried for an answer")
-    collocation: dict[str, Option] = Field(default_factory=dict, description="options of the collocation method")
-    multiple_shooting: dict[str, Option] = Field(default_factory=dict, description="options of direct multiple shooting")
-    ilqr: dict[str, Option] = Field(default_factory=dict, description="options of iLQR")
-    adjoint: dict[str, Option] = Field(default_factory=dict, description="options of single shooting by adjoint gradients")
+    method: Literal["collocation", "multiple_shooting", "ilqr", "adjoint"] = Key("method of solution", "collocation")
+    derivatives: Literal["auto", "ad", "analytic", "complex_step", "fd"] | None = Key(
+        "source of the derivatives of the dynamics, whatever the method; null: the default of the method", None)
+    time_limit: Number | None = Key("[s] after which the best of what was found is returned, whatever the method; null: none", None)
+    strategy: StrategyPart = Key("what is tried for an answer", StrategyPart)
+    collocation: dict[str, Option] = Key("options of the collocation method", dict)
+    multiple_shooting: dict[str, Option] = Key("options of direct multiple shooting", dict)
+    ilqr: dict[str, Option] = Key("options of iLQR", dict)
+    adjoint: dict[str, Option] = Key("options of single shooting by adjoint gradients", dict)
 
 
 class Expectation(Part):
     """A known result of a simulation by one integrator, which ``ocp verify`` compares."""
 
-    integrator: Name = Field(description="by which integrator")
-    energy: Number = Field(description="total energy at the end less the potential energy at the start [J]")
-    tolerance: Number = Field(1e-8, description="relative difference that counts as agreement")
+    integrator: Name = Key("by which integrator")
+    energy: Number = Key("total energy at the end less the potential energy at the start [J]")
+    tolerance: Number = Key("relative difference that counts as agreement", 1e-8)
 
 
 class Simulate(Part):
     """How the system is simulated unless the command line says otherwise."""
 
-    integrator: Name = Field("rk4", description="any integrator of shooting methods, bdf1, sdirk2, bdf2, or dop853")
-    dt: Number | None = Field(None, description="longest step [s]; null: a 500th of the whole")
-    until: Number | None = Field(None, description="when to stop [s]; null: at the end of the last phase")
-    controls: dict[str, Number] | None = Field(
-        None, description="constant controls by name, zero for the rest ({}: all zero); null: those of the guess")
-    expect: tuple[Expectation, ...] = Field((), description="known results")
+    integrator: Name = Key("any integrator of shooting methods, bdf1, sdirk2, bdf2, or dop853", "rk4")
+    dt: Number | None = Key("longest step [s]; null: a 500th of the whole", None)
+    until: Number | None = Key("when to stop [s]; null: at the end of the last phase", None)
+    controls: dict[str, Number] | None = Key("constant controls by name, zero for the rest ({}: all zero); null: those of the "
+                                             "guess", None)
+    expect: tuple[Expectation, ...] = Key("known results", ())
 
 
 class Common(Part):
     """Keys that every problem file has."""
 
-    name: Name = Field(description="name of the problem, a few words")
-    description: str = Field("", description="what the problem is about, in prose")
-    theme: str = Field("", description="group of the problem in lists of a gallery")
-    source: str = Field("", description="where the problem is from: paper or book, with the section")
-    reference: Reference | None = Field(None, description="known optimum")
-    constants: dict[str, Number] = Field(default_factory=dict, description="named numbers; each may use earlier ones and pi")
-    tables: dict[str, AnyTable] = Field(
-        default_factory=dict, description="functions given by points, which expressions call by name")
-    parameters: dict[str, ParameterValue] = Field(
-        default_factory=dict, description="named numbers that stay symbols in the problem; the solver may choose them")
-    linkages: tuple[Linkage, ...] = Field((), description="constraints between the ends of phases; a periodic motion is one")
-    simulate: Simulate | None = Field(None, description="how ocp simulate moves the system, and what must come of it")
-    solve: Solve = Field(default_factory=lambda: Solve.model_validate({}), description="default method and its options")
-    accept: dict[str, Number] = Field(
-        default_factory=dict, description="tolerances of the certificate that differ from the default")
+    name: Name = Key("name of the problem, a few words")
+    description: str = Key("what the problem is about, in prose", "")
+    theme: str = Key("group of the problem in lists of a gallery", "")
+    source: str = Key("where the problem is from: paper or book, with the section", "")
+    reference: Reference | None = Key("known optimum", None)
+    constants: dict[str, Number] = Key("named numbers; each may use earlier ones and pi", dict)
+    tables: dict[str, AnyTable] = Key("functions given by points, which expressions call by name", dict)
+    parameters: dict[str, ParameterValue] = Key("named numbers that stay symbols in the problem; the solver may choose them", dict)
+    linkages: tuple[Linkage, ...] = Key("constraints between the ends of phases; a periodic motion is one", ())
+    simulate: Simulate | None = Key("how ocp simulate moves the system, and what must come of it", None)
+    solve: Solve = Key("default method and its options", Solve)
+    accept: dict[str, Number] = Key("tolerances of the certificate that differ from the default", dict)

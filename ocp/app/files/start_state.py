@@ -17,7 +17,8 @@ from dynamics.errors import near
 from dynamics.model.model import Model
 from ocp.app.files import load_parts as lp
 from ocp.app.files import robot_state
-from ocp.app.files.schema_state import Configuration, StartState
+from ocp.app.files.findings import Findings
+from ocp.app.files.schema_tree import Configuration, StartState
 from ocp.app.files.yaml_source import KeyPath
 
 OTHERS = "others"
@@ -46,8 +47,7 @@ def read_others(reader: lp.Reader, given: Any, states: Sequence[str]) -> Any:
         return named
     if word is None:
         if left and not named.keys() - set(states):  # a name of no state has an error of its own
-            reader.findings.add(path, f"{_list(left)} {_is(left)} not named; give a value, or say what holds for the rest, "
-                                      "others: free (the solver chooses) or others: neutral (zero)")
+            _refuse_left(reader.findings, path, left, "free (the solver chooses) or others: neutral (zero)")
     elif word not in WORDS:
         reader.findings.add((*path, OTHERS), f"expected free or neutral (zero), got {word!r}")
     return {**named, **dict.fromkeys(left, 0.0)} if word == "neutral" else named
@@ -68,8 +68,7 @@ def read_start(names: robot_state.RobotNames, given: StartState | None, phase: K
     elif word is None:
         left = _left(names.model, np.zeros(names.space.ndx, bool) if found is None else found.tangent)
         if left and len(findings.found) == before:
-            findings.add(path, f"{_list(left)} {_is(left)} not named; give a value, or say what holds for the rest, "
-                               f"others: {_choices(names.model)}")
+            _refuse_left(findings, path, left, _choices(names.model))
     elif found is not None and word == ASSEMBLED and names.constraints:
         assemble(names, found, (*path, OTHERS), guess)
     elif found is not None and word != "free":
@@ -114,9 +113,7 @@ def _fill(names: robot_state.RobotNames, found: robot_state.PartialState, word: 
     left = np.flatnonzero(~found.coordinates)
     found.x[left] = values[left]
     found.coordinates[:] = found.tangent[:] = True
-    for k in left:
-        lower, upper = names.bounds[k]
-        lp.check_inside(findings, found.x[k], lower, upper, path, repr(names.space.names[k]))
+    robot_state.check_bounds(names, found, left, path)
 
 
 def assemble(names: robot_state.RobotNames, found: robot_state.PartialState, path: KeyPath, guess: Configuration | None = None
@@ -169,9 +166,7 @@ def assemble(names: robot_state.RobotNames, found: robot_state.PartialState, pat
     speed[~fixed] = -np.linalg.lstsq(rate[:, ~fixed], rate @ speed + np.array(pace(q)).ravel(), rcond=1e-9)[0]
     found.x[:] = np.concatenate([q, speed])
     found.coordinates[:] = found.tangent[:] = True
-    for k in range(space.nx):
-        lower, upper = names.bounds[k]
-        lp.check_inside(names.reader.findings, found.x[k], lower, upper, path, repr(space.names[k]))
+    robot_state.check_bounds(names, found, range(space.nx), path)
 
 
 def _check_closed(names: robot_state.RobotNames, found: robot_state.PartialState, path: KeyPath) -> None:
@@ -200,15 +195,13 @@ def _open(names: robot_state.RobotNames, q: np.ndarray) -> str:
     return f"{name!r} by {misses[name]:.2g} (m, rad)" if misses[name] > 1e-6 else "velocities do not keep it"
 
 
+def _refuse_left(findings: Findings, path: KeyPath, left: Sequence[str], choices: str) -> None:
+    """Record that the file says nothing about parts of the start."""
+    shown = ", ".join(left[:SHOWN]) + (f" and {len(left) - SHOWN} more" if len(left) > SHOWN else "")
+    findings.add(path, f"{shown} {'is' if len(left) == 1 else 'are'} not named; give a value, or say what holds for the rest, "
+                       f"others: {choices}")
+
+
 def _choices(model: Model) -> str:
     named = f"one of {', '.join(model.configurations)}" if model.configurations else "a named configuration"
     return f"free (the solver chooses), neutral (zero, at rest) or {named} (at rest)"
-
-
-def _list(left: Sequence[str]) -> str:
-    more = f" and {len(left) - SHOWN} more" if len(left) > SHOWN else ""
-    return ", ".join(left[:SHOWN]) + more
-
-
-def _is(left: Sequence[str]) -> str:
-    return "is" if len(left) == 1 else "are"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
-from typing import Any
 
 import numpy as np
 
@@ -15,9 +14,10 @@ from ocp.app.files import load_parts as lp
 from ocp.app.files import robot_state, yaml_source
 from ocp.app.files import schema_wbc as schema
 from ocp.app.files.findings import Findings
-from ocp.app.files.robot_file import begin, raised, robot_of
-from ocp.app.files.wbc_tasks import read_schedule, read_tasks
-from ocp.app.files.yaml_source import KeyPath, Source, parse_source, read_source
+from ocp.app.files.load_model import begin, raised, robot_of
+from ocp.app.files.load_parts import Section
+from ocp.app.files.wbc_tasks import Stage, read_schedule, read_tasks
+from ocp.app.files.yaml_source import Source, parse_source, read_source
 from ocp.bridge import model_space
 from ocp.errors import ProblemError
 from ocp.plants import Plant, Push
@@ -90,25 +90,24 @@ def _load(source: Source, folder: FilePath, overrides: Mapping[str, str]) -> Loa
     contacts = _contacts(numbers, mechanism, file)
     findings.raise_any()
     start, notes = _closed(findings, mechanism, contacts, start)
-    tasks = read_tasks(names, mechanism, file.tasks, contacts, start)
+    stage = Stage(names, mechanism, contacts, start)
+    tasks = read_tasks(stage, file.tasks)
     findings.raise_any()
-    switches, pushes = read_schedule(names, file.schedule, tasks, contacts)
-    control, efforts = file.wbc, _efforts(numbers, mechanism, file.wbc.efforts)
-    values = {key: numbers.number(getattr(control, key), ("wbc", key)) for key in ("rate", "duration", "rest_gain", "trust")}
+    switches, pushes = read_schedule(stage, file.schedule, tasks)
+    control = Section(numbers, file.wbc, ("wbc",))
+    efforts = _efforts(control, mechanism)
+    values = {"rate": control.positive("rate"), "duration": control.positive("duration"),
+              "rest_gain": control.number("rest_gain"), "trust": control.number("trust"),
+              "horizon": control.positive("horizon", "s; null leaves limits of joints out")}
     if not 0.0 < values["trust"] <= 1.0:
-        findings.add(("wbc", "trust"), f"must lie above 0 and be at most 1, got {values['trust']:g}")
-    for key in ("rate", "duration"):
-        if values[key] <= 0.0:
-            findings.add(("wbc", key), f"must be positive, got {values[key]:g}")
-    horizon = None if control.horizon is None else numbers.number(control.horizon, ("wbc", "horizon"))
-    if horizon is not None and horizon <= 0.0:
-        findings.add(("wbc", "horizon"), f"must be positive, got {horizon:g} s; null leaves limits of joints out")
-    friction, restitution = (_by_contact(numbers, contacts, getattr(file.plant, key), key) for key in ("friction", "restitution"))
+        control.refuse(f"must lie above 0 and be at most 1, got {values['trust']:g}", "trust")
+    friction, restitution = (_by_contact(Section(numbers, file.plant, ("plant",)), contacts, key)
+                             for key in ("friction", "restitution"))
     expect = _expected(numbers, mechanism, file)
     findings.raise_any()
     with findings.collecting(("wbc",)):
-        setup = Setup(mechanism, start, contacts, tasks, switches, efforts=efforts, horizon=horizon,
-                      options=HQPOptions(engine=control.engine), **values)
+        setup = Setup(mechanism, start, contacts, tasks, switches, efforts=efforts, options=HQPOptions(engine=file.wbc.engine),
+                      **values)
         advice = unsupported(setup)
         return LoadedWbc(file, source.text, mechanism, setup, pushes, friction, restitution, (*notes, *advice), expect)
     raised(findings)
@@ -117,56 +116,42 @@ def _load(source: Source, folder: FilePath, overrides: Mapping[str, str]) -> Loa
 def _contacts(reader: lp.Reader, mechanism: Mechanism, file: schema.WbcFile) -> tuple[ContactPlan, ...]:
     found = []
     for name, given in file.contacts.items():
-        path: KeyPath = ("contacts", name)
+        section = Section(reader, given, ("contacts", name))
         before = len(reader.findings.found)
-
-        def vector(key: str, value: Any, at: KeyPath = path) -> tuple[float, float, float]:
-            x, y, z = reader.vector(value, 3, (*at, key), "components")
-            return x, y, z
-
-        friction = reader.number(given.friction, (*path, "friction"))
+        friction, least, ramp = section.number("friction"), section.not_negative("least"), section.not_negative("ramp")
         if friction <= 0.0:
-            reader.findings.add((*path, "friction"), f"a cone needs a positive coefficient of friction, got {friction:g}; on ice "
-                                "take a small one")
-        values = {key: reader.number(getattr(given, key), (*path, key)) for key in ("least", "ramp", "height")}
-        for key in ("least", "ramp"):
-            if values[key] < 0.0:
-                reader.findings.add((*path, key), f"must not be negative, got {values[key]:g}")
-        most = INF if given.most is None else reader.number(given.most, (*path, "most"))
-        if most <= values["least"]:
-            reader.findings.add((*path, "most"), f"must be above least ({values['least']:g} N), got {most:g} N")
+            section.refuse(f"a cone needs a positive coefficient of friction, got {friction:g}; on ice take a small one",
+                           "friction")
+        height, most = section.number("height"), section.number("most", INF)
+        if most <= least:
+            section.refuse(f"must be above least ({least:g} N), got {most:g} N", "most")
         if given.sides < 3:
-            reader.findings.add((*path, "sides"), f"a pyramid has at least 3 sides, got {given.sides}")
+            section.refuse(f"a pyramid has at least 3 sides, got {given.sides}", "sides")
         if len(reader.findings.found) > before:
             continue
         record: Contact
-        normal = vector("normal", given.normal)
+        normal = section.vector("normal")
         if given.half_sizes is not None:
-            a, b = (reader.number(value, (*path, "half_sizes", i)) for i, value in enumerate(given.half_sizes))
-            record = FlatContact(name, given.frame, vector("position", given.position), vector("axis", given.axis), normal,
-                                 values["height"], friction, (a, b))
+            sizes = reader.values(given.half_sizes, section.at("half_sizes"))
+            record = FlatContact(name, given.frame, section.vector("position"), section.vector("axis"), normal, height, friction,
+                                 sizes)
         else:
-            points = tuple(vector("points", point) for point in given.points)
-            record = PointContact(name, given.frame, points, normal, values["height"], friction)
-        with reader.findings.collecting((*path, "frame")):
+            record = PointContact(name, given.frame, reader.values(given.points, section.at("points")), normal, height, friction)
+        with section.collecting("frame"):
             mechanism.model.frame(given.frame)
-            with reader.findings.collecting(path):
+            with section.collecting():
                 record.check(mechanism.model)
-            found.append(ContactPlan(record, given.taken, values["least"], most, values["ramp"], given.sides, given.pyramid,
-                                     given.slides, _within(reader, given.within, (*path, "within"))))
+            found.append(ContactPlan(record, given.taken, least, most, ramp, given.sides, given.pyramid, given.slides,
+                                     None if given.within is None else _within(section.part("within"))))
     return tuple(found)
 
 
-def _within(reader: lp.Reader, given: schema.Within | None, path: KeyPath) -> tuple[tuple[float, float], ...] | None:
-    if given is None:
-        return None
+def _within(section: Section) -> tuple[tuple[float, float], ...]:
     found = []
     for axis in "xyz":
-        ends = getattr(given, axis)
-        low, high = (rest if end is None else reader.number(end, (*path, axis))
-                     for end, rest in zip(ends, (-INF, INF), strict=True))
+        low, high = lp.read_ends(section.reader, getattr(section.given, axis), section.at(axis))
         if not low < high:
-            reader.findings.add((*path, axis), f"must end above its beginning, got {low:g} to {high:g} m")
+            section.refuse(f"must end above its beginning, got {low:g} to {high:g} m", axis)
         found.append((low, high))
     return tuple(found)
 
@@ -184,20 +169,18 @@ def _closed(findings: Findings, mechanism: Mechanism, contacts: tuple[ContactPla
     return x, (f"the start was moved by up to {1e3 * moved:.3g} mm, so that contacts touch",) if moved > 1e-6 else ()
 
 
-def _efforts(reader: lp.Reader, mechanism: Mechanism, given: Any) -> np.ndarray | None:
+def _efforts(control: Section, mechanism: Mechanism) -> np.ndarray | None:
+    given = control.given.efforts
     if given is None:
         return None
     driven, most = mechanism.controls, np.abs(mechanism.control_limits).max(axis=1, initial=0.0)
     if isinstance(given, Mapping):
-        for name, value in given.items():
-            if name not in driven:
-                lp.unknown(reader.findings, name, driven, ("wbc", "efforts", name), "driven joint")
-            else:
-                most[driven.index(name)] = reader.number(value, ("wbc", "efforts", name))
+        for name, value in control.known("efforts", driven, "driven joint"):
+            most[driven.index(name)] = value
     else:
-        most = np.array(reader.vector(given, len(driven), ("wbc", "efforts"), "driven joints"))
+        most = np.array(control.reader.vector(given, len(driven), control.at("efforts"), "driven joints"))
     if (most < 0.0).any():
-        reader.findings.add(("wbc", "efforts"), "limits of torques must not be negative")
+        control.refuse("limits of torques must not be negative", "efforts")
     return most
 
 
@@ -209,24 +192,18 @@ def _expected(reader: lp.Reader, mechanism: Mechanism, file: schema.WbcFile) -> 
         names = [f"{name[0]}.base.{name.removeprefix(f'{name[0]}.{joint}.')}" if name[2:].startswith(f"{joint}.") else name
                  for name in names]
     for name, given in file.expect.items():
-        path: KeyPath = ("expect", name)
+        section = Section(reader, given, ("expect", name))
         if name not in names:
-            lp.unknown(reader.findings, name, names, path, "state")
-            continue
-        found[name] = (names.index(name), reader.number(given.value, (*path, "value")),
-                       reader.number(given.tolerance, (*path, "tolerance")))
+            lp.unknown(reader.findings, name, names, section.path, "state")
+        else:
+            found[name] = (names.index(name), section.number("value"), section.number("tolerance"))
     return found
 
 
-def _by_contact(reader: lp.Reader, contacts: tuple[ContactPlan, ...], given: Mapping[str, Any], key: str) -> dict[str, float]:
-    known, found = [plan.name for plan in contacts], {}
-    for name, value in given.items():
-        path: KeyPath = ("plant", key, name)
-        if name not in known:
-            lp.unknown(reader.findings, name, known, path, "contact")
-            continue
-        found[name] = reader.number(value, path)
-        if not 0.0 <= found[name] <= (1.0 if key == "restitution" else INF):
-            reader.findings.add(path, f"{'must lie between 0 and 1' if key == 'restitution' else 'must not be negative'}, got "
-                                f"{found[name]:g}")
+def _by_contact(plant: Section, contacts: tuple[ContactPlan, ...], key: str) -> dict[str, float]:
+    found = dict(plant.known(key, [plan.name for plan in contacts], "contact"))
+    for name, value in found.items():
+        if not 0.0 <= value <= (1.0 if key == "restitution" else INF):
+            limits = "must lie between 0 and 1" if key == "restitution" else "must not be negative"
+            plant.refuse(f"{limits}, got {value:g}", key, name)
     return found

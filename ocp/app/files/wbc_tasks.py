@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import casadi as ca
@@ -12,69 +12,72 @@ import numpy as np
 from dynamics.mechanism import Mechanism
 from ocp.app.files import ik_tasks
 from ocp.app.files import schema_wbc as schema
-from ocp.app.files.load_parts import unknown
+from ocp.app.files.load_parts import Section, unknown
 from ocp.app.files.robot_state import RobotNames, read_rotation, rotation_matrix
 from ocp.app.files.schema_tasks import POSE_AXES
-from ocp.app.files.yaml_source import KeyPath
-from ocp.control.tasks import (
-    Task,
-    alignment_task,
-    com_task,
-    orientation_task,
-    pose_task,
-    position_task,
-    posture_task,
-)
+from ocp.control import tasks as control
+from ocp.control.tasks import Task
 from ocp.control.whole_body import EffortTask, ForceTask, Item, MomentumTask
 from ocp.plants import Push
 from ocp.wbc import Assignment, ContactPlan, Path, Switch, held, moving
 from ocp.wbc.closed_loop import stances_of
 from ocp.wbc.paths import Source, path_kind, value_at
 
-
 # ---- tasks --------------------------------------------------------------------------------------------------------------
-def read_tasks(names: RobotNames, mechanism: Mechanism, given: Sequence[schema.WbcTask], contacts: Sequence[ContactPlan],
-               start: np.ndarray) -> tuple[Assignment, ...]:
-    """The tasks with their paths; errors are recorded. Targets that are not given are where the robot starts."""
-    findings, found = names.reader.findings, []
-    ranks = ik_tasks.ranks(names, given, ("tasks",))
-    for i, task in enumerate(given):
-        path: KeyPath = ("tasks", i)
-        before = len(findings.found)
-        gain, ratio = (names.reader.number(getattr(task, key), (*path, key)) for key in ("gain", "damping_ratio"))
-        if gain < 0.0 or ratio < 0.0:
-            findings.add((*path, "gain" if gain < 0.0 else "damping_ratio"), "must not be negative")
-        made = _BUILDERS[task.kind()](names, mechanism, getattr(task, task.kind()), contacts, start, (*path, task.kind()))
-        if made is None or len(findings.found) > before:
-            continue
-        items, source = made
-        weight: Any = names.reader.vector(task.weight, len(task.weight), (*path, "weight"), "components") \
-            if isinstance(task.weight, tuple) else names.reader.number(task.weight, (*path, "weight"))
-        if not np.all(np.asarray(weight) > 0.0):
-            findings.add((*path, "weight"), "a weight must be positive; leave the task or the component out instead")
-            continue
-        name = task.name or (items[0].name if isinstance(items[0], Task) else task.kind())
-        for k, item in enumerate(items):
-            how: dict[str, Any] = {"weight": np.asarray(weight) if isinstance(weight, tuple) else weight}
-            if isinstance(item, Task):
-                item = replace(item, name=name, gain=gain, damping_ratio=ratio, **how)
-            else:
-                item = replace(item, **how, **({"gain": gain} if isinstance(item, MomentumTask) else {}))
-            target = Path.of(path_kind(item), source) if source is not None else None
-            found.append(Assignment(name if not k else f"{name} {k}", ranks[i], item, target, task.on))
-        if [a.name for a in found].count(name) > 1:
-            findings.add(path, f"the name {name!r} is that of another task; give one of them a name of its own")
-    return tuple(found)
-
-
 Made = tuple[list[Any], Source | None]
 
 
-def _source(names: RobotNames, value: Any, size: int, path: KeyPath, item: Item | None = None, before: Any = None
-            ) -> Source | None:
+@dataclass(frozen=True)
+class Stage:
+    """What tasks refer to: the robot and its names, its contacts, and the state [nx] at which it starts."""
+
+    names: RobotNames
+    mechanism: Mechanism
+    contacts: Sequence[ContactPlan]
+    start: np.ndarray
+
+    def here(self, task: Task) -> np.ndarray:
+        """The target of a task that is met at the start."""
+        return value_at(self.names.model, task, self.start[: self.names.model.nq])
+
+
+def read_tasks(stage: Stage, given: Sequence[schema.WbcTask]) -> tuple[Assignment, ...]:
+    """The tasks with their paths; errors are recorded. Targets that are not given are where the robot starts."""
+    findings, found = stage.names.reader.findings, list[Assignment]()
+    ranks = ik_tasks.ranks(stage.names, given, ("tasks",))
+    for i, task in enumerate(given):
+        section, form, before = Section(stage.names.reader, task, ("tasks", i)), task.form(), len(findings.found)
+        gain, ratio = section.number("gain"), section.number("damping_ratio")
+        if gain < 0.0 or ratio < 0.0:
+            section.refuse("must not be negative", "gain" if gain < 0.0 else "damping_ratio")
+        made = _BUILDERS[form](stage, section.part(form))
+        if made is None or len(findings.found) > before:
+            continue
+        items, source = made
+        weight = np.asarray(section.reader.values(task.weight, section.at("weight")))
+        if not np.all(weight > 0.0):
+            section.refuse("a weight must be positive; leave the task or the component out instead", "weight")
+            continue
+        name = task.name or (items[0].name if isinstance(items[0], Task) else form)
+        for k, item in enumerate(items):
+            how: dict[str, Any] = {"weight": weight if weight.ndim else float(weight)}
+            if isinstance(item, Task):
+                how |= {"name": name, "gain": gain, "damping_ratio": ratio}
+            elif isinstance(item, MomentumTask):
+                how["gain"] = gain
+            item = replace(item, **how)
+            target = Path.of(path_kind(item), source) if source is not None else None
+            found.append(Assignment(name if not k else f"{name} {k}", ranks[i], item, target, task.on))
+        if [a.name for a in found].count(name) > 1:
+            section.refuse(f"the name {name!r} is that of another task; give one of them a name of its own")
+    return tuple(found)
+
+
+def _source(section: Section, key: str, size: int, item: Item | None = None, before: Any = None) -> Source | None:
     """A target [size] from numbers and expressions of t; None after an error was recorded. Of a task that counts some components
     these will do, the others stay as ``before`` [size]."""
-    column = names.reader.column(value, path)
+    reader = section.reader
+    column = reader.column(getattr(section.given, key), section.at(key))
     if column is None:
         return None
     chosen = item.shape.components if isinstance(item, Task) else getattr(item, "components", None)
@@ -83,188 +86,173 @@ def _source(names: RobotNames, value: Any, size: int, path: KeyPath, item: Item 
         whole[list(chosen)] = column
         column = whole
     if column.numel() != size:
-        names.reader.findings.add(path, f"has {column.numel()} components, expected {size}")
+        section.refuse(f"has {column.numel()} components, expected {size}", key)
         return None
-    if names.reader.depends(column, names.reader.t):
-        return moving(ca.Function("target", [names.reader.t], [ca.densify(column)]))
+    if reader.depends(column, reader.t):
+        return moving(ca.Function("target", [reader.t], [ca.densify(column)]))
     return held(np.asarray(ca.DM(ca.evalf(column)).full()).ravel())
 
 
-def _components(given: Any, axes: Sequence[str]) -> list[int] | None:
-    return None if given.components is None else [axes.index(axis) for axis in given.components]
+def _components(given: Any) -> tuple[int, ...] | None:
+    return None if given.components is None else tuple(POSE_AXES.index(axis) for axis in given.components)
 
 
-def _vector_task(names: RobotNames, given: Any, start: np.ndarray, path: KeyPath, task: Any) -> Made | None:
-    made = task(np.zeros(3))
-    source = held(value_at(names.model, made, start[: names.model.nq])) if given.target is None else _source(
-        names, given.target, 3, (*path, "target"))
+def _at_rest(task: Task | None) -> Made | None:
+    return None if task is None else ([task], held(task.target))
+
+
+def _point(stage: Stage, section: Section) -> Made | None:
+    """Positions and centres of mass."""
+    given, place = section.given, np.zeros(3)
+    if isinstance(given, schema.WbcCom):
+        made = control.com_task(place, components=_components(given))
+    elif ik_tasks.known_frames(stage.names, section):
+        made = control.position_task(given.frame, place, reference=given.reference, components=_components(given))
+    else:
+        return None
+    source = held(stage.here(made)) if given.target is None else _source(section, "target", 3)
     return None if source is None else ([made], source)
 
 
-def _position(names: RobotNames, mechanism: Mechanism, given: Any, contacts: Any, start: np.ndarray, path: KeyPath) -> Made | None:
-    if not ik_tasks.known_frames(names, given, path):
-        return None
-    return _vector_task(names, given, start, path, lambda x: position_task(
-        given.frame, x, reference=given.reference, components=_components(given, "xyz")))
-
-
-def _com(names: RobotNames, mechanism: Mechanism, given: Any, contacts: Any, start: np.ndarray, path: KeyPath) -> Made | None:
-    return _vector_task(names, given, start, path, lambda x: com_task(x, components=_components(given, "xyz")))
-
-
-def _turned(names: RobotNames, mechanism: Mechanism, given: Any, contacts: Any, start: np.ndarray, path: KeyPath) -> Made | None:
+def _turned(stage: Stage, section: Section) -> Made | None:
     """Orientations and poses: what is left out is where it starts."""
-    if not ik_tasks.known_frames(names, given, path):
+    given = section.given
+    if not ik_tasks.known_frames(stage.names, section):
         return None
+    how: dict[str, Any] = {"reference": given.reference, "components": _components(given)}
     whole = isinstance(given, schema.WbcPose)
-    chosen = _components(given, POSE_AXES if whole else "xyz")
-    made = pose_task(given.frame, np.eye(3), np.zeros(3), reference=given.reference, components=chosen) if whole else \
-        orientation_task(given.frame, np.eye(3), reference=given.reference, components=chosen)
-    target = value_at(names.model, made, start[: names.model.nq]).copy()
-    if given.form() is not None:
-        rotation = read_rotation(names.reader, given, path)
+    made = control.pose_task(given.frame, np.eye(3), np.zeros(3), **how) if whole else \
+        control.orientation_task(given.frame, np.eye(3), **how)
+    target = stage.here(made).copy()
+    if given.form():
+        rotation = read_rotation(section.reader, given, section.path)
         if rotation is None:
             return None
         target[:9] = rotation_matrix(rotation).ravel(order="F")
     if whole and given.position is not None:
-        target[9:] = names.reader.vector(given.position, 3, (*path, "position"), "components")
+        target[9:] = section.vector("position")
     return [made], held(target)
 
 
-def _posture(names: RobotNames, mechanism: Mechanism, given: Any, contacts: Any, start: np.ndarray, path: KeyPath) -> Made | None:
-    model = names.model
+def _posture(stage: Stage, section: Section) -> Made | None:
+    model, given = stage.names.model, section.given
     if given.configuration or given.base or given.joints:
-        task = ik_tasks.posture(names, given, path)
-        return None if task is None else ([task], held(task.target))
+        return _at_rest(ik_tasks.posture(stage.names, section))
     joints = [b.joint.name for i, b in enumerate(model.bodies) if b.joint.mimic is None and model.kind(i).nv
-              and set(model.velocity_names[model.v_slice(i)]) <= set(mechanism.driven)]
-    task = posture_task(np.concatenate([start[model.q_slice(model.joint_index(j))] for j in joints]), joints=joints)
-    return [task], held(task.target)
+              and set(model.velocity_names[model.v_slice(i)]) <= set(stage.mechanism.driven)]
+    values = [stage.start[model.q_slice(model.joint_index(j))] for j in joints]
+    return _at_rest(control.posture_task(np.concatenate(values), joints=joints))
 
 
-def _joint(names: RobotNames, mechanism: Mechanism, given: Any, contacts: Any, start: np.ndarray, path: KeyPath) -> Made | None:
-    task = ik_tasks.joint(names, given, path)
-    return None if task is None else ([task], held(task.target))
-
-
-def _alignment(names: RobotNames, mechanism: Mechanism, given: Any, contacts: Any, start: np.ndarray, path: KeyPath) -> Made | None:
-    if not ik_tasks.known_frames(names, given, path):
-        return None
-    axis, direction = (names.reader.vector(getattr(given, key), 3, (*path, key), "components") for key in ("axis", "direction"))
-    with names.reader.findings.collecting(path):
-        task = alignment_task(given.frame, axis, direction, reference=given.reference)
-        return [task], held(task.target)
+def _alignment(stage: Stage, section: Section) -> Made | None:
+    given = section.given
+    if ik_tasks.known_frames(stage.names, section):
+        axis, direction = section.vector("axis"), section.vector("direction")
+        with section.collecting():
+            return _at_rest(control.alignment_task(given.frame, axis, direction, reference=given.reference))
     return None
 
 
-def _aim(names: RobotNames, mechanism: Mechanism, given: Any, contacts: Any, start: np.ndarray, path: KeyPath) -> Made | None:
-    task = ik_tasks.aim(names, given, path)
-    return None if task is None else ([task], held(task.target))
-
-
-def _force(names: RobotNames, mechanism: Mechanism, given: Any, contacts: Sequence[ContactPlan], start: np.ndarray, path: KeyPath
-           ) -> Made | None:
-    plan = next((plan for plan in contacts if plan.name == given.contact), None)
+def _force(stage: Stage, section: Section) -> Made | None:
+    plan = next((plan for plan in stage.contacts if plan.name == section.given.contact), None)
     if plan is None:
-        unknown(names.reader.findings, given.contact, [c.name for c in contacts], (*path, "contact"), "contact")
+        known = [c.name for c in stage.contacts]
+        unknown(section.reader.findings, section.given.contact, known, section.at("contact"), "contact")
         return None
-    source = _source(names, given.force, 3, (*path, "force"))
-    chosen = tuple(_components(given, "xyz") or (0, 1, 2))
+    source = _source(section, "force", 3)
+    chosen = _components(section.given) or (0, 1, 2)
     items: list[Item] = [ForceTask(stance.name, np.zeros(3), chosen) for stance in stances_of(plan)]
     return None if source is None else (items, source)
 
 
-def _momentum(names: RobotNames, mechanism: Mechanism, given: Any, contacts: Any, start: np.ndarray, path: KeyPath) -> Made | None:
-    source = _source(names, given.target, 6, (*path, "target"))
-    chosen = _components(given, POSE_AXES)
-    item = MomentumTask(components=(0, 1, 2, 3, 4, 5) if chosen is None else tuple(chosen))
+def _momentum(stage: Stage, section: Section) -> Made | None:
+    source, chosen = _source(section, "target", 6), _components(section.given)
+    item = MomentumTask(components=(0, 1, 2, 3, 4, 5) if chosen is None else chosen)
     return None if source is None else ([item], source)
 
 
-def _effort(names: RobotNames, mechanism: Mechanism, given: Any, contacts: Any, start: np.ndarray, path: KeyPath) -> Made | None:
-    return [EffortTask()], None
-
-
-_BUILDERS: dict[str, Any] = {
-    "position": _position, "com": _com, "orientation": _turned, "pose": _turned, "posture": _posture, "joint": _joint,
-    "alignment": _alignment, "aim": _aim, "force": _force, "momentum": _momentum, "effort": _effort}
+_BUILDERS: dict[str, Callable[[Stage, Section], Made | None]] = {
+    "position": _point, "com": _point, "orientation": _turned, "pose": _turned, "posture": _posture, "alignment": _alignment,
+    "joint": lambda stage, section: _at_rest(ik_tasks.joint(stage.names, section)),
+    "aim": lambda stage, section: _at_rest(ik_tasks.frame_task(stage.names, section)),
+    "force": _force, "momentum": _momentum, "effort": lambda stage, section: ([EffortTask()], None)}
 
 
 # ---- schedule -----------------------------------------------------------------------------------------------------------
-def read_schedule(names: RobotNames, given: Sequence[schema.Event], tasks: Sequence[Assignment], contacts: Sequence[ContactPlan]
+def read_schedule(stage: Stage, given: Sequence[schema.Event], tasks: Sequence[Assignment]
                   ) -> tuple[tuple[Switch, ...], tuple[Push, ...]]:
     """Switches and pushes; moves are added to the paths of the tasks. Errors are recorded."""
-    reader, switches, pushes = names.reader, list[Switch](), list[Push]()
-    known = {"take": [c.name for c in contacts], "release": [c.name for c in contacts], "on": [t.name for t in tasks],
-             "off": [t.name for t in tasks]}
-    timed = [(reader.number(event.time, ("schedule", i, "time")), i, event) for i, event in enumerate(given)]
-    for time, i, event in sorted(timed, key=lambda item: item[:2]):
-        path: KeyPath = ("schedule", i)
-        over = reader.number(event.over, (*path, "over"))
+    reader, switches, pushes = stage.names.reader, list[Switch](), list[Push]()
+    known = {**dict.fromkeys(("take", "release"), [c.name for c in stage.contacts]),
+             **dict.fromkeys(("on", "off"), [t.name for t in tasks])}
+    sections = [Section(reader, event, ("schedule", i)) for i, event in enumerate(given)]
+    for time, i in sorted((section.number("time"), i) for i, section in enumerate(sections)):
+        section, what, over = sections[i], given[i].form(), sections[i].number("over")
         if time < 0.0 or over < 0.0:
-            reader.findings.add((*path, "time" if time < 0.0 else "over"), "must not be negative")
-        what = next(key for key in schema.WHAT if getattr(event, key) is not None)
-        if what == "push" and event.push is not None:
+            section.refuse("must not be negative", "time" if time < 0.0 else "over")
+        if what == "push":
             if over <= 0.0:
-                reader.findings.add(path, "a push lasts for a while; give 'over'")
-            with reader.findings.collecting((*path, "push", "frame")):
-                names.model.frame(event.push.frame)
-            force = reader.vector(event.push.force, 3, (*path, "push", "force"), "components")
+                section.refuse("a push lasts for a while; give 'over'")
+            push = section.part("push")
+            push.frame(stage.names.model, "frame")
+            force = push.vector("force")
             if over > 0.0:
-                pushes.append(Push(time, over, frame=event.push.frame, force=force))
-        elif what == "move" and event.move is not None:
-            _move(names, event.move, tasks, time, over, (*path, "move"))
-        elif (name := getattr(event, what)) not in known[what]:
-            unknown(reader.findings, name, known[what], (*path, what), "contact" if what in ("take", "release") else "task")
+                pushes.append(Push(time, over, frame=push.given.frame, force=force))
+        elif what == "move":
+            _move(stage.names, section.part("move"), tasks, time, over)
+        elif (name := getattr(given[i], what)) not in known[what]:
+            unknown(reader.findings, name, known[what], section.at(what), "contact" if what in ("take", "release") else "task")
         else:
             switches.append(Switch(time, what, name))
     return tuple(switches), tuple(pushes)
 
 
-def _move(names: RobotNames, given: schema.Move, tasks: Sequence[Assignment], time: float, over: float, path: KeyPath) -> None:
-    reader = names.reader
+def _move(names: RobotNames, section: Section, tasks: Sequence[Assignment], time: float, over: float) -> None:
+    reader, given = section.reader, section.given
     task = next((task for task in tasks if task.name == given.task), None)
     if task is None:
-        unknown(reader.findings, given.task, [t.name for t in tasks], (*path, "task"), "task")
+        unknown(reader.findings, given.task, [t.name for t in tasks], section.at("task"), "task")
         return
     if task.path is None:
-        reader.findings.add((*path, "task"), f"the task {task.name!r} has no target that could move")
+        section.refuse(f"the task {task.name!r} has no target that could move", "task")
         return
     if not np.isfinite(time + over):  # an error was recorded
         return
     last = task.path.pieces[-1]
     if np.isfinite(last[0]) and last[0] + last[1] > time + 1e-9:
-        reader.findings.add(path, f"the task {task.name!r} is still on its way until {last[0] + last[1]:g} s")
+        section.refuse(f"the task {task.name!r} is still on its way until {last[0] + last[1]:g} s")
         return
-    size = task.path.pieces[0][2](0.0)[0].size
-    turn = read_rotation(reader, given, path) if given.form() else None
+    turn = read_rotation(reader, given, section.path) if given.form() else None
     source: Source | None = None
     if given.by is not None and task.path.kind != "rotation":
-        source = task.path.shifted(time + 1e-9, np.array(reader.vector(given.by, 3, (*path, "by"), "components")))
+        source = task.path.shifted(time + 1e-9, np.array(section.vector("by")))
     elif given.joints and isinstance(task.item, Task) and task.item.shape.joints:
-        target, at = last[2](time)[0].copy(), 0
-        places = {}
-        for joint in task.item.shape.joints:
-            places[joint] = at
-            at += names.model.kind(names.model.joint_index(joint)).nq
-        for joint, value in given.joints.items():
-            if joint not in places:
-                unknown(reader.findings, joint, list(places), (*path, "joints", joint), "joint of this posture")
-                continue
-            target[places[joint]] = reader.number(value, (*path, "joints", joint))
-        source = held(target)
+        source = _moved_joints(names, section, task.item.shape.joints, last[2](time)[0].copy())
     elif given.to is not None and task.path.kind == "vector":
-        source = _source(names, given.to, size, (*path, "to"), task.item, last[2](time)[0])
+        source = _source(section, "to", task.path.pieces[0][2](0.0)[0].size, task.item, last[2](time)[0])
     elif given.to is None and given.by is None and turn is None:
-        reader.findings.add(path, "says nothing about where to; give 'to', 'by', 'joints' or a rotation")
+        section.refuse("says nothing about where to; give 'to', 'by', 'joints' or a rotation")
         return
     if turn is not None and task.path.kind != "vector":
         target = (source or last[2])(time)[0].copy()
         target[:9] = rotation_matrix(turn).ravel(order="F")
         source = held(target)
-    if source is None:
-        if not reader.findings.found:
-            reader.findings.add(path, f"is no target of the task {task.name!r}: positions take 'to' and 'by', rotations 'rpy', "
-                                "'quaternion' or 'axis_angle', postures 'joints'")
-        return
-    task.path.move(time, over, source)
+    if source is not None:
+        task.path.move(time, over, source)
+    elif not reader.findings.found:
+        section.refuse(f"is no target of the task {task.name!r}: positions take 'to' and 'by', rotations 'rpy', 'quaternion' or "
+                       "'axis_angle', postures 'joints'")
+
+
+def _moved_joints(names: RobotNames, section: Section, joints: Sequence[str], target: np.ndarray) -> Source:
+    """A posture with the joints elsewhere that the section names. target: of ``joints`` in their order."""
+    places, at = {}, 0
+    for joint in joints:
+        places[joint] = at
+        at += names.model.kind(names.model.joint_index(joint)).nq
+    for joint, value in section.given.joints.items():
+        if joint in places:
+            target[places[joint]] = section.reader.number(value, section.at("joints", joint))
+        else:
+            unknown(section.reader.findings, joint, list(places), section.at("joints", joint), "joint of this posture")
+    return held(target)

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
@@ -30,14 +30,6 @@ MAX_DEPTH = 64
 MAX_CHARACTERS = 1_000_000
 MAX_VALUES = 50_000  # a second of reading for every few thousand
 
-_NULL = re.compile(r"null|Null|NULL|~|")
-_TRUE = re.compile(r"true|True|TRUE")
-_FALSE = re.compile(r"false|False|FALSE")
-_INTEGER = re.compile(r"[-+]?[0-9]+")
-_PREFIXED = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
-_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
-_INFINITY = re.compile(r"([-+]?)\.(inf|Inf|INF)")
-_NAN = re.compile(r"\.(nan|NaN|NAN)")
 _SIMPLE_KEY = re.compile(r"[^\W\d][\w-]*")
 
 
@@ -179,6 +171,33 @@ def _syntax_error(error: MarkedYAMLError, name: str, lines: list[str]) -> Proble
     return ProblemError(f"not valid YAML: {problem}{context}{hint}", where=place)
 
 
+def _integer(text: str) -> int:
+    if len(text) > 300:
+        raise ValueError(f"a whole number of {len(text)} digits is too large")
+    return int(text)
+
+
+def _finite(text: str) -> float:
+    if abs(value := float(text)) == float("inf"):
+        raise ValueError(f"{text} is too large for a double-precision number")
+    return value
+
+
+def _not_a_number(text: str) -> NoReturn:
+    raise ValueError(".nan is not a number that a problem can use")
+
+
+_SCALARS: tuple[tuple[re.Pattern[str], Callable[[str], Any]], ...] = (
+    (re.compile(r"null|Null|NULL|~|"), lambda text: None),
+    (re.compile(r"true|True|TRUE"), lambda text: True),
+    (re.compile(r"false|False|FALSE"), lambda text: False),
+    (re.compile(r"[-+]?[0-9]+"), _integer),
+    (re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+"), lambda text: int(text, 0)),
+    (re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?"), _finite),
+    (re.compile(r"[-+]?\.(inf|Inf|INF)"), lambda text: float(text.replace(".", ""))),
+    (re.compile(r"\.(nan|NaN|NAN)"), _not_a_number))
+
+
 @dataclass
 class _Open:
     """A collection being read; ``key`` is the key whose value comes next."""
@@ -268,34 +287,13 @@ class _Reader:
         text = event.value
         if event.style is not None or event.tag == "!":
             return text
-        if _NULL.fullmatch(text):
-            return None
-        if _TRUE.fullmatch(text):
-            return True
-        if _FALSE.fullmatch(text):
-            return False
-        if _INTEGER.fullmatch(text):
-            return self._integer(event)
-        if _PREFIXED.fullmatch(text):
-            return int(text, 0)
-        if _FLOAT.fullmatch(text):
-            return self._finite(event)
-        if match := _INFINITY.fullmatch(text):
-            return float(match[1] + "inf")
-        if _NAN.fullmatch(text):
-            raise self._error(event, ".nan is not a number that a problem can use")
+        for pattern, read in _SCALARS:
+            if pattern.fullmatch(text):
+                try:
+                    return read(text)
+                except ValueError as error:
+                    raise self._error(event, str(error)) from None
         return text
-
-    def _integer(self, event: Any) -> int:
-        if len(event.value) > 300:
-            raise self._error(event, f"a whole number of {len(event.value)} digits is too large")
-        return int(event.value)
-
-    def _finite(self, event: Any) -> float:
-        value = float(event.value)
-        if abs(value) == float("inf"):
-            raise self._error(event, f"{event.value} is too large for a double-precision number")
-        return value
 
     def _content(self, event: Any, value: Any, mark: Mark) -> Mark | None:
         if not isinstance(value, str) or mark.line > len(self.lines):

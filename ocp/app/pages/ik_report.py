@@ -40,7 +40,7 @@ def task_rows(outcome: IKOutcome) -> list[dict[str, Any]]:
     rows, k = [], 0
     for rank, (level, ended) in enumerate(zip(loaded.tasks.levels, result.levels, strict=True)):
         for task in level:
-            kind = loaded.file.tasks[loaded.tasks.indices[k]].kind()
+            kind = loaded.file.tasks[loaded.tasks.indices[k]].form()
             residual, tolerance = result.residuals[task.name], loaded.tolerances[k]
             met = residual <= tolerance
             words = "met" if met else "best possible" if rank and ended == "best possible" else "not met"

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from rich.console import Console
 from rich.markup import escape
 
-from ocp.app.files.builtins import BUILTINS, SPECIAL
 from ocp.app.files.load import LoadedProblem
+from ocp.app.files.scope import BUILTINS, SPECIAL
 from ocp.app.screen import grid, wide_console
 
 Rows = list[tuple[str, str]]

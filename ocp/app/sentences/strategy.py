@@ -161,8 +161,6 @@ SENTENCES: Mapping[Kind, Wording] = {
         "bounds and constraints that motions overshot between nodes are tightened there, which costs about {value:.2g} of the "
         "objective (multipliers times margins)"),
     Kind.CHATTERING_CONTROLS: _until("controls chatter along arcs on which the objective hardly depends on them"),
-    Kind.SINGULAR_CONTROLS_CHATTER: _until(
-        "singular controls chattered in the last passes; take scheme gauss or radau with refine hp, or give them a small cost"),
     Kind.SINGULAR_SMOOTHED: _singular(
         "smoothed, roughness {before:.2g} before and {after:.2g} after, stationarity {stationarity:.2g}"),
     Kind.SINGULAR_NEARLY_SMOOTH: _singular("nearly smooth"),

@@ -50,14 +50,13 @@ class Equations:
 @dataclass(frozen=True)
 class IterationRule:
     """One line of the table above. step: k; alpha: of the transpose; damping: λ, the largest λ of `adaptive`, or the first
-    sqrt(μ); threshold: singular value below which `adaptive` damps; rank_tolerance: of the pseudo-inverse."""
+    sqrt(μ); threshold: singular value below which `adaptive` damps."""
 
     rule: str = "newton"
     step: float = 1.0
     damping: float = 0.1
     alpha: float = 0.1
     threshold: float = 0.1
-    rank_tolerance: float | None = None
 
     def __post_init__(self) -> None:
         if self.rule not in RULES:
@@ -125,7 +124,7 @@ def _log(q: Array, converged: bool, count: int, errors: list[float], path: list[
 
 def _step(rule: IterationRule, e: Array, J: Array, mu: float) -> Array:
     if rule.rule == "newton":
-        return -rule.step * pseudo_inverse(J, rule.rank_tolerance) @ e
+        return -rule.step * pseudo_inverse(J) @ e
     if rule.rule == "damped":
         return -rule.step * damped_inverse(J, rule.damping) @ e
     if rule.rule == "adaptive":

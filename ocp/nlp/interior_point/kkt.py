@@ -121,7 +121,6 @@ def solve(p: Program, q: State, room: Factors) -> float:
 @linked(error_model="numpy")
 def factorised(q: State, plan: Plan, room: Factors) -> tuple[bool, int, bool]:
     """Factors of the entries as they stand: (whether there was room for them, negative eigenvalues, whether regular)."""
-    q.factorisations += 1
     negative, missing = factorise(plan, q.entries, room, q.threshold)
     if negative < 0:
         q.status = NO_ROOM

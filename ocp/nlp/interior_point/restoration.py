@@ -116,7 +116,6 @@ def _tried(p: Program, q: State, t: float, nu: float) -> float:
 def restore(p: Program, q: State, plan: Plan, room: Factors) -> bool:
     """From the iterate to one that the filter takes; on failure status says why."""
     n, m = len(q.x), len(q.y)
-    q.restorations += 1
     add_to_filter(q, q.theta, q.phi)
     began, lam, softer = q.theta, FIRST, 1.0
     assign(q.reference, q.x)

@@ -111,7 +111,6 @@ def trial(p: Program, q: State, a: float) -> tuple[float, float]:
     for i in range(len(q.s)):
         q.s_trial[i] = q.s[i] + a * q.ds[i]
     f, theta = evaluate(p, q, q.x_trial, q.s_trial, q.g_trial, q.c_trial)
-    q.f_trial = f
     return theta, merit(q, q.x_trial, q.s_trial, f)
 
 

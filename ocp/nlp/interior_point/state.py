@@ -71,7 +71,6 @@ class State(Record):
     filter: Array
     log: Array
     f: float
-    f_trial: float
     scale_f: float
     mu: float
     tau: float
@@ -105,8 +104,6 @@ class State(Record):
     rows: int
     filtered: int
     evaluations: int
-    factorisations: int
-    restorations: int
     tiny_steps: int
     shortened: int
     trusted: int

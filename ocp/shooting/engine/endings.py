@@ -23,17 +23,17 @@ def lost(horizon: Horizon, store: Store, multipliers: Multipliers, options: ILQR
     path, stage = store.path, horizon.kind(k)
     x, cost, (phase, time) = path.x[k, :stage.space.nx], float(path.cost[k]), horizon.place(k, path.x)
     after = (store.spare.after[0] if given else path.x[k + 1])[:stage.after.nx] if k < horizon.stages else np.zeros(0)
-    if np.isfinite(cost) and np.all(np.abs(after) <= options.state_limit) and (name := multipliers.not_finite(k)) is not None:
+    if np.isfinite(cost) and np.all(np.abs(after) <= r.MAX_STATE) and (name := multipliers.not_finite(k)) is not None:
         return Status.NOT_A_NUMBER, Finding(Kind.PATH_CONSTRAINT_NOT_FINITE, phase, name, time=time)
     if k == horizon.stages:
         return Status.NOT_A_NUMBER, Finding(Kind.FINAL_COST_NOT_FINITE, phase, time=time, value=cost)
     names = stage.after.names
     bad = [i for i in range(len(after)) if not np.isfinite(after[i])]
-    large = [i for i in range(len(after)) if abs(after[i]) > options.state_limit]
-    growing = bool(np.max(np.abs(x)) > np.sqrt(options.state_limit))
+    large = [i for i in range(len(after)) if abs(after[i]) > r.MAX_STATE]
+    growing = bool(np.max(np.abs(x)) > np.sqrt(r.MAX_STATE))
     if large and (not bad or growing):
         return Status.DIVERGED, Finding(Kind.STATE_TOO_LARGE, phase, names[large[0]], time=time, value=float(after[large[0]]),
-                                        tolerance=options.state_limit)
+                                        tolerance=r.MAX_STATE)
     if bad:
         status, leg = Status.DIVERGED if growing else Status.NOT_A_NUMBER, horizon.leg(k)
         why = leg.stretch.failure(options.integrator, float(horizon.t[k]), x, path.u[k], float(horizon.h[k]))

@@ -5,52 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from dynamics.kernels.linked import linked
+from ocp.shooting.engine import record as r
 from ocp.shooting.engine.augmented import moved
 from ocp.shooting.engine.expansion import coarsen, convexify, expand, lagrangian
 from ocp.shooting.engine.lq import backward, change, forward
-from ocp.shooting.engine.record import (
-    ARMIJO,
-    AUTO,
-    BLEND,
-    CAUTION,
-    CONVEXIFY,
-    COST,
-    ENOUGH,
-    FAILED,
-    FILTER,
-    FILTERED,
-    FIRST_BLEND,
-    FIRST_GAP,
-    FULL,
-    GAP,
-    GAP_PRICE,
-    GAP_TOLERANCE,
-    GAUSS_NEWTON,
-    GRADIENT,
-    LINEAR,
-    LOST,
-    MU,
-    MU_FACTOR,
-    MU_LEAST,
-    MU_MOST,
-    MULTIPLE,
-    OPEN,
-    PATIENCE,
-    PLAIN,
-    PROMISE,
-    QUADRATIC,
-    REDUCTION,
-    SHOOTING,
-    SHORTEST,
-    SMALLEST,
-    STATE_REGULAR,
-    STEPS,
-    SWEPT,
-    UNIT,
-    VIOLATION,
-    WAITED,
-    Engine,
-)
+from ocp.shooting.engine.record import Engine
 from ocp.shooting.engine.rollout import accept, rollout, trial
 from ocp.shooting.engine.scale import scale
 
@@ -66,6 +25,7 @@ TASKS = 9
 COLUMNS = ("cost", "expected", "gradient", "violation", "gap", "step", "regularisation", "trials")
 _EPS = 2.220446049250313e-16
 _FACTOR = 2.0  # regularisation changes by a factor that itself grows (Tassa, Erez, Todorov 2012, section II.F)
+STEP_REDUCTION = 0.5  # factor between trial step lengths
 MOST_BLENDS = 4.0  # halvings of the way to the Gauss-Newton Hessian before all of it is taken
 FEW = 5.0  # steps before the first of several minimisations may end by its promise alone
 SHARE = 0.03  # of what the next update of the multipliers moves: a minimisation that promises less has done enough
@@ -81,16 +41,16 @@ _NEAR = 0.9  # a direction may count on this share of the gaps it closes
 @linked
 def _grow(e: Engine) -> None:
     s = e.state
-    s[MU_FACTOR] = max(_FACTOR, s[MU_FACTOR] * _FACTOR)
-    s[MU] = max(e.settings[MU_LEAST], s[MU] * s[MU_FACTOR])
+    s[r.MU_FACTOR] = max(_FACTOR, s[r.MU_FACTOR] * _FACTOR)
+    s[r.MU] = max(e.settings[r.MU_LEAST], s[r.MU] * s[r.MU_FACTOR])
 
 
 @linked
 def _shrink(e: Engine) -> None:
     s = e.state
-    s[MU_FACTOR] = min(1.0 / _FACTOR, s[MU_FACTOR] / _FACTOR)
-    mu = s[MU] * s[MU_FACTOR]
-    s[MU] = mu if mu >= e.settings[MU_LEAST] else 0.0
+    s[r.MU_FACTOR] = min(1.0 / _FACTOR, s[r.MU_FACTOR] / _FACTOR)
+    mu = s[r.MU] * s[r.MU_FACTOR]
+    s[r.MU] = mu if mu >= e.settings[r.MU_LEAST] else 0.0
 
 
 @linked
@@ -99,15 +59,13 @@ def sweep(e: Engine) -> tuple[float, float, int]:
     (linear,
     quadratic, failed knot or -1)."""
     path, plan, s = e.path, e.plan, e.state
-    state_regular = e.settings[STATE_REGULAR] != 0.0
     while True:
-        control, state = (0.0, s[MU]) if state_regular else (s[MU], 0.0)
-        failed, linear, quadratic = backward(e.model, path.u, plan.lower, plan.upper, control, state, e.policy, e.work)
-        s[SWEPT] = 1.0 if failed < 0 else 0.0
-        if failed < 0 or s[BLEND] < MOST_BLENDS:
+        failed, linear, quadratic = backward(e.model, path.u, plan.lower, plan.upper, s[r.MU], e.policy, e.work)
+        s[r.SWEPT] = 1.0 if failed < 0 else 0.0
+        if failed < 0 or s[r.BLEND] < MOST_BLENDS:
             break
         _grow(e)
-        if s[MU] > e.settings[MU_MOST]:
+        if s[r.MU] > e.settings[r.MU_MOST]:
             break
     return linear, quadratic, failed
 
@@ -116,42 +74,42 @@ def sweep(e: Engine) -> tuple[float, float, int]:
 def _search(e: Engine, linear: float, quadratic: float, rounding: float) -> tuple[float, float, float, int]:
     """Shorten the step until the merit falls enough. Returns (step, 0 if refused; cost; gaps; trials)."""
     s, settings, spare = e.state, e.settings, e.spare
-    cost, gap = s[COST], s[GAP]
+    cost, gap = s[r.COST], s[r.GAP]
     slope = 0.0
-    if gap > 0.0 or settings[SHOOTING] == OPEN or settings[SHOOTING] == MULTIPLE:
+    if gap > 0.0 or settings[r.SHOOTING] == r.OPEN or settings[r.SHOOTING] == r.MULTIPLE:
         forward(e.model, e.policy, 1.0, spare.dx, spare.du)
         slope, bend = change(e.model, spare.dx, spare.du)
         if gap > 0.0:
             # the price of a gap at which the direction descends (Nocedal, Wright 2006, Eq. 18.36)
-            s[GAP_PRICE] = max(s[GAP_PRICE], (slope + max(0.0, bend)) / ((1.0 - _NEAR) * gap))
-        if settings[SHOOTING] == MULTIPLE:
+            s[r.GAP_PRICE] = max(s[r.GAP_PRICE], (slope + max(0.0, bend)) / ((1.0 - _NEAR) * gap))
+        if settings[r.SHOOTING] == r.MULTIPLE:
             # new gaps must not pay: an exact penalty is larger than every costate
             costate = e.policy.costate
             for k in range(costate.shape[0]):
                 for i in range(costate.shape[1]):
-                    s[GAP_PRICE] = max(s[GAP_PRICE], 1.1 * abs(costate[k, i]))
-    price = s[GAP_PRICE]
+                    s[r.GAP_PRICE] = max(s[r.GAP_PRICE], 1.1 * abs(costate[k, i]))
+    price = s[r.GAP_PRICE]
     # at the rounding level of the cost every length passes; where whole steps do not bring the gradient down they overshoot
-    a, trials = settings[REDUCTION] if s[WAITED] > 0.0 else 1.0, 0
+    a, trials = STEP_REDUCTION if s[r.WAITED] > 0.0 else 1.0, 0
     found = (0.0, cost, gap)
-    while a >= settings[SHORTEST]:
+    while a >= settings[r.SHORTEST]:
         trials += 1
         total, gaps, failed = trial(e, a, e.path.x)
-        s[LOST] = failed
+        s[r.LOST] = failed
         accepted = False
         if failed < 0:
-            filtered = settings[FILTER] != 0.0 and gap > 0.0
+            filtered = settings[r.FILTER] != 0.0 and gap > 0.0
             accepted = filtered and _filtered(e, total, gaps, -a * slope)
-            if accepted or (filtered and settings[FILTER] != EITHER):
+            if accepted or (filtered and settings[r.FILTER] != EITHER):
                 pass
-            elif gap > 0.0 or settings[SHOOTING] == MULTIPLE:
-                accepted = total + price * gaps <= cost + price * gap + settings[ARMIJO] * a * (slope - price * gap) + rounding
+            elif gap > 0.0 or settings[r.SHOOTING] == r.MULTIPLE:
+                accepted = total + price * gaps <= cost + price * gap + settings[r.ARMIJO] * a * (slope - price * gap) + rounding
             else:
-                accepted = cost - total >= -settings[ARMIJO] * (a * linear + a * a * quadratic) - rounding
+                accepted = cost - total >= -settings[r.ARMIJO] * (a * linear + a * a * quadratic) - rounding
         if accepted:
             found = (a, total, gaps)
             break
-        a *= settings[REDUCTION]
+        a *= STEP_REDUCTION
     return found[0], found[1], found[2], trials
 
 
@@ -161,20 +119,20 @@ def _filtered(e: Engine, cost: float, gap: float, promise: float) -> bool:
     section
     2.3); if so the iterate enters it. promise: how much the model lowers the cost; where that outweighs the gaps the cost must
     fall."""
-    s, entries, unit = e.state, e.spare.filter, e.settings[UNIT]
-    count = int(s[FILTERED])
-    if gap > _GAP_LIMIT * max(1.0, s[FIRST_GAP]):
+    s, entries, unit = e.state, e.spare.filter, e.settings[r.UNIT]
+    count = int(s[r.FILTERED])
+    if gap > _GAP_LIMIT * max(1.0, s[r.FIRST_GAP]):
         return False
-    if promise > unit * s[GAP] and s[GAP] <= 1e-4 * max(1.0, s[FIRST_GAP]):
-        return bool(cost <= s[COST] - e.settings[ARMIJO] * promise)
-    if not (cost < s[COST] - 1e-5 * unit * gap or gap < (1.0 - 1e-5) * s[GAP]):
+    if promise > unit * s[r.GAP] and s[r.GAP] <= 1e-4 * max(1.0, s[r.FIRST_GAP]):
+        return bool(cost <= s[r.COST] - e.settings[r.ARMIJO] * promise)
+    if not (cost < s[r.COST] - 1e-5 * unit * gap or gap < (1.0 - 1e-5) * s[r.GAP]):
         return False
     for i in range(min(count, entries.shape[0])):
         if not (cost < entries[i, 0] - 1e-5 * unit * gap or gap < (1.0 - 1e-5) * entries[i, 1]):
             return False
-    entries[count % entries.shape[0], 0] = s[COST]
-    entries[count % entries.shape[0], 1] = s[GAP]
-    s[FILTERED] += 1.0
+    entries[count % entries.shape[0], 0] = s[r.COST]
+    entries[count % entries.shape[0], 1] = s[r.GAP]
+    s[r.FILTERED] += 1.0
     return True
 
 
@@ -182,16 +140,16 @@ def _filtered(e: Engine, cost: float, gap: float, promise: float) -> bool:
 def note(e: Engine, log: Array, row: int, expected: float, step: float, trials: int) -> None:
     """One row of the log, see ``COLUMNS``."""
     s, path = e.state, e.path
-    s[PLAIN] = 0.0
+    s[r.PLAIN] = 0.0
     for k in range(path.cost.shape[0]):
-        s[PLAIN] += path.cost[k]
-    log[row, 0] = s[PLAIN]
+        s[r.PLAIN] += path.cost[k]
+    log[row, 0] = s[r.PLAIN]
     log[row, 1] = expected
-    log[row, 2] = s[GRADIENT]
-    log[row, 3] = s[VIOLATION]
-    log[row, 4] = s[GAP]
+    log[row, 2] = s[r.GRADIENT]
+    log[row, 3] = s[r.VIOLATION]
+    log[row, 4] = s[r.GAP]
     log[row, 5] = step
-    log[row, 6] = s[MU]
+    log[row, 6] = s[r.MU]
     log[row, 7] = trials
 
 
@@ -202,21 +160,21 @@ def direct(e: Engine, tolerance: float, loose: float) -> int:
     linear, quadratic, knot = sweep(e)
     ending = RUNNING
     if knot >= 0:
-        s[FAILED] = knot
-        ending = SOFTEN if s[BLEND] < MOST_BLENDS else INDEFINITE
+        s[r.FAILED] = knot
+        ending = SOFTEN if s[r.BLEND] < MOST_BLENDS else INDEFINITE
     else:
-        size = scale(e.settings[UNIT], s[COST])
-        s[LINEAR], s[QUADRATIC] = linear, quadratic
+        size = scale(e.settings[r.UNIT], s[r.COST])
+        s[r.LINEAR], s[r.QUADRATIC] = linear, quadratic
         expected = -(linear + quadratic)
-        small = s[GRADIENT] <= tolerance * size and expected <= tolerance * size
+        small = s[r.GRADIENT] <= tolerance * size and expected <= tolerance * size
         enough = -1.0
         # far from feasible a promise says little: it is small beside terms that only grow with the penalty
-        if loose > 0.0 and (s[STEPS] >= FEW or loose < FIRST):
-            enough = max(loose * abs(s[PLAIN]), e.settings[ENOUGH])
+        if loose > 0.0 and (s[r.STEPS] >= FEW or loose < FIRST):
+            enough = loose * abs(s[r.PLAIN])
         # without a step updates would follow each other, and the penalties grow for nothing
-        if loose >= 0.0 and s[STEPS] >= 1.0:
+        if loose >= 0.0 and s[r.STEPS] >= 1.0:
             enough = max(enough, SHARE * moved(e.held, e.plan.which))
-        if s[GAP] <= e.settings[GAP_TOLERANCE] and (small or expected <= enough):
+        if s[r.GAP] <= e.settings[r.GAP_TOLERANCE] and (small or expected <= enough):
             ending = CONVERGED
     return ending
 
@@ -225,16 +183,16 @@ def direct(e: Engine, tolerance: float, loose: float) -> int:
 def soften(e: Engine) -> int:
     """One step towards convex Hessians, after SOFTEN. Returns the failed knot or -1."""
     s = e.state
-    if e.settings[CONVEXIFY] == GAUSS_NEWTON:
-        if s[BLEND] == 0.0:
+    if e.settings[r.CONVEXIFY] == r.GAUSS_NEWTON:
+        if s[r.BLEND] == 0.0:
             failed = coarsen(e)
             if failed >= 0:
                 return failed
-        s[BLEND] = MOST_BLENDS if e.settings[AUTO] != 0.0 else s[BLEND] + 1.0
-        s[CAUTION] = CAREFUL
-        convexify(e, 1.0 if s[BLEND] >= MOST_BLENDS else 0.5)
+        s[r.BLEND] = MOST_BLENDS if e.settings[r.AUTO] != 0.0 else s[r.BLEND] + 1.0
+        s[r.CAUTION] = CAREFUL
+        convexify(e, 1.0 if s[r.BLEND] >= MOST_BLENDS else 0.5)
     else:
-        s[BLEND] = MOST_BLENDS
+        s[r.BLEND] = MOST_BLENDS
         convexify(e, 1.0)
     return -1
 
@@ -248,29 +206,29 @@ def step(e: Engine, log: Array, row: int) -> int:
     total = 0.0
     for k in range(path.cost.shape[0]):
         total += abs(path.cost[k])
-    rounding = 8.0 * _EPS * max(total, abs(s[COST]))
-    linear, quadratic = s[LINEAR], s[QUADRATIC]
+    rounding = 8.0 * _EPS * max(total, abs(s[r.COST]))
+    linear, quadratic = s[r.LINEAR], s[r.QUADRATIC]
     a, cost, gaps, trials = _search(e, linear, quadratic, rounding)
-    s[PROMISE] = -(linear + quadratic) - rounding
+    s[r.PROMISE] = -(linear + quadratic) - rounding
     if a == 0.0:
-        s[FAILED] = s[MU]
+        s[r.FAILED] = s[r.MU]
         _grow(e)
         note(e, log, row, -(linear + quadratic), 0.0, trials)
-        return STUCK if s[MU] > e.settings[MU_MOST] else REFUSED
+        return STUCK if s[r.MU] > e.settings[r.MU_MOST] else REFUSED
     accept(e)
-    s[STEPS] += 1.0
-    if e.settings[AUTO] != 0.0:
+    s[r.STEPS] += 1.0
+    if e.settings[r.AUTO] != 0.0:
         # exact near the solution, and where the other kind only makes short steps
-        exact = e.settings[FULL] != 0.0
-        near = a == 1.0 and -(linear + quadratic) <= NEAR_OPTIMUM * abs(s[PLAIN])
+        exact = e.settings[r.FULL] != 0.0
+        near = a == 1.0 and -(linear + quadratic) <= NEAR_OPTIMUM * abs(s[r.PLAIN])
         change_over = a < SHORT
         exact = not exact if change_over else near or (exact and a < 1.0)
-        if s[CAUTION] > 0.0:
-            s[CAUTION] -= 1.0
+        if s[r.CAUTION] > 0.0:
+            s[r.CAUTION] -= 1.0
             exact = change_over and exact
-        e.settings[FULL] = 1.0 if exact else 0.0
-        e.settings[FIRST_BLEND] = 0.0 if exact else MOST_BLENDS
-    s[COST], s[GAP], s[SWEPT], s[BLEND] = cost, gaps, 0.0, e.settings[FIRST_BLEND]
+        e.settings[r.FULL] = 1.0 if exact else 0.0
+        e.settings[r.FIRST_BLEND] = 0.0 if exact else MOST_BLENDS
+    s[r.COST], s[r.GAP], s[r.SWEPT], s[r.BLEND] = cost, gaps, 0.0, e.settings[r.FIRST_BLEND]
     if a >= SHORT:
         _shrink(e)
     else:
@@ -285,13 +243,13 @@ def settle(e: Engine, log: Array, row: int) -> int:
     level
     and the gradient finds no new minimum, else RUNNING."""
     s = e.state
-    log[row, 2], log[row, 3] = s[GRADIENT], s[VIOLATION]
-    if s[PROMISE] > 0.0 or s[GRADIENT] < s[SMALLEST] or s[GAP] > e.settings[GAP_TOLERANCE]:
-        s[SMALLEST] = min(s[SMALLEST], s[GRADIENT])
-        s[WAITED] = 0.0
+    log[row, 2], log[row, 3] = s[r.GRADIENT], s[r.VIOLATION]
+    if s[r.PROMISE] > 0.0 or s[r.GRADIENT] < s[r.SMALLEST] or s[r.GAP] > e.settings[r.GAP_TOLERANCE]:
+        s[r.SMALLEST] = min(s[r.SMALLEST], s[r.GRADIENT])
+        s[r.WAITED] = 0.0
         return RUNNING
-    s[WAITED] += 1.0
-    return LEVEL if s[WAITED] >= e.settings[PATIENCE] else RUNNING
+    s[r.WAITED] += 1.0
+    return LEVEL if s[r.WAITED] >= e.settings[r.PATIENCE] else RUNNING
 
 
 @linked
@@ -307,7 +265,7 @@ def iterate(e: Engine, log: Array, tolerance: float, loose: float, most: int) ->
         if ending == RUNNING:
             failed = expand(e)
             if failed >= 0:
-                e.state[FAILED] = failed
+                e.state[r.FAILED] = failed
                 return row + 1, BROKEN
             ending = settle(e, log, row)
             if ending != RUNNING:
@@ -323,9 +281,9 @@ def chase(e: Engine, log: Array, most: int) -> int:
     for row in range(most):
         failed = expand(e)
         if failed >= 0:
-            e.state[FAILED] = failed
+            e.state[r.FAILED] = failed
             return BROKEN
-        e.state[BLEND] = MOST_BLENDS
+        e.state[r.BLEND] = MOST_BLENDS
         ending = direct(e, -1.0, -1.0)
         if ending != RUNNING:
             return ending
@@ -338,7 +296,7 @@ def chase(e: Engine, log: Array, most: int) -> int:
 def begin(e: Engine) -> None:
     """What a minimisation remembers, as at its start."""
     s = e.state
-    s[SMALLEST], s[WAITED], s[FILTERED], s[STEPS], s[FIRST_GAP] = s[GRADIENT], 0.0, 0.0, 0.0, s[GAP]
+    s[r.SMALLEST], s[r.WAITED], s[r.FILTERED], s[r.STEPS], s[r.FIRST_GAP] = s[r.GRADIENT], 0.0, 0.0, 0.0, s[r.GAP]
 
 
 @linked

@@ -9,7 +9,7 @@ Backward (Tassa, Erez, Todorov 2012, Eqs. 5, 10, 11; with the value shifted thro
     v = Vx' + Vxx' gap    Qz = g + F'v    Qzz = H + F' Vxx' F
     k = argmin 1/2 k'Quu k + Qu'k within the bounds of the controls,    K = -Quu_ff^{-1} Qux_f on the free rows f, else zero
 
-(Tassa, Mansard, Todorov 2014, section III), both with ``Quu + mu_control 1 + mu_state B'B`` and ``Qux + mu_state B'A``; the value
+(Tassa, Mansard, Todorov 2014, section III), both with ``Quu + mu 1``; the value
 
     Vx = Qx + K'(Quu k + Qu) + Qux'k    Vxx = Qxx + K'Quu K + K'Qux + Qux'K
 
@@ -211,8 +211,8 @@ def _gains(rows: Array, at: int, w: int, n: int, m: int, q: Array, at_q: int, bo
 
 
 @linked(**OPTIONS)
-def backward(model: Model, u: Array, lower: Array, upper: Array, mu_control: float, mu_state: float, out: Policy,
-             work: Scratch) -> tuple[int, float, float]:
+def backward(model: Model, u: Array, lower: Array, upper: Array, mu: float, out: Policy, work: Scratch
+             ) -> tuple[int, float, float]:
     """Fill the policy and the value in ``out``. Returns (failed stage or -1, linear, quadratic).
 
     u, lower, upper [S, M]: controls and their bounds, infinite where there is none. ``a linear + a^2 quadratic`` is the change of
@@ -228,7 +228,7 @@ def backward(model: Model, u: Array, lower: Array, upper: Array, mu_control: flo
     box = work.box
     # variables: Numba would compile callees once more for every constant argument
     zero, one, full, half = 0 * S, 0 * S + 1, S < 0, S >= 0
-    regular = mu_control > 0.0 or mu_state > 0.0
+    regular = mu > 0.0
     linear, change = 0.0, 0.0
     n = get(sizes, S)
     for i in range(n):
@@ -261,14 +261,8 @@ def backward(model: Model, u: Array, lower: Array, upper: Array, mu_control: flo
         if regular:
             source, at_source = R, zero
             copy(Q, at_u, R, zero, m * w)
-            if mu_state > 0.0:
-                for r in range(rows):
-                    for c in range(0, columns, WIDTH):
-                        store(T, r * w + c, mu_state * load(F, at_F + r * w + c))
-                regularised = Block(R, zero, w)
-                product(regularised, Block(F, at_F + n, one), w, VF, regularised, m, rows, columns, full)
             for i in range(m):
-                put(R, i * w + n + i, get(R, i * w + n + i) + mu_control)
+                put(R, i * w + n + i, get(R, i * w + n + i) + mu)
         free = _gains(source, at_source, w, n, m, z, n, bounded, K, at_K, nw, k, at_k, box)
         if free < 0:
             return s, 0.0, 0.0

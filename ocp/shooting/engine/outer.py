@@ -35,8 +35,12 @@ method."""
 TOLERANCE, LOOSE, NEAR, UPDATES, STALLS, WORST, PENALTY = range(7)
 SCHEDULE = 7
 # what they are held to
-FINAL, VIOLATION_MOST, GROWTH, PENALTY_MOST, MOST_UPDATES, REGULARISATION, NEWTON = range(7)
-LIMITS = 7
+FINAL, VIOLATION_MOST, PENALTY_MOST, REGULARISATION, NEWTON = range(5)
+LIMITS = 5
+PENALTY_GROWTH = 10.0
+"""Of penalties whose rows an update of the multipliers did not bring nearer."""
+MAX_UPDATES = 60
+"""Of the multipliers."""
 KEPT = 0.25
 """A row whose residual fell to this share since the last update keeps its penalty."""
 CONSTRAINED, JUDGE, ADVANCE = range(TASKS, TASKS + 3)
@@ -90,7 +94,7 @@ def advance(e: Engine, o: Outer, ending: int) -> int:
     s, held, which, plan, limits = e.state, e.held, e.plan.which, o.schedule, o.limits
     minimised = ending in (CONVERGED, LEVEL)
     # a search that is stuck where it started learns nothing from a higher penalty
-    growth = limits[GROWTH] if minimised or s[STEPS] > 0.0 else 1.0
+    growth = PENALTY_GROWTH if minimised or s[STEPS] > 0.0 else 1.0
     residuals(held, which, limits[FINAL] * scale(e.settings[UNIT], s[COST]), o.found)
     stuck, plan[PENALTY] = renew(held, which, o.found, o.before, limits[VIOLATION_MOST], KEPT, growth, limits[PENALTY_MOST],
                                  max(1.0, e.settings[UNIT]))
@@ -98,7 +102,7 @@ def advance(e: Engine, o: Outer, ending: int) -> int:
     if stuck:
         return EXHAUSTED if minimised else ending
     plan[UPDATES] += 1.0
-    if plan[UPDATES] >= limits[MOST_UPDATES]:
+    if plan[UPDATES] >= MAX_UPDATES:
         return UPDATED
     plan[LOOSE] *= 0.1
     plan[TOLERANCE] = max(limits[FINAL], 0.1 * plan[TOLERANCE] if plan[WORST] > limits[VIOLATION_MOST] else 0.0)

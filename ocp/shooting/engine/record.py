@@ -15,9 +15,11 @@ from ocp.shooting.robot.sensitivities import Sensitivities
 Array = np.ndarray
 
 # settings
-(LIMIT, ARMIJO, REDUCTION, SHORTEST, MU_LEAST, MU_MOST, STATE_REGULAR, GAP_TOLERANCE, FULL, CONVEXIFY, SHOOTING, FILTER,
- PATIENCE, FIRST_BLEND, AUTO, ENOUGH, UNIT) = range(17)
-SETTINGS = 17
+(ARMIJO, SHORTEST, MU_LEAST, MU_MOST, GAP_TOLERANCE, FULL, CONVEXIFY, SHOOTING, FILTER, PATIENCE, FIRST_BLEND, AUTO,
+ UNIT) = range(13)
+SETTINGS = 13
+MAX_STATE = 1e8
+"""A rollout with a coordinate larger than this has diverged."""
 SINGLE, OPEN, FEASIBLE, MULTIPLE = range(4)
 SHIFT, GAUSS_NEWTON, PROJECT = range(3)
 # numbers that change from iteration to iteration

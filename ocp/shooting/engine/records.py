@@ -178,22 +178,21 @@ def _settings(options: ILQROptions) -> np.ndarray:
     from ocp.shooting.options import CHOICES
 
     found = np.zeros(r.SETTINGS)
-    found[[r.LIMIT, r.ARMIJO, r.REDUCTION,
-           r.SHORTEST]] = options.state_limit, options.armijo, options.step_reduction, options.step_min
-    found[[r.MU_LEAST, r.MU_MOST, r.GAP_TOLERANCE]] = options.regularisation_min, options.regularisation_max, options.gap_tolerance
-    found[r.STATE_REGULAR] = options.regularise == "state"
+    found[[r.ARMIJO, r.SHORTEST, r.GAP_TOLERANCE]] = options.armijo, options.step_min, options.gap_tolerance
+    found[[r.MU_LEAST, r.MU_MOST]] = MIN_REGULARISATION, options.regularisation_max
     found[r.FULL] = options.hessian == "full"
     found[r.CONVEXIFY] = CHOICES["convexify"].index(options.convexify)
     found[r.SHOOTING] = CHOICES["shooting"].index(options.shooting)
     found[r.FILTER] = options.globalisation == "filter" or (options.globalisation == "auto" and options.shooting == "multiple")
     found[r.PATIENCE] = PATIENCE
-    found[r.ENOUGH] = options.cost_tolerance
     found[r.UNIT] = 1.0
     found[r.AUTO] = options.hessian == "auto"
     found[r.FIRST_BLEND] = 0.0 if options.hessian == "full" and options.convexify != "shift" else MOST_BLENDS
     return found
 
 
+MIN_REGULARISATION = 1e-8
+"""Smallest regularisation that is not zero."""
 PATIENCE = 20
 """Steps at the rounding level of the cost that may pass without a new smallest gradient."""
 

@@ -7,7 +7,7 @@ import numpy as np
 from dynamics.kernels.linked import linked
 from ocp.shooting.engine.augmented import penalty
 from ocp.shooting.engine.knots import away, moved, take
-from ocp.shooting.engine.record import COST, GAP, LIMIT, MULTIPLE, OPEN, SHOOTING, Engine, Path, Sampler
+from ocp.shooting.engine.record import COST, GAP, MAX_STATE, MULTIPLE, OPEN, SHOOTING, Engine, Path, Sampler
 
 Array = np.ndarray
 
@@ -17,9 +17,8 @@ def _stepped(e: Engine, path: Path, k: int, after: Array) -> bool:
     """Take step k of a path. Whether its cost is finite and the state after it within limits."""
     inside = take(e, path, k, after) == 0 and np.isfinite(path.cost[k])
     if inside and k < path.u.shape[0]:
-        limit = e.settings[LIMIT]
         for i in range(e.plan.nx[e.plan.which[k + 1]]):
-            inside = inside and abs(after[i]) <= limit
+            inside = inside and abs(after[i]) <= MAX_STATE
     return inside
 
 

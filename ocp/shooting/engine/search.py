@@ -28,6 +28,10 @@ from ocp.shooting.stages.horizon import Horizon
 Progress = Callable[[Mapping[str, float]], None]
 Ending = tuple[Status, Finding]
 
+INNER_TOLERANCE = 0.1
+"""Tolerance of the first minimisation with multipliers, relative to the gradient that it starts from."""
+POLISH_TOLERANCE = 1e-9
+"""Largest residual of a polished point."""
 LOOSE = 1e-2
 """The first minimisation with multipliers still to change ends when its model promises less than this share of the cost; each of
 the next ones is held to a tenth of that."""
@@ -66,8 +70,8 @@ class Search:
         self.load_seconds = 0.0
         self.polished, self.began = False, 0.0
         self.schedule: np.ndarray | None = None
-        limits = (options.tolerance, options.constraint_tolerance, options.penalty_growth, options.penalty_max, options.max_outer,
-                  options.regularisation, options.polish == "newton")
+        limits = (options.tolerance, options.constraint_tolerance, options.penalty_max, options.regularisation,
+                  options.polish == "newton")
         self.outer = outer.Outer(np.ones(outer.SCHEDULE), np.array(limits, dtype=float), self.multipliers.found,
                                  self.multipliers.previous) if self.multipliers.any_rows else None
         self.checkpoint, self.pace = checkpoint, Pace()
@@ -241,7 +245,7 @@ class Search:
             # relative to where the search begins, so that costs of 1e-2 and 1e4 start equally loosely
             size = scale.py_func(self.store.settings[r.UNIT], state[r.COST])
             self.schedule[[outer.TOLERANCE, outer.LOOSE, outer.NEAR, outer.PENALTY]] = (
-                max(options.tolerance, options.inner_tolerance * state[r.GRADIENT] / size), LOOSE,
+                max(options.tolerance, INNER_TOLERANCE * state[r.GRADIENT] / size), LOOSE,
                 POLISH_FROM, self.store.held.mu.max())
         self._perform(it.BEGIN)
         while (room := options.max_iterations - (len(self.log) - 1)) > 0:
@@ -280,7 +284,7 @@ class Search:
             if ending == outer.EXHAUSTED:
                 return Status.INFEASIBLE, Finding(Kind.VIOLATION_STAYS, name=name, value=violation)
             return Status.ITERATION_LIMIT, Finding(Kind.MULTIPLIER_UPDATES_USED_UP, name=name, value=violation, data={
-                "updates": self.options.max_outer})
+                "updates": outer.MAX_UPDATES})
         return self._named(*ended(ending, self.horizon, self.store, self.options))
 
     def _named(self, status: Status, ending: Finding) -> Ending:
@@ -317,7 +321,7 @@ class Search:
                 array[:] = old
 
         try:
-            found = polished(self.horizon, store, options.hessian != "gauss_newton", options.polish_tolerance, self._perform)
+            found = polished(self.horizon, store, options.hessian != "gauss_newton", POLISH_TOLERANCE, self._perform)
         except ProblemError:  # it cannot be evaluated where it stands
             found = None
         except KeyboardInterrupt:

@@ -83,6 +83,12 @@ class Horizon:
         """Kind of stage k."""
         return self.kinds[self.which[k]]
 
+    def at(self, k: int, x: np.ndarray, u: np.ndarray) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
+        """(t, x, u, p) of stage k along states x [S+1, nx] and controls u [S, M]."""
+        stage = self.kind(k)
+        return (self.t[k], x[k, :stage.space.nx], u[k, :stage.nu] if k < self.stages else np.zeros(0),
+                self.p[k, :stage.step.size1_in(3)])
+
     def leg(self, k: int) -> Leg:
         """The phase that stage k belongs to; the choice of the start to the first, passages to the phase they close."""
         return _leg(self.legs, k)
@@ -217,15 +223,9 @@ def _leg(legs: Sequence[Leg], k: int) -> Leg:
     return next((leg for leg in legs if k <= leg.last), legs[-1])
 
 
-def _closing(stretch: Stretch, sym: Symbol, t: Expr, x: Expr) -> list[Term]:
-    """Final costs of a phase."""
-    costs, system = stretch.costs(At.FINAL), stretch.phase.system
-    return [term(1.0, t, x, stretch.space, system.nu, system.np, costs, sym, False)] if costs else []
-
-
-def _opening(stretch: Stretch, sym: Symbol, t: Expr, x: Expr) -> list[Term]:
-    """Start costs of a phase."""
-    costs, system = stretch.costs(At.START), stretch.phase.system
+def _end_costs(stretch: Stretch, at: At, sym: Symbol, t: Expr, x: Expr) -> list[Term]:
+    """Costs at the start or at the end of a phase."""
+    costs, system = stretch.costs(at), stretch.phase.system
     return [term(1.0, t, x, stretch.space, system.nu, system.np, costs, sym, False)] if costs else []
 
 
@@ -235,7 +235,7 @@ def _end(leg: Leg) -> Draft:
     system = stretch.phase.system
     sym = _symbols(stretch, stretch.costs(At.FINAL))
     return Draft("end", leg.closing, (), system.np, NOWHERE,
-                 lambda t, x, u, p, h: (type(x)(0, 1), _closing(stretch, sym, t, stretch.now(x))),
+                 lambda t, x, u, p, h: (type(x)(0, 1), _end_costs(stretch, At.FINAL, sym, t, stretch.now(x))),
                  lambda t, x, u, p: final_rows(stretch, t, stretch.now(x), p), sym)
 
 
@@ -264,7 +264,8 @@ def _passage(leg: Leg, after: Stretch) -> Draft:
 
     def advance(t: Expr, x: Expr, u: Expr, p: Expr, h: Expr) -> tuple[Expr, list[Term]]:
         there = moved(before.now(x), p)
-        return there, [*_closing(before, sym, t, before.now(x)), *_opening(after, sym, opened(t), there)]
+        return there, [*_end_costs(before, At.FINAL, sym, t, before.now(x)),
+                       *_end_costs(after, At.START, sym, opened(t), there)]
 
     def rows(t: Expr, x: Expr, u: Expr, p: Expr) -> list[Row]:
         now = before.now(x)
@@ -311,7 +312,7 @@ def _free_start(stretch: Stretch) -> Draft | None:
 
     def advance(t: Expr, x: Expr, u: Expr, p: Expr, h: Expr) -> tuple[Expr, list[Term]]:
         there = chosen(x, u)
-        return there, _opening(stretch, sym, t, there)
+        return there, _end_costs(stretch, At.START, sym, t, there)
 
     names = tuple(f"start {space.tangent_names[i]}" if i < system.space.ndx else space.tangent_names[i] for i in free)
     return Draft("start", space, names, system.np, space, advance,

@@ -193,7 +193,7 @@ class PhaseFunctions:
 
         rate, running, rows, integrands = under(control)
         again = h[:, None, None] * np.einsum("ri,gik->grk", legendre.integral_matrix(r, v, there), rate[:, :-1])
-        slope = np.einsum("ri,gik->grk", np.asarray(scheme.rate_basis(r)), F)
+        slope = np.einsum("ri,gik->grk", np.asarray(scheme.control_basis(r)), F)
         return _Finer(list(group), places, r, v, h, x.reshape(count, len(there), -1), control, rate[:, :-1], running[:, :-1, 0],
                       rows, integrands[:, :-1], under(lower)[0][:, :-1], digits, again - y, slope)
 

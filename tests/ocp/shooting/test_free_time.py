@@ -11,7 +11,6 @@ from uncertified import by_ilqr
 
 from ocp.problem import At, Boundary, Duration, Finding, Kind, Phase, Status, with_parameters
 from ocp.shooting.ilqr import ILQROptions
-from ocp.shooting.optimality import discrete_gradient
 
 FULL = ILQROptions(intervals=40, hessian="full", kernels="interpreted")
 
@@ -152,7 +151,7 @@ def test_the_gradient_by_what_is_free_against_differences(name):
     given = {"block": lambda: with_phase(hurried_block("scalar final"), final=None), "start": late_start, "parameter": wind}[name]()
     found = by_ilqr(given, options(intervals=6, max_iterations=0))
     assert found.status is Status.ITERATION_LIMIT
-    gradient, path = discrete_gradient(found), found.trajectory
+    gradient, path = found.optimality.gradient(), found.trajectory
 
     def at(step):
         if name == "block":

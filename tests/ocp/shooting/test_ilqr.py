@@ -13,7 +13,6 @@ from shooting_problems import cart_pole, double_integrator, function, make, pend
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.problem import INF, At, Boundary, Constraint, Cost, Finding, Kind, Sense, Status
 from ocp.shooting.ilqr import ILQROptions, prepare, run, solve, unsupported
-from ocp.shooting.optimality import discrete_gradient
 from ocp.spaces import euclidean
 
 
@@ -96,7 +95,7 @@ def test_gradient_of_the_total_cost_against_differences(name):
                                u=guess.u[0] + rng.normal(size=(9, nu)))
     solution = solve(change(problem, guess=wild), ILQROptions(intervals=15, max_iterations=0))
     assert solution.status is Status.ITERATION_LIMIT
-    gradient, path, data = discrete_gradient(solution), solution.trajectory, solution.optimality
+    gradient, path, data = solution.optimality.gradient(), solution.trajectory, solution.optimality
     for k, i in itertools.product((0, 7, 14), range(nu)):
         ends = []
         for sign in (1e-5, -1e-5):
@@ -122,7 +121,7 @@ def test_pendulum_swings_up_within_its_torque_limit():
     assert stationarity < 2e-8
     assert complementarity < 1e-10
     # where a bound is active the gradient pushes into it
-    gradient = discrete_gradient(solution)
+    gradient = solution.optimality.gradient()
     assert np.all(gradient[u == 2.5] <= 1e-8)
     assert np.all(gradient[u == -2.5] >= -1e-8)
     assert np.all(solution.extra["K"][np.abs(u[:, 0]) == 2.5] == 0)

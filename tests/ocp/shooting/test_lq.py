@@ -66,12 +66,12 @@ def next_value(model, policy, k):
     return V, policy.Vx[k + 1, :rows] + V @ model.gap[k, :rows]
 
 
-def sweep(model, u=None, lower=-INF, upper=INF, mu_control=0.0, mu_state=0.0, policy=None):
+def sweep(model, u=None, lower=-INF, upper=INF, mu=0.0, policy=None):
     n, m = model.n, model.m
     shape = model.F.shape[0], int(max(m))
     policy = lq.policy(n, m) if policy is None else policy
     u = np.zeros(shape) if u is None else u
-    result = lq.backward(model, u, np.full(shape, lower), np.full(shape, upper), mu_control, mu_state, policy, lq.scratch(n, m))
+    result = lq.backward(model, u, np.full(shape, lower), np.full(shape, upper), mu, policy, lq.scratch(n, m))
     return policy, result
 
 
@@ -171,7 +171,7 @@ def test_padding_stays_zero_and_values_are_symmetric(sizes):
 
 def test_the_model_is_left_as_it_was(sizes):
     model, same = random_model(5, *sizes), random_model(5, *sizes)
-    policy, _ = sweep(model, lower=-0.3, upper=0.3, mu_control=0.1, mu_state=0.1)
+    policy, _ = sweep(model, lower=-0.3, upper=0.3, mu=0.1)
     lq.costates(model, policy.costate, policy.gradient)
     rollout(model, policy)
     for mine, before in zip(model, same, strict=True):
@@ -181,7 +181,7 @@ def test_the_model_is_left_as_it_was(sizes):
 @pytest.mark.parametrize("a", [1.0, 0.4, 0.05])
 def test_change_along_partial_steps(sizes, a):
     model = random_model(6, *sizes)
-    policy, (_, linear, quadratic) = sweep(model, lower=-0.4, upper=0.6, mu_control=0.2)
+    policy, (_, linear, quadratic) = sweep(model, lower=-0.4, upper=0.6, mu=0.2)
     dx, du = rollout(model, policy, a)
     change = lq.change(model, dx, du)
     assert change == (pytest.approx(a * linear, rel=1e-9, abs=1e-12), pytest.approx(a * a * quadratic, rel=1e-9, abs=1e-12))
@@ -231,13 +231,12 @@ def test_costates_are_the_derivatives_of_the_cost(sizes):
 
 
 # ---- regularisation
-def expected_gains(model, policy, k, mu_control, mu_state, free=None):
+def expected_gains(model, policy, k, mu, free=None):
     """k and K of a stage from the next value, by definition; ``free``: the controls that are not clamped."""
     A, B, H, g = stage(model, k)
     n, m = model.n[k], model.m[k]
     V, v = next_value(model, policy, k)
-    W = V + mu_state * np.eye(len(V))
-    Quu, Qux, Qu = H[n:, n:] + B.T @ W @ B + mu_control * np.eye(m), H[n:, :n] + B.T @ W @ A, g[n:] + B.T @ v
+    Quu, Qux, Qu = H[n:, n:] + B.T @ V @ B + mu * np.eye(m), H[n:, :n] + B.T @ V @ A, g[n:] + B.T @ v
     free = np.arange(m) if free is None else free
     K = np.zeros((m, n))
     if len(free):
@@ -245,13 +244,13 @@ def expected_gains(model, policy, k, mu_control, mu_state, free=None):
     return Quu, Qu, K
 
 
-@pytest.mark.parametrize(("mu_control", "mu_state"), [(0.7, 0.0), (0.0, 0.9), (0.3, 0.6)])
-def test_regularisation_by_its_definition(sizes, mu_control, mu_state):
+@pytest.mark.parametrize("mu", [0.7, 0.3])
+def test_regularisation_by_its_definition(sizes, mu):
     model = random_model(10, *sizes)
-    policy, (failed, linear, quadratic) = sweep(model, mu_control=mu_control, mu_state=mu_state)
+    policy, (failed, linear, quadratic) = sweep(model, mu=mu)
     assert failed == -1
     for k in range(model.F.shape[0]):
-        Quu, Qu, K = expected_gains(model, policy, k, mu_control, mu_state)
+        Quu, Qu, K = expected_gains(model, policy, k, mu)
         n, m = model.n[k], model.m[k]
         np.testing.assert_allclose(policy.K[k, :m, :n], K, rtol=1e-8, atol=1e-9)
         np.testing.assert_allclose(policy.k[k, :m], -np.linalg.solve(Quu, Qu), rtol=1e-8, atol=1e-9)
@@ -266,7 +265,7 @@ def test_the_general_formula_meets_the_fast_one():
     """A regularisation of nearly nothing goes another way to the same numbers."""
     model = random_model(12, *SHAPES["sizes by stage"])
     fast, one = sweep(model)
-    general, two = sweep(model, mu_control=1e-300)
+    general, two = sweep(model, mu=1e-300)
     assert one == (two[0], pytest.approx(two[1], rel=1e-12), pytest.approx(two[2], rel=1e-12))
     for a, b in zip(fast, general, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-10)
@@ -278,7 +277,7 @@ def test_an_indefinite_stage_is_named_and_regularisation_mends_it(m):
     model = random_model(13, [n] * (S + 1), [m] * S + [0])
     model.H[3, n:, n:n + m] -= 1e4 * np.diag(np.arange(m) == m // 2)
     assert sweep(model)[1][0] == 3
-    policy, (failed, linear, quadratic) = sweep(model, mu_control=3e4)
+    policy, (failed, linear, quadratic) = sweep(model, mu=3e4)
     assert failed == -1
     assert linear + quadratic == pytest.approx(cost(model, *rollout(model, policy)), rel=1e-8)
     eigenvalues = np.linalg.eigvalsh(ldl(stage(model, 3)[2][n:, n:])[1])
@@ -357,9 +356,9 @@ def test_box_qp_without_room_and_without_convexity():
     assert solve_box(-H, g, np.full(2, -9.0), np.full(2, 9.0), np.zeros(2))[2] == -1
 
 
-@pytest.mark.parametrize(("mu_control", "mu_state"), [(0.0, 0.0), (0.2, 0.4)])
+@pytest.mark.parametrize("mu", [0.0, 0.2])
 @pytest.mark.parametrize("bound", [0.05, 0.3, 5.0])
-def test_bounded_sweep_solves_each_stage_within_its_bounds_and_clamps_its_gains(bound, mu_control, mu_state):
+def test_bounded_sweep_solves_each_stage_within_its_bounds_and_clamps_its_gains(bound, mu):
     rng = np.random.default_rng(15)
     n, m = [4, 4, 5, 3] * 3 + [4], [3, 2, 0, 3] * 3 + [0]
     model = random_model(15, n, m)
@@ -370,14 +369,14 @@ def test_bounded_sweep_solves_each_stage_within_its_bounds_and_clamps_its_gains(
     for again in range(3):  # from nothing, from the answer, and from bounds that were not held
         if again == 2:
             policy.k[:] = 10 * rng.normal(size=policy.k.shape)
-        failed, linear, quadratic = lq.backward(model, u, lower, upper, mu_control, mu_state, policy, work)
+        failed, linear, quadratic = lq.backward(model, u, lower, upper, mu, policy, work)
         assert failed == -1
         clamped = 0
         for k in range(12):
             mk, nk = m[k], n[k]
             low, high, step = lower[k, :mk] - u[k, :mk], upper[k, :mk] - u[k, :mk], policy.k[k, :mk]
             free = np.flatnonzero((step > low) & (step < high))
-            Quu, Qu, K = expected_gains(model, policy, k, mu_control, mu_state, free)
+            Quu, Qu, K = expected_gains(model, policy, k, mu, free)
             np.testing.assert_allclose(step, enumerate_box(Quu, Qu, low, high), atol=1e-9)
             np.testing.assert_allclose(policy.K[k, :mk, :nk], K, rtol=1e-8, atol=1e-9)
             clamped += mk - len(free)
@@ -396,7 +395,7 @@ def test_bounded_sweep_of_many_controls(m):
     for k in range(S):
         step = policy.k[k]
         free = np.flatnonzero(np.abs(step) < bound)
-        Quu, Qu, K = expected_gains(model, policy, k, 0.0, 0.0, free)
+        Quu, Qu, K = expected_gains(model, policy, k, 0.0, free)
         assert 0 < len(free) < m
         assert np.abs(step - np.clip(step - (Quu @ step + Qu), -bound, bound)).max() < 1e-11
         np.testing.assert_allclose(policy.K[k, :, :n], K, rtol=1e-8, atol=1e-9)
@@ -411,7 +410,7 @@ def test_an_indefinite_quu_is_no_failure_where_bounds_hold_its_direction():
     policy.k[1, 1] = 0.1
     u, lower, upper = np.zeros((3, 2)), np.full((3, 2), -INF), np.full((3, 2), INF)
     lower[1], upper[1] = -0.1, 0.1
-    failed, linear, quadratic = lq.backward(model, u, lower, upper, 0.0, 0.0, policy, lq.scratch(model.n, model.m))
+    failed, linear, quadratic = lq.backward(model, u, lower, upper, 0.0, policy, lq.scratch(model.n, model.m))
     assert failed == -1
     assert policy.k[1, 1] == 0.1
     assert not policy.K[1, 1].any()

@@ -14,7 +14,6 @@ from rich_horizon import RICH
 from ocp.errors import ProblemError
 from ocp.problem import At, Duration, Guess, Phase, Problem, Status, join
 from ocp.shooting.ilqr import ILQROptions, solve
-from ocp.shooting.optimality import discrete_gradient
 
 
 def options(**more):
@@ -76,7 +75,7 @@ def test_the_gradient_of_everything_at_once_against_differences(hessian):
             for phase in base.phases]
     phases = tuple(dataclasses.replace(phase, guess=guess) for phase, guess in zip(base.phases, wild, strict=True))
     found = solve(dataclasses.replace(base, phases=phases), options(intervals=4, max_iterations=0, hessian=hessian))
-    gradient, (flown, slid) = discrete_gradient(found), found.parts
+    gradient, (flown, slid) = found.optimality.gradient(), found.parts
     start, controls, durations = flown.x[0], [flown.u, slid.u], [1.1, 0.7]
 
     def total(start=start, controls=controls, durations=durations, drag=0.4):

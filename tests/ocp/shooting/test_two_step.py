@@ -26,7 +26,6 @@ from ocp.mpc import MPCOptions
 from ocp.problem import At, Boundary, Cost, Duration, Finding, Guess, Kind, Phase, Problem
 from ocp.shooting import ilqr
 from ocp.shooting.adjoint import AdjointOptions, Shot
-from ocp.shooting.optimality import discrete_gradient
 from ocp.shooting.options import ILQROptions
 from ocp.shooting.receding import Receding
 from ocp.shooting.sensitivity import sensitivities
@@ -201,7 +200,7 @@ def test_optima_of_multiple_shooting_are_stationary_and_motions_those_of_simulat
     one = by_ilqr(problem, intervals=steps, hessian="auto" if kind == "spherical" else "gauss_newton")
     assert one.objective <= other.objective * (1 + 1e-8)
     assert kind == "floating" or one.objective == pytest.approx(other.objective, rel=1e-8)
-    assert np.abs(discrete_gradient(one)).max() < 1e-6 * one.objective
+    assert np.abs(one.optimality.gradient()).max() < 1e-6 * one.objective
     system, moves = problem.phase.system, stepper(problem.phase.system, "bdf2")
     moves.reset(problem.phase.start.value)
     for k in range(steps):

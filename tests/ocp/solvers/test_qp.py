@@ -182,8 +182,8 @@ def test_wrong_input_is_named():
         solve_qp(QP(np.diag([1.0, -1.0]), [0.0, 0.0], np.eye(2), [-1.0, -1.0], [1.0, 1.0]), x0=[0.0, 0.0])
     with pytest.raises(ProblemError, match="x0"):
         solve_qp(QP(np.eye(2), [0.0, 0.0]), x0=[1.0])
-    with pytest.raises(ProblemError, match="alpha"):
-        QPOptions(alpha=2.0)
+    with pytest.raises(ProblemError, match="accuracy"):
+        QPOptions(accuracy=0.0)
 
 
 def test_residuals_see_each_kind_of_error():

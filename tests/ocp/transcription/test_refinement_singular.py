@@ -73,18 +73,6 @@ def test_singular_arcs_of_the_gallery(name, value, arc, options):
     assert np.sum(np.abs(np.diff(u))) < 1.1 * np.ptp(u) + 0.01
 
 
-@pytest.mark.slow
-def test_chattering_ends_in_plain_words():
-    problem = load_problem(PROBLEMS / "catalyst_mixing.yaml").problem
-    found = by_collocation(problem, CollocationOptions(scheme="hermite_simpson", intervals=20, refine="h"))
-    assert found.status is Status.MESH_TOLERANCE
-    assert found.ending.kind is Kind.SINGULAR_CONTROLS_CHATTER
-    assert found.ending.data["error"]["name"] == "controls as they move x2"
-    assert "singular controls chattered" in message(found)
-    assert "gauss or radau" in message(found)
-    assert "in controls as they move x2, interval" in message(found)
-
-
 def test_a_tolerance_that_was_missed_is_in_the_message():
     """Where the program is solved but the estimate stays above the tolerance, the message names both."""
     found = by_collocation(follower(), CollocationOptions(scheme="gauss", intervals=12, refine="hp", tolerance_mesh=1e-7))

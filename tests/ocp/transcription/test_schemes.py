@@ -226,7 +226,6 @@ def test_bases_of_a_scheme(name, degree):
     r = np.random.default_rng(2).uniform(size=(4, 5))
     control, state = scheme.control_basis(r), scheme.state_basis(r)
     assert control.shape == state.shape == (4, 5, degree)
-    np.testing.assert_array_equal(scheme.rate_basis(r), control)
     np.testing.assert_array_equal(scheme.control_basis(scheme.nodes[scheme.collocated]), np.eye(degree))
     np.testing.assert_array_equal(scheme.state_basis(0.0), np.zeros(degree))
     np.testing.assert_allclose(scheme.state_basis(1.0), scheme.quadrature, atol=1e-15)
