@@ -51,9 +51,9 @@ def derivatives(
     quick
         Short timings.
     """
-    from ocp.app.derivative_study.run import derivatives as study
-
     with limited(time_limit):
+        from ocp.app.derivative_study.run import derivatives as study
+
         return study(robot, root=root, mimic=mimic, functions=functions, sources=sources, compiling=compile_, seed=seed,
                      samples=samples, out=out, overwrite=overwrite, quick=quick, quiet=quiet, command=started())
 
@@ -73,11 +73,11 @@ def check_derivatives(
     first_order
         Leave out second derivatives.
     """
-    from ocp.app.files.load import load_problem, parse_overrides
-    from ocp.app.pages.derivative_check import print_derivative_check, term_places
-    from ocp.derivative_check import check_derivatives as run_check
-
     with limited(time_limit):
+        from ocp.app.files.load import load_problem, parse_overrides
+        from ocp.app.pages.derivative_check import print_derivative_check, term_places
+        from ocp.derivative_check import check_derivatives as run_check
+
         loaded = load_problem(file, parse_overrides(set_ or []))
         found = run_check(loaded.problem, points=points, seed=seed, second=not first_order, places=term_places(loaded, str(file)))
     print_derivative_check(found)

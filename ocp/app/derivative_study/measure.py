@@ -13,10 +13,11 @@ import dynamics
 from dynamics import algorithms as alg
 from dynamics.derivatives.candidates import QUANTITIES, Candidate, interpreted
 from dynamics.errors import ModelError
-from dynamics.kernels import KernelError, compile_kernel, find_compiler
+from dynamics.kernels import KernelError, compile_many, find_compiler
 from dynamics.kernels.size import operations
 from dynamics.model.model import Model
 from ocp.app.derivative_study.stopwatch import Effort, buffer_run, kernel_run, loop_run, microseconds
+from ocp.interrupts import seconds_left
 
 Array = np.ndarray
 Point = Mapping[str, Array]  # q [nq]; v, a, tau, lam, mu [nv]
@@ -142,7 +143,9 @@ def _function(blank: Entry, candidate: Candidate, inputs: Sequence[Sequence[Arra
 
 def _compiled(entry: Entry, candidate: Candidate, function: ca.Function, inputs: Sequence[Array], expected: Sequence[Array],
               effort: Effort) -> Entry:
-    kernel = compile_kernel(function, mode="compiled")
+    kernel, = compile_many([function], mode="compiled", seconds_left=seconds_left)
+    if kernel.mode != "compiled":  # the time was up
+        return replace(entry, note="; ".join(kernel.notes))
     result = kernel(*inputs)
     found = _shaped(candidate, result if isinstance(result, tuple) else (result,))
     # the two run the same operations, so anything but rounding is a miscompilation
