@@ -1,7 +1,8 @@
-"""The commands ``ocp derivatives`` and ``ocp check-derivatives``."""
+"""The commands about runs and derivatives: ``ocp explain``, ``view``, ``diff``, ``replay``, ``policy``, ``derivatives`` ..."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -16,10 +17,69 @@ from ocp.app.commands.common import (
     Problem,
     Quiet,
     Robot,
+    Run,
+    Target,
     TimeLimit,
+    overridden,
     started,
 )
 from ocp.interrupts import limited
+
+
+def explain(target: Target, /, *, set_: Overrides = None, quiet: Quiet = False, time_limit: TimeLimit = None) -> int:
+    """Say why a problem was not solved (what to relax and by how much, what is not finite and where), or what its constraints cost.
+
+    Exit code 0 where a cause was named or the problem is solved, 1 otherwise.
+
+    Parameters
+    ----------
+    target
+        The folder of a run, or a problem file, which is solved first.
+    """
+    from ocp.app.explain.run import explain as run_explain
+
+    with limited(time_limit):
+        return run_explain(target, overrides=overridden(set_), quiet=quiet)
+
+
+def view(run: Run, /, *, port: int = 8080) -> int:
+    """Show the motion of a run in the browser, live: turn it, stop it, look closer. Needs the extra viz.
+
+    Parameters
+    ----------
+    port
+        Where the page is served; the next free one is taken if it is in use.
+    """
+    from ocp.app.viewer import view as serve
+
+    serve(run, port, lambda words: print(words, flush=True))
+    return CERTIFIED
+
+
+def diff(first: Target, second: Target, /) -> int:
+    """Say in what two problem files or runs differ: expanded files, then method, status, objective. Exit code 1 where they do.
+
+    Parameters
+    ----------
+    first
+        A problem file, or the folder of a run.
+    second
+        Another.
+    """
+    from ocp.app.replay import difference
+
+    lines = difference(first, second)
+    print("\n".join(lines) if lines else "the same")
+    return NOT_SOLVED if lines else CERTIFIED
+
+
+def replay(run: Run, /) -> int:
+    """Solve the problem of a run again and compare: exit code 0 where the outcome is the same, 1 where it is not."""
+    from ocp.app.replay import replay as again
+
+    same, lines = again(run)
+    print("\n".join([*lines, "the same" if same else "NOT the same"]))
+    return CERTIFIED if same else NOT_SOLVED
 
 
 def derivatives(
@@ -74,11 +134,27 @@ def check_derivatives(
         Leave out second derivatives.
     """
     with limited(time_limit):
-        from ocp.app.files.load import load_problem, parse_overrides
+        from ocp.app.files.load import load_problem
         from ocp.app.pages.derivative_check import print_derivative_check, term_places
         from ocp.derivative_check import check_derivatives as run_check
 
-        loaded = load_problem(file, parse_overrides(set_ or []))
+        loaded = load_problem(file, overridden(set_))
         found = run_check(loaded.problem, points=points, seed=seed, second=not first_order, places=term_places(loaded, str(file)))
     print_derivative_check(found)
     return CERTIFIED if found.ok else NOT_SOLVED
+
+
+def policy(run: Run, /, *, out: Path | None = None, models: Path | None = None, overwrite: Overwrite = False) -> int:
+    """Write the feedback policy of an iLQR run as policy.npz (NumPy) and policy.h, policy.c (portable C99).
+
+    Parameters
+    ----------
+    out
+        Folder to write; default: policy within that of the run.
+    models
+        The folder that the run's robot file is relative to; default: that of the run, which holds it.
+    """
+    from ocp.app.policy import policy as export
+
+    export(run, out=out, models=models, overwrite=overwrite)
+    return CERTIFIED
