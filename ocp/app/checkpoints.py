@@ -25,7 +25,6 @@ from dynamics.errors import near
 from ocp.app import supervisor
 from ocp.app.files.load import LoadedProblem, load_text
 from ocp.app.files.portable import Portable
-from ocp.app.motion import from_run
 from ocp.app.pages.folders import (
     CHECKPOINT,
     FORMAT,
@@ -38,6 +37,7 @@ from ocp.app.pages.folders import (
     write_arrays,
 )
 from ocp.app.pages.results import REPORT
+from ocp.app.runs import from_run
 from ocp.errors import ProblemError
 from ocp.interrupts import Activity
 from ocp.problem import SOLVED, Solution, Status

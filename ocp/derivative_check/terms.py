@@ -144,8 +144,7 @@ def _stepped(function: ca.Function) -> tuple[ca.Function | None, str]:
 
 def dependence(value: ca.Function) -> np.ndarray:
     """Which components [m, n] depend on which variables, by propagation through the values."""
-    found: np.ndarray = np.array(ca.DM(value.jac_sparsity(0, 0), 1.0)) != 0
-    return found
+    return np.array(ca.DM(value.jac_sparsity(0, 0), 1.0)) != 0
 
 
 def rough_operations(function: ca.Function) -> tuple[str, ...]:

@@ -25,8 +25,7 @@ def robot(robot: Robot, /, *, root: str | None = None, picture: Path | None = No
     notes
         All that was noted or left out, line by line.
     """
-    from ocp.app.robot.reading import read_robot
-    from ocp.app.robot.terminal import draw_robot, print_robot
+    from ocp.app.robot import draw_robot, print_robot, read_robot
 
     found = read_robot(robot, root=root)
     if notes:
@@ -63,7 +62,7 @@ def init(
     root
         fixed, free_flyer or planar (URDF): how its root link is attached; default: fixed, with --wbc free_flyer.
     """
-    from ocp.app.robot.reading import read_robot
+    from ocp.app.robot import read_robot
     from ocp.app.starter.write import write_starter
     from ocp.errors import ProblemError
 

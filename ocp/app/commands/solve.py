@@ -39,7 +39,7 @@ def solve(
 
             loaded = load_problem(file, common.overridden(_with_limit(set_, time_limit)))
             if from_ is not None:
-                from ocp.app.motion import from_run
+                from ocp.app.runs import from_run
 
                 loaded = replace(loaded, problem=from_run(loaded.problem, from_))
         return _run_and_tell(loaded, file.stem, quiet=quiet, method_name=method or loaded.method, out=out, overwrite=overwrite,

@@ -66,7 +66,7 @@ def diff(first: Target, second: Target, /) -> int:
     second
         Another.
     """
-    from ocp.app.replay import difference
+    from ocp.app.runs import difference
 
     lines = difference(first, second)
     print("\n".join(lines) if lines else "the same")
@@ -75,7 +75,7 @@ def diff(first: Target, second: Target, /) -> int:
 
 def replay(run: Run, /) -> int:
     """Solve the problem of a run again and compare: exit code 0 where the outcome is the same, 1 where it is not."""
-    from ocp.app.replay import replay as again
+    from ocp.app.runs import replay as again
 
     same, lines = again(run)
     print("\n".join([*lines, "the same" if same else "NOT the same"]))
@@ -154,7 +154,7 @@ def policy(run: Run, /, *, out: Path | None = None, models: Path | None = None, 
     models
         The folder that the run's robot file is relative to; default: that of the run, which holds it.
     """
-    from ocp.app.policy import policy as export
+    from ocp.app.runs import policy as export
 
     export(run, out=out, models=models, overwrite=overwrite)
     return CERTIFIED

@@ -18,8 +18,7 @@ from ocp.app.compare import terminal
 from ocp.app.compare.picture import overlay
 from ocp.app.compare.records import TOLERANCE, Comparison, Entry, Spec, parse_specs
 from ocp.app.files.load import load_problem
-from ocp.app.pages.csv_text import csv_text
-from ocp.app.pages.folders import jsonable, new_folder, write_summary
+from ocp.app.pages.folders import csv_text, jsonable, new_folder, write_summary
 from ocp.app.pipeline import provenance, run_loaded
 from ocp.app.screen import busy, counting, wide_console
 from ocp.app.supervisor import report

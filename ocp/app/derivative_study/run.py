@@ -21,8 +21,7 @@ from ocp.app.derivative_study.judge import DIFFERENCES, duration, undecided
 from ocp.app.derivative_study.measure import FAILED, FUNCTIONS, MEASURED, SKIPPED, SOURCES, Entry, thousands
 from ocp.app.derivative_study.study import Settings, Study, chosen, run_study, settings_record
 from ocp.app.derivative_study.target import find_target
-from ocp.app.pages.csv_text import csv_text
-from ocp.app.pages.folders import jsonable, new_folder, write_summary
+from ocp.app.pages.folders import csv_text, jsonable, new_folder, write_summary
 from ocp.app.pages.report import environment
 from ocp.app.pipeline import provenance
 from ocp.app.screen import brief_seconds, grid
@@ -181,7 +180,7 @@ def table_csv(study: Study) -> str:
 
 
 def summarise(study: Study, model: Model, command: Sequence[str]) -> dict[str, Any]:
-    plain = jsonable({
+    return jsonable({
         "format": FORMAT, "format_version": FORMAT_VERSION, "ok": study.ok, "complete": not study.missing,
         "verdict": verdict(study), "robot": study.robot, "settings": settings_record(study.settings), "seconds": study.seconds,
         "measured": sum(e.status == MEASURED for e in study.entries),
@@ -191,8 +190,6 @@ def summarise(study: Study, model: Model, command: Sequence[str]) -> dict[str, A
         "recommended": [dataclasses.asdict(p) for p in study.picks], "notes": study.notes,
         "provenance": provenance(model, command or ["ocp.app.derivative_study.run.derivatives"], study.settings.seed),
     })
-    assert isinstance(plain, dict)
-    return plain
 
 
 def render(study: Study, summary: Mapping[str, Any], images: Mapping[str, bytes]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -18,8 +18,7 @@ from dynamics.errors import near
 from dynamics.kernels import find_compiler
 from dynamics.model.model import Model
 from ocp.app.derivative_study.judge import EXACT, Pick, Reference, judge, recommend
-from ocp.app.derivative_study.measure import FUNCTIONS, MEASURED, SOURCES, Entry, Measured, Point, draw, measure
-from ocp.app.derivative_study.stopwatch import QUICK, Effort
+from ocp.app.derivative_study.measure import FUNCTIONS, MEASURED, QUICK, SOURCES, Effort, Entry, Measured, Point, draw, measure
 from ocp.app.derivative_study.target import Target
 from ocp.errors import ProblemError
 from ocp.interrupts import Activity, Stopped, check, seconds_left
@@ -151,7 +150,7 @@ def run_study(target: Target, settings: Settings, progress: Progress | None = No
                  tuple(p for p in pairs if p not in measured), model.notes, time.perf_counter() - begin)
 
 
-def _within_limit(ways: Iterator[Measured]) -> Iterator[Measured]:
+def _within_limit(ways: Iterator[Measured]) -> Generator[Measured, None, None]:
     """The measurements; under a limit of time in a child process, which is killed when the time is up: CasADi takes seconds for
     large graphs, and its calls cannot be left before they return. Raises Stopped."""
     if seconds_left() == float("inf") or not hasattr(os, "fork"):

@@ -34,15 +34,14 @@ class ClosedLoopResult(Shown):
     def policy(self) -> Any:
         """The feedback policy along the closed loop: ``policy(t, x) -> u``, gains ``policy.K`` [n, nu, ndx] at the samples."""
         from ocp.app.mpc.folder import arrays
-        from ocp.app.policy import along
+        from ocp.app.runs import along
 
         return along(self.loop.problem, arrays(self.loop))
 
     @property
     def t(self) -> np.ndarray:
         """Times [n+1] of the samples in seconds."""
-        found: np.ndarray = self.loop.t
-        return found
+        return self.loop.t
 
     def __getitem__(self, name: Any) -> np.ndarray:
         """A state at ``t`` [n+1], or a control that acts from each of them [n]."""
@@ -59,7 +58,7 @@ class ClosedLoopResult(Shown):
         return plot_loop(self.loop)
 
     def _scene(self) -> tuple[Scene | None, str]:
-        from ocp.app.mpc.motion import loop_scene
+        from ocp.app.mpc.folder import loop_scene
 
         return loop_scene(self.loaded, self.loop)
 

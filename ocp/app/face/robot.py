@@ -225,7 +225,7 @@ class Robot:
                 f"{model.mass:.4g} kg")
 
     def _repr_html_(self) -> str:
-        from ocp.app.face.tables import robot_table
+        from ocp.app.face.shown import robot_table
 
         return robot_table(self)
 

@@ -36,8 +36,7 @@ class Simulated(Shown):
     @property
     def t(self) -> np.ndarray:
         """Times [k] in seconds, both sides of a jump among them."""
-        found: np.ndarray = self.motion.t
-        return found
+        return self.motion.t
 
     def __getitem__(self, name: Any) -> np.ndarray:
         """A state at ``t`` [k], or a control as it is held over each step [k less the number of phases]."""
@@ -59,8 +58,8 @@ class Simulated(Shown):
         return str(self.motion.problem.name)
 
     def _pictures(self) -> Mapping[str, bytes]:
-        from ocp.app.simulate.figures import plot_motion
         from ocp.app.simulate.findings import as_solution
+        from ocp.app.simulate.folder import plot_motion
 
         return plot_motion(as_solution(self.motion), self.found.energy, self.found.drift)
 

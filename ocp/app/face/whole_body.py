@@ -62,8 +62,7 @@ class WholeBodyResult(Shown):
     @property
     def t(self) -> np.ndarray:
         """Times [n+1] of the control steps in seconds."""
-        found: np.ndarray = self.outcome.run.t
-        return found
+        return self.outcome.run.t
 
     def __getitem__(self, name: Any) -> np.ndarray:
         """A state at ``t`` [n+1] (``q.base.px`` of a floating base), or the torque of a motor ``tau["joint"]`` [n]."""

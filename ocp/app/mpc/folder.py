@@ -1,10 +1,11 @@
-"""What a closed-loop run leaves on disk."""
+"""What a closed-loop run leaves on disk, and what its report animates."""
 
 from __future__ import annotations
 
 import base64
 import dataclasses
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,10 @@ import numpy as np
 
 from ocp.app.files.load import LoadedProblem
 from ocp.app.mpc.figures import CAPTIONS, plot_loop
-from ocp.app.mpc.motion import loop_scene
-from ocp.app.pages.csv_text import csv_text
-from ocp.app.pages.folders import jsonable, write_arrays, write_summary
+from ocp.app.pages.folders import csv_text, jsonable, write_arrays, write_summary
 from ocp.app.pages.report import environment, motion
-from ocp.app.pipeline import provenance
+from ocp.app.pages.scene import Dot, Scene, frame_times, scene_from_drawing, scene_from_model
+from ocp.app.pipeline import body_poses, drawn, provenance
 from ocp.mpc import ClosedLoop, Ending, PlantSpec
 
 FORMAT, FORMAT_VERSION = "lieocp closed loop", 1
@@ -63,7 +63,7 @@ def verdict(loop: ClosedLoop) -> str:
 def summarise(loop: ClosedLoop, plant: PlantSpec, record: Mapping[str, Any], seconds: Mapping[str, float]) -> dict[str, Any]:
     """Everything about a run but its arrays, as plain JSON data."""
     system = loop.problem.phase.system
-    plain = jsonable({
+    return jsonable({
         "format": FORMAT, "format_version": FORMAT_VERSION,
         "problem": {"name": loop.problem.name, "description": loop.problem.description, "source": loop.problem.source},
         "ok": loop.ok, "status": {"name": loop.ending.name, "sentence": loop.ending.value, "message": loop.message},
@@ -82,8 +82,6 @@ def summarise(loop: ClosedLoop, plant: PlantSpec, record: Mapping[str, Any], sec
         "seconds": {**seconds, **{f"prepare {name}": value for name, value in loop.prepared.items()}},
         "notes": loop.notes, "provenance": record,
     })
-    assert isinstance(plain, dict)
-    return plain
 
 
 def arrays(loop: ClosedLoop) -> dict[str, np.ndarray]:
@@ -117,3 +115,31 @@ def steps_csv(loop: ClosedLoop) -> str:
     return csv_text([["t", "microseconds", "processor_microseconds", "code", "cost", "violation"],
                      *([repr(float(t)), f"{wall:.1f}", f"{busy:.1f}", int(code), repr(float(c)), repr(float(v))]
                        for t, wall, busy, code, c, v in columns)])
+
+
+def loop_scene(loaded: LoadedProblem, loop: ClosedLoop) -> tuple[Scene | None, str]:
+    """The scene, or None and a sentence that says why there is none."""
+    good = np.flatnonzero(np.isfinite(loop.fine_x).all(axis=1))
+    if len(good) < 2:
+        return None, "There is no motion to animate."
+    t, x = loop.fine_t[good], loop.fine_x[good]
+    u = loop.fine_u[np.minimum(good, len(loop.fine_u) - 1)]
+    pick = np.clip(np.searchsorted(t, frame_times(float(t[0]), float(t[-1]))), 0, len(t) - 1)
+    system = loop.problem.phase.system
+    if system.model is not None:
+        q = x[pick, : system.model.nq]
+        scene = scene_from_model(drawn(system), t[pick], q, body_poses(drawn(system), q))
+        for item in loop.tracking:
+            if item.value.shape[1] == 3 and item.unit == "m":
+                scene = _with_target(scene, item.reference[pick][: len(scene.t)])
+        return scene, ""
+    if loaded.drawing is not None:
+        return scene_from_drawing(loaded.drawing, t[pick], x[pick], u[pick], system.parameter_values), ""
+    return None, "The problem has neither a robot nor a drawing section, so there is nothing to animate."
+
+
+def _with_target(scene: Scene, points: np.ndarray) -> Scene:
+    """The scene with one more point [frames, 3] that moves along a reference."""
+    number = scene.points.shape[1]
+    return replace(scene, points=np.concatenate([scene.points, points[:, None, :]], axis=1),
+                   dots=(*scene.dots, Dot(number, 0.02, "target")), traces=(*scene.traces, number))

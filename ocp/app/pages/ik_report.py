@@ -19,8 +19,7 @@ from dynamics.model.model import Model
 from ocp.app.files.ik_file import IKOutcome, LoadedIK
 from ocp.app.files.robot_state import floating_base
 from ocp.app.files.yaml_source import dump
-from ocp.app.pages.csv_text import csv_text
-from ocp.app.pages.folders import jsonable, new_folder, write_arrays, write_summary
+from ocp.app.pages.folders import csv_text, jsonable, new_folder, write_arrays, write_summary
 from ocp.app.pages.ik_picture import draw, ik_scene, marks
 from ocp.app.pages.report import environment, motion
 from ocp.app.pipeline import provenance
@@ -108,9 +107,7 @@ def summarise(outcome: IKOutcome, command: Sequence[str] = ()) -> dict[str, Any]
         "limits": loaded.file.limits.model_dump(mode="json"),
         "provenance": provenance(loaded.model, command, options.seed),
     }
-    plain = jsonable(record)
-    assert isinstance(plain, dict)
-    return plain
+    return jsonable(record)
 
 
 # ---- the terminal -------------------------------------------------------------------------------------------------------

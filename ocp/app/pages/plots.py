@@ -14,8 +14,7 @@ import numpy as np
 from ocp.app.pages import sheet
 from ocp.app.pages.iterations import columns
 from ocp.app.pages.legs import legs, union, widened
-from ocp.app.pages.panels import bundle, stem
-from ocp.app.pages.sheet import Axes, Cell, Group
+from ocp.app.pages.sheet import Axes, Cell, Group, bundle, stem
 from ocp.app.sentences.certificate import CHECKS
 from ocp.interrupts import Activity, attempt
 from ocp.problem import At, Certificate, Constraint, Phase, Sense, Solution, System, Trajectory

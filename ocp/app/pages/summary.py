@@ -7,9 +7,8 @@ from rich.markup import escape
 
 from ocp.app.files.load import LoadedProblem
 from ocp.app.pages.folders import CHECKPOINT
-from ocp.app.pages.frozen import choice
 from ocp.app.pages.legs import chosen, legs
-from ocp.app.pages.results import FROZEN, REPORT, with_bar
+from ocp.app.pages.results import FROZEN, REPORT, choice, with_bar
 from ocp.app.pipeline import Outcome
 from ocp.app.screen import grid, wide_console
 from ocp.app.sentences import ending, remarks, sentence, sentences, tried

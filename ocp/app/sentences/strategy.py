@@ -1,4 +1,4 @@
-"""Findings about what was tried for an answer, in sentences."""
+"""Findings about what was tried for an answer, and how its problem was formulated, in sentences."""
 
 from __future__ import annotations
 
@@ -194,4 +194,8 @@ SENTENCES: Mapping[Kind, Wording] = {
     Kind.REFINED_FURTHER: "refined further: objective {objective:.9g} had an error bound of {value:.2g} of its size",
     Kind.LEFT_OUT: _left_out,
     Kind.STOPPED_IN: _stopped_in,
+    # how a problem was formulated
+    Kind.ABSOLUTE_VALUE_AS_SUM: "{name}: solved as the difference of two nonnegative controls, whose sum is its absolute value in "
+                                "the cost",
+    Kind.NORM_AS_SLACK: "{name}: solved as a slack control that is at least the norm, and stands for it in the cost",
 }

@@ -12,9 +12,7 @@ from scipy.linalg import null_space
 from dynamics import algorithms as alg
 from dynamics.model.model import Model
 from dynamics.model.records import Geometry
-from ocp.app.robot.facts import ends
-from ocp.app.robot.reading import NamedRobot
-from ocp.app.robot.terminal import resting
+from ocp.app.robot import NamedRobot, ends, resting
 from ocp.app.starter.text import _flow, rpy_of
 from ocp.control.ik import solve_ik
 from ocp.control.tasks import pose_task, position_task, posture_task

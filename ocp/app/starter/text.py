@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ocp.app.robot.facts import ends
-from ocp.app.robot.reading import NamedRobot
+from ocp.app.robot import NamedRobot, ends
 from ocp.app.starter.plan import Plan
 
 SMALL = 12  # degrees of freedom up to which efforts are minimised; beyond, accelerations, which takes a fraction of the time

@@ -19,7 +19,7 @@ from rich.console import Console
 from dynamics.errors import ModelError
 from ocp.app.files.gallery import gallery
 from ocp.app.files.load import LoadedProblem, load_problem
-from ocp.app.pages.csv_text import csv_text
+from ocp.app.pages.folders import csv_text
 from ocp.app.pipeline import provenance
 from ocp.app.prepare import missing, needed, prepare
 from ocp.app.screen import busy, counting, wide_console

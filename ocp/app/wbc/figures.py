@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ocp.app.pages import sheet
-from ocp.app.pages.panels import bundle, stem
-from ocp.app.pages.sheet import Axes, Cell, Group
+from ocp.app.pages.sheet import Axes, Cell, Group, bundle, stem
 from ocp.wbc import WholeBodyRun
 
 CAPTIONS = {

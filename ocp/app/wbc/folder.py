@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from ocp.app.files.wbc_file import LoadedWbc
-from ocp.app.pages.csv_text import csv_text
-from ocp.app.pages.folders import jsonable, write_arrays, write_summary
+from ocp.app.pages.folders import csv_text, jsonable, write_arrays, write_summary
 from ocp.app.pages.report import environment, motion
 from ocp.app.pages.scene import Scene, frame_times, scene_from_model
 from ocp.app.pipeline import body_poses, provenance
@@ -153,7 +152,7 @@ def task_rows(run: WholeBodyRun) -> list[dict[str, Any]]:
 def summarise(outcome: Outcome, record: Mapping[str, Any]) -> dict[str, Any]:
     """Everything about a run but its arrays, as plain JSON data."""
     run, file = outcome.run, outcome.loaded.file
-    plain = jsonable({
+    return jsonable({
         "format": FORMAT, "format_version": FORMAT_VERSION,
         "problem": {"name": file.name, "description": file.description, "source": file.source},
         "ok": outcome.ok, "status": {"name": run.ending.name, "sentence": run.ending.value}, "verdict": verdict(outcome),
@@ -165,8 +164,6 @@ def summarise(outcome: Outcome, record: Mapping[str, Any]) -> dict[str, Any]:
         "log": [dataclasses.asdict(note) for note in run.notes], "notes": outcome.notes, "seconds": dict(outcome.seconds),
         "provenance": record,
     })
-    assert isinstance(plain, dict)
-    return plain
 
 
 def arrays(run: WholeBodyRun) -> dict[str, np.ndarray]:
