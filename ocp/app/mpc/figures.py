@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from ocp.app.pages import sheet
 from ocp.app.pages.plots import MOST_PANELS, bundle, stem
-from ocp.app.pages.sheet import Axes, Cell, Group
+from ocp.app.pages.sheet import Cell, Group
 from ocp.mpc import ClosedLoop
 from ocp.mpc.evaluate import TOLERANCE
 
@@ -17,8 +19,8 @@ CAPTIONS = {
     "times": ("Step times", "Wall time of the solver in every step, on a logarithmic axis, and how often each was taken. "
               "Red: the deadline, one sampling period."),
 }
-MOST_POINTS = 4000
 BARS = 60
+_cell = partial(sheet.line_cell, tolerance=TOLERANCE)
 
 
 def plot_loop(loop: ClosedLoop) -> dict[str, bytes]:
@@ -32,10 +34,6 @@ def _span(loop: ClosedLoop) -> tuple[float, float]:
     return float(loop.fine_t[0]), float(loop.fine_t[-1])
 
 
-def _thinned(count: int) -> slice:
-    return slice(None, None, max(1, count // MOST_POINTS))
-
-
 # ---- lines over time ----------------------------------------------------------------------------------------------------
 def plot_tracking(loop: ClosedLoop) -> bytes:
     """Quantities over their references, and errors."""
@@ -44,7 +42,7 @@ def plot_tracking(loop: ClosedLoop) -> bytes:
     quantities: list[Cell] = []
     errors: list[Cell] = []
     for item in loop.tracking:
-        pick = _thinned(len(item.value))
+        pick = sheet.thinned(len(item.value))
         t = loop.fine_t[: len(item.value)][pick]
         for i in range(item.value.shape[1]):
             both = np.column_stack([item.reference[pick, i], item.value[pick, i]])
@@ -56,21 +54,10 @@ def plot_tracking(loop: ClosedLoop) -> bytes:
                         Group("errors", tuple(errors[:MOST_PANELS]))], _span(loop))
 
 
-def _cell(title: str, unit: str, t: np.ndarray, values: np.ndarray, labels: tuple[str, ...], lower: np.ndarray | None = None,
-          upper: np.ndarray | None = None) -> Cell:
-    low = np.full(values.shape[1], -np.inf) if lower is None else lower
-    high = np.full(values.shape[1], np.inf) if upper is None else upper
-
-    def draw(ax: Axes) -> None:
-        sheet.lines(ax, t, values, low, high, labels, tolerance=TOLERANCE)
-
-    return Cell(title, draw, unit, room=max(map(len, labels)))
-
-
 def plot_states(loop: ClosedLoop) -> bytes:
     """States in small multiples, those of a robot in two groups; where a state is tracked, its reference beside it."""
     phase = loop.problem.phase
-    system, space, pick = phase.system, phase.system.space, _thinned(len(loop.fine_t))
+    system, space, pick = phase.system, phase.system.space, sheet.thinned(len(loop.fine_t))
     t, x = loop.fine_t[pick], loop.fine_x[pick]
     low, high = np.array(phase.x_lower), np.array(phase.x_upper)
     references = {item.state: item.reference for item in loop.tracking if item.state is not None}
@@ -89,7 +76,7 @@ def plot_states(loop: ClosedLoop) -> bytes:
                 reference[: len(known)] = known
                 values, labels = np.column_stack([reference[pick], values]), ("reference", "plant")
                 bounds = (np.repeat(bounds[0], 2), np.repeat(bounds[1], 2))
-            cells.append(_cell(title, system.units.get(space.names[columns[0]], ""), t, values, labels, *bounds))
+            cells.append(_cell(title, system.units.get(space.names[columns[0]], ""), t, values, labels, bounds))
         groups.append(Group(heading, tuple(cells)))
     return sheet.sheet(groups, _span(loop))
 
@@ -100,7 +87,7 @@ def plot_controls(loop: ClosedLoop) -> bytes:
     system = phase.system
     if not system.controls or not len(loop.fine_u):
         return sheet.sentence("There are no controls to draw.")
-    pick = _thinned(len(loop.fine_u))
+    pick = sheet.thinned(len(loop.fine_u))
     starts, u = loop.fine_t[:-1][pick], loop.fine_u[pick]
     # both sides of every jump, so that a held control is drawn as held
     t = np.append(np.repeat(starts, 2)[1:], loop.fine_t[-1])
@@ -109,8 +96,8 @@ def plot_controls(loop: ClosedLoop) -> bytes:
     cells = []
     for columns in bundle(system.controls, range(len(system.controls)), system.units, (), MOST_PANELS):
         title, labels = stem([system.controls[i] for i in columns])
-        cells.append(_cell(title, system.units.get(system.controls[columns[0]], ""), t, held[:, columns], labels, low[columns],
-                           high[columns]))
+        cells.append(_cell(title, system.units.get(system.controls[columns[0]], ""), t, held[:, columns], labels,
+                           (low[columns], high[columns])))
     return sheet.sheet([Group("controls", tuple(cells))], _span(loop))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -13,8 +12,8 @@ import numpy as np
 
 from ocp.app.files.load import LoadedProblem
 from ocp.app.mpc.figures import CAPTIONS, plot_loop
-from ocp.app.pages.folders import csv_text, jsonable, write_arrays, write_summary
-from ocp.app.pages.report import environment, motion
+from ocp.app.pages.folders import csv_text, jsonable, write_arrays
+from ocp.app.pages.report import motion, write_report
 from ocp.app.pages.scene import Dot, Scene, frame_times, scene_from_drawing, scene_from_model
 from ocp.app.pipeline import body_poses, drawn, provenance
 from ocp.mpc import ClosedLoop, Ending, PlantSpec
@@ -25,26 +24,16 @@ FORMAT, FORMAT_VERSION = "lieocp closed loop", 1
 def write(loaded: LoadedProblem, loop: ClosedLoop, folder: Path, seconds: Mapping[str, float], command: Sequence[str] = ()) -> None:
     """Fill an empty folder."""
     assert loaded.mpc is not None
-    images, text = plot_loop(loop), loaded.expanded("ilqr")
+    text = loaded.expanded("ilqr")
     summary = summarise(loop, loaded.mpc.plant, provenance(loaded.model, command, loaded.mpc.plant.disturbances.seed), seconds)
     (folder / "problem.yaml").write_text(text, encoding="utf-8")
     write_arrays(folder / "trajectory.npz", arrays(loop))
     (folder / "trajectory.csv").write_text(trajectory_csv(loop), encoding="utf-8", newline="")
     (folder / "steps.csv").write_text(steps_csv(loop), encoding="utf-8", newline="")
-    for name, data in images.items():
-        (folder / f"{name}.png").write_bytes(data)
     scene, note = loop_scene(loaded, loop)
-    figures = [(name, *CAPTIONS[name], base64.b64encode(data).decode("ascii")) for name, data in images.items()]
-    page = environment().get_template("mpc.html.j2").render(
-        s=summary, title=loop.problem.name, figures=figures, problem_yaml=text, facts=list(summary["provenance"].items()),
-        motion_caption="What the plant did." + (" Pink: the reference." if scene is not None and _has_target(scene) else ""),
-        **motion(scene, note))
-    (folder / "report.html").write_text(str(page), encoding="utf-8")
-    write_summary(folder, summary)
-
-
-def _has_target(scene: Any) -> bool:
-    return any(dot.role == "target" for dot in scene.dots)
+    target = scene is not None and any(dot.role == "target" for dot in scene.dots)
+    write_report(folder, "mpc.html.j2", summary, plot_loop(loop), CAPTIONS, title=loop.problem.name, problem_yaml=text,
+                 motion_caption="What the plant did." + (" Pink: the reference." if target else ""), **motion(scene, note))
 
 
 # ---- numbers ------------------------------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ DPI = 110
 WIDTH = 11.0  # inches
 MOST_COLUMNS, MOST_LINES, MOST_LABEL = 4, 6, 14
 SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+MOST_POINTS = 4000  # of a line over time
 MOST_DOTS = 20  # per inch; more knots would hide the line, then only the line is drawn
 HUGE = 1e100  # beyond this Matplotlib's transforms overflow; such values are drawn as gaps
 
@@ -214,6 +215,18 @@ def lines(ax: Axes, t: np.ndarray, values: np.ndarray, lower: np.ndarray, upper:
     """
     everywhere = Stretch((-math.inf, math.inf), np.asarray(lower, float), np.asarray(upper, float))
     stretched(ax, t, values, (everywhere,), labels, knots, tolerance)
+
+
+def line_cell(title: str, unit: str, t: np.ndarray, values: np.ndarray, labels: Sequence[str] = ("",),
+              bounds: tuple[Any, Any] = (-math.inf, math.inf), tolerance: float | None = None) -> Cell:
+    """A cell with :func:`lines`; bounds: numbers, or one for each line."""
+    low, high = (np.broadcast_to(bound, values.shape[1:]) for bound in bounds)
+    return Cell(title, lambda ax: lines(ax, t, values, low, high, labels, tolerance=tolerance), unit, room=max(map(len, labels)))
+
+
+def thinned(count: int) -> slice:
+    """So many of ``count`` points over time as a picture can show."""
+    return slice(None, None, max(1, count // MOST_POINTS))
 
 
 def stretched(ax: Axes, t: np.ndarray, values: np.ndarray, stretches: Sequence[Stretch], labels: Sequence[str] = (),

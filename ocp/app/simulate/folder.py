@@ -6,7 +6,6 @@ over them; ``energy`` and ``supplied`` at the same times), ``summary.json``, plo
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,10 +15,10 @@ import numpy as np
 
 from ocp.app.files.load import LoadedProblem
 from ocp.app.pages import plots, sheet
-from ocp.app.pages.folders import jsonable, write_arrays, write_summary
+from ocp.app.pages.folders import jsonable, write_arrays
 from ocp.app.pages.legs import legs
-from ocp.app.pages.report import environment
 from ocp.app.pages.report import motion as animated
+from ocp.app.pages.report import write_report
 from ocp.app.pages.results import solution_arrays, solution_csv
 from ocp.app.pages.sheet import Axes, Cell, Group
 from ocp.app.pipeline import picture, provenance
@@ -36,15 +35,13 @@ CAPTIONS = {
     "controls": ("Controls", "As applied, held over each step. Shaded: forbidden by a bound of the problem."),
     "constraints": ("Constraints", "The path constraints of the problem, which nothing enforces here. Red: violated."),
 }
-MOST_POINTS = 4000
 TINY = 1e-18
 
 
 def plot_motion(solution: Solution, energy: Energy | None, drift: Sequence[Drift]) -> dict[str, bytes]:
     """All pictures by the names in CAPTIONS; those of energy and drift only where there is something to draw."""
     motion = [plots.Drawn(leg.phase, leg.trajectory, plots.sample(leg.trajectory)) for leg in legs(solution)]
-    span = (motion[0].samples.span[0], motion[-1].samples.span[1])
-    marks = [(one.samples.span[0], one.phase.name) for one in motion] if len(motion) > 1 else []
+    span, marks = plots.span_of(motion), plots.marks_of(motion)
     found = {}
     with np.errstate(over="ignore", invalid="ignore"):
         if energy is not None:
@@ -59,23 +56,14 @@ def plot_motion(solution: Solution, energy: Energy | None, drift: Sequence[Drift
 
 def plot_energy(energy: Energy, span: tuple[float, float], marks: sheet.Marks) -> bytes:
     """Energies, and the balance."""
-    pick = slice(None, None, max(1, len(energy.t) // MOST_POINTS))
+    pick = sheet.thinned(len(energy.t))
     columns = {"total": energy.total, "start + work": energy.total[0] + energy.supplied}
     if energy.potential is not None:
         columns |= {"potential": energy.potential, "kinetic": energy.total - energy.potential}
     data = np.column_stack(list(columns.values()))[pick]
     balance = (energy.total - energy.total[0] - energy.supplied)[pick, None]
-    return sheet.sheet([Group("energy [J]", (_cell("", energy.t[pick], data, tuple(columns)),)),
-                        Group("total less start and work [J]", (_cell("", energy.t[pick], balance, ("",)),))], span, marks)
-
-
-def _cell(title: str, t: np.ndarray, data: np.ndarray, labels: tuple[str, ...]) -> Cell:
-    none = np.full(data.shape[1], np.inf)
-
-    def draw(ax: Axes) -> None:
-        sheet.lines(ax, t, data, -none, none, labels)
-
-    return Cell(title, draw, "", room=max(map(len, labels)))
+    return sheet.sheet([Group("energy [J]", (sheet.line_cell("", "", energy.t[pick], data, tuple(columns)),)),
+                        Group("total less start and work [J]", (sheet.line_cell("", "", energy.t[pick], balance),))], span, marks)
 
 
 def plot_drift(drift: Sequence[Drift], span: tuple[float, float], marks: sheet.Marks) -> bytes:
@@ -86,7 +74,7 @@ def plot_drift(drift: Sequence[Drift], span: tuple[float, float], marks: sheet.M
         for one in drift[:plots.MOST_PANELS]:
             sizes = getattr(one, which)
             if np.isfinite(sizes).any():
-                pick = slice(None, None, max(1, len(one.t) // MOST_POINTS))
+                pick = sheet.thinned(len(one.t))
                 cells.append(_log_cell(one.name, one.t[pick], sizes[pick]))
         if cells:
             groups.append(Group(heading, tuple(cells)))
@@ -137,16 +125,8 @@ def write(loaded: LoadedProblem, found: Found, folder: Path, command: Sequence[s
     more = {} if found.energy is None else {"energy": found.energy.total, "supplied": found.energy.supplied}
     write_arrays(folder / "trajectory.npz", solution_arrays(solution) | more)
     (folder / "trajectory.csv").write_text(solution_csv(solution), encoding="utf-8", newline="")
-    images = plot_motion(solution, found.energy, found.drift)
-    for name, data in images.items():
-        (folder / f"{name}.png").write_bytes(data)
-    scene, note = picture(loaded, solution)
-    figures = [(name, *CAPTIONS[name], base64.b64encode(data).decode("ascii")) for name, data in images.items()]
-    page = environment().get_template("simulate.html.j2").render(
-        s=summary, title=motion.problem.name, figures=figures, problem_yaml=text, facts=list(summary["provenance"].items()),
-        **animated(scene, note))
-    (folder / "report.html").write_text(str(page), encoding="utf-8")
-    write_summary(folder, summary)
+    write_report(folder, "simulate.html.j2", summary, plot_motion(solution, found.energy, found.drift), CAPTIONS,
+                 title=motion.problem.name, problem_yaml=text, **animated(*picture(loaded, solution)))
 
 
 def summarise(found: Found, record: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from ocp.app.pages import sheet
-from ocp.app.pages.sheet import Axes, Cell, Group, bundle, stem
+from ocp.app.pages.sheet import Group, bundle, stem
 from ocp.wbc import WholeBodyRun
 
 CAPTIONS = {
@@ -17,7 +19,8 @@ CAPTIONS = {
     "torques": ("Torques", "As commanded. Shaded: beyond their limits."),
 }
 FLOOR = -16.0
-MOST_POINTS, MOST_PANELS = 4000, 24
+MOST_PANELS = 24
+_cell = partial(sheet.line_cell, tolerance=1e-6)
 
 
 def plot_run(run: WholeBodyRun) -> dict[str, bytes]:
@@ -25,26 +28,12 @@ def plot_run(run: WholeBodyRun) -> dict[str, bytes]:
     return {"levels": _levels(run), "tasks": _tasks(run), "contacts": _contacts(run), "torques": _torques(run)}
 
 
-def _pick(run: WholeBodyRun) -> slice:
-    return slice(None, None, max(1, len(run.solved) // MOST_POINTS))
-
-
 def _span(run: WholeBodyRun) -> tuple[float, float]:
     return float(run.t[0]), float(run.t[-1])
 
 
-def _cell(title: str, unit: str, t: np.ndarray, values: np.ndarray, labels: tuple[str, ...] = ("",),
-          bounds: tuple[float, float] = (-np.inf, np.inf)) -> Cell:
-    low, high = (np.full(values.shape[1], b) for b in bounds)
-
-    def draw(ax: Axes) -> None:
-        sheet.lines(ax, t, values, low, high, labels, tolerance=1e-6)
-
-    return Cell(title, draw, unit, room=max(map(len, labels)))
-
-
 def _levels(run: WholeBodyRun) -> bytes:
-    pick = _pick(run)
+    pick = sheet.thinned(len(run.solved))
     t = run.t[:-1][pick]
     with np.errstate(divide="ignore"):
         cells = [_cell(f"log10 |{name}|", "", t, np.maximum(np.log10(values[pick]), FLOOR)[:, None])
@@ -53,7 +42,7 @@ def _levels(run: WholeBodyRun) -> bytes:
 
 
 def _tasks(run: WholeBodyRun) -> bytes:
-    pick = _pick(run)
+    pick = sheet.thinned(len(run.solved))
     cells = [_cell(name, "", run.t[:-1][pick], values[pick][:, None]) for name, values in run.errors.items()
              if np.isfinite(values).any()]
     return sheet.sheet([Group("errors", tuple(cells))], _span(run)) if cells else sheet.sentence("No task has an error to draw.")
@@ -62,7 +51,7 @@ def _tasks(run: WholeBodyRun) -> bytes:
 def _contacts(run: WholeBodyRun) -> bytes:
     if not run.contacts:
         return sheet.sentence("There are no contacts.")
-    pick, forces, shares = _pick(run), [], []
+    pick, forces, shares = sheet.thinned(len(run.solved)), [], []
     t = run.t[:-1][pick]
     for plan, c in zip(run.setup.contacts, run.contacts, strict=True):
         n = np.asarray(plan.record.normal, float) / np.linalg.norm(plan.record.normal)
@@ -80,7 +69,7 @@ def _contacts(run: WholeBodyRun) -> bytes:
 def _torques(run: WholeBodyRun) -> bytes:
     if not run.driven:
         return sheet.sentence("There are no motors.")
-    pick = _pick(run)
+    pick = sheet.thinned(len(run.solved))
     cells = []
     for columns in bundle(run.driven, range(len(run.driven)), {}, (), MOST_PANELS):
         title, labels = stem([run.driven[i] for i in columns])
