@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -12,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from ocp.app.files.load import LoadedProblem, load_problem, load_text
-from ocp.app.pages.folders import is_run, write_arrays
-from ocp.app.pages.results import Run, read_run
+from ocp.app.pages.folders import is_run, read_arrays, write_arrays
+from ocp.app.pages.results import Run, read_run, read_summary
 from ocp.errors import ProblemError
 from ocp.guess import from_samples, with_values
 from ocp.problem import Phase, Problem
@@ -73,8 +72,7 @@ def _read(place: Path) -> tuple[str, dict[str, Any]]:
         if not is_run(place):
             raise ProblemError("is not the folder of a run (no summary.json written by lieocp)", where=str(place))
         file = place / "problem.yaml"
-        return load_text(file.read_text(encoding="utf-8"), place, str(file)).expanded(), json.loads(
-            (place / "summary.json").read_text(encoding="utf-8"))
+        return load_text(file.read_text(encoding="utf-8"), place, str(file)).expanded(), read_summary(place)
     return load_problem(place).expanded(), {}
 
 
@@ -169,9 +167,8 @@ def along(problem: Problem, arrays: Mapping[str, np.ndarray]) -> Policy:
 
 def _of_loop(folder: Path, models: str | Path | None) -> Policy:
     """The policy of a run of ``ocp mpc``."""
-    summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
-    with np.load(folder / "trajectory.npz", allow_pickle=False) as archive:
-        arrays = {name: archive[name] for name in archive.files}
+    summary = read_summary(folder)
+    arrays = read_arrays(folder / "trajectory.npz")
     run = Run(folder, (folder / "problem.yaml").read_text(encoding="utf-8"), summary, arrays, ())
     return along(_problem(run, models, summary["provenance"].get("model", {}).get("sha256")).problem, arrays)
 

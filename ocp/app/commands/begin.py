@@ -87,7 +87,7 @@ def check(file: Problem, /, *, set_: Overrides = None) -> int:
     from ocp.app.files.yaml_source import read_source
     from ocp.app.pages.ik_report import print_check as print_ik_check
     from ocp.app.pages.summary import print_check
-    from ocp.app.wbc.terminal import print_check as print_wbc_check
+    from ocp.app.wbc.run import print_check as print_wbc_check
     from ocp.errors import ProblemError
 
     if file.suffix in (".urdf", ".xml"):

@@ -77,7 +77,7 @@ class ClosedLoopResult(Shown):
                 f"{times.median * 1e6:.0f} us, {times.missed} late of {times.deadline * 1e3:.3g} ms, {self.loop.failures} failures")
 
     def _repr_html_(self) -> str:
-        from ocp.app.mpc.terminal import print_outcome
+        from ocp.app.mpc.run import print_outcome
 
         return as_printed(lambda console: print_outcome(self.loop, self.seconds, None, console))
 

@@ -83,7 +83,7 @@ class Simulated(Shown):
                 f"{self.motion.ending.value} {self.motion.message}").rstrip()
 
     def _repr_html_(self) -> str:
-        from ocp.app.simulate.terminal import print_found
+        from ocp.app.simulate.run import print_found
 
         return as_printed(lambda console: print_found(self.found, None, console))
 

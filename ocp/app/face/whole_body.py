@@ -108,6 +108,6 @@ class WholeBodyResult(Shown):
         return f"{self.outcome.loaded.file.name}: {verdict(self.outcome)}"
 
     def _repr_html_(self) -> str:
-        from ocp.app.wbc.terminal import print_outcome
+        from ocp.app.wbc.run import print_outcome
 
         return as_printed(lambda console: print_outcome(self.outcome, None, console))

@@ -150,6 +150,15 @@ def restore(value: Any) -> Any:
     return float(value) if isinstance(value, str) and value in ("NaN", "Infinity", "-Infinity") else value
 
 
+def read_arrays(path: Path) -> dict[str, np.ndarray]:
+    """The arrays of an ``.npz`` archive by name. Raises ProblemError for what cannot be read."""
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            return dict(archive)
+    except (OSError, ValueError, zipfile.BadZipFile) as error:
+        raise ProblemError(f"cannot be read: {error}", where=str(path)) from error
+
+
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     """An ``.npz`` archive, as numpy reads it; with a fixed date, so that equal arrays give equal files."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=3) as archive:

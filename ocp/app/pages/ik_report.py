@@ -23,7 +23,7 @@ from ocp.app.pages.folders import csv_text, jsonable, new_folder, write_arrays, 
 from ocp.app.pages.ik_picture import draw, ik_scene, marks
 from ocp.app.pages.report import environment, motion
 from ocp.app.pipeline import provenance
-from ocp.app.screen import grid, plain
+from ocp.app.screen import grid, plain, say_robot, say_where
 
 FORMAT, FORMAT_VERSION = "lieocp inverse kinematics", 1
 UNITS = {"pose": "m, rad", "position": "m", "orientation": "rad", "com": "m", "posture": "rad, m", "joint": "rad, m",
@@ -132,8 +132,7 @@ def print_ik(outcome: IKOutcome, folder: Path | None, console: Console | None = 
         times = ", ".join(f"{name} {value:.2f} s" for name, value in outcome.seconds.items())
         starts, steps = outcome.result.starts, outcome.result.iterations
         out.print(f"  {starts} start{'s' if starts != 1 else ''}, {steps} step{'s' if steps != 1 else ''}; {times}", soft_wrap=True)
-    if folder is not None:
-        out.print(f"  written to  {folder}  (open {folder / 'report.html'})", soft_wrap=True, markup=False)
+    say_where(out, folder)
 
 
 def print_check(loaded: LoadedIK, console: Console | None = None) -> None:
@@ -141,9 +140,7 @@ def print_check(loaded: LoadedIK, console: Console | None = None) -> None:
     out = console or Console(highlight=False)
     model, levels = loaded.model, loaded.tasks.levels
     out.print(f"{loaded.file.name}: valid, a file of inverse kinematics (run: ocp ik)", markup=False, soft_wrap=True)
-    out.print(f"  robot {model.name}: nq = {model.nq}, nv = {model.nv}, {model.mass:.6g} kg", markup=False)
-    for note in model.notes:
-        out.print(f"  note: {note}", markup=False, soft_wrap=True)
+    say_robot(out, model)
     for rank, level in enumerate(levels):
         out.print(f"  priority {rank + 1}: {', '.join(task.name for task in level)}", markup=False, soft_wrap=True)
     for clearance in loaded.clearances:

@@ -30,7 +30,18 @@ from typing import Any
 import numpy as np
 
 from ocp.app.pages.certificate_record import certificate_of, certificate_record
-from ocp.app.pages.folders import CHECKPOINT, FORMAT, csv_text, is_run, jsonable, new_folder, restore, write_arrays, write_summary
+from ocp.app.pages.folders import (
+    CHECKPOINT,
+    FORMAT,
+    csv_text,
+    is_run,
+    jsonable,
+    new_folder,
+    read_arrays,
+    restore,
+    write_arrays,
+    write_summary,
+)
 from ocp.app.pages.legs import Leg, alike, chosen, legs, union, widened
 from ocp.app.pages.scene import Scene
 from ocp.app.sentences import message, remarks, sentences, tried
@@ -163,8 +174,7 @@ def read_run(folder: str | Path) -> Run:
     if summary["format_version"] != FORMAT_VERSION:
         raise ProblemError(f"run has format version {summary['format_version']}; this version reads {FORMAT_VERSION}",
                            where=str(place))
-    with np.load(place / "trajectory.npz", allow_pickle=False) as archive:
-        arrays = {name: archive[name] for name in archive.files}
+    arrays = read_arrays(place / "trajectory.npz")
     lines = (place / "iterations.jsonl").read_text(encoding="utf-8").splitlines()
     return Run(place, (place / "problem.yaml").read_text(encoding="utf-8"), summary, arrays,
                tuple({k: restore(v) for k, v in json.loads(line).items()} for line in lines))
