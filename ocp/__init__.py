@@ -51,14 +51,14 @@ if TYPE_CHECKING:
     from ocp.app.face.problem import Problem, load, solve
     from ocp.app.face.result import Result
     from ocp.app.face.robot import Robot
-    from ocp.app.face.whole_body import WholeBody
+    from ocp.app.face.runs import WholeBody
     from ocp.errors import ProblemError, UnsupportedError
 
     __version__: str
 
 _HOMES = {
     "phase": ("Phase",), "problem": ("Problem", "load", "solve"), "result": ("Result",), "robot": ("Robot",),
-    "whole_body": ("WholeBody",), "expression": ("Expr", "dot", "vector"),
+    "runs": ("WholeBody",), "expression": ("Expr", "dot", "vector"),
     "functions": ("acos", "asin", "atan", "atan2", "cos", "cosh", "der", "exp", "if_else", "interpolate", "log", "log10", "maximum",
                   "minimum", "norm", "sign", "sin", "sinh", "sqrt", "sumsqr", "t", "tan", "tanh", "total"),
 }

@@ -39,7 +39,7 @@ from ocp.explain import (
     unbounded_hints,
     worst_rows,
 )
-from ocp.explain.elastic import uninterrupted
+from ocp.explain.remedies import uninterrupted
 from ocp.guess import from_samples
 from ocp.interrupts import Activity, asked, attempt, check, late
 from ocp.methods import make_options, method

@@ -13,10 +13,9 @@ from ocp.app.face.robot import Robot
 from ocp.errors import ProblemError
 
 if TYPE_CHECKING:
-    from ocp.app.face.closed_loop import ClosedLoopResult
     from ocp.app.face.result import Result
+    from ocp.app.face.runs import ClosedLoopResult, Simulated
     from ocp.app.face.shown import Told
-    from ocp.app.face.simulated import Simulated
 
 
 class Problem(Phase):
@@ -183,7 +182,7 @@ class Problem(Phase):
     @told
     def mpc(self, **section: Any) -> ClosedLoopResult:
         """Run it in closed loop, its horizon receding, against a simulated plant; keywords are those of the section ``mpc``."""
-        from ocp.app.face.closed_loop import closed_loop
+        from ocp.app.face.runs import closed_loop
 
         document = self._document.copy()
         document.tree.setdefault("mpc", {})
@@ -197,7 +196,7 @@ class Problem(Phase):
         """Move it on from its start; nothing is optimised. integrator: ``"rk4"``, ``"bdf2"`` ...; dt: longest step [s]; until: when
         to stop [s]. What drives it: controls, constants by name; or run, whose start, durations and controls are taken; or policy:
         a solve by iLQR, whose gains act, or ``"mpc"``, the receding horizon of the problem. Default: the controls of the guess."""
-        from ocp.app.face.simulated import simulated
+        from ocp.app.face.runs import simulated
 
         return simulated(self._document.copy(), integrator, dt, until, controls, run, policy)
 

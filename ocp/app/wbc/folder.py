@@ -15,8 +15,7 @@ from ocp.app.pages.folders import csv_text, jsonable, write_arrays
 from ocp.app.pages.report import motion, write_report
 from ocp.app.pages.scene import Scene, frame_times, scene_from_model
 from ocp.app.pipeline import body_poses, provenance
-from ocp.app.wbc.figures import CAPTIONS, plot_run
-from ocp.app.wbc.forces import with_contacts
+from ocp.app.wbc.figures import CAPTIONS, plot_run, with_contacts
 from ocp.plants.hybrid import Event
 from ocp.wbc import Ending, WholeBodyRun
 
