@@ -8,19 +8,8 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from ocp.app.commands.common import (
-    CERTIFIED,
-    NOT_SOLVED,
-    Flag,
-    Out,
-    Overrides,
-    Overwrite,
-    Problem,
-    Quiet,
-    TimeLimit,
-    overridden,
-    started,
-)
+from ocp.app.commands import common
+from ocp.app.commands.common import CERTIFIED, NOT_SOLVED, Flag, Out, Overrides, Overwrite, Problem, Quiet, TimeLimit
 from ocp.app.supervisor import report
 from ocp.interrupts import at_once, limited
 
@@ -36,10 +25,10 @@ def ik(
 
     begin = time.perf_counter()
     with limited(time_limit):
-        outcome = solve_loaded(load_ik(file, overridden(set_)), begin=begin)
+        outcome = solve_loaded(load_ik(file, common.overridden(set_)), begin=begin)
     report(holding=True)
     place = out if out is not None else Path("results") / f"{file.stem}-ik"
-    folder = write_ik(outcome, place, overwrite=overwrite or out is None, command=started())
+    folder = write_ik(outcome, place, overwrite=overwrite or out is None, command=common.started())
     print_ik(outcome, folder, quiet=quiet)
     return CERTIFIED if outcome.ok else NOT_SOLVED
 
@@ -53,7 +42,7 @@ def mpc(
     from ocp.app.mpc.run import mpc as run_mpc
 
     with limited(time_limit):
-        return run_mpc(file, overrides=overridden(set_), out=out, overwrite=overwrite, quiet=quiet, command=started())
+        return run_mpc(file, overrides=common.overridden(set_), out=out, overwrite=overwrite, quiet=quiet, command=common.started())
 
 
 def wbc(
@@ -72,8 +61,8 @@ def wbc(
     from ocp.app.wbc.run import wbc as run_wbc
 
     with limited(time_limit):
-        return run_wbc(file, plant=plant or "", overrides=overridden(set_), out=out, overwrite=overwrite, quiet=quiet,
-                       command=started())
+        return run_wbc(file, plant=plant or "", overrides=common.overridden(set_), out=out, overwrite=overwrite, quiet=quiet,
+                       command=common.started())
 
 
 def simulate(
@@ -110,7 +99,7 @@ def simulate(
 
     with limited(time_limit):
         return run(file, integrator=integrator, dt=dt, until=until, controls=controls, from_=from_, policy=policy, quick=quick,
-                   overrides=overridden(set_), out=out, overwrite=overwrite, quiet=quiet, command=started())
+                   overrides=common.overridden(set_), out=out, overwrite=overwrite, quiet=quiet, command=common.started())
 
 
 def compare(
@@ -135,8 +124,8 @@ def compare(
     from ocp.app.compare.run import compare as run_compare
 
     with limited(time_limit):
-        return run_compare(file, methods=methods or (), overrides=overridden(set_), repeat=repeat, tolerance=tolerance,
-                           out=out, overwrite=overwrite, quiet=quiet, command=started())
+        return run_compare(file, methods=methods or (), overrides=common.overridden(set_), repeat=repeat, tolerance=tolerance,
+                           out=out, overwrite=overwrite, quiet=quiet, command=common.started())
 
 
 def verify(
@@ -174,4 +163,4 @@ def verify(
 
     with limited(time_limit):
         return run_verify([in_gallery(path) for path in files or ()], quick=quick, every=all_, seconds=seconds,
-                          overrides=overridden(set_), out=out, quiet=quiet, command=started())
+                          overrides=common.overridden(set_), out=out, quiet=quiet, command=common.started())

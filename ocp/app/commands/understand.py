@@ -7,22 +7,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from ocp.app.commands.common import (
-    CERTIFIED,
-    NOT_SOLVED,
-    Flag,
-    Out,
-    Overrides,
-    Overwrite,
-    Problem,
-    Quiet,
-    Robot,
-    Run,
-    Target,
-    TimeLimit,
-    overridden,
-    started,
-)
+from ocp.app.commands import common
+from ocp.app.commands.common import CERTIFIED, NOT_SOLVED, Flag, Out, Overrides, Overwrite, Problem, Quiet, Robot, Target, TimeLimit
 from ocp.interrupts import limited
 
 
@@ -39,10 +25,10 @@ def explain(target: Target, /, *, set_: Overrides = None, quiet: Quiet = False, 
     from ocp.app.explain.run import explain as run_explain
 
     with limited(time_limit):
-        return run_explain(target, overrides=overridden(set_), quiet=quiet)
+        return run_explain(target, overrides=common.overridden(set_), quiet=quiet)
 
 
-def view(run: Run, /, *, port: int = 8080) -> int:
+def view(run: common.Run, /, *, port: int = 8080) -> int:
     """Show the motion of a run in the browser, live: turn it, stop it, look closer. Needs the extra viz.
 
     Parameters
@@ -73,7 +59,7 @@ def diff(first: Target, second: Target, /) -> int:
     return NOT_SOLVED if lines else CERTIFIED
 
 
-def replay(run: Run, /) -> int:
+def replay(run: common.Run, /) -> int:
     """Solve the problem of a run again and compare: exit code 0 where the outcome is the same, 1 where it is not."""
     from ocp.app.runs import replay as again
 
@@ -115,7 +101,7 @@ def derivatives(
         from ocp.app.derivative_study.run import derivatives as study
 
         return study(robot, root=root, mimic=mimic, functions=functions, sources=sources, compiling=compile_, seed=seed,
-                     samples=samples, out=out, overwrite=overwrite, quick=quick, quiet=quiet, command=started())
+                     samples=samples, out=out, overwrite=overwrite, quick=quick, quiet=quiet, command=common.started())
 
 
 def check_derivatives(
@@ -138,13 +124,13 @@ def check_derivatives(
         from ocp.app.pages.derivative_check import print_derivative_check, term_places
         from ocp.derivative_check import check_derivatives as run_check
 
-        loaded = load_problem(file, overridden(set_))
+        loaded = load_problem(file, common.overridden(set_))
         found = run_check(loaded.problem, points=points, seed=seed, second=not first_order, places=term_places(loaded, str(file)))
     print_derivative_check(found)
     return CERTIFIED if found.ok else NOT_SOLVED
 
 
-def policy(run: Run, /, *, out: Path | None = None, models: Path | None = None, overwrite: Overwrite = False) -> int:
+def policy(run: common.Run, /, *, out: Path | None = None, models: Path | None = None, overwrite: Overwrite = False) -> int:
     """Write the feedback policy of an iLQR run as policy.npz (NumPy) and policy.h, policy.c (portable C99).
 
     Parameters
