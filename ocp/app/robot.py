@@ -143,9 +143,9 @@ def read_robot(words: str, *, root: str | None = None) -> NamedRobot:
 MANY = 12  # notes beyond which equals are counted
 
 
-def print_robot(robot: Mechanism, what: str, console: Console | None = None) -> None:
+def print_robot(robot: Mechanism, what: str) -> None:
     """Everything that problem files may name."""
-    out, model = console or wide_console(), robot.model
+    out, model = wide_console(), robot.model
     out.print(f"[bold]{escape(model.name)}[/]  ({escape(what)})", soft_wrap=True)
     out.print(f"  {len(model.bodies)} bodies, {model.mass:.6g} kg; nq = {model.nq}, nv = {model.nv}, nu = {robot.nu}; gravity "
               f"[{', '.join(f'{g:g}' for g in model.gravity)}] m/s^2", markup=False, soft_wrap=True)

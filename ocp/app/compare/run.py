@@ -36,7 +36,7 @@ HEADINGS = ("method", "options", "status", "certificate", "cost", "relative to b
 
 def compare(file: Path, *, methods: Sequence[str] = (), overrides: Mapping[str, str] | None = None, repeat: int = 0,
             tolerance: float | None = None, out: Path | None = None, overwrite: bool = False, quiet: bool = False,
-            command: Sequence[str] = (), console: Console | None = None) -> int:
+            command: Sequence[str] = ()) -> int:
     """Solve a file by several methods, write the folder, print the table; returns the exit code.
 
     0: all are certified and agree; 1: something was not solved, not certified, or refused though it was asked for, or the
@@ -53,7 +53,7 @@ def compare(file: Path, *, methods: Sequence[str] = (), overrides: Mapping[str, 
     for spec in specs:  # a mistake in the options of the last one shall not cost the time of the others
         _loaded(file, given, spec)
     place = out if out is not None else Path("results") / f"{file.stem}-compare"
-    screen = console or wide_console()
+    screen = wide_console()
     accepted = tolerance or max(TOLERANCE, problem.reference.tolerance if problem.reference is not None else 0.0)
     with new_folder(place, overwrite or out is None, FORMAT) as partial:
         entries, complete = _run_all(file, given, specs, partial, repeat, command, screen, quiet)

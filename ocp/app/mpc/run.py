@@ -94,7 +94,7 @@ class Outcome:
 
 
 def mpc(file: Path, *, overrides: Mapping[str, str] | None = None, out: Path | None = None, overwrite: bool = False,
-        quiet: bool = False, command: Sequence[str] = (), console: Console | None = None) -> int:
+        quiet: bool = False, command: Sequence[str] = ()) -> int:
     """Run a file in closed loop, write the folder, print the table; returns the exit code.
 
     0: the run reached its end and the solver never failed, whatever became of the deadlines; 1: it did not, or was interrupted.
@@ -106,7 +106,7 @@ def mpc(file: Path, *, overrides: Mapping[str, str] | None = None, out: Path | N
         raise ProblemError("has no section 'mpc', which says how the horizon recedes; 'mpc: {}' takes every default",
                            where=str(file))
     place, replace_it = out or Path("results") / f"{file.stem}-mpc", overwrite or out is None
-    screen = console or wide_console()
+    screen = wide_console()
     if not quiet:
         tell(waiting(loaded, "ilqr"))
     with new_folder(place, replace_it, FORMAT) as partial:  # first, so that nothing runs for a folder that cannot be written

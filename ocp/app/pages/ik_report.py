@@ -111,9 +111,9 @@ def summarise(outcome: IKOutcome, command: Sequence[str] = ()) -> dict[str, Any]
 
 
 # ---- the terminal -------------------------------------------------------------------------------------------------------
-def print_ik(outcome: IKOutcome, folder: Path | None, console: Console | None = None, *, quiet: bool = False) -> None:
+def print_ik(outcome: IKOutcome, folder: Path | None, *, quiet: bool = False) -> None:
     """The verdict, a row for each task and clearance, and where the folder is; ``quiet``: no table."""
-    out = console or Console(highlight=False)
+    out = Console(highlight=False)
     mark = "[bold green]solved[/]" if outcome.ok else "[bold red]not solved[/]"
     out.print(f"\n[bold]{plain(outcome.loaded.file.name)}[/]  inverse kinematics: {mark}", soft_wrap=True)
     out.print(f"  {verdict(outcome)}", soft_wrap=True, markup=False)
@@ -135,9 +135,9 @@ def print_ik(outcome: IKOutcome, folder: Path | None, console: Console | None = 
     say_where(out, folder)
 
 
-def print_check(loaded: LoadedIK, console: Console | None = None) -> None:
+def print_check(loaded: LoadedIK) -> None:
     """What a valid file asks for."""
-    out = console or Console(highlight=False)
+    out = Console(highlight=False)
     model, levels = loaded.model, loaded.tasks.levels
     out.print(f"{loaded.file.name}: valid, a file of inverse kinematics (run: ocp ik)", markup=False, soft_wrap=True)
     say_robot(out, model)

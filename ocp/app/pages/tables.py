@@ -31,9 +31,9 @@ LINKAGES: Rows = [('start["state"], final["state"]', 'a state at the ends, in li
                   ("duration", 'length of the phase [s]; duration["phase"] with several')]
 
 
-def print_vocabulary(loaded: LoadedProblem | None = None, console: Console | None = None) -> None:
+def print_vocabulary(loaded: LoadedProblem | None = None) -> None:
     """The general vocabulary, and with a file its own names."""
-    out = console or wide_console()
+    out = wide_console()
     arguments = {1: "a", 2: "a, b"}
     usual = [(f"{name}({arguments[b.least]}{', ...' if b.most is None else ''})", b.words) for name, b in BUILTINS.items()]
     special = [(words.split(": ", 1)[0], words.split(": ", 1)[1]) for words in SPECIAL.values()]
@@ -98,9 +98,9 @@ def rule_table() -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def print_rules(console: Console | None = None) -> None:
+def print_rules() -> None:
     """The table on the terminal."""
-    out = console or wide_console()
+    out = wide_console()
     for asked, name, when, does, improves, most, optional in rule_rows():
         often = f", at most {most} times" if most else ""
         out.print(f"  {name}  ({asked}{often}{'' if optional else '; always on'})", markup=False, style="bold")
@@ -109,9 +109,9 @@ def print_rules(console: Console | None = None) -> None:
     out.print("\n  To switch rules off: solve: {strategy: {without: [rule, ...]}}", markup=False)
 
 
-def print_thresholds(console: Console | None = None) -> None:
+def print_thresholds() -> None:
     """Record, name, value, unit and reason of every threshold."""
-    out = console or wide_console()
+    out = wide_console()
     table = grid("record", "name", ">value", "unit", "bounds", pad=2, folded="bounds")
     before = ""
     for one in thresholds():

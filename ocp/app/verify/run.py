@@ -14,8 +14,6 @@ from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from dynamics.errors import ModelError
 from ocp.app.files.gallery import gallery
 from ocp.app.files.load import LoadedProblem, load_problem
@@ -62,14 +60,14 @@ class Task:
 
 
 def verify(places: Sequence[Path] = (), *, quick: bool = False, every: bool = False, seconds: float | None = None,
-           overrides: Mapping[str, str] | None = None, out: Path | None = None, quiet: bool = False, command: Sequence[str] = (),
-           console: Console | None = None) -> int:
+           overrides: Mapping[str, str] | None = None, out: Path | None = None, quiet: bool = False, command: Sequence[str] = ()
+           ) -> int:
     """Solve the files and those in the folders ``places`` (default: the gallery), print and write the scoreboard.
 
     quick: only small problems; every: by every method that a file gives options for; seconds: what one file may take. Exit code
     0: all pass; 1: something failed, was out of time or not reached. Raises ProblemError for places that do not exist.
     """
-    screen = console or wide_console()
+    screen = wide_console()
     if seconds is not None and not seconds > 0:
         raise ProblemError(f"must be positive, got {seconds:g}", where="--seconds")
     limit = seconds if seconds is not None else QUICK_SECONDS if quick else None

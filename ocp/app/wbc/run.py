@@ -112,7 +112,7 @@ GOOD, BAD = 0, 1
 
 
 def wbc(file: Path, *, plant: str = "", overrides: Mapping[str, str] | None = None, out: Path | None = None,
-        overwrite: bool = False, quiet: bool = False, command: Sequence[str] = (), console: Console | None = None) -> int:
+        overwrite: bool = False, quiet: bool = False, command: Sequence[str] = ()) -> int:
     """Run a file, write the folder, print the tables; returns the exit code.
 
     0: it reached its end, every step was solved, and equations, cones and torques were kept, deadlines aside; 1: otherwise.
@@ -121,7 +121,7 @@ def wbc(file: Path, *, plant: str = "", overrides: Mapping[str, str] | None = No
     begin = time.perf_counter()
     loaded = load_wbc(file, overrides or {})
     place, replace_it = out or Path("results") / f"{file.stem}-wbc", overwrite or out is None
-    screen = console or wide_console()
+    screen = wide_console()
     parts = ("whole-body control",) if loaded.setup.tasks else ()
     if not quiet:
         tell(waiting_for(parts))
