@@ -169,11 +169,8 @@ def print_robot(robot: Mechanism, what: str) -> None:
 def _print(out: Console, title: str, headings: Sequence[str], rows: Rows, unit: str = "", folded: str | None = None) -> None:
     if not rows:
         return
-    table = grid(*(escape(heading) for heading in headings), pad=2, folded=folded)
-    for row in rows:
-        table.add_row(*(escape(cell) for cell in row))
     out.print(f"\n[bold]{title}[/]{f'  [dim]{unit}[/]' if unit else ''}")
-    out.print(table)
+    out.print(grid(*map(escape, headings), rows=[list(map(escape, row)) for row in rows], pad=2, folded=folded))
 
 
 def _print_notes(out: Console, notes: Sequence[str]) -> None:

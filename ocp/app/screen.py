@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -29,12 +29,14 @@ def wide_console() -> Console:
     return console if console.is_terminal else Console(highlight=False, width=WIDE)
 
 
-def grid(*headings: str, pad: int = 1, folded: str | None = None) -> Table:
+def grid(*headings: str, rows: Iterable[Sequence[str]] = (), pad: int = 1, folded: str | None = None) -> Table:
     """A table without lines. Columns whose heading begins with ``>`` stand at the right; all but ``folded`` keep to one line."""
     table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, pad))
     for heading in headings:
         title = heading.removeprefix(">")
         table.add_column(title, justify="right" if heading.startswith(">") else "left", no_wrap=title != folded)
+    for row in rows:
+        table.add_row(*row)
     return table
 
 

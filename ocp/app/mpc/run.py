@@ -47,23 +47,15 @@ def print_outcome(loop: ClosedLoop, seconds: Mapping[str, float], folder: Path |
     for note in loop.notes:
         console.print(f"  note        {note}", markup=False, soft_wrap=True)
     if loop.tracking:
-        table = grid("  tracking error", ">RMS", ">largest", ">at", "")
-        for item in loop.tracking:
-            table.add_row(f"  {escape(item.name)}", f"{item.rms:.3e}", f"{item.largest:.3e}", f"{item.time:.3f} s",
-                          escape(item.unit))
-        console.print(table)
-    table = grid("  cost of the closed loop", ">integral")
-    for name, value in loop.costs.items():
-        table.add_row(f"  {escape(name)}", f"{value:.6g}")
-    table.add_row("  all", f"{loop.cost:.6g}")
-    console.print(table)
+        console.print(grid("  tracking error", ">RMS", ">largest", ">at", "", rows=[
+            (f"  {escape(item.name)}", f"{item.rms:.3e}", f"{item.largest:.3e}", f"{item.time:.3f} s", escape(item.unit))
+            for item in loop.tracking]))
+    console.print(grid("  cost of the closed loop", ">integral", rows=[
+        (f"  {escape(name)}", f"{value:.6g}") for name, value in (*loop.costs.items(), ("all", loop.cost))]))
     if loop.violations:
-        table = grid("  violation", ">largest", ">at", ">component", ">share of time")
-        for v in loop.violations:
-            table.add_row(f"  {escape(v.name)}{' (soft)' if v.soft else ''}", f"{v.largest:.3e}",
-                          f"{v.time:.3f} s" if v.largest else "", escape(v.component) if v.largest else "",
-                          f"{100 * v.share:.3g} %")
-        console.print(table)
+        console.print(grid("  violation", ">largest", ">at", ">component", ">share of time", rows=[
+            (f"  {escape(v.name)}{' (soft)' if v.soft else ''}", f"{v.largest:.3e}", f"{v.time:.3f} s" if v.largest else "",
+             escape(v.component) if v.largest else "", f"{100 * v.share:.3g} %") for v in loop.violations]))
     console.print(step_table({"wall": loop.times, "processor": loop.processor_times}))
     console.print(f"  time        read {seconds['read']:.2f} s, prepare {sum(loop.prepared.values()):.2f} s, run "
                   f"{seconds['run'] - sum(loop.prepared.values()):.2f} s for {loop.t[-1]:g} s", soft_wrap=True)

@@ -125,10 +125,9 @@ def print_ik(outcome: IKOutcome, folder: Path | None, *, quiet: bool = False) ->
                           f"{row['tolerance']:.1e}", f"[{colour}]{row['outcome']}[/]")
         out.print(table)
         if outcome.result.clearances:
-            table = grid("  clearance", ">room beyond its margin", pad=2)
-            for name, room in outcome.result.clearances.items():
-                table.add_row(f"  {plain(name)}", f"[{'green' if room >= -1e-9 else 'red'}]{room:.4f} m[/]")
-            out.print(table)
+            out.print(grid("  clearance", ">room beyond its margin", pad=2, rows=[
+                (f"  {plain(name)}", f"[{'green' if room >= -1e-9 else 'red'}]{room:.4f} m[/]")
+                for name, room in outcome.result.clearances.items()]))
         times = ", ".join(f"{name} {value:.2f} s" for name, value in outcome.seconds.items())
         starts, steps = outcome.result.starts, outcome.result.iterations
         out.print(f"  {starts} start{'s' if starts != 1 else ''}, {steps} step{'s' if steps != 1 else ''}; {times}", soft_wrap=True)

@@ -59,17 +59,12 @@ def print_found(found: Found, folder: Path | None, console: Console) -> None:
             table.add_row(f"  {escape(d.name)}", gap, rate)
         console.print(table)
     if found.costs:
-        table = grid("  cost", ">value")
-        for name, value in found.costs.items():
-            table.add_row(f"  {escape(name)}", f"{value:.8g}")
-        console.print(table)
+        console.print(grid("  cost", ">value", rows=[(f"  {escape(name)}", f"{value:.8g}") for name, value in found.costs.items()]))
     bad = [v for v in found.violations if v.largest > v.tolerance]
     if bad:
-        table = grid("  the problem's limits, which nothing enforces here", ">largest violation", ">at", ">component")
-        for v in bad:
-            table.add_row(f"  {escape(v.name)}{' (soft)' if v.soft else ''}", f"{v.largest:.3e}", f"{v.time:.4g} s",
-                          escape(v.component))
-        console.print(table)
+        console.print(grid("  the problem's limits, which nothing enforces here", ">largest violation", ">at", ">component", rows=[
+            (f"  {escape(v.name)}{' (soft)' if v.soft else ''}", f"{v.largest:.3e}", f"{v.time:.4g} s", escape(v.component))
+            for v in bad]))
     seconds = motion.seconds or {}
     console.print(f"  time        prepare {seconds.get('prepare', 0.0):.2f} s, run {seconds.get('run', 0.0):.2f} s for "
                   f"{motion.t[-1]:.5g} s", soft_wrap=True)

@@ -65,21 +65,13 @@ def print_check(loaded: LoadedWbc, console: Console | None = None) -> None:
 def _tables(outcome: Outcome, console: Console) -> None:
     run = outcome.run
     if run.levels:
-        _levels(outcome, console)
+        console.print(grid("  level", ">median", ">largest residual", ">gave way", "", rows=[
+            (f"  {k['name']}", f"{k['median']:.1e}", f"{k['largest']:.1e}", f"{100 * k['share']:.3g} %", plain(k["tasks"]))
+            for k in level_rows(outcome)]))
     if rows := task_rows(run):
-        table = grid("  error of task", ">RMS", ">largest", ">at the end")
-        for row in rows:
-            table.add_row(f"  {plain(row['name'])}", f"{row['rms']:.2e}", f"{row['largest']:.2e}", f"{row['last']:.2e}")
-        console.print(table)
+        console.print(grid("  error of task", ">RMS", ">largest", ">at the end", rows=[
+            (f"  {plain(row['name'])}", f"{row['rms']:.2e}", f"{row['largest']:.2e}", f"{row['last']:.2e}") for row in rows]))
     _rest(outcome, console)
-
-
-def _levels(outcome: Outcome, console: Console) -> None:
-    table = grid("  level", ">median", ">largest residual", ">gave way", "")
-    for row in level_rows(outcome):
-        table.add_row(f"  {row['name']}", f"{row['median']:.1e}", f"{row['largest']:.1e}", f"{100 * row['share']:.3g} %",
-                      plain(row["tasks"]))
-    console.print(table)
 
 
 def _rest(outcome: Outcome, console: Console) -> None:

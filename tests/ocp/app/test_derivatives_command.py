@@ -100,7 +100,7 @@ def test_the_page_needs_nothing_else(acrobot):
     assert page.tags.count("img") == 3
     for words in ("All agree", "Recommended for this robot", "confirmed by", "Sparsity"):
         assert words in text
-    assert not re.search(r"\bNone\b|\bnan\b", text)
+    assert not re.search(r"\bNone\b|\bnan\b", re.sub(r'base64,[^"]*', "", text))  # pictures as text may hold any word
 
 
 @pytest.mark.skipif(find_compiler() is None, reason="no C compiler")
