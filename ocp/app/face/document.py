@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from ocp.app.face.expression import Expr, Relation, expr
-from ocp.app.files.load_model import COLLECTION
 from ocp.errors import ProblemError
 
 KeyPath = tuple[str | int, ...]
@@ -134,6 +133,8 @@ def written_at() -> str:
 
 def moved(tree: dict[str, Any], old: Path, new: Path) -> dict[str, Any]:
     """The tree with its relative paths, which are right from the folder ``old``, made right from ``new``."""
+    from ocp.app.files.load_model import COLLECTION
+
     made = copy.deepcopy(tree)
 
     def seen(words: str) -> str:
