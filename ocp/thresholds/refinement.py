@@ -106,7 +106,7 @@ class Smoothing:
         "kinks and jumps",
         test=_SINGULAR + "test_singular_arcs_of_the_gallery")
     max_steps: int = threshold(
-        8, why="proximal steps", test=_SINGULAR + "test_chattering_ends_in_plain_words")
+        8, why="proximal steps", test=_SINGULAR + "test_singular_arcs_of_the_gallery")
     min_control_change: float = threshold(
         1e-3, why="part of its range by which a control must be off its bounds to be singular, or off its guess to be worth a fit",
         test=_SINGULAR + "test_a_singular_arc_in_closed_form")
@@ -144,6 +144,9 @@ class Switches:
     vanished: float = threshold(
         1e-5, why="length of an arc, relative to its phase, at which it has vanished: no arc becomes shorter",
         test=_SWITCHES + "test_arcs_last_as_long_as_their_phase_may")
+    close: float = threshold(
+        0.02, why="distance from a bound that counts as active, over the range of the value along the phase",
+        test="tests/ocp/transcription/test_refinement_singular.py::test_active_bounds_of_states_are_held_along_arcs")
     active_share: float = threshold(
         0.8, why="share of the points of an arc at a bound from which the bound is active all along it",
         test="tests/ocp/transcription/test_refinement_singular.py::test_active_bounds_of_states_are_held_along_arcs")
