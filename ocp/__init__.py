@@ -48,63 +48,27 @@ if TYPE_CHECKING:
         total,
     )
     from ocp.app.face.phase import Phase
-    from ocp.app.face.problem import Problem
-    from ocp.app.face.reading import load, solve
+    from ocp.app.face.problem import Problem, load, solve
     from ocp.app.face.result import Result
     from ocp.app.face.robot import Robot
-    from ocp.app.face.whole_body import WholeBody
+    from ocp.app.face.runs import WholeBody
     from ocp.errors import ProblemError, UnsupportedError
 
     __version__: str
 
 _HOMES = {
-    "phase": ("Phase",), "problem": ("Problem",), "reading": ("load", "solve"), "result": ("Result",), "robot": ("Robot",),
-    "whole_body": ("WholeBody",), "expression": ("Expr", "dot", "vector"),
+    "phase": ("Phase",), "problem": ("Problem", "load", "solve"), "result": ("Result",), "robot": ("Robot",),
+    "runs": ("WholeBody",), "expression": ("Expr", "dot", "vector"),
     "functions": ("acos", "asin", "atan", "atan2", "cos", "cosh", "der", "exp", "if_else", "interpolate", "log", "log10", "maximum",
                   "minimum", "norm", "sign", "sin", "sinh", "sqrt", "sumsqr", "t", "tan", "tanh", "total"),
 }
 _PLACES = {name: f"ocp.app.face.{home}" for home, names in _HOMES.items() for name in names}
 _PLACES |= {"ProblemError": "ocp.errors", "UnsupportedError": "ocp.errors"}
 
-__all__ = [
-    "Expr",
-    "Phase",
-    "Problem",
-    "ProblemError",
-    "Result",
-    "Robot",
-    "UnsupportedError",
-    "WholeBody",
-    "__version__",
-    "acos",
-    "asin",
-    "atan",
-    "atan2",
-    "cos",
-    "cosh",
-    "der",
-    "dot",
-    "exp",
-    "if_else",
-    "interpolate",
-    "load",
-    "log",
-    "log10",
-    "maximum",
-    "minimum",
-    "norm",
-    "sign",
-    "sin",
-    "sinh",
-    "solve",
-    "sqrt",
-    "sumsqr",
-    "t",
-    "tan",
-    "tanh",
-    "total",
-    "vector",
-]
+__all__ = ["Expr", "Phase", "Problem", "ProblemError", "Result", "Robot", "UnsupportedError", "WholeBody", "__version__", "acos",
+           "asin", "atan", "atan2", "cos", "cosh", "der", "dot", "exp", "if_else", "interpolate", "load", "log",
+           "log10", "maximum", "minimum", "norm", "sign", "sin", "sinh", "solve", "sqrt", "sumsqr", "t", "tan", "tanh",
+           "total", "vector"]
 
 
 def __getattr__(name: str) -> Any:

@@ -14,18 +14,14 @@ import os
 import shutil
 import time
 import uuid
-import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-
-import numpy as np
 
 from dynamics.errors import near
 from ocp.app import supervisor
 from ocp.app.files.load import LoadedProblem, load_text
 from ocp.app.files.portable import Portable
-from ocp.app.motion import from_run
 from ocp.app.pages.folders import (
     CHECKPOINT,
     FORMAT,
@@ -35,9 +31,11 @@ from ocp.app.pages.folders import (
     is_run,
     is_unfinished,
     new_folder,
+    read_arrays,
     write_arrays,
 )
-from ocp.app.pages.results import REPORT
+from ocp.app.pages.results import REPORT, read_summary
+from ocp.app.runs import from_run
 from ocp.errors import ProblemError
 from ocp.interrupts import Activity
 from ocp.problem import SOLVED, Solution, Status
@@ -154,7 +152,7 @@ def kept(target: Path) -> Path:
 
 def is_certified(folder: Path) -> bool:
     """Whether a folder holds a run whose certificate holds."""
-    return is_run(folder) and bool(json.loads((folder / "summary.json").read_text(encoding="utf-8")).get("ok"))
+    return is_run(folder) and bool(read_summary(folder).get("ok"))
 
 
 def _clean(target: Path) -> None:
@@ -187,25 +185,21 @@ def load_resumable(folder: str | Path, overrides: Mapping[str, str] | None = Non
     loaded = load_text(text, place, str(place / "problem.yaml"), overrides)
     if ended:
         return replace(loaded, problem=from_run(loaded.problem, place)), None
-    try:
-        with np.load(place / CHECKPOINT, allow_pickle=False) as archive:
-            return loaded, {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
-        raise ProblemError(f"cannot be read: {error}", where=str(place / CHECKPOINT)) from error
+    return loaded, read_arrays(place / CHECKPOINT)
 
 
 def _cut_late(place: Path) -> bool:
     """Whether a run has its motion, but not its whole certificate or no report."""
     if not is_run(place):
         return False
-    status = json.loads((place / "summary.json").read_text(encoding="utf-8"))["status"]["name"]
+    status = read_summary(place)["status"]["name"]
     return status in (Status.INTERRUPTED.name, Status.TIME_LIMIT.name) or not (place / REPORT).is_file()
 
 
 def _nothing(place: Path) -> str:
     if not is_run(place):
         return "nothing to resume: the solve ended before its first checkpoint; solve its problem.yaml instead"
-    status = json.loads((place / "summary.json").read_text(encoding="utf-8"))["status"]["name"]
+    status = read_summary(place)["status"]["name"]
     if status == Status.CONVERGED.name:
         return f"nothing to resume: the method converged; to solve again with other options: ocp solve {place / 'problem.yaml'}"
     return f"nothing to resume: the run ({status}) left no iterate to go on from"

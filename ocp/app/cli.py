@@ -21,24 +21,11 @@ few_collections()
 with at_once():
     import cyclopts
 
-    from ocp.app.commands.check import check
+    from ocp.app.commands.begin import check, doctor, init, robot, show
     from ocp.app.commands.common import BAD_INPUT, CERTIFIED, INTERNAL, NOT_SOLVED
-    from ocp.app.commands.compare import compare
-    from ocp.app.commands.derivatives import check_derivatives, derivatives
-    from ocp.app.commands.doctor import doctor
-    from ocp.app.commands.explain import explain
-    from ocp.app.commands.ik import ik
-    from ocp.app.commands.init import init
-    from ocp.app.commands.mpc import mpc
-    from ocp.app.commands.policy import policy
-    from ocp.app.commands.replay import diff, replay
-    from ocp.app.commands.robot import robot
-    from ocp.app.commands.show import show
-    from ocp.app.commands.simulate import simulate
+    from ocp.app.commands.run import compare, ik, mpc, simulate, verify, wbc
     from ocp.app.commands.solve import resume, solve
-    from ocp.app.commands.verify import verify
-    from ocp.app.commands.view import view
-    from ocp.app.commands.wbc import wbc
+    from ocp.app.commands.understand import check_derivatives, derivatives, diff, explain, policy, replay, view
     from ocp.app.supervisor import supervise
 
 #: what the system says of places where nothing can be written, or no longer

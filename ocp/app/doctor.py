@@ -20,9 +20,9 @@ from ocp.problem import Solution
 OPTIONAL = {"robots": "example-robot-data", "mujoco": "mujoco", "cluster": "distributed", "viz": "viser", "peers": "pin"}
 
 
-def print_diagnosis(console: Console | None = None) -> bool:
+def print_diagnosis() -> bool:
     """Print the diagnosis; True when the self-test passed."""
-    out = console or Console(highlight=False)
+    out = Console(highlight=False)
     out.print(f"python      {platform.python_version()} on {platform.system()} {platform.machine()}", markup=False)
     for name in PACKAGES:
         out.print(f"{name:<11} {_version(name) or 'MISSING'}", markup=False)
@@ -49,9 +49,9 @@ def print_diagnosis(console: Console | None = None) -> bool:
     return passed
 
 
-def print_preparation(console: Console | None = None) -> bool:
+def print_preparation() -> bool:
     """Compile every loop that is not compiled yet, with a progress bar; True when that worked."""
-    out = console or Console(highlight=False)
+    out = Console(highlight=False)
     absent = missing()
     if not absent:
         out.print(f"all loops are compiled ({', '.join(PARTS)})", markup=False)

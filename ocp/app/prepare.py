@@ -88,8 +88,7 @@ def _derivatives() -> None:
     """Every quantity of ``ocp derivatives`` by the loops, with the stopwatch."""
     from dynamics.derivatives.candidates import QUANTITIES, candidate
     from dynamics.model.synthetic import serial_chain
-    from ocp.app.derivative_study.measure import draw, measure
-    from ocp.app.derivative_study.stopwatch import QUICK
+    from ocp.app.derivative_study.measure import QUICK, draw, measure
 
     robot = serial_chain(2)
     for name in QUANTITIES:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.progress import Progress as RichProgress
 from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
+
+from dynamics.model.model import Model
 
 #: characters a line may have where the output is no terminal, so that nothing is cut off in files and pipes
 WIDE = 140
@@ -26,13 +29,28 @@ def wide_console() -> Console:
     return console if console.is_terminal else Console(highlight=False, width=WIDE)
 
 
-def grid(*headings: str, pad: int = 1, folded: str | None = None) -> Table:
+def grid(*headings: str, rows: Iterable[Sequence[str]] = (), pad: int = 1, folded: str | None = None) -> Table:
     """A table without lines. Columns whose heading begins with ``>`` stand at the right; all but ``folded`` keep to one line."""
     table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, pad))
     for heading in headings:
         title = heading.removeprefix(">")
         table.add_column(title, justify="right" if heading.startswith(">") else "left", no_wrap=title != folded)
+    for row in rows:
+        table.add_row(*row)
     return table
+
+
+def say_robot(out: Console, model: Model, more: str = "", notes: Sequence[str] = ()) -> None:
+    """What ``ocp check`` says of a robot."""
+    out.print(f"  robot {model.name}: nq = {model.nq}, nv = {model.nv}, {model.mass:.6g} kg{more}", markup=False)
+    for note in (*model.notes, *notes):
+        out.print(f"  note: {note}", markup=False, soft_wrap=True)
+
+
+def say_where(out: Console, folder: Path | None, page: str = "report.html") -> None:
+    """Where the results are, if they are written."""
+    if folder is not None:
+        out.print(f"  written to  {folder}  (open {folder / page})", soft_wrap=True, markup=False)
 
 
 def plain(text: str) -> str:

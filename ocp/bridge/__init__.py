@@ -1,8 +1,7 @@
 """The one door from a robot to a controlled system with its limits."""
 
 from ocp.bridge.constraints import closed, effort_constraints, shared_effort_constraints, start_constraints
-from ocp.bridge.motion import equations_of_motion, inverse_effort, mechanism_of, motor_shares, row_names
-from ocp.bridge.state import model_space, state_limits
+from ocp.bridge.motion import equations_of_motion, inverse_effort, mechanism_of, model_space, motor_shares, row_names, state_limits
 from ocp.bridge.systems import accelerations, designed_system, inverse_dynamics_system, residual_dynamics_system, robot_system
 
 __all__ = ["accelerations", "closed", "designed_system", "effort_constraints", "equations_of_motion", "inverse_dynamics_system",

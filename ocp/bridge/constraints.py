@@ -11,8 +11,7 @@ import numpy as np
 from dynamics.constraints import Constraint as MechanismConstraint
 from dynamics.mechanism import Mechanism, Thruster
 from dynamics.model.model import Model
-from ocp.bridge.motion import held, inverse_effort, mechanism_of, motor_shares, multipliers_in, row_names
-from ocp.bridge.state import model_space, symbols
+from ocp.bridge.motion import held, inverse_effort, mechanism_of, model_space, motor_shares, multipliers_in, row_names, symbols
 from ocp.problem import At, Constraint, Sense
 
 Expr = Any

@@ -21,8 +21,20 @@ from dynamics.mechanism.constrained import reduced, stacked
 from dynamics.model.model import Model
 from dynamics.redmax.parameters import Parameter, check, lengthened, residual
 from ocp.bridge.constraints import effort_constraints, shared_effort_constraints, start_constraints
-from ocp.bridge.motion import equations_of_motion, inverse_effort, mechanism_of, motion, multipliers_in, row_names, thrusts_in
-from ocp.bridge.state import model_space, pairs, state_limits, symbols, units_of
+from ocp.bridge.motion import (
+    equations_of_motion,
+    inverse_effort,
+    mechanism_of,
+    model_space,
+    motion,
+    multipliers_in,
+    pairs,
+    row_names,
+    state_limits,
+    symbols,
+    thrusts_in,
+    units_of,
+)
 from ocp.errors import ProblemError
 from ocp.problem import INF, Constraint, System
 from ocp.spaces import Space

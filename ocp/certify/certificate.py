@@ -149,8 +149,9 @@ def _certified(solution: Solution, tolerances: Tolerances) -> Solution:
     unknown: Residual | None = Residual(Kind.POINT, nan, tolerances.point, cause=Kind.NOT_EXAMINED)
     point = own.done("distance from the point of the multipliers",
                      lambda: objective.disagreement(solution, size, tolerances.point), unknown)
-    principle, better = own.done("minimum principle", lambda: _minimum_principle(program, motions, varied, tolerances), (Residual(
-        Kind.MINIMUM_PRINCIPLE, nan, tolerances.minimum_principle, cause=Kind.NOT_EXAMINED), ()))
+    not_compared: Compared = (Residual(Kind.MINIMUM_PRINCIPLE, nan, tolerances.minimum_principle, cause=Kind.NOT_EXAMINED), ())
+    principle, better = own.done(
+        "minimum principle", lambda: _minimum_principle(program, motions, varied, tolerances), not_compared)
     none: list[float] = []
     widths = own.done("resolution", lambda: [one.look.width for one in motions if one.finite and not one.stepped], none)
     certificate = Certificate(
@@ -167,9 +168,10 @@ def _certified(solution: Solution, tolerances: Tolerances) -> Solution:
     )
     stiff = (Finding(Kind.STIFF),) if any(one.implicit for one in again) else ()
     worth = own.done("cost of re-integration gaps", lambda: _worth(program, motions, again), 0.0)
+    gap = 0.0 if principle is None else principle.value * varied
     extra = dict(solution.extra) | {"certificate_segment_gap": _by_segment([one.by_segment for one in again]),
                                     "certificate_segment_defect": _by_segment(defects), "certificate_gap_cost": np.array([worth]),
-                                    "certificate_hamiltonian_gap": np.array([0.0 if principle is None else principle.value * varied])}
+                                    "certificate_hamiltonian_gap": np.array([gap])}
     return replace(solution, certificate=certificate, findings=(*solution.findings, *stiff), extra=extra, escape=curved,
                    better_controls=better if principle is not None and not principle.holds else None)
 
@@ -199,8 +201,11 @@ def _worth(solution: Solution, motions: Sequence[Motion], again: Sequence[dynami
                if one is not None and found.ends is not None)
 
 
-def _minimum_principle(solution: Solution, motions: Sequence[Motion], varied: float, tolerances: Tolerances) -> tuple[
-        Residual | None, tuple[Better | None, ...]]:
+#: what better controls would gain, None where a phase has no costates, and these by phase
+Compared = tuple[Residual | None, tuple[Better | None, ...]]
+
+
+def _minimum_principle(solution: Solution, motions: Sequence[Motion], varied: float, tolerances: Tolerances) -> Compared:
     """What better controls would gain, and these by phase; None where a phase has no costates."""
     other = better_value(solution.problem, motions)
     if other is not None and other.gain > tolerances.minimum_principle * varied:

@@ -1,7 +1,7 @@
 """Free parameters that only costs feel: their values are compared over the whole of their range, the motion being the same.
 
 A degenerate stationary value, such as that of ``-(p - 1/2)^4``, passes first- and second-order conditions. Where rates and
-constraints do not depend on a parameter, every value is feasible with the same motion, and the objective as a function of it is known.
+constraints do not depend on a parameter, every value of it is feasible with the same motion, and what it costs is known.
 """
 
 from __future__ import annotations
@@ -71,7 +71,8 @@ def _cost(motions: Sequence[Motion], name: str, value: float | None) -> float:
         column = names.index(name)
         p[column] = p[column] if value is None else value
         look, part, none = motion.look, motion.trajectory, np.zeros((1, motion.phase.system.nu))
-        places = {At.PATH: (look.t, look.x, look.u), At.START: (part.t[:1], part.x[:1], none), At.FINAL: (part.t[-1:], part.x[-1:], none)}
+        places = {At.PATH: (look.t, look.x, look.u), At.START: (part.t[:1], part.x[:1], none),
+                  At.FINAL: (part.t[-1:], part.x[-1:], none)}
         for cost in motion.phase.costs:
             if not _depends(cost.function, 3, column):
                 continue

@@ -16,7 +16,7 @@ import numpy as np
 
 from ocp.certify.motion import Motion
 from ocp.certify.objective import running
-from ocp.problem import At, Solution
+from ocp.problem import At, Constraint, Cost, Solution
 
 Array = np.ndarray
 
@@ -51,7 +51,8 @@ class Hamiltonian:
         phase = self.motion.phase
         squared = [c.function for c in phase.costs if c.at is At.PATH and c.weights is not None]
         squared += [c.function for c in phase.constraints if c.at is At.PATH and c.soft is not None]
-        others = [phase.system.rate, *(c.function for c in (*phase.costs, *phase.constraints) if c.at is At.PATH)]
+        items: tuple[Cost | Constraint, ...] = (*phase.costs, *phase.constraints)
+        others = [phase.system.rate, *(c.function for c in items if c.at is At.PATH)]
         found = np.zeros(phase.system.nu, dtype=bool)
         for function in squared:
             found |= depends(function, order=1)
@@ -75,8 +76,8 @@ def depends(function: ca.Function, order: int = 2) -> Array:
 
 def kinked(function: ca.Function) -> bool:
     """Whether a function compares, or has kinks: second derivatives then do not tell what is affine."""
-    codes = {ca.OP_FABS, ca.OP_SIGN, ca.OP_FMIN, ca.OP_FMAX, ca.OP_LT, ca.OP_LE, ca.OP_EQ, ca.OP_NE, ca.OP_IF_ELSE_ZERO, ca.OP_FLOOR,
-             ca.OP_CEIL}
+    codes = {ca.OP_FABS, ca.OP_SIGN, ca.OP_FMIN, ca.OP_FMAX, ca.OP_LT, ca.OP_LE, ca.OP_EQ, ca.OP_NE, ca.OP_IF_ELSE_ZERO,
+             ca.OP_FLOOR, ca.OP_CEIL}
     return function.is_a("SXFunction") and any(function.instruction_id(k) in codes for k in range(function.n_instructions()))
 
 

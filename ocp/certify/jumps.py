@@ -99,8 +99,9 @@ def _in_time(motions: Sequence[Motion], number: int, hamiltonian: Hamiltonian | 
         for j, duration in durations:
             share = (b[i] - motion.span[0]) / motion.duration if j == number else 1.0
             missing = -later[i] * share
-            yield Jump(_gain(missing, motions[j].duration, duration.lower, duration.upper) * motions[j].duration, float(b[i]), phase,
-                       Kind.MOVING_JUMP, "the duration" if len(motions) == 1 else f"the duration of {motions[j].phase.name}")
+            gain = _gain(missing, motions[j].duration, duration.lower, duration.upper)
+            yield Jump(gain * motions[j].duration, float(b[i]), phase, Kind.MOVING_JUMP,
+                       "the duration" if len(motions) == 1 else f"the duration of {motions[j].phase.name}")
 
 
 def _gain(slope: float, value: float, lower: float, upper: float) -> float:
@@ -124,8 +125,9 @@ def _speeds(motion: Motion, t: float, x: Array, u: Array) -> Array:
     """How fast the place of a jump at t moves with each parameter [np], in s per unit: ``-w_p / w_t`` of the switches w that vanish
     there, largest in magnitude."""
     phase, found = motion.phase, np.zeros(len(motion.p))
-    items = (*(c for c in phase.costs if c.at is At.PATH), *(c for c in phase.constraints if c.at in (At.PATH, At.INTEGRAL)))
-    for function in (phase.system.rate, *(item.function for item in items)):
+    functions = [phase.system.rate, *(c.function for c in phase.costs if c.at is At.PATH)]
+    functions += [c.function for c in phase.constraints if c.at in (At.PATH, At.INTEGRAL)]
+    for function in functions:
         switches = watch(function).switches
         if switches is None:
             continue

@@ -68,7 +68,7 @@ class _Search:
         phase = self.motion.phase
         self.constraints = [c for c in phase.constraints if c.at is At.PATH and c.soft is None and _of_inputs(c)]
         equal = [c for c in self.constraints if c.sense is Sense.EQUAL or np.array_equal(c.lower, c.upper)]
-        self.equations = _equations(phase.system.nu, phase.system, equal) if equal else None
+        self.equations = _equations(equal) if equal else None
         self.lower, self.upper, self.free = self._box()
         self.width = (self.upper - self.lower).max(axis=0)
 
@@ -144,7 +144,8 @@ class _Search:
             broken = np.zeros(len(self.t), dtype=bool)
             for c in () if admissible else self.constraints:
                 values, own = (self.motion.call(c.function, self.t, self.x, one) for one in (u, self.u))
-                allowed = np.maximum(c.excess(own), 0.0) + MINIMUM_PRINCIPLE.violation * np.maximum(1.0, np.abs(values).max(axis=1, keepdims=True))
+                size = np.maximum(1.0, np.abs(values).max(axis=1, keepdims=True))
+                allowed = np.maximum(c.excess(own), 0.0) + MINIMUM_PRINCIPLE.violation * size
                 broken |= np.any(c.excess(values) > allowed, axis=1)
         return np.where(broken | ~np.isfinite(H), np.inf, H)
 
@@ -186,8 +187,9 @@ def waiting(hamiltonian: Hamiltonian) -> tuple[float, float]:
 
 def _autonomous(motion: Motion) -> bool:
     phase = motion.phase
-    items = [item.function for item in (*phase.costs, *phase.constraints) if item.at in (At.PATH, At.INTEGRAL)]
-    return not any(function.jac_sparsity(0, 0).nnz() for function in (phase.system.rate, *items))
+    items: tuple[Cost | Constraint, ...] = (*phase.costs, *phase.constraints)
+    functions = [item.function for item in items if item.at in (At.PATH, At.INTEGRAL)]
+    return not any(function.jac_sparsity(0, 0).nnz() for function in (phase.system.rate, *functions))
 
 
 def _holding(motion: Motion, t: Array, x: Array) -> Array | None:
@@ -215,7 +217,7 @@ def _of_inputs(constraint: Constraint) -> bool:
     return bool(function.jac_sparsity(0, 2).nnz())
 
 
-def _equations(nu: int, system: object, equal: list[Constraint]) -> ca.Function:
+def _equations(equal: list[Constraint]) -> ca.Function:
     """(values [m], slopes [m, nu]) of path equations at (t, x, u, p)."""
     first = equal[0].function
     t, x, u, p = (ca.MX.sym(name, first.size1_in(i)) for i, name in enumerate("txup"))

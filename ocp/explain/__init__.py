@@ -3,13 +3,10 @@ not finite, which equations depend on each other, which bounds press. Records an
 
 from ocp.explain.active import Price, prices
 from ocp.explain.advice import Advice, advice
-from ocp.explain.conditioning import Conditioning, condition, unbounded_hints
-from ocp.explain.dependent import Dependence, dependent_rows
-from ocp.explain.elastic import Elastic, relax, solve_elastic
+from ocp.explain.conditioning import Conditioning, Dependence, condition, dependent_rows, unbounded_hints
 from ocp.explain.groups import Group, Limit, Program, program_of, worst_rows
-from ocp.explain.not_finite import Origin, Point, find_not_finite, is_finite, points_of
-from ocp.explain.remedies import Amount, Infeasibility, Remedy, explain_infeasibility
-from ocp.explain.walk import Operand, trace
+from ocp.explain.not_finite import Operand, Origin, Point, find_not_finite, is_finite, points_of, trace
+from ocp.explain.remedies import Amount, Elastic, Infeasibility, Remedy, explain_infeasibility, relax, solve_elastic
 
 __all__ = [
     "Advice", "Amount", "Conditioning", "Dependence", "Elastic", "Group", "Infeasibility", "Limit", "Operand", "Origin",

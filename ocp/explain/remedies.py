@@ -1,25 +1,198 @@
 """What contradicts what, and the fewest named constraints to relax.
 
-The elastic program (``ocp.explain.elastic``) tells which constraints push against each other. The set that may yield is shrunk:
-one constraint alone where that is enough, otherwise a deletion filter (Chinneck and Dravnieks 1991, ORSA Journal on Computing
-3(2)) leaves a set of which none can be spared. Every remedy is tried on the problem itself. All solves are local: what cannot be
-reached from one start might be from another.
+The elastic program of a nonlinear program tells which constraints push against each other. Every named constraint
+(``ocp.explain.groups``) gets one slack for each of its sides, the equations of motion get none:
+
+    minimise  sum_k s_k / scale_k     subject to     lower - s <= c(x) <= upper + s,     s >= 0,     mechanics(x) = 0
+
+Slacks that stay positive are what must be given way to (elastic programming; Chinneck 2008, Feasibility and Infeasibility in
+Optimization). One slack serves all knots of a bound, which is one number in the file. The set that may yield is shrunk: one
+constraint alone where that is enough, otherwise a deletion filter (Chinneck and Dravnieks 1991, ORSA Journal on Computing 3(2))
+leaves a set of which none can be spared. Every remedy is tried on the problem itself. All solves are local: what cannot be reached
+from one start might be from another.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import casadi as ca
 import numpy as np
+import scipy.sparse as sp
 
-from ocp.explain.elastic import OPTIONS, Elastic, excess, relax, solve_elastic, uninterrupted
-from ocp.explain.groups import UPPER, Program
-from ocp.nlp import SolverOptions, solve_nlp
+from ocp.explain.groups import LOWER, UPPER, Group, Limit, Program
+from ocp.nlp import NLP, Functions, NLPResult, SolverOptions, solve_nlp
 from ocp.problem import Finding, Status
-from ocp.thresholds import EXPLANATION
+from ocp.thresholds import EXPLANATION, ROUNDING
+
+OPTIONS = SolverOptions(max_iterations=EXPLANATION.elastic_iterations, tolerance=EXPLANATION.elastic_tolerance)
+
+
+@dataclass(frozen=True)
+class Elastic:
+    """Solution of an elastic program: x [n] of the original variables, and by (group, side) the slacks and the pushes.
+
+    slack: how far the side must give way; push: largest multiplier of the constraints of a group, in scaled cost per scale: how
+    much the group takes part in the conflict; feasible: whether constraints that may not yield hold
+    """
+
+    x: np.ndarray
+    slack: Mapping[tuple[str, str], float]
+    push: Mapping[str, float]
+    feasible: bool
+    status: Status
+    ending: Finding | None
+    iterations: int
+
+    @property
+    def yielding(self) -> tuple[str, ...]:
+        """Names of groups that gave way, most first."""
+        total: dict[str, float] = {}
+        for (name, _), value in self.slack.items():
+            total[name] = total.get(name, 0.0) + value
+        return tuple(sorted((n for n, v in total.items() if v > 0), key=lambda n: -total[n]))
+
+
+# ---- the elastic program ------------------------------------------------------------------------------------------------
+def solve_elastic(nlp: NLP, groups: Sequence[Group], elastic: Iterable[str], x: np.ndarray,
+                  options: SolverOptions = OPTIONS) -> Elastic:
+    """Minimise the slacks of the groups named in ``elastic`` from the point x [n]; all others must hold."""
+    chosen = [group for name in dict.fromkeys(elastic) for group in groups if group.name == name]
+    sides = [(group, side) for group in chosen for side in (LOWER, UPPER) if group.side(side)]
+    limits = [(k, limit) for k, (group, side) in enumerate(sides) for limit in group.side(side)]
+    program = _program(nlp, groups, sides, limits, x)
+    found = uninterrupted(solve_nlp(program, options))
+    n, s = nlp.n, found.x[nlp.n:]
+    slack = {(group.name, side): (float(value) if value > ROUNDING.resolution * group.scale else 0.0)
+             for (group, side), value in zip(sides, s, strict=True)}
+    # both sides of a prescribed value are rows of their own: only the difference of their forces pushes
+    net: dict[tuple[str, bool, int], float] = {}
+    for (k, limit), value in zip(limits, found.lam_g[nlp.m:], strict=True):
+        key = (sides[k][0].name, limit.column, limit.index)
+        net[key] = net.get(key, 0.0) + float(value)
+    push = {group.name: max(abs(v) for (name, _, _), v in net.items() if name == group.name) * group.scale for group in chosen}
+    for name in {group.name for group in groups} - set(push):
+        push[name] = _push(nlp, next(g for g in groups if g.name == name), found.lam_x[:n], found.lam_g[:nlp.m])
+    # judged by what must hold, not by the solver's word: a flat minimum often ends "at an acceptable level"
+    held = _largest_violation(program, found.x)
+    feasible = bool(np.all(np.isfinite(found.x)) and held <= 1e-6 and found.status in (Status.CONVERGED, Status.STALLED))
+    return Elastic(found.x[:n], slack, push, feasible, found.status, found.ending, max(0, len(found.iterations) - 1))
+
+
+def uninterrupted(found: NLPResult) -> NLPResult:
+    """The result; raises KeyboardInterrupt where Ctrl-C ended the solve, which would pass for a failure."""
+    if found.status is Status.INTERRUPTED:
+        raise KeyboardInterrupt
+    return found
+
+
+def _program(nlp: NLP, groups: Sequence[Group], sides: Sequence[tuple[Group, str]], limits: Sequence[tuple[int, Limit]],
+             x: np.ndarray) -> NLP:
+    """Rows: those of the program, without the sides that may yield; then ``c - s <= upper`` or ``c + s >= lower`` for each of
+    these."""
+    n, m, k = nlp.n, nlp.m, len(sides)
+    stiff = [group for group in groups if group.name not in {own.name for own, _ in sides}]
+    (x_lower, g_lower), (x_upper, g_upper) = _ends(nlp, groups, stiff, {})
+    values = np.array([limit.value for _, limit in limits])
+    signs = np.array([1.0 if limit.side == LOWER else -1.0 for _, limit in limits])
+    rows = np.arange(len(limits))
+    columns = np.array([limit.column for _, limit in limits], dtype=bool)
+    index = np.array([limit.index for _, limit in limits], dtype=int)
+    # pick: the yielding rows out of g, the yielding columns out of x; spread: their slacks
+    pick = sp.csr_matrix((np.ones(int((~columns).sum())), (rows[~columns], index[~columns])), shape=(len(limits), m))
+    direct = sp.csr_matrix((np.ones(int(columns.sum())), (rows[columns], index[columns])), shape=(len(limits), n))
+    spread = sp.csr_matrix((signs, (rows, [which for which, _ in limits])), shape=(len(limits), k))
+    below = signs > 0
+    weight = np.array([1.0 / group.scale for group, _ in sides])
+    start = np.asarray(x, dtype=float)
+    size = EXPLANATION.proximal_weight / np.maximum(1.0, np.abs(start)) ** 2
+
+    P, B, C = (ca.MX(_dm(matrix)) for matrix in (pick, direct, spread))
+    z, sigma, lam = ca.MX.sym("z", n + k), ca.MX.sym("sigma"), ca.MX.sym("lam", m + len(limits))
+    v, s = z[:n], z[n:]
+    f = ca.dot(ca.DM(weight), s) + ca.dot(ca.DM(size), (v - ca.DM(start)) ** 2) / 2
+    gradient = ca.vertcat(ca.DM(size) * (v - ca.DM(start)), ca.MX(ca.DM(weight)))
+    g = nlp.g(v)
+    g_jac, J = nlp.jac(v)
+    rest = ca.mtimes(B, v) + ca.mtimes(C, s)
+    jacobian = ca.vertcat(ca.horzcat(J, ca.MX(m, k)), ca.horzcat(ca.mtimes(P, J) + B, C))
+    hessian = nlp.hess(v, 0.0, lam[:m] + ca.mtimes(P.T, lam[m:])) + sigma * ca.diag(ca.DM(size))
+    rows_of = [ca.densify(ca.vertcat(value, ca.mtimes(P, value) + rest)) for value in (g, g_jac)]
+    slack = _needed(nlp, sides, start, nlp.g(start).full().ravel())
+    functions = Functions(
+        f=ca.Function("f", [z], [f], ["x"], ["f"]), g=ca.Function("g", [z], [rows_of[0]], ["x"], ["g"]),
+        grad=ca.Function("gradient", [z], [f, ca.densify(gradient)], ["x"], ["f", "gradient"]),
+        jac=ca.Function("jacobian", [z], [rows_of[1], jacobian], ["x"], ["g", "jacobian"]),
+        hess=ca.Function("hessian", [z, sigma, lam], [ca.triu(ca.diagcat(hessian, ca.MX(k, k)))], ["x", "sigma", "lam_g"],
+                         ["hessian"]))
+    return NLP(
+        functions, x0=np.concatenate([start, slack]),
+        x_lower=np.concatenate([x_lower, np.zeros(k)]), x_upper=np.concatenate([x_upper, np.full(k, np.inf)]),
+        g_lower=np.concatenate([g_lower, np.where(below, values, -np.inf)]),
+        g_upper=np.concatenate([g_upper, np.where(below, np.inf, values)]),
+        variables=(*nlp.variables, *(f"slack of {group.name} ({side})" for group, side in sides)),
+        constraints=(*nlp.constraints, *(f"elastic {(nlp.variables if limit.column else nlp.constraints)[limit.index]}"
+                                         for _, limit in limits)),
+        keep=nlp,
+    )
+
+
+def _dm(matrix: sp.csr_matrix) -> ca.DM:
+    return ca.DM(sp.csc_matrix(matrix))
+
+
+def _needed(nlp: NLP, sides: Sequence[tuple[Group, str]], x: np.ndarray, g: np.ndarray) -> np.ndarray:
+    """Slacks that a point needs, a little more so that an interior point has room."""
+    found = []
+    for group, side in sides:
+        worst = max((excess(limit, x, g) for limit in group.side(side)), default=0.0)
+        found.append(worst + 1e-2 * group.scale)
+    return np.nan_to_num(np.array(found), nan=1.0, posinf=1.0)
+
+
+def excess(limit: Limit, x: np.ndarray, g: np.ndarray) -> float:
+    """How far a point lies beyond a limit; negative inside."""
+    value = float((x if limit.column else g)[limit.index])
+    return limit.value - value if limit.side == LOWER else value - limit.value
+
+
+def _push(nlp: NLP, group: Group, lam_x: np.ndarray, lam_g: np.ndarray) -> float:
+    """Largest multiplier of a group that does not yield."""
+    found = [abs(float((lam_x if limit.column else lam_g)[limit.index])) for limit in group.limits]
+    return max(found, default=0.0) * group.scale
+
+
+def _largest_violation(nlp: NLP, x: np.ndarray) -> float:
+    g = nlp.g(x).full().ravel()
+    found = [np.maximum(lower - v, v - upper).max(initial=0.0)
+             for v, lower, upper in ((x, nlp.x_lower, nlp.x_upper), (g, nlp.g_lower, nlp.g_upper))]
+    return float(np.max(found))
+
+
+# ---- relaxing -----------------------------------------------------------------------------------------------------------
+def relax(nlp: NLP, groups: Sequence[Group], by: Mapping[tuple[str, str], float]) -> NLP:
+    """The program with sides of groups moved outwards: ``by`` maps (group, side) to an amount."""
+    (x_lower, g_lower), (x_upper, g_upper) = _ends(nlp, groups, groups, by)
+    return replace(nlp, x_lower=x_lower, x_upper=x_upper, g_lower=g_lower, g_upper=g_upper)
+
+
+def _ends(nlp: NLP, groups: Sequence[Group], stiff: Sequence[Group], by: Mapping[tuple[str, str], float]
+          ) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
+    """(lower, upper) bounds, each of columns and of rows, where of all groups only the ``stiff`` ones hold, moved by ``by``."""
+    lower, upper = (nlp.x_lower.copy(), nlp.g_lower.copy()), (nlp.x_upper.copy(), nlp.g_upper.copy())
+    for limit in (limit for group in groups for limit in group.limits):
+        (lower if limit.side == LOWER else upper)[not limit.column][limit.index] = -np.inf if limit.side == LOWER else np.inf
+    for name, limit in ((group.name, limit) for group in stiff for limit in group.limits):
+        values = (lower if limit.side == LOWER else upper)[not limit.column]
+        away = by.get((name, limit.side), 0.0)
+        # of a prescribed value and a bound of one column the tighter holds
+        values[limit.index] = max(values[limit.index], limit.value - away) if limit.side == LOWER else \
+            min(values[limit.index], limit.value + away)
+    return lower, upper
+
 
 Progress = Callable[[str], Any]
 Improved = Callable[["Infeasibility"], Any]

@@ -56,8 +56,8 @@ def misses_the_minimum_principle(search: Search, state: State) -> Finding | None
     found = answered(state)
     if found.better_controls is None or found.status not in SOLVED or late(Activity.CURVATURE) or state.fired("error_bound"):
         return None
-    assert found.certificate is not None and found.certificate.minimum_principle is not None
-    gap = found.certificate.minimum_principle
+    gap = found.certificate.minimum_principle if found.certificate is not None else None
+    assert gap is not None
     if gap.cause is Kind.BETTER_PARAMETER:
         return Finding(Kind.BETTER_PARAMETER, name=gap.data["name"], value=gap.data["value"], data={"objective": found.objective})
     if gap.cause is Kind.WAITING:
@@ -70,7 +70,9 @@ def with_better_controls(search: Search, state: State, why: Finding) -> State | 
     found = answered(state)
     parts = [part if better is None else _controlled(part, better)
              for part, better in zip(found.parts or (found.trajectory,), found.better_controls, strict=True)]
-    values = parameters(found) | ({why.name: why.value} if why.kind is Kind.BETTER_PARAMETER else {})
+    values = parameters(found)
+    if why.kind is Kind.BETTER_PARAMETER and why.value is not None:
+        values[why.name] = why.value
     return _lower(search, state, from_motion(found.problem, parts, values), replace(why, kind=Kind.CONTROLS_IMPROVED))
 
 
@@ -175,10 +177,11 @@ def bound(search: Search, state: State, why: Finding) -> State | None:
 
 
 def _own_error(found: Solution) -> float:
-    """How far the objective is from that of the motion itself, in its unit: its quadrature along the trajectory, and the states that
+    """How far the objective is from that of the motion itself, in its unit: its quadrature along the trajectory, the states that
     re-integration finds, weighed by costates, and what better controls would gain."""
     certificate = found.certificate
-    assert certificate is not None and certificate.objective is not None
+    assert certificate is not None
+    assert certificate.objective is not None
     data, costs = certificate.objective.data, ("certificate_gap_cost", "certificate_hamiltonian_gap")
     return abs(data["integrated"] - data["reported"]) + sum(abs(float(np.sum(found.extra.get(name, 0.0)))) for name in costs)
 

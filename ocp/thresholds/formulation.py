@@ -1,10 +1,39 @@
-"""Thresholds of reductions: algebraic equations, norms of controls, and redundant conditions."""
+"""Thresholds of rounding, of reductions (algebraic equations, norms of controls, redundant conditions) and of initial guesses."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from ocp.thresholds.record import threshold
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """Relative to the magnitude of what is compared."""
+
+    rounding: float = threshold(
+        1e-13, why="changes by less are rounding errors of a subtraction; steps by less change nothing",
+        test="tests/ocp/certify/test_certificate_scale.py::test_rounding_is_no_effect_of_what_stands_still")
+    negligible: float = threshold(
+        1e-9, why="a scale below this part of the largest one is noise, a singular value below it is zero",
+        test="tests/ocp/explain/test_explain_dependent.py::test_independent_equations_are_left_alone")
+    coincident: float = threshold(
+        1e-12, why="instants, as parts of a phase, and bounds that are no further apart coincide",
+        test="tests/ocp/transcription/test_refinement_switches.py::test_frozen_mesh_with_switches_gives_the_same_answer_in_one_pass")
+    regularisation: float = threshold(
+        1e-10, why="addend to the diagonal of a scaled matrix that keeps it regular where rows repeat each other",
+        test="tests/ocp/certify/test_second_order.py::test_weakly_active_bounds_are_treated_as_theory_says")
+    beside: float = threshold(
+        1e-9, why="distance from an instant, as part of its segment or phase, at which one side of it is seen: controls and rates "
+        "may jump there",
+        test="tests/ocp/certify/test_both_sides.py::test_controls_have_kinks_where_their_bounds_cut_them_off")
+    resolution: float = threshold(
+        1e-6, why="variations by less are not resolved by tolerances of solvers: what varies by less is constant",
+        test="tests/ocp/certify/test_jumps.py::test_instants_that_are_given_and_kinks_are_no_matter")
+
+
+ROUNDING = Rounding()
+
 
 _ALGEBRAIC = "tests/ocp/reductions/test_algebraic.py::"
 _NORMS = "tests/ocp/reductions/test_control_norms.py::"
@@ -44,3 +73,42 @@ class Formulation:
 
 
 FORMULATION = Formulation()
+
+
+_FITTED = "tests/ocp/problem/test_fitted_guess.py::"
+_FREEZE = "tests/ocp/transcription/test_freeze.py::"
+
+
+@dataclass(frozen=True)
+class Guesses:
+    """Of the cascade of guesses."""
+
+    seeds: int = threshold(
+        5, why="seeds of random perturbations", test=_FREEZE + "test_malformed_choices")
+    first_perturbation: float = threshold(
+        0.1, why="size of the first random perturbation, and of a slack whose norm is zero in the guess, relative to the range of "
+        "what is perturbed",
+        test="tests/ocp/reductions/test_control_norms.py::test_least_norm_has_the_optimum_of_the_way_alone")
+    perturbation_growth: float = threshold(
+        1.6, why="factor from the size of a random perturbation to that of the next one",
+        test=_FREEZE + "test_the_guess_that_served_is_the_only_one_tried")
+    coarse_share: float = threshold(
+        0.2, why="share of the intervals that a coarse solve has",
+        test=_FREEZE + "test_the_guess_that_served_is_the_only_one_tried")
+    min_coarse_intervals: int = threshold(
+        8, why="intervals of a coarse solve, at least", test=_FREEZE + "test_the_guess_that_served_is_the_only_one_tried")
+    control_weight: float = threshold(
+        1e-3, why="weight of the distance of fitted controls from their guess, in their ranges, beside the rates that they miss",
+        test=_FITTED + "test_controls_carry_the_guess_of_the_states")
+    refits: int = threshold(
+        3, why="times that controls are fitted anew after a free duration was",
+        test=_FITTED + "test_a_free_duration_is_fitted_with_them")
+    max_distance: float = threshold(
+        1e3, why="distance of a simulated state from its start, in ranges of the states, beyond which the motion runs away",
+        test=_FITTED + "test_nothing_is_simulated_where_a_simulation_says_nothing")
+    max_evaluations: int = threshold(
+        20_000, why="evaluations of the rates by one simulation",
+        test=_FITTED + "test_nothing_is_simulated_where_a_simulation_says_nothing")
+
+
+GUESSES = Guesses()

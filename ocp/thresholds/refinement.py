@@ -1,4 +1,5 @@
-"""Thresholds of mesh refinement: when it may stop, how bounds are tightened, how meshes change, and how the next pass begins."""
+"""Thresholds of mesh refinement: when it may stop, how bounds are tightened, how meshes change, the next pass; of singular
+arcs, where the smoothest controls of all that the program hardly tells apart are chosen; and of jumps of controls."""
 
 from __future__ import annotations
 
@@ -85,3 +86,70 @@ class WarmStart:
 
 
 CRITERION, TIGHTENING, MESH_CHANGE, WARM_START = Criterion(), Tightening(), MeshChange(), WarmStart()
+
+
+_SINGULAR = "tests/ocp/transcription/test_refinement_singular.py::"
+
+
+@dataclass(frozen=True)
+class Smoothing:
+    """Where controls are singular, and how they are smoothed."""
+
+    guide_weight: float = threshold(
+        1e-3, why="weight of the roughness beside the objective, in scales of the objective, for the guide of the search for "
+        "switches",
+        test=_SINGULAR + "test_singular_arcs_of_the_gallery")
+    proximal_weight: float = threshold(
+        1e-4, why="the same of proximal steps", test=_SINGULAR + "test_singular_arcs_of_the_gallery")
+    guide_solves: int = threshold(
+        3, why="solves for the guide; after each but the last, terms of the roughness that are still large lose their weight: "
+        "kinks and jumps",
+        test=_SINGULAR + "test_singular_arcs_of_the_gallery")
+    max_steps: int = threshold(
+        8, why="proximal steps", test=_SINGULAR + "test_singular_arcs_of_the_gallery")
+    min_control_change: float = threshold(
+        1e-3, why="part of its range by which a control must be off its bounds to be singular, or off its guess to be worth a fit",
+        test=_SINGULAR + "test_a_singular_arc_in_closed_form")
+    min_arc: int = threshold(
+        3, why="intervals in a row off the bounds that make an arc; fewer are a switch",
+        test="tests/ocp/transcription/test_refinement_switches.py::test_block_in_the_least_time")
+
+
+SMOOTHING = Smoothing()
+
+
+_SWITCHES = "tests/ocp/transcription/test_refinement_switches.py::"
+
+
+@dataclass(frozen=True)
+class Switches:
+    """Jumps of controls and edges of a mesh there."""
+
+    min_jump: float = threshold(
+        0.3, why="part of the range of a control that makes a jump", test=_SWITCHES + "test_smooth_controls_have_no_switches")
+    min_smoothed_jump: float = threshold(
+        0.12, why="the same where controls were smoothed over their jumps",
+        test="tests/ocp/transcription/test_refinement_singular.py::test_singular_arcs_of_the_gallery")
+    small: float = threshold(
+        0.1, why="part of a jump, of a range or of an interval that is small: controls at rest beside a jump change by less, a "
+        "kink is rougher, and an edge nearer to a switch gives way",
+        test=_SWITCHES + "test_edges_within_a_jump_give_way")
+    max_width: float = threshold(
+        1.6, why="intervals that a jump of a polynomial may be spread over; half of one more where a single value lies in "
+        "between, one more where controls were smoothed",
+        test=_SWITCHES + "test_held_controls_switch_at_a_knot_that_moves")
+    chattering_distance: float = threshold(
+        2.5, why="intervals between neighbours of three jumps within which a control chatters",
+        test=_SWITCHES + "test_full_push_to_a_free_speed_has_no_switch")
+    vanished: float = threshold(
+        1e-5, why="length of an arc, relative to its phase, at which it has vanished: no arc becomes shorter",
+        test=_SWITCHES + "test_arcs_last_as_long_as_their_phase_may")
+    close: float = threshold(
+        0.02, why="distance from a bound that counts as active, over the range of the value along the phase",
+        test="tests/ocp/transcription/test_refinement_singular.py::test_active_bounds_of_states_are_held_along_arcs")
+    active_share: float = threshold(
+        0.8, why="share of the points of an arc at a bound from which the bound is active all along it",
+        test="tests/ocp/transcription/test_refinement_singular.py::test_active_bounds_of_states_are_held_along_arcs")
+
+
+SWITCHES = Switches()

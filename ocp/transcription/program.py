@@ -70,7 +70,7 @@ class Transcription:
     """A problem as a nonlinear program, and the way back.
 
     parts(x) -> the trajectory of each phase; invert(x) -> all of them in one; costate(lam_g) -> by phase, [E, size]: estimates at
-    the places of the adjoint of what the schemes act on, with ``H = running cost + p' ydot`` (empty for shooting);
+    the places of the adjoint of what the schemes act on, with ``H = running cost + p' ydot`` (of shooting at the ends of intervals);
     parameters(x): values of free parameters by name; meshes: of the phases; state_columns: by phase, the columns [M, size] of all
     nodes; centres(x): by phase, the states of all nodes, about
     which tangent unknowns may be centred anew; owners(): what the unknowns stand for; findings: about derivatives and
@@ -265,12 +265,13 @@ class _Back:
         return np.hstack([found[:, :size - nv], at_places(self.elements[f"dynamics{suffix}"], "rows", values)[0]])
 
     def costate(self, lam_g: Array) -> tuple[Array, ...]:
-        """The Lagrangian holds w_e (cost + p_e' ydot) at place e, with w_e p_e = (W' lam)_e; of shooting, multipliers of the ends of
-        intervals (none where steps are multi-step or in the efforts)."""
+        """The Lagrangian holds w_e (cost + p_e' ydot) at place e, with w_e p_e = (W' lam)_e; of shooting, multipliers of the ends
+        of intervals (none where steps are multi-step or in the efforts)."""
         found = []
         for place, mesh, first in zip(self.placed, self.meshes, self.defects, strict=True):
             if not isinstance(mesh, Mesh):
-                steps = 0 if isinstance(mesh, Compressed) or looks_back(mesh) or by_motion(place.phase.system, mesh) else mesh.intervals
+                other = isinstance(mesh, Compressed) or looks_back(mesh) or by_motion(place.phase.system, mesh)
+                steps = 0 if other else mesh.intervals
                 found.append(np.asarray(lam_g)[first:first + steps * place.form.size].reshape(-1, place.form.size))
                 continue
             size, (_, W) = place.form.size, mesh.tables(charts=place.form.tangent)

@@ -40,6 +40,13 @@ TimeLimit = Annotated[float | None, Parameter(
     help="Seconds after which the command ends and keeps the best answer so far. Default: none.")]
 
 
+def overridden(words: Sequence[str] | None) -> dict[str, str]:
+    """What ``--set`` changes, by key."""
+    from ocp.app.files.load import parse_overrides
+
+    return parse_overrides(words or [])
+
+
 def started() -> list[str]:
     """The command as it was given, for the record."""
     return ["ocp", *sys.argv[1:]]

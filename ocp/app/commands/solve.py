@@ -10,7 +10,8 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from ocp.app.commands.common import CERTIFIED, NOT_SOLVED, Out, Overrides, Overwrite, Problem, Quiet, Run, TimeLimit, started
+from ocp.app.commands import common
+from ocp.app.commands.common import CERTIFIED, NOT_SOLVED, Out, Overrides, Overwrite, Problem, Quiet, Run, TimeLimit
 from ocp.app.quick_start import without_numpys_tools
 from ocp.app.supervisor import report
 from ocp.interrupts import at_once, limited
@@ -34,11 +35,11 @@ def solve(
     with limited(time_limit):
         with at_once():
             without_numpys_tools()
-            from ocp.app.files.load import load_problem, parse_overrides
+            from ocp.app.files.load import load_problem
 
-            loaded = load_problem(file, parse_overrides(_with_limit(set_, time_limit)))
+            loaded = load_problem(file, common.overridden(_with_limit(set_, time_limit)))
             if from_ is not None:
-                from ocp.app.motion import from_run
+                from ocp.app.runs import from_run
 
                 loaded = replace(loaded, problem=from_run(loaded.problem, from_))
         return _run_and_tell(loaded, file.stem, quiet=quiet, method_name=method or loaded.method, out=out, overwrite=overwrite,
@@ -62,9 +63,8 @@ def resume(
         with at_once():
             without_numpys_tools()
             from ocp.app.checkpoints import load_resumable
-            from ocp.app.files.load import parse_overrides
 
-            loaded, checkpoint = load_resumable(run, parse_overrides(_with_limit(set_, time_limit)))
+            loaded, checkpoint = load_resumable(run, common.overridden(_with_limit(set_, time_limit)))
         return _run_and_tell(loaded, run.name, quiet=quiet, method_name=loaded.method, out=out or run,
                              overwrite=overwrite or out is None, begin=begin, resume=checkpoint, keep_certified=out is None)
 
@@ -93,7 +93,7 @@ def _run_within(loaded: Any, stem: str, *, quiet: bool, method_name: str, **how:
         tell(waiting(loaded, method_name))
     with iteration_table(method_name, quiet=quiet) as progress:
         outcome = run_loaded(loaded, stem, method_name=method_name, progress=None if quiet else progress, draw=False,
-                             command=started(), **how)
+                             command=common.started(), **how)
         progress.finish(outcome.solution)
     code = CERTIFIED if outcome.solution.ok and not outcome.lost else NOT_SOLVED
     try:

@@ -14,14 +14,13 @@ from typing import Any
 
 from rich.console import Console
 
-from ocp.app.compare import terminal
-from ocp.app.compare.picture import overlay
+from ocp.app.compare import shown
 from ocp.app.compare.records import TOLERANCE, Comparison, Entry, Spec, parse_specs
 from ocp.app.files.load import load_problem
-from ocp.app.pages.csv_text import csv_text
-from ocp.app.pages.folders import jsonable, new_folder, write_summary
+from ocp.app.pages.folders import csv_text, jsonable, new_folder, write_summary
 from ocp.app.pipeline import provenance, run_loaded
 from ocp.app.screen import busy, counting, wide_console
+from ocp.app.sentences.wording import status_word
 from ocp.app.supervisor import report
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.interrupts import Activity, late
@@ -37,7 +36,7 @@ HEADINGS = ("method", "options", "status", "certificate", "cost", "relative to b
 
 def compare(file: Path, *, methods: Sequence[str] = (), overrides: Mapping[str, str] | None = None, repeat: int = 0,
             tolerance: float | None = None, out: Path | None = None, overwrite: bool = False, quiet: bool = False,
-            command: Sequence[str] = (), console: Console | None = None) -> int:
+            command: Sequence[str] = ()) -> int:
     """Solve a file by several methods, write the folder, print the table; returns the exit code.
 
     0: all are certified and agree; 1: something was not solved, not certified, or refused though it was asked for, or the
@@ -54,13 +53,13 @@ def compare(file: Path, *, methods: Sequence[str] = (), overrides: Mapping[str, 
     for spec in specs:  # a mistake in the options of the last one shall not cost the time of the others
         _loaded(file, given, spec)
     place = out if out is not None else Path("results") / f"{file.stem}-compare"
-    screen = console or wide_console()
+    screen = wide_console()
     accepted = tolerance or max(TOLERANCE, problem.reference.tolerance if problem.reference is not None else 0.0)
     with new_folder(place, overwrite or out is None, FORMAT) as partial:
         entries, complete = _run_all(file, given, specs, partial, repeat, command, screen, quiet)
         found = Comparison(problem.name, tuple(entries), problem.reference, accepted, complete, repeat)
         _write(found, partial, command)
-    terminal.print_comparison(found, place, screen)
+    shown.print_comparison(found, place, screen)
     return NOT_CERTIFIED if not found.certified else AGREED if found.unanimous else DISAGREED
 
 
@@ -85,7 +84,7 @@ def _run_all(file: Path, overrides: Mapping[str, str], specs: Sequence[Spec], fo
         entries.append(entry)
         report(holding=True)
         if not quiet:
-            terminal.say_entry(entry, k + 1, len(specs), console)
+            shown.say_entry(entry, k + 1, len(specs), console)
         if entry.solution is not None and entry.solution.status is Status.INTERRUPTED:
             return entries, False
     return entries, True
@@ -115,7 +114,7 @@ def _run_one(file: Path, overrides: Mapping[str, str], spec: Spec, folder: Path,
 # ---- the folder ---------------------------------------------------------------------------------------------------------
 def _write(found: Comparison, folder: Path, command: Sequence[str]) -> None:
     (folder / "compare.csv").write_text(table_csv(found), encoding="utf-8", newline="")
-    picture = overlay(found)
+    picture = shown.overlay(found)
     if picture is not None:
         (folder / "trajectories.png").write_bytes(picture)
     (folder / "compare.md").write_text(markdown(found, picture is not None), encoding="utf-8")
@@ -148,7 +147,7 @@ def table_csv(found: Comparison) -> str:
 
 def markdown(found: Comparison, picture: bool) -> str:
     """The comparison as a page."""
-    lines = [f"# {found.name}", "", terminal.verdict(found), ""]
+    lines = [f"# {found.name}", "", shown.verdict(found), ""]
     heads = ["method", "cost", "to best"] + (["to reference"] if found.reference else []) + [
         "violation at knots", "between", "certificate", "iterations", "transcription", "solve", "total"] + (
         ["again"] if found.repeat else []) + ["status"]
@@ -166,7 +165,7 @@ def markdown(found: Comparison, picture: bool) -> str:
                  "" if between is None else f"{between.between_knots:.1e} ({between.label})", entry.verdict, str(entry.iterations),
                  *(f"{s:.3g} s" for s in entry.seconds),
                  *([f"{entry.median_again:.3g} s" if entry.median_again is not None else ""] if found.repeat else []),
-                 entry.solution.status.name.lower().replace("_", " ")]
+                 status_word(entry.solution.status.name)]
         lines.append(f"| {' | '.join(cells)} |")
     if found.reference is not None:
         lines += ["", f"Reference: {found.reference.objective:.10g}, {found.reference.source}."]

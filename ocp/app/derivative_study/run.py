@@ -6,9 +6,8 @@ The folder holds ``derivatives.csv`` (all entries), ``times.png``, ``errors.png`
 
 from __future__ import annotations
 
-import base64
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +20,8 @@ from ocp.app.derivative_study.judge import DIFFERENCES, duration, undecided
 from ocp.app.derivative_study.measure import FAILED, FUNCTIONS, MEASURED, SKIPPED, SOURCES, Entry, thousands
 from ocp.app.derivative_study.study import Settings, Study, chosen, run_study, settings_record
 from ocp.app.derivative_study.target import find_target
-from ocp.app.pages.csv_text import csv_text
-from ocp.app.pages.folders import jsonable, new_folder, write_summary
-from ocp.app.pages.report import environment
+from ocp.app.pages.folders import csv_text, jsonable, new_folder
+from ocp.app.pages.report import write_report
 from ocp.app.pipeline import provenance
 from ocp.app.screen import brief_seconds, grid
 from ocp.app.supervisor import report
@@ -164,12 +162,15 @@ def _tables(study: Study) -> Iterator[tuple[str, Table]]:
 # ------------------------------------------------------------------------------------------------ the folder
 def write(study: Study, folder: Path, model: Model, command: Sequence[str] = ()) -> None:
     """Fill an empty folder."""
-    images, summary = plot_study(study), summarise(study, model, command)
-    for name, data in images.items():
-        (folder / f"{name}.png").write_bytes(data)
     (folder / "derivatives.csv").write_text(table_csv(study), encoding="utf-8", newline="")
-    (folder / "report.html").write_text(render(study, summary, images), encoding="utf-8")
-    write_summary(folder, summary)
+    named = {p.function: p for p in study.picks}
+    picks = [(study_title(f), SOURCES[named[f].source][0], named[f].execution, named[f].why) if f in named
+             else (study_title(f), "nothing", "", undecided(study.of(f)) + ".") for f in study.functions]
+    tables = [(study_title(f), study.references[f].sentence if f in study.references else "",
+               [(e, cells(study, e), study.execution(e)) for e in study.of(f) if not e.idle]) for f in study.functions]
+    write_report(folder, "derivatives.html.j2", summarise(study, model, command), plot_study(study), CAPTIONS, picks=picks,
+                 tables=tables, headings=HEADINGS, notes=left_out(study.entries),
+                 sources=[SOURCES[name] for name in SOURCES if any(e.source == name for e in study.entries)])
 
 
 def table_csv(study: Study) -> str:
@@ -181,7 +182,7 @@ def table_csv(study: Study) -> str:
 
 
 def summarise(study: Study, model: Model, command: Sequence[str]) -> dict[str, Any]:
-    plain = jsonable({
+    return jsonable({
         "format": FORMAT, "format_version": FORMAT_VERSION, "ok": study.ok, "complete": not study.missing,
         "verdict": verdict(study), "robot": study.robot, "settings": settings_record(study.settings), "seconds": study.seconds,
         "measured": sum(e.status == MEASURED for e in study.entries),
@@ -191,19 +192,3 @@ def summarise(study: Study, model: Model, command: Sequence[str]) -> dict[str, A
         "recommended": [dataclasses.asdict(p) for p in study.picks], "notes": study.notes,
         "provenance": provenance(model, command or ["ocp.app.derivative_study.run.derivatives"], study.settings.seed),
     })
-    assert isinstance(plain, dict)
-    return plain
-
-
-def render(study: Study, summary: Mapping[str, Any], images: Mapping[str, bytes]) -> str:
-    """The report as one page that needs no network and no other file."""
-    named = {p.function: p for p in study.picks}
-    picks = [(study_title(f), SOURCES[named[f].source][0], named[f].execution, named[f].why) if f in named
-             else (study_title(f), "nothing", "", undecided(study.of(f)) + ".") for f in study.functions]
-    tables = [(study_title(f), study.references[f].sentence if f in study.references else "",
-               [(e, cells(study, e), study.execution(e)) for e in study.of(f) if not e.idle]) for f in study.functions]
-    figures = [(name, *CAPTIONS[name], base64.b64encode(data).decode("ascii")) for name, data in images.items()]
-    return str(environment().get_template("derivatives.html.j2").render(
-        s=summary, picks=picks, tables=tables, headings=HEADINGS, figures=figures, notes=left_out(study.entries),
-        sources=[SOURCES[name] for name in SOURCES if any(e.source == name for e in study.entries)],
-        facts=list(summary["provenance"].items())))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -16,15 +18,16 @@ from dynamics.errors import near
 from dynamics.kernels import find_compiler
 from dynamics.model.model import Model
 from ocp.app.derivative_study.judge import EXACT, Pick, Reference, judge, recommend
-from ocp.app.derivative_study.measure import FUNCTIONS, MEASURED, SOURCES, Entry, Measured, Point, draw, measure
-from ocp.app.derivative_study.stopwatch import QUICK, Effort
+from ocp.app.derivative_study.measure import FUNCTIONS, MEASURED, QUICK, SOURCES, Effort, Entry, Measured, Point, draw, measure
 from ocp.app.derivative_study.target import Target
 from ocp.errors import ProblemError
-from ocp.interrupts import Activity, check
+from ocp.interrupts import Activity, Stopped, check, seconds_left
 
 COMPILE = ("auto", "yes", "no")
 AFFORDABLE, QUICKLY = 21_000, 10_000  # operations up to which code is compiled
 LOOP = "loop"
+#: seconds between two looks at the limit, and what a process may take to end its compiler
+POLL_S, ENDING_S = 0.05, 0.3
 Progress = Callable[[int, int, Entry], None]  # done, total, what was measured last
 
 
@@ -115,13 +118,16 @@ def run_study(target: Target, settings: Settings, progress: Progress | None = No
     points: tuple[Point, ...] = ()
     try:
         points = draw(model, settings.samples, settings.seed)
-        with _compiling_loops(pairs):
-            for function, source in _in_turn(pairs):
-                check(Activity.MEASUREMENT)
-                found = measure(candidate(model, function, source), points, settings.most, QUICK if settings.quick else Effort())
-                measured[function, source] = found
+        ways = (measure(candidate(model, function, source), points, settings.most, QUICK if settings.quick else Effort())
+                for function, source in _in_turn(pairs))
+        with _compiling_loops(pairs), closing(_within_limit(ways)) as results:
+            check(Activity.MEASUREMENT)
+            for found in results:
+                measured[found.entry.function, found.entry.source] = found
                 if progress is not None:
                     progress(len(measured), len(pairs), found.entry)
+                if len(measured) < len(pairs):
+                    check(Activity.MEASUREMENT)
     except KeyboardInterrupt:
         pass
     measured = {pair: measured[pair] for pair in pairs if pair in measured}
@@ -142,6 +148,38 @@ def run_study(target: Target, settings: Settings, progress: Progress | None = No
         drawn += patterns(model, function, own)
     return Study(describe(target) | {"condition": condition}, settings, tuple(entries), references, tuple(picks), tuple(drawn),
                  tuple(p for p in pairs if p not in measured), model.notes, time.perf_counter() - begin)
+
+
+def _within_limit(ways: Iterator[Measured]) -> Generator[Measured, None, None]:
+    """The measurements; under a limit of time in a child process, which is killed when the time is up: CasADi takes seconds for
+    large graphs, and its calls cannot be left before they return. Raises Stopped."""
+    if seconds_left() == float("inf") or not hasattr(os, "fork"):
+        yield from ways
+        return
+    receiving, sending = multiprocessing.Pipe(duplex=False)
+
+    def work() -> None:
+        with suppress(KeyboardInterrupt):
+            for found in ways:
+                sending.send(found)
+
+    process = multiprocessing.get_context("fork").Process(target=work, daemon=True)
+    process.start()
+    sending.close()
+    try:
+        while True:
+            while not receiving.poll(POLL_S):
+                if seconds_left() <= 0.0:
+                    raise Stopped(Activity.MEASUREMENT)
+            yield receiving.recv()
+    except EOFError:  # all was sent, or the child was interrupted
+        process.join()
+        if process.exitcode:
+            raise RuntimeError(f"the process that measures ended with code {process.exitcode}") from None
+    finally:
+        process.join(ENDING_S)
+        process.kill()
+        process.join()
 
 
 def _in_turn(pairs: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:

@@ -14,9 +14,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from ocp.app.documentation.equations import equations_page
-from ocp.app.documentation.interface import interface_page
-from ocp.app.documentation.options import options_page
+from ocp.app.documentation.pages import equations_page, interface_page, options_page
 from ocp.app.documentation.problem_pages import problem_pages
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -1,17 +1,213 @@
-"""What is to be explained, and what was found."""
+"""What is to be explained, what was found, and where in the problem file something that is not finite is written.
+
+The text of the file is walked, not the program: a part of an expression is to blame when it is not finite and none of its own
+parts is. Names that the file defines lead on to their definitions.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import ast
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import casadi as ca
 import numpy as np
 
-from ocp.app.explain.places import Spot
+from ocp.app.files import load_parts as lp
+from ocp.app.files.expressions import parse_vector
+from ocp.app.files.findings import Findings
 from ocp.app.files.load import LoadedProblem
+from ocp.app.files.load_model import RESERVED, robot_numbers
+from ocp.app.files.load_robot import controlled
+from ocp.app.files.load_symbolic import symbolic_system
+from ocp.app.files.load_tables import read_names
+from ocp.app.files.schema import SymbolicPhases
+from ocp.app.files.schema_robot import RobotPhases, RobotProblem
+from ocp.app.files.yaml_source import KeyPath, Source, format_path, parse_source
+from ocp.errors import ProblemError
 from ocp.explain import Advice, Conditioning, Dependence, Infeasibility, Origin, Price, Program, advice
+from ocp.explain.not_finite import SECOND, VALUE
 from ocp.problem import SOLVED, Certificate, Status
+
+
+@dataclass(frozen=True)
+class Spot:
+    """A part of an expression in the file.
+
+    where: ``file.yaml:12:5``; key: its path; line: the text of the line; begin, end: the part within it, both 0 where it cannot be
+    shown; part: the part itself; values: what the names in it are worth
+    """
+
+    where: str
+    key: str
+    line: str
+    begin: int
+    end: int
+    part: str
+    values: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True)
+class _Text:
+    """An expression of the file, where it stands and how many outputs it gives."""
+
+    text: str
+    path: KeyPath
+
+
+def locate(loaded: LoadedProblem, name: str, origin: Origin) -> Spot | None:
+    """The place in the file ``name`` that ``origin`` comes from; None where the file does not say it as an expression."""
+    source = parse_source(loaded.text, name)
+    several = isinstance(loaded.file, (SymbolicPhases, RobotPhases))
+    phase_path: KeyPath = ("phases", origin.phase) if several else ("phase",)
+    given: Any = loaded.file.phases[origin.phase] if isinstance(loaded.file, (SymbolicPhases, RobotPhases)) else loaded.file.phase
+    own = getattr(given, "system", None) if several else None
+    system = own if own is not None else loaded.file.system
+    place: KeyPath = (*phase_path, "system") if own is not None else ("system",)
+    written = _written(origin, given, system, phase_path, place)
+    if written is None:
+        return None
+    reader = _reader(loaded, source, system, origin, place, phase_path)
+    define = getattr(system, "define", {})
+    return _Blame(source, reader, define, place, origin).spot(_component(reader, written, origin.component))
+
+
+# ---- which expression ---------------------------------------------------------------------------------------------------
+def _written(origin: Origin, phase: Any, system: Any, at: KeyPath, place: KeyPath) -> list[_Text] | None:
+    """The expressions behind a function, in order of its outputs."""
+    if origin.kind == "rate":
+        dynamics = getattr(system, "dynamics", {})
+        text = dynamics.get(origin.component_name) if isinstance(dynamics, Mapping) else None
+        return None if not isinstance(text, str) else [_Text(text, (*place, "dynamics", origin.component_name))]
+    group = {"cost": "costs", "constraint": "constraints"}.get(origin.kind)
+    if group is None:
+        return None
+    for i, item in enumerate(getattr(phase, group)):
+        if item.name != origin.name:
+            continue
+        form = item.form()
+        value, path = getattr(item, form), (*at, group, i, form)
+        items = [(value, path)] if not isinstance(value, tuple) else [(v, (*path, k)) for k, v in enumerate(value)]
+        texts = [_Text(v, p) for v, p in items if isinstance(v, str)]
+        return texts if len(texts) == len(items) else None
+    return None
+
+
+def _component(reader: lp.Reader, written: list[_Text], component: int) -> _Text:
+    """The expression that gives an output; each may have several components."""
+    if len(written) == 1:
+        return written[0]
+    for text in written:
+        component -= int(parse_vector(text.text, reader.scope, lambda offset: "").numel())
+        if component < 0:
+            return text
+    return written[-1]
+
+
+def _reader(loaded: LoadedProblem, source: Source, system: Any, origin: Origin, place: KeyPath, phase: KeyPath) -> lp.Reader:
+    """What names mean, as when the file was read."""
+    findings, file = Findings(source), loaded.file
+    if isinstance(file, (RobotProblem, RobotPhases)):
+        constants = read_names(findings, file, loaded.folder, RESERVED)
+        parameters = lp.read_parameters(findings, constants, file.parameters, RESERVED)
+        numbers = robot_numbers(findings, constants, parameters, place, phase)
+        read = loaded.problem.phases[origin.phase].system
+        mechanism = read.mechanism or read.inverse
+        return controlled(numbers, system, mechanism, mechanism).reader
+    constants = read_names(findings, file, loaded.folder)
+    parameters = lp.read_parameters(findings, constants, file.parameters)
+    return symbolic_system(findings, constants, parameters, system, file.name, loaded.folder, place, phase)[0]
+
+
+# ---- which part of it ---------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class _Blame:
+    source: Source
+    reader: lp.Reader
+    define: Mapping[str, Any]
+    place: KeyPath
+    origin: Origin
+
+    def spot(self, written: _Text) -> Spot | None:
+        text = written.text
+        shift = len(text) - len(text.lstrip())
+        try:
+            tree = ast.parse(text.strip(), mode="eval").body
+        except (SyntaxError, ValueError):
+            return None
+        node = self.blamed(tree, text.strip())
+        if node is None:
+            return None
+        if isinstance(node, ast.Name) and isinstance(self.define.get(node.id), str):
+            return self.spot(_Text(self.define[node.id], (*self.place, "define", node.id)))
+        part = ast.get_source_segment(text.strip(), node) or ""
+        column = len(text.strip().encode()[: node.col_offset].decode(errors="ignore"))
+        return self._placed(written.path, shift + column, part, self.values(node, text.strip()))
+
+    def _placed(self, path: KeyPath, offset: int, part: str, values: tuple[tuple[str, float], ...]) -> Spot:
+        where = self.source.where(path, offset).removesuffix(f": {format_path(path)}")
+        _, _, place = where.rpartition(self.source.name)
+        numbers = [int(n) for n in place.split(":") if n.isdigit()]
+        lines = self.source.text.splitlines()
+        line = lines[numbers[0] - 1] if numbers and numbers[0] <= len(lines) else ""
+        begin = numbers[1] - 1 if len(numbers) > 1 else 0
+        shown = line[begin:begin + len(part)] == part and bool(part)
+        return Spot(where, format_path(path), line, begin if shown else 0, begin + len(part) if shown else 0, part, values)
+
+    def blamed(self, node: ast.expr, text: str) -> ast.expr | None:
+        """The innermost part that is not finite and whose own parts all are."""
+        if not self.bad(node, text):
+            return None
+        for part in _parts(node):
+            if (found := self.blamed(part, text)) is not None:
+                return found
+        return node
+
+    def bad(self, node: ast.expr, text: str) -> bool:
+        value = self.evaluate(ast.get_source_segment(text, node) or "")
+        return value is not None and not bool(np.all(np.isfinite(value)))
+
+    def evaluate(self, text: str, order: str | None = None) -> np.ndarray | None:
+        """Value or derivatives of a part at the place of the origin; None where it is no expression by itself."""
+        try:
+            value = ca.vec(parse_vector(text, self.reader.scope, lambda offset: ""))
+        except ProblemError:
+            return None
+        reader, order = self.reader, order or self.origin.order
+        z = ca.vertcat(reader.x, reader.u)
+        if order != VALUE:
+            value = ca.jacobian(value, z)
+        if order == SECOND:
+            value = ca.jacobian(ca.vec(value), z)
+        function = ca.Function("part", [reader.t, reader.x, reader.u, reader.p], [ca.densify(value)])
+        values = np.array([v for _, v in self.origin.values])
+        nx = reader.x.numel()
+        return np.asarray(function(self.origin.t, values[:nx], values[nx:], self.parameters()).full())
+
+    def parameters(self) -> np.ndarray:
+        return np.array([value for _, value in self.origin.parameters])
+
+    def values(self, node: ast.expr, text: str) -> tuple[tuple[str, float], ...]:
+        """What the parts of the blamed one are worth, numbers left out."""
+        found: dict[str, float] = {}
+        for part in _parts(node):
+            words = ast.get_source_segment(text, part) or ""
+            value = None if isinstance(part, ast.Constant) else self.evaluate(words, VALUE)
+            if value is not None and value.size == 1:
+                found[words] = float(value[0, 0])
+        return tuple(found.items())
+
+
+def _parts(node: ast.expr) -> Iterator[ast.expr]:
+    """The expressions that an expression is made of."""
+    if isinstance(node, ast.Call):
+        for argument in node.args:
+            yield from _parts(argument) if isinstance(argument, ast.Compare) else (argument,)
+    elif isinstance(node, ast.Subscript):
+        return
+    else:
+        yield from (child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr))
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ are seen through direct collocation: its program has a name for every row and co
 from __future__ import annotations
 
 import json
-import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,10 +17,9 @@ from rich.console import Console
 
 from dynamics.errors import near
 from ocp.app.explain import terminal
-from ocp.app.explain.places import Spot, locate
-from ocp.app.explain.records import Explanation, Subject
+from ocp.app.explain.records import Explanation, Spot, Subject, locate
 from ocp.app.files.load import load_problem, load_text
-from ocp.app.pages.folders import CHECKPOINT, is_run, is_unfinished
+from ocp.app.pages.folders import CHECKPOINT, is_run, is_unfinished, read_arrays
 from ocp.app.pages.results import read_run
 from ocp.app.screen import Say, busy, counting, wide_console
 from ocp.app.sentences import how_it_ended
@@ -41,7 +39,7 @@ from ocp.explain import (
     unbounded_hints,
     worst_rows,
 )
-from ocp.explain.elastic import uninterrupted
+from ocp.explain.remedies import uninterrupted
 from ocp.guess import from_samples
 from ocp.interrupts import Activity, asked, attempt, check, late
 from ocp.methods import make_options, method
@@ -114,11 +112,7 @@ def read_subject(target: Path, overrides: Mapping[str, str]) -> Subject:
 def _arrays(path: Path) -> dict[str, np.ndarray]:
     if not path.is_file():
         return {}
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            own = {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
-        raise ProblemError(f"cannot be read: {error}", where=str(path)) from error
+    own = read_arrays(path)
     return {f"checkpoint.{name}": value for name, value in own.items()} if path.name == CHECKPOINT else own
 
 

@@ -8,13 +8,13 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from ocp.app.explain.places import Spot
-from ocp.app.explain.records import Explanation, Subject
+from ocp.app.explain.records import Explanation, Spot, Subject
 from ocp.app.screen import grid, plain
 from ocp.app.sentences import SENTENCES, sentence, status_and_ending
+from ocp.app.sentences.wording import status_word
 from ocp.explain import Advice, Amount, Dependence, Infeasibility, Origin, Price, Program, Remedy
 from ocp.explain.groups import UPPER
-from ocp.problem import SOLVED, Finding, Status
+from ocp.problem import SOLVED, Finding
 
 MOST = 12
 """Lines of one table."""
@@ -84,8 +84,8 @@ def print_explanation(found: Explanation, out: Console) -> None:
     if found.interrupted:
         out.print("\n  [yellow]interrupted[/]: this is what was known", soft_wrap=True)
     out.print(f"\n[bold]{plain(subject.loaded.problem.name)}[/]  {_headline(found)}", soft_wrap=True)
-    made = f"run of {subject.method} ({_status(subject.status)})" if subject.status is not None else \
-        f"solved just now ({_status(found.status)})" if found.solved else "looked at before any solve"
+    made = f"run of {subject.method} ({status_word(subject.status.name)})" if subject.status is not None else \
+        f"solved just now ({status_word(found.status.name)})" if found.solved else "looked at before any solve"
     out.print(f"  {made}, seen through {found.mesh}", style="dim", markup=False, soft_wrap=True)
     if found.origins:
         _origins(found.origins, found.spots, out)
@@ -102,10 +102,6 @@ def print_explanation(found: Explanation, out: Console) -> None:
     _conditioning(found, out)
 
 
-def _status(status: Status) -> str:
-    return status.name.lower().replace("_", " ")
-
-
 def _headline(found: Explanation) -> str:
     if found.origins:
         return "[bold red]not finite[/]"
@@ -114,7 +110,7 @@ def _headline(found: Explanation) -> str:
     found_out = found.infeasibility
     if found_out is not None and not found_out.feasible and found_out.remedies:
         return "[bold red]its constraints contradict each other[/]"
-    return f"[bold red]{_status(found.status)}[/]"
+    return f"[bold red]{status_word(found.status.name)}[/]"
 
 
 # ---- not finite ---------------------------------------------------------------------------------------------------------

@@ -1,11 +1,12 @@
-"""The tree of a problem that Python writes, with the line of Python that wrote each part."""
+"""The tree of a problem that Python writes, with the line of Python that wrote each part, and its paths seen from other folders."""
 
 from __future__ import annotations
 
 import copy
 import math
+import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -128,3 +129,36 @@ def written_at() -> str:
         return "Python"
     file = frame.f_code.co_filename
     return f"{'input' if file.startswith('<') or 'ipykernel' in file else Path(file).name}:{frame.f_lineno}"
+
+
+def moved(tree: dict[str, Any], old: Path, new: Path) -> dict[str, Any]:
+    """The tree with its relative paths, which are right from the folder ``old``, made right from ``new``."""
+    from ocp.app.files.load_model import COLLECTION
+
+    made = copy.deepcopy(tree)
+
+    def seen(words: str) -> str:
+        if words.startswith(COLLECTION) or os.path.isabs(words):
+            return words
+        return Path(os.path.relpath(old / words, new)).as_posix()
+
+    for system in _systems(made):
+        for key in ("robot", "srdf"):
+            if isinstance(system.get(key), str) and system[key] != "auto":
+                system[key] = seen(system[key])
+        system.update({"packages": {name: seen(path) for name, path in system["packages"].items()}} if "packages" in system else {})
+        linear = system.get("linear", {})
+        linear.update({key: seen(linear[key]) for key in ("A", "B") if isinstance(linear.get(key), str)})
+    for name, table in made.get("tables", {}).items():
+        if isinstance(table, str):
+            made["tables"][name] = seen(table)
+        elif "file" in table:
+            table["file"] = seen(table["file"])
+    return made
+
+
+def _systems(tree: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    plant = tree.get("mpc", {}).get("plant", {}) if isinstance(tree.get("mpc"), dict) else {}
+    for holder in (tree, plant if isinstance(plant, dict) else {}, *tree.get("phases", [])):
+        if isinstance(holder.get("system"), dict):
+            yield holder["system"]

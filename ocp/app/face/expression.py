@@ -6,7 +6,7 @@ Nothing is computed here: names get their meaning, and sizes their check, when t
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,20 @@ SUM, PRODUCT, UNARY, POWER, ATOM = range(1, 6)  # how tightly the text of an exp
 
 class SingleNumberError(ProblemError, TypeError):
     """A number was taken for a sequence; a TypeError, as Python and NumPy expect it of what has no length."""
+
+
+def _after(sign: str) -> Callable[[Any, Any], Expr]:
+    """The operator method with the expression at the left of its sign."""
+    return lambda self, other: joined(self, sign, other)
+
+
+def _before(sign: str) -> Callable[[Any, Any], Expr]:
+    """The same with the expression at the right."""
+    return lambda self, other: joined(other, sign, self)
+
+
+def _compared(sign: str) -> Callable[[Any, Any], Relation]:
+    return lambda self, other: Relation(self, sign, other)
 
 
 class Expr:
@@ -106,29 +120,11 @@ class Expr:
         return self[2]
 
     # ---- operators --------------------------------------------------------------------------------------------------
-    def __add__(self, other: Any) -> Expr:
-        return joined(self, "+", other)
+    __add__, __sub__, __mul__, __truediv__ = map(_after, "+-*/")
+    __rsub__, __rmul__, __rtruediv__ = map(_before, "-*/")
 
     def __radd__(self, other: Any) -> Expr:
         return self if isinstance(other, int) and other == 0 else joined(other, "+", self)  # sum() begins with 0
-
-    def __sub__(self, other: Any) -> Expr:
-        return joined(self, "-", other)
-
-    def __rsub__(self, other: Any) -> Expr:
-        return joined(other, "-", self)
-
-    def __mul__(self, other: Any) -> Expr:
-        return joined(self, "*", other)
-
-    def __rmul__(self, other: Any) -> Expr:
-        return joined(other, "*", self)
-
-    def __truediv__(self, other: Any) -> Expr:
-        return joined(self, "/", other)
-
-    def __rtruediv__(self, other: Any) -> Expr:
-        return joined(other, "/", self)
 
     def __pow__(self, other: Any) -> Expr:
         return power(self, expr(other))
@@ -160,26 +156,26 @@ class Expr:
         raise ProblemError(f"numpy.{ufunc.__name__} of the expression {self!r} is not known{near(ufunc.__name__, UFUNCS)}")
 
     # ---- comparisons ------------------------------------------------------------------------------------------------
-    def __le__(self, other: Any) -> Relation:
-        return Relation(self, "<=", other)
-
-    def __lt__(self, other: Any) -> Relation:
-        return Relation(self, "<", other)
-
-    def __ge__(self, other: Any) -> Relation:
-        return Relation(self, ">=", other)
-
-    def __gt__(self, other: Any) -> Relation:
-        return Relation(self, ">", other)
-
-    def __eq__(self, other: Any) -> Relation:  # type: ignore[override]
-        return Relation(self, "==", other)
+    __le__, __lt__, __ge__, __gt__ = map(_compared, ("<=", "<", ">=", ">"))
+    __eq__ = _compared("==")  # type: ignore[assignment]
 
     def __ne__(self, other: object) -> Any:
         raise ProblemError(f"'!=' of the expression {self!r} is no constraint; write <=, >= or ==")
 
 
-class Relation:
+class _Joinable:
+    """What ``&`` and ``|`` join to a condition."""
+
+    __slots__ = ()
+
+    def __and__(self, other: Relation | Condition) -> Condition:
+        return Condition(f"({self}) and ({other})")
+
+    def __or__(self, other: Relation | Condition) -> Condition:
+        return Condition(f"({self}) or ({other})")
+
+
+class Relation(_Joinable):
     """Two sides compared: a constraint, or the condition of ``if_else``."""
 
     __slots__ = ("left", "right", "sign")
@@ -198,12 +194,6 @@ class Relation:
         raise ProblemError(f"the comparison {self} has no truth value before the problem is solved; lower <= x <= upper is written "
                            "as constraint(x, lower=.., upper=..), and both of two conditions (a < b) & (c < d)")
 
-    def __and__(self, other: Relation | Condition) -> Condition:
-        return Condition(f"({self}) and ({other})")
-
-    def __or__(self, other: Relation | Condition) -> Condition:
-        return Condition(f"({self}) or ({other})")
-
     def limits(self) -> dict[str, Any]:
         """As keys of a constraint: expression, and lower, upper or equal."""
         left, sign, right = self.left, self.sign, self.right
@@ -215,7 +205,7 @@ class Relation:
         return {"expression": left, key: right}
 
 
-class Condition:
+class Condition(_Joinable):
     """Comparisons joined by ``&`` and ``|``: the condition of ``if_else``."""
 
     __slots__ = ("text",)
@@ -230,12 +220,6 @@ class Condition:
 
     def __bool__(self) -> bool:
         raise ProblemError(f"the condition {self} has no truth value before the problem is solved")
-
-    def __and__(self, other: Relation | Condition) -> Condition:
-        return Condition(f"({self}) and ({other})")
-
-    def __or__(self, other: Relation | Condition) -> Condition:
-        return Condition(f"({self}) or ({other})")
 
 
 # ---- making --------------------------------------------------------------------------------------------------------------

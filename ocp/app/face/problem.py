@@ -1,4 +1,4 @@
-"""Problems in Python: each call writes what a problem file would say, and the compiler of files does the rest."""
+"""Problems in Python, or of files: each call writes what a problem file would say, and the compiler of files does the rest."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from ocp.app.face.robot import Robot
 from ocp.errors import ProblemError
 
 if TYPE_CHECKING:
-    from ocp.app.face.closed_loop import ClosedLoopResult
     from ocp.app.face.result import Result
-    from ocp.app.face.simulated import Simulated
-    from ocp.app.face.told import Told
+    from ocp.app.face.runs import ClosedLoopResult, Simulated
+    from ocp.app.face.shown import Told
 
 
 class Problem(Phase):
@@ -128,7 +127,7 @@ class Problem(Phase):
 
     def save(self, path: str | Path) -> Path:
         """Write the problem file; paths in it are rewritten to be right from there."""
-        from ocp.app.face.places import moved
+        from ocp.app.face.document import moved
         from ocp.app.files.yaml_source import dump
 
         place = Path(path)
@@ -183,7 +182,7 @@ class Problem(Phase):
     @told
     def mpc(self, **section: Any) -> ClosedLoopResult:
         """Run it in closed loop, its horizon receding, against a simulated plant; keywords are those of the section ``mpc``."""
-        from ocp.app.face.closed_loop import closed_loop
+        from ocp.app.face.runs import closed_loop
 
         document = self._document.copy()
         document.tree.setdefault("mpc", {})
@@ -197,7 +196,7 @@ class Problem(Phase):
         """Move it on from its start; nothing is optimised. integrator: ``"rk4"``, ``"bdf2"`` ...; dt: longest step [s]; until: when
         to stop [s]. What drives it: controls, constants by name; or run, whose start, durations and controls are taken; or policy:
         a solve by iLQR, whose gains act, or ``"mpc"``, the receding horizon of the problem. Default: the controls of the guess."""
-        from ocp.app.face.simulated import simulated
+        from ocp.app.face.runs import simulated
 
         return simulated(self._document.copy(), integrator, dt, until, controls, run, policy)
 
@@ -206,7 +205,7 @@ class Problem(Phase):
         cost."""
         import tempfile
 
-        from ocp.app.face.told import explained
+        from ocp.app.face.shown import explained
 
         with tempfile.TemporaryDirectory() as folder:
             return explained(self.save(Path(folder) / "problem.yaml"))
@@ -224,6 +223,38 @@ class Problem(Phase):
         return f"Problem {tree['name']!r}: {what}, {counts}"
 
     def _repr_html_(self) -> str:
-        from ocp.app.face.tables import problem_table
+        from ocp.app.face.shown import problem_table
 
         return problem_table(self)
+
+
+def load(file: str | Path, /, **changes: Any) -> Problem:
+    """The problem of a YAML file, to be changed, solved and saved. changes: keys by path, ``**{"phase.duration": 2}``.
+
+    Raises ProblemError where the file cannot be read. What it says is checked when it is compiled: ``problem.check()``.
+    """
+    from ocp.app.files.findings import describe
+    from ocp.app.files.gallery import in_gallery
+    from ocp.app.files.schema_tasks import is_ik_tree
+    from ocp.app.files.schema_wbc import is_wbc_tree
+    from ocp.app.files.yaml_source import read_source
+    from ocp.errors import ProblemError
+
+    file = in_gallery(Path(file))
+    source = read_source(file)
+    if not isinstance(source.tree, dict):
+        raise ProblemError(f"expected a mapping such as 'name: ...'; got {describe(source.tree)}", where=source.where(()))
+    if is_ik_tree(source.tree):
+        raise ProblemError("is a file of inverse kinematics (it has 'tasks'), not a problem; run: ocp ik", where=source.name)
+    if is_wbc_tree(source.tree):
+        raise ProblemError("is a file of whole-body control (it has 'wbc'), not a problem; run: ocp wbc, or "
+                           "ocp.WholeBody(file).run()", where=source.name)
+    problem = Problem._of(Document(source.tree, file.parent, str(file), {}, source.entries))
+    for path, value in changes.items():
+        problem.set(path, value)
+    return problem
+
+
+def solve(file: str | Path, method: str | None = None, /, **how: Any) -> Result:
+    """Solve a problem file: ``load(file).solve(method, ..)``."""
+    return load(file).solve(method, **how)

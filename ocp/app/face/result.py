@@ -17,7 +17,7 @@ from ocp.app.face.shown import Shown, column
 from ocp.errors import ProblemError
 
 if TYPE_CHECKING:
-    from ocp.app.face.told import Told
+    from ocp.app.face.shown import Told
     from ocp.app.files.load import LoadedProblem
     from ocp.app.pages.scene import Scene
     from ocp.problem import Certificate, Finding, Solution
@@ -106,15 +106,13 @@ class Result(Shown):
     def __getitem__(self, name: Any) -> np.ndarray:
         """A state at ``t``, or a control at ``solution.trajectory.t_u``."""
         which, column = self._column(name)
-        found: np.ndarray = getattr(self.solution.trajectory, which)[:, column]
-        return found
+        return getattr(self.solution.trajectory, which)[:, column]
 
     def __call__(self, name: Any, times: Any) -> np.ndarray:
         """A state or control at any times, as the method itself interpolates."""
         which, column = self._column(name)
         path = self.solution.trajectory
-        found: np.ndarray = np.asarray((path.state if which == "x" else path.control)(times))[..., column]
-        return found
+        return np.asarray((path.state if which == "x" else path.control)(times))[..., column]
 
     def value(self, expression: Any, times: Any = None) -> np.ndarray:
         """Any expression of the problem along the motion (of its first phase): [k] of a scalar, [k, n] of a vector.
@@ -170,8 +168,7 @@ class Result(Shown):
     @property
     def gains(self) -> np.ndarray:
         """Feedback gains K [N, nu, ndx] of a solve by iLQR."""
-        found: np.ndarray = self.policy.K
-        return found
+        return self.policy.K
 
     def sensitivities(self) -> Any:
         """How the optimum moves with its start state and parameters (``ocp.shooting.sensitivity.Sensitivities``); of iLQR."""
@@ -183,7 +180,7 @@ class Result(Shown):
         """Why it was not solved (what to relax and by how much, what is not finite and where), or what its constraints cost."""
         import tempfile
 
-        from ocp.app.face.told import explained
+        from ocp.app.face.shown import explained
 
         with tempfile.TemporaryDirectory() as folder:
             return explained(self.save(Path(folder) / "run"))
@@ -201,7 +198,7 @@ class Result(Shown):
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        from ocp.app.face.tables import result_table
+        from ocp.app.face.shown import result_table
 
         return result_table(self)
 
@@ -230,7 +227,7 @@ def solved(document: Document, *, guess: Result | str | Path | None, verbose: bo
 
 
 def _started_from(problem: Any, guess: Result | str | Path) -> Any:
-    from ocp.app.motion import from_run
+    from ocp.app.runs import from_run
 
     with as_run(guess) as folder:
         return from_run(problem, folder)

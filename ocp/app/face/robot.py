@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from dynamics.mechanism import Mechanism
     from dynamics.model import Model
 
-SIZES = {"pose_error": 6, "position_error": 3, "orientation_error": 3}
-
 
 class FrameError:
     """The difference of a frame from a target, for costs and constraints: ``constraint(error == 0, at="final")``."""
@@ -62,16 +60,13 @@ class Robot:
                                    where=f"{self._written}: Robot")
         self.tree: dict[str, Any] = {**({} if file is None else {"robot": str(file)}), **plain(options)}
         self.folder = Path()
-        self._read()
+        _ = self.mechanism  # what is wrong is told here
 
     @classmethod
     def _of(cls, document: Document) -> Robot:
         robot = object.__new__(cls)
         robot._written, robot.tree, robot.folder = document.name, document.tree["system"], document.folder
         return robot
-
-    def _read(self) -> Mechanism:
-        return self.mechanism
 
     @cached_property
     def mechanism(self) -> Mechanism:
@@ -128,28 +123,25 @@ class Robot:
         """Names of what drives it: motors, then thrusters."""
         return (*(m.name for m in self.mechanism.motors), *(th.name for th in self.mechanism.thrusters))
 
-    def _table(self, name: str, entries: tuple[str, ...], size: int) -> Expr:
-        return Expr(name, size=size, entries=entries)
-
     @property
     def q(self) -> Expr:
         """The configuration: ``q["joint"]`` [rad or m]."""
-        return self._table("q", self.model.coordinate_names, self.model.nq)
+        return Expr("q", size=self.model.nq, entries=self.model.coordinate_names)
 
     @property
     def v(self) -> Expr:
         """The velocity: ``v["joint"]`` [rad/s or m/s]."""
-        return self._table("v", self.model.velocity_names, self.model.nv)
+        return Expr("v", size=self.model.nv, entries=self.model.velocity_names)
 
     @property
     def a(self) -> Expr:
         """The acceleration: ``a["joint"]`` [rad/s^2 or m/s^2]."""
-        return self._table("a", self.model.velocity_names, self.model.nv)
+        return Expr("a", size=self.model.nv, entries=self.model.velocity_names)
 
     @property
     def tau(self) -> Expr:
         """The efforts of drives and the thrusts: ``tau["joint"]`` [N m or N]."""
-        return self._table("tau", self.actuators, len(self.actuators))
+        return Expr("tau", size=len(self.actuators), entries=self.actuators)
 
     @property
     def u(self) -> Expr:
@@ -223,7 +215,7 @@ class Robot:
                 f"{model.mass:.4g} kg")
 
     def _repr_html_(self) -> str:
-        from ocp.app.face.tables import robot_table
+        from ocp.app.face.shown import robot_table
 
         return robot_table(self)
 

@@ -12,19 +12,66 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
 
 from ocp.app.files.load import LoadedProblem, load_problem
-from ocp.app.mpc import terminal
 from ocp.app.mpc.folder import FORMAT, write
 from ocp.app.pages.folders import new_folder
 from ocp.app.prepare import compile_ahead, tell, waiting
-from ocp.app.screen import busy, wide_console
+from ocp.app.screen import busy, grid, say_where, wide_console
 from ocp.app.supervisor import report
 from ocp.errors import ProblemError
 from ocp.interrupts import Activity, check
 from ocp.methods import make_options
 from ocp.mpc import ClosedLoop, run
 from ocp.mpc.closed_loop import Progress
+from ocp.mpc.result import StepTimes
+
+
+def where(state: Mapping[str, float]) -> str:
+    """How far a run is, in words."""
+    failed = f", {state['failed']:.0f} failed" if state["failed"] else ""
+    return (f"t = {state['time']:.2f} of {state['duration']:.5g} s, step {state['median'] * 1e6:.0f} us (largest "
+            f"{state['largest'] * 1e6:.0f}, deadline {state['deadline'] * 1e6:.0f}), {state['missed']:.0f} missed{failed}")
+
+
+def print_outcome(loop: ClosedLoop, seconds: Mapping[str, float], folder: Path | None, console: Console) -> None:
+    """How it ended and the figures by name."""
+    mark = "[bold green]finished[/]" if loop.ok else "[bold red]not finished well[/]"
+    console.print(f"\n[bold]{escape(loop.problem.name)}[/]  {loop.options.rate:g} Hz, {loop.options.iterations} iteration"
+                  f"{'s' if loop.options.iterations > 1 else ''} a step: {mark}", soft_wrap=True)
+    console.print(f"  {loop.ending.value} {loop.message}".rstrip(), markup=False, soft_wrap=True)
+    for change in loop.changed:
+        console.print(f"  plant       {change}", markup=False, soft_wrap=True)
+    for note in loop.notes:
+        console.print(f"  note        {note}", markup=False, soft_wrap=True)
+    if loop.tracking:
+        console.print(grid("  tracking error", ">RMS", ">largest", ">at", "", rows=[
+            (f"  {escape(item.name)}", f"{item.rms:.3e}", f"{item.largest:.3e}", f"{item.time:.3f} s", escape(item.unit))
+            for item in loop.tracking]))
+    console.print(grid("  cost of the closed loop", ">integral", rows=[
+        (f"  {escape(name)}", f"{value:.6g}") for name, value in (*loop.costs.items(), ("all", loop.cost))]))
+    if loop.violations:
+        console.print(grid("  violation", ">largest", ">at", ">component", ">share of time", rows=[
+            (f"  {escape(v.name)}{' (soft)' if v.soft else ''}", f"{v.largest:.3e}", f"{v.time:.3f} s" if v.largest else "",
+             escape(v.component) if v.largest else "", f"{100 * v.share:.3g} %") for v in loop.violations]))
+    console.print(step_table({"wall": loop.times, "processor": loop.processor_times}))
+    console.print(f"  time        read {seconds['read']:.2f} s, prepare {sum(loop.prepared.values()):.2f} s, run "
+                  f"{seconds['run'] - sum(loop.prepared.values()):.2f} s for {loop.t[-1]:g} s", soft_wrap=True)
+    say_where(console, folder)
+
+
+def step_table(found: Mapping[str, StepTimes]) -> Table:
+    """Step times in microseconds against the deadline, a row for each clock."""
+    table = grid("  time of a step (us)", ">median", ">99 %", ">99.9 %", ">largest", ">missed")
+    for clock, times in found.items():
+        cells = [f"{value * 1e6:.1f}" for value in (times.median, times.p99, times.p999, times.largest)]
+        table.add_row(f"  {clock}", *cells, f"{times.missed} of {times.steps}")
+    if found:
+        table.add_row("  deadline", f"{next(iter(found.values())).deadline * 1e6:.1f}")
+    return table
+
 
 GOOD, BAD = 0, 1
 
@@ -39,7 +86,7 @@ class Outcome:
 
 
 def mpc(file: Path, *, overrides: Mapping[str, str] | None = None, out: Path | None = None, overwrite: bool = False,
-        quiet: bool = False, command: Sequence[str] = (), console: Console | None = None) -> int:
+        quiet: bool = False, command: Sequence[str] = ()) -> int:
     """Run a file in closed loop, write the folder, print the table; returns the exit code.
 
     0: the run reached its end and the solver never failed, whatever became of the deadlines; 1: it did not, or was interrupted.
@@ -51,7 +98,7 @@ def mpc(file: Path, *, overrides: Mapping[str, str] | None = None, out: Path | N
         raise ProblemError("has no section 'mpc', which says how the horizon recedes; 'mpc: {}' takes every default",
                            where=str(file))
     place, replace_it = out or Path("results") / f"{file.stem}-mpc", overwrite or out is None
-    screen = console or wide_console()
+    screen = wide_console()
     if not quiet:
         tell(waiting(loaded, "ilqr"))
     with new_folder(place, replace_it, FORMAT) as partial:  # first, so that nothing runs for a folder that cannot be written
@@ -59,10 +106,10 @@ def mpc(file: Path, *, overrides: Mapping[str, str] | None = None, out: Path | N
             say("compiling and converging")
             compile_ahead(loaded, "ilqr")
             check(Activity.COMPILATION)
-            outcome = run_loaded(loaded, begin=begin, progress=None if quiet else lambda state: say(terminal.where(state)))
+            outcome = run_loaded(loaded, begin=begin, progress=None if quiet else lambda state: say(where(state)))
         report(holding=True)
         write(outcome.loaded, outcome.loop, partial, outcome.seconds, command)
-    terminal.print_outcome(outcome.loop, outcome.seconds, place, screen)
+    print_outcome(outcome.loop, outcome.seconds, place, screen)
     return GOOD if outcome.loop.ok else BAD
 
 

@@ -1,11 +1,12 @@
 """Folders of results, of runs and of every other kind: written so that an interrupted write is never mistaken for a result.
 
 JSON knows no NaN and no infinity. They are written as the strings ``"NaN"``, ``"Infinity"`` and ``"-Infinity"``, which
-``float()`` of Python and ``Number()`` of JavaScript turn back into numbers.
+``float()`` of Python and ``Number()`` of JavaScript turn back into numbers. Spreadsheets show CSV text and do not execute it.
 """
 
 from __future__ import annotations
 
+import csv
 import enum
 import io
 import json
@@ -13,7 +14,7 @@ import os
 import shutil
 import uuid
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -149,6 +150,15 @@ def restore(value: Any) -> Any:
     return float(value) if isinstance(value, str) and value in ("NaN", "Infinity", "-Infinity") else value
 
 
+def read_arrays(path: Path) -> dict[str, np.ndarray]:
+    """The arrays of an ``.npz`` archive by name. Raises ProblemError for what cannot be read."""
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            return dict(archive)
+    except (OSError, ValueError, zipfile.BadZipFile) as error:
+        raise ProblemError(f"cannot be read: {error}", where=str(path)) from error
+
+
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     """An ``.npz`` archive, as numpy reads it; with a fixed date, so that equal arrays give equal files."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=3) as archive:
@@ -157,3 +167,24 @@ def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
             np.lib.format.write_array(buffer, array, allow_pickle=False)
             member = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
             archive.writestr(member, buffer.getvalue(), compress_type=zipfile.ZIP_DEFLATED)
+
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def csv_text(rows: Iterable[Sequence[Any]]) -> str:
+    """Rows as lines; a cell of text that a spreadsheet would take for a formula (a joint called ``=1+1``) gets an apostrophe in
+    front. Numbers, also written out (``-1.5``, ``-inf``), stay as they are."""
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows([_shown(cell) for cell in row] for row in rows)
+    return out.getvalue()
+
+
+def _shown(cell: Any) -> Any:
+    if not isinstance(cell, str) or not cell.startswith(_FORMULA):
+        return cell
+    try:
+        float(cell)
+    except ValueError:
+        return f"'{cell}"
+    return cell

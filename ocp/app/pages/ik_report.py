@@ -19,12 +19,11 @@ from dynamics.model.model import Model
 from ocp.app.files.ik_file import IKOutcome, LoadedIK
 from ocp.app.files.robot_state import floating_base
 from ocp.app.files.yaml_source import dump
-from ocp.app.pages.csv_text import csv_text
-from ocp.app.pages.folders import jsonable, new_folder, write_arrays, write_summary
+from ocp.app.pages.folders import csv_text, jsonable, new_folder, write_arrays, write_summary
 from ocp.app.pages.ik_picture import draw, ik_scene, marks
 from ocp.app.pages.report import environment, motion
 from ocp.app.pipeline import provenance
-from ocp.app.screen import grid, plain
+from ocp.app.screen import grid, plain, say_robot, say_where
 
 FORMAT, FORMAT_VERSION = "lieocp inverse kinematics", 1
 UNITS = {"pose": "m, rad", "position": "m", "orientation": "rad", "com": "m", "posture": "rad, m", "joint": "rad, m",
@@ -108,15 +107,13 @@ def summarise(outcome: IKOutcome, command: Sequence[str] = ()) -> dict[str, Any]
         "limits": loaded.file.limits.model_dump(mode="json"),
         "provenance": provenance(loaded.model, command, options.seed),
     }
-    plain = jsonable(record)
-    assert isinstance(plain, dict)
-    return plain
+    return jsonable(record)
 
 
 # ---- the terminal -------------------------------------------------------------------------------------------------------
-def print_ik(outcome: IKOutcome, folder: Path | None, console: Console | None = None, *, quiet: bool = False) -> None:
+def print_ik(outcome: IKOutcome, folder: Path | None, *, quiet: bool = False) -> None:
     """The verdict, a row for each task and clearance, and where the folder is; ``quiet``: no table."""
-    out = console or Console(highlight=False)
+    out = Console(highlight=False)
     mark = "[bold green]solved[/]" if outcome.ok else "[bold red]not solved[/]"
     out.print(f"\n[bold]{plain(outcome.loaded.file.name)}[/]  inverse kinematics: {mark}", soft_wrap=True)
     out.print(f"  {verdict(outcome)}", soft_wrap=True, markup=False)
@@ -128,25 +125,21 @@ def print_ik(outcome: IKOutcome, folder: Path | None, console: Console | None = 
                           f"{row['tolerance']:.1e}", f"[{colour}]{row['outcome']}[/]")
         out.print(table)
         if outcome.result.clearances:
-            table = grid("  clearance", ">room beyond its margin", pad=2)
-            for name, room in outcome.result.clearances.items():
-                table.add_row(f"  {plain(name)}", f"[{'green' if room >= -1e-9 else 'red'}]{room:.4f} m[/]")
-            out.print(table)
+            out.print(grid("  clearance", ">room beyond its margin", pad=2, rows=[
+                (f"  {plain(name)}", f"[{'green' if room >= -1e-9 else 'red'}]{room:.4f} m[/]")
+                for name, room in outcome.result.clearances.items()]))
         times = ", ".join(f"{name} {value:.2f} s" for name, value in outcome.seconds.items())
         starts, steps = outcome.result.starts, outcome.result.iterations
         out.print(f"  {starts} start{'s' if starts != 1 else ''}, {steps} step{'s' if steps != 1 else ''}; {times}", soft_wrap=True)
-    if folder is not None:
-        out.print(f"  written to  {folder}  (open {folder / 'report.html'})", soft_wrap=True, markup=False)
+    say_where(out, folder)
 
 
-def print_check(loaded: LoadedIK, console: Console | None = None) -> None:
+def print_check(loaded: LoadedIK) -> None:
     """What a valid file asks for."""
-    out = console or Console(highlight=False)
+    out = Console(highlight=False)
     model, levels = loaded.model, loaded.tasks.levels
     out.print(f"{loaded.file.name}: valid, a file of inverse kinematics (run: ocp ik)", markup=False, soft_wrap=True)
-    out.print(f"  robot {model.name}: nq = {model.nq}, nv = {model.nv}, {model.mass:.6g} kg", markup=False)
-    for note in model.notes:
-        out.print(f"  note: {note}", markup=False, soft_wrap=True)
+    say_robot(out, model)
     for rank, level in enumerate(levels):
         out.print(f"  priority {rank + 1}: {', '.join(task.name for task in level)}", markup=False, soft_wrap=True)
     for clearance in loaded.clearances:

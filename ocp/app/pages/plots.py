@@ -14,8 +14,7 @@ import numpy as np
 from ocp.app.pages import sheet
 from ocp.app.pages.iterations import columns
 from ocp.app.pages.legs import legs, union, widened
-from ocp.app.pages.panels import bundle, stem
-from ocp.app.pages.sheet import Axes, Cell, Group
+from ocp.app.pages.sheet import Axes, Cell, Group, bundle, stem
 from ocp.app.sentences.certificate import CHECKS
 from ocp.interrupts import Activity, attempt
 from ocp.problem import At, Bounds, Certificate, Constraint, Phase, Sense, Solution, System, Trajectory
@@ -58,7 +57,7 @@ def plot_run(solution: Solution) -> dict[str, bytes]:
             "controls": lambda: plot_controls(motion, solution.certificate),
             "constraints": lambda: plot_constraints(motion, solution.certificate),
             "certificate": lambda: plot_certificate(solution.certificate, solution.trajectory.t, solution.extra.get(GAPS),
-                                                    _marks(motion)),
+                                                    marks_of(motion)),
             "convergence": lambda: plot_convergence(solution.method, solution.iterations),
         }.items()}
     return {name: image for name, image in drawn.items() if image}
@@ -79,12 +78,12 @@ def sample(trajectory: Trajectory) -> Samples:
                    np.asarray(trajectory.control(t), float).reshape(len(t), trajectory.u.shape[1]))
 
 
-def _marks(motion: Sequence[Drawn]) -> list[tuple[float, str]]:
+def marks_of(motion: Sequence[Drawn]) -> list[tuple[float, str]]:
     """Where the phases begin, if there are several."""
     return [(one.samples.span[0], one.phase.name) for one in motion] if len(motion) > 1 else []
 
 
-def _span(motion: Sequence[Drawn]) -> tuple[float, float]:
+def span_of(motion: Sequence[Drawn]) -> tuple[float, float]:
     return motion[0].samples.span[0], motion[-1].samples.span[1]
 
 
@@ -100,9 +99,7 @@ def plot_states(motion: Sequence[Drawn], certificate: Certificate | None = None)
     parts = [("states", range(len(names)))] if split is None else [
         ("positions", range(split)), ("velocities", range(split, len(names)))]
     curves = _curves(motion, names, "x", _allowed(certificate))
-    groups = [Group(heading, _cells(curves, bundle(names, members, curves.units, quaternions, MOST_PANELS // len(parts))))
-              for heading, members in parts]
-    return sheet.sheet(groups, _span(motion), _marks(motion))
+    return _multiples(motion, curves, parts, quaternions)
 
 
 def plot_controls(motion: Sequence[Drawn], certificate: Certificate | None = None) -> bytes:
@@ -115,9 +112,7 @@ def plot_controls(motion: Sequence[Drawn], certificate: Certificate | None = Non
     parts = [(heading, members) for heading, members in (
         ("controls", [i for i, name in enumerate(names) if name not in found]),
         ("algebraic unknowns", [i for i, name in enumerate(names) if name in found])) if members]
-    groups = [Group(heading, _cells(curves, bundle(names, members, curves.units, (), MOST_PANELS // len(parts))))
-              for heading, members in parts]
-    return sheet.sheet(groups, _span(motion), _marks(motion))
+    return _multiples(motion, curves, parts)
 
 
 @dataclass(frozen=True)
@@ -182,6 +177,15 @@ def _cells(curves: Curves, bundles: Sequence[Sequence[int]]) -> tuple[Cell, ...]
     return tuple(out)
 
 
+def _multiples(motion: Sequence[Drawn], curves: Curves, parts: Sequence[tuple[str, Sequence[int]]], quaternions: Sequence[int] = ()
+               ) -> bytes:
+    """A group of small multiples for each part: a heading and the components in it."""
+    most = MOST_PANELS // len(parts)
+    groups = [Group(heading, _cells(curves, bundle(curves.names, members, curves.units, quaternions, most)))
+              for heading, members in parts]
+    return sheet.sheet(groups, span_of(motion), marks_of(motion))
+
+
 def _split(system: System) -> int | None:
     """Where velocities begin in x: known for robots, otherwise told by units (m above m/s, component by component)."""
     names, units = system.space.names, system.units
@@ -220,7 +224,7 @@ def plot_constraints(motion: Sequence[Drawn], certificate: Certificate | None) -
             room=max(map(len, names)) if 1 < len(names) <= sheet.MOST_LINES else 0),)))
     if not groups:
         return sheet.sentence("This problem has no constraints and no two-sided bounds.")
-    return sheet.sheet(groups, _span(motion), _marks(motion))
+    return sheet.sheet(groups, span_of(motion), marks_of(motion))
 
 
 def _constraint_cell(c: Constraint, one: Drawn, prefix: str, tolerances: Mapping[str, float]) -> Cell:

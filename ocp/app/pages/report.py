@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ocp.app.pages.folders import write_summary
 from ocp.app.pages.iterations import cell, columns, marked
 from ocp.app.pages.scene import Scene, encode
 
@@ -46,7 +47,6 @@ def render_report(summary: Mapping[str, Any], iterations: Sequence[Mapping[str, 
     """The page as text. ``summary`` as :func:`ocp.app.pages.results.summarise` makes it; images: PNG by name."""
     log = marked(iterations)
     chosen = columns(str(summary["method"]), log)
-    figures = [(name, *CAPTIONS.get(name, (name, "")), base64.b64encode(data).decode("ascii")) for name, data in images.items()]
     page = environment().get_template("report.html.j2").render(
         s=summary, title=summary["problem"]["name"],
         checks=_checks(summary["certificate"]),
@@ -56,10 +56,26 @@ def render_report(summary: Mapping[str, Any], iterations: Sequence[Mapping[str, 
         rows=[[cell(c, row) for c in chosen] for row in log],
         facts=[(key, value) for key, value in summary["provenance"].items()],
         problem_yaml=problem_yaml,
-        figures=figures,
+        figures=figures(images, CAPTIONS),
         **motion(scene, scene_note),
     )
     return str(page)
+
+
+def write_report(folder: Path, template: str, summary: Mapping[str, Any], images: Mapping[str, bytes],
+                 captions: Mapping[str, tuple[str, str]], **more: Any) -> None:
+    """The pictures of a folder, the page of a template with them, and, last, the summary. more: what the template wants."""
+    for name, data in images.items():
+        (folder / f"{name}.png").write_bytes(data)
+    page = environment().get_template(template).render(s=summary, figures=figures(images, captions),
+                                                       facts=list(summary["provenance"].items()), **more)
+    (folder / "report.html").write_text(page, encoding="utf-8")
+    write_summary(folder, summary)
+
+
+def figures(images: Mapping[str, bytes], captions: Mapping[str, tuple[str, str]]) -> list[tuple[str, str, str, str]]:
+    """(name, title, caption, PNG as text) of each picture."""
+    return [(name, *captions.get(name, (name, "")), base64.b64encode(data).decode("ascii")) for name, data in images.items()]
 
 
 def environment() -> Any:

@@ -20,6 +20,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -29,14 +30,24 @@ from typing import Any
 import numpy as np
 
 from ocp.app.pages.certificate_record import certificate_of, certificate_record
-from ocp.app.pages.csv_text import csv_text
-from ocp.app.pages.folders import CHECKPOINT, FORMAT, is_run, jsonable, new_folder, restore, write_arrays, write_summary
-from ocp.app.pages.frozen import frozen_lines
+from ocp.app.pages.folders import (
+    CHECKPOINT,
+    FORMAT,
+    csv_text,
+    is_run,
+    jsonable,
+    new_folder,
+    read_arrays,
+    restore,
+    write_arrays,
+    write_summary,
+)
 from ocp.app.pages.legs import Leg, alike, chosen, legs, union, widened
 from ocp.app.pages.scene import Scene
 from ocp.app.sentences import message, remarks, sentences, tried
 from ocp.errors import ProblemError
 from ocp.interrupts import Activity, attempt, check
+from ocp.methods import in_discrete_time
 from ocp.problem.finding import Finding
 from ocp.problem.solution import Certificate, Solution
 
@@ -99,8 +110,7 @@ def write_pages(solution: Solution, folder: Path, *, problem_yaml: str, scene: S
 
 def read_summary(folder: Path) -> dict[str, Any]:
     """The summary of a run as it stands."""
-    found: dict[str, Any] = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
-    return found
+    return json.loads((folder / "summary.json").read_text(encoding="utf-8"))
 
 
 def put_summary(folder: Path, summary: Mapping[str, Any], findings: Sequence[Finding] = ()) -> None:
@@ -164,8 +174,7 @@ def read_run(folder: str | Path) -> Run:
     if summary["format_version"] != FORMAT_VERSION:
         raise ProblemError(f"run has format version {summary['format_version']}; this version reads {FORMAT_VERSION}",
                            where=str(place))
-    with np.load(place / "trajectory.npz", allow_pickle=False) as archive:
-        arrays = {name: archive[name] for name in archive.files}
+    arrays = read_arrays(place / "trajectory.npz")
     lines = (place / "iterations.jsonl").read_text(encoding="utf-8").splitlines()
     return Run(place, (place / "problem.yaml").read_text(encoding="utf-8"), summary, arrays,
                tuple({k: restore(v) for k, v in json.loads(line).items()} for line in lines))
@@ -205,9 +214,7 @@ def summarise(solution: Solution, provenance: Mapping[str, Any]) -> dict[str, An
         "model_hash": model_hash,
         "provenance": provenance,
     }
-    plain = jsonable(record)
-    assert isinstance(plain, dict)
-    return plain
+    return jsonable(record)
 
 
 def with_bar(solution: Solution) -> str:
@@ -275,3 +282,41 @@ def solution_csv(solution: Solution) -> str:
             cells = ["" if missing else repr(float(v)) for v, missing in zip(row, lacks, strict=True)]
             rows.append([*((leg.phase.name,) if several else ()), *cells])
     return csv_text(rows)
+
+
+#: text that YAML reads as text without quotation marks
+_PLAIN = re.compile(r"^[A-Za-z][A-Za-z_]*( \d+)?$")
+#: words that YAML reads as something else
+_WORDS = frozenset({"yes", "no", "on", "off", "true", "false", "null", "y", "n"})
+
+
+def frozen_lines(method: str, freeze: Mapping[str, Any]) -> str:
+    """The section ``solve`` of a problem file with these options; it stands for the section that was there."""
+    head = ["solve:", f"  method: {method}"]
+    if not freeze:
+        return "\n".join(head)
+    return "\n".join([*head, f"  {method}:", *(f"    {name}: {_value(value)}" for name, value in freeze.items())])
+
+
+def choice(solution: Solution) -> str:
+    """What was solved with, in one line: method, scheme, mesh and passes. The mesh itself may be kilobytes of text."""
+    options, rows = solution.options, solution.extra.get("refinement")
+    words = [solution.method]
+    if in_discrete_time(solution.problem):
+        return f"{solution.method}, {sum(phase.steps or 0 for phase in solution.problem.phases)} given steps"
+    if rows is not None and len(rows):
+        last = dict(zip(solution.extra["refinement_columns"].tolist(), rows[-1].tolist(), strict=True))
+        low, high = int(last["lowest degree"]), int(last["highest degree"])
+        words.append(f"{options['scheme']} of degree {low}" + (f" to {high}" if high > low else ""))
+        words.append(f"{int(last['intervals'])} intervals after {len(rows)} pass{'es' if len(rows) > 1 else ''}")
+    else:
+        words += [str(options[name]) for name in ("scheme", "integrator") if name in options]
+        words += ["a mesh of the file"] if options.get("mesh", "uniform") != "uniform" else [
+            f"{options['intervals']} intervals"] if "intervals" in options else []
+    return ", ".join(words)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, str) and (not _PLAIN.match(value) or value.lower() in _WORDS):
+        return json.dumps(value, ensure_ascii=False)
+    return json.dumps(value) if isinstance(value, (bool, int, float)) else str(value)

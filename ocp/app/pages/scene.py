@@ -282,8 +282,7 @@ def _solid(body: int, shape: Any) -> Solid:
 
 
 def _placed(vertices: np.ndarray, shape: Any) -> np.ndarray:
-    placed: np.ndarray = vertices @ np.asarray(shape.placement.rotation, float).T + np.asarray(shape.placement.position, float)
-    return placed
+    return vertices @ np.asarray(shape.placement.rotation, float).T + np.asarray(shape.placement.position, float)
 
 
 def _meshes(bodies: Sequence[Any]) -> tuple[list[Solid], tuple[str, ...]]:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import io
 import math
+import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,7 @@ DPI = 110
 WIDTH = 11.0  # inches
 MOST_COLUMNS, MOST_LINES, MOST_LABEL = 4, 6, 14
 SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+MOST_POINTS = 4000  # of a line over time
 MOST_DOTS = 20  # per inch; more knots would hide the line, then only the line is drawn
 HUGE = 1e100  # beyond this Matplotlib's transforms overflow; such values are drawn as gaps
 
@@ -224,6 +226,11 @@ def line_cell(title: str, unit: str, t: np.ndarray, values: np.ndarray, labels: 
     return Cell(title, draw, unit, room=max(map(len, labels)))
 
 
+def thinned(count: int) -> slice:
+    """So many of ``count`` points over time as a picture can show."""
+    return slice(None, None, max(1, count // MOST_POINTS))
+
+
 def stretched(ax: Axes, t: np.ndarray, values: np.ndarray, stretches: Sequence[Stretch], labels: Sequence[str] = (),
               knots: tuple[np.ndarray, np.ndarray] | None = None, tolerance: float | np.ndarray | None = None) -> None:
     """As :func:`lines`, with bounds that differ from one stretch of time to the next; between the rows of two stretches stands one
@@ -317,3 +324,47 @@ def drawable(values: np.ndarray) -> np.ndarray:
     data = np.asarray(values, float)
     with np.errstate(invalid="ignore"):
         return np.where(np.abs(data) < HUGE, data, np.nan)
+
+
+def bundle(names: Sequence[str], members: Sequence[int], units: Mapping[str, str], quaternions: Sequence[int],
+           most: int) -> list[list[int]]:
+    """Which components share a panel: those of a quaternion do; others only, with equals in unit, when there are more than
+    ``most``, and then by limb, as their names tell it."""
+    inside = {q + j for q in quaternions for j in range(4)}
+    runs: list[list[int]] = []
+    for k, i in enumerate(members):
+        before = members[k - 1] if k else i
+        apart = i in quaternions or (i in inside) != (before in inside) or units.get(names[i], "") != units.get(names[before], "")
+        if not k or apart:
+            runs.append([])
+        runs[-1].append(i)
+    scalars = [run for run in runs if run[0] not in inside]
+    if sum(map(len, scalars)) <= most:
+        shared = {id(run): [[i] for i in run] for run in scalars}
+    else:
+        shared = {id(run): _limbs(names, run) for run in scalars}
+        if sum(map(len, shared.values())) > most:
+            per = min(MOST_LINES, -(-sum(map(len, scalars)) // most))
+            shared = {id(run): [run[k:k + per] for k in range(0, len(run), per)] for run in scalars}
+    return [panel for run in runs for panel in shared.get(id(run), [run])]
+
+
+def _limbs(names: Sequence[str], run: list[int]) -> list[list[int]]:
+    """A run of components cut where neighbouring names have least in common, until all in a part have the same in common."""
+    common = [len(os.path.commonprefix([names[a], names[b]])) for a, b in zip(run[:-1], run[1:], strict=True)]
+    if not common or min(common) == max(common):
+        parts = -(-len(run) // MOST_LINES)
+        per = -(-len(run) // parts)
+        return [run[k:k + per] for k in range(0, len(run), per)]
+    cuts = [0, *(k + 1 for k, c in enumerate(common) if c == min(common)), len(run)]
+    return [part for a, b in zip(cuts[:-1], cuts[1:], strict=True) for part in _limbs(names, run[a:b])]
+
+
+def stem(names: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+    """A title for names in one panel and what tells them apart: the common beginning, and the rests."""
+    if len(names) == 1:
+        return names[0], ("",)
+    first, last = min(names), max(names)
+    same = next((k for k, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
+    cut = max(first[:same].rfind(mark) for mark in "._[ /") + 1
+    return first[:cut].rstrip("._[ /") or f"{names[0]} … {names[-1]}", tuple(n[cut:].rstrip("]") for n in names)

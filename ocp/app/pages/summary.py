@@ -7,11 +7,10 @@ from rich.markup import escape
 
 from ocp.app.files.load import LoadedProblem
 from ocp.app.pages.folders import CHECKPOINT
-from ocp.app.pages.frozen import choice
 from ocp.app.pages.legs import chosen, legs
-from ocp.app.pages.results import FROZEN, REPORT, with_bar
+from ocp.app.pages.results import FROZEN, choice, with_bar
 from ocp.app.pipeline import Outcome
-from ocp.app.screen import grid, wide_console
+from ocp.app.screen import grid, say_robot, say_where, wide_console
 from ocp.app.sentences import ending, remarks, sentence, sentences, tried
 from ocp.app.sentences.certificate import CHECKS
 from ocp.methods import METHODS
@@ -71,10 +70,9 @@ def print_outcome(outcome: Outcome, console: Console | None = None) -> None:
     seconds = outcome.seconds
     out.print(f"  time        read {seconds['read']:.2f} s, solve and certify {seconds['solve']:.2f} s, "
               f"write {seconds['write']:.2f} s; {len(solution.iterations)} iterations", soft_wrap=True)
-    if outcome.folder is not None:
-        out.print(f"  written to  {outcome.folder}  (open {outcome.folder / REPORT})", soft_wrap=True, markup=False)
-        if (outcome.folder / CHECKPOINT).is_file():
-            out.print(f"  to go on    ocp resume {outcome.folder}", soft_wrap=True, markup=False)
+    say_where(out, outcome.folder)
+    if outcome.folder is not None and (outcome.folder / CHECKPOINT).is_file():
+        out.print(f"  to go on    ocp resume {outcome.folder}", soft_wrap=True, markup=False)
 
 
 def print_check(loaded: LoadedProblem, console: Console | None = None) -> None:
@@ -90,10 +88,7 @@ def print_check(loaded: LoadedProblem, console: Console | None = None) -> None:
         for index, lower, upper in phase.free_parameters:
             out.print(f"  {label}chooses {phase.system.parameters[index]} within [{lower:g}, {upper:g}]", markup=False)
     if loaded.model is not None:
-        out.print(f"  robot {loaded.model.name}: nq = {loaded.model.nq}, nv = {loaded.model.nv}, {loaded.model.mass:.6g} kg",
-                  markup=False)
-        for note in loaded.model.notes:
-            out.print(f"  note: {note}", markup=False, soft_wrap=True)
+        say_robot(out, loaded.model)
     for method in METHODS.values():
         reasons = method.unsupported(problem)
         default = " (default)" if method.name == loaded.method else ""

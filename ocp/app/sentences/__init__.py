@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import fields, replace
 
-from ocp.app.sentences import certificate, kernels, reach, reductions, shooting, solvers, strategy
+from ocp.app.sentences import certificate, reach, shooting, solvers, strategy
 from ocp.app.sentences.wording import Wording
 from ocp.problem.finding import Finding, Kind
 from ocp.problem.solution import Solution, Status
 
-TABLES = (certificate.SENTENCES, reach.SENTENCES, strategy.SENTENCES, solvers.SENTENCES, shooting.SENTENCES, kernels.SENTENCES,
-          reductions.SENTENCES)
+TABLES = (certificate.SENTENCES, reach.SENTENCES, strategy.SENTENCES, solvers.SENTENCES, shooting.SENTENCES)
 SENTENCES: Mapping[Kind, Wording] = {kind: wording for table in TABLES for kind, wording in table.items()}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ocp.app.sentences.wording import Wording
+from ocp.app.sentences.wording import Wording, status_word
 from ocp.problem.finding import Finding, Kind
 from ocp.problem.solution import MINIMA
 
@@ -91,7 +91,7 @@ def _growth(finding: Finding) -> str:
 def _finer(finding: Finding) -> str:
     if "error" in finding.data:
         return f"the solve on a finer mesh failed: {finding.data['error']}"
-    return f"the solve on a finer mesh ended: {finding.data['status'].lower().replace('_', ' ')}"
+    return f"the solve on a finer mesh ended: {status_word(finding.data['status'])}"
 
 
 def _oscillating(finding: Finding) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from ocp.app.sentences.wording import Wording
+from ocp.app.sentences.wording import Wording, of_phase
 from ocp.problem.finding import Finding, Kind
 
 #: findings that may prove that no motion exists
@@ -21,7 +21,7 @@ def impossible(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 def _of_phase(tell: Callable[[Finding], str]) -> Callable[[Finding], str]:
     """With the phase before it where there are several."""
-    return lambda finding: f"phase {finding.phase}: {tell(finding)}" if finding.phase else tell(finding)
+    return lambda finding: of_phase(finding) + tell(finding)
 
 
 def _between(ends: tuple[float, float]) -> str:

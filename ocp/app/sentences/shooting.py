@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from ocp.app.sentences.wording import Wording
+from ocp.app.sentences.wording import Wording, of_phase
 from ocp.problem.finding import Finding, Kind
 
 #: what to try where a search has missed constraints
@@ -28,12 +28,11 @@ def _at(found: Finding) -> str:
 
 
 def _of_phase(words: str) -> Wording:
-    return lambda found: (f"phase {found.phase}: " if found.phase else "") + words
+    return lambda found: of_phase(found) + words
 
 
 def _moved(found: Finding) -> str:
-    phase = f"phase {found.phase}: " if found.phase else ""
-    return f"{phase}the guess of control {', '.join(map(repr, found.data['controls']))} was moved into its bounds"
+    return f"{of_phase(found)}the guess of control {', '.join(map(repr, found.data['controls']))} was moved into its bounds"
 
 
 def _gradient(found: Finding) -> str:

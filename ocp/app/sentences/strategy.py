@@ -1,11 +1,11 @@
-"""Findings about what was tried for an answer, in sentences."""
+"""Findings about what was tried for an answer, and how its problem was formulated, in sentences."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ocp.app.sentences.wording import Wording
+from ocp.app.sentences.wording import Wording, status_word
 from ocp.problem.finding import Finding, Kind
 
 #: what ended the work, as findings name it
@@ -19,10 +19,6 @@ def _left_out(found: Finding) -> str:
 
 def _stopped_in(found: Finding) -> str:
     return f"{CAUSES[found.data['by']]} came during this stage: {found.name}"
-
-
-def _status(name: str) -> str:
-    return name.lower().replace("_", " ")
 
 
 def _intervals(data: Mapping[str, Any]) -> str:
@@ -63,11 +59,11 @@ def _error(record: Mapping[str, Any]) -> str:
 
 def _pass_not_solved(found: Finding) -> str:
     guess = "" if found.name == "given" else f" from guess {found.name}"
-    return f"pass {found.data['pass']}: {_intervals(found.data)}{guess}: {_status(found.data['status'])}"
+    return f"pass {found.data['pass']}: {_intervals(found.data)}{guess}: {status_word(found.data['status'])}"
 
 
 def _guess_served(found: Finding) -> str:
-    failed = "; ".join(f"{name}: {_status(status)}" for name, status in found.data["failed"].items())
+    failed = "; ".join(f"{name}: {status_word(status)}" for name, status in found.data["failed"].items())
     return f"initial guess: {found.name} (failed before: {failed})"
 
 
@@ -90,7 +86,7 @@ def _jumps(rest: str) -> Wording:
     def words(found: Finding) -> str:
         at = _by_phase(found.data["times"], 6)
         to = _by_phase(found.data["to"], 9) if "to" in found.data else ""
-        status = _status(found.data.get("status", ""))
+        status = status_word(found.data.get("status", ""))
         number = f"pass {found.data['pass']}: " if "pass" in found.data else ""
         return f"{number}controls jump near t = {at} s: {rest.format(to=to, status=status)}"
 
@@ -139,7 +135,7 @@ SENTENCES: Mapping[Kind, Wording] = {
     Kind.ACCURATE: "",
     Kind.INTERRUPTED: "interrupted",
     Kind.LAST_PASS_RETURNED: _last_pass,
-    Kind.PROGRAM_NOT_SOLVED: lambda found: f"not solved: {_status(found.data['status'])}",
+    Kind.PROGRAM_NOT_SOLVED: lambda found: f"not solved: {status_word(found.data['status'])}",
     Kind.REFINED_MESH_NOT_SOLVED: "A refined mesh was not solved; the last pass that converged is returned.",
     Kind.NO_RULE_LEFT: "Every remedy that applies was tried.",
     Kind.PASSES_USED_UP: _until("the passes are used up; raise max_passes"),
@@ -165,7 +161,7 @@ SENTENCES: Mapping[Kind, Wording] = {
         "smoothed, roughness {before:.2g} before and {after:.2g} after, stationarity {stationarity:.2g}"),
     Kind.SINGULAR_NEARLY_SMOOTH: _singular("nearly smooth"),
     Kind.SINGULAR_CHATTERS: _singular("no smooth controls solve the program on this mesh"),
-    Kind.HARD_PROGRAM: lambda found: f"the program is hard to solve ({_status(found.data['status'])})",
+    Kind.HARD_PROGRAM: lambda found: f"the program is hard to solve ({status_word(found.data['status'])})",
     Kind.PATH_CONSTRAINTS_OVERSHOT: "path constraints are overshot between nodes for {passes} passes",
     Kind.ZERO_ORDER_HOLD: lambda found: ("programs with polynomial controls were hard to solve" if found.data["early"] else
                                          "polynomial controls gave no certified answer")
@@ -186,7 +182,7 @@ SENTENCES: Mapping[Kind, Wording] = {
     Kind.ESCAPED: lambda found: f"left {POINTS[found.data['point']]} of objective {found.value:.9g} along negative curvature",
     Kind.BETTER_CONTROLS: "at {objective:.9g}, other admissible controls have a smaller Hamiltonian (most at t = {time:.6g} s)",
     Kind.CONTROLS_IMPROVED: "left the point of objective {objective:.9g} for controls or parameters that the minimum principle prefers",
-    Kind.FALLS_WITHOUT_BOUND: lambda found: (f"From {POINTS.get(found.data.get('point'), 'a point')} at {found.value:.6g} the objective fell to "
+    Kind.FALLS_WITHOUT_BOUND: lambda found: (f"From {POINTS[found.data['point']] if 'point' in found.data else 'a point'} at {found.value:.6g} the objective fell to "
                                              f"{found.data['objective']:.3g} and went on falling."),
     Kind.NO_ITERATE: "No iterate was found; the trajectory is the guess.",
     Kind.NO_ERROR_BOUND: "the objective has no error bound yet",
@@ -194,4 +190,8 @@ SENTENCES: Mapping[Kind, Wording] = {
     Kind.REFINED_FURTHER: "refined further: objective {objective:.9g} had an error bound of {value:.2g} of its size",
     Kind.LEFT_OUT: _left_out,
     Kind.STOPPED_IN: _stopped_in,
+    # how a problem was formulated
+    Kind.ABSOLUTE_VALUE_AS_SUM: "{name}: solved as the difference of two nonnegative controls, whose sum is its absolute value in "
+                                "the cost",
+    Kind.NORM_AS_SLACK: "{name}: solved as a slack control that is at least the norm, and stands for it in the cost",
 }

@@ -9,9 +9,8 @@ import numpy as np
 
 from dynamics.errors import near
 from ocp.app.files.load import LoadedProblem
-from ocp.app.motion import from_run
 from ocp.app.pages.results import read_run
-from ocp.app.policy import policy_of
+from ocp.app.runs import from_run, policy_of
 from ocp.errors import ProblemError
 from ocp.problem import Problem
 from ocp.shooting.export import Policy, read_policy

@@ -1,4 +1,4 @@
-"""The folder of a simulation.
+"""The folder of a simulation and its pictures.
 
 ``problem.yaml`` (the input, fully expanded), ``trajectory.npz`` and ``trajectory.csv`` (states at the ends of steps, controls held
 over them; ``energy`` and ``supplied`` at the same times), ``summary.json``, plots and ``report.html``.
@@ -6,7 +6,6 @@ over them; ``energy`` and ``supplied`` at the same times), ``summary.json``, plo
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,14 +14,83 @@ from typing import Any
 import numpy as np
 
 from ocp.app.files.load import LoadedProblem
-from ocp.app.pages.folders import jsonable, write_arrays, write_summary
-from ocp.app.pages.report import environment
+from ocp.app.pages import plots, sheet
+from ocp.app.pages.folders import jsonable, write_arrays
+from ocp.app.pages.legs import legs
 from ocp.app.pages.report import motion as animated
+from ocp.app.pages.report import write_report
 from ocp.app.pages.results import solution_arrays, solution_csv
+from ocp.app.pages.sheet import Axes, Cell, Group
 from ocp.app.pipeline import picture, provenance
 from ocp.app.simulate import findings
-from ocp.app.simulate.figures import CAPTIONS, plot_motion
+from ocp.app.simulate.findings import Drift, Energy
+from ocp.problem import Solution
 from ocp.simulation import Motion
+
+CAPTIONS = {
+    "energy": ("Energy", "Total energy, where the system tells them apart its potential and kinetic parts, and the energy at the "
+               "start with what drives supplied since. Below: what the total has too much, the work of the integrator itself."),
+    "drift": ("Drift of constraints", "The largest row of each constraint of the mechanism, on a logarithmic axis."),
+    "states": ("States", "Dots: the ends of steps. Shaded: forbidden by a bound of the problem."),
+    "controls": ("Controls", "As applied, held over each step. Shaded: forbidden by a bound of the problem."),
+    "constraints": ("Constraints", "The path constraints of the problem, which nothing enforces here. Red: violated."),
+}
+TINY = 1e-18
+
+
+def plot_motion(solution: Solution, energy: Energy | None, drift: Sequence[Drift]) -> dict[str, bytes]:
+    """All pictures by the names in CAPTIONS; those of energy and drift only where there is something to draw."""
+    motion = [plots.Drawn(leg.phase, leg.trajectory, plots.sample(leg.trajectory)) for leg in legs(solution)]
+    span, marks = plots.span_of(motion), plots.marks_of(motion)
+    found = {}
+    with np.errstate(over="ignore", invalid="ignore"):
+        if energy is not None:
+            found["energy"] = plot_energy(energy, span, marks)
+        if drift:
+            found["drift"] = plot_drift(drift, span, marks)
+        found |= {"states": plots.plot_states(motion), "controls": plots.plot_controls(motion)}
+        if any(c.at.value == "path" for one in motion for c in one.phase.constraints):
+            found["constraints"] = plots.plot_constraints(motion, None)
+    return found
+
+
+def plot_energy(energy: Energy, span: tuple[float, float], marks: sheet.Marks) -> bytes:
+    """Energies, and the balance."""
+    pick = sheet.thinned(len(energy.t))
+    columns = {"total": energy.total, "start + work": energy.total[0] + energy.supplied}
+    if energy.potential is not None:
+        columns |= {"potential": energy.potential, "kinetic": energy.total - energy.potential}
+    data = np.column_stack(list(columns.values()))[pick]
+    balance = (energy.total - energy.total[0] - energy.supplied)[pick, None]
+    return sheet.sheet([Group("energy [J]", (sheet.line_cell("", "", energy.t[pick], data, tuple(columns)),)),
+                        Group("total less start and work [J]", (sheet.line_cell("", "", energy.t[pick], balance),))], span, marks)
+
+
+def plot_drift(drift: Sequence[Drift], span: tuple[float, float], marks: sheet.Marks) -> bytes:
+    """Gaps and rates of every constraint."""
+    groups = []
+    for heading, which in (("gap, as a power of ten [m, rad]", "gap"), ("rate, as a power of ten [m/s, rad/s]", "rate")):
+        cells = []
+        for one in drift[:plots.MOST_PANELS]:
+            sizes = getattr(one, which)
+            if np.isfinite(sizes).any():
+                pick = sheet.thinned(len(one.t))
+                cells.append(_log_cell(one.name, one.t[pick], sizes[pick]))
+        if cells:
+            groups.append(Group(heading, tuple(cells)))
+    return sheet.sheet(groups, span, marks) if groups else sheet.sentence("The constraints have no rows that move.")
+
+
+def _log_cell(title: str, t: np.ndarray, sizes: np.ndarray) -> Cell:
+    level = np.log10(np.maximum(sizes, TINY))
+
+    def draw(ax: Axes) -> None:
+        low, high = float(np.nanmin(level)), float(np.nanmax(level))
+        ax.set_ylim(low - 0.3, max(high, low + 1.0) + 0.3)
+        ax.plot(t, level, lw=1.4, color=sheet.PALETTE[0], zorder=3)
+
+    return Cell(title, draw)
+
 
 FORMAT, FORMAT_VERSION = "lieocp simulation", 1
 
@@ -57,23 +125,15 @@ def write(loaded: LoadedProblem, found: Found, folder: Path, command: Sequence[s
     more = {} if found.energy is None else {"energy": found.energy.total, "supplied": found.energy.supplied}
     write_arrays(folder / "trajectory.npz", solution_arrays(solution) | more)
     (folder / "trajectory.csv").write_text(solution_csv(solution), encoding="utf-8", newline="")
-    images = plot_motion(solution, found.energy, found.drift)
-    for name, data in images.items():
-        (folder / f"{name}.png").write_bytes(data)
-    scene, note = picture(loaded, solution)
-    figures = [(name, *CAPTIONS[name], base64.b64encode(data).decode("ascii")) for name, data in images.items()]
-    page = environment().get_template("simulate.html.j2").render(
-        s=summary, title=motion.problem.name, figures=figures, problem_yaml=text, facts=list(summary["provenance"].items()),
-        **animated(scene, note))
-    (folder / "report.html").write_text(str(page), encoding="utf-8")
-    write_summary(folder, summary)
+    write_report(folder, "simulate.html.j2", summary, plot_motion(solution, found.energy, found.drift), CAPTIONS,
+                 title=motion.problem.name, problem_yaml=text, **animated(*picture(loaded, solution)))
 
 
 def summarise(found: Found, record: Mapping[str, Any]) -> dict[str, Any]:
     """Everything about a simulation but its arrays, as plain JSON data."""
     motion, energy = found.motion, found.energy
     systems = [leg.phase.system for leg in motion.legs]
-    plain = jsonable({
+    return jsonable({
         "format": FORMAT, "format_version": FORMAT_VERSION,
         "problem": {"name": motion.problem.name, "description": motion.problem.description, "source": motion.problem.source},
         "ok": motion.ok, "status": {"name": motion.ending.name, "sentence": motion.ending.value, "message": motion.message},
@@ -93,8 +153,6 @@ def summarise(found: Found, record: Mapping[str, Any]) -> dict[str, Any]:
         "costs": found.costs, "violations": [asdict(v) for v in found.violations],
         "seconds": motion.seconds, "notes": motion.notes, "provenance": record,
     })
-    assert isinstance(plain, dict)
-    return plain
 
 
 def _largest(sizes: np.ndarray) -> float | None:

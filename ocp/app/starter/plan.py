@@ -16,7 +16,7 @@ from dynamics import algorithms as alg
 from dynamics.algorithms.mass_matrix import bare_joints
 from dynamics.mechanism import Mechanism
 from dynamics.model.model import Model
-from ocp.app.robot.terminal import resting
+from ocp.app.robot import resting
 from ocp.errors import ProblemError
 
 STEP, SHARE = 0.3, 0.25  # a joint moves so far [rad], at most that share of its range

@@ -12,10 +12,8 @@ from scipy.linalg import null_space
 from dynamics import algorithms as alg
 from dynamics.model.model import Model
 from dynamics.model.records import Geometry
-from ocp.app.robot.facts import ends
-from ocp.app.robot.reading import NamedRobot
-from ocp.app.robot.terminal import resting
-from ocp.app.starter.text import _flow, rpy_of
+from ocp.app.robot import NamedRobot, ends, resting
+from ocp.app.starter.text import flow, rendered, rpy_of
 from ocp.control.ik import solve_ik
 from ocp.control.tasks import pose_task, position_task, posture_task
 from ocp.errors import ProblemError
@@ -38,8 +36,8 @@ class Foot:
     points: tuple[tuple[float, ...], ...] = ((0.0, 0.0, 0.0),)
 
     def contact(self) -> str:
-        sole = "" if len(self.points) == 1 else f", points: {_flow(self.points)}"
-        return f"{{frame: {_flow(self.frame)}{sole}, friction: 0.7, least: 1}}"
+        sole = "" if len(self.points) == 1 else f", points: {flow(self.points)}"
+        return f"{{frame: {flow(self.frame)}{sole}, friction: 0.7, least: 1}}"
 
     def places(self, model: Model, q: np.ndarray) -> np.ndarray:
         """The points [k, 3] in the world."""
@@ -87,27 +85,11 @@ def _file(robot: NamedRobot, command: str, root: int, q: np.ndarray, feet: list[
     joints = {body.joint.name: float(round(q[model.q_slice(i).start], 4)) + 0.0 for i, body in enumerate(model.bodies)
               if body.joint.mimic is None and model.kind(i).nv == 1 and model.kind(i).nq == 1}
     given = {"robot": robot.file, **({"root": robot.root} if robot.path.suffix == ".urdf" else {})}
-    place = [float(round(x, 4)) for x in (p[0], p[1], p[2] - ground)]
-    down = -float(round(0.06 * height, 3))
-    side = 0.15 * float(np.abs(touching[:, 1] - com[1]).max())
-    rows = [
-        f"# Written by: {command}", "# Run it with: ocp wbc THIS_FILE (on MuJoCo: --plant mujoco); names of frames and joints: "
-        f"ocp robot {robot.file}", f"name: {_flow(f'{robot.stem} stands and moves its mass centre')}", f"robot: {_flow(given)}",
-        "start:  # feet on the ground; what is not named is zero",
-        f"  base: {{position: {_flow(place)}, rpy: {_flow([round(float(x), 4) + 0.0 for x in rpy_of(R)])}}}",
-        "  joints:", *(f"    {_flow(name)}: {value:g}" for name, value in joints.items()),
-        "contacts:  # where it may touch the ground: points of frames; without any, the origin",
-        *(f"  {_flow(foot.frame)}: {foot.contact()}" for foot in feet),
-        "tasks:  # 1 is the highest priority; equal ones are weighed. Others: pose, position, aim, force, momentum",
-        "  - {name: mass centre, priority: 1, com: {}, gain: 8}  # gain [rad/s]: how fast errors go",
-        f"  - {{name: trunk, priority: 1, orientation: {{frame: {_flow(trunk)}}}, gain: 8}}  # as it is at the start",
-        "  - {name: posture, priority: 2, posture: {}, gain: 5}  # every joint with a motor, where it is at the start",
-        "  - {name: least torques, priority: 3, effort: {}}",
-        "schedule:  # what happens when [s]; others: take, release, on, off, push",
-        f"  - {{time: 0.5, over: 1, move: {{task: mass centre, by: [0, 0, {down:g}]}}}}",
-        f"  - {{time: 1.5, over: 1, move: {{task: mass centre, by: [0, {side:.3g}, {-down:g}]}}}}",
-        f"wbc: {{rate: {500 if model.nv <= SMALL else 200}, duration: 3}}  # [Hz], [s]"]
-    return "\n".join(rows) + "\n"
+    return rendered(
+        "standing.yaml.j2", command=command, robot=robot, given=given, joints=joints, feet=feet, trunk=trunk,
+        place=[float(round(x, 4)) for x in (p[0], p[1], p[2] - ground)], rpy=[round(float(x), 4) + 0.0 for x in rpy_of(R)],
+        down=-float(round(0.06 * height, 3)), side=0.15 * float(np.abs(touching[:, 1] - com[1]).max()),
+        rate=500 if model.nv <= SMALL else 200)
 
 
 def _able(model: Model, q: np.ndarray, root: int, feet: list[Foot], where: str) -> None:

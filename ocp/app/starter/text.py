@@ -6,12 +6,12 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ocp.app.robot.facts import ends
-from ocp.app.robot.reading import NamedRobot
+from ocp.app.robot import NamedRobot, ends
 from ocp.app.starter.plan import Plan
 
 SMALL = 12  # degrees of freedom up to which efforts are minimised; beyond, accelerations, which takes a fraction of the time
@@ -33,88 +33,46 @@ class Target:
 
     def pose(self) -> str:
         """The keys of a pose."""
-        return f"frame: {_flow(self.frame)}, position: {_flow(self.position)}, rpy: {_flow(self.rpy)}"
+        return f"frame: {flow(self.frame)}, position: {flow(self.position)}, rpy: {flow(self.rpy)}"
 
     def task(self) -> str:
         """A task of inverse kinematics."""
         if self.rpy is not None:
             return f"pose: {{{self.pose()}}}"
         some = "" if self.components == "xyz" else f", components: [{', '.join(self.components)}]"
-        return f"position: {{frame: {_flow(self.frame)}, target: {_flow(self.position)}{some}}}"
+        return f"position: {{frame: {flow(self.frame)}, target: {flow(self.position)}{some}}}"
 
-    def constraint(self) -> list[str]:
+    def constraint(self) -> str:
         """The lines of a constraint."""
         if self.rpy is not None:
-            return [f"      pose_error: {{{self.pose()}}}  # or position_error, without rpy", "      equal: 0"]
+            return f"      pose_error: {{{self.pose()}}}  # or position_error, without rpy\n      equal: 0"
         chosen = ["xyz".index(letter) for letter in self.components]
         texts = ", ".join(f"'position(\"{self.frame}\")[{i}]'" for i in chosen)
-        return [f"      expression: [{texts}]  # [m]; as many as its joints decide",
-                f"      equal: {_flow([self.position[i] for i in chosen])}"]
+        return (f"      expression: [{texts}]  # [m]; as many as its joints decide\n"
+                f"      equal: {flow([self.position[i] for i in chosen])}")
 
 
 def starter(robot: NamedRobot, plan: Plan, kind: str, command: str, target: Target | None) -> str:
     """A file of the kind ``move``, ``pose``, ``mpc`` or ``ik``; target: for ``pose`` and ``ik``."""
-    name, frame = robot.stem, "" if target is None else target.frame
+    name, frame, mechanism = robot.stem, "" if target is None else target.frame, robot.mechanism
     what = {"move": "moves its joints", "pose": f"brings {frame} to a pose", "mpc": "follows in closed loop",
             "ik": f"{frame} at a pose"}
-    run = {"ik": "ik", "mpc": "mpc"}.get(kind, "solve")
-    head = [f"# Written by: {command}",
-            f"# Run it with: ocp {run} THIS_FILE; names of joints, frames and drives: ocp robot {robot.file}",
-            *(f"# Note: {remark}." for remark in plan.remarks), f"name: {_flow(f'{name} {what[kind]}')}"]
-    body = _ik(robot, plan, target) if kind == "ik" and target is not None else _problem(robot, plan, kind, target)
-    return "\n".join([*head, *body]) + "\n"
+    given = {"robot": robot.file, **({"root": robot.root} if robot.path.suffix == ".urdf" else {}),
+             **({"lock": plan.lock} if plan.lock else {})}
+    inverse = kind != "mpc" and not plan.free and not any(len(motor.gears) > 1 for motor in mechanism.motors)
+    return rendered("problem.yaml.j2", command=command, run={"ik": "ik", "mpc": "mpc"}.get(kind, "solve"), robot=robot, plan=plan,
+                    kind=kind, target=target, title=f"{name} {what[kind]}", given=given, inverse=inverse,
+                    small=mechanism.model.nv <= SMALL, weights=_weights(robot, plan), joints=_joints)
 
 
-def _problem(robot: NamedRobot, plan: Plan, kind: str, target: Target | None) -> list[str]:
-    mechanism, small = robot.mechanism, robot.mechanism.model.nv <= SMALL
-    closed_loop = kind == "mpc"
-    inverse = not closed_loop and not plan.free and not any(len(motor.gears) > 1 for motor in mechanism.motors)
-    T = plan.duration
-    rows = [*_system(robot, plan, inverse), "phase:",
-            f"  duration: {T:g}  # [s]; {{lower: {T / 2:g}, upper: {T * 2:g}}} lets the solver choose", "  start:",
-            *_joints(plan.start, 4), "    rest: true", *(["    others: neutral"] if _named_otherwise(plan) else [])]
-    if kind == "move":
-        rows += ["  final:  # what is not named here is free", *_joints(plan.goal, 4), *_rest(plan)]
-    elif kind == "pose":
-        rows += ["  final: {rest: true}" if not plan.free else "  final:", *([] if not plan.free else _rest(plan))]
-    rows += ["  costs:", *_costs(robot, plan, kind, small)]
-    if target is not None:
-        rows += ["  constraints:", "    - name: goal", "      at: final", *target.constraint(),
-                 f"    # - {{name: above the table, expression: 'position(\"{target.frame}\")[2]', lower: 0.0}}",
-                 "  guess:", "    states:  # at equally spaced times: the start, and what inverse kinematics finds",
-                 "      - {}", f"      - ik: [{{{target.task()}}}]", "        rest: true"]
-    if closed_loop:
-        rows += ["mpc:", "  rate: 100      # samples per second", "  duration: 2    # [s] to simulate",
-                 f"  horizon: {min(plan.duration, 0.5):g}   # [s] that every step looks ahead",
-                 "  iterations: 2  # of the solver at every step",
-                 "  disturbances: {measurement_noise: {q: 1e-4, v: 1e-3}, seed: 1}", "solve:", "  method: ilqr",
-                 "  ilqr: {intervals: 50}"]
-    else:
-        rows += ["solve: {}  # as it is: refined until the certificate holds; {method: ilqr} and {time_limit: 60} are others"]
-    return rows
+def rendered(template: str, **values: Any) -> str:
+    """A starter file by its template, in which ``flow`` writes values as YAML does."""
+    import jinja2
 
-
-def _system(robot: NamedRobot, plan: Plan, inverse: bool) -> list[str]:
-    rows = ["system:", f"  robot: {_flow(robot.file)}"]
-    if robot.path.suffix == ".urdf":
-        rows += [f"  root: {robot.root}  # how the root link is attached: fixed, free_flyer or planar"]
-    rows += [f"  lock: {_flow(plan.lock)}  # held; without this line it is free"] if plan.lock else []
-    if plan.limits:
-        rows += [f"  limits: {{{', '.join(f'{name}: false' for name in plan.limits)}}}  # of the robot file; see the note above"]
-    words = "  formulation: inverse_dynamics  # accelerations as controls, efforts from them; forward_dynamics: the other way"
-    return [*rows, words] if inverse else rows
-
-
-def _costs(robot: NamedRobot, plan: Plan, kind: str, small: bool) -> list[str]:
-    weights = _flow(_weights(robot, plan))
-    effort = f"{{name: effort, running_residual: tau, weights: {weights}}}  # squares, each measured by its limit"
-    if kind == "mpc":
-        return ["    - name: goal", "      state_error:", *_joints(plan.goal, 8), "      weights: 10",
-                "    - {name: motion, running_residual: v, weights: 0.1}", f"    - {effort}"]
-    if small:
-        return [f"    - {effort}", "    - {name: motion, running_residual: v, weights: 0.1}"]
-    return ["    - {name: smoothness, running_residual: a}  # quick, also for many joints; least effort takes longer:",
-            f"    # - {effort}"]
+    made = jinja2.Environment(loader=jinja2.FileSystemLoader(Path(__file__).parent), trim_blocks=True, lstrip_blocks=True,
+                              undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
+    made.filters |= {"flow": flow, "suffixed": "{}{}".format}
+    return made.get_template(template).render(**values)
 
 
 def _weights(robot: NamedRobot, plan: Plan) -> list[float]:
@@ -124,38 +82,21 @@ def _weights(robot: NamedRobot, plan: Plan) -> list[float]:
     return [float(f"{1 / scale**2:.2g}") for scale in scales]
 
 
-def _joints(values: Mapping[str, float], indent: int) -> list[str]:
+def _joints(values: Mapping[str, float], indent: int) -> str:
+    """Joints by name, on one line where there is room."""
     space = " " * indent
-    rows = [f"{space}  {_flow(name)}: {value:g}" for name, value in values.items()]
-    if len(", ".join(row.strip() for row in rows)) <= 100:
-        return [f"{space}joints: {{{', '.join(row.strip() for row in rows)}}}  # [rad or m]"]
-    return [f"{space}joints:  # [rad or m]", *rows]
+    rows = [f"{flow(name)}: {value:g}" for name, value in values.items()]
+    if len(", ".join(rows)) <= 100:
+        return f"{space}joints: {{{', '.join(rows)}}}  # [rad or m]"
+    return "\n".join([f"{space}joints:  # [rad or m]", *(f"{space}  {row}" for row in rows)])
 
 
-def _rest(plan: Plan) -> list[str]:
-    if not plan.free:
-        return ["    rest: true"]
-    return ["    velocities: {" + ", ".join(f"{_flow(name)}: 0" for name in plan.goal) + "}"]
-
-
-def _named_otherwise(plan: Plan) -> bool:
-    return any(name not in plan.start for name in plan.free)
-
-
-def _ik(robot: NamedRobot, plan: Plan, target: Target) -> list[str]:
-    given = {"robot": robot.file, **({"root": robot.root} if robot.path.suffix == ".urdf" else {}),
-             **({"lock": plan.lock} if plan.lock else {})}
-    return [f"robot: {_flow(given)}", "start:", *_joints(plan.start, 2),
-            "tasks:  # the most important first; others: position, orientation, com, aim, posture", "  - name: tool",
-             f"    {target.task()}"]
-
-
-def _flow(value: Any) -> str:
+def flow(value: Any) -> str:
     """A value as YAML writes it within a line."""
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{_flow(key)}: {_flow(item)}" for key, item in value.items()) + "}"
+        return "{" + ", ".join(f"{flow(key)}: {flow(item)}" for key, item in value.items()) + "}"
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return "[" + ", ".join(map(_flow, value)) + "]"
+        return "[" + ", ".join(map(flow, value)) + "]"
     if isinstance(value, str):
         return value if _PLAIN.fullmatch(value) and value.lower() not in _WORDS else json.dumps(value, ensure_ascii=False)
     return f"{value:g}"

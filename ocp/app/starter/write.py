@@ -11,7 +11,7 @@ import numpy as np
 
 from dynamics import algorithms as alg
 from ocp.app.files.load_model import COLLECTION
-from ocp.app.robot.reading import NamedRobot
+from ocp.app.robot import NamedRobot
 from ocp.app.starter.plan import Plan, make_plan
 from ocp.app.starter.stand import standing_file
 from ocp.app.starter.text import Target, end_frame, rpy_of, starter

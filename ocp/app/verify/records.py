@@ -1,4 +1,4 @@
-"""The scoreboard of a gallery: which files are solved, and what came of each."""
+"""The scoreboard of a gallery: which files are solved, what came of each, and how it is printed."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
+
 from ocp.app.files.schema_tasks import is_ik_tree
 from ocp.app.files.schema_wbc import is_wbc_tree
 from ocp.app.files.yaml_source import read_source
+from ocp.app.screen import grid, plain
 from ocp.errors import ProblemError
 
 PASS, FAIL, SKIPPED = "pass", "fail", "skipped"
@@ -98,10 +101,7 @@ NEEDS_ROBOTS = "needs the robots extra"
 
 def not_a_problem(path: Path) -> str:
     """Why a file is not one for ``ocp verify``, in a few words; empty where it is."""
-    try:
-        tree: Any = read_source(path).tree
-    except ProblemError:
-        return ""  # what is wrong is told when it is loaded
+    tree = _tree(path)
     if is_ik_tree(tree):
         return "inverse kinematics: ocp ik"
     if is_wbc_tree(tree):
@@ -115,20 +115,22 @@ def not_a_problem(path: Path) -> str:
 
 def expects(path: Path) -> bool:
     """Whether a file says what must come of simulations."""
-    try:
-        tree: Any = read_source(path).tree
-    except ProblemError:
-        return False
+    tree = _tree(path)
     given = tree.get("simulate") if isinstance(tree, dict) else None
     return isinstance(given, dict) and bool(given.get("expect"))
 
 
 def is_wbc(path: Path) -> bool:
     """Whether a file is one of whole-body control."""
+    return is_wbc_tree(_tree(path))
+
+
+def _tree(path: Path) -> Any:
+    """What a file says; nothing where it cannot be read: what is wrong is told when it is loaded."""
     try:
-        return is_wbc_tree(read_source(path).tree)
+        return read_source(path).tree
     except ProblemError:
-        return False
+        return {}
 
 
 def _has_robots() -> bool:
@@ -137,3 +139,46 @@ def _has_robots() -> bool:
     except metadata.PackageNotFoundError:
         return False
     return True
+
+
+COLOURS = {PASS: "green", FAIL: "red", SKIPPED: "yellow"}
+
+
+def brief(score: Score) -> str:
+    """A score on one line."""
+    name = f"{score.file} {score.method}".strip()
+    cost = "" if score.cost is None else f", cost {score.cost:.9g}"
+    time = "" if score.seconds is None else f", {score.seconds:.2f} s"
+    return f"{name}: {score.verdict}{cost}{time}{f' ({score.reason})' if score.reason else ''}"
+
+
+def print_scoreboard(board: Scoreboard, folder: Path, out: Console) -> None:
+    """The table, what failed and why, and the totals."""
+    wide = out.width >= 110
+    table = grid("  file", "method", ">cost", *([">reference"] if wide else []), ">difference", *([">allowed"] if wide else []),
+                 "certificate", ">seconds", "")
+    marks = {"holds": "[green]holds[/]", "simulated": "simulated", "": ""}
+    for s in board.scores:
+        if s.verdict == SKIPPED:
+            continue
+        close = s.difference is None or s.tolerance is None or s.difference <= s.tolerance
+        cells = [f"  {plain(s.file)}", s.method, "" if s.cost is None else f"{s.cost:.9g}",
+                 *([] if not wide else ["" if s.reference is None else f"{s.reference:.9g}"]),
+                 "" if s.difference is None else f"{s.difference:.1e}" if close else f"[red]{s.difference:.1e}[/]",
+                 *([] if not wide else ["" if s.tolerance is None else f"{s.tolerance:.0e}"]),
+                 marks.get(s.certificate, f"[red]{plain(s.certificate)}[/]"),
+                 "" if s.seconds is None else f"{s.seconds:.2f}", f"[{COLOURS[s.verdict]}]{s.verdict}[/]"]
+        table.add_row(*cells)
+    out.print()
+    out.print(table)
+    for s in board.scores:
+        if s.verdict == FAIL:
+            out.print(f"  [red]{plain(s.file)} {s.method} fails[/]: {plain(s.reason)}", soft_wrap=True)
+    skipped: dict[str, list[str]] = {}
+    for s in board.scores:
+        if s.verdict == SKIPPED:
+            skipped.setdefault(s.reason.partition(" (")[0], []).append(s.file)
+    for reason, files in skipped.items():
+        out.print(f"  [yellow]skipped[/] ({plain(reason)}): {plain(', '.join(files))}", soft_wrap=True)
+    out.print(f"  [bold {'green' if board.ok else 'red'}]{board.sentence}[/]", soft_wrap=True)
+    out.print(f"  written to  {folder / 'scoreboard.md'}", markup=False, soft_wrap=True)

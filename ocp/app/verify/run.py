@@ -14,20 +14,30 @@ from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from dynamics.errors import ModelError
 from ocp.app.files.gallery import gallery
 from ocp.app.files.load import LoadedProblem, load_problem
-from ocp.app.pages.csv_text import csv_text
+from ocp.app.pages.folders import csv_text
 from ocp.app.pipeline import provenance
 from ocp.app.prepare import missing, needed, prepare
 from ocp.app.screen import busy, counting, wide_console
 from ocp.app.sentences import message, sentences
+from ocp.app.sentences.wording import status_word
 from ocp.app.simulate.controls import choose
 from ocp.app.simulate.findings import energies
-from ocp.app.verify import terminal
-from ocp.app.verify.records import FAIL, PASS, SKIPPED, Score, Scoreboard, expects, gather, is_wbc, not_a_problem
+from ocp.app.verify.records import (
+    FAIL,
+    PASS,
+    SKIPPED,
+    Score,
+    Scoreboard,
+    brief,
+    expects,
+    gather,
+    is_wbc,
+    not_a_problem,
+    print_scoreboard,
+)
 from ocp.certify import Tolerances
 from ocp.errors import ProblemError
 from ocp.interrupts import Activity, late
@@ -50,14 +60,14 @@ class Task:
 
 
 def verify(places: Sequence[Path] = (), *, quick: bool = False, every: bool = False, seconds: float | None = None,
-           overrides: Mapping[str, str] | None = None, out: Path | None = None, quiet: bool = False, command: Sequence[str] = (),
-           console: Console | None = None) -> int:
+           overrides: Mapping[str, str] | None = None, out: Path | None = None, quiet: bool = False, command: Sequence[str] = ()
+           ) -> int:
     """Solve the files and those in the folders ``places`` (default: the gallery), print and write the scoreboard.
 
     quick: only small problems; every: by every method that a file gives options for; seconds: what one file may take. Exit code
     0: all pass; 1: something failed, was out of time or not reached. Raises ProblemError for places that do not exist.
     """
-    screen = console or wide_console()
+    screen = wide_console()
     if seconds is not None and not seconds > 0:
         raise ProblemError(f"must be positive, got {seconds:g}", where="--seconds")
     limit = seconds if seconds is not None else QUICK_SECONDS if quick else None
@@ -77,11 +87,11 @@ def verify(places: Sequence[Path] = (), *, quick: bool = False, every: bool = Fa
                 break
             scores.append(score)
             if not quiet:
-                screen.print(f"[{k + 1}/{len(tasks)}] {terminal.brief(score)}", markup=False, soft_wrap=True)
+                screen.print(f"[{k + 1}/{len(tasks)}] {brief(score)}", markup=False, soft_wrap=True)
             _write(Scoreboard(tuple(scores), len(tasks)), folder, command)
     board = Scoreboard(tuple(scores), len(tasks))
     _write(board, folder, command)
-    terminal.print_scoreboard(board, folder, screen)
+    print_scoreboard(board, folder, screen)
     return GOOD if board.ok else BAD
 
 
@@ -219,7 +229,7 @@ def judge(name: str, solution: Solution, seconds: float, late: float | None = No
     reasons = [] if late is None else [f"out of time after {late:g} s"]
     if late is None and solution.status not in SOLVED:
         told = _first_line(message(solution, violations=False))
-        reasons.append(solution.status.name.lower().replace("_", " ") + (f": {told}" if told else ""))
+        reasons.append(status_word(solution.status.name) + (f": {told}" if told else ""))
     reasons += [] if solution.ok or reasons else [broken[0] if broken else "no certificate"]
     if reference is not None and difference is not None and not difference <= reference.tolerance and late is None:
         reasons.append(f"cost differs from the reference by {difference:.2g} > {reference.tolerance:.2g}")

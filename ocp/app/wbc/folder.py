@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,13 +11,11 @@ from typing import Any
 import numpy as np
 
 from ocp.app.files.wbc_file import LoadedWbc
-from ocp.app.pages.csv_text import csv_text
-from ocp.app.pages.folders import jsonable, write_arrays, write_summary
-from ocp.app.pages.report import environment, motion
+from ocp.app.pages.folders import csv_text, jsonable, write_arrays
+from ocp.app.pages.report import motion, write_report
 from ocp.app.pages.scene import Scene, frame_times, scene_from_model
 from ocp.app.pipeline import body_poses, provenance
-from ocp.app.wbc.figures import CAPTIONS, plot_run
-from ocp.app.wbc.forces import with_contacts
+from ocp.app.wbc.figures import CAPTIONS, plot_run, with_contacts
 from ocp.plants.hybrid import Event
 from ocp.wbc import Ending, WholeBodyRun
 
@@ -65,20 +62,14 @@ class Outcome:
 
 def write(outcome: Outcome, folder: Path, command: Sequence[str] = ()) -> None:
     """Fill an empty folder."""
-    images, text = plot_run(outcome.run), outcome.loaded.expanded()
+    text = outcome.loaded.expanded()
     summary = summarise(outcome, provenance(outcome.loaded.mechanism.model, command, 0))
     (folder / "problem.yaml").write_text(text, encoding="utf-8")
     write_arrays(folder / "trajectory.npz", arrays(outcome.run))
     (folder / "trajectory.csv").write_text(trajectory_csv(outcome), encoding="utf-8", newline="")
-    for name, data in images.items():
-        (folder / f"{name}.png").write_bytes(data)
-    figures = [(name, *CAPTIONS[name], base64.b64encode(data).decode("ascii")) for name, data in images.items()]
     animated, words = scene(outcome)
-    page = environment().get_template("wbc.html.j2").render(
-        s=summary, title=outcome.loaded.file.name, figures=figures, problem_yaml=text, facts=list(summary["provenance"].items()),
-        motion_caption=f"What the plant did. {words}" if animated is not None else "", **motion(animated, words))
-    (folder / "report.html").write_text(str(page), encoding="utf-8")
-    write_summary(folder, summary)
+    write_report(folder, "wbc.html.j2", summary, plot_run(outcome.run), CAPTIONS, title=outcome.loaded.file.name, problem_yaml=text,
+                 motion_caption=f"What the plant did. {words}" if animated is not None else "", **motion(animated, words))
 
 
 def scene(outcome: Outcome) -> tuple[Scene | None, str]:
@@ -153,7 +144,7 @@ def task_rows(run: WholeBodyRun) -> list[dict[str, Any]]:
 def summarise(outcome: Outcome, record: Mapping[str, Any]) -> dict[str, Any]:
     """Everything about a run but its arrays, as plain JSON data."""
     run, file = outcome.run, outcome.loaded.file
-    plain = jsonable({
+    return jsonable({
         "format": FORMAT, "format_version": FORMAT_VERSION,
         "problem": {"name": file.name, "description": file.description, "source": file.source},
         "ok": outcome.ok, "status": {"name": run.ending.name, "sentence": run.ending.value}, "verdict": verdict(outcome),
@@ -165,8 +156,6 @@ def summarise(outcome: Outcome, record: Mapping[str, Any]) -> dict[str, Any]:
         "log": [dataclasses.asdict(note) for note in run.notes], "notes": outcome.notes, "seconds": dict(outcome.seconds),
         "provenance": record,
     })
-    assert isinstance(plain, dict)
-    return plain
 
 
 def arrays(run: WholeBodyRun) -> dict[str, np.ndarray]:

@@ -12,9 +12,6 @@ from ocp.problem import At, Bounds, Duration, Guess, Linkage, Phase, Problem, Se
 from ocp.thresholds import MESH_CHANGE, ROUNDING, SWITCHES
 from ocp.transcription.refine.plan import Plan, rounded
 
-#: distance from a bound that counts as active, in parts of the range of a value along the phase
-CLOSE = 0.02
-
 
 @dataclass(frozen=True)
 class Jump:
@@ -115,7 +112,7 @@ def _held(phase: Phase, part: Trajectory, arc: Arc, jumps: Sequence[Jump]) -> Ph
     if not np.any(inside):
         inside = np.arange(len(s)) == int(np.argmin(np.abs(s - middle)))
     u = part.u[inside]
-    controls = phase.control_bounds.fixed_where_active(u, CLOSE * np.ptp(part.u, axis=0), SWITCHES.active_share)
+    controls = phase.control_bounds.fixed_where_active(u, SWITCHES.close * np.ptp(part.u, axis=0), SWITCHES.active_share)
     states = _held_states(phase, part, arc, start, T, int(np.sum(controls.width > 0)))
     constraints = []
     t, p = start + T * s[inside], np.asarray(phase.system.parameter_values)
@@ -127,7 +124,7 @@ def _held(phase: Phase, part: Trajectory, arc: Arc, jumps: Sequence[Jump]) -> Ph
             value = np.asarray(c.function(t[None, :], x.T, u.T, np.repeat(p[:, None], len(t), axis=1))).T
             reach = _reach(c.function, np.column_stack([t, x, u]), p, np.ptp(part.u, axis=0))
             undecided = np.any((by_control > 0) & ~fixed, axis=1)
-            room = np.where(undecided, CLOSE * reach, 0.0)
+            room = np.where(undecided, SWITCHES.close * reach, 0.0)
             rows = c.bounds.fixed_where_active(value, room, SWITCHES.active_share)
             c = replace(c, lower=rows.lower, upper=rows.upper)
         constraints.append(c)
@@ -154,7 +151,7 @@ def _held_states(phase: Phase, part: Trajectory, arc: Arc, start: float, T: floa
     by_control = np.array(ca.DM(phase.system.rate.jac_sparsity(0, 2), 1)).any(axis=1)
     ends = {i: [end.value[i] for end, here in ((phase.start, arc.begin == 0.0), (phase.final, arc.end == 1.0))
                 if here and end is not None and end.fixed[i]] for i in range(x.shape[1])}
-    room = np.where(by_control, CLOSE * np.ptp(part.x, axis=0), 0.0)
+    room = np.where(by_control, SWITCHES.close * np.ptp(part.x, axis=0), 0.0)
     found = phase.state_bounds.fixed_where_active(x, room, SWITCHES.active_share, ends)
     return found if np.sum(found.width == 0) <= free else phase.state_bounds
 

@@ -17,9 +17,8 @@ from dynamics.errors import ModelError
 from dynamics.kernels import find_compiler
 from ocp.app.derivative_study import study as studies
 from ocp.app.derivative_study.judge import EXACT, choose, duration, many, recommend
-from ocp.app.derivative_study.measure import FUNCTIONS, SOURCES, Entry
+from ocp.app.derivative_study.measure import FUNCTIONS, SOURCES, Effort, Entry, microseconds
 from ocp.app.derivative_study.run import COLUMNS, derivatives
-from ocp.app.derivative_study.stopwatch import Effort, microseconds
 from ocp.app.derivative_study.study import Settings, run_study
 from ocp.app.derivative_study.target import find_target
 from ocp.errors import ProblemError
@@ -101,7 +100,7 @@ def test_the_page_needs_nothing_else(acrobot):
     assert page.tags.count("img") == 3
     for words in ("All agree", "Recommended for this robot", "confirmed by", "Sparsity"):
         assert words in text
-    assert not re.search(r"\bNone\b|\bnan\b", text)
+    assert not re.search(r"\bNone\b|\bnan\b", re.sub(r'base64,[^"]*', "", text))  # pictures as text may hold any word
 
 
 @pytest.mark.skipif(find_compiler() is None, reason="no C compiler")

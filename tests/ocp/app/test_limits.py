@@ -2,6 +2,8 @@
 that ends what cannot be left."""
 
 import json
+import multiprocessing
+import os
 import signal
 import subprocess
 import sys
@@ -14,6 +16,10 @@ import ocp.app.prepare as prepare
 from ocp import interrupts
 from ocp.app import checkpoints, cli, pipeline, supervisor
 from ocp.app.commands import solve as solve_commands
+from ocp.app.derivative_study import study
+from ocp.app.derivative_study.measure import FUNCTIONS
+from ocp.app.derivative_study.study import Settings, run_study
+from ocp.app.derivative_study.target import find_target
 from ocp.app.files.load import load_problem
 from ocp.app.pages.folders import is_unfinished
 from ocp.app.pages.results import read_run
@@ -157,6 +163,32 @@ def test_derivatives_stop_between_ways(tmp_path):
     with clock.limited():
         assert code_of("check-derivatives", BLOCK) == 1
     assert clock.asked == 1
+
+
+def test_a_measurement_that_is_not_left_is_ended(monkeypatch):
+    """The third way never returns and hears no signal, like compiled code: the two before are written, and its process is gone."""
+    hanging, reached, number = multiprocessing.Event(), multiprocessing.Value("i", 0), multiprocessing.Value("i", 0)
+    measure = study.measure
+
+    def slow(*arguments):
+        reached.value += 1
+        if reached.value == 3:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            number.value = os.getpid()
+            hanging.set()
+            multiprocessing.Event().wait()
+        return measure(*arguments)
+
+    monkeypatch.setattr(study, "measure", slow)
+    target = find_target(str(FOLDER / "models" / "acrobot.urdf"))
+    settings = Settings(sources=("analytic",), compiling="no", quick=True)
+    with interrupts.limited(10.0, lambda: 1000.0 if hanging.is_set() else 0.0):
+        found = run_study(target, settings)
+    assert [entry.function for entry in found.entries] == list(FUNCTIONS)[:2]
+    assert [function for function, _ in found.missing] == list(FUNCTIONS)[2:]
+    assert number.value not in (0, os.getpid())
+    with pytest.raises(ProcessLookupError):
+        os.kill(number.value, 0)
 
 
 # ------------------------------------------------------------------------------------------------ a certified answer is never lost

@@ -13,7 +13,7 @@ from scipy.spatial.transform import Rotation
 from dynamics.kernels import find_compiler
 from ocp.app import cli
 from ocp.app.pipeline import run
-from ocp.app.policy import export_policy
+from ocp.app.runs import export_policy
 from ocp.errors import ProblemError
 from ocp.shooting.export import c_source, difference_source, policy, policy_arrays, read_policy
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ocp.app import cli
-from ocp.app.replay import difference, replay
+from ocp.app.runs import difference, replay
 from ocp.errors import ProblemError
 
 PROBLEMS = Path(__file__).resolve().parents[3] / "problems"

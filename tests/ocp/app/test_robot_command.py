@@ -9,7 +9,7 @@ import pytest
 from ocp.app import cli
 from ocp.app.files.ik_file import load_ik
 from ocp.app.files.load import load_problem
-from ocp.app.robot.reading import read_robot
+from ocp.app.robot import read_robot
 from ocp.app.starter.plan import make_plan
 
 MODELS = Path(__file__).parents[3] / "problems" / "models"

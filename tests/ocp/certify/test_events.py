@@ -121,3 +121,23 @@ def test_integrals_resolve_pulses(width):
     motion = Motion(replace(known.block_move().phase, costs=(Cost("pulse", At.PATH, pulse),)),
                     Trajectory(knots, state(knots), control(knots[:-1]), knots[:-1], state, control))
     assert motion.integral(lambda *at: motion.call(pulse, *at)) == pytest.approx(1.0, abs=1e-6)
+
+
+def test_the_feet_of_a_pulse_are_found():
+    """The logarithm of a pulse of width s falls by d at s sqrt(2 d) on both sides of its top."""
+    _, ridges, _ = watched(lambda t, x: 1e3 * ca.exp(-((t - 0.41234567) / 1e-4) ** 2 / 2))
+    found = ridged(ridges, SAMPLES, ridges(SAMPLES))
+    foot = 1e-4 * np.sqrt(2 * SEARCH.foot_depth)
+    for place in (0.41234567, 0.41234567 - foot, 0.41234567 + foot):
+        assert np.min(np.abs(found - place)) < 1e-9
+    _, ridges, _ = watched(lambda t, x: ca.exp(-((t - 0.4) ** 2)))
+    assert len(ridged(ridges, SAMPLES, ridges(SAMPLES))) <= 1  # what is smooth over the whole phase has no feet
+
+
+@pytest.mark.parametrize("power", ["cos", "constant base"])
+def test_powers_are_pulses(power):
+    """cos(..)^4e6 and 0.5^(..) are pulses as sharp as exponentials are."""
+    _, ridges, _ = watched(lambda t, x: ca.cos(np.pi * (t - 0.41234567)) ** ca.SX(4e6 + 0.5) if power == "cos"
+                           else ca.power(0.5, 1e8 * (t - 0.41234567) ** 2))
+    found = ridged(ridges, SAMPLES, ridges(SAMPLES))
+    assert np.min(np.abs(found - 0.41234567)) < 1e-8  # a ten-thousandth of the width

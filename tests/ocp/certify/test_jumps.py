@@ -71,7 +71,7 @@ def test_a_jump_that_nobody_pays_for_is_none():
 
 
 def test_methods_without_costates_say_that_they_do_not_know():
-    found = solve(problem("if_else(x > 0.5, 2*u, u)"), "multiple_shooting", {"intervals": 20})
+    found = solve(problem("if_else(x > 0.5, 2*u, u)"), "multiple_shooting", {"intervals": 20, "integrator": "bdf2"})
     assert np.isnan(gained(found).size)
     assert not found.ok
 
@@ -100,3 +100,49 @@ def test_no_finer_mesh_is_tried_for_a_jump():
     (one, *_) = advice(found.certificate, "collocation", found.options)
     assert one.why is Kind.PHASE_MISSING
     assert not one.settings
+
+
+SWITCHING = """
+name: switching
+parameters: {ts: {value: 1, optimise: [0.5, 2.5]}}
+system: {states: {x: m}, controls: {u: m/s}, dynamics: {x: "if_else(t < ts, 1, -1) + u"}}
+phase:
+  duration: 3
+  start: {x: 0}
+  costs: [{name: miss, final: (x - 1)**2}, {name: effort, running: u**2}]
+"""
+ENDING = """
+name: burn
+system: {states: {x: m}, controls: {u: m/s}, dynamics: {x: "if_else(t < 0.8, 2, 0) + u"}}
+phase:
+  duration: {lower: 1, upper: 4}
+  start: {x: 0}
+  final: {x: 3}
+  costs: [{name: effort, running: u**2 + 0.5}]
+"""
+
+
+def test_a_place_in_time_that_a_parameter_moves_is_refused_by_its_slope():
+    """x(3) = 2 ts - 3 + 3 u, so that J = (2 ts - 4)^2 / 4 * ... by the least effort: min over u of (d + 3 u)^2 + 3 u^2 is d^2 / 4 with
+    d = 2 ts - 4, whose slope by ts is d. The program holds ts for no matter of its rates."""
+    found = solve(load_text(SWITCHING).problem, "collocation", {"scheme": "gauss", "intervals": 12, "refine": "none"})
+    ts = found.extra["parameters"][0]
+    jump = gained(found)
+    assert jump.cause is Kind.MOVING_JUMP
+    assert jump.unknown == "ts"
+    assert jump.size == pytest.approx(abs(2 * ts - 4) * 2.0, rel=0.1)  # its range is the scale of the parameter
+    assert not found.ok
+    assert "ts moves that instant" in sentence(found.certificate.stationarity.finding)
+
+
+def test_a_given_time_that_a_free_duration_moves_past_the_nodes_is_refused():
+    """x = 1.6 + u T = 3: J = 1.4^2 / T + T / 2 has its minimum at T = 1.4 sqrt 2. A program in fractions of the duration moves the
+    end of the burn with T."""
+    found = solve(load_text(ENDING).problem, "collocation", {})
+    if found.ok:
+        assert found.objective == pytest.approx(1.4 * np.sqrt(2), abs=max(1e-4, 2 * found.certificate.bar))
+    else:
+        assert Kind.MOVING_JUMP in found.certificate.causes
+    fixed = solve(load_text(ENDING.replace("{lower: 1, upper: 4}", "2")).problem, "collocation", {})
+    assert gained(fixed) == jumps.Jump()
+    assert fixed.objective == pytest.approx(1.4**2 / 2 + 1, rel=1e-6)

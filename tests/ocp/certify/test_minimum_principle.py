@@ -60,12 +60,13 @@ def test_the_gap_weighs_rates_by_costates():
         found = stationary(problem("0*u", "u*abs(u)", bounds=f"bounds: {{u: [-1, {most}]}}", final=", {name: far, final: -x}"))
         _, better = compared(found)
         assert better.u == pytest.approx(np.full_like(better.u, most))
-        assert better.gap == pytest.approx(np.full(len(better.t), most**2), rel=2e-2)
-        assert better.gain == pytest.approx(most**2 * (better.t[-1] - better.t[0]), rel=2e-2)
+        assert better.gap == pytest.approx(np.full(len(better.t), most**2), rel=5e-2)
+        assert better.gain == pytest.approx(most**2 * (better.t[-1] - better.t[0]), rel=5e-2)
 
 
 @pytest.mark.parametrize(("text", "objective"), [
-    (dict(cost="-u**4"), -1.0), (dict(cost="u**3"), -1.0), (dict(cost="0*u", rate="u*abs(u)", final=", {name: far, final: -x}"), -1.0)])
+    ({"cost": "-u**4"}, -1.0), ({"cost": "u**3"}, -1.0),
+    ({"cost": "0*u", "rate": "u*abs(u)", "final": ", {name: far, final: -x}"}, -1.0)])
 @pytest.mark.parametrize("method", ["collocation", "multiple_shooting", "ilqr"])
 def test_the_search_goes_on_with_better_controls(method, text, objective):
     found = solve(problem(**text), method, {})
@@ -115,7 +116,7 @@ def test_controls_without_bounds_are_tried_far_away():
     own = problem("u**2*(u - 5)**2 - u**2/10", "u", bounds="guess: {controls: {u: 0}}")
     found = stationary(own)
     _, better = compared(found)
-    assert better is not None and (better.gap.max() > 0 or abs(found.objective) > 1)
+    assert better.gap.max() > 2.0 or found.objective < -2.0
 
 
 def test_discretised_controls_are_no_gap():

@@ -18,8 +18,8 @@ from dynamics.model.synthetic import random_tree
 from ocp.app.pages.derivative_check import print_derivative_check, term_places
 from ocp.bridge import robot_system
 from ocp.derivative_check import Kind, check_derivatives, closed_form, terms
-from ocp.derivative_check.differences import central, sides
-from ocp.derivative_check.points import path_points
+from ocp.derivative_check.compare import central, sides
+from ocp.derivative_check.terms import path_points
 from ocp.derivatives import differentiated
 from ocp.errors import ProblemError
 from ocp.problem import INF, At, Constraint, Cost, Duration, Guess, Phase, Problem

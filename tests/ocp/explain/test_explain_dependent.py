@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from control_problems import block_move, flat_system, function, line, problem
 
-from ocp.explain import condition, dependent, dependent_rows, program_of, unbounded_hints
+from ocp.explain import condition, conditioning, dependent_rows, program_of, unbounded_hints
 from ocp.problem import INF, At, Boundary, Constraint, Cost, Duration, Phase, Sense
 from ocp.thresholds import EXPLANATION
 from ocp.transcription.collocation import CollocationOptions
@@ -30,7 +30,7 @@ TWICE = (equal("twice", lambda t, x, u, p: 2 * x[0] + 3 * x[1]), equal("place", 
 @pytest.mark.parametrize("dense", [10**9, 0])
 def test_a_combination_is_named_with_its_weights(dense, monkeypatch):
     """twice = 2 place + 3 speed."""
-    monkeypatch.setattr(dependent, "EXPLANATION", replace(EXPLANATION, max_dense_entries=dense))
+    monkeypatch.setattr(conditioning, "EXPLANATION", replace(EXPLANATION, max_dense_entries=dense))
     program = with_rows(*TWICE)
     (found,) = dependent_rows(program.nlp, program.nlp.x0)
     weights = dict(found.rows)
@@ -46,7 +46,7 @@ def test_a_combination_is_named_with_its_weights(dense, monkeypatch):
 
 @pytest.mark.parametrize("dense", [10**9, 0])
 def test_two_combinations_are_kept_apart(dense, monkeypatch):
-    monkeypatch.setattr(dependent, "EXPLANATION", replace(EXPLANATION, max_dense_entries=dense))
+    monkeypatch.setattr(conditioning, "EXPLANATION", replace(EXPLANATION, max_dense_entries=dense))
     program = with_rows(equal("a", lambda t, x, u, p: x[0]), equal("a again", lambda t, x, u, p: 5 * x[0]),
                         equal("b", lambda t, x, u, p: x[1]), equal("b again", lambda t, x, u, p: -x[1]))
     found = dependent_rows(program.nlp, program.nlp.x0)
@@ -55,7 +55,7 @@ def test_two_combinations_are_kept_apart(dense, monkeypatch):
 
 @pytest.mark.parametrize("dense", [10**9, 0])
 def test_independent_equations_are_left_alone(dense, monkeypatch):
-    monkeypatch.setattr(dependent, "EXPLANATION", replace(EXPLANATION, max_dense_entries=dense))
+    monkeypatch.setattr(conditioning, "EXPLANATION", replace(EXPLANATION, max_dense_entries=dense))
     assert dependent_rows(with_rows(*TWICE[1:]).nlp, with_rows(*TWICE[1:]).nlp.x0) == ()
     assert dependent_rows(program_of(block_move(), OPTIONS).nlp, program_of(block_move(), OPTIONS).nlp.x0) == ()
 

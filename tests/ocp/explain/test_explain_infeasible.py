@@ -8,10 +8,9 @@ from control_problems import bang_bang, block_move, function, problem
 from repository import ROOT
 
 from ocp.app.files.load import load_problem
-from ocp.explain import elastic, explain_infeasibility, program_of, relax, remedies, solve_elastic
-from ocp.explain.elastic import OPTIONS
+from ocp.explain import explain_infeasibility, program_of, relax, remedies, solve_elastic
 from ocp.explain.groups import fraction, is_mechanics
-from ocp.explain.remedies import _rounded_up
+from ocp.explain.remedies import OPTIONS, _rounded_up
 from ocp.nlp import IpoptOptions, solve_nlp
 from ocp.problem import INF, At, Boundary, Constraint, Duration, Problem, Sense, Status
 from ocp.transcription.collocation import CollocationOptions
@@ -148,7 +147,7 @@ def test_the_elastic_program_brings_its_own_derivatives():
     chosen = [group for group in base.groups if group.name in ("bent", "bound of u", "final x", "duration")]
     sides = [(group, side) for group in chosen for side in ("lower", "upper") if group.side(side)]
     limits = [(k, limit) for k, (group, side) in enumerate(sides) for limit in group.side(side)]
-    made = elastic._program(base.nlp, base.groups, sides, limits, base.nlp.x0)
+    made = remedies._program(base.nlp, base.groups, sides, limits, base.nlp.x0)
     assert made.n == base.nlp.n + len(sides)
     assert made.m == base.nlp.m + len(limits)
     z, lam, h = rng.uniform(0.5, 1.5, made.n), rng.standard_normal(made.m), 1e-6
@@ -265,8 +264,8 @@ def test_mechanics_are_told_from_wishes():
 
 
 def test_ctrl_c_is_not_taken_for_an_answer(monkeypatch):
-    whole = elastic.solve_nlp
-    monkeypatch.setattr(elastic, "solve_nlp", lambda *arguments: replace(whole(*arguments), status=Status.INTERRUPTED))
+    whole = remedies.solve_nlp
+    monkeypatch.setattr(remedies, "solve_nlp", lambda *arguments: replace(whole(*arguments), status=Status.INTERRUPTED))
     program = program_of(block_move(), SHORT)
     with pytest.raises(KeyboardInterrupt):
         explain_infeasibility(program, program.nlp.x0)

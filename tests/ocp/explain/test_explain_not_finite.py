@@ -9,7 +9,7 @@ import pytest
 from control_problems import block_move, function, problem
 from repository import ROOT
 
-from ocp.app.explain.places import locate
+from ocp.app.explain.records import locate
 from ocp.app.files.load import load_text
 from ocp.explain import find_not_finite, points_of, program_of, trace
 from ocp.problem import At, Constraint, Cost

@@ -15,8 +15,7 @@ from ocp.app.sentences import message, sentence
 from ocp.methods import METHODS, solve
 from ocp.problem import At, Boundary, Constraint, Duration, Finding, Kind, Sense, Status
 from ocp.reach import end_findings, first_findings
-from ocp.reach.intervals import enclosed
-from ocp.reach.tube import tube
+from ocp.reach.tube import enclosed, tube
 from ocp.thresholds import REACH
 
 BY = "by the bounds of states and controls alone"

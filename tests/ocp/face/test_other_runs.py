@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import ocp
-from ocp.app.policy import export_policy
+from ocp.app.runs import export_policy
 from ocp.errors import ProblemError
 from tests.support.repository import ROOT
 

@@ -11,8 +11,8 @@ from rich.console import Console
 
 from ocp.app import cli
 from ocp.app.files.load import load_problem, load_text
-from ocp.app.pages.csv_text import csv_text
 from ocp.app.pages.derivative_check import print_derivative_check
+from ocp.app.pages.folders import csv_text
 from ocp.derivative_check import check_derivatives
 from ocp.errors import ProblemError
 

@@ -19,7 +19,7 @@ from ocp.app.files.portable import portable
 from ocp.app.pages.folders import is_unfinished
 from ocp.app.pages.results import read_run
 from ocp.app.pipeline import run, run_loaded
-from ocp.app.policy import export_policy
+from ocp.app.runs import export_policy
 from ocp.errors import ProblemError
 from ocp.methods import solve
 from ocp.problem import Kind, Status

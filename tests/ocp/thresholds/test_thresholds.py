@@ -17,7 +17,7 @@ CONVERTED = ("ocp/certify", "ocp/reach", "ocp/explain", "ocp/guess.py", "ocp/fit
 #: constants that are mathematics or notation
 MATHEMATICS = {
     ("ocp/certify/stiff.py", "STAGES"): "of Radau IIA of order 9",
-    ("ocp/explain/walk.py", "_TIGHT"): "precedence of operators",
+    ("ocp/explain/not_finite.py", "_TIGHT"): "precedence of operators",
     ("ocp/guess.py", "WAVES"): "the basis of perturbations: half waves over a phase",
     ("ocp/transcription/refine/finer_rule.py", "EXTRA_POINTS"): "order of the error: two would do for its leading term",
     ("ocp/transcription/refine/finer_rule.py", "MAX_DECAY"): "stands for infinity: a lower degree holds the function already",

@@ -12,7 +12,7 @@ from repository import ROOT
 from uncertified import by_collocation
 
 from ocp.app.files.load import load_text
-from ocp.app.pages.frozen import frozen_lines
+from ocp.app.pages.results import frozen_lines
 from ocp.errors import ProblemError
 from ocp.methods import solve
 from ocp.nlp import choose_scaling

@@ -1,9 +1,18 @@
-"""The table from the equations of the literature to functions, read from the docstrings that cite them."""
+"""Pages that are made: from equations to functions, the interface (what `import ocp` and `import dynamics` offer, by Sphinx's
+autodoc), and all options (what the records of options say of themselves, and their defaults)."""
+
+from __future__ import annotations
 
 import ast
+import dataclasses
+import importlib
 import re
 from collections.abc import Iterator
+from inspect import cleandoc
 from pathlib import Path
+
+from ocp.methods import METHODS
+from ocp.mpc.options import MPCOptions
 
 NUMBER = r"\(?[0-9]+(?:\.[0-9]+)*[a-z]?\)?"
 CITED = re.compile(rf"Eqs?\.\s*({NUMBER}(?:\s*(?:-|to|,|and)\s*{NUMBER})*)")
@@ -55,3 +64,54 @@ def _document(text: str) -> str | None:
     """The source named last in a text."""
     named = [(text.rfind(word), document) for word, document in SOURCES.items() if word in text]
     return max(named)[1] if named else None
+
+
+MODULES = (
+    "ocp",
+    "ocp.problem.problem",
+    "ocp.problem.solution",
+    "ocp.bridge",
+    "ocp.methods",
+    "ocp.solvers.hqp",
+    "ocp.control.whole_body",
+    "dynamics",
+    "dynamics.functions",
+    "dynamics.mechanism",
+    "dynamics.forces",
+    "dynamics.constraints",
+    "dynamics.kernels",
+    "dynamics.loops",
+)
+
+
+def interface_page() -> str:
+    """The page as MyST; modules that a release does not have are left out."""
+    parts = ["# Interface\n"]
+    for name in MODULES:
+        members = getattr(importlib.import_module(name), "__all__", None)
+        listed = f"   :members: {', '.join(members)}\n" if members else "   :members:\n"
+        parts.append(f"## `{name}`\n\n```{{eval-rst}}\n.. automodule:: {name}\n{listed}   :no-index:\n```\n")
+    return "\n".join(parts)
+
+
+def options_page() -> str:
+    """The page: a part for each method and for closed loops."""
+    parts = ["# Options\n", "In a file under `solve:` (`solve: {method: ilqr, ilqr: {intervals: 200}}`) or `mpc:`, on the command\n"
+             "line as `--set solve.ilqr.intervals=200`. Where nothing is given, defaults hold.\n"]
+    for name, method in METHODS.items():
+        parts += [f"## `{name}`\n", f"{method.summary[0].upper()}{method.summary[1:]}.\n", *_record(method.options_type())]
+    return "\n".join([*parts, "## `mpc`\n", *_record(MPCOptions)])
+
+
+def _record(kind: type) -> list[str]:
+    """A record's fields with their defaults, and the entries of its docstring."""
+    fields = {f.name: f.default for f in dataclasses.fields(kind)}
+    table = ["| option | default |", "|---|---|"]
+    table += [f"| `{name}` | {'' if value is dataclasses.MISSING else f'`{value}`'} |" for name, value in fields.items()]
+    _, _, entries = cleandoc(kind.__doc__ or "").partition("\n\n")
+    name = r"(?<![\w.`\"])(" + "|".join(fields) + r")"
+    told = []
+    for entry in re.split(r"\n(?=\S)", entries):
+        head, colon, rest = " ".join(entry.replace("``", "`").split()).partition(":")
+        told.append("- " + re.sub(name + r"\b", r"**\1**", head) + colon + re.sub(name + ":", r"**\1**:", rest))
+    return [*table, "", *told, ""]

@@ -1,4 +1,5 @@
-"""Every name that expressions of problem files know: functions, constants and quantities, in general and in one file."""
+"""The tables of ``ocp show``: names that expressions of problem files know, rules by which answers are found, and the numbers that
+decide in solves and certificates."""
 
 from __future__ import annotations
 
@@ -9,7 +10,9 @@ from rich.markup import escape
 
 from ocp.app.files.load import LoadedProblem
 from ocp.app.files.scope import BUILTINS, SPECIAL
-from ocp.app.screen import grid, wide_console
+from ocp.app.screen import grid, plain, wide_console
+from ocp.strategy.table import RULES
+from ocp.thresholds import thresholds
 
 Rows = list[tuple[str, str]]
 GENERAL: Rows = [("t", "time since the start of the first phase [s]"), ("pi", "3.14159..."),
@@ -28,15 +31,15 @@ LINKAGES: Rows = [('start["state"], final["state"]', 'a state at the ends, in li
                   ("duration", 'length of the phase [s]; duration["phase"] with several')]
 
 
-def print_vocabulary(loaded: LoadedProblem | None = None, console: Console | None = None) -> None:
+def print_vocabulary(loaded: LoadedProblem | None = None) -> None:
     """The general vocabulary, and with a file its own names."""
-    out = console or wide_console()
+    out = wide_console()
     arguments = {1: "a", 2: "a, b"}
-    plain = [(f"{name}({arguments[b.least]}{', ...' if b.most is None else ''})", b.words) for name, b in BUILTINS.items()]
+    usual = [(f"{name}({arguments[b.least]}{', ...' if b.most is None else ''})", b.words) for name, b in BUILTINS.items()]
     special = [(words.split(": ", 1)[0], words.split(": ", 1)[1]) for words in SPECIAL.values()]
     operators = "of numbers; + and - also of vectors of one length, * and / of a vector and a number"
     _print(out, "operators", [("+ - * / **", operators)])
-    _print(out, "functions", plain + special)
+    _print(out, "functions", usual + special)
     _print(out, "names", GENERAL)
     if loaded is None or loaded.model is not None:
         _print(out, "of robots", ROBOT)
@@ -78,4 +81,40 @@ def _print(out: Console, title: str, rows: Rows) -> None:
     table.show_header = False
     for name, words in rows:
         table.add_row(f"  {escape(name)}", escape(words))
+    out.print(table)
+
+
+# ---- strategy and thresholds ----------------------------------------------------------------------------------------------
+def rule_rows() -> list[tuple[str, ...]]:
+    """Asked when, name, diagnosis, remedy, what it must improve, times, whether a file may switch it off."""
+    return [(" or ".join(stage.name.lower() for stage in rule.stages), rule.name, rule.when, rule.does, rule.improves,
+             "" if rule.at_most is None else str(rule.at_most), "yes" if rule.optional else "") for rule in RULES]
+
+
+def rule_table() -> str:
+    """The table in Markdown."""
+    head = ("asked", "rule", "diagnosis", "remedy", "must improve", "at most", "optional")
+    lines = [head, ("---",) * len(head), *((a, f"`{name}`", *rest) for a, name, *rest in rule_rows())]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def print_rules() -> None:
+    """The table on the terminal."""
+    out = wide_console()
+    for asked, name, when, does, improves, most, optional in rule_rows():
+        often = f", at most {most} times" if most else ""
+        out.print(f"  {name}  ({asked}{often}{'' if optional else '; always on'})", markup=False, style="bold")
+        out.print(f"      when  {when}", markup=False, soft_wrap=True)
+        out.print(f"      then  {does}{f'; must improve {improves}' if improves else ''}", markup=False, soft_wrap=True)
+    out.print("\n  To switch rules off: solve: {strategy: {without: [rule, ...]}}", markup=False)
+
+
+def print_thresholds() -> None:
+    """Record, name, value, unit and reason of every threshold."""
+    out = wide_console()
+    table = grid("record", "name", ">value", "unit", "bounds", pad=2, folded="bounds")
+    before = ""
+    for one in thresholds():
+        table.add_row(one.record if one.record != before else "", one.name, f"{one.value:g}", one.unit, plain(one.why))
+        before = one.record
     out.print(table)

@@ -1,0 +1,155 @@
+"""The commands that begin: ``ocp robot``, ``init``, ``check``, ``show``, and ``doctor``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from ocp.app.commands.common import CERTIFIED, NOT_SOLVED, Flag, Overrides, Overwrite, Problem, Robot, Target, overridden, started
+
+
+def robot(robot: Robot, /, *, root: str | None = None, picture: Path | None = None, notes: Flag = False) -> int:
+    """What a robot file holds, by the names that problem files use: joints, limits, actuators, frames, masses, configurations.
+
+    Parameters
+    ----------
+    robot
+        A .urdf or .xml (MJCF) file, or the name of a robot of the robots extra.
+    root
+        fixed, free_flyer or planar (URDF): how its root link is attached; default: fixed.
+    picture
+        Where to draw it; default: results, under its name.
+    notes
+        All that was noted or left out, line by line.
+    """
+    from ocp.app.robot import draw_robot, print_robot, read_robot
+
+    found = read_robot(robot, root=root)
+    if notes:
+        print("\n".join(found.mechanism.model.notes) or "nothing was changed or left out")
+        return CERTIFIED
+    print_robot(found.mechanism, found.what)
+    place = draw_robot(found.mechanism, picture or Path("results") / f"{found.stem}-robot.png")
+    print(f"\npicture: {place}\nto start: ocp init {robot}")
+    return CERTIFIED
+
+
+def init(
+    robot: Robot, /, *, pose: Flag = False, mpc: Flag = False, ik: Flag = False, wbc: Flag = False, frame: str | None = None,
+    root: str | None = None,
+    out: Annotated[Path | None, Parameter(help="File to write; default: named after the robot, here.")] = None,
+    overwrite: Overwrite = False,
+) -> int:
+    """Write a commented problem file about a robot that certifies as it is written: a joint move, unless told otherwise.
+
+    Parameters
+    ----------
+    robot
+        A .urdf or .xml (MJCF) file, or the name of a robot of the robots extra.
+    pose
+        A frame goes to a pose, in place of a joint move.
+    mpc
+        A receding horizon in closed loop.
+    ik
+        Inverse kinematics of a pose.
+    wbc
+        Whole-body control of a robot that stands on its feet.
+    frame
+        What --pose and --ik move; default: a tool or hand by its name, else the end of the longest branch.
+    root
+        fixed, free_flyer or planar (URDF): how its root link is attached; default: fixed, with --wbc free_flyer.
+    """
+    from ocp.app.robot import read_robot
+    from ocp.app.starter.write import write_starter
+    from ocp.errors import ProblemError
+
+    kinds = [name for name, wanted in (("pose", pose), ("mpc", mpc), ("ik", ik), ("wbc", wbc)) if wanted]
+    if len(kinds) > 1:
+        raise ProblemError("one of --pose, --mpc, --ik and --wbc at a time", where="ocp init")
+    kind = kinds[0] if kinds else "move"
+    if wbc and root is None and not robot.endswith(".xml"):
+        root = "free_flyer"
+    place = write_starter(read_robot(robot, root=root), kind, frame=frame, out=out, overwrite=overwrite, command=started())
+    print(f"written: {place}\nnow run: ocp {kind if kind in ('ik', 'mpc', 'wbc') else 'solve'} {place}")
+    return CERTIFIED
+
+
+def check(file: Problem, /, *, set_: Overrides = None) -> int:
+    """Validate a problem file, and say which methods can solve it, without solving; or a file of inverse kinematics."""
+    from ocp.app.files.ik_file import load_ik
+    from ocp.app.files.load import load_problem
+    from ocp.app.files.schema_tasks import is_ik_tree
+    from ocp.app.files.schema_wbc import is_wbc_tree
+    from ocp.app.files.wbc_file import load_wbc
+    from ocp.app.files.yaml_source import read_source
+    from ocp.app.pages.ik_report import print_check as print_ik_check
+    from ocp.app.pages.summary import print_check
+    from ocp.app.wbc.run import print_check as print_wbc_check
+    from ocp.errors import ProblemError
+
+    if file.suffix in (".urdf", ".xml"):
+        raise ProblemError(f"is a robot, not a problem; see what it holds with: ocp robot {file}, and get a problem about it with: "
+                           f"ocp init {file}", where=str(file))
+    tree, changes = read_source(file).tree, overridden(set_)
+    if is_wbc_tree(tree):
+        print_wbc_check(load_wbc(file, changes))
+    elif is_ik_tree(tree):
+        print_ik_check(load_ik(file, changes))
+    else:
+        print_check(load_problem(file, changes))
+    return CERTIFIED
+
+
+def show(
+    file: Annotated[Target | None, Parameter(help="The file (YAML); the options below need none, but --set.")] = None, /, *,
+    set_: Overrides = None, schema: Flag = False, functions: Flag = False, strategy: Flag = False, thresholds: Flag = False,
+) -> int:
+    """Print a problem file fully expanded, every default written out.
+
+    Parameters
+    ----------
+    schema
+        The JSON Schema of problem files instead (for editors).
+    functions
+        Every function, constant and quantity that expressions know instead; with a file its own names, too.
+    strategy
+        The table of rules by which answers are found instead: diagnosis, remedy, budget.
+    thresholds
+        Every number that decides in solves and certificates instead, with its unit and its reason.
+    """
+    from ocp.app.files.load import load_problem
+    from ocp.app.files.schema import problem_json_schema
+    from ocp.app.pages import tables
+    from ocp.errors import ProblemError
+
+    if schema:
+        print(json.dumps(problem_json_schema(), indent=2))
+    elif strategy:
+        tables.print_rules()
+    elif thresholds:
+        tables.print_thresholds()
+    else:
+        loaded = None if file is None else load_problem(file, overridden(set_))
+        if functions:
+            tables.print_vocabulary(loaded)
+        elif loaded is None:
+            raise ProblemError("name a problem file, or say --schema, --functions, --strategy or --thresholds", where="ocp show")
+        else:
+            print(loaded.expanded(), end="")
+    return CERTIFIED
+
+
+def doctor(*, prepare: Flag = False) -> int:
+    """Versions, compiler, kernel cache, loops that are not compiled yet, and a self-test that solves one problem each way.
+
+    Parameters
+    ----------
+    prepare
+        Compile all loops now, so that no solve has to wait for it: about two minutes, once after an installation.
+    """
+    from ocp.app.doctor import print_diagnosis, print_preparation
+
+    return CERTIFIED if (print_preparation() if prepare else print_diagnosis()) else NOT_SOLVED

@@ -1,0 +1,205 @@
+"""``ocp robot``: which robot a command names, what there is to know of it by name, and what is printed and drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.markup import escape
+
+from dynamics import algorithms as alg
+from dynamics.errors import ModelError, near
+from dynamics.mechanism import Mechanism
+from dynamics.model.model import Model
+from ocp.app.files.load_model import COLLECTION
+from ocp.app.screen import grid, wide_console
+from ocp.errors import ProblemError
+
+Rows = list[tuple[str, ...]]
+FREE = "free"
+
+
+def joint_rows(robot: Mechanism) -> Rows:
+    """Name, kind, limits of position, velocity and effort of every joint; followers of others say of which."""
+    model = robot.model
+    rows: Rows = []
+    for i, body in enumerate(model.bodies):
+        joint = body.joint
+        if not model.kind(i).nv:
+            continue
+        if joint.mimic is not None:
+            offset = f" {joint.mimic.offset:+.4g}" if joint.mimic.offset else ""
+            follows = f"{joint.kind}, follows {joint.mimic.multiplier:+.4g}*{joint.mimic.leader}{offset}"
+            rows.append((joint.name, follows, "", "", "", ""))
+            continue
+        limits = (_numbers(getattr(joint.limits, which)) for which in ("lower", "upper", "velocity", "effort"))
+        rows.append((joint.name, joint.kind, *limits))
+    return rows
+
+
+def drive_rows(robot: Mechanism) -> Rows:
+    """Name, what it drives, and limits of every motor and thruster."""
+    rows: Rows = []
+    for motor in robot.motors:
+        where = " ".join(f"{name}" if ratio == 1 else f"{ratio:+.4g}*{name}" for name, ratio in motor.gears)
+        kind = "motor" if len(motor.gears) == 1 else "transmission"
+        rows.append((motor.name, kind, where, _number(motor.lower), _number(motor.upper)))
+    for thruster in robot.thrusters:
+        rows.append((thruster.name, "thruster", f"on {thruster.frame}", _number(thruster.lower), _number(thruster.upper)))
+    return rows
+
+
+def body_rows(model: Model) -> Rows:
+    """Name, parent, the joint between, mass [kg] and the frames of every body."""
+    frames = {i: [f.name for f in model.frames if f.body == i] for i in range(-1, len(model.bodies))}
+    rows: Rows = [("world", "", "", "", ", ".join(frames[-1]))] if frames[-1] else []
+    for i, body in enumerate(model.bodies):
+        parent = "world" if body.parent < 0 else model.bodies[body.parent].name
+        rows.append((body.name, parent, body.joint.name, f"{body.inertia.mass:.4g}", ", ".join(frames[i])))
+    return rows
+
+
+def configuration_rows(model: Model) -> Rows:
+    """Name and coordinates of every named configuration."""
+    return [(name, " ".join(f"{x:.4g}" for x in q)) for name, q in model.configurations.items()]
+
+
+def undriven(robot: Mechanism) -> tuple[str, ...]:
+    """Velocities that nothing drives."""
+    driven = {name for motor in robot.motors for name, _ in motor.gears}
+    return tuple(name for name in robot.model.velocity_names if name not in driven)
+
+
+def ends(model: Model) -> tuple[str, ...]:
+    """Frames at the ends of the tree, the last of each branch: where a tool or a foot is."""
+    found = []
+    for i, body in enumerate(model.bodies):
+        if not model.children(i):
+            own = [f.name for f in model.frames if f.body == i]
+            found.append(own[-1] if own else body.name)
+    return tuple(found)
+
+
+def _numbers(values: Sequence[float] | None) -> str:
+    return FREE if values is None or not np.isfinite(values).any() else " ".join(map(_number, values))
+
+
+def _number(value: float) -> str:
+    return FREE if not np.isfinite(value) else f"{value:.4g}"
+
+
+SUFFIXES = (".urdf", ".xml")
+ROOTS = ("fixed", "free_flyer", "planar")
+
+
+@dataclass(frozen=True)
+class NamedRobot:
+    """mechanism: with its drives; file: as problem files name it; path: where it lies; stem: for names; what: in words."""
+
+    mechanism: Mechanism
+    file: str
+    path: Path
+    root: str
+
+    @property
+    def stem(self) -> str:
+        return self.file.removeprefix(COLLECTION).replace("/", "-") if self.file.startswith(COLLECTION) else self.path.stem
+
+    @property
+    def what(self) -> str:
+        return self.file + (f", root {self.root}" if self.path.suffix == ".urdf" else "")
+
+
+def read_robot(words: str, *, root: str | None = None) -> NamedRobot:
+    """The robot that ``words`` name. Raises ProblemError and ModelError, with near misses."""
+    from ocp.app.face.robot import Robot
+    from ocp.app.files.load_model import robot_path
+
+    path = Path(words)
+    if path.suffix not in SUFFIXES and not words.startswith(COLLECTION):
+        if path.suffix in (".yaml", ".yml"):
+            raise ProblemError("is a problem file; ocp show and ocp check tell about those", where=words)
+        if path.exists():
+            raise ProblemError(f"expected a robot file ({', '.join(SUFFIXES)})", where=words)
+        words = COLLECTION + words
+    if root is not None and root not in ROOTS:
+        raise ProblemError(f"no such choice{near(root, ROOTS)}", where=f"--root {root}")
+    try:
+        place = robot_path(words, Path())
+    except ProblemError as error:
+        raise ProblemError(error.message, where=words) from None
+    except ModelError as error:
+        if not words.startswith(COLLECTION) or path.suffix:
+            raise
+        raise ProblemError(f"no such file, and {error}", where=str(path)) from None
+    options: dict[str, Any] = {"_written": words, **({} if root is None else {"root": root})}
+    return NamedRobot(Robot(words, **options).mechanism, words, place, root or "fixed")
+
+
+MANY = 12  # notes beyond which equals are counted
+
+
+def print_robot(robot: Mechanism, what: str) -> None:
+    """Everything that problem files may name."""
+    out, model = wide_console(), robot.model
+    out.print(f"[bold]{escape(model.name)}[/]  ({escape(what)})", soft_wrap=True)
+    out.print(f"  {len(model.bodies)} bodies, {model.mass:.6g} kg; nq = {model.nq}, nv = {model.nv}, nu = {robot.nu}; gravity "
+              f"[{', '.join(f'{g:g}' for g in model.gravity)}] m/s^2", markup=False, soft_wrap=True)
+    _print(out, "joints", ("name", "kind", ">lower", ">upper", ">velocity", ">effort"), joint_rows(robot), "rad or m")
+    drives = drive_rows(robot)
+    plain = all(row[1] == "motor" and row[0] == row[2] for row in drives)
+    if plain and drives:
+        out.print("\n[bold]actuators[/]  a motor at each of: " + escape(", ".join(row[0] for row in drives)), soft_wrap=True)
+    else:
+        _print(out, "actuators", ("name", "kind", "drives", ">lower", ">upper"), drives, "N m or N")
+    if drives and (free := undriven(robot)):
+        out.print(f"  not driven: {', '.join(free)}", markup=False, soft_wrap=True)
+    _print(out, "bodies", ("name", "parent", "joint", ">mass [kg]", "frames"), body_rows(model), folded="frames")
+    _print(out, "named configurations", ("name", "coordinates"), configuration_rows(model), folded="coordinates")
+    for kind, items in (("forces", robot.forces), ("constraints", robot.constraints)):
+        if items:
+            out.print(f"\n[bold]{kind}[/]  " + escape(", ".join(item.name for item in items)), soft_wrap=True)
+    _print_notes(out, model.notes)
+
+
+def _print(out: Console, title: str, headings: Sequence[str], rows: Rows, unit: str = "", folded: str | None = None) -> None:
+    if not rows:
+        return
+    out.print(f"\n[bold]{title}[/]{f'  [dim]{unit}[/]' if unit else ''}")
+    out.print(grid(*map(escape, headings), rows=[list(map(escape, row)) for row in rows], pad=2, folded=folded))
+
+
+def _print_notes(out: Console, notes: Sequence[str]) -> None:
+    if notes:
+        out.print(f"\n[bold]noted[/]  {len(notes)}: what was changed or left out")
+    for note in notes[:MANY]:
+        out.print(f"  {note}", markup=False, soft_wrap=True)
+    if len(notes) > MANY:
+        out.print(f"  ... and {len(notes) - MANY} more: --notes shows them all")
+
+
+def resting(model: Model) -> np.ndarray:
+    """A configuration [nq] inside all limits: the first named one, else the neutral one moved into them."""
+    if model.configurations:
+        return np.asarray(next(iter(model.configurations.values())), dtype=float)
+    q, lower, upper = np.array(alg.neutral(model), dtype=float), model.limit("lower"), model.limit("upper")
+    outside = (q < lower) | (q > upper)
+    with np.errstate(invalid="ignore"):
+        middle = np.where(np.isfinite(lower) & np.isfinite(upper), (lower + upper) / 2, np.clip(0.0, lower, upper))
+    q[outside] = middle[outside]
+    return q
+
+
+def draw_robot(robot: Mechanism, path: Path) -> Path:
+    """A picture of the robot in its resting configuration, as PNG."""
+    from ocp.app.pages.ik_picture import draw
+
+    model, q = robot.model, resting(robot.model)
+    words = next(iter(model.configurations), "") or "neutral, moved into its limits"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(draw(model, q, q, (), model.name, f"{len(model.bodies)} bodies, {model.mass:.4g} kg; configuration: {words}"))
+    return path

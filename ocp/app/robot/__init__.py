@@ -1,1 +1,0 @@
-"""``ocp robot``: what a robot file holds, by name."""
