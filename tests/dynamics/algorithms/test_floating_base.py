@@ -36,8 +36,7 @@ def base_motion(model, q, v, h=1e-6):
 
 
 # ---------------------------------------------------------------------------------------------- u and its rate
-@pytest.mark.row("001:K71")
-@pytest.mark.row("000:K-162")
+@pytest.mark.row("001:K71", "000:K-162")
 @pytest.mark.parametrize("model", MODELS)
 def test_hybrid_velocity(model):
     """u is the world velocity of the base origin, the base-axes angular velocity and the joint velocities; n_u = 6 + n_j."""
@@ -54,8 +53,7 @@ def test_hybrid_velocity(model):
     assert u[:3] @ f + u[3:6] @ m == pytest.approx(v[:6] @ np.r_[R.T @ f, m], abs=1e-12)
 
 
-@pytest.mark.row("001:K71")
-@pytest.mark.row("000:K-163")
+@pytest.mark.row("001:K71", "000:K-163")
 @pytest.mark.parametrize("model", MODELS)
 def test_hybrid_acceleration(model):
     """du/dt holds the world acceleration of the base origin (second difference of its position) and d/dt B_w."""
@@ -88,9 +86,7 @@ def test_hybrid_velocity_is_that_of_mujoco():
 
 
 # ---------------------------------------------------------------------------------------------- F and F_bar
-@pytest.mark.row("000:K-161")
-@pytest.mark.row("000:K-164")
-@pytest.mark.row("000:K-165")
+@pytest.mark.row("000:K-161", "000:K-164", "000:K-165")
 @pytest.mark.parametrize("model", MODELS)
 def test_configuration_rate_and_its_left_inverse(model):
     """dq/dt = F u, u = F_bar dq/dt: F_bar F = 1, F F_bar = 1 - q q^T on the quaternion and 1 elsewhere."""
@@ -125,9 +121,7 @@ def test_f_is_the_printed_block_diagonal():
 
 
 # ---------------------------------------------------------------------------------------------- kinematics from the base
-@pytest.mark.row("001:K73")
-@pytest.mark.row("000:K-190")
-@pytest.mark.row("000:K-192")
+@pytest.mark.row("001:K73", "000:K-190", "000:K-192")
 @pytest.mark.parametrize("model", MODELS)
 def test_forward_kinematics_through_the_base(model):
     """I_r_IQ = I_r_IB + C_IB B_r_BQ and C_IQ = C_IB C_BQ, with B_r_BQ and C_BQ functions of the joints alone."""
@@ -154,12 +148,7 @@ def pose_differences(model, q, v, frame, h=1e-6):
     return np.r_[(pa - pb).ravel() / (2 * h), spin[2, 1], spin[0, 2], spin[1, 0]]
 
 
-@pytest.mark.row("001:K74")
-@pytest.mark.row("000:K-166")
-@pytest.mark.row("000:K-191")
-@pytest.mark.row("000:K-193")
-@pytest.mark.row("000:K-194")
-@pytest.mark.row("000:K-195")
+@pytest.mark.row("001:K74", "000:K-166", "000:K-191", "000:K-193", "000:K-194", "000:K-195")
 @pytest.mark.parametrize("model", MODELS)
 def test_spatial_jacobian(model):
     """[I_v_Q; I_w_IQ] = I_J_Q u by differences along every u = e_k, and the mixed Jacobian behind a hybrid velocity."""
@@ -207,8 +196,7 @@ def test_frames_off_the_base_have_no_base_columns():
 
 
 # ---------------------------------------------------------------------------------------------- rate and Hessian for u
-@pytest.mark.row("000:K-206")
-@pytest.mark.row("000:X-202")
+@pytest.mark.row("000:K-206", "000:X-202")
 @pytest.mark.parametrize("model", MODELS)
 def test_rate_and_hessian_of_the_spatial_jacobian(model):
     """dI_J_Q/dt along a motion and its slices along every u = e_k, by differences; J du/dt + dJ/dt u is the acceleration."""

@@ -45,9 +45,7 @@ class Cloud:
         return self.matrix(self.p)
 
 
-@pytest.mark.row("004:T-090")
-@pytest.mark.row("004:T-091")
-@pytest.mark.row("004:T-092")
+@pytest.mark.row("004:T-090", "004:T-091", "004:T-092")
 @pytest.mark.parametrize("seed", range(4))
 def test_inertia_at_the_centre_of_mass_and_anywhere_else(seed):
     cloud = Cloud(seed)

@@ -187,9 +187,7 @@ def test_rate_and_hessian_of_a_world_frame_are_zero():
 
 
 # ---------------------------------------------------------------------------------------------- Hessian
-@pytest.mark.row("000:K-204")
-@pytest.mark.row("000:K-205")
-@pytest.mark.row("000:X-203")
+@pytest.mark.row("000:K-204", "000:K-205", "000:X-203")
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("reference", REFERENCES)
 def test_hessian_slices(model, reference):
@@ -234,8 +232,7 @@ def printed_rule(J, support):
     return H
 
 
-@pytest.mark.row("000:K-200")
-@pytest.mark.row("000:K-201")
+@pytest.mark.row("000:K-200", "000:K-201")
 @pytest.mark.parametrize("seed", range(3))
 def test_column_rule_on_single_degree_of_freedom_chains(seed):
     """Eq. 15 on branching trees of revolute and prismatic joints: both cases, and zero off the chain to the frame."""

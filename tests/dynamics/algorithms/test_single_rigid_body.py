@@ -79,8 +79,7 @@ def test_exponential_and_logarithm_of_rotations(angle):
         np.testing.assert_allclose(number(so3.hat(so3.log(R))), logm(R), atol=1e-12)
 
 
-@pytest.mark.row("003:M06")
-@pytest.mark.row("003:M09")
+@pytest.mark.row("003:M06", "003:M09")
 def test_rates_on_the_group_by_differences():
     """``dE/dt = E [phi]`` and ``dA/dt = A a(phi)``, ``d(A^-1)/dt = -a(phi) A^-1``, to second order in the step."""
     rng = np.random.default_rng(2)

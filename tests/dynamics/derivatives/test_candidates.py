@@ -86,9 +86,7 @@ def test_all_roads_give_the_same_numbers(quantity, name):
             close(ours, theirs, tolerance(quantity, source))
 
 
-@pytest.mark.row("002:H10")
-@pytest.mark.row("002:H14")
-@pytest.mark.row("002:H23")
+@pytest.mark.row("002:H10", "002:H14", "002:H23")
 @pytest.mark.parametrize("name", TREES)
 def test_five_ways_to_the_second_derivatives(name):
     """The appendix in tensor form and complex steps of plain NumPy dynamics, which share nothing with the roads, beside the

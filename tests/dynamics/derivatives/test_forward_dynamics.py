@@ -98,8 +98,7 @@ def test_second_order_in_full(seed):
     close(residual, 0 * residual, 1e-9 * max(1, np.abs(QQ).max()))
 
 
-@pytest.mark.row("002:H17")
-@pytest.mark.row("002:H16")
+@pytest.mark.row("002:H17", "002:H16")
 @pytest.mark.parametrize("seed", LAST)
 def test_contraction_against_the_tensors(seed):
     model, q, v, tau, mu = case(seed)

@@ -134,10 +134,7 @@ def test_recursion_tensor_form_and_complex_steps_agree(seed, name):
         close(np.swapaxes(ours, 1, 2), cd.derivative_q(lambda t: cd.first_order(t, v, a)[1], tree))
 
 
-@pytest.mark.row("002:H06")
-@pytest.mark.row("002:H07")
-@pytest.mark.row("002:H08")
-@pytest.mark.row("002:H09")
+@pytest.mark.row("002:H06", "002:H07", "002:H08", "002:H09")
 @pytest.mark.parametrize("seed", SEEDS)
 def test_structural_identities(seed):
     model, q, v, a, _ = case(seed)
@@ -209,8 +206,7 @@ def test_density_of_a_quadruped():
 
 
 # ------------------------------------------------------------------------------------------------ contracted
-@pytest.mark.row("002:H14")
-@pytest.mark.row("002:H10")
+@pytest.mark.row("002:H14", "002:H10")
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("hubs", HUBS)
 def test_contraction_of_the_tensors(seed, hubs):
@@ -237,8 +233,7 @@ def differentiated(model, f_ext=None):
         g[:n], g[n:2 * n], g[2 * n:], H[:n, :n], H[:n, n:2 * n], H[n:2 * n, n:2 * n], H[:n, 2 * n:]])
 
 
-@pytest.mark.row("002:H12")
-@pytest.mark.row("002:H14")
+@pytest.mark.row("002:H12", "002:H14")
 @pytest.mark.parametrize("seed", SEEDS)
 def test_symmetrised_contraction_is_the_hessian_along_the_retraction(seed):
     model, q, v, a, lam = case(seed)

@@ -69,8 +69,7 @@ def evaluated(results, symbols, values):
     return [np.array(x) for x in ca.Function("f", symbols, [ca.densify(ca.SX(x)) for x in results]).call(values)]
 
 
-@pytest.mark.row("002:H18")
-@pytest.mark.row("002:H20")
+@pytest.mark.row("002:H18", "002:H20")
 @pytest.mark.parametrize("name", TREES)
 def test_closed_forms(name):
     model, (_, x, wrenches, first, second) = model_of(name), references(name)
@@ -88,8 +87,7 @@ def test_closed_forms(name):
     close(evaluated(inverse_dynamics_and_mass(model, *symbols[:3], wrenches), symbols, x)[0], tau)
 
 
-@pytest.mark.row("002:H18")
-@pytest.mark.row("002:H20")
+@pytest.mark.row("002:H18", "002:H20")
 @pytest.mark.parametrize("name", TREES)
 def test_loops(name):
     model, (loops, (q, v, a, lam), wrenches, first, second) = model_of(name), references(name)

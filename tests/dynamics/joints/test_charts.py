@@ -163,8 +163,7 @@ def test_a_pendulum_swings_through_gimbal_lock():
     assert smallest < 0.1  # the first chart alone would have come close to its singular place
 
 
-@pytest.mark.row("003:A16")
-@pytest.mark.row("003:D11")
+@pytest.mark.row("003:A16", "003:D11")
 @pytest.mark.parametrize("chart", NAMES)
 def test_generated_formulas(chart):
     """Every block against differences of R and S alone; the body's angular velocity is that of ``dynamics.lie``; C is written."""

@@ -147,8 +147,7 @@ def test_subspace_and_its_slices_by_differences_of_the_pose(kind):
     np.testing.assert_allclose(slopes, ends(lambda x: number(joint_derivatives(joint, x, ca.DM(v)).S_dot @ w)), atol=1e-6)
 
 
-@pytest.mark.row("003:J00")
-@pytest.mark.row("003:D02")
+@pytest.mark.row("003:J00", "003:D02")
 @pytest.mark.parametrize("kind", KINDS)
 def test_maurer_cartan(kind):
     """``D_b S_a - D_a S_b = S_a x S_b - S [a, b]``; the bracket [a, b] of velocity components vanishes where they are rates."""
@@ -167,9 +166,7 @@ def test_maurer_cartan(kind):
 
 
 # ------------------------------------------------------------------------------------------------ rotation vectors
-@pytest.mark.row("003:J12")
-@pytest.mark.row("003:D13")
-@pytest.mark.row("003:D14")
+@pytest.mark.row("003:J12", "003:D13", "003:D14")
 @pytest.mark.parametrize("angle", [0.0, 1e-12, 1e-8, 1e-4, 0.1, 1.0, 2.0, np.pi, 6.0])
 def test_rotation_vectors_near_zero_and_far(angle):
     """Limits at zero, the quotient form of Gallego and Yezzi where it has digits, and no NaN anywhere."""
@@ -305,8 +302,7 @@ def _flight(model, q, v, until):
         alg.frame_velocity(model, end[:model.nq], end[model.nq:], "body", "world_aligned"))]
 
 
-@pytest.mark.row("003:J16")
-@pytest.mark.row("003:J17")
+@pytest.mark.row("003:J16", "003:J17")
 @pytest.mark.parametrize(("kind", "chart"), [("free_3d", "xyz"), ("free_3d_reversed", "zyx"), ("free_3d", "rotation_vector"),
                                              ("free_3d_reversed", "rotation_vector")])
 def test_free_joints_fly_like_a_free_flyer(kind, chart):

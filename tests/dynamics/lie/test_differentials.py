@@ -51,17 +51,8 @@ def finite_difference(f, difference):
     return np.array(columns).T
 
 
-@pytest.mark.row("000:K-111")
-@pytest.mark.row("000:K-112")
-@pytest.mark.row("000:K-113")
-@pytest.mark.row("000:K-114")
-@pytest.mark.row("000:K-115")
-@pytest.mark.row("000:K-116")
-@pytest.mark.row("000:K-117")
-@pytest.mark.row("000:K-118")
-@pytest.mark.row("000:X-119")
-@pytest.mark.row("000:X-120")
-@pytest.mark.row("000:X-127")
+@pytest.mark.row("000:K-111", "000:K-112", "000:K-113", "000:K-114", "000:K-115", "000:K-116", "000:K-117", "000:K-118",
+                 "000:X-119", "000:X-120", "000:X-127")
 @both_sides
 @pytest.mark.parametrize("size", [1e-3, 0.7, 1.9])
 def test_derivatives_against_finite_differences_on_the_group(side, size):
@@ -103,10 +94,7 @@ def test_derivatives_against_finite_differences_on_the_group(side, size):
     close(flat(side.minus(a, b)), minus(side, a, b))
 
 
-@pytest.mark.row("000:K-112")
-@pytest.mark.row("000:K-118")
-@pytest.mark.row("000:X-119")
-@pytest.mark.row("000:X-127")
+@pytest.mark.row("000:K-112", "000:K-118", "000:X-119", "000:X-127")
 @both_sides
 @pytest.mark.parametrize("symbol", [ca.SX, ca.MX])
 def test_derivatives_against_algorithmic_differentiation(side, symbol):
@@ -157,12 +145,7 @@ def test_rate_of_the_inverse_rotation_is_minus_the_body_velocity(kind):
 
 
 # ------------------------------------------------------------------------------------------------ Γ
-@pytest.mark.row("000:K-121")
-@pytest.mark.row("000:K-122")
-@pytest.mark.row("000:K-123")
-@pytest.mark.row("000:K-124")
-@pytest.mark.row("000:X-125")
-@pytest.mark.row("000:X-126")
+@pytest.mark.row("000:K-121", "000:K-122", "000:K-123", "000:K-124", "000:X-125", "000:X-126")
 @pytest.mark.parametrize("size", [0.0, 1e-9, 1e-3, 1.0, 3.0, 5.0])
 def test_gamma_identities(size):
     rng = np.random.default_rng(44)
@@ -214,8 +197,7 @@ def series_reference(s):
     return np.array(rows).reshape(4, 3)
 
 
-@pytest.mark.row("000:X-900")
-@pytest.mark.row("000:K-003")
+@pytest.mark.row("000:X-900", "000:K-003")
 @pytest.mark.parametrize("symbol", [ca.SX, ca.MX])
 def test_small_angle_coefficients_on_both_sides_of_the_switch(symbol):
     """sin θ/θ, (1 - cos θ)/s, (θ - sin θ)/(sθ), (1 - θ/2 cot(θ/2))/s: value and two derivatives in s = θ²."""
@@ -233,8 +215,7 @@ def test_small_angle_coefficients_on_both_sides_of_the_switch(symbol):
         np.testing.assert_allclose(full(evaluate(value)), expected, rtol=2e-12, atol=0, err_msg=f"s = {value}")
 
 
-@pytest.mark.row("000:X-900")
-@pytest.mark.row("000:K-003")
+@pytest.mark.row("000:X-900", "000:K-003")
 def test_the_hessian_of_exp_at_zero_is_not_zero():
     """A branch "1 + φ^" for small φ has none; the largest entry is 1."""
     phi = ca.SX.sym("phi", 3)
@@ -246,9 +227,7 @@ def test_the_hessian_of_exp_at_zero_is_not_zero():
     close(full(rotation_vector.exp_second_derivative(np.zeros(3), a, b)), (skew_a @ skew_b + skew_b @ skew_a) / 2, 1e-15)
 
 
-@pytest.mark.row("000:K-116")
-@pytest.mark.row("000:K-124")
-@pytest.mark.row("000:X-900")
+@pytest.mark.row("000:K-116", "000:K-124", "000:X-900")
 @pytest.mark.parametrize("angle", ANGLES)
 def test_derivatives_of_exp_and_rates_of_gamma_match_power_series(angle):
     rng = np.random.default_rng(45)
@@ -345,12 +324,7 @@ def tiny_step_second_order(f, a, b):
     return f(0 * a).astype(float), first.astype(float), second.astype(float)
 
 
-@pytest.mark.row("000:K-070")
-@pytest.mark.row("000:K-071")
-@pytest.mark.row("000:K-077")
-@pytest.mark.row("000:X-076")
-@pytest.mark.row("000:X-078")
-@pytest.mark.row("000:X-900")
+@pytest.mark.row("000:K-070", "000:K-071", "000:K-077", "000:X-076", "000:X-078", "000:X-900")
 @pytest.mark.parametrize("symbol", [ca.SX, ca.MX])
 @pytest.mark.parametrize("source", FIRST_CLASS)
 def test_conversions_keep_value_jacobian_and_hessian(source, symbol, references):
@@ -376,12 +350,7 @@ def test_conversions_keep_value_jacobian_and_hessian(source, symbol, references)
             check_second_order(result, expected, f"{source} -> {target}, θ = {angle}")
 
 
-@pytest.mark.row("000:K-079")
-@pytest.mark.row("000:K-081")
-@pytest.mark.row("000:X-083")
-@pytest.mark.row("000:X-084")
-@pytest.mark.row("001:K10")
-@pytest.mark.row("001:K12")
+@pytest.mark.row("000:K-079", "000:K-081", "000:X-083", "000:X-084", "001:K10", "001:K12")
 @pytest.mark.parametrize("angle", ANGLES)
 @pytest.mark.parametrize("kind", ["zyx", "xyz", "zyz", "zxz"])
 def test_euler_angles_to_matrix_and_quaternion_in_the_angles_themselves(kind, angle):
@@ -407,9 +376,7 @@ def test_euler_angles_to_matrix_and_quaternion_in_the_angles_themselves(kind, an
         check_second_order(evaluate(x, a, b), ref.second_order(reference, x, a, b), function.__name__, 1e-13)
 
 
-@pytest.mark.row("000:K-072")
-@pytest.mark.row("001:K15")
-@pytest.mark.row("001:K18")
+@pytest.mark.row("000:K-072", "001:K15", "001:K18")
 @pytest.mark.parametrize("angle", ANGLES)
 def test_angle_axis_to_matrix_and_quaternion_in_its_own_coordinates(angle):
     rng = np.random.default_rng(48)

@@ -67,23 +67,8 @@ def motion(kind, base, slope):
     }  # fmt: skip
 
 
-@pytest.mark.row("000:K-130")
-@pytest.mark.row("000:K-131")
-@pytest.mark.row("000:K-132")
-@pytest.mark.row("000:K-133")
-@pytest.mark.row("000:K-136")
-@pytest.mark.row("000:K-137")
-@pytest.mark.row("000:K-138")
-@pytest.mark.row("000:K-139")
-@pytest.mark.row("000:K-140")
-@pytest.mark.row("000:K-141")
-@pytest.mark.row("000:K-142")
-@pytest.mark.row("000:K-143")
-@pytest.mark.row("000:K-180")
-@pytest.mark.row("000:X-148")
-@pytest.mark.row("001:K27")
-@pytest.mark.row("001:K33")
-@pytest.mark.row("001:K34")
+@pytest.mark.row("000:K-130", "000:K-131", "000:K-132", "000:K-133", "000:K-136", "000:K-137", "000:K-138", "000:K-139",
+                 "000:K-140", "000:K-141", "000:K-142", "000:K-143", "000:K-180", "000:X-148", "001:K27", "001:K33", "001:K34")
 @every_kind
 @both_frames
 def test_first_order_maps_against_a_motion(kind, frame):
@@ -145,9 +130,7 @@ def test_angular_velocity_is_the_limit_of_rotation_vectors(kind):
     close(flat(rotation.mean_velocity(kind, forth, back, 2 * h, "world")), -body, 1e-11)
 
 
-@pytest.mark.row("001:K25")
-@pytest.mark.row("000:K-130")
-@pytest.mark.row("000:K-131")
+@pytest.mark.row("001:K25", "000:K-130", "000:K-131")
 def test_angular_velocity_from_the_rate_of_the_matrix():
     """C_x(α(t)) has ω = (α̇, 0, 0), the lecture notes' example 2.5.1; in general the residual of ĊCᵀ is 0."""
     t = ca.SX.sym("t")
@@ -182,11 +165,7 @@ def test_angular_velocities_change_frame_and_add():
 
 
 # ------------------------------------------------------------------------------------------------ printed maps
-@pytest.mark.row("000:K-132")
-@pytest.mark.row("000:K-133")
-@pytest.mark.row("000:K-134")
-@pytest.mark.row("000:K-135")
-@pytest.mark.row("001:K32")
+@pytest.mark.row("000:K-132", "000:K-133", "000:K-134", "000:K-135", "001:K32")
 def test_quaternion_matrices():
     rng = np.random.default_rng(51)
     for _ in range(5):
@@ -242,17 +221,8 @@ def printed_maps(kind, x):
     )  # fmt: skip
 
 
-@pytest.mark.row("000:K-144")
-@pytest.mark.row("000:K-145")
-@pytest.mark.row("000:K-146")
-@pytest.mark.row("000:K-147")
-@pytest.mark.row("000:K-182")
-@pytest.mark.row("000:K-184")
-@pytest.mark.row("000:X-148")
-@pytest.mark.row("001:K28")
-@pytest.mark.row("001:K29")
-@pytest.mark.row("001:K30")
-@pytest.mark.row("001:K31")
+@pytest.mark.row("000:K-144", "000:K-145", "000:K-146", "000:K-147", "000:K-182", "000:K-184", "000:X-148", "001:K28", "001:K29",
+                 "001:K30", "001:K31")
 @pytest.mark.parametrize("kind", ["zyx", "xyz", "zyz", "zxz"])
 def test_printed_maps_of_four_sequences(kind):
     for x in np.random.default_rng(52).uniform([-3, 0.1, -3], [3, 1.4, 3], size=(8, 3)):
@@ -262,19 +232,8 @@ def test_printed_maps_of_four_sequences(kind):
                 close(full(function(kind, x)), printed)
 
 
-@pytest.mark.row("000:K-144")
-@pytest.mark.row("000:K-145")
-@pytest.mark.row("000:K-146")
-@pytest.mark.row("000:K-147")
-@pytest.mark.row("000:K-181")
-@pytest.mark.row("000:K-182")
-@pytest.mark.row("000:K-183")
-@pytest.mark.row("000:K-184")
-@pytest.mark.row("000:K-185")
-@pytest.mark.row("001:K28")
-@pytest.mark.row("001:K29")
-@pytest.mark.row("001:K30")
-@pytest.mark.row("001:K31")
+@pytest.mark.row("000:K-144", "000:K-145", "000:K-146", "000:K-147", "000:K-181", "000:K-182", "000:K-183", "000:K-184",
+                 "000:K-185", "001:K28", "001:K29", "001:K30", "001:K31")
 @every_sequence
 def test_columns_inverses_and_determinants_of_all_sequences(kind):
     q = euler.sequence(kind)
@@ -298,8 +257,7 @@ def test_columns_inverses_and_determinants_of_all_sequences(kind):
     assert sign is None or sign == q.sign
 
 
-@pytest.mark.row("000:K-183")
-@pytest.mark.row("001:K28")
+@pytest.mark.row("000:K-183", "001:K28")
 @every_sequence
 def test_singular_euler_angles_are_a_named_error_for_numbers_and_not_finite_in_graphs(kind):
     q = euler.sequence(kind)
@@ -321,11 +279,7 @@ def test_singular_euler_angles_are_a_named_error_for_numbers_and_not_finite_in_g
     close(full(euler.rate_map(kind, close_by)) @ full(euler.angular_velocity_map(kind, close_by)), np.eye(3), 1e-9)
 
 
-@pytest.mark.row("000:K-136")
-@pytest.mark.row("000:K-137")
-@pytest.mark.row("000:K-138")
-@pytest.mark.row("000:K-139")
-@pytest.mark.row("001:K33")
+@pytest.mark.row("000:K-136", "000:K-137", "000:K-138", "000:K-139", "001:K33")
 @pytest.mark.parametrize("theta", [1e-3, 0.7, 2.0, np.pi, 4.5])
 def test_angle_axis_maps_as_printed(theta):
     rng = np.random.default_rng(54)
@@ -348,9 +302,7 @@ def test_angle_axis_maps_as_printed(theta):
         assert got[0] == pytest.approx(n @ omega)
 
 
-@pytest.mark.row("000:K-138")
-@pytest.mark.row("000:K-139")
-@pytest.mark.row("001:K33")
+@pytest.mark.row("000:K-138", "000:K-139", "001:K33")
 def test_the_axis_has_no_rate_at_full_turns():
     for turns in (0, 1, -3):
         for frame in rotation.FRAMES:
@@ -360,11 +312,7 @@ def test_the_axis_has_no_rate_at_full_turns():
     close(omega, [0, 0, 0.7], 0)  # the other way is regular
 
 
-@pytest.mark.row("000:K-140")
-@pytest.mark.row("000:K-141")
-@pytest.mark.row("000:K-142")
-@pytest.mark.row("000:K-143")
-@pytest.mark.row("001:K34")
+@pytest.mark.row("000:K-140", "000:K-141", "000:K-142", "000:K-143", "001:K34")
 @pytest.mark.parametrize("size", [0.0, 1e-9, 0.5, 3.0])
 def test_rotation_vector_maps_are_gamma_and_its_transpose(size):
     rng = np.random.default_rng(55)

@@ -58,15 +58,8 @@ def rotations():
     return samples()
 
 
-@pytest.mark.row("000:X-076")
-@pytest.mark.row("000:X-078")
-@pytest.mark.row("000:X-083")
-@pytest.mark.row("000:X-084")
-@pytest.mark.row("000:K-070")
-@pytest.mark.row("000:K-071")
-@pytest.mark.row("000:K-072")
-@pytest.mark.row("000:K-073")
-@pytest.mark.row("000:K-077")
+@pytest.mark.row("000:X-076", "000:X-078", "000:X-083", "000:X-084", "000:K-070", "000:K-071", "000:K-072", "000:K-073",
+                 "000:K-077")
 @pytest.mark.parametrize("source", KINDS)
 def test_every_ordered_pair_keeps_the_rotation(source, rotations):
     """All 240 conversions: C(convert(a -> b)) = C(a), for C from the closed forms checked against SciPy below."""
@@ -92,8 +85,7 @@ def test_closed_loops_through_three_parameterisations(path, rotations):
         close(full(once), full(x), 1e-13)
 
 
-@pytest.mark.row("000:X-076")
-@pytest.mark.row("001:K20")
+@pytest.mark.row("000:X-076", "001:K20")
 @pytest.mark.parametrize("sign", [s for s in itertools.product((-1, 0, 1), repeat=3) if any(s)])
 def test_matrix_to_quaternion_at_and_next_to_half_turns(sign):
     """Where the form with sqrt and sgn finds the wrong axis: axes of mixed signs at π."""
@@ -121,12 +113,7 @@ def test_quaternions_of_either_sign_have_the_short_rotation_vector():
     close(flat(quaternion.log([-1.0, *(-small / 2)])), small, 1e-24)
 
 
-@pytest.mark.row("000:K-052")
-@pytest.mark.row("000:K-072")
-@pytest.mark.row("000:K-073")
-@pytest.mark.row("001:K15")
-@pytest.mark.row("001:K16")
-@pytest.mark.row("001:K18")
+@pytest.mark.row("000:K-052", "000:K-072", "000:K-073", "001:K15", "001:K16", "001:K18")
 def test_angle_axis_against_scipy_and_by_elements():
     rng = np.random.default_rng(33)
     for v in rng.normal(size=(6, 3)):
@@ -149,8 +136,7 @@ def test_angle_axis_against_scipy_and_by_elements():
             close(flat(angle_axis.from_quaternion(q)), x)
 
 
-@pytest.mark.row("000:K-073")
-@pytest.mark.row("001:K16")
+@pytest.mark.row("000:K-073", "001:K16")
 @pytest.mark.parametrize("angle", [1e-100, 1e-12, 1e-9, 1e-4, np.pi - 1e-9, np.pi])
 def test_angle_keeps_all_digits_near_zero_and_near_a_half_turn(angle):
     """acos of the scalar part or of the trace would lose half of them."""
@@ -160,8 +146,7 @@ def test_angle_keeps_all_digits_near_zero_and_near_a_half_turn(angle):
     close(x[1:], n, 1e-15)
 
 
-@pytest.mark.row("000:K-073")
-@pytest.mark.row("001:K16")
+@pytest.mark.row("000:K-073", "001:K16")
 def test_the_identity_has_the_axis_of_convention():
     for q in ([1.0, 0, 0, 0], [-1.0, 0, 0, 0]):
         np.testing.assert_array_equal(flat(angle_axis.from_quaternion(q)), [0, 1, 0, 0])
@@ -169,8 +154,7 @@ def test_the_identity_has_the_axis_of_convention():
     np.testing.assert_array_equal(flat(angle_axis.from_matrix(np.eye(3))), [0, 1, 0, 0])
 
 
-@pytest.mark.row("000:K-052")
-@pytest.mark.row("000:K-053")
+@pytest.mark.row("000:K-052", "000:K-053")
 @pytest.mark.parametrize("angle", [-7.0, -np.pi, -0.3, 0.0, 0.5, np.pi, 3.5, 2 * np.pi, 9.0])
 def test_canonical_angle_axis_and_rotation_vector(angle):
     n = np.array([-2.0, 3.0, 6.0]) / 7.0
@@ -193,9 +177,7 @@ def test_canonical_angle_axis_and_rotation_vector(angle):
     close(flat(angle_axis.from_rotation_vector(abs(angle) * n))[0], abs(angle), 1e-14)
 
 
-@pytest.mark.row("000:K-074")
-@pytest.mark.row("000:K-075")
-@pytest.mark.row("001:K19")
+@pytest.mark.row("000:K-074", "000:K-075", "001:K19")
 def test_forms_of_the_matrix_of_a_quaternion():
     rng = np.random.default_rng(34)
     for _ in range(5):
@@ -218,8 +200,7 @@ def test_forms_of_the_matrix_of_a_quaternion():
         close(full(quaternion.to_matrix(1.2 * q)), c)  # the forms differ off the unit sphere; the code is a rotation there, too
 
 
-@pytest.mark.row("000:K-077")
-@pytest.mark.row("000:X-078")
+@pytest.mark.row("000:K-077", "000:X-078")
 def test_rodrigues_and_its_inverse():
     rng = np.random.default_rng(35)
     for phi in rng.normal(size=(6, 3)):
@@ -241,10 +222,7 @@ FIGURE_2_MATRIX = [[.784886, -.453154, .422618], [.601765, .394798, -.694272], [
 FIGURE_2_QUATERNION = [.831000, .449312, .082688, .317364]
 
 
-@pytest.mark.row("000:K-079")
-@pytest.mark.row("000:K-081")
-@pytest.mark.row("000:X-083")
-@pytest.mark.row("000:X-084")
+@pytest.mark.row("000:K-079", "000:K-081", "000:X-083", "000:X-084")
 @pytest.mark.parametrize(
     ("kind", "matrix", "quat"),
     [("zyx", FIGURE_1_MATRIX, FIGURE_1_QUATERNION), ("xyz", FIGURE_2_MATRIX, FIGURE_2_QUATERNION)],
@@ -287,17 +265,8 @@ def closed_form(kind, x):
     ]
 
 
-@pytest.mark.row("000:K-054")
-@pytest.mark.row("000:K-055")
-@pytest.mark.row("000:K-079")
-@pytest.mark.row("000:X-080")
-@pytest.mark.row("000:K-081")
-@pytest.mark.row("000:X-082")
-@pytest.mark.row("001:K10")
-@pytest.mark.row("001:K11")
-@pytest.mark.row("001:K12")
-@pytest.mark.row("001:K13")
-@pytest.mark.row("001:K14")
+@pytest.mark.row("000:K-054", "000:K-055", "000:K-079", "000:X-080", "000:K-081", "000:X-082", "001:K10", "001:K11", "001:K12",
+                 "001:K13", "001:K14")
 @pytest.mark.parametrize("kind", SEQUENCES)
 def test_all_twelve_sequences_against_scipy_and_closed_forms(kind):
     """SciPy's upper-case names are turns about the moving axes, lower-case ones about the fixed axes."""
@@ -322,8 +291,7 @@ def test_all_twelve_sequences_against_scipy_and_closed_forms(kind):
         close(full(euler.to_matrix(kind[::-1], mirrored)), matrix.T)
 
 
-@pytest.mark.row("000:K-055")
-@pytest.mark.row("001:K13")
+@pytest.mark.row("000:K-055", "001:K13")
 def test_roll_pitch_yaw_of_robot_files_is_zyx_backwards_and_not_xyz():
     x = np.array([0.3, -0.4, 1.1])  # roll, pitch, yaw
     fixed = Rotation.from_euler("xyz", x).as_matrix()
@@ -333,8 +301,7 @@ def test_roll_pitch_yaw_of_robot_files_is_zyx_backwards_and_not_xyz():
     assert np.abs(full(euler.to_matrix("xyz", x)) - fixed).max() > 0.2
 
 
-@pytest.mark.row("000:K-054")
-@pytest.mark.row("000:K-055")
+@pytest.mark.row("000:K-054", "000:K-055")
 @pytest.mark.parametrize("kind", SEQUENCES)
 def test_canonical_angles_are_unique_and_in_range(kind):
     q = euler.sequence(kind)
@@ -353,12 +320,7 @@ def test_canonical_angles_are_unique_and_in_range(kind):
     assert flat(rotation.canonical(kind, [0.1, middle, 0.2]))[1] == middle
 
 
-@pytest.mark.row("000:X-080")
-@pytest.mark.row("000:X-082")
-@pytest.mark.row("001:K11")
-@pytest.mark.row("001:K12")
-@pytest.mark.row("001:K13")
-@pytest.mark.row("001:K14")
+@pytest.mark.row("000:X-080", "000:X-082", "001:K11", "001:K12", "001:K13", "001:K14")
 @pytest.mark.parametrize("kind", SEQUENCES)
 def test_gimbal_lock_gives_the_rotation_with_the_last_angle_zero(kind):
     q = euler.sequence(kind)
@@ -398,10 +360,7 @@ def test_rotation_vector_from_angle_and_axis():
     close(full(rotation_vector.exp_derivative(np.zeros(3), v)), np.cross(np.eye(3), v), 0)
 
 
-@pytest.mark.row("000:X-078")
-@pytest.mark.row("001:K13")
-@pytest.mark.row("001:K14")
-@pytest.mark.row("001:K17")
+@pytest.mark.row("000:X-078", "001:K13", "001:K14", "001:K17")
 def test_numbers_of_the_wrist_of_the_lecture_notes():
     """Start and goal of example 2.9.7, a z-y-x wrist at (-0.7, 0, 1.5), goal ZYX (0.7, 1.5, -0.5)."""
     start, goal = np.array([-0.7, 0.0, 1.5]), np.array([0.7, 1.5, -0.5])
@@ -420,8 +379,7 @@ def jacobian_along_the_group(kind, matrix):
     return full(ca.Function("j", [d], [ca.jacobian(ca.vec(value), d)])(np.zeros(3)))
 
 
-@pytest.mark.row("000:X-080")
-@pytest.mark.row("000:X-082")
+@pytest.mark.row("000:X-080", "000:X-082")
 @pytest.mark.parametrize("kind", SEQUENCES)
 def test_derivatives_at_a_singularity_are_not_numbers_rather_than_wrong_numbers(kind):
     q = euler.sequence(kind)

@@ -42,10 +42,7 @@ def random_rotations(count, seed):
 
 
 # ------------------------------------------------------------------------------------------------ operators
-@pytest.mark.row("000:K-010")
-@pytest.mark.row("000:K-011")
-@pytest.mark.row("000:K-012")
-@pytest.mark.row("001:K01")
+@pytest.mark.row("000:K-010", "000:K-011", "000:K-012", "001:K01")
 def test_skew_and_cross_product_identities():
     rng = np.random.default_rng(1)
     for a, b in rng.normal(size=(5, 2, 3)):
@@ -64,8 +61,7 @@ def test_skew_and_cross_product_identities():
         close(skew_a @ skew_a @ skew_a, -(a @ a) * skew_a)
 
 
-@pytest.mark.row("000:K-013")
-@pytest.mark.row("001:K01")
+@pytest.mark.row("000:K-013", "001:K01")
 @pytest.mark.parametrize("symbol", [ca.SX, ca.MX])
 def test_norm_and_its_derivative_at_zero(symbol):
     a = symbol.sym("a", 3)
@@ -94,8 +90,7 @@ def test_null_space_projector_of_full_and_deficient_matrices():
         close(n, np.eye(len(n)) - np.linalg.pinv(jacobian, 1e-9) @ jacobian, 1e-12)
 
 
-@pytest.mark.row("000:K-014")
-@pytest.mark.row("000:K-015")
+@pytest.mark.row("000:K-014", "000:K-015")
 def test_matrix_exponential_and_logarithm_of_any_matrix():
     rng = np.random.default_rng(3)
     a = ca.SX.sym("a", 3, 3)
@@ -138,9 +133,7 @@ def test_frames_are_right_handed_orthonormal_triads():
         rotation_matrix.from_basis(EX, EY, 2.0 * EZ)
 
 
-@pytest.mark.row("000:K-020")
-@pytest.mark.row("000:K-021")
-@pytest.mark.row("001:K00")
+@pytest.mark.row("000:K-020", "000:K-021", "001:K00")
 def test_vectors_know_their_points_and_frames():
     turn = TaggedRotation("I", "B", rotation_matrix.about_z(np.pi / 2))
     op = TaggedVector("B", "O", "P", [1.0, 2.0, 3.0])
@@ -174,11 +167,7 @@ def test_velocity_is_the_derivative_of_the_components():
     close(flat(ca.Function("v", [t], [velocity.value])(0.3)), [np.cos(0.3), 0.6, 0.0], 1e-15)
 
 
-@pytest.mark.row("000:K-022")
-@pytest.mark.row("000:K-090")
-@pytest.mark.row("000:K-091")
-@pytest.mark.row("000:X-092")
-@pytest.mark.row("001:K35")
+@pytest.mark.row("000:K-022", "000:K-090", "000:K-091", "000:X-092", "001:K35")
 def test_homogeneous_coordinates_under_transforms():
     """T_IB of the lecture notes' example: a quarter turn about x at (0, 3, 1) takes (0, 1, 1) to (0, 2, 2)."""
     pose = se3.Pose(rotation_matrix.about_x(np.pi / 2), ca.DM([0.0, 3.0, 1.0]))
@@ -193,10 +182,7 @@ def test_homogeneous_coordinates_under_transforms():
 
 
 # ------------------------------------------------------------------------------------------------ elementary rotations
-@pytest.mark.row("000:K-032")
-@pytest.mark.row("000:K-033")
-@pytest.mark.row("000:K-034")
-@pytest.mark.row("001:K08")
+@pytest.mark.row("000:K-032", "000:K-033", "000:K-034", "001:K08")
 def test_elementary_rotations():
     a, b = 0.7, -2.3
     for axis, (unit, about) in enumerate(
@@ -211,8 +197,7 @@ def test_elementary_rotations():
         rotation_matrix.about(3, 0.1)
 
 
-@pytest.mark.row("000:K-050")
-@pytest.mark.row("001:K06")
+@pytest.mark.row("000:K-050", "001:K06")
 def test_matrix_columns_are_the_axes_of_the_inner_frame():
     for turn in random_rotations(5, 8):
         c = full(rotation_matrix.checked(turn.as_matrix()))
@@ -275,10 +260,7 @@ def test_random_elements_are_uniform_over_rotations(kind):
     assert np.mean(angles) == pytest.approx(np.pi / 2 + 2 / np.pi, abs=4 * 0.65 / np.sqrt(400))
 
 
-@pytest.mark.row("000:K-030")
-@pytest.mark.row("000:K-031")
-@pytest.mark.row("000:K-035")
-@pytest.mark.row("001:K07")
+@pytest.mark.row("000:K-030", "000:K-031", "000:K-035", "001:K07")
 @every_kind
 def test_active_and_passive_rotations(kind):
     """A quarter turn about z takes e_x to e_y; seen from a frame turned like that, e_x is -e_y."""
@@ -293,9 +275,7 @@ def test_active_and_passive_rotations(kind):
         close(flat(rotation.rotate(kind, x, inner)), r)
 
 
-@pytest.mark.row("000:K-036")
-@pytest.mark.row("000:K-037")
-@pytest.mark.row("001:K09")
+@pytest.mark.row("000:K-036", "000:K-037", "001:K09")
 @every_kind
 def test_concatenation_of_active_and_passive_rotations(kind):
     r = np.array([0.2, 1.0, -0.4])
@@ -325,9 +305,7 @@ def test_chains_of_tagged_rotations():
 
 
 # ------------------------------------------------------------------------------------------------ exp, log, boxes
-@pytest.mark.row("000:K-038")
-@pytest.mark.row("000:K-039")
-@pytest.mark.row("001:K17")
+@pytest.mark.row("000:K-038", "000:K-039", "001:K17")
 @pytest.mark.parametrize("angle", [0.0, 1e-12, 1e-4, 1.0, np.pi - 1e-9, np.pi])
 def test_exponential_and_logarithm(angle):
     rng = np.random.default_rng(15)
@@ -352,9 +330,7 @@ def test_rotation_vectors_do_not_add():
     close(flat(rotation.compose("rotation_vector", a, 0.5 * a)), 1.5 * a)  # about one axis they do
 
 
-@pytest.mark.row("000:K-040")
-@pytest.mark.row("000:K-041")
-@pytest.mark.row("000:X-046")
+@pytest.mark.row("000:K-040", "000:K-041", "000:X-046")
 @every_kind
 def test_box_operators_on_both_sides(kind):
     rng = np.random.default_rng(16)
@@ -380,9 +356,7 @@ def test_box_operators_on_both_sides(kind):
     close(flat(rotation.box_minus(kind, x, y)), (two.inv() * one).as_rotvec())
 
 
-@pytest.mark.row("000:K-042")
-@pytest.mark.row("000:K-043")
-@pytest.mark.row("000:K-044")
+@pytest.mark.row("000:K-042", "000:K-043", "000:K-044")
 @every_kind
 def test_discrete_integration_and_differentiation_of_both_directions(kind):
     """x stands for I_R_B, y for B_R_I; ω is that of B relative to I, in I or in B."""
@@ -439,8 +413,7 @@ def test_hamilton_units():
     np.testing.assert_array_equal(flat(quaternion.product(quaternion.product(i, j), k)), -one)
 
 
-@pytest.mark.row("000:K-051")
-@pytest.mark.row("000:K-061")
+@pytest.mark.row("000:K-051", "000:K-061")
 def test_storage_is_scalar_first_and_converts_to_scalar_last():
     q = quaternion.random(np.random.default_rng(19))
     assert np.linalg.norm(q) == pytest.approx(1.0, abs=1e-15)
@@ -451,10 +424,7 @@ def test_storage_is_scalar_first_and_converts_to_scalar_last():
     np.testing.assert_array_equal(rotation.neutral("quaternion"), [1, 0, 0, 0])
 
 
-@pytest.mark.row("000:K-062")
-@pytest.mark.row("000:K-063")
-@pytest.mark.row("000:K-064")
-@pytest.mark.row("001:K21")
+@pytest.mark.row("000:K-062", "000:K-063", "000:K-064", "001:K21")
 def test_product_conjugate_and_inverse():
     rng = np.random.default_rng(20)
     for q, p, s in rng.normal(size=(5, 3, 4)):
@@ -470,9 +440,7 @@ def test_product_conjugate_and_inverse():
         close(full(quaternion.to_matrix(quaternion.conjugate(q))), c.T)
 
 
-@pytest.mark.row("000:K-065")
-@pytest.mark.row("000:K-066")
-@pytest.mark.row("001:K22")
+@pytest.mark.row("000:K-065", "000:K-066", "001:K22")
 def test_left_and_right_product_matrices():
     rng = np.random.default_rng(21)
     for q, p in rng.normal(size=(5, 2, 4)):
@@ -503,8 +471,7 @@ def test_double_cover_is_invisible_to_distances_and_differences():
     np.testing.assert_array_equal(flat(quaternion.canonical(-half_turn)), -half_turn)
 
 
-@pytest.mark.row("000:X-068")
-@pytest.mark.row("001:K23")
+@pytest.mark.row("000:X-068", "001:K23")
 def test_vectors_between_two_quaternions():
     """Lecture notes, example 2.4.1: ξ_AB = ½ (√3, 1, 0, 0), A_r = e_y, B_r = (0, ½, -√3/2)."""
     q = 0.5 * np.array([np.sqrt(3), 1.0, 0.0, 0.0])

@@ -26,8 +26,7 @@ def case(request):
     return model, LoopDynamics(model), state(model, 31)
 
 
-@pytest.mark.row("002:H05")
-@pytest.mark.row("002:H26")
+@pytest.mark.row("002:H05", "002:H26")
 def test_first_order_of_inverse_dynamics(case):
     model, loops, (q, v, a, *_) = case
     expected = inverse_dynamics_derivatives(model, "ad")(q, v, a)
@@ -35,8 +34,7 @@ def test_first_order_of_inverse_dynamics(case):
         close(ours, theirs)
 
 
-@pytest.mark.row("002:H15")
-@pytest.mark.row("002:H26")
+@pytest.mark.row("002:H15", "002:H26")
 def test_first_order_of_forward_dynamics(case):
     """Against differentiation of the articulated-body algorithm, which has no mass matrix in it (but for mimic joints)."""
     model, loops, (q, v, tau, *_) = case
@@ -46,9 +44,7 @@ def test_first_order_of_forward_dynamics(case):
         close(x, theirs)
 
 
-@pytest.mark.row("002:H14")
-@pytest.mark.row("002:H12")
-@pytest.mark.row("002:H26")
+@pytest.mark.row("002:H14", "002:H12", "002:H26")
 def test_contracted_second_order_is_the_hessian_of_the_weighted_torque(case):
     model, loops, (q, v, a, lam, _) = case
     expected = hessians(model, alg.inverse_dynamics)(q, v, a, lam)
@@ -129,8 +125,7 @@ def test_the_order_of_differentiation_differs_by_the_structure_constants(case):
     close((raw + raw.swapaxes(1, 2)) / 2, loops.second_order(q, v, a)[:, 0])
 
 
-@pytest.mark.row("002:H07")
-@pytest.mark.row("002:H09")
+@pytest.mark.row("002:H07", "002:H09")
 def test_velocity_hessian_and_mass_derivative_obey_hamel(case):
     """vv_ijk = dM_ij/dq_k + dM_ik/dq_j - dM_jk/dq_i + c^l_ij M_lk + c^l_ik M_lj; dM is symmetric and blind to the root."""
     model, loops, (q, v, a, *_) = case

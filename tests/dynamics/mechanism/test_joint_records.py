@@ -83,14 +83,7 @@ def test_manifold(kind):
         np.testing.assert_allclose((moved[0][i] - moved[1][i]) / (2 * h), number(slope(ca.DM(d))) @ v, atol=1e-8)
 
 
-@pytest.mark.row("003:J00")
-@pytest.mark.row("003:J02")
-@pytest.mark.row("003:J03")
-@pytest.mark.row("003:J04")
-@pytest.mark.row("003:J05")
-@pytest.mark.row("003:J06")
-@pytest.mark.row("003:J07")
-@pytest.mark.row("003:J11")
+@pytest.mark.row("003:J00", "003:J02", "003:J03", "003:J04", "003:J05", "003:J06", "003:J07", "003:J11")
 @pytest.mark.parametrize("kind", KINDS)
 def test_subspace_and_bias_follow_from_the_pose(kind):
     joint, q, v, _, _ = point(kind)

@@ -41,8 +41,7 @@ def particle(mass=1.4, kind="translation", inertia=0.0):
 
 
 # ------------------------------------------------------------------------------------------------ holonomic
-@pytest.mark.row("001:D15")
-@pytest.mark.row("001:D16")
+@pytest.mark.row("001:D15", "001:D16")
 def test_a_pendulum_is_a_particle_on_a_sphere():
     """f = (|x|² - l²)/2: the particle's acceleration is that of the angle, its multiplier the pull of the rod."""
     model, length, g = particle(), 0.7, 9.81
@@ -56,8 +55,7 @@ def test_a_pendulum_is_a_particle_on_a_sphere():
         np.testing.assert_allclose(pull * length, -1.4 * (length * rate**2 + g * np.cos(phi)), atol=1e-12)
 
 
-@pytest.mark.row("001:D15")
-@pytest.mark.row("001:D16")
+@pytest.mark.row("001:D15", "001:D16")
 @pytest.mark.parametrize("seed", range(3))
 def test_a_hinge_is_what_five_conditions_leave_of_two_bodies(seed):
     """Minimal coordinates: a floating body with another on a hinge, and the two cut apart, both floating, with the hinge as five
@@ -126,8 +124,7 @@ def agree(model, constraints, q, v, t, found, seed):
 
 
 # ------------------------------------------------------------------------------------------------ velocities alone
-@pytest.mark.row("001:D14")
-@pytest.mark.row("001:D16")
+@pytest.mark.row("001:D14", "001:D16")
 def test_a_sledge_on_a_slope_slides_as_in_the_books():
     """A knife edge on an incline of angle alpha, spinning with rate w (Neimark and Fufaev 1972; Bloch 2003, 1.6): from rest it
     swings to and fro across the slope, y = g sin(alpha)/(2 w²) sin²(w t), and drifts sideways without end."""
@@ -155,8 +152,7 @@ def test_a_sledge_on_a_slope_slides_as_in_the_books():
     assert max(pulls) > 1.0
 
 
-@pytest.mark.row("001:D14")
-@pytest.mark.row("001:D16")
+@pytest.mark.row("001:D14", "001:D16")
 @pytest.mark.parametrize("seed", range(2))
 def test_a_conveyor_and_a_driven_joint_on_a_floating_tree(seed):
     """a_0(t) that does not vanish: a point of a branch is carried along by a belt that speeds up (velocities alone), a joint is led
@@ -193,9 +189,7 @@ def test_a_conveyor_and_a_driven_joint_on_a_floating_tree(seed):
     np.testing.assert_allclose(((ahead - 2 * middle + behind) / h**2)[:2], [np.cos(2 * now), 0.2], atol=2e-3)
 
 
-@pytest.mark.row("001:D14")
-@pytest.mark.row("001:D15")
-@pytest.mark.row("001:D16")
+@pytest.mark.row("001:D14", "001:D15", "001:D16")
 @pytest.mark.parametrize("seed", range(2))
 def test_drift_comes_back_and_a_skate_holds(seed):
     """Off a rod's length, with a rate of its own: the drift decays like a critically damped oscillator, as in mechanisms; a skate

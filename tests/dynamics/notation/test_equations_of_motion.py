@@ -32,9 +32,7 @@ def values(function):
 
 
 # ------------------------------------------------------------------------------------------------ three roads
-@pytest.mark.row("001:D01")
-@pytest.mark.row("001:D07")
-@pytest.mark.row("001:D17")
+@pytest.mark.row("001:D01", "001:D07", "001:D17")
 @pytest.mark.parametrize("model", [floating(0), floating(1, damping=True), random_tree(7, np.random.default_rng(2), branching=0.5),
                                    tree_of("revolute", "spherical", "prismatic", "universal", branching=0.6), coupled()],
                          ids=lambda m: f"{m.name}-{m.nv}")
@@ -101,8 +99,7 @@ def test_projection_in_inertial_axes(seed):
 
 
 # ------------------------------------------------------------------------------------------------ bodies cut free
-@pytest.mark.row("001:D05")
-@pytest.mark.row("001:D07")
+@pytest.mark.row("001:D05", "001:D07")
 @pytest.mark.parametrize("seed", range(3))
 def test_reactions_do_no_virtual_work(seed):
     """What a joint transmits across its motion is what its motor gives; the rest does no work on any virtual velocity; together the
@@ -279,8 +276,7 @@ def test_springs_are_potentials_and_external_forces(seed):
                                numbers(line.effort, model, q, v), atol=1e-9 * (1 + np.abs(pull).max()))
 
 
-@pytest.mark.row("001:D13")
-@pytest.mark.row("001:D19")
+@pytest.mark.row("001:D13", "001:D19")
 @pytest.mark.parametrize("seed", range(2))
 def test_external_forces_by_their_power(seed):
     """tau'v = sum F.v + T.Ω over forces anywhere on a floating tree; a force at P is the same force at the mass centre and a

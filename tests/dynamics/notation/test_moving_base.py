@@ -63,11 +63,7 @@ def base_pose_along(model, q, v, a):
     return lambda s: num(H(step(q, s * v + s * s / 2 * a)))
 
 
-@pytest.mark.row("004:T-160")
-@pytest.mark.row("004:T-161")
-@pytest.mark.row("004:T-162")
-@pytest.mark.row("000:K-162")
-@pytest.mark.row("000:K-163")
+@pytest.mark.row("004:T-160", "004:T-161", "004:T-162", "000:K-162", "000:K-163")
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("which", MODELS)
 def test_generalised_velocity_and_its_kinematics(which, name):
@@ -96,11 +92,7 @@ def test_generalised_velocity_and_its_kinematics(which, name):
     close(Y @ back, np.eye(model.nv))
 
 
-@pytest.mark.row("004:T-163")
-@pytest.mark.row("004:T-164")
-@pytest.mark.row("004:T-172")
-@pytest.mark.row("000:K-174")
-@pytest.mark.row("000:K-175")
+@pytest.mark.row("004:T-163", "004:T-164", "004:T-172", "000:K-174", "000:K-175")
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("which", MODELS)
 def test_equations_of_motion_in_every_representation(which, name):
@@ -132,8 +124,7 @@ def test_equations_of_motion_in_every_representation(which, name):
         close(M[:3, :3] - R @ np.diag(armature) @ R.T, model.mass * np.eye(3))
 
 
-@pytest.mark.row("004:T-163")
-@pytest.mark.row("004:T-164")
+@pytest.mark.row("004:T-163", "004:T-164")
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("which", MODELS)
 def test_coriolis_matrix(which, name):
@@ -215,8 +206,7 @@ def test_unforced_motion_conserves_energy(name):
 
 
 # ------------------------------------------------------------------------------------------------ Hamel
-@pytest.mark.row("004:T-171")
-@pytest.mark.row("004:T-172")
+@pytest.mark.row("004:T-171", "004:T-172")
 @pytest.mark.parametrize("which", MODELS)
 def test_trivialised_lagrangian(which):
     """1/2 <I xi, xi> - V with I, and the M = Y' I Y that follows from it, summed over the bodies by differences of their poses."""

@@ -27,9 +27,7 @@ def points():
     return np.random.default_rng(61).normal(size=(12, 3))
 
 
-@pytest.mark.row("001:K02")
-@pytest.mark.row("001:K03")
-@pytest.mark.row("001:K04")
+@pytest.mark.row("001:K02", "001:K03", "001:K04")
 def test_coordinates_as_printed():
     close(flat(position.to_cartesian("cartesian", [1.0, -2.0, 3.0])), [1.0, -2.0, 3.0], 0)
     rho, theta, z = 2.0, 0.7, -0.4
@@ -54,10 +52,7 @@ def test_every_pair_keeps_the_point(source, target):
         close(flat(position.convert(y, target, source)), flat(x))
 
 
-@pytest.mark.row("001:K02")
-@pytest.mark.row("001:K03")
-@pytest.mark.row("001:K04")
-@pytest.mark.row("001:K05")
+@pytest.mark.row("001:K02", "001:K03", "001:K04", "001:K05")
 @every_kind
 def test_rate_maps_are_the_jacobians_of_the_coordinates(kind):
     x, r = ca.SX.sym("x", 3), ca.SX.sym("r", 3)
@@ -92,8 +87,7 @@ def test_rates_and_second_rates_along_a_path(kind):
     close(flat(position.to_cartesian(kind, x0)), r0)
 
 
-@pytest.mark.row("001:K03")
-@pytest.mark.row("001:K04")
+@pytest.mark.row("001:K03", "001:K04")
 @pytest.mark.parametrize("kind", ["cylindrical", "spherical"])
 def test_canonical_coordinates_are_unique(kind):
     for x in np.random.default_rng(62).uniform(-9, 9, size=(40, 3)):
@@ -106,8 +100,7 @@ def test_canonical_coordinates_are_unique(kind):
         assert kind == "cylindrical" or 0.0 <= reduced[2] <= np.pi
 
 
-@pytest.mark.row("001:K03")
-@pytest.mark.row("001:K04")
+@pytest.mark.row("001:K03", "001:K04")
 @pytest.mark.parametrize(
     ("kind", "x", "quantity"),
     [
@@ -143,8 +136,7 @@ def test_unknown_charts_are_errors_with_near_misses():
         position.velocity_map("spherical", np.ones(2))
 
 
-@pytest.mark.row("001:K03")
-@pytest.mark.row("001:K04")
+@pytest.mark.row("001:K03", "001:K04")
 @pytest.mark.parametrize("kind", ["cylindrical", "spherical"])
 @pytest.mark.parametrize("height", [0.0, 1.5])
 def test_derivatives_on_the_axis_are_not_numbers_rather_than_wrong_numbers(kind, height):

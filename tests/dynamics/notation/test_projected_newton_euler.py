@@ -90,10 +90,7 @@ def test_applied_force(model):
         pne.applied_force(model, q, [pne.Applied("no such frame")])
 
 
-@pytest.mark.row("000:K-167")
-@pytest.mark.row("000:K-168")
-@pytest.mark.row("000:K-174")
-@pytest.mark.row("000:K-175")
+@pytest.mark.row("000:K-167", "000:K-168", "000:K-174", "000:K-175")
 @pytest.mark.parametrize("model", FLOATING)
 def test_equations_in_another_velocity(model):
     """M = B^T M_bar B, h = B^T h_bar - B^T M_bar dB/dt u, W = B^T W_bar: the same motion from either velocity.

@@ -146,9 +146,7 @@ def change(model, q, v, found, bearings):
     return made - (slips(model, q, bearings).T @ found.friction if bearings else 0)
 
 
-@pytest.mark.row("003:L07")
-@pytest.mark.row("003:L08")
-@pytest.mark.row("003:L09")
+@pytest.mark.row("003:L07", "003:L08", "003:L09")
 def test_every_joint_of_a_tree_rubs_by_what_it_carries(tree):
     model, bearings, q, v = tree
     robot = Mechanism(model, forces=(PointForce("push", Place("end 0"), tuple(PUSH)), JointSpring("spring", "j3", 40.0)))

@@ -93,11 +93,7 @@ def mechanism(model):
 
 
 # ------------------------------------------------------------------------------------------------ kinematics
-@pytest.mark.row("003:R01")
-@pytest.mark.row("003:R02")
-@pytest.mark.row("003:R04")
-@pytest.mark.row("003:R05")
-@pytest.mark.row("003:R06")
+@pytest.mark.row("003:R01", "003:R02", "003:R04", "003:R05", "003:R06")
 @every
 def test_jacobian_and_its_rate(model):
     """Twists by the recursion and by differences of poses, accelerations, and the other rooms' Jacobians column by column."""
@@ -153,12 +149,7 @@ def test_poses_are_products_along_the_branches(model):
         np.testing.assert_allclose(homogeneous(found[i].R, found[i].p), world[i], atol=1e-13)
 
 
-@pytest.mark.row("003:D01")
-@pytest.mark.row("003:D02")
-@pytest.mark.row("003:D03")
-@pytest.mark.row("003:D04")
-@pytest.mark.row("003:D05")
-@pytest.mark.row("003:D23")
+@pytest.mark.row("003:D01", "003:D02", "003:D03", "003:D04", "003:D05", "003:D23")
 @pytest.mark.parametrize("model", [pytest.param(model, id=name, marks=[pytest.mark.row(row) for row in JOINTS.get(name, ())])
                                    for name, model in TREES.items()])
 def test_third_order_kinematics(model):
@@ -209,8 +200,7 @@ def lagrange(model, q, v, a):
     return column(ca.Function("f", [x, w, b], [rate - ca.gradient(T - V, x)])(q, v, a))
 
 
-@pytest.mark.row("003:R07")
-@pytest.mark.row("003:D20")
+@pytest.mark.row("003:R07", "003:D20")
 def test_redmax_is_the_recursion_is_lagrange():
     q, v, a = state(FLAT, 3)
     bare = replace(FLAT, bodies=tuple(replace(b, joint=replace(b.joint, armature=(), damping=())) for b in FLAT.bodies))
@@ -249,9 +239,7 @@ def lagrange_nearby(model, q, v, a):
     return column(ca.Function("f", [d, w, b], [force])(np.zeros(model.nv), v, a - column(bent[1])))
 
 
-@pytest.mark.row("003:R07")
-@pytest.mark.row("003:J14")
-@pytest.mark.row("003:J20")
+@pytest.mark.row("003:R07", "003:J14", "003:J20")
 def test_redmax_is_the_recursion_is_lagrange_for_every_kind_of_joint():
     """A branching tree with balls, a free body, splines of all kinds and a composite joint that holds a ball."""
     bare = replace(MANY, bodies=tuple(replace(b, joint=replace(b.joint, armature=(), damping=())) for b in MANY.bodies))
@@ -264,9 +252,7 @@ def test_redmax_is_the_recursion_is_lagrange_for_every_kind_of_joint():
     np.testing.assert_allclose(a, column(dynamics.make(bare, "forward_dynamics")(q, v, tau)), atol=1e-7)
 
 
-@pytest.mark.row("003:R07")
-@pytest.mark.row("003:D18")
-@pytest.mark.row("003:D19")
+@pytest.mark.row("003:R07", "003:D18", "003:D19")
 @every
 def test_mass_matrix_and_its_slices(model):
     q, v, _ = state(model, 4)
@@ -286,8 +272,7 @@ def test_mass_matrix_and_its_slices(model):
     assert v @ sum(x * y for x, y in zip(dM, v, strict=True)) @ v == pytest.approx(2 * v @ bias, rel=1e-9)
 
 
-@pytest.mark.row("003:D21")
-@pytest.mark.row("003:D22")
+@pytest.mark.row("003:D21", "003:D22")
 @every
 def test_slopes_of_the_quadratic_velocity_vector(model):
     q, v, _ = state(model, 5)

@@ -43,8 +43,7 @@ def point(v, mu=0.5, start=None, rounds=None):
     return staggered(W, f, T, contacts(W, N, [0, 0], [mu], solve), solve, start, rounds)
 
 
-@pytest.mark.row("003:L03")
-@pytest.mark.row("003:L04")
+@pytest.mark.row("003:L03", "003:L04")
 def test_a_mass_slides_and_sticks_as_coulomb_says():
     np.testing.assert_allclose(point([1.0, 0.0, 0.0]).x, [0.95095, 0.0, 0.0], atol=1e-9)
     np.testing.assert_allclose(point([0.02, -0.03, 0.0]).x, 0.0, atol=1e-9)
@@ -64,9 +63,7 @@ def sliding_box():
     return number(body_inertias(model)), N, T[::2]
 
 
-@pytest.mark.row("003:L03")
-@pytest.mark.row("003:L04")
-@pytest.mark.row("003:L05")
+@pytest.mark.row("003:L03", "003:L04", "003:L05")
 def test_rounds_of_a_sliding_box_end_in_both_laws():
     M, N, T = sliding_box()
     W, f = np.linalg.inv(M), M @ np.r_[1.0, 0.2, 0.0, 0.0, 0.0, 0.3] + H * np.r_[0, 0, -G, 0, 0, 0]

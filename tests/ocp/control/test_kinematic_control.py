@@ -44,12 +44,7 @@ def wide(rng, m, n, r):
 
 
 # ------------------------------------------------------------------------------------------------ Example 2.9.1, appendix A.1
-@pytest.mark.row("001:K49")
-@pytest.mark.row("001:K55")
-@pytest.mark.row("001:K56")
-@pytest.mark.row("001:K57")
-@pytest.mark.row("001:K51")
-@pytest.mark.row("001:M01")
+@pytest.mark.row("001:K49", "001:K55", "001:K56", "001:K57", "001:K51", "001:M01")
 def test_multi_task_example_reproduces_every_number():
     J = tip_jacobian(Q_T)
     np.testing.assert_allclose(J, 0.5 * np.array([[0, -S3, -S3], [-4, -3, -1]]), atol=1e-14)
@@ -102,8 +97,7 @@ def test_without_a_rank_tolerance_noise_breaks_the_first_task():
 
 
 # ------------------------------------------------------------------------------------------------ pseudo-inverses
-@pytest.mark.row("001:K49")
-@pytest.mark.row("001:K50")
+@pytest.mark.row("001:K49", "001:K50")
 def test_moore_penrose_conditions_in_every_rank():
     rng = np.random.default_rng(0)
     for m, n, r in ((3, 7, 3), (7, 3, 3), (4, 4, 4), (5, 6, 2), (6, 5, 3), (3, 3, 0), (1, 5, 1)):
@@ -316,8 +310,7 @@ def test_closed_form_of_the_wrist():
         wrist_zyx_ik(2 * np.eye(3))
 
 
-@pytest.mark.row("001:K59")
-@pytest.mark.row("001:K60")
+@pytest.mark.row("001:K59", "001:K60")
 @pytest.mark.slow
 def test_numerical_solutions_are_branches_of_the_closed_forms():
     rng = np.random.default_rng(16)

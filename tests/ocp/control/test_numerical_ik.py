@@ -241,10 +241,7 @@ def run_scheme(equations, k=1e-3, tolerance=0.01, most=10000):
     return log, final, path
 
 
-@pytest.mark.row("001:K64")
-@pytest.mark.row("001:K65")
-@pytest.mark.row("001:K66")
-@pytest.mark.row("001:M02")
+@pytest.mark.row("001:K64", "001:K65", "001:K66", "001:M02")
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_four_schemes_of_the_wrist(scheme):
     iterations, length, q_end = SCHEMES[scheme]

@@ -99,8 +99,7 @@ def test_a_ball_bounces_and_comes_to_rest():
     assert np.abs(plant.measure()[7:]).max() < 1e-9
 
 
-@pytest.mark.row("001:D28")
-@pytest.mark.row("001:D30")
+@pytest.mark.row("001:D28", "001:D30")
 def test_a_rod_that_is_hit_at_its_end_loses_an_eighth():
     """A uniform rod falls flat, one end strikes: the inertia there is m / 4, so the loss is m v^2 / 8."""
     m, length, v = 3.0, 1.2, 0.7
