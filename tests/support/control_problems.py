@@ -94,3 +94,9 @@ def cart_pole():
                          fixed(0, 0, 0, 0), fixed(1, np.pi, 0, 0),
                          x_lower=(-2.0, -INF, -INF, -INF), x_upper=(2.0, INF, INF, INF), u_lower=(-20.0,), u_upper=(20.0,),
                          costs=(control_effort(4),)))
+
+
+def inverse_cubic(y):
+    """z with z + z^3 = y, by Cardano."""
+    root = np.sqrt(y**2 / 4 + 1 / 27)
+    return np.cbrt(y / 2 + root) + np.cbrt(y / 2 - root)

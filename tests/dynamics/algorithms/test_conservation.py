@@ -5,10 +5,11 @@ import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 from scipy.special import ellipj
+from states import free_body
 
 import dynamics
 from dynamics import algorithms as alg
-from dynamics.model import BodyInertia, Builder, Joint
+from dynamics.model import BodyInertia
 from dynamics.model.synthetic import random_tree, serial_chain
 
 
@@ -20,12 +21,6 @@ def motion(model, q0, v0, duration, rtol=1e-11):
     flow = solve_ivp(lambda t, y: np.array(field(y[:model.nq], y[model.nq:])).ravel(), (0, duration), np.r_[q0, v0],
                      method="DOP853", rtol=rtol, atol=1e-13)
     return flow.y[:model.nq, -1], flow.y[model.nq:, -1]
-
-
-def free_body(inertia, gravity=(0.0, 0.0, 0.0)):
-    b = Builder("body", gravity=gravity)
-    b.body("body", parent="world", joint=Joint("base", "free_flyer"), inertia=inertia)
-    return b.build()
 
 
 def test_free_fall_is_a_parabola_and_keeps_the_spin():

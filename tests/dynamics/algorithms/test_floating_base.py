@@ -4,6 +4,7 @@ import casadi as ca
 import numpy as np
 import pytest
 from row_trees import coupled, moved, numbers, state, tree_of
+from states import tip
 
 import dynamics
 from dynamics.algorithms import floating_base, kinematic_hessian
@@ -16,10 +17,6 @@ MODELS = [
     pytest.param(coupled(1), id="mimic"),
     pytest.param(tree_of("free_flyer", seed=2), id="base-only"),
 ]
-
-
-def tip(model):
-    return model.frames[-1].name if model.frames else model.bodies[-1].name
 
 
 def u_of(model, q, v):

@@ -6,6 +6,7 @@ import pytest
 from made import made
 from row_trees import coupled, numbers, state, tree_of
 from scipy.linalg import expm
+from states import tip
 
 import dynamics
 from dynamics import algorithms as alg
@@ -26,10 +27,6 @@ MODELS = [
     pytest.param(random_tree(9, np.random.default_rng(4), root="free_flyer"), id="floating-tree"),
     pytest.param(tree_of(*KINDS, seed=5, branching=0.4), id="every-kind"), pytest.param(coupled(), id="mimic"),
 ]
-
-
-def tip(model):
-    return model.frames[-1].name if model.frames else model.bodies[-1].name
 
 
 def differences_along(model, q, frame, reference, direction, h=1e-6):

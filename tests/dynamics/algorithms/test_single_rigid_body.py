@@ -3,27 +3,21 @@
 import casadi as ca
 import numpy as np
 import pytest
+from arrays import column, number
 from scipy.integrate import solve_ivp
 from scipy.linalg import expm, logm
+from states import free_body
 
 import dynamics
 from dynamics import algorithms as alg
 from dynamics import spatial
 from dynamics.forces import Place, PointForce
 from dynamics.lie import se3, so3
-from dynamics.model import BodyInertia, Builder, Joint
+from dynamics.model import BodyInertia
 from dynamics.model.synthetic import random_inertia, random_rotation
 from dynamics.notation.inertia import free_body_acceleration
 
 GRAVITY = np.array([0.0, 0.0, -9.81])
-
-
-def number(x):
-    return np.array(ca.densify(ca.DM(x)))
-
-
-def column(x):
-    return number(x).ravel()
 
 
 def random_pose(rng):
@@ -32,12 +26,6 @@ def random_pose(rng):
 
 def matrix(pose):
     return number(se3.to_matrix(pose))
-
-
-def free_body(inertia, gravity=(0.0, 0.0, 0.0)):
-    b = Builder("body", gravity=gravity)
-    b.body("body", parent="world", joint=Joint("base", "free_flyer"), inertia=inertia)
-    return b.build()
 
 
 @pytest.mark.row("003:M01")

@@ -3,6 +3,7 @@
 import casadi as ca
 import numpy as np
 import pytest
+from arrays import column, number
 from scipy.integrate import solve_ivp
 
 import dynamics
@@ -17,14 +18,6 @@ from dynamics.model import BodyInertia, Builder, Joint
 
 NAMES = (*euler.SEQUENCES, charts.VECTOR)
 ANGLES = np.array([0.4, 0.9, -0.7])
-
-
-def number(x):
-    return np.array(ca.densify(ca.DM(x)))
-
-
-def column(x):
-    return number(x).ravel()
 
 
 def angular(chart, q, *rest):

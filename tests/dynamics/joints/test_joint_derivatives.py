@@ -5,6 +5,7 @@ from dataclasses import replace
 import casadi as ca
 import numpy as np
 import pytest
+from arrays import column, number
 from joint_examples import ALL, FRAMES, GRID, example, teach
 from scipy.integrate import solve_ivp
 
@@ -36,14 +37,6 @@ def joint_record(kind):
     name, _, chart = kind.partition("-")
     joint = example(Joint("j", "revolute"), name)
     return replace(joint, chart=chart) if chart else joint
-
-
-def number(x):
-    return np.array(ca.densify(ca.DM(x)))
-
-
-def column(x):
-    return number(x).ravel()
 
 
 def point(kind, seed=5):

@@ -5,6 +5,7 @@ from dataclasses import replace
 import casadi as ca
 import numpy as np
 import pytest
+from arrays import number
 from force_harness import along_tangent, check, functions, state
 from scipy.integrate import solve_ivp
 
@@ -28,10 +29,6 @@ def bodies(count, gravity=(0.0, 0.0, 0.0), inertia=None):
 
 ONE, TWO, THREE = (bodies(n) for n in (1, 2, 3))
 X1, X2, X3 = (0.1, -0.2, 0.3), (-0.3, 0.1, 0.2), (0.2, 0.2, -0.1)
-
-
-def number(x):
-    return np.array(ca.densify(ca.DM(x)))
 
 
 def hat(a):

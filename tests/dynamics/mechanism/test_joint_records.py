@@ -7,6 +7,7 @@ from dataclasses import replace
 import casadi as ca
 import numpy as np
 import pytest
+from arrays import column, number
 from joint_examples import ALL, GENERAL, POINTS, TEST_KINDS, example, teach, tree_of_kinds
 
 import dynamics
@@ -47,14 +48,6 @@ def point(kind, seed=9):
     joint, rng = made(kind), np.random.default_rng(seed)
     q = joint.random(rng, np.full(joint.nq, -np.inf), np.full(joint.nq, np.inf))
     return joint, q, *rng.uniform(-1, 1, (3, joint.nv))
-
-
-def number(x):
-    return np.array(ca.densify(ca.DM(x)))
-
-
-def column(x):
-    return number(x).ravel()
 
 
 def along(joint, q, v, f, h=1e-5):

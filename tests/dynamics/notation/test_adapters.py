@@ -4,7 +4,9 @@ import casadi as ca
 import numpy as np
 import pytest
 import se3_trajectories as ref
+from arrays import num
 from row_trees import coupled, tree_of
+from states import mover
 
 from dynamics import algorithms as alg
 from dynamics import spatial
@@ -19,11 +21,6 @@ DRAKE_KINDS = ["revolute", "continuous", "prismatic", "universal", "planar", "sp
 MUJOCO_KINDS = ["revolute", "continuous", "prismatic", "universal", "planar", "spherical"]
 
 
-def num(x):
-    out = np.array(ca.DM(x))
-    return out.ravel() if out.shape[1] == 1 else out
-
-
 def close(a, b, tol=1e-9):
     np.testing.assert_allclose(a, b, atol=tol, rtol=0)
 
@@ -36,11 +33,6 @@ def state(model, seed):
     rng = np.random.default_rng(seed)
     return (alg.random_configuration(model, rng), rng.standard_normal(model.nv), rng.standard_normal(model.nv),
             rng.standard_normal(model.nv))
-
-
-def mover(model):
-    Q, D = ca.SX.sym("q", model.nq), ca.SX.sym("d", model.nv)
-    return ca.Function("step", [Q, D], [alg.integrate(model, Q, D)])
 
 
 # ------------------------------------------------------------------------------------------------ notations

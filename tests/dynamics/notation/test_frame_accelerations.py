@@ -4,6 +4,7 @@ import casadi as ca
 import numpy as np
 import pytest
 import se3_trajectories as ref
+from arrays import num
 
 from dynamics import algorithms as alg
 from dynamics import spatial
@@ -14,11 +15,6 @@ from dynamics.notation.representation import REPRESENTATIONS, convert_twist_rate
 NAMES = list(REPRESENTATIONS)
 SEEDS = range(4)
 TOL = 2e-7  # derivatives of derivatives
-
-
-def num(x):
-    out = np.array(ca.DM(x))
-    return out.ravel() if out.shape[1] == 1 else out
 
 
 def close(a, b, tol=TOL):

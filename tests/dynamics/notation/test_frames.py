@@ -4,6 +4,7 @@ import casadi as ca
 import numpy as np
 import pytest
 import se3_trajectories as ref
+from arrays import num
 from scipy.linalg import expm
 
 from dynamics import spatial
@@ -38,11 +39,6 @@ from dynamics.notation.tagged import (
 
 NAMES = list(REPRESENTATIONS)
 SEEDS = range(4)
-
-
-def num(x):
-    out = np.array(ca.DM(x))
-    return out.ravel() if out.shape[1] == 1 else out
 
 
 def close(a, b, tol=1e-9):

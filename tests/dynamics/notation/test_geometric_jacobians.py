@@ -4,6 +4,7 @@ import casadi as ca
 import numpy as np
 import pytest
 import se3_trajectories as ref
+from arrays import num
 from row_trees import coupled, tree_of
 from scipy.linalg import logm
 
@@ -18,11 +19,6 @@ from dynamics.notation import differentials, jacobians, moving_base
 from dynamics.notation.representation import REPRESENTATIONS, convert_twist
 
 NAMES = list(REPRESENTATIONS)
-
-
-def num(x):
-    out = np.array(ca.DM(x))
-    return out.ravel() if out.shape[1] == 1 else out
 
 
 def close(a, b, tol=1e-9):

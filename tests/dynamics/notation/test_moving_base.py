@@ -4,9 +4,11 @@ import casadi as ca
 import numpy as np
 import pytest
 import se3_trajectories as ref
+from arrays import num
 from numerical_symbols import NumericalSymbols
 from row_trees import coupled, tree_of
 from scipy.integrate import solve_ivp
+from states import mover
 
 from dynamics import algorithms as alg
 from dynamics.errors import ModelError
@@ -18,11 +20,6 @@ from dynamics.notation import hamel, moving_base
 from dynamics.notation.representation import REPRESENTATIONS
 
 NAMES = list(REPRESENTATIONS)
-
-
-def num(x):
-    out = np.array(ca.DM(x))
-    return out.ravel() if out.shape[1] == 1 else out
 
 
 def close(a, b, tol=1e-9):
@@ -48,11 +45,6 @@ def newton_euler(model, q, v, a):
     """M a + g - weight [nv] by differences of poses."""
     by_hand = NumericalSymbols(model, q)
     return by_hand.newton_euler(v, a) - by_hand.weight()
-
-
-def mover(model):
-    Q, D = ca.SX.sym("q", model.nq), ca.SX.sym("d", model.nv)
-    return ca.Function("step", [Q, D], [alg.integrate(model, Q, D)])
 
 
 def base_pose_along(model, q, v, a):

@@ -5,6 +5,7 @@ from dataclasses import replace
 import casadi as ca
 import numpy as np
 import pytest
+from arrays import column
 from joint_examples import tree_of_kinds
 from scipy.optimize import minimize
 
@@ -29,10 +30,6 @@ PARAMETERS = (Length(MODEL.bodies[1].joint.name, (0.6, 0.0, 0.8)), Length(MODEL.
               AddedInertia(LAST, "zz"), ForceField("spring", "k"), ForceField("spring", "length"), ForceField("damper", "c"))
 N, H, STEPS = MODEL.nv, 0.05, 6
 TIGHT = Options(tolerance=1e-13)
-
-
-def column(x):
-    return np.array(ca.densify(ca.DM(x))).ravel()
 
 
 def objective():

@@ -5,6 +5,7 @@ from dataclasses import replace
 import casadi as ca
 import numpy as np
 import pytest
+from arrays import column
 from joint_examples import tree_of_kinds
 from redmax_scenes import NUMBERS, scene
 from scipy.integrate import solve_ivp
@@ -24,10 +25,6 @@ from ocp.simulation import stepper
 MODEL = tree_of_kinds("revolute", "exponential", "prismatic", "universal", seed=1)
 TREE = Mechanism(MODEL, direct_motors(MODEL), forces=(JointSpring("s", MODEL.bodies[0].joint.name, 4.0),))
 START = (np.full(MODEL.nv, 0.2), np.full(MODEL.nv, 0.3))
-
-
-def column(x):
-    return np.array(ca.densify(ca.DM(x))).ravel()
 
 
 @pytest.fixture(scope="module")

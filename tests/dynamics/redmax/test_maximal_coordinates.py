@@ -3,8 +3,10 @@
 import casadi as ca
 import numpy as np
 import pytest
+from arrays import column, number
 from joint_examples import tree_of_kinds
 from scipy.integrate import solve_ivp
+from states import state
 
 import dynamics
 from dynamics import ModelError, spatial
@@ -21,19 +23,6 @@ from dynamics.redmax.programmes import Touch, dual_contact, equality, friction_p
 from ocp.solvers.qp import QP, solve_qp
 
 TREE = tree_of_kinds("revolute", "spherical", "prismatic", "fixed", "planar", "revolute", seed=3, damping=False)
-
-
-def number(x):
-    return np.array(ca.densify(ca.DM(x)))
-
-
-def column(x):
-    return number(x).ravel()
-
-
-def state(model, seed=0):
-    rng = np.random.default_rng(seed)
-    return alg.random_configuration(model, rng), *rng.uniform(-1, 1, (2, model.nv))
 
 
 def solved(programme):

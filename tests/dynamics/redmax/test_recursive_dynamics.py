@@ -5,8 +5,10 @@ from dataclasses import replace
 import casadi as ca
 import numpy as np
 import pytest
+from arrays import column, number
 from joint_examples import tree_of_kinds
 from row_trees import coupled
+from states import state
 
 import dynamics
 from dynamics import ModelError, UnknownNameError, spatial
@@ -20,19 +22,6 @@ from dynamics.redmax.recursive import delassus, efforts, hybrid_dynamics, precon
 from ocp.solvers.qp import QP, solve_qp
 
 TREE = tree_of_kinds("revolute", "spherical", "prismatic", "universal", "fixed", "exponential", "free_2d", seed=3)
-
-
-def number(x):
-    return np.array(ca.densify(ca.DM(x)))
-
-
-def column(x):
-    return number(x).ravel()
-
-
-def state(model, seed=0):
-    rng = np.random.default_rng(seed)
-    return alg.random_configuration(model, rng), *rng.uniform(-1, 1, (2, model.nv))
 
 
 @pytest.mark.row("003:L01", "003:L02")

@@ -5,9 +5,11 @@ from dataclasses import dataclass, replace
 import casadi as ca
 import numpy as np
 import pytest
+from arrays import column, number
 from force_harness import check
 from joint_examples import tree_of_kinds
 from scipy.integrate import solve_ivp
+from states import state
 
 import dynamics
 from dynamics import algorithms as alg
@@ -42,19 +44,6 @@ TREES = {"rates": RATES, "groups": GROUPS, "coupled": COUPLED, "chains": CHAINS}
 JOINTS = {"rates": ("003:D06", "003:D11", "003:D12", "003:D13", "003:D14", "003:D15", "003:D17"),
           "groups": ("003:D06", "003:D07", "003:D08", "003:D09"), "chains": ("003:D06", "003:D07", "003:D17")}
 every = pytest.mark.parametrize("model", TREES.values(), ids=TREES)
-
-
-def number(x):
-    return np.array(ca.densify(ca.DM(x)))
-
-
-def column(x):
-    return number(x).ravel()
-
-
-def state(model, seed=0):
-    rng = np.random.default_rng(seed)
-    return alg.random_configuration(model, rng), *rng.uniform(-1, 1, (2, model.nv))
 
 
 def along(model, f, q, v, h=2e-3):

@@ -3,6 +3,7 @@
 import casadi as ca
 import numpy as np
 import pytest
+from arrays import column, number
 
 import dynamics
 from dynamics import ModelError
@@ -20,14 +21,6 @@ from dynamics.redmax.programmes import Touch, touch_rows
 from ocp.solvers.qp import QP, solve_qp
 
 H, G = 0.01, 9.81
-
-
-def number(x):
-    return np.array(ca.densify(ca.DM(x)))
-
-
-def column(x):
-    return number(x).ravel()
 
 
 def solve(P, g, lower, upper):

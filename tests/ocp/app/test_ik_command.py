@@ -7,10 +7,10 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from commands import call
 from repository import ROOT
 
 import dynamics
-from ocp.app import cli
 from ocp.app.files.ik_file import load_ik, load_ik_text, solve_loaded
 from ocp.app.files.load import load_text
 from ocp.app.files.yaml_source import dump, parse_source
@@ -19,12 +19,6 @@ from ocp.app.pages.ik_report import configuration_mapping, verdict
 
 FOLDER = ROOT / "problems"
 STANCE, UR5 = str(FOLDER / "ik" / "quadruped_stance.yaml"), str(FOLDER / "ik" / "ur5_pose.yaml")
-
-
-def call(*arguments):
-    with pytest.raises(SystemExit) as stop:
-        cli.main(list(arguments))
-    return stop.value.code
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ from control_problems import bang_bang, brachistochrone, fixed, flat_system, pro
 from free_problems import constant, cost, fast_pendulum, held_effort, hurried_block, late_start, particle_steering, wind
 from plain_shooting import chosen_constants, of_solution, with_phase
 from scipy.optimize import brentq
+from shooting_problems import options
 from uncertified import by_ilqr
 
 from ocp.problem import At, Boundary, Duration, Finding, Kind, Phase, Status, with_parameters
@@ -14,10 +15,6 @@ from ocp.shooting.ilqr import ILQROptions
 from ocp.shooting.optimality import discrete_gradient
 
 FULL = ILQROptions(intervals=40, hessian="full", kernels="interpreted")
-
-
-def options(**more):
-    return ILQROptions(**{"kernels": "interpreted", **more})
 
 
 # ---- minimum time

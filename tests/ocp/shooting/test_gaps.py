@@ -8,19 +8,15 @@ import pytest
 from control_problems import bang_bang, block_move
 from control_problems import cart_pole as constrained_cart_pole
 from plain_shooting import of_solution, step, with_phase
-from shooting_problems import cart_pole, double_integrator, make, pendulum, quadrotor
+from shooting_problems import cart_pole, double_integrator, make, options, pendulum, quadrotor
 from uncertified import by_ilqr
 
 from ocp.problem import Guess, Kind, Status
-from ocp.shooting.ilqr import ILQROptions, solve
+from ocp.shooting.ilqr import solve
 from ocp.spaces import euclidean
 
 WAYS = ("single", "open", "feasible", "multiple")
 GAPPED = ("feasible", "multiple")
-
-
-def options(**more):
-    return ILQROptions(**{"kernels": "interpreted", **more})
 
 
 def with_states(problem, x, u=None):
