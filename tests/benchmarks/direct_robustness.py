@@ -86,10 +86,10 @@ def table(rows: Sequence[Row]) -> str:
     starts = len({row["seed"] for row in rows})
     lines = ["# Direct collocation from random guesses", "",
              f"{processor()}. {starts} guesses for each problem and size: smooth waves of that part of the range of every "
-             "component added to the guess of the file, free durations scaled by up to 1 + size; the options of the file without refinement, "
-             f"at most {ITERATIONS} iterations. Solved: converged, and KKT residuals evaluated at the returned point at most "
-             f"{TOLERANCE:g}. Near best: of these, within 1e-3 of the lowest cost found from any guess. Seconds: processor time, "
-             "median over all starts, transcription included. Written by tests/benchmarks/direct_robustness.py.", ""]
+             "component added to the guess of the file, free durations scaled by up to 1 + size; the options of the file without "
+             f"refinement, at most {ITERATIONS} iterations. Solved: converged, and KKT residuals evaluated at the returned point "
+             f"at most {TOLERANCE:g}. Near best: of these, within 1e-3 of the lowest cost found from any guess. Seconds: processor "
+             "time, median over all starts, transcription included. Written by tests/benchmarks/direct_robustness.py.", ""]
     for size in SIZES:
         if any(float(row["size"]) == size for row in rows):
             lines += section(rows, size)

@@ -190,38 +190,6 @@ def test_energy_of_a_free_motion_drifts_with_the_order_of_the_steps(root):
     assert drifts[0] / drifts[1] > (12 if root is None else 3.5)
 
 
-@pytest.mark.parametrize("model", [m for m in MODELS if m.id != "tree1-0"])
-def test_the_coriolis_force_does_no_net_work(model):
-    """v^T (dM/dt - 2C) v = 0 for the passivity of the Coriolis term, with C v = h(q, v) - h(q, 0) - D v."""
-    q, v, _ = state(model, 7)
-    move, h = dynamics.make(model, "integrate"), 1e-6
-    Mdot = (np.atleast_2d(call(model, "mass_matrix", np.array(move(q, h * v)).ravel()))
-            - np.atleast_2d(call(model, "mass_matrix", np.array(move(q, -h * v)).ravel()))) / (2 * h)
-    from dynamics.algorithms import tree as tree_tools
-
-    damping = np.array(ca.densify(tree_tools.diagonal(model, "damping"))).ravel()
-    coriolis = np.atleast_1d(call(model, "bias_force", q, v) - call(model, "gravity_force", q)) - damping * v
-    assert v @ Mdot @ v == pytest.approx(2 * v @ coriolis, abs=1e-6 * (1 + abs(v @ Mdot @ v)))
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_mass_rate_minus_twice_christoffel_is_a_skew_matrix(seed):
-    """With the Christoffel matrix C = 1/2 d(Coriolis force)/dv, dM/dt - 2C is skew entry by entry (vector-space joints)."""
-    rng = np.random.default_rng(seed)
-    model = random_tree(6, rng, kinds=["revolute", "continuous", "prismatic", "universal"])
-    q, v, _ = state(model, seed)
-    Q, V = ca.SX.sym("q", model.nq), ca.SX.sym("v", model.nv)
-    coriolis = alg.bias_force(model, Q, V) - alg.gravity_force(model, Q)
-    C = ca.jacobian(coriolis, V) / 2
-    M = alg.mass_matrix(model, Q)
-    Mdot = ca.reshape(ca.jacobian(ca.vec(M), Q) @ V, model.nv, model.nv)
-    skew, force = ca.Function("f", [Q, V], [Mdot - 2 * C, C @ V - coriolis])(q, v)
-    skew = np.array(skew)
-    np.testing.assert_allclose(skew, -skew.T, atol=1e-11 * (1 + np.abs(skew).max()))
-    np.testing.assert_allclose(np.array(force), 0, atol=1e-11 * (1 + np.abs(skew).max()))
-    assert np.abs(skew).max() > 1e-3
-
-
 @pytest.mark.row("001:D21")
 @pytest.mark.parametrize("seed", range(3))
 def test_free_floating_momentum_changes_only_by_weight(seed):

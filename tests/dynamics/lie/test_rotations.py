@@ -294,7 +294,7 @@ def test_chains_of_tagged_rotations():
 
 
 # ------------------------------------------------------------------------------------------------ exp, log, boxes
-@pytest.mark.row("000:K-038", "000:K-039", "001:K17")
+@pytest.mark.row("000:K-038", "000:K-039", "001:K17", "003:M04")
 @pytest.mark.parametrize("angle", [0.0, 1e-12, 1e-4, 1.0, np.pi - 1e-9, np.pi])
 def test_exponential_and_logarithm(angle):
     rng = np.random.default_rng(15)

@@ -72,7 +72,7 @@ def test_groups_are_closed_and_recognised():
             as_pose((mirrored, np.zeros(3)))
 
 
-@pytest.mark.row("004:T-004", "004:T-006", "004:T-007", "004:T-008")
+@pytest.mark.row("004:T-004", "004:T-006", "004:T-007", "004:T-008", "003:M02")
 def test_algebras_their_hats_and_commutators():
     rng = np.random.default_rng(1)
     a, b, u, w = rng.standard_normal(3), rng.standard_normal(3), rng.standard_normal(6), rng.standard_normal(6)
@@ -377,7 +377,7 @@ def test_derivative_of_the_velocity_transform(seed):
     assert np.abs(X @ num(spatial.cross_motion_matrix(ca.DM(A_v))) - rate).max() > 1e-2
 
 
-@pytest.mark.row("004:T-053", "000:X-054")
+@pytest.mark.row("004:T-053", "000:X-054", "003:M09")
 def test_cross_product_is_a_lie_bracket():
     rng = np.random.default_rng(9)
     u, v, w = rng.standard_normal((3, 6))
