@@ -161,19 +161,6 @@ def test_spatial_jacobian(model):
     np.testing.assert_array_equal(J[3:, :3], 0)
 
 
-@pytest.mark.row("001:K74")
-def test_base_only_robot_moves_like_a_rigid_body():
-    """v_Q = v_B + omega x r_BQ and omega_Q = omega_B for a frame on the base itself."""
-    model = tree_of("free_flyer", seed=2)
-    q, v, _ = state(model, 12)
-    u, frame = u_of(model, q, v), tip(model)
-    R = np.array(dynamics.make_frame(model, "pose", "b0")(q)[0])
-    p_B, p_Q = (np.array(dynamics.make_frame(model, "pose", f)(q)[1]).ravel() for f in ("b0", frame))
-    omega = R @ u[3:]
-    np.testing.assert_allclose(numbers(floating_base.spatial_jacobian, model, q, frame) @ u,
-                               np.r_[u[:3] + np.cross(omega, p_Q - p_B), omega], atol=1e-13)
-
-
 def test_frames_off_the_base_have_no_base_columns():
     model = tree_of("revolute", "free_flyer", seed=3)  # this free-flyer hangs from a link: no floating base
     with pytest.raises(ModelError, match="free_flyer joint, found none"):
@@ -217,29 +204,3 @@ def test_rate_and_hessian_of_the_spatial_jacobian(model):
     ahead, behind = (pose_differences(model, moved(model, q, t * v + t * t / 2 * a), v + t * a, frame, 1e-5)
                      for t in (1e-3, -1e-3))
     np.testing.assert_allclose(J @ u_dot + rate @ u, (ahead - behind) / 2e-3, atol=1e-4 * (1 + np.abs(rate @ u).max()))
-
-
-@pytest.mark.row("000:X-202")
-def test_printed_hessian_rule_on_a_floating_base():
-    """Kindr Eq. 15 by column index fails for u; with base translation and base rotation as two joints it is exact."""
-    model = tree_of("free_flyer", "revolute", "prismatic", "revolute", seed=6)
-    q, v, _ = state(model, 15)
-    J, u = numbers(floating_base.spatial_jacobian, model, q, tip(model)), u_of(model, q, v)
-    exact = kinematic_hessian.tensor(floating_base.spatial_hessian(model, q, tip(model)))
-
-    def by(order):
-        H = np.zeros_like(exact)
-        for i in range(model.nv):
-            for k in range(model.nv):
-                if order[k] <= order[i]:
-                    H[:, i, k] = np.r_[np.cross(J[3:, k], J[:3, i]), np.cross(J[3:, k], J[3:, i])]
-                else:
-                    H[:3, i, k] = np.cross(J[3:, i], J[:3, k])
-        return H
-
-    np.testing.assert_allclose(by([0, 0, 0, 1, 1, 1, 2, 3, 4]), exact, atol=1e-13)
-    printed = by(range(model.nv))
-    assert np.abs(printed - exact).max() > 0.1
-    assert np.abs(np.einsum("rik,k,i->r", printed - exact, u, u)).max() > 0.1
-
-

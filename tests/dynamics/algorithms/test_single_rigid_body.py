@@ -24,7 +24,7 @@ def random_pose(rng):
     return se3.Pose(ca.DM(random_rotation(rng)), ca.DM(rng.standard_normal(3)))
 
 
-@pytest.mark.row("003:M10")
+@pytest.mark.row("003:M10", "001:D02", "001:D06")
 def test_newton_euler_of_a_free_body():
     """The tree's forward dynamics, the law about the centre of mass written out, and what it conserves."""
     rng = np.random.default_rng(4)

@@ -112,29 +112,6 @@ def test_rates_of_the_subspace(kind):
     np.testing.assert_allclose(du_dv @ v, 2 * drift.ravel(), atol=1e-12)
 
 
-@pytest.mark.parametrize("kind", QUICK)
-@pytest.mark.sample(4)
-def test_dynamics_are_consistent_and_conserve_energy(kind):
-    """FD inverts ID, M is its part in a, and without friction dE/dt = v . tau on any motion."""
-    name, _, chart = kind.partition("-")
-    model = tree_of_kinds("revolute", name, "prismatic", name, damping=False, seed=3)
-    if chart:
-        model = replace(model, bodies=tuple(replace(b, joint=replace(b.joint, chart=chart if b.joint.chart else ""))
-                                            for b in model.bodies))
-    rng = np.random.default_rng(1)
-    q, (v, a) = alg.random_configuration(model, rng), rng.standard_normal((2, model.nv))
-    x = [ca.SX.sym(n, s) for n, s in zip("qva", (model.nq, model.nv, model.nv), strict=True)]
-    E, N = alg.total_energy(model, x[0], x[1]), alg.rate_matrix(model, x[0])
-    tau = alg.inverse_dynamics(model, *x)
-    power = ca.jtimes(E, x[0], N @ x[1]) + ca.jtimes(E, x[1], x[2])
-    values = ca.Function("f", x, [tau, power, alg.mass_matrix(model, x[0]), ca.jacobian(tau, x[2])])(q, v, a)
-    tau, power, M, slope = (number(y) for y in values)
-    assert power.item() == pytest.approx(float(tau.ravel() @ v), rel=1e-11)
-    np.testing.assert_allclose(M, slope, atol=1e-12)
-    back = column(dynamics.make(model, "forward_dynamics")(q, v, tau))
-    np.testing.assert_allclose(back, a, atol=1e-10 * np.linalg.cond(M))
-
-
 # ------------------------------------------------------------------------------------------------ parameters
 def test_euler_charts_are_those_of_the_library():
     for name in euler.SEQUENCES:

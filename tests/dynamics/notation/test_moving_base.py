@@ -234,23 +234,7 @@ def test_hamel_equations_with_rotors(seed):
     close(num(hamel.hamel_function(model)(q, v, a)), num(alg.inverse_dynamics(model, q, v, a)), 1e-9 * 100)
 
 
-@pytest.mark.row("004:T-173")
-def test_base_rows_of_hamel_by_hand():
-    """d/dt(dl/dxi) + v x* (dl/dxi) + G = tau on the base, the derivative taken numerically along a motion."""
-    from dynamics import spatial
-
-    model = floating(5, armature=False)
-    q, v, a = state(model, 7)
-    Q, V = ca.SX.sym("q", model.nq), ca.SX.sym("v", model.nv)
-    p = ca.Function("p", [Q, V], [ca.gradient(hamel.trivialised_lagrangian(model, Q, V), V)])
-    step = mover(model)
-    pdot = ref.derivative(lambda s: num(p(step(q, s * v + s * s / 2 * a), v + s * a)), 0.0, 1e-3)[:6]
-    base = num(spatial.cross_force(ca.DM(v[:6]), ca.DM(num(p(q, v))[:6])))
-    tau = num(alg.inverse_dynamics(model, q, v, a))[:6]
-    close(pdot + base + num(alg.gravity_force(model, q))[:6], tau, 1e-6)
-
-
-@pytest.mark.row("004:T-170")
+@pytest.mark.row("004:T-170", "001:D09")
 def test_euler_lagrange_holds_in_coordinates_and_fails_for_body_twists():
     """Trees whose velocities are rates of coordinates, by differences of poses; floating trees need the brackets."""
     for seed in range(2):
@@ -287,29 +271,6 @@ def test_any_link_can_be_the_moving_base(which):
     f = ca.Function("T", [Q], [moving_base.base_change(model, Q, frame)])
     expected = T @ a + ref.derivative(lambda s: num(f(step(q, s * v))), 0.0, 1e-3) @ v
     close(nu_dot, expected, 1e-6 * (1 + np.abs(expected).max()))
-
-
-def test_a_rerooted_robot_has_the_same_mass_matrix():
-    """The same two bodies built from the other end: its base is the first robot's link, its hinge is the inverse."""
-    rng = np.random.default_rng(0)
-    inertias = [random_inertia(rng), random_inertia(rng)]
-    axis = ((0.0, 0.6, 0.8),)
-
-    def build(first, second, sign):
-        b = Builder("pair")
-        b.body("p", parent="world", joint=Joint("root", "free_flyer"), inertia=inertias[first])
-        hinge = Joint("hinge", "revolute", axes=(tuple(sign * x for x in axis[0]),))
-        b.body("c", parent="p", joint=hinge, inertia=inertias[second])
-        return b.build()
-
-    forward, backward = build(0, 1, 1.0), build(1, 0, -1.0)
-    q, v, _ = state(forward, 1)
-    tip = alg.frame_pose(forward, q, "c")
-    q_back = np.r_[num(se3.to_vector(se3.Pose(tip.R, tip.p))), q[7]]
-    nu = num(moving_base.base_change(forward, q, "c")) @ v
-    M, h = map(num, moving_base.rebased_dynamics(forward, q, nu, "c"))
-    close(M, num(alg.mass_matrix(backward, q_back)))
-    close(h, num(alg.bias_force(backward, q_back, nu)))
 
 
 def test_bases_that_are_not_there_are_refused():
