@@ -226,7 +226,7 @@ def closed_form(kind, x):
 
 
 @pytest.mark.row("000:K-054", "000:K-055", "000:K-079", "000:X-080", "000:K-081", "000:X-082", "001:K10", "001:K11", "001:K12",
-                 "001:K13", "001:K14")
+                 "001:K13", "001:K14", "001:M03")
 @pytest.mark.parametrize("kind", SEQUENCES)
 def test_all_twelve_sequences_against_scipy_and_closed_forms(kind):
     """SciPy's upper-case names are turns about the moving axes, lower-case ones about the fixed axes."""
@@ -280,7 +280,7 @@ def test_canonical_angles_are_unique_and_in_range(kind):
     assert column(rotation.canonical(kind, [0.1, middle, 0.2]))[1] == middle
 
 
-@pytest.mark.row("000:X-080", "000:X-082", "001:K11", "001:K12", "001:K13", "001:K14")
+@pytest.mark.row("000:X-080", "000:X-082", "001:K11", "001:K12", "001:K13", "001:K14", "001:M04")
 @pytest.mark.parametrize("kind", SEQUENCES)
 def test_gimbal_lock_gives_the_rotation_with_the_last_angle_zero(kind):
     q = euler.sequence(kind)

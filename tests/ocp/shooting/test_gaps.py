@@ -137,15 +137,6 @@ def test_an_unstable_system_is_held_from_a_guess_of_its_states(way, globalisatio
     assert found.optimality.residuals()[0] < 1e-6
 
 
-@pytest.mark.parametrize("way", GAPPED)
-def test_a_long_swing_starts_from_a_line_between_its_ends(way):
-    problem = with_states(pendulum(u_max=6.0, duration=3.0), [[0.0, 0.0], [np.pi, 0.0]])
-    found = solve(problem, options(intervals=60, shooting=way))
-    assert found.status is Status.CONVERGED, found.ending
-    np.testing.assert_allclose(found.trajectory.x[-1], [np.pi, 0], atol=0.05)
-    assert of_solution(found).cost == pytest.approx(found.objective, rel=1e-7)
-
-
 @pytest.mark.parametrize(("way", "globalisation"), [("feasible", "merit"), ("feasible", "filter"), ("multiple", "filter")])
 def test_hard_constraints_and_gaps_close_together(way, globalisation):
     """Kelly's cart-pole with bounds on the rail and a prescribed end, from a straight line between start and goal."""
