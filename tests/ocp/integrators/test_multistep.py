@@ -15,7 +15,7 @@ from ocp.methods import solve
 from ocp.plants import PlantSpec
 from ocp.problem import At, Boundary, Cost, Duration, Guess, Phase, Problem
 from ocp.spaces import euclidean
-from ocp.transcription.multiple_shooting import MultipleShootingOptions, transcribe
+from ocp.transcription.multiple_shooting import MultipleShootingOptions
 
 
 def onward(sys, name="bdf2", kind=ca.SX):
@@ -151,15 +151,6 @@ def test_steps_are_the_recurrence_over_two_intervals(method):
     assert found.trajectory.x == pytest.approx(exact, abs=1e-7)
 
 
-def test_the_objective_converges_with_order_two():
-    _, _, problem = regulator()
-    best = solve(problem, "collocation", {"scheme": "gauss", "degree": 6, "intervals": 10}).objective
-    counts = np.array([20, 40, 80])
-    errors = [abs(solve(problem, "multiple_shooting", {"integrator": "bdf2", "controls": "linear", "intervals": int(n)}).objective
-                  - best) for n in counts]
-    assert order(errors, counts) == pytest.approx(2, abs=0.3)
-
-
 @pytest.mark.parametrize("states", ["coordinates", pytest.param("tangent", marks=pytest.mark.slow)])
 def test_an_attitude_is_certified(states):
     t, x, u, p = symbols(7, 3)
@@ -183,15 +174,6 @@ def test_algebraic_unknowns_and_looking_back_go_together():
     found = solve(loaded.problem, "multiple_shooting", {"integrator": "bdf2", "intervals": 20})
     assert found.ok, found.certificate.failures
     assert found.objective == pytest.approx(0.625, rel=1e-8)
-
-
-@pytest.mark.slow
-def test_the_interior_point_method_takes_the_program_as_it_is():
-    _, _, problem = regulator()
-    options = {"integrator": "bdf2", "intervals": 12, "guess": "given"}
-    mine, theirs = (solve(problem, "multiple_shooting", {**options, "solver": solver}) for solver in ("interior_point", "ipopt"))
-    assert mine.objective == pytest.approx(theirs.objective, rel=1e-8)
-    assert transcribe(problem, MultipleShootingOptions(**options)).nlp.timeline is None
 
 
 @pytest.mark.parametrize(("make", "words"), [
