@@ -175,13 +175,6 @@ def test_stiff_oscillators_are_damped(method):
     assert np.abs(run.q[:, 0]).max() <= 0.1 + 1e-12
 
 
-def test_one_linear_step_in_closed_form():
-    """BDF1 on an oscillator with damping: ``(m + h c + h^2 k) q+ = (m + h c) q + h m v``."""
-    m, k, c, h = 2.0, 30.0, 0.7, 0.05
-    run = simulate(system(one_joint("prismatic", k, c, m), mode="interpreted"), "bdf1", ([0.4], [-0.2]), h, 1)
-    assert run.q[1, 0] == pytest.approx(((m + h * c) * 0.4 + h * m * -0.2) / (m + h * c + h**2 * k), rel=1e-12)
-
-
 @pytest.mark.row("003:R11", "003:R12")
 def test_linearly_implicit_steps():
     """With constant J and linear forces one is a step of BDF1, stiff or not; on a tree it is of first order."""

@@ -128,19 +128,6 @@ def test_a_tumbling_box_keeps_its_books():
     assert all(event.energy >= 0 for event in plant.events if event.kind == "impact")
 
 
-def test_friction_at_creeping_speed_stays_on_its_cone():
-    """20 mm/s and slower, turning as it slides: every force in its cone to rounding at every step, and the box stops."""
-    worst, mu, plant = [0.0], 0.4, HybridPlant(box(), [corners(friction=0.4)])
-
-    def watch():
-        for f in plant.forces.values():
-            worst.append(np.hypot(f[0], f[1]) - mu * f[2])
-
-    x = run(plant, state((0, 0, 0.05), velocity=(0.02, 0, 0, 0, 0, 0.1)), 0.03, dt=5e-4, watch=watch)
-    assert max(worst) < 1e-8
-    assert np.abs(x[7:]).max() < 1e-9
-
-
 def test_a_push_starts_and_ends_in_time():
     """Stronger than friction for a tenth of a second: the distance of both stretches."""
     m, mu, force = 2.0, 0.3, 12.0
