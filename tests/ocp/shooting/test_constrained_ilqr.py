@@ -5,8 +5,8 @@ import casadi as ca
 import numpy as np
 import pytest
 from control_problems import block_move, cart_pole
+from direct_problems import with_phase
 from free_problems import late_start
-from plain_shooting import with_phase
 from shooting_problems import function, make
 
 from ocp.app.files.load import load_problem, load_text

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from control_problems import bang_bang, block_move
 from control_problems import cart_pole as constrained_cart_pole
-from plain_shooting import of_solution, with_phase
+from direct_problems import with_phase
+from plain_shooting import of_solution
 from shooting_problems import cart_pole, function, make, options
 
 from ocp.problem import INF, At, Boundary, Constraint, Duration, Finding, Guess, Kind, Status

@@ -4,8 +4,9 @@ import casadi as ca
 import numpy as np
 import pytest
 from control_problems import bang_bang, brachistochrone, fixed, flat_system, problem
+from direct_problems import with_phase
 from free_problems import constant, cost, fast_pendulum, held_effort, hurried_block, late_start, particle_steering, wind
-from plain_shooting import chosen_constants, of_solution, with_phase
+from plain_shooting import chosen_constants, of_solution
 from shooting_problems import options
 from uncertified import by_ilqr
 

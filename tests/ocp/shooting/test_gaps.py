@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from control_problems import bang_bang, block_move
 from control_problems import cart_pole as constrained_cart_pole
-from plain_shooting import of_solution, step, with_phase
+from direct_problems import with_phase
+from plain_shooting import of_solution, step
 from shooting_problems import cart_pole, double_integrator, make, options, pendulum, quadrotor
 from uncertified import by_ilqr
 

@@ -6,7 +6,8 @@ import itertools
 import casadi as ca
 import numpy as np
 import pytest
-from plain_shooting import flat, of_solution, rollout, step, with_phase
+from direct_problems import with_phase
+from plain_shooting import flat, of_solution, rollout, step
 from scipy.integrate import quad, solve_ivp
 from shooting_problems import cart_pole, double_integrator, function, make, pendulum, quadrotor
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import casadi as ca
 import numpy as np
 import pytest
+from direct_problems import with_phase
 from engine_paths import blocks, on_path
-from plain_shooting import with_phase
 from shooting_problems import cart_pole, function, pendulum, quadrotor
 
 from dynamics.kernels import find_compiler

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from constrained_problems import PROBLEMS, start_guess, with_guess
 from control_problems import block_move
-from plain_shooting import of_solution, with_phase
+from direct_problems import with_phase
+from plain_shooting import of_solution
 from shooting_problems import options
 from uncertified import by_ilqr
 
