@@ -3,11 +3,11 @@
 import csv
 import json
 import re
-from html.parser import HTMLParser
 
 import numpy as np
 import pytest
 from commands import call
+from pages import Page
 from repository import ROOT
 
 import dynamics
@@ -77,29 +77,10 @@ def test_the_expanded_input_gives_the_same_answer(stance, tmp_path):
         assert outcome.result.q == pytest.approx(archive["q"], abs=0)
 
 
-class Page(HTMLParser):
-    def __init__(self, text):
-        super().__init__()
-        self.tags, self.sources, self.texts, self.script = [], [], [], {}
-        self.open = None
-        self.feed(text)
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append(tag)
-        attributes = dict(attrs)
-        self.sources += [attributes[k] for k in ("src", "href") if k in attributes]
-        self.open = attributes.get("id") if tag == "script" else None
-
-    def handle_data(self, data):
-        self.texts.append(data)
-        if self.open:
-            self.script[self.open] = self.script.get(self.open, "") + data
-
-
 def test_the_page_stands_alone_and_says_what_happened(stance):
     page = Page((stance / "report.html").read_text())
-    assert all(source.startswith("data:") for source in page.sources)
-    words = " ".join(page.texts)
+    assert all(source.startswith("data:") for source in page.links)
+    words = " ".join(page.words)
     for expected in ("✓ Solved", "position of lf_foot", "best possible", "lf_knee", "quaternion:",
                      "Every task of the first priority is met"):
         assert expected in words
