@@ -15,7 +15,7 @@ from ocp.methods import solve
 from ocp.plants import PlantSpec
 from ocp.problem import At, Boundary, Cost, Duration, Guess, Phase, Problem
 from ocp.spaces import euclidean
-from ocp.transcription.multiple_shooting import MultipleShootingOptions
+from ocp.transcription.multiple_shooting import MultipleShootingOptions, transcribe
 
 
 def onward(sys, name="bdf2", kind=ca.SX):
@@ -174,6 +174,15 @@ def test_algebraic_unknowns_and_looking_back_go_together():
     found = solve(loaded.problem, "multiple_shooting", {"integrator": "bdf2", "intervals": 20})
     assert found.ok, found.certificate.failures
     assert found.objective == pytest.approx(0.625, rel=1e-8)
+
+
+@pytest.mark.slow
+def test_the_interior_point_method_takes_the_program_as_it_is():
+    _, _, problem = regulator()
+    options = {"integrator": "bdf2", "intervals": 12, "guess": "given"}
+    mine, theirs = (solve(problem, "multiple_shooting", {**options, "solver": solver}) for solver in ("interior_point", "ipopt"))
+    assert mine.objective == pytest.approx(theirs.objective, rel=1e-8)
+    assert transcribe(problem, MultipleShootingOptions(**options)).nlp.timeline is None
 
 
 @pytest.mark.parametrize(("make", "words"), [
