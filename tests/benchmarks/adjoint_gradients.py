@@ -9,14 +9,13 @@ coordinates at the end of steps of BDF1. Parameters are stiffnesses of springs. 
 
 from __future__ import annotations
 
-import csv
 import statistics
 import time
-from pathlib import Path
 
 import casadi as ca
 import matplotlib as mpl
 import numpy as np
+from result_tables import FOLDER, write_table
 
 from dynamics.forces import JointDamper, JointSpring
 from dynamics.mechanism import Mechanism, direct_motors
@@ -25,7 +24,6 @@ from dynamics.redmax.adjoint import Objective, gradient, value
 from dynamics.redmax.implicit import simulate, system
 from dynamics.redmax.parameters import ForceField
 
-OUT = Path(__file__).resolve().parents[2] / "results" / "benchmarks"
 REPEATS = 3
 
 
@@ -104,11 +102,7 @@ def main() -> None:
 
     rows = list(over_parameters())
     (plain, torques), (simulated, swept) = long_chain(0), long_chain(20)
-    OUT.mkdir(parents=True, exist_ok=True)
-    with (OUT / "adjoint_gradients.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, rows[0])
-        writer.writeheader()
-        writer.writerows(rows)
+    write_table(FOLDER / "adjoint_gradients.csv", rows)
     lines = ["# Gradients of implicit simulations", "",
              "Cost of one gradient over the cost of the simulation itself; chain of 5 revolute joints, 200 steps of BDF1,",
              f"stiffnesses of springs as parameters; medians of {REPEATS} (differences: one). Errors: largest difference from the",
@@ -123,7 +117,7 @@ def main() -> None:
               "serves all right-hand sides, and the simulation, with its calls from Python, takes most of the time. They take a",
               "row of r_p for every joint from the kernel of adjoint products: a part that parameters do not change.", "",
               "![cost](adjoint_gradients.png)", ""]
-    (OUT / "adjoint_gradients.md").write_text("\n".join(lines))
+    (FOLDER / "adjoint_gradients.md").write_text("\n".join(lines))
     figure, axes = plt.subplots(figsize=(6, 4))
     for name in ("adjoint", "forward", "differences"):
         axes.loglog([r["parameters"] for r in rows], [r[name] for r in rows], "o-", label=name)
@@ -132,7 +126,7 @@ def main() -> None:
     axes.legend()
     axes.grid(alpha=0.3)
     figure.tight_layout()
-    figure.savefig(OUT / "adjoint_gradients.png", dpi=120)
+    figure.savefig(FOLDER / "adjoint_gradients.png", dpi=120)
     print("\n".join(lines))
 
 

@@ -11,7 +11,6 @@ Riccati sweeps that led to a step or a refusal; control bounds are part of the s
 
 from __future__ import annotations
 
-import csv
 import statistics
 import sys
 from dataclasses import dataclass, replace
@@ -19,14 +18,18 @@ from pathlib import Path
 
 import casadi as ca
 import numpy as np
+from result_tables import FOLDER, write_page, write_table
 from scipy.interpolate import CubicSpline
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT)]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "support")]
+
+import constrained_problems  # noqa: E402  # the repository's own modules need the path above
+from constrained_problems import Constrained  # noqa: E402
 
 from ocp.app.pipeline import processor  # noqa: E402  # the repository's own packages need the path above
 from ocp.methods import solve  # noqa: E402
-from ocp.problem import INF, At, Boundary, Constraint, Cost, Duration, Guess, Phase, Problem, System  # noqa: E402
+from ocp.problem import At, Boundary, Cost, Duration, Guess, Phase, Problem, System  # noqa: E402
 from ocp.spaces import euclidean  # noqa: E402
 
 VIOLATION, TOLERANCE, REPEATS = 1e-6, 1e-6, 5
@@ -43,93 +46,30 @@ class Case:
     options: dict
 
 
-def case(name, states, controls, rate, start, goal, duration, intervals, Q, R, Qf, guess, published, ipopt, u_max=INF, u_min=None,
-         x_lower=(), x_upper=(), rows=None, **options):
-    nx, nu = len(states), len(controls)
-    t, x, u, p = ca.SX.sym("t"), ca.SX.sym("x", nx), ca.SX.sym("u", nu), ca.SX.sym("p", 0)
-
-    def function(label, value):
-        return ca.Function(label, [t, x, u, p], [ca.densify(ca.SX(value))])
-
-    away = x - ca.DM(goal)
-    costs = (Cost("stage", At.PATH, function("stage", ca.vertcat(away, u)), weights=(Q,) * nx + (R,) * nu),
-             Cost("end", At.FINAL, function("end", away), weights=(Qf,) * nx))
-    constraints = () if rows is None else (
-        Constraint("obstacles", At.PATH, function("obstacles", rows(x)), (0.0,) * rows(x).shape[0], (INF,) * rows(x).shape[0]),)
-    upper = np.full(nu, u_max)
-    system = System(name, euclidean(states), controls, function("rate", rate(x, u)))
-    phase = Phase(
-        name, system, Duration(duration, duration, duration),
-        Guess(np.array([0.0, 1.0]), np.tile(np.array(start, float), (2, 1)), np.tile(np.array(guess, float), (2, 1))),
-        start=Boundary(tuple(map(float, start)), (True,) * nx), final=Boundary(tuple(map(float, goal)), (True,) * nx),
-        x_lower=x_lower, x_upper=x_upper, u_lower=tuple(-upper if u_min is None else u_min), u_upper=tuple(upper), costs=costs,
-        constraints=constraints)
-    return Case(Problem(name, (phase,)), intervals, published, ipopt, options)
-
-
-def pendulum(x, u):
-    return ca.vertcat(x[1], (u - 9.81 * 0.5 * ca.sin(x[0]) - 0.1 * x[1]) / 0.25)
-
-
-def cart_pole(x, u):
-    c, s, w = ca.cos(x[1]), ca.sin(x[1]), x[3]
-    M = ca.vertcat(ca.horzcat(1.2, 0.1 * c), ca.horzcat(0.1 * c, 0.05))
-    return ca.vertcat(x[2:], ca.solve(M, ca.vertcat(u + 0.1 * s * w**2, -0.2 * 9.81 * 0.5 * s)))
-
-
-def acrobot(x, u):
-    c2, s2, w1, w2 = ca.cos(x[1]), ca.sin(x[1]), x[2], x[3]
-    M = ca.vertcat(ca.horzcat(5 + 2 * c2, 2 + c2), ca.horzcat(2 + c2, 2))
-    bias = ca.vertcat(-(2 * w1 * w2 + w2**2) * s2, s2 * w1**2)
-    gravity = 9.81 * ca.vertcat(2 * ca.cos(x[0]) + ca.cos(x[0] + x[1]), ca.cos(x[0] + x[1]))
-    return ca.vertcat(x[2:], ca.solve(M, ca.vertcat(0, u) - bias - gravity - x[2:]))
-
-
-def car(x, u):
-    return ca.vertcat(u[0] * ca.cos(x[2]), u[0] * ca.sin(x[2]), u[1])
-
-
-def discs(x):
-    return ca.vertcat(*((x[0] - c)**2 + (x[1] - c)**2 - 0.425**2 for c in (0.75, 1.5, 2.25)))
-
-
 THEIRS = {"tolerance": 1e-2, "polish": "newton"}
 """Options of the run that stops where ALTRO stops, the same for all problems: a loose tolerance, then Newton's method."""
 
 
+def case(made: Constrained, published: int, ipopt: float, **options) -> Case:
+    return Case(made.problem, made.intervals, published, ipopt, options)
+
+
 def cases():
-    pi = np.pi
-    yield case("double integrator", ("p", "v"), ("a",), lambda x, u: ca.vertcat(x[1], u), (0, 0), (1, 0), 2.0, 20, 1.0, 0.1, 1.0,
-               (0,), 8, 0.7440873053, u_max=3.0, x_lower=(-INF, -0.6), x_upper=(INF, 0.6))
-    yield case("pendulum", ("th", "w"), ("u",), pendulum, (0, 0), (pi, 0), 3.0, 50, 1e-3, 1e-3, 1.0, (0.1,), 18, 0.01840462615,
-               u_max=3.0)
-    yield case("cart-pole (quickstart, RK4)", ("y", "th", "dy", "dth"), ("F",), cart_pole, (0, 0, 0, 0), (0, pi, 0, 0), 5.0, 100,
-               1e-2, 1e-1, 100.0, (0.01,), 44, 1.486186727, u_max=3.0)
-    yield case("acrobot", ("th1", "th2", "w1", "w2"), ("u",), acrobot, (-pi / 2, 0, 0, 0), (pi / 2, 0, 0, 0), 5.0, 100, 1.0, 0.01,
-               100.0, (0,), 50, 50.04661122, u_max=15.0)
-    yield case("parallel park", ("x", "y", "th"), ("v", "w"), car, (0, 0, 0), (0, 1.5, 0), 3.0, 100, 1e-2, 1e-2, 100.0, (0.1, 0.1),
-               13, 0.05406699390, u_max=2.0, x_lower=(-0.25, -0.001, -INF), x_upper=(0.25, 1.501, INF))
-    yield case("three obstacles", ("x", "y", "th"), ("v", "w"), car, (0, 0, 0), (3, 3, 0), 5.0, 100, 1.0, 0.5, 10.0, (0.01, 0.01),
-               20, 9.435505742, u_max=3.0, u_min=(0.0, -3.0), rows=discs)
+    yield case(constrained_problems.double_integrator(), 8, 0.7440873053)
+    yield case(constrained_problems.pendulum(), 18, 0.01840462615)
+    made = case(constrained_problems.cart_pole(), 44, 1.486186727)
+    yield replace(made, problem=replace(made.problem, name="cart-pole (quickstart, RK4)"))
+    yield case(constrained_problems.acrobot(), 50, 50.04661122)
+    yield case(constrained_problems.parallel_park(), 13, 0.05406699390)
+    yield case(constrained_problems.three_obstacles(), 20, 9.435505742)
 
 
 def escape():
     """From one room to the next around 170 discs, from states that no control explains (Altro.jl: infeasible start)."""
-    made = case("escape", ("x", "y", "th"), ("v", "w"), car, (2.5, 2.5, 0), (7.5, 2.5, 0), 3.0, 100, 1e-3, 1e-2, 100.0, (1.0, 1.0),
-                14, float("nan"), u_max=5.0, rows=walls, shooting="feasible", constraint_tolerance=1e-5, penalty=100.0)
-    rows = np.array([[2.5, 2.5, 0], [4, 5, .785], [5, 6.25, 0], [7.5, 6.25, -.261], [9, 5, -1.57], [7.5, 2.5, 0]])
-    s = np.linspace(0, 1, 101)
-    x = CubicSpline(np.linspace(0, 1, 6), rows, bc_type="natural")(s)
-    phase = made.problem.phase
-    guess = Guess(s, x, np.ones((101, 2)))
-    return replace(made, problem=Problem("escape", (replace(phase, guess=guess),)))
-
-
-def walls(x):
-    line = np.linspace
-    centres = [(a, b) for a in (0, 5, 10) for b in line(0, 5, 30)] + [(a, 0) for a in line(0, 10, 50)]
-    centres += [(a, 5) for a in (*line(0, 3, 15), *line(5, 8, 15))]
-    return ca.vertcat(*((x[0] - a)**2 + (x[1] - b)**2 - 0.25 for a, b in centres))
+    made = constrained_problems.escape()
+    x = CubicSpline(np.linspace(0, 1, len(made.route)), made.route, bc_type="natural")(s := np.linspace(0, 1, 101))
+    problem = constrained_problems.with_guess(made.problem, Guess(s, x, np.ones((101, 2))))
+    return Case(problem, 100, 14, float("nan"), {"shooting": "feasible", "constraint_tolerance": 1e-5, "penalty": 100.0})
 
 
 def quadrotor():
@@ -188,11 +128,7 @@ def main() -> None:
     for c in (*cases(), escape(), quadrotor()):
         rows.append(measured(c))
         print(rows[-1], flush=True)
-    folder = ROOT / "results" / "benchmarks"
-    with (folder / "altro_set.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows({k: f"{v:.6g}" if isinstance(v, float) else v for k, v in row.items()} for row in rows)
+    write_table(FOLDER / "altro_set.csv", rows, digits=".6g")
     lines = [
         "# The benchmark set of ALTRO", "",
         f"{processor()}; casadi {ca.__version__}. iLQR with an augmented Lagrangian, default options but the tolerances (escape:",
@@ -214,7 +150,7 @@ def main() -> None:
               f"{r['violation']:.1e} | {r['cost']:.8g} | {'' if np.isnan(r['ipopt']) else format(r['ipopt'], '.8g')} | "
               f"{r['stationarity']:.1e} | {r['solve_ms']:.1f} | "
               f"{r['status'].lower()} |" for r in rows]
-    (folder / "altro_set.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    write_page(FOLDER / "altro_set.md", lines)
 
 
 if __name__ == "__main__":

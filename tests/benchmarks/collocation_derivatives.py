@@ -11,7 +11,6 @@ collocation_derivatives.md.
 
 from __future__ import annotations
 
-import csv
 import os
 import statistics
 import sys
@@ -19,6 +18,8 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+
+from result_tables import FOLDER, write_page, write_table
 
 
 def processor_time() -> float:
@@ -177,12 +178,8 @@ def main() -> None:
 
 
 def write(rows: list[dict], sizes: list[dict], spent: float) -> None:
-    folder = ROOT / "results" / "benchmarks"
     for name, columns, content in (("collocation_derivatives", COLUMNS, rows), ("collocation_derivatives_size", SIZES, sizes)):
-        with (folder / f"{name}.csv").open("w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, columns)
-            writer.writeheader()
-            writer.writerows({k: f"{v:.6g}" if isinstance(v, float) else v for k, v in row.items()} for row in content)
+        write_table(FOLDER / f"{name}.csv", content, columns, digits=".6g")
     lines = [
         "# Collocation by source of derivatives", "",
         f"{processor()}; casadi {ca.__version__}, IPOPT with MUMPS, exact Hessians, the meshes of the problem files; seconds of",
@@ -208,7 +205,7 @@ def write(rows: list[dict], sizes: list[dict], spent: float) -> None:
             (r["robot"], r["form"], f"{r['operations']}", f"{r['ad_setup_s']:.3f} + {r['ad_functions_s']:.3f}",
              f"{r['analytic_setup_s']:.3f} + {r['analytic_functions_s']:.3f}", f"{r['analytic_made_s']:.3f}", f"{r['ratio']:.2f}",
              f"{r['ratio_first']:.2f}") for r in sizes])]
-    (folder / "collocation_derivatives.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    write_page(FOLDER / "collocation_derivatives.md", lines)
 
 
 def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:

@@ -14,7 +14,6 @@ results/benchmarks/crocoddyl_set.csv and .md.
 from __future__ import annotations
 
 import argparse
-import csv
 import dataclasses
 import statistics
 import sys
@@ -24,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from result_tables import FOLDER, write_table
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "support")]
@@ -35,6 +35,7 @@ import pinocchio as pin  # noqa: E402
 
 from dynamics.model.robots import find_robot  # noqa: E402
 from dynamics.notation.adapters import to_pinocchio  # noqa: E402
+from ocp.app.pipeline import processor  # noqa: E402
 from ocp.problem import Guess  # noqa: E402
 from ocp.shooting import ilqr  # noqa: E402
 
@@ -262,11 +263,6 @@ def own_parts(solution: Any) -> dict[str, float]:
             for part in ("expand", "backward", "forward")}
 
 
-def processor() -> str:
-    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").is_file() else []
-    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "processor unknown")
-
-
 def number(value: float, digits: str = ".3g") -> str:
     return "-" if not np.isfinite(value) else format(value, digits)
 
@@ -332,12 +328,8 @@ def main() -> None:
     if chosen.problems:
         print(page(rows))
         return
-    folder = ROOT / "results" / "benchmarks"
-    with (folder / "crocoddyl_set.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows({k: f"{v:.12g}" if isinstance(v, float) else v for k, v in row.items()} for row in rows)
-    (folder / "crocoddyl_set.md").write_text(page(rows), encoding="utf-8")
+    write_table(FOLDER / "crocoddyl_set.csv", rows, digits=".12g")
+    (FOLDER / "crocoddyl_set.md").write_text(page(rows), encoding="utf-8")
 
 
 if __name__ == "__main__":

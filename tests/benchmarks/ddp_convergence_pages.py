@@ -10,6 +10,7 @@ from typing import Any
 import casadi as ca
 import numba
 import numpy as np
+from result_tables import write_page
 
 from ocp.app.pipeline import processor
 
@@ -31,7 +32,7 @@ def write(rows: Rows, sources: Rows, folder: Path, falling: Falling) -> None:
         for row in rows:
             writer.writerow([*(f"{row[k]:.12g}" if isinstance(row[k], float) else row[k] for k in plain),
                              " ".join(f"{r:.3g}" for r in falling(row["residuals"], row["rounding"]))])
-    (folder / "ddp_convergence.md").write_text("\n".join(page(rows, sources)) + "\n", encoding="utf-8")
+    write_page(folder / "ddp_convergence.md", page(rows, sources))
     draw(rows, folder / "ddp_convergence.png", falling)
 
 

@@ -11,15 +11,16 @@ Writes results/benchmarks/direct_robustness.{csv,md} after every problem; those 
 from __future__ import annotations
 
 import argparse
-import csv
 import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from result_tables import read_table, write_table
 
 from ocp.app.files.load import load_problem
+from ocp.app.pipeline import processor
 from ocp.guess import perturbed
 from ocp.methods import make_options, uncertified
 from ocp.nlp import kkt
@@ -34,7 +35,6 @@ PROBLEMS = ("brachistochrone", "cartpole_swingup", "pendulum_swingup", "double_p
 WAYS = {"as given": {"guess": "given", "scaling": "none"}, "scaled": {"guess": "given", "scaling": "auto"},
         "ladder": {"guess": "auto", "scaling": "none"}, "scaled, ladder": {"guess": "auto", "scaling": "auto"}}
 SIZES, TOLERANCE, ITERATIONS = (0.5, 2.0), 1e-6, 500
-
 
 Row = dict[str, str]
 
@@ -56,20 +56,8 @@ def attempt(problem: Problem, options: dict[str, object]) -> Row:
             "iterations": str(len(found.iterations)), "rung": rung if solved else "", "why": why}
 
 
-def kept() -> list[Row]:
-    """The rows of earlier runs."""
-    file = OUT.with_suffix(".csv")
-    if not file.is_file():
-        return []
-    with file.open(newline="", encoding="utf-8") as text:
-        return list(csv.DictReader(text))
-
-
 def write(rows: Sequence[Row]) -> None:
-    with OUT.with_suffix(".csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
+    write_table(OUT.with_suffix(".csv"), rows)
     OUT.with_suffix(".md").write_text(table(rows), encoding="utf-8")
 
 
@@ -90,22 +78,18 @@ def main() -> None:
                     rows.append({"problem": name, "size": str(size), "seed": str(seed), "way": way,
                                  **attempt(start, {**given, **options})})
             print(name, size, {way: sum(r["solved"] == "1" for r in rows if r["way"] == way) for way in WAYS}, flush=True)
-            write([*(row for row in kept() if (row["problem"], row["size"]) != (name, str(size))), *rows])
-
-
-def machine() -> str:
-    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines() if Path("/proc/cpuinfo").is_file() else []
-    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "processor unknown")
+            earlier = read_table(OUT.with_suffix(".csv"))
+            write([*(row for row in earlier if (row["problem"], row["size"]) != (name, str(size))), *rows])
 
 
 def table(rows: Sequence[Row]) -> str:
     starts = len({row["seed"] for row in rows})
     lines = ["# Direct collocation from random guesses", "",
-             f"{machine()}. {starts} guesses for each problem and size: smooth waves of that part of the range of every component "
-             "added to the guess of the file, free durations scaled by up to 1 + size; the options of the file without refinement, "
-             f"at most {ITERATIONS} iterations. Solved: converged, and KKT residuals evaluated at the returned point at most "
-             f"{TOLERANCE:g}. Near best: of these, within 1e-3 of the lowest cost found from any guess. Seconds: processor time, "
-             "median over all starts, transcription included. Written by tests/benchmarks/direct_robustness.py.", ""]
+             f"{processor()}. {starts} guesses for each problem and size: smooth waves of that part of the range of every "
+             "component added to the guess of the file, free durations scaled by up to 1 + size; the options of the file without "
+             f"refinement, at most {ITERATIONS} iterations. Solved: converged, and KKT residuals evaluated at the returned point "
+             f"at most {TOLERANCE:g}. Near best: of these, within 1e-3 of the lowest cost found from any guess. Seconds: processor "
+             "time, median over all starts, transcription included. Written by tests/benchmarks/direct_robustness.py.", ""]
     for size in SIZES:
         if any(float(row["size"]) == size for row in rows):
             lines += section(rows, size)

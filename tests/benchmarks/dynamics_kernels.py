@@ -10,7 +10,6 @@ results/benchmarks/dynamics_kernels.csv and .md.
 
 from __future__ import annotations
 
-import csv
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +17,7 @@ from pathlib import Path
 import casadi as ca
 import numpy as np
 import pinocchio as pin
+from result_tables import FOLDER, write_page, write_table
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "support"), str(ROOT / "tests" / "benchmarks")]
@@ -147,13 +147,8 @@ def main(names: list[str]) -> None:
     rows = [row for name in names or ROBOTS for row in rows_of(name)]
     if names:
         return
-    folder = ROOT / "results" / "benchmarks"
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "dynamics_kernels.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows({k: f"{v:.4g}" if isinstance(v, float) else v for k, v in row.items()} for row in rows)
-    (folder / "dynamics_kernels.md").write_text("\n".join(page(rows)) + "\n", encoding="utf-8")
+    write_table(FOLDER / "dynamics_kernels.csv", rows, digits=".4g")
+    write_page(FOLDER / "dynamics_kernels.md", page(rows))
 
 
 if __name__ == "__main__":

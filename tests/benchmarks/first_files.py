@@ -13,7 +13,6 @@ rows are judged anew by the references that the files give today.
 from __future__ import annotations
 
 import argparse
-import csv
 import multiprocessing as mp
 import statistics
 import time
@@ -22,6 +21,8 @@ from decimal import Decimal
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
+
+from result_tables import read_table, write_table
 
 from ocp.app.files.load import LoadedProblem, load_problem
 from ocp.app.pipeline import processor
@@ -130,20 +131,9 @@ def report(which: str, rows: Sequence[Row]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def kept(file: Path) -> list[Row]:
-    """The rows of earlier runs."""
-    if not file.is_file():
-        return []
-    with file.open(newline="", encoding="utf-8") as text:
-        return list(csv.DictReader(text))
-
-
 def write(which: str, rows: Sequence[Row]) -> None:
     out = ROOT / "results" / "benchmarks" / SETS[which][1]
-    with out.with_suffix(".csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, FIELDS, restval="")
-        writer.writeheader()
-        writer.writerows(sorted(rows, key=lambda row: (row["problem"], row["policy"])))
+    write_table(out.with_suffix(".csv"), sorted(rows, key=lambda row: (row["problem"], row["policy"])), FIELDS, restval="")
     out.with_suffix(".md").write_text(report(which, rows), encoding="utf-8")
 
 
@@ -156,7 +146,7 @@ def main() -> None:
     arguments = parser.parse_args()
     references = {file.stem: load_problem(file).problem.reference for file in files(arguments.which, ())}
     csv_file = (ROOT / "results" / "benchmarks" / SETS[arguments.which][1]).with_suffix(".csv")
-    rows = [judged(row, references.get(row["problem"])) for row in kept(csv_file)]
+    rows = [judged(row, references.get(row["problem"])) for row in read_table(csv_file)]
     for file in files(arguments.which, arguments.problems):
         loaded = load_problem(file)
         for policy in arguments.policies:

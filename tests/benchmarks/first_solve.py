@@ -10,7 +10,6 @@ and .md.
 
 from __future__ import annotations
 
-import csv
 import os
 import resource
 import shutil
@@ -20,6 +19,8 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+
+from result_tables import FOLDER, write_page, write_table
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
@@ -76,12 +77,7 @@ def main() -> None:
                 for when, found in runs.items() for k, clock in enumerate(CLOCKS)}
         rows.append(row)
         print(row, flush=True)
-    folder = ROOT / "results" / "benchmarks"
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "first_solve.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
+    write_table(FOLDER / "first_solve.csv", rows)
     lines = ["# Time to the first answer", "",
              f"{processor()}, shared with other work; Python {sys.version.split()[0]}. Process `ocp solve`, medians in seconds of",
              f"3 cold runs (1 of iLQR and of the interior-point method) and {WARM} warm ones. Cold: right after `pip install",
@@ -92,7 +88,7 @@ def main() -> None:
              "| problem | method | cold: verdict | whole | processor | warm: verdict | whole | processor |",
              "|---|---|---:|---:|---:|---:|---:|---:|"]
     lines += ["| " + " | ".join(row.values()) + " |" for row in rows]
-    (folder / "first_solve.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    write_page(FOLDER / "first_solve.md", lines)
 
 
 if __name__ == "__main__":

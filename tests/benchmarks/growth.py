@@ -23,18 +23,17 @@ from pathlib import Path
 
 import casadi as ca
 import numpy as np
-from numba import njit
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "benchmarks")]
 
 import growth_pages  # noqa: E402  # the repository's own modules need the path above
+from timing import kernel_run, loop_runs  # noqa: E402
 
 import dynamics  # noqa: E402
 from dynamics.derivatives.candidates import QUANTITIES, candidate  # noqa: E402
-from dynamics.kernels import compile_kernel, find_compiler, workspace  # noqa: E402
-from dynamics.kernels.calls import call  # noqa: E402
-from dynamics.loops import LoopDynamics, first_order, forward, rnea, second_order, tensors  # noqa: E402
+from dynamics.kernels import compile_kernel, find_compiler  # noqa: E402
+from dynamics.loops import LoopDynamics  # noqa: E402
 from dynamics.model.model import Model  # noqa: E402
 from dynamics.model.synthetic import branched_tree, star_tree  # noqa: E402
 
@@ -109,26 +108,10 @@ def interpreted_us(function: ca.Function, inputs: list[np.ndarray], of: Callable
     return us
 
 
-@njit
-def _spin(count, address, handle, arg, res, iw, w):
-    failed = 0
-    for _ in range(count):
-        failed += call(address, handle, arg, res, iw, w)
-    return failed
-
-
 def compiled_us(function: ca.Function, inputs: list[np.ndarray]) -> tuple[float, float]:
     """(time by address from a compiled loop, seconds of the C compiler)."""
     kernel = compile_kernel(function, mode="compiled")
-    work = workspace(kernel)
-    results = [np.zeros(max(rows * columns, 1)) for rows, columns in kernel.output_shapes]
-    for k, x in enumerate(inputs):
-        work.arg[k] = x.ctypes.data
-    for k, y in enumerate(results):
-        work.res[k] = y.ctypes.data
-    start = work.address, work.handle, work.arg, work.res, work.iw, work.w
-    assert _spin(1, *start) == 0
-    return microseconds(lambda count: _spin(count, *start)), kernel.compile_seconds
+    return microseconds(kernel_run(kernel, inputs)), kernel.compile_seconds
 
 
 # ------------------------------------------------------------------------------------------------ variants of a function
@@ -144,34 +127,15 @@ def packed(function: ca.Function) -> ca.Function:
 
 
 # ------------------------------------------------------------------------------------------------ measurements
-def _loop(function: Callable, inputs: str, flag: str = "") -> Callable:
-    space: dict = {"f": function}
-    exec(f"def loop(count, integers, reals, work, {inputs}):\n    for _ in range(count):\n"
-         f"        f(integers, reals, work, {inputs}{flag})\n", space)
-    return njit(space["loop"])
-
-
-LOOPS = {
-    "RNEA": _loop(rnea.inverse_dynamics, "q, v, a, none, out"), "CRBA": _loop(first_order.mass_matrix, "q, out"),
-    "ABA": _loop(forward.forward_dynamics, "q, v, a, none, out"),
-    "inverse_first": _loop(first_order.inverse_dynamics_derivatives, "q, v, a, none, out"),
-    "inverse_contracted": _loop(second_order.contracted_second_order, "q, v, a, lam, none, out", ", True"),
-    "inverse_second": _loop(tensors.second_order, "q, v, a, none, unit, out", ", True"),
-}
+LOOPS = {"RNEA": "RNEA", "CRBA": "CRBA", "ABA": "forward dynamics", "inverse_first": "ID first order",
+         "inverse_contracted": "ID contracted second order", "inverse_second": "ID second-order tensors"}
 
 
 def loops(rows: list[Row], series: str, depth: int, model: Model, x: list[np.ndarray]) -> None:
-    n, face = model.nv, LoopDynamics(model)
     q, v, a, lam = x
-    none, square = np.zeros((0, 6)), np.zeros((n, n))
-    arguments = {"RNEA": (q, v, a, none, np.zeros(n)), "CRBA": (q, square), "ABA": (q, v, a, none, np.zeros(n)),
-                 "inverse_first": (q, v, a, none, np.zeros((3, n, n))),
-                 "inverse_contracted": (q, v, a, lam, none, np.zeros((4, n, n))),
-                 "inverse_second": (q, v, a, none, np.zeros(n), np.zeros((n, 4, n, n)))}
-    start = face.tables.integers, face.tables.reals, face.tables.workspace()
-    for name, loop in LOOPS.items():
-        us = microseconds(lambda count, f=loop, y=arguments[name]: f(count, *start, *y))
-        rows.append(Row(series, n, depth, name, "loop", "dense", "loop", us))
+    runs = loop_runs(LoopDynamics(model), q, v, a, a, lam)
+    for name, title in LOOPS.items():
+        rows.append(Row(series, model.nv, depth, name, "loop", "dense", "loop", microseconds(runs[title])))
 
 
 def predicted(history: list[tuple[int, int]], n: int) -> float:

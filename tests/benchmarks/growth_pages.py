@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 import textwrap
 from pathlib import Path
 
 import matplotlib
+from result_tables import read_table, write_page
 
 matplotlib.use("Agg")
 import casadi as ca  # the backend is chosen before anything draws
@@ -327,10 +327,8 @@ def noise_of_figure(again: Rows) -> list[str]:
 def write(folder: Path, limits: tuple[int, int, int, int]) -> None:
     """growth.md and the figures, from growth.csv and growth_fig3.csv. limits: instructions made, compiled; joints for the complex
     step; instructions of long chains that are compiled."""
-    with (folder / "growth.csv").open(newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    with (folder / "growth_fig3.csv").open(newline="", encoding="utf-8") as file:
-        again = list(csv.DictReader(file))
+    rows = read_table(folder / "growth.csv")
+    again = read_table(folder / "growth_fig3.csv")
     figure_tensors(rows, again, folder / "growth_fig3.png")
     figure_quantities(rows, folder / "growth_quantities.png")
     figure_exponents(rows, folder / "growth_exponents.png")
@@ -359,4 +357,4 @@ def write(folder: Path, limits: tuple[int, int, int, int]) -> None:
                   *ratio_table(rows, quantity, "interpreter"), "", "Compiled C:", "", *ratio_table(rows, quantity, "compiled"), ""]
     lines += ["![first and contracted](growth_quantities.png)", "", "## Instructions, times to build, to compile and to run", "",
               *cost_table(rows)]
-    (folder / "growth.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    write_page(folder / "growth.md", lines)

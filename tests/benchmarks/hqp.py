@@ -19,7 +19,6 @@ results/benchmarks/hqp.csv and .md; rows of engines that are not installed are l
 
 from __future__ import annotations
 
-import csv
 import importlib.util
 import os
 import subprocess
@@ -31,6 +30,8 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+from result_tables import FOLDER, write_page, write_table
 
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
@@ -55,7 +56,6 @@ from ocp.solvers.hqp import HQPOptions  # noqa: E402
 STEPS = int(os.environ.get("HQP_STEPS", "10000"))
 ROUNDS = int(os.environ.get("HQP_ROUNDS", "5"))
 DT, REST, GAIN, POSTURE = 1e-3, 20.0, 12.0, 1e-3
-FOLDER = ROOT / "results" / "benchmarks"
 Round = tuple[np.ndarray, list[Any]]  # microseconds of every step; how many failed, were at a limit, asked an engine
 CORNERS = ((0.1, 0.06), (0.1, -0.06), (-0.1, 0.06), (-0.1, -0.06))
 ROBOTS: dict[str, dict[str, Any]] = {
@@ -296,7 +296,7 @@ def steps_kept() -> None:
         lines.append(f"| {kind} | {len(found)} | {failed.sum():.0f} | {limited.sum():.0f} | {residual.max():.1e} | "
                      f"{share.max():.4f} | {torque.max():.4f} |")
         print(lines[-1], flush=True)
-    (FOLDER / "hqp_steps.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    write_page(FOLDER / "hqp_steps.md", lines)
 
 
 def main() -> None:
@@ -327,10 +327,7 @@ def main() -> None:
 
 
 def write(rows: list[dict[str, Any]], load: float) -> None:
-    with (FOLDER / "hqp.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+    write_table(FOLDER / "hqp.csv", rows, lineterminator="\n")
     lines = ["# Whole-body control steps", "",
              "HyQ on four points (18 velocities, 12 motors) and Talos on two soles (38, 32), swaying and squatting at 1 kHz with",
              "weak motors. Processor time of one thread, in microseconds, from Python: a step goes from (q, v) to torques;",
@@ -340,7 +337,7 @@ def write(rows: list[dict[str, Any]], load: float) -> None:
              "| robot | what | by | steps | failed | at a limit | engine asked | median | 99.9 % | largest |",
              "|---|---|---|---|---|---|---|---|---|---|"]
     lines += ["| " + " | ".join(str(value) for value in row.values()) + " |" for row in rows]
-    (FOLDER / "hqp.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    write_page(FOLDER / "hqp.md", lines)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ results/benchmarks/inverse_kinematics.csv and .md.
 
 from __future__ import annotations
 
-import csv
 import re
 import sys
 import textwrap
@@ -21,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 import pinocchio as pin
+from result_tables import FOLDER, write_page, write_table
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "support")]
@@ -293,12 +293,7 @@ def version(package):
 
 
 def write(rows, skipped, targets) -> None:
-    folder = ROOT / "results" / "benchmarks"
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "inverse_kinematics.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows({k: f"{v:.4g}" if isinstance(v, float) else v for k, v in row.items()} for row in rows)
+    write_table(FOLDER / "inverse_kinematics.csv", rows, digits=".4g", lineterminator="\n")
     own = {(r["robot"], r["starts"]): r for r in rows if r["method"] == "ours"}
     others = [r for r in rows if r["method"] != "ours" and (r["robot"], r["starts"]) in own]
     narrow = [f"{label(r)} ({ratio:.1f})" for r in others
@@ -330,7 +325,7 @@ def write(rows, skipped, targets) -> None:
               "(full steps, 1e-3) takes as long as we do: three equations and no limit in the way leave little to save."]
     if skipped:
         lines += ["", "Not run:", "", *(f"- {line}" for line in skipped)]
-    (folder / "inverse_kinematics.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    write_page(FOLDER / "inverse_kinematics.md", lines)
 
 
 def label(row) -> str:

@@ -8,13 +8,12 @@ and the programme of friction is the only one. Both use the same solver, toleran
 
 from __future__ import annotations
 
-import csv
 import textwrap
 import time
-from pathlib import Path
 
 import casadi as ca
 import matplotlib
+from result_tables import FOLDER, write_table
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
@@ -31,7 +30,6 @@ from dynamics.redmax.kinematics import maximal
 from dynamics.spatial import motion_to_child
 from ocp.app.pipeline import processor
 
-OUT = Path(__file__).resolve().parents[2] / "results" / "benchmarks"
 SIZES, STEPS, H = (1, 2, 3, 4, 6, 8, 12), 12, 5e-3
 MU, RADIUS, HALF, LENGTH = 0.2, 0.05, 0.05, 0.5
 ROUNDS = Rounds(1e-7, 100)
@@ -199,12 +197,9 @@ def main() -> None:
             rows.append(run(n))
         print(rows[-1], flush=True)
     names = list(rows[0])
-    with (OUT / "joint_friction.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, names)
-        writer.writeheader()
-        writer.writerows(rows)
+    write_table(FOLDER / "joint_friction.csv", rows, names)
     weaker = {mu: run(1, mu)["contacts error"] for mu in (0.02, 0.05, 0.1)}
-    (OUT / "joint_friction.md").write_text(page(rows, weaker), encoding="utf-8")
+    (FOLDER / "joint_friction.md").write_text(page(rows, weaker), encoding="utf-8")
     fig, ax = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
     n = [r["links"] for r in rows]
     ax.loglog(n, [r["contacts ms"] for r in rows], "s-", label="staggered: free bodies, contacts")
@@ -212,7 +207,7 @@ def main() -> None:
     ax.set(xlabel="links", title="processor time of a step [ms]")
     ax.grid(alpha=0.3)
     ax.legend()
-    fig.savefig(OUT / "joint_friction.png", dpi=110)
+    fig.savefig(FOLDER / "joint_friction.png", dpi=110)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ BLASFEO with TARGET = X64_INTEL_SKYLAKE_X or X64_INTEL_HASWELL and HPIPM, their 
 from __future__ import annotations
 
 import argparse
-import csv
 import ctypes
 import sys
 from collections.abc import Callable
@@ -22,6 +21,7 @@ from typing import Any
 import casadi as ca
 import numpy as np
 from numba import njit
+from result_tables import FOLDER, write_page, write_table
 from scipy.sparse import block_diag, bmat, csc_matrix, diags, hstack, vstack
 from scipy.sparse.linalg import splu
 
@@ -308,12 +308,7 @@ with hand-written AVX-512 kernels. Written by tests/benchmarks/lq_against_hpipm.
 
 
 def write(rows: list[dict[str, Any]]) -> None:
-    folder = ROOT / "results" / "benchmarks"
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lq_against_hpipm.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, list(rows[0]), restval="")
-        writer.writeheader()
-        writer.writerows({k: f"{v:.6g}" if isinstance(v, float) else v for k, v in row.items()} for row in rows)
+    write_table(FOLDER / "lq_against_hpipm.csv", rows, digits=".6g", restval="")
     sides = [s for s in SIDES if s + "_us" in rows[0]]
     iterations = " or ".join(sorted({str(r["conic_iterations"]) for r in rows if "conic_iterations" in r}))
     titles = [f"{TITLES[s]} us (ratio)" for s in sides]
@@ -326,7 +321,7 @@ def write(rows: list[dict[str, Any]]) -> None:
         cells = [f"{r['n']} / {r['m']}", f"{r['N']}", f"{r['kkt']:.1e}", f"{r['against_kkt']:.1e}", f"{r['ours_us']:.1f}",
                  f"{r['ours_us'] / r['N']:.2f}", *others]
         lines.append("| " + " | ".join(cells) + " |")
-    (folder / "lq_against_hpipm.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    write_page(FOLDER / "lq_against_hpipm.md", lines)
 
 
 def verdict(rows: list[dict[str, Any]], sides: list[str]) -> list[str]:

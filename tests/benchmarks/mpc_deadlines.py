@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from result_tables import FOLDER, write_page, write_table
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "support"), str(ROOT / "tests" / "benchmarks")]
@@ -36,7 +37,6 @@ from ocp.shooting.options import ILQROptions  # noqa: E402
 
 SECONDS = float(os.environ.get("MPC_SECONDS", "30"))
 REST = 1.2  # s
-FOLDER = ROOT / "results" / "benchmarks"
 FILES = {"cartpole_balance": {}, "quadrotor_track": {}, "panda_track": {}}
 PUBLISHED = {"cartpole_balance": "acados RTI, N = 20: 73 us", "quadrotor_track": "acados RTI, N = 20, 12 states: 176 us"}
 SET = {"quadrotor": (200.0, {}), "panda": (100.0, {"regularisation": 1e-3})}
@@ -223,10 +223,7 @@ def merged(new: list[dict[str, Any]]) -> list[dict[str, Any]]:
     rows += [{k: f"{v:.6g}" if isinstance(v, float) else str(v) for k, v in r.items()} for r in new]
     order = {name: i for i, name in enumerate([*FILES, *SET])}
     rows.sort(key=lambda r: (r["kind"], order.get(r["problem"], 99), r["solver"] != "ours"))
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, COLUMNS)
-        writer.writeheader()
-        writer.writerows(rows)
+    write_table(path, rows, COLUMNS)
     return rows
 
 
@@ -273,7 +270,7 @@ def pages(rows: list[dict[str, Any]]) -> None:
         f"{max((float(r['overhead']) for r in rows if r['overhead']), default=float('nan')):.0f} us at most.",
         "Written by tests/benchmarks/mpc_deadlines.py.",
     ]
-    (FOLDER / "mpc_deadlines.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    write_page(FOLDER / "mpc_deadlines.md", lines)
     (FOLDER / "mpc_deadlines.png").write_bytes(picture(rows))
 
 

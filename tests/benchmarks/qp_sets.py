@@ -11,13 +11,14 @@ set-up included.
 
 from __future__ import annotations
 
-import csv
 import os
 import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+
+from result_tables import FOLDER, write_page, write_table
 
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
@@ -33,7 +34,6 @@ from ocp.solvers.hqp import Level, solve_hqp  # noqa: E402  # the repository's p
 from ocp.solvers.qp import QP, solve_qp  # noqa: E402
 
 SIZE, ROWS = int(os.environ.get("SIZE", "300")), int(os.environ.get("ROWS", "600"))
-FOLDER = ROOT / "results" / "benchmarks"
 Solve = Callable[[QP], Any]
 
 
@@ -186,10 +186,7 @@ def main() -> None:
 
 
 def write(rows: list[dict[str, Any]]) -> None:
-    with (FOLDER / "qp_sets.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+    write_table(FOLDER / "qp_sets.csv", rows, lineterminator="\n")
     lines = ["# Public quadratic programmes", "",
              "Solved: rows hold and the objective is that of Clarabel at 1e-10, each to 1e-6. Milliseconds with set-up, from",
              f"Python, of those solved; at most {SIZE} unknowns and {ROWS} rows; the machine was shared with other work.", "",
@@ -204,7 +201,7 @@ def write(rows: list[dict[str, Any]]) -> None:
             lines.append(f"| {family} | {solver} | {len(own)} | {len(own) - len(missed)} | {np.median(ms):.2f} | {max(ms):.1f} | "
                          f"{', '.join(missed[:6])}{f' and {len(missed) - 6} more' if len(missed) > 6 else ''} |")
             print(lines[-1])
-    (FOLDER / "qp_sets.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    write_page(FOLDER / "qp_sets.md", lines)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ solve by LAPACK. About three minutes.
 
 from __future__ import annotations
 
-import csv
 import textwrap
 import time
 from collections.abc import Callable
@@ -17,6 +16,7 @@ from typing import Any
 
 import casadi as ca
 import matplotlib
+from result_tables import FOLDER, write_table
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
@@ -31,7 +31,6 @@ from dynamics.redmax.equations import body_inertias, body_wrenches
 from dynamics.redmax.recursive import efforts, hybrid_dynamics, preconditioner, twist_drift, twists
 from ocp.app.pipeline import processor
 
-OUT = Path(__file__).resolve().parents[2] / "results" / "benchmarks"
 SIZES = (4, 8, 16, 32, 64, 128, 256)
 CROSSING = (2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 64)
 BATCHES, SECONDS = 9, 0.02
@@ -190,12 +189,9 @@ def figure(rows: list[dict[str, Any]], place: Path) -> None:
 def main() -> None:
     with threadpool_limits(1):
         rows = measured()
-    with (OUT / "redmax_growth.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, ["n", "what", "operations", "microseconds"])
-        writer.writeheader()
-        writer.writerows(rows)
-    (OUT / "redmax_growth.md").write_text(page(rows), encoding="utf-8")
-    figure(rows, OUT / "redmax_growth.png")
+    write_table(FOLDER / "redmax_growth.csv", rows, ["n", "what", "operations", "microseconds"])
+    (FOLDER / "redmax_growth.md").write_text(page(rows), encoding="utf-8")
+    figure(rows, FOLDER / "redmax_growth.png")
 
 
 if __name__ == "__main__":

@@ -8,12 +8,12 @@ than 1e-9 relative.
 
 from __future__ import annotations
 
-import csv
 import sys
 import time
 from pathlib import Path
 
 import numpy as np
+from result_tables import write_table
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "support")]
@@ -46,11 +46,7 @@ def main() -> int:
             print(f"{name:<36} {root:<10} nv {twin.ours.nv:>3}  worst {worst} {gaps[worst]:.1e}  {took:.1f} s")
     fields = list(dict.fromkeys(key for row in rows for key in row))
     target = ROOT / "results" / "benchmarks" / "robots_against_pinocchio.csv"
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with target.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, fields)
-        writer.writeheader()
-        writer.writerows(rows)
+    write_table(target, rows, fields)
     robots = {row["robot"] for row in rows}
     print(f"{len(robots)} robots, {len(rows)} models compared; {len(bad)} problems")
     for line in bad:

@@ -30,6 +30,7 @@ from typing import Any
 
 import casadi as ca
 import numpy as np
+from result_tables import FOLDER
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "support")]
@@ -52,7 +53,6 @@ OURS, PEERS = "ilqr", ("ipopt", "fatrop")
 OPTIONS = {"shooting": "feasible", "tolerance": 1e-6, "constraint_tolerance": 1e-7, "max_iterations": LIMIT}
 FIELDS = ("problem", "start", "solver", "guess", "success", "status", "cost", "violation", "worst", "defect", "stationarity",
           "complementarity", "iterations", "seconds")
-FOLDER = ROOT / "results" / "benchmarks"
 Row = dict[str, Any]
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import casadi as ca
 import numpy as np
+from result_tables import FOLDER
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "support"), str(ROOT / "tests" / "benchmarks")]
@@ -42,7 +43,6 @@ ROBOTS = {"UR3": ("ur3_robot", "fixed"), "UR5": ("ur5_robot", "fixed"), "Panda":
 PINOCCHIO = {"RNEA": "rnea", "ID first order": "rnea_derivatives", "FD first order": "aba_derivatives",
              "ID second-order tensors": "second_order_unzeroed", "ID contracted second order": "second_order_unzeroed",
              "FD contracted second order": "aba_derivatives"}
-FOLDER = ROOT / "results" / "benchmarks"
 # as shipped; and with multiplications and additions fused, which gcc does to Pinocchio's C++ by default
 SHIPPED, NATIVE = None, ("-O2", "-march=native", "-ffp-contract=fast")
 MOST = {"C": 75_000, "C native": 25_000, "AD C": 25_000}  # instructions; beyond, compilation takes minutes

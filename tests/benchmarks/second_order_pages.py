@@ -8,6 +8,7 @@ from pathlib import Path
 
 import casadi as ca
 import numba
+from result_tables import write_page, write_table
 
 from ocp.app.pipeline import processor
 
@@ -35,12 +36,8 @@ NEAREST = {"ID contracted second order": "ID second-order tensors", "FD contract
 
 def write(rows: list[dict], folder: Path, limits: dict[str, int]) -> None:
     """second_order.csv, second_order.md, second_order_fig4.png."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "second_order.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows({k: f"{v:.4g}" if isinstance(v, float) else v for k, v in row.items()} for row in rows)
-    (folder / "second_order.md").write_text("\n".join(page(rows, limits)) + "\n", encoding="utf-8")
+    write_table(folder / "second_order.csv", rows, digits=".4g")
+    write_page(folder / "second_order.md", page(rows, limits))
     draw(rows, folder / "second_order_fig4.png")
 
 

@@ -7,7 +7,6 @@ equations of motion, whose accelerations are checked against MuJoCo's first. Abo
 
 from __future__ import annotations
 
-import csv
 import tempfile
 import textwrap
 import time
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
+from result_tables import FOLDER, write_table
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
@@ -29,7 +29,6 @@ from ocp.bridge import robot_system
 from ocp.problem import System
 from ocp.simulation import StepError, stepper
 
-OUT = Path(__file__).resolve().parents[2] / "results" / "benchmarks"
 OURS = ("rk4", "bdf1", "sdirk2", "bdf2")
 THEIRS = ("Euler", "implicitfast", "RK4")
 UNTIL, REPEATS, SECONDS = 1.0, 3, 0.3
@@ -207,12 +206,9 @@ def main() -> None:
     mujoco.set_mju_user_warning(lambda message: None)  # of steps that are too long; they would go to a file
     with threadpool_limits(1):
         rows = measured()
-    with (OUT / "simulation_against_mujoco.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
-    (OUT / "simulation_against_mujoco.md").write_text(page(rows), encoding="utf-8")
-    figure(rows, OUT / "simulation_against_mujoco.png")
+    write_table(FOLDER / "simulation_against_mujoco.csv", rows)
+    (FOLDER / "simulation_against_mujoco.md").write_text(page(rows), encoding="utf-8")
+    figure(rows, FOLDER / "simulation_against_mujoco.png")
 
 
 if __name__ == "__main__":

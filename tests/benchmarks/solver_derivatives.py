@@ -12,7 +12,6 @@ Writes results/benchmarks/solver_derivatives.csv and .md.
 from __future__ import annotations
 
 import argparse
-import csv
 import itertools
 import statistics
 import sys
@@ -23,6 +22,7 @@ from typing import Any
 
 import casadi as ca
 import numpy as np
+from result_tables import FOLDER, write_page, write_table
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT)]
@@ -170,12 +170,7 @@ def main() -> None:
 
 
 def write(rows: list[dict[str, Any]], limit: int) -> None:
-    folder = ROOT / "results" / "benchmarks"
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "solver_derivatives.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows({k: f"{v:.9g}" if isinstance(v, float) else v for k, v in row.items()} for row in rows)
+    write_table(FOLDER / "solver_derivatives.csv", rows, digits=".9g")
     lines = [
         "# What one iteration costs, by source of derivatives", "",
         f"{processor()}; casadi {ca.__version__}. Milliseconds per iteration: wall clock of a solve by its iterations,",
@@ -193,7 +188,7 @@ def write(rows: list[dict[str, Any]], limit: int) -> None:
         usual = [f"**{r[k]}**" if r["default"] else r[k] for k in ("derivatives", "execution")]
         what = (r["problem"], r["method"], r["hessian"].replace("_", "-"), *usual)
         lines.append("| " + " | ".join((*what, *numbers, r["note"])) + " |")
-    (folder / "solver_derivatives.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    write_page(FOLDER / "solver_derivatives.md", lines)
 
 
 if __name__ == "__main__":

@@ -18,10 +18,11 @@ import tempfile
 import time
 from pathlib import Path
 
+from result_tables import FOLDER, write_table
+
 from dynamics.model.robots import robot_paths
 
 ROOT = Path(__file__).resolve().parents[2]
-OUT = ROOT / "results" / "benchmarks"
 OCP = [sys.executable, "-c", "from ocp.app.cli import main; main()"]
 COLD = "## From an installed wheel, cold"  # written by hand: it needs an environment of its own
 COLUMNS = ("robot", "nv", "verdict", "seconds", "objective", "why")
@@ -51,10 +52,7 @@ def attempt(name: str, seconds: float) -> dict[str, object]:
 
 def write(rows: list[dict[str, object]], seconds: float) -> None:
     """The table as CSV and as a page."""
-    with (OUT / "starters.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, COLUMNS)
-        writer.writeheader()
-        writer.writerows(rows)
+    write_table(FOLDER / "starters.csv", rows, COLUMNS)
     moving = [row for row in rows if row["verdict"] != "refused"]
     good = [row for row in moving if row["verdict"] == "certified"]
     times = sorted(float(str(row["seconds"])) for row in good)
@@ -68,7 +66,7 @@ def write(rows: list[dict[str, object]], seconds: float) -> None:
     heading = ["| robot | degrees of freedom | verdict | seconds | remark |", "|---|---:|---|---:|---|"]
     lines = ["# Starter files over the robots extra", "", words, "", *heading]
     lines += [f"| {' | '.join(str(row.get(key, '')) for key in ('robot', 'nv', 'verdict', 'seconds', 'why'))} |" for row in rows]
-    page = OUT / "starters.md"
+    page = FOLDER / "starters.md"
     _, cold, kept = page.read_text(encoding="utf-8").partition(COLD) if page.is_file() else ("", "", "")
     page.write_text("\n".join(lines) + "\n" + (f"\n{cold}{kept}" if cold else ""), encoding="utf-8")
 
@@ -79,7 +77,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=120.0)
     given = parser.parse_args()
     rows: dict[str, dict[str, object]] = {}
-    if given.names and (table := OUT / "starters.csv").is_file():
+    if given.names and (table := FOLDER / "starters.csv").is_file():
         with table.open(encoding="utf-8", newline="") as file:
             rows = {row["robot"]: dict(row) for row in csv.DictReader(file)}
     for name in given.names or robot_paths():

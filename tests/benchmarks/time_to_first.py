@@ -9,7 +9,6 @@ temporary folders, so that nothing of the user's is used or touched. Writes resu
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import statistics
@@ -17,6 +16,8 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+from result_tables import FOLDER, write_page, write_table
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT)]
@@ -125,12 +126,7 @@ def aims(rows: list[dict]) -> list[tuple[str, str, float, float, float]]:
 
 
 def write(rows: list[dict]) -> None:
-    folder = ROOT / "results" / "benchmarks"
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "time_to_first.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows({k: f"{v:.4g}" if isinstance(v, float) else v for k, v in row.items()} for row in rows)
+    write_table(FOLDER / "time_to_first.csv", rows, digits=".4g")
     lines = [
         "# From a URDF file to the first contracted Hessian", "",
         f"{processor()}; a new process each time, {REPEATS} times where the caches are full (median), once where they are",
@@ -148,7 +144,7 @@ def write(rows: list[dict]) -> None:
     lines += ["", "## Aims", "", "| what | robot | aim | by the clock | processor | met |", "|---|---|---|---|---|---|"]
     lines += [f"| {what} | {robot} | {limit:g} | {wall:.2f} | {cpu:.2f} | {'yes' if wall <= limit else '**no**'} |"
               for what, robot, limit, wall, cpu in aims(rows)]
-    (folder / "time_to_first.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    write_page(FOLDER / "time_to_first.md", lines)
 
 
 def main(names: list[str]) -> None:

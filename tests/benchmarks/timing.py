@@ -42,11 +42,6 @@ def measure(*runs: Run) -> np.ndarray:
     return times
 
 
-def batches(*runs: Run) -> list[float]:
-    """Median processor time of one call of each run(count), in microseconds."""
-    return np.median(measure(*runs), axis=1).tolist()
-
-
 def spread(times: np.ndarray) -> float:
     """Distance of the quartiles over the median."""
     low, middle, high = np.percentile(times, [25, 50, 75])

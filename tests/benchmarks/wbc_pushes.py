@@ -13,11 +13,12 @@ Writes results/benchmarks/wbc_pushes.csv, .md and .png.
 
 from __future__ import annotations
 
-import csv
 import os
 import sys
 import time
 from pathlib import Path
+
+from result_tables import FOLDER, write_table
 
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
@@ -35,7 +36,7 @@ from ocp.app.files.wbc_file import load_wbc_text  # noqa: E402  # the repository
 from ocp.wbc import run  # noqa: E402
 from ocp.wbc.result import WholeBodyRun  # noqa: E402
 
-FOLDER, FILE = ROOT / "results" / "benchmarks", ROOT / "problems" / "wbc" / "quadruped_push.yaml"
+FILE = ROOT / "problems" / "wbc" / "quadruped_push.yaml"
 PUSHES = int(os.environ.get("WBC_PUSHES", "100"))
 LASTS, STRONGEST, SEED = 0.1, 16.0, 7
 STRENGTHS, DIRECTIONS = (4.0, 8.0, 12.0, 16.0), 8
@@ -83,11 +84,7 @@ def main() -> None:
     if "sequence" in sys.argv[1:]:
         rows.append({"kind": "sequence", "angle": 0.0, "impulse": 6.0, **told(sequence(30.0))})
         print(rows[-1], flush=True)
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    with (FOLDER / "wbc_pushes.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
+    write_table(FOLDER / "wbc_pushes.csv", rows)
     (FOLDER / "wbc_pushes.md").write_text(page(rows, time.perf_counter() - began), encoding="utf-8")
     figure(rows)
 

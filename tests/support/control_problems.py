@@ -7,7 +7,7 @@ from dataclasses import replace
 import casadi as ca
 import numpy as np
 
-from ocp.problem import INF, At, Boundary, Cost, Duration, Guess, Phase, Problem, System
+from ocp.problem import INF, At, Boundary, Cost, Duration, Guess, Phase, Problem, System, Trajectory
 from ocp.spaces import euclidean
 
 
@@ -94,3 +94,27 @@ def cart_pole():
                          fixed(0, 0, 0, 0), fixed(1, np.pi, 0, 0),
                          x_lower=(-2.0, -INF, -INF, -INF), x_upper=(2.0, INF, INF, INF), u_lower=(-20.0,), u_upper=(20.0,),
                          costs=(control_effort(4),)))
+
+
+def inverse_cubic(y):
+    """z with z + z^3 = y, by Cardano."""
+    root = np.sqrt(y**2 / 4 + 1 / 27)
+    return np.cbrt(y / 2 + root) + np.cbrt(y / 2 - root)
+
+
+def moved(path, dx=0.0, du=0.0, stretch=1.0):
+    """The trajectory with states and controls shifted in the middle, or run at another speed."""
+    begin, length = path.t[0], path.t[-1] - path.t[0]
+
+    def bump(t):
+        return np.sin(np.pi * (np.asarray(t) - begin) / length)[..., None]
+
+    def back(t):
+        return begin + (np.asarray(t) - begin) / stretch
+
+    def on(t):
+        return None if t is None else begin + (t - begin) * stretch
+
+    return Trajectory(on(path.t), path.x + bump(path.t) * dx, path.u + bump(path.t_u) * du, on(path.t_u),
+                      lambda t: path.state(back(t)) + bump(back(t)) * dx, lambda t: path.control(back(t)) + bump(back(t)) * du,
+                      on(path.t_path))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import casadi as ca
 import numpy as np
+from manifold_differences import columns, hessian
 
 from dynamics.lie import quaternion
 from ocp.integrators import INTEGRATORS
@@ -123,3 +124,37 @@ def top_error(name, n):
     apart = np.r_[np.abs(x[:4] @ attitude) - 1, x[0] * attitude[1:] - attitude[0] * x[1:4] - np.cross(attitude[1:], x[1:4]),
                   x[4:] - velocity]
     return np.linalg.norm(apart), abs(np.linalg.norm(x[:4]) - 1)
+
+
+# ---- derivatives of one step on its manifold -----------------------------------------------------------------------
+def derivatives(sys, name, kind, x, u, h, weights):
+    """minus(step, step(x [+] dx, u + du)): its Jacobian in (dx, du), and the Hessian of its product with weights."""
+    n, z = sys.space.ndx, kind.sym("z", sys.space.ndx + sys.nu)
+    t, xs, us, p = (kind.sym(s, size) for s, size in zip("txup", (1, sys.nx, sys.nu, 0), strict=True))
+    after = INTEGRATORS[name].step(sys, t, sys.space.jet(xs, z[:n]), us + z[n:], p, h)
+    there = kind.sym("there", sys.nx)
+    change = sys.space.minus(there, after)
+    step = step_function(sys, name, kind)(0.1, x, u, h)[0]
+    function = ca.Function("derivatives", [t, xs, us, p, z, there], [
+        ca.densify(ca.jacobian(change, z)), ca.densify(ca.hessian(ca.dot(ca.DM(weights), change), z)[0])])
+    return [np.array(out) for out in function(0.1, x, u, [], np.zeros(n + sys.nu), step)]
+
+
+def manifold(name, sys):
+    """``plus`` or ``minus`` of the state space for numbers."""
+    size = sys.space.ndx if name == "plus" else sys.nx
+    a, b = ca.SX.sym("a", sys.nx), ca.SX.sym("b", size)
+    function = ca.Function(name, [a, b], [getattr(sys.space, name)(a, b)])
+    return lambda *values: np.array(function(*values)).ravel()
+
+
+def by_differences(sys, name, kind, x, u, h, weights):
+    """The same Jacobian and Hessian by differences along the manifold."""
+    step, plus, minus = stepper(sys, name, kind=kind), manifold("plus", sys), manifold("minus", sys)
+    after = step(0.1, x, u, h)[0]
+
+    def change(x, u):
+        return minus(after, step(0.1, x, u, h)[0])
+
+    n = sys.space.ndx
+    return columns(change, plus, x, u, n), hessian(lambda x, u: weights @ change(x, u), plus, x, u, n, step=1e-3)

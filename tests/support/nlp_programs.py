@@ -43,6 +43,13 @@ def with_functions(nlp, **changed):
     return replace(nlp, functions=Functions(**{**own, **changed}))
 
 
+def scaled(function, factor):
+    """The last output of a function by a factor: a deliberate mistake."""
+    inputs = [ca.SX.sym(f"i{k}", function.sparsity_in(k)) for k in range(function.n_in())]
+    *rest, last = function.call(inputs)
+    return ca.Function(function.name(), inputs, [*rest, factor * last])
+
+
 def staged(N=20, order=None, factor=-1.0, limit=INF, step=0.2, swing=True):
     """A pendulum from rest to (1, 0) in N steps, stage by stage or in another ``order`` (seed) of rows and columns.
 

@@ -7,7 +7,7 @@ parameters are numbers here, as a user would put them in.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import casadi as ca
 import numpy as np
@@ -114,10 +114,3 @@ def of_solution(solution, **changes):
              "parameters": chosen,
              "integrator": options["integrator"], "rectangle": options["cost_quadrature"] == "rectangle"}
     return rollout(problem, **(given | changes))
-
-
-def with_phase(problem, number=0, **fields):
-    """The problem with other fields of one phase."""
-    phases = list(problem.phases)
-    phases[number] = replace(phases[number], **fields)
-    return replace(problem, phases=tuple(phases))

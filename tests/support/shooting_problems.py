@@ -5,6 +5,7 @@ import numpy as np
 
 from dynamics.lie import quaternion
 from ocp.problem import INF, At, Boundary, Cost, Duration, Guess, Phase, Problem, System
+from ocp.shooting.ilqr import ILQROptions
 from ocp.spaces import Space, euclidean
 
 
@@ -16,6 +17,20 @@ def function(nx, nu, build, name="f"):
     """A Function of (t, x, u, p) from build(t, x, u)."""
     t, x, u, p = symbols(nx, nu)
     return ca.Function(name, [t, x, u, p], [ca.densify(ca.SX(build(t, x, u)))])
+
+
+def options(**more):
+    """Options that compile nothing."""
+    return ILQROptions(**{"kernels": "interpreted", **more})
+
+
+def reset(expression, nx, np_=0):
+    x, p = ca.SX.sym("x", nx), ca.SX.sym("p", np_)
+    return ca.Function("reset", [x, p], [expression(x, p)])
+
+
+def held(duration):
+    return Duration(duration, duration, duration)
 
 
 def make(name, space, controls, rate, start, duration, *, running=(), final=(), u_max=INF, u_guess=None, x_guess=None,

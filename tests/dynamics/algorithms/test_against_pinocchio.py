@@ -90,35 +90,3 @@ def test_manifold(case):
     np.testing.assert_allclose(pin.difference(other, twin.configuration(model, moved), there), 0, atol=1e-12)
     q1 = call(model, "integrate", q, 0.5 * a).ravel()
     close(call(model, "difference", q, q1).ravel(), pin.difference(other, x, twin.configuration(model, q1)))
-
-
-@pytest.mark.sample(3)
-def test_first_derivatives(case):
-    model, other, data, q, v, a = case
-    from dynamics.derivatives import forward_dynamics_derivatives, inverse_dynamics_derivatives
-
-    x = twin.configuration(model, q)
-    dq, dv, M = pin.computeRNEADerivatives(other, data, x, v, a)
-    ours = [np.array(d) for d in inverse_dynamics_derivatives(model)(q, v, a)]
-    for mine, theirs in zip(ours, (dq, dv, np.triu(M) + np.triu(M, 1).T), strict=True):
-        np.testing.assert_allclose(mine, theirs, atol=1e-9 * (1 + np.abs(theirs).max()))
-    tau = pin.rnea(other, data, x, v, a)
-    dq, dv, minv = pin.computeABADerivatives(other, data, x, v, tau)
-    ours = [np.array(d) for d in forward_dynamics_derivatives(model)(q, v, tau)]
-    for mine, theirs in zip(ours, (dq, dv, np.triu(minv) + np.triu(minv, 1).T), strict=True):
-        np.testing.assert_allclose(mine, theirs, atol=1e-8 * (1 + np.abs(theirs).max()))
-
-
-def test_external_forces(case):
-    model, other, data, q, v, a = case
-    import casadi as ca
-
-    rng = np.random.default_rng(3)
-    wrench = rng.standard_normal(6)
-    body = len(model.bodies) - 1
-    forces = pin.StdVec_Force()
-    for i in range(other.njoints):
-        forces.append(pin.Force(wrench if i == body + 1 else np.zeros(6)))
-    syms = [ca.SX.sym(n, k) for n, k in (("q", model.nq), ("v", model.nv), ("a", model.nv))]
-    ours = ca.Function("f", syms, [alg.inverse_dynamics(model, *syms, {model.bodies[body].name: wrench})])
-    close(np.array(ours(q, v, a)).ravel(), pin.rnea(other, data, twin.configuration(model, q), v, a, forces))

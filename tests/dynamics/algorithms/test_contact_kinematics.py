@@ -115,8 +115,7 @@ def test_symbolic_types_agree():
 
 
 # ---------------------------------------------------------------------------------------------- ranks
-@pytest.mark.row("001:K76")
-@pytest.mark.row("001:K77")
+@pytest.mark.row("001:K76", "001:K77")
 @pytest.mark.parametrize(("count", "rank", "base_rank", "internal", "free", "torque_rank"), [
     (0, 0, 0, 0, 18, 12), (1, 3, 3, 0, 15, 12), (2, 6, 5, 1, 12, 11), (3, 9, 6, 3, 9, 9), (4, 12, 6, 6, 6, 6)])
 def test_quadruped_rank_table(count, rank, base_rank, internal, free, torque_rank):

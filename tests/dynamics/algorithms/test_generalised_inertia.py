@@ -4,6 +4,7 @@ import casadi as ca
 import numpy as np
 import pytest
 import se3_trajectories as ref
+from arrays import num
 from scipy.integrate import solve_ivp
 
 from dynamics import spatial
@@ -12,11 +13,6 @@ from dynamics.notation import inertia, wrenches
 from dynamics.notation.representation import REPRESENTATIONS
 
 NAMES = list(REPRESENTATIONS)
-
-
-def num(x):
-    out = np.array(ca.DM(x))
-    return out.ravel() if out.shape[1] == 1 else out
 
 
 def close(a, b, tol=1e-10):
@@ -45,9 +41,7 @@ class Cloud:
         return self.matrix(self.p)
 
 
-@pytest.mark.row("004:T-090")
-@pytest.mark.row("004:T-091")
-@pytest.mark.row("004:T-092")
+@pytest.mark.row("004:T-090", "004:T-091", "004:T-092")
 @pytest.mark.parametrize("seed", range(4))
 def test_inertia_at_the_centre_of_mass_and_anywhere_else(seed):
     cloud = Cloud(seed)

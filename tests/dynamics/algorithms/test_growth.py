@@ -141,8 +141,7 @@ def test_the_lead_of_the_closed_form_grows_with_depth():
     assert count("inverse_second", 8, 1, source="ad_of_analytic") > 2 * count("inverse_second", 8, 1)
 
 
-@pytest.mark.row("002:H22")
-@pytest.mark.row("002:H24")
+@pytest.mark.row("002:H22", "002:H24")
 def test_dense_outputs_of_bushy_trees_are_nearly_all_zeros():
     """What both programs write when outputs are filled with zeros hides what they compute: the crossover of dense tensors."""
     tensors = candidate(branched_tree(15, 5), "inverse_second", "analytic")

@@ -147,81 +147,6 @@ def test_power_balance(model):
     assert rate == pytest.approx(v @ tau - v @ (damping * v), abs=1e-6 * (1 + abs(rate)))
 
 
-@pytest.mark.row("001:D20")
-@pytest.mark.parametrize("root", [None, "free_flyer"])
-def test_energy_of_a_free_motion_drifts_with_the_order_of_the_steps(root):
-    """T + U of a branching tree without friction and motors over 0.4 s: by Runge and Kutta where velocities are rates, a sixteenth
-    and less when steps are halved; on a floating base by the midpoint rule, a quarter."""
-    kinds = ["revolute", "prismatic"] if root is None else ["revolute", "spherical", "universal"]
-    model = random_tree(6, np.random.default_rng(8), root=root, branching=0.5, kinds=kinds)
-    start, speed, _ = state(model, 2)
-    forward, move = (made(dynamics.make, model, name) for name in ("forward_dynamics", "integrate"))
-    none = np.zeros(model.nv)
-
-    def energy(q, v):
-        return call(model, "kinetic_energy", q, v) + call(model, "potential_energy", q)
-
-    def rate(q, v):
-        return v, np.array(forward(q, v, none)).ravel()
-
-    def step(q, v, h):
-        if root is None:
-            k1 = rate(q, v)
-            k2 = rate(q + h / 2 * k1[0], v + h / 2 * k1[1])
-            k3 = rate(q + h / 2 * k2[0], v + h / 2 * k2[1])
-            k4 = rate(q + h * k3[0], v + h * k3[1])
-            return (x + h / 6 * (a + 2 * b + 2 * c + d) for x, a, b, c, d in zip((q, v), k1, k2, k3, k4, strict=True))
-        middle = v
-        for _ in range(20):
-            middle = v + h / 2 * rate(np.array(move(q, h / 2 * middle)).ravel(), middle)[1]
-        return np.array(move(q, h * middle)).ravel(), 2 * middle - v
-
-    drifts = []
-    for n in (100, 200):
-        q, v, most = start, 0.3 * speed, 0.0
-        first = energy(q, v)
-        for _ in range(n):
-            q, v = step(q, v, 0.4 / n)
-            most = max(most, abs(energy(q, v) - first))
-        drifts.append(most)
-    exchanged = abs(call(model, "potential_energy", q) - call(model, "potential_energy", start))
-    assert exchanged > 0.5
-    assert drifts[1] < (1e-6 if root is None else 1e-3) * exchanged
-    assert drifts[0] / drifts[1] > (12 if root is None else 3.5)
-
-
-@pytest.mark.parametrize("model", [m for m in MODELS if m.id != "tree1-0"])
-def test_the_coriolis_force_does_no_net_work(model):
-    """v^T (dM/dt - 2C) v = 0 for the passivity of the Coriolis term, with C v = h(q, v) - h(q, 0) - D v."""
-    q, v, _ = state(model, 7)
-    move, h = dynamics.make(model, "integrate"), 1e-6
-    Mdot = (np.atleast_2d(call(model, "mass_matrix", np.array(move(q, h * v)).ravel()))
-            - np.atleast_2d(call(model, "mass_matrix", np.array(move(q, -h * v)).ravel()))) / (2 * h)
-    from dynamics.algorithms import tree as tree_tools
-
-    damping = np.array(ca.densify(tree_tools.diagonal(model, "damping"))).ravel()
-    coriolis = np.atleast_1d(call(model, "bias_force", q, v) - call(model, "gravity_force", q)) - damping * v
-    assert v @ Mdot @ v == pytest.approx(2 * v @ coriolis, abs=1e-6 * (1 + abs(v @ Mdot @ v)))
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_mass_rate_minus_twice_christoffel_is_a_skew_matrix(seed):
-    """With the Christoffel matrix C = 1/2 d(Coriolis force)/dv, dM/dt - 2C is skew entry by entry (vector-space joints)."""
-    rng = np.random.default_rng(seed)
-    model = random_tree(6, rng, kinds=["revolute", "continuous", "prismatic", "universal"])
-    q, v, _ = state(model, seed)
-    Q, V = ca.SX.sym("q", model.nq), ca.SX.sym("v", model.nv)
-    coriolis = alg.bias_force(model, Q, V) - alg.gravity_force(model, Q)
-    C = ca.jacobian(coriolis, V) / 2
-    M = alg.mass_matrix(model, Q)
-    Mdot = ca.reshape(ca.jacobian(ca.vec(M), Q) @ V, model.nv, model.nv)
-    skew, force = ca.Function("f", [Q, V], [Mdot - 2 * C, C @ V - coriolis])(q, v)
-    skew = np.array(skew)
-    np.testing.assert_allclose(skew, -skew.T, atol=1e-11 * (1 + np.abs(skew).max()))
-    np.testing.assert_allclose(np.array(force), 0, atol=1e-11 * (1 + np.abs(skew).max()))
-    assert np.abs(skew).max() > 1e-3
-
-
 @pytest.mark.row("001:D21")
 @pytest.mark.parametrize("seed", range(3))
 def test_free_floating_momentum_changes_only_by_weight(seed):
@@ -238,51 +163,6 @@ def test_free_floating_momentum_changes_only_by_weight(seed):
     weight = model.mass * np.array(model.gravity)
     expected = np.r_[weight, np.cross(call(model, "centre_of_mass", q), weight)]
     np.testing.assert_allclose(rate, expected, atol=1e-6 * (1 + np.abs(expected).max()))
-
-
-@pytest.mark.parametrize("model", QUICK)
-@pytest.mark.parametrize("reference", ["body", "world", "world_aligned"])
-@pytest.mark.sample(4)
-def test_frame_jacobian_velocity_and_drift(model, reference):
-    q, v, a = state(model, 8)
-    frame = model.frames[-1].name if model.frames else model.bodies[-1].name
-    J = dynamics.make_frame(model, "jacobian", frame, reference)
-    velocity = dynamics.make_frame(model, "velocity", frame, reference)
-    np.testing.assert_allclose(np.array(J(q)) @ v, np.array(velocity(q, v)).ravel(), atol=1e-11)
-    move, h = dynamics.make(model, "integrate"), 1e-6
-    ahead, behind = move(q, h * v), move(q, -h * v)
-    drift = np.array(dynamics.make_frame(model, "drift", frame, reference)(q, v)).ravel()
-    numeric = (np.array(J(ahead)) - np.array(J(behind))) @ v / (2 * h)
-    np.testing.assert_allclose(drift, numeric, atol=2e-6 * (1 + np.abs(drift).max()))
-    # the pose itself moves with that velocity
-    pose = dynamics.make_frame(model, "pose", frame)
-    if reference == "world_aligned":
-        speed = (np.array(pose(ahead)[1]) - np.array(pose(behind)[1])).ravel() / (2 * h)
-        np.testing.assert_allclose(np.array(velocity(q, v)).ravel()[:3], speed, atol=1e-7)
-        spin = (np.array(pose(ahead)[0]) - np.array(pose(behind)[0])) / (2 * h) @ np.array(pose(q)[0]).T
-        np.testing.assert_allclose(np.array(velocity(q, v)).ravel()[3:], [spin[2, 1], spin[0, 2], spin[1, 0]], atol=1e-7)
-
-
-def test_mimic_equals_the_uncoupled_robot_projected():
-    """M and h of a coupled robot are G^T M_full G and G^T h_full of the same tree without coupling."""
-    from dataclasses import replace
-
-    model = coupled()
-    free = replace(model, bodies=tuple(replace(b, joint=replace(b.joint, mimic=None)) for b in model.bodies))
-    q, v, a = state(model, 10)
-    G, q_full = np.zeros((free.nv, model.nv)), np.zeros(free.nq)
-    for i, body in enumerate(model.bodies):
-        mimic = body.joint.mimic
-        scale, offset = (mimic.multiplier, mimic.offset) if mimic else (1.0, 0.0)
-        own = range(free.v_slice(i).start, free.v_slice(i).stop)
-        for row, column in zip(own, range(model.v_slice(i).start, model.v_slice(i).stop), strict=True):
-            G[row, column] += scale
-        q_full[free.q_slice(i)] = scale * q[model.q_slice(i)] + offset
-    np.testing.assert_allclose(call(model, "mass_matrix", q), G.T @ call(free, "mass_matrix", q_full) @ G, atol=1e-12)
-    np.testing.assert_allclose(
-        call(model, "inverse_dynamics", q, v, a), G.T @ call(free, "inverse_dynamics", q_full, G @ v, G @ a), atol=1e-11)
-    tau = call(model, "inverse_dynamics", q, v, a)
-    np.testing.assert_allclose(call(model, "forward_dynamics", q, v, tau), a, atol=1e-10)
 
 
 @pytest.mark.slow

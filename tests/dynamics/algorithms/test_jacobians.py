@@ -1,18 +1,16 @@
-"""Moving frames, rates and Hessians of Jacobians: against differences on the manifold, closed forms and Pinocchio."""
+"""Moving frames, rates and Hessians of Jacobians: against differences on the manifold and closed forms."""
 
 import casadi as ca
 import numpy as np
 import pytest
 from made import made
 from row_trees import coupled, numbers, state, tree_of
-from scipy.linalg import expm
+from states import tip
 
 import dynamics
 from dynamics import algorithms as alg
-from dynamics import spatial
 from dynamics.algorithms import jacobian_rate, jacobians, kinematic_hessian, moving_frames
 from dynamics.joints import KINDS
-from dynamics.lie import se3
 from dynamics.model.synthetic import random_tree
 
 REFERENCES = ("body", "world", "world_aligned")
@@ -28,36 +26,9 @@ MODELS = [
 ]
 
 
-def tip(model):
-    return model.frames[-1].name if model.frames else model.bodies[-1].name
-
-
 def differences_along(model, q, frame, reference, direction, h=1e-6):
     J, move = made(dynamics.make_frame, model, "jacobian", frame, reference), made(dynamics.make, model, "integrate")
     return (np.array(J(move(q, h * direction))) - np.array(J(move(q, -h * direction)))) / (2 * h)
-
-
-def skew(a):
-    return np.array([[0, -a[2], a[1]], [a[2], 0, -a[0]], [-a[1], a[0], 0]])
-
-
-# ---------------------------------------------------------------------------------------------- homogeneous transforms
-@pytest.mark.row("001:K35")
-def test_homogeneous_transforms():
-    """Example 2.6.1, the inverse of Eq. 2.111 and the chain of Eq. 2.112."""
-    T_AB = spatial.Transform(ca.DM(expm(skew([np.pi / 2, 0, 0]))), ca.DM([0, 3, 1]))
-    matrix = np.array(se3.to_matrix(se3.Pose(*T_AB)))
-    np.testing.assert_allclose(matrix, [[1, 0, 0, 0], [0, 0, -1, 3], [0, 1, 0, 1], [0, 0, 0, 1]], atol=1e-15)
-    np.testing.assert_allclose(np.array(spatial.act_point(T_AB, ca.DM([0, 1, 1]))).ravel(), [0, 2, 2], atol=1e-15)
-
-    rng = np.random.default_rng(1)
-    T = [spatial.Transform(ca.DM(expm(skew(rng.standard_normal(3)))), ca.DM(rng.standard_normal(3))) for _ in range(3)]
-    H = [np.array(se3.to_matrix(se3.Pose(*t))) for t in T]
-    inverse = np.array(se3.to_matrix(se3.Pose(*spatial.inverse(T[0]))))
-    np.testing.assert_allclose(inverse, np.linalg.inv(H[0]), atol=1e-14)
-    np.testing.assert_array_equal(inverse[3], [0, 0, 0, 1])
-    chain = spatial.compose(spatial.compose(T[0], T[1]), T[2])
-    np.testing.assert_allclose(np.array(se3.to_matrix(se3.Pose(*chain))), H[0] @ H[1] @ H[2], atol=1e-14)
 
 
 # ---------------------------------------------------------------------------------------------- moving bodies and frames
@@ -97,7 +68,7 @@ def test_rigid_body_velocity_and_acceleration():
         assert np.abs(exact_a).max() > 1e-2
 
 
-@pytest.mark.row("001:K36")
+@pytest.mark.row("001:K36", "001:D03")
 def test_acceleration_of_points_of_a_robot():
     """The same formulas on a tree: second differences of a point's position along q [+] (t v + t^2/2 a)."""
     model = random_tree(6, np.random.default_rng(3), root="free_flyer")
@@ -135,7 +106,7 @@ def test_differentiation_in_a_moving_frame():
 
 
 # ---------------------------------------------------------------------------------------------- dJ/dt
-@pytest.mark.row("000:K-206")
+@pytest.mark.row("000:K-206", "001:D04")
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("reference", REFERENCES)
 def test_jacobian_rate(model, reference):
@@ -145,21 +116,6 @@ def test_jacobian_rate(model, reference):
     np.testing.assert_allclose(rate, differences_along(model, q, tip(model), reference, v), atol=1e-7)
     drift = np.array(dynamics.make_frame(model, "drift", tip(model), reference)(q, v)).ravel()
     np.testing.assert_allclose(rate @ v, drift, atol=1e-12 * (1 + np.abs(drift).max()))
-
-
-@pytest.mark.row("000:K-206")
-@pytest.mark.parametrize("reference", REFERENCES)
-def test_acceleration_is_j_a_plus_rate_v(reference):
-    """J a + dJ/dt v is d/dt (J v), differentiated along the motion."""
-    model = random_tree(8, np.random.default_rng(7), root="free_flyer")
-    q, v, _ = state(model, 8)
-    a = np.random.default_rng(9).standard_normal(model.nv)
-    move, h = dynamics.make(model, "integrate"), 1e-5
-    twist = dynamics.make_frame(model, "velocity", "f7", reference)
-    ahead, behind = (np.array(twist(move(q, t * v + t * t / 2 * a), v + t * a)).ravel() for t in (h, -h))
-    J = np.array(dynamics.make_frame(model, "jacobian", "f7", reference)(q))
-    total = J @ a + numbers(alg.frame_jacobian_rate, model, q, v, "f7", reference) @ v
-    np.testing.assert_allclose(total, (ahead - behind) / (2 * h), atol=1e-7 * (1 + np.abs(total).max()))
 
 
 @pytest.mark.row("000:K-206")
@@ -187,9 +143,7 @@ def test_rate_and_hessian_of_a_world_frame_are_zero():
 
 
 # ---------------------------------------------------------------------------------------------- Hessian
-@pytest.mark.row("000:K-204")
-@pytest.mark.row("000:K-205")
-@pytest.mark.row("000:X-203")
+@pytest.mark.row("000:K-204", "000:K-205", "000:X-203")
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("reference", REFERENCES)
 def test_hessian_slices(model, reference):
@@ -234,8 +188,7 @@ def printed_rule(J, support):
     return H
 
 
-@pytest.mark.row("000:K-200")
-@pytest.mark.row("000:K-201")
+@pytest.mark.row("000:K-200", "000:K-201")
 @pytest.mark.parametrize("seed", range(3))
 def test_column_rule_on_single_degree_of_freedom_chains(seed):
     """Eq. 15 on branching trees of revolute and prismatic joints: both cases, and zero off the chain to the frame."""
@@ -277,65 +230,3 @@ def test_column_rule_fails_inside_joints_of_several_degrees_of_freedom():
         different = np.argwhere(np.abs(H - printed).max(0) > 1e-12)
         assert len(different)
         assert all(joint[i] == joint[k] for i, k in different)
-
-
-# ---------------------------------------------------------------------------------------------- Pinocchio
-@pytest.fixture(params=range(3))
-def with_twin(request):
-    pytest.importorskip("pinocchio")
-    import pinocchio_twin as twin
-
-    rng = np.random.default_rng(request.param)
-    kinds = ["revolute", "continuous", "prismatic", "spherical", "planar", "free_flyer"]
-    model = random_tree(9, rng, kinds=kinds, root="free_flyer" if request.param else None, depth_first=True)
-    other = twin.build(model)
-    q, v, _ = state(model, 20 + request.param)
-    return model, other, other.createData(), q, v, twin.configuration(model, q)
-
-
-@pytest.mark.row("000:K-206")
-@pytest.mark.parametrize(("ours", "theirs"), [("body", "LOCAL"), ("world", "WORLD"), ("world_aligned", "LOCAL_WORLD_ALIGNED")])
-def test_rate_against_pinocchio(with_twin, ours, theirs):
-    import pinocchio as pin
-
-    model, other, data, q, v, x = with_twin
-    pin.computeJointJacobiansTimeVariation(other, data, x, v)
-    pin.updateFramePlacements(other, data)
-    for frame in ("f8", "f5"):
-        want = pin.getFrameJacobianTimeVariation(other, data, other.getFrameId(frame), getattr(pin.ReferenceFrame, theirs))
-        np.testing.assert_allclose(numbers(alg.frame_jacobian_rate, model, q, v, frame, ours), want, atol=1e-11)
-
-
-@pytest.mark.row("000:X-203")
-@pytest.mark.parametrize(("ours", "theirs"), [("body", "LOCAL"), ("world", "WORLD"), ("world_aligned", "LOCAL_WORLD_ALIGNED")])
-def test_hessian_against_pinocchio(with_twin, ours, theirs):
-    import pinocchio as pin
-
-    model, other, data, q, _, x = with_twin
-    pin.computeJointJacobians(other, data, x)
-    pin.computeJointKinematicHessians(other, data)
-    joint = np.repeat(np.arange(9), [model.kind(i).nv for i in range(9)])
-    for body in (8, 5):
-        raw = np.array(pin.getJointKinematicHessian(other, data, body + 1, getattr(pin.ReferenceFrame, theirs)))
-        want = raw.ravel(order="K").reshape(raw.shape, order="F")  # the binding gives a column-major tensor row-major strides
-        H = kinematic_hessian.tensor(alg.frame_hessian(model, q, f"b{body}", ours))
-        compared = np.ones((model.nv, model.nv), bool)
-        if theirs == "LOCAL":
-            # inside a joint of several degrees of freedom Pinocchio 4.1 differs from the differences of its own Jacobian
-            compared = joint[:, None] != joint
-        np.testing.assert_allclose(H[:, compared], want[:, compared], atol=1e-11)
-
-
-def test_hessian_against_differences_of_pinocchio_jacobians(with_twin):
-    import pinocchio as pin
-
-    model, other, data, q, _, x = with_twin
-    h = 1e-6
-
-    def jacobian(at):
-        pin.computeJointJacobians(other, data, at)
-        return np.array(pin.getJointJacobian(other, data, 9, pin.ReferenceFrame.LOCAL))
-
-    want = np.stack([(jacobian(pin.integrate(other, x, h * e)) - jacobian(pin.integrate(other, x, -h * e))) / (2 * h)
-                     for e in np.eye(other.nv)], axis=2)
-    np.testing.assert_allclose(kinematic_hessian.tensor(alg.frame_hessian(model, q, "b8", "body")), want, atol=1e-8)

@@ -1,123 +1,30 @@
-"""One rigid body: brackets, exponentials, adjoints and their rates on the group; Newton-Euler with gravity, and its steps."""
+"""One rigid body: Newton-Euler with gravity, its closed forms, what it conserves, and its steps."""
 
 import casadi as ca
 import numpy as np
 import pytest
+from arrays import column, number
 from scipy.integrate import solve_ivp
-from scipy.linalg import expm, logm
+from scipy.special import ellipj
+from states import free_body
 
 import dynamics
 from dynamics import algorithms as alg
 from dynamics import spatial
 from dynamics.forces import Place, PointForce
-from dynamics.lie import se3, so3
-from dynamics.model import BodyInertia, Builder, Joint
+from dynamics.lie import se3
+from dynamics.model import BodyInertia
 from dynamics.model.synthetic import random_inertia, random_rotation
 from dynamics.notation.inertia import free_body_acceleration
 
 GRAVITY = np.array([0.0, 0.0, -9.81])
 
 
-def number(x):
-    return np.array(ca.densify(ca.DM(x)))
-
-
-def column(x):
-    return number(x).ravel()
-
-
 def random_pose(rng):
     return se3.Pose(ca.DM(random_rotation(rng)), ca.DM(rng.standard_normal(3)))
 
 
-def matrix(pose):
-    return number(se3.to_matrix(pose))
-
-
-def free_body(inertia, gravity=(0.0, 0.0, 0.0)):
-    b = Builder("body", gravity=gravity)
-    b.body("body", parent="world", joint=Joint("base", "free_flyer"), inertia=inertia)
-    return b.build()
-
-
-@pytest.mark.row("003:M01")
-def test_poses_are_a_group():
-    rng = np.random.default_rng(0)
-    E, x = random_pose(rng), rng.standard_normal(3)
-    R = number(E.R)
-    np.testing.assert_allclose(R @ R.T, np.eye(3), atol=1e-14)
-    assert np.linalg.det(R) == pytest.approx(1.0)
-    np.testing.assert_allclose(matrix(se3.inverse(E)), np.linalg.inv(matrix(E)), atol=1e-13)
-    np.testing.assert_allclose(column(se3.act(E, x)), (matrix(E) @ np.r_[x, 1.0])[:3], atol=1e-14)
-    # the columns of R are the body's axes in the world
-    for k in range(3):
-        np.testing.assert_allclose(column(se3.act(E, np.eye(3)[k]) - se3.act(E, np.zeros(3))), R[:, k], atol=1e-14)
-
-
-@pytest.mark.row("003:M02")
-def test_brackets():
-    rng = np.random.default_rng(1)
-    a, b, xi = rng.standard_normal(3), rng.standard_normal(3), rng.standard_normal(6)
-    np.testing.assert_allclose(number(so3.hat(a)) @ b, np.cross(a, b), atol=1e-15)
-    np.testing.assert_allclose(number(so3.hat(a)), -number(so3.hat(a)).T, atol=0)
-    np.testing.assert_allclose(column(so3.vee(so3.hat(a))), a, atol=0)
-    bracket = number(se3.hat(xi))
-    np.testing.assert_allclose(bracket[:3, :3] @ b, np.cross(column(spatial.angular(ca.DM(xi))), b), atol=1e-15)
-    np.testing.assert_allclose(bracket[:3, 3], column(spatial.linear(ca.DM(xi))), atol=0)
-    np.testing.assert_allclose(bracket[3], 0, atol=0)
-    np.testing.assert_allclose(column(se3.vee(bracket)), xi, atol=0)
-
-
-@pytest.mark.row("003:M04")
-@pytest.mark.parametrize("angle", [0.0, 1e-9, 1e-4, 1.0, 3.0, np.pi - 1e-6])
-def test_exponential_and_logarithm_of_rotations(angle):
-    w = angle * np.array([0.48, -0.6, 0.64])
-    R = number(so3.exp(w))
-    np.testing.assert_allclose(R, expm(number(so3.hat(w))), atol=2e-15)
-    np.testing.assert_allclose(column(so3.log(R)), w, atol=1e-9 if angle > 3.1 else 1e-14)
-    if 1e-6 < angle < 3.1:
-        np.testing.assert_allclose(number(so3.hat(so3.log(R))), logm(R), atol=1e-12)
-
-
-@pytest.mark.row("003:M06")
-@pytest.mark.row("003:M09")
-def test_rates_on_the_group_by_differences():
-    """``dE/dt = E [phi]`` and ``dA/dt = A a(phi)``, ``d(A^-1)/dt = -a(phi) A^-1``, to second order in the step."""
-    rng = np.random.default_rng(2)
-    E, phi = random_pose(rng), rng.standard_normal(6)
-
-    def differences(f, dt):
-        ends = [f(se3.compose(E, se3.exp(s * dt * phi))) for s in (1, -1)]
-        return (ends[0] - ends[1]) / (2 * dt)
-
-    A, a = number(se3.adjoint(E)), number(se3.ad(phi))
-    for f, exact in ((matrix, matrix(E) @ number(se3.hat(phi))), (lambda x: number(se3.adjoint(x)), A @ a),
-                     (lambda x: np.linalg.inv(number(se3.adjoint(x))), -a @ np.linalg.inv(A))):
-        errors = [np.abs(differences(f, dt) - exact).max() for dt in (1e-2, 5e-3)]
-        assert errors[1] < 1e-3
-        assert errors[0] / errors[1] == pytest.approx(4.0, rel=0.02)
-
-
-@pytest.mark.row("003:M09")
-def test_the_spatial_cross_product_is_a_lie_bracket():
-    rng = np.random.default_rng(3)
-    x, y, z = rng.standard_normal((3, 6))
-
-    def cross(m, n):
-        return column(spatial.cross_motion(ca.DM(m), ca.DM(n)))
-
-    np.testing.assert_allclose(cross(x, y), -cross(y, x), atol=1e-15)
-    np.testing.assert_allclose(cross(x, cross(y, z)) + cross(y, cross(z, x)) + cross(z, cross(x, y)), 0, atol=1e-14)
-    E = random_pose(rng)
-    A = number(se3.adjoint(E))
-    np.testing.assert_allclose(number(se3.ad(A @ x)), A @ number(se3.ad(x)) @ np.linalg.inv(A), atol=1e-13)
-    np.testing.assert_allclose(number(se3.ad(x)) @ y, cross(x, y), atol=1e-15)
-    # [x, y] as matrices
-    X, Y = number(se3.hat(x)), number(se3.hat(y))
-    np.testing.assert_allclose(number(se3.hat(cross(x, y))), X @ Y - Y @ X, atol=1e-14)
-
-
-@pytest.mark.row("003:M10")
+@pytest.mark.row("003:M10", "001:D02", "001:D06")
 def test_newton_euler_of_a_free_body():
     """The tree's forward dynamics, the law about the centre of mass written out, and what it conserves."""
     rng = np.random.default_rng(4)
@@ -187,3 +94,32 @@ def test_semi_implicit_steps_of_a_spinning_body():
         drift.append(float(energy(q, v)) / float(energy(q, start)) - 1)
     assert abs(drift[0]) == pytest.approx(4.57e-3, rel=0.01)
     assert abs(drift[1]) == pytest.approx(4.49e-4, rel=0.01)
+
+
+def motion(model, q0, v0, duration, rtol=1e-11):
+    """Unforced motion."""
+    q, v = ca.SX.sym("q", model.nq), ca.SX.sym("v", model.nv)
+    rate = ca.vertcat(alg.rate_matrix(model, q) @ v, alg.forward_dynamics(model, q, v, ca.DM(model.nv, 1)))
+    field = ca.Function("f", [q, v], [rate])
+    flow = solve_ivp(lambda t, y: np.array(field(y[:model.nq], y[model.nq:])).ravel(), (0, duration), np.r_[q0, v0],
+                     method="DOP853", rtol=rtol, atol=1e-13)
+    return flow.y[:model.nq, -1], flow.y[model.nq:, -1]
+
+
+def test_torque_free_spin_follows_jacobis_elliptic_functions():
+    """Euler's equations of an asymmetric top: closed form with sn, cn, dn (Landau and Lifshitz, Mechanics, section 37)."""
+    I1, I2, I3 = 1.0, 2.0, 3.5
+    model = free_body(BodyInertia(1.0, (0.0, 0.0, 0.0), ((I1, 0.0, 0.0), (0.0, I2, 0.0), (0.0, 0.0, I3))))
+    w = np.array([0.4, 0.0, 1.0])
+    E2, M2 = I1 * w[0] ** 2 + I3 * w[2] ** 2, (I1 * w[0]) ** 2 + (I3 * w[2]) ** 2
+    assert M2 > E2 * I2  # rotation about the axis of largest inertia
+    k2 = (I2 - I1) * (E2 * I3 - M2) / ((I3 - I2) * (M2 - E2 * I1))
+    rate = np.sqrt((I3 - I2) * (M2 - E2 * I1) / (I1 * I2 * I3))
+    T = 2.7
+    sn, cn, dn, _ = ellipj(rate * T, k2)
+    expected = [np.sqrt((E2 * I3 - M2) / (I1 * (I3 - I1))) * cn, np.sqrt((E2 * I3 - M2) / (I2 * (I3 - I2))) * sn,
+                np.sqrt((M2 - E2 * I1) / (I3 * (I3 - I1))) * dn]
+    q, v = motion(model, alg.neutral(model), np.r_[0, 0, 0, w], T)
+    np.testing.assert_allclose(v[3:], expected, atol=1e-9)
+    momentum = [np.array(dynamics.make(model, "momentum")(*s)).ravel() for s in ((alg.neutral(model), np.r_[0, 0, 0, w]), (q, v))]
+    np.testing.assert_allclose(momentum[1], momentum[0], atol=1e-9)

@@ -13,11 +13,9 @@ from row_trees import coupled, tree_of
 
 from dynamics import algorithms as alg
 from dynamics.derivatives.candidates import QUANTITIES, SOURCES, candidate, candidates, interpreted
-from dynamics.derivatives.manifold import structure_constants
 from dynamics.errors import ModelError, UnknownNameError
 from dynamics.model.synthetic import random_tree, serial_chain
 
-CONSTANT = ("revolute", "continuous", "prismatic", "spherical", "planar", "free_flyer")
 # of the largest entry; forward dynamics multiplies errors by the condition number of M (about 1e3 here)
 EXACT, FORWARD, DIFFERENCES, FORWARD_DIFFERENCES = 1e-12, 1e-11, 1e-8, 1e-6
 
@@ -86,9 +84,7 @@ def test_all_roads_give_the_same_numbers(quantity, name):
             close(ours, theirs, tolerance(quantity, source))
 
 
-@pytest.mark.row("002:H10")
-@pytest.mark.row("002:H14")
-@pytest.mark.row("002:H23")
+@pytest.mark.row("002:H10", "002:H14", "002:H23")
 @pytest.mark.parametrize("name", TREES)
 def test_five_ways_to_the_second_derivatives(name):
     """The appendix in tensor form and complex steps of plain NumPy dynamics, which share nothing with the roads, beside the
@@ -112,35 +108,6 @@ def test_five_ways_to_the_second_derivatives(name):
             close(tensor, stepped[output], EXACT)
             weighted = np.einsum("i,ijk->jk", lam, tensor)
             close(contracted["qa"].T if output == "Mq" else contracted[output], weighted, EXACT)
-
-
-def test_symmetrisation_matters_where_joints_do_not_commute():
-    model, (q, v, a, _) = robot("free joint inside")
-    raw = cd.derivative_q(lambda t: cd.first_order(t, v, a)[0], cd.read(model, q))
-    assert np.abs(structure_constants(model)).max() == 1.0
-    gap = np.abs(raw.reshape(model.nv, -1, order="F") - by("free joint inside", "inverse_second", "ad_sx")[0]).max()
-    assert gap > 1e-2
-
-
-@pytest.mark.row("002:H16")
-@pytest.mark.parametrize("name", LARGE["forward_second"])
-def test_inverse_of_forward_dynamics_is_the_identity_to_second_order(name):
-    """M d2a + d2ID + the mixed terms vanish, with both sides from different roads."""
-    model, (q, v, tau, _) = robot(name)
-    n = model.nv
-    a, = by(name, "forward_dynamics", "loop")
-    A = dict(zip(("q", "v", "tau"), by(name, "forward_first", "ad_sx"), strict=True))
-    M = candidate(model, "inverse_first", "ad_mx").evaluator()(q, v, a)[2]
-    full = [T.reshape(n, n, n, order="F") for T in candidate(model, "inverse_second", "complex_step").evaluator()(q, v, a)]
-    inverse = dict(zip(("qq", "vv", "qv", "Mq"), full, strict=True))
-    second = [T.reshape(n, n, n, order="F") for T in by(name, "forward_second", "ad_mx")]
-    forward = dict(zip(("qq", "qv", "vv", "qtau"), second, strict=True))
-    through = {x: np.einsum("ilj,lk->ijk", inverse["Mq"], A[x]) for x in A}
-    residuals = {"qq": inverse["qq"] + through["q"] + through["q"].swapaxes(1, 2), "qv": inverse["qv"] + through["v"],
-                 "vv": inverse["vv"], "qtau": through["tau"]}
-    for x, rest in residuals.items():
-        product = np.einsum("il,ljk->ijk", M, forward[x])
-        np.testing.assert_allclose(product, -rest, rtol=0, atol=FORWARD * max(1.0, np.abs(rest).max(), np.abs(product).max()))
 
 
 # ------------------------------------------------------------------------------------------------ the table and its entries

@@ -122,8 +122,7 @@ def compare_impact(model, records, restitution, seed=0):
         close(x, y, tolerance)
 
 
-@pytest.mark.row("002:H18")
-@pytest.mark.row("002:H19")
+@pytest.mark.row("002:H18", "002:H19")
 @pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow) if name in ("patch", "foot and rod") else name
                                   for name in RECORDS])
 @pytest.mark.sample(3)
@@ -132,8 +131,7 @@ def test_dynamics_of_every_record(name):
     compare_dynamics(TREE, RECORDS[name])
 
 
-@pytest.mark.row("002:H18")
-@pytest.mark.row("002:H19")
+@pytest.mark.row("002:H18", "002:H19")
 @pytest.mark.parametrize("name", ["foot", "wheel", "guided frame", "equations"] + [
     pytest.param(name, marks=pytest.mark.slow) for name in ("patch", "foot and rod")])
 def test_impacts_of_records(name):
@@ -143,8 +141,7 @@ def test_impacts_of_records(name):
 MIXED = tree_of("free_flyer", "universal", "spherical", "fixed", seed=3)
 
 
-@pytest.mark.row("002:H18")
-@pytest.mark.row("002:H20")
+@pytest.mark.row("002:H18", "002:H20")
 def test_joints_of_several_degrees_and_a_wrench_on_a_welded_body():
     """The last body is welded to a spherical joint's: a wrench on it acts at its place, turned and moved."""
     records = [PointContact("foot", "f3", ((0.1, 0.2, 0.3),)), FlatContact("sole", "f0")]

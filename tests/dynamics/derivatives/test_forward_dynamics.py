@@ -6,7 +6,7 @@ import casadi as ca
 import complex_dynamics as cd
 import numpy as np
 import pytest
-from row_trees import coupled, tree_of
+from row_trees import tree_of
 
 from dynamics import algorithms as alg
 from dynamics.derivatives import (
@@ -98,8 +98,7 @@ def test_second_order_in_full(seed):
     close(residual, 0 * residual, 1e-9 * max(1, np.abs(QQ).max()))
 
 
-@pytest.mark.row("002:H17")
-@pytest.mark.row("002:H16")
+@pytest.mark.row("002:H17", "002:H16")
 @pytest.mark.parametrize("seed", LAST)
 def test_contraction_against_the_tensors(seed):
     model, q, v, tau, mu = case(seed)
@@ -110,22 +109,6 @@ def test_contraction_against_the_tensors(seed):
         close(x, np.einsum("i,ijk->jk", mu, T))
     for x, A in zip(gradients, complex_partials(tree, v, tau), strict=True):
         close(np.array(x).ravel(), mu @ A)
-
-
-@pytest.mark.row("002:H17")
-def test_contraction_against_differentiation_with_coupled_joints():
-    model, rng = coupled(), np.random.default_rng(0)
-    q, (v, tau, mu) = alg.random_configuration(model, rng), rng.standard_normal((3, model.nv))
-    n = model.nv
-    x = [ca.SX.sym("x", len(y)) for y in (q, v, tau, mu)]
-    d = ca.SX.sym("d", n)
-    z = ca.vertcat(d, *x[1:3])
-    s = ca.dot(x[3], alg.forward_dynamics(model, alg.jet(model, x[0], d), *x[1:3]))
-    H = np.array(ca.Function("H", [*x, d], [ca.hessian(s, z)[0]])(q, v, tau, mu, np.zeros(n)))
-    ours = [np.array(y) for y in forward_dynamics_hessian(model)(q, v, tau, mu)[3:]]
-    for y, block in zip(((ours[0] + ours[0].T) / 2, *ours[1:]),
-                        (H[:n, :n], H[:n, n:2 * n], H[n:2 * n, n:2 * n], H[:n, 2 * n:]), strict=True):
-        close(y, block)
 
 
 @pytest.mark.row("002:H18")

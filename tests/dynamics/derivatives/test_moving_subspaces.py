@@ -10,7 +10,7 @@ import casadi as ca
 import numpy as np
 import pytest
 from joint_examples import TEST_KINDS, teach, tree_of_kinds
-from loop_references import close, first_derivatives, hessians, state
+from loop_references import close, first_derivatives, hessians, mixed_tree, state
 
 import dynamics
 from dynamics import algorithms as alg
@@ -69,8 +69,7 @@ def evaluated(results, symbols, values):
     return [np.array(x) for x in ca.Function("f", symbols, [ca.densify(ca.SX(x)) for x in results]).call(values)]
 
 
-@pytest.mark.row("002:H18")
-@pytest.mark.row("002:H20")
+@pytest.mark.row("002:H18", "002:H20")
 @pytest.mark.parametrize("name", TREES)
 def test_closed_forms(name):
     model, (_, x, wrenches, first, second) = model_of(name), references(name)
@@ -88,8 +87,7 @@ def test_closed_forms(name):
     close(evaluated(inverse_dynamics_and_mass(model, *symbols[:3], wrenches), symbols, x)[0], tau)
 
 
-@pytest.mark.row("002:H18")
-@pytest.mark.row("002:H20")
+@pytest.mark.row("002:H18", "002:H20")
 @pytest.mark.parametrize("name", TREES)
 def test_loops(name):
     model, (loops, (q, v, a, lam), wrenches, first, second) = model_of(name), references(name)
@@ -207,8 +205,14 @@ def test_records_of_one_robot_do_not_share_memory_and_survive_each_other():
     np.testing.assert_array_equal(out, expected)
 
 
-def test_one_workspace_serves_all_methods_in_any_order():
-    model = model_of("curve")
+def any_joints(name):
+    """A tree of joints whose subspace stands still in the body, or one of those above."""
+    return mixed_tree(9, 2) if name == "constant" else model_of(name)
+
+
+@pytest.mark.parametrize("name", ["constant", "curve"])
+def test_one_workspace_serves_all_methods_in_any_order(name):
+    model = any_joints(name)
     q, v, a, lam, _ = state(model, 65)
     shared, calls = LoopDynamics(model), {
         "inverse_dynamics": (q, v, a), "second_order": (q, v, a), "forward_dynamics_derivatives": (q, v, a),
@@ -222,15 +226,18 @@ def test_one_workspace_serves_all_methods_in_any_order():
             np.testing.assert_array_equal(x, y, err_msg=name)
 
 
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
 @pytest.mark.parametrize("which", [0, 1, 2])
-def test_bad_numbers_are_not_hidden_and_do_not_stay(which):
-    model = model_of("surface")
+@pytest.mark.parametrize("name", ["constant", "surface"])
+def test_bad_numbers_are_not_hidden_and_do_not_stay(name, which, bad):
+    model = any_joints(name)
     arguments = list(state(model, 75)[:3])
     loops = LoopDynamics(model)
     good = loops.inverse_dynamics(*arguments), loops.forward_dynamics_derivatives(*arguments)[1]
     spoilt = [x.copy() for x in arguments]
-    spoilt[which][0] = np.nan
+    spoilt[which][0] = bad
     assert not np.isfinite(loops.inverse_dynamics(*spoilt)).all()
+    assert not np.isfinite(loops.forward_dynamics_derivatives(*spoilt)[1]).all() or which == 2
     assert not np.isfinite(loops.forward_dynamics(*spoilt)).all()
     np.testing.assert_array_equal(loops.inverse_dynamics(*arguments), good[0])
     np.testing.assert_array_equal(loops.forward_dynamics_derivatives(*arguments)[1], good[1])

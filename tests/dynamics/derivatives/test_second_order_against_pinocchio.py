@@ -94,28 +94,20 @@ def case(request):
     return model, (q, v, a), pinocchio(model).values("second_order", q, v, a)
 
 
-@pytest.mark.row("002:H06")
-@pytest.mark.row("002:H07")
-@pytest.mark.row("002:H08")
-@pytest.mark.row("002:H09")
-@pytest.mark.row("002:H10")
-@pytest.mark.row("002:H20")
+@pytest.mark.row("002:H06", "002:H07", "002:H08", "002:H09", "002:H10", "002:H20")
 @pytest.mark.sample(3)
 def test_expressions_agree_with_pinocchio(case):
     model, x, theirs = case
     compare(symbolic_in_their_layout(model, *x), theirs)
 
 
-@pytest.mark.row("002:H10")
-@pytest.mark.row("002:H12")
-@pytest.mark.row("002:H26")
+@pytest.mark.row("002:H10", "002:H12", "002:H26")
 def test_loops_agree_with_pinocchio(case):
     model, x, theirs = case
     compare(loops_in_their_layout(model, *x), theirs)
 
 
-@pytest.mark.row("002:H10")
-@pytest.mark.row("002:H26")
+@pytest.mark.row("002:H10", "002:H26")
 @pytest.mark.parametrize("name", [*FILES, *COLLECTED])
 def test_loops_agree_with_pinocchio_on_robots(name):
     model = robot(name)

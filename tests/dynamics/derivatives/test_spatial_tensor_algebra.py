@@ -113,8 +113,7 @@ def tree():
     return cd.read(model, q), rng.standard_normal(model.nv), rng.standard_normal(model.nv)
 
 
-@pytest.mark.row("002:H04")
-@pytest.mark.row("002:H23")
+@pytest.mark.row("002:H04", "002:H23")
 def test_changes_of_body_quantities_along_a_joint(tree):
     """The identities K1-K16 of the paper, all pairs of bodies, by complex steps along T exp(i h s)."""
     tree, v, a = tree

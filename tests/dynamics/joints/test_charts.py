@@ -3,6 +3,7 @@
 import casadi as ca
 import numpy as np
 import pytest
+from arrays import column, number
 from scipy.integrate import solve_ivp
 
 import dynamics
@@ -17,14 +18,6 @@ from dynamics.model import BodyInertia, Builder, Joint
 
 NAMES = (*euler.SEQUENCES, charts.VECTOR)
 ANGLES = np.array([0.4, 0.9, -0.7])
-
-
-def number(x):
-    return np.array(ca.densify(ca.DM(x)))
-
-
-def column(x):
-    return number(x).ravel()
 
 
 def angular(chart, q, *rest):
@@ -163,8 +156,7 @@ def test_a_pendulum_swings_through_gimbal_lock():
     assert smallest < 0.1  # the first chart alone would have come close to its singular place
 
 
-@pytest.mark.row("003:A16")
-@pytest.mark.row("003:D11")
+@pytest.mark.row("003:A16", "003:D11")
 @pytest.mark.parametrize("chart", NAMES)
 def test_generated_formulas(chart):
     """Every block against differences of R and S alone; the body's angular velocity is that of ``dynamics.lie``; C is written."""

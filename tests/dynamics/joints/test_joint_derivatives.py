@@ -5,6 +5,7 @@ from dataclasses import replace
 import casadi as ca
 import numpy as np
 import pytest
+from arrays import column, number
 from joint_examples import ALL, FRAMES, GRID, example, teach
 from scipy.integrate import solve_ivp
 
@@ -36,14 +37,6 @@ def joint_record(kind):
     name, _, chart = kind.partition("-")
     joint = example(Joint("j", "revolute"), name)
     return replace(joint, chart=chart) if chart else joint
-
-
-def number(x):
-    return np.array(ca.densify(ca.DM(x)))
-
-
-def column(x):
-    return number(x).ravel()
 
 
 def point(kind, seed=5):
@@ -122,33 +115,7 @@ def test_what_only_slides_as_printed(kind, axes, velocities):
             assert not number(still).any()
 
 
-JOINTS = {"exponential": ["003:J12"], "free_2d": ["003:J15"], "free_3d": ["003:J16"], "free_3d_reversed": ["003:J17"],
-          "frame_spline": ["003:J19"], "spline_surface": ["003:J20", "003:D17"]}
-
-
-@pytest.mark.row("003:J00")
-@pytest.mark.parametrize("kind", [pytest.param(kind, marks=[pytest.mark.slow] if kind == "wobble" else [
-    pytest.mark.row(row) for row in JOINTS.get(kind.partition("-")[0], ())]) for kind in KINDS])
-def test_subspace_and_its_slices_by_differences_of_the_pose(kind):
-    joint, q, v, w = point(kind, 8)
-    h = 1e-5
-
-    def ends(f):
-        values = [f(joint.plus(ca.DM(q), ca.DM(s * h * v))) for s in (1, -1)]
-        return (values[0] - values[1]) / (2 * h)
-
-    R, turn = number(joint.transform(ca.DM(q)).R), ends(lambda x: number(joint.transform(x).R))
-    found = joint_derivatives(joint, ca.DM(q), ca.DM(v))
-    spin = R.T @ turn
-    twist = np.r_[R.T @ ends(lambda x: column(joint.transform(x).p)), spin[2, 1], spin[0, 2], spin[1, 0]]
-    np.testing.assert_allclose(column(found.S @ v), twist, atol=1e-8)
-    np.testing.assert_allclose(number(found.S_dot), ends(lambda x: number(joint.subspace(x))), atol=2e-8)
-    slopes = sum(v[k] * number(x @ w) for k, x in enumerate(found.dS_dot))
-    np.testing.assert_allclose(slopes, ends(lambda x: number(joint_derivatives(joint, x, ca.DM(v)).S_dot @ w)), atol=1e-6)
-
-
-@pytest.mark.row("003:J00")
-@pytest.mark.row("003:D02")
+@pytest.mark.row("003:J00", "003:D02")
 @pytest.mark.parametrize("kind", KINDS)
 def test_maurer_cartan(kind):
     """``D_b S_a - D_a S_b = S_a x S_b - S [a, b]``; the bracket [a, b] of velocity components vanishes where they are rates."""
@@ -167,9 +134,7 @@ def test_maurer_cartan(kind):
 
 
 # ------------------------------------------------------------------------------------------------ rotation vectors
-@pytest.mark.row("003:J12")
-@pytest.mark.row("003:D13")
-@pytest.mark.row("003:D14")
+@pytest.mark.row("003:J12", "003:D13", "003:D14")
 @pytest.mark.parametrize("angle", [0.0, 1e-12, 1e-8, 1e-4, 0.1, 1.0, 2.0, np.pi, 6.0])
 def test_rotation_vectors_near_zero_and_far(angle):
     """Limits at zero, the quotient form of Gallego and Yezzi where it has digits, and no NaN anywhere."""
@@ -305,8 +270,7 @@ def _flight(model, q, v, until):
         alg.frame_velocity(model, end[:model.nq], end[model.nq:], "body", "world_aligned"))]
 
 
-@pytest.mark.row("003:J16")
-@pytest.mark.row("003:J17")
+@pytest.mark.row("003:J16", "003:J17")
 @pytest.mark.parametrize(("kind", "chart"), [("free_3d", "xyz"), ("free_3d_reversed", "zyx"), ("free_3d", "rotation_vector"),
                                              ("free_3d_reversed", "rotation_vector")])
 def test_free_joints_fly_like_a_free_flyer(kind, chart):

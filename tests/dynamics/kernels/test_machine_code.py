@@ -192,21 +192,6 @@ def test_work_arrays_are_long_enough():
     assert (arg[-1], res[-1]) == (77, 77)
 
 
-def test_empty_and_sparse():
-    x, nothing, D = ca.SX.sym("x", 3), ca.SX.sym("nothing", 0), ca.SX.sym("D", ca.Sparsity.diag(3))
-    function = ca.Function("f", [x, nothing, D], [ca.jacobian(ca.sin(x), x), ca.SX(0, 1), D @ x, ca.SX(40, 3), ca.SX.zeros(2, 0)])
-    kernel = make(function)
-    full = np.arange(1.0, 10).reshape(3, 3)
-    J, empty, product, zeros, flat = kernel([0.1, 0.2, 0.3], np.zeros(0), full)
-    np.testing.assert_array_equal(J, np.diag(np.cos([0.1, 0.2, 0.3])))
-    # only the diagonal of the sparse input exists
-    np.testing.assert_allclose(product, np.diag(full) * [0.1, 0.2, 0.3], rtol=1e-15)
-    assert (empty.shape, flat.shape, zeros.shape, np.abs(zeros).max()) == ((0,), (2, 0), (40, 3), 0.0)
-    assert make(ca.Function("none", [], []))() == ()
-    assert make(ca.Function("unused", [x], []))(np.ones(3)) == ()
-    np.testing.assert_array_equal(make(ca.Function("constants", [], [ca.SX([1.0, -0.0, 2.5])]))(), [1.0, 0.0, 2.5])
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_zeros_among_results(seed):
     """Stretches of zeros of every length, within a result and across results: all are written, and nothing else."""
@@ -268,14 +253,6 @@ def test_what_cannot_be_expanded_is_interpreted_and_says_why(monkeypatch):
         "interpreted", ("interpreted: function 'large' has 9 operations: no machine code above 5",))
 
 
-def test_in_graphs():
-    """Graphs cannot call the code: they get the function itself, derivatives and all."""
-    function = with_jacobian(scalar_function("inverse_dynamics", robot()))
-    kernel = make(function)
-    assert kernel.as_casadi() is kernel.function
-    agree(compile_kernel(kernel.as_casadi(), "jit"), function, values(function))
-
-
 # ---- threads, lifetime ----
 def test_threads():
     function = with_jacobian(scalar_function("inverse_dynamics", robot()))
@@ -332,15 +309,6 @@ def test_the_same_function_is_made_once():
 
 
 # ---- many functions, cache ----
-def test_many_functions_at_once():
-    functions = [random_graph(seed, 100) for seed in (0, 1, 2, 3, 4, 0)]
-    functions.append(scalar_function("inverse_dynamics", robot()))
-    made = compile_many(functions, mode="jit")
-    assert [kernel.mode for kernel in made] == ["jit"] * 7
-    for kernel, function in zip(made, functions, strict=True):
-        agree(kernel, function, values(function, 9))
-
-
 def test_the_same_request_gives_the_same_bytes():
     functions = {f"f{seed}": kernels.compiler.densified(random_graph(seed, 200)) for seed in range(3)}
     assert llvm.compiled(functions) == llvm.compiled(functions)

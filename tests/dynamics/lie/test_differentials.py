@@ -6,6 +6,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 import scipy.linalg
+from arrays import column, number, vee
 from scipy.spatial.transform import Rotation
 
 from dynamics.errors import ChartSingularityError
@@ -17,20 +18,8 @@ AXIS = np.array([2.0, -3.0, 6.0]) / 7.0
 both_sides = pytest.mark.parametrize("side", [LEFT, RIGHT], ids=lambda s: s.side)
 
 
-def full(x):
-    return np.asarray(ca.DM(x).full())
-
-
-def flat(x):
-    return full(x).ravel()
-
-
 def close(actual, expected, tolerance=1e-12):
     np.testing.assert_allclose(np.asarray(actual), np.asarray(expected), rtol=0, atol=tolerance)
-
-
-def vee(m):
-    return np.array([m[2, 1] - m[1, 2], m[0, 2] - m[2, 0], m[1, 0] - m[0, 1]]) / 2
 
 
 def plus(side, r, d):
@@ -51,17 +40,8 @@ def finite_difference(f, difference):
     return np.array(columns).T
 
 
-@pytest.mark.row("000:K-111")
-@pytest.mark.row("000:K-112")
-@pytest.mark.row("000:K-113")
-@pytest.mark.row("000:K-114")
-@pytest.mark.row("000:K-115")
-@pytest.mark.row("000:K-116")
-@pytest.mark.row("000:K-117")
-@pytest.mark.row("000:K-118")
-@pytest.mark.row("000:X-119")
-@pytest.mark.row("000:X-120")
-@pytest.mark.row("000:X-127")
+@pytest.mark.row("000:K-111", "000:K-112", "000:K-113", "000:K-114", "000:K-115", "000:K-116", "000:K-117", "000:K-118",
+                 "000:X-119", "000:X-120", "000:X-127")
 @both_sides
 @pytest.mark.parametrize("size", [1e-3, 0.7, 1.9])
 def test_derivatives_against_finite_differences_on_the_group(side, size):
@@ -96,24 +76,21 @@ def test_derivatives_against_finite_differences_on_the_group(side, size):
         (side.plus_by_rotation(b, v), lambda d: plus(side, moved(b, d), v), on_group),
         (side.plus_by_vector(b, v), lambda d: plus(side, b, v + d), on_group),
     ]
-    for number, (jacobian, f, difference) in enumerate(cases):
+    for count, (jacobian, f, difference) in enumerate(cases):
         expected = finite_difference(f, difference)
-        np.testing.assert_allclose(full(jacobian), expected, atol=2e-10, err_msg=f"identity {number}")
-    close(full(side.plus(a, w)), moved(a, w))
-    close(flat(side.minus(a, b)), minus(side, a, b))
+        np.testing.assert_allclose(number(jacobian), expected, atol=2e-10, err_msg=f"identity {count}")
+    close(number(side.plus(a, w)), moved(a, w))
+    close(column(side.minus(a, b)), minus(side, a, b))
 
 
-@pytest.mark.row("000:K-112")
-@pytest.mark.row("000:K-118")
-@pytest.mark.row("000:X-119")
-@pytest.mark.row("000:X-127")
+@pytest.mark.row("000:K-112", "000:K-118", "000:X-119", "000:X-127")
 @both_sides
 @pytest.mark.parametrize("symbol", [ca.SX, ca.MX])
 def test_derivatives_against_algorithmic_differentiation(side, symbol):
     d = symbol.sym("d", 3)
     rng = np.random.default_rng(42)
     v, w, r = rng.normal(size=(3, 3))
-    a, b = full(so3.exp(v)), full(so3.exp(w))
+    a, b = number(so3.exp(v)), number(so3.exp(w))
     cases = [
         (side.rotate_by_rotation(a, r), side.plus(a, d) @ ca.DM(r)),
         (side.log(a), so3.log(side.plus(a, d))),
@@ -124,7 +101,7 @@ def test_derivatives_against_algorithmic_differentiation(side, symbol):
     ]
     for analytic, value in cases:
         jacobian = ca.Function("j", [d], [ca.jacobian(value, d)])(np.zeros(3))
-        close(full(jacobian), full(analytic))
+        close(number(jacobian), number(analytic))
 
 
 @pytest.mark.row("000:X-127")
@@ -132,12 +109,12 @@ def test_the_two_sides_are_joined_by_the_rotation():
     """R exp(d) = exp(R d) R: a derivative on the right is the one on the left, carried by the rotations."""
     rng = np.random.default_rng(43)
     v, w, r = rng.normal(size=(3, 3))
-    a, b = full(so3.exp(v)), full(so3.exp(w))
-    close(full(RIGHT.rotate_by_rotation(a, r)), full(LEFT.rotate_by_rotation(a, r)) @ a)
-    close(a.T @ full(LEFT.exp(v)), full(RIGHT.exp(v)))
-    close(a.T @ full(RIGHT.inverse(a)), full(LEFT.inverse(a)) @ a)
-    close((a @ b).T @ full(LEFT.compose_by_second(a, b)) @ b, full(RIGHT.compose_by_second(a, b)))
-    close((a @ b).T @ full(LEFT.compose_by_first(a, b)) @ a, full(RIGHT.compose_by_first(a, b)))
+    a, b = number(so3.exp(v)), number(so3.exp(w))
+    close(number(RIGHT.rotate_by_rotation(a, r)), number(LEFT.rotate_by_rotation(a, r)) @ a)
+    close(a.T @ number(LEFT.exp(v)), number(RIGHT.exp(v)))
+    close(a.T @ number(RIGHT.inverse(a)), number(LEFT.inverse(a)) @ a)
+    close((a @ b).T @ number(LEFT.compose_by_second(a, b)) @ b, number(RIGHT.compose_by_second(a, b)))
+    close((a @ b).T @ number(LEFT.compose_by_first(a, b)) @ a, number(RIGHT.compose_by_first(a, b)))
 
 
 @pytest.mark.row("000:K-110")
@@ -152,32 +129,27 @@ def test_rate_of_the_inverse_rotation_is_minus_the_body_velocity(kind):
     rate = (attitude(t + h).as_matrix() - attitude(t - h).as_matrix()) / (2 * h)
     omega = vee(c.T @ rate)
     before, after = (rotation.convert(attitude(s).inv().as_matrix(), "matrix", kind) for s in (t - h, t + h))
-    close(flat(rotation.box_minus_left(kind, after, before)) / (2 * h), -omega, 1e-8)
-    close(flat(rotation.mean_velocity_inverse(kind, after, before, 2 * h)), omega, 1e-8)
+    close(column(rotation.box_minus_left(kind, after, before)) / (2 * h), -omega, 1e-8)
+    close(column(rotation.mean_velocity_inverse(kind, after, before, 2 * h)), omega, 1e-8)
 
 
 # ------------------------------------------------------------------------------------------------ Γ
-@pytest.mark.row("000:K-121")
-@pytest.mark.row("000:K-122")
-@pytest.mark.row("000:K-123")
-@pytest.mark.row("000:K-124")
-@pytest.mark.row("000:X-125")
-@pytest.mark.row("000:X-126")
+@pytest.mark.row("000:K-121", "000:K-122", "000:K-123", "000:K-124", "000:X-125", "000:X-126")
 @pytest.mark.parametrize("size", [0.0, 1e-9, 1e-3, 1.0, 3.0, 5.0])
 def test_gamma_identities(size):
     rng = np.random.default_rng(44)
     for direction in rng.normal(size=(4, 3)):
         v = size * direction / np.linalg.norm(direction)
-        gamma, inverse = full(rotation_vector.gamma(v)), full(rotation_vector.gamma_inverse(v))
+        gamma, inverse = number(rotation_vector.gamma(v)), number(rotation_vector.gamma_inverse(v))
         skew = np.cross(np.eye(3), v)
         close(gamma @ v, v)
         close(inverse @ v, v)
-        close(full(rotation_vector.gamma(-v)), gamma.T, 1e-15)
-        close(full(rotation_vector.gamma(-v)), full(so3.right_jacobian(v)), 1e-15)
+        close(number(rotation_vector.gamma(-v)), gamma.T, 1e-15)
+        close(number(rotation_vector.gamma(-v)), number(so3.right_jacobian(v)), 1e-15)
         close(gamma @ inverse, np.eye(3))
         close(scipy.linalg.expm(skew), np.eye(3) + skew @ gamma)
         close(scipy.linalg.expm(skew), gamma @ np.linalg.inv(gamma.T))
-        close(full(rotation_vector.gamma_inverse(-v)), inverse + skew)
+        close(number(rotation_vector.gamma_inverse(-v)), inverse + skew)
         # Γ is the mean of exp(s v) over 0 <= s <= 1: the block of an augmented exponential
         augmented = scipy.linalg.expm(np.block([[skew, np.eye(3)], [np.zeros((3, 6))]]))[:3, 3:]
         close(gamma, augmented)
@@ -193,7 +165,7 @@ def test_gamma_has_no_inverse_at_full_turns():
     for turns in (1, 2):
         with pytest.raises(ChartSingularityError, match=r"rotation_vector: singular, sin\(\|φ\|/2\)"):
             rotation_vector.gamma_inverse(2 * np.pi * turns * AXIS)
-    close(full(rotation_vector.gamma_inverse(np.zeros(3))), np.eye(3), 0)
+    close(number(rotation_vector.gamma_inverse(np.zeros(3))), np.eye(3), 0)
 
 
 def series_reference(s):
@@ -214,8 +186,7 @@ def series_reference(s):
     return np.array(rows).reshape(4, 3)
 
 
-@pytest.mark.row("000:X-900")
-@pytest.mark.row("000:K-003")
+@pytest.mark.row("000:X-900", "000:K-003")
 @pytest.mark.parametrize("symbol", [ca.SX, ca.MX])
 def test_small_angle_coefficients_on_both_sides_of_the_switch(symbol):
     """sin θ/θ, (1 - cos θ)/s, (θ - sin θ)/(sθ), (1 - θ/2 cot(θ/2))/s: value and two derivatives in s = θ²."""
@@ -230,40 +201,37 @@ def test_small_angle_coefficients_on_both_sides_of_the_switch(symbol):
     for value in (0.0, 1e-32, 1e-16, 1e-8, 1e-4, 0.49, 0.51, 0.5 * switch, 0.99 * switch, 1.01 * switch, 2 * switch):
         with mp.workdps(60):
             expected = series_reference(value)
-        np.testing.assert_allclose(full(evaluate(value)), expected, rtol=2e-12, atol=0, err_msg=f"s = {value}")
+        np.testing.assert_allclose(number(evaluate(value)), expected, rtol=2e-12, atol=0, err_msg=f"s = {value}")
 
 
-@pytest.mark.row("000:X-900")
-@pytest.mark.row("000:K-003")
+@pytest.mark.row("000:X-900", "000:K-003")
 def test_the_hessian_of_exp_at_zero_is_not_zero():
     """A branch "1 + φ^" for small φ has none; the largest entry is 1."""
     phi = ca.SX.sym("phi", 3)
     hessian = ca.jacobian(ca.jacobian(ca.vec(so3.exp(phi)), phi), phi)
-    values = full(ca.Function("h", [phi], [hessian])(np.zeros(3)))
+    values = number(ca.Function("h", [phi], [hessian])(np.zeros(3)))
     assert np.abs(values).max() == pytest.approx(1.0, abs=1e-15)
     a, b = np.array([0.3, -1.0, 2.0]), np.array([1.0, 0.5, -0.7])
     skew_a, skew_b = np.cross(np.eye(3), a), np.cross(np.eye(3), b)
-    close(full(rotation_vector.exp_second_derivative(np.zeros(3), a, b)), (skew_a @ skew_b + skew_b @ skew_a) / 2, 1e-15)
+    close(number(rotation_vector.exp_second_derivative(np.zeros(3), a, b)), (skew_a @ skew_b + skew_b @ skew_a) / 2, 1e-15)
 
 
-@pytest.mark.row("000:K-116")
-@pytest.mark.row("000:K-124")
-@pytest.mark.row("000:X-900")
+@pytest.mark.row("000:K-116", "000:K-124", "000:X-900")
 @pytest.mark.parametrize("angle", ANGLES)
 def test_derivatives_of_exp_and_rates_of_gamma_match_power_series(angle):
     rng = np.random.default_rng(45)
     phi, (a, b) = angle * AXIS, rng.normal(size=(2, 3))
     _, first, second = ref.second_order(lambda x: ref.power_series(ref.hat3(x), 0), phi, a, b)
-    close(full(rotation_vector.exp_derivative(phi, a)), first, 1e-13)
-    close(full(rotation_vector.exp_second_derivative(phi, a, b)), second, 1e-12)
-    close(full(rotation_vector.exp_second_derivative(phi, b, a)), second, 1e-12)
+    close(number(rotation_vector.exp_derivative(phi, a)), first, 1e-13)
+    close(number(rotation_vector.exp_second_derivative(phi, a, b)), second, 1e-12)
+    close(number(rotation_vector.exp_second_derivative(phi, b, a)), second, 1e-12)
     _, rate, _ = ref.second_order(lambda x: ref.power_series(ref.hat3(x), 1), phi, a, b)
-    close(full(rotation_vector.gamma_rate(phi, a)), rate, 1e-13)
+    close(number(rotation_vector.gamma_rate(phi, a)), rate, 1e-13)
     _, rate, _ = ref.second_order(lambda x: ref.inverse(ref.power_series(ref.hat3(x), 1)), phi, a, b)
-    close(full(rotation_vector.gamma_inverse_rate(phi, a)), rate, 1e-12)
-    close(full(rotation_vector.gamma_inverse_rate(phi, a)),
-          -full(rotation_vector.gamma_inverse(phi)) @ full(rotation_vector.gamma_rate(phi, a))
-          @ full(rotation_vector.gamma_inverse(phi)), 1e-12)  # fmt: skip
+    close(number(rotation_vector.gamma_inverse_rate(phi, a)), rate, 1e-12)
+    close(number(rotation_vector.gamma_inverse_rate(phi, a)),
+          -number(rotation_vector.gamma_inverse(phi)) @ number(rotation_vector.gamma_rate(phi, a))
+          @ number(rotation_vector.gamma_inverse(phi)), 1e-12)  # fmt: skip
 
 
 # ------------------------------------------------------------------------------------------------ accuracy of conversions
@@ -345,12 +313,7 @@ def tiny_step_second_order(f, a, b):
     return f(0 * a).astype(float), first.astype(float), second.astype(float)
 
 
-@pytest.mark.row("000:K-070")
-@pytest.mark.row("000:K-071")
-@pytest.mark.row("000:K-077")
-@pytest.mark.row("000:X-076")
-@pytest.mark.row("000:X-078")
-@pytest.mark.row("000:X-900")
+@pytest.mark.row("000:K-070", "000:K-071", "000:K-077", "000:X-076", "000:X-078", "000:X-900")
 @pytest.mark.parametrize("symbol", [ca.SX, ca.MX])
 @pytest.mark.parametrize("source", FIRST_CLASS)
 def test_conversions_keep_value_jacobian_and_hessian(source, symbol, references):
@@ -376,12 +339,7 @@ def test_conversions_keep_value_jacobian_and_hessian(source, symbol, references)
             check_second_order(result, expected, f"{source} -> {target}, θ = {angle}")
 
 
-@pytest.mark.row("000:K-079")
-@pytest.mark.row("000:K-081")
-@pytest.mark.row("000:X-083")
-@pytest.mark.row("000:X-084")
-@pytest.mark.row("001:K10")
-@pytest.mark.row("001:K12")
+@pytest.mark.row("000:K-079", "000:K-081", "000:X-083", "000:X-084", "001:K10", "001:K12")
 @pytest.mark.parametrize("angle", ANGLES)
 @pytest.mark.parametrize("kind", ["zyx", "xyz", "zyz", "zxz"])
 def test_euler_angles_to_matrix_and_quaternion_in_the_angles_themselves(kind, angle):
@@ -407,9 +365,7 @@ def test_euler_angles_to_matrix_and_quaternion_in_the_angles_themselves(kind, an
         check_second_order(evaluate(x, a, b), ref.second_order(reference, x, a, b), function.__name__, 1e-13)
 
 
-@pytest.mark.row("000:K-072")
-@pytest.mark.row("001:K15")
-@pytest.mark.row("001:K18")
+@pytest.mark.row("000:K-072", "001:K15", "001:K18")
 @pytest.mark.parametrize("angle", ANGLES)
 def test_angle_axis_to_matrix_and_quaternion_in_its_own_coordinates(angle):
     rng = np.random.default_rng(48)

@@ -3,6 +3,7 @@
 import casadi as ca
 import numpy as np
 import pytest
+from arrays import column, number
 from scipy.spatial.transform import Rotation
 
 from dynamics.errors import ChartSingularityError
@@ -16,20 +17,8 @@ every_sequence = pytest.mark.parametrize("kind", SEQUENCES)
 both_frames = pytest.mark.parametrize("frame", rotation.FRAMES)
 
 
-def full(x):
-    return np.asarray(ca.DM(x).full())
-
-
-def flat(x):
-    return full(x).ravel()
-
-
 def close(actual, expected, tolerance=1e-12):
     np.testing.assert_allclose(np.asarray(actual), np.asarray(expected), rtol=0, atol=tolerance)
-
-
-def vee(m):
-    return np.array([m[2, 1] - m[1, 2], m[0, 2] - m[2, 0], m[1, 0] - m[0, 1]]) / 2
 
 
 def hat(v):
@@ -60,37 +49,22 @@ def motion(kind, base, slope):
     outputs = [c, x, ca.reshape(x_rate, x.shape), ca.reshape(ca.jacobian(x_rate, t), x.shape)]
     outputs += [world, ca.jacobian(world, t), body, ca.jacobian(body, t)]
     values = ca.Function("m", [t], outputs)(0.0)
-    c, x, x_rate, x_second, world, world_rate, body, body_rate = (full(v) for v in values)
+    c, x, x_rate, x_second, world, world_rate, body, body_rate = (number(v) for v in values)
     return {
         "C": c, "x": x, "rate": x_rate, "second": x_second,
         "world": world.ravel(), "world_rate": world_rate.ravel(), "body": body.ravel(), "body_rate": body_rate.ravel(),
     }  # fmt: skip
 
 
-@pytest.mark.row("000:K-130")
-@pytest.mark.row("000:K-131")
-@pytest.mark.row("000:K-132")
-@pytest.mark.row("000:K-133")
-@pytest.mark.row("000:K-136")
-@pytest.mark.row("000:K-137")
-@pytest.mark.row("000:K-138")
-@pytest.mark.row("000:K-139")
-@pytest.mark.row("000:K-140")
-@pytest.mark.row("000:K-141")
-@pytest.mark.row("000:K-142")
-@pytest.mark.row("000:K-143")
-@pytest.mark.row("000:K-180")
-@pytest.mark.row("000:X-148")
-@pytest.mark.row("001:K27")
-@pytest.mark.row("001:K33")
-@pytest.mark.row("001:K34")
+@pytest.mark.row("000:K-130", "000:K-131", "000:K-132", "000:K-133", "000:K-136", "000:K-137", "000:K-138", "000:K-139",
+                 "000:K-140", "000:K-141", "000:K-142", "000:K-143", "000:K-180", "000:X-148", "001:K27", "001:K33", "001:K34")
 @every_kind
 @both_frames
 def test_first_order_maps_against_a_motion(kind, frame):
     for base, slope in MOTIONS:
         m = motion(kind, base, slope)
-        close(flat(rotation.angular_velocity(kind, m["x"], m["rate"], frame)), m[frame])
-        close(full(rotation.rate(kind, m["x"], m[frame], frame)), m["rate"], 5e-12)
+        close(column(rotation.angular_velocity(kind, m["x"], m["rate"], frame)), m[frame])
+        close(number(rotation.rate(kind, m["x"], m[frame], frame)), m["rate"], 5e-12)
 
 
 @pytest.mark.row("000:X-149")
@@ -100,17 +74,17 @@ def test_second_order_maps_against_a_motion(kind, frame):
     for base, slope in MOTIONS:
         m = motion(kind, base, slope)
         got = rotation.angular_acceleration(kind, m["x"], m["rate"], m["second"], frame)
-        close(flat(got), m[f"{frame}_rate"], 1e-11)
+        close(column(got), m[f"{frame}_rate"], 1e-11)
         got = rotation.second_rate(kind, m["x"], m["rate"], m[f"{frame}_rate"], frame)
-        close(full(got), m["second"], 1e-10)
+        close(number(got), m["second"], 1e-10)
 
 
 @pytest.mark.row("000:X-149")
 def test_second_order_of_a_quaternion_in_closed_form():
     m = motion("quaternion", *MOTIONS[0])
     q, body = m["x"], m["body"]
-    expected = 0.5 * full(quaternion.body_matrix(q)).T @ m["body_rate"] - 0.25 * (body @ body) * q.ravel()
-    close(flat(rotation.second_rate("quaternion", q, m["rate"], m["body_rate"])), expected)
+    expected = 0.5 * number(quaternion.body_matrix(q)).T @ m["body_rate"] - 0.25 * (body @ body) * q.ravel()
+    close(column(rotation.second_rate("quaternion", q, m["rate"], m["body_rate"])), expected)
 
 
 @pytest.mark.row("000:X-149")
@@ -120,9 +94,9 @@ def test_the_second_order_by_finite_differences_of_the_first():
     for kind in KINDS:
         x = rotation.convert(Rotation.from_rotvec([0.5, 0.9, -0.4]).as_matrix(), "matrix", kind)
         rates = [rotation.rate(kind, rotation.advance(kind, x, omega, s, "world"), omega, "world") for s in (-h, h)]
-        expected = full(rates[1] - rates[0]) / (2 * h)
+        expected = number(rates[1] - rates[0]) / (2 * h)
         got = rotation.second_rate(kind, x, rotation.rate(kind, x, omega, "world"), np.zeros(3), "world")
-        close(full(got), expected, 2e-8)
+        close(number(got), expected, 2e-8)
 
 
 @pytest.mark.row("001:K24")
@@ -136,18 +110,16 @@ def test_angular_velocity_is_the_limit_of_rotation_vectors(kind):
     before, after = (rotation.convert(attitude(s).as_matrix(), "matrix", kind) for s in (t - h, t + h))
     world = (attitude(t + h) * attitude(t - h).inv()).as_rotvec() / (2 * h)
     body = (attitude(t - h).inv() * attitude(t + h)).as_rotvec() / (2 * h)
-    close(flat(rotation.mean_velocity(kind, after, before, 2 * h, "world")), world, 1e-11)
-    close(flat(rotation.mean_velocity(kind, after, before, 2 * h, "body")), body, 1e-11)
-    rate = (full(after) - full(before)) / (2 * h)
-    close(flat(rotation.angular_velocity(kind, x, rate, "world")), world, 2e-7)
+    close(column(rotation.mean_velocity(kind, after, before, 2 * h, "world")), world, 1e-11)
+    close(column(rotation.mean_velocity(kind, after, before, 2 * h, "body")), body, 1e-11)
+    rate = (number(after) - number(before)) / (2 * h)
+    close(column(rotation.angular_velocity(kind, x, rate, "world")), world, 2e-7)
     # ω of A relative to B is the negative: the inverse motion
     back, forth = (rotation.inverse(kind, e) for e in (before, after))
-    close(flat(rotation.mean_velocity(kind, forth, back, 2 * h, "world")), -body, 1e-11)
+    close(column(rotation.mean_velocity(kind, forth, back, 2 * h, "world")), -body, 1e-11)
 
 
-@pytest.mark.row("001:K25")
-@pytest.mark.row("000:K-130")
-@pytest.mark.row("000:K-131")
+@pytest.mark.row("001:K25", "000:K-130", "000:K-131")
 def test_angular_velocity_from_the_rate_of_the_matrix():
     """C_x(α(t)) has ω = (α̇, 0, 0), the lecture notes' example 2.5.1; in general the residual of ĊCᵀ is 0."""
     t = ca.SX.sym("t")
@@ -155,13 +127,13 @@ def test_angular_velocity_from_the_rate_of_the_matrix():
     rate = ca.reshape(ca.jacobian(ca.vec(c), t), 3, 3)
     for frame in rotation.FRAMES:
         omega = ca.Function("w", [t], [rotation.angular_velocity("matrix", c, rate, frame)])
-        close(flat(omega(0.2)), [3 * np.cos(0.6), 0, 0], 1e-15)
+        close(column(omega(0.2)), [3 * np.cos(0.6), 0, 0], 1e-15)
     m = motion("matrix", *MOTIONS[1])
     close(m["rate"] @ m["C"].T + m["C"] @ m["rate"].T, 0.0)
     close(hat(m["world"]), m["rate"] @ m["C"].T)
     close(hat(m["body"]), m["C"].T @ m["rate"])
-    close(full(rotation.rate("matrix", m["C"], m["world"], "world")), hat(m["world"]) @ m["C"])
-    close(full(rotation.rate("matrix", m["C"], m["body"])), m["C"] @ hat(m["body"]))
+    close(number(rotation.rate("matrix", m["C"], m["world"], "world")), hat(m["world"]) @ m["C"])
+    close(number(rotation.rate("matrix", m["C"], m["body"])), m["C"] @ hat(m["body"]))
 
 
 @pytest.mark.row("001:K26")
@@ -171,28 +143,24 @@ def test_angular_velocities_change_frame_and_add():
     close(ab["world"], ab["C"] @ ab["body"])
     # the motion of C in A is the product of both
     rate = ab["rate"] @ bc["C"] + ab["C"] @ bc["rate"]
-    whole = flat(rotation.angular_velocity("matrix", ab["C"] @ bc["C"], rate, "world"))
+    whole = column(rotation.angular_velocity("matrix", ab["C"] @ bc["C"], rate, "world"))
     first = TaggedVector("A", "A", "B", ab["world"])
     second = TaggedRotation("A", "B", ab["C"]) @ TaggedVector("B", "B", "C", bc["world"])
     total = first + second
     assert str(total) == "A_r_AC"
-    close(flat(total.value), whole)
+    close(column(total.value), whole)
     inverse_rate = ab["rate"].T
-    close(flat(rotation.angular_velocity("matrix", ab["C"].T, inverse_rate, "world")), -ab["body"])
+    close(column(rotation.angular_velocity("matrix", ab["C"].T, inverse_rate, "world")), -ab["body"])
 
 
 # ------------------------------------------------------------------------------------------------ printed maps
-@pytest.mark.row("000:K-132")
-@pytest.mark.row("000:K-133")
-@pytest.mark.row("000:K-134")
-@pytest.mark.row("000:K-135")
-@pytest.mark.row("001:K32")
+@pytest.mark.row("000:K-132", "000:K-133", "000:K-134", "000:K-135", "001:K32")
 def test_quaternion_matrices():
     rng = np.random.default_rng(51)
     for _ in range(5):
         q = quaternion.random(rng)
         a, b, c, d = q
-        h, bar = full(quaternion.world_matrix(q)), full(quaternion.body_matrix(q))
+        h, bar = number(quaternion.world_matrix(q)), number(quaternion.body_matrix(q))
         np.testing.assert_array_equal(h, [[-b, a, -d, c], [-c, d, a, -b], [-d, -c, b, a]])
         np.testing.assert_array_equal(bar, [[-b, a, d, -c], [-c, -d, a, b], [-d, c, -b, a]])
         close(h[:, 1:], hat(q[1:]) + a * np.eye(3))
@@ -201,15 +169,15 @@ def test_quaternion_matrices():
             close(m @ m.T, np.eye(3))
             close(m @ q, 0.0)
             close(m.T @ m, np.eye(4) - np.outer(q, q))
-        close(h @ bar.T, full(quaternion.to_matrix(q)))
+        close(h @ bar.T, number(quaternion.to_matrix(q)))
         omega = rng.normal(size=3)
         for frame, m in (("world", h), ("body", bar)):
-            rate = flat(rotation.rate("quaternion", q, omega, frame))
+            rate = column(rotation.rate("quaternion", q, omega, frame))
             close(rate, 0.5 * m.T @ omega)
             assert q @ rate == pytest.approx(0.0, abs=1e-15)  # the norm stays
-            close(flat(rotation.angular_velocity("quaternion", q, rate, frame)), 2 * m @ rate)
-        close(flat(quaternion.product([0, *omega], q)) / 2, full(quaternion.rate_map_world(q)) @ omega)
-        close(flat(quaternion.product(q, [0, *omega])) / 2, full(quaternion.rate_map(q)) @ omega)
+            close(column(rotation.angular_velocity("quaternion", q, rate, frame)), 2 * m @ rate)
+        close(column(quaternion.product([0, *omega], q)) / 2, number(quaternion.rate_map_world(q)) @ omega)
+        close(column(quaternion.product(q, [0, *omega])) / 2, number(quaternion.rate_map(q)) @ omega)
 
 
 def printed_maps(kind, x):
@@ -242,53 +210,33 @@ def printed_maps(kind, x):
     )  # fmt: skip
 
 
-@pytest.mark.row("000:K-144")
-@pytest.mark.row("000:K-145")
-@pytest.mark.row("000:K-146")
-@pytest.mark.row("000:K-147")
-@pytest.mark.row("000:K-182")
-@pytest.mark.row("000:K-184")
-@pytest.mark.row("000:X-148")
-@pytest.mark.row("001:K28")
-@pytest.mark.row("001:K29")
-@pytest.mark.row("001:K30")
-@pytest.mark.row("001:K31")
+@pytest.mark.row("000:K-144", "000:K-145", "000:K-146", "000:K-147", "000:K-182", "000:K-184", "000:X-148", "001:K28", "001:K29",
+                 "001:K30", "001:K31")
 @pytest.mark.parametrize("kind", ["zyx", "xyz", "zyz", "zxz"])
 def test_printed_maps_of_four_sequences(kind):
     for x in np.random.default_rng(52).uniform([-3, 0.1, -3], [3, 1.4, 3], size=(8, 3)):
         maps = (euler.angular_velocity_map_world, euler.angular_velocity_map, euler.rate_map_world, euler.rate_map)
         for function, printed in zip(maps, printed_maps(kind, x), strict=True):
             if printed is not None:
-                close(full(function(kind, x)), printed)
+                close(number(function(kind, x)), printed)
 
 
-@pytest.mark.row("000:K-144")
-@pytest.mark.row("000:K-145")
-@pytest.mark.row("000:K-146")
-@pytest.mark.row("000:K-147")
-@pytest.mark.row("000:K-181")
-@pytest.mark.row("000:K-182")
-@pytest.mark.row("000:K-183")
-@pytest.mark.row("000:K-184")
-@pytest.mark.row("000:K-185")
-@pytest.mark.row("001:K28")
-@pytest.mark.row("001:K29")
-@pytest.mark.row("001:K30")
-@pytest.mark.row("001:K31")
+@pytest.mark.row("000:K-144", "000:K-145", "000:K-146", "000:K-147", "000:K-181", "000:K-182", "000:K-183", "000:K-184",
+                 "000:K-185", "001:K28", "001:K29", "001:K30", "001:K31")
 @every_sequence
 def test_columns_inverses_and_determinants_of_all_sequences(kind):
     q = euler.sequence(kind)
     axes = (q.i, q.j, q.i if q.proper else q.l)
     units = [np.eye(3)[axis] for axis in axes]
     for x in np.random.default_rng(53).uniform([-3, 0.1, -3], [3, 1.4, 3], size=(8, 3)):
-        turns = [full(rotation_matrix.about(axis, angle)) for axis, angle in zip(axes, x, strict=True)]
+        turns = [number(rotation_matrix.about(axis, angle)) for axis, angle in zip(axes, x, strict=True)]
         c = turns[0] @ turns[1] @ turns[2]
-        world, body = full(euler.angular_velocity_map_world(kind, x)), full(euler.angular_velocity_map(kind, x))
+        world, body = number(euler.angular_velocity_map_world(kind, x)), number(euler.angular_velocity_map(kind, x))
         # successive axes, each carried by the turns before it
         successive = [units[0], turns[0] @ units[1], turns[0] @ turns[1] @ units[2]]
         close(world, np.transpose(successive))
         close(body, c.T @ world)
-        back, back_body = full(euler.rate_map_world(kind, x)), full(euler.rate_map(kind, x))
+        back, back_body = number(euler.rate_map_world(kind, x)), number(euler.rate_map(kind, x))
         close(world @ back, np.eye(3))
         close(body @ back_body, np.eye(3))
         close(back_body, back @ c)
@@ -298,8 +246,7 @@ def test_columns_inverses_and_determinants_of_all_sequences(kind):
     assert sign is None or sign == q.sign
 
 
-@pytest.mark.row("000:K-183")
-@pytest.mark.row("001:K28")
+@pytest.mark.row("000:K-183", "001:K28")
 @every_sequence
 def test_singular_euler_angles_are_a_named_error_for_numbers_and_not_finite_in_graphs(kind):
     q = euler.sequence(kind)
@@ -311,21 +258,17 @@ def test_singular_euler_angles_are_a_named_error_for_numbers_and_not_finite_in_g
             assert caught.value.quantity == ("sin β" if q.proper else "cos β")
         with pytest.raises(ChartSingularityError):
             rotation.rate(kind, x, [1.0, 2.0, 3.0])
-        assert np.isfinite(full(euler.angular_velocity_map(kind, x))).all()
-        assert np.linalg.det(full(euler.angular_velocity_map_world(kind, x))) == pytest.approx(0.0, abs=1e-15)
+        assert np.isfinite(number(euler.angular_velocity_map(kind, x))).all()
+        assert np.linalg.det(number(euler.angular_velocity_map_world(kind, x))) == pytest.approx(0.0, abs=1e-15)
     s = ca.SX.sym("x", 3)
     evaluate = ca.Function("e", [s], [euler.rate_map_world(kind, s)])
-    entries = full(evaluate([0.3, 0.0 if q.proper else np.pi / 2, 0.4]))
+    entries = number(evaluate([0.3, 0.0 if q.proper else np.pi / 2, 0.4]))
     assert not np.isfinite(entries).all() or np.abs(entries).max() > 1e15
     close_by = np.array([0.3, (0.0 if q.proper else np.pi / 2) + 1e-6, 0.4])  # still a good inverse there
-    close(full(euler.rate_map(kind, close_by)) @ full(euler.angular_velocity_map(kind, close_by)), np.eye(3), 1e-9)
+    close(number(euler.rate_map(kind, close_by)) @ number(euler.angular_velocity_map(kind, close_by)), np.eye(3), 1e-9)
 
 
-@pytest.mark.row("000:K-136")
-@pytest.mark.row("000:K-137")
-@pytest.mark.row("000:K-138")
-@pytest.mark.row("000:K-139")
-@pytest.mark.row("001:K33")
+@pytest.mark.row("000:K-136", "000:K-137", "000:K-138", "000:K-139", "001:K33")
 @pytest.mark.parametrize("theta", [1e-3, 0.7, 2.0, np.pi, 4.5])
 def test_angle_axis_maps_as_printed(theta):
     rng = np.random.default_rng(54)
@@ -338,44 +281,38 @@ def test_angle_axis_maps_as_printed(theta):
         ("body", -1.0, angle_axis.angular_velocity_map, angle_axis.rate_map),
     ):
         turn = rate[1:] * np.sin(theta) + sign * np.cross(n, rate[1:]) * (1 - np.cos(theta))
-        close(full(forward(x)) @ rate, n * rate[0] + turn)
+        close(number(forward(x)) @ rate, n * rate[0] + turn)
         half = np.sin(theta) / (1 - np.cos(theta)) / 2
         expected = np.vstack([n, -half * hat(n) @ hat(n) - sign * 0.5 * hat(n)])
-        np.testing.assert_allclose(full(backward(x)), expected, rtol=1e-9, atol=1e-11)
-        close(full(forward(x)) @ full(backward(x)), np.eye(3))
-        got = flat(rotation.rate("angle_axis", x, omega, frame))
+        np.testing.assert_allclose(number(backward(x)), expected, rtol=1e-9, atol=1e-11)
+        close(number(forward(x)) @ number(backward(x)), np.eye(3))
+        got = column(rotation.rate("angle_axis", x, omega, frame))
         assert got[1:] @ n == pytest.approx(0.0, abs=1e-9)
         assert got[0] == pytest.approx(n @ omega)
 
 
-@pytest.mark.row("000:K-138")
-@pytest.mark.row("000:K-139")
-@pytest.mark.row("001:K33")
+@pytest.mark.row("000:K-138", "000:K-139", "001:K33")
 def test_the_axis_has_no_rate_at_full_turns():
     for turns in (0, 1, -3):
         for frame in rotation.FRAMES:
             with pytest.raises(ChartSingularityError, match=r"angle_axis: singular, sin\(θ/2\)"):
                 rotation.rate("angle_axis", [2 * np.pi * turns, 0, 0, 1], [1, 2, 3], frame)
-    omega = flat(rotation.angular_velocity("angle_axis", [0, 0, 0, 1], [0.7, 0.2, -0.1, 0]))
+    omega = column(rotation.angular_velocity("angle_axis", [0, 0, 0, 1], [0.7, 0.2, -0.1, 0]))
     close(omega, [0, 0, 0.7], 0)  # the other way is regular
 
 
-@pytest.mark.row("000:K-140")
-@pytest.mark.row("000:K-141")
-@pytest.mark.row("000:K-142")
-@pytest.mark.row("000:K-143")
-@pytest.mark.row("001:K34")
+@pytest.mark.row("000:K-140", "000:K-141", "000:K-142", "000:K-143", "001:K34")
 @pytest.mark.parametrize("size", [0.0, 1e-9, 0.5, 3.0])
 def test_rotation_vector_maps_are_gamma_and_its_transpose(size):
     rng = np.random.default_rng(55)
     phi, rate = size * np.array([2.0, -3.0, 6.0]) / 7.0, rng.normal(size=3)
-    gamma = full(rotation_vector.gamma(phi))
-    close(flat(rotation.angular_velocity("rotation_vector", phi, rate, "world")), gamma @ rate)
-    close(flat(rotation.angular_velocity("rotation_vector", phi, rate)), gamma.T @ rate)
-    close(flat(rotation.rate("rotation_vector", phi, rate, "world")), np.linalg.solve(gamma, rate))
-    close(flat(rotation.rate("rotation_vector", phi, rate)), np.linalg.solve(gamma.T, rate))
+    gamma = number(rotation_vector.gamma(phi))
+    close(column(rotation.angular_velocity("rotation_vector", phi, rate, "world")), gamma @ rate)
+    close(column(rotation.angular_velocity("rotation_vector", phi, rate)), gamma.T @ rate)
+    close(column(rotation.rate("rotation_vector", phi, rate, "world")), np.linalg.solve(gamma, rate))
+    close(column(rotation.rate("rotation_vector", phi, rate)), np.linalg.solve(gamma.T, rate))
     if size == 0.0:
-        close(flat(rotation.rate("rotation_vector", phi, rate)), rate, 0)
+        close(column(rotation.rate("rotation_vector", phi, rate)), rate, 0)
     for frame in rotation.FRAMES:
         with pytest.raises(ChartSingularityError):
             rotation.rate("rotation_vector", [0, 2 * np.pi, 0], rate, frame)
@@ -394,9 +331,9 @@ def test_maps_are_the_same_on_matrix_graphs(kind):
             rotation.second_rate(kind, x, rate, omega, frame),
         ]  # fmt: skip
         got = ca.Function("f", [x, rate, omega], outputs)(m["x"], m["rate"], m[frame])
-        close(flat(got[0]), m[frame])
-        close(full(got[1]), m["rate"], 1e-11)
-        close(full(got[2]), full(rotation.second_rate(kind, m["x"], m["rate"], m[frame], frame)), 1e-11)
+        close(column(got[0]), m[frame])
+        close(number(got[1]), m["rate"], 1e-11)
+        close(number(got[2]), number(rotation.second_rate(kind, m["x"], m["rate"], m[frame], frame)), 1e-11)
 
 
 @pytest.mark.row("001:K27")
@@ -405,15 +342,15 @@ def test_integrating_the_rates_turns_the_body(kind):
     """RK4 on ẋ = E⁺ ω with constant body-frame ω ends at exp(ω t); constraints of x drift with the error only."""
     omega, count = np.array([0.4, -0.3, 0.5]), 50
     start = Rotation.from_rotvec([0.4, 0.9, -0.3])
-    x = full(rotation.convert(start.as_matrix(), "matrix", kind))
+    x = number(rotation.convert(start.as_matrix(), "matrix", kind))
     entry = rotation.parameterisation(kind)
     s = ca.SX.sym("x", *entry.shape)
     f = ca.Function("f", [s], [rotation.rate(kind, s, omega)])
     h = 1.0 / count
     for _ in range(count):
-        k1 = full(f(x))
-        k2 = full(f(x + h / 2 * k1))
-        k3 = full(f(x + h / 2 * k2))
-        x = x + h / 6 * (k1 + 2 * k2 + 2 * k3 + full(f(x + h * k3)))
+        k1 = number(f(x))
+        k2 = number(f(x + h / 2 * k1))
+        k3 = number(f(x + h / 2 * k2))
+        x = x + h / 6 * (k1 + 2 * k2 + 2 * k3 + number(f(x + h * k3)))
     end = (start * Rotation.from_rotvec(omega)).as_matrix()
-    close(full(rotation.convert(x, kind, "matrix")), end, 1e-8)
+    close(number(rotation.convert(x, kind, "matrix")), end, 1e-8)

@@ -170,8 +170,7 @@ def test_a_skate_on_a_slope_moves_on_a_cycloid():
     np.testing.assert_allclose(path[:, 1], g / (2 * w**2) * (w * times - np.sin(2 * w * times) / 2), atol=1e-6)
 
 
-@pytest.mark.row("003:R24")
-@pytest.mark.row("003:R26")
+@pytest.mark.row("003:R24", "003:R26")
 def test_prescribed_motions_take_the_effort_that_inverse_dynamics_says():
     model = random_tree(4, np.random.default_rng(0), kinds=["revolute"], branching=0.3)
     rng, now = np.random.default_rng(1), 0.4

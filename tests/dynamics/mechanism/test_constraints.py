@@ -204,21 +204,6 @@ def test_redundant_rows_change_nothing():
     np.testing.assert_allclose(a, b, atol=1e-9)
 
 
-def test_constrained_dynamics_keep_the_energy_and_the_constraint():
-    mechanism = four_bar()
-    q, v, u = (ca.SX.sym(n, k) for n, k in (("q", 3), ("v", 3), ("u", 1)))
-    f = ca.Function("f", [q, v, u], [mechanism.forward_dynamics(q, v, u)])
-    E = ca.Function("E", [q, v], [mechanism.energy(q, v)])
-    g, J, _ = functions(mechanism.model, mechanism.constraints[0])
-    x0 = np.r_[0.3, assembled(0.3), np.zeros(3)]
-    found = solve_ivp(lambda t, x: np.r_[x[3:], np.array(f(x[:3], x[3:], 0.0)).ravel()], (0, 3), x0, rtol=1e-10, atol=1e-12)
-    end = found.y[:, -1]
-    assert abs(float(E(end[:3], end[3:])) - float(E(x0[:3], x0[3:]))) < 1e-7
-    assert np.abs(np.array(g(end[:3], end[3:]))).max() < 1e-8
-    assert np.abs(np.array(J(end[:3], end[3:])) @ end[3:]).max() < 1e-7
-    assert np.ptp(found.y[0]) > 0.5
-
-
 @pytest.mark.row("003:R19")
 def test_constraint_forces_satisfy_the_whole_equation():
     mechanism = Mechanism(TREE, direct_motors(TREE), constraints=(RECORDS["spherical"], RECORDS["rod"], RECORDS["coupling"]))

@@ -72,6 +72,7 @@ def test_every_kind_of_force_is_in_the_harness():
     assert {type(record) for record in RECORDS.values()} == kinds - {dynamics.forces.Force}
 
 
+@pytest.mark.row("001:D12")
 @pytest.mark.parametrize("record", RECORDS)
 def test_every_record_passes_the_harness(record):
     check(TREE, RECORDS[record], *state(TREE, 0))

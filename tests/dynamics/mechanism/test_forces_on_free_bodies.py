@@ -5,6 +5,7 @@ from dataclasses import replace
 import casadi as ca
 import numpy as np
 import pytest
+from arrays import number
 from force_harness import along_tangent, check, functions, state
 from scipy.integrate import solve_ivp
 
@@ -28,10 +29,6 @@ def bodies(count, gravity=(0.0, 0.0, 0.0), inertia=None):
 
 ONE, TWO, THREE = (bodies(n) for n in (1, 2, 3))
 X1, X2, X3 = (0.1, -0.2, 0.3), (-0.3, 0.1, 0.2), (0.2, 0.2, -0.1)
-
-
-def number(x):
-    return np.array(ca.densify(ca.DM(x)))
 
 
 def hat(a):
@@ -102,8 +99,7 @@ def test_stiffness_is_exact_and_its_symmetric_part_is_another_matrix():
     np.testing.assert_allclose(K, K.T, atol=1e-12)
 
 
-@pytest.mark.row("003:F04")
-@pytest.mark.row("003:F05")
+@pytest.mark.row("003:F04", "003:F05")
 def test_gravity_and_gyroscopic_wrenches_with_their_slopes():
     """``-phi x* M phi`` with its derivative by phi, ``R' m g`` with its derivative by turns: printed blocks and differences."""
     model = bodies(1, (0.3, -0.2, -9.81), BodyInertia(1.7, (0.0, 0.0, 0.0), ((0.2, 0.01, 0.0), (0.01, 0.3, 0.0), (0.0, 0.0, 0.4))))
@@ -131,8 +127,7 @@ def test_gravity_and_gyroscopic_wrenches_with_their_slopes():
     assert v @ number(body_wrenches(Mechanism(still), ca.DM(q), ca.DM(v), ca.DM(0, 1)).f).ravel() == pytest.approx(0, abs=1e-12)
 
 
-@pytest.mark.row("003:F06")
-@pytest.mark.row("003:F07")
+@pytest.mark.row("003:F06", "003:F07")
 def test_springs_and_dampers_between_two_points():
     """The 12 x 12 blocks: ``+- k G_i' R_i' R_j G_j``, and in the columns of turns ``[R' F]`` of the force on the point."""
     q, v = state(TWO, 4)
@@ -160,9 +155,7 @@ def test_springs_and_dampers_between_two_points():
     np.testing.assert_allclose(world_resultant(TWO, q, f.ravel()), np.r_[np.zeros(3), -np.cross(dx, F)], atol=1e-12)
 
 
-@pytest.mark.row("003:F13")
-@pytest.mark.row("003:F14")
-@pytest.mark.row("003:F16")
+@pytest.mark.row("003:F13", "003:F14", "003:F16")
 def test_the_law_of_strain():
     """``f = k eps + d epsdot`` with eps = (l - L)/L is our spring with k / L and d / L; its K in the document's parts."""
     q, v = state(TWO, 5)
@@ -191,8 +184,7 @@ def test_the_law_of_strain():
     np.testing.assert_allclose(values(TWO, near, q, v)[0], 0, atol=1e-12)
 
 
-@pytest.mark.row("003:F15")
-@pytest.mark.row("003:F17")
+@pytest.mark.row("003:F15", "003:F17")
 def test_paths_over_three_bodies_and_cables():
     q, v = state(THREE, 6)
     places = (Place("b0", X1), Place("b1", X2), Place("b2", X3))
@@ -234,10 +226,7 @@ def resting(robot):
     return 0.5 + robot.model.gravity[1] / (len(ground.places) * ground.k)
 
 
-@pytest.mark.row("003:F08")
-@pytest.mark.row("003:F09")
-@pytest.mark.row("003:F10")
-@pytest.mark.row("003:F11")
+@pytest.mark.row("003:F08", "003:F09", "003:F10", "003:F11")
 @pytest.mark.parametrize("k_t", [1e3, 0.05])
 def test_the_law_of_contact(k_t):
     """Out of the ground, against the motion, friction of the size that the normal force allows; the slopes by differences."""
@@ -294,8 +283,7 @@ def test_the_smaller_law_acts_and_the_force_is_continuous():
     assert sizes[3] == pytest.approx(sizes[2], rel=1e-8)
 
 
-@pytest.mark.row("003:F11")
-@pytest.mark.row("003:F12")
+@pytest.mark.row("003:F11", "003:F12")
 def test_a_sliding_block_is_slowed_by_friction():
     robot = block(0.3)
     run = simulate(system(robot, mode="interpreted"), "bdf2", ([0.0, resting(robot), 0.0], [2.0, 0.0, 0.0]), 2e-3, 100)
@@ -311,8 +299,7 @@ def test_a_block_on_a_slope_creeps():
     assert run.v[-1, 0] == pytest.approx(9.81 * np.sin(0.2) / (4 * 50.0), rel=1e-6)
 
 
-@pytest.mark.row("003:F08")
-@pytest.mark.row("003:J15")
+@pytest.mark.row("003:F08", "003:J15")
 def test_a_thrown_box_comes_to_rest_where_it_must():
     """Scene 11 of the reference implementation by BDF1: corners carry the weight, ``T + V - V0`` is known in closed form."""
     b = Builder("box", gravity=(0.0, -980.0, 0.0))

@@ -7,6 +7,7 @@ from dataclasses import replace
 import casadi as ca
 import numpy as np
 import pytest
+from arrays import column, number
 from joint_examples import ALL, GENERAL, POINTS, TEST_KINDS, example, teach, tree_of_kinds
 
 import dynamics
@@ -49,14 +50,6 @@ def point(kind, seed=9):
     return joint, q, *rng.uniform(-1, 1, (3, joint.nv))
 
 
-def number(x):
-    return np.array(ca.densify(ca.DM(x)))
-
-
-def column(x):
-    return number(x).ravel()
-
-
 def along(joint, q, v, f, h=1e-5):
     """Derivative of f along q [+] s v at s = 0."""
     ends = [f(joint.plus(ca.DM(q), ca.DM(s * h * v))) for s in (1, -1)]
@@ -83,14 +76,7 @@ def test_manifold(kind):
         np.testing.assert_allclose((moved[0][i] - moved[1][i]) / (2 * h), number(slope(ca.DM(d))) @ v, atol=1e-8)
 
 
-@pytest.mark.row("003:J00")
-@pytest.mark.row("003:J02")
-@pytest.mark.row("003:J03")
-@pytest.mark.row("003:J04")
-@pytest.mark.row("003:J05")
-@pytest.mark.row("003:J06")
-@pytest.mark.row("003:J07")
-@pytest.mark.row("003:J11")
+@pytest.mark.row("003:J00", "003:J02", "003:J03", "003:J04", "003:J05", "003:J06", "003:J07", "003:J11")
 @pytest.mark.parametrize("kind", KINDS)
 def test_subspace_and_bias_follow_from_the_pose(kind):
     joint, q, v, _, _ = point(kind)
@@ -124,29 +110,6 @@ def test_rates_of_the_subspace(kind):
     np.testing.assert_allclose(G, number(joint.subspace(ca.DM(q))), atol=0)
     np.testing.assert_allclose(Du @ v, drift.ravel(), atol=1e-12)
     np.testing.assert_allclose(du_dv @ v, 2 * drift.ravel(), atol=1e-12)
-
-
-@pytest.mark.parametrize("kind", QUICK)
-@pytest.mark.sample(4)
-def test_dynamics_are_consistent_and_conserve_energy(kind):
-    """FD inverts ID, M is its part in a, and without friction dE/dt = v . tau on any motion."""
-    name, _, chart = kind.partition("-")
-    model = tree_of_kinds("revolute", name, "prismatic", name, damping=False, seed=3)
-    if chart:
-        model = replace(model, bodies=tuple(replace(b, joint=replace(b.joint, chart=chart if b.joint.chart else ""))
-                                            for b in model.bodies))
-    rng = np.random.default_rng(1)
-    q, (v, a) = alg.random_configuration(model, rng), rng.standard_normal((2, model.nv))
-    x = [ca.SX.sym(n, s) for n, s in zip("qva", (model.nq, model.nv, model.nv), strict=True)]
-    E, N = alg.total_energy(model, x[0], x[1]), alg.rate_matrix(model, x[0])
-    tau = alg.inverse_dynamics(model, *x)
-    power = ca.jtimes(E, x[0], N @ x[1]) + ca.jtimes(E, x[1], x[2])
-    values = ca.Function("f", x, [tau, power, alg.mass_matrix(model, x[0]), ca.jacobian(tau, x[2])])(q, v, a)
-    tau, power, M, slope = (number(y) for y in values)
-    assert power.item() == pytest.approx(float(tau.ravel() @ v), rel=1e-11)
-    np.testing.assert_allclose(M, slope, atol=1e-12)
-    back = column(dynamics.make(model, "forward_dynamics")(q, v, tau))
-    np.testing.assert_allclose(back, a, atol=1e-10 * np.linalg.cond(M))
 
 
 # ------------------------------------------------------------------------------------------------ parameters

@@ -4,7 +4,9 @@ import casadi as ca
 import numpy as np
 import pytest
 import se3_trajectories as ref
+from arrays import num
 from row_trees import coupled, tree_of
+from states import mover
 
 from dynamics import algorithms as alg
 from dynamics import spatial
@@ -17,11 +19,6 @@ from dynamics.notation.representation import as_pose
 
 DRAKE_KINDS = ["revolute", "continuous", "prismatic", "universal", "planar", "spherical"]
 MUJOCO_KINDS = ["revolute", "continuous", "prismatic", "universal", "planar", "spherical"]
-
-
-def num(x):
-    out = np.array(ca.DM(x))
-    return out.ravel() if out.shape[1] == 1 else out
 
 
 def close(a, b, tol=1e-9):
@@ -38,19 +35,8 @@ def state(model, seed):
             rng.standard_normal(model.nv))
 
 
-def mover(model):
-    Q, D = ca.SX.sym("q", model.nq), ca.SX.sym("d", model.nv)
-    return ca.Function("step", [Q, D], [alg.integrate(model, Q, D)])
-
-
 # ------------------------------------------------------------------------------------------------ notations
-@pytest.mark.row("004:T-180")
-@pytest.mark.row("004:T-181")
-@pytest.mark.row("004:T-182")
-@pytest.mark.row("004:T-185")
-@pytest.mark.row("004:T-186")
-@pytest.mark.row("004:T-187")
-@pytest.mark.row("004:T-188")
+@pytest.mark.row("004:T-180", "004:T-181", "004:T-182", "004:T-185", "004:T-186", "004:T-187", "004:T-188")
 @pytest.mark.parametrize("seed", range(3))
 def test_velocities_and_accelerations_of_other_notations(seed):
     """Each from its own definition on a random motion, written out in its own component order."""
@@ -88,10 +74,7 @@ def test_velocities_and_accelerations_of_other_notations(seed):
         books.twist_as("sicilano", H(t), left)
 
 
-@pytest.mark.row("004:T-180")
-@pytest.mark.row("004:T-183")
-@pytest.mark.row("004:T-184")
-@pytest.mark.row("004:T-185")
+@pytest.mark.row("004:T-180", "004:T-183", "004:T-184", "004:T-185")
 def test_featherstone_operators():
     """Pluecker transforms and cross products typed as printed in his book, angular first, act as ours do."""
     for seed in range(4):
@@ -255,9 +238,7 @@ def test_pinocchio_frame_velocities_by_name():
 
 
 # ------------------------------------------------------------------------------------------------ MuJoCo
-@pytest.mark.row("000:K-161")
-@pytest.mark.row("000:K-162")
-@pytest.mark.row("000:K-163")
+@pytest.mark.row("000:K-161", "000:K-162", "000:K-163")
 @pytest.mark.parametrize("seed", range(6))
 def test_mujoco_states_on_random_trees(seed):
     mujoco = pytest.importorskip("mujoco")
@@ -403,9 +384,7 @@ def test_drake_states_by_its_documented_convention(seed):
     close(difference, np.zeros(model.nv), 1e-12)
 
 
-@pytest.mark.row("000:K-161")
-@pytest.mark.row("000:K-162")
-@pytest.mark.row("000:K-163")
+@pytest.mark.row("000:K-161", "000:K-162", "000:K-163")
 def test_kindr_states():
     model = tree(1, 6, kinds=DRAKE_KINDS, root="free_flyer")
     q, v, a, tau = state(model, 1)

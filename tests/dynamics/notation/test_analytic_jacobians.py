@@ -84,8 +84,7 @@ def test_numbers_of_parameters_of_the_examples():
 
 
 # ---------------------------------------------------------------------------------------------- Jacobians
-@pytest.mark.row("001:K43")
-@pytest.mark.row("001:K48")
+@pytest.mark.row("001:K43", "001:K48")
 @pairs
 @model_names
 def test_analytic_jacobian(name, position, rotation):

@@ -4,6 +4,7 @@ import casadi as ca
 import numpy as np
 import pytest
 import se3_trajectories as ref
+from arrays import num
 
 from dynamics import algorithms as alg
 from dynamics import spatial
@@ -14,11 +15,6 @@ from dynamics.notation.representation import REPRESENTATIONS, convert_twist_rate
 NAMES = list(REPRESENTATIONS)
 SEEDS = range(4)
 TOL = 2e-7  # derivatives of derivatives
-
-
-def num(x):
-    out = np.array(ca.DM(x))
-    return out.ravel() if out.shape[1] == 1 else out
 
 
 def close(a, b, tol=TOL):
@@ -48,14 +44,7 @@ class Scene:
         self.R = self.A_H_B[:3, :3]
 
 
-@pytest.mark.row("004:T-060")
-@pytest.mark.row("004:T-061")
-@pytest.mark.row("004:T-062")
-@pytest.mark.row("004:T-063")
-@pytest.mark.row("004:T-064")
-@pytest.mark.row("004:T-065")
-@pytest.mark.row("004:T-066")
-@pytest.mark.row("004:T-070")
+@pytest.mark.row("004:T-060", "004:T-061", "004:T-062", "004:T-063", "004:T-064", "004:T-065", "004:T-066", "004:T-070")
 @pytest.mark.parametrize("seed", SEEDS)
 def test_apparent_and_intrinsic_accelerations_in_a_third_moving_frame(seed):
     s = Scene(seed)
@@ -74,9 +63,7 @@ def test_apparent_and_intrinsic_accelerations_in_a_third_moving_frame(seed):
     close(num(spatial.linear(ca.DM(C_a))), C_a[:3])
 
 
-@pytest.mark.row("004:T-067")
-@pytest.mark.row("004:T-068")
-@pytest.mark.row("004:T-069")
+@pytest.mark.row("004:T-067", "004:T-068", "004:T-069")
 @pytest.mark.parametrize("seed", SEEDS)
 def test_mixed_apparent_acceleration_is_the_classical_one(seed):
     s = Scene(seed)
@@ -94,8 +81,7 @@ def test_mixed_apparent_acceleration_is_the_classical_one(seed):
     close(num(acc.apparent_from_intrinsic(intrinsic, carrier, s.mixed)), s.mixed_dot)
 
 
-@pytest.mark.row("004:T-062")
-@pytest.mark.row("004:T-067")
+@pytest.mark.row("004:T-062", "004:T-067")
 @pytest.mark.parametrize("source", NAMES)
 @pytest.mark.parametrize("target", NAMES)
 @pytest.mark.sample(3)
@@ -150,8 +136,7 @@ def test_frame_accelerations_are_derivatives_of_frame_velocities(name):
     close(num(acc.frame_acceleration(model, q, v, a, "world", name)), np.zeros(6))
 
 
-@pytest.mark.row("004:T-063")
-@pytest.mark.row("004:T-067")
+@pytest.mark.row("004:T-063", "004:T-067")
 @pytest.mark.parametrize("seed", range(4))
 def test_against_pinocchio_frame_accelerations(seed):
     pin = pytest.importorskip("pinocchio")

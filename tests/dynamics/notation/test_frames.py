@@ -4,6 +4,7 @@ import casadi as ca
 import numpy as np
 import pytest
 import se3_trajectories as ref
+from arrays import num
 from scipy.linalg import expm
 
 from dynamics import spatial
@@ -40,11 +41,6 @@ NAMES = list(REPRESENTATIONS)
 SEEDS = range(4)
 
 
-def num(x):
-    out = np.array(ca.DM(x))
-    return out.ravel() if out.shape[1] == 1 else out
-
-
 def close(a, b, tol=1e-9):
     np.testing.assert_allclose(num(a) if isinstance(a, ca.DM) else a, num(b) if isinstance(b, ca.DM) else b, atol=tol, rtol=0)
 
@@ -56,8 +52,7 @@ def pose(rng):
 
 
 # ------------------------------------------------------------------------------------------------ preliminaries
-@pytest.mark.row("004:T-003")
-@pytest.mark.row("004:T-005")
+@pytest.mark.row("004:T-003", "004:T-005")
 def test_groups_are_closed_and_recognised():
     rng = np.random.default_rng(0)
     for _ in range(5):
@@ -77,10 +72,7 @@ def test_groups_are_closed_and_recognised():
             as_pose((mirrored, np.zeros(3)))
 
 
-@pytest.mark.row("004:T-004")
-@pytest.mark.row("004:T-006")
-@pytest.mark.row("004:T-007")
-@pytest.mark.row("004:T-008")
+@pytest.mark.row("004:T-004", "004:T-006", "004:T-007", "004:T-008", "003:M02")
 def test_algebras_their_hats_and_commutators():
     rng = np.random.default_rng(1)
     a, b, u, w = rng.standard_normal(3), rng.standard_normal(3), rng.standard_normal(6), rng.standard_normal(6)
@@ -98,11 +90,7 @@ def test_algebras_their_hats_and_commutators():
     close(expm(num(se3.hat([1, 0, 0, 0, 0, 0])))[:3, :3], np.eye(3))
 
 
-@pytest.mark.row("004:T-002")
-@pytest.mark.row("004:T-009")
-@pytest.mark.row("004:T-010")
-@pytest.mark.row("004:T-011")
-@pytest.mark.row("004:T-012")
+@pytest.mark.row("004:T-002", "004:T-009", "004:T-010", "004:T-011", "004:T-012")
 def test_differentials_of_vector_and_matrix_maps():
     rng = np.random.default_rng(2)
     x, y = ca.SX.sym("x", 3), ca.SX.sym("y", 2, 2)
@@ -129,11 +117,7 @@ def test_differentials_of_vector_and_matrix_maps():
 
 
 # ------------------------------------------------------------------------------------------------ points and poses
-@pytest.mark.row("004:T-023")
-@pytest.mark.row("004:T-024")
-@pytest.mark.row("004:T-025")
-@pytest.mark.row("004:T-026")
-@pytest.mark.row("000:K-090")
+@pytest.mark.row("004:T-023", "004:T-024", "004:T-025", "004:T-026", "000:K-090")
 def test_coordinates_of_a_point():
     """World triads of two frames; coordinates are dot products with the axes, the pose maps one set to the other."""
     rng = np.random.default_rng(3)
@@ -148,9 +132,7 @@ def test_coordinates_of_a_point():
     close(matrix @ [*B_p, 1], [*A_p, 1])
 
 
-@pytest.mark.row("000:X-027")
-@pytest.mark.row("000:K-091")
-@pytest.mark.row("000:X-092")
+@pytest.mark.row("000:X-027", "000:K-091", "000:X-092")
 def test_inverse_and_composition_of_poses():
     rng = np.random.default_rng(4)
     G, H = pose(rng), pose(rng)
@@ -162,10 +144,7 @@ def test_inverse_and_composition_of_poses():
     close(np.array(ca.evalf(symbolic[3, :])).ravel(), [0, 0, 0, 1])  # the structure survives symbolically: no general inverse
 
 
-@pytest.mark.row("004:T-001")
-@pytest.mark.row("004:T-020")
-@pytest.mark.row("004:T-021")
-@pytest.mark.row("004:T-022")
+@pytest.mark.row("004:T-001", "004:T-020", "004:T-021", "004:T-022")
 def test_frames_have_names_and_only_what_meets_composes():
     rng = np.random.default_rng(5)
     A_H_B, B_H_C = TaggedPose("A", "B", pose(rng)), TaggedPose("B", "C", pose(rng))
@@ -235,15 +214,8 @@ def test_the_derivative_of_coordinates_depends_on_the_frame(seed):
     close(A_pdot, R @ num(rigid_body_velocity(v[:3], v[3:], p)) + R @ B_pdot)
 
 
-@pytest.mark.row("004:T-031")
-@pytest.mark.row("004:T-032")
-@pytest.mark.row("004:T-033")
-@pytest.mark.row("004:T-034")
-@pytest.mark.row("004:T-035")
-@pytest.mark.row("004:T-036")
-@pytest.mark.row("004:T-037")
-@pytest.mark.row("004:T-044")
-@pytest.mark.row("004:T-050")
+@pytest.mark.row("004:T-031", "004:T-032", "004:T-033", "004:T-034", "004:T-035", "004:T-036", "004:T-037", "004:T-044",
+                 "004:T-050")
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_twists_from_pose_rates_and_back(seed, name):
@@ -259,10 +231,7 @@ def test_twists_from_pose_rates_and_back(seed, name):
         assert np.abs(expected[:3] - rate[:3, 3]).max() > 1e-2
 
 
-@pytest.mark.row("004:T-038")
-@pytest.mark.row("004:T-039")
-@pytest.mark.row("004:T-040")
-@pytest.mark.row("004:T-041")
+@pytest.mark.row("004:T-038", "004:T-039", "004:T-040", "004:T-041")
 @pytest.mark.parametrize("seed", SEEDS)
 def test_velocity_transform_is_the_conjugation(seed):
     rng = np.random.default_rng(seed)
@@ -276,10 +245,7 @@ def test_velocity_transform_is_the_conjugation(seed):
     close(ref.right(M, 0.1), num(twists.A_X_B(M(0.1))) @ ref.left(M, 0.1))
 
 
-@pytest.mark.row("004:T-042")
-@pytest.mark.row("004:T-043")
-@pytest.mark.row("000:X-045")
-@pytest.mark.row("000:K-106")
+@pytest.mark.row("004:T-042", "004:T-043", "000:X-045", "000:K-106")
 @pytest.mark.parametrize("seed", SEEDS)
 def test_twists_in_a_third_frame_and_their_chain(seed):
     rng = np.random.default_rng(seed)
@@ -311,12 +277,7 @@ def test_twists_in_a_third_frame_and_their_chain(seed):
     close(num(total), ref.left(lambda s: A_H_B(s) @ B_H_D(s) @ D_H_E(s), t)[3:])
 
 
-@pytest.mark.row("000:K-100")
-@pytest.mark.row("000:K-101")
-@pytest.mark.row("000:K-102")
-@pytest.mark.row("000:K-103")
-@pytest.mark.row("000:K-104")
-@pytest.mark.row("000:K-105")
+@pytest.mark.row("000:K-100", "000:K-101", "000:K-102", "000:K-103", "000:K-104", "000:K-105")
 @pytest.mark.parametrize("seed", SEEDS)
 def test_velocities_of_points_and_of_orientations(seed):
     rng = np.random.default_rng(seed)
@@ -340,8 +301,7 @@ def test_velocities_of_points_and_of_orientations(seed):
 
 
 # ------------------------------------------------------------------------------------------------ the table of representations
-@pytest.mark.row("004:T-039")
-@pytest.mark.row("004:T-044")
+@pytest.mark.row("004:T-039", "004:T-044")
 @pytest.mark.parametrize("source", NAMES)
 @pytest.mark.parametrize("target", NAMES)
 @pytest.mark.sample(3)
@@ -403,10 +363,7 @@ def test_symbolic_graphs_give_the_same_numbers():
 
 
 # ------------------------------------------------------------------------------------------------ cross products
-@pytest.mark.row("004:T-051")
-@pytest.mark.row("004:T-052")
-@pytest.mark.row("004:T-055")
-@pytest.mark.row("004:T-056")
+@pytest.mark.row("004:T-051", "004:T-052", "004:T-055", "004:T-056")
 @pytest.mark.parametrize("seed", SEEDS)
 def test_derivative_of_the_velocity_transform(seed):
     H, t = ref.motion(np.random.default_rng(seed)), 0.25
@@ -420,8 +377,7 @@ def test_derivative_of_the_velocity_transform(seed):
     assert np.abs(X @ num(spatial.cross_motion_matrix(ca.DM(A_v))) - rate).max() > 1e-2
 
 
-@pytest.mark.row("004:T-053")
-@pytest.mark.row("000:X-054")
+@pytest.mark.row("004:T-053", "000:X-054", "003:M09")
 def test_cross_product_is_a_lie_bracket():
     rng = np.random.default_rng(9)
     u, v, w = rng.standard_normal((3, 6))
@@ -434,10 +390,7 @@ def test_cross_product_is_a_lie_bracket():
 
 
 # ------------------------------------------------------------------------------------------------ wrenches
-@pytest.mark.row("004:T-080")
-@pytest.mark.row("004:T-081")
-@pytest.mark.row("004:T-082")
-@pytest.mark.row("004:T-086")
+@pytest.mark.row("004:T-080", "004:T-081", "004:T-082", "004:T-086")
 @pytest.mark.parametrize("seed", SEEDS)
 def test_wrench_transform_moves_the_moment_and_keeps_the_power(seed):
     rng = np.random.default_rng(seed)
@@ -458,11 +411,7 @@ def test_wrench_transform_moves_the_moment_and_keeps_the_power(seed):
     close(num(wrenches.wrench_of_force(point, force))[3:], np.cross(point, force))
 
 
-@pytest.mark.row("004:T-083")
-@pytest.mark.row("004:T-084")
-@pytest.mark.row("004:T-085")
-@pytest.mark.row("004:T-086")
-@pytest.mark.row("000:X-087")
+@pytest.mark.row("004:T-083", "004:T-084", "004:T-085", "004:T-086", "000:X-087")
 @pytest.mark.parametrize("seed", SEEDS)
 def test_dual_cross_product(seed):
     rng = np.random.default_rng(seed)

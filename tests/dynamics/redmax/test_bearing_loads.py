@@ -6,6 +6,7 @@ from dataclasses import replace
 import casadi as ca
 import numpy as np
 import pytest
+from arrays import number
 from joint_examples import tree_of_kinds
 from row_trees import moved
 
@@ -48,17 +49,13 @@ def tree():
     return replace(model, frames=(*model.frames, *frames)), [Bearing(name, 0.03, 0.1, 0.05) for name in RUBBING], q, v
 
 
-def array(x):
-    return np.array(ca.densify(ca.DM(x)))
-
-
 def poses(model, q):
     if model.fingerprint not in POSES:
         x = ca.SX.sym("q", model.nq)
         parts = [ca.densify(ca.SX(part)) for pose in alg.body_poses(model, x) for part in (pose.R, pose.p)]
         POSES[model.fingerprint] = ca.Function("poses", [x], parts)
     found = POSES[model.fingerprint](q)
-    return [(array(R), array(p).ravel()) for R, p in zip(found[::2], found[1::2], strict=True)]
+    return [(number(R), number(p).ravel()) for R, p in zip(found[::2], found[1::2], strict=True)]
 
 
 def cross(p, f):
@@ -69,7 +66,7 @@ def momenta(model, q, v):
     """[n, 6] linear momentum, and angular about the world's origin."""
     found = []
     for body, (R, p), twist in zip(model.bodies, poses(model, q), alg.body_velocities(model, q, v), strict=True):
-        speed, spin = array(twist).ravel()[:3], array(twist).ravel()[3:]
+        speed, spin = number(twist).ravel()[:3], number(twist).ravel()[3:]
         m, c, I = body.inertia.mass, np.array(body.inertia.com), np.array(body.inertia.inertia)
         linear = m * R @ (speed + np.cross(spin, c))
         found.append(np.r_[linear, R @ I @ spin + np.cross(p + R @ c, linear)])
@@ -142,23 +139,21 @@ def check(model, bearings, q, found, loads):
 def change(model, q, v, found, bearings):
     """[nv] of generalised momentum that neither gravity nor friction makes."""
     M, free = dynamics.make(model, "mass_matrix")(q), dynamics.make(model, "forward_dynamics")(q, v, np.zeros(model.nv))
-    made = array(M) @ (found.x - v - H * array(free).ravel())
+    made = number(M) @ (found.x - v - H * number(free).ravel())
     return made - (slips(model, q, bearings).T @ found.friction if bearings else 0)
 
 
-@pytest.mark.row("003:L07")
-@pytest.mark.row("003:L08")
-@pytest.mark.row("003:L09")
+@pytest.mark.row("003:L07", "003:L08", "003:L09")
 def test_every_joint_of_a_tree_rubs_by_what_it_carries(tree):
     model, bearings, q, v = tree
     robot = Mechanism(model, forces=(PointForce("push", Place("end 0"), tuple(PUSH)), JointSpring("spring", "j3", 40.0)))
     found = BearingStep(robot, bearings, box_program)(q, v, H)
     assert found.converged
-    at = array(alg.frame_pose(model, q, "end 0").p).ravel()
+    at = number(alg.frame_pose(model, q, "end 0").p).ravel()
     impulses = np.zeros((len(KINDS), 6))
     impulses[ENDS[0]] = cross(at, H * PUSH)
     check(model, bearings, q, found, carried(model, q, v, found.x, impulses))
-    J = array(alg.frame_jacobian(model, q, "end 0", "world_aligned"))[:3]
+    J = number(alg.frame_jacobian(model, q, "end 0", "world_aligned"))[:3]
     outer = H * J.T @ PUSH
     outer[model.v_slice(3)] -= H * 40.0 * q[model.q_slice(3)]
     np.testing.assert_allclose(change(model, q, v, found, bearings), outer, atol=1e-8)
@@ -175,12 +170,12 @@ def test_two_branches_tied_to_each_other_rub_by_what_tree_and_tie_leave(tree):
     loops = ca.Function("loops", [x], [ca.densify(tie.jacobian(free.model, maximal_state(model, x, ca.SX(model.nv, 1))[0]))])
     found = BearingStep(Mechanism(model), bearings, box_program, loops)(q, v, H)
     assert found.converged
-    J = np.subtract(*(array(alg.frame_jacobian(model, q, f"end {k}", "world_aligned"))[:3] for k in (0, 1)))
+    J = np.subtract(*(number(alg.frame_jacobian(model, q, f"end {k}", "world_aligned"))[:3] for k in (0, 1)))
     np.testing.assert_allclose(J @ found.x, 0, atol=1e-9)
     made = change(model, q, v, found, bearings)
     tied = np.linalg.lstsq(J.T, made, rcond=None)[0]
     np.testing.assert_allclose(J.T @ tied, made, atol=1e-8)
-    at = array(alg.frame_pose(model, q, "end 0").p).ravel()
+    at = number(alg.frame_pose(model, q, "end 0").p).ravel()
     impulses = np.zeros((len(KINDS), 6))
     impulses[ENDS[0]], impulses[ENDS[1]] = cross(at, tied), -cross(at, tied)
     check(model, bearings, q, found, carried(model, q, v, found.x, impulses))

@@ -3,8 +3,10 @@
 import casadi as ca
 import numpy as np
 import pytest
+from arrays import column, number
 from joint_examples import tree_of_kinds
 from scipy.integrate import solve_ivp
+from states import state
 
 import dynamics
 from dynamics import ModelError, spatial
@@ -23,19 +25,6 @@ from ocp.solvers.qp import QP, solve_qp
 TREE = tree_of_kinds("revolute", "spherical", "prismatic", "fixed", "planar", "revolute", seed=3, damping=False)
 
 
-def number(x):
-    return np.array(ca.densify(ca.DM(x)))
-
-
-def column(x):
-    return number(x).ravel()
-
-
-def state(model, seed=0):
-    rng = np.random.default_rng(seed)
-    return alg.random_configuration(model, rng), *rng.uniform(-1, 1, (2, model.nv))
-
-
 def solved(programme):
     k = len(programme.A)
     result = solve_qp(QP(programme.P, programme.g, programme.A, np.zeros(k), np.full(k, np.inf)))
@@ -43,8 +32,7 @@ def solved(programme):
 
 
 # ------------------------------------------------------------------------------------------------ joints as constraints
-@pytest.mark.row("003:C01")
-@pytest.mark.row("003:C02")
+@pytest.mark.row("003:C01", "003:C02")
 def test_rows_of_joints():
     """``G J = 0``, full rank, the closures span the same rows; drift by differences; the pattern of two hinges."""
     q, v, _ = state(TREE)
@@ -79,8 +67,7 @@ def test_rows_of_joints():
     assert not G[5:, :6].any()
 
 
-@pytest.mark.row("003:C03")
-@pytest.mark.row("003:C04")
+@pytest.mark.row("003:C03", "003:C04")
 def test_velocities_of_joined_bodies():
     """The programme over twists is the reduced step; it takes energy away from twists that break joints; impulses do no work."""
     q, v, _ = state(TREE, 1)
@@ -110,8 +97,7 @@ def test_velocities_of_joined_bodies():
     np.testing.assert_allclose(reaction, [0, 0, 2.0 * 9.81], atol=1e-12)
 
 
-@pytest.mark.row("003:R19")
-@pytest.mark.row("003:C08")
+@pytest.mark.row("003:R19", "003:C08")
 def test_maximal_coordinates_accelerate_like_the_tree():
     """As a mechanism of closures, Baumgarte's terms vanish on the constraint."""
     q, v, _ = state(TREE, 3)
@@ -210,10 +196,7 @@ def four_bar():
     return b.build()
 
 
-@pytest.mark.row("003:R18")
-@pytest.mark.row("003:R20")
-@pytest.mark.row("003:R21")
-@pytest.mark.row("003:R22")
+@pytest.mark.row("003:R18", "003:R20", "003:R21", "003:R22")
 def test_constraints_of_bodies_and_of_joints_at_both_levels():
     """Velocities and accelerations of a closed loop with coupled joints; the rate of the rows off the constraint, too."""
     model = four_bar()
@@ -242,9 +225,7 @@ def test_constraints_of_bodies_and_of_joints_at_both_levels():
     np.testing.assert_allclose(M @ a, f + J.T @ force, atol=1e-10)
 
 
-@pytest.mark.row("003:R18")
-@pytest.mark.row("003:R19")
-@pytest.mark.row("003:R20")
+@pytest.mark.row("003:R18", "003:R19", "003:R20")
 def test_the_rows_of_a_loop_over_twists():
     """``G_r = G_m J`` and ``dG_r/dt v = dG_m/dt J v + G_m dJ/dt v``; the joints as rows beside them, bodies on their own come to
     the velocities and accelerations of the tree."""
@@ -304,9 +285,7 @@ def test_inequalities_of_joints_and_of_bodies_beside_equations():
     assert abs(force[4]) > 1e-3
 
 
-@pytest.mark.row("003:R24")
-@pytest.mark.row("003:R25")
-@pytest.mark.row("003:R26")
+@pytest.mark.row("003:R24", "003:R25", "003:R26")
 @pytest.mark.parametrize("held", [(0,), (1, 3, 4), tuple(range(TREE.nv))])
 def test_prescribed_joints(held):
     """Torques of prescribed motions, fed back into forward dynamics, give those motions; all prescribed is inverse dynamics."""
@@ -340,8 +319,7 @@ def corner(body, x, y):
 GROUND = (0.0, 0.0, 1.0)
 
 
-@pytest.mark.row("003:C05")
-@pytest.mark.row("003:C06")
+@pytest.mark.row("003:C05", "003:C06")
 def test_rows_of_contacts_are_rates_of_gaps():
     model = blocks(2)
     q, v, _ = state(model, 9)
@@ -361,8 +339,7 @@ def test_rows_of_contacts_are_rates_of_gaps():
         assert np.hypot(along[0], along[2]) == pytest.approx(np.linalg.norm(slip), abs=1e-8)
 
 
-@pytest.mark.row("003:C07")
-@pytest.mark.row("003:C10")
+@pytest.mark.row("003:C07", "003:C10")
 def test_resting_and_leaving():
     """A box on the ground stays, one that moves up leaves; primal and dual programme agree; also with a joint between the two."""
     model, h = blocks(2), 0.01

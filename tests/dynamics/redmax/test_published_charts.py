@@ -47,9 +47,7 @@ def recharted(names, nodes):
     return tuple(out), kept
 
 
-@pytest.mark.row("003:J07")
-@pytest.mark.row("003:J10")
-@pytest.mark.row("003:I06")
+@pytest.mark.row("003:J07", "003:J10", "003:I06")
 def test_bars_on_balls_change_their_charts():
     """The published energy of 500 steps on the way through two other charts; where Newton stops moves its ninth digit."""
     h, names, used = 2e-3, ("xyz", "xyz"), []
@@ -67,8 +65,7 @@ def test_bars_on_balls_change_their_charts():
     assert found == pytest.approx(8.6544602745403390e3, rel=2e-8)
 
 
-@pytest.mark.row("003:I06")
-@pytest.mark.row("003:J16")
+@pytest.mark.row("003:I06", "003:J16")
 def test_the_published_energy_of_a_flight_holds_what_newton_left():
     """A thrown cube: with a tolerance like the source's all twelve digits, converged 1.9e-8 beside them."""
     b = Builder("cube", gravity=(0.0, 0.0, -1.0))

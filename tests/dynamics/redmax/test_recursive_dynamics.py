@@ -5,8 +5,10 @@ from dataclasses import replace
 import casadi as ca
 import numpy as np
 import pytest
+from arrays import column, number
 from joint_examples import tree_of_kinds
 from row_trees import coupled
+from states import state
 
 import dynamics
 from dynamics import ModelError, UnknownNameError, spatial
@@ -22,21 +24,7 @@ from ocp.solvers.qp import QP, solve_qp
 TREE = tree_of_kinds("revolute", "spherical", "prismatic", "universal", "fixed", "exponential", "free_2d", seed=3)
 
 
-def number(x):
-    return np.array(ca.densify(ca.DM(x)))
-
-
-def column(x):
-    return number(x).ravel()
-
-
-def state(model, seed=0):
-    rng = np.random.default_rng(seed)
-    return alg.random_configuration(model, rng), *rng.uniform(-1, 1, (2, model.nv))
-
-
-@pytest.mark.row("003:L01")
-@pytest.mark.row("003:L02")
+@pytest.mark.row("003:L01", "003:L02")
 @pytest.mark.parametrize("model", [TREE, coupled()], ids=["tree", "mimic"])
 def test_products_with_the_jacobian(model):
     q, v, x = state(model)
@@ -46,10 +34,7 @@ def test_products_with_the_jacobian(model):
     np.testing.assert_allclose(column(efforts(model, q, ca.DM(wrenches))), number(at.J).T @ wrenches, atol=1e-12)
 
 
-@pytest.mark.row("003:L01")
-@pytest.mark.row("003:L02")
-@pytest.mark.row("003:L11")
-@pytest.mark.row("003:L14")
+@pytest.mark.row("003:L01", "003:L02", "003:L11", "003:L14")
 def test_operations_grow_linearly():
     counts = []
     for n in (8, 16, 32):
@@ -62,8 +47,7 @@ def test_operations_grow_linearly():
     np.testing.assert_allclose(growth[1] / growth[0], 2.0, rtol=0.02)
 
 
-@pytest.mark.row("003:L14")
-@pytest.mark.row("003:D19")
+@pytest.mark.row("003:L14", "003:D19")
 def test_the_inverse_of_the_mass_matrix():
     q, _, x = state(TREE, 2)
     M = number(dynamics.make(TREE, "mass_matrix")(q))
@@ -119,8 +103,7 @@ def test_hybrid_dynamics(held):
         np.testing.assert_allclose(a, column(dynamics.make(TREE, "forward_dynamics")(q, v, given)), atol=1e-7)
 
 
-@pytest.mark.row("003:L06")
-@pytest.mark.row("003:L07")
+@pytest.mark.row("003:L06", "003:L07")
 def test_constraint_forces_of_joints():
     """``f = M_m (J a + dJ/dt v) - f_m`` is what joints put on bodies: ``J' f = tau``, no work beyond that of tau; and shared
     out from leaves to root it is the wrench through every joint."""
@@ -143,8 +126,7 @@ def test_constraint_forces_of_joints():
                 through[parent] += spatial.force_to_parent(alg.tree.parent_transform(model, i, ca.DM(q)), through[i])
 
 
-@pytest.mark.row("003:L12")
-@pytest.mark.row("003:L13")
+@pytest.mark.row("003:L12", "003:L13")
 def test_constraints_on_top_of_the_recursion():
     """Multipliers from ``G M^-1 G'`` and the free acceleration: equations, and inequalities by the dual programme."""
     q, v, tau = state(TREE, 7)

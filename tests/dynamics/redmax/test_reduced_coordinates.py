@@ -5,9 +5,10 @@ from dataclasses import dataclass, replace
 import casadi as ca
 import numpy as np
 import pytest
+from arrays import column, number
 from force_harness import check
 from joint_examples import tree_of_kinds
-from scipy.integrate import solve_ivp
+from states import state
 
 import dynamics
 from dynamics import algorithms as alg
@@ -19,9 +20,8 @@ from dynamics.joints import KINDS
 from dynamics.joints.kind import JointKind, Slices
 from dynamics.loops import LoopDynamics
 from dynamics.mechanism import Mechanism, Motor, Thruster
-from dynamics.model import Builder, Joint, Mimic, Model, Placement
+from dynamics.model import Mimic, Model
 from dynamics.model.model import Model as ModelClass
-from dynamics.model.shapes import box
 from dynamics.redmax import maximal, redmax
 from dynamics.redmax.equations import (
     acceleration_slopes,
@@ -42,19 +42,6 @@ TREES = {"rates": RATES, "groups": GROUPS, "coupled": COUPLED, "chains": CHAINS}
 JOINTS = {"rates": ("003:D06", "003:D11", "003:D12", "003:D13", "003:D14", "003:D15", "003:D17"),
           "groups": ("003:D06", "003:D07", "003:D08", "003:D09"), "chains": ("003:D06", "003:D07", "003:D17")}
 every = pytest.mark.parametrize("model", TREES.values(), ids=TREES)
-
-
-def number(x):
-    return np.array(ca.densify(ca.DM(x)))
-
-
-def column(x):
-    return number(x).ravel()
-
-
-def state(model, seed=0):
-    rng = np.random.default_rng(seed)
-    return alg.random_configuration(model, rng), *rng.uniform(-1, 1, (2, model.nv))
 
 
 def along(model, f, q, v, h=2e-3):
@@ -93,11 +80,7 @@ def mechanism(model):
 
 
 # ------------------------------------------------------------------------------------------------ kinematics
-@pytest.mark.row("003:R01")
-@pytest.mark.row("003:R02")
-@pytest.mark.row("003:R04")
-@pytest.mark.row("003:R05")
-@pytest.mark.row("003:R06")
+@pytest.mark.row("003:R01", "003:R02", "003:R04", "003:R05", "003:R06")
 @every
 def test_jacobian_and_its_rate(model):
     """Twists by the recursion and by differences of poses, accelerations, and the other rooms' Jacobians column by column."""
@@ -124,19 +107,6 @@ def test_jacobian_and_its_rate(model):
 
 
 @pytest.mark.row("003:R03")
-def test_poses_of_a_planar_arm():
-    b = Builder("arm")
-    for k, (parent, reach) in enumerate((("world", 0.0), ("l0", 0.7))):
-        b.body(f"l{k}", parent=parent, joint=Joint(f"j{k}", "revolute", Placement(position=(reach, 0.0, 0.0)), ((0.0, 0.0, 1.0),)),
-               inertia=box(1.0, (0.1, 0.1, 0.1)))
-    b.frame("tip", body="l1", placement=Placement(position=(0.4, 0.0, 0.0)))
-    q = np.array([0.3, -1.1])
-    tip = alg.frame_pose(b.build(), q, "tip")
-    np.testing.assert_allclose(column(tip.p), [0.7 * np.cos(0.3) + 0.4 * np.cos(-0.8), 0.7 * np.sin(0.3) + 0.4 * np.sin(-0.8), 0])
-    np.testing.assert_allclose(number(tip.R)[:2, 0], [np.cos(-0.8), np.sin(-0.8)])
-
-
-@pytest.mark.row("003:R03")
 @pytest.mark.parametrize("model", [RATES, FLAT, GROUPS], ids=["rates", "flat", "groups"])
 def test_poses_are_products_along_the_branches(model):
     """Constant placements and joint motions as matrices 4 x 4, multiplied in NumPy from the world to every body."""
@@ -153,12 +123,7 @@ def test_poses_are_products_along_the_branches(model):
         np.testing.assert_allclose(homogeneous(found[i].R, found[i].p), world[i], atol=1e-13)
 
 
-@pytest.mark.row("003:D01")
-@pytest.mark.row("003:D02")
-@pytest.mark.row("003:D03")
-@pytest.mark.row("003:D04")
-@pytest.mark.row("003:D05")
-@pytest.mark.row("003:D23")
+@pytest.mark.row("003:D01", "003:D02", "003:D03", "003:D04", "003:D05", "003:D23")
 @pytest.mark.parametrize("model", [pytest.param(model, id=name, marks=[pytest.mark.row(row) for row in JOINTS.get(name, ())])
                                    for name, model in TREES.items()])
 def test_third_order_kinematics(model):
@@ -194,44 +159,13 @@ def test_structure_of_the_slices(model):
 
 
 # ------------------------------------------------------------------------------------------------ dynamics
-def lagrange(model, q, v, a):
-    """Generalised force by Euler and Lagrange from poses alone; coordinates whose rates are velocities."""
-    x, w, b = (ca.SX.sym(n, model.nv) for n in "qva")
-    T, V = 0, 0
-    for body, pose in zip(model.bodies, alg.body_poses(model, x), strict=True):
-        com = spatial.act_point(pose, spatial.constant(body.inertia.com))
-        turn = pose.R.T @ ca.reshape(ca.jtimes(ca.vec(ca.densify(ca.SX(pose.R))), x, w), 3, 3)
-        omega, speed = ca.vertcat(turn[2, 1], turn[0, 2], turn[1, 0]), ca.jtimes(com, x, w)
-        T = T + body.inertia.mass * ca.dot(speed, speed) / 2 + omega.T @ ca.DM(np.array(body.inertia.inertia)) @ omega / 2
-        V = V - body.inertia.mass * ca.dot(ca.DM(model.gravity), com)
-    p = ca.gradient(T, w)
-    rate = ca.jtimes(p, x, w) + ca.jtimes(p, w, b)
-    return column(ca.Function("f", [x, w, b], [rate - ca.gradient(T - V, x)])(q, v, a))
-
-
-@pytest.mark.row("003:R07")
-@pytest.mark.row("003:D20")
-def test_redmax_is_the_recursion_is_lagrange():
-    q, v, a = state(FLAT, 3)
-    bare = replace(FLAT, bodies=tuple(replace(b, joint=replace(b.joint, armature=(), damping=())) for b in FLAT.bodies))
-    found = redmax(Mechanism(bare), q, v)
-    tau = number(found.M) @ a - column(found.f)
-    np.testing.assert_allclose(tau, column(dynamics.make(bare, "inverse_dynamics")(q, v, a)), atol=1e-10)
-    np.testing.assert_allclose(tau, lagrange(bare, q, v, a), atol=1e-8)
-    np.testing.assert_allclose(number(found.f_qvv), -number(maximal(bare, q, v).J.T @ body_inertias(bare)
-                                                            @ maximal(bare, q, v).J_dot @ v), atol=1e-12)
-    # the acceleration of the articulated-body algorithm
-    np.testing.assert_allclose(np.linalg.solve(number(found.M), column(found.f) + tau),
-                               column(dynamics.make(bare, "forward_dynamics")(q, v, tau)), atol=1e-7)
-
-
 MANY = tree_of_kinds("revolute", "spherical", "prismatic", "universal", "free_flyer", "composite", "spline_surface", "frame_spline",
                      "spline_curve", "euler", "free_2d", seed=7)
 
 
 def lagrange_nearby(model, q, v, a):
-    """The same where velocities are no rates of coordinates: in the coordinates d of ``q [+] d`` about the present place, from
-    poses alone. There ``v = B(d) d'`` with B(0) = 1, so that efforts are those of d and ``d'' = a - B' d'``."""
+    """Generalised force by Euler and Lagrange in the coordinates d of ``q [+] d`` about the present place, from poses
+    alone. There ``v = B(d) d'`` with B(0) = 1, so that efforts are those of d and ``d'' = a - B' d'``."""
     d, w, b = (ca.SX.sym(n, model.nv) for n in "dwb")
     x = alg.integrate(model, ca.DM(q), d)
     T, V = 0, 0
@@ -249,9 +183,7 @@ def lagrange_nearby(model, q, v, a):
     return column(ca.Function("f", [d, w, b], [force])(np.zeros(model.nv), v, a - column(bent[1])))
 
 
-@pytest.mark.row("003:R07")
-@pytest.mark.row("003:J14")
-@pytest.mark.row("003:J20")
+@pytest.mark.row("003:R07", "003:J14", "003:J20", "003:D20")
 def test_redmax_is_the_recursion_is_lagrange_for_every_kind_of_joint():
     """A branching tree with balls, a free body, splines of all kinds and a composite joint that holds a ball."""
     bare = replace(MANY, bodies=tuple(replace(b, joint=replace(b.joint, armature=(), damping=())) for b in MANY.bodies))
@@ -261,12 +193,12 @@ def test_redmax_is_the_recursion_is_lagrange_for_every_kind_of_joint():
     tau = number(found.M) @ a - column(found.f)
     np.testing.assert_allclose(tau, column(dynamics.make(bare, "inverse_dynamics")(q, v, a)), atol=1e-9)
     np.testing.assert_allclose(tau, lagrange_nearby(bare, q, v, a), rtol=1e-9, atol=1e-8)
+    at = maximal(bare, q, v)
+    np.testing.assert_allclose(number(found.f_qvv), -number(at.J.T @ body_inertias(bare) @ at.J_dot @ v), atol=1e-11)
     np.testing.assert_allclose(a, column(dynamics.make(bare, "forward_dynamics")(q, v, tau)), atol=1e-7)
 
 
-@pytest.mark.row("003:R07")
-@pytest.mark.row("003:D18")
-@pytest.mark.row("003:D19")
+@pytest.mark.row("003:R07", "003:D18", "003:D19")
 @every
 def test_mass_matrix_and_its_slices(model):
     q, v, _ = state(model, 4)
@@ -286,8 +218,7 @@ def test_mass_matrix_and_its_slices(model):
     assert v @ sum(x * y for x, y in zip(dM, v, strict=True)) @ v == pytest.approx(2 * v @ bias, rel=1e-9)
 
 
-@pytest.mark.row("003:D21")
-@pytest.mark.row("003:D22")
+@pytest.mark.row("003:D21", "003:D22")
 @every
 def test_slopes_of_the_quadratic_velocity_vector(model):
     q, v, _ = state(model, 5)
@@ -363,29 +294,6 @@ def test_slopes_of_the_acceleration(model):
     np.testing.assert_allclose(number(ours[0]) / size, by_q / size, atol=1e-9)
     np.testing.assert_allclose(number(ours[1]) / size, by_v / size, atol=1e-9)
     np.testing.assert_allclose(np.linalg.inv(number(found.M)), by_tau, atol=1e-9 * np.abs(by_tau).max())
-
-
-@pytest.mark.row("003:R09")
-def test_the_ode_of_redmax_conserves_energy_and_is_that_of_the_recursion():
-    model = replace(FLAT, bodies=tuple(replace(b, joint=replace(b.joint, armature=(), damping=())) for b in FLAT.bodies[:4]),
-                    frames=())
-    n = model.nv
-    x, w = ca.SX.sym("q", n), ca.SX.sym("v", n)
-    found = redmax(Mechanism(model), x, w)
-    ours = ca.Function("a", [x, w], [ca.solve(found.M, found.f)])
-    recursion = dynamics.make(model, "forward_dynamics")
-    energy = ca.Function("E", [x, w], [alg.total_energy(model, x, w)])
-    q, v, _ = state(model, 9)
-
-    def run(f, tolerance):
-        return solve_ivp(lambda t, s: np.r_[s[n:], column(f(s[:n], s[n:]))], (0, 1), np.r_[q, v], rtol=tolerance,
-                         atol=tolerance, method="DOP853").y[:, -1]
-
-    ends = [run(ours, 1e-10), run(lambda a, b: recursion(a, b, np.zeros(n)), 1e-10)]
-    np.testing.assert_allclose(ends[0], ends[1], atol=1e-6)
-    drift = [abs(float(energy(end[:n], end[n:]) - energy(q, v))) for end in (run(ours, 1e-5), ends[0])]
-    assert drift[1] < 1e-7
-    assert drift[1] < drift[0]
 
 
 # ------------------------------------------------------------------------------------------------ it is analytic

@@ -5,7 +5,9 @@ from dataclasses import replace
 import casadi as ca
 import numpy as np
 import pytest
+from arrays import column, number
 from joint_examples import tree_of_kinds
+from states import state
 
 import dynamics
 from dynamics import ModelError
@@ -18,14 +20,6 @@ from dynamics.redmax.deformable import Edge, Vertex, with_mass_springs
 from dynamics.redmax.equations import body_inertias, body_wrenches, hyper_reduced
 from dynamics.redmax.implicit import simulate, system
 from dynamics.redmax.programmes import equality
-
-
-def number(x):
-    return np.array(ca.densify(ca.DM(x)))
-
-
-def column(x):
-    return number(x).ravel()
 
 
 def chain(n, mimic=False):
@@ -78,11 +72,6 @@ TREE = tree_of_kinds("revolute", "exponential", "prismatic", seed=3, damping=Fal
 VERTICES = (Vertex("a", 0.2, Place("b1", (0.3, 0.1, 0.0))), Vertex("b", 0.1, Place("world", (0.5, 0.4, 0.2))),
             Vertex("c", 0.3, Place("world", (0.9, 0.1, -0.2))), Vertex("d", 0.15, Place("b2", (0.0, 0.2, 0.1))))
 EDGES = (Edge("a", "b", 3.0, 0.4), Edge("b", "c", 2.0, 0.6), Edge("c", "d", 4.0, 0.5), Edge("a", "c", 1.0, 0.7))
-
-
-def state(model, seed=0):
-    rng = np.random.default_rng(seed)
-    return alg.random_configuration(model, rng), *rng.uniform(-1, 1, (2, model.nv))
 
 
 @pytest.mark.row("003:R14")

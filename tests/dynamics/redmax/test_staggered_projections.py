@@ -3,6 +3,7 @@
 import casadi as ca
 import numpy as np
 import pytest
+from arrays import column, number
 
 import dynamics
 from dynamics import ModelError
@@ -22,14 +23,6 @@ from ocp.solvers.qp import QP, solve_qp
 H, G = 0.01, 9.81
 
 
-def number(x):
-    return np.array(ca.densify(ca.DM(x)))
-
-
-def column(x):
-    return number(x).ravel()
-
-
 def solve(P, g, lower, upper):
     """A weight of 1e-12 makes impulses unique where contacts share a load."""
     small = 1e-12 * max(np.trace(P) / max(len(P), 1), 1e-12)
@@ -43,8 +36,7 @@ def point(v, mu=0.5, start=None, rounds=None):
     return staggered(W, f, T, contacts(W, N, [0, 0], [mu], solve), solve, start, rounds)
 
 
-@pytest.mark.row("003:L03")
-@pytest.mark.row("003:L04")
+@pytest.mark.row("003:L03", "003:L04")
 def test_a_mass_slides_and_sticks_as_coulomb_says():
     np.testing.assert_allclose(point([1.0, 0.0, 0.0]).x, [0.95095, 0.0, 0.0], atol=1e-9)
     np.testing.assert_allclose(point([0.02, -0.03, 0.0]).x, 0.0, atol=1e-9)
@@ -64,9 +56,7 @@ def sliding_box():
     return number(body_inertias(model)), N, T[::2]
 
 
-@pytest.mark.row("003:L03")
-@pytest.mark.row("003:L04")
-@pytest.mark.row("003:L05")
+@pytest.mark.row("003:L03", "003:L04", "003:L05")
 def test_rounds_of_a_sliding_box_end_in_both_laws():
     M, N, T = sliding_box()
     W, f = np.linalg.inv(M), M @ np.r_[1.0, 0.2, 0.0, 0.0, 0.0, 0.3] + H * np.r_[0, 0, -G, 0, 0, 0]

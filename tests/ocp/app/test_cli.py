@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from commands import call
 from repository import ROOT
 
 from ocp.app import cli
@@ -14,12 +15,6 @@ from ocp.errors import ProblemError
 
 FOLDER = ROOT / "problems"
 BLOCK = str(FOLDER / "block_move.yaml")
-
-
-def call(*arguments):
-    with pytest.raises(SystemExit) as stop:
-        cli.main(list(arguments))
-    return stop.value.code
 
 
 def test_solve_writes_a_certified_run(tmp_path, capsys):

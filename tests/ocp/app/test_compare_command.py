@@ -4,9 +4,9 @@ import csv
 import json
 
 import pytest
+from commands import call
 from repository import ROOT
 
-from ocp.app import cli
 from ocp.app.compare.records import Comparison, Entry, Spec, parse_specs
 from ocp.app.pages.results import read_run
 from ocp.errors import ProblemError
@@ -15,12 +15,6 @@ from ocp.methods import METHODS, Method
 FOLDER = ROOT / "problems"
 BLOCK = FOLDER / "block_move.yaml"
 COARSE = "collocation:scheme=trapezoid,intervals=40"
-
-
-def call(*arguments):
-    with pytest.raises(SystemExit) as stop:
-        cli.main([str(a) for a in arguments])
-    return stop.value.code
 
 
 def rows(folder):

@@ -4,11 +4,11 @@ import csv
 import json
 import re
 import time
-from html.parser import HTMLParser
 
 import casadi as ca
 import numpy as np
 import pytest
+from pages import Page
 from repository import ROOT
 from rich.console import Console
 
@@ -80,24 +80,13 @@ def test_the_records_say_who_is_compared_with_whom(acrobot):
     assert summary["provenance"]["model"]["sha256"]
 
 
-class _Page(HTMLParser):
-    def __init__(self):
-        super().__init__()
-        self.tags, self.links = [], []
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append(tag)
-        self.links += [value for key, value in attrs if key in ("src", "href")]
-
-
 def test_the_page_needs_nothing_else(acrobot):
     text = (acrobot[0] / "report.html").read_text()
-    page = _Page()
-    page.feed(text)
+    page = Page(text)
     assert page.links
     assert all(link.startswith("data:") for link in page.links)
-    assert "script" not in page.tags
-    assert page.tags.count("img") == 3
+    assert not page.all("script")
+    assert len(page.all("img")) == 3
     for words in ("All agree", "Recommended for this robot", "confirmed by", "Sparsity"):
         assert words in text
     assert not re.search(r"\bNone\b|\bnan\b", re.sub(r'base64,[^"]*', "", text))  # pictures as text may hold any word

@@ -8,10 +8,10 @@ import sys
 import time
 
 import pytest
+from commands import call
 from repository import ROOT
 
 import ocp.app.explain.run as run_module
-from ocp.app import cli
 from ocp.app.files.load import load_problem
 from ocp.app.sentences import sentence
 from ocp.explain import Infeasibility
@@ -36,12 +36,6 @@ phase:
 solve:
   collocation: {scheme: trapezoid, intervals: 40}
 """
-
-
-def call(*arguments):
-    with pytest.raises(SystemExit) as stop:
-        cli.main([str(a) for a in arguments])
-    return stop.value.code
 
 
 @pytest.fixture

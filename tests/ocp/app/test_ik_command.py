@@ -3,14 +3,14 @@
 import csv
 import json
 import re
-from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from commands import call
+from pages import Page
 from repository import ROOT
 
 import dynamics
-from ocp.app import cli
 from ocp.app.files.ik_file import load_ik, load_ik_text, solve_loaded
 from ocp.app.files.load import load_text
 from ocp.app.files.yaml_source import dump, parse_source
@@ -19,12 +19,6 @@ from ocp.app.pages.ik_report import configuration_mapping, verdict
 
 FOLDER = ROOT / "problems"
 STANCE, UR5 = str(FOLDER / "ik" / "quadruped_stance.yaml"), str(FOLDER / "ik" / "ur5_pose.yaml")
-
-
-def call(*arguments):
-    with pytest.raises(SystemExit) as stop:
-        cli.main(list(arguments))
-    return stop.value.code
 
 
 @pytest.fixture(scope="module")
@@ -83,29 +77,10 @@ def test_the_expanded_input_gives_the_same_answer(stance, tmp_path):
         assert outcome.result.q == pytest.approx(archive["q"], abs=0)
 
 
-class Page(HTMLParser):
-    def __init__(self, text):
-        super().__init__()
-        self.tags, self.sources, self.texts, self.script = [], [], [], {}
-        self.open = None
-        self.feed(text)
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append(tag)
-        attributes = dict(attrs)
-        self.sources += [attributes[k] for k in ("src", "href") if k in attributes]
-        self.open = attributes.get("id") if tag == "script" else None
-
-    def handle_data(self, data):
-        self.texts.append(data)
-        if self.open:
-            self.script[self.open] = self.script.get(self.open, "") + data
-
-
 def test_the_page_stands_alone_and_says_what_happened(stance):
     page = Page((stance / "report.html").read_text())
-    assert all(source.startswith("data:") for source in page.sources)
-    words = " ".join(page.texts)
+    assert all(source.startswith("data:") for source in page.links)
+    words = " ".join(page.words)
     for expected in ("✓ Solved", "position of lf_foot", "best possible", "lf_knee", "quaternion:",
                      "Every task of the first priority is met"):
         assert expected in words

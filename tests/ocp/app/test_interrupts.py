@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from commands import call
 from repository import ROOT
 
 import ocp.methods as methods
-from ocp.app import cli
 from ocp.app.files.load import load_problem
 from ocp.app.pages.folders import is_run
 from ocp.app.pages.results import read_run
@@ -91,7 +91,7 @@ def test_while_solving_there_is_a_run_to_go_on_from(tmp_path):
     assert process.returncode == 1
     assert "ocp resume" in told(process)
     assert read_run(tmp_path / "run").summary["status"]["name"] == "INTERRUPTED"
-    assert code_of("resume", tmp_path / "run", "--quiet") == 0
+    assert call("resume", tmp_path / "run", "--quiet") == 0
     assert read_run(tmp_path / "run").summary["ok"]
 
 
@@ -109,14 +109,8 @@ def test_an_answer_found_is_kept(place, tmp_path):
         assert whole
         assert not (tmp_path / "run" / "report.html").exists()
         assert "without its report: ocp resume" in process.stderr
-        assert code_of("resume", tmp_path / "run", "--quiet") == 0
+        assert call("resume", tmp_path / "run", "--quiet") == 0
         assert (tmp_path / "run" / "report.html").is_file()
-
-
-def code_of(*arguments):
-    with pytest.raises(SystemExit) as stop:
-        cli.main([str(a) for a in arguments])
-    return stop.value.code
 
 
 # ------------------------------------------------------------------------------------------------ the certificate
@@ -158,11 +152,11 @@ def test_after_an_interrupt_the_certificate_has_a_limit(monkeypatch):
 def test_a_run_whose_certificate_was_cut_goes_on_from_its_motion(tmp_path, monkeypatch):
     monkeypatch.setattr(methods, "_concluded", lambda search, solution, *rest: methods.dataclasses.replace(
         solution, status=Status.INTERRUPTED))
-    assert code_of("solve", PROBLEM, "--out", tmp_path / "run", "--quiet") == 1
+    assert call("solve", PROBLEM, "--out", tmp_path / "run", "--quiet") == 1
     (tmp_path / "run" / "checkpoint.npz").unlink(missing_ok=True)
     iterations = len(read_run(tmp_path / "run").iterations)
     monkeypatch.undo()
-    assert code_of("resume", tmp_path / "run", "--quiet") == 0
+    assert call("resume", tmp_path / "run", "--quiet") == 0
     again = read_run(tmp_path / "run")
     assert again.summary["ok"]
     assert len(again.iterations) < iterations

@@ -9,12 +9,13 @@ import subprocess
 import sys
 
 import pytest
+from commands import call
 from repository import ROOT
 from stopping_clock import StoppingClock
 
 import ocp.app.prepare as prepare
 from ocp import interrupts
-from ocp.app import checkpoints, cli, pipeline, supervisor
+from ocp.app import checkpoints, pipeline, supervisor
 from ocp.app.commands import solve as solve_commands
 from ocp.app.derivative_study import study
 from ocp.app.derivative_study.measure import FUNCTIONS
@@ -28,12 +29,6 @@ from ocp.problem import Status
 
 FOLDER = ROOT / "problems"
 BLOCK = FOLDER / "block_move.yaml"
-
-
-def code_of(*arguments):
-    with pytest.raises(SystemExit) as stop:
-        cli.main([str(a) for a in arguments])
-    return stop.value.code
 
 
 def left_out(folder):
@@ -105,7 +100,7 @@ def test_a_first_compilation_is_ended(monkeypatch, tmp_path):
 def test_what_runs_in_time_keeps_what_ran(words, activity, ctrl_c, tmp_path, capsys):
     clock = StoppingClock(activity, 7, ctrl_c=ctrl_c)
     with clock.limited():
-        assert code_of(*words, "--quiet", "--out", tmp_path / "run") == 1
+        assert call(*words, "--quiet", "--out", tmp_path / "run") == 1
     assert clock.asked <= 2  # to stop, and why
     summary = json.loads((tmp_path / "run" / "summary.json").read_text(encoding="utf-8"))
     assert summary.get("ok") is not True
@@ -116,7 +111,7 @@ def test_what_runs_in_time_keeps_what_ran(words, activity, ctrl_c, tmp_path, cap
 def test_inverse_kinematics_draws_no_more_starts(tmp_path):
     clock = StoppingClock(Activity.SEARCH)
     with clock.limited():  # a pose out of reach, for which every start would be tried
-        assert code_of("ik", FOLDER / "ik" / "ur5_pose.yaml", "--set", "tasks[0].pose.position=[9, 9, 9]", "--quiet", "--out",
+        assert call("ik", FOLDER / "ik" / "ur5_pose.yaml", "--set", "tasks[0].pose.position=[9, 9, 9]", "--quiet", "--out",
                        tmp_path / "run") == 1
     assert clock.asked == 1
     assert (tmp_path / "run" / "summary.json").is_file()
@@ -125,7 +120,7 @@ def test_inverse_kinematics_draws_no_more_starts(tmp_path):
 def test_a_comparison_keeps_what_was_reached(tmp_path):
     clock = StoppingClock(Activity.ERROR_BOUND, leap=0.5)
     with clock.limited():
-        code = code_of("compare", BLOCK, "--quiet", "--out", tmp_path / "run", "--methods", "collocation", "ilqr")
+        code = call("compare", BLOCK, "--quiet", "--out", tmp_path / "run", "--methods", "collocation", "ilqr")
     assert code == 1
     summary = json.loads((tmp_path / "run" / "summary.json").read_text(encoding="utf-8"))
     reached = [row["method"] for row in summary["rows"]]
@@ -137,7 +132,7 @@ def test_a_comparison_keeps_what_was_reached(tmp_path):
 def test_an_explanation_says_what_it_has(activity, capsys):
     clock = StoppingClock(activity)
     with clock.limited():
-        assert code_of("explain", BLOCK, "--quiet") in (0, 1)
+        assert call("explain", BLOCK, "--quiet") in (0, 1)
     out = " ".join(capsys.readouterr().out.split())
     assert clock.passed
     assert "time limit" in out or "interrupted" in out
@@ -147,7 +142,7 @@ def test_an_explanation_says_what_it_has(activity, capsys):
 def test_a_scoreboard_is_cut(tmp_path):
     clock = StoppingClock(Activity.ERROR_BOUND)
     with clock.limited():
-        assert code_of("verify", BLOCK, FOLDER / "lqr_scalar.yaml", "--quiet", "--out", tmp_path / "run") == 1
+        assert call("verify", BLOCK, FOLDER / "lqr_scalar.yaml", "--quiet", "--out", tmp_path / "run") == 1
     rows = (tmp_path / "run" / "scoreboard.csv").read_text(encoding="utf-8").splitlines()
     assert len(rows) == 2
 
@@ -155,13 +150,13 @@ def test_a_scoreboard_is_cut(tmp_path):
 def test_derivatives_stop_between_ways(tmp_path):
     clock = StoppingClock(Activity.MEASUREMENT, 2)
     with clock.limited():
-        code_of("derivatives", FOLDER / "models" / "acrobot.urdf", "--quick", "--quiet", "--compile", "no", "--out",
+        call("derivatives", FOLDER / "models" / "acrobot.urdf", "--quick", "--quiet", "--compile", "no", "--out",
                 tmp_path / "run")
     assert clock.asked == 1
     assert json.loads((tmp_path / "run" / "summary.json").read_text(encoding="utf-8"))["complete"] is False
     clock = StoppingClock(Activity.MEASUREMENT, 1)
     with clock.limited():
-        assert code_of("check-derivatives", BLOCK) == 1
+        assert call("check-derivatives", BLOCK) == 1
     assert clock.asked == 1
 
 
@@ -196,7 +191,7 @@ def resumed(monkeypatch, place, **changes):
     """``ocp resume`` whose solve comes to these."""
     whole = pipeline.solve
     monkeypatch.setattr(pipeline, "solve", lambda *a, **k: pipeline.replace(whole(*a, **k), **changes))
-    code = code_of("resume", place, "--quiet")
+    code = call("resume", place, "--quiet")
     monkeypatch.undo()
     return code
 
@@ -204,7 +199,7 @@ def resumed(monkeypatch, place, **changes):
 def test_a_certified_run_is_replaced_by_a_certified_one_only(tmp_path, monkeypatch, capsys):
     place, beside = tmp_path / "run", tmp_path / "run-resumed"
     with StoppingClock(Activity.PICTURES).limited():  # as Ctrl-C, or a closed pipe, leaves it: without its report
-        assert code_of("solve", BLOCK, "--quiet", "--out", place) == 0
+        assert call("solve", BLOCK, "--quiet", "--out", place) == 0
     before = (place / "trajectory.npz").read_bytes()
     assert resumed(monkeypatch, place, status=Status.INTERRUPTED) == 1
     assert "is kept; this one is beside it" in capsys.readouterr().out
@@ -217,11 +212,11 @@ def test_a_certified_run_is_replaced_by_a_certified_one_only(tmp_path, monkeypat
         raise KeyboardInterrupt
 
     monkeypatch.setattr(pipeline, "solve", checkpoints_and_fails)
-    assert code_of("resume", place, "--quiet") == 1
+    assert call("resume", place, "--quiet") == 1
     monkeypatch.undo()
     assert read_run(place).summary["ok"]
     assert is_unfinished(beside)
-    assert code_of("resume", place, "--quiet") == 0  # certified again, with its report
+    assert call("resume", place, "--quiet") == 0  # certified again, with its report
     assert read_run(place).summary["ok"]
     assert (place / "report.html").is_file()
     assert not beside.exists()
@@ -229,7 +224,7 @@ def test_a_certified_run_is_replaced_by_a_certified_one_only(tmp_path, monkeypat
 
 def test_the_place_beside_is_never_somebody_elses(tmp_path):
     assert checkpoints.kept(tmp_path / "none") == tmp_path / "none"
-    code_of("solve", BLOCK, "--quiet", "--out", tmp_path / "run")
+    call("solve", BLOCK, "--quiet", "--out", tmp_path / "run")
     (tmp_path / "run-resumed").mkdir()
     assert checkpoints.kept(tmp_path / "run") == tmp_path / "run-resumed-2"
 
@@ -321,7 +316,7 @@ def test_a_supervised_solve_writes_answers_so_far(tmp_path, monkeypatch):
         assert not summary["ok"]
 
     monkeypatch.setattr(checkpoints.SoFar, "__call__", kept)
-    assert code_of("solve", BLOCK, "--quiet", "--out", tmp_path / "run") == 0
+    assert call("solve", BLOCK, "--quiet", "--out", tmp_path / "run") == 0
     assert seen == ["TIME_LIMIT", "TIME_LIMIT"]
     assert [list(one) for one in told] == [["so_far"], ["so_far"], ["code"]]
     assert [path.name for path in tmp_path.iterdir()] == ["run"]

@@ -9,21 +9,15 @@ import sys
 
 import numpy as np
 import pytest
+from commands import call
 from repository import ROOT
 
-from ocp.app import cli
 from ocp.app.files.findings import ProblemFileError
 from ocp.app.files.load import load_problem, load_text
 from ocp.app.files.schema import problem_json_schema
 
 FOLDER = ROOT / "problems"
 BALANCE = FOLDER / "mpc" / "cartpole_balance.yaml"
-
-
-def call(*arguments):
-    with pytest.raises(SystemExit) as stop:
-        cli.main(list(map(str, arguments)))
-    return stop.value.code
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from ocp.app import cli
 from ocp.app.files.load import load_problem
 from ocp.app.pages import plots, sheet
 from ocp.app.pages.legs import alike, legs, union, widened
-from ocp.app.pages.results import read_run, write_run
+from ocp.app.pages.results import read_run
 from ocp.app.pipeline import picture, run
 from ocp.problem import Bounds
 
@@ -240,8 +240,3 @@ def test_a_run_of_several_phases_can_be_cut_short_and_resumed(tmp_path):
         cli.main(["resume", str(tmp_path / "run"), "--quiet"])
     assert stopped.value.code == 0
     assert json.loads((tmp_path / "run" / "summary.json").read_text())["objective"] == pytest.approx(6.548, abs=5e-3)
-
-
-def test_writing_again_gives_the_same_archive(bounce, tmp_path):
-    again = write_run(bounce.solution, tmp_path / "again", problem_yaml="", provenance={})
-    assert (again / "trajectory.npz").read_bytes() == (bounce.folder / "trajectory.npz").read_bytes()

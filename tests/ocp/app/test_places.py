@@ -8,11 +8,11 @@ import sys
 import time
 
 import pytest
+from commands import call
 from repository import ROOT
 
 import ocp.app.pages.results as results
 import ocp.app.pipeline as pipeline
-from ocp.app import cli
 from ocp.app.pages.folders import is_run
 
 BLOCK = ROOT / "problems" / "block_move.yaml"
@@ -30,12 +30,6 @@ phase:
   costs:
     - {name: effort, running: "force**2"}
 """
-
-
-def call(*arguments):
-    with pytest.raises(SystemExit) as stop:
-        cli.main([str(a) for a in arguments])
-    return stop.value.code
 
 
 def process(*arguments, **environment):

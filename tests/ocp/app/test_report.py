@@ -7,12 +7,12 @@ import hashlib
 import json
 import re
 from dataclasses import replace
-from html.parser import HTMLParser
 
 import casadi as ca
 import numpy as np
 import pytest
 from made_solutions import DURATION, arm, arm_poses, cart, cart_drawing, cart_state, certificate
+from pages import Page
 
 from dynamics.model import BodyInertia, Builder, Geometry, Joint, Placement
 from ocp.app.pages.report import NO_SCENE, number, render_report
@@ -23,34 +23,6 @@ from ocp.problem import Finding, Kind, Solution, Violation
 
 EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>{{ 7*7 }}</textarea>"
 PIXEL = b"\x89PNG\r\n\x1a\n"
-
-
-class Page(HTMLParser):
-    """Elements of a page with their attributes, and the text of scripts."""
-
-    def __init__(self, text: str):
-        super().__init__()
-        self.elements: list[tuple[str, dict[str, str | None]]] = []
-        self.scripts: list[str] = []
-        self.words: list[str] = []
-        self.inside = ""
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, dict(attrs)))
-        self.inside = tag
-
-    def handle_data(self, data: str) -> None:
-        if self.inside == "script" and data.strip():
-            self.scripts.append(data)
-        elif self.inside != "style":
-            self.words.append(data)
-
-    def handle_endtag(self, tag: str) -> None:
-        self.inside = ""
-
-    def all(self, tag: str) -> list[dict[str, str | None]]:
-        return [attributes for name, attributes in self.elements if name == tag]
 
 
 def report(solution: Solution | None = None, scene: Scene | None = None, yaml: str = "name: cart\n",

@@ -5,9 +5,9 @@ import re
 
 import numpy as np
 import pytest
+from commands import call
 from repository import ROOT
 
-from ocp.app import cli
 from ocp.app.files.findings import ProblemFileError
 from ocp.app.files.load import load_problem, load_text
 from ocp.app.simulate.controls import choose
@@ -16,12 +16,6 @@ from ocp.simulation import simulate
 
 FOLDER = ROOT / "problems"
 FOUR_BAR = FOLDER / "four_bar.yaml"
-
-
-def call(*arguments):
-    with pytest.raises(SystemExit) as stop:
-        cli.main(list(map(str, arguments)))
-    return stop.value.code
 
 
 @pytest.fixture(scope="module")

@@ -5,21 +5,15 @@ import shutil
 import time
 
 import pytest
+from commands import call
 from repository import ROOT
 
 import ocp
-from ocp.app import cli
 from ocp.app.verify import run as module
 from ocp.app.verify.records import gather
 from ocp.errors import ProblemError
 
 FOLDER = ROOT / "problems"
-
-
-def call(*arguments):
-    with pytest.raises(SystemExit) as stop:
-        cli.main([str(a) for a in arguments])
-    return stop.value.code
 
 
 def rows(folder):

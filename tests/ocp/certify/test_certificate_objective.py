@@ -10,7 +10,7 @@ import control_problems as known
 import direct_problems as direct
 import numpy as np
 import pytest
-from control_problems import fixed, function
+from control_problems import fixed, function, moved
 from repository import ROOT
 from scipy.integrate import quad
 
@@ -89,24 +89,6 @@ def without_point(solution):
         local = solution.optimality.local
 
     return replace(solution, optimality=Bare())
-
-
-def moved(path, dx=0.0, du=0.0, stretch=1.0):
-    """The trajectory with states and controls shifted in the middle, or run at another speed."""
-    begin, length = path.t[0], path.t[-1] - path.t[0]
-
-    def bump(t):
-        return np.sin(np.pi * (np.asarray(t) - begin) / length)[..., None]
-
-    def back(t):
-        return begin + (np.asarray(t) - begin) / stretch
-
-    def on(t):
-        return None if t is None else begin + (t - begin) * stretch
-
-    return Trajectory(on(path.t), path.x + bump(path.t) * dx, path.u + bump(path.t_u) * du, on(path.t_u),
-                      lambda t: path.state(back(t)) + bump(back(t)) * dx, lambda t: path.control(back(t)) + bump(back(t)) * du,
-                      on(path.t_path))
 
 
 # ---- honest solutions -------------------------------------------------------------------------------------------------------

@@ -9,11 +9,11 @@ import control_problems as known
 import direct_problems as direct
 import numpy as np
 import pytest
-from control_problems import fixed, function
+from control_problems import fixed, function, moved
 
 from ocp.certify import certify
 from ocp.methods import solve
-from ocp.problem import INF, At, Constraint, Kind, Linkage, Sense, Status, Trajectory
+from ocp.problem import INF, At, Constraint, Kind, Linkage, Sense, Status
 from ocp.transcription.collocation import CollocationOptions, uniform_meshes
 
 MESHES = [{"scheme": "gauss", "intervals": 8}, {"scheme": "radau", "intervals": 8}, {"scheme": "hermite_simpson", "intervals": 30},
@@ -39,24 +39,6 @@ def solution():
     return found
 
 
-def shifted(path, dx=0.0, du=0.0, stretch=1.0):
-    """The trajectory with states and controls shifted in the middle, or run at another speed."""
-    begin, length = path.t[0], path.t[-1] - path.t[0]
-
-    def bump(t):
-        return np.sin(np.pi * (np.asarray(t) - begin) / length)[..., None]
-
-    def back(t):
-        return begin + (np.asarray(t) - begin) / stretch
-
-    def on(t):
-        return None if t is None else begin + (t - begin) * stretch
-
-    return Trajectory(on(path.t), path.x + bump(path.t) * dx, path.u + bump(path.t_u) * du, on(path.t_u),
-                      lambda t: path.state(back(t)) + bump(back(t)) * dx, lambda t: path.control(back(t)) + bump(back(t)) * du,
-                      on(path.t_path))
-
-
 GAPS = {Kind.GAP_SEGMENT, Kind.GAP_TOTAL}
 
 
@@ -77,16 +59,16 @@ def test_every_kind_of_row_is_listed(solution):
 
 def test_tampered_states_and_controls_are_caught(solution):
     drop, rise = solution.parts
-    assert GAPS & failures(solution, parts=(shifted(drop, dx=np.array([0.05, 0])), rise))
-    assert GAPS & failures(solution, parts=(drop, shifted(rise, du=0.4)))
-    wrong = failures(solution, parts=(drop, shifted(rise, du=9.0)))
+    assert GAPS & failures(solution, parts=(moved(drop, dx=np.array([0.05, 0])), rise))
+    assert GAPS & failures(solution, parts=(drop, moved(rise, du=0.4)))
+    wrong = failures(solution, parts=(drop, moved(rise, du=9.0)))
     assert ("rise", "thrust") in wrong
     assert ("rise", "fuel") in wrong
 
 
 def test_a_tampered_duration_is_caught(solution):
     drop, rise = solution.parts
-    wrong = failures(solution, parts=(drop, shifted(rise, stretch=0.95)))
+    wrong = failures(solution, parts=(drop, moved(rise, stretch=0.95)))
     assert GAPS & wrong
     assert ("", "total") in wrong
     tight = direct.with_phase(solution.problem, 1, duration=replace(solution.problem.phases[1].duration, lower=1.0))
@@ -97,8 +79,8 @@ def test_a_tampered_passage_is_caught(solution):
     other = direct.reset(lambda x, p: ca.vertcat(x[0], -0.79 * x[1]), 2)
     assert ("", "drop to rise") in failures(solution, problem=direct.with_phase(solution.problem, 1, reset=other))
     drop, rise = solution.parts
-    moved = replace(rise, x=np.vstack([rise.x[:1] + [[0, 1e-5]], rise.x[1:]]))
-    assert ("", "drop to rise") in failures(solution, parts=(drop, moved))
+    bent = replace(rise, x=np.vstack([rise.x[:1] + [[0, 1e-5]], rise.x[1:]]))
+    assert ("", "drop to rise") in failures(solution, parts=(drop, bent))
 
 
 def test_tampered_integrals_and_linkages_are_caught(solution):

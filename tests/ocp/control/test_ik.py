@@ -12,7 +12,7 @@ from dynamics.model import read_urdf
 from dynamics.model.builder import Builder, replace_limits
 from dynamics.model.model import Joint, Limits, Mimic, Placement
 from dynamics.model.synthetic import random_rotation, random_tree, random_unit
-from dynamics.notation.textbook_robots import planar_arm, quadruped
+from dynamics.notation.textbook_robots import planar_arm
 from ocp.control.clearance import Ball, Capsule, Clearance, HalfSpace, compile_clearances
 from ocp.control.ik import solve_ik
 from ocp.control.ik_qp import bounded_minimum, differential_ik
@@ -129,24 +129,6 @@ def test_reachable_targets_are_always_found_within_the_limits(path):
         assert (got.q <= upper).all()
         np.testing.assert_array_equal(got.path[-1], got.q)
         assert (got.path >= lower - 1e-15).all()
-
-
-@pytest.mark.slow
-def test_four_feet_of_a_standing_quadruped():
-    """The trunk's pose and the four feet at once, floating base: 18 equations, 18 unknowns."""
-    model = quadruped()
-    rng = np.random.default_rng(3)
-    q_rest = np.array(alg.neutral(model))
-    for leg in ("LF", "RF", "LH", "RH"):
-        q_rest[model.q_slice(model.joint_index(f"{leg}_HFE"))], q_rest[model.q_slice(model.joint_index(f"{leg}_KFE"))] = 0.6, -1.2
-    plus = dynamics.make(model, "integrate")
-    for _ in range(30):
-        q_goal = np.array(plus(q_rest, rng.uniform(-0.3, 0.3, 18))).ravel()
-        tasks = [pose_task("trunk", *pose_of(model, "trunk", q_goal))]
-        tasks += [position_task(f"{leg}_FOOT", pose_of(model, f"{leg}_FOOT", q_goal)[1]) for leg in ("LF", "RF", "LH", "RH")]
-        got = solve_ik(model, [tasks], q0=q_rest)
-        assert got.converged
-        assert max(got.residuals.values()) <= 1e-8
 
 
 def test_limits_bind_where_they_must():

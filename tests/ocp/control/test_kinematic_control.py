@@ -1,7 +1,6 @@
 """Kinematic control of the robot-dynamics lecture notes (sections 2.9, 2.10.5 and appendix A.1), row by row, with their
 numbers."""
 
-import casadi as ca
 import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
@@ -9,12 +8,10 @@ from scipy.spatial.transform import Rotation
 import dynamics
 from dynamics import algorithms as alg
 from dynamics.model.synthetic import random_rotation, random_tree, serial_chain
-from dynamics.notation import analytic_jacobians as analytic
 from dynamics.notation.textbook_robots import planar_arm, quadruped, scara, wrist_zyx
 from ocp.control import pseudo_inverse as pi
-from ocp.control.ik import solve_ik
 from ocp.control.notation.closed_forms import planar_arm_ik, scara_ik, wrist_zyx_ik
-from ocp.control.notation.prioritised import Level, solve_levels, stacked, two_levels
+from ocp.control.notation.prioritised import Level, stacked, two_levels
 from ocp.control.notation.support import contact_tasks, solve_supported_ik, support_motion, support_velocity
 from ocp.control.notation.trajectory_control import (
     compile_tracker,
@@ -25,7 +22,7 @@ from ocp.control.notation.trajectory_control import (
     position_control,
 )
 from ocp.control.task_kernel import compile_tasks
-from ocp.control.tasks import orientation_task, pose_task, position_task
+from ocp.control.tasks import pose_task
 from ocp.errors import ProblemError
 
 Q_T = np.array([np.pi / 6, np.pi / 3, np.pi / 3])
@@ -44,12 +41,7 @@ def wide(rng, m, n, r):
 
 
 # ------------------------------------------------------------------------------------------------ Example 2.9.1, appendix A.1
-@pytest.mark.row("001:K49")
-@pytest.mark.row("001:K55")
-@pytest.mark.row("001:K56")
-@pytest.mark.row("001:K57")
-@pytest.mark.row("001:K51")
-@pytest.mark.row("001:M01")
+@pytest.mark.row("001:K49", "001:K55", "001:K56", "001:K57", "001:K51", "001:M01")
 def test_multi_task_example_reproduces_every_number():
     J = tip_jacobian(Q_T)
     np.testing.assert_allclose(J, 0.5 * np.array([[0, -S3, -S3], [-4, -3, -1]]), atol=1e-14)
@@ -87,23 +79,8 @@ def test_multi_task_example_reproduces_every_number():
         np.testing.assert_allclose(pi.damped_inverse(J, lam) @ W_E, expected, atol=1e-8)
 
 
-@pytest.mark.row("001:M01")
-def test_without_a_rank_tolerance_noise_breaks_the_first_task():
-    """The reference code passes 1e-6 to the second pseudo-inverse; N1 made by rounding has a second singular value near
-    1e-16."""
-    J = tip_jacobian(Q_T)
-    N1 = np.eye(3) - pi.pseudo_inverse(J) @ J
-    smallest = np.linalg.svd(J_J @ N1)[1][1]
-    assert 0.0 < smallest < 1e-14
-    noisy = pi.pseudo_inverse(J_J @ N1, 0.0) @ (W_J - J_J @ pi.solve(J, W_E))
-    assert np.abs(noisy).max() > 1.0 or np.abs(J @ (pi.solve(J, W_E) + N1 @ noisy) - W_E).max() > 1e-3
-    clean = pi.solve(J, W_E) + N1 @ pi.pseudo_inverse(J_J @ N1, 1e-6) @ (W_J - J_J @ pi.solve(J, W_E))
-    np.testing.assert_allclose(clean, two_levels(J, W_E, J_J, W_J), atol=1e-12)
-
-
 # ------------------------------------------------------------------------------------------------ pseudo-inverses
-@pytest.mark.row("001:K49")
-@pytest.mark.row("001:K50")
+@pytest.mark.row("001:K49", "001:K50")
 def test_moore_penrose_conditions_in_every_rank():
     rng = np.random.default_rng(0)
     for m, n, r in ((3, 7, 3), (7, 3, 3), (4, 4, 4), (5, 6, 2), (6, 5, 3), (3, 3, 0), (1, 5, 1)):
@@ -316,23 +293,6 @@ def test_closed_form_of_the_wrist():
         wrist_zyx_ik(2 * np.eye(3))
 
 
-@pytest.mark.row("001:K59")
-@pytest.mark.row("001:K60")
-@pytest.mark.slow
-def test_numerical_solutions_are_branches_of_the_closed_forms():
-    rng = np.random.default_rng(16)
-    model = planar_arm((0.7, 0.5, 0.2), 0.3)
-    fk = dynamics.make_frame(model, "pose", "end_effector")
-    for _ in range(20):
-        q = rng.uniform(-2, 2, 3)
-        R, p = fk(q)
-        x, _, z = np.array(p).ravel()
-        got = solve_ik(model, [pose_task("end_effector", np.array(R), np.array(p).ravel())], q0=rng.uniform(-2, 2, 3), rng=rng)
-        assert got.converged
-        branches = planar_arm_ik(x, z, q.sum(), (0.7, 0.5, 0.2), 0.3)
-        assert np.abs(np.angle(np.exp(1j * (branches - got.q)))).max(axis=1).min() < 1e-5
-
-
 # ------------------------------------------------------------------------------------------------ trajectory control
 def follow(model, control, q, seconds, dt, record):
     """Euler steps on the manifold; returns the recorded errors."""
@@ -476,35 +436,6 @@ def test_pose_tracking_stacks_both_laws_on_a_floating_base():
     np.testing.assert_allclose(np.linalg.norm(errors[:, 3:], axis=1), np.exp(-5 * times) * np.linalg.norm(errors[0, 3:]), atol=2e-3)
 
 
-# ------------------------------------------------------------------------------------------------ tasks
-@pytest.mark.row("001:K54")
-def test_tasks_are_jacobian_and_velocity():
-    """{J, w*} of a task: its Jacobian is the derivative of its error, and its velocity the one asked for."""
-    rng = np.random.default_rng(11)
-    model = random_tree(5, rng, root="free_flyer")
-    q, v = alg.random_configuration(model, rng), rng.standard_normal(model.nv)
-    R, p = (np.array(x) for x in dynamics.make_frame(model, "pose", "f4")(q))
-    tasks = [position_task("f4", p.ravel() + 0.1), orientation_task("f4", R @ Rotation.from_rotvec([0.1, 0.4, -0.2]).as_matrix())]
-    kernel = compile_tasks(model, tasks)
-    targets = kernel.targets(tasks)
-    e, J = kernel(q, targets)
-    h = 1e-6
-    ahead, back = (kernel(kernel.plus(q, s * h * v, targets), targets)[0] for s in (1, -1))
-    np.testing.assert_allclose(J @ v, (ahead - back) / (2 * h), atol=1e-7)
-    np.testing.assert_allclose(e[:3], -0.1, atol=1e-12)
-    np.testing.assert_allclose(e[3:], [-0.1, -0.4, 0.2], atol=1e-12)
-
-
-@pytest.mark.row("001:K60")
-def test_analytical_jacobian_is_what_the_iteration_uses():
-    """Equation 2.242: differences of coordinates are J_A times those of q, to second order."""
-    model, q = wrist_zyx(), np.array([0.3, -0.4, 0.9])
-    chi, x = ca.SX.sym("x", 3), np.array([1e-5, -2e-5, 1.5e-5])
-    J = np.array(ca.Function("J", [chi], [analytic.analytic_jacobian(model, chi, "end_effector", "cartesian", "xyz")])(q))[3:]
-    f = ca.Function("f", [chi], [analytic.frame_coordinates(model, chi, "end_effector", "cartesian", "xyz")[3:]])
-    np.testing.assert_allclose(np.array(f(q + x)).ravel() - np.array(f(q)).ravel(), J @ x, atol=5e-9)
-
-
 # ------------------------------------------------------------------------------------------------ support consistency
 def standing(model):
     q = np.array(alg.neutral(model))
@@ -596,17 +527,3 @@ def test_body_shifts_over_four_fixed_feet():
     assert max(legs) < 0.6 + 1e-6
     with pytest.raises(ProblemError, match="at least one contact"):
         contact_tasks(model, q0)
-
-
-def test_hierarchy_of_three_tasks_on_the_quadruped():
-    """Contacts, centre of mass, posture: the velocity of each level is what the lower ones leave."""
-    rng = np.random.default_rng(13)
-    model = quadruped()
-    q = standing(model)
-    J_c = np.vstack([np.array(dynamics.make_frame(model, "jacobian", f, "world_aligned")(q))[:3] for f in FEET])
-    J_g = np.array(dynamics.make(model, "centre_of_mass_jacobian")(q))
-    levels = [(J_c, np.zeros(12)), (J_g, rng.standard_normal(3)), (np.eye(18), rng.standard_normal(18))]
-    got = solve_levels(levels)
-    assert np.abs(got.residuals[0]).max() < 1e-12
-    assert np.abs(got.residuals[1]).max() < 1e-11
-    assert got.ranks == (12, 3, 3)

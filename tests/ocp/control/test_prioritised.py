@@ -129,8 +129,7 @@ def test_weights_damping_and_null_motion():
     np.testing.assert_allclose(with_wish, np.linalg.pinv(J) @ w + (np.eye(6) - np.linalg.pinv(J) @ J) @ wish, atol=1e-12)
 
 
-@pytest.mark.row("001:K55")
-@pytest.mark.row("001:K54")
+@pytest.mark.row("001:K55", "001:K54")
 def test_equal_priority_is_least_squares_of_the_stack():
     rng = np.random.default_rng(12)
     levels = [(rng.standard_normal((3, 4)), rng.standard_normal(3)) for _ in range(3)]

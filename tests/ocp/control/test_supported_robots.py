@@ -33,9 +33,7 @@ def consistent(robot, seed=0):
     return a - np.linalg.pinv(robot.J, rcond=1e-9) @ (robot.J @ a + robot.drift)
 
 
-@pytest.mark.row("001:D22")
-@pytest.mark.row("001:D24")
-@pytest.mark.row("001:D26")
+@pytest.mark.row("001:D22", "001:D24", "001:D26")
 @pytest.mark.parametrize("robot", ROBOTS, indirect=True)
 def test_forces_and_motion_on_hard_contacts(robot):
     """F_c of Eq. 3.62 is the multiplier of the constrained motion, with the sign of the robot on its supports; the projected
@@ -52,9 +50,7 @@ def test_forces_and_motion_on_hard_contacts(robot):
     assert np.linalg.matrix_rank(N.T @ robot.M, tol=1e-8) == len(robot.h) - np.linalg.matrix_rank(robot.J, tol=1e-8)
 
 
-@pytest.mark.row("001:D24")
-@pytest.mark.row("001:D25")
-@pytest.mark.row("001:D28")
+@pytest.mark.row("001:D24", "001:D25", "001:D28")
 def test_contact_inertia_in_closed_form():
     """A mass at rest pushes down with its weight; a rod hit across its end answers with a quarter of its mass."""
     b = Builder("block")
@@ -87,9 +83,7 @@ def test_support_null_space(robot):
     assert round(np.trace(N)) == len(robot.h) - np.linalg.matrix_rank(robot.J, tol=1e-8)
 
 
-@pytest.mark.row("001:D27")
-@pytest.mark.row("001:D29")
-@pytest.mark.row("001:D30")
+@pytest.mark.row("001:D27", "001:D29", "001:D30")
 @pytest.mark.parametrize("robot", ROBOTS, indirect=True)
 def test_landing_without_rebound(robot):
     """The impulse balances the momentum, the feet stop, nothing else is pushed: of all velocities with feet at rest the nearest in
@@ -120,8 +114,7 @@ def test_energy_of_a_rod_that_lands_on_its_end():
     assert on(robot).impact_energy([speed, 0, 0, 0, 0, 0]) == pytest.approx(-m * speed**2 / 8)
 
 
-@pytest.mark.row("001:C14")
-@pytest.mark.row("001:C15")
+@pytest.mark.row("001:C14", "001:C15")
 @pytest.mark.parametrize(("feet", "internal", "missing"), [(0, 0, 6), (1, 0, 3), (2, 1, 1), (3, 3, 0), (4, 6, 0)])
 def test_floating_base_inverse_dynamics(feet, internal, missing):
     """The table of stance feet: with three or four the torque gives any consistent acceleration, with fewer some motions have no
@@ -143,8 +136,7 @@ def test_inverse_dynamics_of_other_trees(robot):
     np.testing.assert_allclose(a, wanted, atol=1e-6)
 
 
-@pytest.mark.row("001:C15")
-@pytest.mark.row("001:C16")
+@pytest.mark.row("001:C15", "001:C16")
 @pytest.mark.parametrize("robot", [(quadruped, 3, 4), (quadruped, 4, 5), (biped, 3), (tree, 4, 3)], indirect=True)
 def test_internal_forces_and_the_smallest_torque(robot):
     """Null-space torques change the forces but neither the motion nor the net wrench of the supports; without them the torque is
@@ -169,9 +161,7 @@ def test_internal_forces_and_the_smallest_torque(robot):
     np.testing.assert_allclose(least, best, atol=1e-6 * (1 + np.abs(best).max()))
 
 
-@pytest.mark.row("001:C21")
-@pytest.mark.row("001:C23")
-@pytest.mark.row("001:C25")
+@pytest.mark.row("001:C21", "001:C23", "001:C25")
 @pytest.mark.parametrize("solve", [solve_hqp, solve_cascade])
 @pytest.mark.parametrize("feet", [3, 4])
 def test_least_torque_of_the_hierarchy_is_the_closed_form(feet, solve):
@@ -224,8 +214,7 @@ def test_stances_share_the_weight(mirrored):
     np.testing.assert_allclose(force[0, 2] / force[2, 2], (half + lever) / (half - lever), atol=1e-9)
 
 
-@pytest.mark.row("001:C28")
-@pytest.mark.row("001:C29")
+@pytest.mark.row("001:C28", "001:C29")
 @pytest.mark.parametrize("robot", [(quadruped, 3, 7), (quadruped, 4, 8), (biped, 4)], indirect=True)
 def test_virtual_model_moves_the_robot_as_its_pulls_say(robot):
     """At rest, with the forces that it computes on the feet, M a = sum J_v' F_v: a pull and a moment on the trunk, and a pull

@@ -209,10 +209,7 @@ def test_friction_of_a_sliding_point_opposes_its_slip(along, sides):
 
 
 # ------------------------------------------------------------------------------------------------ rows of the levels
-@pytest.mark.row("001:C20")
-@pytest.mark.row("001:C21")
-@pytest.mark.row("001:C23")
-@pytest.mark.row("001:C24")
+@pytest.mark.row("001:C20", "001:C21", "001:C23", "001:C24")
 @pytest.mark.parametrize("seed", OTHERS_SLOW)
 def test_rows_over_accelerations_forces_and_torques(seed):
     """x = (a, f, tau) with f on the robot: any x of the constrained motion satisfies equations and stances; force rows pick

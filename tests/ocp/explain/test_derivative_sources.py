@@ -54,9 +54,7 @@ def derivatives(system, kind):
     return lambda *values: [np.array(y) for y in f(0, *values)]
 
 
-@pytest.mark.row("002:H18")
-@pytest.mark.row("002:H21")
-@pytest.mark.row("002:H23")
+@pytest.mark.row("002:H18", "002:H21", "002:H23")
 @pytest.mark.parametrize("source", SOURCES)
 def test_every_source_gives_the_derivatives_of_the_rate(source):
     system = floating()

@@ -26,8 +26,7 @@ def test_every_file_is_a_scene():
     assert set(NUMBERS) <= set(FILES)
 
 
-@pytest.mark.row("003:I01")
-@pytest.mark.row("003:I06")
+@pytest.mark.row("003:I01", "003:I06")
 @pytest.mark.parametrize("number", FILES)
 @pytest.mark.sample(3)
 def test_published_energies_to_a_part_in_a_hundred_million(number):

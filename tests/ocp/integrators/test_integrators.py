@@ -12,7 +12,6 @@ from integrator_systems import (
     integrate,
     order,
     scalar_error,
-    step_function,
     stepper,
     symmetric_top,
     system,
@@ -21,7 +20,7 @@ from integrator_systems import (
 )
 
 from dynamics import algorithms as alg
-from dynamics.kernels import compile_kernel, compile_many
+from dynamics.kernels import compile_many
 from dynamics.model.synthetic import random_tree
 from ocp.bridge import robot_system
 from ocp.errors import ProblemError
@@ -34,6 +33,8 @@ EXPLICIT = [name for name, integrator in INTEGRATORS.items() if not integrator.i
 LOOPS = [name for name, integrator in INTEGRATORS.items() if integrator.loops]
 SMOOTH = [name for name in EXPLICIT if name != "semi_implicit_euler"]
 COUNTS = np.array([32, 64, 128])
+#: of implicit methods by their order: steps whose errors stand clear of rounding
+STEPS = {1: (32, 64, 128), 2: (32, 64, 128), 3: (16, 32, 64), 4: (32, 64, 128), 5: (16, 32, 64), 6: (8, 16, 32), 8: (3, 6, 12)}
 
 
 # ---- tableaus ----------------------------------------------------------------------------------------------------
@@ -89,13 +90,14 @@ def test_running_costs_are_integrated_to_the_same_order(name):
     assert order(errors, COUNTS) == pytest.approx(INTEGRATORS[name].order, abs=0.2)
 
 
-@pytest.mark.parametrize("name", EXPLICIT)
+@pytest.mark.parametrize("name", INTEGRATORS)
 def test_order_on_a_tumbling_body(name):
-    INTEGRATORS[name].check(TOP)
-    counts = np.array([50, 100, 200])
+    method = INTEGRATORS[name]
+    method.check(TOP)
+    counts = np.array(STEPS[method.order] if method.implicit else (50, 100, 200))
     errors, lengths = zip(*(top_error(name, n) for n in counts), strict=True)
     assert max(lengths) < 1e-14
-    assert order(errors, counts) == pytest.approx(INTEGRATORS[name].order, abs=0.15)
+    assert order(errors, counts) == pytest.approx(method.order, abs=0.2 if method.implicit else 0.15)
 
 
 def floating_tree():
@@ -126,21 +128,6 @@ def test_order_on_a_floating_base_with_limbs(name):
 
 
 # ---- particular steps --------------------------------------------------------------------------------------------
-def test_two_and_three_stage_methods_by_hand():
-    def f(t, x):
-        return x * np.cos(t) + 0.4 * np.exp(np.sin(t))
-
-    t, x, h = 0.3, 0.7, 0.2
-    k1 = f(t, x)
-    expected = {"euler": x + h * k1, "midpoint": x + h * f(t + h / 2, x + h / 2 * k1),
-                "heun": x + h / 2 * (k1 + f(t + h, x + h * k1)),
-                "ralston": x + h / 4 * (k1 + 3 * f(t + 2 * h / 3, x + 2 * h / 3 * k1))}
-    k2 = f(t + h / 2, x + h / 2 * k1)
-    expected["rk3"] = x + h / 6 * (k1 + 4 * k2 + f(t + h, x - h * k1 + 2 * h * k2))
-    for name, value in expected.items():
-        assert stepper(SCALAR, name)(t, [x], [0.4], h)[0][0] == pytest.approx(value, rel=1e-14), name
-
-
 def test_lie_group_methods_are_classical_on_flat_spaces_and_exact_for_a_steady_turn():
     state = [0.4, -0.8], [0.3]
     classical = stepper(PENDULUM, "rk4")(0.0, *state, 0.1)[0]
@@ -200,14 +187,6 @@ def test_scalar_and_matrix_graphs_agree(name):
     arguments = 0.2, top_start(), np.array([0.3, -0.2, 0.1]), 0.05
     for one, other in zip(sx(*arguments), mx(*arguments), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-14, atol=1e-15)
-
-
-@pytest.mark.parametrize("name", ["rk3", "cf4", "rkmk4"])
-def test_compiled_steps_are_the_interpreted_ones(name):
-    function = step_function(TOP, name, ca.MX, lambda t, x, u: t * x[5])
-    arguments = 0.2, top_start(), np.array([0.3, -0.2, 0.1]), 0.05
-    for one, other in zip(compile_kernel(function)(*arguments), function(*arguments), strict=True):
-        np.testing.assert_allclose(np.ravel(one), np.asarray(other).ravel(), rtol=1e-13, atol=1e-15)
 
 
 def test_project_scales_quaternions_only():

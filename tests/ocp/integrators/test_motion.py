@@ -5,8 +5,7 @@ from dataclasses import replace
 import casadi as ca
 import numpy as np
 import pytest
-from integrator_systems import integrate, order, step_function, stepper
-from manifold_differences import columns, hessian
+from integrator_systems import by_differences, derivatives, integrate, order, step_function, stepper
 from repository import ROOT
 
 from dynamics import algorithms as alg
@@ -22,7 +21,7 @@ from dynamics.redmax.implicit import Options, simulate, system
 from ocp.app.files.load import load_problem
 from ocp.bridge import equations_of_motion, robot_system
 from ocp.implicit import implicit
-from ocp.integrators import INTEGRATORS, MULTISTEP, motion
+from ocp.integrators import MULTISTEP, motion
 
 ONE_STEP = ("bdf1", "sdirk2")
 
@@ -115,31 +114,11 @@ def test_derivatives_against_differences_on_the_manifold(name, case):
     else:
         sys, x = linkage()
         u, x = np.array([0.4]), x + np.r_[0.1, -0.2, 0.05, 0.3, -0.4, 0.2]
-    h, weights, n = 0.05, np.random.default_rng(7).normal(size=sys.space.ndx), sys.space.ndx
-    step = stepper(sys, name, kind=ca.MX)
-    after = step(0.1, x, u, h)[0]
-    a, b, d = ca.SX.sym("a", sys.nx), ca.SX.sym("b", sys.nx), ca.SX.sym("d", n)
-    plus, minus = ca.Function("plus", [a, d], [sys.space.plus(a, d)]), ca.Function("minus", [a, b], [sys.space.minus(a, b)])
-
-    def moved(x, d):
-        return np.asarray(plus(x, d)).ravel()
-
-    def change(x, u):
-        return np.asarray(minus(after, step(0.1, x, u, h)[0])).ravel()
-
-    z, xs, us, there = ca.MX.sym("z", n + sys.nu), ca.MX.sym("x", sys.nx), ca.MX.sym("u", sys.nu), ca.MX.sym("there", sys.nx)
-    on = sys.space.minus(there, motion_step(sys, name)(0.1, sys.space.jet(xs, z[:n]), us + z[n:], h))
-    slopes = ca.Function("slopes", [xs, us, z, there], [ca.jacobian(on, z), ca.hessian(ca.dot(ca.DM(weights), on), z)[0]])
-    slope, bend = (np.asarray(one) for one in slopes(x, u, np.zeros(n + sys.nu), after))
-    J = columns(change, moved, x, u, n)
+    given = sys, name, ca.MX, x, u, 0.05, np.random.default_rng(7).normal(size=sys.space.ndx)
+    (slope, bend), (J, H) = derivatives(*given), by_differences(*given)
     np.testing.assert_allclose(slope, J, atol=1e-7 * max(1, np.abs(J).max()))
-    H = hessian(lambda x, u: weights @ change(x, u), moved, x, u, n, step=1e-3)
     np.testing.assert_allclose(bend, H, atol=1e-5 * max(1, np.abs(H).max()))
     assert np.abs(H).max() > 1e-3
-
-
-def motion_step(sys, name):
-    return lambda t, x, u, h: INTEGRATORS[name].step(sys, ca.MX(t), x, u, ca.MX.zeros(sys.np), ca.MX(h))
 
 
 @pytest.mark.parametrize("name", ["bdf1", "sdirk2", "bdf2"])

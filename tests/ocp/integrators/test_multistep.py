@@ -151,15 +151,6 @@ def test_steps_are_the_recurrence_over_two_intervals(method):
     assert found.trajectory.x == pytest.approx(exact, abs=1e-7)
 
 
-def test_the_objective_converges_with_order_two():
-    _, _, problem = regulator()
-    best = solve(problem, "collocation", {"scheme": "gauss", "degree": 6, "intervals": 10}).objective
-    counts = np.array([20, 40, 80])
-    errors = [abs(solve(problem, "multiple_shooting", {"integrator": "bdf2", "controls": "linear", "intervals": int(n)}).objective
-                  - best) for n in counts]
-    assert order(errors, counts) == pytest.approx(2, abs=0.3)
-
-
 @pytest.mark.parametrize("states", ["coordinates", pytest.param("tangent", marks=pytest.mark.slow)])
 def test_an_attitude_is_certified(states):
     t, x, u, p = symbols(7, 3)

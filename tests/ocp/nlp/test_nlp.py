@@ -10,37 +10,21 @@ from dataclasses import replace
 import casadi as ca
 import numpy as np
 import pytest
+from nlp_programs import program, scaled, staged, with_functions
 
 from ocp.errors import ProblemError
-from ocp.nlp import NLP, Functions, IpoptOptions, kkt, not_finite, solve_nlp, worst_violations
+from ocp.nlp import IpoptOptions, SolverOptions, kkt, not_finite, prepare_solver, solve_nlp, worst_violations
 from ocp.nlp.watch import CIRCLE, circles
 from ocp.problem import Finding, Kind, Status
 
 INF = np.inf
 
 
-def program(n, objective, constraints, x0, x_bounds=(-INF, INF), g_bounds=(-INF, INF), names=None, rows=None, **wrong):
-    """An NLP with derivatives by AD; ``wrong`` scales one of grad, jac, hess: a deliberate mistake."""
-    x = ca.SX.sym("x", n)
-    f, g = ca.SX(objective(x)), ca.densify(ca.vertcat(ca.SX(0, 1), *constraints(x)))
-    m = g.shape[0]
-    sigma, lam = ca.SX.sym("sigma"), ca.SX.sym("lam", m)
-    hess = ca.triu(ca.hessian(sigma * f + ca.dot(lam, g), x)[0])
-    return NLP(
-        Functions(f=ca.Function("f", [x], [f]), g=ca.Function("g", [x], [g]),
-        grad=ca.Function("gradient", [x], [f, wrong.get("grad", 1) * ca.densify(ca.gradient(f, x))]),
-        jac=ca.Function("jacobian", [x], [g, wrong.get("jac", 1) * ca.jacobian(g, x)]),
-        hess=ca.Function("hessian", [x, sigma, lam], [wrong.get("hess", 1) * hess])),
-        x0=np.array(x0, dtype=float), x_lower=np.full(n, 1.0) * x_bounds[0], x_upper=np.full(n, 1.0) * x_bounds[1],
-        g_lower=np.full(m, 1.0) * g_bounds[0], g_upper=np.full(m, 1.0) * g_bounds[1],
-        variables=tuple(names or (f"x{i}" for i in range(n))), constraints=tuple(rows or (f"row {i}" for i in range(m))),
-    )
-
-
 def valley(**wrong):
-    """Rosenbrock's valley on a circle: nonlinear in objective and constraint."""
-    return program(2, lambda x: (1 - x[0]) ** 2 + 100 * (x[1] - x[0] ** 2) ** 2, lambda x: [ca.sumsqr(x)],
-                   [-1.0, 1.0], g_bounds=(2.5, 2.5), **wrong)
+    """Rosenbrock's valley on a circle: nonlinear in objective and constraint; ``wrong`` scales grad, jac or hess: a mistake."""
+    nlp = program(2, lambda x: (1 - x[0]) ** 2 + 100 * (x[1] - x[0] ** 2) ** 2, lambda x: [ca.sumsqr(x)],
+                  [-1.0, 1.0], g_bounds=(2.5, 2.5))
+    return with_functions(nlp, **{name: scaled(getattr(nlp, name), factor) for name, factor in wrong.items()})
 
 
 def test_known_solution_and_multiplier_signs():
@@ -117,13 +101,58 @@ def test_options_have_an_effect_and_are_checked():
             IpoptOptions(**wrong)
 
 
-def test_log_and_progress_are_the_same_rows():
-    seen = []
-    found = solve_nlp(valley(), IpoptOptions(), seen.append)
+ALL = pytest.mark.parametrize("solver", ["ipopt", "fatrop", "interior_point"])
+
+
+@ALL
+def test_log_and_progress_are_the_same_rows_and_end_at_the_answer(solver, capfd):
+    seen, points, nlp, options = [], [], staged(order=2, limit=2.0), SolverOptions(solver=solver)
+    found = solve_nlp(nlp, options, seen.append)
     assert tuple(seen) == found.iterations
     assert [r["iteration"] for r in seen] == list(range(len(seen)))
-    assert {"objective", "inf_pr", "inf_du", "mu", "alpha_pr", "alpha_du", "regularization", "d_norm"} < set(seen[0])
-    assert seen[-1]["inf_pr"] < 1e-8 < seen[0]["inf_pr"]
+    assert {"objective", "inf_pr", "inf_du", "d_norm"} <= set(seen[0])
+    assert solver == "fatrop" or {"mu", "alpha_pr", "alpha_du", "regularization"} <= set(seen[0])
+    assert seen[-1]["objective"] == pytest.approx(found.f, rel=1e-12)
+    assert max(seen[-1]["inf_pr"], seen[-1]["inf_du"]) < 1e-8 < seen[0]["inf_pr"]
+    silent = solve_nlp(nlp, options, None, (lambda: True, lambda point, rows: points.append((point, rows))))
+    np.testing.assert_array_equal(found.x, silent.x)
+    assert points
+    for point, rows in points:
+        assert float(nlp.f(point.x)) == pytest.approx(rows[-1]["objective"], rel=1e-12)
+        assert rows[-1] == seen[len(rows) - 1]
+    assert capfd.readouterr() == ("", "")
+
+
+@ALL
+@pytest.mark.parametrize("way", ["raise", "signal"])
+def test_interrupt_from_progress_returns_the_last_iterate(way, solver):
+    def progress(row):
+        if row["iteration"] == 2:
+            if way == "raise":
+                raise KeyboardInterrupt
+            os.kill(os.getpid(), signal.SIGINT)
+
+    before, nlp = signal.getsignal(signal.SIGINT), staged(limit=2.0)
+    prepared = prepare_solver(nlp, SolverOptions(solver=solver))
+    full, found = prepared.solve(), prepared.solve(progress=progress)
+    assert signal.getsignal(signal.SIGINT) is before
+    assert found.status is Status.INTERRUPTED
+    assert len(found.iterations) == 3 < len(full.iterations)
+    assert found.f == pytest.approx(full.iterations[2]["objective"], rel=1e-12)
+    assert float(nlp.f(found.x)) == pytest.approx(found.f, rel=1e-12)
+    again = prepared.solve()  # the next solve is not affected
+    assert again.status is Status.CONVERGED
+    np.testing.assert_array_equal(again.x, full.x)
+
+
+@ALL
+def test_errors_of_progress_are_not_lost(solver, capfd):
+    def progress(row):
+        raise RuntimeError("disk full")
+
+    with pytest.raises(RuntimeError, match="disk full"):
+        solve_nlp(staged(), SolverOptions(solver=solver), progress)
+    assert "WARNING" not in "".join(capfd.readouterr())
 
 
 def test_infeasible_names_the_constraints():
@@ -162,24 +191,6 @@ def test_malformed_programs_are_refused_by_name():
         program(1, lambda x: x[0], lambda x: [], [0, 0])
 
 
-@pytest.mark.parametrize("way", ["raise", "signal"])
-def test_interrupt_from_progress_returns_the_last_iterate(way):
-    def progress(row):
-        if row["iteration"] == 2:
-            if way == "raise":
-                raise KeyboardInterrupt
-            os.kill(os.getpid(), signal.SIGINT)
-
-    before = signal.getsignal(signal.SIGINT)
-    full = solve_nlp(valley(), IpoptOptions())
-    found = solve_nlp(valley(), IpoptOptions(), progress)
-    assert signal.getsignal(signal.SIGINT) is before
-    assert found.status is Status.INTERRUPTED
-    assert len(found.iterations) == 3 < len(full.iterations)
-    assert found.f == pytest.approx(full.iterations[2]["objective"], rel=1e-12)
-    assert float(valley().f(found.x)) == pytest.approx(found.f, rel=1e-12)
-
-
 def test_interrupt_without_progress_returns_an_iterate():
     n = 20000  # tens of thousands of coupled valleys: many slow iterations
     nlp = program(n, lambda x: ca.sumsqr(1 - x[:-1]) + 100 * ca.sumsqr(x[1:] - x[:-1] ** 2), lambda x: [], -1.2 * np.ones(n))
@@ -190,15 +201,6 @@ def test_interrupt_without_progress_returns_an_iterate():
     assert found.status is Status.INTERRUPTED
     assert found.f == pytest.approx(float(nlp.f(found.x)), rel=1e-12)
     assert 0 < found.f < 0.9 * float(nlp.f(nlp.x0))
-
-
-def test_errors_of_progress_are_not_lost(capfd):
-    def progress(row):
-        raise RuntimeError("disk full")
-
-    with pytest.raises(RuntimeError, match="disk full"):
-        solve_nlp(valley(), IpoptOptions(), progress)
-    assert "WARNING" not in "".join(capfd.readouterr())
 
 
 def test_circles_are_told_from_progress():

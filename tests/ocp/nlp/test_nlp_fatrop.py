@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from dataclasses import replace
 
 import casadi as ca
 import direct_problems as direct
 import numpy as np
 import pytest
-from nlp_programs import program, staged, with_functions
+from nlp_programs import program, scaled, staged, with_functions
 
 from ocp.errors import ProblemError
 from ocp.methods import solve
@@ -86,63 +84,11 @@ def test_the_next_state_must_stand_alone_and_the_objective_be_a_sum():
 
 def test_fatrop_uses_the_derivatives_it_is_given():
     right = solve_nlp(staged(), FATROP)
-
-    def scaled(function, output, factor):
-        inputs = [ca.SX.sym(f"i{k}", function.sparsity_in(k)) for k in range(function.n_in())]
-        values = [factor * v if k == output else v for k, v in enumerate(function.call(inputs))]
-        return ca.Function(function.name(), inputs, values)
-
-    for name, output, factor in (("grad", 1, 1.5), ("hess", 0, 3.0)):
+    for name, factor in (("grad", 1.5), ("hess", 3.0)):
         nlp = staged()
-        other = solve_nlp(with_functions(nlp, **{name: scaled(getattr(nlp, name), output, factor)}),
+        other = solve_nlp(with_functions(nlp, **{name: scaled(getattr(nlp, name), factor)}),
                           replace(FATROP, max_iterations=30))
         assert [r["objective"] for r in other.iterations] != [r["objective"] for r in right.iterations], name
-
-
-def test_log_and_progress_are_the_same_rows_and_end_at_the_answer(capfd):
-    seen = []
-    nlp = staged(order=2, limit=2.0)
-    found = solve_nlp(nlp, FATROP, seen.append)
-    assert tuple(seen) == found.iterations
-    assert [r["iteration"] for r in seen] == list(range(len(seen)))
-    assert seen[-1]["objective"] == pytest.approx(found.f, rel=1e-12)
-    assert max(seen[-1]["inf_pr"], seen[-1]["inf_du"]) < 1e-8 < seen[0]["inf_pr"]
-    points = []
-    solve_nlp(nlp, FATROP, None, (lambda: True, lambda point, rows: points.append((point, rows))))
-    assert len(points) == len(seen)
-    for (point, rows), row in zip(points, seen, strict=True):
-        assert rows[-1] == row
-        assert float(nlp.f(point.x)) == pytest.approx(row["objective"], rel=1e-12)
-    assert capfd.readouterr() == ("", "")
-
-
-@pytest.mark.parametrize("way", ["raise", "signal"])
-def test_interrupt_returns_the_last_iterate(way):
-    def progress(row):
-        if row["iteration"] == 2:
-            if way == "raise":
-                raise KeyboardInterrupt
-            os.kill(os.getpid(), signal.SIGINT)
-
-    before = signal.getsignal(signal.SIGINT)
-    solver = prepare_solver(staged(limit=2.0), FATROP)
-    full = solver.solve()
-    found = solver.solve(progress=progress)
-    assert signal.getsignal(signal.SIGINT) is before
-    assert found.status is Status.INTERRUPTED
-    assert len(found.iterations) == 3 < len(full.iterations)
-    assert found.f == pytest.approx(full.iterations[2]["objective"], rel=1e-12)
-    again = solver.solve()  # the next solve is not affected
-    assert again.status is Status.CONVERGED
-    np.testing.assert_array_equal(again.x, full.x)
-
-
-def test_errors_of_progress_are_not_lost():
-    def progress(row):
-        raise RuntimeError("disk full")
-
-    with pytest.raises(RuntimeError, match="disk full"):
-        solve_nlp(staged(), FATROP, progress)
 
 
 def test_infeasible_and_short_of_iterations():

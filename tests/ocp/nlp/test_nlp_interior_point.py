@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from dataclasses import replace
 from functools import cache
 
@@ -328,26 +326,6 @@ def test_scaling_changes_no_multiplier(scaling):
     assert found.status is Status.CONVERGED
 
 
-def test_bounds_only():
-    """Projection onto a box."""
-    goal = np.array([2.0, -3.0, 0.25, 5.0])
-    nlp = program(4, lambda x: ca.sumsqr(x - goal) / 2, lambda x: [], np.zeros(4),
-                  x_bounds=np.array([[-1, -1, -1, -INF], [1, 1, 1, INF]]))
-    found = solve_nlp(nlp, OURS)
-    optimal(nlp, found)
-    np.testing.assert_allclose(found.x, [1, -1, 0.25, 5], atol=1e-8)
-    np.testing.assert_allclose(found.lam_x, [1, -2, 0, 0], atol=1e-7)
-
-
-def test_a_linear_program():
-    nlp = program(2, lambda x: -x[0] - 2 * x[1], lambda x: [x[0] + x[1], x[0] - x[1]], [0.5, 0.5], x_bounds=(0, INF),
-                  g_bounds=np.array([[-INF, -1], [4, 2]]))
-    found = solve_nlp(nlp, OURS)
-    optimal(nlp, found)
-    np.testing.assert_allclose(found.x, [1.5, 2.5], atol=1e-7)
-    np.testing.assert_allclose(found.lam_g, [1.5, -0.5], atol=1e-7)
-
-
 def test_rows_without_bounds_have_no_say():
     nlp = program(2, lambda x: ca.sumsqr(x - 3), lambda x: [x[0] * x[1], x[0], ca.exp(x[1])], [0, 0],
                   g_bounds=np.array([[-INF, -INF, -INF], [INF, 1, INF]]))
@@ -382,11 +360,6 @@ def test_nothing_free_and_no_rows():
     assert found.status is Status.INFEASIBLE
     assert (found.ending.kind, found.ending.name) == (Kind.LARGEST_VIOLATION, "sum")
     assert found.ending.value == pytest.approx(2)
-
-
-def test_nothing_free_and_an_inequality_that_holds():
-    nlp = program(2, lambda x: ca.sumsqr(x), lambda x: [x[0] + x[1]], [7, 7], x_bounds=np.array([[1, 2], [1, 2]]), g_bounds=(0, 5))
-    optimal(nlp, solve_nlp(nlp, OURS))
 
 
 def test_degenerate_programs():
@@ -550,20 +523,6 @@ def test_limited_memory_is_refused():
 
 
 # ---- watched from outside ----
-def test_progress_hears_of_every_iteration():
-    nlp, rows = gallery("bryson_denham"), []
-    found = solve_nlp(nlp, OURS, rows.append)
-    assert [row["iteration"] for row in rows] == list(range(len(found.iterations)))
-    assert [dict(row) for row in found.iterations] == rows
-    silent = solve_nlp(nlp, OURS)
-    np.testing.assert_array_equal(found.x, silent.x)
-    assert silent.iterations == found.iterations
-    assert {"objective", "inf_pr", "inf_du", "mu", "d_norm", "alpha_pr", "alpha_du", "regularization"} <= set(rows[0])
-    assert rows[-1]["objective"] == pytest.approx(found.f)
-    assert all(0 <= row["alpha_pr"] <= 1 for row in rows)
-    assert rows[-1]["mu"] == found.mu < rows[0]["mu"]
-
-
 def test_an_interrupt_keeps_the_last_iterate():
     nlp = program(2, rosenbrock, lambda x: [ca.sumsqr(x)], [-1.2, 1], g_bounds=(-INF, 1))
 
@@ -588,19 +547,6 @@ def test_an_interrupt_keeps_the_last_iterate():
 
     with pytest.raises(ValueError, match="mine"):
         solver.solve(progress=broken)
-
-
-def test_ctrl_c():
-    nlp, before = program(2, rosenbrock, lambda x: [], [-1.2, 1]), signal.getsignal(signal.SIGINT)
-
-    def press(row):
-        if row["iteration"] == 3:
-            os.kill(os.getpid(), signal.SIGINT)
-
-    found = solve_nlp(nlp, OURS, press)
-    assert found.status is Status.INTERRUPTED
-    assert len(found.iterations) == 4
-    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_points_on_the_way_can_be_gone_on_from():

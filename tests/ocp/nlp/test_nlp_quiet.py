@@ -9,38 +9,30 @@ import control_problems as known
 import numpy as np
 import pytest
 from control_problems import function
+from nlp_programs import program
 
 from ocp.methods import solve
-from ocp.nlp import NLP, Functions, SolverOptions, prepare_solver
+from ocp.nlp import SolverOptions, prepare_solver
 from ocp.problem import At, Constraint, Finding, Kind, Status
 
 INF = np.inf
 
 
-def program(rows, lower, upper, x_lower=(-INF, -INF), x0=(0.0, 0.0)):
+def plane(rows, lower, upper, x_lower=(-INF, -INF), x0=(0.0, 0.0)):
     """min |x|^2 over the plane with these rows."""
-    x, sigma = ca.SX.sym("x", 2), ca.SX.sym("sigma")
-    f, g = ca.sumsqr(x), ca.densify(ca.vertcat(*rows(x)))
-    lam = ca.SX.sym("lam", g.shape[0])
-    hess = ca.triu(ca.hessian(sigma * f + ca.dot(lam, g), x)[0])
-    return NLP(
-        Functions(f=ca.Function("f", [x], [f]), g=ca.Function("g", [x], [g]),
-               grad=ca.Function("gradient", [x], [f, ca.densify(ca.gradient(f, x))]),
-               jac=ca.Function("jacobian", [x], [g, ca.jacobian(g, x)]), hess=ca.Function("hessian", [x, sigma, lam], [hess])),
-               x0=np.array(x0), x_lower=np.array(x_lower), x_upper=np.full(2, INF), g_lower=np.array(lower, float),
-               g_upper=np.array(upper, float), variables=("a", "b"), constraints=tuple(f"row {i}" for i in range(g.shape[0])))
+    return program(2, ca.sumsqr, rows, x0, (np.array(x_lower), INF), (np.array(lower, float), np.array(upper, float)), ("a", "b"))
 
 
 def three_lines(off=0.0):
     """Three lines through one point, or not."""
-    return program(lambda x: [x[0] - 1, x[1] - 2, x[0] + x[1] - 3 - off], [0] * 3, [0] * 3)
+    return plane(lambda x: [x[0] - 1, x[1] - 2, x[0] + x[1] - 3 - off], [0] * 3, [0] * 3)
 
 
 CASES = {"more equations than unknowns": three_lines(), "contradictions": three_lines(1.0),
-         "infeasible": program(lambda x: [x[0] ** 2], [-2], [-1]),
-         "not a number": program(lambda x: [ca.sqrt(x[0])], [1], [1], x0=(-1, 0)),
-         "a start out of bounds": program(lambda x: [x[0] + x[1]], [1], [INF], x_lower=(3, 3), x0=(-5, 1)),
-         "linearly dependent": program(lambda x: [x[0] - 1, 2 * x[0] - 2], [0] * 2, [0] * 2)}
+         "infeasible": plane(lambda x: [x[0] ** 2], [-2], [-1]),
+         "not a number": plane(lambda x: [ca.sqrt(x[0])], [1], [1], x0=(-1, 0)),
+         "a start out of bounds": plane(lambda x: [x[0] + x[1]], [1], [INF], x_lower=(3, 3), x0=(-5, 1)),
+         "linearly dependent": plane(lambda x: [x[0] - 1, 2 * x[0] - 2], [0] * 2, [0] * 2)}
 
 
 @pytest.mark.parametrize("solver", ["ipopt", "interior_point"])
@@ -57,7 +49,7 @@ def test_more_equations_than_unknowns_are_told(capfd):
     assert found.ending.kind is Kind.TOO_FEW_UNKNOWNS
     assert (found.ending.data["equations"], found.ending.data["unknowns"]) == (3, 2)
     assert found.findings == (Finding(Kind.OVERDETERMINED, data={"equations": 3, "unknowns": 2}),)
-    fine = prepare_solver(program(lambda x: [x[0] - 1, x[1] - 2], [0] * 2, [0] * 2), SolverOptions()).solve()
+    fine = prepare_solver(plane(lambda x: [x[0] - 1, x[1] - 2], [0] * 2, [0] * 2), SolverOptions()).solve()
     assert fine.status is Status.CONVERGED
     assert fine.findings == ()
     assert capfd.readouterr() == ("", "")

@@ -18,33 +18,6 @@ def kinds(plant, kind):
 
 
 @pytest.mark.row("001:D31")
-@pytest.mark.parametrize("e", [0.0, 0.6, 0.8])
-def test_a_ball_bounces_in_a_geometric_series(e):
-    """Dropped from h: it touches at sqrt(2 h/g), each flight is e times the last, each impact takes (1 - e²) of the energy of the
-    fall, the impulse is m (1 + e) v."""
-    b = Builder("ball")
-    b.body("ball", parent="world", joint=Joint("at", "translation"), inertia=BodyInertia(0.5, (0, 0, 0), ((0,) * 3,) * 3))
-    plant = HybridPlant(Mechanism(b.build()), [PointContact("ground", "ball", friction=0.0)], restitution=e,
-                        options=HybridOptions(max_step=5e-3), mode="interpreted")
-    h = 0.4
-    plant.reset([0, 0, h, 0, 0, 0])
-    plant.step([], 0.9)
-    speed, expected, at = np.sqrt(2 * G * h), [], np.sqrt(2 * h / G)
-    while at < 0.9 and (not expected or e > 0):
-        expected.append((at, 0.5 * (1 + e) * speed, 0.25 * (1 - e**2) * speed**2))
-        at, speed = at + 2 * e * speed / G, e * speed
-    impacts = kinds(plant, "impact")
-    assert len(impacts) == len(expected)
-    for event, (time, impulse, energy) in zip(impacts, expected, strict=True):
-        assert event.time == pytest.approx(time, abs=1e-8)
-        assert event.impulse == pytest.approx(impulse, rel=1e-7)
-        assert abs(event.energy) == pytest.approx(energy, rel=1e-6)
-    assert min(plant.gaps.values()) > -1e-9
-    if e == 0.0:
-        assert plant.forces["ground"][2] == pytest.approx(0.5 * G, rel=1e-9)
-
-
-@pytest.mark.row("001:D31")
 def test_a_hopper_leaves_the_ground_and_comes_back():
     """A mass on a leg with a spring, pressed down by d: the foot lifts off where the spring pulls with the foot's weight,
     cos(w t) = -(m + f) g/(k d); in flight the mass centre is on a parabola; at touch-down the foot alone stops, and of the energy
@@ -86,21 +59,3 @@ def test_a_hopper_leaves_the_ground_and_comes_back():
     assert impact.impulse == pytest.approx(f * abs(speed), rel=1e-5)
     assert abs(impact.energy) == pytest.approx(f * speed**2 / 2, rel=1e-5)
     assert min(plant.gaps.values()) > -1e-9
-
-
-@pytest.mark.row("001:D31")
-def test_a_brick_that_is_thrown_slides_until_it_sticks():
-    """On the level with friction: it slips v²/(2 mu g) far in v/(mu g), then sticks and stays."""
-    b = Builder("brick")
-    b.body("brick", parent="world", joint=Joint("at", "translation"), inertia=BodyInertia(2.0, (0, 0, 0), ((0,) * 3,) * 3))
-    plant = HybridPlant(Mechanism(b.build()), [PointContact("ground", "brick", friction=0.3)], mode="interpreted")
-    v = np.array([0.9, -1.2, 0.0])
-    plant.reset([0, 0, 0, *v])
-    stops = 1.5 / (0.3 * G)
-    plant.step([], stops / 2)
-    np.testing.assert_allclose(plant.v, v / 2, atol=1e-8)
-    np.testing.assert_allclose(plant.forces["ground"], [*(-0.3 * 2.0 * G * v[:2] / 1.5), 2.0 * G], atol=1e-6)
-    plant.step([], stops)
-    assert kinds(plant, "stick")[-1].time == pytest.approx(stops, abs=1e-6)
-    np.testing.assert_allclose(plant.q, v * stops / 2, atol=1e-7)
-    np.testing.assert_allclose(plant.v, 0, atol=1e-9)

@@ -9,10 +9,10 @@ import time
 
 import numpy as np
 import pytest
+from commands import call, stop_at
 from repository import ROOT
 
 import ocp.problem.checkpoint as checkpoint_module
-from ocp.app import cli
 from ocp.app.checkpoints import load_resumable
 from ocp.app.files.load import load_problem
 from ocp.app.files.portable import portable
@@ -26,20 +26,6 @@ from ocp.problem import Kind, Status
 from ocp.problem.checkpoint import log_arrays, log_rows
 
 FOLDER = ROOT / "problems"
-
-
-def stop_at(iteration):
-    def progress(row):
-        if row["iteration"] >= iteration:
-            raise KeyboardInterrupt
-
-    return progress
-
-
-def call(*arguments):
-    with pytest.raises(SystemExit) as stop:
-        cli.main([str(a) for a in arguments])
-    return stop.value.code
 
 
 # ------------------------------------------------------------------------------------------------ methods

@@ -6,6 +6,7 @@ from dataclasses import replace
 import casadi as ca
 import numpy as np
 import pytest
+from control_problems import inverse_cubic
 from repository import ROOT
 from uncertified import by_multiple_shooting
 
@@ -38,12 +39,6 @@ def cubic(**changes):
     phase = Phase("way", system, Duration(2, 2, 2), Guess(np.array([0.0, 1.0]), np.array([[1.0], [0.0]]), np.zeros((2, 2))),
                   start=Boundary((1.0,), (True,)), final=Boundary((0.2,), (True,)), costs=(cost,))
     return Problem("cubic", (replace(phase, **changes),))
-
-
-def inverse_cubic(y):
-    """z with z + z^3 = y, by Cardano."""
-    root = np.sqrt(y**2 / 4 + 1 / 27)
-    return np.cbrt(y / 2 + root) + np.cbrt(y / 2 - root)
 
 
 # ---- elimination ---------------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import casadi as ca
 import control_problems as known
 import numpy as np
 import pytest
+from control_problems import inverse_cubic
 from scipy.integrate import solve_ivp
 
 from ocp.app.files.load import load_text
@@ -47,12 +48,6 @@ def block(cost, **changes):
 
 def size_of_effort(t, x, u, p):
     return ca.fabs(u[0])
-
-
-def inverse_cubic(y):
-    """z with z + z^3 = y, by Cardano."""
-    root = np.sqrt(y**2 / 4 + 1 / 27)
-    return np.cbrt(y / 2 + root) + np.cbrt(y / 2 - root)
 
 
 def cubic():

@@ -1,16 +1,15 @@
 """Hard constraints in iLQR and DDP: closed forms, another method, multipliers, infeasibility, and what the certificate says."""
 
-from dataclasses import replace
 
 import casadi as ca
 import numpy as np
 import pytest
 from control_problems import block_move, cart_pole
+from direct_problems import with_phase
 from free_problems import late_start
 from shooting_problems import function, make
 
 from ocp.app.files.load import load_problem, load_text
-from ocp.app.sentences import message
 from ocp.errors import ProblemError
 from ocp.guess import inverse_dynamics_controls
 from ocp.methods import solve
@@ -24,10 +23,6 @@ def double_integrator(**more):
     """Unit mass from rest to rest over unit distance in unit time at least effort int u^2, by steps that are exact for it."""
     return make("block", euclidean(("x", "v")), ("u",), lambda t, x, u: ca.vertcat(x[1], u), (0.0, 0.0), 1.0,
                 running=[("effort", lambda t, x, u: u**2, None)], **more)
-
-
-def with_phase(problem, **more):
-    return replace(problem, phases=(replace(problem.phase, **more),))
 
 
 @pytest.mark.parametrize("hessian", ["gauss_newton", "full"])
@@ -122,30 +117,11 @@ def test_a_small_cost_is_no_infeasibility():
     assert found.objective == pytest.approx(0.01840462615, rel=1e-5)
 
 
-def test_infeasible_constraints_are_named():
-    t, x, u, p = ca.SX.sym("t"), ca.SX.sym("x", 2), ca.SX.sym("u", 1), ca.SX.sym("p", 0)
-    wall = Constraint("wall", At.FINAL, ca.Function("c", [t, x, u, p], [x[0]]), (-INF,), (0.5,))
-    problem = with_phase(block_move(), constraints=(wall,))
-    found = solve(problem, "ilqr", {**FAST, "intervals": 20, "penalty_max": 1e6})
-    assert found.status in (Status.INFEASIBLE, Status.STALLED), found.ending
-    assert not found.ok
-    assert "wall" in message(found) or "final x" in message(found)  # the two that contradict each other
-
-
 def test_nothing_changes_without_constraints():
     free = double_integrator()
     found = solve(free, "ilqr", {**FAST, "intervals": 10})
     assert "violation" not in found.iterations[0]
     assert "multipliers_path" not in found.extra
-
-
-def test_a_constraint_that_is_not_finite_is_found():
-    t, x, u, p = ca.SX.sym("t"), ca.SX.sym("x", 2), ca.SX.sym("u", 1), ca.SX.sym("p", 0)
-    bad = Constraint("bad", At.PATH, ca.Function("c", [t, x, u, p], [ca.log(x[0] - 5)]), (-INF,), (0.0,))
-    found = solve(with_phase(block_move(), constraints=(bad,)), "ilqr", {**FAST, "intervals": 10})
-    assert found.status is Status.NOT_A_NUMBER
-    assert (found.ending.kind, found.ending.name) == (Kind.PATH_CONSTRAINT_NOT_FINITE, "bad (upper)")
-    assert not found.ok
 
 
 @pytest.mark.parametrize("hessian", ["auto", "gauss_newton"])

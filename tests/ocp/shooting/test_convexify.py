@@ -79,33 +79,6 @@ def test_far_from_the_solution_the_full_hessian_is_not_convex():
 
 
 # ---- near the solution
-def gradients(found):
-    """Residuals above rounding."""
-    rows = [row["gradient"] for row in found.iterations]
-    return np.array([r for r in rows if r > 1e-10])
-
-
-@pytest.mark.parametrize("name", ["cart-pole", "quadrotor"])
-def test_convergence_is_quadratic_with_the_full_hessian_and_linear_without(name):
-    build, intervals = PROBLEMS[name]
-    made = ILQROptions(intervals=intervals, polish="never", tolerance=1e-12)
-    there = solve(build(), dataclasses.replace(made, hessian="full", tolerance=1e-8))
-    assert there.status is Status.CONVERGED
-    rng, phase = np.random.default_rng(0), build().phase
-    u = there.trajectory.u + 1e-2 * rng.normal(size=there.trajectory.u.shape)
-    middles = (np.arange(intervals) + 0.5) / intervals
-    guess = Guess(middles, np.tile(phase.guess.x[0], (intervals, 1)), u)
-    near = dataclasses.replace(build(), phases=(dataclasses.replace(phase, guess=guess),))
-    full, coarse = (gradients(solve(near, dataclasses.replace(made, hessian=h))) for h in ("full", "gauss_newton"))
-    assert 3 <= len(full) <= 5
-    assert np.all(full[1:] < 0.03 * full[:-1])
-    assert np.all(full[2:] < full[1:-1]**1.4)  # the exponents double, but for a constant
-    # Gauss-Newton: every step gains about the same
-    assert len(coarse) > 2 * len(full)
-    rate = np.exp(np.polyfit(np.arange(len(coarse[2:20])), np.log(coarse[2:20]), 1)[0])
-    assert 0.03 < rate < 0.97
-
-
 @pytest.mark.parametrize("name", ["cart-pole", "acrobot"])
 def test_automatic_hessians_begin_as_gauss_newton_and_end_as_newton(name):
     build, intervals = PROBLEMS[name]

@@ -4,19 +4,16 @@ import casadi as ca
 import numpy as np
 import pytest
 from control_problems import bang_bang, brachistochrone, fixed, flat_system, problem
+from direct_problems import with_phase
 from free_problems import constant, cost, fast_pendulum, held_effort, hurried_block, late_start, particle_steering, wind
-from plain_shooting import chosen_constants, of_solution, with_phase
-from scipy.optimize import brentq
+from plain_shooting import chosen_constants, of_solution
+from shooting_problems import options
 from uncertified import by_ilqr
 
 from ocp.problem import At, Boundary, Duration, Finding, Kind, Phase, Status, with_parameters
 from ocp.shooting.ilqr import ILQROptions
 
 FULL = ILQROptions(intervals=40, hessian="full", kernels="interpreted")
-
-
-def options(**more):
-    return ILQROptions(**{"kernels": "interpreted", **more})
 
 
 # ---- minimum time
@@ -91,13 +88,6 @@ def test_time_against_effort_in_closed_form(form, shooting):
     assert found.objective == pytest.approx(T + c / T**3, rel=1e-7)
     stationarity, complementarity = found.optimality.residuals()
     assert max(stationarity, complementarity) < 1e-6
-
-
-def test_gauss_newton_gets_there_too():
-    c = held_effort(30)
-    found = by_ilqr(hurried_block("residual final"), options(intervals=30, hessian="gauss_newton"))
-    assert found.status is Status.CONVERGED, found.ending
-    assert found.objective == pytest.approx((3 * c) ** 0.25 + c / (3 * c) ** 0.75, rel=1e-7)
 
 
 # ---- free start
@@ -180,16 +170,3 @@ def test_the_optimum_moves_as_the_envelope_theorem_says():
     ends = [by_ilqr(with_parameters(swing, {"g": 1.0 + s}), options(intervals=20, hessian="full")).objective for s in (step, -step)]
     held = [of_solution(here, parameters={"g": 1.0 + s}).cost for s in (step, -step)]
     assert (ends[0] - ends[1]) / (2 * step) == pytest.approx((held[0] - held[1]) / (2 * step), rel=1e-5)
-
-
-def test_a_root_of_the_hamiltonian():
-    """x' = u, |x|: min T + int x^2 + u^2 from 1 to 0. The Hamiltonian vanishes: u = -sqrt(1 + x^2), T = arsinh 1."""
-    system = flat_system("point", ("x",), ("u",), lambda t, x, u, p: u[0])
-    costs = (cost("time", At.PATH, lambda t, x, u, p: ca.SX(1), 1),
-             cost("all", At.PATH, lambda t, x, u, p: ca.vertcat(x, u), 1, weights=(2.0, 2.0)))
-    walk = problem(Phase("walk", system, Duration(0.1, 9.0, 2.0), constant((1.0,), (-0.3,)), fixed(1), fixed(0), costs=costs))
-    found = by_ilqr(walk, options(intervals=50, hessian="full"))
-    assert found.status is Status.CONVERGED, found.ending
-    assert found.trajectory.t[-1] == pytest.approx(np.arcsinh(1.0), rel=1e-4)
-    best = brentq(lambda y: y - np.sqrt(2) - np.arcsinh(1.0), 0, 9)  # int of 2 sqrt(1 + x^2) over [0, 1]
-    assert 0 < found.objective - best < 1e-3

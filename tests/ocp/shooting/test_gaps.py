@@ -7,20 +7,17 @@ import numpy as np
 import pytest
 from control_problems import bang_bang, block_move
 from control_problems import cart_pole as constrained_cart_pole
-from plain_shooting import of_solution, step, with_phase
-from shooting_problems import cart_pole, double_integrator, make, pendulum, quadrotor
+from direct_problems import with_phase
+from plain_shooting import of_solution, step
+from shooting_problems import cart_pole, double_integrator, make, options, pendulum, quadrotor
 from uncertified import by_ilqr
 
 from ocp.problem import Guess, Kind, Status
-from ocp.shooting.ilqr import ILQROptions, solve
+from ocp.shooting.ilqr import solve
 from ocp.spaces import euclidean
 
 WAYS = ("single", "open", "feasible", "multiple")
 GAPPED = ("feasible", "multiple")
-
-
-def options(**more):
-    return ILQROptions(**{"kernels": "interpreted", **more})
 
 
 def with_states(problem, x, u=None):
@@ -139,15 +136,6 @@ def test_an_unstable_system_is_held_from_a_guess_of_its_states(way, globalisatio
         x = found.trajectory.state(0.1 * k + 0.05)[0]
         assert found.trajectory.u[k, 0] == pytest.approx(-(x + x**3 + np.sqrt((x + x**3)**2 + x**2 / 0.1)), rel=0.03)
     assert found.optimality.residuals()[0] < 1e-6
-
-
-@pytest.mark.parametrize("way", GAPPED)
-def test_a_long_swing_starts_from_a_line_between_its_ends(way):
-    problem = with_states(pendulum(u_max=6.0, duration=3.0), [[0.0, 0.0], [np.pi, 0.0]])
-    found = solve(problem, options(intervals=60, shooting=way))
-    assert found.status is Status.CONVERGED, found.ending
-    np.testing.assert_allclose(found.trajectory.x[-1], [np.pi, 0], atol=0.05)
-    assert of_solution(found).cost == pytest.approx(found.objective, rel=1e-7)
 
 
 @pytest.mark.parametrize(("way", "globalisation"), [("feasible", "merit"), ("feasible", "filter"), ("multiple", "filter")])

@@ -10,23 +10,11 @@ from control_problems import fixed, flat_system
 from free_problems import constant, cost
 from plain_shooting import advance, of_solution, rollout
 from rich_horizon import RICH
+from shooting_problems import held, options, reset
 
 from ocp.errors import ProblemError
-from ocp.problem import At, Duration, Guess, Phase, Problem, Status, join
-from ocp.shooting.ilqr import ILQROptions, solve
-
-
-def options(**more):
-    return ILQROptions(**{"kernels": "interpreted", **more})
-
-
-def reset(expression, nx, np_=0):
-    x, p = ca.SX.sym("x", nx), ca.SX.sym("p", np_)
-    return ca.Function("reset", [x, p], [expression(x, p)])
-
-
-def held(duration):
-    return Duration(duration, duration, duration)
+from ocp.problem import At, Guess, Phase, Problem, Status, join
+from ocp.shooting.ilqr import solve
 
 
 def test_a_phase_may_have_another_system():

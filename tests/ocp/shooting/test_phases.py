@@ -8,25 +8,12 @@ import pytest
 from control_problems import fixed, flat_system
 from free_problems import constant, cost
 from plain_shooting import chosen_constants, of_solution
-from shooting_problems import pendulum
+from shooting_problems import held, options, pendulum, reset
 
 from ocp.problem import At, Boundary, Constraint, Duration, Phase, Problem, Status
-from ocp.shooting.ilqr import ILQROptions, solve
+from ocp.shooting.ilqr import solve
 
 WAYS = ("single", "open", "feasible", "multiple")
-
-
-def options(**more):
-    return ILQROptions(**{"kernels": "interpreted", **more})
-
-
-def reset(expression, nx, np_=0):
-    x, p = ca.SX.sym("x", nx), ca.SX.sym("p", np_)
-    return ca.Function("reset", [x, p], [expression(x, p)])
-
-
-def held(duration):
-    return Duration(duration, duration, duration)
 
 
 # ---- a bouncing mass: everything in closed form

@@ -1,16 +1,14 @@
 """Newton polishing: random linear-quadratic problems solved densely, cones in closed form, and the ALTRO set to its last digits."""
 
-import importlib.util
-import sys
 from dataclasses import replace
 from functools import cache
 
+import altro_set
 import casadi as ca
 import numpy as np
 import pytest
 import scipy.linalg
 from discrete_problem import discrete
-from repository import ROOT
 from shooting_problems import make, quadrotor
 
 from ocp.problem import INF, At, Boundary, Constraint, Sense
@@ -261,10 +259,7 @@ def test_a_binding_cone_in_a_motion_converges_quadratically():
 # --------------------------------------------------------------------------------------------------------- motions
 @cache
 def altro():
-    spec = importlib.util.spec_from_file_location("altro_set", ROOT / "tests" / "benchmarks" / "altro_set.py")
-    module = sys.modules.setdefault("altro_set", importlib.util.module_from_spec(spec))  # dataclasses look there
-    spec.loader.exec_module(module)
-    return {case.problem.name.split(" (")[0]: case for case in module.cases()}
+    return {case.problem.name.split(" (")[0]: case for case in altro_set.cases()}
 
 
 # tolerance of the loose solution, and whether IPOPT's optimum from the same start is the same local one

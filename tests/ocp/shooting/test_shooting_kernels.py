@@ -8,8 +8,8 @@ from pathlib import Path
 import casadi as ca
 import numpy as np
 import pytest
+from direct_problems import with_phase
 from engine_paths import blocks, on_path
-from plain_shooting import with_phase
 from shooting_problems import cart_pole, function, pendulum, quadrotor
 
 from dynamics.kernels import find_compiler
@@ -20,7 +20,7 @@ from ocp.shooting.engine import iterate
 from ocp.shooting.engine.expansion import expand
 from ocp.shooting.engine.rollout import rollout, trial
 from ocp.shooting.ilqr import ILQROptions, prepare, run, solve
-from ocp.shooting.stages import chain_rule, expressions
+from ocp.shooting.stages import chain_rule
 
 
 @pytest.mark.skipif(find_compiler() is None, reason="needs a C compiler")
@@ -43,17 +43,6 @@ def test_two_runs_are_equal_to_the_last_bit():
     for other in (two, three):
         assert np.array_equal(one.trajectory.u, other.trajectory.u)
         assert np.array_equal(one.extra["K"], other.extra["K"])
-
-
-@pytest.mark.parametrize("hessian", ["gauss_newton", "full"])
-def test_large_dynamics_are_solved_the_same(monkeypatch, hessian):
-    """Above the limit functions stay calls."""
-    options = ILQROptions(intervals=20, max_iterations=4, kernels="interpreted", hessian=hessian, polish="never")
-    expected = solve(quadrotor(), options)
-    monkeypatch.setattr(expressions, "INLINE_LIMIT", 0)
-    assert prepare(quadrotor(), options).horizon.kinds[0].expand.is_a("MXFunction")
-    got = solve(quadrotor(), options)
-    np.testing.assert_allclose([r["cost"] for r in got.iterations], [r["cost"] for r in expected.iterations], rtol=1e-9)
 
 
 def test_expansion_by_differences_is_the_exact_one():

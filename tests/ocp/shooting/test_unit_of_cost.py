@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from control_problems import block_move, cart_pole
-from plain_shooting import with_phase
+from direct_problems import with_phase
 from rescaled import Units, rescaled
 
 from ocp.certify import certify

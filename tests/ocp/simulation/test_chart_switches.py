@@ -83,8 +83,7 @@ def seen(motion):
     return np.array(ca.Function("seen", [q, v], [ca.vertcat(*parts)])(leg.x[:, :model.nq].T, leg.x[:, model.nq:].T)).T
 
 
-@pytest.mark.row("003:J10")
-@pytest.mark.row("003:J13")
+@pytest.mark.row("003:J10", "003:J13")
 @pytest.mark.parametrize("chart", [name if name in ("zyx", "xyz", "yxy", "zxz", charts.VECTOR) else pytest.param(
     name, marks=pytest.mark.slow) for name in NAMES])
 def test_a_pendulum_goes_through_gimbal_lock_in_every_chart(chart):

@@ -43,8 +43,7 @@ def against_enumeration(seed, limits=2):
         assert gap(solve_hqp(levels[:k]).levels, answer.levels[:k]) < 1e-9, f"stack {seed}, levels below {k - 1}"
 
 
-@pytest.mark.row("001:C17")
-@pytest.mark.row("001:C18")
+@pytest.mark.row("001:C17", "001:C18")
 @pytest.mark.parametrize("first", range(0, 100, 25))
 @pytest.mark.sample(2)
 def test_priorities_never_leak(first):

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 from constrained_problems import PROBLEMS, start_guess, with_guess
 from control_problems import block_move
-from plain_shooting import of_solution, with_phase
+from direct_problems import with_phase
+from plain_shooting import of_solution
+from shooting_problems import options
 from uncertified import by_ilqr
 
 from ocp.errors import ProblemError
@@ -23,10 +25,6 @@ def pendulum(seed, kind="line"):
     return with_guess(c.problem, start_guess(c, seed, kind)), dict(c.options)
 
 
-def quiet(**more):
-    return ILQROptions(**{"kernels": "interpreted", **more})
-
-
 def of_kind(kind, found):
     return [one for one in found.findings if one.kind is kind]
 
@@ -36,13 +34,13 @@ FAILS = {"shooting": "feasible", "tolerance": 1e-6, "constraint_tolerance": 1e-7
 
 def test_another_start_succeeds_where_the_first_ends_in_a_local_minimum_of_the_violation():
     problem, cut = pendulum(15)
-    alone = by_ilqr(problem, quiet(**cut, **FAILS, retry="never"))
+    alone = by_ilqr(problem, options(**cut, **FAILS, retry="never"))
     assert alone.status is Status.INFEASIBLE
     assert not of_kind(Kind.GUESS_SERVED, alone)
     assert not of_kind(Kind.GUESSES_FAILED, alone)
     assert not any("attempt" in row for row in alone.iterations)
     rows = []
-    found = by_ilqr(problem, quiet(**cut, **FAILS), rows.append)
+    found = by_ilqr(problem, options(**cut, **FAILS), rows.append)
     assert found.status is Status.CONVERGED, found.ending
     assert max(found.optimality.residuals()) < 1e-5
     assert of_solution(found).cost == pytest.approx(found.objective, rel=1e-7)
@@ -70,7 +68,7 @@ def test_another_start_succeeds_where_the_first_ends_in_a_local_minimum_of_the_v
 
 def test_a_first_start_that_succeeds_is_all():
     problem, cut = pendulum(0)
-    found = by_ilqr(problem, quiet(**cut, **FAILS))
+    found = by_ilqr(problem, options(**cut, **FAILS))
     assert found.status is Status.CONVERGED
     assert not of_kind(Kind.GUESS_SERVED, found)
     assert not any("attempt" in row for row in found.iterations)
@@ -86,7 +84,7 @@ def contradiction():
 @pytest.mark.parametrize("shooting", ["single", "feasible"])
 def test_the_failure_that_misses_least_is_handed_back(shooting):
     kept = []
-    found = by_ilqr(contradiction(), quiet(intervals=20, penalty_max=1e6, shooting=shooting), checkpoint=kept.append)
+    found = by_ilqr(contradiction(), options(intervals=20, penalty_max=1e6, shooting=shooting), checkpoint=kept.append)
     assert found.status in (Status.INFEASIBLE, Status.STALLED)
     (failed,) = of_kind(Kind.GUESSES_FAILED, found)
     assert len(failed.data["guesses"]) >= 2
@@ -109,7 +107,7 @@ def test_starts_by_options_and_problem():
     problem, cut = pendulum(1)
 
     def of(given=problem, **more):
-        program = prepare(given, quiet(**cut, **more))
+        program = prepare(given, options(**cut, **more))
         return [(one.shooting, one.line) for one in starts(program.horizon, given.phases, program.options)]
 
     assert of(shooting="feasible") == [("feasible", False), ("feasible", True), ("single", False)]
@@ -132,7 +130,7 @@ def test_the_line_ends_where_the_final_state_is_prescribed_and_else_where_the_gu
 
     problem, cut = pendulum(1)
     half = with_phase(problem, final=Boundary((2.0, 5.0), (True, False)))
-    program = prepare(half, quiet(**cut))
+    program = prepare(half, options(**cut))
     path = program.store.path
     given, _ = write_guess(program.horizon, replace(program.options, shooting="feasible"), path, half.phases, line=True)
     assert given
@@ -145,7 +143,7 @@ def test_a_search_that_does_not_halve_its_violation_is_given_up():
     """Against a wall of constraints no descent of the cost helps: not all 500 iterations are spent on the first start."""
     c = PROBLEMS["quadrotor_waypoint"]()
     guess = start_guess(c, 2, "still")
-    found = by_ilqr(with_guess(c.problem, guess), quiet(**c.options, **FAILS | {"shooting": "single"}, hessian="gauss_newton"))
+    found = by_ilqr(with_guess(c.problem, guess), options(**c.options, **FAILS | {"shooting": "single"}, hessian="gauss_newton"))
     first = [row for row in found.iterations if "attempt" not in row]
     missed = np.array([row["violation"] for row in first])
     marks = [0]
@@ -163,12 +161,12 @@ def test_an_interrupted_search_from_another_start_is_resumed():
         if row.get("attempt", 1.0) == 2.0 and row["step"] > 0:
             raise KeyboardInterrupt
 
-    options = quiet(**cut, **FAILS)
-    part = by_ilqr(problem, options, stop, kept.append)
+    settings = options(**cut, **FAILS)
+    part = by_ilqr(problem, settings, stop, kept.append)
     assert part.status is Status.INTERRUPTED
     assert part.iterations[-1]["attempt"] == 2
     found = kept[-1]
-    on = by_ilqr(problem, options, resume=found)
+    on = by_ilqr(problem, settings, resume=found)
     assert on.status is Status.CONVERGED, on.ending
     assert len(on.iterations) > len(part.iterations)
     assert [row["iteration"] for row in on.iterations] == list(range(len(on.iterations)))
@@ -176,12 +174,12 @@ def test_an_interrupted_search_from_another_start_is_resumed():
 
 def test_a_prepared_problem_takes_other_guesses():
     problem, cut = pendulum(0)
-    program = prepare(problem, quiet(**cut, **FAILS))
+    program = prepare(problem, options(**cut, **FAILS))
     first = run(program)
     c = PROBLEMS["pendulum_speed"]()
     guess = start_guess(c, 4, "line")
     other = run(program, guess=guess)
-    alone = solve(with_guess(problem, guess), quiet(**cut, **FAILS))
+    alone = solve(with_guess(problem, guess), options(**cut, **FAILS))
     np.testing.assert_array_equal(other.trajectory.u, alone.trajectory.u)
     assert other.problem.phase.guess is guess
     assert [row["cost"] for row in other.iterations] == [row["cost"] for row in alone.iterations]
@@ -195,8 +193,8 @@ def test_a_prepared_problem_takes_other_guesses():
 
 def test_a_prepared_problem_is_searched_from_another_guess_and_its_further_starts():
     (easy, cut), (hard, _) = pendulum(0), pendulum(15)
-    program, guess = prepare(easy, quiet(**cut, **FAILS)), hard.phase.guess
-    found, alone = searched(*searching_prepared(program, guess=guess)), by_ilqr(hard, quiet(**cut, **FAILS))
+    program, guess = prepare(easy, options(**cut, **FAILS)), hard.phase.guess
+    found, alone = searched(*searching_prepared(program, guess=guess)), by_ilqr(hard, options(**cut, **FAILS))
     assert [one.name for one in of_kind(Kind.GUESS_SERVED, found)] == [one.name for one in of_kind(Kind.GUESS_SERVED, alone)]
     assert of_kind(Kind.GUESS_SERVED, found)
     assert [row["cost"] for row in found.iterations] == [row["cost"] for row in alone.iterations]

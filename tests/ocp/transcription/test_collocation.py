@@ -48,12 +48,6 @@ def test_costate_of_the_block_move():
     np.testing.assert_allclose(longer.extra["costate"][:, 1], -2 * (6 - 6 * longer.trajectory.t_u) / 4, atol=1e-9)
 
 
-def test_block_move_has_order_two_with_trapezoid():
-    errors = [solved(known.block_move(), scheme=TRAPEZOID, intervals=n).objective - 12 for n in (10, 20, 40)]
-    orders = np.log2(np.array(errors[:-1]) / np.array(errors[1:]))
-    np.testing.assert_allclose(orders, 2, atol=0.05)
-
-
 @pytest.mark.parametrize("scheme", [HS, TRAPEZOID])
 def test_minimum_time_with_bounded_force(scheme):
     """From rest to rest over 1 m with |a| <= 1: accelerate for one second, brake for one."""
@@ -61,14 +55,6 @@ def test_minimum_time_with_bounded_force(scheme):
     assert found.objective == pytest.approx(2, abs=2e-3)
     assert found.trajectory.t[-1] == pytest.approx(found.objective, rel=1e-12)
     np.testing.assert_allclose(found.trajectory.control([0.2, 0.7, 1.3, 1.8])[:, 0], [1, 1, -1, -1], atol=1e-6)
-
-
-def test_brachistochrone():
-    found = solved(known.brachistochrone(), intervals=40)
-    assert found.objective == pytest.approx(0.82433867, abs=2e-8)
-    # conservation of energy is not a row of the program
-    path = found.trajectory.state(np.linspace(0, found.objective, 31))
-    np.testing.assert_allclose(path[:, 2] ** 2 / 2, 9.81 * path[:, 1], atol=1e-5)
 
 
 def test_time_dependent_tracking_by_quadrature():
@@ -81,29 +67,6 @@ def test_time_dependent_tracking_by_quadrature():
     np.testing.assert_allclose(found.trajectory.x[:, 0], np.sin(found.trajectory.t), atol=1e-7)
     u = found.trajectory.u[::2, 0]
     assert np.abs(u - np.cos(found.trajectory.t) / 2).max() < 0.05  # the parameter is used
-
-
-# --- published optimum: swing-up of the cart-pole, Kelly 2017, Sec. 6 ---------------------------------------
-
-def refined(scheme, meshes):
-    problem, objectives = known.cart_pole(), []
-    for n in meshes:
-        found = solved(problem, scheme=scheme, intervals=n)
-        objectives.append(found.objective)
-        problem = known.continued(problem, found)
-    return objectives
-
-
-def test_cart_pole_with_trapezoid():
-    objectives = refined(TRAPEZOID, (50, 100, 200, 400))
-    np.testing.assert_allclose(objectives, [59.147757, 58.896710, 58.830379, 58.813398], atol=6e-7)
-
-
-def test_cart_pole_converges_with_order_four():
-    objectives = np.array(refined(HS, (50, 100, 200, 400)))
-    steps = np.diff(objectives)  # of order four as well, and independent of the limit
-    np.testing.assert_allclose(np.log2(steps[:-1] / steps[1:]), 4, atol=0.25)
-    assert objectives[-1] == pytest.approx(58.80766746, abs=1.5e-8)
 
 
 def test_optimality_is_left_for_the_certificate():

@@ -5,20 +5,13 @@ from __future__ import annotations
 import direct_problems as direct
 import numpy as np
 import pytest
+from commands import stop_at
 from control_problems import brachistochrone, cart_pole
 
 import ocp.problem.checkpoint as checkpoint_module
 from ocp.errors import ProblemError
 from ocp.methods import solve
 from ocp.problem import Boundary, Guess, Kind, Status
-
-
-def stop_at(iteration):
-    def progress(row):
-        if row["iteration"] >= iteration:
-            raise KeyboardInterrupt
-
-    return progress
 
 
 def tumble():

@@ -307,17 +307,6 @@ def test_refined_brachistochrone_is_as_accurate_as_asked(options, most):
     assert {row["pass"] for row in found.iterations} == set(rows["pass"])
 
 
-def test_frozen_mesh_gives_the_same_answer_in_one_pass():
-    found = by_collocation(bead(), CollocationOptions(scheme="radau", intervals=5, refine="hp"))
-    text = str(found.extra["refinement_mesh"][0])
-    assert found.freeze["mesh"] == text
-    assert found.freeze["refine"] == "none"
-    again = by_collocation(bead(), CollocationOptions(scheme="radau", mesh=text))
-    assert again.objective == pytest.approx(found.objective, abs=1e-9)
-    np.testing.assert_array_equal(again.trajectory.t, found.trajectory.t)
-    np.testing.assert_allclose(again.trajectory.x, found.trajectory.x, atol=2e-6)
-
-
 def test_bead_on_a_stop_comes_to_its_closed_form():
     found = certify(by_collocation(bead(), CollocationOptions(scheme="gauss", intervals=4, refine="hp", tolerance_mesh=1e-7)))
     assert found.ok

@@ -15,8 +15,7 @@ R3 = np.sqrt(3.0)
 REST = "  - {name: joints rest, posture: {joints: {joint1: pi/6, joint2: pi/3}}, gain: rate/2}\n"
 
 
-@pytest.mark.row("001:K57")
-@pytest.mark.row("001:C07")
+@pytest.mark.row("001:K57", "001:C07")
 @pytest.mark.parametrize(("tasks", "rates"), [
     (REST, [(2 * R3 - 6) / 15, (R3 - 3) / 15, (3 - 11 * R3) / 15]),
     (REST.replace("{joint1: pi/6, joint2: pi/3}", "{joint1: pi/6, joint2: pi/3, joint3: pi/3}"),
