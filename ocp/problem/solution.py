@@ -196,8 +196,9 @@ class Certificate:
     objective: the objective against an independent quadrature; point: distance of trajectory and objective from the point whose
     optimality was judged, None where a method leaves no such point; minimum_principle: what controls with a smaller Hamiltonian
     than that of the motion would gain, over how much the objective varies, None where nobody compared; objective_error: half the
-    bar of the objective, None where     nobody solved again on a finer mesh; objective_size: what it is measured by; resolution: the width [s] down to which the motion
-    was searched everywhere; left_out: checks that there was no time for, by name: none of them holds.
+    bar of the objective, None where nobody solved again on a finer mesh; objective_size: what it is measured by; resolution: the
+    width [s] down to which the motion was searched everywhere; left_out: checks that there was no time for, by name: none of them
+    holds.
     """
 
     stationarity: Residual

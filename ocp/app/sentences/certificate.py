@@ -122,8 +122,8 @@ SENTENCES: Mapping[Kind, Wording] = {
     Kind.CONVEX_HAMILTONIAN: "convex in the controls",
     Kind.BETTER_PARAMETER: "the same motion costs less with another value of {name}",
     Kind.WAITING: "to rest at t = {time:.6g} s and move faster afterwards would be cheaper",
-    Kind.MOVING_JUMP: "at t = {time:.6g} s rates or costs jump in time, and {unknown} moves that instant past the nodes of the mesh, "
-                      "which the program does not see: let a phase end there",
+    Kind.MOVING_JUMP: "at t = {time:.6g} s rates or costs jump in time, and {unknown} moves that instant past the nodes of the "
+                      "mesh, which the program does not see: let a phase end there",
     Kind.OSCILLATING_COST: "running costs turn {turns} times on the way, which asks for as many intervals: put their mean over a "
                            "turn in their place, or shorten the motion",
     Kind.ERROR_GROWTH: _growth,

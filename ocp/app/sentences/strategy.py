@@ -122,6 +122,12 @@ def _would_jump(found: Finding) -> str:
 #: of points that are left
 POINTS = {Kind.SADDLE: "a saddle", Kind.MAXIMUM: "a maximum", Kind.FLAT_MINIMUM: "a minimum, flat along some directions"}
 
+
+def _falls(found: Finding) -> str:
+    point = POINTS[found.data["point"]] if "point" in found.data else "a point"
+    return f"From {point} at {found.value:.6g} the objective fell to {found.data['objective']:.3g} and went on falling."
+
+
 SENTENCES: Mapping[Kind, Wording] = {
     Kind.PASS: _pass,
     Kind.PASS_NOT_SOLVED: _pass_not_solved,
@@ -181,9 +187,8 @@ SENTENCES: Mapping[Kind, Wording] = {
     Kind.NOT_A_MINIMUM: lambda found: f"the point of objective {found.value:.9g} is {POINTS[found.data['point']]}",
     Kind.ESCAPED: lambda found: f"left {POINTS[found.data['point']]} of objective {found.value:.9g} along negative curvature",
     Kind.BETTER_CONTROLS: "at {objective:.9g}, other admissible controls have a smaller Hamiltonian (most at t = {time:.6g} s)",
-    Kind.CONTROLS_IMPROVED: "left the point of objective {objective:.9g} for controls or parameters that the minimum principle prefers",
-    Kind.FALLS_WITHOUT_BOUND: lambda found: (f"From {POINTS[found.data['point']] if 'point' in found.data else 'a point'} at {found.value:.6g} the objective fell to "
-                                             f"{found.data['objective']:.3g} and went on falling."),
+    Kind.CONTROLS_IMPROVED: "left the point of objective {objective:.9g} by the minimum principle",
+    Kind.FALLS_WITHOUT_BOUND: _falls,
     Kind.NO_ITERATE: "No iterate was found; the trajectory is the guess.",
     Kind.NO_ERROR_BOUND: "the objective has no error bound yet",
     Kind.WIDE_ERROR_BOUND: "the objective {objective:.9g} has an error bound of {value:.2g} of its size",
