@@ -183,7 +183,8 @@ def _own_error(found: Solution) -> float:
     assert certificate is not None
     assert certificate.objective is not None
     data, costs = certificate.objective.data, ("certificate_gap_cost", "certificate_hamiltonian_gap")
-    return abs(data["integrated"] - data["reported"]) + sum(abs(float(np.sum(found.extra.get(name, 0.0)))) for name in costs)
+    quadrature = abs(data["integrated"] - data["reported"]) if "integrated" in data else 0.0
+    return quadrature + sum(abs(float(np.sum(found.extra.get(name, 0.0)))) for name in costs)
 
 
 def wide_bound(search: Search, state: State) -> Finding | None:

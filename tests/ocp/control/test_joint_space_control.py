@@ -9,7 +9,7 @@ from dynamics.notation.textbook_robots import planar_arm
 from ocp.control.notation.joint_space import joint_space
 from ocp.control.notation.task_space import Gains
 from ocp.errors import ProblemError
-from ocp.solvers.cascade import solve_cascade
+from cascade import solve_cascade
 from ocp.solvers.hqp import Level, solve_hqp
 
 

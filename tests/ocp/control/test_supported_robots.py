@@ -11,7 +11,7 @@ from dynamics.model import BodyInertia, Builder, Joint
 from dynamics.model.synthetic import random_tree
 from ocp.control.notation.supported import supported, virtual_model
 from ocp.errors import ProblemError
-from ocp.solvers.cascade import solve_cascade
+from cascade import solve_cascade
 from ocp.solvers.hqp import Level, solve_hqp
 
 ROBOTS = [(quadruped, 3), (quadruped, 4, 1), (tree, 2), (tree, 4, 1), (biped,)]

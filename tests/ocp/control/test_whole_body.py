@@ -23,7 +23,7 @@ from ocp.control.tasks import com_task, joint_task, orientation_task, pose_task,
 from ocp.control.whole_body import EffortTask, ForceTask, MomentumTask, WholeBody
 from ocp.errors import ProblemError
 from ocp.solvers import hqp
-from ocp.solvers.cascade import solve_cascade
+from cascade import solve_cascade
 from ocp.solvers.engines import ENGINES
 from ocp.solvers.hqp import HQPOptions, Level, merged
 
