@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cascade import solve_cascade
 
 import dynamics
 from dynamics.model.synthetic import random_tree
@@ -9,7 +10,6 @@ from dynamics.notation.textbook_robots import planar_arm
 from ocp.control.notation.joint_space import joint_space
 from ocp.control.notation.task_space import Gains
 from ocp.errors import ProblemError
-from cascade import solve_cascade
 from ocp.solvers.hqp import Level, solve_hqp
 
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cascade import solve_cascade
 from standing import biped, feet_accelerations, feet_positions, quadruped, standing, tree
 
 import dynamics
@@ -11,7 +12,6 @@ from dynamics.model import BodyInertia, Builder, Joint
 from dynamics.model.synthetic import random_tree
 from ocp.control.notation.supported import supported, virtual_model
 from ocp.errors import ProblemError
-from cascade import solve_cascade
 from ocp.solvers.hqp import Level, solve_hqp
 
 ROBOTS = [(quadruped, 3), (quadruped, 4, 1), (tree, 2), (tree, 4, 1), (biped,)]

@@ -7,6 +7,7 @@ from dataclasses import replace
 import casadi as ca
 import numpy as np
 import pytest
+from cascade import solve_cascade
 from row_trees import moved, pose
 from standing import LEGS, biped, feet_accelerations, feet_positions, standing, tree
 
@@ -23,7 +24,6 @@ from ocp.control.tasks import com_task, joint_task, orientation_task, pose_task,
 from ocp.control.whole_body import EffortTask, ForceTask, MomentumTask, WholeBody
 from ocp.errors import ProblemError
 from ocp.solvers import hqp
-from cascade import solve_cascade
 from ocp.solvers.engines import ENGINES
 from ocp.solvers.hqp import HQPOptions, Level, merged
 
