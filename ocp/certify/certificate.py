@@ -167,7 +167,7 @@ def _certified(solution: Solution, tolerances: Tolerances) -> Solution:
         left_out=tuple(own.left_out),
     )
     stiff = (Finding(Kind.STIFF),) if any(one.implicit for one in again) else ()
-    worth = own.done("cost of re-integration gaps", lambda: _worth(program, motions, again), 0.0)
+    worth = 0.0 if own.left_out else _worth(program, motions, again)
     gap = 0.0 if principle is None else principle.value * varied
     extra = dict(solution.extra) | {"certificate_segment_gap": _by_segment([one.by_segment for one in again]),
                                     "certificate_segment_defect": _by_segment(defects), "certificate_gap_cost": np.array([worth]),
