@@ -137,8 +137,7 @@ def test_constraints_on_unknowns_pass_through_the_elimination():
         return Constraint("flow", where, function(lambda t, x, w, p: [w[1]], 1, 2), (0.5,), (0.5,), Sense.EQUAL)
 
     found = [solve(cubic(constraints=(bounded(At.INTEGRAL),)), method) for method in ("collocation", "multiple_shooting")]
-    failures = {one.kind.value for each in found for one in each.certificate.failures}
-    assert failures <= {"minimum_principle", "objective_error"}
+    assert all(one.ok for one in found)
     assert found[0].objective == pytest.approx(found[1].objective, rel=2e-3)
     t = np.linspace(0, 2, 2001)
     assert np.trapezoid(found[0].trajectory.control(t)[:, 1], t) == pytest.approx(0.5, abs=1e-4)
