@@ -77,8 +77,7 @@ class Receding:
 
     def reset(self, x0: np.ndarray, t0: float, iterations: int = 0) -> tuple[Status, Finding]:
         """Start again from the guess of the phase: state x0 [nx] at absolute time t0 [s], then up to ``iterations`` of the whole
-        solver,
-        multipliers included. Returns how that ended."""
+        solver, multipliers included. Returns how that ended."""
         from ocp.shooting.engine.search import Search
 
         store, horizon = self._store, self.program.horizon

@@ -70,11 +70,10 @@ class Transcription:
     """A problem as a nonlinear program, and the way back.
 
     parts(x) -> the trajectory of each phase; invert(x) -> all of them in one; costate(lam_g) -> by phase, [E, size]: estimates at
-    the places of the adjoint of what the schemes act on, with ``H = running cost + p' ydot`` (of shooting at ends of
-    intervals); parameters(x): values of free parameters by name; meshes: of the phases; state_columns: by phase, the columns
-    [M, size] of all nodes; centres(x): by phase, the states of all nodes, about
-    which tangent unknowns may be centred anew; owners(): what the unknowns stand for; findings: about derivatives and
-    kernels; seconds: of which "compile" was spent on kernels
+    the places of the adjoint of what the schemes act on, with ``H = running cost + p' ydot`` (of shooting at ends of intervals);
+    parameters(x): values of free parameters by name; meshes: of the phases; state_columns: by phase, the columns [M, size] of all
+    nodes; centres(x): by phase, the states of all nodes, about which tangent unknowns may be centred anew; owners(): what the
+    unknowns stand for; findings: about derivatives and kernels; seconds: of which "compile" was spent on kernels
     """
 
     nlp: NLP

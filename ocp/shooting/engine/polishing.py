@@ -84,8 +84,7 @@ class Discrete:
 
 def polished(horizon: Horizon, store: Store, exact: bool, tolerance: float, perform: Perform) -> Polished:
     """Polish the iterate of a store in place: path, multipliers and an expansion that belongs to them. A point that cannot be
-    improved
-    stays."""
+    improved stays."""
     discrete = Discrete(horizon, store, exact, perform)
     x, u, multipliers = discrete.point()
     scale = max(1.0, abs(float(store.path.cost.sum())) / discrete.unit)

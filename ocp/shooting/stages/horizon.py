@@ -172,8 +172,7 @@ def _constant(phase: Phase) -> float:
 
 def _symbols(stretch: Stretch, costs: Sequence[Any], *more: ca.Function, implicit: bool = False) -> Symbol:
     """Scalar graphs where everything fits into one; analytic derivatives need calls, and factorisations of implicit steps are
-    shared
-    only as nodes."""
+    shared only as nodes."""
     system = stretch.phase.system
     if more and (system.derivatives != "ad" or implicit):
         return ca.MX.sym
