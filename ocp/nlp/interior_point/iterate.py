@@ -1,7 +1,5 @@
 """The iteration: a primal-dual interior-point method with a filter line search (Waechter and Biegler 2006)."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from dynamics.kernels.linked import linked

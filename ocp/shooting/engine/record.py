@@ -1,7 +1,5 @@
 """The record that the compiled loops take: one pointer to all data of a solve, preallocated."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

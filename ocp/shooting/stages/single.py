@@ -5,8 +5,6 @@ common is computed once. The dynamics of a robot under symplectic Euler come in 
 all others are differentiated algorithmically. Explicit Runge-Kutta steps go by the chain rule (``ocp.shooting.stages.chain_rule``).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 
