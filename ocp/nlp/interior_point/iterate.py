@@ -4,7 +4,7 @@ import numpy as np
 
 from dynamics.kernels.linked import linked
 from ocp.nlp.interior_point import watchdog
-from ocp.nlp.interior_point.barrier import differentiate, errors, longest, merit, residuals, slope
+from ocp.nlp.interior_point.barrier import differentiate, errors, longest, merit, residuals, shift, slope
 from ocp.nlp.interior_point.elements import Program, second
 from ocp.nlp.interior_point.fronts import Factors, Plan
 from ocp.nlp.interior_point.kkt import direction
@@ -28,8 +28,8 @@ Array = np.ndarray
 
 #: barrier parameter: fall while the barrier problem is solved to KAPPA mu; Waechter and Biegler 2006, Eq. 7 and Sec. 3.1
 KAPPA, FALL, POWER, TAU_MIN = 10.0, 0.2, 1.5, 0.99
-#: a start lies inside its bounds by these; Sec. 3.6
-PUSH, SHARE = 1e-2, 1e-2
+#: a start lies inside its bounds by this; Sec. 3.6
+PUSH = 1e-2
 #: rows and objective are scaled to gradients of at most this at the start, and never by less than LEAST_SCALE; Sec. 3.8
 STEEPEST, LEAST_SCALE = 100.0, 1e-8
 #: steps relative to the iterate that change nothing
@@ -41,14 +41,15 @@ FAR = 1e20
 
 
 @linked(error_model="numpy")
-def _inside(value: float, lower: float, upper: float, push: float, share: float) -> float:
+def _inside(value: float, lower: float, upper: float, push: float) -> float:
+    """Off its bounds by ``push``, relative to their size or to their distance."""
     low, high = lower > -np.inf, upper < np.inf
     if low:
         gap = push * max(1.0, abs(lower))
-        value = max(value, lower + (min(gap, share * (upper - lower)) if high else gap))
+        value = max(value, lower + (min(gap, push * (upper - lower)) if high else gap))
     if high:
         gap = push * max(1.0, abs(upper))
-        value = min(value, upper - (min(gap, share * (upper - lower)) if low else gap))
+        value = min(value, upper - (min(gap, push * (upper - lower)) if low else gap))
     return value
 
 
@@ -74,7 +75,7 @@ def begin(p: Program, q: State, plan: Plan, room: Factors, push: float) -> None:
     n, m = len(q.x), len(q.y)
     for j in range(n):
         if q.free[j]:
-            q.x[j] = _inside(q.x[j], q.xl[j], q.xu[j], push, push)
+            q.x[j] = _inside(q.x[j], q.lower[j], q.upper[j], push)
     q.scale[:] = 1.0
     q.scale_f = 1.0
     if not differentiate(p, q):
@@ -89,10 +90,10 @@ def begin(p: Program, q: State, plan: Plan, room: Factors, push: float) -> None:
         q.J[e] *= q.scale[p.jacobian_rows[e]]
     for i in range(m):
         q.g[i] *= q.scale[i]
-        q.sl[i] *= q.scale[i]
-        q.su[i] *= q.scale[i]
-        if not q.equation[i]:
-            q.s[i] = _inside(q.g[i], q.sl[i], q.su[i], push, push)
+        q.lower[n + i] *= q.scale[i]
+        q.upper[n + i] *= q.scale[i]
+        if q.free[n + i]:
+            q.s[i] = _inside(q.g[i], q.lower[n + i], q.upper[n + i], push)
     mu = q.mu
     if q.warm:
         for j in range(n):
@@ -100,21 +101,18 @@ def begin(p: Program, q: State, plan: Plan, room: Factors, push: float) -> None:
             q.zu[j] *= scale
         for i in range(m):
             q.y[i] *= scale / q.scale[i]
-            q.vl[i] *= scale / q.scale[i]
-            q.vu[i] *= scale / q.scale[i]
+            q.zl[n + i] *= scale / q.scale[i]
+            q.zu[n + i] *= scale / q.scale[i]
         _floor(q, mu)
     else:
-        for j in range(n):
-            q.zl[j] = 1.0 if q.free[j] and q.xl[j] > -np.inf else 0.0
-            q.zu[j] = 1.0 if q.free[j] and q.xu[j] < np.inf else 0.0
-        for i in range(m):
-            q.vl[i] = 1.0 if not q.equation[i] and q.sl[i] > -np.inf else 0.0
-            q.vu[i] = 1.0 if not q.equation[i] and q.su[i] < np.inf else 0.0
+        for j in range(n + m):
+            q.zl[j] = 1.0 if q.free[j] and q.lower[j] > -np.inf else 0.0
+            q.zu[j] = 1.0 if q.free[j] and q.upper[j] < np.inf else 0.0
         if not estimate(p, q, plan, room):
             return
     q.tau = max(TAU_MIN, 1.0 - mu)
     theta = residuals(q, q.s, q.g, q.c)
-    q.theta, q.phi = theta, merit(q, q.x, q.s, q.f)
+    q.theta, q.phi = theta, merit(q, q.w, q.f)
     q.theta_max, q.theta_min = 1e4 * max(1.0, theta), 1e-4 * max(1.0, theta)
     q.filtered = 0
     q.ready = 1
@@ -123,13 +121,9 @@ def begin(p: Program, q: State, plan: Plan, room: Factors, push: float) -> None:
 @linked(error_model="numpy")
 def _floor(q: State, mu: float) -> None:
     """Multipliers of bounds at least what mu asks for; those where there is no bound are 0."""
-    for j in range(len(q.x)):
-        q.zl[j] = max(q.zl[j], mu / (q.x[j] - q.xl[j])) if q.free[j] and q.xl[j] > -np.inf else 0.0
-        q.zu[j] = max(q.zu[j], mu / (q.xu[j] - q.x[j])) if q.free[j] and q.xu[j] < np.inf else 0.0
-    for i in range(len(q.y)):
-        free = not q.equation[i]
-        q.vl[i] = max(q.vl[i], mu / (q.s[i] - q.sl[i])) if free and q.sl[i] > -np.inf else 0.0
-        q.vu[i] = max(q.vu[i], mu / (q.su[i] - q.s[i])) if free and q.su[i] < np.inf else 0.0
+    for j in range(len(q.w)):
+        q.zl[j] = max(q.zl[j], mu / (q.w[j] - q.lower[j])) if q.free[j] and q.lower[j] > -np.inf else 0.0
+        q.zu[j] = max(q.zu[j], mu / (q.upper[j] - q.w[j])) if q.free[j] and q.upper[j] < np.inf else 0.0
 
 
 @linked(error_model="numpy")
@@ -185,7 +179,7 @@ def _decided(q: State) -> bool:
 def _iteration(p: Program, q: State, plan: Plan, room: Factors, corrected: Array) -> None:
     while q.error_mu <= KAPPA * q.mu and _lower_barrier(q):
         errors(q)
-    q.phi = merit(q, q.x, q.s, q.f)
+    q.phi = merit(q, q.w, q.f)
     if not _curved(p, q, corrected):
         q.status = NOT_A_NUMBER
         return
@@ -200,10 +194,8 @@ def _iteration(p: Program, q: State, plan: Plan, room: Factors, corrected: Array
         return
     watchdog.forget(q)
     if restore(p, q, plan, room):
-        for j in range(len(q.x)):
+        for j in range(len(q.w)):
             q.zl[j], q.zu[j] = min(q.zl[j], 1.0), min(q.zu[j], 1.0)
-        for i in range(len(q.y)):
-            q.vl[i], q.vu[i] = min(q.vl[i], 1.0), min(q.vu[i], 1.0)
         _floor(q, 0.0)
         if estimate(p, q, plan, room):
             q.alpha = q.alpha_z = 0.0
@@ -266,10 +258,7 @@ def _whole_step(q: State) -> bool:
     """Try all of a step that rounding makes; True where several were and the barrier can go no lower."""
     q.tiny_steps += 1
     q.alpha, q.alpha_z = longest(q, q.tau)
-    for j in range(len(q.x)):
-        q.x_trial[j] = q.x[j] + q.alpha * q.dx[j]
-    for i in range(len(q.s)):
-        q.s_trial[i] = q.s[i] + q.alpha * q.ds[i]
+    shift(q, q.alpha)
     return q.tiny_steps > 2 and not _lower_barrier(q)
 
 
@@ -287,7 +276,7 @@ def _arrive(p: Program, q: State) -> bool:
 def _finish(p: Program, q: State) -> None:
     """What is known at a new iterate: residuals, merit, errors, a row of the log."""
     q.theta = residuals(q, q.s, q.g, q.c)
-    q.phi = merit(q, q.x, q.s, q.f)
+    q.phi = merit(q, q.w, q.f)
     slope(p, q)
     errors(q)
     q.iteration += 1
