@@ -22,8 +22,8 @@ def on_path(problem, options, u=None, x=None):
         store.path.u[:, :np.shape(u)[1]] = u
     if x is not None:
         store.path.x[:, :np.shape(x)[1]] = x
-    assert rollout(store.engine, given or x is not None)[1] == -1
-    assert expand(store.engine) == -1
+    assert rollout(store, given or x is not None)[1] == -1
+    assert expand(store) == -1
     return program, store
 
 

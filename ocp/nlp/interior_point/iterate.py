@@ -3,6 +3,7 @@
 import numpy as np
 
 from dynamics.kernels.linked import linked
+from ocp.nlp.interior_point import state as st
 from ocp.nlp.interior_point import watchdog
 from ocp.nlp.interior_point.barrier import differentiate, errors, longest, merit, residuals, shift, slope
 from ocp.nlp.interior_point.elements import Program, second
@@ -10,17 +11,6 @@ from ocp.nlp.interior_point.fronts import Factors, Plan
 from ocp.nlp.interior_point.kkt import direction
 from ocp.nlp.interior_point.restoration import estimate, restore
 from ocp.nlp.interior_point.search import expand, move, note_step, right_side, search
-from ocp.nlp.interior_point.state import (
-    CONVERGED,
-    DIVERGED,
-    LIMITED,
-    NO_ROOM,
-    NOT_A_NUMBER,
-    RUNNING,
-    STALLED,
-    State,
-    assign,
-)
 from ocp.nlp.interior_point.ticks import ticks
 from ocp.nlp.interior_point.watchdog import PATIENCE
 
@@ -54,7 +44,7 @@ def _inside(value: float, lower: float, upper: float, push: float) -> float:
 
 
 @linked(error_model="numpy")
-def _scales(p: Program, q: State) -> None:
+def _scales(p: Program, q: st.State) -> None:
     """Scaling by gradients at the start."""
     q.scale[:] = 0.0
     for e in range(len(q.J)):
@@ -70,7 +60,7 @@ def _scales(p: Program, q: State) -> None:
 
 
 @linked(error_model="numpy")
-def begin(p: Program, q: State, plan: Plan, room: Factors, push: float) -> None:
+def begin(p: Program, q: st.State, plan: Plan, room: Factors, push: float) -> None:
     """From x, bounds (unscaled) and, where warm, multipliers (unscaled) to the first iterate."""
     n, m = len(q.x), len(q.y)
     for j in range(n):
@@ -79,7 +69,7 @@ def begin(p: Program, q: State, plan: Plan, room: Factors, push: float) -> None:
     q.scale[:] = 1.0
     q.scale_f = 1.0
     if not differentiate(p, q):
-        q.status = NOT_A_NUMBER
+        q.status = st.NOT_A_NUMBER
         return
     _scales(p, q)
     scale = q.scale_f
@@ -119,7 +109,7 @@ def begin(p: Program, q: State, plan: Plan, room: Factors, push: float) -> None:
 
 
 @linked(error_model="numpy")
-def _floor(q: State, mu: float) -> None:
+def _floor(q: st.State, mu: float) -> None:
     """Multipliers of bounds at least what mu asks for; those where there is no bound are 0."""
     for j in range(len(q.w)):
         q.zl[j] = max(q.zl[j], mu / (q.w[j] - q.lower[j])) if q.free[j] and q.lower[j] > -np.inf else 0.0
@@ -127,7 +117,7 @@ def _floor(q: State, mu: float) -> None:
 
 
 @linked(error_model="numpy")
-def _lower_barrier(q: State) -> bool:
+def _lower_barrier(q: st.State) -> bool:
     """The next barrier parameter; whether it changed."""
     least = q.tolerance / 10.0
     mu = max(least, min(FALL * q.mu, q.mu ** POWER))
@@ -140,7 +130,7 @@ def _lower_barrier(q: State) -> bool:
 
 
 @linked(error_model="numpy")
-def _write(q: State) -> None:
+def _write(q: st.State) -> None:
     row = q.log[q.rows]
     row[0], row[1], row[2], row[3] = q.f / q.scale_f, q.violation, q.dual, q.mu
     row[4], row[5], row[6], row[7], row[8] = q.step_size, q.alpha, q.alpha_z, q.delta, q.complementarity
@@ -148,49 +138,49 @@ def _write(q: State) -> None:
 
 
 @linked(error_model="numpy")
-def advance(p: Program, q: State, plan: Plan, room: Factors, corrected: Array, push: float, count: int) -> None:
+def advance(p: Program, q: st.State, plan: Plan, room: Factors, corrected: Array, push: float, count: int) -> None:
     """At most ``count`` iterations; status stays RUNNING where more are wanted."""
     start = ticks()
     if not q.ready:
         begin(p, q, plan, room, push)
-        if q.status == RUNNING:
+        if q.status == st.RUNNING:
             slope(p, q)
             errors(q)
             _write(q)
     for _ in range(count):
-        if q.status != RUNNING or _decided(q):
+        if q.status != st.RUNNING or _decided(q):
             break
         _iteration(p, q, plan, room, corrected)
-    if q.status == RUNNING:
+    if q.status == st.RUNNING:
         _decided(q)
     q.cycles += ticks() - start
 
 
 @linked(error_model="numpy")
-def _decided(q: State) -> bool:
+def _decided(q: st.State) -> bool:
     if q.error <= q.tolerance and q.violation <= q.tolerance:
-        q.status = CONVERGED
+        q.status = st.CONVERGED
     elif q.iteration >= q.limit:
-        q.status = LIMITED
-    return q.status != RUNNING
+        q.status = st.LIMITED
+    return q.status != st.RUNNING
 
 
 @linked(error_model="numpy")
-def _iteration(p: Program, q: State, plan: Plan, room: Factors, corrected: Array) -> None:
+def _iteration(p: Program, q: st.State, plan: Plan, room: Factors, corrected: Array) -> None:
     while q.error_mu <= KAPPA * q.mu and _lower_barrier(q):
         errors(q)
     q.phi = merit(q, q.w, q.f)
     if not _curved(p, q, corrected):
-        q.status = NOT_A_NUMBER
+        q.status = st.NOT_A_NUMBER
         return
     if direction(p, q, plan, room):
         expand(q)
         if _along(p, q, room, corrected):
             return
-    elif q.status == NO_ROOM:
+    elif q.status == st.NO_ROOM:
         return
     if q.violation <= q.tolerance and q.theta <= 1e-2 * q.tolerance:
-        q.status = STALLED  # nothing to restore
+        q.status = st.STALLED  # nothing to restore
         return
     watchdog.forget(q)
     if restore(p, q, plan, room):
@@ -200,13 +190,13 @@ def _iteration(p: Program, q: State, plan: Plan, room: Factors, corrected: Array
         if estimate(p, q, plan, room):
             q.alpha = q.alpha_z = 0.0
             _finish(p, q)
-    if q.status == NO_ROOM:  # the iterate may have moved meanwhile
+    if q.status == st.NO_ROOM:  # the iterate may have moved meanwhile
         q.theta = residuals(q, q.s, q.g, q.c)
         slope(p, q)
 
 
 @linked(error_model="numpy")
-def _curved(p: Program, q: State, corrected: Array) -> bool:
+def _curved(p: Program, q: st.State, corrected: Array) -> bool:
     """The matrix and the right-hand side at the iterate; whether they are finite."""
     began, h = ticks(), len(q.H)
     for i in range(len(q.y)):
@@ -219,14 +209,14 @@ def _curved(p: Program, q: State, corrected: Array) -> bool:
             failed = 1
     if failed:
         return False
-    assign(q.entries[:h], q.H)
-    assign(q.entries[h:h + len(q.J)], q.J)
+    st.assign(q.entries[:h], q.H)
+    st.assign(q.entries[h:h + len(q.J)], q.J)
     right_side(q, q.c)
     return True
 
 
 @linked(error_model="numpy")
-def _along(p: Program, q: State, room: Factors, corrected: Array) -> bool:
+def _along(p: Program, q: st.State, room: Factors, corrected: Array) -> bool:
     """Go along the direction; False where no step is taken and feasibility is to be restored."""
     still = False
     if note_step(q) < TINY and q.violation <= ALMOST:
@@ -248,13 +238,13 @@ def _along(p: Program, q: State, room: Factors, corrected: Array) -> bool:
                 return False
     _, q.alpha_z = longest(q, q.tau)
     move(q, q.alpha, q.alpha_z)
-    if _arrive(p, q) and still and q.status == RUNNING and not _decided(q):
-        q.status = STALLED
+    if _arrive(p, q) and still and q.status == st.RUNNING and not _decided(q):
+        q.status = st.STALLED
     return True
 
 
 @linked(error_model="numpy")
-def _whole_step(q: State) -> bool:
+def _whole_step(q: st.State) -> bool:
     """Try all of a step that rounding makes; True where several were and the barrier can go no lower."""
     q.tiny_steps += 1
     q.alpha, q.alpha_z = longest(q, q.tau)
@@ -263,17 +253,17 @@ def _whole_step(q: State) -> bool:
 
 
 @linked(error_model="numpy")
-def _arrive(p: Program, q: State) -> bool:
+def _arrive(p: Program, q: st.State) -> bool:
     """Derivatives and all that is known at the new iterate; whether they are finite."""
     if not differentiate(p, q):
-        q.status = NOT_A_NUMBER
+        q.status = st.NOT_A_NUMBER
         return False
     _finish(p, q)
     return True
 
 
 @linked(error_model="numpy")
-def _finish(p: Program, q: State) -> None:
+def _finish(p: Program, q: st.State) -> None:
     """What is known at a new iterate: residuals, merit, errors, a row of the log."""
     q.theta = residuals(q, q.s, q.g, q.c)
     q.phi = merit(q, q.w, q.f)
@@ -284,5 +274,5 @@ def _finish(p: Program, q: State) -> None:
     for j in range(len(q.x)):
         largest = max(largest, abs(q.x[j]))
     if largest > FAR:
-        q.status = DIVERGED
+        q.status = st.DIVERGED
     _write(q)

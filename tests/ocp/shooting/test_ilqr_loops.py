@@ -227,8 +227,8 @@ def test_loops_allocate_nothing_per_knot():
                                         x=np.tile(phase.start.value, (N, 1)))
             _, store = on_path(Problem("long", (dataclasses.replace(phase, guess=guess),)), options)
             before = rtsys.get_allocation_stats().alloc
-            rollout(store.engine, False)
-            expand(store.engine)
+            rollout(store, False)
+            expand(store)
             counts.append(rtsys.get_allocation_stats().alloc - before)
     finally:
         _nrt_python.memsys_disable_stats()
