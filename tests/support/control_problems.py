@@ -1,7 +1,5 @@
 """Small optimal-control problems with known solutions, built by hand."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import casadi as ca

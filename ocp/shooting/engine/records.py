@@ -139,7 +139,7 @@ def helpers(compiled: Compiled, store: Engine, count: int) -> tuple[list[Engine]
 
     found: list[Engine] = []
     kept: Kept = []
-    work = lq.scratch(store.model.n, store.model.m)
+    work = lq.scratch(store.model.n.tolist(), store.model.m.tolist())
     for _ in range(count):
         step, own, derivatives, more = _records(compiled)
         kept += more

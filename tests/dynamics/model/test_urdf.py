@@ -1,7 +1,5 @@
 """Reading URDF: numbers worked out by hand, lumping, mimic chains, planar joints, notes; and the robots we ship."""
 
-from __future__ import annotations
-
 import os
 import time
 
