@@ -3,7 +3,9 @@
 import casadi as ca
 import numpy as np
 
+from dynamics import algorithms as alg
 from dynamics.lie import quaternion
+from ocp.bridge import robot_system
 from ocp.problem import INF, At, Boundary, Cost, Duration, Guess, Phase, Problem, System
 from ocp.shooting.ilqr import ILQROptions
 from ocp.spaces import Space, euclidean
@@ -47,6 +49,37 @@ def make(name, space, controls, rate, start, duration, *, running=(), final=(), 
         start=Boundary(tuple(map(float, start)), (True,) * space.ndx), costs=tuple(costs),
         u_lower=(-u_max,) * nu, u_upper=(u_max,) * nu, **more)
     return Problem(name, (phase,))
+
+
+def coupled(system, seed=5, duration=0.4, final=(), s=(0.0, 1.0)):
+    """A system, often a robot, from a random state under random controls; costs that couple everything, time and controls
+    included. final: costs at the end; s: where the guess is given."""
+    rng, nx, nu = np.random.default_rng(seed), system.nx, system.nu
+    x0 = rng.normal(size=nx) if system.model is None else np.r_[alg.random_configuration(system.model, rng),
+                                                                rng.normal(size=system.model.nv)]
+    a, b = ca.DM(rng.normal(size=nx)), ca.DM(rng.normal(size=nu))
+    costs = (
+        Cost("coupled", At.PATH, function(nx, nu, lambda t, x, u: ca.sin(ca.dot(a, x) + t) * (1 + ca.dot(b, u)) + x[0]**2 * x[1])),
+        Cost("residual", At.PATH, function(nx, nu, lambda t, x, u: ca.vertcat(u, ca.cos(x[nx - 1]) * x[0], x[1] * ca.sum1(u))),
+             weights=tuple(rng.uniform(0.5, 1, nu + 2))))
+    guess = Guess(np.array(s), np.tile(x0, (2, 1)), rng.normal(size=(2, nu)))
+    return Problem("robot", (Phase("move", system, duration if isinstance(duration, Duration) else held(duration), guess,
+                                   start=Boundary(tuple(x0), (True,) * system.space.ndx), costs=(*costs, *final)),))
+
+
+def towards(model, duration, seed, weight=10.0, **more):
+    """A robot from its neutral configuration at rest towards one nearby, by cost."""
+    system = robot_system(model, **more)
+    nx, nu, nv = system.nx, system.nu, model.nv
+    x0 = np.r_[alg.neutral(model), np.zeros(nv)]
+    goal = np.array(alg.integrate(model, x0[:model.nq], np.random.default_rng(seed).uniform(-0.2, 0.2, nv))).ravel()
+    costs = (Cost("effort", At.PATH, function(nx, nu, lambda t, x, u: u), weights=(1e-1,) * nu),
+             Cost("calm", At.PATH, function(nx, nu, lambda t, x, u: x[nx - nv:]), weights=(0.1,) * nv),
+             Cost("goal", At.FINAL, function(nx, nu, lambda t, x, u: system.space.minus(ca.DM(np.r_[goal, np.zeros(nv)]), x)),
+                  weights=(weight,) * nv + (1.0,) * nv))
+    guess = Guess(np.array([0.0, 1.0]), np.tile(x0, (2, 1)), 0.1 * np.ones((2, nu)))
+    return Problem(model.name, (Phase("move", system, held(duration), guess, start=Boundary(tuple(x0), (True,) * (2 * nv)),
+                                      costs=costs),))
 
 
 def double_integrator(**more):
