@@ -32,7 +32,6 @@ FREE, SURFACE, APEX = 0, 1, 2
 ENTER = 1e-12
 """A row that a step would violate by more than this, relative to ``1 + |c|``, is held."""
 
-
 PROXIMAL = 1e-6
 """Softness of a held row beside that which the row has anyway, relative to the square of its derivative over the Hessian."""
 

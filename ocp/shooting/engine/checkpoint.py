@@ -80,8 +80,3 @@ def schedule_of(checkpoint: Checkpoint, options: ILQROptions) -> np.ndarray | No
         raise ProblemError("was written by another version: its outer iterations cannot be gone on with", where="checkpoint")
     found[[TOLERANCE, STALLS]] = max(options.tolerance, found[TOLERANCE]), 0.0
     return found
-
-
-def restore_violations(checkpoint: Checkpoint, multipliers: Multipliers) -> None:
-    """Violations at the last update of the multipliers, which decide about the penalties of the next."""
-    multipliers.previous[:] = checkpoint["violations"]

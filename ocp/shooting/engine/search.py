@@ -83,7 +83,7 @@ class Search:
                 self.schedule = self.outer.schedule
                 self.schedule[:] = schedule
             self.first = int(resume["iterations"][0])
-            saved.restore_violations(resume, self.multipliers)
+            self.multipliers.previous[:] = resume["violations"]  # they decide about the penalties of the next update
         if options.globalisation == "auto" and options.shooting == "multiple":
             # a filter alone can dead-end; with rows gaps and multipliers trade against each other under it
             store.settings[r.FILTER] = 0.0 if self.multipliers.any_rows else it.EITHER
