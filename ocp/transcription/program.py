@@ -19,7 +19,7 @@ from ocp.nlp.names import Names
 from ocp.nlp.separable import Separable
 from ocp.nlp.values import at_places, evaluated
 from ocp.nlp.whole import Whole
-from ocp.problem import Finding, Kind, Problem, Trajectory, distinct, join
+from ocp.problem import Finding, Kind, Phase, Problem, Trajectory, distinct, join
 from ocp.reductions.algebraic_elimination import followed, solving
 from ocp.reductions.algebraic_equations import require_equations
 from ocp.transcription import blocks, places
@@ -68,10 +68,11 @@ class Transcription:
     """A problem as a nonlinear program, and the way back.
 
     parts(x) -> the trajectory of each phase; invert(x) -> all of them in one; costate(lam_g) -> by phase, [E, size]: estimates at
-    the places of the adjoint of what the schemes act on, with ``H = running cost + p' ydot`` (of shooting at ends of intervals);
-    parameters(x): values of free parameters by name; meshes: of the phases; state_columns: by phase, the columns [M, size] of all
-    nodes; centres(x): by phase, the states of all nodes, about which tangent unknowns may be centred anew; owners(): what the
-    unknowns stand for; findings: about derivatives and kernels; seconds: of which "compile" was spent on kernels
+    the places of the adjoint of what the schemes act on, with ``H = running cost + p' ydot`` (of shooting at ends of
+    intervals); parameters(x): values of free parameters by name; meshes: of the phases; state_columns: by phase, the columns
+    [M, size] of all nodes; centres(x): by phase, the states of all nodes, about
+    which tangent unknowns may be centred anew; owners(): what the unknowns stand for; findings: about derivatives and
+    kernels; seconds: of which "compile" was spent on kernels
     """
 
     nlp: NLP
@@ -98,18 +99,7 @@ def build(problem: Problem, meshes: Sequence[Discretisation], how: How, centres:
         problem.
     """
     require_equations(problem)
-    phases, loops = [], []
-    findings: list[Finding] = []
-    fixed = True
-    for phase, mesh in zip(problem.phases, meshes, strict=True):
-        check(Activity.FUNCTIONS)
-        fixed = fixed and not phase.duration.free
-        execution = how.execution if isinstance(mesh, Mesh) else "generated"
-        source, by_loops, own = choose(phase.system, how.derivatives, execution, exact=True, fixed=fixed)
-        phases.append(phase if by_loops else differentiated_phase(phase, source))
-        loops.append(by_loops)
-        findings += own
-    given, problem = problem, replace(problem, phases=tuple(phases))
+    given, (problem, loops, findings) = problem, _differentiated(problem, meshes, how)
     placed = located(problem, meshes, how.states, centres)
     forms, layouts, static, n = tuple(p.form for p in placed), [p.layout for p in placed], placed[0].static, placed[0].n
     pieces: list[Part] = []
@@ -152,6 +142,23 @@ def build(problem: Problem, meshes: Sequence[Discretisation], how: How, centres:
     return Transcription(nlp, back.parts, back.costate, back.parameters, back.durations, back.centres, tuple(meshes), forms,
                          tuple(layout.states for layout in layouts), lambda: _owners(placed, meshes), distinct(findings),
                          {"compile": compiling})
+
+
+def _differentiated(problem: Problem, meshes: Sequence[Discretisation], how: How) -> tuple[Problem, list[bool], list[Finding]]:
+    """The problem with the derivatives that are chosen for its phases; which of them run as loops; findings about the choice."""
+    phases: list[Phase] = []
+    loops: list[bool] = []
+    findings: list[Finding] = []
+    fixed = True
+    for phase, mesh in zip(problem.phases, meshes, strict=True):
+        check(Activity.FUNCTIONS)
+        fixed = fixed and not phase.duration.free
+        execution = how.execution if isinstance(mesh, Mesh) else "generated"
+        source, by_loops, own = choose(phase.system, how.derivatives, execution, exact=True, fixed=fixed)
+        phases.append(phase if by_loops else differentiated_phase(phase, source))
+        loops.append(by_loops)
+        findings += own
+    return replace(problem, phases=tuple(phases)), loops, findings
 
 
 def looks_back(mesh: Discretisation) -> bool:
