@@ -19,7 +19,7 @@ from ocp.nlp.names import Names
 from ocp.nlp.separable import Separable
 from ocp.nlp.values import at_places, evaluated
 from ocp.nlp.whole import Whole
-from ocp.problem import Finding, Kind, Phase, Problem, Trajectory, distinct, join
+from ocp.problem import Finding, Kind, Problem, Trajectory, distinct, join
 from ocp.reductions.algebraic_elimination import followed, solving
 from ocp.reductions.algebraic_equations import require_equations
 from ocp.transcription import blocks, places
@@ -146,10 +146,8 @@ def build(problem: Problem, meshes: Sequence[Discretisation], how: How, centres:
 
 def _differentiated(problem: Problem, meshes: Sequence[Discretisation], how: How) -> tuple[Problem, list[bool], list[Finding]]:
     """The problem with the derivatives that are chosen for its phases; which of them run as loops; findings about the choice."""
-    phases: list[Phase] = []
-    loops: list[bool] = []
+    phases, loops, fixed = [], [], True
     findings: list[Finding] = []
-    fixed = True
     for phase, mesh in zip(problem.phases, meshes, strict=True):
         check(Activity.FUNCTIONS)
         fixed = fixed and not phase.duration.free
