@@ -8,7 +8,7 @@ from dynamics.lie import quaternion
 from ocp.bridge import robot_system
 from ocp.problem import INF, At, Boundary, Cost, Duration, Guess, Phase, Problem, System
 from ocp.shooting.ilqr import ILQROptions
-from ocp.spaces import Space, euclidean
+from ocp.spaces import Space, euclidean, product
 
 
 def symbols(nx, nu):
@@ -113,23 +113,19 @@ def cart_pole(weight=1000.0, **more):
                 final=[("goal", lambda t, x, u: x - ca.DM([1, np.pi, 0, 0]), (weight,) * 4)], **more)
 
 
+def attitude():
+    """Rotations as unit quaternions, with rotation vectors in body axes as tangents."""
+    return Space(
+        names=("qw", "qx", "qy", "qz"), tangent_names=("rx", "ry", "rz"), plus=quaternion.integrate, minus=quaternion.difference,
+        rate=quaternion.rate_map, rate_inverse=quaternion.rate_map_inverse,
+        # q (1 - |d|^2 / 8, d / 2) is q exp(d) up to second order
+        jet=lambda q, d: quaternion.product(q, ca.vertcat(1 - ca.dot(d, d) / 8, d / 2)),
+        neutral=(1.0, 0.0, 0.0, 0.0), tangent_index=(-1,) * 4, quaternions=(0,))
+
+
 def body_space():
     """Position in the world, attitude, velocity in the world, angular velocity in the body."""
-    names = ("x", "y", "z", "qw", "qx", "qy", "qz", "vx", "vy", "vz", "wx", "wy", "wz")
-
-    def jet(x, d):
-        # q (1 - |d|^2 / 8, d / 2) is q exp(d) up to second order
-        turned = quaternion.product(x[3:7], ca.vertcat(1 - ca.dot(d[3:6], d[3:6]) / 8, d[3:6] / 2))
-        return ca.vertcat(x[:3] + d[:3], turned, x[7:] + d[6:])
-
-    return Space(
-        names=names, tangent_names=("x", "y", "z", "rx", "ry", "rz", *names[7:]),
-        plus=lambda x, d: ca.vertcat(x[:3] + d[:3], quaternion.integrate(x[3:7], d[3:6]), x[7:] + d[6:]),
-        minus=lambda a, b: ca.vertcat(b[:3] - a[:3], quaternion.difference(a[3:7], b[3:7]), b[7:] - a[7:]),
-        rate=lambda x: ca.diagcat(ca.DM.eye(3), quaternion.rate_map(x[3:7]), ca.DM.eye(6)),
-        rate_inverse=lambda x: ca.diagcat(ca.DM.eye(3), quaternion.rate_map_inverse(x[3:7]), ca.DM.eye(6)),
-        jet=jet, neutral=(0.0, 0, 0, 1.0) + (0.0,) * 9, tangent_index=(0, 1, 2, -1, -1, -1, -1, 6, 7, 8, 9, 10, 11),
-        quaternions=(3,))
+    return product(product(euclidean(("x", "y", "z")), attitude()), euclidean(("vx", "vy", "vz", "wx", "wy", "wz")))
 
 
 def quadrotor(**more):
