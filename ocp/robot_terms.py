@@ -1,7 +1,5 @@
 """Quantities of robots for costs and constraints, as expressions of configuration and velocity."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

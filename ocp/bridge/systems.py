@@ -5,8 +5,6 @@ Forward dynamics: u = efforts of motors and thrusts, rate = (v, FD(q, v, u)). In
 and thrusts; accelerations and the multipliers of constraints are algebraic unknowns of the equations of inverse dynamics.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -20,21 +18,8 @@ from dynamics.mechanism import Mechanism, Thruster
 from dynamics.mechanism.constrained import reduced, stacked
 from dynamics.model.model import Model
 from dynamics.redmax.parameters import Parameter, check, lengthened, residual
+from ocp.bridge import motion as eom
 from ocp.bridge.constraints import effort_constraints, shared_effort_constraints, start_constraints
-from ocp.bridge.motion import (
-    equations_of_motion,
-    inverse_effort,
-    mechanism_of,
-    model_space,
-    motion,
-    multipliers_in,
-    pairs,
-    row_names,
-    state_limits,
-    symbols,
-    thrusts_in,
-    units_of,
-)
 from ocp.errors import ProblemError
 from ocp.problem import INF, Constraint, System
 from ocp.spaces import Space
@@ -52,19 +37,19 @@ def robot_system(robot: Model | Mechanism, *, actuated: str | Sequence[str] = "a
     velocity components has one control for each. parameters: names and values that costs and constraints may use; the dynamics do
     not. Raises ProblemError for unknown joints, UnknownNameError for unknown frames.
     """
-    mechanism = mechanism_of(robot, actuated, thrusters, forces)
+    mechanism = eom.mechanism_of(robot, actuated, thrusters, forces)
     model = mechanism.model
-    space = model_space(model)
-    (t, x, u, p), q, v = symbols(model, space, mechanism.nu, parameters)
+    space = eom.model_space(model)
+    (t, x, u, p), q, v = eom.symbols(model, space, mechanism.nu, parameters)
     tau, thrusts = mechanism.motor_effort(u), u[len(mechanism.motors):]
     a = mechanism.forward_dynamics(q, v, u, t)
     power = mechanism.power(q, v, tau, thrusts)
     if mechanism.prescribed:
         power += mechanism.constraint_power(q, v, u, t)
     system = _system(mechanism, space, mechanism.controls, [t, x, u, p], a, power, parameters)
-    return replace(system, mechanism=mechanism, units=units_of(mechanism), u_limits=pairs(mechanism.control_limits),
+    return replace(system, mechanism=mechanism, units=eom.units_of(mechanism), u_limits=eom.pairs(mechanism.control_limits),
                    constraints=_own(mechanism, system),
-                   motion=functools.cache(lambda: equations_of_motion(mechanism, len(parameters or {}))))
+                   motion=functools.cache(lambda: eom.equations_of_motion(mechanism, len(parameters or {}))))
 
 
 def designed_system(mechanism: Mechanism, design: Mapping[str, Parameter], parameters: Mapping[str, float]) -> System:
@@ -73,8 +58,8 @@ def designed_system(mechanism: Mechanism, design: Mapping[str, Parameter], param
     fixed, and no energy. Raises ModelError for what the robot does not have."""
     model = mechanism.model
     check(mechanism, list(design.values()))
-    space, names = model_space(model), list(parameters)
-    arguments, q, v = symbols(model, space, mechanism.nu, parameters)
+    space, names = eom.model_space(model), list(parameters)
+    arguments, q, v = eom.symbols(model, space, mechanism.nu, parameters)
     t, x, u, p = arguments
     a = ca.SX.sym("a", model.nv)
     own = ca.vertcat(ca.SX(0, 1), *(p[names.index(name)] for name in design))
@@ -82,7 +67,7 @@ def designed_system(mechanism: Mechanism, design: Mapping[str, Parameter], param
     rest = ca.substitute(r, a, ca.DM.zeros(model.nv))
     system = _system(mechanism, space, mechanism.controls, arguments, -ca.solve(ca.jacobian(r, a), rest), ca.SX(0), parameters)
     F = ca.Function("motion", [t, x, a, u, p], [ca.densify(ca.cse(r))], ["t", "x", "w", "u", "p"], ["F"])
-    return replace(system, energy=None, power=None, units=units_of(mechanism), u_limits=pairs(mechanism.control_limits),
+    return replace(system, energy=None, power=None, units=eom.units_of(mechanism), u_limits=eom.pairs(mechanism.control_limits),
                    motion=functools.cache(lambda: F),
                    drawn=lambda p: lengthened(model, {design[name]: float(p[names.index(name)]) for name in design}))
 
@@ -95,22 +80,22 @@ def inverse_dynamics_system(robot: Model | Mechanism, *, thrusters: Sequence[Thr
     It brings ``effort_constraints`` along, without which components without a motor would get an effort. Its power
     is that of all efforts ``inverse_effort``. Raises as ``robot_system`` does.
     """
-    mechanism = mechanism_of(robot, "all", thrusters, forces)
+    mechanism = eom.mechanism_of(robot, "all", thrusters, forces)
     model = mechanism.model
-    space = model_space(model)
-    names = (*model.velocity_names, *(thruster.name for thruster in mechanism.thrusters), *row_names(mechanism))
+    space = eom.model_space(model)
+    names = (*model.velocity_names, *(thruster.name for thruster in mechanism.thrusters), *eom.row_names(mechanism))
     if len(set(names)) < len(names):
         raise ProblemError(f"control name {next(n for n in names if names.count(n) > 1)!r} is used twice", where="system.thrusters")
-    (t, x, u, p), q, v = symbols(model, space, len(names), parameters)
-    a, thrusts = u[:model.nv], thrusts_in(mechanism, u)
-    power = mechanism.power(q, v, inverse_effort(mechanism, x, u, t=t), thrusts)
+    (t, x, u, p), q, v = eom.symbols(model, space, len(names), parameters)
+    a, thrusts = u[:model.nv], eom.thrusts_in(mechanism, u)
+    power = mechanism.power(q, v, eom.inverse_effort(mechanism, x, u, t=t), thrusts)
     if mechanism.prescribed:
-        power += ca.dot(stacked(model, reduced(mechanism.constraints), "jacobian", q, t) @ v, multipliers_in(mechanism, u))
+        power += ca.dot(stacked(model, reduced(mechanism.constraints), "jacobian", q, t) @ v, eom.multipliers_in(mechanism, u))
     system = _system(mechanism, space, names, [t, x, u, p], a, power, parameters)
     free = np.tile([-INF, INF], (len(names), 1))
     free[model.nv:model.nv + len(mechanism.thrusters)] = mechanism.control_limits[len(mechanism.motors):]
     own = effort_constraints(mechanism, parameters=system.np)
-    return replace(system, inverse=mechanism, units=units_of(mechanism, accelerations=True), u_limits=pairs(free),
+    return replace(system, inverse=mechanism, units=eom.units_of(mechanism, accelerations=True), u_limits=eom.pairs(free),
                    constraints=(*own, *start_constraints(mechanism, system.np, unknowns=len(names) - mechanism.nu)))
 
 
@@ -125,14 +110,14 @@ def residual_dynamics_system(robot: Model | Mechanism, *, thrusters: Sequence[Th
     epsilon is SOFT of the mean inverse inertia that the rows see at the neutral configuration; so rows may repeat each other, and
     lambda then is the smallest one, up to epsilon. Without redundant rows epsilon is 0. Raises as ``robot_system`` does.
     """
-    mechanism = mechanism_of(robot, "all", thrusters, forces)
+    mechanism = eom.mechanism_of(robot, "all", thrusters, forces)
     model, count = mechanism.model, mechanism.nu
-    space, constraints = model_space(model), reduced(mechanism.constraints)
-    rows = row_names(mechanism)
+    space, constraints = eom.model_space(model), reduced(mechanism.constraints)
+    rows = eom.row_names(mechanism)
     algebraic = (*(f"a.{name}" for name in model.velocity_names), *rows)
-    arguments, q, v = symbols(model, space, count + len(algebraic), parameters)
+    arguments, q, v = eom.symbols(model, space, count + len(algebraic), parameters)
     u, a, multipliers = arguments[2][:count], arguments[2][count:count + model.nv], arguments[2][count + model.nv:]
-    value = motion(mechanism, (arguments[0], q, v, u), a, multipliers)
+    value = eom.motion(mechanism, (arguments[0], q, v, u), a, multipliers)
     power = mechanism.power(q, v, mechanism.motor_effort(u), u[len(mechanism.motors):])
     if mechanism.prescribed:
         power += ca.dot(stacked(model, constraints, "jacobian", q, arguments[0]) @ v, multipliers)
@@ -140,9 +125,9 @@ def residual_dynamics_system(robot: Model | Mechanism, *, thrusters: Sequence[Th
                      algebraic=algebraic, equations=(*(f"motion of {name}" for name in model.velocity_names), *rows),
                      residual=ca.Function("residual", arguments, [ca.densify(ca.cse(value))], ["t", "x", "u", "p"], ["F"]))
     free = np.tile([-INF, INF], (len(algebraic), 1))
-    units = {f"a.{name}": unit for name, unit in units_of(mechanism, accelerations=True).items() if f"a.{name}" in algebraic}
-    return replace(system, held=mechanism, units=units_of(mechanism) | units,
-                   u_limits=pairs(np.vstack([mechanism.control_limits, free])), constraints=_own(mechanism, system))
+    units = {f"a.{name}": unit for name, unit in eom.units_of(mechanism, accelerations=True).items() if f"a.{name}" in algebraic}
+    return replace(system, held=mechanism, units=eom.units_of(mechanism) | units,
+                   u_limits=eom.pairs(np.vstack([mechanism.control_limits, free])), constraints=_own(mechanism, system))
 
 
 def _own(mechanism: Mechanism, system: System) -> tuple[Constraint, ...]:
@@ -166,5 +151,5 @@ def _system(mechanism: Mechanism, space: Space, controls: tuple[str, ...], argum
         energy=ca.Function("energy", arguments, [mechanism.energy(q, v)], names, ["E"]),
         power=ca.Function("power", arguments, [power], names, ["P"]),
         parameters=tuple(parameters or ()), parameter_values=tuple((parameters or {}).values()),
-        x_limits=pairs(state_limits(model)), **more,
+        x_limits=eom.pairs(eom.state_limits(model)), **more,
     )

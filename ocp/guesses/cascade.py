@@ -10,8 +10,6 @@
 file holds it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """IPOPT (Waechter and Biegler 2006): the interior-point method for every sparse program."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -102,7 +100,10 @@ def _solver(nlp: NLP, options: SolverOptions, mu: float | None) -> tuple[ca.Func
     solver: Any = None
     bell = Bell(nlp.n, nlp.m, lambda first: _log(solver.stats(), first))
     settings: dict[str, Any] = {
-        **QUIET, **given_derivatives(nlp), "iteration_callback": bell,
+        **QUIET, "iteration_callback": bell,
+        # first derivatives are handed over: no derivative of the program's graph is ever formed by CasADi
+        "grad_f": with_parameter(nlp.grad, "grad_f"), "jac_g": with_parameter(nlp.jac, "jac_g"), "no_nlp_grad": True,
+        "calc_lam_p": False,
         "ipopt": {
             "print_level": 0, "sb": "yes", "max_iter": options.max_iterations, "tol": options.tolerance,
             "acceptable_iter": 0, "constr_viol_tol": options.tolerance, "bound_relax_factor": min(1e-8, options.tolerance),
@@ -137,12 +138,6 @@ def oracle(nlp: NLP) -> dict[str, ca.MX]:
     """The program as CasADi's solvers take it, its functions called and never looked into."""
     x = ca.MX.sym("x", nlp.n)
     return {"x": x, "f": nlp.f(x), "g": nlp.g(x)}
-
-
-def given_derivatives(nlp: NLP) -> dict[str, Any]:
-    """Settings that hand first derivatives over: no derivative of the program's graph is ever formed by CasADi."""
-    return {"grad_f": with_parameter(nlp.grad, "grad_f"), "jac_g": with_parameter(nlp.jac, "jac_g"), "no_nlp_grad": True,
-            "calc_lam_p": False}
 
 
 def hessian(nlp: NLP, options: SolverOptions) -> ca.Function:

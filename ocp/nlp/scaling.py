@@ -7,8 +7,6 @@ finite, else by the magnitude of the guess; rows by the largest entry of the fir
 gradient, in scaled columns (Betts 2010, Practical Methods for Optimal Control, Sec. 1.16; Waechter and Biegler 2006, Sec. 3.8).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any

@@ -17,8 +17,6 @@ term about a centre, ``c + C z = PROXIMAL (w - centre)``, and the centre follows
 multipliers (Rockafellar 1976), whose fixed points satisfy the rows exactly.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -33,7 +31,6 @@ FREE, SURFACE, APEX = 0, 1, 2
 
 ENTER = 1e-12
 """A row that a step would violate by more than this, relative to ``1 + |c|``, is held."""
-
 
 PROXIMAL = 1e-6
 """Softness of a held row beside that which the row has anyway, relative to the square of its derivative over the Hessian."""

@@ -44,7 +44,7 @@ from ocp.shooting.stages.stage import Stage
 from ocp.shooting.starts import FAILURES, Start
 
 if TYPE_CHECKING:  # Numba costs half a second: it is imported by the functions that run something
-    from ocp.shooting.engine.record import Engine, Store
+    from ocp.shooting.engine.record import Engine
 
 __all__ = ["ILQROptions", "Program", "prepare", "run", "solve", "unsupported"]
 
@@ -59,7 +59,7 @@ class Program:
     options: ILQROptions
     horizon: Horizon
     compiled: records.Compiled
-    store: Store
+    store: Engine
     helpers: tuple[Engine, ...]
     kept: records.Kept  # alive as long as the records, which hold their handles
     findings: tuple[Finding, ...]  # about derivatives and kernels

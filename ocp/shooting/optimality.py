@@ -1,11 +1,8 @@
 """Optimality of a shooting solution by a second road: a reverse sweep in plain NumPy over the CasADi interpreter.
 
-It shares neither the loops nor the tangent-space derivatives of the solver: the adjoint
-``y_k = dL/dx + (df/dx)' y_{k+1}`` runs in the ambient coordinates (no ``rate``, no
-``rate_inverse``), with reverse-mode derivatives of the step itself.
+It shares neither the loops nor the tangent-space derivatives of the solver: the adjoint ``y_k = dL/dx + (df/dx)' y_{k+1}`` runs
+in the ambient coordinates (no ``rate``, no ``rate_inverse``), with reverse-mode derivatives of the step itself.
 """
-
-from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
@@ -56,9 +53,8 @@ class ShootingOptimality:
         return np.clip(gradient, self.u - h.upper[:S], self.u - h.lower[:S])
 
     def residuals(self) -> tuple[float, float]:
-        """(stationarity, complementarity), both divided by ``max(1, |cost|)``: the largest projected gradient, and
-        the largest product of a bound multiplier (what the projection took from the gradient) and the distance to its
-        bound."""
+        """(stationarity, complementarity), both divided by ``max(1, |cost|)``: the largest projected gradient, and the largest
+        product of a bound multiplier (what the projection took from the gradient) and the distance to its bound."""
         scale, S = max(1.0, abs(self.cost())), self.horizon.stages
         gradient = self.gradient()
         projected = self.projected(gradient)

@@ -12,7 +12,7 @@ from ocp.shooting.engine import records
 from ocp.shooting.stages.horizon import Horizon, Leg
 
 if TYPE_CHECKING:
-    from ocp.shooting.engine.record import Path, Store
+    from ocp.shooting.engine.record import Engine, Path
 
 
 def constants(horizon: Horizon, x: np.ndarray) -> dict[str, float]:
@@ -102,7 +102,7 @@ def _alike(leg: Leg, by: np.ndarray) -> np.ndarray:
     return found
 
 
-def extras(horizon: Horizon, store: Store, swept: bool, chosen: dict[str, float]) -> dict[str, np.ndarray]:
+def extras(horizon: Horizon, store: Engine, swept: bool, chosen: dict[str, float]) -> dict[str, np.ndarray]:
     """Gains and value function (unless they belong to an earlier iterate), costates, multipliers; by phase where there are
     several. Where something is free at the start, the multipliers of its constraints."""
     found: dict[str, np.ndarray] = {}

@@ -8,8 +8,6 @@ Steps that look back (bdf2) begin anew in every horizon: what was measured befor
 state is one of sdirk2. Where the state between later knots is fed back, the state before is taken to miss the plan by as much.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -47,7 +45,7 @@ class Receding:
             raise ProblemError("a receding horizon needs one phase of fixed duration and parameters, its whole start state, and no "
                                "linkages", where=f"problem {problem.name!r}")
         system = horizon.legs[0].stretch.phase.system
-        self._it, self._pursue, self._store, self._engine = it, pursue, store, store.engine
+        self._it, self._pursue, self._store = it, pursue, store
         self.nx, self.nu, self.ndx = system.nx, system.nu, system.space.ndx
         self.t = horizon.t.copy()
         self.step = float(horizon.h[0])
@@ -77,8 +75,7 @@ class Receding:
 
     def reset(self, x0: np.ndarray, t0: float, iterations: int = 0) -> tuple[Status, Finding]:
         """Start again from the guess of the phase: state x0 [nx] at absolute time t0 [s], then up to ``iterations`` of the whole
-        solver,
-        multipliers included. Returns how that ended."""
+        solver, multipliers included. Returns how that ended."""
         from ocp.shooting.engine.search import Search
 
         store, horizon = self._store, self.program.horizon
@@ -97,13 +94,13 @@ class Receding:
             raise ValueError(f"cannot shift a horizon of {self.t[-1]:g} s by {seconds:g} s")
         whole = int(np.floor(steps + 1e-9))
         part = max(0.0, steps - whole)
-        if not self._pursue.shift(self._engine, whole, part if part > 1e-9 else 0.0, float(seconds)):
+        if not self._pursue.shift(self._store, whole, part if part > 1e-9 else 0.0, float(seconds)):
             raise ArithmeticError("a state of the plan could not be interpolated")
 
     def iterate(self, x0: np.ndarray, iterations: int = 1) -> int:
         """Take over the measured state x0 [nx] and improve the plan. Returns 0, or a code whose words are ``message``."""
         self._measured[0, :self.nx] = x0
-        self._code = int(self._pursue.pursue(self._engine, self._measured, self._log, iterations))
+        self._code = int(self._pursue.pursue(self._store, self._measured, self._log, iterations))
         return FOLLOWING if self._code in (self._it.RUNNING, self._it.STUCK) else self._code
 
     @property
@@ -119,6 +116,6 @@ class Receding:
         bounds."""
         k = min(max(int(since / self.step + 1e-9), 0), len(self.u) - 1)
         self._measured[0, :self.nx] = x
-        if not self._pursue.feedback(self._engine, k, min(1.0, max(0.0, since / self.step - k)), self._measured, self._applied):
+        if not self._pursue.feedback(self._store, k, min(1.0, max(0.0, since / self.step - k)), self._measured, self._applied):
             raise ArithmeticError("the distance to the plan could not be evaluated")
         return self._applied.copy()

@@ -8,8 +8,6 @@ set: Hintermueller, Ito, Kunisch 2003); `descend` walks from a feasible point an
 2006, 16.5, with Bland's rule where it stands still).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple

@@ -7,8 +7,6 @@ memory, and what is left of a row tells the rank. L stands in the first columns 
 H_i right of L's diagonal. Where rows depend on each other a second factor, of L', gives the shortest least-squares solution.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

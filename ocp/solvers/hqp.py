@@ -7,15 +7,12 @@ within their ends widened by their slacks. Levels may conflict, repeat each othe
 least |x|, so x is unique whichever way it is found.
 
 Reduced: x = x0 + Z z, where Z spans what is left to decide. The equations at the head are solved for as many unknowns
-(`ocp.solvers.elimination`). Below them, a level without inequalities in its way is one orthogonal factor
-(Hutter et al., Robot Dynamics lecture notes, ETH Zurich, HS 2023, Algorithm 2). Otherwise it is a quadratic
-programme in z and s (their Eq. 3.108 and Escande, Mansard, Wieber 2014): the rows held last time are tried first, then an engine
-looks for the active set, and least squares on that set give the answer to rounding. Rows that push (a multiplier
-that is not zero) are decided like equations, because every optimum of their level holds them. All of that runs in compiled loops
-(`ocp.solvers.lexicographic`).
+(`ocp.solvers.elimination`). Below them, a level without inequalities in its way is one orthogonal factor (Hutter et al., Robot
+Dynamics lecture notes, ETH Zurich, HS 2023, Algorithm 2). Otherwise it is a quadratic programme in z and s (their Eq. 3.108 and
+Escande, Mansard, Wieber 2014): the rows held last time are tried first, then an engine looks for the active set, and least
+squares on that set give the answer to rounding. Rows that push (a multiplier that is not zero) are decided like equations,
+because every optimum of their level holds them. All of that runs in compiled loops (`ocp.solvers.lexicographic`).
 """
-
-from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace

@@ -3,8 +3,6 @@
 In z, what is left to decide, and one slack for each row of D of its own.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from dynamics.kernels.linked import linked

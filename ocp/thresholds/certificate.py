@@ -1,7 +1,5 @@
 """Thresholds of the certificate: what things are measured by, where it looks, how it integrates, and how it decides."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from ocp.thresholds.record import threshold

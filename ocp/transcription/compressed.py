@@ -6,8 +6,6 @@ Half the states and half the defects of the separated form, with the same soluti
 much. Kelly 2017, SIAM Review 59(4), Sec. 4; Betts 2010, Practical Methods for Optimal Control, Sec. 4.5 (which form pays when).
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -57,17 +55,13 @@ def interval_block(place: Place, mesh: Compressed) -> tuple[Block, Rows]:
                           *coordinate_bounds(place, points[1][1])])
     N, layout = mesh.intervals, place.layout
     index = place.index(own, layout.states[:-1], layout.states[1:], layout.controls[mesh.points].reshape(N, -1))
+    values = own.beside(mesh.edges[:-1], np.diff(mesh.edges), place.centres(mesh.knots[:-1]), place.centres(mesh.knots[1:]))
     block = Block(
-        name=f"interval_{place.number}", v=v, data=data, cost=cost + smooth, rows=vector(type(v), defect, path.expression,
-                                                                                         integrals),
-        index=index, values=interval_values(place, mesh, own), weight=np.ones(N), matrix=nothing(0, 0),
+        name=f"interval_{place.number}", v=v, data=data, cost=cost + smooth,
+        rows=vector(type(v), defect, path.expression, integrals), index=index, values=values, weight=np.ones(N),
+        matrix=nothing(0, 0),
         gauss_newton=lambda: gauss_newton(pieces, smooth, v))
     return block, path
-
-
-def interval_values(place: Place, mesh: Compressed, own: Clock) -> np.ndarray:
-    """Data [N, nd] of the intervals."""
-    return own.beside(mesh.edges[:-1], np.diff(mesh.edges), place.centres(mesh.knots[:-1]), place.centres(mesh.knots[1:]))
 
 
 def middle(place: Place, mesh: Compressed) -> ca.Function:

@@ -1,7 +1,5 @@
 """One road from a problem to a solution through a nonlinear program, for collocation and for multiple shooting."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -11,21 +9,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from ocp.interrupts import Activity, check
-from ocp.nlp import (
-    NLP,
-    NLPResult,
-    Scaling,
-    SolverOptions,
-    Warm,
-    WatchPoint,
-    choose_scaling,
-    extraordinary,
-    kkt,
-    prepare_solver,
-    scaled,
-)
+from ocp.nlp import NLP, NLPResult, SolverOptions, Warm, WatchPoint, kkt, prepare_solver
 from ocp.nlp.ipopt import overdetermined
 from ocp.nlp.local import Local, Owners
+from ocp.nlp.scaling import Scaling, choose_scaling, extraordinary, scaled
 from ocp.nlp.scaling_text import read_scaling, rule, scaling_text
 from ocp.nlp.solve import unscaled_violation
 from ocp.problem import At, Finding, Kind, Problem, Sense, Solution, Status, Trajectory, with_parameters

@@ -3,8 +3,6 @@
 Everything here is counting: no CasADi expression is made, and no function of the whole program.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,23 +23,16 @@ def separable(linear: Table, blocks: Sequence[Block], functions: Sequence[BlockF
     gauss_newton: whether that Hessian is wanted.
     """
     m, n = linear.shape
-    elements = tuple(_element(block, own) for block, own in zip(blocks, functions, strict=True))
-    patterns = [own.gauss_newton_pattern for own in functions]
-    return Separable(
-        n, m, elements, _by_rows(linear), _rows(m, blocks), _jacobian(linear, blocks, functions),
-        _upper(n, blocks, [own.hessian_pattern for own in functions]), _upper(n, blocks, patterns) if gauss_newton else None)
-
-
-def _element(block: Block, own: BlockFunctions) -> Element:
-    return Element(
+    elements = tuple(Element(
         block.name, np.ascontiguousarray(block.index, dtype=np.int64), np.ascontiguousarray(block.values, dtype=float),
         np.asarray(block.weight, dtype=float), block.size, own.cost, own.rows, own.gradient, own.jacobian, own.hessian,
-        own.gauss_newton, own.batched, has_cost(block), own.keep)
-
-
-def _by_rows(linear: Table) -> tuple[Array, Array, Array]:
+        own.gauss_newton, own.batched, has_cost(block), own.keep) for block, own in zip(blocks, functions, strict=True))
+    patterns = [own.gauss_newton_pattern for own in functions]
     keys, order = ordered(linear.rows)
-    return starts(keys, linear.shape[0]), linear.columns[order].astype(np.int64), linear.values[order]
+    by_rows = starts(keys, m), linear.columns[order].astype(np.int64), linear.values[order]
+    return Separable(
+        n, m, elements, by_rows, _rows(m, blocks), _jacobian(linear, blocks, functions),
+        _upper(n, blocks, [own.hessian_pattern for own in functions]), _upper(n, blocks, patterns) if gauss_newton else None)
 
 
 def _rows(m: int, blocks: Sequence[Block]) -> Gather:

@@ -9,8 +9,6 @@ one more state. Bock and Plitt 1984, A multiple shooting algorithm for direct so
 Congress.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any

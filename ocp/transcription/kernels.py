@@ -1,7 +1,5 @@
 """How the functions of a transcription are evaluated: compiling costs seconds, interpreting costs every iteration."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import fields, replace
 from typing import Any
@@ -29,9 +27,8 @@ SECONDS_TO_WRITE = 8e-6
 def with_kernels(functions: BlockFunctions, mode: Any, nodes: int) -> tuple[BlockFunctions, tuple[Finding, ...], float]:
     """(the functions with compiled code where ``mode`` asks for it, findings about the choice, seconds it took).
 
-    nodes: at how many the functions are evaluated. "auto" takes compiled code where it is in the cache or where compiling
-    pays within one solve; it stays with the interpreter where there is no compiler, and says so; "compiled" raises KernelError
-    there.
+    nodes: at how many the functions are evaluated. "auto" takes compiled code where it is in the cache or where compiling pays
+    within one solve; it stays with the interpreter where there is no compiler, and says so; "compiled" raises KernelError there.
     """
     started = time.perf_counter()
     named = {f.name: getattr(functions, f.name) for f in fields(functions)}

@@ -4,8 +4,6 @@ Unknowns: ``[phase 0] [phase 1] ... [free durations and parameters]``, each phas
 function repeated many times (``ocp.transcription.blocks``); defects are linear in what these functions return.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -101,18 +99,7 @@ def build(problem: Problem, meshes: Sequence[Discretisation], how: How, centres:
         problem.
     """
     require_equations(problem)
-    phases, loops = [], []
-    findings: list[Finding] = []
-    fixed = True
-    for phase, mesh in zip(problem.phases, meshes, strict=True):
-        check(Activity.FUNCTIONS)
-        fixed = fixed and not phase.duration.free
-        execution = how.execution if isinstance(mesh, Mesh) else "generated"
-        source, by_loops, own = choose(phase.system, how.derivatives, execution, exact=True, fixed=fixed)
-        phases.append(phase if by_loops else differentiated_phase(phase, source))
-        loops.append(by_loops)
-        findings += own
-    given, problem = problem, replace(problem, phases=tuple(phases))
+    given, (problem, loops, findings) = problem, _differentiated(problem, meshes, how)
     placed = located(problem, meshes, how.states, centres)
     forms, layouts, static, n = tuple(p.form for p in placed), [p.layout for p in placed], placed[0].static, placed[0].n
     pieces: list[Part] = []
@@ -155,6 +142,21 @@ def build(problem: Problem, meshes: Sequence[Discretisation], how: How, centres:
     return Transcription(nlp, back.parts, back.costate, back.parameters, back.durations, back.centres, tuple(meshes), forms,
                          tuple(layout.states for layout in layouts), lambda: _owners(placed, meshes), distinct(findings),
                          {"compile": compiling})
+
+
+def _differentiated(problem: Problem, meshes: Sequence[Discretisation], how: How) -> tuple[Problem, list[bool], list[Finding]]:
+    """The problem with the derivatives that are chosen for its phases; which of them run as loops; findings about the choice."""
+    phases, loops, fixed = [], [], True
+    findings: list[Finding] = []
+    for phase, mesh in zip(problem.phases, meshes, strict=True):
+        check(Activity.FUNCTIONS)
+        fixed = fixed and not phase.duration.free
+        execution = how.execution if isinstance(mesh, Mesh) else "generated"
+        source, by_loops, own = choose(phase.system, how.derivatives, execution, exact=True, fixed=fixed)
+        phases.append(phase if by_loops else differentiated_phase(phase, source))
+        loops.append(by_loops)
+        findings += own
+    return replace(problem, phases=tuple(phases)), loops, findings
 
 
 def looks_back(mesh: Discretisation) -> bool:

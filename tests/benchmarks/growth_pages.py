@@ -1,7 +1,5 @@
 """Tables and figures of the growth benchmark, from its growth.csv."""
 
-from __future__ import annotations
-
 import textwrap
 from pathlib import Path
 

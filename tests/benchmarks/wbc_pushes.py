@@ -11,8 +11,6 @@ over and over.
 Writes results/benchmarks/wbc_pushes.csv, .md and .png.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import time

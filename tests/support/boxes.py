@@ -1,16 +1,31 @@
 """A box and a rod that touch planes: robots without joints, for simulators."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from dynamics.constraints import PointContact
 from dynamics.mechanism import Mechanism
 from dynamics.model.model import Body, BodyInertia, Frame, Joint, Model, Placement
+from ocp.plants.coulomb import coulomb
 
 G = 9.81
 SIZE = (0.2, 0.1, 0.1)
 CORNERS = tuple((sx * 0.1, sy * 0.05, -0.05) for sx in (1, -1) for sy in (1, -1))
+
+
+def coulombs(rng, most, nv, **cone):
+    """Coulomb's law at up to ``most`` contacts of a random robot: (forces x, motions u [n, 3], friction mu [n], scale). Nothing
+    pulls, nothing sinks in, and what parts does not push."""
+    n = int(rng.integers(1, most))
+    J, mu = rng.standard_normal((3 * n, nv)), rng.uniform(0.0, 1.2, n)
+    G_, b = J @ J.T, J @ rng.standard_normal(nv)
+    law = coulomb(G_, b, mu.tolist(), **cone)
+    assert law.holds
+    x, u = law.x.reshape(-1, 3), (G_ @ law.x + b).reshape(-1, 3)
+    scale = np.abs(x).max() + np.abs(u).max()
+    assert x[:, 2].min() >= 0
+    assert u[:, 2].min() >= -1e-9 * scale
+    assert np.abs(x[:, 2] * u[:, 2]).max() <= 1e-8 * scale**2
+    return x, u, mu, scale
 
 
 def solid(mass: float, inertia, gravity=(0.0, 0.0, -G)) -> Mechanism:

@@ -1,13 +1,12 @@
 """Small optimal-control problems with known solutions, built by hand."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import casadi as ca
 import numpy as np
 
-from ocp.problem import INF, At, Boundary, Cost, Duration, Guess, Phase, Problem, System, Trajectory
+from ocp.app.files.load import load_text
+from ocp.problem import INF, At, Boundary, Constraint, Cost, Duration, Guess, Phase, Problem, System, Trajectory
 from ocp.spaces import euclidean
 
 
@@ -118,3 +117,21 @@ def moved(path, dx=0.0, du=0.0, stretch=1.0):
     return Trajectory(on(path.t), path.x + bump(path.t) * dx, path.u + bump(path.t_u) * du, on(path.t_u),
                       lambda t: path.state(back(t)) + bump(back(t)) * dx, lambda t: path.control(back(t)) + bump(back(t)) * du,
                       on(path.t_path))
+
+
+def centred_disc():
+    """A disc whose centre the straight guess meets: the gradient of the distance is not a number there."""
+    system = flat_system("point", ("x", "y"), ("u", "w"), lambda t, x, u, p: u)
+    clear = Constraint("disc", At.PATH, function(2, 2, lambda t, x, u, p: ca.norm_2(x - ca.DM([0.5, 0.0]))), (0.2,), (INF,))
+    effort = Cost("effort", At.PATH, function(2, 2, lambda t, x, u, p: ca.sumsqr(u)))
+    guess = Guess(np.array([0.0, 1.0]), np.array([[0.0, 0.0], [1.0, 0.0]]), np.array([[1.0, 0.0], [1.0, 0.0]]))
+    return problem(Phase("phase", system, Duration(1.0, 1.0, 1.0), guess, fixed(0, 0), fixed(1, 0),
+                               costs=(effort,), constraints=(clear,)))
+
+
+def one_state(cost, bounds="{}", start="{x: 0}", dynamics="u", duration=1.0):
+    return load_text(f"""
+name: one state
+system: {{states: {{x: m}}, controls: {{u: m/s}}, dynamics: {{x: {dynamics!r}}}}}
+phase: {{duration: {duration}, start: {start}, bounds: {bounds}, costs: [{{name: c, running: "{cost}"}}]}}
+""").problem

@@ -5,8 +5,6 @@ solves from the problem's own guess. Boundary states are fixed, bounds and path 
 expressions.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -69,9 +67,7 @@ def opti_hermite_simpson(problem: Problem, intervals: int, compressed: bool = Fa
     if compressed:
         _opti_bounds(opti, U[:, 1::2], phase.u_lower, phase.u_upper)
     _opti_linkages(opti, problem, T, X)
-    opti.minimize(cost)
-    opti.solver("ipopt", {"expand": True, "print_time": False, "detect_simple_bounds": True}, QUIET["ipopt"])
-    return _opti_solve(opti)
+    return _opti_solve(opti, cost)
 
 
 def opti_collocation(problem: Problem, intervals: int, kind: str = "radau", degree: int = 3) -> Solve:
@@ -102,9 +98,7 @@ def opti_collocation(problem: Problem, intervals: int, kind: str = "radau", degr
         cost += h * sum(float(b) * value[1] for b, value in zip(B.ravel(), values, strict=True))
     _opti_limits(opti, phase, T, X, U, s)
     _opti_bounds(opti, Z, phase.x_lower, phase.x_upper)
-    opti.minimize(cost)
-    opti.solver("ipopt", {"expand": True, "print_time": False, "detect_simple_bounds": True}, QUIET["ipopt"])
-    return _opti_solve(opti)
+    return _opti_solve(opti, cost)
 
 
 def _duration(opti: Any, phase: Phase) -> Any:
@@ -135,9 +129,7 @@ def opti_shooting(problem: Problem, intervals: int) -> Solve:
         opti.subject_to(X[:, k + 1] == after)
         cost += piece
     _opti_limits(opti, phase, T, X, U, s)
-    opti.minimize(cost)
-    opti.solver("ipopt", {"expand": True, "print_time": False, "detect_simple_bounds": True}, QUIET["ipopt"])
-    return _opti_solve(opti)
+    return _opti_solve(opti, cost)
 
 
 def rk4(phase: Phase) -> ca.Function:
@@ -191,7 +183,9 @@ def _opti_linkages(opti: Any, problem: Problem, T: Any, X: Any) -> None:
         opti.subject_to(opti.bounded(ca.DM(linkage.lower), linkage.function(*ends, T, ca.DM(0, 1)), ca.DM(linkage.upper)))
 
 
-def _opti_solve(opti: Any) -> Solve:
+def _opti_solve(opti: Any, cost: Any) -> Solve:
+    opti.minimize(cost)
+    opti.solver("ipopt", {"expand": True, "print_time": False, "detect_simple_bounds": True}, QUIET["ipopt"])
     start = opti.debug.value(opti.x, opti.initial())
 
     def solve() -> Answer:

@@ -1,7 +1,5 @@
 """Optimal-control problems for the direct methods: closed forms, published values, free bodies."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import casadi as ca
@@ -10,7 +8,9 @@ from control_problems import fixed, flat_system, function, line, problem
 
 from dynamics.model import read_urdf
 from ocp.bridge import model_space
-from ocp.problem import INF, At, Boundary, Constraint, Cost, Duration, Guess, Phase, Problem, Sense, System
+from ocp.certify import Tolerances
+from ocp.methods import solve
+from ocp.problem import INF, At, Boundary, Constraint, Cost, Duration, Guess, Phase, Problem, Sense, Status, System
 
 BODY = """<robot name="body"><link name="body"><inertial><mass value="2.0"/>
 <inertia ixx="1" iyy="2" izz="3" ixy="0" ixz="0" iyz="0"/></inertial></link></robot>"""
@@ -157,3 +157,11 @@ def with_phase(given, number=0, **changes):
     phases = list(given.phases)
     phases[number] = replace(phases[number], **changes)
     return replace(given, phases=tuple(phases))
+
+
+def solved(problem, method="collocation", **options):
+    """The certified solution in tangent unknowns, unless the options say otherwise."""
+    found = solve(problem, method, {"states": "tangent", **options}, tolerances=Tolerances(objective_error=0.1))
+    assert found.status is Status.CONVERGED, found.ending
+    assert found.ok, found.certificate.failures
+    return found

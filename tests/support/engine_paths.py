@@ -1,7 +1,5 @@
 """A prepared problem on a path of one's own: rolled out and expanded by the compiled loops, without a search."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ocp.shooting.engine import records
@@ -22,8 +20,8 @@ def on_path(problem, options, u=None, x=None):
         store.path.u[:, :np.shape(u)[1]] = u
     if x is not None:
         store.path.x[:, :np.shape(x)[1]] = x
-    assert rollout(store.engine, given or x is not None)[1] == -1
-    assert expand(store.engine) == -1
+    assert rollout(store, given or x is not None)[1] == -1
+    assert expand(store) == -1
     return program, store
 
 

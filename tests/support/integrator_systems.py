@@ -1,15 +1,14 @@
 """Systems with known solutions for tests of integrators, and how their steps are called with numbers."""
 
-from __future__ import annotations
-
 import casadi as ca
 import numpy as np
 from manifold_differences import columns, hessian
+from shooting_problems import attitude
 
 from dynamics.lie import quaternion
 from ocp.integrators import INTEGRATORS
 from ocp.problem import System
-from ocp.spaces import Space, euclidean
+from ocp.spaces import euclidean, product
 
 
 def symbols(nx, nu, kind=ca.SX):
@@ -68,20 +67,7 @@ INERTIA = (0.5, 0.5, 0.2)  # symmetric about the third body axis
 
 
 def attitude_space():
-    names = ("qw", "qx", "qy", "qz", "wx", "wy", "wz")
-
-    def jet(x, d):
-        # q (1 - |d|^2/8, d/2): the exponential to second order
-        moved = quaternion.product(x[:4], ca.vertcat(1 - ca.dot(d[:3], d[:3]) / 8, d[:3] / 2))
-        return ca.vertcat(moved, x[4:] + d[3:])
-
-    return Space(
-        names=names, tangent_names=("rx", "ry", "rz", "wx", "wy", "wz"),
-        plus=lambda x, d: ca.vertcat(quaternion.integrate(x[:4], d[:3]), x[4:] + d[3:]),
-        minus=lambda a, b: ca.vertcat(quaternion.difference(a[:4], b[:4]), b[4:] - a[4:]),
-        rate=lambda x: ca.diagcat(quaternion.rate_map(x[:4]), ca.DM.eye(3)),
-        rate_inverse=lambda x: ca.diagcat(quaternion.rate_map_inverse(x[:4]), ca.DM.eye(3)),
-        jet=jet, neutral=(1.0, 0, 0, 0, 0, 0, 0), tangent_index=(-1,) * 4 + (3, 4, 5), quaternions=(0,))
+    return product(attitude(), euclidean(("wx", "wy", "wz")))
 
 
 def _body(t, x, u):

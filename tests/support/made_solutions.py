@@ -4,8 +4,6 @@ Their motions are polynomials or sines in closed form, so that interpolants, con
 answers. They satisfy no dynamics; nothing in a results folder depends on that.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -13,26 +11,8 @@ import casadi as ca
 import numpy as np
 
 from dynamics.model import BodyInertia, Builder, Geometry, Joint, Model, Placement
+from ocp import problem as op
 from ocp.app.pages.scene import Disc, Drawing, Polyline
-from ocp.problem import (
-    At,
-    Certificate,
-    Constraint,
-    Duration,
-    Finding,
-    Guess,
-    Kind,
-    Phase,
-    Problem,
-    Reference,
-    Residual,
-    Sense,
-    Solution,
-    Status,
-    System,
-    Trajectory,
-    Violation,
-)
 from ocp.spaces import euclidean
 
 DURATION, INTERVALS = 2.0, 20
@@ -52,43 +32,44 @@ def held(times: np.ndarray, values: np.ndarray) -> Any:
     return control
 
 
-def certificate(**changes: Any) -> Certificate:
-    made = Certificate(
-        stationarity=Residual(Kind.STATIONARITY, 3e-9, 1e-6), complementarity=Residual(Kind.COMPLEMENTARITY, 0.0, 1e-6),
-        violations=(Violation("rail", 2e-9, 3e-4, 0.8, "rail", 1e-6), Violation("goal", 0.0, 0.0, 2.0, "goal[1]", 1e-6)),
-        gap_segment=Residual(Kind.GAP_SEGMENT, 2e-6, 1e-4, span=(0.8, 0.9)),
-        gap_total=Residual(Kind.GAP_TOTAL, 7e-5, 1e-3),
-        error_estimate=Residual(Kind.ERROR_ESTIMATE, 1e-5, 1e-3), energy=Residual(Kind.ENERGY, 1e-6, 1e-3))
+def certificate(**changes: Any) -> op.Certificate:
+    made = op.Certificate(
+        stationarity=op.Residual(op.Kind.STATIONARITY, 3e-9, 1e-6), complementarity=op.Residual(op.Kind.COMPLEMENTARITY, 0.0, 1e-6),
+        violations=(op.Violation("rail", 2e-9, 3e-4, 0.8, "rail", 1e-6), op.Violation("goal", 0.0, 0.0, 2.0, "goal[1]", 1e-6)),
+        gap_segment=op.Residual(op.Kind.GAP_SEGMENT, 2e-6, 1e-4, span=(0.8, 0.9)),
+        gap_total=op.Residual(op.Kind.GAP_TOTAL, 7e-5, 1e-3),
+        error_estimate=op.Residual(op.Kind.ERROR_ESTIMATE, 1e-5, 1e-3), energy=op.Residual(op.Kind.ENERGY, 1e-6, 1e-3))
     return replace(made, **changes)
 
 
-def cart(**changes: Any) -> Solution:
+def cart(**changes: Any) -> op.Solution:
     """Four states, one held control; a path box, a cone, a two-component constraint at the end, bounds."""
     t, x, u, p = ca.SX.sym("t"), ca.SX.sym("x", 4), ca.SX.sym("u", 1), ca.SX.sym("p", 1)
 
     def function(expression: Any) -> ca.Function:
         return ca.Function("f", [t, x, u, p], [expression])
 
-    system = System(
+    system = op.System(
         "cart", euclidean(("position", "angle", "velocity", "spin")), ("force",), function(x), ("length",), (0.5,),
         units={"position": "m", "angle": "rad", "velocity": "m/s", "spin": "rad/s", "force": "N"})
     knots = np.linspace(0.0, DURATION, INTERVALS + 1)
     forces = np.linspace(-3.0, 3.0, INTERVALS)[:, None]
     states = cart_state(knots)
-    phase = Phase(
-        "swing", system, Duration(DURATION, DURATION, DURATION), Guess(np.array([0.0, 1.0]), states[[0, -1]], forces[[0, -1]]),
+    phase = op.Phase(
+        "swing", system, op.Duration(DURATION, DURATION, DURATION),
+        op.Guess(np.array([0.0, 1.0]), states[[0, -1]], forces[[0, -1]]),
         x_lower=(-1.0,) + (-np.inf,) * 3, x_upper=(2.5,) + (np.inf,) * 3, u_lower=(-3.0,), u_upper=(3.0,),
         constraints=(
-            Constraint("rail", At.PATH, function(x[0]), (-np.inf,), (1.5,)),
-            Constraint("cone", At.PATH, function(ca.vertcat(5, x[0], p)), (0.0,) * 3, (0.0,) * 3, sense=Sense.CONE),
-            Constraint("goal", At.FINAL, function(x[:2]), (2.0, 4.0), (2.0, 4.0)),
+            op.Constraint("rail", op.At.PATH, function(x[0]), (-np.inf,), (1.5,)),
+            op.Constraint("cone", op.At.PATH, function(ca.vertcat(5, x[0], p)), (0.0,) * 3, (0.0,) * 3, sense=op.Sense.CONE),
+            op.Constraint("goal", op.At.FINAL, function(x[:2]), (2.0, 4.0), (2.0, 4.0)),
         ))
-    made = Solution(
-        Problem("cart swing", (phase,), "A made-up swing.", "nowhere", Reference(60.0, 1e-2, "by hand")), "collocation",
-        {"scheme": "trapezoid", "intervals": INTERVALS}, Status.CONVERGED, 60.3,
-        Trajectory(knots, states, forces, knots[:-1], cart_state, held(knots[:-1], forces)),
+    made = op.Solution(
+        op.Problem("cart swing", (phase,), "A made-up swing.", "nowhere", op.Reference(60.0, 1e-2, "by hand")), "collocation",
+        {"scheme": "trapezoid", "intervals": INTERVALS}, op.Status.CONVERGED, 60.3,
+        op.Trajectory(knots, states, forces, knots[:-1], cart_state, held(knots[:-1], forces)),
         tuple({"iteration": k, "objective": 60.3 + 2.0**-k, "inf_pr": 10.0**-k, "inf_du": 0.0} for k in range(9)),
-        {"solve": 0.4, "total": 0.5}, certificate=certificate(), findings=(Finding(Kind.GUESS_STATIONARY),),
+        {"solve": 0.4, "total": 0.5}, certificate=certificate(), findings=(op.Finding(op.Kind.GUESS_STATIONARY),),
         extra={"K": np.arange(INTERVALS * 4.0).reshape(INTERVALS, 1, 4), "certificate_segment_gap": np.full(INTERVALS, 1e-6)})
     return replace(made, **changes)
 

@@ -1,7 +1,5 @@
 """Seeded damage to problem files and robot files, as editors, disks and strangers do it."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """What a page of HTML holds."""
 
-from __future__ import annotations
-
 from html.parser import HTMLParser
 
 

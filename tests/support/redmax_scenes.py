@@ -1,15 +1,13 @@
 """The public regression scenes 0 to 4, 10 and 12 to 14 of the RedMax reference implementation (github.com/sueda/redmax, commit
 40f89b2): geometry, units cm, g, s, and final energies ``T + V - V0`` by BDF1 and BDF2."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
 
 from dynamics.forces import Bushing, Cable, JointDamper, JointSpring, JointStop, Place, Spring
 from dynamics.mechanism import Mechanism
-from dynamics.model import Builder, Joint, Placement
+from dynamics.model import BodyInertia, Builder, Joint, Placement
 from dynamics.model.rigid import moved, rotation_axis_angle
 from dynamics.model.shapes import box
 from dynamics.model.synthetic import as_tuple
@@ -92,6 +90,16 @@ def scene(number: int) -> Scene:
         JointStop(f"stop{k}", f"j{k}", (-turn / 2,), (0.0,), 1e5, 1e2), JointDamper(f"damper{k}", f"j{k}", 1e2)))
     return Scene(Mechanism(model, forces=forces), (0.0, -turn / 6, -turn / 6), (0.0,) * 3, -2.5928305306546572e4,
                  -1.8476279319765570e4, 5e-3, 200)
+
+
+def four_bar():
+    """Three links about y with a tip that can close a loop, not yet built."""
+    b = Builder("four bar")
+    for k, (parent, at) in enumerate((("world", 0.0), ("l0", 1.0), ("l1", 1.2))):
+        b.body(f"l{k}", parent=parent, joint=Joint(f"j{k}", "revolute", Placement(position=(at, 0.0, 0.0)), ((0.0, 1.0, 0.0),)),
+               inertia=BodyInertia(1.0 + k, (0.5, 0.0, 0.1), ((0.1, 0.0, 0.0), (0.0, 0.2, 0.0), (0.0, 0.0, 0.2))))
+    b.frame("tip", body="l2", placement=Placement(position=(0.9, 0.0, 0.0)))
+    return b
 
 
 NUMBERS = (0, 1, 2, 3, 4, 10, 12, 13, 14)

@@ -3,10 +3,12 @@
 import casadi as ca
 import numpy as np
 
+from dynamics import algorithms as alg
 from dynamics.lie import quaternion
+from ocp.bridge import robot_system
 from ocp.problem import INF, At, Boundary, Cost, Duration, Guess, Phase, Problem, System
 from ocp.shooting.ilqr import ILQROptions
-from ocp.spaces import Space, euclidean
+from ocp.spaces import Space, euclidean, product
 
 
 def symbols(nx, nu):
@@ -49,6 +51,37 @@ def make(name, space, controls, rate, start, duration, *, running=(), final=(), 
     return Problem(name, (phase,))
 
 
+def coupled(system, seed=5, duration=0.4, final=(), s=(0.0, 1.0)):
+    """A system, often a robot, from a random state under random controls; costs that couple everything, time and controls
+    included. final: costs at the end; s: where the guess is given."""
+    rng, nx, nu = np.random.default_rng(seed), system.nx, system.nu
+    x0 = rng.normal(size=nx) if system.model is None else np.r_[alg.random_configuration(system.model, rng),
+                                                                rng.normal(size=system.model.nv)]
+    a, b = ca.DM(rng.normal(size=nx)), ca.DM(rng.normal(size=nu))
+    costs = (
+        Cost("coupled", At.PATH, function(nx, nu, lambda t, x, u: ca.sin(ca.dot(a, x) + t) * (1 + ca.dot(b, u)) + x[0]**2 * x[1])),
+        Cost("residual", At.PATH, function(nx, nu, lambda t, x, u: ca.vertcat(u, ca.cos(x[nx - 1]) * x[0], x[1] * ca.sum1(u))),
+             weights=tuple(rng.uniform(0.5, 1, nu + 2))))
+    guess = Guess(np.array(s), np.tile(x0, (2, 1)), rng.normal(size=(2, nu)))
+    return Problem("robot", (Phase("move", system, duration if isinstance(duration, Duration) else held(duration), guess,
+                                   start=Boundary(tuple(x0), (True,) * system.space.ndx), costs=(*costs, *final)),))
+
+
+def towards(model, duration, seed, weight=10.0, **more):
+    """A robot from its neutral configuration at rest towards one nearby, by cost."""
+    system = robot_system(model, **more)
+    nx, nu, nv = system.nx, system.nu, model.nv
+    x0 = np.r_[alg.neutral(model), np.zeros(nv)]
+    goal = np.array(alg.integrate(model, x0[:model.nq], np.random.default_rng(seed).uniform(-0.2, 0.2, nv))).ravel()
+    costs = (Cost("effort", At.PATH, function(nx, nu, lambda t, x, u: u), weights=(1e-1,) * nu),
+             Cost("calm", At.PATH, function(nx, nu, lambda t, x, u: x[nx - nv:]), weights=(0.1,) * nv),
+             Cost("goal", At.FINAL, function(nx, nu, lambda t, x, u: system.space.minus(ca.DM(np.r_[goal, np.zeros(nv)]), x)),
+                  weights=(weight,) * nv + (1.0,) * nv))
+    guess = Guess(np.array([0.0, 1.0]), np.tile(x0, (2, 1)), 0.1 * np.ones((2, nu)))
+    return Problem(model.name, (Phase("move", system, held(duration), guess, start=Boundary(tuple(x0), (True,) * (2 * nv)),
+                                      costs=costs),))
+
+
 def double_integrator(**more):
     """x'' = u with quadratic costs that do not vanish at the start."""
     return make("double integrator", euclidean(("q", "v")), ("a",), lambda t, x, u: ca.vertcat(x[1], u), (1.0, -0.5), 2.0,
@@ -80,23 +113,19 @@ def cart_pole(weight=1000.0, **more):
                 final=[("goal", lambda t, x, u: x - ca.DM([1, np.pi, 0, 0]), (weight,) * 4)], **more)
 
 
+def attitude():
+    """Rotations as unit quaternions, with rotation vectors in body axes as tangents."""
+    return Space(
+        names=("qw", "qx", "qy", "qz"), tangent_names=("rx", "ry", "rz"), plus=quaternion.integrate, minus=quaternion.difference,
+        rate=quaternion.rate_map, rate_inverse=quaternion.rate_map_inverse,
+        # q (1 - |d|^2 / 8, d / 2) is q exp(d) up to second order
+        jet=lambda q, d: quaternion.product(q, ca.vertcat(1 - ca.dot(d, d) / 8, d / 2)),
+        neutral=(1.0, 0.0, 0.0, 0.0), tangent_index=(-1,) * 4, quaternions=(0,))
+
+
 def body_space():
     """Position in the world, attitude, velocity in the world, angular velocity in the body."""
-    names = ("x", "y", "z", "qw", "qx", "qy", "qz", "vx", "vy", "vz", "wx", "wy", "wz")
-
-    def jet(x, d):
-        # q (1 - |d|^2 / 8, d / 2) is q exp(d) up to second order
-        turned = quaternion.product(x[3:7], ca.vertcat(1 - ca.dot(d[3:6], d[3:6]) / 8, d[3:6] / 2))
-        return ca.vertcat(x[:3] + d[:3], turned, x[7:] + d[6:])
-
-    return Space(
-        names=names, tangent_names=("x", "y", "z", "rx", "ry", "rz", *names[7:]),
-        plus=lambda x, d: ca.vertcat(x[:3] + d[:3], quaternion.integrate(x[3:7], d[3:6]), x[7:] + d[6:]),
-        minus=lambda a, b: ca.vertcat(b[:3] - a[:3], quaternion.difference(a[3:7], b[3:7]), b[7:] - a[7:]),
-        rate=lambda x: ca.diagcat(ca.DM.eye(3), quaternion.rate_map(x[3:7]), ca.DM.eye(6)),
-        rate_inverse=lambda x: ca.diagcat(ca.DM.eye(3), quaternion.rate_map_inverse(x[3:7]), ca.DM.eye(6)),
-        jet=jet, neutral=(0.0, 0, 0, 1.0) + (0.0,) * 9, tangent_index=(0, 1, 2, -1, -1, -1, -1, 6, 7, 8, 9, 10, 11),
-        quaternions=(3,))
+    return product(product(euclidean(("x", "y", "z")), attitude()), euclidean(("vx", "vy", "vz", "wx", "wy", "wz")))
 
 
 def quadrotor(**more):

@@ -19,6 +19,14 @@ def mover(model):
     return ca.Function("step", [Q, D], [alg.integrate(model, Q, D)])
 
 
+def energy_rate(system, x, u):
+    """Rate of the energy along the motion, by a difference: that of ``system.power`` where nothing is forgotten."""
+    X, D = ca.SX.sym("x", system.space.nx), ca.SX.sym("d", system.space.ndx)
+    plus = ca.Function("p", [X, D], [system.space.plus(X, D)])
+    xi, h = np.array(system.rate(0, x, u, [])).ravel(), 1e-6
+    return float(system.energy(0, plus(x, h * xi), u, []) - system.energy(0, plus(x, -h * xi), u, [])) / (2 * h)
+
+
 def tip(model):
     return model.frames[-1].name if model.frames else model.bodies[-1].name
 

@@ -1,7 +1,5 @@
 """The barrier problem at a point: residuals, merit, optimality errors, and how far a step may go."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from dynamics.kernels.linked import linked
@@ -18,23 +16,31 @@ S_MAX, DAMPING = 100.0, 1e-5
 @linked(error_model="numpy")
 def residuals(q: State, s: Array, g: Array, c: Array) -> float:
     """``c = g - s`` of inequalities, ``g - bound`` of equations; returns the sum of their sizes. g is scaled already."""
-    total = 0.0
+    n, total = len(q.x), 0.0
     for i in range(len(c)):
-        c[i] = g[i] - q.sl[i] if q.equation[i] else g[i] - s[i]
+        c[i] = g[i] - (s[i] if q.free[n + i] else q.lower[n + i])
         total += abs(c[i])
     return total
 
 
 @linked(error_model="numpy")
-def evaluate(p: Program, q: State, x: Array, s: Array, g: Array, c: Array) -> tuple[float, float]:
-    """(f, sum of residuals), scaled, at a trial point; NaN where a function fails."""
+def shift(q: State, a: float) -> None:
+    """The trial point is a times the step from the iterate."""
+    for j in range(len(q.w)):
+        q.w_trial[j] = q.w[j] + a * q.dw[j]
+
+
+@linked(error_model="numpy")
+def evaluate(p: Program, q: State, a: float) -> tuple[float, float]:
+    """(f, sum of residuals), scaled, at a times the step, the trial point; NaN where a function fails."""
+    shift(q, a)
     began = ticks()
-    failed, f = values(p, x, g)
+    failed, f = values(p, q.x_trial, q.g_trial)
     q.f_cycles += ticks() - began
     q.evaluations += 2
-    for i in range(len(g)):
-        g[i] *= q.scale[i]
-    total = residuals(q, s, g, c)
+    for i in range(len(q.g_trial)):
+        q.g_trial[i] *= q.scale[i]
+    total = residuals(q, q.s_trial, q.g_trial, q.c_trial)
     return (np.nan, np.nan) if failed else (f * q.scale_f, total)
 
 
@@ -61,37 +67,35 @@ def differentiate(p: Program, q: State) -> bool:
 
 
 @linked(error_model="numpy")
-def merit(q: State, x: Array, s: Array, f: float) -> float:
+def merit(q: State, w: Array, f: float) -> float:
     """The objective with the barrier, damped where a variable has one bound; infinite outside."""
     inside, damped = 0.0, 0.0
     product, count = 1.0, 0  # one logarithm of a product of many
-    for k in range(2):
-        lower, upper, at = (q.xl, q.xu, x) if k == 0 else (q.sl, q.su, s)
-        for j in range(len(at)):
-            if (k == 0 and not q.free[j]) or (k == 1 and q.equation[j]):
-                continue
-            low, high = lower[j] > -np.inf, upper[j] < np.inf
-            if low:
-                gap = at[j] - lower[j]
-                if not gap > 0.0:
-                    return np.inf
-                product *= gap
-                count += 1
-                if not high:
-                    damped += gap
-            if high:
-                gap = upper[j] - at[j]
-                if not gap > 0.0:
-                    return np.inf
-                product *= gap
-                count += 1
-                if not low:
-                    damped += gap
-            if not (1e-200 < product < 1e200) or count > 16:
-                inside += np.log(product)
-                product, count = 1.0, 0
-                if not np.isfinite(inside):
-                    return np.inf
+    for j in range(len(w)):
+        if not q.free[j]:
+            continue
+        low, high = q.lower[j] > -np.inf, q.upper[j] < np.inf
+        if low:
+            gap = w[j] - q.lower[j]
+            if not gap > 0.0:
+                return np.inf
+            product *= gap
+            count += 1
+            if not high:
+                damped += gap
+        if high:
+            gap = q.upper[j] - w[j]
+            if not gap > 0.0:
+                return np.inf
+            product *= gap
+            count += 1
+            if not low:
+                damped += gap
+        if not (1e-200 < product < 1e200) or count > 16:
+            inside += np.log(product)
+            product, count = 1.0, 0
+            if not np.isfinite(inside):
+                return np.inf
     inside += np.log(product)
     return f - q.mu * inside + DAMPING * q.mu * damped
 
@@ -110,30 +114,21 @@ def errors(q: State) -> None:
     n, m, mu = len(q.x), len(q.y), q.mu
     dual, primal, products, products_mu = 0.0, 0.0, 0.0, 0.0
     sum_y, sum_z, bounds, violation = 0.0, 0.0, 0, 0.0
-    for j in range(n):
+    for j in range(n + m):
         if q.free[j]:
-            total = q.slope[j] - q.zl[j] + q.zu[j]
-            dual = max(dual, abs(total))
+            own = q.slope[j] if j < n else -q.y[j - n]
+            dual = max(dual, abs(own - q.zl[j] + q.zu[j]))
             sum_z += q.zl[j] + q.zu[j]
-            if q.xl[j] > -np.inf:
-                product = q.zl[j] * (q.x[j] - q.xl[j])
+            if q.lower[j] > -np.inf:
+                product = q.zl[j] * (q.w[j] - q.lower[j])
                 products, products_mu, bounds = max(products, product), max(products_mu, abs(product - mu)), bounds + 1
-            if q.xu[j] < np.inf:
-                product = q.zu[j] * (q.xu[j] - q.x[j])
+            if q.upper[j] < np.inf:
+                product = q.zu[j] * (q.upper[j] - q.w[j])
                 products, products_mu, bounds = max(products, product), max(products_mu, abs(product - mu)), bounds + 1
     for i in range(m):
         primal = max(primal, abs(q.c[i]))
         violation = max(violation, abs(q.c[i]) / q.scale[i])
         sum_y += abs(q.y[i])
-        if not q.equation[i]:
-            dual = max(dual, abs(-q.y[i] - q.vl[i] + q.vu[i]))
-            sum_z += q.vl[i] + q.vu[i]
-            if q.sl[i] > -np.inf:
-                product = q.vl[i] * (q.s[i] - q.sl[i])
-                products, products_mu, bounds = max(products, product), max(products_mu, abs(product - mu)), bounds + 1
-            if q.su[i] < np.inf:
-                product = q.vu[i] * (q.su[i] - q.s[i])
-                products, products_mu, bounds = max(products, product), max(products_mu, abs(product - mu)), bounds + 1
     s_d = max(S_MAX, (sum_y + sum_z) / max(1, m + bounds)) / S_MAX
     s_c = max(S_MAX, sum_z / max(1, bounds)) / S_MAX
     q.error = max(dual / s_d, primal, products / s_c)
@@ -150,16 +145,10 @@ def _reach(value: float, change: float, tau: float, a: float) -> float:
 def longest(q: State, tau: float) -> tuple[float, float]:
     """How far the step may go for the primal and for the multipliers of bounds: fraction tau to the boundary."""
     a, b = 1.0, 1.0
-    for j in range(len(q.x)):
+    for j in range(len(q.w)):
         if q.free[j]:
-            if q.xl[j] > -np.inf:
-                a, b = _reach(q.x[j] - q.xl[j], q.dx[j], tau, a), _reach(q.zl[j], q.dzl[j], tau, b)
-            if q.xu[j] < np.inf:
-                a, b = _reach(q.xu[j] - q.x[j], -q.dx[j], tau, a), _reach(q.zu[j], q.dzu[j], tau, b)
-    for i in range(len(q.s)):
-        if not q.equation[i]:
-            if q.sl[i] > -np.inf:
-                a, b = _reach(q.s[i] - q.sl[i], q.ds[i], tau, a), _reach(q.vl[i], q.dvl[i], tau, b)
-            if q.su[i] < np.inf:
-                a, b = _reach(q.su[i] - q.s[i], -q.ds[i], tau, a), _reach(q.vu[i], q.dvu[i], tau, b)
+            if q.lower[j] > -np.inf:
+                a, b = _reach(q.w[j] - q.lower[j], q.dw[j], tau, a), _reach(q.zl[j], q.dzl[j], tau, b)
+            if q.upper[j] < np.inf:
+                a, b = _reach(q.upper[j] - q.w[j], -q.dw[j], tau, a), _reach(q.zu[j], q.dzu[j], tau, b)
     return a, b

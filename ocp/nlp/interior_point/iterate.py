@@ -1,28 +1,16 @@
 """The iteration: a primal-dual interior-point method with a filter line search (Waechter and Biegler 2006)."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from dynamics.kernels.linked import linked
+from ocp.nlp.interior_point import state as st
 from ocp.nlp.interior_point import watchdog
-from ocp.nlp.interior_point.barrier import differentiate, errors, longest, merit, residuals, slope
+from ocp.nlp.interior_point.barrier import differentiate, errors, longest, merit, residuals, shift, slope
 from ocp.nlp.interior_point.elements import Program, second
 from ocp.nlp.interior_point.fronts import Factors, Plan
 from ocp.nlp.interior_point.kkt import direction
 from ocp.nlp.interior_point.restoration import estimate, restore
 from ocp.nlp.interior_point.search import expand, move, note_step, right_side, search
-from ocp.nlp.interior_point.state import (
-    CONVERGED,
-    DIVERGED,
-    LIMITED,
-    NO_ROOM,
-    NOT_A_NUMBER,
-    RUNNING,
-    STALLED,
-    State,
-    assign,
-)
 from ocp.nlp.interior_point.ticks import ticks
 from ocp.nlp.interior_point.watchdog import PATIENCE
 
@@ -30,8 +18,8 @@ Array = np.ndarray
 
 #: barrier parameter: fall while the barrier problem is solved to KAPPA mu; Waechter and Biegler 2006, Eq. 7 and Sec. 3.1
 KAPPA, FALL, POWER, TAU_MIN = 10.0, 0.2, 1.5, 0.99
-#: a start lies inside its bounds by these; Sec. 3.6
-PUSH, SHARE = 1e-2, 1e-2
+#: a start lies inside its bounds by this; Sec. 3.6
+PUSH = 1e-2
 #: rows and objective are scaled to gradients of at most this at the start, and never by less than LEAST_SCALE; Sec. 3.8
 STEEPEST, LEAST_SCALE = 100.0, 1e-8
 #: steps relative to the iterate that change nothing
@@ -43,19 +31,20 @@ FAR = 1e20
 
 
 @linked(error_model="numpy")
-def _inside(value: float, lower: float, upper: float, push: float, share: float) -> float:
+def _inside(value: float, lower: float, upper: float, push: float) -> float:
+    """Off its bounds by ``push``, relative to their size or to their distance."""
     low, high = lower > -np.inf, upper < np.inf
     if low:
         gap = push * max(1.0, abs(lower))
-        value = max(value, lower + (min(gap, share * (upper - lower)) if high else gap))
+        value = max(value, lower + (min(gap, push * (upper - lower)) if high else gap))
     if high:
         gap = push * max(1.0, abs(upper))
-        value = min(value, upper - (min(gap, share * (upper - lower)) if low else gap))
+        value = min(value, upper - (min(gap, push * (upper - lower)) if low else gap))
     return value
 
 
 @linked(error_model="numpy")
-def _scales(p: Program, q: State) -> None:
+def _scales(p: Program, q: st.State) -> None:
     """Scaling by gradients at the start."""
     q.scale[:] = 0.0
     for e in range(len(q.J)):
@@ -71,16 +60,16 @@ def _scales(p: Program, q: State) -> None:
 
 
 @linked(error_model="numpy")
-def begin(p: Program, q: State, plan: Plan, room: Factors, push: float) -> None:
+def begin(p: Program, q: st.State, plan: Plan, room: Factors, push: float) -> None:
     """From x, bounds (unscaled) and, where warm, multipliers (unscaled) to the first iterate."""
     n, m = len(q.x), len(q.y)
     for j in range(n):
         if q.free[j]:
-            q.x[j] = _inside(q.x[j], q.xl[j], q.xu[j], push, push)
+            q.x[j] = _inside(q.x[j], q.lower[j], q.upper[j], push)
     q.scale[:] = 1.0
     q.scale_f = 1.0
     if not differentiate(p, q):
-        q.status = NOT_A_NUMBER
+        q.status = st.NOT_A_NUMBER
         return
     _scales(p, q)
     scale = q.scale_f
@@ -91,10 +80,10 @@ def begin(p: Program, q: State, plan: Plan, room: Factors, push: float) -> None:
         q.J[e] *= q.scale[p.jacobian_rows[e]]
     for i in range(m):
         q.g[i] *= q.scale[i]
-        q.sl[i] *= q.scale[i]
-        q.su[i] *= q.scale[i]
-        if not q.equation[i]:
-            q.s[i] = _inside(q.g[i], q.sl[i], q.su[i], push, push)
+        q.lower[n + i] *= q.scale[i]
+        q.upper[n + i] *= q.scale[i]
+        if q.free[n + i]:
+            q.s[i] = _inside(q.g[i], q.lower[n + i], q.upper[n + i], push)
     mu = q.mu
     if q.warm:
         for j in range(n):
@@ -102,40 +91,33 @@ def begin(p: Program, q: State, plan: Plan, room: Factors, push: float) -> None:
             q.zu[j] *= scale
         for i in range(m):
             q.y[i] *= scale / q.scale[i]
-            q.vl[i] *= scale / q.scale[i]
-            q.vu[i] *= scale / q.scale[i]
+            q.zl[n + i] *= scale / q.scale[i]
+            q.zu[n + i] *= scale / q.scale[i]
         _floor(q, mu)
     else:
-        for j in range(n):
-            q.zl[j] = 1.0 if q.free[j] and q.xl[j] > -np.inf else 0.0
-            q.zu[j] = 1.0 if q.free[j] and q.xu[j] < np.inf else 0.0
-        for i in range(m):
-            q.vl[i] = 1.0 if not q.equation[i] and q.sl[i] > -np.inf else 0.0
-            q.vu[i] = 1.0 if not q.equation[i] and q.su[i] < np.inf else 0.0
+        for j in range(n + m):
+            q.zl[j] = 1.0 if q.free[j] and q.lower[j] > -np.inf else 0.0
+            q.zu[j] = 1.0 if q.free[j] and q.upper[j] < np.inf else 0.0
         if not estimate(p, q, plan, room):
             return
     q.tau = max(TAU_MIN, 1.0 - mu)
     theta = residuals(q, q.s, q.g, q.c)
-    q.theta, q.phi = theta, merit(q, q.x, q.s, q.f)
+    q.theta, q.phi = theta, merit(q, q.w, q.f)
     q.theta_max, q.theta_min = 1e4 * max(1.0, theta), 1e-4 * max(1.0, theta)
     q.filtered = 0
     q.ready = 1
 
 
 @linked(error_model="numpy")
-def _floor(q: State, mu: float) -> None:
+def _floor(q: st.State, mu: float) -> None:
     """Multipliers of bounds at least what mu asks for; those where there is no bound are 0."""
-    for j in range(len(q.x)):
-        q.zl[j] = max(q.zl[j], mu / (q.x[j] - q.xl[j])) if q.free[j] and q.xl[j] > -np.inf else 0.0
-        q.zu[j] = max(q.zu[j], mu / (q.xu[j] - q.x[j])) if q.free[j] and q.xu[j] < np.inf else 0.0
-    for i in range(len(q.y)):
-        free = not q.equation[i]
-        q.vl[i] = max(q.vl[i], mu / (q.s[i] - q.sl[i])) if free and q.sl[i] > -np.inf else 0.0
-        q.vu[i] = max(q.vu[i], mu / (q.su[i] - q.s[i])) if free and q.su[i] < np.inf else 0.0
+    for j in range(len(q.w)):
+        q.zl[j] = max(q.zl[j], mu / (q.w[j] - q.lower[j])) if q.free[j] and q.lower[j] > -np.inf else 0.0
+        q.zu[j] = max(q.zu[j], mu / (q.upper[j] - q.w[j])) if q.free[j] and q.upper[j] < np.inf else 0.0
 
 
 @linked(error_model="numpy")
-def _lower_barrier(q: State) -> bool:
+def _lower_barrier(q: st.State) -> bool:
     """The next barrier parameter; whether it changed."""
     least = q.tolerance / 10.0
     mu = max(least, min(FALL * q.mu, q.mu ** POWER))
@@ -148,7 +130,7 @@ def _lower_barrier(q: State) -> bool:
 
 
 @linked(error_model="numpy")
-def _write(q: State) -> None:
+def _write(q: st.State) -> None:
     row = q.log[q.rows]
     row[0], row[1], row[2], row[3] = q.f / q.scale_f, q.violation, q.dual, q.mu
     row[4], row[5], row[6], row[7], row[8] = q.step_size, q.alpha, q.alpha_z, q.delta, q.complementarity
@@ -156,67 +138,65 @@ def _write(q: State) -> None:
 
 
 @linked(error_model="numpy")
-def advance(p: Program, q: State, plan: Plan, room: Factors, corrected: Array, push: float, count: int) -> None:
+def advance(p: Program, q: st.State, plan: Plan, room: Factors, corrected: Array, push: float, count: int) -> None:
     """At most ``count`` iterations; status stays RUNNING where more are wanted."""
     start = ticks()
     if not q.ready:
         begin(p, q, plan, room, push)
-        if q.status == RUNNING:
+        if q.status == st.RUNNING:
             slope(p, q)
             errors(q)
             _write(q)
     for _ in range(count):
-        if q.status != RUNNING or _decided(q):
+        if q.status != st.RUNNING or _decided(q):
             break
         _iteration(p, q, plan, room, corrected)
-    if q.status == RUNNING:
+    if q.status == st.RUNNING:
         _decided(q)
     q.cycles += ticks() - start
 
 
 @linked(error_model="numpy")
-def _decided(q: State) -> bool:
+def _decided(q: st.State) -> bool:
     if q.error <= q.tolerance and q.violation <= q.tolerance:
-        q.status = CONVERGED
+        q.status = st.CONVERGED
     elif q.iteration >= q.limit:
-        q.status = LIMITED
-    return q.status != RUNNING
+        q.status = st.LIMITED
+    return q.status != st.RUNNING
 
 
 @linked(error_model="numpy")
-def _iteration(p: Program, q: State, plan: Plan, room: Factors, corrected: Array) -> None:
+def _iteration(p: Program, q: st.State, plan: Plan, room: Factors, corrected: Array) -> None:
     while q.error_mu <= KAPPA * q.mu and _lower_barrier(q):
         errors(q)
-    q.phi = merit(q, q.x, q.s, q.f)
+    q.phi = merit(q, q.w, q.f)
     if not _curved(p, q, corrected):
-        q.status = NOT_A_NUMBER
+        q.status = st.NOT_A_NUMBER
         return
     if direction(p, q, plan, room):
         expand(q)
         if _along(p, q, room, corrected):
             return
-    elif q.status == NO_ROOM:
+    elif q.status == st.NO_ROOM:
         return
     if q.violation <= q.tolerance and q.theta <= 1e-2 * q.tolerance:
-        q.status = STALLED  # nothing to restore
+        q.status = st.STALLED  # nothing to restore
         return
     watchdog.forget(q)
     if restore(p, q, plan, room):
-        for j in range(len(q.x)):
+        for j in range(len(q.w)):
             q.zl[j], q.zu[j] = min(q.zl[j], 1.0), min(q.zu[j], 1.0)
-        for i in range(len(q.y)):
-            q.vl[i], q.vu[i] = min(q.vl[i], 1.0), min(q.vu[i], 1.0)
         _floor(q, 0.0)
         if estimate(p, q, plan, room):
             q.alpha = q.alpha_z = 0.0
             _finish(p, q)
-    if q.status == NO_ROOM:  # the iterate may have moved meanwhile
+    if q.status == st.NO_ROOM:  # the iterate may have moved meanwhile
         q.theta = residuals(q, q.s, q.g, q.c)
         slope(p, q)
 
 
 @linked(error_model="numpy")
-def _curved(p: Program, q: State, corrected: Array) -> bool:
+def _curved(p: Program, q: st.State, corrected: Array) -> bool:
     """The matrix and the right-hand side at the iterate; whether they are finite."""
     began, h = ticks(), len(q.H)
     for i in range(len(q.y)):
@@ -229,14 +209,14 @@ def _curved(p: Program, q: State, corrected: Array) -> bool:
             failed = 1
     if failed:
         return False
-    assign(q.entries[:h], q.H)
-    assign(q.entries[h:h + len(q.J)], q.J)
+    st.assign(q.entries[:h], q.H)
+    st.assign(q.entries[h:h + len(q.J)], q.J)
     right_side(q, q.c)
     return True
 
 
 @linked(error_model="numpy")
-def _along(p: Program, q: State, room: Factors, corrected: Array) -> bool:
+def _along(p: Program, q: st.State, room: Factors, corrected: Array) -> bool:
     """Go along the direction; False where no step is taken and feasibility is to be restored."""
     still = False
     if note_step(q) < TINY and q.violation <= ALMOST:
@@ -258,38 +238,35 @@ def _along(p: Program, q: State, room: Factors, corrected: Array) -> bool:
                 return False
     _, q.alpha_z = longest(q, q.tau)
     move(q, q.alpha, q.alpha_z)
-    if _arrive(p, q) and still and q.status == RUNNING and not _decided(q):
-        q.status = STALLED
+    if _arrive(p, q) and still and q.status == st.RUNNING and not _decided(q):
+        q.status = st.STALLED
     return True
 
 
 @linked(error_model="numpy")
-def _whole_step(q: State) -> bool:
+def _whole_step(q: st.State) -> bool:
     """Try all of a step that rounding makes; True where several were and the barrier can go no lower."""
     q.tiny_steps += 1
     q.alpha, q.alpha_z = longest(q, q.tau)
-    for j in range(len(q.x)):
-        q.x_trial[j] = q.x[j] + q.alpha * q.dx[j]
-    for i in range(len(q.s)):
-        q.s_trial[i] = q.s[i] + q.alpha * q.ds[i]
+    shift(q, q.alpha)
     return q.tiny_steps > 2 and not _lower_barrier(q)
 
 
 @linked(error_model="numpy")
-def _arrive(p: Program, q: State) -> bool:
+def _arrive(p: Program, q: st.State) -> bool:
     """Derivatives and all that is known at the new iterate; whether they are finite."""
     if not differentiate(p, q):
-        q.status = NOT_A_NUMBER
+        q.status = st.NOT_A_NUMBER
         return False
     _finish(p, q)
     return True
 
 
 @linked(error_model="numpy")
-def _finish(p: Program, q: State) -> None:
+def _finish(p: Program, q: st.State) -> None:
     """What is known at a new iterate: residuals, merit, errors, a row of the log."""
     q.theta = residuals(q, q.s, q.g, q.c)
-    q.phi = merit(q, q.x, q.s, q.f)
+    q.phi = merit(q, q.w, q.f)
     slope(p, q)
     errors(q)
     q.iteration += 1
@@ -297,5 +274,5 @@ def _finish(p: Program, q: State) -> None:
     for j in range(len(q.x)):
         largest = max(largest, abs(q.x[j]))
     if largest > FAR:
-        q.status = DIVERGED
+        q.status = st.DIVERGED
     _write(q)

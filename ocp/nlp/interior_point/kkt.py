@@ -9,8 +9,6 @@ Sigma of the bounds of x, D = 1 / Sigma_s of inequalities, delta_c of equations 
 linear and need no delta.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from dynamics.kernels.linked import linked
@@ -36,20 +34,20 @@ HUGE = 1e9
 
 
 @linked(error_model="numpy")
-def sigma(value: float, lower: float, upper: float, z_lower: float, z_upper: float) -> float:
-    """Multipliers over distances of both bounds."""
+def sigma(q: State, j: int) -> float:
+    """Multipliers over distances of both bounds of an unknown or slack."""
     total = 0.0
-    if lower > -np.inf:
-        total += z_lower / (value - lower)
-    if upper < np.inf:
-        total += z_upper / (upper - value)
+    if q.lower[j] > -np.inf:
+        total += q.zl[j] / (q.w[j] - q.lower[j])
+    if q.upper[j] < np.inf:
+        total += q.zu[j] / (q.upper[j] - q.w[j])
     return total
 
 
 @linked(error_model="numpy")
-def sigma_slack(value: float, lower: float, upper: float, v_lower: float, v_upper: float) -> float:
+def sigma_slack(q: State, j: int) -> float:
     """The same of a slack, not 0 where it has no bounds."""
-    return max(sigma(value, lower, upper, v_lower, v_upper), NO_BOUND)
+    return max(sigma(q, j), NO_BOUND)
 
 
 @linked(error_model="numpy")
@@ -59,11 +57,11 @@ def diagonal(q: State, delta: float, delta_c: float) -> None:
     base = len(q.H) + len(q.J)
     for j in range(n):
         if q.free[j]:
-            q.entries[base + j] = sigma(q.x[j], q.xl[j], q.xu[j], q.zl[j], q.zu[j]) + delta
+            q.entries[base + j] = sigma(q, j) + delta
     for i in range(m):
         q.entries[base + n + i] = -delta_c
-        if not q.equation[i]:
-            q.entries[base + n + i] -= 1.0 / sigma_slack(q.s[i], q.sl[i], q.su[i], q.vl[i], q.vu[i])
+        if q.free[n + i]:
+            q.entries[base + n + i] -= 1.0 / sigma_slack(q, n + i)
 
 
 @linked(error_model="numpy")

@@ -1,7 +1,5 @@
 """The interior-point method made ready for a program: a run from one start after another."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -80,38 +78,32 @@ def prepare(nlp: NLP, options: SolverOptions) -> Run:
     return run
 
 
-def _relaxed(nlp: NLP, options: SolverOptions, q: State) -> tuple[Array, Array, Array, Array]:
-    """Bounds of x and of the rows, inequalities moved outwards a little so that there is an inside; sets what is free and equal."""
-    q.free[:], q.equation[:] = nlp.x_lower < nlp.x_upper, nlp.g_lower == nlp.g_upper
-    relax = min(1e-8, options.tolerance)
-    found = []
-    for bound, sign, between in ((nlp.x_lower, -1, q.free == 1), (nlp.x_upper, 1, q.free == 1), (nlp.g_lower, -1, q.equation == 0),
-                                 (nlp.g_upper, 1, q.equation == 0)):
-        by = np.minimum(options.tolerance, relax * np.maximum(1.0, np.abs(bound)))
-        found.append(np.where(between, bound + sign * by, bound))
-    return found[0], found[1], found[2], found[3]
+def _relaxed(nlp: NLP, options: SolverOptions, q: State) -> tuple[Array, Array]:
+    """Bounds of x and of the rows, inequalities moved outwards a little so that there is an inside; sets what is free."""
+    lower, upper = np.append(nlp.x_lower, nlp.g_lower), np.append(nlp.x_upper, nlp.g_upper)
+    q.free[:] = lower < upper
+    by = [np.minimum(options.tolerance, min(1e-8, options.tolerance) * np.maximum(1.0, np.abs(b))) for b in (lower, upper)]
+    return np.where(q.free, lower - by[0], lower), np.where(q.free, upper + by[1], upper)
 
 
-def _start(nlp: NLP, options: SolverOptions, q: State, bounds: tuple[Array, Array, Array, Array], x0: Array,
-           warm: Warm | None) -> None:
+def _start(nlp: NLP, options: SolverOptions, q: State, bounds: tuple[Array, Array], x0: Array, warm: Warm | None) -> None:
     q.clear()
-    q.xl[:], q.xu[:], q.sl[:], q.su[:] = bounds
+    q.lower[:], q.upper[:] = bounds
     q.x[:] = x0 if warm is None else warm.x
-    np.copyto(q.x, nlp.x_lower, where=q.free == 0)
+    np.copyto(q.x, nlp.x_lower, where=q.free[:nlp.n] == 0)
     q.mu = MU_FIRST if warm is None or not np.isfinite(warm.mu) else max(warm.mu, MU_LEAST)
     q.tolerance, q.threshold = options.tolerance, THRESHOLD
     q.limit = options.max_iterations
     if warm is not None:
         q.warm = 1
         q.y[:] = warm.lam_g
-        q.zl[:], q.zu[:] = np.maximum(-warm.lam_x, 0.0), np.maximum(warm.lam_x, 0.0)
-        between = q.equation == 0
-        q.vl[:], q.vu[:] = np.maximum(-warm.lam_g, 0.0) * between, np.maximum(warm.lam_g, 0.0) * between
+        pushed = np.append(warm.lam_x, warm.lam_g)
+        q.zl[:], q.zu[:] = np.maximum(-pushed, 0.0), np.maximum(pushed, 0.0)
 
 
 def _point(nlp: NLP, q: State) -> Warm:
-    scale = q.scale_f or 1.0
-    lam_x = np.where(q.free == 1, q.zu - q.zl, -q.slope) / scale
+    scale, free = q.scale_f or 1.0, q.free[:nlp.n] == 1
+    lam_x = np.where(free, (q.zu - q.zl)[:nlp.n], -q.slope) / scale
     return Warm(q.x.copy(), lam_x, q.y * q.scale / scale, q.mu)
 
 

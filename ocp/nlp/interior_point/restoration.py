@@ -5,8 +5,6 @@
 The same fronts serve: ``[W^2 + lambda 1 + Sigma, A'; A, -1 - 1 / Sigma_s]`` has the right inertia whatever A is.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from dynamics.kernels.linked import linked
@@ -29,10 +27,10 @@ LARGEST_ESTIMATE = 1e3
 
 
 @linked(error_model="numpy")
-def _barrier(q: State, x: Array, s: Array, nu: float) -> float:
+def _barrier(q: State, w: Array, nu: float) -> float:
     kept = q.mu
     q.mu = nu
-    value = merit(q, x, s, 0.0)
+    value = merit(q, w, 0.0)
     q.mu = kept
     return value
 
@@ -53,27 +51,27 @@ def _fill(q: State, lam: float, nu: float) -> None:
     for j in range(n):
         d, r = 0.0, 0.0
         if q.free[j]:
-            d, r = _of_bounds(q.x[j], q.xl[j], q.xu[j], nu)
+            d, r = _of_bounds(q, j, nu)
         q.entries[base + j] = d + q.weights[j] + lam
         q.rhs[j] = -r - q.weights[j] * (q.x[j] - q.reference[j])
     for i in range(len(q.y)):
         q.entries[base + n + i], q.rhs[n + i] = -1.0, -q.c[i]
-        if not q.equation[i]:
-            d, r = _of_bounds(q.s[i], q.sl[i], q.su[i], nu)
+        if q.free[n + i]:
+            d, r = _of_bounds(q, n + i, nu)
             d += lam
             q.entries[base + n + i] -= 1.0 / d
             q.rhs[n + i] -= r / d
 
 
 @linked(error_model="numpy")
-def _of_bounds(value: float, lower: float, upper: float, nu: float) -> tuple[float, float]:
-    """Second and first derivative of the barrier of one variable."""
+def _of_bounds(q: State, j: int, nu: float) -> tuple[float, float]:
+    """Second and first derivative of the barrier of one unknown or slack."""
     d, r = 0.0, 0.0
-    if lower > -np.inf:
-        gap = value - lower
+    if q.lower[j] > -np.inf:
+        gap = q.w[j] - q.lower[j]
         d, r = d + nu / gap ** 2, r - nu / gap
-    if upper < np.inf:
-        gap = upper - value
+    if q.upper[j] < np.inf:
+        gap = q.upper[j] - q.w[j]
         d, r = d + nu / gap ** 2, r + nu / gap
     return d, r
 
@@ -83,33 +81,27 @@ def _taken_apart(q: State, lam: float, nu: float) -> float:
     """dx and ds of the step; returns the gain it promises, half the slope."""
     n, gain = len(q.x), 0.0
     for j in range(n):
-        q.dx[j] = q.step[j] if q.free[j] else 0.0
-        gain += 0.5 * q.rhs[j] * q.dx[j]
+        q.dw[j] = q.step[j] if q.free[j] else 0.0
+        gain += 0.5 * q.rhs[j] * q.dw[j]
     for i in range(len(q.y)):
         gain += 0.5 * q.c[i] * (q.c[i] - q.step[n + i])
-        q.ds[i] = 0.0
-        if not q.equation[i]:
-            d, b = _of_bounds(q.s[i], q.sl[i], q.su[i], nu)
-            d += lam
-            q.ds[i] = (q.step[n + i] - b) / d
-            gain -= 0.5 * b * q.ds[i]
+        if q.free[n + i]:
+            d, b = _of_bounds(q, n + i, nu)
+            q.dw[n + i] = (q.step[n + i] - b) / (d + lam)
+            gain -= 0.5 * b * q.dw[n + i]
     return gain
 
 
 @linked(error_model="numpy")
 def _tried(p: Program, q: State, t: float, nu: float) -> float:
     """What is minimised, at the share t of the step; infinite where a function is not finite."""
-    for j in range(len(q.x)):
-        q.x_trial[j] = q.x[j] + t * q.dx[j]
-    for i in range(len(q.s)):
-        q.s_trial[i] = q.s[i] + t * q.ds[i]
-    f, theta = evaluate(p, q, q.x_trial, q.s_trial, q.g_trial, q.c_trial)
+    f, theta = evaluate(p, q, t)
     if not (np.isfinite(theta) and np.isfinite(f)):
         return np.inf
     square = 0.0
     for i in range(len(q.c_trial)):
         square += q.c_trial[i] ** 2
-    return 0.5 * square + _barrier(q, q.x_trial, q.s_trial, nu) + _away(q, q.x_trial)
+    return 0.5 * square + _barrier(q, q.w_trial, nu) + _away(q, q.x_trial)
 
 
 @linked(error_model="numpy")
@@ -127,7 +119,7 @@ def restore(p: Program, q: State, plan: Plan, room: Factors) -> bool:
         for i in range(m):
             square += q.c[i] ** 2
         nu = softer * min(q.mu, 0.01 * square) + 1e-16
-        here = 0.5 * square + _barrier(q, q.x, q.s, nu) + _away(q, q.x)
+        here = 0.5 * square + _barrier(q, q.w, nu) + _away(q, q.x)
         assign(q.entries[h:h + a], q.J)
         moved = False
         while lam <= MOST:
@@ -150,13 +142,12 @@ def restore(p: Program, q: State, plan: Plan, room: Factors) -> bool:
                 softer, lam = 0.1 * softer, FIRST
                 continue
             break
-        assign(q.x, q.x_trial)
-        assign(q.s, q.s_trial)
+        assign(q.w, q.w_trial)
         if not differentiate(p, q):
             q.status = NOT_A_NUMBER
             return False
         theta = residuals(q, q.s, q.g, q.c)
-        phi = merit(q, q.x, q.s, q.f)
+        phi = merit(q, q.w, q.f)
         if theta <= SHARE * began and not in_filter(q, theta, phi):
             return True
         if here - there <= 1e-3 * abs(here):
@@ -182,9 +173,9 @@ def estimate(p: Program, q: State, plan: Plan, room: Factors) -> bool:
         q.rhs[j] = -(q.gradient[j] - q.zl[j] + q.zu[j])
     for i in range(len(q.y)):
         q.entries[h + a + n + i], q.rhs[n + i] = 0.0, 0.0
-        if not q.equation[i]:
+        if q.free[n + i]:
             q.entries[h + a + n + i] = -1.0
-            q.rhs[n + i] = q.vl[i] - q.vu[i]
+            q.rhs[n + i] = q.zl[n + i] - q.zu[n + i]
     made, _, regular = factorised(q, plan, room)
     if not made:
         return False

@@ -1,7 +1,5 @@
 """Steps, and the filter line search that accepts them (Waechter and Biegler 2006, Sec. 2.3, 2.4, 3.2-3.4)."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from dynamics.kernels.linked import linked
@@ -21,97 +19,74 @@ ROUNDING = 10.0 * 2.220446049250313e-16
 
 
 @linked(error_model="numpy")
-def barrier_slope(value: float, lower: float, upper: float, mu: float) -> float:
-    """Slope of the damped barrier of one variable."""
-    total = 0.0
-    low, high = lower > -np.inf, upper < np.inf
+def barrier_slope(q: State, j: int) -> float:
+    """Slope of the damped barrier of one unknown or slack."""
+    total, mu = 0.0, q.mu
+    low, high = q.lower[j] > -np.inf, q.upper[j] < np.inf
     if low:
-        total -= mu / (value - lower) - (0.0 if high else DAMPING * mu)
+        total -= mu / (q.w[j] - q.lower[j]) - (0.0 if high else DAMPING * mu)
     if high:
-        total += mu / (upper - value) - (0.0 if low else DAMPING * mu)
+        total += mu / (q.upper[j] - q.w[j]) - (0.0 if low else DAMPING * mu)
     return total
 
 
 @linked(error_model="numpy")
 def right_side(q: State, c: Array) -> None:
     """``rhs`` of the system of the Newton step, with c in place of the rows' residuals. ``slope`` must be set."""
-    n, mu = len(q.x), q.mu
+    n = len(q.x)
     for j in range(n):
         total = q.slope[j]
         if q.free[j]:
-            total += barrier_slope(q.x[j], q.xl[j], q.xu[j], mu)
+            total += barrier_slope(q, j)
         q.rhs[j] = -total
     for i in range(len(q.y)):
         q.rhs[n + i] = -c[i]
-        if not q.equation[i]:
-            own = sigma_slack(q.s[i], q.sl[i], q.su[i], q.vl[i], q.vu[i])
-            q.rhs[n + i] -= (barrier_slope(q.s[i], q.sl[i], q.su[i], mu) - q.y[i]) / own
+        if q.free[n + i]:
+            q.rhs[n + i] -= (barrier_slope(q, n + i) - q.y[i]) / sigma_slack(q, n + i)
+
+
+@linked(error_model="numpy")
+def _primal(q: State) -> None:
+    """Steps of unknowns and slacks from the solution of the linear system."""
+    n = len(q.x)
+    for j in range(n):
+        q.dw[j] = q.step[j] if q.free[j] else 0.0
+    for i in range(len(q.y)):
+        if q.free[n + i]:
+            q.dw[n + i] = (q.step[n + i] - (barrier_slope(q, n + i) - q.y[i])) / sigma_slack(q, n + i)
 
 
 @linked(error_model="numpy")
 def expand(q: State) -> None:
     """All steps from the solution of the linear system."""
-    n, mu = len(q.x), q.mu
-    for j in range(n):
-        dx = q.step[j] if q.free[j] else 0.0
-        q.dx[j] = dx
+    _primal(q)
+    assign(q.dy, q.step[len(q.x):])
+    for j in range(len(q.w)):
         if q.free[j]:
-            if q.xl[j] > -np.inf:
-                gap = q.x[j] - q.xl[j]
-                q.dzl[j] = mu / gap - q.zl[j] - q.zl[j] / gap * dx
-            if q.xu[j] < np.inf:
-                gap = q.xu[j] - q.x[j]
-                q.dzu[j] = mu / gap - q.zu[j] + q.zu[j] / gap * dx
-    for i in range(len(q.y)):
-        q.dy[i] = q.step[n + i]
-        if not q.equation[i]:
-            ds = q.dy[i] - (barrier_slope(q.s[i], q.sl[i], q.su[i], mu) - q.y[i])
-            ds /= sigma_slack(q.s[i], q.sl[i], q.su[i], q.vl[i], q.vu[i])
-            q.ds[i] = ds
-            if q.sl[i] > -np.inf:
-                gap = q.s[i] - q.sl[i]
-                q.dvl[i] = mu / gap - q.vl[i] - q.vl[i] / gap * ds
-            if q.su[i] < np.inf:
-                gap = q.su[i] - q.s[i]
-                q.dvu[i] = mu / gap - q.vu[i] + q.vu[i] / gap * ds
+            if q.lower[j] > -np.inf:
+                gap = q.w[j] - q.lower[j]
+                q.dzl[j] = q.mu / gap - q.zl[j] - q.zl[j] / gap * q.dw[j]
+            if q.upper[j] < np.inf:
+                gap = q.upper[j] - q.w[j]
+                q.dzu[j] = q.mu / gap - q.zu[j] + q.zu[j] / gap * q.dw[j]
 
 
 @linked(error_model="numpy")
 def descent(q: State) -> float:
     """Slope of the merit along the step."""
-    total = 0.0
-    mu = q.mu
-    for j in range(len(q.x)):
+    n, total = len(q.x), 0.0
+    for j in range(len(q.w)):
         if q.free[j]:
-            total += (q.gradient[j] + barrier_slope(q.x[j], q.xl[j], q.xu[j], mu)) * q.dx[j]
-    for i in range(len(q.s)):
-        if not q.equation[i]:
-            total += barrier_slope(q.s[i], q.sl[i], q.su[i], mu) * q.ds[i]
+            own = barrier_slope(q, j)
+            total += (q.gradient[j] + own if j < n else own) * q.dw[j]
     return total
-
-
-@linked(error_model="numpy")
-def size_of_step(q: State) -> tuple[float, float]:
-    """(largest entry, largest relative to the iterate)."""
-    largest, relative = 0.0, 0.0
-    for j in range(len(q.x)):
-        largest = max(largest, abs(q.dx[j]))
-        relative = max(relative, abs(q.dx[j]) / (1.0 + abs(q.x[j])))
-    for i in range(len(q.s)):
-        if not q.equation[i]:
-            relative = max(relative, abs(q.ds[i]) / (1.0 + abs(q.s[i])))
-    return largest, relative
 
 
 @linked(error_model="numpy")
 def trial(p: Program, q: State, a: float) -> tuple[float, float]:
     """(theta, phi) at the iterate plus a times the step."""
-    for j in range(len(q.x)):
-        q.x_trial[j] = q.x[j] + a * q.dx[j]
-    for i in range(len(q.s)):
-        q.s_trial[i] = q.s[i] + a * q.ds[i]
-    f, theta = evaluate(p, q, q.x_trial, q.s_trial, q.g_trial, q.c_trial)
-    return theta, merit(q, q.x_trial, q.s_trial, f)
+    f, theta = evaluate(p, q, a)
+    return theta, merit(q, q.w_trial, f)
 
 
 @linked(error_model="numpy")
@@ -195,7 +170,6 @@ def _note(q: State, objective: bool) -> None:
 @linked(error_model="numpy")
 def _correct(p: Program, q: State, room: Factors, corrected: Array, a: float, theta: float) -> bool:
     """Second-order corrections of a full step that increased the violation."""
-    n = len(q.x)
     assign(q.first_step, q.step)
     length, before = a, theta
     assign(corrected, q.c)
@@ -205,12 +179,7 @@ def _correct(p: Program, q: State, room: Factors, corrected: Array, a: float, th
         right_side(q, corrected)
         if not solve(p, q, room) < 1e-5:
             break
-        for j in range(n):
-            q.dx[j] = q.step[j] if q.free[j] else 0.0
-        for i in range(len(q.y)):
-            if not q.equation[i]:
-                own = sigma_slack(q.s[i], q.sl[i], q.su[i], q.vl[i], q.vu[i])
-                q.ds[i] = (q.step[n + i] - (barrier_slope(q.s[i], q.sl[i], q.su[i], q.mu) - q.y[i])) / own
+        _primal(q)
         length, _ = longest(q, q.tau)
         now, phi = trial(p, q, length)
         good, objective = acceptable(q, now, phi, a)
@@ -227,51 +196,31 @@ def _correct(p: Program, q: State, room: Factors, corrected: Array, a: float, th
 
 
 @linked(error_model="numpy")
-def near_path(q: State) -> None:
-    """Multipliers of bounds back into a band about mu over the distance; Waechter and Biegler 2006, Eq. 16."""
-    mu = q.mu
-    for j in range(len(q.x)):
-        if q.free[j]:
-            if q.xl[j] > -np.inf:
-                q.zl[j] = _banded(q.zl[j], mu / (q.x[j] - q.xl[j]))
-            if q.xu[j] < np.inf:
-                q.zu[j] = _banded(q.zu[j], mu / (q.xu[j] - q.x[j]))
-    for i in range(len(q.s)):
-        if not q.equation[i]:
-            if q.sl[i] > -np.inf:
-                q.vl[i] = _banded(q.vl[i], mu / (q.s[i] - q.sl[i]))
-            if q.su[i] < np.inf:
-                q.vu[i] = _banded(q.vu[i], mu / (q.su[i] - q.s[i]))
-
-
-@linked(error_model="numpy")
 def _banded(z: float, centre: float) -> float:
     return max(min(z, KAPPA_SIGMA * centre), centre / KAPPA_SIGMA)
 
 
 @linked(error_model="numpy")
 def move(q: State, a: float, b: float) -> None:
-    """Take the trial point; multipliers of rows go a, those of bounds b of their step."""
-    assign(q.x, q.x_trial)
-    assign(q.s, q.s_trial)
+    """Take the trial point; multipliers of rows go a, those of bounds b of their step, and back into a band about mu over the
+    distance (Waechter and Biegler 2006, Eq. 16)."""
+    assign(q.w, q.w_trial)
     for i in range(len(q.y)):
         q.y[i] += a * q.dy[i]
-        if not q.equation[i]:
-            if q.sl[i] > -np.inf:
-                q.vl[i] += b * q.dvl[i]
-            if q.su[i] < np.inf:
-                q.vu[i] += b * q.dvu[i]
-    for j in range(len(q.x)):
+    for j in range(len(q.w)):
         if q.free[j]:
-            if q.xl[j] > -np.inf:
-                q.zl[j] += b * q.dzl[j]
-            if q.xu[j] < np.inf:
-                q.zu[j] += b * q.dzu[j]
-    near_path(q)
+            if q.lower[j] > -np.inf:
+                q.zl[j] = _banded(q.zl[j] + b * q.dzl[j], q.mu / (q.w[j] - q.lower[j]))
+            if q.upper[j] < np.inf:
+                q.zu[j] = _banded(q.zu[j] + b * q.dzu[j], q.mu / (q.upper[j] - q.w[j]))
 
 
 @linked(error_model="numpy")
 def note_step(q: State) -> float:
-    largest, relative = size_of_step(q)
+    """The largest entry of the step relative to the iterate; ``step_size`` becomes the largest of x."""
+    largest, relative = 0.0, 0.0
+    for j in range(len(q.w)):
+        relative = max(relative, abs(q.dw[j]) / (1.0 + abs(q.w[j])))
+        largest = max(largest, abs(q.dw[j])) if j < len(q.x) else largest
     q.step_size = largest
     return relative

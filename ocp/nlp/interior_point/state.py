@@ -18,37 +18,30 @@ LOG = ("objective", "inf_pr", "inf_du", "mu", "d_norm", "alpha_pr", "alpha_du", 
 class State(Record):
     """Everything scaled: ``f`` by scale_f, row i by scale[i].
 
-    x [n], s [m] (slacks of inequalities), y [m], zl, zu [n], vl, vu [m]: multipliers of bounds of x and s; d*: their steps
-    xl, xu [n], sl, su [m]: bounds; free [n], equation [m]: 0 or 1; g, c [m]: rows and their residuals; gradient [n], J, H
+    w = (x [n], s [m]): unknowns and slacks of inequalities; y [m]; zl, zu [n + m]: multipliers of the bounds of w; d*: their steps
+    lower, upper [n + m]: bounds; free [n + m]: 0 where an unknown is fixed and where a row is an equation, whose slack is none
+    g, c [m]: rows and their residuals; gradient [n], J, H; slope [n]: of the Lagrangian without bounds
     entries, rhs, step, residual: the linear system; first_step: the step that is being corrected
-    slope [n]: of the Lagrangian without bounds
-    x_trial, s_trial, g_trial, c_trial; reference, weights: of restorations; kept: of the watchdog; filter [:, 2]; log
+    w_trial = (x_trial, s_trial), g_trial, c_trial; reference, weights: of restorations; kept: of the watchdog; filter [:, 2]; log
     mu, tau: barrier parameter and the part of the way to a bound that a step may go; theta, phi, descent: violation, merit and its
     slope where a search starts, kept_* where the watchdog does; error, error_mu: of the problem and of the barrier problem;
     delta, delta_c: added to the diagonal; alpha, alpha_z: lengths of steps; cycles, f_cycles: of the processor, in functions
     filtered, rows: of filter and log in use; shortened, trusted: steps in a row that a search cut, that the watchdog let pass
     """
 
+    w: Array
     x: Array
     s: Array
     y: Array
     zl: Array
     zu: Array
-    vl: Array
-    vu: Array
-    dx: Array
-    ds: Array
+    dw: Array
     dy: Array
     dzl: Array
     dzu: Array
-    dvl: Array
-    dvu: Array
-    xl: Array
-    xu: Array
-    sl: Array
-    su: Array
+    lower: Array
+    upper: Array
     free: Array
-    equation: Array
     scale: Array
     g: Array
     c: Array
@@ -61,6 +54,7 @@ class State(Record):
     residual: Array
     first_step: Array
     slope: Array
+    w_trial: Array
     x_trial: Array
     s_trial: Array
     g_trial: Array
@@ -119,12 +113,13 @@ def make_state(n: int, m: int, nonzeros: tuple[int, int], iterations: int) -> St
     def of(size: int) -> Array:
         return np.zeros(size + 1)[:size]  # an array of length zero need not have an address
 
-    columns = ("x", "zl", "zu", "dx", "dzl", "dzu", "xl", "xu", "gradient", "slope", "x_trial", "reference", "weights")
-    whole = ("rhs", "step", "residual", "first_step")
-    sizes = {"J": j, "H": h, "entries": h + j + n + m, "kept": 3 * n + 4 * m} | dict.fromkeys(columns, n) | dict.fromkeys(
-        whole, n + m)
+    w, w_trial = of(n + m), of(n + m)
+    whole = ("zl", "zu", "dw", "dzl", "dzu", "lower", "upper", "rhs", "step", "residual", "first_step")
+    sizes = {"J": j, "H": h, "entries": h + j + n + m, "kept": 3 * n + 4 * m} | dict.fromkeys(whole, n + m) | dict.fromkeys(
+        ("gradient", "slope", "reference", "weights"), n)
     special: dict[str, Array] = {
-        "free": np.zeros(n, dtype=np.int64), "equation": np.zeros(m, dtype=np.int64), "filter": np.zeros((iterations + 2, 2)),
+        "w": w, "x": w[:n], "s": w[n:], "w_trial": w_trial, "x_trial": w_trial[:n], "s_trial": w_trial[n:],
+        "free": np.zeros(n + m, dtype=np.int64), "filter": np.zeros((iterations + 2, 2)),
         "log": np.zeros((iterations + 2, len(LOG)))}
 
     def made(name: str, kind: str) -> Array | float:

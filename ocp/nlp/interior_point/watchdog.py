@@ -3,8 +3,6 @@
 A point counts by what it gains over the one where trust began; where none gains within TRUST steps the iterate goes back there.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from dynamics.kernels.linked import linked
@@ -20,14 +18,10 @@ PATIENCE, TRUST = 10, 3
 @linked(error_model="numpy")
 def begin(q: State) -> None:
     """Remember the iterate and what a step from it has to gain. The step must be there."""
-    n, m = len(q.x), len(q.y)
     at = 0
-    for part in (q.x, q.zl, q.zu):
-        assign(q.kept[at:at + n], part)
-        at += n
-    for part in (q.s, q.y, q.vl, q.vu):
-        assign(q.kept[at:at + m], part)
-        at += m
+    for part in (q.w, q.zl, q.zu, q.y):
+        assign(q.kept[at:at + len(part)], part)
+        at += len(part)
     q.kept_theta, q.kept_phi, q.kept_slope = q.theta, q.phi, descent(q)
     q.kept_alpha, _ = longest(q, q.tau)
     q.trusted = 1
@@ -36,13 +30,10 @@ def begin(q: State) -> None:
 @linked(error_model="numpy")
 def back(q: State) -> None:
     """The remembered iterate."""
-    n, m, at = len(q.x), len(q.y), 0
-    for part in (q.x, q.zl, q.zu):
-        assign(part, q.kept[at:at + n])
-        at += n
-    for part in (q.s, q.y, q.vl, q.vu):
-        assign(part, q.kept[at:at + m])
-        at += m
+    at = 0
+    for part in (q.w, q.zl, q.zu, q.y):
+        assign(part, q.kept[at:at + len(part)])
+        at += len(part)
     forget(q)
 
 

@@ -16,7 +16,7 @@ from ocp.shooting.stages.horizon import Horizon
 
 if TYPE_CHECKING:
     from ocp.shooting.engine.multipliers import Multipliers
-    from ocp.shooting.engine.record import Store
+    from ocp.shooting.engine.record import Engine
 
 _STATE = (r.MU, r.MU_FACTOR, r.GAP_PRICE, r.BLEND)
 """What a search has learnt about regularisation and the price of gaps."""
@@ -29,7 +29,7 @@ def stages(horizon: Horizon) -> dict[str, np.ndarray]:
             "rows": text([f"{kind.label}: {name}" for kind in horizon.kinds for name in kind.rows.names])}
 
 
-def save(horizon: Horizon, store: Store, multipliers: Multipliers, schedule: np.ndarray | None, log: list[Mapping[str, Any]],
+def save(horizon: Horizon, store: Engine, multipliers: Multipliers, schedule: np.ndarray | None, log: list[Mapping[str, Any]],
          iteration: int, attempt: int = 1) -> Checkpoint:
     """Copies of what a search needs to go on: path, multipliers and penalties, regularisation, schedule."""
     path, held = store.path, store.held
@@ -46,7 +46,7 @@ def save(horizon: Horizon, store: Store, multipliers: Multipliers, schedule: np.
     return saved
 
 
-def restore(checkpoint: Checkpoint, horizon: Horizon, options: ILQROptions, store: Store) -> bool:
+def restore(checkpoint: Checkpoint, horizon: Horizon, options: ILQROptions, store: Engine) -> bool:
     """Write a checkpoint into the store. Returns whether its states count, that is, have gaps still to be closed.
 
     Raises ProblemError for a checkpoint of another problem or one whose path is not finite.
@@ -80,8 +80,3 @@ def schedule_of(checkpoint: Checkpoint, options: ILQROptions) -> np.ndarray | No
         raise ProblemError("was written by another version: its outer iterations cannot be gone on with", where="checkpoint")
     found[[TOLERANCE, STALLS]] = max(options.tolerance, found[TOLERANCE]), 0.0
     return found
-
-
-def restore_violations(checkpoint: Checkpoint, multipliers: Multipliers) -> None:
-    """Violations at the last update of the multipliers, which decide about the penalties of the next."""
-    multipliers.previous[:] = checkpoint["violations"]

@@ -1,7 +1,5 @@
 """How a search ended: its status and a finding."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -10,14 +8,14 @@ from ocp.problem import Finding, Kind, Status
 from ocp.shooting.engine import iterate as it
 from ocp.shooting.engine import record as r
 from ocp.shooting.engine.multipliers import Multipliers
-from ocp.shooting.engine.record import Store
+from ocp.shooting.engine.record import Engine
 from ocp.shooting.engine.scale import scale
 from ocp.shooting.engine.unit import gradient
 from ocp.shooting.options import ILQROptions
 from ocp.shooting.stages.horizon import Horizon
 
 
-def lost(horizon: Horizon, store: Store, multipliers: Multipliers, options: ILQROptions, k: int,
+def lost(horizon: Horizon, store: Engine, multipliers: Multipliers, options: ILQROptions, k: int,
          given: bool = False) -> tuple[Status, Finding]:
     """Why the rollout of the guess ended at knot k; given: its states are those of the guess, not of the rollout."""
     path, stage = store.path, horizon.kind(k)
@@ -45,7 +43,7 @@ def lost(horizon: Horizon, store: Store, multipliers: Multipliers, options: ILQR
     return Status.NOT_A_NUMBER, Finding(Kind.RUNNING_COST_NOT_FINITE, phase, time=time, value=cost)
 
 
-def ended(ending: int, horizon: Horizon, store: Store, options: ILQROptions) -> tuple[Status, Finding]:
+def ended(ending: int, horizon: Horizon, store: Engine, options: ILQROptions) -> tuple[Status, Finding]:
     """How a minimisation ended."""
     state, cost = store.state, float(store.path.cost.sum())
     projected = float(state[r.GRADIENT])
@@ -69,12 +67,12 @@ def ended(ending: int, horizon: Horizon, store: Store, options: ILQROptions) -> 
     return Status.NOT_A_NUMBER, not_a_number(horizon, store)
 
 
-def not_a_number(horizon: Horizon, store: Store) -> Finding:
+def not_a_number(horizon: Horizon, store: Engine) -> Finding:
     """What is not finite."""
     return first_not_finite(horizon, store) or Finding(Kind.COSTATES_OVERFLOW)
 
 
-def first_not_finite(horizon: Horizon, store: Store) -> Finding | None:
+def first_not_finite(horizon: Horizon, store: Engine) -> Finding | None:
     """The first derivative that is not finite; None if all are."""
     model, held = store.model, store.held
     for k in range(horizon.stages + 1):

@@ -1,7 +1,5 @@
 """The iterations in one compiled call: expansion, LQ sweep, line search, regularisation, stopping."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from dynamics.kernels.linked import linked
@@ -56,8 +54,7 @@ def _shrink(e: Engine) -> None:
 @linked
 def sweep(e: Engine) -> tuple[float, float, int]:
     """Backward sweep, regularised as much as it takes unless the Hessians may still be made more convex (``soften``). Returns
-    (linear,
-    quadratic, failed knot or -1)."""
+    (linear, quadratic, failed knot or -1)."""
     path, plan, s = e.path, e.plan, e.state
     while True:
         failed, linear, quadratic = backward(e.model, path.u, plan.lower, plan.upper, s[r.MU], e.policy, e.work)
@@ -200,8 +197,7 @@ def soften(e: Engine) -> int:
 @linked
 def step(e: Engine, log: Array, row: int) -> int:
     """Line search along the direction. Returns RUNNING where a step was accepted (the path is not expanded yet), REFUSED, or
-    STUCK; a
-    refused step has its row in the log."""
+    STUCK; a refused step has its row in the log."""
     s, path = e.state, e.path
     total = 0.0
     for k in range(path.cost.shape[0]):
@@ -240,8 +236,7 @@ def step(e: Engine, log: Array, row: int) -> int:
 @linked
 def settle(e: Engine, log: Array, row: int) -> int:
     """After the expansion of an accepted step: complete the row of the log. Returns LEVEL where the cost stays at its rounding
-    level
-    and the gradient finds no new minimum, else RUNNING."""
+    level and the gradient finds no new minimum, else RUNNING."""
     s = e.state
     log[row, 2], log[row, 3] = s[r.GRADIENT], s[r.VIOLATION]
     if s[r.PROMISE] > 0.0 or s[r.GRADIENT] < s[r.SMALLEST] or s[r.GAP] > e.settings[r.GAP_TOLERANCE]:

@@ -9,7 +9,7 @@ import numpy as np
 from ocp.shooting.stages.horizon import Horizon
 
 if TYPE_CHECKING:
-    from ocp.shooting.engine.record import Store
+    from ocp.shooting.engine.record import Engine
 
 
 class Multipliers:
@@ -18,7 +18,7 @@ class Multipliers:
     found, previous [kinds, r]: largest violation of each row over its knots, now and at the last update of the multipliers.
     """
 
-    def __init__(self, horizon: Horizon, store: Store):
+    def __init__(self, horizon: Horizon, store: Engine):
         self.horizon, self.store = horizon, store
         self.any_rows = any(stage.rows.count for stage in horizon.kinds)
         self.found, self.previous = (np.full(store.held.kind.shape, fill) for fill in (0.0, np.inf))

@@ -4,27 +4,15 @@ Howell, Jackson, Manchester 2019 (ALTRO) for the loop; Birgin, Martinez 2014, se
 complementarity together, ``max(c, -lam / mu)`` for ``c <= 0``.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from dynamics.kernels.linked import linked
 from dynamics.kernels.record import Record
+from ocp.shooting.engine import record as rec
 from ocp.shooting.engine.augmented import measure, renew, reprice, residuals
 from ocp.shooting.engine.expansion import expand
 from ocp.shooting.engine.iterate import BROKEN, COLUMNS, CONVERGED, LEVEL, RUNNING, SOFTEN, TASKS, begin, iterate, soften
 from ocp.shooting.engine.iterate import perform as inner
-from ocp.shooting.engine.record import (
-    COST,
-    GRADIENT,
-    LINEAR,
-    MU,
-    MU_FACTOR,
-    QUADRATIC,
-    STEPS,
-    UNIT,
-    Engine,
-)
 from ocp.shooting.engine.scale import scale
 
 Array = np.ndarray
@@ -60,7 +48,7 @@ class Outer(Record):
 
 
 @linked
-def judge(e: Engine, o: Outer, ending: int) -> int:
+def judge(e: rec.Engine, o: Outer, ending: int) -> int:
     """What the ending of a minimisation means for the whole: RUNNING if the multipliers are to be updated, POLISH if Newton's
     method is to be tried first, else an ending. Leaves numbers of the rows in ``o.found``."""
     if ending == BROKEN:
@@ -75,30 +63,30 @@ def judge(e: Engine, o: Outer, ending: int) -> int:
     feasible = worst <= limits[VIOLATION_MOST]
     if ending == CONVERGED:
         plan[STALLS] = 0.0
-        most = limits[FINAL] * scale(e.settings[UNIT], s[COST])
-        if feasible and s[GRADIENT] <= most and -(s[LINEAR] + s[QUADRATIC]) <= most and residuals(
+        most = limits[FINAL] * scale(e.settings[rec.UNIT], s[rec.COST])
+        if feasible and s[rec.GRADIENT] <= most and -(s[rec.LINEAR] + s[rec.QUADRATIC]) <= most and residuals(
                 e.held, e.plan.which, most, found) <= limits[VIOLATION_MOST]:
             return CONVERGED
     else:
         plan[STALLS] += 1.0
         # where neither the minimisation nor the multipliers move any more, nothing else will
-        if plan[STALLS] >= 2.0 and (feasible or s[STEPS] == 0.0):
+        if plan[STALLS] >= 2.0 and (feasible or s[rec.STEPS] == 0.0):
             return ending
     return POLISH if limits[NEWTON] != 0.0 and worst <= plan[NEAR] else RUNNING
 
 
 @linked
-def advance(e: Engine, o: Outer, ending: int) -> int:
+def advance(e: rec.Engine, o: Outer, ending: int) -> int:
     """Update multipliers and penalties after a minimisation with this ending that ``judge`` sent on; price the path anew. Returns
     RUNNING (the path must be expanded again) or an ending."""
     s, held, which, plan, limits = e.state, e.held, e.plan.which, o.schedule, o.limits
     minimised = ending in (CONVERGED, LEVEL)
     # a search that is stuck where it started learns nothing from a higher penalty
-    growth = PENALTY_GROWTH if minimised or s[STEPS] > 0.0 else 1.0
-    residuals(held, which, limits[FINAL] * scale(e.settings[UNIT], s[COST]), o.found)
+    growth = PENALTY_GROWTH if minimised or s[rec.STEPS] > 0.0 else 1.0
+    residuals(held, which, limits[FINAL] * scale(e.settings[rec.UNIT], s[rec.COST]), o.found)
     stuck, plan[PENALTY] = renew(held, which, o.found, o.before, limits[VIOLATION_MOST], KEPT, growth, limits[PENALTY_MOST],
-                                 max(1.0, e.settings[UNIT]))
-    s[COST] = reprice(held, which, e.path.cost)
+                                 max(1.0, e.settings[rec.UNIT]))
+    s[rec.COST] = reprice(held, which, e.path.cost)
     if stuck:
         return EXHAUSTED if minimised else ending
     plan[UPDATES] += 1.0
@@ -106,12 +94,12 @@ def advance(e: Engine, o: Outer, ending: int) -> int:
         return UPDATED
     plan[LOOSE] *= 0.1
     plan[TOLERANCE] = max(limits[FINAL], 0.1 * plan[TOLERANCE] if plan[WORST] > limits[VIOLATION_MOST] else 0.0)
-    s[MU], s[MU_FACTOR] = limits[REGULARISATION] * e.settings[UNIT], 1.0
+    s[rec.MU], s[rec.MU_FACTOR] = limits[REGULARISATION] * e.settings[rec.UNIT], 1.0
     return RUNNING
 
 
 @linked
-def constrained(e: Engine, o: Outer, log: Array, most: int) -> tuple[int, int]:
+def constrained(e: rec.Engine, o: Outer, log: Array, most: int) -> tuple[int, int]:
     """At most ``most`` iterations with as many updates of the multipliers as come between them, from an expanded path; ``begin``
     came before the first call. Returns (rows written to the log [.., WIDTH], ending; RUNNING: to be called again)."""
     plan, row = o.schedule, 0
@@ -131,13 +119,13 @@ def constrained(e: Engine, o: Outer, log: Array, most: int) -> tuple[int, int]:
             meant = advance(e, o, ending)
         if meant != RUNNING:
             return row, meant
-        if expand(e) >= 0 or not np.isfinite(e.state[GRADIENT]):
+        if expand(e) >= 0 or not np.isfinite(e.state[rec.GRADIENT]):
             return row, BROKEN
         begin(e)
 
 
 @linked
-def perform(e: Engine, o: Outer, task: int, log: Array, most: int) -> tuple[int, int]:
+def perform(e: rec.Engine, o: Outer, task: int, log: Array, most: int) -> tuple[int, int]:
     """As ``ocp.shooting.engine.iterate.perform``, tolerances by the schedule, with the tasks of the outer iterations. most: for
     JUDGE and ADVANCE the ending."""
     if task == CONSTRAINED:

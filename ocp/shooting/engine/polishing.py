@@ -1,14 +1,12 @@
 """From the iterate of a search to a polished one: what ``ocp.shooting.polish`` needs, evaluated by the compiled loops."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from ocp.shooting.engine import record as r
 from ocp.shooting.engine.iterate import EXPAND, LAGRANGIAN, ROLLOUT_OF_GUESS
-from ocp.shooting.engine.record import FULL, Store
+from ocp.shooting.engine.record import FULL, Engine
 from ocp.shooting.kkt import Knot, Multipliers, costates
 from ocp.shooting.polish import Polished, PolishOptions, polish
 from ocp.shooting.stages.horizon import Horizon
@@ -25,7 +23,7 @@ class Discrete:
     the store must have the kernels for them. ``perform``: lets the compiled loops do a task (``ocp.shooting.engine.iterate``).
     Gradients, Hessians and multipliers are in the unit of the cost."""
 
-    def __init__(self, horizon: Horizon, store: Store, exact: bool, perform: Perform):
+    def __init__(self, horizon: Horizon, store: Engine, exact: bool, perform: Perform):
         self.horizon, self.store, self.exact, self.perform = horizon, store, exact, perform
         self.unit = float(store.settings[r.UNIT])
         self.held = [np.flatnonzero(store.held.holds[k, :horizon.kind(k).rows.count]) for k in range(horizon.stages + 1)]
@@ -82,10 +80,9 @@ class Discrete:
         return x, u, costates(self.evaluate(x, u, zero), rows)
 
 
-def polished(horizon: Horizon, store: Store, exact: bool, tolerance: float, perform: Perform) -> Polished:
+def polished(horizon: Horizon, store: Engine, exact: bool, tolerance: float, perform: Perform) -> Polished:
     """Polish the iterate of a store in place: path, multipliers and an expansion that belongs to them. A point that cannot be
-    improved
-    stays."""
+    improved stays."""
     discrete = Discrete(horizon, store, exact, perform)
     x, u, multipliers = discrete.point()
     scale = max(1.0, abs(float(store.path.cost.sum())) / discrete.unit)

@@ -1,7 +1,5 @@
 """What a receding horizon does between two measurements, compiled: follow, iterate, shift, feed back."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from dynamics.kernels.bank import evaluate
@@ -19,8 +17,7 @@ Array = np.ndarray
 @linked
 def pursue(e: Engine, start: Array, log: Array, most: int) -> int:
     """Take over a measured state start [1, nx]: follow the plan from there by its gains, then ``most`` iterations and, where rows
-    are
-    held, one update of their multipliers. Returns RUNNING or what stopped it; then the plan stays as it could be followed."""
+    are held, one update of their multipliers. Returns RUNNING or what stopped it; then the plan stays as it could be followed."""
     total, gaps, failed = trial(e, 0.0, start)
     if failed >= 0:
         e.state[FAILED] = failed
@@ -39,8 +36,7 @@ def pursue(e: Engine, start: Array, log: Array, most: int) -> int:
 @linked
 def _estimate(e: Engine) -> bool:
     """Rows, their largest violation and multiplier estimates at the path as it is: those at hand are of the path before the last
-    step,
-    and multipliers taken from there count a violation twice. False where a row cannot be evaluated."""
+    step, and multipliers taken from there count a violation twice. False where a row cannot be evaluated."""
     held, plan, path = e.held, e.plan, e.path
     largest = 0.0
     for k in range(plan.which.shape[0]):

@@ -1,9 +1,5 @@
 """The record that the compiled loops take: one pointer to all data of a solve, preallocated."""
 
-from __future__ import annotations
-
-from typing import Any, NamedTuple
-
 import numpy as np
 
 from dynamics.kernels.bank import Bank
@@ -24,8 +20,7 @@ SINGLE, OPEN, FEASIBLE, MULTIPLE = range(4)
 SHIFT, GAUSS_NEWTON, PROJECT = range(3)
 # numbers that change from iteration to iteration
 (COST, MU, MU_FACTOR, GRADIENT, GAP, GAP_PRICE, SMALLEST, WAITED, BLEND, VIOLATION, FAILED, LINEAR, QUADRATIC, PROMISE, SWEPT,
- FILTERED,
- LOST, PLAIN, STEPS, FIRST_GAP, CAUTION) = range(21)
+ FILTERED, LOST, PLAIN, STEPS, FIRST_GAP, CAUTION) = range(21)
 STATE = 21
 
 
@@ -113,18 +108,3 @@ class Sampler(Record):
     bank: Bank
     step: Bank | Mechanics
     plan: Plan
-
-
-class Store(NamedTuple):
-    """The parts of an engine as Python holds them: the same memory."""
-
-    engine: Any
-    plan: Plan
-    path: Path
-    trial: Path
-    model: Any
-    policy: Any
-    held: Held
-    spare: Spare
-    settings: Array
-    state: Array

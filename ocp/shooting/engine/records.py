@@ -16,7 +16,7 @@ from ocp.shooting.stages.horizon import Horizon
 
 if TYPE_CHECKING:  # Numba costs half a second: it is imported by the functions that make something for it
     from dynamics.kernels.bank import Bank
-    from ocp.shooting.engine.record import Engine, Store
+    from ocp.shooting.engine.record import Engine
 
 Kept = list[Workspace]
 """Workspaces whose handles a record holds: they must outlive it."""
@@ -99,8 +99,8 @@ def stepper(compiled: Compiled) -> tuple[Any, Any, Kept]:
     return made, own, [*kept, *more]
 
 
-def make_store(compiled: Compiled) -> tuple[Store, Kept]:
-    """All memory of a solve, and the record of it for the loops."""
+def make_store(compiled: Compiled) -> tuple[Engine, Kept]:
+    """The record of all memory of a solve, for the loops, and what must live as long."""
     from ocp.shooting.engine import lq, record
 
     horizon, options = compiled.horizon, compiled.options
@@ -110,8 +110,7 @@ def make_store(compiled: Compiled) -> tuple[Store, Kept]:
     N, M, w, nx = max(n), max(m), horizon.width, max(stage.space.nx for stage in kinds)
     step, own, derivatives, kept = _records(compiled)
     plan = record.Plan(horizon.which, np.array([flat_size(s.space) for s in kinds]), np.array([s.space.nx for s in kinds]),
-                       horizon.t.copy(),
-                       horizon.h.copy(), horizon.p.copy(), horizon.lower.copy(), horizon.upper.copy())
+                       horizon.t.copy(), horizon.h.copy(), horizon.p.copy(), horizon.lower.copy(), horizon.upper.copy())
     model, z = lq.model(n, m), np.zeros
     nw = model.gap.shape[1]
     paths = [record.Path(np.full((S + 1, nx), np.nan), z((S, M)), np.full(S + 1, np.nan), z((S, nw))) for _ in range(2)]
@@ -124,25 +123,23 @@ def make_store(compiled: Compiled) -> tuple[Store, Kept]:
     holds[:, :horizon.holds().shape[1]] = horizon.holds()
     held = record.Held(
         np.array([s.rows.count for s in kinds]), rows[0].copy(), rows[1].copy(), holds, z((S + 1, r)), np.ones((S + 1, r)),
-        z((S + 1, r)),
-        z((S + 1, r)), z((S + 1 if any_rows else 1, r, w)), z((1, r)), z((1, r)), z((2, N + M, w)), z((r, r)))
+        z((S + 1, r)), z((S + 1, r)), z((S + 1 if any_rows else 1, r, w)), z((1, r)), z((1, r)), z((2, N + M, w)), z((r, r)))
     coarse = options.hessian != "gauss_newton" and options.convexify == "gauss_newton"
     spare = record.Spare(z((S + 1, nw)), z((S, M)), z((1, nw)), z((1, nx)), z((64, 2)), z((S + 1 if coarse else 1, N + M, w)),
                          z((N + M, N + M)))
     policy, work, settings, state = lq.policy(n, m), lq.scratch(n, m), z(record.SETTINGS), z(record.STATE)
-    engine = record.Engine(own, step, derivatives, plan, paths[0], paths[1], model, policy, work, held, spare, settings, state)
-    store = record.Store(engine, plan, paths[0], paths[1], model, policy, held, spare, settings, state)
+    store = record.Engine(own, step, derivatives, plan, paths[0], paths[1], model, policy, work, held, spare, settings, state)
     reset(store, options)
     return store, kept
 
 
-def helpers(compiled: Compiled, store: Store, count: int) -> tuple[list[Engine], Kept]:
+def helpers(compiled: Compiled, store: Engine, count: int) -> tuple[list[Engine], Kept]:
     """Records for further threads: they share all arrays but those that the work at one knot writes to."""
     from ocp.shooting.engine import lq, record
 
     found: list[Engine] = []
     kept: Kept = []
-    work = lq.scratch(store.model.n, store.model.m)
+    work = lq.scratch(store.model.n.tolist(), store.model.m.tolist())
     for _ in range(count):
         step, own, derivatives, more = _records(compiled)
         kept += more
@@ -150,8 +147,7 @@ def helpers(compiled: Compiled, store: Store, count: int) -> tuple[list[Engine],
         held = shared.replace(c_try=shared.c_try.copy(), slope_try=shared.slope_try.copy(), bend=shared.bend.copy(),
                                cone=shared.cone.copy())
         found.append(record.Engine(own, step, derivatives, store.plan, store.path, store.trial, store.model, store.policy, work,
-                                   held,
-                                   store.spare, store.settings, store.state))
+                                   held, store.spare, store.settings, store.state))
     return found, kept
 
 
@@ -197,7 +193,7 @@ PATIENCE = 20
 """Steps at the rounding level of the cost that may pass without a new smallest gradient."""
 
 
-def reset(store: Store, options: ILQROptions) -> None:
+def reset(store: Engine, options: ILQROptions) -> None:
     """Multipliers, penalties and regularisation as at the start of a solve."""
     from ocp.shooting.engine import record as r
 

@@ -1,7 +1,5 @@
 """Loops over knots that follow the dynamics: the rollout of given controls, the trials of a line search, points between knots."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from dynamics.kernels.linked import linked
@@ -55,13 +53,11 @@ def rollout(e: Engine, given: bool) -> tuple[float, int]:
 @linked
 def trial(e: Engine, a: float, start: Array) -> tuple[float, float, int]:
     """Step of length a along the direction at hand, into ``e.trial``, from the state in the first row of ``start``. Returns (cost
-    with
-    augmented terms, sum of gaps, failed knot or -1).
+    with augmented terms, sum of gaps, failed knot or -1).
 
     The rollouts follow ``u + a k + K dx`` within the bounds, dx the distance to the path (closed loop) or, with open rollouts,
-    that of
-    the linear model. Where there are gaps, a share 1 - a of each stays. Multiple shooting moves states and controls along the
-    linear model and leaves what the steps then miss as new gaps.
+    that of the linear model. Where there are gaps, a share 1 - a of each stays. Multiple shooting moves states and controls along
+    the linear model and leaves what the steps then miss as new gaps.
     """
     plan, path, new, policy, spare, n = e.plan, e.path, e.trial, e.policy, e.spare, e.model.n
     mode, dx, after = e.settings[SHOOTING], spare.dx_one[0], spare.after[0]

@@ -1,7 +1,5 @@
 """One run of the solver: batches of compiled iterations, between them reports, Ctrl-C, checkpoints and Newton's method."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -18,7 +16,7 @@ from ocp.shooting.engine import outer, unit
 from ocp.shooting.engine import record as r
 from ocp.shooting.engine.endings import ended, lost, not_a_number
 from ocp.shooting.engine.multipliers import Multipliers
-from ocp.shooting.engine.record import Engine, Store
+from ocp.shooting.engine.record import Engine
 from ocp.shooting.engine.scale import scale
 from ocp.shooting.engine.team import expand
 from ocp.shooting.options import ILQROptions
@@ -58,11 +56,11 @@ class Search:
     others came before, whose rows are ``before``; patient: not to be given up while there are iterations left.
     """
 
-    def __init__(self, horizon: Horizon, options: ILQROptions, store: Store, helpers: tuple[Engine, ...] = (), given: bool = False,
+    def __init__(self, horizon: Horizon, options: ILQROptions, store: Engine, helpers: tuple[Engine, ...] = (), given: bool = False,
                  progress: Progress | None = None, checkpoint: Keep | None = None, resume: Checkpoint | None = None,
                  attempt: int = 1, before: tuple[Mapping[str, float], ...] = (), patient: bool = True):
         self.horizon, self.options, self.store, self.given, self.progress = horizon, options, store, given, progress
-        self.team = (store.engine, *helpers)
+        self.team = (store, *helpers)
         self.multipliers = Multipliers(horizon, store)
         self.log: list[dict[str, float]] = []
         self.rows = np.empty((min(options.max_iterations + 2, MOST), outer.WIDTH))
@@ -85,7 +83,7 @@ class Search:
                 self.schedule = self.outer.schedule
                 self.schedule[:] = schedule
             self.first = int(resume["iterations"][0])
-            saved.restore_violations(resume, self.multipliers)
+            self.multipliers.previous[:] = resume["violations"]  # they decide about the penalties of the next update
         if options.globalisation == "auto" and options.shooting == "multiple":
             # a filter alone can dead-end; with rows gaps and multipliers trade against each other under it
             store.settings[r.FILTER] = 0.0 if self.multipliers.any_rows else it.EITHER
@@ -175,7 +173,7 @@ class Search:
 
     def _rows(self, task: int, most: int) -> tuple[int, int]:
         """Let the compiled loops do a task of ``iterate`` or ``outer``. Returns (rows of the log, ending or failed knot or -1)."""
-        engine = self.store.engine
+        engine = self.store
         if self.outer is not None:
             rows, ending = outer.perform(engine, self.outer, task, self.rows, most)
         else:
@@ -196,7 +194,7 @@ class Search:
         """As ``iterate.iterate``, with the expansions shared among threads where there are several."""
         if len(self.team) == 1:
             return self._rows(it.ITERATE, most)
-        engine, ending = self.store.engine, self._perform(it.AIM)
+        engine, ending = self.store, self._perform(it.AIM)
         if ending != it.RUNNING:
             return 0, ending
         ending = it.step(engine, self.rows, 0)

@@ -5,18 +5,16 @@ search begins, and are multiplied by the size that this cost then has. Limits of
 not shrink: rows in small numbers need large ones.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ocp.shooting.engine import record as r
-from ocp.shooting.engine.record import Store
+from ocp.shooting.engine.record import Engine
 
 NONE = 1e-100
 """A penalty that is none."""
 
 
-def find(store: Store, penalty: float) -> None:
+def find(store: Engine, penalty: float) -> None:
     """Give the store of a path that was expanded with the penalty ``NONE`` the unit of its cost, and this penalty in that unit.
     Where there are rows the path has to be priced and expanded anew."""
     store.held.mu[:] = penalty
@@ -26,7 +24,7 @@ def find(store: Store, penalty: float) -> None:
         store.policy.gradient, unit * (path.u - plan.upper[:S]), unit * (path.u - plan.lower[:S]))).max(initial=0.0)
 
 
-def sizes(store: Store) -> tuple[float, float]:
+def sizes(store: Engine) -> tuple[float, float]:
     """How large the cost of an expanded path is: by its values, and by what controls add that move a tenth of their range, or a
     fifth of their own size without one. The Hessians must be those of the cost alone."""
     model, far, bent = store.model, 0.2 * moves(store), 0.0
@@ -38,7 +36,7 @@ def sizes(store: Store) -> tuple[float, float]:
     return float(np.abs(store.path.cost).sum()), bent
 
 
-def moves(store: Store) -> np.ndarray:
+def moves(store: Engine) -> np.ndarray:
     """Half the range of every control, or its own size along the path without one [S, M]."""
     plan, path, S = store.plan, store.path, len(store.path.u)
     own = np.abs(path.u).max(axis=0)
@@ -46,7 +44,7 @@ def moves(store: Store) -> np.ndarray:
     return np.where(np.isfinite(ranges), ranges, np.where(own > 0, own, 1.0))
 
 
-def gradient(store: Store) -> float:
+def gradient(store: Engine) -> float:
     """The largest entry of the projected gradient where every control is measured by its size, in whatever unit it stands."""
     plan, path, unit, S, far = store.plan, store.path, store.settings[r.UNIT], len(store.path.u), moves(store)
     far = np.where(far > 0, far, 1.0)  # held fast by its bounds
@@ -55,7 +53,7 @@ def gradient(store: Store) -> float:
     return float(np.max(np.abs(slope), where=used, initial=0.0))
 
 
-def measure(store: Store, unit: float) -> None:
+def measure(store: Engine, unit: float) -> None:
     """Turn the numbers of a store at its start, which are for a unit of one, into those for this unit."""
     store.held.mu[:] *= unit
     store.settings[r.MU_LEAST] *= unit

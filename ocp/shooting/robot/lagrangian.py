@@ -9,8 +9,6 @@ with H_j the contracted second derivatives of forward dynamics (``dynamics.loops
 exponential coordinates of every slot, so it holds on curved spaces as it does on flat ones.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from dynamics.kernels.calls import address_of, row_address
@@ -18,36 +16,28 @@ from dynamics.kernels.linked import linked
 from dynamics.loops import forward
 from dynamics.loops.acting import directions, turns
 from dynamics.loops.dense import add_congruence, clear, copy
+from ocp.shooting.robot import sensitivities as steps
 from ocp.shooting.robot.mechanics import BEND, COST_EXACT, bind_motion, evaluate
-from ocp.shooting.robot.sensitivities import (
-    Sensitivities,
-    add_control_rows,
-    add_cost_hessian,
-    cost_slope,
-    gather,
-    gather_model,
-    walk,
-)
 
 Array = np.ndarray
 
 
 def curve(record, t, h, p, x, u, k, costate, out):  # type: ignore[no-untyped-def]
     """``ocp.shooting.engine.knots.bend`` by loops (compiled where it is used): out [S, n + m, w] at row k."""
-    status = walk(record, t[k], x[k], u[k], h[k])
+    status = steps.walk(record, t[k], x[k], u[k], h[k])
     return status if status != 0 else _curve(record, t[k], h[k], p, u[k], k, costate, out)
 
 
 def complete(record, t, h, p, x, u, k, g, F, H, costate):  # type: ignore[no-untyped-def]
     """``ocp.shooting.engine.knots.complete`` by loops (compiled where it is used): one walk for all derivatives."""
-    status = walk(record, t[k], x[k], u[k], h[k])
+    status = steps.walk(record, t[k], x[k], u[k], h[k])
     if status == 0:
-        status = gather_model(record, t[k], h[k], p, u[k], k, g, F, H, False)
+        status = steps.gather_model(record, t[k], h[k], p, u[k], k, g, F, H, False)
     return status if status != 0 else _curve(record, t[k], h[k], p, u[k], k, costate, H)
 
 
 @linked
-def _curve(s: Sensitivities, t: float, h: float, p: Array, u: Array, k: int, costate: Array, out: Array) -> int:
+def _curve(s: steps.Sensitivities, t: float, h: float, p: Array, u: Array, k: int, costate: Array, out: Array) -> int:
     """The full Hessian of the step that was walked through."""
     H, slope, x_bar, a_bar, quadrature = s.H, s.slope, s.x_bar, s.a_bar, s.mechanics.quadrature
     nodes, n = a_bar.shape[0], x_bar.shape[1]
@@ -60,12 +50,12 @@ def _curve(s: Sensitivities, t: float, h: float, p: Array, u: Array, k: int, cos
         j = nodes - back
         if j < nodes:
             if quadrature[j] != 0.0:
-                status, weight = cost_slope(s, j, t, u, p, h, COST_EXACT)
+                status, weight = steps.cost_slope(s, j, t, u, p, h, COST_EXACT)
                 if status != 0:
                     return status
                 for i in range(n):
                     x_bar[j, i] += weight * slope[i]
-                add_cost_hessian(s, j, weight)
+                steps.add_cost_hessian(s, j, weight)
             _dynamics(s, j)
         if j > 0:
             status = _motion(s, j, h)
@@ -76,7 +66,7 @@ def _curve(s: Sensitivities, t: float, h: float, p: Array, u: Array, k: int, cos
 
 
 @linked
-def _dynamics(s: Sensitivities, j: int) -> None:
+def _dynamics(s: steps.Sensitivities, j: int) -> None:
     """Add the curvature of the accelerations at node j, and pull their adjoint back to the state."""
     m, a_bar, second, first = s.mechanics, s.a_bar, s.second, s.first
     nv = a_bar.shape[1]
@@ -97,7 +87,7 @@ def _dynamics(s: Sensitivities, j: int) -> None:
                 controls[thrusts[0] + k, i] += work[B + row * thrusts[1] + k] * second[3, row, i]
     if j > 0:
         add_congruence(s.K, n, X[j], width, s.T, H, H.shape[0])
-        add_control_rows(controls, n, X[j], 0, s.R, H, n)
+        steps.add_control_rows(controls, n, X[j], 0, s.R, H, n)
         return
     K = s.K  # X_0 is the identity
     for i in range(n):
@@ -123,7 +113,7 @@ def _pull(x_bar: Array, a_bar: Array, first: Array, second: Array, K: Array) -> 
 
 
 @linked
-def _motion(s: Sensitivities, j: int, h: float) -> int:
+def _motion(s: steps.Sensitivities, j: int, h: float) -> int:
     """Add the curvature of the motion into slot j, and pull its adjoint back to the slots before."""
     m, x_bar, a_bar, H, jacobians = s.mechanics, s.x_bar, s.a_bar, s.H, s.motion
     flat, curved, bank, velocity_weights, position_weights = m.flat, m.curved, m.bank, m.velocity_weights, m.position_weights
@@ -131,7 +121,7 @@ def _motion(s: Sensitivities, j: int, h: float) -> int:
     for joint in range(curved.shape[0]):
         v, count = curved[joint, 2], curved[joint, 3]
         slot = bind_motion(m, j, joint, h)
-        rows = gather(s, j, joint)
+        rows = steps.gather(s, j, joint)
         bank.arg[rows // count + 1] = row_address(x_bar, j) + 8 * v
         bank.res[0] = address_of(s.bend)
         status = evaluate(bank, slot + BEND)

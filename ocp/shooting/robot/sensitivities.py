@@ -8,8 +8,6 @@ Equations I, section I.14, applied to the tableau),
 and X_j,q likewise; curved joints bring their Jacobians. X_0 is the identity; the last slot holds (A, B).
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from dynamics.kernels.calls import address_of, row_address
@@ -20,18 +18,7 @@ from dynamics.loops.acting import directions, give
 from dynamics.loops.dense import add, add_congruence, clear, copy, multiply_add, padded
 from dynamics.loops.lanes import WIDTH
 from ocp.problem import System
-from ocp.shooting.robot.mechanics import (
-    COST_BEND,
-    COST_SLOPE,
-    SLOPE,
-    Mechanics,
-    bind_cost,
-    bind_motion,
-    evaluate,
-    place,
-    start,
-    tableau,
-)
+from ocp.shooting.robot import mechanics as mech
 
 Array = np.ndarray
 
@@ -48,7 +35,7 @@ class Sensitivities(Record):
     bend [rows of a bend, the same].
     """
 
-    mechanics: Mechanics
+    mechanics: mech.Mechanics
     X: Array
     da: Array
     first: Array
@@ -74,9 +61,9 @@ class Sensitivities(Record):
     bend: Array
 
 
-def make_sensitivities(mechanics: Mechanics, system: System, integrator: str, support: tuple[int, ...]) -> Sensitivities:
+def make_sensitivities(mechanics: mech.Mechanics, system: System, integrator: str, support: tuple[int, ...]) -> Sensitivities:
     """Memory for a step; the mechanics become part of the record and must not be used elsewhere."""
-    position = tableau(integrator)[1]
+    position = mech.tableau(integrator)[1]
     nodes, nv, m, r = len(position) - 1, system.model.nv, system.nu, len(support)
     n, joints = 2 * nv, sum(not kind.is_vector_space for kind, _, _ in system.model.factors)
     z, width = n + m, padded(n + m)
@@ -107,10 +94,10 @@ def walk(s: Sensitivities, t: float, x: Array, u: Array, h: float) -> int:
     slots, a, tau, table, reals, wrenches = m.x, m.a, m.tau, m.table, m.reals, m.wrenches
     nodes = a.shape[0]
     nq = slots.shape[1] - tau.shape[0]
-    start(m, x, u)
+    mech.start(m, x, u)
     for j in range(nodes + 1):
         if j > 0:
-            status = place(m, j, h)
+            status = mech.place(m, j, h)
             if status == 0:
                 status = _carry(s, j, h)
             if status != 0:
@@ -167,9 +154,9 @@ def _carry(s: Sensitivities, j: int, h: float) -> int:
                 v = flat[f, 1] * width
                 add(h * position_weights[j, i], X, (2 * i + 1) * size + v, X, 2 * j * size + v, width)
     for joint in range(curved.shape[0]):
-        slot = bind_motion(m, j, joint, h)
+        slot = mech.bind_motion(m, j, joint, h)
         bank.res[0] = row_address(motion[j], joint)
-        status = evaluate(bank, slot + SLOPE)
+        status = mech.evaluate(bank, slot + mech.SLOPE)
         if status != 0:
             return status
         v, count = curved[joint, 2], curved[joint, 3]
@@ -204,13 +191,13 @@ def cost_slope(s: Sensitivities, j: int, t: float, u: Array, p: Array, h: float,
     node)."""
     m = s.mechanics
     res = m.bank.res
-    weight = bind_cost(m, j, t, u, p, h)
+    weight = mech.bind_cost(m, j, t, u, p, h)
     res[0] = address_of(s.slope)
-    if slot != COST_SLOPE:
+    if slot != mech.COST_SLOPE:
         res[1] = address_of(s.lxx)
         res[2] = address_of(s.lux)
         res[3] = address_of(s.luu)
-    return evaluate(m.bank, slot), weight
+    return mech.evaluate(m.bank, slot), weight
 
 
 def expand(record, t, h, p, x, u, k, g, F, H, hessian):  # type: ignore[no-untyped-def]
@@ -230,7 +217,7 @@ def gather_model(s: Sensitivities, t: float, h: float, p: Array, u: Array, k: in
         clear(own, 0, z * width)
     for j in range(nodes):
         if quadrature[j] != 0.0:
-            status, weight = cost_slope(s, j, t, u, p, h, COST_BEND if hessian else COST_SLOPE)
+            status, weight = cost_slope(s, j, t, u, p, h, mech.COST_BEND if hessian else mech.COST_SLOPE)
             if status != 0:
                 return status
             for i in range(n):

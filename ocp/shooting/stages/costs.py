@@ -1,7 +1,5 @@
 """The costs of a phase: their sum, and gradient and Hessian at one point."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any

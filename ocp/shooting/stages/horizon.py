@@ -7,8 +7,6 @@ controls are what is free, so that their bounds, gains and steps are those of an
 final rows) and opens the next (its reset map, start costs and start rows). Linkages are rows of the last of their ends.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -172,8 +170,7 @@ def _constant(phase: Phase) -> float:
 
 def _symbols(stretch: Stretch, costs: Sequence[Any], *more: ca.Function, implicit: bool = False) -> Symbol:
     """Scalar graphs where everything fits into one; analytic derivatives need calls, and factorisations of implicit steps are
-    shared
-    only as nodes."""
+    shared only as nodes."""
     system = stretch.phase.system
     if more and (system.derivatives != "ad" or implicit):
         return ca.MX.sym

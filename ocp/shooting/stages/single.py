@@ -5,9 +5,8 @@ common is computed once. The dynamics of a robot under symplectic Euler come in 
 all others are differentiated algorithmically. Explicit Runge-Kutta steps go by the chain rule (``ocp.shooting.stages.chain_rule``).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import casadi as ca
@@ -22,6 +21,7 @@ from ocp.shooting.stages.costs import slopes, terms, total
 from ocp.shooting.stages.expressions import Symbol, symbol_for
 from ocp.shooting.stages.stage import Term, first_order, term
 from ocp.shooting.stages.stretch import Stretch
+from ocp.shooting.stages.symplectic import robot_curvature
 from ocp.shooting.stages.written import Write, Written
 
 Expr = Any
@@ -37,7 +37,6 @@ CLOSED_LIMIT = 5000
 """Operations of one evaluation of the dynamics of a robot up to which a step is written in closed form. Measured, one knot,
 generated code and loops: six joints (1690 operations) expand in 2.3 and 5.5 us and step in 0.4 and 1.7 us; free-floating
 quadrupeds (3100 to 4400) expand in 10 and 12 to 16 us and step in 0.9 and 2.7 us; their code compiles in 6 s."""
-
 
 BENDS_LIMIT = 2500
 """Operations of one evaluation of the dynamics of a robot up to which its full Hessian is written out too."""
@@ -69,7 +68,7 @@ def single_graph(stretch: Stretch, options: ILQROptions) -> Write | None:
     """
     system, scheme = stretch.phase.system, serving(stretch.phase.system, options.integrator)
     if closed_form(stretch.phase, options):
-        bend = stretch.closed_bend if bends(stretch.phase) and not stretch.constants.count else None
+        bend = partial(robot_curvature, system) if bends(stretch.phase) and not stretch.constants.count else None
         return lambda t, x, u, p, h: _once(stretch, t, x, u, p, h, *stretch.closed_step(x, u, h), bend)
     if choose(system, options.derivatives, "auto")[0] != "ad":
         return None

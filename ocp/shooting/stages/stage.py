@@ -1,20 +1,16 @@
 """The functions of one kind of stage: step, costs, their expansions, rows of hard constraints.
 
-A horizon is a sequence of stages. Every stage takes a state x and a control u to the state after it and has a cost: a step of
-the integrator along a phase, a *passage* (the choice of what is free at the start, the reset between two phases) or the end, which
-has
-no control and leads nowhere. All derivatives are taken in the tangent space, z = (dx, u): with x' = f(x, u),
+A horizon is a sequence of stages. Every stage takes a state x and a control u to the state after it and has a cost: a step of the
+integrator along a phase, a *passage* (the choice of what is free at the start, the reset between two phases) or the end, which
+has no control and leads nowhere. All derivatives are taken in the tangent space, z = (dx, u): with x' = f(x, u),
 ``F = N^+(x') [df/dx N(x), df/du]``, exact at dx = 0 because N is the derivative of ``plus`` there. The running cost of a step is
 ``L(x, u) = h sum_i w_i l(t_i, x_i(x, u), u)`` with the nodes of the integrator.
 
-Gauss-Newton Hessian: with ``J_i`` the derivative of node i in its own tangent space, ``h sum_i w_i J_i' H_i J_i`` where H_i is the
-Hessian of l at the node (``ocp.shooting.stages.costs.slopes``). It drops the second derivatives of the dynamics, within the step
-as well
-as across it, and is positive semidefinite whenever every H_i is. The full Hessian (DDP) keeps them: it is that of
+Gauss-Newton Hessian: with ``J_i`` the derivative of node i in its own tangent space, ``h sum_i w_i J_i' H_i J_i`` where H_i is
+the Hessian of l at the node (``ocp.shooting.stages.costs.slopes``). It drops the second derivatives of the dynamics, within the
+step as well as across it, and is positive semidefinite whenever every H_i is. The full Hessian (DDP) keeps them: it is that of
 ``L + lambda . minus(f(x, u), f(x [+] dx, u + du))``.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -9,8 +9,6 @@ Steps that look back see the state one step before behind all that, (x, theta, x
 one-step method makes: knots beyond it carry both. Costs and constraints see (x, theta) alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -25,7 +23,7 @@ from ocp.integrators import MULTISTEP, Node, looking_back, motion, serving
 from ocp.integrators.integrator import velocity
 from ocp.problem import At, Constraint, Cost, Linkage, Phase, Problem
 from ocp.shooting.stages.costs import terms
-from ocp.shooting.stages.symplectic import robot_curvature, robot_step
+from ocp.shooting.stages.symplectic import robot_step
 from ocp.spaces import Space, euclidean, product
 
 Expr = Any
@@ -244,10 +242,6 @@ class Stretch:
         by_theta = ca.mtimes(by_h, ca.jacobian(h * self.pace(theta), theta) if self.fractional else ca.SX(1, count))
         held = ca.horzcat(ca.SX(count, by_x.shape[1]), ca.SX.eye(count), ca.SX(count, nu))
         return ca.vertcat(after, theta), ca.vertcat(ca.horzcat(by_x, by_theta, by_u), held)
-
-    def closed_bend(self, x: Expr, u: Expr, h: Expr, costate: Expr) -> Expr:
-        """Hessian of ``costate . minus(x', step)`` of the step above, where no constants are carried."""
-        return robot_curvature(self.phase.system, x, u, h, costate)
 
     def failure(self, integrator: str, t: float, x: np.ndarray, u: np.ndarray, h: float) -> motion.Failure | None:
         """Why an implicit step by the equations of motion from a carried state, the state before with it where there is one, has

@@ -3,6 +3,7 @@
 import casadi as ca
 import numpy as np
 import pytest
+import standing
 from row_trees import moved
 
 import dynamics
@@ -18,16 +19,10 @@ LEGS = ("LF", "RF", "LH", "RH")
 CORNERS = ((0.11, 0.05, 0.0), (0.11, -0.05, 0.0), (-0.11, 0.05, 0.0), (-0.11, -0.05, 0.0))
 
 
-def standing(seed=0):
+def crouched(seed=0):
     """A quadruped in a general crouched posture with a tilted trunk."""
-    model, rng = textbook.quadruped(), np.random.default_rng(seed)
-    q = np.array(alg.random_configuration(model, rng))
-    for i, name in enumerate(model.coordinate_names):
-        if "HFE" in name or "KFE" in name:
-            q[i] = (0.7 if "HFE" in name else -1.3) + 0.3 * rng.standard_normal()
-        elif "HAA" in name:
-            q[i] = 0.2 * rng.standard_normal()
-    return model, q
+    robot = standing.quadruped(4, seed)
+    return robot.model, robot.q
 
 
 def feet(count):
@@ -94,7 +89,7 @@ def test_contact_acceleration(seed):
 
 @pytest.mark.row("001:K75")
 def test_joint_motion_that_respects_the_contacts_leaves_the_feet_where_they_are():
-    model, q = standing()
+    model, q = crouched()
     J = evaluate(contacts.contact_jacobian, model, q, feet(3))
     N = contacts.null_space_projector(J)
     v = N @ np.random.default_rng(1).standard_normal(model.nv)
@@ -121,7 +116,7 @@ def test_symbolic_types_agree():
 def test_quadruped_rank_table(count, rank, base_rank, internal, free, torque_rank):
     """The table of stance feet: ranks, internal constraints, and what joint torques reach of the free motions."""
     for seed in range(3):
-        model, q = standing(seed)
+        model, q = crouched(seed)
         out = contacts.contact_ranks(model, q, feet(count))
         assert (out.rank, out.base_rank, out.internal, out.free) == (rank, base_rank, internal, free)
         assert out.base_controllable == (base_rank == 6)
@@ -137,7 +132,7 @@ def test_quadruped_rank_table(count, rank, base_rank, internal, free, torque_ran
 @pytest.mark.row("001:K76")
 def test_base_and_joint_columns():
     """J_c = [J_c,b J_c,j]; with locked joints and three feet the base cannot move, whatever representation it has."""
-    model, q = standing()
+    model, q = crouched()
     J = evaluate(contacts.contact_jacobian, model, q, feet(3))
     base, joints = contacts.split_base(model, ca.DM(J))
     np.testing.assert_array_equal(np.array(base), J[:, :6])
@@ -156,7 +151,7 @@ def test_base_and_joint_columns():
 def test_two_feet_leave_the_turn_about_their_line():
     """The unsupported direction of two point feet is the rotation about the line of support."""
     for seed in range(3):
-        model, q = standing(seed)
+        model, q = crouched(seed)
         out = contacts.contact_ranks(model, q, feet(2))
         (direction,) = out.unsupported.T
         first, second = evaluate(contacts.contact_positions, model, q, feet(2)).T
@@ -186,13 +181,9 @@ def numerical_jacobian(model, q, where):
 def test_point_feet_of_any_floating_tree(seed, count):
     """Feet on different branches of trees of mixed joints: the base is held as a rigid body held at these points is, 3, 5, 6;
     ranks and null spaces by differences of positions; what stays free of the base is the turn about the line of support."""
-    rng = np.random.default_rng(80 + seed)
-    model = random_tree(9, rng, root="free_flyer", branching=0.9, kinds=["revolute", "spherical", "prismatic", "universal"])
-    q = alg.random_configuration(model, rng)
-    parents = {b.parent for b in model.bodies}
-    leaves = [b.name for i, b in enumerate(model.bodies) if i not in parents]
-    assert len(leaves) >= 4
-    where = [Contact(name, tuple(rng.uniform(-0.5, 0.5, 3))) for name in leaves[:count]]
+    robot = standing.tree(count, seed)
+    model, q, where = robot.model, robot.q, list(robot.where)
+    assert len(where) == count
     out, J = contacts.contact_ranks(model, q, where), numerical_jacobian(model, q, where)
     np.testing.assert_allclose(evaluate(contacts.contact_jacobian, model, q, where), J, atol=1e-8)
     assert out.base_rank == (3, 5, 6, 6)[count - 1] == np.linalg.matrix_rank(J[:, :6], tol=1e-6)
@@ -216,7 +207,7 @@ def test_point_feet_of_any_floating_tree(seed, count):
 @pytest.mark.row("001:K77")
 def test_feet_in_one_line_support_no_better_than_two():
     """Three points count as three only when they span a plane: the arrangement matters, not the number."""
-    model, q = standing()
+    model, q = crouched()
     in_line = contacts.patch("trunk", [(x, 0.1, -0.2) for x in (-0.3, 0.0, 0.4)])
     assert contacts.contact_ranks(model, q, in_line).base_rank == 5
     triangle = contacts.patch("trunk", [(-0.3, 0.1, 0), (0, 0.2, 0), (0.4, 0.1, 0)])
@@ -257,7 +248,7 @@ def test_biped_on_two_extended_feet():
 @pytest.mark.row("001:K76")
 def test_tolerance_and_length_scale():
     """Two points 1e-10 m apart are one point; a rank does not depend on the unit of length."""
-    model, q = standing()
+    model, q = crouched()
     near = contacts.patch("LF_FOOT", [(0, 0, 0), (1e-10, 0, 0)])
     assert contacts.contact_ranks(model, q, near).rank == 3
     assert contacts.contact_ranks(model, q, near, tolerance=1e-13).rank == 5

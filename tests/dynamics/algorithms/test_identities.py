@@ -6,6 +6,7 @@ import pytest
 from joint_examples import example
 from made import made
 from numerical_symbols import NumericalSymbols
+from states import state
 
 import dynamics
 from dynamics import algorithms as alg
@@ -19,11 +20,6 @@ CASES = [(n, seed) for n in (1, 4, 9) for seed in range(3)]
 
 def tree(n, seed, **options):
     return random_tree(n, np.random.default_rng(100 * n + seed), **options)
-
-
-def state(model, seed):
-    rng = np.random.default_rng(seed)
-    return (alg.random_configuration(model, rng), rng.standard_normal(model.nv), rng.standard_normal(model.nv))
 
 
 def call(model, name, *args):

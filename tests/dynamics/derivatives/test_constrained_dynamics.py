@@ -10,19 +10,7 @@ from joint_examples import teach
 from row_trees import tree_of
 
 from dynamics import algorithms as alg
-from dynamics.constraints import (
-    Closure,
-    Coupling,
-    FlatContact,
-    FrameMotion,
-    JointMotion,
-    PointContact,
-    PositionEquation,
-    Rod,
-    RollingContact,
-    Skate,
-    VelocityEquation,
-)
+from dynamics import constraints as con
 from dynamics.derivatives import constrained as closed
 from dynamics.derivatives import (
     constrained_dynamics_derivatives,
@@ -41,21 +29,22 @@ SWING = ca.Function("swing", [t], [ca.sin(3 * t)])
 TREE = random_tree(5, np.random.default_rng(4), kinds=["revolute", "prismatic"], root="free_flyer", branching=0.5)
 SIMPLE = [body.joint.name for body in TREE.bodies if body.joint.kind != "free_flyer"]
 q_, v_ = ca.SX.sym("q", TREE.nq), ca.SX.sym("v", TREE.nv)
-FOOT = PointContact("foot", "f2", ((0.1, 0.2, 0.3),), normal=(0.2, 0.1, 1.0))
-PATCH = PointContact("patch", "f2", ((0.1, 0.2, 0.3), (0.0, 0.0, 0.2), (0.3, 0.0, 0.0), (0.2, -0.2, -0.1)))
+FOOT = con.PointContact("foot", "f2", ((0.1, 0.2, 0.3),), normal=(0.2, 0.1, 1.0))
+PATCH = con.PointContact("patch", "f2", ((0.1, 0.2, 0.3), (0.0, 0.0, 0.2), (0.3, 0.0, 0.0), (0.2, -0.2, -0.1)))
 RECORDS = {
     "foot": [FOOT], "patch": [PATCH], "line": [replace(PATCH, points=PATCH.points[:2])],
     "sliding patch": [replace(PATCH, slides=True)], "held points": [replace(FOOT, places=((0.3, -0.2, 0.1),))],
-    "sole": [FlatContact("sole", "f3", (0.1, 0.0, -0.2), (0.0, 0.6, 0.8))],
-    "wheel": [RollingContact("wheel", "f1", 0.3, (1.0, 0.0, 0.2))], "ball": [RollingContact("ball", "f4", 0.2)],
-    "skate": [Skate("skate", "f3", (0.0, 1.0, 0.2), (0.1, 0.0, 0.3))],
-    "pin to the world": [Closure("pin", "world", "f4", "spherical")],
-    "rod": [Rod("rod", Place("f1", (0.1, 0.0, 0.0)), Place("f4", (0.0, 0.2, 0.0)), 0.4)],
-    "guided frame": [FrameMotion("guided", "f2", PATH, TURN)],
-    "guided joint and belt": [JointMotion("driven", SIMPLE[0], SWING), Coupling("belt", ((SIMPLE[1], 1.0), (SIMPLE[2], 2.0)))],
-    "equations": [PositionEquation("surface", ca.Function("g", [q_, t], [q_[0]**2 + ca.sin(t) * q_[8] - q_[4]])),
-                  VelocityEquation("gear", ca.Function("r", [q_, v_, t], [q_[0] * v_[7] + ca.sin(t) * v_[1] - q_[4] * t]))],
-    "foot and rod": [FOOT, Rod("rod", Place("f3", (0.1, 0.0, 0.0)), Place("f4", (0.0, 0.2, 0.0)), 0.4)]}
+    "sole": [con.FlatContact("sole", "f3", (0.1, 0.0, -0.2), (0.0, 0.6, 0.8))],
+    "wheel": [con.RollingContact("wheel", "f1", 0.3, (1.0, 0.0, 0.2))], "ball": [con.RollingContact("ball", "f4", 0.2)],
+    "skate": [con.Skate("skate", "f3", (0.0, 1.0, 0.2), (0.1, 0.0, 0.3))],
+    "pin to the world": [con.Closure("pin", "world", "f4", "spherical")],
+    "rod": [con.Rod("rod", Place("f1", (0.1, 0.0, 0.0)), Place("f4", (0.0, 0.2, 0.0)), 0.4)],
+    "guided frame": [con.FrameMotion("guided", "f2", PATH, TURN)],
+    "guided joint and belt": [con.JointMotion("driven", SIMPLE[0], SWING),
+                              con.Coupling("belt", ((SIMPLE[1], 1.0), (SIMPLE[2], 2.0)))],
+    "equations": [con.PositionEquation("surface", ca.Function("g", [q_, t], [q_[0]**2 + ca.sin(t) * q_[8] - q_[4]])),
+                  con.VelocityEquation("gear", ca.Function("r", [q_, v_, t], [q_[0] * v_[7] + ca.sin(t) * v_[1] - q_[4] * t]))],
+    "foot and rod": [FOOT, con.Rod("rod", Place("f3", (0.1, 0.0, 0.0)), Place("f4", (0.0, 0.2, 0.0)), 0.4)]}
 
 
 def close(a, b, tolerance=1e-10):
@@ -144,7 +133,7 @@ MIXED = tree_of("free_flyer", "universal", "spherical", "fixed", seed=3)
 @pytest.mark.row("002:H18", "002:H20")
 def test_joints_of_several_degrees_and_a_wrench_on_a_welded_body():
     """The last body is welded to a spherical joint's: a wrench on it acts at its place, turned and moved."""
-    records = [PointContact("foot", "f3", ((0.1, 0.2, 0.3),)), FlatContact("sole", "f0")]
+    records = [con.PointContact("foot", "f3", ((0.1, 0.2, 0.3),)), con.FlatContact("sole", "f0")]
     compare_dynamics(MIXED, records)
     compare_impact(MIXED, records, 0.2)
     # put where it does not act, the wrench gives other derivatives
@@ -161,8 +150,8 @@ def test_joints_of_several_degrees_and_a_wrench_on_a_welded_body():
 def test_joints_whose_subspace_moves(kind, monkeypatch):
     teach(monkeypatch)
     model = tree_of("planar", kind, "revolute", seed=5)
-    compare_dynamics(model, [PointContact("foot", "f2", ((0.1, 0.2, 0.3),))])
-    compare_impact(model, [PointContact("foot", "f2", ((0.1, 0.2, 0.3),))], 0.5)
+    compare_dynamics(model, [con.PointContact("foot", "f2", ((0.1, 0.2, 0.3),))])
+    compare_impact(model, [con.PointContact("foot", "f2", ((0.1, 0.2, 0.3),))], 0.5)
 
 
 @pytest.mark.row("002:H19")
@@ -199,7 +188,7 @@ def test_the_smallest_forces_turn_with_the_null_space(monkeypatch):
     normal = np.cross(R @ line, [0.3, 0.5, -0.8])
     normal /= np.linalg.norm(normal)
     height = float(normal @ (R @ points[0] + p.ravel()))
-    records = [PointContact(name, "b0", (tuple(at),), tuple(normal), height) for name, at in zip("ab", points, strict=True)]
+    records = [con.PointContact(name, "b0", (tuple(at),), tuple(normal), height) for name, at in zip("ab", points, strict=True)]
     spin = 0.8 * line / np.linalg.norm(line)
     v = np.r_[-np.cross(spin, points[0]), spin]
     force = ca.Function("f", [x], [equations.accelerations(model, records, x, ca.DM(v), ca.DM(tau))[1]])
@@ -246,7 +235,7 @@ def test_first_order_by_complex_steps_of_the_solve():
 
     expected = np.hstack([cd.derivative_q(lambda t: solved(t, v, tau), tree), cd.derivative_x(lambda x: solved(tree, x, tau), v),
                           cd.derivative_x(lambda x: solved(tree, v, x), tau)])
-    a, f, Y = (np.array(x) for x in constrained_dynamics_derivatives(model, [PointContact("foot", model.bodies[foot].name)])(
+    a, f, Y = (np.array(x) for x in constrained_dynamics_derivatives(model, [con.PointContact("foot", model.bodies[foot].name)])(
         q, v, tau, 0.0))
     close(np.r_[a, f].ravel(), np.real(solved(tree, v, tau)))
     close(Y[:, :-1], expected)
@@ -278,7 +267,7 @@ def test_first_order_against_pinocchio():
     settings = pin.ProximalSettings(1e-14, 0.0, 10)
     a_pin = pin.constraintDynamics(theirs, data, q_pin, v, tau, contacts, datas, settings).copy()
     pin.computeConstraintDynamicsDerivatives(theirs, data, contacts, datas, settings)
-    record = PointContact("foot", body, places=(tuple(place),))
+    record = con.PointContact("foot", body, places=(tuple(place),))
     a, _, Y = (np.array(x) for x in constrained_dynamics_derivatives(model, [record])(q, v, tau, 0.0))
     n = model.nv
     close(a.ravel(), a_pin)

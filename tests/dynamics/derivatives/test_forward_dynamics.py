@@ -15,11 +15,7 @@ from dynamics.derivatives import (
     forward_dynamics_second_derivatives,
     inverse_dynamics_second_derivatives,
 )
-from dynamics.derivatives.forward_second import (
-    contracted_forward_dynamics,
-    forward_dynamics_partials,
-    forward_dynamics_second_partials,
-)
+from dynamics.derivatives import forward_second as fs
 from dynamics.derivatives.inverse_second import dense
 from dynamics.model.synthetic import random_tree
 
@@ -117,8 +113,8 @@ def test_external_forces():
     f_ext = {model.bodies[-1].name: np.array([3.0, -2.0, 5.0, 0.5, -0.4, 0.3])}
     tree = cd.read(model, q, f_ext)
     x = [ca.SX.sym("x", len(y)) for y in (q, v, tau, mu)]
-    first = forward_dynamics_partials(model, *x[:3], f_ext)
-    second = contracted_forward_dynamics(model, *x, f_ext)
+    first = fs.forward_dynamics_partials(model, *x[:3], f_ext)
+    second = fs.contracted_forward_dynamics(model, *x, f_ext)
     a, dq, qq = ca.Function("f", x, [first.a, first.da_dq, second.qq])(q, v, tau, mu)
     close(np.array(a).ravel(), complex_forward(tree, v, tau))
     close(dq, complex_partials(tree, v, tau)[0])
@@ -138,7 +134,7 @@ def test_full_tensors_with_a_wrench_on_a_welded_body():
     H = np.array(ca.Function("H", [*x, d], [ca.hessian(s, z)[0]])(q, v, tau, np.zeros(n)))
 
     def contracted(wrenches):
-        full = ca.Function("f", x, [ca.SX(y) for y in forward_dynamics_second_partials(model, *x, wrenches)])(q, v, tau)
+        full = ca.Function("f", x, [ca.SX(y) for y in fs.forward_dynamics_second_partials(model, *x, wrenches)])(q, v, tau)
         return [np.einsum("i,ijk->jk", mu, dense(y, n)) for y in full]
 
     qq, qv, vv, qtau = contracted(f_ext)

@@ -11,14 +11,7 @@ import tensor_form
 from row_trees import coupled, tree_of
 
 from dynamics import algorithms as alg
-from dynamics.derivatives import (
-    inverse_dynamics_derivatives,
-    inverse_dynamics_hessian,
-    inverse_dynamics_second_derivatives,
-    structure_constants,
-    symmetrised,
-    symmetrised_tensor,
-)
+from dynamics import derivatives as der
 from dynamics.derivatives.inverse_contracted import contracted_inverse_dynamics
 from dynamics.derivatives.inverse_first import inverse_dynamics_partials
 from dynamics.derivatives.inverse_second import dense
@@ -60,7 +53,7 @@ def oracle(seed):
 @cache
 def recursion(seed):
     model, q, v, a, _ = case(seed)
-    out = inverse_dynamics_second_derivatives(model)(q, v, a)
+    out = der.inverse_dynamics_second_derivatives(model)(q, v, a)
     return dict(zip(("qq", "vv", "qv", "Mq"), (dense(x, model.nv) for x in out), strict=True))
 
 
@@ -97,7 +90,7 @@ def test_first_order_against_pinocchio(seed):
     theirs = twin.build(model)
     data = theirs.createData()
     dq, dv, M = pin.computeRNEADerivatives(theirs, data, twin.configuration(model, q), v, a)
-    for ours, reference in zip(inverse_dynamics_derivatives(model, "analytic")(q, v, a),
+    for ours, reference in zip(der.inverse_dynamics_derivatives(model, "analytic")(q, v, a),
                                (dq, dv, np.triu(M) + np.triu(M, 1).T), strict=True):
         close(ours, reference)
 
@@ -107,7 +100,7 @@ def test_first_order_of_coupled_joints_and_split_joints_against_differentiation(
     for model in (coupled(), tree_of("free_flyer", "fixed", "universal", "fixed", "spherical", "universal", branching=0.3)):
         rng = np.random.default_rng(4)
         q, (v, a) = alg.random_configuration(model, rng), rng.standard_normal((2, model.nv))
-        for ours, theirs in zip(*(inverse_dynamics_derivatives(model, s)(q, v, a) for s in ("analytic", "ad")), strict=True):
+        for ours, theirs in zip(*(der.inverse_dynamics_derivatives(model, s)(q, v, a) for s in ("analytic", "ad")), strict=True):
             close(ours, theirs)
 
 
@@ -136,10 +129,10 @@ def test_recursion_tensor_form_and_complex_steps_agree(seed, name):
 @pytest.mark.parametrize("seed", SEEDS)
 def test_structural_identities(seed):
     model, q, v, a, _ = case(seed)
-    T, c = recursion(seed), structure_constants(model)
-    Q, V, M = (np.array(x) for x in inverse_dynamics_derivatives(model, "analytic")(q, v, a))
+    T, c = recursion(seed), der.structure_constants(model)
+    Q, V, M = (np.array(x) for x in der.inverse_dynamics_derivatives(model, "analytic")(q, v, a))
     joints = replace(model, bodies=tuple(replace(b, joint=replace(b.joint, armature=(), damping=())) for b in model.bodies))
-    V, M = V - np.diag(oracle(seed).damping), np.array(inverse_dynamics_derivatives(joints, "analytic")(q, v, a)[2])
+    V, M = V - np.diag(oracle(seed).damping), np.array(der.inverse_dynamics_derivatives(joints, "analytic")(q, v, a)[2])
     dM = T["Mq"]
     # Christoffel symbols, with the Hamel terms of joints that do not commute
     christoffel = (dM + np.swapaxes(dM, 1, 2) - np.einsum("jki->ijk", dM)
@@ -147,7 +140,7 @@ def test_structural_identities(seed):
     close(T["vv"], christoffel)
     # homogeneity: tau is quadratic in v and affine in a
     close(T["vv"] @ v, V)
-    first = inverse_dynamics_derivatives(joints, "analytic")
+    first = der.inverse_dynamics_derivatives(joints, "analytic")
     still, moving, free = (np.array(first(q, *x)[0]) for x in ((0 * v, 0 * a), (v, 0 * a), (0 * v, a)))
     close(T["qv"] @ v, 2 * (moving - still))
     close(np.einsum("ijk,j->ik", dM, a), free - still)
@@ -191,10 +184,10 @@ def differentiated(model):
 @pytest.mark.parametrize("seed", SEEDS)
 def test_symmetrised_contraction_is_the_hessian_along_the_retraction(seed):
     model, q, v, a, lam = case(seed)
-    ours = [np.array(x) for x in inverse_dynamics_hessian(model)(q, v, a, lam)]
+    ours = [np.array(x) for x in der.inverse_dynamics_hessian(model)(q, v, a, lam)]
     theirs = differentiated(model)(q, v, a, lam)
     assert np.abs(ours[3] - ours[3].T).max() > 1e-3  # the raw order is visible
-    ours[3] = np.array(symmetrised(ca.DM(ours[3])))
+    ours[3] = np.array(der.symmetrised(ca.DM(ours[3])))
     for x, y in zip(ours, theirs, strict=True):
         close(x, y)
 
@@ -203,11 +196,11 @@ def test_symmetrised_contraction_is_the_hessian_along_the_retraction(seed):
 @pytest.mark.parametrize("seed", SEEDS)
 def test_raw_order_differs_from_its_transpose_by_the_structure_constants(seed):
     model, q, v, a, _ = case(seed)
-    raw, c = recursion(seed)["qq"], structure_constants(model)
-    Q = np.array(inverse_dynamics_derivatives(model, "analytic")(q, v, a)[0])
+    raw, c = recursion(seed)["qq"], der.structure_constants(model)
+    Q = np.array(der.inverse_dynamics_derivatives(model, "analytic")(q, v, a)[0])
     close(raw - np.swapaxes(raw, 1, 2), -np.einsum("il,ljk->ijk", Q, c))
     flat = ca.DM(raw.reshape(model.nv, -1, order="F"))
-    close(dense(symmetrised_tensor(flat), model.nv), (raw + np.swapaxes(raw, 1, 2)) / 2)
+    close(dense(der.symmetrised_tensor(flat), model.nv), (raw + np.swapaxes(raw, 1, 2)) / 2)
     # brackets of rotations about x and y, from the definition
     i = next(i for i, b in enumerate(model.bodies) if b.joint.kind == "spherical")
     assert c[model.v_slice(i), model.v_slice(i).start, model.v_slice(i).start + 1].tolist() == pytest.approx([0, 0, 1])
@@ -238,6 +231,6 @@ def test_an_unknown_choice_of_hubs_is_named():
 
 def test_analytic_is_shorter_than_differentiation_on_trees_of_some_depth():
     model = random_tree(12, np.random.default_rng(0), kinds=["revolute"], root="free_flyer", depth_first=True)
-    ours, theirs = (inverse_dynamics_derivatives(model, s).n_instructions() for s in ("analytic", "ad"))
+    ours, theirs = (der.inverse_dynamics_derivatives(model, s).n_instructions() for s in ("analytic", "ad"))
     assert ours < theirs / 2
-    assert inverse_dynamics_hessian(model).n_instructions() < differentiated(model).n_instructions() / 3
+    assert der.inverse_dynamics_hessian(model).n_instructions() < differentiated(model).n_instructions() / 3

@@ -11,8 +11,8 @@ import numpy as np
 import pinocchio_cpp as oracle
 import pytest
 from row_trees import tree_of
+from states import state
 
-from dynamics import algorithms as alg
 from dynamics.algorithms import tree
 from dynamics.derivatives import inverse_dynamics_second_derivatives
 from dynamics.derivatives.inverse_second import dense
@@ -59,11 +59,6 @@ def robot(name):
     except ModelError as error:
         pytest.skip(str(error))
     return read_urdf(path, root=COLLECTED[name], mimic="independent")
-
-
-def state(model, seed):
-    rng = np.random.default_rng(seed)
-    return alg.random_configuration(model, rng), *rng.standard_normal((2, model.nv))
 
 
 def gap(ours, theirs):

@@ -10,17 +10,7 @@ from scipy.integrate import solve_ivp
 import dynamics
 from dynamics import ModelError
 from dynamics import algorithms as alg
-from dynamics.constraints import (
-    Closure,
-    FlatContact,
-    FrameMotion,
-    JointMotion,
-    PointContact,
-    PositionEquation,
-    RollingContact,
-    Skate,
-    VelocityEquation,
-)
+from dynamics import constraints as con
 from dynamics.errors import UnknownNameError
 from dynamics.mechanism import Mechanism, Thruster, direct_motors
 from dynamics.model import Builder, Joint, Placement
@@ -35,17 +25,18 @@ SIMPLE = [body.joint.name for body in TREE.bodies if body.joint.kind in ("revolu
 PATH = ca.Function("path", [t], [ca.vertcat(ca.sin(t), t**2, ca.cos(2 * t))])
 TURN = ca.Function("turn", [t], [ca.blockcat([[ca.cos(t**2), -ca.sin(t**2), 0], [ca.sin(t**2), ca.cos(t**2), 0], [0, 0, 1]])])
 q_, v_ = ca.SX.sym("q", TREE.nq), ca.SX.sym("v", TREE.nv)
-PATCH = PointContact("patch", "f2", ((0.1, 0.2, 0.3), (0.0, 0.0, 0.2), (0.3, 0.0, 0.0)), (0.2, 0.1, 1.0), 0.3)
+PATCH = con.PointContact("patch", "f2", ((0.1, 0.2, 0.3), (0.0, 0.0, 0.2), (0.3, 0.0, 0.0)), (0.2, 0.1, 1.0), 0.3)
 RECORDS = {
-    "point": PointContact("foot", "f2", ((0.1, 0.2, 0.3),), (0.2, 0.1, 1.0), 0.3), "patch": PATCH, "reduced patch": PATCH.reduced,
-    "held points": replace(PATCH, places=((0.3, 0.1, 0.2),) * 3), "sliding": replace(PATCH, slides=True),
-    "reduced sliding": replace(PATCH, slides=True).reduced, "sole": FlatContact("sole", "f3", (0.1, 0.0, -0.2), (0.0, 0.6, 0.8)),
-    "wheel": RollingContact("wheel", "f1", 0.3, (1.0, 0.0, 0.2)), "ball": RollingContact("ball", "f4", 0.2),
-    "skate": Skate("skate", "f3", (0.0, 1.0, 0.2), (0.1, 0.0, 0.3)),
-    "guided joint": JointMotion("driven", SIMPLE[0], ca.Function("p", [t], [ca.sin(3 * t)])),
-    "guided frame": FrameMotion("guided", "f2", PATH, TURN), "guided turn": FrameMotion("guided", "f2", rotation=TURN),
-    "position": PositionEquation("surface", ca.Function("g", [q_, t], [q_[0]**2 + ca.sin(t) * q_[8] - q_[4]])),
-    "velocity": VelocityEquation("gear", ca.Function("r", [q_, v_, t], [q_[0] * v_[7] + ca.sin(t) * v_[1] - q_[4] * t]))}
+    "point": con.PointContact("foot", "f2", ((0.1, 0.2, 0.3),), (0.2, 0.1, 1.0), 0.3), "patch": PATCH,
+    "reduced patch": PATCH.reduced, "held points": replace(PATCH, places=((0.3, 0.1, 0.2),) * 3),
+    "sliding": replace(PATCH, slides=True), "reduced sliding": replace(PATCH, slides=True).reduced,
+    "sole": con.FlatContact("sole", "f3", (0.1, 0.0, -0.2), (0.0, 0.6, 0.8)),
+    "wheel": con.RollingContact("wheel", "f1", 0.3, (1.0, 0.0, 0.2)), "ball": con.RollingContact("ball", "f4", 0.2),
+    "skate": con.Skate("skate", "f3", (0.0, 1.0, 0.2), (0.1, 0.0, 0.3)),
+    "guided joint": con.JointMotion("driven", SIMPLE[0], ca.Function("p", [t], [ca.sin(3 * t)])),
+    "guided frame": con.FrameMotion("guided", "f2", PATH, TURN), "guided turn": con.FrameMotion("guided", "f2", rotation=TURN),
+    "position": con.PositionEquation("surface", ca.Function("g", [q_, t], [q_[0]**2 + ca.sin(t) * q_[8] - q_[4]])),
+    "velocity": con.VelocityEquation("gear", ca.Function("r", [q_, v_, t], [q_[0] * v_[7] + ca.sin(t) * v_[1] - q_[4] * t]))}
 
 
 def functions(model, record):
@@ -111,7 +102,7 @@ def test_a_ball_rolls_down_a_slope_as_in_the_textbook():
     radius, angle = 0.2, 0.3
     normal = (np.sin(angle), 0.0, np.cos(angle))
     model = body(inertia=(0.4 * 2.0 * radius**2,) * 3)
-    mechanism = Mechanism(model, constraints=(RollingContact("ball", "body", radius, normal=normal),))
+    mechanism = Mechanism(model, constraints=(con.RollingContact("ball", "body", radius, normal=normal),))
     start = np.r_[radius * np.array(normal), 1, 0, 0, 0, np.zeros(6)]
     end = rolled(mechanism, start, 1.0)[-1]
     way = end[:3] - start[:3]
@@ -128,7 +119,7 @@ def test_a_disc_rolls_in_a_circle_that_its_tilt_and_speed_ask_for():
     radius, mass, tilt, turn = 0.3, 1.5, 0.35, 2.0
     I = mass * radius**2 * np.array([0.25, 0.25, 0.5])  # axis z is the disc's
     model = body(mass, tuple(I))
-    mechanism = Mechanism(model, constraints=(RollingContact("disc", "body", radius, (0.0, 0.0, 1.0)),))
+    mechanism = Mechanism(model, constraints=(con.RollingContact("disc", "body", radius, (0.0, 0.0, 1.0)),))
     # z of the disc tilted from horizontal -y towards the vertical; e: up in its plane
     axis, up = np.array([0, -np.cos(tilt), np.sin(tilt)]), np.array([0, np.sin(tilt), np.cos(tilt)])
     R = np.column_stack([np.cross(up, axis), up, axis])
@@ -162,7 +153,7 @@ def test_a_skate_on_a_slope_moves_on_a_cycloid():
     """The classical knife edge: v = g sin(a) / w sin(w t) along the blade, which turns evenly; it climbs back."""
     slope, w = 0.4, 1.7
     model = replace(body(), gravity=(9.81 * np.sin(slope), 0.0, 0.0))
-    mechanism = Mechanism(model, constraints=(Skate("blade", "body", (0.0, 1.0, 0.0)),))
+    mechanism = Mechanism(model, constraints=(con.Skate("blade", "body", (0.0, 1.0, 0.0)),))
     x0 = np.r_[0, 0, 0, 1, 0, 0, 0, np.zeros(5), w]
     path = rolled(mechanism, x0, 3.0, 7)
     times, g = np.linspace(0, 3.0, 7), 9.81 * np.sin(slope)
@@ -175,7 +166,7 @@ def test_prescribed_motions_take_the_effort_that_inverse_dynamics_says():
     model = random_tree(4, np.random.default_rng(0), kinds=["revolute"], branching=0.3)
     rng, now = np.random.default_rng(1), 0.4
     amplitudes = rng.uniform(0.2, 0.8, 4)
-    records = tuple(JointMotion(f"j{i}", f"j{i}", ca.Function("p", [t], [a * ca.sin((i + 1) * t)]))
+    records = tuple(con.JointMotion(f"j{i}", f"j{i}", ca.Function("p", [t], [a * ca.sin((i + 1) * t)]))
                     for i, a in enumerate(amplitudes))
     k = np.arange(1, 5)
     q, v, a = amplitudes * np.sin(k * now), amplitudes * k * np.cos(k * now), -amplitudes * k**2 * np.sin(k * now)
@@ -198,14 +189,14 @@ def test_prescribed_motions_take_the_effort_that_inverse_dynamics_says():
 
 def test_a_guided_frame_is_followed_and_its_forces_do_the_work():
     model = body()
-    mechanism = Mechanism(model, constraints=(FrameMotion("hand", "body", PATH, TURN),))
+    mechanism = Mechanism(model, constraints=(con.FrameMotion("hand", "body", PATH, TURN),))
     x0 = np.r_[0, 0, 1, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0]  # the path begins at (0, 0, 1) with speed (1, 0, 0)
     end = rolled(mechanism, x0, 1.2)[-1]
     np.testing.assert_allclose(end[:3], np.array(PATH(1.2)).ravel(), atol=1e-7)
     R = np.array(ca.DM(alg.body_poses(model, ca.DM(end[:7]))[0].R))
     np.testing.assert_allclose(R, np.array(TURN(1.2)), atol=1e-7)
     assert mechanism.prescribed
-    assert not Mechanism(model, constraints=(PointContact("foot", "body"),)).prescribed
+    assert not Mechanism(model, constraints=(con.PointContact("foot", "body"),)).prescribed
     # power of the guide = change of the energy
     q, v, none, now, h = ca.DM(end[:7]), ca.DM(end[7:]), ca.DM(0, 1), 1.2, 1e-6
     power = float(mechanism.constraint_power(q, v, none, now))
@@ -262,8 +253,8 @@ def test_forces_by_name_balance_and_serve_inverse_dynamics():
     b.body("leg", parent="base", joint=Joint("leg", "spherical", Placement(position=(-0.2, 0, 0)), ()), inertia=solid)
     model = b.build()
     mechanism = Mechanism(model, direct_motors(model, ["arm"]), (Thruster("jet", "tool", (0.0, 0.0, 1.0)),),
-                          constraints=(PointContact("foot", "leg", ((0.0, 0.1, -0.3),)),
-                                       PointContact("skid", "tool", ((0.1, 0.0, 0.0), (0.0, 0.2, 0.0)), slides=True)))
+                          constraints=(con.PointContact("foot", "leg", ((0.0, 0.1, -0.3),)),
+                                       con.PointContact("skid", "tool", ((0.1, 0.0, 0.0), (0.0, 0.2, 0.0)), slides=True)))
     (q, v), u, f_ext = state(model, 2), ca.DM([0.5, 3.0]), {"tool": ca.DM([3.0, -2.0, 5.0, 0.5, -0.4, 0.3])}
     a, _ = mechanism.constrained_dynamics(ca.DM(q), ca.DM(v), u, f_ext=f_ext)
     forces = mechanism.constraint_forces(ca.DM(q), ca.DM(v), u, f_ext=f_ext)
@@ -282,7 +273,7 @@ def test_forces_by_name_balance_and_serve_inverse_dynamics():
 def test_a_table_stands_on_four_legs_and_each_carries_its_share():
     """Twelve rows of rank six: the smallest forces of a table with its load in the middle are equal; J' lambda is the weight."""
     legs = tuple((x, y, -0.5) for x in (0.4, -0.4) for y in (0.3, -0.3))
-    mechanism = Mechanism(body(10.0), constraints=(PointContact("legs", "body", legs, height=0.0, friction=0.5),))
+    mechanism = Mechanism(body(10.0), constraints=(con.PointContact("legs", "body", legs, height=0.0, friction=0.5),))
     q = ca.DM([0, 0, 0.5, 1, 0, 0, 0])
     a, force = mechanism.constrained_dynamics(q, ca.DM(6, 1), ca.DM(0, 1))
     np.testing.assert_allclose(np.array(a), 0, atol=1e-9)
@@ -295,7 +286,7 @@ def test_a_table_stands_on_four_legs_and_each_carries_its_share():
 
 def test_the_centre_of_pressure_of_a_sole():
     """A block with its mass off the middle of its sole: pressure under the mass; past the edge a row turns negative."""
-    sole = FlatContact("sole", "body", (0.0, 0.0, -0.2), half_sizes=(0.1, 0.05))
+    sole = con.FlatContact("sole", "body", (0.0, 0.0, -0.2), half_sizes=(0.1, 0.05))
     for x, y in ((0.03, -0.02), (0.12, 0.0), (0.0, 0.07)):
         b = Builder("block")
         b.body("body", parent="world", joint=Joint("base", "free_flyer", Placement(), ()),
@@ -310,21 +301,22 @@ def test_the_centre_of_pressure_of_a_sole():
 
 
 @pytest.mark.parametrize(("record", "words"), [
-    (PointContact("c", "world"), "cannot touch itself"), (PointContact("c", "f1", ()), "has no points"),
-    (PointContact("c", "f1", normal=(0, 0, 0)), "normal must be three"),
-    (PointContact("c", "f1", friction=-1.0), "friction must be"),
-    (PointContact("c", "f1", places=((0, 0, 0),) * 2), "2 places for 1 points"),
-    (PointContact("c", "f1", ((0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1))), "lie in no plane"),
-    (PointContact("c", "f1", slides=True, friction=0.3), "neither friction nor places"), (PointContact("c", "f9"), "f9"),
-    (FlatContact("c", "f1", half_sizes=(0.1, -0.1)), "two positive lengths"), (RollingContact("c", "f1", 0.0), "radius must be"),
-    (Skate("c", "world", (1, 0, 0)), "does not move"), (JointMotion("c", "j99", PATH), "no joint of its own named 'j99'"),
-    (JointMotion("c", SIMPLE[0], PATH), "t -> coordinates"), (JointMotion("c", "j0", PATH), "no vector"),
-    (FrameMotion("c", "f1"), "neither position nor rotation"), (FrameMotion("c", "f1", TURN), "t -> position"),
-    (FrameMotion("c", "f1", rotation=ca.Function("R", [t], [2 * ca.DM.eye(3) + 0 * t])), "no rotation matrix"),
-    (PositionEquation("c", ca.Function("g", [t], [t])), "(q, t) -> g"),
-    (VelocityEquation("c", ca.Function("g", [q_, v_, t], [v_[0]**2])), "not affine in v"),
-    (VelocityEquation("c", ca.Function("g", [q_, v_, t], [q_[0]])), "holds no velocity"),
-    (Closure("c", "f1", "f9"), "f9")])
+    (con.PointContact("c", "world"), "cannot touch itself"), (con.PointContact("c", "f1", ()), "has no points"),
+    (con.PointContact("c", "f1", normal=(0, 0, 0)), "normal must be three"),
+    (con.PointContact("c", "f1", friction=-1.0), "friction must be"),
+    (con.PointContact("c", "f1", places=((0, 0, 0),) * 2), "2 places for 1 points"),
+    (con.PointContact("c", "f1", ((0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1))), "lie in no plane"),
+    (con.PointContact("c", "f1", slides=True, friction=0.3), "neither friction nor places"), (con.PointContact("c", "f9"), "f9"),
+    (con.FlatContact("c", "f1", half_sizes=(0.1, -0.1)), "two positive lengths"),
+    (con.RollingContact("c", "f1", 0.0), "radius must be"),
+    (con.Skate("c", "world", (1, 0, 0)), "does not move"), (con.JointMotion("c", "j99", PATH), "no joint of its own named 'j99'"),
+    (con.JointMotion("c", SIMPLE[0], PATH), "t -> coordinates"), (con.JointMotion("c", "j0", PATH), "no vector"),
+    (con.FrameMotion("c", "f1"), "neither position nor rotation"), (con.FrameMotion("c", "f1", TURN), "t -> position"),
+    (con.FrameMotion("c", "f1", rotation=ca.Function("R", [t], [2 * ca.DM.eye(3) + 0 * t])), "no rotation matrix"),
+    (con.PositionEquation("c", ca.Function("g", [t], [t])), "(q, t) -> g"),
+    (con.VelocityEquation("c", ca.Function("g", [q_, v_, t], [v_[0]**2])), "not affine in v"),
+    (con.VelocityEquation("c", ca.Function("g", [q_, v_, t], [q_[0]])), "holds no velocity"),
+    (con.Closure("c", "f1", "f9"), "f9")])
 def test_records_that_do_not_fit_are_refused(record, words):
     import re
     with pytest.raises(ModelError, match=re.escape(words)):
@@ -334,7 +326,7 @@ def test_records_that_do_not_fit_are_refused(record, words):
 def test_records_compare_by_what_they_say():
     def motion(k):
         s = ca.SX.sym("t")
-        return JointMotion("driven", SIMPLE[0], ca.Function("p", [s], [ca.sin(k * s)]))
+        return con.JointMotion("driven", SIMPLE[0], ca.Function("p", [s], [ca.sin(k * s)]))
 
     assert motion(3) == motion(3)
     assert hash(motion(3)) == hash(motion(3))

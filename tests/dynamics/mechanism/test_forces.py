@@ -9,23 +9,8 @@ from scipy.integrate import solve_ivp
 
 import dynamics
 import dynamics.forces
-from dynamics import ModelError, UnknownNameError
+from dynamics import ModelError, UnknownNameError, forces
 from dynamics import algorithms as alg
-from dynamics.forces import (
-    Bushing,
-    Cable,
-    Drag,
-    Expression,
-    Ground,
-    JointDamper,
-    JointFriction,
-    JointSpring,
-    JointStop,
-    Place,
-    PointForce,
-    Spring,
-    Torsion,
-)
 from dynamics.mechanism import Mechanism, Thruster
 from dynamics.model.synthetic import random_tree
 from tests.support.force_harness import along_tangent, check, functions, state
@@ -34,35 +19,35 @@ from tests.support.row_trees import coupled
 TREE = random_tree(7, np.random.default_rng(4), kinds=["revolute", "spherical", "universal", "prismatic"], root="free_flyer",
                    branching=0.5)
 PLANAR = random_tree(5, np.random.default_rng(2), kinds=["revolute", "planar", "continuous"], root="planar")
-WRITTEN = (lambda q, v: Expression("written", ca.Function("f", [q, v], [ca.densify(
+WRITTEN = (lambda q, v: forces.Expression("written", ca.Function("f", [q, v], [ca.densify(
     ca.vertcat(ca.sin(q[7]) * v[0], ca.SX(TREE.nv - 2, 1), -v[3] * q[1] ** 2))])))(ca.SX.sym("q", TREE.nq), ca.SX.sym("v", TREE.nv))
 
-A, B, C = Place("f2", (0.1, -0.2, 0.3)), Place("f5", (0.0, 0.2, 0.1)), Place("world", (1.0, 0.5, 2.0))
+A, B, C = forces.Place("f2", (0.1, -0.2, 0.3)), forces.Place("f5", (0.0, 0.2, 0.1)), forces.Place("world", (1.0, 0.5, 2.0))
 joints = {body.joint.kind: body.joint.name for body in TREE.bodies}
 RECORDS = {
-    "joint spring": JointSpring("s", joints["revolute"], 3.0, (0.4,)),
-    "joint spring, universal": JointSpring("s", joints["universal"], 3.0, (0.4, -0.3)),
-    "joint spring, spherical": JointSpring("s", joints["spherical"], 3.0, (0.8, 0.6, 0.0, 0.0)),
-    "joint spring, free": JointSpring("s", joints["free_flyer"], 2.0),
-    "joint damper": JointDamper("d", joints["spherical"], 0.7, 0.4),
-    "joint friction": JointFriction("c", joints["prismatic"], 2.0, 0.5),
-    "spring": Spring("s", (A, B), 50.0, 0.4, 3.0),
-    "spring through three points": Spring("s", (A, C, B), 50.0, 0.4, 3.0),
-    "taut cable": Cable("c", (A, C), 50.0, 0.1, 0.02),
-    "slack cable": Cable("c", (A, C), 50.0, 100.0, 3.0),
-    "bushing": Bushing("b", A, B, 40.0, 2.0),
-    "bushing to the world": Bushing("b", C, B, 40.0, 2.0),
-    "torsion": Torsion("t", "f2", "f5", 4.0, 0.3, (0.2, -0.4, 0.1)),
-    "torsion to the world": Torsion("t", "world", "f5", 4.0, 0.3),
-    "point force": PointForce("w", B, (1.0, -2.0, 3.0)),
-    "drag": Drag("d", "f4", (1.0, 2.0, 3.0, 0.1, 0.2, 0.3), (0.5, 0.6, 0.7, 0.05, 0.06, 0.07)),
+    "joint spring": forces.JointSpring("s", joints["revolute"], 3.0, (0.4,)),
+    "joint spring, universal": forces.JointSpring("s", joints["universal"], 3.0, (0.4, -0.3)),
+    "joint spring, spherical": forces.JointSpring("s", joints["spherical"], 3.0, (0.8, 0.6, 0.0, 0.0)),
+    "joint spring, free": forces.JointSpring("s", joints["free_flyer"], 2.0),
+    "joint damper": forces.JointDamper("d", joints["spherical"], 0.7, 0.4),
+    "joint friction": forces.JointFriction("c", joints["prismatic"], 2.0, 0.5),
+    "spring": forces.Spring("s", (A, B), 50.0, 0.4, 3.0),
+    "spring through three points": forces.Spring("s", (A, C, B), 50.0, 0.4, 3.0),
+    "taut cable": forces.Cable("c", (A, C), 50.0, 0.1, 0.02),
+    "slack cable": forces.Cable("c", (A, C), 50.0, 100.0, 3.0),
+    "bushing": forces.Bushing("b", A, B, 40.0, 2.0),
+    "bushing to the world": forces.Bushing("b", C, B, 40.0, 2.0),
+    "torsion": forces.Torsion("t", "f2", "f5", 4.0, 0.3, (0.2, -0.4, 0.1)),
+    "torsion to the world": forces.Torsion("t", "world", "f5", 4.0, 0.3),
+    "point force": forces.PointForce("w", B, (1.0, -2.0, 3.0)),
+    "drag": forces.Drag("d", "f4", (1.0, 2.0, 3.0, 0.1, 0.2, 0.3), (0.5, 0.6, 0.7, 0.05, 0.06, 0.07)),
     "expression": WRITTEN,
-    "stop below": JointStop("e", joints["prismatic"], (3.0,), (4.0,), 50.0, 2.0),
-    "stop above": JointStop("e", joints["universal"], (-9.0, -9.0), (-4.0, 8.0), 50.0, 2.0),
-    "sliding on the ground": Ground("g", (A, B), 30.0, 2.0, 0.4, 1e3, (0.1, -0.2, 1.0), (0.0, 0.0, 9.0)),
-    "creeping on the ground": Ground("g", (A, B), 30.0, 2.0, 0.4, 0.1, (0.1, -0.2, 1.0), (0.0, 0.0, 9.0)),
-    "on ground that dissipates": Ground("g", (A, B), 30.0, 0.0, 0.4, 1e3, (0.1, -0.2, 1.0), (0.0, 0.0, 9.0), 0.1),
-    "above the ground": Ground("g", (A, B), 30.0, 2.0, 0.4, 0.1, origin=(0.0, 0.0, -9.0)),
+    "stop below": forces.JointStop("e", joints["prismatic"], (3.0,), (4.0,), 50.0, 2.0),
+    "stop above": forces.JointStop("e", joints["universal"], (-9.0, -9.0), (-4.0, 8.0), 50.0, 2.0),
+    "sliding on the ground": forces.Ground("g", (A, B), 30.0, 2.0, 0.4, 1e3, (0.1, -0.2, 1.0), (0.0, 0.0, 9.0)),
+    "creeping on the ground": forces.Ground("g", (A, B), 30.0, 2.0, 0.4, 0.1, (0.1, -0.2, 1.0), (0.0, 0.0, 9.0)),
+    "on ground that dissipates": forces.Ground("g", (A, B), 30.0, 0.0, 0.4, 1e3, (0.1, -0.2, 1.0), (0.0, 0.0, 9.0), 0.1),
+    "above the ground": forces.Ground("g", (A, B), 30.0, 2.0, 0.4, 0.1, origin=(0.0, 0.0, -9.0)),
 }
 
 
@@ -79,18 +64,19 @@ def test_every_record_passes_the_harness(record):
 
 
 def test_records_on_a_planar_root_and_on_coupled_joints():
-    check(PLANAR, Spring("s", (Place("f1"), Place("f4", (0.1, 0.0, 0.2)), Place("world")), 20.0, 0.3, 1.0), *state(PLANAR, 3))
+    line = forces.Place("f1"), forces.Place("f4", (0.1, 0.0, 0.2)), forces.Place("world")
+    check(PLANAR, forces.Spring("s", line, 20.0, 0.3, 1.0), *state(PLANAR, 3))
     model = coupled()
-    check(model, Spring("s", (Place("tip"), Place("side", (0.1, 0.1, 0.0))), 20.0, 0.3, 1.0), *state(model, 3))
-    check(model, Drag("d", "tip", (1.0,) * 6, (1.0,) * 6), *state(model, 4))
+    check(model, forces.Spring("s", (forces.Place("tip"), forces.Place("side", (0.1, 0.1, 0.0))), 20.0, 0.3, 1.0), *state(model, 3))
+    check(model, forces.Drag("d", "tip", (1.0,) * 6, (1.0,) * 6), *state(model, 4))
 
 
 @pytest.mark.parametrize("field", ["effort", "stiffness", "damping"])
 def test_the_harness_sees_a_wrong_sign(field):
-    class Wrong(Spring):
+    class Wrong(forces.Spring):
         pass
 
-    setattr(Wrong, field, lambda self, model, q, v: -getattr(Spring, field)(self, model, q, v))
+    setattr(Wrong, field, lambda self, model, q, v: -getattr(forces.Spring, field)(self, model, q, v))
     with pytest.raises(AssertionError):
         check(TREE, Wrong("s", (A, B), 50.0, 0.4, 3.0), *state(TREE, 0))
 
@@ -98,7 +84,7 @@ def test_the_harness_sees_a_wrong_sign(field):
 def test_a_spring_pulls_its_ends_together_with_equal_forces():
     # the virtual power of a spring on a robot moved as a whole is nothing, whatever it pulls
     q, v = state(TREE, 5)
-    f = functions(TREE, Spring("s", (A, B), 50.0, 0.0, 3.0))[0]
+    f = functions(TREE, forces.Spring("s", (A, B), 50.0, 0.0, 3.0))[0]
     assert np.max(np.abs(np.array(f(q, v))[:6])) < 1e-9  # a free root feels no inner force
     assert np.max(np.abs(np.array(f(q, v))[6:])) > 1
     # power is tension times rate of length, both seen from outside
@@ -111,8 +97,8 @@ def test_a_cable_only_pulls():
     model = random_tree(1, np.random.default_rng(0), kinds=["prismatic"])
     body, q0 = model.bodies[0], np.zeros(1)
     axis = np.array(body.joint.placement.rotation) @ np.array(body.joint.axes[0])
-    far = Place("world", tuple((np.array(body.joint.placement.position) - 2.0 * axis).tolist()))
-    f = functions(model, Cable("c", (far, Place("b0")), 10.0, 2.5, 4.0))[0]
+    far = forces.Place("world", tuple((np.array(body.joint.placement.position) - 2.0 * axis).tolist()))
+    f = functions(model, forces.Cable("c", (far, forces.Place("b0")), 10.0, 2.5, 4.0))[0]
     # length 2 + q: slack below 0.5, then 10 N/m, and the damper never makes it push
     for q, v, expected in ((0.0, 1.0, 0.0), (0.4, -1.0, 0.0), (1.0, 0.0, -5.0), (1.0, 0.5, -7.0), (1.0, -0.5, -3.0),
                            (1.0, -2.0, 0.0)):
@@ -132,7 +118,7 @@ def test_drag_takes_power_from_the_twist_of_its_frame():
 def test_a_spring_at_a_joint_makes_an_oscillator():
     model = random_tree(1, np.random.default_rng(0), kinds=["revolute"], armature=False)
     model = replace(model, gravity=(0.0, 0.0, 0.0))
-    mechanism = Mechanism(model, forces=(JointSpring("k", "j0", 7.0, (0.2,)), JointDamper("c", "j0", 0.3)))
+    mechanism = Mechanism(model, forces=(forces.JointSpring("k", "j0", 7.0, (0.2,)), forces.JointDamper("c", "j0", 0.3)))
     M = float(dynamics.make(model, "mass_matrix")(0.0))
     frequency, decay = np.sqrt(7.0 / M - (0.3 / (2 * M)) ** 2), 0.3 / (2 * M)
     x = [ca.SX.sym(n, 1) for n in "qv"]
@@ -144,7 +130,7 @@ def test_a_spring_at_a_joint_makes_an_oscillator():
 
 
 def test_friction_holds_its_level():
-    friction = JointFriction("c", joints["revolute"], 2.0, 0.01)
+    friction = forces.JointFriction("c", joints["revolute"], 2.0, 0.01)
     q, _ = state(TREE, 0)
     at = TREE.v_slice(TREE.joint_index(joints["revolute"])).start
     for speed in (-1.0, 1.0):
@@ -174,16 +160,16 @@ def test_thrusts_between_two_bodies_move_no_robot_as_a_whole():
 
 
 @pytest.mark.parametrize(("force", "words"), [
-    (JointSpring("s", "j77", 1.0), "j77"),
-    (JointSpring("s", joints["revolute"], -1.0), "stiffness must be finite"),
-    (JointSpring("s", joints["spherical"], 1.0, (1.0,)), "rest needs 4 coordinates"),
-    (JointFriction("c", joints["revolute"], 1.0, 0.0), "speed must be positive"),
-    (Spring("s", (A,), 1.0, 1.0), "at least two points"),
-    (Spring("s", (A, Place("nowhere")), 1.0, 1.0), "nowhere"),
-    (Cable("c", (A, B), 1.0, float("nan")), "length must be finite"),
-    (Drag("d", "f1", (1.0,)), "six values"),
-    (PointForce("p", A, (1.0, float("inf"), 0.0)), "three finite components"),
-    (Expression("e", ca.Function("f", [ca.SX.sym("q", 2)], [ca.SX(2, 1)])), "needs a function"),
+    (forces.JointSpring("s", "j77", 1.0), "j77"),
+    (forces.JointSpring("s", joints["revolute"], -1.0), "stiffness must be finite"),
+    (forces.JointSpring("s", joints["spherical"], 1.0, (1.0,)), "rest needs 4 coordinates"),
+    (forces.JointFriction("c", joints["revolute"], 1.0, 0.0), "speed must be positive"),
+    (forces.Spring("s", (A,), 1.0, 1.0), "at least two points"),
+    (forces.Spring("s", (A, forces.Place("nowhere")), 1.0, 1.0), "nowhere"),
+    (forces.Cable("c", (A, B), 1.0, float("nan")), "length must be finite"),
+    (forces.Drag("d", "f1", (1.0,)), "six values"),
+    (forces.PointForce("p", A, (1.0, float("inf"), 0.0)), "three finite components"),
+    (forces.Expression("e", ca.Function("f", [ca.SX.sym("q", 2)], [ca.SX(2, 1)])), "needs a function"),
 ])
 def test_records_that_do_not_fit_are_refused(force, words):
     with pytest.raises((ModelError, UnknownNameError), match=words):
@@ -192,7 +178,7 @@ def test_records_that_do_not_fit_are_refused(force, words):
 
 def test_records_compare_by_content():
     q, v = ca.SX.sym("q", TREE.nq), ca.SX.sym("v", TREE.nv)
-    again = Expression("written", ca.Function("f", [q, v], [ca.densify(
+    again = forces.Expression("written", ca.Function("f", [q, v], [ca.densify(
         ca.vertcat(ca.sin(q[7]) * v[0], ca.SX(TREE.nv - 2, 1), -v[3] * q[1] ** 2))]))
     assert again == WRITTEN
     assert hash(again) == hash(WRITTEN)

@@ -1,7 +1,5 @@
 """Reading MJCF: poses, inertias and limits against MuJoCo itself."""
 
-from __future__ import annotations
-
 import sys
 
 import casadi as ca

@@ -1,7 +1,5 @@
 """Named configurations from SRDF group states."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,19 +1,11 @@
 """Reading URDF: numbers worked out by hand, lumping, mimic chains, planar joints, notes; and the robots we ship."""
 
-from __future__ import annotations
-
 import os
 import time
 
 import numpy as np
 import pytest
-from reference_kinematics import (
-    body_poses,
-    frame_pose,
-    random_configuration,
-    spatial_inertia,
-    total_inertia_in_world,
-)
+import reference_kinematics as ref
 from repository import ROOT
 from scipy.spatial.transform import Rotation
 
@@ -123,18 +115,18 @@ def test_planar_joint_moves_in_the_plane_of_its_axis_and_keeps_the_link_frame(ax
     origin = np.eye(4)
     origin[:3, :3], origin[:3, 3] = Rotation.from_euler("xyz", [0.3, 0.2, 0.1]).as_matrix(), (1, 0, 2)
     # at zero the link frame is the joint's <origin>, and the child's is one <origin> further
-    np.testing.assert_allclose(frame_pose(model, np.zeros(4), "slab"), origin, atol=1e-14)
+    np.testing.assert_allclose(ref.frame_pose(model, np.zeros(4), "slab"), origin, atol=1e-14)
     child = np.eye(4)
     child[:3, :3], child[:3, 3] = Rotation.from_euler("xyz", [0.1, 0, 0]).as_matrix(), (0, 1, 0)
-    np.testing.assert_allclose(frame_pose(model, np.zeros(4), "arm"), origin @ child, atol=1e-14)
+    np.testing.assert_allclose(ref.frame_pose(model, np.zeros(4), "arm"), origin @ child, atol=1e-14)
     # motion: no displacement along the normal, rotation about it
-    moved = frame_pose(model, [0.7, -0.4, 0.9, 0.0], "slab")
+    moved = ref.frame_pose(model, [0.7, -0.4, 0.9, 0.0], "slab")
     assert abs(normal @ (moved[:3, 3] - origin[:3, 3])) < 1e-14
     assert np.linalg.norm(moved[:3, 3] - origin[:3, 3]) == pytest.approx(np.hypot(0.7, 0.4))
     turn = Rotation.from_matrix(moved[:3, :3] @ origin[:3, :3].T).as_rotvec()
     np.testing.assert_allclose(turn, 0.9 * normal, atol=1e-13)
     # the mass sits where the link frame says, whatever frame the body uses
-    com = body_poses(model, np.zeros(4))[0] @ [*model.bodies[0].inertia.com, 1]
+    com = ref.body_poses(model, np.zeros(4))[0] @ [*model.bodies[0].inertia.com, 1]
     np.testing.assert_allclose(com, origin @ [0.1, 0.2, 0.3, 1], atol=1e-14)
 
 
@@ -157,10 +149,10 @@ def test_lumping_changes_neither_poses_nor_total_inertia(root):
     assert (lumped.nq, lumped.nv) == (whole.nq, whole.nv)
     rng = np.random.default_rng(3)
     for _ in range(3):
-        q = random_configuration(lumped, rng)
+        q = ref.random_configuration(lumped, rng)
         for link in ("base", "one", "two", "empty", "three", "tip"):
-            np.testing.assert_allclose(frame_pose(lumped, q, link), frame_pose(whole, q, link), atol=1e-13)
-        np.testing.assert_allclose(total_inertia_in_world(lumped, q), total_inertia_in_world(whole, q), atol=1e-12)
+            np.testing.assert_allclose(ref.frame_pose(lumped, q, link), ref.frame_pose(whole, q, link), atol=1e-13)
+        np.testing.assert_allclose(ref.total_inertia_in_world(lumped, q), ref.total_inertia_in_world(whole, q), atol=1e-12)
 
 
 def test_fixed_root_is_a_frame_of_the_world_and_a_free_one_a_body():
@@ -220,7 +212,7 @@ def test_chain_of_mimic_joints_moves_with_the_independent_leader():
     expected = np.eye(4)
     expected[:3, :3] = Rotation.from_rotvec([0, 0, a]).as_matrix() @ Rotation.from_rotvec([0, b, 0]).as_matrix()
     expected[:3, 3] = expected[:3, :3] @ [0, 0, c]
-    np.testing.assert_allclose(frame_pose(model, [a], "c_link"), expected, atol=1e-14)
+    np.testing.assert_allclose(ref.frame_pose(model, [a], "c_link"), expected, atol=1e-14)
 
 
 def test_independent_mimic_joints_reach_the_same_pose_when_set_by_hand():
@@ -228,7 +220,7 @@ def test_independent_mimic_joints_reach_the_same_pose_when_set_by_hand():
     assert (free.nq, free.has_coupling, coupled.has_coupling) == (3, False, True)
     q = {"a": -0.2, "b": 0.7, "c": 0.45}
     values = [q[name] for name in free.coordinate_names]
-    np.testing.assert_allclose(frame_pose(free, values, "c_link"), frame_pose(coupled, [-0.2], "c_link"), atol=1e-14)
+    np.testing.assert_allclose(ref.frame_pose(free, values, "c_link"), ref.frame_pose(coupled, [-0.2], "c_link"), atol=1e-14)
     assert any("independent" in note for note in free.notes)
 
 
@@ -358,9 +350,9 @@ def test_shipped_quadrotor_flies():
 def test_shipped_pendulum_swings_like_one():
     model = read_urdf(MODELS / "pendulum.urdf")
     # tip at angle t about +y from hanging: (-sin t, 0, -cos t) l
-    np.testing.assert_allclose(frame_pose(model, [0.4], "tip")[:3, 3], [-0.5 * np.sin(0.4), 0, -0.5 * np.cos(0.4)],
+    np.testing.assert_allclose(ref.frame_pose(model, [0.4], "tip")[:3, 3], [-0.5 * np.sin(0.4), 0, -0.5 * np.cos(0.4)],
                                atol=1e-15)
-    about_pivot = spatial_inertia(model.bodies[0].inertia)[6]
+    about_pivot = ref.spatial_inertia(model.bodies[0].inertia)[6]
     assert about_pivot == pytest.approx(0.25 + 0.4 * 0.02**2)
 
 

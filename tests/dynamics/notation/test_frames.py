@@ -12,32 +12,10 @@ from dynamics.algorithms.moving_frames import rigid_body_velocity
 from dynamics.errors import FrameMismatchError, ModelError
 from dynamics.lie import se3, so3
 from dynamics.model.synthetic import random_rotation
-from dynamics.notation import differentials, twists, wrenches
-from dynamics.notation.representation import (
-    REPRESENTATIONS,
-    as_pose,
-    convert_twist,
-    convert_wrench,
-    force_map,
-    is_SE3,
-    is_SO3,
-    motion_map,
-    motion_map_inverse,
-    motion_map_inverse_rate,
-    motion_map_rate,
-)
-from dynamics.notation.tagged import (
-    TaggedAcceleration,
-    TaggedInertia,
-    TaggedJacobian,
-    TaggedPoint,
-    TaggedPose,
-    TaggedTwist,
-    TaggedWrench,
-    at_with_axes,
-)
+from dynamics.notation import differentials, tagged, twists, wrenches
+from dynamics.notation import representation as rep
 
-NAMES = list(REPRESENTATIONS)
+NAMES = list(rep.REPRESENTATIONS)
 SEEDS = range(4)
 
 
@@ -59,17 +37,17 @@ def test_groups_are_closed_and_recognised():
         G, H = pose(rng), pose(rng)
         for product in (se3.to_matrix(se3.compose(se3.from_matrix(G), se3.from_matrix(H))), se3.to_matrix(
                 se3.inverse(se3.from_matrix(G)))):
-            assert is_SE3(product)
-            assert is_SO3(product[:3, :3])
+            assert rep.is_SE3(product)
+            assert rep.is_SO3(product[:3, :3])
         close(se3.to_matrix(se3.compose(se3.from_matrix(G), se3.from_matrix(H))), G @ H)
         mirrored = G[:3, :3] @ np.diag([1.0, 1.0, -1.0])
-        assert not is_SO3(mirrored)  # orthogonal, determinant -1
-        assert not is_SO3(1.01 * G[:3, :3])
+        assert not rep.is_SO3(mirrored)  # orthogonal, determinant -1
+        assert not rep.is_SO3(1.01 * G[:3, :3])
         broken = G.copy()
         broken[3, 0] = 0.1
-        assert not is_SE3(broken)
+        assert not rep.is_SE3(broken)
         with pytest.raises(ModelError, match="right-handed"):
-            as_pose((mirrored, np.zeros(3)))
+            rep.as_pose((mirrored, np.zeros(3)))
 
 
 @pytest.mark.row("004:T-004", "004:T-006", "004:T-007", "004:T-008", "003:M02")
@@ -126,7 +104,7 @@ def test_coordinates_of_a_point():
     B_p = np.array([(p - o_B) @ axes_B[:, k] for k in range(3)])
     A_R_B = np.array([[axes_A[:, i] @ axes_B[:, j] for j in range(3)] for i in range(3)])
     A_o_B = np.array([(o_B - o_A) @ axes_A[:, k] for k in range(3)])
-    A_H_B = as_pose((A_R_B, A_o_B))  # orientation from the axes alone, whatever the origins
+    A_H_B = rep.as_pose((A_R_B, A_o_B))  # orientation from the axes alone, whatever the origins
     close(num(spatial.act_point(A_H_B, ca.DM(B_p))), A_p)
     matrix = num(se3.to_matrix(se3.Pose(*A_H_B)))
     close(matrix @ [*B_p, 1], [*A_p, 1])
@@ -136,10 +114,10 @@ def test_coordinates_of_a_point():
 def test_inverse_and_composition_of_poses():
     rng = np.random.default_rng(4)
     G, H = pose(rng), pose(rng)
-    inverse = spatial.inverse(as_pose(G))
+    inverse = spatial.inverse(rep.as_pose(G))
     close(num(se3.to_matrix(se3.Pose(*inverse))), np.linalg.inv(G))
     close(G[:3, 3], -G[:3, :3] @ num(inverse.p))
-    close(num(se3.to_matrix(se3.Pose(*spatial.compose(as_pose(G), as_pose(H))))), G @ H)
+    close(num(se3.to_matrix(se3.Pose(*spatial.compose(rep.as_pose(G), rep.as_pose(H))))), G @ H)
     symbolic = se3.to_matrix(se3.inverse(se3.from_matrix(ca.SX.sym("H", 4, 4))))
     close(np.array(ca.evalf(symbolic[3, :])).ravel(), [0, 0, 0, 1])  # the structure survives symbolically: no general inverse
 
@@ -147,7 +125,7 @@ def test_inverse_and_composition_of_poses():
 @pytest.mark.row("004:T-001", "004:T-020", "004:T-021", "004:T-022")
 def test_frames_have_names_and_only_what_meets_composes():
     rng = np.random.default_rng(5)
-    A_H_B, B_H_C = TaggedPose("A", "B", pose(rng)), TaggedPose("B", "C", pose(rng))
+    A_H_B, B_H_C = tagged.TaggedPose("A", "B", pose(rng)), tagged.TaggedPose("B", "C", pose(rng))
     A_H_C = A_H_B @ B_H_C
     assert (A_H_C.A, A_H_C.B) == ("A", "C")
     close(num(se3.to_matrix(se3.Pose(*A_H_C.transform))), A_H_B.H @ B_H_C.H)
@@ -157,46 +135,46 @@ def test_frames_have_names_and_only_what_meets_composes():
         A_H_B @ 3.0
     # the composite frame: origin of B, axes of A
     BA = A_H_B.composite()
-    assert BA.B == at_with_axes("B", "A") == "B[A]"
+    assert BA.B == tagged.at_with_axes("B", "A") == "B[A]"
     close(num(BA.transform.R), np.eye(3))
     close(num(BA.transform.p), A_H_B.H[:3, 3])
 
     p, v, u, f = rng.standard_normal(3), *rng.standard_normal((3, 6))
-    close(num((A_H_B @ TaggedPoint("B", p)).value), (A_H_B.H @ [*p, 1])[:3])
-    twist = TaggedTwist("B", "A", "B", v)
+    close(num((A_H_B @ tagged.TaggedPoint("B", p)).value), (A_H_B.H @ [*p, 1])[:3])
+    twist = tagged.TaggedTwist("B", "A", "B", v)
     moved = A_H_B @ twist
     assert str(moved) == "A_v_{A,B}"
     close(num(moved.value), ref.adjoint(A_H_B.H) @ v)
     with pytest.raises(FrameMismatchError, match="'C' meets frame 'B'"):
-        TaggedPose("A", "C", pose(rng)) @ twist
-    total = twist + TaggedTwist("B", "B", "D", u)
+        tagged.TaggedPose("A", "C", pose(rng)) @ twist
+    total = twist + tagged.TaggedTwist("B", "B", "D", u)
     assert (total.C, total.A, total.B) == ("B", "A", "D")
     close(num(total.value), v + u)
     assert ((-twist).A, (-twist).B) == ("B", "A")
     with pytest.raises(FrameMismatchError, match="chain"):
-        twist + TaggedTwist("B", "C", "D", u)
+        twist + tagged.TaggedTwist("B", "C", "D", u)
     with pytest.raises(FrameMismatchError, match="coordinates"):
-        twist + TaggedTwist("A", "B", "D", u)
+        twist + tagged.TaggedTwist("A", "B", "D", u)
     with pytest.raises(FrameMismatchError, match="coordinates"):
-        twist.cross(TaggedTwist("A", "B", "D", u))
-    wrench = TaggedWrench("B", f)
+        twist.cross(tagged.TaggedTwist("A", "B", "D", u))
+    wrench = tagged.TaggedWrench("B", f)
     assert float(wrench.power(twist)) == pytest.approx(f @ v)
     assert float((A_H_B @ wrench).power(moved)) == pytest.approx(f @ v)
     with pytest.raises(FrameMismatchError, match="power"):
         wrench.power(moved)
     with pytest.raises(FrameMismatchError, match="sum of wrenches"):
-        wrench + TaggedWrench("A", f)
+        wrench + tagged.TaggedWrench("A", f)
     M = np.diag([2.0, 2, 2, 1, 3, 2])
-    inertia = TaggedInertia("B", "B", M)
+    inertia = tagged.TaggedInertia("B", "B", M)
     momentum = inertia @ twist
     close(num((A_H_B @ momentum).value), num(((A_H_B @ inertia) @ moved).value))
     with pytest.raises(FrameMismatchError, match="body"):
-        inertia @ TaggedTwist("B", "A", "D", v)
-    J = TaggedJacobian("B", "A", "E", "B", np.eye(6))
+        inertia @ tagged.TaggedTwist("B", "A", "D", v)
+    J = tagged.TaggedJacobian("B", "A", "E", "B", np.eye(6))
     close(num((A_H_B @ J).velocity(v, "B").value), ref.adjoint(A_H_B.H) @ v)
     with pytest.raises(FrameMismatchError, match="base coordinates"):
         J.velocity(v, "B[A]")
-    a = TaggedAcceleration("B", "A", "B", u)
+    a = tagged.TaggedAcceleration("B", "A", "B", u)
     close(num((A_H_B @ a).value), ref.adjoint(A_H_B.H) @ u)
 
 
@@ -310,13 +288,13 @@ def test_every_representation_becomes_every_other(source, target):
         rng = np.random.default_rng(seed)
         H, t, f = ref.motion(rng), 0.1, rng.standard_normal(6)
         v = {name: ref.BY_DEFINITION[name](H, t) for name in NAMES}
-        close(num(convert_twist(H(t), v[source], source, target)), v[target])
-        g = num(convert_wrench(H(t), f, source, target))
+        close(num(rep.convert_twist(H(t), v[source], source, target)), v[target])
+        g = num(rep.convert_wrench(H(t), f, source, target))
         assert g @ v[target] == pytest.approx(f @ v[source], abs=1e-9)
         for through in NAMES:  # path independence
-            close(num(convert_wrench(H(t), convert_wrench(H(t), f, source, through), through, target)), g)
-        close(num(motion_map(H(t), target)) @ num(motion_map_inverse(H(t), target)), np.eye(6))
-        close(num(force_map(H(t), target)), np.linalg.inv(num(motion_map(H(t), target))).T)
+            close(num(rep.convert_wrench(H(t), rep.convert_wrench(H(t), f, source, through), through, target)), g)
+        close(num(rep.motion_map(H(t), target)) @ num(rep.motion_map_inverse(H(t), target)), np.eye(6))
+        close(num(rep.force_map(H(t), target)), np.linalg.inv(num(rep.motion_map(H(t), target))).T)
 
 
 @pytest.mark.row("004:T-051")
@@ -325,9 +303,9 @@ def test_rates_of_the_maps(name):
     for seed in SEEDS:
         H, t = ref.motion(np.random.default_rng(seed)), 0.2
         v = ref.left(H, t)
-        close(num(motion_map_rate(H(t), v, name)), ref.derivative(lambda s, H=H: num(motion_map(H(s), name)), t), 1e-8)
-        back = lambda s, H=H: num(motion_map_inverse(H(s), name))  # noqa: E731
-        close(num(motion_map_inverse_rate(H(t), v, name)), ref.derivative(back, t), 1e-8)
+        close(num(rep.motion_map_rate(H(t), v, name)), ref.derivative(lambda s, H=H: num(rep.motion_map(H(s), name)), t), 1e-8)
+        back = lambda s, H=H: num(rep.motion_map_inverse(H(s), name))  # noqa: E731
+        close(num(rep.motion_map_inverse_rate(H(t), v, name)), ref.derivative(back, t), 1e-8)
 
 
 def test_table_of_the_three_frames_is_the_printed_one():
@@ -342,13 +320,13 @@ def test_table_of_the_three_frames_is_the_printed_one():
         ("right", "left"): [[R.T, -R.T @ o], [zero, R.T]], ("right", "mixed"): [[one, -o], [zero, one]],
     }
     for (source, target), blocks in expected.items():
-        close(num(convert_twist(H, np.eye(6), source, target)), np.block(blocks))
-        close(num(convert_wrench(H, np.eye(6), source, target)), np.linalg.inv(np.block(blocks)).T)
+        close(num(rep.convert_twist(H, np.eye(6), source, target)), np.block(blocks))
+        close(num(rep.convert_wrench(H, np.eye(6), source, target)), np.linalg.inv(np.block(blocks)).T)
 
 
 def test_unknown_representation_is_refused_with_a_hint():
     with pytest.raises(ModelError, match="did you mean 'mixed'"):
-        motion_map(np.eye(4), "mixd")
+        rep.motion_map(np.eye(4), "mixd")
 
 
 def test_symbolic_graphs_give_the_same_numbers():
@@ -356,8 +334,9 @@ def test_symbolic_graphs_give_the_same_numbers():
     H, v = pose(rng), rng.standard_normal(6)
     for kind in (ca.SX, ca.MX):
         h, x = kind.sym("H", 4, 4), kind.sym("v", 6)
-        f = ca.Function("f", [h, x], [convert_twist(h, x, "kindr", "right"), twists.A_X_B_rate(h, x), wrenches.A_Xf_B_rate(h, x)])
-        for got, expected in zip(f(H, v), (convert_twist(H, v, "kindr", "right"), twists.A_X_B_rate(H, v),
+        f = ca.Function("f", [h, x], [rep.convert_twist(h, x, "kindr", "right"), twists.A_X_B_rate(h, x),
+                                     wrenches.A_Xf_B_rate(h, x)])
+        for got, expected in zip(f(H, v), (rep.convert_twist(H, v, "kindr", "right"), twists.A_X_B_rate(H, v),
                                            wrenches.A_Xf_B_rate(H, v)), strict=True):
             close(num(got), num(expected), 1e-13)
 

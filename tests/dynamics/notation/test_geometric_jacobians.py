@@ -7,6 +7,7 @@ import se3_trajectories as ref
 from arrays import num
 from row_trees import coupled, tree_of
 from scipy.linalg import logm
+from states import state
 
 from dynamics import algorithms as alg
 from dynamics import spatial
@@ -23,11 +24,6 @@ NAMES = list(REPRESENTATIONS)
 
 def close(a, b, tol=1e-9):
     np.testing.assert_allclose(a, b, atol=tol, rtol=0)
-
-
-def state(model, seed):
-    rng = np.random.default_rng(seed)
-    return alg.random_configuration(model, rng), rng.standard_normal(model.nv), rng.standard_normal(model.nv)
 
 
 def floating(seed, n=6):

@@ -8,7 +8,7 @@ from arrays import num
 from numerical_symbols import NumericalSymbols
 from row_trees import coupled, tree_of
 from scipy.integrate import solve_ivp
-from states import mover
+from states import mover, state
 
 from dynamics import algorithms as alg
 from dynamics.errors import ModelError
@@ -28,11 +28,6 @@ def close(a, b, tol=1e-9):
 
 def floating(seed, n=6, **options):
     return random_tree(n, np.random.default_rng(seed), root="free_flyer", **options)
-
-
-def state(model, seed):
-    rng = np.random.default_rng(seed)
-    return alg.random_configuration(model, rng), rng.standard_normal(model.nv), rng.standard_normal(model.nv)
 
 
 MODELS = {

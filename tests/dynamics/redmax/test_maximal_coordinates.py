@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from arrays import column, number
 from joint_examples import tree_of_kinds
+from redmax_scenes import four_bar
 from scipy.integrate import solve_ivp
 from states import state
 
@@ -185,13 +186,9 @@ def test_what_cannot_be_constrained_is_named(make, words):
 
 
 # ------------------------------------------------------------------------------------------------ reduced coordinates
-def four_bar():
+def pinned():
     """Three links about y that close a loop at the tip."""
-    b = Builder("four bar")
-    for k, (parent, at) in enumerate((("world", 0.0), ("l0", 1.0), ("l1", 1.2))):
-        b.body(f"l{k}", parent=parent, joint=Joint(f"j{k}", "revolute", Placement(position=(at, 0.0, 0.0)), ((0.0, 1.0, 0.0),)),
-               inertia=BodyInertia(1.0 + k, (0.5, 0.0, 0.1), ((0.1, 0.0, 0.0), (0.0, 0.2, 0.0), (0.0, 0.0, 0.2))))
-    b.frame("tip", body="l2", placement=Placement(position=(0.9, 0.0, 0.0)))
+    b = four_bar()
     b.frame("pin", body="world", placement=Placement(position=(1.1, 0.0, -0.4)))
     return b.build()
 
@@ -199,7 +196,7 @@ def four_bar():
 @pytest.mark.row("003:R18", "003:R20", "003:R21", "003:R22")
 def test_constraints_of_bodies_and_of_joints_at_both_levels():
     """Velocities and accelerations of a closed loop with coupled joints; the rate of the rows off the constraint, too."""
-    model = four_bar()
+    model = pinned()
     q, v, _ = state(model, 6)
     loop, belt = Closure("loop", "pin", "tip", "planar", (0.0, 0.0, 1.0)), Coupling("belt", (("j0", 1.0), ("j2", -0.5)))
     records = (loop, belt)
@@ -229,7 +226,7 @@ def test_constraints_of_bodies_and_of_joints_at_both_levels():
 def test_the_rows_of_a_loop_over_twists():
     """``G_r = G_m J`` and ``dG_r/dt v = dG_m/dt J v + G_m dJ/dt v``; the joints as rows beside them, bodies on their own come to
     the velocities and accelerations of the tree."""
-    model = four_bar()
+    model = pinned()
     q, v, _ = state(model, 6)
     loop, free = Closure("loop", "pin", "tip", "planar", (0.0, 0.0, 1.0)), in_maximal_coordinates(model)
     (q_m, v_m), at = maximal_state(model, q, v), maximal(model, q, v)

@@ -22,14 +22,8 @@ from dynamics.loops import LoopDynamics
 from dynamics.mechanism import Mechanism, Motor, Thruster
 from dynamics.model import Mimic, Model
 from dynamics.model.model import Model as ModelClass
+from dynamics.redmax import equations as eq
 from dynamics.redmax import maximal, redmax
-from dynamics.redmax.equations import (
-    acceleration_slopes,
-    body_inertias,
-    inverse_mass_slices,
-    quadratic_velocity,
-    twist_slopes,
-)
 
 RATES = tree_of_kinds("revolute", "exponential", "universal", "frame_spline", "free_2d", "euler", seed=3)
 FLAT = tree_of_kinds("revolute", "exponential", "prismatic", "universal", "free_3d", "frame_spline", "euler", seed=1)
@@ -136,7 +130,7 @@ def test_third_order_kinematics(model):
     same(slabs(at.dJ), by_v)
     np.testing.assert_allclose(sum(number(x) * y for x, y in zip(at.dJ, v, strict=True)), number(at.J_dot), atol=1e-11)
     twists = along(model, lambda x, y: ca.vertcat(*alg.body_velocities(model, x, y)), q, v)[0]
-    same(twist_slopes(at, v), twists)
+    same(eq.twist_slopes(at, v), twists)
 
 
 @pytest.mark.row("003:D02")
@@ -194,7 +188,7 @@ def test_redmax_is_the_recursion_is_lagrange_for_every_kind_of_joint():
     np.testing.assert_allclose(tau, column(dynamics.make(bare, "inverse_dynamics")(q, v, a)), atol=1e-9)
     np.testing.assert_allclose(tau, lagrange_nearby(bare, q, v, a), rtol=1e-9, atol=1e-8)
     at = maximal(bare, q, v)
-    np.testing.assert_allclose(number(found.f_qvv), -number(at.J.T @ body_inertias(bare) @ at.J_dot @ v), atol=1e-11)
+    np.testing.assert_allclose(number(found.f_qvv), -number(at.J.T @ eq.body_inertias(bare) @ at.J_dot @ v), atol=1e-11)
     np.testing.assert_allclose(a, column(dynamics.make(bare, "forward_dynamics")(q, v, tau)), atol=1e-7)
 
 
@@ -208,7 +202,7 @@ def test_mass_matrix_and_its_slices(model):
     same(slabs(dM), along(model, lambda x, y: alg.mass_matrix(model, x), q, v)[0])
     h = 1e-5
     ends = [np.linalg.inv(number(dynamics.make(model, "mass_matrix")(alg.integrate(model, q, s * h * v)))) for s in (1, -1)]
-    slope = sum(number(x) * y for x, y in zip(inverse_mass_slices(found.M, found.dM), v, strict=True))
+    slope = sum(number(x) * y for x, y in zip(eq.inverse_mass_slices(found.M, found.dM), v, strict=True))
     size = np.abs(ends[0]).max()
     np.testing.assert_allclose(slope / size, (ends[0] - ends[1]) / (2 * h) / size, atol=1e-6)
     # dM/dt - 2 C is skew: v' (dM/dt v - 2 h_velocity) = 0, with h_velocity the part of the bias without gravity, damping
@@ -222,14 +216,14 @@ def test_mass_matrix_and_its_slices(model):
 @every
 def test_slopes_of_the_quadratic_velocity_vector(model):
     q, v, _ = state(model, 5)
-    M_m = body_inertias(model)
+    M_m = eq.body_inertias(model)
 
     def f(x, y):
         at = maximal(model, x, y)
         return -at.J.T @ M_m @ at.J_dot @ y
 
     by_q, by_v = along(model, f, q, v)
-    _, K, D = quadratic_velocity(maximal(model, q, v), M_m, v)
+    _, K, D = eq.quadratic_velocity(maximal(model, q, v), M_m, v)
     same(K, by_q)
     same(D, by_v)
 
@@ -265,7 +259,7 @@ def test_the_reference_loops():
     from dynamics.redmax.equations import body_wrenches
 
     w = body_wrenches(robot, ca.DM(q), at.J @ v, ca.DM.zeros(2))
-    J, Jdot, Mm, fm, Km, Dm = map(number, (at.J, at.J_dot, body_inertias(model), w.f, w.K, w.D))
+    J, Jdot, Mm, fm, Km, Dm = map(number, (at.J, at.J_dot, eq.body_inertias(model), w.f, w.K, w.D))
     n = model.nv
     dJ, dJdot = (np.stack([number(x) for x in part], -1) for part in (at.dJ, at.dJ_dot))
     damping = number(ca.diag(alg.tree.diagonal(model, "damping")))
@@ -289,7 +283,7 @@ def test_slopes_of_the_acceleration(model):
     found = redmax(Mechanism(model), q, v)
     a = ca.solve(found.M, ca.densify(found.f))
     by_q, by_v, by_tau = (number(x) for x in forward_dynamics_derivatives(model, "ad")(q, v, np.zeros(model.nv)))
-    ours = acceleration_slopes(found.M, found.K, found.D, found.dM, a)
+    ours = eq.acceleration_slopes(found.M, found.K, found.D, found.dM, a)
     size = np.abs(by_q).max()
     np.testing.assert_allclose(number(ours[0]) / size, by_q / size, atol=1e-9)
     np.testing.assert_allclose(number(ours[1]) / size, by_v / size, atol=1e-9)
@@ -392,6 +386,6 @@ def test_compiled_loops_serve_every_kind_of_joint(part):
     found = redmax(Mechanism(model), q, v)
     M = number(found.M)
     np.testing.assert_allclose(a, np.linalg.solve(M, column(found.f) + tau), rtol=1e-9, atol=1e-9 * np.abs(a).max())
-    ours = (*acceleration_slopes(found.M, found.K, found.D, found.dM, ca.DM(a)), np.linalg.inv(M))
+    ours = (*eq.acceleration_slopes(found.M, found.K, found.D, found.dM, ca.DM(a)), np.linalg.inv(M))
     for one, two in zip(ours, slopes, strict=True):
         np.testing.assert_allclose(number(one), two, atol=1e-9 * np.abs(two).max())

@@ -4,6 +4,7 @@ import casadi as ca
 import numpy as np
 import pytest
 from arrays import column, number
+from redmax_scenes import four_bar
 
 import dynamics
 from dynamics import ModelError
@@ -150,15 +151,6 @@ def test_every_joint_of_a_tree_loses_energy_and_none_gains():
     rub = BearingStep(robot, bearings, solve)(q, v, 1e-3)
     assert rub.converged
     assert rub.x @ M @ rub.x < free.x @ M @ free.x
-
-
-def four_bar():
-    b = Builder("four bar")
-    for k, (parent, at) in enumerate((("world", 0.0), ("l0", 1.0), ("l1", 1.2))):
-        b.body(f"l{k}", parent=parent, joint=Joint(f"j{k}", "revolute", Placement(position=(at, 0.0, 0.0)), ((0.0, 1.0, 0.0),)),
-               inertia=BodyInertia(1.0 + k, (0.5, 0.0, 0.1), ((0.1, 0.0, 0.0), (0.0, 0.2, 0.0), (0.0, 0.0, 0.2))))
-    b.frame("tip", body="l2", placement=Placement(position=(0.9, 0.0, 0.0)))
-    return b
 
 
 @pytest.mark.row("003:L10")

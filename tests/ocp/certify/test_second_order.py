@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from control_problems import one_state
 
 from ocp.app.files.load import load_text
 from ocp.certify import curvature
@@ -33,14 +34,6 @@ def test_inertia_is_that_of_dense_eigenvalues(seed):
     assert negative(K) == int(np.sum(np.linalg.eigvalsh(K.toarray()) < 0))
 
 
-def problem(cost, bounds="{}", start="{x: 0}", dynamics="u", duration=1.0):
-    return load_text(f"""
-name: one state
-system: {{states: {{x: m}}, controls: {{u: m/s}}, dynamics: {{x: {dynamics!r}}}}}
-phase: {{duration: {duration}, start: {start}, bounds: {bounds}, costs: [{{name: c, running: "{cost}"}}]}}
-""").problem
-
-
 def escapes(found):
     """Points that were left along negative curvature."""
     return [one for one in found.findings if one.kind is Kind.ESCAPED]
@@ -49,10 +42,10 @@ def escapes(found):
 @pytest.mark.parametrize("method", METHODS)
 def test_an_objective_without_a_lower_bound_is_named(method):
     """x' = u from 0 over 1 s: u^2 - k x^2 is bounded below iff sqrt(k) < pi / 2."""
-    below = solve(problem("u**2 - 20*x**2"), method, {"intervals": 30})
+    below = solve(one_state("u**2 - 20*x**2"), method, {"intervals": 30})
     assert below.status is Status.UNBOUNDED
     assert not below.ok
-    held = solve(problem("u**2 - 2*x**2"), method, {"intervals": 30})
+    held = solve(one_state("u**2 - 2*x**2"), method, {"intervals": 30})
     assert held.ok, held.certificate.failures
     assert held.certificate.second_order.kind is Kind.STRICT_MINIMUM
 
@@ -60,13 +53,13 @@ def test_an_objective_without_a_lower_bound_is_named(method):
 @pytest.mark.parametrize(("factor", "kind"), [(0.97, "minimum"), (1.03, "saddle")])
 def test_the_edge_between_minimum_and_saddle_is_where_theory_puts_it(factor, kind):
     """The conjugate point of u^2 - k x^2 lies at the end for k = (pi / 2)^2."""
-    found = solve(problem(f"u**2 - {factor * (np.pi / 2) ** 2}*x**2"), "collocation", {"intervals": 30})
+    found = solve(one_state(f"u**2 - {factor * (np.pi / 2) ** 2}*x**2"), "collocation", {"intervals": 30})
     assert (found.status is Status.UNBOUNDED) == (kind == "saddle")
 
 
 @pytest.mark.parametrize("method", ["multiple_shooting", "ilqr"])
 def test_a_maximum_is_left(method):
-    found = solve(problem("-u**2", "{u: [-1, 1]}"), method, {"intervals": 20})
+    found = solve(one_state("-u**2", "{u: [-1, 1]}"), method, {"intervals": 20})
     assert found.objective == pytest.approx(-1.0, abs=1e-6)
     assert [one.data["point"] for one in escapes(found)][0] is Kind.MAXIMUM
 
@@ -91,9 +84,9 @@ phase:
 def test_weakly_active_bounds_are_treated_as_theory_says():
     """-x^2 at x = 0 with x >= 0: the bound is met and does not push; inwards the objective falls: a saddle, though -x would leave
     the bound. With +x^2 it is a minimum, with both sides held by bounds of zero width there is nothing left to choose."""
-    falling = solve(problem("-x**2 + 0.001*u**2", "{x: [0, 1], u: [-5, 5]}"), "collocation", {"intervals": 20})
+    falling = solve(one_state("-x**2 + 0.001*u**2", "{x: [0, 1], u: [-5, 5]}"), "collocation", {"intervals": 20})
     assert falling.objective < -0.1
-    rising = solve(problem("x**2 + u**2", "{x: [0, 1]}"), "collocation", {"intervals": 20})
+    rising = solve(one_state("x**2 + u**2", "{x: [0, 1]}"), "collocation", {"intervals": 20})
     assert rising.ok, rising.certificate.failures
 
 
@@ -138,7 +131,7 @@ phase:
 def test_a_maximum_in_a_corner_is_left():
     """-u^2 with 0 <= u <= 1 from u = 0: every bound is met and none pushes; inwards the objective falls everywhere, while most
     directions of negative curvature would leave some bound."""
-    found = solve(problem("-u**2", "{u: [0, 1]}"), "ilqr", {"intervals": 20})
+    found = solve(one_state("-u**2", "{u: [0, 1]}"), "ilqr", {"intervals": 20})
     assert found.objective == pytest.approx(-1.0, abs=1e-6)
     assert escapes(found)
 

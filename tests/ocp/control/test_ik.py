@@ -13,21 +13,12 @@ from dynamics.model.builder import Builder, replace_limits
 from dynamics.model.model import Joint, Limits, Mimic, Placement
 from dynamics.model.synthetic import random_rotation, random_tree, random_unit
 from dynamics.notation.textbook_robots import planar_arm
+from ocp.control import tasks as tk
 from ocp.control.clearance import Ball, Capsule, Clearance, HalfSpace, compile_clearances
 from ocp.control.ik import solve_ik
 from ocp.control.ik_qp import bounded_minimum, differential_ik
 from ocp.control.limits import limit_box, sampler, velocity_bounds, violations
 from ocp.control.task_kernel import compile_tasks
-from ocp.control.tasks import (
-    aim_task,
-    alignment_task,
-    com_task,
-    joint_task,
-    orientation_task,
-    pose_task,
-    position_task,
-    posture_task,
-)
 from ocp.errors import ProblemError
 
 PANDA, UR5 = "problems/models/panda.urdf", "problems/models/ur5.urdf"
@@ -42,19 +33,19 @@ def pose_of(model, frame, q):
 def every_task(model, frame, other, q_goal, rng):
     R, p = random_rotation(rng), rng.uniform(-1, 1, 3)
     return [
-        position_task(frame, p),
-        orientation_task(frame, R),
-        pose_task(frame, R, p),
-        com_task(p),
-        posture_task(q_goal),
-        position_task(frame, p, reference=other, name="p in"),
-        orientation_task(frame, R, reference=other, name="R in"),
-        pose_task(frame, R, p, reference=other, name="T in"),
-        position_task(frame, p, components=(2, 0), name="z and x"),
-        alignment_task(frame, random_unit(rng), random_unit(rng)),
-        aim_task(frame, random_unit(rng), p + 3.0),
-        alignment_task(frame, random_unit(rng), random_unit(rng), reference=other, name="a in"),
-        aim_task(frame, random_unit(rng), p + 3.0, reference=other, name="aim in"),
+        tk.position_task(frame, p),
+        tk.orientation_task(frame, R),
+        tk.pose_task(frame, R, p),
+        tk.com_task(p),
+        tk.posture_task(q_goal),
+        tk.position_task(frame, p, reference=other, name="p in"),
+        tk.orientation_task(frame, R, reference=other, name="R in"),
+        tk.pose_task(frame, R, p, reference=other, name="T in"),
+        tk.position_task(frame, p, components=(2, 0), name="z and x"),
+        tk.alignment_task(frame, random_unit(rng), random_unit(rng)),
+        tk.aim_task(frame, random_unit(rng), p + 3.0),
+        tk.alignment_task(frame, random_unit(rng), random_unit(rng), reference=other, name="a in"),
+        tk.aim_task(frame, random_unit(rng), p + 3.0, reference=other, name="aim in"),
     ]
 
 
@@ -100,7 +91,7 @@ def test_pose_error_against_pinocchio():
     for _ in range(10):
         q = alg.random_configuration(model, rng)
         R, p = random_rotation(rng), rng.uniform(-1, 1, 3)
-        task = pose_task("f5", R, p)
+        task = tk.pose_task("f5", R, p)
         kernel = compile_tasks(model, [task], mode="interpreted")
         e, J = kernel(q, kernel.targets([task]))
         x = pinocchio_twin.configuration(model, q)
@@ -119,7 +110,7 @@ def test_reachable_targets_are_always_found_within_the_limits(path):
     q0 = 0.5 * (np.clip(lower, -3, 3) + np.clip(upper, -3, 3))
     for _ in range(100):
         R, p = pose_of(model, frame, alg.random_configuration(model, rng))
-        got = solve_ik(model, [pose_task(frame, R, p)], q0=q0, rng=rng)
+        got = solve_ik(model, [tk.pose_task(frame, R, p)], q0=q0, rng=rng)
         assert got.converged
         assert not got.violations
         R_got, p_got = pose_of(model, frame, got.q)
@@ -138,7 +129,7 @@ def test_limits_bind_where_they_must():
         model, {"joint1": Limits((-0.2,), (0.2,)), "joint2": Limits((-0.4,), (0.4,)), "joint3": Limits((-0.4,), (0.4,))}
     )
     target = np.array([2.5, 0.0, 0.5])
-    task = position_task("end_effector", target, components=(0, 2))
+    task = tk.position_task("end_effector", target, components=(0, 2))
     free = solve_ik(model, [task], q0=[0.1, 0.1, 0.1])
     assert free.converged
     tight = solve_ik(narrow, [task], q0=[0.1, 0.1, 0.1], restarts=20)
@@ -157,7 +148,7 @@ def test_limits_bind_where_they_must():
     assert tight.residuals["position of end_effector"] == pytest.approx(np.sqrt(best), abs=1e-6)
     unlimited = solve_ik(narrow, [task], q0=[0.1, 0.1, 0.1], limits=False)
     assert unlimited.converged
-    outside = solve_ik(narrow, [position_task("end_effector", [0.6, 0.0, 2.8], components=(0, 2))], q0=[1.5, -2.0, 3.0])
+    outside = solve_ik(narrow, [tk.position_task("end_effector", [0.6, 0.0, 2.8], components=(0, 2))], q0=[1.5, -2.0, 3.0])
     assert not outside.violations  # a start outside recovers
     assert np.abs(outside.q).max() <= 0.4
 
@@ -175,14 +166,14 @@ def test_mimic_joints_and_limits_of_their_followers():
     )
     builder.frame("tip", body="b", placement=Placement(position=(0.0, 0.0, 1.0)))
     model = builder.build()
-    got = solve_ik(model, [position_task("tip", [np.sin(0.8) + np.sin(1.2), 0.0, np.cos(0.8) + np.cos(1.2)])], q0=[0.1])
+    got = solve_ik(model, [tk.position_task("tip", [np.sin(0.8) + np.sin(1.2), 0.0, np.cos(0.8) + np.cos(1.2)])], q0=[0.1])
     assert got.converged
     assert got.q[0] == pytest.approx(0.8, abs=1e-7)
-    over = solve_ik(model, [joint_task("lead", 1.5)], q0=[0.0], restarts=0)
+    over = solve_ik(model, [tk.joint_task("lead", 1.5)], q0=[0.0], restarts=0)
     assert over.q[0] == pytest.approx(1.0)  # the follower's limit
     assert not over.converged
     with pytest.raises(ProblemError, match="'follow' has no coordinate"):
-        solve_ik(model, [joint_task("follow", 0.1)], q0=[0.0])
+        solve_ik(model, [tk.joint_task("follow", 0.1)], q0=[0.0])
 
 
 # ------------------------------------------------------------------------------------------------ priorities
@@ -197,7 +188,8 @@ def test_lower_priorities_never_disturb_higher_ones():
         _, p = pose_of(model, frame, q)
         if k % 4 == 3:
             p = p * 3.0 / np.linalg.norm(p)  # out of reach: the first level is only as close as can be
-        levels = [position_task(frame, p), alignment_task(frame, [0, 0, 1], [0, 0, -1]), posture_task(0.5 * q, name="rest")]
+        levels = [tk.position_task(frame, p), tk.alignment_task(frame, [0, 0, 1], [0, 0, -1]),
+                  tk.posture_task(0.5 * q, name="rest")]
         results = [solve_ik(model, levels[:n], q0=q * 0.9, max_iterations=300, restarts=20) for n in (1, 2, 3)]
         first = [r.residuals[levels[0].name] for r in results]
         assert max(first) - min(first) < 1e-8
@@ -215,7 +207,7 @@ def test_second_priority_is_optimal_on_the_self_motion_manifold():
     target, rest = np.array([1.5, 0.0, 1.2]), np.array([0.2, 0.4, -0.3, 0.5])
     got = solve_ik(
         model,
-        [position_task("end_effector", target, components=(0, 2)), posture_task(rest)],
+        [tk.position_task("end_effector", target, components=(0, 2)), tk.posture_task(rest)],
         q0=[0.3, 0.5, 0.2, 0.4],
         max_iterations=500,
     )
@@ -240,7 +232,7 @@ def test_seeds_tolerances_and_repeatability():
     model, frame = read_urdf(UR5), FRAME[UR5]
     rng = np.random.default_rng(6)
     q = alg.random_configuration(model, rng)
-    task = pose_task(frame, *pose_of(model, frame, q))
+    task = tk.pose_task(frame, *pose_of(model, frame, q))
     a, b = (solve_ik(model, [task], q0=np.zeros(6)) for _ in range(2))
     np.testing.assert_array_equal(a.q, b.q)
     seeded = solve_ik(model, [task], q0=np.full(6, 1.0), seeds=[q + 1e-3], restarts=0)
@@ -248,14 +240,15 @@ def test_seeds_tolerances_and_repeatability():
     loose = solve_ik(model, [task], q0=q + 0.3, tolerance=1e-2)
     assert loose.converged
     assert 1e-2 >= loose.residuals[task.name] > 0.0
-    weighted = solve_ik(model, [[position_task(frame, [0.4, 0.1, 0.3], weight=100.0), com_task([0, 0, 1.0])]], q0=q, restarts=0)
+    weighted = solve_ik(model, [[tk.position_task(frame, [0.4, 0.1, 0.3], weight=100.0), tk.com_task([0, 0, 1.0])]], q0=q,
+                        restarts=0)
     assert not weighted.converged
     assert weighted.residuals[f"position of {frame}"] < weighted.residuals["centre of mass"]
 
 
 def test_wrong_input_is_named():
     model = planar_arm()
-    task = position_task("end_effector", [1, 0, 1])
+    task = tk.position_task("end_effector", [1, 0, 1])
     for call, text in (
         (lambda: solve_ik(model, [], q0=np.zeros(3)), "at least one task"),
         (lambda: solve_ik(model, [[]], q0=np.zeros(3)), "at least one task"),
@@ -265,22 +258,22 @@ def test_wrong_input_is_named():
         (lambda: solve_ik(model, [task], q0=np.zeros(3), seeds=np.zeros((2, 4))), "seeds"),
         (lambda: solve_ik(model, [task], q0=np.zeros(3), tolerance=0.0), "tolerance"),
         (lambda: solve_ik(model, [task], q0=np.zeros(3), max_iterations=0), "max_iterations"),
-        (lambda: solve_ik(model, [posture_task([0.0, 0.0])], q0=np.zeros(3)), "target has 2 numbers, expected 3"),
-        (lambda: position_task("end_effector", [1, 0]), "position has shape"),
-        (lambda: position_task("end_effector", [1, 0, np.inf]), "not finite"),
-        (lambda: position_task("end_effector", [1, 0, 0], components=(3,)), "from 0 to 2"),
-        (lambda: position_task("end_effector", [1, 0, 0], weight=-1.0), "weights must be positive"),
-        (lambda: orientation_task("end_effector", 2 * np.eye(3)), "not a rotation"),
-        (lambda: orientation_task("end_effector", np.diag([1, 1, -1])), "not a rotation"),
-        (lambda: alignment_task("end_effector", [0, 0, 0], [0, 0, 1]), "no direction"),
+        (lambda: solve_ik(model, [tk.posture_task([0.0, 0.0])], q0=np.zeros(3)), "target has 2 numbers, expected 3"),
+        (lambda: tk.position_task("end_effector", [1, 0]), "position has shape"),
+        (lambda: tk.position_task("end_effector", [1, 0, np.inf]), "not finite"),
+        (lambda: tk.position_task("end_effector", [1, 0, 0], components=(3,)), "from 0 to 2"),
+        (lambda: tk.position_task("end_effector", [1, 0, 0], weight=-1.0), "weights must be positive"),
+        (lambda: tk.orientation_task("end_effector", 2 * np.eye(3)), "not a rotation"),
+        (lambda: tk.orientation_task("end_effector", np.diag([1, 1, -1])), "not a rotation"),
+        (lambda: tk.alignment_task("end_effector", [0, 0, 0], [0, 0, 1]), "no direction"),
         (lambda: compile_tasks(model, []), "at least one task"),
     ):
         with pytest.raises(ProblemError, match=text):
             call()
     with pytest.raises(UnknownNameError, match="did you mean 'end_effector'"):
-        solve_ik(model, [position_task("end_efector", [1, 0, 1])], q0=np.zeros(3))
+        solve_ik(model, [tk.position_task("end_efector", [1, 0, 1])], q0=np.zeros(3))
     with pytest.raises(UnknownNameError, match="joint"):
-        solve_ik(model, [joint_task("joint9", 0.0)], q0=np.zeros(3))
+        solve_ik(model, [tk.joint_task("joint9", 0.0)], q0=np.zeros(3))
 
 
 def test_random_starts_cover_limits_turns_and_rotations():
@@ -330,7 +323,7 @@ def test_differential_ik_keeps_velocity_and_position_limits():
     for _ in range(5):
         q = alg.random_configuration(model, rng)
         R, p = pose_of(model, frame, alg.random_configuration(model, rng))
-        task = pose_task(frame, R, p, gain=5.0)
+        task = tk.pose_task(frame, R, p, gain=5.0)
         for _ in range(200):
             got = differential_ik(model, [task], q, dt=dt, damping=0.05)
             assert (np.abs(got.v) <= fastest + 1e-9).all()
@@ -339,7 +332,7 @@ def test_differential_ik_keeps_velocity_and_position_limits():
     # far from every bound it is the damped inverse
     q = 0.5 * (lower + upper)
     R, p = pose_of(model, frame, q)
-    near = pose_task(frame, R, p + [1e-4, 0, 0])
+    near = tk.pose_task(frame, R, p + [1e-4, 0, 0])
     kernel = compile_tasks(model, [near])
     e, J = kernel(q, kernel.targets([near]))
     np.testing.assert_allclose(
@@ -353,7 +346,7 @@ def test_a_start_outside_the_limits_returns_at_the_velocity_limit():
     q[1], q[3] = model.limit("upper")[1] + 0.5, model.limit("lower")[3] - 0.3
     box, fastest = limit_box(model), model.limit("velocity")
     assert set(violations(model, q, box)) == {"panda_joint2", "panda_joint4"}
-    task = position_task(frame, [0.3, 0.2, 0.5])
+    task = tk.position_task(frame, [0.3, 0.2, 0.5])
     excess = [0.5]
     for _ in range(60):
         low, high = velocity_bounds(model, q, box, 0.02)
@@ -456,7 +449,7 @@ def test_reach_around_an_obstacle():
             q = alg.random_configuration(model, rng)
         got = solve_ik(
             model,
-            [pose_task(frame, *pose_of(model, frame, q))],
+            [tk.pose_task(frame, *pose_of(model, frame, q))],
             q0=alg.random_configuration(model, rng),
             clearances=guards,
             restarts=30,
@@ -469,18 +462,18 @@ def test_reach_around_an_obstacle():
             np.testing.assert_allclose(pose_of(model, frame, got.q)[1], pose_of(model, frame, q)[1], atol=2e-8)
     assert met == 15
     # a target inside the ball is approached until contact
-    inside = solve_ik(model, [position_task("forearm_link", [0.3, 0.3, 0.4])], q0=np.full(6, 0.3), clearances=guards, restarts=3)
+    inside = solve_ik(model, [tk.position_task("forearm_link", [0.3, 0.3, 0.4])], q0=np.full(6, 0.3), clearances=guards, restarts=3)
     assert not inside.converged
     assert min(inside.clearances.values()) > -1e-6
     with pytest.raises(ProblemError, match="one priority"):
-        solve_ik(model, [joint_task("elbow_joint", 0.0), posture_task(np.zeros(6))], q0=np.zeros(6), clearances=guards)
+        solve_ik(model, [tk.joint_task("elbow_joint", 0.0), tk.posture_task(np.zeros(6))], q0=np.zeros(6), clearances=guards)
 
 
 def test_differential_ik_slides_along_an_obstacle_and_leaves_it():
     model = planar_arm((0.5, 0.5, 0.5))
     wall = Clearance(Ball("end_effector", 0.05), HalfSpace((-1.0, 0.0, 0.0), (0.8, 0.0, 0.0)), 0.0, "wall")
     kernel = compile_clearances(model, [wall])
-    q, task = np.array([0.0, 0.4, 0.3]), position_task("end_effector", [1.2, 0.0, 0.6], components=(0, 2), gain=3.0)
+    q, task = np.array([0.0, 0.4, 0.3]), tk.position_task("end_effector", [1.2, 0.0, 0.6], components=(0, 2), gain=3.0)
     for _ in range(300):
         got = differential_ik(model, [task], q, dt=0.02, clearances=[wall], damping=0.02)
         q = q + 0.02 * got.v

@@ -10,17 +10,10 @@ from dynamics import algorithms as alg
 from dynamics.model.synthetic import random_rotation, random_tree, serial_chain
 from dynamics.notation.textbook_robots import planar_arm, quadruped, scara, wrist_zyx
 from ocp.control import pseudo_inverse as pi
+from ocp.control.notation import trajectory_control as tc
 from ocp.control.notation.closed_forms import planar_arm_ik, scara_ik, wrist_zyx_ik
 from ocp.control.notation.prioritised import Level, stacked, two_levels
 from ocp.control.notation.support import contact_tasks, solve_supported_ik, support_motion, support_velocity
-from ocp.control.notation.trajectory_control import (
-    compile_tracker,
-    error_ratio,
-    gain_limit,
-    orientation_control,
-    pose_control,
-    position_control,
-)
 from ocp.control.task_kernel import compile_tasks
 from ocp.control.tasks import pose_task
 from ocp.errors import ProblemError
@@ -308,7 +301,7 @@ def follow(model, control, q, seconds, dt, record):
 def test_position_error_decays_exponentially_and_does_not_drift():
     rng = np.random.default_rng(7)
     model = random_tree(6, rng, kinds=["revolute"], branching=0.0)
-    tracker, fk = compile_tracker(model, "f5"), dynamics.make_frame(model, "pose", "f5")
+    tracker, fk = tc.compile_tracker(model, "f5"), dynamics.make_frame(model, "pose", "f5")
     q = alg.random_configuration(model, rng)
     start = np.array(fk(q)[1]).ravel()
     gain, dt, goal = 4.0, 1e-3, start + [0.03, -0.02, 0.04]
@@ -316,7 +309,7 @@ def test_position_error_decays_exponentially_and_does_not_drift():
     def error(x, t):
         return goal - np.array(fk(x)[1]).ravel()
 
-    errors, _ = follow(model, lambda x, t: position_control(tracker, x, goal, np.zeros(3), gain), q, 1.0, dt, error)
+    errors, _ = follow(model, lambda x, t: tc.position_control(tracker, x, goal, np.zeros(3), gain), q, 1.0, dt, error)
     times = dt * np.arange(len(errors))
     np.testing.assert_allclose(errors, np.exp(-gain * times)[:, None] * errors[0], atol=2e-4)  # along the straight line
 
@@ -329,7 +322,7 @@ def test_position_error_decays_exponentially_and_does_not_drift():
     for gain, bound in ((20.0, 2e-4), (0.0, None)):
         errors, _ = follow(
             model,
-            lambda x, t, k=gain: position_control(tracker, x, moving(t), rate(t), k),
+            lambda x, t, k=gain: tc.position_control(tracker, x, moving(t), rate(t), k),
             q,
             2.0,
             2e-3,
@@ -346,47 +339,47 @@ def test_position_error_decays_exponentially_and_does_not_drift():
 def test_discrete_gain_is_stable_below_two_over_dt():
     """Linear task (prismatic gantry): the error is multiplied by exactly 1 - k dt."""
     model = random_tree(3, np.random.default_rng(8), kinds=["prismatic"], branching=0.0)
-    tracker, fk = compile_tracker(model, "f2"), dynamics.make_frame(model, "pose", "f2")
+    tracker, fk = tc.compile_tracker(model, "f2"), dynamics.make_frame(model, "pose", "f2")
     dt, q, goal = 0.1, np.zeros(3), np.array([0.2, -0.1, 0.3])
     for gain, stable in ((5.0, True), (10.0, True), (19.0, True), (20.5, False)):
         errors, _ = follow(
             model,
-            lambda x, t, k=gain: position_control(tracker, x, goal, np.zeros(3), k),
+            lambda x, t, k=gain: tc.position_control(tracker, x, goal, np.zeros(3), k),
             q,
             2.0,
             dt,
             lambda x, t: goal - np.array(fk(x)[1]).ravel(),
         )
-        np.testing.assert_allclose(errors[1], error_ratio(gain, dt) * errors[0], atol=1e-12)
-        assert (np.linalg.norm(errors[-1]) < np.linalg.norm(errors[0])) == stable == (gain < gain_limit(dt))
+        np.testing.assert_allclose(errors[1], tc.error_ratio(gain, dt) * errors[0], atol=1e-12)
+        assert (np.linalg.norm(errors[-1]) < np.linalg.norm(errors[0])) == stable == (gain < tc.gain_limit(dt))
         if gain == 10.0:
             np.testing.assert_allclose(errors[1], 0.0, atol=1e-12)  # deadbeat
     with pytest.raises(ProblemError, match="negative"):
-        position_control(tracker, q, goal, np.zeros(3), -1.0)
+        tc.position_control(tracker, q, goal, np.zeros(3), -1.0)
     with pytest.raises(ProblemError, match="positive"):
-        gain_limit(0.0)
+        tc.gain_limit(0.0)
 
 
 @pytest.mark.row("001:K68")
 def test_rotation_error_decays_about_a_fixed_axis():
     rng = np.random.default_rng(9)
     model = wrist_zyx()
-    tracker, fk = compile_tracker(model, "end_effector"), dynamics.make_frame(model, "pose", "end_effector")
+    tracker, fk = tc.compile_tracker(model, "end_effector"), dynamics.make_frame(model, "pose", "end_effector")
     q, goal = np.array([-0.4, 0.1, 0.6]), Rotation.from_euler("ZYX", [0.5, 0.7, -0.4]).as_matrix()
 
     def error(x, t):
         return Rotation.from_matrix(goal @ np.array(fk(x)[0]).T).as_rotvec()
 
     gain, dt = 3.0, 5e-4
-    errors, _ = follow(model, lambda x, t: orientation_control(tracker, x, goal, np.zeros(3), gain), q, 1.0, dt, error)
+    errors, _ = follow(model, lambda x, t: tc.orientation_control(tracker, x, goal, np.zeros(3), gain), q, 1.0, dt, error)
     times = dt * np.arange(len(errors))
     np.testing.assert_allclose(errors, np.exp(-gain * times)[:, None] * errors[0], atol=2e-3)
-    ratio = error_ratio(gain, dt) ** (len(errors) - 1)  # what 2000 held steps leave; exp(-k t) in the limit
+    ratio = tc.error_ratio(gain, dt) ** (len(errors) - 1)  # what 2000 held steps leave; exp(-k t) in the limit
     assert np.linalg.norm(errors[-1]) == pytest.approx(ratio * np.linalg.norm(errors[0]), rel=1e-3)
 
     # a turning target is followed without drift, with a chain of seven joints and a wish in the null space
     arm = serial_chain(7)
-    tracker, fk = compile_tracker(arm, "b6"), dynamics.make_frame(arm, "pose", "b6")
+    tracker, fk = tc.compile_tracker(arm, "b6"), dynamics.make_frame(arm, "pose", "b6")
     q = alg.random_configuration(arm, rng)
     first, omega = np.array(fk(q)[0]), np.array([0.3, -0.5, 0.4])
 
@@ -395,7 +388,7 @@ def test_rotation_error_decays_about_a_fixed_axis():
 
     errors, _ = follow(
         arm,
-        lambda x, t: orientation_control(tracker, x, target(t), omega, 10.0, null_motion=0.1 * np.ones(7)),
+        lambda x, t: tc.orientation_control(tracker, x, target(t), omega, 10.0, null_motion=0.1 * np.ones(7)),
         q,
         2.0,
         2e-3,
@@ -409,7 +402,7 @@ def test_pose_tracking_stacks_both_laws_on_a_floating_base():
     rng = np.random.default_rng(10)
     model = random_tree(6, rng, root="free_flyer", kinds=["revolute", "spherical", "prismatic"], branching=0.2)
     frame = "f5"
-    tracker, fk = compile_tracker(model, frame), dynamics.make_frame(model, "pose", frame)
+    tracker, fk = tc.compile_tracker(model, frame), dynamics.make_frame(model, "pose", frame)
     q = alg.random_configuration(model, rng)
     R0, p0 = (np.array(x) for x in fk(q))
     v_goal, omega = np.array([0.2, -0.1, 0.3]), np.array([0.5, 0.2, -0.3])
@@ -424,7 +417,7 @@ def test_pose_tracking_stacks_both_laws_on_a_floating_base():
 
     def control(x, t):
         p, R = target(t)
-        return pose_control(tracker, x, p, R, v_goal, turning(t), 8.0, 5.0)
+        return tc.pose_control(tracker, x, p, R, v_goal, turning(t), 8.0, 5.0)
 
     def turning(t, h=1e-6):
         """Angular velocity of the target by differences: exp(omega t + c) does not turn at omega."""

@@ -1,7 +1,5 @@
 """Expressions of problem files: the same values as Python's own arithmetic, and nothing but arithmetic."""
 
-from __future__ import annotations
-
 import math
 import random
 

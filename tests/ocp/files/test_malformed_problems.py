@@ -1,7 +1,5 @@
 """Malformed problem files: every mistake gets its place, what was expected and what is near. Never a traceback."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 

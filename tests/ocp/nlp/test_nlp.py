@@ -1,7 +1,5 @@
 """Nonlinear programs: solutions known in closed form, multiplier signs, names in messages, interrupts."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

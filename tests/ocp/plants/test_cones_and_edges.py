@@ -2,14 +2,14 @@
 
 import numpy as np
 import pytest
-from boxes import G, box, corners, state
+from boxes import G, box, corners, coulombs, state
 
 from dynamics.constraints import PointContact
 from dynamics.mechanism import Mechanism
 from dynamics.model.builder import Builder
 from dynamics.model.model import BodyInertia, Joint
 from ocp.errors import ProblemError
-from ocp.plants.coulomb import Cone, coulomb
+from ocp.plants.coulomb import Cone
 from ocp.plants.hybrid import HybridOptions, HybridPlant
 
 NONE, SIDES = np.zeros(0), 4
@@ -26,16 +26,7 @@ def polygon(cone):
 def test_coulombs_law_on_pyramids(seed, pyramid):
     """Friction lies in the pyramid, and of all that does none takes more power from the motion."""
     rng, cone = np.random.default_rng(seed), Cone(3 + seed % 6, pyramid)
-    n, nv = int(rng.integers(1, 5)), 6 if seed % 2 else 18
-    J, mu = rng.standard_normal((3 * n, nv)), rng.uniform(0.0, 1.2, n)
-    G_, b = J @ J.T, J @ rng.standard_normal(nv)
-    law = coulomb(G_, b, mu.tolist(), cone)
-    assert law.holds
-    x, u = law.x.reshape(-1, 3), (G_ @ law.x + b).reshape(-1, 3)
-    scale = np.abs(x).max() + np.abs(u).max()
-    assert x[:, 2].min() >= 0
-    assert u[:, 2].min() >= -1e-9 * scale
-    assert np.abs(x[:, 2] * u[:, 2]).max() <= 1e-8 * scale**2
+    x, u, mu, scale = coulombs(rng, 5, 6 if seed % 2 else 18, cone=cone)
     for force, motion, m in zip(x, u, mu, strict=True):
         corners_ = m * force[2] * polygon(cone)
         edges = np.roll(corners_, -1, axis=0) - corners_

@@ -7,22 +7,9 @@ import casadi as ca
 import numpy as np
 import pytest
 
-from dynamics import ModelError, spatial
+from dynamics import ModelError, forces, spatial
 from dynamics import algorithms as alg
 from dynamics.constraints import Closure
-from dynamics.forces import (
-    Bushing,
-    Cable,
-    Drag,
-    JointDamper,
-    JointFriction,
-    JointSpring,
-    JointStop,
-    Place,
-    PointForce,
-    Spring,
-    Torsion,
-)
 from dynamics.mechanism import Mechanism, Motor, Thruster, direct_motors, read_mechanism
 from dynamics.model import read_urdf
 from ocp.app.files.load import load_problem
@@ -35,7 +22,7 @@ from ocp.shooting.stages.symplectic import robot_step
 from tests.support.row_trees import tree_of
 
 PISTON = Thruster("piston", "f4", (0.2, -0.4, 0.6), 0.1, (0.1, 0.0, 0.2), (0.1, 0.2, -0.3), against="f1")
-A, B = Place("f1", (0.1, 0.0, 0.2)), Place("f4", (0.0, 0.3, 0.1))
+A, B = forces.Place("f1", (0.1, 0.0, 0.2)), forces.Place("f4", (0.0, 0.3, 0.1))
 
 
 def pulled(seed=0, flat=False):
@@ -45,11 +32,11 @@ def pulled(seed=0, flat=False):
     names = [body.joint.name for body in model.bodies]
     thrusters = () if flat else (Thruster("jet", "f2", (0.0, 0.6, 0.8), 0.3), PISTON)
     return Mechanism(model, direct_motors(model, names[1:]), thrusters, (
-        JointSpring("knee", names[1], 3.0, (0.2,)), JointDamper("oil", names[3], 0.5, 0.2),
-        JointFriction("dry", names[4], 0.3, 0.4),
-        Spring("band", (A, B), 30.0, 0.2, 1.5), Cable("rope", (A, Place("world", (3.0, 2.0, 1.0))), 10.0, 0.1),
-        Bushing("pad", Place("world"), B, 5.0, 0.3), PointForce("wind", A, (1.0, -2.0, 0.5)),
-        Drag("water", "f3", (1.0, 1.2, 1.4, 0.1, 0.1, 0.1), (0.3,) * 6)))
+        forces.JointSpring("knee", names[1], 3.0, (0.2,)), forces.JointDamper("oil", names[3], 0.5, 0.2),
+        forces.JointFriction("dry", names[4], 0.3, 0.4),
+        forces.Spring("band", (A, B), 30.0, 0.2, 1.5), forces.Cable("rope", (A, forces.Place("world", (3.0, 2.0, 1.0))), 10.0, 0.1),
+        forces.Bushing("pad", forces.Place("world"), B, 5.0, 0.3), forces.PointForce("wind", A, (1.0, -2.0, 0.5)),
+        forces.Drag("water", "f3", (1.0, 1.2, 1.4, 0.1, 0.1, 0.1), (0.3,) * 6)))
 
 
 def point(mechanism, seed=1):
@@ -212,7 +199,7 @@ def geared():
     model = tree_of("revolute", "prismatic", "revolute", seed=3)
     names = model.velocity_names
     return Mechanism(model, (Motor("m1", ((names[0], 20.0),), -2.0, 3.0), Motor("m2", ((names[2], -0.5),), -1.0, 1.0)), (),
-                     (JointSpring("coil", names[1], 40.0, (0.1,)),))
+                     (forces.JointSpring("coil", names[1], 40.0, (0.1,)),))
 
 
 def test_accelerations_as_controls_of_a_geared_robot_with_forces():
@@ -316,8 +303,8 @@ def test_forces_of_a_file(tmp_path):
     names = [force.name for force in system.mechanism.forces]
     assert names == ["joint spring 1", "oil", "spring 3", "efforts 4"]
     spring, oil, band, written = system.mechanism.forces
-    assert spring == JointSpring("joint spring 1", "shoulder", 12.0, (np.pi / 6,))
-    assert oil == JointDamper("oil", "elbow", 0.4, 0.1)
+    assert spring == forces.JointSpring("joint spring 1", "shoulder", 12.0, (np.pi / 6,))
+    assert oil == forces.JointDamper("oil", "elbow", 0.4, 0.1)
     assert (band.k, band.length, band.c, len(band.places)) == (30.0, 0.5, 2.0, 3)
     q, v = np.array([0.3, -0.4]), np.array([0.5, 0.7])
     assert np.array(written.effort(system.model, ca.DM(q), ca.DM(v))).ravel()[0] == 0
@@ -544,8 +531,8 @@ def test_a_torsion_spring_and_a_drive_between_links_from_a_file(tmp_path):
     path.write_text(text, encoding="utf-8")
     mechanism = load_problem(path).problem.phase.system.mechanism
     assert mechanism.thrusters[0] == Thruster("gaze", "forearm", (0.0, 0.0, 0.0), moment=(0.0, 1.0, 0.0), against="base")
-    assert mechanism.forces[0] == JointStop("joint stop 1", "elbow", (-2.0,), (np.pi / 4,), 50.0, 0.2)
-    assert mechanism.forces[1] == Torsion("torsion 2", "base", "forearm", 2.0, 0.1, (0.0, 0.3, 0.0))
+    assert mechanism.forces[0] == forces.JointStop("joint stop 1", "elbow", (-2.0,), (np.pi / 4,), 50.0, 0.2)
+    assert mechanism.forces[1] == forces.Torsion("torsion 2", "base", "forearm", 2.0, 0.1, (0.0, 0.3, 0.0))
     path.write_text(text.replace("against: base", "against: bas"), encoding="utf-8")
     with pytest.raises(ProblemError, match=r"thrusters\[0\].against: no frame named 'bas'; did you mean 'base'"):
         load_problem(path)

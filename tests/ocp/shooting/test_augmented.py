@@ -47,7 +47,7 @@ class Loaded:
         made = ILQROptions(intervals=2, kernels="interpreted", hessian="full")
         self.program = prepare(Problem("constrained", (constrained(),)), made)
         store, self.horizon = self.program.store, self.program.horizon
-        self.engine, self.held, self.plan, self.path = store.engine, store.held, store.plan, store.path
+        self.engine, self.held, self.plan, self.path = store, store.held, store.plan, store.path
         self.held.lam[:], self.held.mu[:] = rng.standard_normal(self.held.lam.shape), mu
         self.space = constrained().system.space
         a, d = ca.SX.sym("a", self.space.nx), ca.SX.sym("d", self.space.ndx)

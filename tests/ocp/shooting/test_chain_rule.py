@@ -3,18 +3,15 @@
 import itertools
 from dataclasses import replace
 
-import casadi as ca
 import numpy as np
 import pytest
 from engine_paths import on_path
 from rich_horizon import RICH
-from shooting_problems import cart_pole, function, quadrotor
+from shooting_problems import cart_pole, coupled, quadrotor
 
-from dynamics import algorithms as alg
 from dynamics.model.synthetic import random_tree
 from ocp.bridge import inverse_dynamics_system, robot_system
 from ocp.integrators import INTEGRATORS
-from ocp.problem import At, Boundary, Cost, Duration, Guess, Phase, Problem
 from ocp.shooting.engine import knots
 from ocp.shooting.engine.expansion import bend_range, differentiate_range, expand, finish
 from ocp.shooting.ilqr import ILQROptions
@@ -38,27 +35,11 @@ def pair(base, **options):
     return written.kinds[written.which[1]], plain.kinds[plain.which[1]]
 
 
-def problem(system, seed=5):
-    """Costs that couple everything, time and controls included, from a random state."""
-    rng, nx, nu = np.random.default_rng(seed), system.nx, system.nu
-    x0 = rng.normal(size=nx) if system.model is None else np.r_[alg.random_configuration(system.model, rng),
-                                                                rng.normal(size=system.model.nv)]
-    a, b = ca.DM(rng.normal(size=nx)), ca.DM(rng.normal(size=nu))
-    costs = (
-        Cost("coupled", At.PATH, function(nx, nu, lambda t, x, u: ca.sin(ca.dot(a, x) + t) * (1 + ca.dot(b, u)) + x[0]**2 * x[1])),
-        Cost("residual", At.PATH, function(nx, nu, lambda t, x, u: ca.vertcat(u, ca.cos(x[nx - 1]) * x[0], x[1] * ca.sum1(u))),
-             weights=tuple(rng.uniform(0.5, 1, nu + 2))))
-    guess = Guess(np.array([0.0, 1.0]), np.tile(x0, (2, 1)), rng.normal(size=(2, nu)))
-    phase = Phase("move", system, Duration(0.4, 0.4, 0.4), guess, start=Boundary(tuple(x0), (True,) * system.space.ndx),
-                  costs=costs)
-    return Problem("robot", (phase,))
-
-
 ROBOTS = {
-    "arm": lambda: problem(robot_system(tree(1, "revolute", "prismatic"))),
+    "arm": lambda: coupled(robot_system(tree(1, "revolute", "prismatic"))),
     "body": quadrotor,
-    "ball": lambda: problem(inverse_dynamics_system(tree(2, "spherical", "revolute"))),
-    "planar": lambda: problem(inverse_dynamics_system(tree(3, "revolute", root="planar"))),
+    "ball": lambda: coupled(inverse_dynamics_system(tree(2, "spherical", "revolute"))),
+    "planar": lambda: coupled(inverse_dynamics_system(tree(3, "revolute", root="planar"))),
 }
 
 
@@ -142,12 +123,12 @@ def test_one_pass_gives_the_bits_of_two(how, monkeypatch):
     elif how == "phases":  # curved spaces, free times, cones, passages
         base = RICH
     elif how == "loops":
-        base = problem(robot_system(tree(4, "revolute", "spherical", root="free_flyer")))
+        base = coupled(robot_system(tree(4, "revolute", "spherical", root="free_flyer")))
         options = replace(options, derivatives="analytic", execution="loops")
     program, store = on_path(base, options)
     kinds = program.horizon.kinds
     assert any(stage.whole for stage in kinds) == (how in ("one graph", "phases"))
-    one, engine, stages = model_of(store), store.engine, len(program.horizon.which)
+    one, engine, stages = model_of(store), store, len(program.horizon.which)
     for array in (store.model.g, store.model.F, store.model.H, store.policy.costate, store.policy.gradient):
         array[:] = 7.0
     failed, violation = differentiate_range(engine, 0, stages)
@@ -164,7 +145,7 @@ def test_what_is_not_finite_is_found_from_the_start():
     program, store = on_path(base, ILQROptions(intervals=6, hessian="full"))
     store.path.x[[2, 4], 1] = np.nan
     store.model.H[:] = 7.0
-    assert expand(store.engine) == 0
+    assert expand(store) == 0
     assert not store.model.H.any()
     assert np.isnan(store.model.F[2]).any()
     assert np.isfinite(store.model.F[1]).all()

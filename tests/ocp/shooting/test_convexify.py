@@ -126,13 +126,13 @@ def test_blends_lie_between_the_full_hessian_and_that_of_gauss_newton(name):
     _, plain = on_path(problem, ILQROptions(intervals=intervals, hessian="gauss_newton"))
     full, coarse = (symmetric(s.model.H[:, :n + m, :n + m].copy()) for s in (store, plain))
     g, F = store.model.g.copy(), store.model.F.copy()
-    assert coarsen(store.engine) == -1
+    assert coarsen(store) == -1
     np.testing.assert_allclose(store.model.g, g, rtol=1e-12, atol=1e-13)  # as they were
     np.testing.assert_allclose(store.model.F, F, rtol=1e-12, atol=1e-13)
     scale = np.abs(full).max()
     assert np.abs(full[:-1] - coarse[:-1]).max() > 1e-3
     for expected in ((full + coarse) / 2, (full + 3 * coarse) / 4):
-        convexify(store.engine, 0.5)
+        convexify(store, 0.5)
         np.testing.assert_allclose(symmetric(store.model.H[:-1, :n + m, :n + m]), expected[:-1], atol=1e-12 * scale)
-    convexify(store.engine, 1.0)
+    convexify(store, 1.0)
     np.testing.assert_allclose(symmetric(store.model.H[:-1, :n + m, :n + m]), coarse[:-1], atol=1e-12 * scale)

@@ -10,7 +10,7 @@ import pytest
 from engine_paths import blocks, on_path
 from joint_examples import tree_of_kinds
 from loop_references import coupled_tree
-from shooting_problems import function, pendulum
+from shooting_problems import coupled, function, pendulum, towards
 
 from dynamics import algorithms as alg
 from dynamics.constraints import JointMotion
@@ -21,7 +21,7 @@ from dynamics.model.urdf import read_urdf
 from ocp.bridge import robot_system
 from ocp.errors import ProblemError
 from ocp.integrators import INTEGRATORS
-from ocp.problem import At, Boundary, Cost, Duration, Guess, Kind, Phase, Problem, Status
+from ocp.problem import At, Boundary, Cost, Guess, Kind, Phase, Problem, Status
 from ocp.shooting.engine import records
 from ocp.shooting.engine.expansion import expand
 from ocp.shooting.engine.rollout import rollout
@@ -61,22 +61,11 @@ def actuated(model):
 @functools.cache
 def problem(name, seed=5):
     """A robot at a random state with random controls; costs that couple everything, time and controls included."""
-    robot, rng = {**TREES, "driven": driven}[name](), np.random.default_rng(seed)
+    robot = {**TREES, "driven": driven}[name]()
     system = robot_system(robot, actuated="all" if isinstance(robot, Mechanism) else actuated(robot))
     system = dataclasses.replace(system, constraints=())  # a random start keeps to nothing
-    model = system.model
-    nx, nu, nv = system.nx, system.nu, model.nv
-    x0 = np.r_[alg.random_configuration(model, rng), rng.normal(size=nv)]
-    a, b = ca.DM(rng.normal(size=nx)), ca.DM(rng.normal(size=nu))
-    costs = (
-        Cost("coupled", At.PATH, function(nx, nu, lambda t, x, u: ca.sin(ca.dot(a, x) + t) * (1 + ca.dot(b, u)) + x[0]**2 * x[1])),
-        Cost("residual", At.PATH, function(nx, nu, lambda t, x, u: ca.vertcat(u, ca.cos(x[nx - 1]) * x[0], x[1] * u[0])),
-             weights=tuple(rng.uniform(0.5, 1, nu + 2))),
-        Cost("end", At.FINAL, function(nx, nu, lambda t, x, u: x), weights=(1.0,) * nx))
-    u = rng.normal(size=(2, nu))
-    phase = Phase("move", system, Duration(0.1, 0.1, 0.1), Guess(np.array([0.25, 0.75]), np.tile(x0, (2, 1)), u),
-                  start=Boundary(tuple(x0), (True,) * system.space.ndx), costs=costs)
-    return Problem(name, (phase,))
+    end = Cost("end", At.FINAL, function(system.nx, system.nu, lambda t, x, u: x), weights=(1.0,) * system.nx)
+    return coupled(system, seed, 0.1, (end,), (0.25, 0.75))
 
 
 def references(problem, options, derivatives, store):
@@ -227,8 +216,8 @@ def test_loops_allocate_nothing_per_knot():
                                         x=np.tile(phase.start.value, (N, 1)))
             _, store = on_path(Problem("long", (dataclasses.replace(phase, guess=guess),)), options)
             before = rtsys.get_allocation_stats().alloc
-            rollout(store.engine, False)
-            expand(store.engine)
+            rollout(store, False)
+            expand(store)
             counts.append(rtsys.get_allocation_stats().alloc - before)
     finally:
         _nrt_python.memsys_disable_stats()
@@ -236,20 +225,8 @@ def test_loops_allocate_nothing_per_knot():
 
 
 # ---- solutions ---------------------------------------------------------------------------------------------------
-def reach(path, root, duration, seed, weight=10.0, **more):
-    """A robot from its neutral configuration at rest towards one nearby, by cost."""
-    model = read_urdf(path, root=root)
-    system = robot_system(model, **more)
-    nx, nu, nv = system.nx, system.nu, model.nv
-    x0 = np.r_[alg.neutral(model), np.zeros(nv)]
-    goal = np.array(alg.integrate(model, x0[:model.nq], np.random.default_rng(seed).uniform(-0.2, 0.2, nv))).ravel()
-    costs = (Cost("effort", At.PATH, function(nx, nu, lambda t, x, u: u), weights=(1e-1,) * nu),
-             Cost("calm", At.PATH, function(nx, nu, lambda t, x, u: x[nx - nv:]), weights=(0.1,) * nv),
-             Cost("goal", At.FINAL, function(nx, nu, lambda t, x, u: system.space.minus(ca.DM(np.r_[goal, np.zeros(nv)]), x)),
-                  weights=(weight,) * nv + (1.0,) * nv))
-    guess = Guess(np.array([0.0, 1.0]), np.tile(x0, (2, 1)), 0.1 * np.ones((2, nu)))
-    return Problem(model.name, (Phase("move", system, Duration(duration, duration, duration), guess,
-                                      start=Boundary(tuple(x0), (True,) * (2 * nv)), costs=costs),))
+def reach(path, root, *more, **others):
+    return towards(read_urdf(path, root=root), *more, **others)
 
 
 SOLVED = {

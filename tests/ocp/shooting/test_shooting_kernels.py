@@ -104,10 +104,10 @@ def test_loops_allocate_nothing_per_knot(shooting):
             log, found = np.zeros((4, len(iterate.COLUMNS))), []
             for _ in range(2):  # the first round loads the code
                 before = rtsys.get_allocation_stats().alloc
-                rollout(store.engine, False)
-                expand(store.engine)
-                trial(store.engine, 0.5, store.path.x)
-                iterate.iterate(store.engine, log, 1e-9, 0.0, 3)
+                rollout(store, False)
+                expand(store)
+                trial(store, 0.5, store.path.x)
+                iterate.iterate(store, log, 1e-9, 0.0, 3)
                 found.append(rtsys.get_allocation_stats().alloc - before)
             counts.append(found[1])
             del program  # it keeps the kernels alive

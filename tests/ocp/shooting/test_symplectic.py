@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from engine_paths import blocks, on_path
 from loop_references import coupled_tree
-from shooting_problems import function, quadrotor
+from shooting_problems import coupled, function, quadrotor
 
 from dynamics import algorithms as alg
 from dynamics.mechanism import Thruster
@@ -53,22 +53,6 @@ SYSTEMS = {
 }
 
 
-def problem(system, seed=5, duration=None):
-    """A robot in motion under costs that couple everything, time and controls included."""
-    model, rng = system.model, np.random.default_rng(seed)
-    nx, nu = system.nx, system.nu
-    x0 = np.r_[alg.random_configuration(model, rng), rng.normal(size=model.nv)]
-    a, b = ca.DM(rng.normal(size=nx)), ca.DM(rng.normal(size=nu))
-    costs = (
-        Cost("coupled", At.PATH, function(nx, nu, lambda t, x, u: ca.sin(ca.dot(a, x) + t) * (1 + ca.dot(b, u)) + x[0]**2 * x[1])),
-        Cost("residual", At.PATH, function(nx, nu, lambda t, x, u: ca.vertcat(u, ca.cos(x[nx - 1]) * x[0], x[1] * ca.sum1(u))),
-             weights=tuple(rng.uniform(0.5, 1, nu + 2))))
-    guess = Guess(np.array([0.0, 1.0]), np.tile(x0, (2, 1)), rng.normal(size=(2, nu)))
-    phase = Phase("move", system, duration or Duration(0.4, 0.4, 0.4), guess,
-                  start=Boundary(tuple(x0), (True,) * system.space.ndx), costs=costs)
-    return Problem("robot", (phase,))
-
-
 def values(given, options):
     """Step and expansion of a kind of stage at a state on the manifold, through CasADi's interpreter: x', cost, g, F, H."""
     horizon = build(given, options)
@@ -90,7 +74,7 @@ def compare(given, one, two, tolerance=1e-10):
     pytest.param(name, marks=[pytest.mark.slow] * (name in ("free root", "thrusters"))) for name in SYSTEMS])
 @pytest.mark.sample(2)
 def test_step_and_expansion_are_those_of_algorithmic_differentiation(name, monkeypatch):
-    given = problem(SYSTEMS[name]())
+    given = coupled(SYSTEMS[name]())
     monkeypatch.setattr(single, "LIMIT", 3000 if name == "accelerations" else 1500)  # the other road is one of calls
     stage, general = compare(given, CLOSED, AD)
     assert stage.step.is_a("SXFunction")
@@ -99,7 +83,7 @@ def test_step_and_expansion_are_those_of_algorithmic_differentiation(name, monke
 
 
 def test_dynamics_that_are_small_or_evaluated_once_are_written_out(monkeypatch):
-    given = problem(SYSTEMS["accelerations"]())
+    given = coupled(SYSTEMS["accelerations"]())
     inlined, _ = values(given, CLOSED)
     monkeypatch.setattr(single, "LIMIT", 0)
     monkeypatch.setattr(expressions, "INLINE_LIMIT", 0)
@@ -110,14 +94,14 @@ def test_dynamics_that_are_small_or_evaluated_once_are_written_out(monkeypatch):
 
 
 def test_both_quadratures_are_the_costs_at_the_knots():
-    given = problem(SYSTEMS["curved"]())
+    given = coupled(SYSTEMS["curved"]())
     for a, b in zip(values(given, CLOSED)[0], values(given, replace(CLOSED, cost_quadrature="rectangle"))[0], strict=True):
         np.testing.assert_array_equal(a, b)
 
 
 @pytest.mark.parametrize("name", ["flat", *(pytest.param(name, marks=pytest.mark.slow) for name in ("curved", "thrusters"))])
 def test_free_durations_are_carried(name):
-    given = problem(SYSTEMS[name](), duration=Duration(0.2, 0.6, 0.4))
+    given = coupled(SYSTEMS[name](), duration=Duration(0.2, 0.6, 0.4))
     stage, _ = compare(given, CLOSED, AD)
     n = given.phase.system.space.ndx
     assert stage.space.ndx == n + 1
@@ -128,7 +112,7 @@ def test_free_durations_are_carried(name):
 
 def test_later_phases_of_fixed_length_behind_a_free_one():
     system = SYSTEMS["flat"]()
-    first, second = problem(system, duration=Duration(0.2, 0.6, 0.4)).phase, problem(system).phase
+    first, second = coupled(system, duration=Duration(0.2, 0.6, 0.4)).phase, coupled(system).phase
     given = Problem("two", (first, replace(second, name="later", start=None)))
     for kind in (1, 3):
         stages = [build(given, options).kinds[kind] for options in (CLOSED, AD)]
@@ -208,13 +192,13 @@ def test_a_wrong_motion_of_a_curved_joint_is_noticed(monkeypatch):
     right = alg.integrate_partials
     monkeypatch.setattr(alg, "integrate_partials", lambda model, d: tuple(x.T for x in right(model, d)))
     with pytest.raises(AssertionError, match="F"):
-        compare(problem(SYSTEMS["curved"]()), CLOSED, AD)
+        compare(coupled(SYSTEMS["curved"]()), CLOSED, AD)
 
 
 def test_written_hessians_are_those_of_the_lagrangian(monkeypatch):
     """By differentiation of the whole graph, on prismatic and universal joints under costs that couple everything."""
     monkeypatch.setattr(single, "BENDS_LIMIT", 5000)
-    given, options = problem(SYSTEMS["flat"]()), replace(CLOSED, hessian="full")
+    given, options = coupled(SYSTEMS["flat"]()), replace(CLOSED, hessian="full")
     ours, theirs = build(given, options).kinds[0], build(given, replace(options, derivatives="ad")).kinds[0]
     rng = np.random.default_rng(12)
     arguments = (0.3, rng.normal(size=ours.space.nx), rng.normal(size=ours.nu), [], 0.1)
@@ -227,7 +211,7 @@ def test_written_hessians_are_those_of_the_lagrangian(monkeypatch):
 
 
 def test_free_durations_have_full_hessians_too():
-    given, options = problem(SYSTEMS["flat"](), duration=Duration(0.2, 0.6, 0.4)), replace(CLOSED, hessian="full")
+    given, options = coupled(SYSTEMS["flat"](), duration=Duration(0.2, 0.6, 0.4)), replace(CLOSED, hessian="full")
     stages = [build(given, chosen) for chosen in (options, replace(options, derivatives="ad"))]
     ours, theirs = (horizon.kinds[horizon.which[-2]] for horizon in stages)
     rng = np.random.default_rng(12)
@@ -244,7 +228,7 @@ def told(given, **options):
 
 
 def test_what_runs_in_closed_form():
-    small, large = problem(SYSTEMS["flat"]()), problem(robot_system(serial_chain(24)))
+    small, large = coupled(SYSTEMS["flat"]()), coupled(robot_system(serial_chain(24)))
     assert "a step in code generated for this robot" in told(small)[1]
     assert told(small, derivatives="ad")[1] == "derivatives: ad"
     assert "compiled loops" in told(small, derivatives="analytic", execution="loops")[1]
@@ -255,7 +239,7 @@ def test_what_runs_in_closed_form():
 
 
 def test_costs_too_large_for_one_graph_leave_it(monkeypatch):
-    given = problem(SYSTEMS["flat"]())
+    given = coupled(SYSTEMS["flat"]())
     assert single.closed_form(given.phase, CLOSED)
     monkeypatch.setattr(single, "LIMIT", 3)
     assert not single.closed_form(given.phase, CLOSED)

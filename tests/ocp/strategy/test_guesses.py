@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import casadi as ca
 import control_problems as known
 import numpy as np
 import pytest
@@ -11,7 +10,7 @@ from uncertified import by_collocation
 from ocp.app.sentences import message
 from ocp.guess import perturbed
 from ocp.methods import solve
-from ocp.problem import At, Boundary, Constraint, Cost, Duration, Guess, Kind, Phase, Status
+from ocp.problem import At, Constraint, Kind, Status
 from ocp.strategy import programs
 from ocp.strategy.direct import left_over
 from ocp.thresholds import GUESSES
@@ -96,17 +95,10 @@ def test_an_interrupted_cascade_hands_back_the_attempt_that_misses_least(monkeyp
 
 
 def test_a_guess_on_a_singular_point_is_left():
-    """A disc whose centre the guess meets: the gradient of the distance is not a number there, and everywhere else it is."""
-    system = known.flat_system("point", ("x", "y"), ("u", "w"), lambda t, x, u, p: u)
-    clear = Constraint("disc", At.PATH, known.function(2, 2, lambda t, x, u, p: ca.norm_2(x - ca.DM([0.5, 0.0]))), (0.2,), (INF,))
-    effort = Cost("effort", At.PATH, known.function(2, 2, lambda t, x, u, p: ca.sumsqr(u)))
-    both = (True, True)
-    guess = Guess(np.array([0.0, 1.0]), np.array([[0.0, 0.0], [1.0, 0.0]]), np.array([[1.0, 0.0], [1.0, 0.0]]))
-    phase = Phase("phase", system, Duration(1.0, 1.0, 1.0), guess, Boundary((0.0, 0.0), both), Boundary((1.0, 0.0), both),
-                  costs=(effort,), constraints=(clear,))
-    found = by_collocation(known.problem(phase), CollocationOptions(scheme="hermite_simpson", intervals=10))
+    """The gradient of the distance from the centre of the disc is a number everywhere but there."""
+    found = by_collocation(known.centred_disc(), CollocationOptions(scheme="hermite_simpson", intervals=10))
     assert found.status is Status.CONVERGED
     assert found.freeze["guess"].startswith("multistart")
     assert [one.data["failed"] for one in found.findings if one.kind is Kind.GUESS_SERVED] == [{"given": "NOT_A_NUMBER"}]
-    alone = by_collocation(known.problem(phase), CollocationOptions(scheme="hermite_simpson", intervals=10, guess="given"))
+    alone = by_collocation(known.centred_disc(), CollocationOptions(scheme="hermite_simpson", intervals=10, guess="given"))
     assert alone.status is Status.NOT_A_NUMBER

@@ -13,7 +13,7 @@ from ocp.app.sentences import sentence
 from ocp.certify import Tolerances
 from ocp.errors import ProblemError
 from ocp.methods import METHODS, solve, uncertified
-from ocp.problem import INF, At, Constraint, Cost, Duration, Guess, Kind, Phase, Status
+from ocp.problem import INF, At, Constraint, Cost, Duration, Kind, Phase, Status
 from ocp.strategy import programs, table, unsolved
 from ocp.strategy.rule import Rule, Stage
 from ocp.strategy.table import OPTIONAL, RULES
@@ -74,22 +74,12 @@ def test_what_is_no_optional_rule_is_refused_with_what_is_near(names, words):
 
 
 # ---- one rule less -----------------------------------------------------------------------------------------------------
-def centred_disc():
-    """A disc whose centre the straight guess meets: the gradient of the distance is not a number there."""
-    system = known.flat_system("point", ("x", "y"), ("u", "w"), lambda t, x, u, p: u)
-    clear = Constraint("disc", At.PATH, known.function(2, 2, lambda t, x, u, p: ca.norm_2(x - ca.DM([0.5, 0.0]))), (0.2,), (INF,))
-    effort = Cost("effort", At.PATH, known.function(2, 2, lambda t, x, u, p: ca.sumsqr(u)))
-    guess = Guess(np.array([0.0, 1.0]), np.array([[0.0, 0.0], [1.0, 0.0]]), np.array([[1.0, 0.0], [1.0, 0.0]]))
-    return known.problem(Phase("phase", system, Duration(1.0, 1.0, 1.0), guess, known.fixed(0, 0), known.fixed(1, 0),
-                               costs=(effort,), constraints=(clear,)))
-
-
 def test_without_next_guess_the_first_guess_is_the_only_one():
     options = {"scheme": "hermite_simpson", "intervals": 10}
-    whole = solve(centred_disc(), "collocation", options)
+    whole = solve(known.centred_disc(), "collocation", options)
     assert whole.status is Status.CONVERGED
     assert "next_guess" in fired(whole)
-    found = solve(centred_disc(), "collocation", options, without=["next_guess"])
+    found = solve(known.centred_disc(), "collocation", options, without=["next_guess"])
     assert found.status is Status.NOT_A_NUMBER
     assert fired(found) == []
 
@@ -141,16 +131,8 @@ def test_without_locally_infeasible_every_guess_is_tried_in_full(monkeypatch):
     assert set(fired(found)) == {"next_guess"}
 
 
-def one_state(cost, bounds):
-    return load_text(f"""
-name: one state
-system: {{states: {{x: m}}, controls: {{u: m/s}}, dynamics: {{x: u}}}}
-phase: {{duration: 1, start: {{x: 0}}, bounds: {bounds}, costs: [{{name: c, running: "{cost}"}}]}}
-""").problem
-
-
 def test_without_escape_a_maximum_is_handed_back():
-    problem, options = one_state("-u**2", "{u: [-1, 1]}"), {"intervals": 20}
+    problem, options = known.one_state("-u**2", "{u: [-1, 1]}"), {"intervals": 20}
     whole = solve(problem, "multiple_shooting", options)
     assert whole.objective == pytest.approx(-1.0, abs=1e-6)
     assert "escape" in fired(whole)

@@ -1,21 +1,12 @@
 """Attitudes: several turns, ends that are open about an axis, bounds on components of quaternions; in both forms of the states."""
 
-from __future__ import annotations
-
 import direct_problems as direct
 import numpy as np
 import pytest
+from direct_problems import solved
 
-from ocp.certify import Tolerances
 from ocp.methods import solve
 from ocp.problem import INF, Boundary, Guess, Status
-
-
-def solved(problem, method="collocation", **options):
-    found = solve(problem, method, {"states": "tangent", **options}, tolerances=Tolerances(objective_error=0.1))
-    assert found.status is Status.CONVERGED, found.ending
-    assert found.ok, found.certificate.failures
-    return found
 
 
 @pytest.mark.parametrize(("states", "sign"), [

@@ -1,28 +1,19 @@
 """Tangent unknowns find what coordinates find: a free body, a quadrotor, and loops over a floating quadruped."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import direct_problems as direct
 import numpy as np
 import pytest
+from direct_problems import solved
 from repository import ROOT
 
 from ocp.app.files.load import load_problem
-from ocp.certify import Tolerances
 from ocp.methods import solve
 from ocp.problem import Kind, Status
 from ocp.transcription.collocation import CollocationOptions, transcribe
 
 FOLDER = ROOT / "problems"
-
-
-def solved(problem, method="collocation", **options):
-    found = solve(problem, method, {"states": "tangent", **options}, tolerances=Tolerances(objective_error=0.1))
-    assert found.status is Status.CONVERGED, found.ending
-    assert found.ok, found.certificate.failures
-    return found
 
 
 @pytest.mark.parametrize("options", [

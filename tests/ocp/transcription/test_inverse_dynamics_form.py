@@ -5,6 +5,7 @@ import casadi as ca
 import numpy as np
 import pytest
 from repository import ROOT
+from states import energy_rate
 from uncertified import by_collocation, by_multiple_shooting
 
 import dynamics
@@ -61,11 +62,7 @@ def test_forward_dynamics_of_the_efforts_gives_the_accelerations_back(robot):
 def test_energy_changes_by_the_power_of_the_efforts(robot):
     system = inverse_dynamics_system(robot, thrusters=(Thruster("jet", robot.frames[-1].name),))
     x, u = point(robot, system.nu, 5)
-    X, D = ca.SX.sym("x", system.nx), ca.SX.sym("d", system.space.ndx)
-    plus = ca.Function("p", [X, D], [system.space.plus(X, D)])
-    xi, h = value(system.rate, x, u), 1e-6
-    rate = float(system.energy(0, plus(x, h * xi), u, []) - system.energy(0, plus(x, -h * xi), u, [])) / (2 * h)
-    assert rate == pytest.approx(float(system.power(0, x, u, [])), rel=1e-6)
+    assert energy_rate(system, x, u) == pytest.approx(float(system.power(0, x, u, [])), rel=1e-6)
 
 
 def test_components_without_a_motor_are_named_equalities(robot):

@@ -1,7 +1,5 @@
 """Mesh refinement: error estimates against closed forms, policies, the loop, and meshes as text."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import casadi as ca

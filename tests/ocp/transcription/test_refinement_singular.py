@@ -1,7 +1,5 @@
 """Singular arcs: controls smoothed there, switches found beside them, and plain words where the mesh tolerance is not reached."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import casadi as ca

@@ -1,7 +1,5 @@
 """Edges that move to where controls jump: switching times in closed form and by shooting, also over several phases."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import casadi as ca
