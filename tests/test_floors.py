@@ -77,8 +77,7 @@ PARTS = {"startswith", "endswith", "partition", "rpartition", "split", "rsplit",
          "index", "count"}
 LETTERS = {"lower", "upper", "strip", "lstrip", "rstrip", "casefold", "removeprefix", "removesuffix", "partition", "rpartition",
            "split", "splitlines", "replace"}
-READERS = ("ocp/app/sentences/", "ocp/app/files/", "dynamics/model/",  # make sentences; read files
-           "ocp/app/pages/certificate_record.py")  # and runs of earlier versions, which kept words alone
+READERS = ("ocp/app/sentences/", "ocp/app/files/", "dynamics/model/")  # make sentences; read files
 PROSE = {  # until their findings, and the names of rows and columns, are data
     "ocp/explain/groups.py": "names of rows and columns",
     "ocp/nlp/names.py": "names of rows and columns",

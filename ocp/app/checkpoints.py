@@ -22,18 +22,7 @@ from dynamics.errors import near
 from ocp.app import supervisor
 from ocp.app.files.load import LoadedProblem, load_text
 from ocp.app.files.portable import Portable
-from ocp.app.pages.folders import (
-    CHECKPOINT,
-    FORMAT,
-    UNFINISHED,
-    check_target,
-    is_abandoned,
-    is_run,
-    is_unfinished,
-    new_folder,
-    read_arrays,
-    write_arrays,
-)
+from ocp.app.pages import folders
 from ocp.app.pages.results import REPORT, read_summary
 from ocp.app.runs import from_run
 from ocp.errors import ProblemError
@@ -58,18 +47,18 @@ class Started:
     def keep(self, checkpoint: Checkpoint) -> None:
         """Write a checkpoint, in place of the one before, never half."""
         if not self.made and self.last is None:
-            with new_folder(self.target, True, FORMAT) as partial:
+            with folders.new_folder(self.target, True, folders.FORMAT) as partial:
                 self._write(partial)
-                write_arrays(partial / CHECKPOINT, checkpoint)
+                folders.write_arrays(partial / folders.CHECKPOINT, checkpoint)
         else:
-            partial = self.target / f".{CHECKPOINT}.{uuid.uuid4().hex[:8]}"
-            write_arrays(partial, checkpoint)
-            os.replace(partial, self.target / CHECKPOINT)
+            partial = self.target / f".{folders.CHECKPOINT}.{uuid.uuid4().hex[:8]}"
+            folders.write_arrays(partial, checkpoint)
+            os.replace(partial, self.target / folders.CHECKPOINT)
         self.last = checkpoint
 
     def replaces(self, place: Path) -> None:
         """The finished run goes there, and the folder of its solve is not needed any more."""
-        if is_unfinished(self.target):
+        if folders.is_unfinished(self.target):
             shutil.rmtree(self.target, ignore_errors=True)
         self.target, self.made = place, []
 
@@ -86,7 +75,8 @@ class Started:
         for name, data in self.portable.files.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_bytes(data)
-        (folder / UNFINISHED).write_text(json.dumps({"format": FORMAT, "process": os.getpid()}) + "\n", encoding="utf-8")
+        record = {"format": folders.FORMAT, "process": os.getpid()}
+        (folder / folders.UNFINISHED).write_text(json.dumps(record) + "\n", encoding="utf-8")
 
 
 class SoFar:
@@ -123,7 +113,7 @@ def start_run(target: Path, portable: Portable, *, overwrite: bool) -> Started:
 
     Raises ProblemError for a folder that must not be touched.
     """
-    check_target(target, overwrite, FORMAT)
+    folders.check_target(target, overwrite, folders.FORMAT)
     started = Started(target, portable)
     try:
         _clean(target)
@@ -147,20 +137,20 @@ def kept(target: Path) -> Path:
         return target
     names = (f"{target.name}-resumed{number}" for number in ("", *(f"-{k}" for k in range(2, 1000))))
     beside = (target.with_name(name) for name in names)
-    return next(place for place in beside if not place.exists() or is_run(place) or is_unfinished(place))
+    return next(place for place in beside if not place.exists() or folders.is_run(place) or folders.is_unfinished(place))
 
 
 def is_certified(folder: Path) -> bool:
     """Whether a folder holds a run whose certificate holds."""
-    return is_run(folder) and bool(read_summary(folder).get("ok"))
+    return folders.is_run(folder) and bool(read_summary(folder).get("ok"))
 
 
 def _clean(target: Path) -> None:
     """Remove what killed runs left: a folder in which a solve neither ended nor made a checkpoint, and half-written folders and
     files beside and in it that nobody has touched for a while."""
-    if is_abandoned(target):
+    if folders.is_abandoned(target):
         shutil.rmtree(target)
-    for left in [*target.parent.glob(f".{target.name}.partial-*"), *target.glob(f".{CHECKPOINT}.*")]:
+    for left in [*target.parent.glob(f".{target.name}.partial-*"), *target.glob(f".{folders.CHECKPOINT}.*")]:
         if time.time() - left.stat().st_mtime > ABANDONED:
             shutil.rmtree(left) if left.is_dir() else left.unlink(missing_ok=True)
 
@@ -175,31 +165,20 @@ def load_resumable(folder: str | Path, overrides: Mapping[str, str] | None = Non
     if not place.is_dir():
         beside = [p.name for p in place.parent.iterdir() if p.is_dir()] if place.parent.is_dir() else []
         raise ProblemError(f"there is no such folder{near(place.name, beside)}", where=str(place))
-    if not is_run(place) and not is_unfinished(place):
-        raise ProblemError(f"is not the folder of a run (neither summary.json nor {UNFINISHED} written by lieocp)",
+    if not folders.is_run(place) and not folders.is_unfinished(place):
+        raise ProblemError(f"is not the folder of a run (neither summary.json nor {folders.UNFINISHED} written by lieocp)",
                            where=str(place))
-    ended = not (place / CHECKPOINT).is_file()
-    if ended and not _cut_late(place):
-        raise ProblemError(_nothing(place), where=str(place))
+    if ended := not (place / folders.CHECKPOINT).is_file():
+        if not folders.is_run(place):
+            raise ProblemError("nothing to resume: the solve ended before its first checkpoint; solve its problem.yaml instead",
+                               where=str(place))
+        status = read_summary(place)["status"]["name"]  # cut short, it lacks its whole certificate or its report
+        if status not in (Status.INTERRUPTED.name, Status.TIME_LIMIT.name) and (place / REPORT).is_file():
+            raise ProblemError("nothing to resume: " + (
+                f"the method converged; to solve again with other options: ocp solve {place / 'problem.yaml'}"
+                if status == Status.CONVERGED.name else f"the run ({status}) left no iterate to go on from"), where=str(place))
     text = (place / "problem.yaml").read_text(encoding="utf-8")
     loaded = load_text(text, place, str(place / "problem.yaml"), overrides)
     if ended:
         return replace(loaded, problem=from_run(loaded.problem, place)), None
-    return loaded, read_arrays(place / CHECKPOINT)
-
-
-def _cut_late(place: Path) -> bool:
-    """Whether a run has its motion, but not its whole certificate or no report."""
-    if not is_run(place):
-        return False
-    status = read_summary(place)["status"]["name"]
-    return status in (Status.INTERRUPTED.name, Status.TIME_LIMIT.name) or not (place / REPORT).is_file()
-
-
-def _nothing(place: Path) -> str:
-    if not is_run(place):
-        return "nothing to resume: the solve ended before its first checkpoint; solve its problem.yaml instead"
-    status = read_summary(place)["status"]["name"]
-    if status == Status.CONVERGED.name:
-        return f"nothing to resume: the method converged; to solve again with other options: ocp solve {place / 'problem.yaml'}"
-    return f"nothing to resume: the run ({status}) left no iterate to go on from"
+    return loaded, folders.read_arrays(place / folders.CHECKPOINT)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -16,7 +15,7 @@ from dynamics.errors import ModelError, near
 from dynamics.mechanism import Mechanism
 from dynamics.model.model import Model
 from ocp.app.files.load_model import COLLECTION
-from ocp.app.screen import grid, wide_console
+from ocp.app.screen import grid, line, wide_console
 from ocp.errors import ProblemError
 
 Rows = list[tuple[str, ...]]
@@ -63,15 +62,10 @@ def body_rows(model: Model) -> Rows:
     return rows
 
 
-def configuration_rows(model: Model) -> Rows:
-    """Name and coordinates of every named configuration."""
-    return [(name, " ".join(f"{x:.4g}" for x in q)) for name, q in model.configurations.items()]
-
-
-def undriven(robot: Mechanism) -> tuple[str, ...]:
-    """Velocities that nothing drives."""
-    driven = {name for motor in robot.motors for name, _ in motor.gears}
-    return tuple(name for name in robot.model.velocity_names if name not in driven)
+def single_joints(model: Model) -> dict[str, int]:
+    """Joints of one degree of freedom that follow no other, and where each sits in q."""
+    return {body.joint.name: model.q_slice(i).start for i, body in enumerate(model.bodies)
+            if body.joint.mimic is None and model.kind(i).nv == model.kind(i).nq == 1}
 
 
 def ends(model: Model) -> tuple[str, ...]:
@@ -93,7 +87,7 @@ def _number(value: float) -> str:
 
 
 SUFFIXES = (".urdf", ".xml")
-ROOTS = ("fixed", "free_flyer", "planar")
+CHOICES = {"root": ("fixed", "free_flyer", "planar"), "mimic": ("couple", "independent")}  # of URDF files
 
 
 @dataclass(frozen=True)
@@ -114,8 +108,8 @@ class NamedRobot:
         return self.file + (f", root {self.root}" if self.path.suffix == ".urdf" else "")
 
 
-def read_robot(words: str, *, root: str | None = None) -> NamedRobot:
-    """The robot that ``words`` name. Raises ProblemError and ModelError, with near misses."""
+def read_robot(words: str, **options: str | None) -> NamedRobot:
+    """The robot that ``words`` name. options: those of CHOICES. Raises ProblemError and ModelError, with near misses."""
     from ocp.app.face.robot import Robot
     from ocp.app.files.load_model import robot_path
 
@@ -126,8 +120,10 @@ def read_robot(words: str, *, root: str | None = None) -> NamedRobot:
         if path.exists():
             raise ProblemError(f"expected a robot file ({', '.join(SUFFIXES)})", where=words)
         words = COLLECTION + words
-    if root is not None and root not in ROOTS:
-        raise ProblemError(f"no such choice{near(root, ROOTS)}", where=f"--root {root}")
+    given = {key: value for key, value in options.items() if value is not None}
+    for key, value in given.items():
+        if value not in CHOICES[key]:
+            raise ProblemError(f"no such choice{near(value, CHOICES[key])}", where=f"--{key} {value}")
     try:
         place = robot_path(words, Path())
     except ProblemError as error:
@@ -136,19 +132,18 @@ def read_robot(words: str, *, root: str | None = None) -> NamedRobot:
         if not words.startswith(COLLECTION) or path.suffix:
             raise
         raise ProblemError(f"no such file, and {error}", where=str(path)) from None
-    options: dict[str, Any] = {"_written": words, **({} if root is None else {"root": root})}
-    return NamedRobot(Robot(words, **options).mechanism, words, place, root or "fixed")
+    return NamedRobot(Robot(words, _written=words, **given).mechanism, words, place, given.get("root", "fixed"))
 
 
 MANY = 12  # notes beyond which equals are counted
 
 
-def print_robot(robot: Mechanism, what: str) -> None:
+def print_robot(robot: Mechanism, what: str, console: Console | None = None) -> None:
     """Everything that problem files may name."""
-    out, model = wide_console(), robot.model
+    out, model = console or wide_console(), robot.model
     out.print(f"[bold]{escape(model.name)}[/]  ({escape(what)})", soft_wrap=True)
-    out.print(f"  {len(model.bodies)} bodies, {model.mass:.6g} kg; nq = {model.nq}, nv = {model.nv}, nu = {robot.nu}; gravity "
-              f"[{', '.join(f'{g:g}' for g in model.gravity)}] m/s^2", markup=False, soft_wrap=True)
+    line(out, f"  {len(model.bodies)} bodies, {model.mass:.6g} kg; nq = {model.nq}, nv = {model.nv}, nu = {robot.nu}; gravity "
+              f"[{', '.join(f'{g:g}' for g in model.gravity)}] m/s^2")
     _print(out, "joints", ("name", "kind", ">lower", ">upper", ">velocity", ">effort"), joint_rows(robot), "rad or m")
     drives = drive_rows(robot)
     plain = all(row[1] == "motor" and row[0] == row[2] for row in drives)
@@ -156,14 +151,21 @@ def print_robot(robot: Mechanism, what: str) -> None:
         out.print("\n[bold]actuators[/]  a motor at each of: " + escape(", ".join(row[0] for row in drives)), soft_wrap=True)
     else:
         _print(out, "actuators", ("name", "kind", "drives", ">lower", ">upper"), drives, "N m or N")
-    if drives and (free := undriven(robot)):
-        out.print(f"  not driven: {', '.join(free)}", markup=False, soft_wrap=True)
+    driven = {name for motor in robot.motors for name, _ in motor.gears}
+    if drives and (free := [name for name in model.velocity_names if name not in driven]):
+        line(out, f"  not driven: {', '.join(free)}")
     _print(out, "bodies", ("name", "parent", "joint", ">mass [kg]", "frames"), body_rows(model), folded="frames")
-    _print(out, "named configurations", ("name", "coordinates"), configuration_rows(model), folded="coordinates")
+    named: Rows = [(name, " ".join(f"{x:.4g}" for x in q)) for name, q in model.configurations.items()]
+    _print(out, "named configurations", ("name", "coordinates"), named, folded="coordinates")
     for kind, items in (("forces", robot.forces), ("constraints", robot.constraints)):
         if items:
             out.print(f"\n[bold]{kind}[/]  " + escape(", ".join(item.name for item in items)), soft_wrap=True)
-    _print_notes(out, model.notes)
+    if model.notes:
+        out.print(f"\n[bold]noted[/]  {len(model.notes)}: what was changed or left out")
+    for note in model.notes[:MANY]:
+        line(out, f"  {note}")
+    if len(model.notes) > MANY:
+        out.print(f"  ... and {len(model.notes) - MANY} more: --notes shows them all")
 
 
 def _print(out: Console, title: str, headings: Sequence[str], rows: Rows, unit: str = "", folded: str | None = None) -> None:
@@ -171,15 +173,6 @@ def _print(out: Console, title: str, headings: Sequence[str], rows: Rows, unit: 
         return
     out.print(f"\n[bold]{title}[/]{f'  [dim]{unit}[/]' if unit else ''}")
     out.print(grid(*map(escape, headings), rows=[list(map(escape, row)) for row in rows], pad=2, folded=folded))
-
-
-def _print_notes(out: Console, notes: Sequence[str]) -> None:
-    if notes:
-        out.print(f"\n[bold]noted[/]  {len(notes)}: what was changed or left out")
-    for note in notes[:MANY]:
-        out.print(f"  {note}", markup=False, soft_wrap=True)
-    if len(notes) > MANY:
-        out.print(f"  ... and {len(notes) - MANY} more: --notes shows them all")
 
 
 def resting(model: Model) -> np.ndarray:

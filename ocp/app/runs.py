@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ocp.app.files.load import LoadedProblem, load_problem, load_text
-from ocp.app.pages.folders import is_run, read_arrays, write_arrays
+from ocp.app.pages.folders import check_run, is_run, read_arrays, write_arrays
 from ocp.app.pages.results import Run, read_run, read_summary
 from ocp.errors import ProblemError
 from ocp.guess import from_samples, with_values
@@ -69,8 +69,7 @@ def difference(first: Path, second: Path) -> list[str]:
 
 def _read(place: Path) -> tuple[str, dict[str, Any]]:
     if place.is_dir():
-        if not is_run(place):
-            raise ProblemError("is not the folder of a run (no summary.json written by lieocp)", where=str(place))
+        check_run(place)
         file = place / "problem.yaml"
         return load_text(file.read_text(encoding="utf-8"), place, str(file)).expanded(), read_summary(place)
     return load_problem(place).expanded(), {}

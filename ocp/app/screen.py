@@ -53,6 +53,11 @@ def say_where(out: Console, folder: Path | None, page: str = "report.html") -> N
         out.print(f"  written to  {folder}  (open {folder / page})", soft_wrap=True, markup=False)
 
 
+def line(out: Console, words: str, style: str | None = None) -> None:
+    """Words as they stand, on one line however long."""
+    out.print(words, style=style, markup=False, soft_wrap=True)
+
+
 def plain(text: str) -> str:
     """Text that rich must not take for markup."""
     return text.replace("[", r"\[")

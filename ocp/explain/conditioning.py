@@ -108,27 +108,19 @@ def _localised(left: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Extreme:
-    """A named row or column of the Jacobian and its norm."""
-
-    name: str
-    norm: float
-
-
-@dataclass(frozen=True)
 class Conditioning:
     """A program at a point.
 
     worst: (name, violation) of the largest violations; active: (name, knots) of bounds and inequalities that are touched
-    rows, columns: (largest, smallest) norms of the Jacobian, zero ones left out; spread: their quotient for rows and columns
+    rows, columns: (name, norm) of the largest and the smallest of the Jacobian, zero ones left out; spread: the quotients of these
     empty_rows: constraints that no variable moves to first order; idle: variables that neither cost nor constraints depend on
     gradient: (name, entry) of the largest entry of the gradient of the cost
     """
 
     worst: tuple[tuple[str, float], ...]
     active: tuple[tuple[str, int], ...]
-    rows: tuple[Extreme, Extreme] | None
-    columns: tuple[Extreme, Extreme] | None
+    rows: tuple[tuple[str, float], tuple[str, float]] | None
+    columns: tuple[tuple[str, float], tuple[str, float]] | None
     empty_rows: tuple[str, ...]
     idle: tuple[str, ...]
     gradient: tuple[str, float] | None
@@ -136,7 +128,7 @@ class Conditioning:
     @property
     def spread(self) -> tuple[float, float]:
         """Largest over smallest norm of rows and of columns."""
-        return tuple(pair[0].norm / pair[1].norm if pair else 1.0 for pair in (self.rows, self.columns))  # type: ignore[return-value]
+        return tuple(pair[0][1] / pair[1][1] if pair else 1.0 for pair in (self.rows, self.columns))  # type: ignore[return-value]
 
 
 def condition(nlp: NLP, x: np.ndarray, worst: int = 6) -> Conditioning:
@@ -167,12 +159,12 @@ def condition(nlp: NLP, x: np.ndarray, worst: int = 6) -> Conditioning:
     )
 
 
-def _extremes(norms: np.ndarray, names: Sequence[str]) -> tuple[Extreme, Extreme] | None:
+def _extremes(norms: np.ndarray, names: Sequence[str]) -> tuple[tuple[str, float], tuple[str, float]] | None:
     found = np.flatnonzero(norms > 0)
     if not len(found):
         return None
     high, low = int(found[np.argmax(norms[found])]), int(found[np.argmin(norms[found])])
-    return Extreme(names[high], float(norms[high])), Extreme(names[low], float(norms[low]))
+    return (names[high], float(norms[high])), (names[low], float(norms[low]))
 
 
 def unbounded_hints(problem: Problem, nlp: NLP, x: np.ndarray, falling: bool = False) -> tuple[str, ...]:

@@ -110,7 +110,7 @@ def _program(nlp: NLP, groups: Sequence[Group], sides: Sequence[tuple[Group, str
     start = np.asarray(x, dtype=float)
     size = EXPLANATION.proximal_weight / np.maximum(1.0, np.abs(start)) ** 2
 
-    P, B, C = (ca.MX(_dm(matrix)) for matrix in (pick, direct, spread))
+    P, B, C = (ca.MX(ca.DM(sp.csc_matrix(matrix))) for matrix in (pick, direct, spread))
     z, sigma, lam = ca.MX.sym("z", n + k), ca.MX.sym("sigma"), ca.MX.sym("lam", m + len(limits))
     v, s = z[:n], z[n:]
     f = ca.dot(ca.DM(weight), s) + ca.dot(ca.DM(size), (v - ca.DM(start)) ** 2) / 2
@@ -138,10 +138,6 @@ def _program(nlp: NLP, groups: Sequence[Group], sides: Sequence[tuple[Group, str
                                          for _, limit in limits)),
         keep=nlp,
     )
-
-
-def _dm(matrix: sp.csr_matrix) -> ca.DM:
-    return ca.DM(sp.csc_matrix(matrix))
 
 
 def _needed(nlp: NLP, sides: Sequence[tuple[Group, str]], x: np.ndarray, g: np.ndarray) -> np.ndarray:

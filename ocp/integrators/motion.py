@@ -111,10 +111,6 @@ class Failure(NamedTuple):
     joint: str
     residual: float
 
-    def __str__(self) -> str:
-        return (f"Newton's method finds no solution at t = {self.t:.6g} s: {self.why}; the residual is {self.residual:.3g} at "
-                f"joint {self.joint!r}; a shorter step may help")
-
 
 class _StageError(Exception):
     def __init__(self, why: str, t: float, residual: np.ndarray):

@@ -20,7 +20,6 @@ from ocp.errors import ProblemError, check_counts
 from ocp.integrators import INTEGRATORS, refuse_history
 from ocp.problem import Cost, System
 from ocp.simulation import integrand, step_function
-from ocp.spaces import Space
 
 Expr = Any
 _SLACK = 1e-9  # s; events closer than this to a substep's end belong to it
@@ -132,12 +131,6 @@ def _force_rate(system: System, push: Push, x: Expr) -> Expr:
     return ca.vertcat(type(x)(model.nv, 1), ca.solve(alg.mass_matrix(model, q), along))
 
 
-def plus_function(space: Space) -> ca.Function:
-    """(x, dx) -> x [+] dx."""
-    x, dx = ca.SX.sym("x", space.nx), ca.SX.sym("dx", space.ndx)
-    return ca.Function("plus", [x, dx], [ca.densify(ca.SX(space.plus(x, dx)))])
-
-
 class IntegratedPlant:
     """A plant ready to run: compiled step, random streams at their seed. For one run.
 
@@ -148,11 +141,12 @@ class IntegratedPlant:
         given = spec.disturbances
         system = pushed_system(spec.system, given.pushes)
         self.spec, self.kicks, self.pushes = spec, given.kicks, given.pushes
+        x, dx = ca.SX.sym("x", system.nx), ca.SX.sym("dx", system.space.ndx)
         self.kernel: Kernel
         self.plus: Kernel
         self.kernel, self.plus = compile_many(
             [step_function(system, spec.integrator, [integrand(cost) for cost in costs], spec.system.nu),
-             plus_function(system.space)],
+             ca.Function("plus", [x, dx], [ca.densify(ca.SX(system.space.plus(x, dx)))])],
             mode=kernels)  # type: ignore[arg-type]
         self._p = np.array(system.parameter_values, float)
         self._u = np.zeros(system.nu)

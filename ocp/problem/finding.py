@@ -13,201 +13,59 @@ from typing import Any
 
 import numpy as np
 
-
-class Kind(enum.StrEnum):
-    """What a finding is about. Names are stable: they stand in ``summary.json`` and in Python."""
-
+Kind = enum.StrEnum("Kind", [
     # the certificate: its checks, by the names of their tolerances under ``accept:``
-    STATIONARITY = "stationarity"
-    COMPLEMENTARITY = "complementarity"
-    GAP_SEGMENT = "gap_segment"
-    GAP_TOTAL = "gap_total"
-    ERROR_ESTIMATE = "error_estimate"
-    ENERGY = "energy"
-    OBJECTIVE = "objective"
-    POINT = "point"
-    MINIMUM_PRINCIPLE = "minimum_principle"
-    OBJECTIVE_ERROR = "objective_error"
-    VIOLATION = "violation"
-    VIOLATION_BETWEEN = "violation_between"
+    "STATIONARITY", "COMPLEMENTARITY", "GAP_SEGMENT", "GAP_TOTAL", "ERROR_ESTIMATE", "ENERGY", "OBJECTIVE", "POINT",
+    "MINIMUM_PRINCIPLE", "OBJECTIVE_ERROR", "VIOLATION", "VIOLATION_BETWEEN",
     # kinds of points, and why that is said of the discrete problem alone
-    STRICT_MINIMUM = "strict_minimum"
-    FLAT_MINIMUM = "flat_minimum"
-    SADDLE = "saddle"
-    MAXIMUM = "maximum"
-    POINT_NOT_EXAMINED = "point_not_examined"
-    ACTIVE_CONSTRAINTS = "active_constraints"
-    PIECEWISE_CONSTANT_CONTROLS = "piecewise_constant_controls"
-    FLAT_DIRECTIONS = "flat_directions"
+    "STRICT_MINIMUM", "FLAT_MINIMUM", "SADDLE", "MAXIMUM", "POINT_NOT_EXAMINED", "ACTIVE_CONSTRAINTS",
+    "PIECEWISE_CONSTANT_CONTROLS", "FLAT_DIRECTIONS",
     # special causes of the value of a check
-    STATE_DEPENDENT_JUMP = "state_dependent_jump"
-    MOVING_JUMP = "moving_jump"
-    OSCILLATING_COST = "oscillating_cost"
-    CONVEX_HAMILTONIAN = "convex_hamiltonian"
-    WAITING = "waiting"
-    BETTER_PARAMETER = "better_parameter"
-    ERROR_GROWTH = "error_growth"
-    NOT_EXAMINED = "not_examined"
-    RATES_NOT_FINITE = "rates_not_finite"
-    REINTEGRATION_FAILED = "reintegration_failed"
-    DISCRETE_TIME = "discrete_time"
-    SIZES_DIFFER = "sizes_differ"
-    FINER_SOLVE_FAILED = "finer_solve_failed"
+    "STATE_DEPENDENT_JUMP", "MOVING_JUMP", "OSCILLATING_COST", "CONVEX_HAMILTONIAN", "WAITING", "BETTER_PARAMETER", "ERROR_GROWTH",
+    "NOT_EXAMINED", "RATES_NOT_FINITE", "REINTEGRATION_FAILED", "DISCRETE_TIME", "SIZES_DIFFER", "FINER_SOLVE_FAILED",
     # why a check fails, as advice tells
-    VIOLATED_BETWEEN_KNOTS = "violated_between_knots"
-    VIOLATED_AT_KNOTS = "violated_at_knots"
-    DESCENT_FAILED = "descent_failed"
-    PHASE_MISSING = "phase_missing"
-    POINT_INACCURATE = "point_inaccurate"
-    MESH_TOO_COARSE = "mesh_too_coarse"
-    UNSTABLE_MOTION = "unstable_motion"
-    INACCURATE_SEGMENTS = "inaccurate_segments"
-    OBJECTIVE_NOT_CONVERGED = "objective_not_converged"
-    DIFFERENT_POINTS = "different_points"
+    "VIOLATED_BETWEEN_KNOTS", "VIOLATED_AT_KNOTS", "DESCENT_FAILED", "PHASE_MISSING", "POINT_INACCURATE", "MESH_TOO_COARSE",
+    "UNSTABLE_MOTION", "INACCURATE_SEGMENTS", "OBJECTIVE_NOT_CONVERGED", "DIFFERENT_POINTS",
     # beside the checks
-    STIFF = "stiff"
-    OSCILLATING_CONTROLS = "oscillating_controls"
-    MOTION_ON_KINKS = "motion_on_kinks"
-
+    "STIFF", "OSCILLATING_CONTROLS", "MOTION_ON_KINKS",
     # the problem by itself: bounds that rule a solution out
-    DISTANCE_TOO_LONG = "distance_too_long"
-    STATE_OUT_OF_REACH = "state_out_of_reach"
-    CONSTRAINT_OUT_OF_REACH = "constraint_out_of_reach"
-    END_OUT_OF_REACH = "end_out_of_reach"
-    NOTHING_SOLVED = "nothing_solved"
-
+    "DISTANCE_TOO_LONG", "STATE_OUT_OF_REACH", "CONSTRAINT_OUT_OF_REACH", "END_OUT_OF_REACH", "NOTHING_SOLVED",
     # the strategy: what was tried, why, and what came of it
-    STOPPED_IN = "stopped_in"
-    LEFT_OUT = "left_out"
-    PASS = "pass"
-    PASS_NOT_SOLVED = "pass_not_solved"
-    TOO_COARSE = "too_coarse"
-    CERTIFIED = "certified"
-    NOT_CERTIFIED = "not_certified"
-    MESH_ERROR = "mesh_error"
-    MESH_TOLERANCE_MISSED = "mesh_tolerance_missed"
-    ACCURATE = "accurate"
-    INTERRUPTED = "interrupted"
-    LAST_PASS_RETURNED = "last_pass_returned"
-    PROGRAM_NOT_SOLVED = "program_not_solved"
-    REFINED_MESH_NOT_SOLVED = "refined_mesh_not_solved"
-    NO_RULE_LEFT = "no_rule_left"
-    PASSES_USED_UP = "passes_used_up"
-    REFINEMENT_STALLED = "refinement_stalled"
-    NO_FINER_MESH = "no_finer_mesh"
-    GUESS_SERVED = "guess_served"
-    GUESSES_FAILED = "guesses_failed"
-    LOCALLY_INFEASIBLE = "locally_infeasible"
-    QUASI_NEWTON_STALLED = "quasi_newton_stalled"
-    UNBOUNDED_DURATION = "unbounded_duration"
-    BADLY_SCALED = "badly_scaled"
-    BOUNDS_TIGHTENED = "bounds_tightened"
-    CHATTERING_CONTROLS = "chattering_controls"
-    SINGULAR_SMOOTHED = "singular_smoothed"
-    SINGULAR_NEARLY_SMOOTH = "singular_nearly_smooth"
-    SINGULAR_CHATTERS = "singular_chatters"
-    HARD_PROGRAM = "hard_program"
-    PATH_CONSTRAINTS_OVERSHOT = "path_constraints_overshot"
-    ZERO_ORDER_HOLD = "zero_order_hold"
-    JUMP_NOT_ON_MESH = "jump_not_on_mesh"
-    COSTS_TOO_FAST = "costs_too_fast"
-    EDGES_AT_JUMPS = "edges_at_jumps"
-    EDGES_MOVED = "edges_moved"
-    EDGES_NOT_MOVED = "edges_not_moved"
-    EDGES_STAY = "edges_stay"
-    NO_JUMP_AT_EDGES = "no_jump_at_edges"
-    NO_SWITCH = "no_switch"
-    LINEAR_CONTROLS_WOULD_JUMP = "linear_controls_would_jump"
-    LOBATTO_ORDER = "lobatto_order"
-    NOT_A_MINIMUM = "not_a_minimum"
-    ESCAPED = "escaped"
-    BETTER_CONTROLS = "better_controls"
-    CONTROLS_IMPROVED = "controls_improved"
-    FALLS_WITHOUT_BOUND = "falls_without_bound"
-    NO_ITERATE = "no_iterate"
-    NO_ERROR_BOUND = "no_error_bound"
-    WIDE_ERROR_BOUND = "wide_error_bound"
-    REFINED_FURTHER = "refined_further"
-
+    "STOPPED_IN", "LEFT_OUT", "PASS", "PASS_NOT_SOLVED", "TOO_COARSE", "CERTIFIED", "NOT_CERTIFIED", "MESH_ERROR",
+    "MESH_TOLERANCE_MISSED", "ACCURATE", "INTERRUPTED", "LAST_PASS_RETURNED", "PROGRAM_NOT_SOLVED", "REFINED_MESH_NOT_SOLVED",
+    "NO_RULE_LEFT", "PASSES_USED_UP", "REFINEMENT_STALLED", "NO_FINER_MESH", "GUESS_SERVED", "GUESSES_FAILED", "LOCALLY_INFEASIBLE",
+    "QUASI_NEWTON_STALLED", "UNBOUNDED_DURATION", "BADLY_SCALED", "BOUNDS_TIGHTENED", "CHATTERING_CONTROLS", "SINGULAR_SMOOTHED",
+    "SINGULAR_NEARLY_SMOOTH", "SINGULAR_CHATTERS", "HARD_PROGRAM", "PATH_CONSTRAINTS_OVERSHOT", "ZERO_ORDER_HOLD",
+    "JUMP_NOT_ON_MESH", "COSTS_TOO_FAST", "EDGES_AT_JUMPS", "EDGES_MOVED", "EDGES_NOT_MOVED", "EDGES_STAY", "NO_JUMP_AT_EDGES",
+    "NO_SWITCH", "LINEAR_CONTROLS_WOULD_JUMP", "LOBATTO_ORDER", "NOT_A_MINIMUM", "ESCAPED", "BETTER_CONTROLS", "CONTROLS_IMPROVED",
+    "FALLS_WITHOUT_BOUND", "NO_ITERATE", "NO_ERROR_BOUND", "WIDE_ERROR_BOUND", "REFINED_FURTHER",
     # nonlinear programs and their solvers
-    SCALED = "scaled"
-    UNSCALED_VIOLATION = "unscaled_violation"
-    ROUNDING_REACHED = "rounding_reached"
-    CYCLED = "cycled"
-    OVERDETERMINED = "overdetermined"
-    REDUNDANT_EQUATION = "redundant_equation"
-    TANGENT_UNKNOWNS_CENTRED = "tangent_unknowns_centred"
-    RESUMED = "resumed"
-    PARAMETER_CHOSEN = "parameter_chosen"
-    DURATION_CHOSEN = "duration_chosen"
+    "SCALED", "UNSCALED_VIOLATION", "ROUNDING_REACHED", "CYCLED", "OVERDETERMINED", "REDUNDANT_EQUATION",
+    "TANGENT_UNKNOWNS_CENTRED", "RESUMED", "PARAMETER_CHOSEN", "DURATION_CHOSEN",
     # how a solve ended: the return status of a solver that is not ours, or what our own ran into
-    SOLVER_STATUS = "solver_status"
-    LARGEST_VIOLATION = "largest_violation"
-    TOO_FEW_UNKNOWNS = "too_few_unknowns"
-    NO_STEP = "no_step"
-    ITERATION_LIMIT = "iteration_limit"
-    SINGULAR_SYSTEM = "singular_system"
-    NO_DESCENT_DIRECTION = "no_descent_direction"
-    OUT_OF_MEMORY = "out_of_memory"
-    ITERATES_DIVERGED = "iterates_diverged"
-    SUCCESS_REFUTED = "success_refuted"
-    OBJECTIVE_UNBOUNDED = "objective_unbounded"
-    CERTIFICATE_INCOMPLETE = "certificate_incomplete"
-    CERTIFICATE_MISSING = "certificate_missing"
+    "SOLVER_STATUS", "LARGEST_VIOLATION", "TOO_FEW_UNKNOWNS", "NO_STEP", "ITERATION_LIMIT", "SINGULAR_SYSTEM",
+    "NO_DESCENT_DIRECTION", "OUT_OF_MEMORY", "ITERATES_DIVERGED", "SUCCESS_REFUTED", "OBJECTIVE_UNBOUNDED",
+    "CERTIFICATE_INCOMPLETE", "CERTIFICATE_MISSING",
     # what is not finite: functions of the user, else rows and columns of the program
-    NOT_FINITE = "not_finite"
-    FUNCTION_NOT_FINITE = "function_not_finite"
-    CONSTRAINT_NOT_FINITE = "constraint_not_finite"
-    OBJECTIVE_NOT_FINITE = "objective_not_finite"
-    GRADIENT_NOT_FINITE = "gradient_not_finite"
-    JACOBIAN_NOT_FINITE = "jacobian_not_finite"
-
+    "NOT_FINITE", "FUNCTION_NOT_FINITE", "CONSTRAINT_NOT_FINITE", "OBJECTIVE_NOT_FINITE", "GRADIENT_NOT_FINITE",
+    "JACOBIAN_NOT_FINITE",
     # shooting
-    GUESS_FROM_INVERSE_DYNAMICS = "guess_from_inverse_dynamics"
-    GUESS_MOVED_INTO_BOUNDS = "guess_moved_into_bounds"
-    GUESS_STATIONARY = "guess_stationary"
+    "GUESS_FROM_INVERSE_DYNAMICS", "GUESS_MOVED_INTO_BOUNDS", "GUESS_STATIONARY",
     # how a search ended
-    GRADIENT_CONVERGED = "gradient_converged"
-    POLISHED = "polished"
-    COST_AT_ROUNDING = "cost_at_rounding"
-    NOTHING_FREE = "nothing_free"
-    ITERATIONS_USED_UP = "iterations_used_up"
-    SEARCH_INTERRUPTED = "search_interrupted"
-    GRADIENT_ABOVE_ROUNDING = "gradient_above_rounding"
-    NO_DECREASE = "no_decrease"
-    HESSIAN_INDEFINITE = "hessian_indefinite"
-    VIOLATION_NOT_HALVED = "violation_not_halved"
-    VIOLATION_STAYS = "violation_stays"
-    MULTIPLIER_UPDATES_USED_UP = "multiplier_updates_used_up"
-    LINE_SEARCH_STOPPED = "line_search_stopped"
+    "GRADIENT_CONVERGED", "POLISHED", "COST_AT_ROUNDING", "NOTHING_FREE", "ITERATIONS_USED_UP", "SEARCH_INTERRUPTED",
+    "GRADIENT_ABOVE_ROUNDING", "NO_DECREASE", "HESSIAN_INDEFINITE", "VIOLATION_NOT_HALVED", "VIOLATION_STAYS",
+    "MULTIPLIER_UPDATES_USED_UP", "LINE_SEARCH_STOPPED",
     # rollouts and derivatives that are not finite
-    STATE_NOT_FINITE = "state_not_finite"
-    STATE_TOO_LARGE = "state_too_large"
-    RUNNING_COST_NOT_FINITE = "running_cost_not_finite"
-    FINAL_COST_NOT_FINITE = "final_cost_not_finite"
-    PATH_CONSTRAINT_NOT_FINITE = "path_constraint_not_finite"
-    STEP_FAILED = "step_failed"
-    DYNAMICS_DERIVATIVE_NOT_FINITE = "dynamics_derivative_not_finite"
-    CONSTRAINT_DERIVATIVE_NOT_FINITE = "constraint_derivative_not_finite"
-    COST_DERIVATIVE_NOT_FINITE = "cost_derivative_not_finite"
-    COST_HESSIAN_NOT_FINITE = "cost_hessian_not_finite"
-    COSTATES_OVERFLOW = "costates_overflow"
-
+    "STATE_NOT_FINITE", "STATE_TOO_LARGE", "RUNNING_COST_NOT_FINITE", "FINAL_COST_NOT_FINITE", "PATH_CONSTRAINT_NOT_FINITE",
+    "STEP_FAILED", "DYNAMICS_DERIVATIVE_NOT_FINITE", "CONSTRAINT_DERIVATIVE_NOT_FINITE", "COST_DERIVATIVE_NOT_FINITE",
+    "COST_HESSIAN_NOT_FINITE", "COSTATES_OVERFLOW",
     # kernels and derivatives
-    DERIVATIVES_CHOSEN = "derivatives_chosen"
-    CODE_GENERATED = "code_generated"
-    NOT_FORWARD_DYNAMICS = "not_forward_dynamics"
-    TIMED_CONSTRAINTS = "timed_constraints"
-    KERNELS_COMPILED = "kernels_compiled"
-    KERNELS_INTERPRETED = "kernels_interpreted"
-    KERNELS_WORTH_COMPILING = "kernels_worth_compiling"
-    KERNEL_MODES = "kernel_modes"
-    KERNEL_REMARK = "kernel_remark"
-
+    "DERIVATIVES_CHOSEN", "CODE_GENERATED", "NOT_FORWARD_DYNAMICS", "TIMED_CONSTRAINTS", "KERNELS_COMPILED", "KERNELS_INTERPRETED",
+    "KERNELS_WORTH_COMPILING", "KERNEL_MODES", "KERNEL_REMARK",
     # reductions: how a problem was formulated for a method
-    ABSOLUTE_VALUE_AS_SUM = "absolute_value_as_sum"
-    NORM_AS_SLACK = "norm_as_slack"
-
+    "ABSOLUTE_VALUE_AS_SUM", "NORM_AS_SLACK",
+])
+"""What a finding is about; values are the names in small letters, and stable: they stand in ``summary.json`` and in Python."""
 
 #: kinds of findings about one program, its solver and how it is evaluated: they say nothing of other programs
 OF_ONE_PROGRAM = frozenset({

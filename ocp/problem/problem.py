@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import casadi as ca
 import numpy as np
@@ -103,9 +103,8 @@ class Phase:
         if self.system.period is not None:
             whole_steps(self.duration, self.system.period, f"phase {self.name!r}")
         if any(c.at is At.PATH for c in self.system.constraints):
-            taken = _taken_over(self, At.PATH)
-            object.__setattr__(self, "constraints", taken.constraints)
-            object.__setattr__(self, "system", taken.system)
+            for name, taken in _taken_over(self, At.PATH).items():
+                object.__setattr__(self, name, taken)
         for index, low, high in self.free_parameters:
             if not 0 <= index < self.system.np:
                 raise ProblemError(f"the system has no parameter {index}", where=f"phase {self.name!r}")
@@ -146,30 +145,25 @@ def whole_steps(duration: Duration, period: float, where: str | None = None) -> 
         raise ProblemError(f"{duration.guess:g} s; a system in discrete time makes whole steps, of {period:g} s", where=where)
 
 
-class _TakenOver(NamedTuple):
-    constraints: tuple[Constraint, ...]
-    system: System
-
-
-def _taken_over(phase: Phase, at: At) -> _TakenOver:
-    """The constraints of a phase with those that its system has there, and the system without them."""
+def _taken_over(phase: Phase, at: At) -> dict[str, Any]:
+    """As fields of a phase: its constraints with those that its system has there, and the system without them."""
     known = {c.name for c in phase.constraints}
     own = tuple(c for c in phase.system.constraints if c.at is at and c.name not in known)
     rest = tuple(c for c in phase.system.constraints if c.at is not at)
-    return _TakenOver((*phase.constraints, *own), replace(phase.system, constraints=rest))
+    return {"constraints": (*phase.constraints, *own), "system": replace(phase.system, constraints=rest)}
 
 
 def _begun(phase: Phase) -> Phase:
     """The first phase of a problem with what its system asks of a start; one that is prescribed in full has to agree."""
     taken, start = _taken_over(phase, At.START), phase.start
     if start is None or not start.complete:
-        return replace(phase, **taken._asdict())
+        return replace(phase, **taken)
     for c in phase.system.constraints:
         off = np.abs(np.asarray(c.function(0.0, start.value, np.zeros(phase.system.nu), phase.system.parameter_values)))
         if np.max(off, initial=0.0) > START_OFF:
             raise ProblemError(f"breaks the constraint {c.name!r} of the system by {np.max(off):.3g}",
                                where=f"phase {phase.name!r}: start")
-    return replace(phase, system=taken.system)
+    return replace(phase, system=taken["system"])
 
 
 @dataclass(frozen=True)
@@ -208,6 +202,10 @@ class Reference:
     tolerance: float
     source: str
     error: float = 0.0
+
+    def off(self, objective: float) -> float:
+        """The signed difference from the reference, relative to it, or to 1 where that is zero."""
+        return (objective - self.objective) / (abs(self.objective) or 1.0)
 
 
 @dataclass(frozen=True)

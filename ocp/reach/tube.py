@@ -104,14 +104,6 @@ def _rising(f: Callable[[Array], Array], least: float = -INF) -> Callable[[Inter
     return lambda a, b: (f(np.maximum(a[0], least)), f(np.maximum(a[1], least)))
 
 
-def _less(a: Interval, b: Interval) -> Interval:
-    return np.minimum(a[0], b[0]), np.minimum(a[1], b[1])
-
-
-def _more(a: Interval, b: Interval) -> Interval:
-    return np.maximum(a[0], b[0]), np.maximum(a[1], b[1])
-
-
 def _size(a: Interval) -> Interval:
     inside = (a[0] <= 0) & (a[1] >= 0)
     ends = np.abs(a[0]), np.abs(a[1])
@@ -140,8 +132,8 @@ _RULES: dict[int, Callable[[Interval, Interval], Interval]] = {
     ca.OP_COS: lambda a, b: _cosine(a),
     ca.OP_SIN: lambda a, b: _cosine((a[0] - np.pi / 2, a[1] - np.pi / 2)),
     ca.OP_FABS: lambda a, b: _size(a),
-    ca.OP_FMIN: _less,
-    ca.OP_FMAX: _more,
+    ca.OP_FMIN: lambda a, b: (np.minimum(a[0], b[0]), np.minimum(a[1], b[1])),
+    ca.OP_FMAX: lambda a, b: (np.maximum(a[0], b[0]), np.maximum(a[1], b[1])),
     ca.OP_IF_ELSE_ZERO: lambda a, b: (np.minimum(b[0], 0.0), np.maximum(b[1], 0.0)),
     **dict.fromkeys((ca.OP_LT, ca.OP_LE, ca.OP_EQ, ca.OP_NE, ca.OP_NOT, ca.OP_AND, ca.OP_OR), lambda a, b: _TRUTH),
 }
@@ -237,18 +229,13 @@ def _narrowed(phase: Phase, low: np.ndarray, high: np.ndarray, down: np.ndarray,
             ends = np.stack([low[k], high[k], *reached])
             room = ROUNDING.resolution * (1.0 + np.max(np.abs(ends), axis=0, where=np.isfinite(ends), initial=0.0))
             for i in np.flatnonzero(a > b + room):
-                here, there = (low[k, i], high[k, i]), (reached[0][i], reached[1][i])
-                return _empty(phase, int(i), k, *((there, here) if way > 0 else (here, there)))
+                pair = _floats((reached[0][i], reached[1][i])), _floats((low[k, i], high[k, i]))
+                within, asked = pair if way > 0 else pair[::-1]
+                return Finding(Kind.STATE_OUT_OF_REACH, name=phase.system.space.names[i], data={
+                    "within": within, "asked": asked, "share": k / REACH.slices, "duration": float(phase.duration.upper),
+                    "free": phase.duration.free, "sure": True})
             low[k], high[k] = np.minimum(a, b), np.maximum(a, b)
     return None
-
-
-def _empty(phase: Phase, i: int, k: int, within: tuple[float, float], asked: tuple[float, float]) -> Finding:
-    """State i cannot be where it has to be at the edge of a slice."""
-    T = phase.duration
-    return Finding(Kind.STATE_OUT_OF_REACH, name=phase.system.space.names[i],
-                   data={"within": _floats(within), "asked": _floats(asked), "share": k / REACH.slices, "duration": float(T.upper),
-                         "free": T.free, "sure": True})
 
 
 def _floats(ends: tuple[float, float]) -> tuple[float, float]:

@@ -13,13 +13,13 @@ from dynamics.kernels import Kernel, compile_kernel
 from ocp.integrators import project
 from ocp.integrators.integrator import velocity
 from ocp.problem import System
-from ocp.simulation.one_step import StepError
+from ocp.simulation.one_step import OneStep, StepError
 
 NAME = "dop853"
 RELATIVE, ABSOLUTE = 1e-10, 1e-12  # tolerances of every inner step
 
 
-class AdaptiveSteps:
+class AdaptiveSteps(OneStep):
     """A stepper by DOP853 in ambient coordinates; integrals are states, too."""
 
     def __init__(self, system: System, integrands: Sequence[ca.Function] = (), mode: str = "auto"):
@@ -32,12 +32,6 @@ class AdaptiveSteps:
         self._t, self._x = 0.0, np.array(system.space.neutral)
         self.risen = np.zeros(len(integrands))
         self.notes = self._slope.notes
-
-    def reset(self, x: ArrayLike, t: float = 0.0) -> None:
-        self._t, self._x = t, np.array(x, float)
-
-    def measure(self) -> np.ndarray:
-        return self._x.copy()
 
     def step(self, u: ArrayLike, dt: float) -> np.ndarray:
         from scipy.integrate import solve_ivp  # only here: it takes a third of a second

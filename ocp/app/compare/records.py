@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -102,9 +103,7 @@ class Entry:
     @property
     def median_again(self) -> float | None:
         """Median of the repeated solves [s]."""
-        values = sorted(self.again)
-        half = len(values) // 2
-        return None if not values else values[half] if len(values) % 2 else (values[half - 1] + values[half]) / 2
+        return statistics.median(self.again) if self.again else None
 
     def worst(self) -> tuple[Violation | None, Violation | None]:
         """The hard constraints violated most at the knots and between them."""
@@ -167,9 +166,7 @@ class Comparison:
 
     def off_reference(self, entry: Entry) -> float | None:
         """(cost - reference) / |reference|."""
-        if self.reference is None:
-            return None
-        return (entry.cost - self.reference.objective) / (abs(self.reference.objective) or 1.0)
+        return None if self.reference is None else self.reference.off(entry.cost)
 
     def agrees(self, entry: Entry) -> bool:
         """Whether a cost is that of the reference, or of the best where there is none."""

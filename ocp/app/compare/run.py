@@ -1,12 +1,11 @@
 """From a problem file to the folder of a comparison.
 
-The folder holds ``compare.csv``, ``compare.md``, ``trajectories.png`` (all motions laid over each other), ``summary.json`` and
+The folder holds ``compare.csv``, ``trajectories.png`` (all motions laid over each other), ``summary.json`` and
 under ``runs/`` the folder of each run.
 """
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,7 +19,6 @@ from ocp.app.files.load import load_problem
 from ocp.app.pages.folders import csv_text, jsonable, new_folder, write_summary
 from ocp.app.pipeline import provenance, run_loaded
 from ocp.app.screen import busy, counting, wide_console
-from ocp.app.sentences.wording import status_word
 from ocp.app.supervisor import report
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.interrupts import Activity, late
@@ -113,16 +111,15 @@ def _run_one(file: Path, overrides: Mapping[str, str], spec: Spec, folder: Path,
 
 # ---- the folder ---------------------------------------------------------------------------------------------------------
 def _write(found: Comparison, folder: Path, command: Sequence[str]) -> None:
-    (folder / "compare.csv").write_text(table_csv(found), encoding="utf-8", newline="")
-    picture = shown.overlay(found)
-    if picture is not None:
+    rows = [row(found, entry) for entry in found.entries]
+    (folder / "compare.csv").write_text(csv_text([HEADINGS, *rows]), encoding="utf-8", newline="")
+    if (picture := shown.overlay(found)) is not None:
         (folder / "trajectories.png").write_bytes(picture)
-    (folder / "compare.md").write_text(markdown(found, picture is not None), encoding="utf-8")
     models = [e.solution.problem.phases[0].system.model for e in found.solved if e.solution is not None]
     write_summary(folder, jsonable({
         "format": FORMAT, "format_version": FORMAT_VERSION, "problem": found.name, "tolerance": found.tolerance,
         "complete": found.complete, "certified": found.certified, "unanimous": found.unanimous, "best": found.best,
-        "rows": [dict(zip(_KEYS, row(found, entry), strict=True)) for entry in found.entries],
+        "rows": [dict(zip(_KEYS, cells, strict=True)) for cells in rows],
         "provenance": provenance(models[0] if models else None, command)}))
 
 
@@ -138,41 +135,3 @@ def row(found: Comparison, entry: Entry) -> list[Any]:
     return [entry.spec.method, entry.spec.detail, entry.solution.status.name, entry.verdict, entry.cost, found.off_best(entry),
             found.off_reference(entry), found.agrees(entry), at and at.at_knots, at and at.label, between and between.between_knots,
             between and between.label, entry.iterations, *entry.seconds, entry.median_again, None, entry.folder]
-
-
-def table_csv(found: Comparison) -> str:
-    return csv_text([HEADINGS, *(["" if value is None else repr(value) if isinstance(value, float) else value
-                                  for value in row(found, entry)] for entry in found.entries)])
-
-
-def markdown(found: Comparison, picture: bool) -> str:
-    """The comparison as a page."""
-    lines = [f"# {found.name}", "", shown.verdict(found), ""]
-    heads = ["method", "cost", "to best"] + (["to reference"] if found.reference else []) + [
-        "violation at knots", "between", "certificate", "iterations", "transcription", "solve", "total"] + (
-        ["again"] if found.repeat else []) + ["status"]
-    rules = ("---" if head in ("method", "certificate", "status") else "---:" for head in heads)
-    lines += [f"| {' | '.join(heads)} |", f"|{'|'.join(rules)}|"]
-    for entry in found.entries:
-        name = f"[{entry.spec.label}]({entry.folder}/report.html)" if entry.folder else entry.spec.label
-        if entry.solution is None:
-            lines.append(f"| {name} |{' |' * (len(heads) - 2)} refused: {'; '.join(entry.reasons)} |")
-            continue
-        at, between = entry.worst()
-        off = found.off_reference(entry)
-        cells = [name, f"{entry.cost:.10g}", f"{found.off_best(entry):+.1e}", *([] if off is None else [f"{off:+.1e}"]),
-                 "" if at is None else f"{at.at_knots:.1e} ({at.label})",
-                 "" if between is None else f"{between.between_knots:.1e} ({between.label})", entry.verdict, str(entry.iterations),
-                 *(f"{s:.3g} s" for s in entry.seconds),
-                 *([f"{entry.median_again:.3g} s" if entry.median_again is not None else ""] if found.repeat else []),
-                 status_word(entry.solution.status.name)]
-        lines.append(f"| {' | '.join(cells)} |")
-    if found.reference is not None:
-        lines += ["", f"Reference: {found.reference.objective:.10g}, {found.reference.source}."]
-    if not math.isnan(found.best):
-        lines += ["", f"Agreement means a relative difference of at most {found.tolerance:.1g}. Transcription is all that comes "
-                  "before the solve, the first build of kernels included."
-                  + (f" Again: median of {found.repeat} further solves in the same process." if found.repeat else "")]
-    if picture:
-        lines += ["", "![All motions laid over each other](trajectories.png)"]
-    return "\n".join(lines) + "\n"

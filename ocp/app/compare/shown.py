@@ -15,10 +15,9 @@ from rich.table import Table
 
 from ocp.app.compare.records import Comparison, Entry
 from ocp.app.pages import sheet
-from ocp.app.pages.legs import Leg, legs, union
-from ocp.app.pages.plots import sample
+from ocp.app.pages.legs import Leg, legs, union, widened
 from ocp.app.pages.sheet import Axes, Cell, Group
-from ocp.app.screen import brief_seconds, grid, plain, say_where
+from ocp.app.screen import brief_seconds, grid, line, plain, say_where
 from ocp.app.sentences import message, sentences
 from ocp.app.sentences.wording import status_word
 
@@ -75,10 +74,8 @@ def _line(motion: Sequence[Leg], name: str, which: str) -> Line:
     gap = np.array([np.nan])
     for leg in motion:
         own = leg.phase.system.space.names if which == "x" else leg.phase.system.inputs
-        samples = sample(leg.trajectory)
-        columns = samples.x if which == "x" else samples.u
-        t += [samples.t, gap]
-        values += [columns[:, own.index(name)] if name in own else np.full(len(samples.t), np.nan), gap]
+        t += [leg.samples.t, gap]
+        values += [widened(leg.samples.x if which == "x" else leg.samples.u, own, [name])[:, 0], gap]
     return np.concatenate(t[:-1]), np.concatenate(values[:-1])
 
 
@@ -89,10 +86,10 @@ WIDE = 118
 def say_entry(entry: Entry, k: int, count: int, console: Console) -> None:
     """One line for a method that is done."""
     if entry.solution is None:
-        console.print(f"  [{k}/{count}] {entry.spec.label}: refuses", style="dim", markup=False, soft_wrap=True)
+        line(console, f"  [{k}/{count}] {entry.spec.label}: refuses", "dim")
         return
-    console.print(f"  [{k}/{count}] {entry.spec.label}: {status_word(entry.solution.status.name)}, cost "
-                  f"{entry.cost:.10g}, {entry.seconds[2]:.2f} s", style="dim", markup=False, soft_wrap=True)
+    line(console, f"  [{k}/{count}] {entry.spec.label}: {status_word(entry.solution.status.name)}, cost "
+                  f"{entry.cost:.10g}, {entry.seconds[2]:.2f} s", "dim")
 
 
 def print_comparison(found: Comparison, folder: Path, out: Console) -> None:
@@ -107,7 +104,7 @@ def print_comparison(found: Comparison, folder: Path, out: Console) -> None:
         if entry.solution is not None and not entry.ok and (told := message(entry.solution)):
             out.print(f"  {plain(entry.spec.label)}: {plain(told)}", soft_wrap=True)
     if found.reference is not None:
-        out.print(f"  reference   {found.reference.objective:.10g}: {found.reference.source}", markup=False, soft_wrap=True)
+        line(out, f"  reference   {found.reference.objective:.10g}: {found.reference.source}")
     good = found.certified and found.unanimous
     out.print(f"  [bold {'green' if good else 'red'}]{plain(verdict(found))}[/]", soft_wrap=True)
     say_where(out, folder, "trajectories.png")

@@ -23,7 +23,7 @@ from ocp.app.derivative_study.target import find_target
 from ocp.app.pages.folders import csv_text, jsonable, new_folder
 from ocp.app.pages.report import write_report
 from ocp.app.pipeline import provenance
-from ocp.app.screen import brief_seconds, grid
+from ocp.app.screen import brief_seconds, grid, line
 from ocp.app.supervisor import report
 
 FORMAT, FORMAT_VERSION = "lieocp derivatives", 2
@@ -115,37 +115,36 @@ def _progress(console: Console, done: int, total: int, e: Entry) -> None:
     if not e.idle:
         times = (("interpreted", e.interpreted_us), ("compiled", e.compiled_us))
         words = ", ".join(f"{how} {duration(t)}" for how, t in times if t is not None) or f"{e.status}, {e.reason}"
-        console.print(f"[{done}/{total}] {FUNCTIONS[e.function]}, {e.label}: {words}", markup=False, soft_wrap=True)
+        line(console, f"[{done}/{total}] {FUNCTIONS[e.function]}, {e.label}: {words}")
 
 
 def print_study(study: Study, folder: Path, console: Console, *, quiet: bool = False) -> None:
     """The table by function, the recommendations, what is wrong and what was left out."""
     robot = study.robot
-    console.print(f"\n{robot['name']}  {robot['nv']} degrees of freedom, {robot['bodies']} bodies, depth {robot['depth']}, "
-                  f"root {robot['root']}", style="bold", markup=False, soft_wrap=True)
+    line(console, f"\n{robot['name']}  {robot['nv']} degrees of freedom, {robot['bodies']} bodies, depth {robot['depth']}, "
+                  f"root {robot['root']}", "bold")
     for title, found in () if quiet else _tables(study):
         console.print(f"\n{title}", style="bold", markup=False)
         console.print(found)
     for note in left_out(study.entries):
-        console.print(f"  {note}", style="dim", markup=False, soft_wrap=True)
+        line(console, f"  {note}", "dim")
     console.print("\nRecommended for this robot", style="bold")
     for function in study.functions:
         console.print(f"  {FUNCTIONS[function]}", markup=False)
         pick = next((p for p in study.picks if p.function == function), None)
         if pick is None:
-            console.print(f"    nothing: {undecided(study.of(function))}.", markup=False, soft_wrap=True)
+            line(console, f"    nothing: {undecided(study.of(function))}.")
         else:
             how = "" if pick.execution == "loop" else f", {pick.execution}"
             console.print(f"    [bold green]{SOURCES[pick.source][0]}{how}[/]", end="  ")
-            console.print(pick.why, markup=False, soft_wrap=True)
+            line(console, pick.why)
     for e in study.wrong:
         words = e.reason if e.status == FAILED else f"error {e.error:.1e} against {SOURCES[e.against][0]}"
         console.print(f"  [red]wrong[/]  {FUNCTIONS[e.function]}, {e.label}: {words}", soft_wrap=True)
     if study.missing:
         console.print(f"  [yellow]interrupted[/]: {len(study.missing)} of {len(study.missing) + len(study.entries)} ways were not "
                       "reached; what was measured is written and marked incomplete", soft_wrap=True)
-    console.print(f"  {study.seconds:.0f} s in all; written to {folder}  (open {folder / 'report.html'})", markup=False,
-                  soft_wrap=True)
+    line(console, f"  {study.seconds:.0f} s in all; written to {folder}  (open {folder / 'report.html'})")
 
 
 def _tables(study: Study) -> Iterator[tuple[str, Table]]:

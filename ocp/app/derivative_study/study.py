@@ -6,7 +6,7 @@ import multiprocessing
 import os
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, nullcontext, suppress
+from contextlib import closing, nullcontext, suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -20,6 +20,7 @@ from dynamics.model.model import Model
 from ocp.app.derivative_study.judge import EXACT, Pick, Reference, judge, recommend
 from ocp.app.derivative_study.measure import FUNCTIONS, MEASURED, QUICK, SOURCES, Effort, Entry, Measured, Point, draw, measure
 from ocp.app.derivative_study.target import Target
+from ocp.app.prepare import beside
 from ocp.errors import ProblemError
 from ocp.interrupts import Activity, Stopped, check, seconds_left
 
@@ -116,11 +117,14 @@ def run_study(target: Target, settings: Settings, progress: Progress | None = No
     begin, model, pairs = time.perf_counter(), target.model, settings.pairs
     measured: dict[tuple[str, str], Measured] = {}
     points: tuple[Point, ...] = ()
+    # loops last, the largest first: another process compiles them meanwhile, the smallest first
+    loops = [pair for pair in pairs if pair[1] == LOOP]
+    turn = [*(pair for pair in pairs if pair[1] != LOOP), *loops[::-1]]
     try:
         points = draw(model, settings.samples, settings.seed)
         ways = (measure(candidate(model, function, source), points, settings.most, QUICK if settings.quick else Effort())
-                for function, source in _in_turn(pairs))
-        with _compiling_loops(pairs), closing(_within_limit(ways)) as results:
+                for function, source in turn)
+        with beside("derivatives in loops") if loops else nullcontext(), closing(_within_limit(ways)) as results:
             check(Activity.MEASUREMENT)
             for found in results:
                 measured[found.entry.function, found.entry.source] = found
@@ -180,18 +184,6 @@ def _within_limit(ways: Iterator[Measured]) -> Generator[Measured, None, None]:
         process.join(ENDING_S)
         process.kill()
         process.join()
-
-
-def _in_turn(pairs: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Loops last, the largest first: another process compiles them meanwhile, the smallest first."""
-    loops = [pair for pair in pairs if pair[1] == LOOP]
-    return [pair for pair in pairs if pair[1] != LOOP] + loops[::-1]
-
-
-def _compiling_loops(pairs: Sequence[tuple[str, str]]) -> AbstractContextManager[None]:
-    from ocp.app.prepare import beside  # loads Numba
-
-    return beside("derivatives in loops") if any(source == LOOP for _, source in pairs) else nullcontext()
 
 
 def conditioning(model: Model, points: Sequence[Point]) -> float:

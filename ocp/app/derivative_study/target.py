@@ -4,16 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from dynamics.errors import near
 from dynamics.model.model import Model
-from ocp.app.files.load_model import COLLECTION
+from ocp.app.robot import read_robot
 from ocp.errors import ProblemError
-
-ROOTS = ("fixed", "free_flyer")
-MIMIC = ("couple", "independent")
-ROBOT_FILES, PROBLEM_FILES = (".urdf", ".xml"), (".yaml", ".yml")
 
 
 @dataclass(frozen=True)
@@ -31,28 +25,14 @@ def find_target(words: str, *, root: str | None = None, mimic: str | None = None
 
     root, mimic: for URDF files, as in problem files; default ``fixed`` and ``couple``. Raises ProblemError, ModelError.
     """
-    for option, given, known in (("--root", root, ROOTS), ("--mimic", mimic, MIMIC)):
-        if given is not None and given not in known:
-            raise ProblemError(f"no such choice{near(given, known)}", where=f"{option} {given}")
     path = Path(words)
-    if path.suffix in PROBLEM_FILES:
+    if path.suffix in (".yaml", ".yml"):
         return _of_problem(path, root, mimic)
     if path.suffix == ".xml":
-        from dynamics.model.mjcf import read_mjcf
-
         _only_urdf(words, root, mimic, "an MJCF file says itself whether its base floats")
-        return Target(path.stem, read_mjcf(_existing(path)), "as the file says", str(path))
-    from dynamics.model.robots import find_robot
-    from dynamics.model.urdf import read_urdf
-
-    attached: Any = root or "fixed"
-    followers: Any = mimic or "couple"
-    if path.suffix == ".urdf":
-        return Target(path.stem, read_urdf(_existing(path), root=attached, mimic=followers), attached, str(path))
-    if path.suffix and path.is_file():
-        raise ProblemError(f"expected a robot ({', '.join(ROBOT_FILES)}) or a problem file (.yaml)", where=words)
-    name = words.removeprefix(COLLECTION)
-    return Target(name.replace("/", "-"), read_urdf(find_robot(name), root=attached, mimic=followers), attached, COLLECTION + name)
+    robot = read_robot(words, root=root, mimic=mimic)
+    attached = "as the file says" if path.suffix == ".xml" else robot.root
+    return Target(robot.stem, robot.mechanism.model, attached, robot.file)
 
 
 def _of_problem(path: Path, root: str | None, mimic: str | None) -> Target:
@@ -78,12 +58,3 @@ def _only_urdf(where: str, root: str | None, mimic: str | None, why: str) -> Non
     for option, given in (("--root", root), ("--mimic", mimic)):
         if given is not None:
             raise ProblemError(f"{option} applies to URDF files; {why}", where=where)
-
-
-def _existing(path: Path) -> Path:
-    if not path.is_file():
-        if not path.parent.is_dir():
-            raise ProblemError(f"no such file; the folder {path.parent} does not exist", where=str(path))
-        beside = [p.name for p in path.parent.iterdir() if p.suffix in (*ROBOT_FILES, *PROBLEM_FILES)]
-        raise ProblemError(f"no such file{near(path.name, beside)}", where=str(path))
-    return path

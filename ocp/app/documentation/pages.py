@@ -37,11 +37,8 @@ def cited(root: Path) -> Iterator[tuple[str, str, str]]:
             module = str(path.relative_to(root).with_suffix("")).replace("/", ".")
             tree = ast.parse(path.read_text(encoding="utf-8"))
             home = ast.get_docstring(tree) or ""
-            nodes = [(module, home)] + [
-                (f"{module}.{n.name}", ast.get_docstring(n) or "")
-                for n in tree.body
-                if isinstance(n, ast.FunctionDef | ast.ClassDef) and not n.name.startswith("_")
-            ]
+            nodes = [(module, home), *((f"{module}.{n.name}", ast.get_docstring(n) or "") for n in tree.body
+                                       if isinstance(n, ast.FunctionDef | ast.ClassDef) and not n.name.startswith("_"))]
             for name, text in nodes:
                 for found in CITED.finditer(text):
                     document = _document(text[: found.start()]) or _document(home) or "Others"
@@ -66,22 +63,9 @@ def _document(text: str) -> str | None:
     return max(named)[1] if named else None
 
 
-MODULES = (
-    "ocp",
-    "ocp.problem.problem",
-    "ocp.problem.solution",
-    "ocp.bridge",
-    "ocp.methods",
-    "ocp.solvers.hqp",
-    "ocp.control.whole_body",
-    "dynamics",
-    "dynamics.functions",
-    "dynamics.mechanism",
-    "dynamics.forces",
-    "dynamics.constraints",
-    "dynamics.kernels",
-    "dynamics.loops",
-)
+MODULES = ("ocp", "ocp.problem.problem", "ocp.problem.solution", "ocp.bridge", "ocp.methods", "ocp.solvers.hqp",
+           "ocp.control.whole_body", "dynamics", "dynamics.functions", "dynamics.mechanism", "dynamics.forces",
+           "dynamics.constraints", "dynamics.kernels", "dynamics.loops")
 
 
 def interface_page() -> str:

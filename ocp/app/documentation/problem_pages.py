@@ -57,7 +57,8 @@ def _result(path: Path, folder: Path, command: str) -> list[str]:
         if not (out / "summary.json").exists():
             raise RuntimeError(f"{path}: no run to show\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
         summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))
-        parts = _verdict(summary) if command == "solve" else [_printed(done.stdout)]
+        told = [line.rstrip() for line in done.stdout.strip().splitlines() if not line.startswith("  written to")]
+        parts = _verdict(summary) if command == "solve" else ["```text\n" + "\n".join(told) + "\n```\n"]
         for picture in [out / f"{name}.png" for name in SOLVED] if command == "solve" else sorted(out.glob("*.png")):
             if picture.exists():
                 name = f"{path.stem}_{picture.name}"
@@ -78,9 +79,3 @@ def _verdict(summary: dict[str, Any]) -> list[str]:
         rows.append(("reference", f"{reference['objective']:.10g} ({reference['source']})"))
     rows.append(("kind of optimum", summary["certificate"]["second_order"]["words"]))
     return [*parts, "| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows), ""]
-
-
-def _printed(text: str) -> str:
-    """What the command printed, without where it wrote."""
-    lines = [line.rstrip() for line in text.strip().splitlines() if not line.startswith("  written to")]
-    return "```text\n" + "\n".join(lines) + "\n```\n"

@@ -7,7 +7,7 @@ are seen through direct collocation: its program has a name for every row and co
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -15,30 +15,16 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
+import ocp.explain as causes
 from dynamics.errors import near
 from ocp.app.explain import terminal
-from ocp.app.explain.records import Explanation, Spot, Subject, locate
+from ocp.app.explain.records import Explanation, Subject, locate
 from ocp.app.files.load import load_problem, load_text
 from ocp.app.pages.folders import CHECKPOINT, is_run, is_unfinished, read_arrays
 from ocp.app.pages.results import read_run
 from ocp.app.screen import Say, busy, counting, wide_console
 from ocp.app.sentences import how_it_ended
 from ocp.errors import ProblemError, UnsupportedError
-from ocp.explain import (
-    Infeasibility,
-    Origin,
-    Program,
-    condition,
-    dependent_rows,
-    explain_infeasibility,
-    find_not_finite,
-    is_finite,
-    points_of,
-    prices,
-    program_of,
-    unbounded_hints,
-    worst_rows,
-)
 from ocp.explain.remedies import uninterrupted
 from ocp.guess import from_samples
 from ocp.interrupts import Activity, asked, attempt, check, late
@@ -132,7 +118,7 @@ def explanation(subject: Subject, say: Say, out: Console | None = None) -> Expla
     continued = replace(problem, phases=_guessed(problem.phases, subject.arrays))
     transcribe = chosen.parts().transcribe
     assert transcribe is not None
-    program = program_of(chosen.reduce(continued, options), options, transcribe)
+    program = causes.program_of(chosen.reduce(continued, options), options, transcribe)
     x, exact = _point(program, subject.arrays)
     solving = SolverOptions(max_iterations=options.max_iterations, tolerance=options.tolerance, hessian="exact")
     inquiry = _Inquiry(subject, program, chosen.name.replace("_", " "), solving, say, out, x, exact,
@@ -141,7 +127,7 @@ def explanation(subject: Subject, say: Say, out: Console | None = None) -> Expla
         return inquiry.not_finite(Status.NOT_A_NUMBER, "") or inquiry.solved() or inquiry.examined()
     except KeyboardInterrupt:
         if not late():
-            inquiry.parts.setdefault("conditioning", condition(program.nlp, inquiry.x))
+            inquiry.parts.setdefault("conditioning", causes.condition(program.nlp, inquiry.x))
         return inquiry.told(interrupted=True)
 
 
@@ -150,7 +136,7 @@ class _Inquiry:
     """The search for a cause: where it stands (x, status, message, parts of the explanation so far), and its steps."""
 
     subject: Subject
-    program: Program
+    program: causes.Program
     method: str
     solving: SolverOptions
     say: Say
@@ -179,7 +165,7 @@ class _Inquiry:
         if not (origins := _origins(self.program, self.x)):
             return None
         self.status, self.message = status, message
-        return self.told(origins=origins, spots=_spots(self.subject, origins))
+        return self.told(origins=origins, spots=tuple(locate(self.subject.loaded, self.subject.name, one) for one in origins))
 
     def solved(self) -> Explanation | None:
         """The prices of constraints where there is a solution. A file, a solution whose multipliers are wanted, and a run that left
@@ -202,18 +188,18 @@ class _Inquiry:
         check(Activity.EXPLANATION)
         self.say("looking at scales and ranks")
         program, x, out = self.program, self.x, self.out
-        self.parts["conditioning"] = condition(program.nlp, x)
-        terminal.print_worst(worst_rows(program.nlp, x), out)
-        self.parts |= {"dependences": dependent_rows(program.nlp, x), "hints": unbounded_hints(
+        self.parts["conditioning"] = causes.condition(program.nlp, x)
+        terminal.print_worst(causes.worst_rows(program.nlp, x), out)
+        self.parts |= {"dependences": causes.dependent_rows(program.nlp, x), "hints": causes.unbounded_hints(
             self.subject.loaded.problem, program.nlp, x, self.status is Status.UNBOUNDED)}
         if self.status is not Status.INFEASIBLE and _worst(program, x) <= VIOLATED:
             return self.told()
 
-        def improved(found: Infeasibility) -> None:
+        def improved(found: causes.Infeasibility) -> None:
             terminal.print_improved(self.parts.get("infeasibility"), found, out)
             self.parts["infeasibility"] = found
 
-        found = explain_infeasibility(program, x, solving=self.solving, progress=self.say, improved=improved)
+        found = causes.explain_infeasibility(program, x, solving=self.solving, progress=self.say, improved=improved)
         self.parts["infeasibility"] = found
         if self.short and found.feasible:  # it can hold: what the rest of the solve makes of it
             result = uninterrupted(_solved(program, found.point, self.solving, self.say))
@@ -230,25 +216,21 @@ class _Inquiry:
     def _priced(self) -> Explanation:
         assert self.result is not None
         self.say("pricing constraints")
-        return self.told(prices=prices(self.program, self.x, self.result.lam_g),
-                         dependences=dependent_rows(self.program.nlp, self.x))
+        return self.told(prices=causes.prices(self.program, self.x, self.result.lam_g),
+                         dependences=causes.dependent_rows(self.program.nlp, self.x))
 
 
-def _solved(program: Program, x: np.ndarray, solving: SolverOptions, say: Say) -> NLPResult:
+def _solved(program: causes.Program, x: np.ndarray, solving: SolverOptions, say: Say) -> NLPResult:
     return solve_nlp(replace(program.nlp, x0=x), solving, counting(say, "solving"))
 
 
-def _worst(program: Program, x: np.ndarray) -> float:
+def _worst(program: causes.Program, x: np.ndarray) -> float:
     """The largest violation of a row."""
     return max((size for _, size in worst_violations(program.nlp, x, 1)), default=0.0)
 
 
-def _origins(program: Program, x: np.ndarray) -> tuple[Origin, ...]:
-    return () if is_finite(program, x) else find_not_finite(program.problem, points_of(program, x))
-
-
-def _spots(subject: Subject, origins: Sequence[Origin]) -> tuple[Spot | None, ...]:
-    return tuple(locate(subject.loaded, subject.name, origin) for origin in origins)
+def _origins(program: causes.Program, x: np.ndarray) -> tuple[causes.Origin, ...]:
+    return () if causes.is_finite(program, x) else causes.find_not_finite(program.problem, causes.points_of(program, x))
 
 
 def _guessed(phases: tuple[Phase, ...], arrays: Mapping[str, np.ndarray]) -> tuple[Phase, ...]:
@@ -265,7 +247,7 @@ def _guessed(phases: tuple[Phase, ...], arrays: Mapping[str, np.ndarray]) -> tup
     return tuple(found)
 
 
-def _point(program: Program, arrays: Mapping[str, np.ndarray]) -> tuple[np.ndarray, bool]:
+def _point(program: causes.Program, arrays: Mapping[str, np.ndarray]) -> tuple[np.ndarray, bool]:
     """(the variables to look at, whether they are those that the run ended with)."""
     names, values = arrays.get("checkpoint.variables"), arrays.get("checkpoint.x")
     if names is None or values is None or len(names) != len(values):

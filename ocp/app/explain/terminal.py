@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from ocp.app.explain.records import Explanation, Spot, Subject
-from ocp.app.screen import grid, plain
+from ocp.app.screen import grid, line, plain
 from ocp.app.sentences import SENTENCES, sentence, status_and_ending
 from ocp.app.sentences.wording import status_word
 from ocp.explain import Advice, Amount, Dependence, Infeasibility, Origin, Price, Program, Remedy
@@ -35,8 +35,7 @@ def print_first(subject: Subject, found: Sequence[Finding], out: Console) -> Non
 def print_worst(worst: Sequence[tuple[str, float]], out: Console | None) -> None:
     """What the point that is looked at violates most, before the search for the cause."""
     if out is not None and worst:
-        out.print(f"  violated most: {', '.join(f'{name} by {size:.3g}' for name, size in worst)}; looking for the cause",
-                  markup=False, soft_wrap=True)
+        line(out, f"  violated most: {', '.join(f'{name} by {size:.3g}' for name, size in worst)}; looking for the cause")
 
 
 def print_improved(before: Infeasibility | None, found: Infeasibility, out: Console | None) -> None:
@@ -45,12 +44,11 @@ def print_improved(before: Infeasibility | None, found: Infeasibility, out: Cons
         return
     if before is None:
         more = f" and {len(found.conflict) - FEW} more" if len(found.conflict) > FEW else ""
-        out.print(f"  these cannot hold together: {', '.join(found.conflict[:FEW])}{more}; trying which must yield",
-                  markup=False, soft_wrap=True)
+        line(out, f"  these cannot hold together: {', '.join(found.conflict[:FEW])}{more}; trying which must yield")
         return
     for remedy in found.remedies[len(before.remedies):]:
         amounts = " and ".join(f"{a.group} by {a.by:.3g}{' ' + a.unit if a.unit else ''}" for a in remedy.amounts)
-        out.print(f"  enough by itself: to relax {amounts}", markup=False, soft_wrap=True)
+        line(out, f"  enough by itself: to relax {amounts}")
 
 
 def print_advice(subject: Subject, found: Sequence[Advice], out: Console) -> None:
@@ -59,9 +57,9 @@ def print_advice(subject: Subject, found: Sequence[Advice], out: Console) -> Non
     out.print(f"  run of {subject.method}: the method solved its program, but the certificate fails", style="dim", markup=False)
     for one in found:
         out.print(f"\n  [red]fails[/]  {plain(sentence(one.failure))}", soft_wrap=True)
-        out.print(f"         {SENTENCES[one.why]}", markup=False, soft_wrap=True)
+        line(out, f"         {SENTENCES[one.why]}")
         for word, (key, value) in zip(("try", *["or"] * len(one.settings)), one.settings, strict=False):
-            out.print(f"    {word:<5}  {_lines(key, value)}      (--set {key}={_value(value)})", markup=False, soft_wrap=True)
+            line(out, f"    {word:<5}  {_lines(key, value)}      (--set {key}={_value(value)})")
 
 
 def _lines(key: str, value: Any) -> str:
@@ -86,7 +84,7 @@ def print_explanation(found: Explanation, out: Console) -> None:
     out.print(f"\n[bold]{plain(subject.loaded.problem.name)}[/]  {_headline(found)}", soft_wrap=True)
     made = f"run of {subject.method} ({status_word(subject.status.name)})" if subject.status is not None else \
         f"solved just now ({status_word(found.status.name)})" if found.solved else "looked at before any solve"
-    out.print(f"  {made}, seen through {found.mesh}", style="dim", markup=False, soft_wrap=True)
+    line(out, f"  {made}, seen through {found.mesh}", "dim")
     if found.origins:
         _origins(found.origins, found.spots, out)
         return
@@ -118,7 +116,7 @@ def _origins(origins: Sequence[Origin], spots: Sequence[Spot | None], out: Conso
     for origin, spot in zip(origins, spots, strict=True):
         out.print(f"\n  [bold]{plain(origin.label)}[/] at {origin.place}, t = {origin.t:.6g} s", soft_wrap=True)
         if spot is not None:
-            out.print(f"    {spot.where}: {spot.key}", markup=False, soft_wrap=True)
+            line(out, f"    {spot.where}: {spot.key}")
             if spot.end > spot.begin:
                 shown = spot.line.strip()
                 cut = len(spot.line) - len(spot.line.lstrip())
@@ -127,10 +125,10 @@ def _origins(origins: Sequence[Origin], spots: Sequence[Spot | None], out: Conso
                 out.print(text, soft_wrap=True)
                 out.print(Text("      " + " " * (spot.begin - cut) + "^" * (spot.end - spot.begin), "red"), soft_wrap=True)
             given = ", ".join(f"{name} = {value:.6g}" for name, value in spot.values)
-            out.print(f"    {spot.part}" + (f" where {given}" if given else ""), markup=False, soft_wrap=True)
-        out.print(f"    first of its operations: {origin.sentence}", markup=False, soft_wrap=True)
+            line(out, f"    {spot.part}" + (f" where {given}" if given else ""))
+        line(out, f"    first of its operations: {origin.sentence}")
         values = ", ".join(f"{name} = {value:.6g}" for name, value in (*origin.values, *origin.parameters))
-        out.print(f"    there {values}", style="dim", markup=False, soft_wrap=True)
+        line(out, f"    there {values}", "dim")
 
 
 # ---- infeasible ---------------------------------------------------------------------------------------------------------
@@ -140,12 +138,12 @@ def _infeasibility(program: Program, found: Infeasibility, out: Console) -> None
         told = f"From there the problem was solved, at cost {found.cost:.10g}: it needs a better guess."
         if found.status is not None:
             told = f"Solving from there ended: {status_and_ending(found.status, found.ending)}"
-        out.print(f"  {told}", markup=False, soft_wrap=True)
+        line(out, f"  {told}")
         return
     if not found.remedies:
         told = f"In conflict: {', '.join(found.conflict)}; how far each must yield is not known yet." if found.status is None else \
             f"even with every constraint relaxed no motion was found: {status_and_ending(found.status, found.ending)}"
-        out.print(f"\n  {told}", markup=False, soft_wrap=True)
+        line(out, f"\n  {told}")
         return
     more = f" and {len(found.conflict) - MOST} more" if len(found.conflict) > MOST else ""
     out.print(f"\n  In conflict: [bold]{plain(', '.join(found.conflict[:MOST]))}[/]{more}. Every other constraint could stay.",
@@ -168,9 +166,9 @@ def _infeasibility(program: Program, found: Infeasibility, out: Console) -> None
     for remedy in found.remedies:
         if not remedy.verified:
             told = "" if remedy.status is None else status_and_ending(remedy.status, remedy.ending)
-            out.print(f"  not verified: {', '.join(remedy.groups)}: {told}", style="yellow", markup=False, soft_wrap=True)
+            line(out, f"  not verified: {', '.join(remedy.groups)}: {told}", "yellow")
     for note in found.notes:
-        out.print(f"  {note}", style="dim", markup=False, soft_wrap=True)
+        line(out, f"  {note}", "dim")
 
 
 def _amount(amount: Amount, program: Program, *, first: bool) -> tuple[str, ...]:
@@ -219,23 +217,22 @@ def words(price: Price) -> str:
 # ---- neither ------------------------------------------------------------------------------------------------------------
 def _conditioning(found: Explanation, out: Console) -> None:
     if found.message:
-        out.print(f"\n  {found.message}", markup=False, soft_wrap=True)
+        line(out, f"\n  {found.message}")
     at = found.conditioning
     if at is None:
         return
     if at.worst:
         out.print("\n  Worst rows at the last iterate")
         for name, value in at.worst:
-            out.print(f"    {value:10.3g}  {name}", markup=False, soft_wrap=True)
+            line(out, f"    {value:10.3g}  {name}")
     if at.active:
         listed = ", ".join(f"{name} ({count})" for name, count in at.active[:MOST])
         more = f" and {len(at.active) - MOST} more" if len(at.active) > MOST else ""
-        out.print(f"\n  Active there: {listed}{more}", markup=False, soft_wrap=True)
+        line(out, f"\n  Active there: {listed}{more}")
     for what, pair, spread in (("rows", at.rows, at.spread[0]), ("columns", at.columns, at.spread[1])):
         if pair is not None:
-            out.print(f"  Scales of the Jacobian, {what}: {pair[0].norm:.3g} ({pair[0].name}) to {pair[1].norm:.3g} "
-                      f"({pair[1].name}), ratio {spread:.2g}", style="yellow" if spread > 1e6 else None, markup=False,
-                      soft_wrap=True)
+            line(out, f"  Scales of the Jacobian, {what}: {pair[0][1]:.3g} ({pair[0][0]}) to {pair[1][1]:.3g} "
+                      f"({pair[1][0]}), ratio {spread:.2g}", "yellow" if spread > 1e6 else None)
     for title, names in (("no variable moves", at.empty_rows), ("nothing depends on", at.idle)):
         if names:
             more = f" and {len(names) - 4} more" if len(names) > 4 else ""
@@ -253,4 +250,4 @@ def _dependences(dependences: Sequence[Dependence], out: Console) -> None:
     for one in dependences[:MOST]:
         listed = ", ".join(f"{name} ({weight:+.2g})" for name, weight in one.rows[:6])
         more = f" and {len(one.rows) - 6} more rows of {', '.join(one.groups[:4])}" if len(one.rows) > 6 else ""
-        out.print(f"    {listed}{more}", markup=False, soft_wrap=True)
+        line(out, f"    {listed}{more}")

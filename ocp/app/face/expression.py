@@ -31,7 +31,11 @@ def _before(sign: str) -> Callable[[Any, Any], Expr]:
     return lambda self, other: joined(other, sign, self)
 
 
-def _compared(sign: str) -> Callable[[Any, Any], Relation]:
+def _component(index: int) -> property:
+    return property(lambda self: self[index])
+
+
+def compared(sign: str) -> Callable[[Any, Any], Relation]:
     return lambda self, other: Relation(self, sign, other)
 
 
@@ -104,20 +108,7 @@ class Expr:
 
     __MX__ = __DM__ = __SX__
 
-    @property
-    def x(self) -> Expr:
-        """The first of three components."""
-        return self[0]
-
-    @property
-    def y(self) -> Expr:
-        """The second of three components."""
-        return self[1]
-
-    @property
-    def z(self) -> Expr:
-        """The last of three components."""
-        return self[2]
+    x, y, z = map(_component, range(3))
 
     # ---- operators --------------------------------------------------------------------------------------------------
     __add__, __sub__, __mul__, __truediv__ = map(_after, "+-*/")
@@ -156,8 +147,8 @@ class Expr:
         raise ProblemError(f"numpy.{ufunc.__name__} of the expression {self!r} is not known{near(ufunc.__name__, UFUNCS)}")
 
     # ---- comparisons ------------------------------------------------------------------------------------------------
-    __le__, __lt__, __ge__, __gt__ = map(_compared, ("<=", "<", ">=", ">"))
-    __eq__ = _compared("==")  # type: ignore[assignment]
+    __le__, __lt__, __ge__, __gt__ = map(compared, ("<=", "<", ">=", ">"))
+    __eq__ = compared("==")  # type: ignore[assignment]
 
     def __ne__(self, other: object) -> Any:
         raise ProblemError(f"'!=' of the expression {self!r} is no constraint; write <=, >= or ==")

@@ -125,14 +125,11 @@ class Phase:
 
     def _end(self, end: str, given: Any, named: Mapping[str, Any]) -> None:
         if given is None or isinstance(given, Mapping):
-            given = {**self._entry(end), **by_name(given), **named}
+            before = self._document.get(self._place).get(end, {})
+            given = {**(before if isinstance(before, Mapping) else {}), **by_name(given), **named}
         elif named:
             raise ProblemError("either a list of all states, or states by name")
         self._document.put((*self._place, end), given)
-
-    def _entry(self, key: str) -> dict[str, Any]:
-        found = self._document.get(self._place).get(key, {})
-        return dict(found) if isinstance(found, Mapping) else {}
 
     @told
     def bounds(self, given: Mapping[Any, Any] | None = None, /, **named: Any) -> None:

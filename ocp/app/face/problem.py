@@ -223,9 +223,9 @@ class Problem(Phase):
         return f"Problem {tree['name']!r}: {what}, {counts}"
 
     def _repr_html_(self) -> str:
-        from ocp.app.face.shown import problem_table
+        from ocp.app.face.shown import as_text
 
-        return problem_table(self)
+        return as_text(self.to_yaml())
 
 
 def load(file: str | Path, /, **changes: Any) -> Problem:

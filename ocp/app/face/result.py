@@ -198,9 +198,12 @@ class Result(Shown):
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        from ocp.app.face.shown import result_table
+        from ocp.app.face.shown import as_printed
+        from ocp.app.pages.summary import print_outcome
+        from ocp.app.pipeline import Outcome
 
-        return result_table(self)
+        done = Outcome(self.loaded, self.solution, None, {**self.seconds, "write": 0.0})
+        return as_printed(lambda console: print_outcome(done, console))
 
 
 def solved(document: Document, *, guess: Result | str | Path | None, verbose: bool) -> Result:
@@ -209,13 +212,15 @@ def solved(document: Document, *, guess: Result | str | Path | None, verbose: bo
 
     from ocp.app.pages.iterations import iteration_table
     from ocp.app.prepare import tell, waiting
+    from ocp.app.runs import from_run
     from ocp.certify import Tolerances
     from ocp.methods import solve
 
     begin = time.perf_counter()
     loaded = document.load()
     if guess is not None:
-        loaded = replace(loaded, problem=_started_from(loaded.problem, guess))
+        with as_run(guess) as folder:
+            loaded = replace(loaded, problem=from_run(loaded.problem, folder))
     read = time.perf_counter()
     tell(waiting(loaded, loaded.method))
     with iteration_table(loaded.method, quiet=not verbose) as progress:
@@ -224,13 +229,6 @@ def solved(document: Document, *, guess: Result | str | Path | None, verbose: bo
                          without=loaded.without)
         progress.finish(solution)
     return Result(document, loaded, solution, {"read": read - begin, "solve": time.perf_counter() - read})
-
-
-def _started_from(problem: Any, guess: Result | str | Path) -> Any:
-    from ocp.app.runs import from_run
-
-    with as_run(guess) as folder:
-        return from_run(problem, folder)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import numpy as np
 
 from dynamics.errors import near
 from ocp.app.face.document import Document, plain, written_at
-from ocp.app.face.expression import Expr, Relation, call
+from ocp.app.face.expression import Expr, call, compared
 from ocp.errors import ProblemError
 
 if TYPE_CHECKING:
@@ -28,15 +28,8 @@ class FrameError:
     def __repr__(self) -> str:
         return f"{self.form} of {self.value['frame']}"
 
-    def __eq__(self, other: Any) -> Relation:  # type: ignore[override]
-        return Relation(self, "==", other)
-
-    def __le__(self, other: Any) -> Relation:
-        return Relation(self, "<=", other)
-
-    def __ge__(self, other: Any) -> Relation:
-        return Relation(self, ">=", other)
-
+    __le__, __ge__ = map(compared, ("<=", ">="))
+    __eq__ = compared("==")  # type: ignore[assignment]
     __hash__ = None  # type: ignore[assignment]
 
 
@@ -186,24 +179,13 @@ class Robot:
 
     def configuration(self, q: Any) -> dict[str, Any]:
         """Coordinates [nq] in the order of the model as joints and base by name, for start, final and guess."""
+        from ocp.app.files.robot_state import configuration_by_name
+
         values, model = np.asarray(q, dtype=float).ravel(), self.model
         if len(values) != model.nq:
             raise ProblemError(f"{len(values)} coordinates for a robot of nq = {model.nq}: {', '.join(model.coordinate_names)}",
                                where=written_at())
-        made: dict[str, Any] = {"joints": {}}
-        for i, body in enumerate(model.bodies):
-            own = values[model.q_slice(i)].tolist()
-            names = model.kind(i).q_names
-            if body.joint.mimic is not None or not own:
-                continue
-            if len(own) == 7:
-                found = {name[-1]: value for name, value in zip(names[3:], own[3:], strict=True)}
-                pose = {"position": own[:3], "quaternion": {key: found[key] for key in "wxyz"}}
-                made.update({"base": pose} if body.parent < 0 else {})
-                made["joints"].update({} if body.parent < 0 else {body.joint.name: pose})
-            else:
-                made["joints"][body.joint.name] = own[0] if len(own) == 1 else own
-        return made
+        return configuration_by_name(model, values)
 
     def _frame(self, name: str) -> str:
         self.model.frame(name)  # raises with near misses
@@ -215,9 +197,10 @@ class Robot:
                 f"{model.mass:.4g} kg")
 
     def _repr_html_(self) -> str:
-        from ocp.app.face.shown import robot_table
+        from ocp.app.face.shown import as_printed
+        from ocp.app.robot import print_robot
 
-        return robot_table(self)
+        return as_printed(lambda console: print_robot(self.mechanism, str(self.tree.get("robot", "of bodies")), console))
 
 
 def _quoted(name: str) -> Expr:

@@ -7,9 +7,8 @@ import html
 import io
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -128,7 +127,12 @@ def as_printed(tell: Callable[[Console], None]) -> str:
 
     out = io.StringIO()
     tell(Console(file=out, width=140, highlight=False))
-    return f"<pre>{html.escape(out.getvalue().strip())}</pre>"
+    return as_text(out.getvalue().strip())
+
+
+def as_text(words: str) -> str:
+    """Words as they stand, for notebooks."""
+    return f"<pre>{html.escape(words)}</pre>"
 
 
 def column(name: Any, states: tuple[str, ...], controls: tuple[str, ...]) -> tuple[str, int]:
@@ -155,7 +159,7 @@ class Told:
         return self.text
 
     def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(self.text)}</pre>"
+        return as_text(self.text)
 
 
 def explained(target: Path) -> Told:
@@ -167,60 +171,3 @@ def explained(target: Path) -> Told:
     out = io.StringIO()
     code = explain(target, quiet=True, console=Console(file=out, width=140, highlight=False))
     return Told(out.getvalue().strip("\n"), code == EXPLAINED)
-
-
-def _table(title: str, heading: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    head = "".join(f"<th>{escape(word)}</th>" for word in heading)
-    body = "".join("<tr>" + "".join(f"<td>{escape(str(cell))}</td>" for cell in row) + "</tr>" for row in rows)
-    return f"<table><caption>{escape(title)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-
-
-def robot_table(robot: Any) -> str:
-    """Joints with their limits."""
-    from ocp.app.robot import joint_rows
-
-    return _table(repr(robot), ("joint", "kind", "lower", "upper", "velocity", "effort"), joint_rows(robot.mechanism))
-
-
-def problem_table(problem: Any) -> str:
-    """Phase by phase: ends, costs and constraints, as text."""
-    tree = problem.tree
-    rows: list[tuple[str, str, str]] = []
-    system = tree.get("system", {})
-    for key in ("robot", "states", "controls", "dynamics", "next", "sampled"):
-        if system.get(key):
-            rows.append(("", key, _words(system[key])))
-    for phase in tree.get("phases", [tree.get("phase", {})]):
-        name = phase.get("name", "")
-        for key in ("duration", "start", "final", "bounds"):
-            if key in phase:
-                rows.append((name, key, _words(phase[key])))
-        for group in ("costs", "constraints"):
-            rows += [(name, f"{group[:-1]} {entry.get('name', '')}", _words({k: v for k, v in entry.items() if k != "name"}))
-                     for entry in phase.get(group, [])]
-    return _table(repr(problem), ("phase", "what", "value"), rows)
-
-
-def result_table(result: Any) -> str:
-    """The verdict and every check of the certificate."""
-    from ocp.app.pages.results import with_bar
-    from ocp.app.sentences.certificate import CHECKS
-
-    verdict = "✓ certified" if result.ok else "✗ not certified"
-    rows = [("objective", with_bar(result.solution), "", ""), ("duration", f"{result.duration:.6g} s", "", "")]
-    certificate = result.certificate
-    if certificate is not None:
-        mark = {True: "holds", False: "fails"}
-        rows += [(CHECKS[c.kind], f"{c.value:.2e}", f"{c.tolerance:.1e}", mark[c.holds]) for c in certificate.checks]
-        rows += [(v.label, f"{v.at_knots:.2e}", f"{v.tolerance:.1e}", mark[v.holds]) for v in certificate.violations]
-    title = f"{result.solution.problem.name} · {result.solution.method}: {verdict}"
-    return _table(title, ("", "value", "tolerance", ""), rows)
-
-
-def _words(value: Any) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{key}: {_words(item)}" for key, item in value.items())
-    if isinstance(value, (list, tuple)):
-        return f"[{', '.join(map(_words, value))}]"
-    text = f"{value:.6g}" if isinstance(value, float) else str(value)
-    return text if len(text) <= 120 else f"{text[:117]}..."

@@ -61,7 +61,7 @@ def _force(section: Section, form: str, name: str) -> Force:
     if form == "joint_damper":
         values["c"] = values.pop("linear")
     if form.startswith("joint"):
-        values |= {key: _listed(values[key]) for key in ("rest", "lower", "upper") if key in values}
+        values |= {key: lp.listed(values[key]) for key in ("rest", "lower", "upper") if key in values}
     if "places" in values:
         values["places"] = tuple(Place(**point) for point in values["places"])
     if form == "bushing":
@@ -70,10 +70,6 @@ def _force(section: Section, form: str, name: str) -> Force:
         values["place"] = Place(**values.pop("point"))
     made: Force = LAWS[form](name, **values)
     return made
-
-
-def _listed(value: Any) -> tuple[float, ...]:
-    return value if isinstance(value, tuple) else (value,)
 
 
 def _efforts(section: Section, model: Model, name: str) -> Force | None:

@@ -60,8 +60,7 @@ def read_mechanism(numbers: Reader, given: RobotModel, folder: Path, place: str 
         robot = with_deformable(numbers, given.mass_springs, robot, (*at, "mass_springs"))
     for name, value in given.lock.items():
         spot: KeyPath = (*at, "lock", name)
-        listed = value if isinstance(value, tuple) else (value,)
-        values = [numbers.number(x, (*spot, i) if isinstance(value, tuple) else spot) for i, x in enumerate(listed)]
+        values = lp.series(numbers, value, spot)
         if robot is not None:
             with numbers.findings.collecting(spot):
                 robot = robot.locked({name: values})

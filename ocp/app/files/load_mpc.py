@@ -19,7 +19,7 @@ from ocp.app.files import schema_mpc as schema
 from ocp.app.files.load import read_options
 from ocp.app.files.load_parts import Reader, Section, unique_names, unknown
 from ocp.app.files.overrides import apply_overrides
-from ocp.app.files.robot_state import floating_base
+from ocp.app.files.robot_state import aliases
 from ocp.app.files.yaml_source import KeyPath, Source
 from ocp.bridge import robot_system
 from ocp.errors import ProblemError
@@ -156,12 +156,8 @@ def _state_names(system: System) -> dict[str, Sequence[int]]:
     model = system.model
     if model is None:
         return names
-    base = floating_base(model)
-    if base is not None:
-        joint = model.bodies[base].joint.name
-        for part in "qv":
-            prefix = f"{part}.{joint}."
-            names |= {f"{part}.base.{n.removeprefix(prefix)}": i for n, i in list(names.items()) if n.startswith(prefix)}
+    for prefix in ("q.", "v."):
+        names |= {short: names[name] for short, name in aliases(model, list(names), prefix).items()}
     return {**names, "q": range(model.nv), "v": range(model.nv, 2 * model.nv)}
 
 

@@ -260,11 +260,6 @@ def read_parameters(findings: Findings, constants: Scope, given: Mapping[str, An
     return tuple(found)
 
 
-def parameter_fields(reader: Reader) -> dict[str, Any]:
-    """Names and values of the parameters, as fields of a System."""
-    return {"parameters": tuple(p.name for p in reader.parameters), "parameter_values": tuple(p.value for p in reader.parameters)}
-
-
 def free_parameters(reader: Reader) -> tuple[tuple[int, float, float], ...]:
     """What the solver chooses, as a field of a Phase; guesses outside their bounds have been recorded and are left out."""
     return tuple((i, *p.bounds) for i, p in enumerate(reader.parameters) if p.bounds and p.bounds[0] <= p.value <= p.bounds[1])
@@ -322,10 +317,14 @@ def resting_value(lower: float, upper: float, neutral: float = 0.0) -> float:
     return lower if math.isfinite(lower) else upper
 
 
+def listed(value: Any) -> tuple[Any, ...]:
+    """A list, or the list of a single value."""
+    return value if isinstance(value, tuple) else (value,)
+
+
 def series(reader: Reader, value: Any, path: KeyPath) -> tuple[float, ...]:
     """A guess: one value, or values at equally spaced times."""
-    found = reader.values(value, path)
-    return found if isinstance(found, tuple) else (found,)
+    return listed(reader.values(value, path))
 
 
 def common_fractions(lengths: Sequence[int]) -> np.ndarray:

@@ -55,7 +55,8 @@ def load_symbolic(file: SymbolicProblem | SymbolicPhases, findings: Findings, fo
         phase = symbolic_phase(reader, given, made, name)
         if phases:
             space, before = made.space, phases[-1].system.space
-            values = {} if given.reset is None else _symbolic_reset(reader, readers[-1], space, given.reset)
+            named = lp.known(reader, given.reset or {}, (*at, "reset"), space.names, "state")
+            values = {state: value for state, text, path in named if (value := readers[-1].expression(text, path)) is not None}
             phase = replace(phase, reset=_reset(reader, readers[-1], before, space, values, given.reset is None))
         elif getattr(given, "reset", None) is not None:
             findings.add((*at, "reset"), FIRST, at_key=True)
@@ -138,11 +139,6 @@ def _reset(reader: lp.Reader, old: lp.Reader, before: Space, after: Space, value
     # the parameters are the same in all phases, each reader has symbols of its own
     x = ca.substitute(x, old.p, reader.p) if len(reader.parameters) else x
     return ca.Function("reset", [old.x, reader.p], [ca.densify(x)], ["x", "p"], ["x_start"])
-
-
-def _symbolic_reset(reader: lp.Reader, old: lp.Reader, space: Space, given: Mapping[str, Any]) -> dict[str, SX]:
-    named = lp.known(reader, given, (*reader.phase, "reset"), space.names, "state")
-    return {name: value for name, text, path in named if (value := old.expression(text, path)) is not None}
 
 
 def _touched(robot: LoadedRobot, before: LoadedRobot, given: RobotPhaseInOrder) -> tuple[Constraint, ...]:

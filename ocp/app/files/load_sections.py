@@ -41,7 +41,12 @@ def in_samples(reader: Reader, given: parts.Sampled | None, system: System) -> S
 def read_duration(reader: Reader, value: Any, period: float | None = None) -> Duration:
     """The duration, positive, with its guess inside; in discrete time of whole periods [s]."""
     section = Section(reader, value, (*reader.phase, "duration"))
-    found = _free_duration(section) if isinstance(value, parts.DurationRange) else _fixed_duration(section)
+    if isinstance(value, parts.DurationRange):
+        found = _free_duration(section)
+    else:
+        found = Duration(*[reader.number(value, section.path)] * 3)
+        if found.guess <= 0:
+            section.refuse(f"a duration must be positive, got {found.guess:g} s")
     if period is not None:
         with section.collecting():
             whole_steps(found, period)
@@ -49,13 +54,6 @@ def read_duration(reader: Reader, value: Any, period: float | None = None) -> Du
         length = max(1, round(found.guess / period)) * period if 0 < found.guess < INF else period  # stands in
         return Duration(length, length, length)
     return found
-
-
-def _fixed_duration(section: Section) -> Duration:
-    number = section.reader.number(section.given, section.path)
-    if number <= 0:
-        section.refuse(f"a duration must be positive, got {number:g} s")
-    return Duration(number, number, number)
 
 
 def _free_duration(section: Section) -> Duration:
@@ -103,8 +101,8 @@ def read_constraint(reader: Reader, constraint: parts.Constraint, value: SX, pat
     lower, upper = _limits(section, size)
     sense = Sense.BOX if constraint.equal is None else Sense.EQUAL
     _check_depends(section, value, lower, upper)
-    for i, (low, high) in enumerate(zip(lower, upper, strict=True)):
-        if low == -INF and high == INF:
+    for i, ends in enumerate(zip(lower, upper, strict=True)):
+        if ends == (-INF, INF):
             section.refuse(f"has no bound{f' in component {i}' if size > 1 else ''}")
     soft = section.number("soft")
     if soft is not None and soft <= 0:

@@ -101,7 +101,8 @@ def _system(reader: lp.Reader, names: SymbolicNames, given: SymbolicSystem | Lin
     rate_units = {f"der({state})": f"{names.states[state] or '1'}/s" for state in names.rates}
     common: dict[str, Any] = {
         "name": name, "space": euclidean(tuple(names.states)), "controls": tuple(names.controls),
-        "units": {**names.states, **names.controls, **names.algebraic, **rate_units}, **lp.parameter_fields(reader)}
+        "units": {**names.states, **names.controls, **names.algebraic, **rate_units},
+        "parameters": tuple(p.name for p in reader.parameters), "parameter_values": tuple(p.value for p in reader.parameters)}
     if isinstance(given, LinearSystem):
         assert names.linear is not None
         A, B = (ca.sparsify(ca.DM(matrix)) for matrix in (names.linear.A, names.linear.B))

@@ -16,7 +16,7 @@ from dynamics.model.model import Model
 from dynamics.model.rigid import merged, moved, placement
 from ocp.app.files import robot_state
 from ocp.app.files.gallery import in_gallery
-from ocp.app.files.load_parts import Reader, Section
+from ocp.app.files.load_parts import Reader, Section, listed
 from ocp.app.files.schema_tree import BodyPart
 from ocp.app.files.yaml_source import KeyPath
 from ocp.app.pages.meshes import UnreadableMesh, whole_mesh
@@ -159,8 +159,7 @@ def _fields(section: Section) -> dict[str, Any]:
         found["parts"] = tuple(part for part in parts if part is not None)
     for key, absent in LAWS.items():
         if key in found:
-            listed = found[key] if isinstance(found[key], tuple) else (found[key],)
-            found[key] = tuple(absent if x is None else x for x in listed)
+            found[key] = tuple(absent if x is None else x for x in listed(found[key]))
     return found
 
 

@@ -19,7 +19,6 @@ from dynamics.lie import quaternion as quaternions
 from dynamics.lie import rpy as rpy_angles
 from dynamics.model.model import Joint, Model
 from ocp.app.files import load_parts as lp
-from ocp.app.files import robot_state
 from ocp.app.files.schema_tree import ROTATION_FORMS, Base, Configuration, JointPose, RobotState, Rotation
 from ocp.app.files.scope import Scope, Table, VectorFunction
 from ocp.app.files.yaml_source import KeyPath
@@ -109,14 +108,33 @@ def alias(model: Model, name: str) -> str:
     return name
 
 
+def configuration_by_name(model: Model, q: np.ndarray) -> dict[str, Any]:
+    """``{base: .., joints: ..}``: a configuration [nq] as problem files write it."""
+    base, found, joints = floating_base(model), dict[str, Any](), dict[str, Any]()
+    for i, body in enumerate(model.bodies):
+        kind, x = model.kind(i), q[model.q_slice(i)].tolist()
+        if body.joint.mimic is not None or not kind.nv:
+            continue
+        value = x[0] if kind.nq == 1 else x
+        if kind.quaternion is not None:
+            value = {"position": x[:3]} if kind.nq == 7 else {}
+            value["quaternion"] = dict(zip("wxyz", x[kind.quaternion], strict=True))
+        (found if i == base else joints)["base" if i == base else body.joint.name] = value
+    return {**found, "joints": joints}
+
+
+def aliases(model: Model, names: Iterable[str], prefix: str = "") -> dict[str, str]:
+    """``base.px`` and the name that it stands for, of those of these names that are the floating base's; all with the prefix."""
+    base = floating_base(model)
+    joint = None if base is None else f"{prefix}{model.bodies[base].joint.name}."
+    return {f"{prefix}base.{name.removeprefix(joint)}": name for name in names if joint and name.startswith(joint)}
+
+
 def entries(model: Model, vector: SX, *, velocities: bool) -> dict[str, SX]:
     """The components of q or v by name, with ``base.`` for the floating base and mimic joints through their leaders."""
     names = model.velocity_names if velocities else model.coordinate_names
     found = {name: vector[i] for i, name in enumerate(names)}
-    base = floating_base(model)
-    if base is not None:
-        joint = f"{model.bodies[base].joint.name}."
-        found |= {f"base.{name.removeprefix(joint)}": value for name, value in list(found.items()) if name.startswith(joint)}
+    found |= {short: found[name] for short, name in aliases(model, names).items()}
     for body in model.bodies:
         mimic = body.joint.mimic
         if mimic is not None:
@@ -346,18 +364,13 @@ def guess_path(names: RobotNames, start: PartialState | None, final: PartialStat
 
 def complete(names: RobotNames, *states: PartialState | None) -> np.ndarray:
     """A whole state [nx]: what the last of ``states`` gives, then the one before it, and at rest where all are silent."""
-    x = _resting(names)
+    attitude = {k for start in names.space.quaternions for k in range(start, start + 4)}
+    x = np.array([value if k in attitude else lp.resting_value(names.bounds[k, 0], names.bounds[k, 1], value)
+                  for k, value in enumerate(names.space.neutral)])
     for state in states:
         if state is not None:
             x[state.coordinates] = state.x[state.coordinates]
     return x
-
-
-def _resting(names: RobotNames) -> np.ndarray:
-    quaternion = [k for start in names.space.quaternions for k in range(start, start + 4)]
-    neutral = np.array(names.space.neutral)
-    return np.array([neutral[k] if k in quaternion else lp.resting_value(names.bounds[k, 0], names.bounds[k, 1], neutral[k])
-                     for k in range(names.space.nx)])
 
 
 # ---- expressions ------------------------------------------------------------------------------------------------------
@@ -376,8 +389,8 @@ def state_scope(numbers: lp.Reader, model: Model, x: SX) -> Scope:
     velocity = functools.cache(lambda frame: terms.velocity(frame, q, v))
     return replace(
         numbers.scope,
-        tables={"q": Table(q, robot_state.entries(model, q, velocities=False)),
-                "v": Table(v, robot_state.entries(model, v, velocities=True))},
+        tables={"q": Table(q, entries(model, q, velocities=False)),
+                "v": Table(v, entries(model, v, velocities=True))},
         functions={"position": VectorFunction(position), "velocity": VectorFunction(velocity),
                    "com": VectorFunction(lambda: terms.com(q), takes_name=False),
                    "angular_momentum": VectorFunction(lambda frame, about: terms.angular_momentum(frame, about, q, v), count=2)})

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
-from pydantic import BaseModel, Discriminator, Field, Tag, model_validator
+from pydantic import BaseModel, Discriminator, Field, Tag
 from pydantic.json_schema import models_json_schema
 from typing_extensions import TypeAliasType
 
@@ -42,8 +42,7 @@ class SymbolicSystem(Part):
     energy: Number | None = Key("total mechanical energy [J]; needs 'power'", None)
     power: Number | None = Key("power supplied to the system [W]: actuators minus losses; needs 'energy'", None)
 
-    @model_validator(mode="after")
-    def _pair(self) -> Self:
+    def check(self) -> None:
         if (self.energy is None) != (self.power is None):
             given, missing = ("power", "energy") if self.energy is None else ("energy", "power")
             raise refuse(f"'{given}' without '{missing}'; the energy balance needs both")
@@ -54,7 +53,6 @@ class SymbolicSystem(Part):
             raise refuse(f"'next' gives the steps of a system in discrete time; '{others[0]}' cannot stand beside it")
         if self.sampled is not None and self.equations:
             raise refuse("'sampled' takes steps of dynamics; 'equations' cannot stand beside it")
-        return self
 
 
 _Row = Annotated[tuple[Number, ...], Field(min_length=1, max_length=parts.MAX_COMPONENTS)]
@@ -82,11 +80,9 @@ class LinearSystem(Part):
     linear: Linear = Key("matrices and names")
     sampled: parts.Sampled | None = Key("in discrete time, by steps of an integrator; null: as it stands", None)
 
-    @model_validator(mode="after")
-    def _one_time(self) -> Self:
+    def check(self) -> None:
         if self.sampled is not None and self.linear.period is not None:
             raise refuse("'linear.period' says that A and B are those of a step; 'sampled' makes steps of rates. Give one of them")
-        return self
 
 
 def _system_tag(value: Any) -> str | None:

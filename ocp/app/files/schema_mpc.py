@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, StrictBool, StrictInt, Tag, model_validator
+from pydantic import Field, StrictBool, StrictInt, Tag
 from typing_extensions import TypeAliasType
 
 from ocp.app.files.schema_parts import Key, Name, Number, NumberOrList, Option, Part, Vector3, by_form, refuse
@@ -49,11 +49,9 @@ class Push(Part):
     controls: dict[str, Number] = Key("added to controls after their bounds, by name", dict)
     force: PushForce | None = Key("force on a frame of a robot", None)
 
-    @model_validator(mode="after")
-    def _does_something(self) -> Self:
+    def check(self) -> None:
         if not self.rate and not self.controls and self.force is None:
             raise refuse("pushes nothing; give 'rate', 'controls' or 'force'")
-        return self
 
 
 class Disturbances(Part):

@@ -21,6 +21,14 @@ class Part(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
 
+    @model_validator(mode="after")
+    def _checked(self) -> Self:
+        self.check()
+        return self
+
+    def check(self) -> None:
+        """Raise a validation error (see ``refuse``) for keys that do not go together."""
+
 
 def Key(text: str, default: Any = ..., **limits: Any) -> Any:
     """A key of a mapping: ``text`` says what it means, with its unit; ``default`` is a value, or a type that is made without
@@ -54,10 +62,8 @@ class OneOf(Part):
     beside: ClassVar[tuple[str, ...]] = ("name",)
     optional: ClassVar[str] = ""
 
-    @model_validator(mode="after")
-    def _one_form(self) -> Self:
+    def check(self) -> None:
         self.form()
-        return self
 
     def form(self) -> str:
         """The key that is given, "" for none where that is allowed. Raises a validation error otherwise."""
@@ -183,13 +189,11 @@ class TablePart(Part):
         "value at each x, or a row of values, one for each y", None)
     smooth: StrictBool = Key("true: natural cubic splines, straight on outside; false: straight lines, level outside", False)
 
-    @model_validator(mode="after")
-    def _one_source(self) -> Self:
+    def check(self) -> None:
         if (self.file is None) == (self.x is None) or (self.x is None) != (self.values is None):
             raise refuse("needs a 'file', or 'x' and 'values'")
         if self.file is not None and self.y is not None:
             raise refuse("'y' belongs to 'x' and 'values'; in a file it is the first row")
-        return self
 
 
 AnyTable = TypeAliasType("AnyTable", Annotated[
@@ -252,8 +256,7 @@ class Cost(OneOf):
     between: Bound | None = Key("[from, to] in seconds: outside, a running cost counts nothing. A window shorter than a few steps "
                                 "of the mesh may fall between its knots; phases end exactly where they should", None)
 
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
+    def check(self) -> None:
         form = self.form()
         if self.weights is not None and form in ("running", "stage", "final"):
             raise refuse(f"'weights' belongs to residuals and errors, not to '{form}'; multiply there instead")
@@ -261,7 +264,6 @@ class Cost(OneOf):
             raise refuse(f"'at' belongs to an error; '{form}' itself says where it counts")
         if self.between is not None and self.is_final():
             raise refuse("'between' belongs to running costs; this one counts at the end only")
-        return self
 
     def is_final(self) -> bool:
         return self.form().startswith("final") or self.at == "final"
@@ -289,12 +291,11 @@ class Constraint(OneOf):
     equal: NumberOrList | None = Key("prescribed value, one or one for each component", None)
     soft: Number | None = Key("weight of the penalty 1/2 soft |violation|^2; null: a hard constraint", None)
 
-    @model_validator(mode="after")
-    def _complete(self) -> Self:
+    def check(self) -> None:
+        super().check()
         check_limits(self)
         if self.at == "integral" and self.soft is not None:
             raise refuse("an integral constraint cannot be soft")
-        return self
 
 
 class Linkage(Part):
@@ -306,10 +307,7 @@ class Linkage(Part):
     upper: LimitOrList | None = Key("largest allowed value, one or one for each component", None)
     equal: NumberOrList | None = Key("prescribed value, one or one for each component", None)
 
-    @model_validator(mode="after")
-    def _complete(self) -> Self:
-        check_limits(self)
-        return self
+    check = check_limits
 
 
 class Circle(Part):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import Field, StrictBool, Tag, model_validator
+from pydantic import Field, StrictBool, Tag
 
 from ocp.app.files import schema_parts as parts
 from ocp.app.files.schema_forces import Design, MechanismConstraint, RobotForce
@@ -103,11 +103,9 @@ class RobotModel(Part):
     packages: dict[str, str] = Key("folders of ROS packages, relative to this file", dict)
     srdf: str = Key("SRDF file with named configurations, relative to this file; auto: the one beside the URDF", "auto")
 
-    @model_validator(mode="after")
-    def _something(self) -> Self:
+    def check(self) -> None:
         if self.robot is None and not self.bodies:
             raise parts.refuse("needs a robot: the path of its file under 'robot', or 'bodies'")
-        return self
 
 
 class RobotFile(Part):

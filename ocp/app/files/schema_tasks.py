@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, StrictInt, model_validator
+from pydantic import Field, StrictInt
 
 from ocp.app.files.schema_parts import Key, Name, Number, NumberOrList, OneOf, Part, Vector3, refuse
 from ocp.app.files.schema_tree import Configuration, JointValue, Rotation
@@ -147,11 +147,9 @@ class Clearance(Part):
     second: Shape = Key("a sphere, a capsule or a half-space")
     margin: Number = Key("least distance [m]", 0.0)
 
-    @model_validator(mode="after")
-    def _order(self) -> Self:
+    def check(self) -> None:
         if self.first.half_space is not None:
             raise refuse("a half-space goes second")
-        return self
 
 
 def is_ik_tree(tree: Any) -> bool:

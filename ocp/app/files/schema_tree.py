@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, StrictBool, Tag, model_validator
+from pydantic import BeforeValidator, Field, StrictBool, Tag
 from typing_extensions import TypeAliasType
 
 from ocp.app.files import schema_parts as parts
@@ -125,11 +125,10 @@ class Motion(Placed):
                                                            "translation [m], turns about x, y, z [rad]", ())
     parts: tuple[JointPart, ...] = Key("composite: joints in a row, each placed in the frame of the one before", ())
 
-    @model_validator(mode="after")
-    def _axes(self) -> Self:
+    def check(self) -> None:
+        super().check()
         if self.axis is not None and self.axes:
             raise refuse("needs one of axis and axes; found both")
-        return self
 
 
 class JointPart(Motion):
@@ -191,11 +190,10 @@ class Shape(Placed):
     mesh: Name | None = Key("file of triangles (STL, OBJ, PLY, COLLADA, glTF), closed where a density is given", None)
     scale: Number | None = Key("metres of one unit of the mesh; null: 1", None)
 
-    @model_validator(mode="after")
-    def _one(self) -> Self:
+    def check(self) -> None:
+        super().check()
         if self.shape() != "mesh" and self.scale is not None:
             raise refuse("'scale' is that of a mesh")
-        return self
 
     def shape(self) -> str:
         """Which of the shapes is given."""
@@ -214,14 +212,12 @@ class BodyPart(Part):
     density: Number | None = Key("of the shapes [kg/m^3], which then give mass, com and inertia; null: as mass, com and inertia "
                                  "say", None)
 
-    @model_validator(mode="after")
-    def _mass_once(self) -> Self:
+    def check(self) -> None:
         if self.density is not None:
             if not self.shapes:
                 raise refuse("'density' needs 'shapes'")
             if given := [key for key in ("com", "inertia", "mass") if getattr(self, key) is not None]:
                 raise refuse(f"'density' gives mass, com and inertia; found {', '.join(given)}, too")
-        return self
 
 
 class Vertex(Part):

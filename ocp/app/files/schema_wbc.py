@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
-from pydantic import StrictBool, StrictInt, model_validator
+from pydantic import StrictBool, StrictInt
 
 from ocp.app.files.schema_parts import Key, Name, Number, NumberOrList, OneOf, Part, Vector3, refuse
 from ocp.app.files.schema_robot import RobotFile
@@ -197,11 +197,9 @@ class WbcFile(RobotFile):
                                     "and so on", dict)
     plant: PlantPart = Key("what stands for the real robot", PlantPart)
 
-    @model_validator(mode="after")
-    def _something(self) -> Self:
+    def check(self) -> None:
         if not self.tasks and any(event.move or event.on or event.off for event in self.schedule):
             raise refuse("the schedule names tasks, and there are none")
-        return self
 
 
 def is_wbc_tree(tree: Any) -> bool:

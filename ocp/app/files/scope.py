@@ -77,14 +77,6 @@ class Builtin:
     vectors: bool = False
 
 
-def _dot(a: SX, b: SX) -> SX:
-    return ca.dot(a, b)
-
-
-def _norm(a: SX) -> SX:
-    return ca.sqrt(ca.dot(a, a))
-
-
 def _fold(function: Callable[[SX, SX], SX]) -> Callable[..., SX]:
     def folded(first: SX, *rest: SX) -> SX:
         for other in rest:
@@ -107,8 +99,8 @@ BUILTINS: Mapping[str, Builtin] = MappingProxyType({
     "min": Builtin(2, None, _fold(ca.fmin), "smallest of two numbers or more"),
     "max": Builtin(2, None, _fold(ca.fmax), "largest of two numbers or more"),
     "sum": Builtin(1, 1, ca.sum1, "sum of the components of a vector", vectors=True),
-    "norm": Builtin(1, 1, _norm, "length of a vector; no derivative at 0", vectors=True),
-    "dot": Builtin(2, 2, _dot, "inner product of two vectors; dot(a, a) is a sum of squares", vectors=True),
+    "norm": Builtin(1, 1, lambda a: ca.sqrt(ca.dot(a, a)), "length of a vector; no derivative at 0", vectors=True),
+    "dot": Builtin(2, 2, ca.dot, "inner product of two vectors; dot(a, a) is a sum of squares", vectors=True),
 })
 #: what the parser itself knows, with how it is written
 SPECIAL: Mapping[str, str] = MappingProxyType({

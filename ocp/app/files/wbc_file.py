@@ -185,12 +185,11 @@ def _efforts(control: Section, mechanism: Mechanism) -> np.ndarray | None:
 
 
 def _expected(reader: lp.Reader, mechanism: Mechanism, file: schema.WbcFile) -> dict[str, tuple[int, float, float]]:
-    names, found = list(model_space(mechanism.model).names), {}
-    base = robot_state.floating_base(mechanism.model)
-    if base is not None:
-        joint = mechanism.model.bodies[base].joint.name
-        names = [f"{name[0]}.base.{name.removeprefix(f'{name[0]}.{joint}.')}" if name[2:].startswith(f"{joint}.") else name
-                 for name in names]
+    model, found = mechanism.model, {}
+    names = list(model_space(model).names)
+    for prefix in ("q.", "v."):
+        short = {name: short for short, name in robot_state.aliases(model, names, prefix).items()}
+        names = [short.get(name, name) for name in names]
     for name, given in file.expect.items():
         section = Section(reader, given, ("expect", name))
         if name not in names:

@@ -30,6 +30,8 @@ MAX_DEPTH = 64
 MAX_CHARACTERS = 1_000_000
 MAX_VALUES = 50_000  # a second of reading for every few thousand
 
+#: text that readers of YAML take for something else
+YAML_WORDS = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"})
 _SIMPLE_KEY = re.compile(r"[^\W\d][\w-]*")
 
 
@@ -344,7 +346,8 @@ def _styled(tree: Any) -> Any:
         children = list(tree)
     else:
         return _text(tree) if isinstance(tree, str) else tree
-    leaves = all(not isinstance(c, (Mapping, list, tuple)) or _is_row(c) for c in children)
+    inner = [x for c in children if isinstance(c, (list, tuple)) for x in c]  # a row of plain values counts as one
+    leaves = not any(isinstance(c, Mapping) for c in children) and not any(isinstance(x, (Mapping, list, tuple)) for x in inner)
     if leaves and len(str(tree)) <= 90 and "\\n" not in repr(tree):
         made.fa.set_flow_style()
     else:
@@ -352,19 +355,11 @@ def _styled(tree: Any) -> Any:
     return made
 
 
-def _is_row(tree: Any) -> bool:
-    return isinstance(tree, (list, tuple)) and all(not isinstance(c, (Mapping, list, tuple)) for c in tree)
-
-
 def _text(value: str) -> str:
     if re.search(r"[^\S\n]|[^\x20-\x7e\n]", value.replace(" ", "")) or value != value.strip():
         return DoubleQuotedScalarString(value)
     if "\n" in value and all(line == line.rstrip() for line in value.split("\n")):
         return LiteralScalarString(value)
-    return value if _plain_is_safe(value) else DoubleQuotedScalarString(value)
-
-
-def _plain_is_safe(value: str) -> bool:
     # quoted also where YAML 1.1 tools, still the majority among editors, would read something else
-    return re.fullmatch(r"[A-Za-z_][\w ./()*+-]*", value) is not None and value.lower() not in (
-        "null", "true", "false", "yes", "no", "on", "off", "y", "n")
+    plain = re.fullmatch(r"[A-Za-z_][\w ./()*+-]*", value) and value.lower() not in YAML_WORDS
+    return value if plain else DoubleQuotedScalarString(value)

@@ -14,7 +14,7 @@ import numpy as np
 
 from ocp.app.files.load import LoadedProblem
 from ocp.app.pages import sheet
-from ocp.app.pages.folders import csv_text, jsonable, write_arrays
+from ocp.app.pages.folders import csv_text, held_csv, jsonable, write_arrays
 from ocp.app.pages.plots import MOST_PANELS, bundle, stem
 from ocp.app.pages.report import motion, write_report
 from ocp.app.pages.scene import Dot, Scene, frame_times, scene_from_drawing, scene_from_model
@@ -155,7 +155,9 @@ def write(loaded: LoadedProblem, loop: ClosedLoop, folder: Path, seconds: Mappin
     summary = summarise(loop, loaded.mpc.plant, provenance(loaded.model, command, loaded.mpc.plant.disturbances.seed), seconds)
     (folder / "problem.yaml").write_text(text, encoding="utf-8")
     write_arrays(folder / "trajectory.npz", arrays(loop))
-    (folder / "trajectory.csv").write_text(trajectory_csv(loop), encoding="utf-8", newline="")
+    system = loop.problem.phase.system
+    header = (*(f"x.{name}" for name in system.space.names), *(f"u.{name}" for name in system.controls))
+    (folder / "trajectory.csv").write_text(held_csv(header, loop.t, loop.x, loop.u), encoding="utf-8", newline="")
     (folder / "steps.csv").write_text(steps_csv(loop), encoding="utf-8", newline="")
     scene, note = loop_scene(loaded, loop)
     target = scene is not None and any(dot.role == "target" for dot in scene.dots)
@@ -215,22 +217,12 @@ def arrays(loop: ClosedLoop) -> dict[str, np.ndarray]:
                     "control_names": np.array(system.controls, dtype=np.str_)}
 
 
-def trajectory_csv(loop: ClosedLoop) -> str:
-    """Time, states and controls at the samples; the last state has no control."""
-    system = loop.problem.phase.system
-    header = ["t", *(f"x.{name}" for name in system.space.names), *(f"u.{name}" for name in system.controls)]
-    u = np.vstack([loop.u, np.full((1, system.nu), np.nan)])
-    return csv_text([header, *([repr(float(v)) if np.isfinite(v) else "" for v in row]
-                               for row in np.column_stack([loop.t, loop.x, u]))])
-
-
 def steps_csv(loop: ClosedLoop) -> str:
     """Every step of the solver: when, its wall and processor time, what it answered, cost and violation of its horizon."""
     columns = zip(loop.t, loop.seconds * 1e6, loop.processor * 1e6, loop.codes, loop.solver_cost, loop.solver_violation,
                   strict=False)
     return csv_text([["t", "microseconds", "processor_microseconds", "code", "cost", "violation"],
-                     *([repr(float(t)), f"{wall:.1f}", f"{busy:.1f}", int(code), repr(float(c)), repr(float(v))]
-                       for t, wall, busy, code, c, v in columns)])
+                     *([t, f"{wall:.1f}", f"{busy:.1f}", int(code), c, v] for t, wall, busy, code, c, v in columns)])
 
 
 def loop_scene(loaded: LoadedProblem, loop: ClosedLoop) -> tuple[Scene | None, str]:
@@ -247,15 +239,10 @@ def loop_scene(loaded: LoadedProblem, loop: ClosedLoop) -> tuple[Scene | None, s
         scene = scene_from_model(drawn(system), t[pick], q, body_poses(drawn(system), q))
         for item in loop.tracking:
             if item.value.shape[1] == 3 and item.unit == "m":
-                scene = _with_target(scene, item.reference[pick][: len(scene.t)])
+                target, points = scene.points.shape[1], item.reference[pick][: len(scene.t), None, :]
+                scene = replace(scene, points=np.concatenate([scene.points, points], axis=1),
+                                dots=(*scene.dots, Dot(target, 0.02, "target")), traces=(*scene.traces, target))
         return scene, ""
     if loaded.drawing is not None:
         return scene_from_drawing(loaded.drawing, t[pick], x[pick], u[pick], system.parameter_values), ""
     return None, "The problem has neither a robot nor a drawing section, so there is nothing to animate."
-
-
-def _with_target(scene: Scene, points: np.ndarray) -> Scene:
-    """The scene with one more point [frames, 3] that moves along a reference."""
-    number = scene.points.shape[1]
-    return replace(scene, points=np.concatenate([scene.points, points[:, None, :]], axis=1),
-                   dots=(*scene.dots, Dot(number, 0.02, "target")), traces=(*scene.traces, number))

@@ -19,7 +19,7 @@ from ocp.app.files.load import LoadedProblem, load_problem
 from ocp.app.mpc.folder import FORMAT, write
 from ocp.app.pages.folders import new_folder
 from ocp.app.prepare import compile_ahead, tell, waiting
-from ocp.app.screen import busy, grid, say_where, wide_console
+from ocp.app.screen import busy, grid, line, say_where, wide_console
 from ocp.app.supervisor import report
 from ocp.errors import ProblemError
 from ocp.interrupts import Activity, check
@@ -41,11 +41,11 @@ def print_outcome(loop: ClosedLoop, seconds: Mapping[str, float], folder: Path |
     mark = "[bold green]finished[/]" if loop.ok else "[bold red]not finished well[/]"
     console.print(f"\n[bold]{escape(loop.problem.name)}[/]  {loop.options.rate:g} Hz, {loop.options.iterations} iteration"
                   f"{'s' if loop.options.iterations > 1 else ''} a step: {mark}", soft_wrap=True)
-    console.print(f"  {loop.ending.value} {loop.message}".rstrip(), markup=False, soft_wrap=True)
+    line(console, f"  {loop.ending.value} {loop.message}".rstrip())
     for change in loop.changed:
-        console.print(f"  plant       {change}", markup=False, soft_wrap=True)
+        line(console, f"  plant       {change}")
     for note in loop.notes:
-        console.print(f"  note        {note}", markup=False, soft_wrap=True)
+        line(console, f"  note        {note}")
     if loop.tracking:
         console.print(grid("  tracking error", ">RMS", ">largest", ">at", "", rows=[
             (f"  {escape(item.name)}", f"{item.rms:.3e}", f"{item.largest:.3e}", f"{item.time:.3f} s", escape(item.unit))

@@ -8,7 +8,7 @@ from ocp.app.files.load import LoadedProblem
 from ocp.app.files.schema import SymbolicPhases
 from ocp.app.files.schema_robot import RobotPhases
 from ocp.app.files.yaml_source import KeyPath, parse_source
-from ocp.app.screen import grid, plain, wide_console
+from ocp.app.screen import grid, line, plain, wide_console
 from ocp.derivative_check import DerivativeCheck, Finding, Kind, Order, TermCheck
 
 MOST = 12
@@ -48,9 +48,9 @@ def print_derivative_check(check: DerivativeCheck, console: Console | None = Non
             out.print(f"  ... and {len(term.findings) - most} more of {term.kind} {term.name!r}", markup=False)
     for term in check.terms:
         for remark in term.remarks:
-            out.print(f"  remark      {term.kind} {term.name!r}: {remark}", markup=False, soft_wrap=True)
+            line(out, f"  remark      {term.kind} {term.name!r}: {remark}")
     for remark in check.remarks:
-        out.print(f"  remark      {remark}", markup=False, soft_wrap=True)
+        line(out, f"  remark      {remark}")
     failing = [finding for finding in check.findings if finding.fails]
     out.print("  [bold green]all roads agree[/]" if check.ok else
               f"  [bold red]{len(failing)} derivative{'s are' if len(failing) > 1 else ' is'} not ok[/]")
@@ -77,15 +77,14 @@ def _roads(term: TermCheck, out: Console) -> None:
         for road in order.roads if order else ():
             if not road.available and (road.name, road.note) not in shown:
                 shown.add((road.name, road.note))
-                out.print(f"  no {road.name} for {which}{term.kind} {term.name!r}: {road.note}", style="dim", markup=False,
-                          soft_wrap=True)
+                line(out, f"  no {road.name} for {which}{term.kind} {term.name!r}: {road.note}", "dim")
 
 
 def _finding(finding: Finding, out: Console) -> None:
     colour = "red" if finding.fails else "yellow"
     place = f" at {plain(finding.place)}" if finding.place else ""
     out.print(f"  [{colour}]{finding.kind.value}[/] in {plain(finding.term)}{place}", soft_wrap=True)
-    out.print(f"    {finding.sentence}", markup=False, soft_wrap=True)
+    line(out, f"    {finding.sentence}")
     values = ", ".join(f"{name} = {value:.6g}" for name, value in finding.point.values.items())
     more = f"; at {finding.points} points, this is the worst" if finding.points > 1 else ""
-    out.print(f"    {finding.point.label}{more}: {values}", markup=False, soft_wrap=True, style="dim")
+    line(out, f"    {finding.point.label}{more}: {values}", "dim")

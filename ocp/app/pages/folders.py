@@ -10,6 +10,7 @@ import csv
 import enum
 import io
 import json
+import math
 import os
 import shutil
 import uuid
@@ -35,6 +36,12 @@ def is_run(folder: Path, kind: str = FORMAT) -> bool:
     except (OSError, ValueError):
         return False
     return isinstance(record, dict) and record.get("format") == kind
+
+
+def check_run(folder: Path) -> None:
+    """Raises ProblemError where a folder holds no run."""
+    if not is_run(folder):
+        raise ProblemError("is not the folder of a run (no summary.json written by lieocp)", where=str(folder))
 
 
 def is_unfinished(folder: Path) -> bool:
@@ -169,12 +176,27 @@ def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
             archive.writestr(member, buffer.getvalue(), compress_type=zipfile.ZIP_DEFLATED)
 
 
+def markdown_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """A table as lines of Markdown; columns whose heading begins with ``>`` stand at the right."""
+    titles, rules = [head.removeprefix(">") for head in heads], ["---:" if head.startswith(">") else "---" for head in heads]
+    lines = [titles, *([cell.replace("|", "\\|") for cell in row] for row in rows)]
+    first, *rest = (f"| {' | '.join(line)} |" for line in lines)
+    return [first, f"|{'|'.join(rules)}|", *rest]
+
+
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
+def held_csv(header: Iterable[str], t: np.ndarray, x: np.ndarray, u: np.ndarray) -> str:
+    """Times [n+1], states [n+1, nx] at them, and what is held [n, nu] from each to the next, so that the last has none; header:
+    names of states, then of what is held."""
+    rows = np.column_stack([t, x, np.vstack([u, np.full((1, u.shape[1]), np.nan)])]).tolist()
+    return csv_text([["t", *header], *([cell if math.isfinite(cell) else None for cell in row] for row in rows)])
+
+
 def csv_text(rows: Iterable[Sequence[Any]]) -> str:
-    """Rows as lines; a cell of text that a spreadsheet would take for a formula (a joint called ``=1+1``) gets an apostrophe in
-    front. Numbers, also written out (``-1.5``, ``-inf``), stay as they are."""
+    """Rows as lines, None as nothing; a cell of text that a spreadsheet would take for a formula (a joint called ``=1+1``) gets an
+    apostrophe in front. Numbers, also written out (``-1.5``, ``-inf``), stay as they are."""
     out = io.StringIO()
     csv.writer(out, lineterminator="\n").writerows([_shown(cell) for cell in row] for row in rows)
     return out.getvalue()

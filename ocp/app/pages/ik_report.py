@@ -15,19 +15,19 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from dynamics.model.model import Model
 from ocp.app.files.ik_file import IKOutcome, LoadedIK
-from ocp.app.files.robot_state import floating_base
+from ocp.app.files.robot_state import configuration_by_name
 from ocp.app.files.yaml_source import dump
 from ocp.app.pages.folders import csv_text, jsonable, new_folder, write_arrays, write_summary
 from ocp.app.pages.ik_picture import draw, ik_scene, marks
 from ocp.app.pages.report import environment, motion
 from ocp.app.pipeline import provenance
-from ocp.app.screen import grid, plain, say_robot, say_where
+from ocp.app.screen import grid, line, plain, say_robot, say_where
 
 FORMAT, FORMAT_VERSION = "lieocp inverse kinematics", 1
 UNITS = {"pose": "m, rad", "position": "m", "orientation": "rad", "com": "m", "posture": "rad, m", "joint": "rad, m",
          "alignment": "chord", "aim": "chord"}
+COORDINATES = ("name", "unit", "start", "solution", "lower", "upper")
 MOTION = ("From the start straight along the joints to the configuration found. This shows both ends; it is no planned motion, and "
           "clearances are kept at its end only.")
 
@@ -49,34 +49,12 @@ def task_rows(outcome: IKOutcome) -> list[dict[str, Any]]:
     return rows
 
 
-def configuration_mapping(model: Model, q: np.ndarray) -> dict[str, Any]:
-    """``{base: .., joints: ..}``: a configuration [nq] as problem files write it."""
-    base = floating_base(model)
-    found: dict[str, Any] = {}
-    joints: dict[str, Any] = {}
-
-    def rotation(x: np.ndarray) -> dict[str, Any]:
-        return {"quaternion": dict(zip("wxyz", (float(v) for v in x), strict=True))}
-
-    for i, body in enumerate(model.bodies):
-        kind, x = model.kind(i), q[model.q_slice(i)]
-        if body.joint.mimic is not None or not kind.nv:
-            continue
-        if i == base:
-            found["base"] = {"position": x[:3].tolist(), **rotation(x[3:])}
-        elif kind.quaternion is not None and kind.nq == 4:
-            joints[body.joint.name] = rotation(x)
-        elif kind.quaternion is None:
-            joints[body.joint.name] = float(x[0]) if kind.nq == 1 else x.tolist()
-    return {**found, "joints": joints}
-
-
 def coordinate_rows(loaded: LoadedIK, q: np.ndarray) -> list[dict[str, Any]]:
     """One record for each coordinate: name, unit, start, solution, lower, upper."""
     model = loaded.model
     units = [unit for i, body in enumerate(model.bodies) if body.joint.mimic is None for unit in model.kind(i).q_units]
     bounds = loaded.names.bounds[: model.nq]
-    return [{"name": name, "unit": unit, "start": float(a), "solution": float(b), "lower": float(low), "upper": float(high)}
+    return [dict(zip(COORDINATES, (name, unit, float(a), float(b), float(low), float(high)), strict=True))
             for name, unit, a, b, (low, high) in zip(model.coordinate_names, units, loaded.start, q, bounds, strict=True)]
 
 
@@ -116,7 +94,7 @@ def print_ik(outcome: IKOutcome, folder: Path | None, *, quiet: bool = False) ->
     out = Console(highlight=False)
     mark = "[bold green]solved[/]" if outcome.ok else "[bold red]not solved[/]"
     out.print(f"\n[bold]{plain(outcome.loaded.file.name)}[/]  inverse kinematics: {mark}", soft_wrap=True)
-    out.print(f"  {verdict(outcome)}", soft_wrap=True, markup=False)
+    line(out, f"  {verdict(outcome)}")
     if not quiet:
         table = grid("  task", ">priority", ">residual", "", ">tolerance", "")
         for row in task_rows(outcome):
@@ -138,12 +116,12 @@ def print_check(loaded: LoadedIK) -> None:
     """What a valid file asks for."""
     out = Console(highlight=False)
     model, levels = loaded.model, loaded.tasks.levels
-    out.print(f"{loaded.file.name}: valid, a file of inverse kinematics (run: ocp ik)", markup=False, soft_wrap=True)
+    line(out, f"{loaded.file.name}: valid, a file of inverse kinematics (run: ocp ik)")
     say_robot(out, model)
     for rank, level in enumerate(levels):
-        out.print(f"  priority {rank + 1}: {', '.join(task.name for task in level)}", markup=False, soft_wrap=True)
+        line(out, f"  priority {rank + 1}: {', '.join(task.name for task in level)}")
     for clearance in loaded.clearances:
-        out.print(f"  clearance: {clearance.name}", markup=False, soft_wrap=True)
+        line(out, f"  clearance: {clearance.name}")
 
 
 # ---- the folder ---------------------------------------------------------------------------------------------------------
@@ -157,12 +135,14 @@ def write_ik(outcome: IKOutcome, folder: str | Path, *, overwrite: bool = False,
         summary = summarise(outcome, command)
         found = marks(loaded.model, result.q, loaded.tasks.tasks)
         picture = draw(loaded.model, loaded.start, result.q, found, loaded.file.name, summary["verdict"])
-        pasted = configuration_yaml(outcome)
+        pasted = "# The configuration found: the mapping under 'start:' of a problem file, with 'rest: true' beside it\n" + dump(
+            configuration_by_name(loaded.model, result.q))
         page = render(summary, picture, pasted, loaded.expanded(),
                       motion(ik_scene(loaded.model, loaded.start, result, found)))
         (partial / "ik.yaml").write_text(loaded.expanded(), encoding="utf-8")
         (partial / "configuration.yaml").write_text(pasted, encoding="utf-8")
-        (partial / "configuration.csv").write_text(_csv(coordinate_rows(loaded, result.q)), encoding="utf-8", newline="")
+        rows = [list(row.values()) for row in coordinate_rows(loaded, result.q)]
+        (partial / "configuration.csv").write_text(csv_text([COORDINATES, *rows]), encoding="utf-8", newline="")
         write_arrays(partial / "configuration.npz", {
             "q0": loaded.start, "q": result.q, "path": result.path, "names": np.array(loaded.model.coordinate_names, np.str_),
             "task_names": np.array(list(result.residuals), np.str_), "residuals": np.array(list(result.residuals.values()))})
@@ -170,17 +150,6 @@ def write_ik(outcome: IKOutcome, folder: str | Path, *, overwrite: bool = False,
         (partial / "report.html").write_text(page, encoding="utf-8")
         write_summary(partial, summary)
     return Path(folder)
-
-
-def configuration_yaml(outcome: IKOutcome) -> str:
-    """The configuration found, as a mapping for ``start:``."""
-    return "# The configuration found: the mapping under 'start:' of a problem file, with 'rest: true' beside it\n" + dump(
-        configuration_mapping(outcome.loaded.model, outcome.result.q))
-
-
-def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
-    header = list(rows[0]) if rows else ["name", "unit", "start", "solution", "lower", "upper"]
-    return csv_text([header, *([repr(value) if isinstance(value, float) else value for value in row.values()] for row in rows)])
 
 
 def render(summary: Mapping[str, Any], picture: bytes, pasted: str, expanded: str, player: Mapping[str, Any]) -> str:

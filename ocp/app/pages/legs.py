@@ -4,11 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from ocp.problem.problem import Phase, Problem
 from ocp.problem.solution import Solution, Trajectory
+
+FEWEST_SAMPLES, MOST_SAMPLES, TARGET_SAMPLES = 3, 24, 480  # per interval, and in all
+
+
+@dataclass(frozen=True)
+class Samples:
+    """A solution on a fine grid: t [k], x [k, nx], u [k, nu] by the method's own interpolants."""
+
+    t: np.ndarray
+    x: np.ndarray
+    u: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -17,6 +29,22 @@ class Leg:
 
     phase: Phase
     trajectory: Trajectory
+
+    @cached_property
+    def samples(self) -> Samples:
+        """The interpolants on a grid that touches both sides of every knot, so that jumps stay vertical."""
+        path = self.trajectory
+        knots = np.unique(np.concatenate([np.asarray(path.t, float), np.asarray(path.t_u, float)]))
+        if len(path.t):
+            knots = knots[(knots >= path.t[0]) & (knots <= path.t[-1])]
+        t = knots
+        if len(knots) > 1:
+            per = int(np.clip(TARGET_SAMPLES // (len(knots) - 1), FEWEST_SAMPLES, MOST_SAMPLES))
+            inside = np.linspace(1e-9, 1.0 - 1e-9, per)
+            t = (knots[:-1, None] + np.diff(knots)[:, None] * inside).ravel()
+            t[0], t[-1] = knots[0], knots[-1]
+        return Samples(t, np.asarray(path.state(t), float).reshape(len(t), path.x.shape[1]),
+                       np.asarray(path.control(t), float).reshape(len(t), path.u.shape[1]))
 
     @property
     def span(self) -> tuple[float, float]:

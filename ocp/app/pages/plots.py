@@ -13,44 +13,20 @@ import numpy as np
 
 from ocp.app.pages import sheet
 from ocp.app.pages.iterations import columns
-from ocp.app.pages.legs import legs, union, widened
+from ocp.app.pages.legs import Leg, Samples, legs, union, widened
 from ocp.app.pages.sheet import Axes, Cell, Group, bundle, stem
 from ocp.app.sentences.certificate import CHECKS
 from ocp.interrupts import Activity, attempt
-from ocp.problem import At, Bounds, Certificate, Constraint, Phase, Sense, Solution, System, Trajectory
+from ocp.problem import At, Bounds, Certificate, Constraint, Sense, Solution, System
 
-PLOTS = ("states", "controls", "constraints", "certificate", "convergence")
-FEWEST_SAMPLES, MOST_SAMPLES, TARGET_SAMPLES = 3, 24, 480  # per interval, and in all
 MOST_PANELS = 16
 GAPS = "certificate_segment_gap"  # the array of ``Solution.extra`` [N] that the certificate leaves; drawn when present
 DEFAULT_TOLERANCE = 1e-6  # for colouring violations where no certificate says how much is allowed
 
 
-@dataclass(frozen=True)
-class Samples:
-    """A solution on a fine grid: t [k], x [k, nx], u [k, nu] by the method's own interpolants."""
-
-    t: np.ndarray
-    x: np.ndarray
-    u: np.ndarray
-
-    @property
-    def span(self) -> tuple[float, float]:
-        return (float(self.t[0]), float(self.t[-1])) if len(self.t) else (0.0, 1.0)
-
-
-@dataclass(frozen=True)
-class Drawn:
-    """A phase, its trajectory and samples of it."""
-
-    phase: Phase
-    trajectory: Trajectory
-    samples: Samples
-
-
 def plot_run(solution: Solution) -> dict[str, bytes]:
-    """All pictures of a solution as PNG bytes, by the names in PLOTS; without those that there is no time for."""
-    motion = [Drawn(leg.phase, leg.trajectory, sample(leg.trajectory)) for leg in legs(solution)]
+    """All pictures of a solution as PNG bytes, by name; without those that there is no time for."""
+    motion = legs(solution)
     with np.errstate(over="ignore", invalid="ignore"):  # a diverged motion is drawn as far as it goes
         drawn = {name: attempt(draw, b"", Activity.PICTURES, name) for name, draw in {
             "states": lambda: plot_states(motion, solution.certificate),
@@ -63,32 +39,17 @@ def plot_run(solution: Solution) -> dict[str, bytes]:
     return {name: image for name, image in drawn.items() if image}
 
 
-def sample(trajectory: Trajectory) -> Samples:
-    """Evaluate the interpolants on a grid that touches both sides of every knot, so that jumps stay vertical."""
-    knots = np.unique(np.concatenate([np.asarray(trajectory.t, float), np.asarray(trajectory.t_u, float)]))
-    if len(trajectory.t):
-        knots = knots[(knots >= trajectory.t[0]) & (knots <= trajectory.t[-1])]
-    t = knots
-    if len(knots) > 1:
-        per = int(np.clip(TARGET_SAMPLES // (len(knots) - 1), FEWEST_SAMPLES, MOST_SAMPLES))
-        inside = np.linspace(1e-9, 1.0 - 1e-9, per)
-        t = (knots[:-1, None] + np.diff(knots)[:, None] * inside).ravel()
-        t[0], t[-1] = knots[0], knots[-1]
-    return Samples(t, np.asarray(trajectory.state(t), float).reshape(len(t), trajectory.x.shape[1]),
-                   np.asarray(trajectory.control(t), float).reshape(len(t), trajectory.u.shape[1]))
-
-
-def marks_of(motion: Sequence[Drawn]) -> list[tuple[float, str]]:
+def marks_of(motion: Sequence[Leg]) -> list[tuple[float, str]]:
     """Where the phases begin, if there are several."""
-    return [(one.samples.span[0], one.phase.name) for one in motion] if len(motion) > 1 else []
+    return [(one.span[0], one.phase.name) for one in motion] if len(motion) > 1 else []
 
 
-def span_of(motion: Sequence[Drawn]) -> tuple[float, float]:
-    return motion[0].samples.span[0], motion[-1].samples.span[1]
+def span_of(motion: Sequence[Leg]) -> tuple[float, float]:
+    return motion[0].span[0], motion[-1].span[1]
 
 
 # ------------------------------------------------------------------------------------------------ states and controls
-def plot_states(motion: Sequence[Drawn], certificate: Certificate | None = None) -> bytes:
+def plot_states(motion: Sequence[Leg], certificate: Certificate | None = None) -> bytes:
     """States in small multiples, positions above velocities where they can be told apart."""
     names = union([one.phase.system.space.names for one in motion])
     if not names:
@@ -102,7 +63,7 @@ def plot_states(motion: Sequence[Drawn], certificate: Certificate | None = None)
     return _multiples(motion, curves, parts, quaternions)
 
 
-def plot_controls(motion: Sequence[Drawn], certificate: Certificate | None = None) -> bytes:
+def plot_controls(motion: Sequence[Leg], certificate: Certificate | None = None) -> bytes:
     """Controls and algebraic unknowns in small multiples."""
     names = union([one.phase.system.inputs for one in motion])
     if not names:
@@ -135,7 +96,7 @@ def _allowed(certificate: Certificate | None) -> dict[str, float]:
             for v in (certificate.violations if certificate else ())}
 
 
-def _curves(motion: Sequence[Drawn], names: tuple[str, ...], which: str, allowed: Mapping[str, float]) -> Curves:
+def _curves(motion: Sequence[Leg], names: tuple[str, ...], which: str, allowed: Mapping[str, float]) -> Curves:
     """The states (``x``) or controls (``u``) of all phases; what a phase lacks is a gap without bounds."""
     t, values, knots_t, knots, bounds = [], [], [], [], []
     units: dict[str, str] = {}
@@ -148,7 +109,7 @@ def _curves(motion: Sequence[Drawn], names: tuple[str, ...], which: str, allowed
         knots_t.append(path.t if states else path.t_u)
         knots.append(widened(np.asarray(path.x if states else path.u, float), own, names))
         known = (phase.state_bounds if states else phase.control_bounds).joined(Bounds.free(1))
-        bounds.append(sheet.Stretch(one.samples.span if len(motion) > 1 else (-np.inf, np.inf),
+        bounds.append(sheet.Stretch(one.span if len(motion) > 1 else (-np.inf, np.inf),
                                     known[[own.index(name) if name in own else -1 for name in names]]))
         units = {**phase.system.units, **units}
     prefixes = [f"{one.phase.name}: " for one in motion] if len(motion) > 1 else [""]
@@ -177,7 +138,7 @@ def _cells(curves: Curves, bundles: Sequence[Sequence[int]]) -> tuple[Cell, ...]
     return tuple(out)
 
 
-def _multiples(motion: Sequence[Drawn], curves: Curves, parts: Sequence[tuple[str, Sequence[int]]], quaternions: Sequence[int] = ()
+def _multiples(motion: Sequence[Leg], curves: Curves, parts: Sequence[tuple[str, Sequence[int]]], quaternions: Sequence[int] = ()
                ) -> bytes:
     """A group of small multiples for each part: a heading and the components in it."""
     most = MOST_PANELS // len(parts)
@@ -198,7 +159,7 @@ def _split(system: System) -> int | None:
 
 
 # ------------------------------------------------------------------------------------------------ constraints
-def plot_constraints(motion: Sequence[Drawn], certificate: Certificate | None) -> bytes:
+def plot_constraints(motion: Sequence[Leg], certificate: Certificate | None) -> bytes:
     """Each named constraint with its bounds; the violated part red. Last, how near bounded components come to bounds."""
     tolerances = _allowed(certificate)
     path: list[Cell] = []
@@ -227,7 +188,7 @@ def plot_constraints(motion: Sequence[Drawn], certificate: Certificate | None) -
     return sheet.sheet(groups, span_of(motion), marks_of(motion))
 
 
-def _constraint_cell(c: Constraint, one: Drawn, prefix: str, tolerances: Mapping[str, float]) -> Cell:
+def _constraint_cell(c: Constraint, one: Leg, prefix: str, tolerances: Mapping[str, float]) -> Cell:
     system, samples, along = one.phase.system, one.samples, c.at is At.PATH
     allowed = tolerances.get(prefix + c.name, DEFAULT_TOLERANCE)
 
@@ -236,7 +197,7 @@ def _constraint_cell(c: Constraint, one: Drawn, prefix: str, tolerances: Mapping
             _end_constraint(ax, c, system, samples, allowed)
             return
         values, bounds, labels = constraint_values(c, system, samples.t, samples.x, samples.u)
-        sheet.stretched(ax, samples.t, values, [sheet.Stretch(samples.span if prefix else (-np.inf, np.inf), bounds)], labels,
+        sheet.stretched(ax, samples.t, values, [sheet.Stretch(one.span if prefix else (-np.inf, np.inf), bounds)], labels,
                         tolerance=allowed)
 
     title = prefix + c.name + ("" if along else f" · {c.at.value}") + (" · soft" if c.soft is not None else "")
@@ -274,7 +235,7 @@ def _end_constraint(ax: Axes, c: Constraint, system: System, samples: Samples, t
     ax.scatter(place, value, s=28, c=[sheet.FAIL if b else sheet.PALETTE[0] for b in bad], zorder=4, lw=0)
 
 
-def _margins(one: Drawn) -> tuple[tuple[str, ...], np.ndarray]:
+def _margins(one: Leg) -> tuple[tuple[str, ...], np.ndarray]:
     """Names and values [k, n] of states and controls with two finite bounds, scaled to 0 (lower) ... 1 (upper)."""
     phase, samples = one.phase, one.samples
     names = (*phase.system.space.names, *phase.system.inputs)

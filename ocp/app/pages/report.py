@@ -49,9 +49,9 @@ def render_report(summary: Mapping[str, Any], iterations: Sequence[Mapping[str, 
     chosen = columns(str(summary["method"]), log)
     page = environment().get_template("report.html.j2").render(
         s=summary, title=summary["problem"]["name"],
-        checks=_checks(summary["certificate"]),
-        violations=[] if summary["certificate"] is None else [
-            {"label": v["name"], **v} for v in summary["certificate"]["violations"]],  # runs of earlier versions have no label
+        checks=[{**check, "meaning": meaning, "largest": "span" in check.get("data", {})} for key, meaning in MEANING.items()
+                if (check := (summary["certificate"] or {}).get(key)) is not None],
+        violations=[] if summary["certificate"] is None else summary["certificate"]["violations"],
         headings=[c.title for c in chosen],
         rows=[[cell(c, row) for c in chosen] for row in log],
         facts=[(key, value) for key, value in summary["provenance"].items()],
@@ -114,13 +114,6 @@ def number(value: Any, digits: int = 6) -> str:
     if abs(x) == float("inf"):
         return "∞" if x > 0 else "−∞"
     return f"{x:.{digits}g}".replace("-", "−")
-
-
-def _checks(certificate: Mapping[str, Any] | None) -> list[dict[str, Any]]:
-    if certificate is None:
-        return []
-    found = [(certificate[key], meaning) for key, meaning in MEANING.items() if certificate.get(key) is not None]
-    return [{**check, "meaning": meaning, "largest": "span" in check.get("data", {})} for check, meaning in found]
 
 
 def _text(value: Any) -> str:

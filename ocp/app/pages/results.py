@@ -29,12 +29,13 @@ from typing import Any
 
 import numpy as np
 
+from ocp.app.files.yaml_source import YAML_WORDS
 from ocp.app.pages.certificate_record import certificate_of, certificate_record
 from ocp.app.pages.folders import (
     CHECKPOINT,
     FORMAT,
+    check_run,
     csv_text,
-    is_run,
     jsonable,
     new_folder,
     read_arrays,
@@ -51,7 +52,7 @@ from ocp.methods import in_discrete_time
 from ocp.problem.finding import Finding
 from ocp.problem.solution import Certificate, Solution
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 REPORT, FROZEN = "report.html", "freeze.yaml"
 RESERVED = ("t", "x", "u", "t_u", "state_names", "control_names", "algebraic_names")
 
@@ -165,8 +166,7 @@ def _write_pages(folder: Path, solution: Solution, problem_yaml: str, summary: M
 def read_run(folder: str | Path) -> Run:
     """Load a run folder. Raises ProblemError where a file is missing or the folder is not a run."""
     place = Path(folder)
-    if not is_run(place):
-        raise ProblemError("is not the folder of a run (no summary.json written by lieocp)", where=str(place))
+    check_run(place)
     missing = [n for n in ("problem.yaml", "trajectory.npz", "iterations.jsonl") if not (place / n).is_file()]
     if missing:
         raise ProblemError(f"run is incomplete: {', '.join(missing)} missing", where=str(place))
@@ -232,9 +232,7 @@ def _reference(solution: Solution) -> dict[str, Any] | None:
     reference = solution.problem.reference
     if reference is None:
         return None
-    # relative to 1 where the reference is zero
-    scale = abs(reference.objective) or 1.0
-    difference = abs(solution.objective - reference.objective) / scale
+    difference = abs(reference.off(solution.objective))
     return {"objective": reference.objective, "tolerance": reference.tolerance, "source": reference.source,
             "relative_difference": difference, "agrees": bool(difference <= reference.tolerance)}
 
@@ -279,15 +277,13 @@ def solution_csv(solution: Solution) -> str:
         values = np.column_stack([path.t, widened(path.x, system.space.names, states), widened(u, system.inputs, controls)])
         lacks = [False, *(n not in system.space.names for n in states), *(n not in system.inputs for n in controls)]
         for row in values:
-            cells = ["" if missing else repr(float(v)) for v, missing in zip(row, lacks, strict=True)]
+            cells = [None if missing else v for v, missing in zip(row.tolist(), lacks, strict=True)]
             rows.append([*((leg.phase.name,) if several else ()), *cells])
     return csv_text(rows)
 
 
 #: text that YAML reads as text without quotation marks
 _PLAIN = re.compile(r"^[A-Za-z][A-Za-z_]*( \d+)?$")
-#: words that YAML reads as something else
-_WORDS = frozenset({"yes", "no", "on", "off", "true", "false", "null", "y", "n"})
 
 
 def frozen_lines(method: str, freeze: Mapping[str, Any]) -> str:
@@ -317,6 +313,6 @@ def choice(solution: Solution) -> str:
 
 
 def _value(value: Any) -> str:
-    if isinstance(value, str) and (not _PLAIN.match(value) or value.lower() in _WORDS):
+    if isinstance(value, str) and (not _PLAIN.match(value) or value.lower() in YAML_WORDS):
         return json.dumps(value, ensure_ascii=False)
     return json.dumps(value) if isinstance(value, (bool, int, float)) else str(value)

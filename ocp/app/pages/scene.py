@@ -189,7 +189,7 @@ def scene_from_model(model: Any, t: np.ndarray, q_samples: np.ndarray, body_pose
             point = skeleton.point(i, shape.placement.position)
             skeleton.dots.append(Dot(point, float(shape.size[0]), "body" if i >= 0 else "ground"))
         elif shape.kind != "mesh":
-            solids.append(_solid(i, shape))
+            solids.append(solid_of(i, shape))
     inside = frozenset(point for point, body in enumerate(skeleton.carriers) if body in covered)
     points = np.stack(skeleton.columns, axis=1)
     lowest = float(points[..., 2].min(initial=0.0))
@@ -263,7 +263,7 @@ def _wire(joint: Any, kind: Any) -> np.ndarray:
     return local @ np.asarray(joint.placement.rotation, float).T + np.asarray(joint.placement.position, float)
 
 
-def _solid(body: int, shape: Any) -> Solid:
+def solid_of(body: int, shape: Any) -> Solid:
     """Vertices and faces of a box or a cylinder (its axis is z), placed in the body frame."""
     if shape.kind == "box":
         half = np.asarray(shape.size, float) / 2
@@ -278,10 +278,10 @@ def _solid(body: int, shape: Any) -> Solid:
         faces = (tuple(range(n))[::-1], tuple(range(n, 2 * n)), *((i, (i + 1) % n, n + (i + 1) % n, n + i) for i in range(n)))
     else:
         raise ProblemError(f"cannot draw geometry of kind {shape.kind!r}; known: sphere, box, cylinder, mesh")
-    return Solid(body, _placed(corners, shape), faces)
+    return Solid(body, placed(corners, shape), faces)
 
 
-def _placed(vertices: np.ndarray, shape: Any) -> np.ndarray:
+def placed(vertices: np.ndarray, shape: Any) -> np.ndarray:
     return vertices @ np.asarray(shape.placement.rotation, float).T + np.asarray(shape.placement.position, float)
 
 
@@ -293,7 +293,7 @@ def _meshes(bodies: Sequence[Any]) -> tuple[list[Solid], tuple[str, ...]]:
     for i, shape in shapes:
         try:
             vertices, faces = read_mesh(shape.path, shape.size, most)
-            found.append(Solid(i, _placed(vertices, shape), faces.tolist(), mesh=True))
+            found.append(Solid(i, placed(vertices, shape), faces.tolist(), mesh=True))
         except UnreadableMesh as why:
             missed.append(f"{shape.path} {why}")
     told = f"; {len(missed) - 1} more" if len(missed) > 1 else ""

@@ -10,7 +10,7 @@ from ocp.app.pages.folders import CHECKPOINT
 from ocp.app.pages.legs import chosen, legs
 from ocp.app.pages.results import FROZEN, choice, with_bar
 from ocp.app.pipeline import Outcome
-from ocp.app.screen import grid, say_robot, say_where, wide_console
+from ocp.app.screen import grid, line, say_robot, say_where, wide_console
 from ocp.app.sentences import ending, remarks, sentence, sentences, tried
 from ocp.app.sentences.certificate import CHECKS
 from ocp.methods import METHODS
@@ -24,30 +24,30 @@ def print_outcome(outcome: Outcome, console: Console | None = None) -> None:
     certificate = solution.certificate
     verdict = "[bold green]certified[/]" if solution.ok else "[bold red]not certified[/]"
     out.print(f"\n[bold]{escape(problem.name)}[/]  {solution.method}: {verdict}", soft_wrap=True)
-    out.print(f"  {ending(solution)}", soft_wrap=True, markup=False)
+    line(out, f"  {ending(solution)}")
     out.print(f"  objective   {with_bar(solution)}", markup=False)
     if problem.reference is not None:
         reference = problem.reference
-        gap = abs(solution.objective - reference.objective) / (abs(reference.objective) or 1.0)
+        gap = abs(reference.off(solution.objective))
         word = "agrees with" if gap <= reference.tolerance else "differs from"
-        out.print(f"              {word} the reference {reference.objective:.10g} (relative difference {gap:.2g}, "
-                  f"tolerance {reference.tolerance:.2g})", soft_wrap=True, markup=False)
+        line(out, f"              {word} the reference {reference.objective:.10g} (relative difference {gap:.2g}, "
+                  f"tolerance {reference.tolerance:.2g})")
     found = legs(solution)
     durations, parameters = chosen(problem, found)
     for leg in found if len(found) > 1 else ():
         free = " (chosen)" if leg.phase.name in durations else ""
-        out.print(f"  phase       {leg.phase.name}: {leg.span[0]:.6g} to {leg.span[1]:.6g} s, duration "
-                  f"{leg.span[1] - leg.span[0]:.9g} s{free}", soft_wrap=True, markup=False)
+        line(out, f"  phase       {leg.phase.name}: {leg.span[0]:.6g} to {leg.span[1]:.6g} s, duration "
+                  f"{leg.span[1] - leg.span[0]:.9g} s{free}")
     if len(found) == 1 and durations:
-        out.print(f"  duration    {found[0].span[1] - found[0].span[0]:.9g} s (chosen)", soft_wrap=True, markup=False)
+        line(out, f"  duration    {found[0].span[1] - found[0].span[0]:.9g} s (chosen)")
     for name, value in parameters.items():
-        out.print(f"  parameter   {name} = {value:.9g} (chosen)", soft_wrap=True, markup=False)
+        line(out, f"  parameter   {name} = {value:.9g} (chosen)")
     for note in remarks(solution, without=(Kind.DURATION_CHOSEN, Kind.PARAMETER_CHOSEN)):
-        out.print(f"  note        {note}", soft_wrap=True, markup=False)
+        line(out, f"  note        {note}")
     for rule in tried(solution):
-        out.print(f"  tried       {rule}", soft_wrap=True, markup=False)
+        line(out, f"  tried       {rule}")
     where = "" if outcome.folder is None or not solution.freeze else f"; the lines that freeze it: {outcome.folder / FROZEN}"
-    out.print(f"  choice      {choice(solution)}{where}", soft_wrap=True, markup=False)
+    line(out, f"  choice      {choice(solution)}{where}")
     if certificate is not None:
         table = grid("  certificate", ">value", ">tolerance", "", pad=2)
         for check in certificate.checks:
@@ -61,7 +61,7 @@ def print_outcome(outcome: Outcome, console: Console | None = None) -> None:
                           _mark(beside.between_knots <= beside.tolerance_between))
         out.print(table)
         if certificate.second_order is not None:
-            out.print(f"  optimum     {sentence(certificate.second_order.finding)}", soft_wrap=True, markup=False)
+            line(out, f"  optimum     {sentence(certificate.second_order.finding)}")
         if certificate.resolution is not None:
             out.print(f"  searched    every {certificate.resolution:.1e} s, and where functions break or turn sharply",
                       soft_wrap=True)
@@ -72,7 +72,7 @@ def print_outcome(outcome: Outcome, console: Console | None = None) -> None:
               f"write {seconds['write']:.2f} s; {len(solution.iterations)} iterations", soft_wrap=True)
     say_where(out, outcome.folder)
     if outcome.folder is not None and (outcome.folder / CHECKPOINT).is_file():
-        out.print(f"  to go on    ocp resume {outcome.folder}", soft_wrap=True, markup=False)
+        line(out, f"  to go on    ocp resume {outcome.folder}")
 
 
 def print_check(loaded: LoadedProblem, console: Console | None = None) -> None:
@@ -94,7 +94,7 @@ def print_check(loaded: LoadedProblem, console: Console | None = None) -> None:
         default = " (default)" if method.name == loaded.method else ""
         out.print(f"  {method.name}{default}: {'can solve it' if not reasons else 'cannot enforce'}", markup=False)
         for reason in reasons:
-            out.print(f"    - {reason}", markup=False, soft_wrap=True)
+            line(out, f"    - {reason}")
 
 
 def _mark(holds: bool) -> str:

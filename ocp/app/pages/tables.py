@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from ocp.app.files.load import LoadedProblem
 from ocp.app.files.scope import BUILTINS, SPECIAL
-from ocp.app.screen import grid, plain, wide_console
+from ocp.app.screen import grid, line, plain, wide_console
 from ocp.strategy.table import RULES
 from ocp.thresholds import thresholds
 
@@ -75,7 +75,7 @@ def _print(out: Console, title: str, rows: Rows) -> None:
         return
     out.print(f"\n[bold]{escape(title)}[/]")
     if all(not words for _, words in rows):
-        out.print("  " + ", ".join(name for name, _ in rows), markup=False, soft_wrap=True)
+        line(out, "  " + ", ".join(name for name, _ in rows))
         return
     table = grid("", "", pad=2, folded="")
     table.show_header = False
@@ -104,8 +104,8 @@ def print_rules() -> None:
     for asked, name, when, does, improves, most, optional in rule_rows():
         often = f", at most {most} times" if most else ""
         out.print(f"  {name}  ({asked}{often}{'' if optional else '; always on'})", markup=False, style="bold")
-        out.print(f"      when  {when}", markup=False, soft_wrap=True)
-        out.print(f"      then  {does}{f'; must improve {improves}' if improves else ''}", markup=False, soft_wrap=True)
+        line(out, f"      when  {when}")
+        line(out, f"      then  {does}{f'; must improve {improves}' if improves else ''}")
     out.print("\n  To switch rules off: solve: {strategy: {without: [rule, ...]}}", markup=False)
 
 

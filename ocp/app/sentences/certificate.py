@@ -33,21 +33,15 @@ NUMBERS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
 
 def where(finding: Finding) -> str:
     """Where a check is largest, and what its value comes from; "" where there is nothing to tell."""
-    if "where" in finding.data:  # a run of an earlier version, which kept the words
-        return str(finding.data["where"])
     data, place, clauses = finding.data, "", [tell(finding.data) for key, tell in NUMBERS.items() if key in finding.data]
     if "span" in data:
         place = "on [{:.6g}, {:.6g}] s".format(*data["span"]) + (f" of phase {finding.phase}" if finding.phase else "")
     elif finding.phase:
         clauses.insert(0, f"in phase {finding.phase}")
     if "cause" in data:
-        clauses.append(_worded(data["cause"], finding))
+        wording = SENTENCES[data["cause"]]
+        clauses.append(wording.format(time=finding.time, **data) if isinstance(wording, str) else wording(finding))
     return " ".join(part for part in (place, f"({'; '.join(clauses)})" if clauses else "") if part)
-
-
-def _worded(cause: Kind, finding: Finding) -> str:
-    wording = SENTENCES[cause]
-    return wording.format(time=finding.time, **finding.data) if isinstance(wording, str) else wording(finding)
 
 
 def _check(finding: Finding) -> str:
@@ -75,17 +69,11 @@ POINTS: Mapping[Kind, str] = {
 
 
 def _point(finding: Finding) -> str:
-    if "words" in finding.data:  # a run of an earlier version, which kept the words
-        return str(finding.data["words"])
     reasons = ", ".join(str(SENTENCES[reason]) for reason in finding.data["discrete"])
     words = POINTS[finding.kind] + (f" of the discrete problem ({reasons})" if reasons else "")
     if finding.kind in (*MINIMA, Kind.POINT_NOT_EXAMINED):
         return words
     return f"{words}: {finding.data['below']} of {finding.data['free']} free directions have negative curvature"
-
-
-def _growth(finding: Finding) -> str:
-    return f"open loop {finding.data['open_loop']:.2g}, errors grow {finding.data['growth']:.3g}-fold"
 
 
 def _finer(finding: Finding) -> str:
@@ -126,7 +114,7 @@ SENTENCES: Mapping[Kind, Wording] = {
                       "mesh, which the program does not see: let a phase end there",
     Kind.OSCILLATING_COST: "running costs turn {turns} times on the way, which asks for as many intervals: put their mean over a "
                            "turn in their place, or shorten the motion",
-    Kind.ERROR_GROWTH: _growth,
+    Kind.ERROR_GROWTH: "open loop {open_loop:.2g}, errors grow {growth:.3g}-fold",
     Kind.NOT_EXAMINED: "was not examined",
     Kind.RATES_NOT_FINITE: "the rates are not finite at t = {time:.9g} s",
     Kind.REINTEGRATION_FAILED: "the re-integration failed",

@@ -31,10 +31,6 @@ def _of_phase(words: str) -> Wording:
     return lambda found: of_phase(found) + words
 
 
-def _moved(found: Finding) -> str:
-    return f"{of_phase(found)}the guess of control {', '.join(map(repr, found.data['controls']))} was moved into its bounds"
-
-
 def _gradient(found: Finding) -> str:
     """The projected gradient, and what is known beside it."""
     data = found.data
@@ -76,7 +72,8 @@ def _hessian(found: Finding) -> str:
 SENTENCES: Mapping[Kind, Wording] = {
     Kind.GUESS_FROM_INVERSE_DYNAMICS: _of_phase(
         "the guess of the controls comes from inverse dynamics along the guess of the states"),
-    Kind.GUESS_MOVED_INTO_BOUNDS: _moved,
+    Kind.GUESS_MOVED_INTO_BOUNDS: lambda found: (
+        f"{of_phase(found)}the guess of control {', '.join(map(repr, found.data['controls']))} was moved into its bounds"),
     Kind.GUESS_STATIONARY: (
         "the initial guess already was a stationary point; a symmetric start may need a guess that breaks the symmetry"),
     # how a search ended

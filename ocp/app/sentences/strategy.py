@@ -17,10 +17,6 @@ def _left_out(found: Finding) -> str:
     return f"left out because of {CAUSES[found.data['by']]}: {found.name}{f' ({parts})' if parts else ''}"
 
 
-def _stopped_in(found: Finding) -> str:
-    return f"{CAUSES[found.data['by']]} came during this stage: {found.name}"
-
-
 def _intervals(data: Mapping[str, Any]) -> str:
     """The size of a mesh."""
     if "intervals" not in data:
@@ -30,18 +26,13 @@ def _intervals(data: Mapping[str, Any]) -> str:
 
 
 def _pass(found: Finding) -> str:
+    from ocp.app.sentences import sentence
+
     data = found.data
     change = "" if data["change"] is None else f", change {data['change']:+.2g}"
     return (f"pass {data['pass']}: {_intervals(data)}, {data['unknowns']} unknowns, objective {found.value:.10g} "
-            f"(discretisation error about {data['objective_error']:+.2g}{change}), {_verdict(data['verdict'])}, "
+            f"(discretisation error about {data['objective_error']:+.2g}{change}), {sentence(data['verdict'])}, "
             f"{data['seconds']:.2f} s")
-
-
-def _verdict(found: Finding) -> str:
-    """What a criterion said of a pass."""
-    from ocp.app.sentences import sentence
-
-    return sentence(found)
 
 
 def _not_certified(found: Finding) -> str:
@@ -194,7 +185,7 @@ SENTENCES: Mapping[Kind, Wording] = {
     Kind.WIDE_ERROR_BOUND: "the objective {objective:.9g} has an error bound of {value:.2g} of its size",
     Kind.REFINED_FURTHER: "refined further: objective {objective:.9g} had an error bound of {value:.2g} of its size",
     Kind.LEFT_OUT: _left_out,
-    Kind.STOPPED_IN: _stopped_in,
+    Kind.STOPPED_IN: lambda found: f"{CAUSES[found.data['by']]} came during this stage: {found.name}",
     # how a problem was formulated
     Kind.ABSOLUTE_VALUE_AS_SUM: "{name}: solved as the difference of two nonnegative controls, whose sum is its absolute value in "
                                 "the cost",

@@ -12,7 +12,7 @@ import numpy as np
 from ocp.bridge import closed
 from ocp.mpc.evaluate import values, violations
 from ocp.mpc.result import Violation
-from ocp.problem import Phase, Problem, Solution, Status, Trajectory
+from ocp.problem import Phase, Solution, Status, Trajectory
 from ocp.problem.solution import join
 from ocp.reductions.algebraic_elimination import with_unknowns
 from ocp.reductions.algebraic_equations import state_equations
@@ -133,16 +133,11 @@ def as_solution(motion: Motion) -> Solution:
     stated = state_equations(motion.problem).phases
     pairs = [(leg.phase, _trajectory(leg)) if phase.system.residual is None else with_unknowns(phase, leg.phase, _trajectory(leg))
              for leg, phase in zip(motion.legs, stated, strict=False)]
-    problem = _replaced(motion, tuple(phase for phase, _ in pairs))
+    whole = len(pairs) == len(motion.problem.phases)  # linkages name phases that a shorter motion does not reach
+    problem = replace(motion.problem, phases=tuple(phase for phase, _ in pairs), linkages=motion.problem.linkages if whole else ())
     paths = tuple(path for _, path in pairs)
     return Solution(problem, f"simulation, {motion.integrator}", {}, Status.CONVERGED, float("nan"), join(paths), (), {},
                     parts=paths if len(paths) > 1 else ())
-
-
-def _replaced(motion: Motion, phases: tuple[Phase, ...]) -> Problem:
-    # linkages name phases that a shorter motion does not reach
-    return replace(motion.problem, phases=phases, linkages=motion.problem.linkages if len(phases) == len(
-        motion.problem.phases) else ())
 
 
 def _trajectory(leg: Leg) -> Trajectory:

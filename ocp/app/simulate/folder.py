@@ -40,7 +40,7 @@ TINY = 1e-18
 
 def plot_motion(solution: Solution, energy: Energy | None, drift: Sequence[Drift]) -> dict[str, bytes]:
     """All pictures by the names in CAPTIONS; those of energy and drift only where there is something to draw."""
-    motion = [plots.Drawn(leg.phase, leg.trajectory, plots.sample(leg.trajectory)) for leg in legs(solution)]
+    motion = legs(solution)
     span, marks = plots.span_of(motion), plots.marks_of(motion)
     found = {}
     with np.errstate(over="ignore", invalid="ignore"):

@@ -11,7 +11,7 @@ from rich.markup import escape
 from ocp.app.files.load import LoadedProblem, load_problem, load_text
 from ocp.app.files.yaml_source import dump
 from ocp.app.pages.folders import new_folder
-from ocp.app.screen import busy, grid, say_where, wide_console
+from ocp.app.screen import busy, grid, line, say_where, wide_console
 from ocp.app.simulate.controls import MPC, choose
 from ocp.app.simulate.folder import FORMAT, Found, find, write
 from ocp.app.supervisor import report
@@ -26,30 +26,24 @@ def where(row: Mapping[str, float]) -> str:
     return f"t = {row['time']:.4g} of {row['until']:.5g} s"
 
 
-def headline(motion: Motion) -> str:
-    """What was simulated, and how."""
-    last = motion.legs[-1]
-    steps = f"{motion.steps} steps of {last.t[1] - last.t[0]:.4g} s" if len(last.u) else "no step"
-    return f"{motion.integrator}, {steps}, controls: {motion.controls}"
-
-
 def print_found(found: Found, folder: Path | None, console: Console) -> None:
     """How it ended and the figures by name."""
-    motion = found.motion
+    motion, last = found.motion, found.motion.legs[-1]
+    steps = f"{motion.steps} steps of {last.t[1] - last.t[0]:.4g} s" if len(last.u) else "no step"
+    how = escape(f"{motion.integrator}, {steps}, controls: {motion.controls}")
     mark = "[bold green]finished[/]" if motion.ok else "[bold red]not finished[/]"
-    console.print(f"\n[bold]{escape(motion.problem.name)}[/]  {escape(headline(motion))}: {mark}", soft_wrap=True)
-    console.print(f"  {motion.ending.value} {motion.message}".rstrip(), markup=False, soft_wrap=True)
+    console.print(f"\n[bold]{escape(motion.problem.name)}[/]  {how}: {mark}", soft_wrap=True)
+    line(console, f"  {motion.ending.value} {motion.message}".rstrip())
     for note in motion.notes:
-        console.print(f"  note        {note}", markup=False, soft_wrap=True)
+        line(console, f"  note        {note}")
     if found.halved is not None:
         size, name, time = found.halved
         words = f"{name} by {size:.2e} (at {time:.4g} s), all other states by less" if size else "no state at all"
-        console.print(f"  accuracy    steps half as long move {words}", markup=False, soft_wrap=True)
+        line(console, f"  accuracy    steps half as long move {words}")
     elif found.why:
-        console.print(f"  accuracy    not measured: {found.why}", markup=False, soft_wrap=True)
+        line(console, f"  accuracy    not measured: {found.why}")
     if found.away is not None:
-        console.print(f"  the run     the motion ends {found.away[0]:.2e} from the run's own end ({found.away[1]})", markup=False,
-                      soft_wrap=True)
+        line(console, f"  the run     the motion ends {found.away[0]:.2e} from the run's own end ({found.away[1]})")
     _print_states(motion, console)
     _print_energy(found, console)
     if found.drift:
@@ -87,8 +81,7 @@ def _print_states(motion: Motion, console: Console) -> None:
 def _print_energy(found: Found, console: Console) -> None:
     energy = found.energy
     if energy is None:
-        console.print("  energy      the system has none; a file may give one with 'energy' and 'power'", markup=False,
-                      soft_wrap=True)
+        line(console, "  energy      the system has none; a file may give one with 'energy' and 'power'")
         return
     table = grid("  energy [J]", ">value")
     rows = {"at the start": energy.total[0], "at the end": energy.total[-1], "supplied by drives, less losses": energy.supplied[-1]}

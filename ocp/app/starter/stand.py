@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import casadi as ca
 import numpy as np
@@ -12,7 +11,9 @@ from scipy.linalg import null_space
 from dynamics import algorithms as alg
 from dynamics.model.model import Model
 from dynamics.model.records import Geometry
-from ocp.app.robot import NamedRobot, ends, resting
+from ocp.app.pages.meshes import whole_mesh
+from ocp.app.pages.scene import placed, solid_of
+from ocp.app.robot import NamedRobot, ends, resting, single_joints
 from ocp.app.starter.text import flow, rendered, rpy_of
 from ocp.control.ik import solve_ik
 from ocp.control.tasks import pose_task, position_task, posture_task
@@ -82,8 +83,7 @@ def _file(robot: NamedRobot, command: str, root: int, q: np.ndarray, feet: list[
     touching = np.concatenate([foot.places(model, q) for foot in feet])
     ground = touching[:, 2].min()
     trunk, height = model.bodies[root].name, com[2] - ground
-    joints = {body.joint.name: float(round(q[model.q_slice(i).start], 4)) + 0.0 for i, body in enumerate(model.bodies)
-              if body.joint.mimic is None and model.kind(i).nv == 1 and model.kind(i).nq == 1}
+    joints = {name: float(round(q[at], 4)) + 0.0 for name, at in single_joints(model).items()}
     given = {"robot": robot.file, **({"root": robot.root} if robot.path.suffix == ".urdf" else {})}
     return rendered(
         "standing.yaml.j2", command=command, robot=robot, given=given, joints=joints, feet=feet, trunk=trunk,
@@ -133,8 +133,7 @@ def _bent(model: Model, q: np.ndarray, root: int) -> np.ndarray | None:
     tasks = [pose_task(name, R, p - down), *(pose_task(frame, *at) if ankles else position_task(frame, at[1])
                                               for frame, at in places.items())]
     lower, upper = model.limit("lower"), model.limit("upper")
-    single = {body.joint.name: model.q_slice(i).start for i, body in enumerate(model.bodies)
-              if body.joint.mimic is None and model.kind(i).nv == model.kind(i).nq == 1}
+    single = single_joints(model)
     # stretched legs are singular: from a little towards the middle of each joint's range, which is where knees bend
     start = q.copy()
     for at in single.values():
@@ -187,16 +186,8 @@ def _foot(model: Model, q: np.ndarray, frame: str) -> Foot:
 def _corners(shape: Geometry) -> np.ndarray:
     """Points [k, 3] of a shape in the frame of its body, those that bound it."""
     if shape.kind == "mesh":
-        import trimesh
-
-        loaded = trimesh.load(str(Path(str(shape.path))), force="mesh")
-        local = np.asarray(loaded.vertices) * (np.asarray(shape.size) if shape.size else 1.0)
-    elif shape.kind == "box":
-        local = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)]) * np.asarray(shape.size) / 2
-    else:
-        return np.zeros((0, 3))  # round
-    placement = shape.placement
-    return np.asarray(local @ np.asarray(placement.rotation).reshape(3, 3).T + np.asarray(placement.position))
+        return placed(whole_mesh(str(shape.path))[0] * (np.asarray(shape.size) if shape.size else 1.0), shape)
+    return solid_of(0, shape).vertices if shape.kind == "box" else np.zeros((0, 3))  # others are round
 
 
 def _carried(touching: np.ndarray, com: np.ndarray) -> bool:

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from ocp.app.files.yaml_source import YAML_WORDS
 from ocp.app.robot import NamedRobot, ends
 from ocp.app.starter.plan import Plan
 
 SMALL = 12  # degrees of freedom up to which efforts are minimised; beyond, accelerations, which takes a fraction of the time
 _PLAIN = re.compile(r"[A-Za-z_][\w./-]*( [\w./-]+)*")
-_WORDS = ("null", "true", "false", "yes", "no", "on", "off", "y", "n")
 #: what frames are called that tasks are about, the surest word first
 TOOLS = ("tool0", "tcp", "end_effector", "ee_link", "tool", "gripper", "hand")
 
@@ -98,7 +98,7 @@ def flow(value: Any) -> str:
     if isinstance(value, Sequence) and not isinstance(value, str):
         return "[" + ", ".join(map(flow, value)) + "]"
     if isinstance(value, str):
-        return value if _PLAIN.fullmatch(value) and value.lower() not in _WORDS else json.dumps(value, ensure_ascii=False)
+        return value if _PLAIN.fullmatch(value) and value.lower() not in YAML_WORDS else json.dumps(value, ensure_ascii=False)
     return f"{value:g}"
 
 

@@ -13,7 +13,7 @@ from rich.console import Console
 from ocp.app.files.schema_tasks import is_ik_tree
 from ocp.app.files.schema_wbc import is_wbc_tree
 from ocp.app.files.yaml_source import read_source
-from ocp.app.screen import grid, plain
+from ocp.app.screen import grid, line, plain
 from ocp.errors import ProblemError
 
 PASS, FAIL, SKIPPED = "pass", "fail", "skipped"
@@ -181,4 +181,4 @@ def print_scoreboard(board: Scoreboard, folder: Path, out: Console) -> None:
     for reason, files in skipped.items():
         out.print(f"  [yellow]skipped[/] ({plain(reason)}): {plain(', '.join(files))}", soft_wrap=True)
     out.print(f"  [bold {'green' if board.ok else 'red'}]{board.sentence}[/]", soft_wrap=True)
-    out.print(f"  written to  {folder / 'scoreboard.md'}", markup=False, soft_wrap=True)
+    line(out, f"  written to  {folder / 'scoreboard.md'}")

@@ -17,27 +17,16 @@ from typing import Any
 from dynamics.errors import ModelError
 from ocp.app.files.gallery import gallery
 from ocp.app.files.load import LoadedProblem, load_problem
-from ocp.app.pages.folders import csv_text
+from ocp.app.pages.folders import csv_text, markdown_table
 from ocp.app.pipeline import provenance
 from ocp.app.prepare import missing, needed, prepare
-from ocp.app.screen import busy, counting, wide_console
+from ocp.app.screen import busy, counting, line, wide_console
 from ocp.app.sentences import message, sentences
 from ocp.app.sentences.wording import status_word
 from ocp.app.simulate.controls import choose
 from ocp.app.simulate.findings import energies
-from ocp.app.verify.records import (
-    FAIL,
-    PASS,
-    SKIPPED,
-    Score,
-    Scoreboard,
-    brief,
-    expects,
-    gather,
-    is_wbc,
-    not_a_problem,
-    print_scoreboard,
-)
+from ocp.app.verify import records
+from ocp.app.verify.records import FAIL, PASS, SKIPPED, Score, Scoreboard
 from ocp.certify import Tolerances
 from ocp.errors import ProblemError
 from ocp.interrupts import Activity, late
@@ -72,7 +61,7 @@ def verify(places: Sequence[Path] = (), *, quick: bool = False, every: bool = Fa
         raise ProblemError(f"must be positive, got {seconds:g}", where="--seconds")
     limit = seconds if seconds is not None else QUICK_SECONDS if quick else None
     folder = out or Path("results") / "verify"
-    paths = gather(list(places) or [gallery()])
+    paths = records.gather(list(places) or [gallery()])
     tasks = [task for path in paths for task in _tasks(path, every)]
     scores: list[Score] = []
     name = _names(paths)
@@ -87,11 +76,11 @@ def verify(places: Sequence[Path] = (), *, quick: bool = False, every: bool = Fa
                 break
             scores.append(score)
             if not quiet:
-                screen.print(f"[{k + 1}/{len(tasks)}] {brief(score)}", markup=False, soft_wrap=True)
+                line(screen, f"[{k + 1}/{len(tasks)}] {records.brief(score)}")
             _write(Scoreboard(tuple(scores), len(tasks)), folder, command)
     board = Scoreboard(tuple(scores), len(tasks))
     _write(board, folder, command)
-    print_scoreboard(board, folder, screen)
+    records.print_scoreboard(board, folder, screen)
     return GOOD if board.ok else BAD
 
 
@@ -105,8 +94,8 @@ def _names(paths: Sequence[Path]) -> dict[Path, str]:
 def _tasks(path: Path, every: bool) -> list[Task]:
     """A file by its own method and, with ``every``, by the others that it gives options for; one without costs and reference that
     expects something of simulations by those."""
-    simulated = expects(path)
-    if not every and not simulated or not_a_problem(path):
+    simulated = records.expects(path)
+    if not every and not simulated or records.not_a_problem(path):
         return [Task(path)]
     try:
         loaded = load_problem(path)
@@ -125,9 +114,9 @@ def _score(task: Task, name: str, quick: bool, limit: float | None, overrides: M
            show: Callable[[Mapping[str, Any]], None]) -> Score | None:
     """The score of a file; None after Ctrl-C."""
     begin = time.perf_counter()
-    if is_wbc(task.path):
+    if records.is_wbc(task.path):
         return _whole_body(task.path, name, quick, overrides, begin)
-    if (why := not_a_problem(task.path)):
+    if (why := records.not_a_problem(task.path)):
         return Score(name, "", SKIPPED, why)
     method = task.method or ""
     try:
@@ -222,9 +211,7 @@ def judge(name: str, solution: Solution, seconds: float, late: float | None = No
     late: the seconds it had, where they were too few.
     """
     reference, certificate = solution.problem.reference, solution.certificate
-    difference = None
-    if reference is not None:
-        difference = abs(solution.objective - reference.objective) / (abs(reference.objective) or 1.0)
+    difference = None if reference is None else abs(reference.off(solution.objective))
     broken = () if certificate is None else sentences(certificate.failures)
     reasons = [] if late is None else [f"out of time after {late:g} s"]
     if late is None and solution.status not in SOLVED:
@@ -255,32 +242,24 @@ def _first_line(text: str) -> str:
 # ---- the files ----------------------------------------------------------------------------------------------------------
 def _write(board: Scoreboard, folder: Path, command: Sequence[str]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    for name, text in (("scoreboard.csv", table_csv(board)), ("scoreboard.md", markdown(board, command))):
+    table = csv_text([[field.name for field in fields(Score)], *map(astuple, board.scores)])
+    for name, text in (("scoreboard.csv", table), ("scoreboard.md", markdown(board, command))):
         partial = folder / f".{name}.partial"
         partial.write_text(text, encoding="utf-8", newline="")
         os.replace(partial, folder / name)
 
 
-def table_csv(board: Scoreboard) -> str:
-    return csv_text([[field.name for field in fields(Score)],
-                     *(["" if value is None else repr(value) if isinstance(value, float) else value for value in astuple(score)]
-                       for score in board.scores)])
-
-
 def markdown(board: Scoreboard, command: Sequence[str]) -> str:
     """The scoreboard as a page."""
     made = provenance(None, command)
-    lines = ["# Scoreboard of the gallery", "", f"{board.sentence}.", "",
-             f"`{made['command']}`, lieocp {made['versions']['lieocp']}, {made['machine']}", "",
-             "| file | method | cost | reference | difference | tolerance | certificate | iterations | seconds | verdict |",
-             "|---|---|---:|---:|---:|---:|---|---:|---:|---|"]
-    for s in board.scores:
-        failure = f": {s.failure}" if s.failure else ""
-        cells = [s.file, s.method, _number(s.cost, ".10g"), _number(s.reference, ".10g"), _number(s.difference, ".1e"),
-                 _number(s.tolerance, ".1e"), s.certificate + failure, "" if s.iterations is None else str(s.iterations),
-                 _number(s.seconds, ".2f"), f"{s.verdict}{': ' if s.reason else ''}{s.reason}"]
-        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-    return "\n".join(lines) + "\n"
+    heads = ("file", "method", ">cost", ">reference", ">difference", ">tolerance", "certificate", ">iterations", ">seconds",
+             "verdict")
+    rows = [[s.file, s.method, _number(s.cost, ".10g"), _number(s.reference, ".10g"), _number(s.difference, ".1e"),
+             _number(s.tolerance, ".1e"), s.certificate + (f": {s.failure}" if s.failure else ""), _number(s.iterations, "d"),
+             _number(s.seconds, ".2f"), f"{s.verdict}{': ' if s.reason else ''}{s.reason}"] for s in board.scores]
+    return "\n".join(["# Scoreboard of the gallery", "", f"{board.sentence}.", "",
+                      f"`{made['command']}`, lieocp {made['versions']['lieocp']}, {made['machine']}", "",
+                      *markdown_table(heads, rows), ""])
 
 
 def _number(value: float | None, form: str) -> str:

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 
 from ocp.app.files.wbc_file import LoadedWbc
-from ocp.app.pages.folders import csv_text, jsonable, write_arrays
+from ocp.app.pages.folders import held_csv, jsonable, write_arrays
 from ocp.app.pages.report import motion, write_report
 from ocp.app.pages.scene import Scene, frame_times, scene_from_model
 from ocp.app.pipeline import body_poses, provenance
 from ocp.app.wbc.figures import CAPTIONS, plot_run, with_contacts
+from ocp.bridge import model_space
 from ocp.plants.hybrid import Event
 from ocp.wbc import Ending, WholeBodyRun
 
@@ -66,7 +67,9 @@ def write(outcome: Outcome, folder: Path, command: Sequence[str] = ()) -> None:
     summary = summarise(outcome, provenance(outcome.loaded.mechanism.model, command, 0))
     (folder / "problem.yaml").write_text(text, encoding="utf-8")
     write_arrays(folder / "trajectory.npz", arrays(outcome.run))
-    (folder / "trajectory.csv").write_text(trajectory_csv(outcome), encoding="utf-8", newline="")
+    states, run = model_space(outcome.loaded.mechanism.model).names, outcome.run
+    header = (*(f"x.{name}" for name in states), *(f"tau.{name}" for name in run.driven))
+    (folder / "trajectory.csv").write_text(held_csv(header, run.t, run.x, run.torque), encoding="utf-8", newline="")
     animated, words = scene(outcome)
     write_report(folder, "wbc.html.j2", summary, plot_run(outcome.run), CAPTIONS, title=outcome.loaded.file.name, problem_yaml=text,
                  motion_caption=f"What the plant did. {words}" if animated is not None else "", **motion(animated, words))
@@ -168,15 +171,3 @@ def arrays(run: WholeBodyRun) -> dict[str, np.ndarray]:
         if run.contacts:
             found[f"contact_{key}"] = np.stack([getattr(c, key) for c in run.contacts])
     return found
-
-
-def trajectory_csv(outcome: Outcome) -> str:
-    """Time, state and torques at the control steps; the last state has no torques."""
-    from ocp.bridge import model_space
-
-    run = outcome.run
-    states = model_space(outcome.loaded.mechanism.model).names
-    header = ["t", *(f"x.{name}" for name in states), *(f"tau.{name}" for name in run.driven)]
-    u = np.vstack([run.torque, np.full((1, len(run.driven)), np.nan)])
-    return csv_text([header, *([repr(float(v)) if np.isfinite(v) else "" for v in row]
-                               for row in np.column_stack([run.t, run.x, u]))])

@@ -17,7 +17,7 @@ from ocp.app.files.wbc_file import LoadedWbc, load_wbc
 from ocp.app.mpc.run import step_table
 from ocp.app.pages.folders import new_folder
 from ocp.app.prepare import compile_in_time, tell, waiting_for
-from ocp.app.screen import busy, grid, plain, say_robot, say_where, wide_console
+from ocp.app.screen import busy, grid, line, plain, say_robot, say_where, wide_console
 from ocp.app.supervisor import report
 from ocp.app.wbc.folder import FORMAT, Outcome, contact_rows, level_rows, task_rows, verdict, write
 from ocp.interrupts import Activity, check
@@ -39,9 +39,9 @@ def print_outcome(outcome: Outcome, folder: Path | None, console: Console, *, qu
     mark = "[bold green]finished[/]" if outcome.ok else "[bold red]not finished well[/]"
     name = plain(outcome.loaded.file.name)
     console.print(f"\n[bold]{name}[/]  whole-body control, {run.setup.rate:g} Hz: {mark}", soft_wrap=True)
-    console.print(f"  {verdict(outcome)}", markup=False, soft_wrap=True)
+    line(console, f"  {verdict(outcome)}")
     for note in outcome.notes:
-        console.print(f"  note        {note}", markup=False, soft_wrap=True)
+        line(console, f"  note        {note}")
     if not quiet:
         _tables(outcome, console)
     spent = outcome.seconds
@@ -52,11 +52,11 @@ def print_outcome(outcome: Outcome, folder: Path | None, console: Console, *, qu
 def print_check(loaded: LoadedWbc, console: Console | None = None) -> None:
     """What a valid file asks for."""
     out, model = console or Console(highlight=False), loaded.mechanism.model
-    out.print(f"{loaded.file.name}: valid, a file of whole-body control (run: ocp wbc)", markup=False, soft_wrap=True)
+    line(out, f"{loaded.file.name}: valid, a file of whole-body control (run: ocp wbc)")
     say_robot(out, model, f", {len(loaded.mechanism.driven)} motors", loaded.notes)
     for rank in sorted({task.priority for task in loaded.setup.tasks}):
         tasks = ", ".join(task.name for task in loaded.setup.tasks if task.priority == rank)
-        out.print(f"  priority {rank}: {tasks}", markup=False, soft_wrap=True)
+        line(out, f"  priority {rank}: {tasks}")
     for plan in loaded.setup.contacts:
         out.print(f"  contact {plan.name}: {'taken' if plan.taken else 'open'} at the start, friction {plan.record.friction:g}",
                   markup=False)
@@ -86,14 +86,13 @@ def _rest(outcome: Outcome, console: Console) -> None:
         console.print(table)
     if run.torque.size and run.setup.tasks:
         worst = int(abs(run.torque / run.efforts).max(axis=0).argmax()) if (run.efforts > 0).all() else 0
-        console.print(f"  torques     at most {100 * run.effort_share:.1f} % of their limits ({run.driven[worst]})", soft_wrap=True,
-                      markup=False)
+        line(console, f"  torques     at most {100 * run.effort_share:.1f} % of their limits ({run.driven[worst]})")
     counted = Counter(event.kind for event in outcome.events)
     if counted:
         words = ", ".join(f"{count} {kind}" for kind, count in counted.items())
-        console.print(f"  events      {words}", soft_wrap=True, markup=False)
+        line(console, f"  events      {words}")
     for note in run.notes[:MOST_NOTES]:
-        console.print(f"  {note.time:8.3f} s  {note.what} {note.words}", markup=False, soft_wrap=True)
+        line(console, f"  {note.time:8.3f} s  {note.what} {note.words}")
     if len(run.notes) > MOST_NOTES:
         console.print(f"  and {len(run.notes) - MOST_NOTES} more in the report", soft_wrap=True)
     if run.levels:

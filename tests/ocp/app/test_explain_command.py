@@ -231,7 +231,7 @@ def test_ctrl_c_leaves_what_is_known(short, capsys, wide, monkeypatch):
         improved(Infeasibility(False, ("duration", "final x"), point=x))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(run_module, "explain_infeasibility", stopped)
+    monkeypatch.setattr(run_module.causes, "explain_infeasibility", stopped)
     call("explain", short)
     printed = capsys.readouterr().out
     assert "interrupted" in printed

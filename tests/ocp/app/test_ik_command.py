@@ -13,9 +13,10 @@ from repository import ROOT
 import dynamics
 from ocp.app.files.ik_file import load_ik, load_ik_text, solve_loaded
 from ocp.app.files.load import load_text
+from ocp.app.files.robot_state import configuration_by_name
 from ocp.app.files.yaml_source import dump, parse_source
 from ocp.app.pages.ik_picture import AXES, ik_scene, marks
-from ocp.app.pages.ik_report import configuration_mapping, verdict
+from ocp.app.pages.ik_report import verdict
 
 FOLDER = ROOT / "problems"
 STANCE, UR5 = str(FOLDER / "ik" / "quadruped_stance.yaml"), str(FOLDER / "ik" / "ur5_pose.yaml")
@@ -214,7 +215,7 @@ def test_every_joint_kind_has_its_form_in_the_mapping():
     builder.body("slide", parent="ball", joint=Joint("flat", "planar"), inertia=inertia)
     model = builder.build()
     q = alg.random_configuration(model, np.random.default_rng(4))
-    mapping = configuration_mapping(model, q)
+    mapping = configuration_by_name(model, q)
     assert mapping["base"]["position"] == pytest.approx(q[:3])
     assert list(mapping["base"]["quaternion"].values()) == pytest.approx(q[3:7])
     assert list(mapping["joints"]["ball_joint"]["quaternion"].values()) == pytest.approx(q[model.q_slice(1)])

@@ -134,8 +134,7 @@ def test_a_single_phase_with_a_chosen_duration_says_so(tmp_path, capsys):
 
 # ------------------------------------------------------------------------------------------------ pictures
 def test_curves_have_gaps_and_bounds_where_a_phase_lacks_something(relay):
-    motion = [plots.Drawn(leg.phase, leg.trajectory, plots.sample(leg.trajectory)) for leg in legs(relay.solution)]
-    curves = plots._curves(motion, ("x", "v", "level"), "x", {})
+    curves = plots._curves(legs(relay.solution), ("x", "v", "level"), "x", {})
     cuts = np.flatnonzero(np.isnan(curves.t))
     assert len(cuts) == 2  # no line joins two phases
     push, fill = curves.values[:cuts[0]], curves.values[cuts[1] + 1:]

@@ -15,6 +15,8 @@ from made_solutions import DURATION, INTERVALS, cart, cart_state, certificate
 from ocp.app.pages import folders, plots, results
 from ocp.app.pages.folders import jsonable, restore
 from ocp.app.pages.iterations import columns, iteration_table
+from ocp.app.pages.legs import legs
+from ocp.app.pages.report import CAPTIONS
 from ocp.app.pages.results import read_run, write_run
 from ocp.app.pages.sheet import places
 from ocp.errors import ProblemError
@@ -258,7 +260,7 @@ def test_reading_says_what_is_wrong(tmp_path: Path) -> None:
 # ------------------------------------------------------------------------------------------------ plots
 def test_samples_follow_the_interpolant_and_touch_both_sides_of_every_jump() -> None:
     solution = cart()
-    samples = plots.sample(solution.trajectory)
+    samples = legs(solution)[0].samples
     assert np.allclose(samples.x, cart_state(samples.t), rtol=0, atol=0)
     jump = DURATION / INTERVALS
     near = np.abs(samples.t - jump) < 1e-7
@@ -286,7 +288,7 @@ def test_every_picture_is_a_png_whatever_the_names(tmp_path: Path) -> None:
     names = Constraint(r"$\frac{$ 角度 _x", At.PATH, phase.constraints[0].function, (0.0,), (1.0,), sense=Sense.BOX, soft=1.0)
     problem = replace(solution.problem, phases=(replace(phase, constraints=(names,)),))
     for name, data in plots.plot_run(replace(solution, problem=problem)).items():
-        assert name in plots.PLOTS
+        assert name in CAPTIONS
         assert data.startswith(b"\x89PNG\r\n")
 
 

@@ -82,9 +82,8 @@ def test_scales_name_their_rows_and_columns():
     program = with_rows(equal("huge", lambda t, x, u, p: 1e7 * x[0], value=0.0), equal("tiny", lambda t, x, u, p: 1e-5 * x[1],
                                                                                        value=0.0))
     found = condition(program.nlp, program.nlp.x0)
-    assert found.rows[0].name == "huge @ final"
-    assert found.rows[0].norm == pytest.approx(1e7)
-    assert found.rows[1].name == "tiny @ final"
+    assert found.rows[0] == ("huge @ final", pytest.approx(1e7))
+    assert found.rows[1][0] == "tiny @ final"
     assert found.spread[0] == pytest.approx(1e12)
     assert found.worst[0][0] == "huge @ final"
     assert found.worst[0][1] == pytest.approx(1e7)
