@@ -199,8 +199,8 @@ def _costs(p: Problem) -> int:
 
 @linked(**OPTIONS)
 def _hold(p: Problem, at_ends: bool) -> None:
-    """z becomes the minimiser nearest to it with the hard rows of side at their ends (or where they are) and the soft ones as costs,
-    y their multipliers."""
+    """z becomes the minimiser nearest to it with the hard rows of side at their ends (or where they are) and the soft ones as
+    costs, y their multipliers."""
     k, rows = _held(p, at_ends), _costs(p)
     left = p.nz - k
     if k:

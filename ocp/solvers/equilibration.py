@@ -1,10 +1,11 @@
 """Units in which the rows and unknowns of a stack of levels are about one: answers do not depend on those it is written in.
 
-    x = S z,   rows of A S and D S of length one, the largest row of a level weighs one
+    x = S z,   rows of A S and D S of length one, the largest row of a level weighs one, the least of what levels demand is one
 
-Alternating: rows by their length, columns by their largest number in these rows (Ruiz 2001, "A scaling algorithm to equilibrate both
-rows and columns norms in matrices", alternately rather than at once). What a row is divided by multiplies the root of its weight,
-so every level asks the same. All factors are powers of two: nothing is rounded.
+Alternating: rows by their length, columns by their largest number in these rows (Ruiz 2001, "A scaling algorithm to equilibrate
+both rows and columns norms in matrices", alternately rather than at once). What a row is divided by multiplies the root of its
+weight, so every level asks the same. A row demands how far it is from being met at x = 0, a level as much as the largest of its
+rows; that gives x its unit. All factors are powers of two: nothing is rounded.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from dynamics.kernels.linked import linked
+from ocp.solvers.active_set import TOLERANCE
 from ocp.solvers.factors import INLINE, OPTIONS, VIEWS
 from ocp.solvers.stack import Stack, stack
 
@@ -50,6 +52,27 @@ def _divide(A: np.ndarray, i: int, unit: np.ndarray, root: np.ndarray, own: np.n
 
 
 @linked(**OPTIONS)
+def _demand(s: Stack) -> float:
+    """The least that a level demands, but for those that demand next to nothing beside others; one where none does."""
+    a, d, least, whole = 0, 0, np.inf, 0.0
+    for again in range(2):
+        a, d = 0, 0
+        for k in range(s.state[1]):
+            most = 0.0
+            for i in range(a, a + s.counts[k, 0]):
+                length = _length(s.A, i, s.unit)
+                most = max(most, abs(s.b[i]) / length) if length > 0.0 else most
+            for i in range(d, d + s.counts[k, 1]):
+                length = _length(s.D, i, s.unit)
+                most = max(most, max(s.low[i], -s.high[i]) / length) if length > 0.0 else most
+            whole = max(whole, most)
+            if again and most > TOLERANCE * whole:
+                least = min(least, most)
+            a, d = a + s.counts[k, 0], d + s.counts[k, 1]
+    return least if whole > 0.0 else 1.0
+
+
+@linked(**OPTIONS)
 def _scale(s: Stack) -> None:
     for c in range(s.unit.size):
         s.unit[c] = 1.0
@@ -60,6 +83,9 @@ def _scale(s: Stack) -> None:
         _widest(s.D, s.unit, s.trial)
         for c in range(s.unit.size):
             s.unit[c] /= _power(s.trial[c])
+    demand = _power(_demand(s))
+    for c in range(s.unit.size):
+        s.unit[c] *= demand
     a, d = 0, 0
     for k in range(s.state[1]):
         most = 0.0

@@ -130,8 +130,8 @@ class Space:
         for long, because a descent has failed."""
         s, (kb, mc, nz, level, soft) = self.arrays, self._sizes.tolist()
         lower, upper = s.lower[:mc], s.upper[:mc]
-        B, e = np.block([[s.B[:kb, :nz], np.zeros((kb, soft))], [np.zeros((soft, nz)), np.eye(soft)]]), np.r_[s.e[:kb], np.zeros(soft)]
-        C = np.hstack([s.C[:mc, :nz], -np.eye(mc)[:, mc - soft:]])
+        B = np.block([[s.B[:kb, :nz], np.zeros((kb, soft))], [np.zeros((soft, nz)), np.eye(soft)]])  # slacks are unknowns here
+        C, e = np.hstack([s.C[:mc, :nz], -np.eye(mc)[:, mc - soft:]]), np.r_[s.e[:kb], np.zeros(soft)]
         start = np.r_[s.z[:nz], np.maximum(-upper[mc - soft:], 0.0) + np.minimum(-lower[mc - soft:], 0.0)]
         self._engine = self._engine or engine(self.options.engine)
         y = s.memory[level, s.which[:mc]]

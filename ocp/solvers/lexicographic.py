@@ -27,10 +27,14 @@ def _rows(s: Stack, k: int, first: int, tolerance: float) -> tuple[int, int]:
     columns: zeros follow)."""
     n, top, reach = s.state[0], s.state[2], 0
     if k == s.state[1]:  # the least norm
+        most = 0.0
         for i in range(n):
-            s.e[i], s.length[i], s.bar[i] = -s.unit[i] * s.x[i], s.unit[i], tolerance * s.unit[i]
+            most = max(most, s.unit[i])
+        for i in range(n):
+            root = s.unit[i] / most
+            s.e[i], s.length[i], s.bar[i] = -root * s.x[i], root, tolerance * root
             for j in range(n - top):
-                s.F[i, j] = s.unit[i] * s.Z[top + j, i]
+                s.F[i, j] = root * s.Z[top + j, i]
         return n, n - top
     for m in range(s.counts[k, 0]):
         i = first + m
@@ -52,8 +56,8 @@ def _rows(s: Stack, k: int, first: int, tolerance: float) -> tuple[int, int]:
 
 @linked(**OPTIONS)
 def _decide(s: Stack, p: Problem, k: int, a_first: int) -> tuple[int, bool]:
-    """trial: the least squares of level k, as if no limit were in the way. Returns (rows, whether nothing that it sees is left: then
-    Z is not turned)."""
+    """trial: the least squares of level k, as if no limit were in the way. Returns (rows, whether nothing that it sees is left:
+    then Z is not turned)."""
     n, top, seen, last = s.state[0], s.state[2], 0, False
     m, reach = _rows(s, k, a_first, p.tolerance)
     if m:
@@ -114,8 +118,8 @@ def _walk(s: Stack, p: Problem, level: int, careful: bool, guessed: bool) -> tup
 @linked(**VIEWS)
 def advance(w: np.ndarray, iw: np.ndarray, sizes: np.ndarray, tolerance: float, careful: bool, guessed: bool, roads: int) -> int:
     """From the start (guessed: from the level that asked, whose guess is in z and side) to the end, or to where an engine has to
-    be asked: then sizes [kb, mc, nz, level, soft] says what is in the arrays. roads: which may be taken to
-    an active set, a sum of 1 (rows held last), 2 (those of the engine), 4 (descent after it), 8 (before). Returns a code."""
+    be asked: then sizes [kb, mc, nz, level, soft] says what is in the arrays. roads: which may be taken to an active set, a sum of
+    1 (rows held last), 2 (those of the engine), 4 (descent after it), 8 (before). Returns a code."""
     s = stack(w, iw)
     level, code, how = sizes[3] if guessed else 0, DONE, ENGINE
     kb, mc, soft = sizes[0], sizes[1], sizes[4]

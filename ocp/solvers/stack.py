@@ -19,7 +19,8 @@ from ocp.solvers.factors import INLINE, OPTIONS, VIEWS, dot
 TINY = 1e-12  # relative; how far beyond an end rounding may put a row
 
 _OWN = ("A", "b", "a_root", "D", "low", "high", "d_root", "d_size", "floor", "ceiling", "trial", "Z", "F", "tau", "norms",
-        "ask", "along", "aside", "w", "x", "residual", "slack", "memory", "T", "t", "pick", "length", "bar", "unit", "a_unit", "d_unit")
+        "ask", "along", "aside", "w", "x", "residual", "slack", "memory", "T", "t", "pick", "length", "bar", "unit",
+        "a_unit", "d_unit")
 _COUNTS = ("counts", "a_span", "d_span", "order", "which", "rows", "sides", "how", "rank", "end", "place", "reach", "state")
 _F, _I = len(active_set.FLOATS), len(active_set.FLOATS) + len(_OWN)
 _J = _I + len(active_set.INTS)
@@ -34,8 +35,9 @@ def padded(n: int) -> int:
 class Stack(NamedTuple):
     """Views of the arrays of one stack. counts [levels, 2]: rows of A and of D of each; reach [rows of A]: columns from there on
     are zero, -1 where the row is as it was; state: n, levels, top, whether a level of limits is put off, directions that the level
-    at hand decides, whether there is a slack, whether D is as it was. T, t, pick, place: of `elimination`; length, bar: of the rows of
-    the level at hand before they were reduced, and what is too little of it; unit, a_unit, d_unit: what one of x, of rows of A and of D counts (`equilibration`)."""
+    at hand decides, whether there is a slack, whether D is as it was. T, t, pick, place: of `elimination`. length, bar: of the rows
+    of the level at hand before they were reduced, and what is too little of it. unit, a_unit, d_unit: what a one of x, of rows of A
+    and of D stands for (`equilibration`)."""
 
     A: np.ndarray
     b: np.ndarray
@@ -115,9 +117,9 @@ def stack(w: np.ndarray, iw: np.ndarray) -> Stack:
                  vector(w, iw, f + 15), vector(w, iw, f + 16), vector(w, iw, f + 17), vector(w, iw, f + 18), vector(w, iw, f + 19),
                  vector(w, iw, f + 20), vector(w, iw, f + 21), matrix(w, iw, f + 22), matrix(w, iw, f + 23), vector(w, iw, f + 24),
                  vector(w, iw, f + 25), vector(w, iw, f + 26), vector(w, iw, f + 27), vector(w, iw, f + 28),
-                 vector(w, iw, f + 29), vector(w, iw, f + 30), matrix(iw, iw, i), matrix(iw, iw, i + 1), matrix(iw, iw, i + 2), whole(iw, i + 3),
-                 whole(iw, i + 4), whole(iw, i + 5), matrix(iw, iw, i + 6), whole(iw, i + 7), whole(iw, i + 8), whole(iw, i + 9),
-                 whole(iw, i + 10), whole(iw, i + 11), whole(iw, i + 12))
+                 vector(w, iw, f + 29), vector(w, iw, f + 30), matrix(iw, iw, i), matrix(iw, iw, i + 1), matrix(iw, iw, i + 2),
+                 whole(iw, i + 3), whole(iw, i + 4), whole(iw, i + 5), matrix(iw, iw, i + 6), whole(iw, i + 7), whole(iw, i + 8),
+                 whole(iw, i + 9), whole(iw, i + 10), whole(iw, i + 11), whole(iw, i + 12))
 
 
 @linked(**VIEWS)
@@ -162,9 +164,12 @@ def measure(s: Stack) -> None:
 def holds(s: Stack, last: int, own: int, pending: bool) -> bool:
     """Whether the first ``last`` rows of D hold at ``trial``, no worse than at x unless that is still to be shown, and the ``own``
     rows that follow."""
+    far = 1.0
+    for c in range(s.state[0]):
+        far = max(far, abs(s.trial[c]))
     for i in range(last + own):
         w = product(s.D, i, s.d_span, s.trial)
-        tiny = TINY * (1.0 + abs(w))
+        tiny = TINY * (far + abs(w))
         if w < s.lower[i] - tiny or w > s.upper[i] + tiny:
             if pending or i >= last:
                 return False

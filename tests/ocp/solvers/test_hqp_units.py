@@ -27,7 +27,8 @@ def unmet(seed):
     wish = rng.standard_normal((4, n))
     wish[3] = -wish[2]
     D = rng.standard_normal((3, n))
-    return [Level("equations", rng.standard_normal((1, n)), rng.standard_normal(1)), Level("limits", D=D, f=D @ rng.standard_normal(n)),
+    return [Level("equations", rng.standard_normal((1, n)), rng.standard_normal(1)),
+            Level("limits", D=D, f=D @ rng.standard_normal(n)),
             Level("wish", D=wish, f=rng.standard_normal(4) - 2)]
 
 
@@ -50,8 +51,8 @@ def scaled(levels, seed, by):
         own = 10 ** rng.uniform(-6, 6, level.weights.size) if by in ("rows", "all") else np.ones(level.weights.size)
         whole = 10 ** rng.uniform(-6, 6) if by in ("levels", "all") else 1.0
         a, d = own[:level.b.size] * whole, own[level.b.size:] * whole
-        out.append(Level(level.name, a[:, None] * level.A * unit, a * level.b, d[:, None] * level.D * unit, d * level.f, d * level.lower,
-                         level.weights / own**2))
+        out.append(Level(level.name, a[:, None] * level.A * unit, a * level.b, d[:, None] * level.D * unit, d * level.f,
+                         d * level.lower, level.weights / own**2))
         rows.append(np.r_[a, d])
     return out, rows, unit
 
@@ -60,16 +61,15 @@ def large(seed):
     return random_stack(seed, unknowns=(14, 25), levels=(3, 6), limits=30)
 
 
-def optimal(levels, x):
-    """Largest error of a residual or slack: the gradient of every level is a combination of the rows above it (Lawson and Hanson), up
-    to what is missing; the squared distance to the optimal residuals is at most that, times the distance to an optimum."""
+def missing(levels, x):
+    """What the rows above each level lack to make up its gradient, as a share of the level's size (Lawson and Hanson's non-negative
+    least squares): nothing at the optimum."""
     cone, worst = np.zeros((x.size, 0)), 0.0
     for level in levels:
         split, slack = level.b.size, excess(level.D, x, level.lower, level.f)
         size = np.linalg.norm(np.vstack([level.A, level.D]) * np.sqrt(level.weights)[:, None])
         gradient = level.A.T @ (level.weights[:split] * (level.A @ x - level.b)) + level.D.T @ (level.weights[split:] * slack)
-        _, missing = nnls(cone, -gradient / size) if cone.size else (0, np.linalg.norm(gradient) / size)
-        worst = max(worst, np.sqrt(missing * (1 + np.linalg.norm(x))))
+        worst = max(worst, (nnls(cone, -gradient / size)[1] if cone.size else np.linalg.norm(gradient) / size))
         w = level.D @ x
         up, down = w >= level.f - 1e-9, w <= level.lower + 1e-9
         cone = np.hstack([cone, level.A.T, -level.A.T, level.D[up].T, -level.D[down].T])
@@ -82,7 +82,7 @@ KINDS = [(kind, by) for kind in MADE for by in ("rows", "levels", "unknowns", "a
 
 def against_enumeration(kind, by, seed):
     levels = MADE[kind](seed)
-    other, rows, unit = scaled(levels, seed, by)
+    other, rows, _ = scaled(levels, seed, by)
     answer, warm = solve_hqp(other), Hierarchy()
     assert answer.ok, (kind, by, seed)
     x, reached = enumerated(levels)
@@ -93,7 +93,8 @@ def against_enumeration(kind, by, seed):
     if by in ("rows", "levels"):  # the least |x| is another one in other units
         np.testing.assert_allclose(answer.x, x, atol=1e-7 * (1 + np.abs(x).max()), rtol=0, err_msg=f"{kind}, {by}, {seed}")
     for _ in range(2):
-        np.testing.assert_allclose(warm.solve(other).x * unit, answer.x * unit, rtol=0, atol=1e-9 * (1 + np.abs(answer.x * unit).max()))
+        again = warm.solve(other).x
+        np.testing.assert_allclose(again, answer.x, rtol=0, atol=1e-9 * np.abs(answer.x).max(), err_msg=f"{kind}, {by}, {seed}")
 
 
 @pytest.mark.row("001:C18")
@@ -116,7 +117,9 @@ def test_the_same_in_other_units_of_six_hundred_and_forty_stacks(kind, by):
 def test_large_stacks_in_other_units_are_optimal(first):
     for seed in range(first, first + (40 if first else 4)):
         levels = large(seed)
-        other, _, unit = scaled(levels, seed, "all")
-        answer = solve_hqp(other)
+        other, rows, unit = scaled(levels, seed, "all")
+        answer, plain = solve_hqp(other), solve_hqp(levels)
         assert answer.ok, seed
-        assert optimal(levels, answer.x * unit) < 1e-7 * (1 + np.linalg.norm(answer.x * unit)), seed
+        assert missing(levels, plain.x) < 1e-10 * (1 + np.linalg.norm(plain.x)), seed
+        for one, same, own in zip(answer.levels, plain.levels, rows, strict=True):
+            np.testing.assert_allclose(np.r_[one.residual, one.slack] / own, np.r_[same.residual, same.slack], rtol=0, atol=1e-8)
