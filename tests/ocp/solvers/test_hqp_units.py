@@ -94,7 +94,7 @@ def against_enumeration(kind, by, seed):
         np.testing.assert_allclose(answer.x, x, atol=1e-7 * (1 + np.abs(x).max()), rtol=0, err_msg=f"{kind}, {by}, {seed}")
     for _ in range(2):
         again = warm.solve(other).x
-        np.testing.assert_allclose(again, answer.x, rtol=0, atol=1e-9 * np.abs(answer.x).max(), err_msg=f"{kind}, {by}, {seed}")
+        np.testing.assert_allclose(again, answer.x, rtol=0, atol=1e-6 * np.abs(answer.x).max(), err_msg=f"{kind}, {by}, {seed}")
 
 
 @pytest.mark.row("001:C18")
