@@ -18,8 +18,8 @@ from dynamics.kernels.linked import linked
 from ocp.solvers.factors import OPTIONS, dot
 from ocp.solvers.stack import Stack, padded, product
 
-_ROUNDING = 1e-13  # relative; what rounding makes of a row that depends on others
-_CLEAR = 1e-6  # share of its level's norm from which a row surely says something new
+_ROUNDING = 1e-13  # share of its length; what rounding makes of a row that depends on others
+_CLEAR = 1e-6  # share of its length from which a row surely says something new
 _PIVOT = 1e-3  # share of a row's largest number that its pivot has at least
 _WANTED = 1e3  # how much rather an unknown is eliminated that the first level alone speaks of
 _TINY = 1e-12  # relative; rows that depend on each other contradict each other by more
@@ -40,6 +40,7 @@ def _load(s: Stack, levels: int) -> tuple[int, int]:
     for i in range(rows):
         root = s.a_root[i]**2
         s.rows[i], s.norms[i] = -1, root * dot(s.A, i, s.A, i, s.a_span[i, 0], s.a_span[i, 1])
+        s.length[i] = np.sqrt(s.norms[i])
         for c in range(s.a_span[i, 0], s.a_span[i, 1]):
             s.trial[c] += root * s.A[i, c]**2
         for c in range(s.a_span[i, 0], s.a_span[i, 1]):
@@ -114,21 +115,18 @@ def _exchange(s: Stack, p: int, j: int, left: int, rows: int, columns: int, firs
 def _level(s: Stack, first: int, last: int, left: int, rows: int, columns: int) -> int:
     """Exchange the rows first ... last of a level for some of the first ``left`` columns; returns how many columns are left, -1
     where a row says hardly anything new. In ``order``: the rows that were exchanged, for columns from the last one back."""
-    size = 0.0
+    tiny = (_ROUNDING * s.state[0])**2
     for i in range(first, last):
-        size += s.norms[i]
         if s.rows[i] < 0:
             s.norms[i] = dot(s.T, i, s.T, i, 0, left)
-    size = np.sqrt(size)
     while True:
         p = -1
         for i in range(first, last):
-            if s.rows[i] < 0 and (p < 0 or s.norms[i] > s.norms[p]):
+            if s.rows[i] < 0 and s.norms[i] > tiny * s.length[i]**2 and (p < 0 or s.norms[i] > s.norms[p]):
                 p = i
-        length = 0.0 if p < 0 else np.sqrt(s.norms[p])
-        if length <= _ROUNDING * max(s.state[0], last - first) * size:
+        if p < 0:
             return left
-        if length < _CLEAR * size:
+        if s.norms[p] < (_CLEAR * s.length[p])**2:
             return -1
         _exchange(s, p, _pivot(s, p, left), left, rows, columns, first, last)
         s.order[columns - left] = p

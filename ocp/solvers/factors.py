@@ -3,7 +3,8 @@
     F[order] = L Q'      L [m, k] lower trapezoidal, Q = H_0 H_1 ... H_(k-1)
 
 Householder reflections with the longest remaining row first (Golub and Van Loan 2013, 5.4.2, transposed): rows lie together in
-memory, and what is left of a row tells the rank. L stands in the first columns of F, row i of it in row order[i]; the reflection
+memory, errors are relative to each row's own length (Higham 2002, 19.4), and what is left of a row, as a share of that, tells the
+rank. L stands in the first columns of F, row i of it in row order[i]; the reflection
 H_i right of L's diagonal. Where rows depend on each other a second factor, of L', gives the shortest least-squares solution.
 """
 
@@ -29,45 +30,47 @@ def dot(A: np.ndarray, i: int, B: np.ndarray, j: int, first: int, last: int) -> 
 
 
 @linked(**OPTIONS)
-def factor(F: np.ndarray, m: int, n: int, tau: np.ndarray, order: np.ndarray, norms: np.ndarray, least: float, share: float,
-           pivot: bool) -> int:
-    """Factor the m rows of n of F; returns k: stops where no row is longer than least or than share of the first."""
+def factor(F: np.ndarray, m: int, n: int, tau: np.ndarray, order: np.ndarray, norms: np.ndarray, least: np.ndarray) -> int:
+    """Factor the m rows of n of F; returns k, its rank: of every row after them no more is left than ``least`` [m] says."""
     for i in range(m):
         order[i] = i
         norms[i] = dot(F, i, F, i, 0, n)
     k, most = 0, min(m, n)
     while k < most:
-        best = k
-        if pivot:
-            for i in range(k + 1, m):
-                if norms[order[i]] > norms[order[best]]:
-                    best = i
-            order[k], order[best] = order[best], order[k]
-        p = order[k]
-        length = np.sqrt(norms[p])
-        if not length > least:
-            break
-        if k == 0:
-            least = max(least, share * length)
-        alpha = F[p, k]
-        beta = -length if alpha > 0.0 else length
-        tau[k] = (beta - alpha) / beta
-        scale = 1.0 / (alpha - beta)
-        for c in range(k + 1, n):
-            F[p, c] *= scale
-        F[p, k] = beta
-        for i in range(k + 1, m):
+        best = -1
+        for i in range(k, m):
             r = order[i]
-            s = (F[r, k] + dot(F, p, F, r, k + 1, n)) * tau[k]
-            F[r, k] -= s
-            left = 0.0
-            for c in range(k + 1, n):
-                value = F[r, c] - s * F[p, c]
-                F[r, c] = value
-                left += value * value
-            norms[r] = left
+            if norms[r] > least[r]**2 and (best < 0 or norms[r] > norms[order[best]]):
+                best = i
+        if best < 0:
+            break
+        order[k], order[best] = order[best], order[k]
+        reflect(F, order, tau, k, m, n, norms)
         k += 1
     return k
+
+
+@linked(**INLINE)
+def reflect(F: np.ndarray, order: np.ndarray, tau: np.ndarray, k: int, m: int, n: int, norms: np.ndarray) -> None:
+    """Row order[k] onto its k-th unknown, and the rows after it along with it; what is left of them in norms."""
+    p = order[k]
+    alpha = F[p, k]
+    beta = -np.sqrt(dot(F, p, F, p, k, n)) if alpha > 0.0 else np.sqrt(dot(F, p, F, p, k, n))
+    tau[k] = (beta - alpha) / beta
+    scale = 1.0 / (alpha - beta)
+    for c in range(k + 1, n):
+        F[p, c] *= scale
+    F[p, k] = beta
+    for i in range(k + 1, m):
+        r = order[i]
+        s = (F[r, k] + dot(F, p, F, r, k + 1, n)) * tau[k]
+        F[r, k] -= s
+        left = 0.0
+        for c in range(k + 1, n):
+            value = F[r, c] - s * F[p, c]
+            F[r, c] = value
+            left += value * value
+        norms[r] = left
 
 
 @linked(**OPTIONS)
@@ -161,28 +164,28 @@ def turn_basis(F: np.ndarray, order: np.ndarray, tau: np.ndarray, k: int, n: int
 
 @linked(**OPTIONS)
 def least_squares(F: np.ndarray, order: np.ndarray, m: int, k: int, right: np.ndarray, y: np.ndarray, G: np.ndarray,
-                  tau: np.ndarray, own: np.ndarray, norms: np.ndarray, e: np.ndarray) -> bool:
-    """y [k] with the least squares of L y = right[order] [m]. Returns whether L was factored (k < m): then the first k rows of G
-    hold it, G = L_g Q_g', and e [m] is Q_g' right[order], so that L_g' y = e."""
+                  tau: np.ndarray, own: np.ndarray, e: np.ndarray) -> None:
+    """y [k] with the least squares of L y = right[order] [m]; G [k, m], tau, own, e [m]: work."""
     if k == m:
         for i in range(k):
             total = right[order[i]]
             for c in range(i):
                 total -= F[order[i], c] * y[c]
             y[i] = total / F[order[i], i]
-        return False
+        return
     for i in range(k):
+        own[i] = i
         for r in range(i):
             G[i, r] = 0.0
         for r in range(i, m):
             G[i, r] = F[order[r], i]
     for r in range(m):
         e[r] = right[order[r]]
-    factor(G, k, m, tau, own, norms, 0.0, 0.0, False)
+    for i in range(k):
+        reflect(G, own, tau, i, k, m, y)
     onto(G, own, tau, k, m, e, 0)
     for i in range(k - 1, -1, -1):
         total = e[i]
         for r in range(i + 1, k):
             total -= G[r, i] * y[r]
         y[i] = total / G[i, i]
-    return True

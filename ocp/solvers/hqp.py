@@ -22,7 +22,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ocp.errors import ProblemError
+from ocp.solvers.active_set import TOLERANCE
 from ocp.solvers.engines import ENGINES, Dense, Engine, engine, known_engine
+from ocp.solvers.equilibration import equilibrate
 from ocp.solvers.level_programme import ASK, CAREFUL, DONE, FAILED
 from ocp.solvers.levels import Answers, Form, HQPResult, HQPStatus, Level, Outcome, check_levels, merged
 from ocp.solvers.lexicographic import advance
@@ -32,24 +34,25 @@ __all__ = ["HQPOptions", "HQPResult", "HQPStatus", "Hierarchy", "Level", "Outcom
 
 Array = NDArray[np.float64]
 
-_ZERO = 1e-13
+_ROUNDING = 1e-13
 _ROADS = 15  # all that lead to an active set
 
 
 @dataclass(frozen=True)
 class HQPOptions:
     """engine: what looks for the active set of a level where the rows held last time are not it: "active_set" (compiled, of our
-    own; OSQP only where it does not close), "osqp" or "daqp". tolerance: directions that a level weighs by less than this share
-    of its norm are not inverted; only those that are zero to rounding are left to the levels below. accuracy: that engines are
+    own; OSQP only where it does not close), "osqp" or "daqp". tolerance: a row adds a direction to those of its level and
+    of the levels above where more than this share of its own length is left of it; what is less is left to the levels below.
+    accuracy: that engines are
     asked for."""
 
     engine: str = "active_set"
-    tolerance: float = 1e-8
+    tolerance: float = TOLERANCE
     accuracy: float = 1e-6
 
     def __post_init__(self) -> None:
-        if not _ZERO < self.tolerance < 1.0:
-            raise ProblemError(f"expected between {_ZERO} and 1, got {self.tolerance!r}", where="HQPOptions.tolerance")
+        if not _ROUNDING < self.tolerance < 1.0:
+            raise ProblemError(f"expected between {_ROUNDING} and 1, got {self.tolerance!r}", where="HQPOptions.tolerance")
         if not 0.0 < self.accuracy < 1.0:
             raise ProblemError(f"expected between 0 and 1, got {self.accuracy!r}", where="HQPOptions.accuracy")
         known_engine(self.engine)
@@ -89,7 +92,7 @@ class Space:
     def solve(self, x0: Array | None = None) -> HQPResult:
         """The lexicographic optimum of what the arrays hold. x0 [n]: where to start looking (default: zero)."""
         s = self.arrays
-        s.x[:] = 0.0 if x0 is None else x0
+        s.x[:] = 0.0 if x0 is None else x0 / s.unit
         iterations, code = 0, self._advance(False)
         if code != DONE:
             iterations, code = self._insist(code)
@@ -122,17 +125,20 @@ class Space:
     def _guess(self, patient: bool) -> int:
         """Ask the engine for the active set of the level that the loops stopped at; returns its iterations. patient: it may search
         for long, because a descent has failed."""
-        s, (kb, mc, nz, level, _) = self.arrays, self._sizes.tolist()
-        B, e, C, lower, upper = s.B[:kb, :nz], s.e[:kb], s.C[:mc, :nz], s.lower[:mc], s.upper[:mc]
+        s, (kb, mc, nz, level, soft) = self.arrays, self._sizes.tolist()
+        lower, upper = s.lower[:mc], s.upper[:mc]
+        B = np.block([[s.B[:kb, :nz], np.zeros((kb, soft))], [np.zeros((soft, nz)), np.eye(soft)]])  # slacks are unknowns here
+        C, e = np.hstack([s.C[:mc, :nz], -np.eye(mc)[:, mc - soft:]]), np.r_[s.e[:kb], np.zeros(soft)]
+        start = np.r_[s.z[:nz], np.maximum(-upper[mc - soft:], 0.0) + np.minimum(-lower[mc - soft:], 0.0)]
         self._engine = self._engine or engine(self.options.engine)
         y = s.memory[level, s.which[:mc]]
-        guess = self._engine.guess(Dense(B.T @ B, -B.T @ e, C.copy(), lower.copy(), upper.copy(), s.z[:nz].copy(), y),
+        guess = self._engine.guess(Dense(B.T @ B, -B.T @ e, C, lower.copy(), upper.copy(), start, y),
                                    self.options.accuracy, not patient)
         if guess is None:
             s.side[:mc] = 0
             return 0
         at = C @ guess.x
-        s.z[:nz], s.side[:mc] = guess.x, np.where(at - lower < -guess.y, -1, upper - at < guess.y)
+        s.z[:nz], s.side[:mc] = guess.x[:nz], np.where(at - lower < -guess.y, -1, upper - at < guess.y)
         return guess.iterations
 
 
@@ -162,6 +168,7 @@ class Hierarchy:
             counts = [(level.b.size, level.f.size) for level in levels]
             self._space, self._shape = Space(n, [level.name for level in levels], counts, (), self.options), shape
         self._space.load(levels)
+        equilibrate(self._space.arrays.numbers, self._space.arrays.integers)
         return self._space.solve(start)
 
 

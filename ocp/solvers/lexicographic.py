@@ -13,30 +13,34 @@ from dynamics.kernels.linked import linked
 from ocp.solvers.active_set import Problem, descend, exchange, optimal
 from ocp.solvers.elimination import eliminate
 from ocp.solvers.factors import OPTIONS, VIEWS, back, factor, least_squares, turn_basis
-from ocp.solvers.level_programme import ASK, CAREFUL, DONE, FAILED, accept, feasible, fill, start
+from ocp.solvers.level_programme import ASK, CAREFUL, DONE, FAILED, accept, fill
 from ocp.solvers.stack import Stack, holds, measure, problem_of, product, report, stack, widen
 
 NONE, HELD, ENGINE, DESCENT = range(4)  # how the active set of a level was found
 
-_ZERO = 1e-13  # relative; what rounding makes of a row that depends on others
-
 
 @linked(**OPTIONS)
-def _rows(s: Stack, k: int, first: int, top: int, n: int) -> tuple[int, float, int]:
-    """F, e: what level k asks of what is left; returns (rows, norm of the level, columns: zeros follow)."""
-    size, reach = 0.0, 0
+def _rows(s: Stack, k: int, first: int, tolerance: float) -> tuple[int, int]:
+    """F, e, length: what level k asks of what is left, and in ``bar`` what is too little of a row to say anything; returns (rows,
+    columns: zeros follow)."""
+    n, top, reach = s.state[0], s.state[2], 0
     if k == s.state[1]:  # the least norm
+        most = 0.0
         for i in range(n):
-            s.e[i] = -s.x[i]
+            most = max(most, s.unit[i])
+        for i in range(n):
+            root = s.unit[i] / most
+            s.e[i], s.length[i], s.bar[i] = -root * s.x[i], root, tolerance * root
             for j in range(n - top):
-                s.F[i, j] = s.Z[top + j, i]
-        return n, np.sqrt(n), n - top
+                s.F[i, j] = root * s.Z[top + j, i]
+        return n, n - top
     for m in range(s.counts[k, 0]):
         i = first + m
-        length, root = 0.0, s.a_root[i]
+        squares, root = 0.0, s.a_root[i]
         for c in range(s.a_span[i, 0], s.a_span[i, 1]):
-            length += s.A[i, c] * s.A[i, c]
-        size += root * root * length
+            squares += s.A[i, c] * s.A[i, c]
+        s.length[m] = root * np.sqrt(squares)
+        s.bar[m] = tolerance * s.length[m]
         s.e[m] = root * (s.b[i] - product(s.A, i, s.a_span, s.x))
         for j in range(n - top):
             total = 0.0
@@ -45,54 +49,51 @@ def _rows(s: Stack, k: int, first: int, top: int, n: int) -> tuple[int, float, i
             s.F[m, j] = root * total
             if total != 0.0 and j >= reach:
                 reach = j + 1
-    return s.counts[k, 0], np.sqrt(size), reach
+    return s.counts[k, 0], reach
 
 
 @linked(**OPTIONS)
-def _decide(s: Stack, p: Problem, k: int, a_first: int, tolerance: float) -> tuple[int, bool, bool]:
-    """trial: the least squares of level k, as if no limit were in the way. Returns (directions used, whether there are more rows
-    than that, whether nothing that it sees is left: then Z is not turned)."""
-    n, top = s.state[0], s.state[2]
-    m, size, reach = _rows(s, k, a_first, top, n)
-    seen, used, tall, last = 0, 0, False, False
+def _decide(s: Stack, p: Problem, k: int, a_first: int) -> tuple[int, bool]:
+    """trial: the least squares of level k, as if no limit were in the way. Returns (rows, whether nothing that it sees is left:
+    then Z is not turned)."""
+    n, top, seen, last = s.state[0], s.state[2], 0, False
+    m, reach = _rows(s, k, a_first, p.tolerance)
     if m:
-        seen = factor(s.F, m, reach, s.tau, s.order, s.norms, _ZERO * max(m, n - top) * size, 0.0, True)
-        while used < seen and abs(s.F[s.order[used], used]) > tolerance * size:
-            used += 1
-        if used:
-            tall = least_squares(s.F, s.order, m, used, s.e, s.along, p.G, p.g_tau, p.g_order, p.g_norms, p.g_right)
+        seen = factor(s.F, m, reach, s.tau, s.order, s.norms, s.bar)
+        if seen:
+            least_squares(s.F, s.order, m, seen, s.e, s.along, p.G, p.g_tau, p.g_order, p.g_right)
         last = seen == reach  # nothing is left: the step is all that is needed of the directions
         if not last:
             turn_basis(s.F, s.order, s.tau, seen, reach, s.Z, top, s.Z.shape[1], s.aside)
     s.state[4] = seen
-    s.rank[k] = used
+    s.rank[k] = seen
     for j in range(n - top):
-        s.aside[j] = s.along[j] if j < used else 0.0
+        s.aside[j] = s.along[j] if j < seen else 0.0
     if last:
         back(s.F, s.order, s.tau, seen, seen, s.aside)
     for c in range(n):
         s.trial[c] = s.x[c]
-    for j in range(seen if last else used):
+    for j in range(seen):
         for c in range(s.trial.size):
             s.trial[c] += s.aside[j] * s.Z[top + j, c]
-    return used, tall, last
+    return m, last
 
 
 @linked(**OPTIONS)
-def _walk(s: Stack, p: Problem, level: int, tolerance: float, careful: bool, guessed: bool) -> tuple[int, int, int, int, int]:
-    """From ``level`` to the last; guessed: the answer of that level's programme is in p. Returns (code, level, kb, mc, nz); ASK:
+def _walk(s: Stack, p: Problem, level: int, careful: bool, guessed: bool) -> tuple[int, int, int, int, int]:
+    """From ``level`` to the last; guessed: the answer of that level's programme is in p. Returns (code, level, kb, mc, soft); ASK:
     the programme of that level is in p, and its active set is wanted."""
     n, levels, top = s.state[0], s.state[1], s.state[2]
     a_first, d_first = s.counts[:level, 0].sum(), s.counts[:level, 1].sum()
     for k in range(level, levels + 1):
         top, pending, soft = s.state[2], s.state[3] != 0, s.counts[k, 1] if k < levels else 0
         if guessed:
-            s.state[2], s.state[3], guessed = accept(s, p, k, top, s.state[4], soft, s.how[k]), 0, False
+            s.state[2], s.state[3], guessed = accept(s, p, k, s.how[k]), 0, False
             widen(s, d_first, d_first + soft)
         else:
             s.how[k], s.rank[k] = NONE, 0
             if top < n:
-                used, tall, last = _decide(s, p, k, a_first, tolerance)
+                rows, last = _decide(s, p, k, a_first)
                 decides = k == levels or s.counts[k, 0] > 0
                 if holds(s, d_first, soft, pending):
                     for c in range(n):
@@ -105,8 +106,8 @@ def _walk(s: Stack, p: Problem, level: int, tolerance: float, careful: bool, gue
                 else:
                     if last:
                         turn_basis(s.F, s.order, s.tau, s.state[4], s.state[4], s.Z, top, s.Z.shape[1], s.aside)
-                    kb, mc, nz, code = fill(s, p, k, top, used, tall, d_first, d_first + soft, pending)
-                    return ASK if code == DONE else code, k, kb, mc, nz
+                    mc, code = fill(s, p, k, rows, s.state[4], d_first, d_first + soft, pending)
+                    return ASK if code == DONE else code, k, rows, mc, soft
         if k < levels:
             a_first, d_first = a_first + s.counts[k, 0], d_first + soft
     return DONE, levels, 0, 0, 0
@@ -115,38 +116,39 @@ def _walk(s: Stack, p: Problem, level: int, tolerance: float, careful: bool, gue
 @linked(**VIEWS)
 def advance(w: np.ndarray, iw: np.ndarray, sizes: np.ndarray, tolerance: float, careful: bool, guessed: bool, roads: int) -> int:
     """From the start (guessed: from the level that asked, whose guess is in z and side) to the end, or to where an engine has to
-    be asked: then sizes [kb, mc, nz, level, unknowns that are no slacks] says what is in the arrays. roads: which may be taken to
-    an active set, a sum of 1 (rows held last), 2 (those of the engine), 4 (descent after it), 8 (before). Returns a code."""
+    be asked: then sizes [kb, mc, nz, level, soft] says what is in the arrays. roads: which may be taken to an active set, a sum of
+    1 (rows held last), 2 (those of the engine), 4 (descent after it), 8 (before). Returns a code."""
     s = stack(w, iw)
     level, code, how = sizes[3] if guessed else 0, DONE, ENGINE
-    kb, mc, nz = sizes[0], sizes[1], sizes[2]
+    kb, mc, soft = sizes[0], sizes[1], sizes[4]
     if not guessed:
         measure(s)
         level = eliminate(s)
-        code, level, kb, mc, nz = _walk(s, problem_of(w, iw, 0, 0, 0), level, tolerance, careful, False)
+        code, level, kb, mc, soft = _walk(s, problem_of(w, iw, (0, 0, 0, 0), tolerance), level, careful, False)
     while guessed or code == ASK:
-        p = problem_of(w, iw, kb, mc, nz)
-        soft = s.counts[level, 1] if level < s.state[1] else 0
-        r = nz - soft
+        p = problem_of(w, iw, (kb, mc, s.state[0] - s.state[2], soft), tolerance)
         if not guessed:
             how = HELD
-            start(s, p, r, s.rank[level])
+            for c in range(p.nz):
+                p.z[c] = s.along[c] if c < s.rank[level] else 0.0
         closed = roads & (2 if guessed else 1) != 0 and exchange(p) and optimal(p, 1e-7)
         if not closed:
-            feasible(p, r, soft)
+            for c in range(p.nz):  # where x is every hard row holds
+                p.z[c] = 0.0
             if not guessed and s.state[3] != 0:
                 return CAREFUL
             how = DESCENT
             closed = roads & (4 if guessed else 8) != 0 and descend(p, False) and optimal(p, 1e-7)
             if not closed:
-                sizes[0], sizes[1], sizes[2], sizes[3], sizes[4] = kb, mc, nz, level, r
+                sizes[0], sizes[1], sizes[2], sizes[3], sizes[4] = kb, mc, p.nz, level, soft
                 if guessed:
                     return FAILED
-                feasible(p, r, soft)
+                for c in range(p.nz):
+                    p.z[c] = 0.0
                 return ASK
         guessed = False
         s.how[level] = how
-        code, level, kb, mc, nz = _walk(s, p, level, tolerance, careful, True)
+        code, level, kb, mc, soft = _walk(s, p, level, careful, True)
     sizes[3] = level
     if code == DONE and not report(s):
         return FAILED

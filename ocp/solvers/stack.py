@@ -14,11 +14,11 @@ from ocp.solvers import active_set
 from ocp.solvers.blocks import Blocks, matrix, vector, whole
 from ocp.solvers.factors import INLINE, OPTIONS, VIEWS, dot
 
-DECIDED = 1e-8  # share of a row's length below which what is left to decide does not move it
 TINY = 1e-12  # relative; how far beyond an end rounding may put a row
 
 _OWN = ("A", "b", "a_root", "D", "low", "high", "d_root", "d_size", "floor", "ceiling", "trial", "Z", "F", "tau", "norms",
-        "ask", "along", "aside", "w", "x", "residual", "slack", "memory", "T", "t", "pick")
+        "ask", "along", "aside", "w", "x", "residual", "slack", "memory", "T", "t", "pick", "length", "bar", "unit",
+        "a_unit", "d_unit")
 _COUNTS = ("counts", "a_span", "d_span", "order", "which", "rows", "sides", "how", "rank", "end", "place", "reach", "state")
 _F, _I = len(active_set.FLOATS), len(active_set.FLOATS) + len(_OWN)
 _J = _I + len(active_set.INTS)
@@ -33,7 +33,9 @@ def padded(n: int) -> int:
 class Stack(NamedTuple):
     """Views of the arrays of one stack. counts [levels, 2]: rows of A and of D of each; reach [rows of A]: columns from there on
     are zero, -1 where the row is as it was; state: n, levels, top, whether a level of limits is put off, directions that the level
-    at hand decides, whether there is a slack, whether D is as it was. T, t, pick, place: of `elimination`."""
+    at hand decides, whether there is a slack, whether D is as it was. T, t, pick, place: of `elimination`. length, bar: of the rows
+    of the level at hand before they were reduced, and what is too little of it. unit, a_unit, d_unit: what a one of x, of rows of A
+    and of D stands for (`equilibration`)."""
 
     A: np.ndarray
     b: np.ndarray
@@ -61,6 +63,11 @@ class Stack(NamedTuple):
     T: np.ndarray
     t: np.ndarray
     pick: np.ndarray
+    length: np.ndarray
+    bar: np.ndarray
+    unit: np.ndarray
+    a_unit: np.ndarray
+    d_unit: np.ndarray
     counts: np.ndarray
     a_span: np.ndarray
     d_span: np.ndarray
@@ -80,24 +87,22 @@ def space(n: int, counts: list[tuple[int, int]]) -> Blocks:
     """Arrays for n unknowns and levels of (rows of A, rows of D)."""
     R, S, levels = sum(a for a, _ in counts), sum(d for _, d in counts), len(counts)
     head = sum(a for a, _ in takewhile(lambda count: count[1] == 0, counts))
-    slacks, tall = max(d for _, d in counts), max(n, head, *(a for a, _ in counts)) + 1
-    floats, ints = active_set.sizes(n + slacks, S, n + slacks)
-    wide = padded(n)
+    slacks, tall, wide = max(d for _, d in counts), max(n, head, *(a for a, _ in counts)), padded(n)
+    floats, ints = active_set.sizes(tall, S, n, slacks)
     most = max(tall, S, 2 * wide) + 1
     floats = {**floats, "A": (R, n), "b": (R,), "a_root": (R,), "D": (S, n), "low": (S,), "high": (S,), "d_root": (S,),
               "d_size": (S,), "floor": (S,), "ceiling": (S,), "trial": (wide,), "Z": (n, wide), "F": (most, wide), "tau": (most,),
               "norms": (most,), "ask": (most,), "along": (most,), "aside": (most,), "w": (S,), "x": (n,), "residual": (R,),
-              "slack": (S,), "memory": (levels + 1, S), "T": (head, wide), "t": (head,), "pick": (n,)}
-    # factors of a level need the room of its rows as well
-    for name in ("g_tau", "g_norms", "g_right"):
-        floats[name] = (max(most, *floats[name]),)
-    floats["G"] = (most, most) if most > floats["G"][0] else floats["G"]
-    ints = {**ints, "g_order": (max(most, *ints["g_order"]),), "counts": (levels, 2), "a_span": (R, 2), "d_span": (S, 2),
+              "slack": (S,), "memory": (levels + 1, S), "T": (head, wide), "t": (head,), "pick": (n,),
+              "length": (most,), "bar": (most,), "unit": (n,), "a_unit": (R,), "d_unit": (S,)}
+    ints = {**ints, "counts": (levels, 2), "a_span": (R, 2), "d_span": (S, 2),
             "order": (most,), "which": (S + 1,), "rows": (most,), "sides": (levels + 1, S), "how": (levels + 1,),
             "rank": (levels + 1,), "end": (S,), "place": (n,), "reach": (R,), "state": (8,)}
     made = Blocks(floats, ints)
     made.counts[:], made.reach[:] = counts, n
     made.state[:2] = n, levels
+    for name in ("unit", "a_unit", "d_unit"):
+        getattr(made, name)[:] = 1.0
     return made
 
 
@@ -109,15 +114,16 @@ def stack(w: np.ndarray, iw: np.ndarray) -> Stack:
                  vector(w, iw, f + 10), matrix(w, iw, f + 11), matrix(w, iw, f + 12), vector(w, iw, f + 13), vector(w, iw, f + 14),
                  vector(w, iw, f + 15), vector(w, iw, f + 16), vector(w, iw, f + 17), vector(w, iw, f + 18), vector(w, iw, f + 19),
                  vector(w, iw, f + 20), vector(w, iw, f + 21), matrix(w, iw, f + 22), matrix(w, iw, f + 23), vector(w, iw, f + 24),
-                 vector(w, iw, f + 25), matrix(iw, iw, i), matrix(iw, iw, i + 1), matrix(iw, iw, i + 2), whole(iw, i + 3),
-                 whole(iw, i + 4), whole(iw, i + 5), matrix(iw, iw, i + 6), whole(iw, i + 7), whole(iw, i + 8), whole(iw, i + 9),
-                 whole(iw, i + 10), whole(iw, i + 11), whole(iw, i + 12))
+                 vector(w, iw, f + 25), vector(w, iw, f + 26), vector(w, iw, f + 27), vector(w, iw, f + 28),
+                 vector(w, iw, f + 29), vector(w, iw, f + 30), matrix(iw, iw, i), matrix(iw, iw, i + 1), matrix(iw, iw, i + 2),
+                 whole(iw, i + 3), whole(iw, i + 4), whole(iw, i + 5), matrix(iw, iw, i + 6), whole(iw, i + 7), whole(iw, i + 8),
+                 whole(iw, i + 9), whole(iw, i + 10), whole(iw, i + 11), whole(iw, i + 12))
 
 
 @linked(**VIEWS)
-def problem_of(w: np.ndarray, iw: np.ndarray, kb: int, mc: int, nz: int) -> active_set.Problem:
-    """The programme of a level, of this size."""
-    return active_set.problem(w, iw, 0, _I, kb, mc, nz)
+def problem_of(w: np.ndarray, iw: np.ndarray, size: tuple[int, int, int, int], tolerance: float) -> active_set.Problem:
+    """The programme of a level, of this size (kb, mc, nz, soft)."""
+    return active_set.problem(w, iw, 0, _I, size, tolerance)
 
 
 @linked(**INLINE)
@@ -156,9 +162,12 @@ def measure(s: Stack) -> None:
 def holds(s: Stack, last: int, own: int, pending: bool) -> bool:
     """Whether the first ``last`` rows of D hold at ``trial``, no worse than at x unless that is still to be shown, and the ``own``
     rows that follow."""
+    far = 1.0
+    for c in range(s.state[0]):
+        far = max(far, abs(s.trial[c]))
     for i in range(last + own):
         w = product(s.D, i, s.d_span, s.trial)
-        tiny = TINY * (1.0 + abs(w))
+        tiny = TINY * (far + abs(w))
         if w < s.lower[i] - tiny or w > s.upper[i] + tiny:
             if pending or i >= last:
                 return False
@@ -177,18 +186,21 @@ def widen(s: Stack, first: int, last: int) -> None:
 
 @linked(**OPTIONS)
 def report(s: Stack) -> bool:
-    """Residuals, slacks and ends of all rows at x, and in ``state`` whether there is a slack. Returns whether x is finite."""
+    """Residuals, slacks and ends of all rows at x, and in ``state`` whether there is a slack; then all in the units of the stack.
+    Returns whether x is finite."""
     total = 0.0
     for c in range(s.x.size):
         total += abs(s.x[c])
     s.state[5] = 0
     for i in range(s.A.shape[0]):
-        s.residual[i] = product(s.A, i, s.a_span, s.x) - s.b[i]
+        s.residual[i] = (product(s.A, i, s.a_span, s.x) - s.b[i]) * s.a_unit[i]
     for i in range(s.D.shape[0]):
         w = product(s.D, i, s.d_span, s.x)
-        near = DECIDED * (1.0 + abs(w))
-        s.slack[i] = w - s.high[i] if w > s.high[i] + near else (w - s.low[i] if w < s.low[i] - near else 0.0)
+        near = active_set.TOLERANCE * (1.0 + abs(w))
+        s.slack[i] = (w - s.high[i] if w > s.high[i] + near else (w - s.low[i] if w < s.low[i] - near else 0.0)) * s.d_unit[i]
         s.end[i] = 1 if w >= s.high[i] - near else (-1 if w <= s.low[i] + near else 0)
         if s.slack[i] != 0.0:
             s.state[5] = 1
+    for c in range(s.x.size):
+        s.x[c] *= s.unit[c]
     return bool(np.isfinite(total))
