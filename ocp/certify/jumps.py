@@ -55,7 +55,9 @@ def unseen(solution: Solution, motions: Sequence[Motion]) -> Jump:
 
 def _across_surfaces(motion: Motion, hamiltonian: Hamiltonian | None, phase: str) -> Iterator[Jump]:
     """Jumps where the state crosses a surface."""
-    b, aside = motion.look.breaks, VERDICTS.jump_distance * motion.duration
+    aside = VERDICTS.jump_distance * motion.duration
+    b = motion.look.breaks
+    b = b[(b - aside > motion.span[0]) & (b + aside < motion.span[1])]  # at the ends of the phase it has one side only
     before, after = motion.state(b - aside), motion.state(b + aside)
     u = motion.control(b - aside), motion.control(b + aside)
     jumps = np.zeros(len(b), dtype=bool)
@@ -117,7 +119,7 @@ def _both(motion: Motion, t: Array, x: Array, u: Array) -> Array:
 
 
 def _differ(one: Array, other: Array) -> Array:
-    largest = np.max(np.abs(np.vstack([one, other])), axis=0)
+    largest = np.max(np.abs(np.vstack([one, other])), axis=0, initial=0.0)
     return np.any(np.abs(other - one) > ROUNDING.resolution * largest, axis=1)
 
 

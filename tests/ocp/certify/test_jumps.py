@@ -149,3 +149,26 @@ def test_a_given_time_that_a_free_duration_moves_past_the_nodes_is_refused():
     assert abs(fixed.objective - optimum) < fixed.certificate.bar
     worth = fixed.extra["certificate_gap_cost"][0]  # a node on the jump: what its gap costs is the whole error, to first order
     assert fixed.objective + worth == pytest.approx(optimum, rel=1e-5)
+
+
+FRICTION = """
+name: block with dry friction
+system: {states: {x: m, v: m/s}, controls: {u: N}, dynamics: {x: v, v: u - 2*sign(v)}}
+phase:
+  duration: 1
+  start: {x: 0, v: 0}
+  final: {x: 1, v: 0}
+  costs: [{name: effort, running: u**2}]
+"""
+
+
+def test_a_jump_at_the_ends_of_a_phase_is_no_crossing_inside():
+    """From rest to rest in one direction the friction is constant: 12 + 2^2, and sign(v) is zero at the two ends alone."""
+    found = solve(load_text(FRICTION).problem, "collocation", {})
+    assert gained(found) == jumps.Jump()
+    assert found.ok, found.certificate.failures
+    assert abs(found.objective - 16.0) <= found.certificate.bar
+    through = solve(load_text(FRICTION.replace("final: {x: 1", "final: {x: 0").replace("v: 0}\n  final", "v: 1}\n  final")).problem,
+                    "collocation", {})  # the motion turns back inside
+    assert gained(through).cause is Kind.STATE_DEPENDENT_JUMP
+    assert gained(through).size > 0
