@@ -53,6 +53,16 @@ def unseen(solution: Solution, motions: Sequence[Motion]) -> Jump:
     return max(found, key=lambda one: np.inf if np.isnan(one.size) else one.size)
 
 
+def at_an_end(motion: Motion) -> float | None:
+    """The end [s] of a phase at which rates or costs have another value than beside it, for there the state lies on a surface."""
+    for end, inside in zip(motion.span, (1, -1), strict=True):
+        t = np.array([end])
+        beside, u = motion.state(t + inside * VERDICTS.jump_distance * motion.duration), motion.control(t)
+        if _differ(_both(motion, t, motion.state(t), u), _both(motion, t, beside, u))[0]:
+            return end
+    return None
+
+
 def _across_surfaces(motion: Motion, hamiltonian: Hamiltonian | None, phase: str) -> Iterator[Jump]:
     """Jumps where the state crosses a surface."""
     aside = VERDICTS.jump_distance * motion.duration

@@ -109,6 +109,7 @@ class Kind(enum.StrEnum):
     HARD_PROGRAM = "hard_program"
     PATH_CONSTRAINTS_OVERSHOT = "path_constraints_overshot"
     ZERO_ORDER_HOLD = "zero_order_hold"
+    JUMP_AT_AN_END = "jump_at_an_end"
     JUMP_NOT_ON_MESH = "jump_not_on_mesh"
     COSTS_TOO_FAST = "costs_too_fast"
     EDGES_AT_JUMPS = "edges_at_jumps"

@@ -208,8 +208,8 @@ def from_finer(search: Search, state: State, why: Finding) -> State | None:
     found, again = answered(state), state.finer
     assert again is not None
     begun = from_motion(found.problem, again.parts or (again.trajectory,), parameters(again))
-    new = searched(*search.method.restarted(search, begun, mesh=str(again.freeze["mesh"]),
-                                            controls=found.freeze.get("controls", search.options.controls)))
+    same = {name: found.freeze.get(name, getattr(search.options, name)) for name in ("scheme", "controls")}
+    new = searched(*search.method.restarted(search, begun, mesh=str(again.freeze["mesh"]), **same))
     if new.status is Status.INTERRUPTED and not late():
         raise KeyboardInterrupt
     new = replace(new, options=found.options, findings=(*_of_search(found), replace(why, kind=Kind.REFINED_FURTHER), *new.findings),

@@ -6,7 +6,7 @@ add a remedy, write its diagnosis and its remedy in a file of their own and put 
 
 from __future__ import annotations
 
-from ocp.strategy import answer, solved, unsolved, zero_order_hold
+from ocp.strategy import answer, nodes, solved, unsolved, zero_order_hold
 from ocp.strategy.rule import Rule, Stage
 
 UNSOLVED, SOLVED, ENDED, ANSWER = (Stage.UNSOLVED,), (Stage.SOLVED,), (Stage.ENDED,), (Stage.ANSWER,)
@@ -37,7 +37,10 @@ RULES: tuple[Rule, ...] = (
          "scale unknowns, constraints and cost by the solution, and solve again on the same mesh", "stationarity", 1, True, True),
     Rule("accurate", SOLVED, solved.is_accurate, solved.ended, "errors are within their tolerance", "end", refines=True),
     Rule("passes_used_up", SOLVED, solved.passes_used_up, solved.ended, "max_passes meshes were solved", "end", refines=True),
-    # another parameterisation of the controls
+    # another place of nodes, another parameterisation of the controls
+    Rule("gauss_nodes", SOLVED, nodes.lie_on_a_jump, nodes.inside,
+         "at an end of a phase the state lies on a surface across which rates or costs jump",
+         "Gauss nodes, which lie inside intervals", "the discretisation", 1, True, True),
     Rule("zero_order_hold", (Stage.UNSOLVED, Stage.SOLVED, Stage.ENDED), zero_order_hold.may_serve, zero_order_hold.hold,
          "programs with polynomial controls are hard to solve, overshoot path constraints for three passes, or end uncertified",
          "piecewise-constant controls on a mesh of their own", "the certificate", 1, True, True),
