@@ -67,6 +67,7 @@ class Kind(enum.StrEnum):
     # beside the checks
     STIFF = "stiff"
     OSCILLATING_CONTROLS = "oscillating_controls"
+    PHASE_VANISHES = "phase_vanishes"
     MOTION_ON_KINKS = "motion_on_kinks"
 
     # the problem by itself: bounds that rule a solution out

@@ -10,6 +10,7 @@ import numpy as np
 
 from ocp.certify import certify
 from ocp.certify.minimum_principle import Better
+from ocp.certify.vanishing import shortfall
 from ocp.guess import from_motion
 from ocp.interrupts import Activity, Stopped, late, leave_out
 from ocp.nlp.local import PARAMETER
@@ -141,13 +142,13 @@ def without_bound(search: Search, state: State) -> Finding | None:
 
 def bound(search: Search, state: State, why: Finding) -> State | None:
     """The answer with half the width of the error bound of its objective: what a finer mesh changes, what is left of optimality,
-    what tightened bounds and slack norms cost."""
+    what tightened bounds, slack norms and bounds in the place of zero cost."""
     found = answered(state)
     certificate = found.certificate
     assert certificate is not None
     size = certificate.objective_size
     own = _own_error(found) / size
-    margins = (float(np.sum(found.extra.get("margins_cost", 0.0))) + objective_shortfall(found)) / size
+    margins = (float(np.sum(found.extra.get("margins_cost", 0.0))) + objective_shortfall(found) + shortfall(found)) / size
     rest = certificate.complementarity.value + certificate.stationarity.value + margins
 
     def bounded(value: float, data: Mapping[str, Any], cause: Kind | None = None, finer: Solution | None = None) -> State:
