@@ -105,6 +105,8 @@ def _of_phase(motion: Motion, p: Array | None, nu: Array | None) -> Hamiltonian 
         p = np.vstack([2 * p[:1] - p[1:2], p]) if len(p) == len(t) > 1 else p
         p = (p[1:] + p[:-1]) / 2
     space = motion.phase.system.space
+    if p is not None and p.shape[1] > space.nx:  # of constants that shooting carries along as states: they have no rates
+        p = p[:, :space.ndx]
     if motion.stepped or p is None or len(p) != len(t) or p.shape[1] not in (space.nx, space.ndx) or not motion.finite:
         return None
     nu = np.zeros(0) if nu is None else np.asarray(nu, dtype=float)

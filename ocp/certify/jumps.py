@@ -54,11 +54,14 @@ def unseen(solution: Solution, motions: Sequence[Motion]) -> Jump:
 
 
 def at_an_end(motion: Motion) -> float | None:
-    """The end [s] of a phase at which rates or costs have another value than beside it, for there the state lies on a surface."""
+    """The end [s] of a phase at which rates or costs have another value than beside it, for there the state lies on a surface: what
+    they change by does not shrink with the distance from the end."""
     for end, inside in zip(motion.span, (1, -1), strict=True):
         t = np.array([end])
-        beside, u = motion.state(t + inside * VERDICTS.jump_distance * motion.duration), motion.control(t)
-        if _differ(_both(motion, t, motion.state(t), u), _both(motion, t, beside, u))[0]:
+        u, aside = motion.control(t), inside * VERDICTS.jump_distance * motion.duration
+        here, near, far = (_both(motion, t, motion.state(t + step), u) for step in (0.0, aside, 1e3 * aside))
+        jumps = 2 * np.abs(near - here) > np.abs(far - here)
+        if _differ(np.where(jumps, here, 0.0), np.where(jumps, near, 0.0))[0]:
             return end
     return None
 
@@ -68,6 +71,8 @@ def _across_surfaces(motion: Motion, hamiltonian: Hamiltonian | None, phase: str
     aside = VERDICTS.jump_distance * motion.duration
     b = motion.look.breaks
     b = b[(b - aside > motion.span[0]) & (b + aside < motion.span[1])]  # at the ends of the phase it has one side only
+    if not len(b):
+        return
     before, after = motion.state(b - aside), motion.state(b + aside)
     u = motion.control(b - aside), motion.control(b + aside)
     jumps = np.zeros(len(b), dtype=bool)
@@ -129,7 +134,7 @@ def _both(motion: Motion, t: Array, x: Array, u: Array) -> Array:
 
 
 def _differ(one: Array, other: Array) -> Array:
-    largest = np.max(np.abs(np.vstack([one, other])), axis=0, initial=0.0)
+    largest = np.max(np.abs(np.vstack([one, other])), axis=0)
     return np.any(np.abs(other - one) > ROUNDING.resolution * largest, axis=1)
 
 

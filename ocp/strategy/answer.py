@@ -147,7 +147,7 @@ def bound(search: Search, state: State, why: Finding) -> State | None:
     certificate = found.certificate
     assert certificate is not None
     size = certificate.objective_size
-    own = _own_error(found) / size
+    own, gaps = _own_error(found) / size, _worth(found, "certificate_gap_cost") / size
     margins = (float(np.sum(found.extra.get("margins_cost", 0.0))) + objective_shortfall(found) + shortfall(found)) / size
     rest = certificate.complementarity.value + certificate.stationarity.value + margins
 
@@ -173,7 +173,7 @@ def bound(search: Search, state: State, why: Finding) -> State | None:
         return None
     if again.status not in SOLVED:
         return bounded(float("nan"), {"status": again.status.name}, Kind.FINER_SOLVE_FAILED)
-    return bounded(max(ANSWERS.error_coverage * abs(again.objective - found.objective) / size, own) + rest,
+    return bounded(max(ANSWERS.error_coverage * max(abs(again.objective - found.objective) / size, gaps), own) + rest,
                    {"finer_objective": again.objective}, finer=again)
 
 
@@ -183,9 +183,14 @@ def _own_error(found: Solution) -> float:
     certificate = found.certificate
     assert certificate is not None
     assert certificate.objective is not None
-    data, costs = certificate.objective.data, ("certificate_gap_cost", "certificate_hamiltonian_gap")
+    data = certificate.objective.data
     quadrature = abs(data["integrated"] - data["reported"]) if "integrated" in data else 0.0
-    return quadrature + sum(abs(float(np.sum(found.extra.get(name, 0.0)))) for name in costs)
+    return quadrature + sum(_worth(found, name) for name in ("certificate_gap_cost", "certificate_hamiltonian_gap"))
+
+
+def _worth(found: Solution, name: str) -> float:
+    """What the certificate left of the objective by this name, in its unit."""
+    return abs(float(np.sum(found.extra.get(name, 0.0))))
 
 
 def wide_bound(search: Search, state: State) -> Finding | None:

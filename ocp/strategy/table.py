@@ -24,6 +24,9 @@ RULES: tuple[Rule, ...] = (
          "the solve ended at a stationary point of the violation, as on a coarse mesh, where other guesses violate no less",
          "end: infeasible as far as local methods see", at_most=1, optional=True),
     # a program was solved
+    Rule("gauss_nodes", SOLVED, nodes.lie_on_a_jump, nodes.inside,
+         "at an end of a phase the state lies on a surface across which rates or costs jump",
+         "Gauss nodes, which lie inside intervals", "the discretisation", 1, True, True),
     Rule("certified", SOLVED, solved.is_certified, solved.ended,
          "the certificate holds, or the mesh is given", "end"),
     Rule("chattering_controls", SOLVED, solved.chatters, solved.ended,
@@ -37,10 +40,7 @@ RULES: tuple[Rule, ...] = (
          "scale unknowns, constraints and cost by the solution, and solve again on the same mesh", "stationarity", 1, True, True),
     Rule("accurate", SOLVED, solved.is_accurate, solved.ended, "errors are within their tolerance", "end", refines=True),
     Rule("passes_used_up", SOLVED, solved.passes_used_up, solved.ended, "max_passes meshes were solved", "end", refines=True),
-    # another place of nodes, another parameterisation of the controls
-    Rule("gauss_nodes", SOLVED, nodes.lie_on_a_jump, nodes.inside,
-         "at an end of a phase the state lies on a surface across which rates or costs jump",
-         "Gauss nodes, which lie inside intervals", "the discretisation", 1, True, True),
+    # another parameterisation of the controls
     Rule("zero_order_hold", (Stage.UNSOLVED, Stage.SOLVED, Stage.ENDED), zero_order_hold.may_serve, zero_order_hold.hold,
          "programs with polynomial controls are hard to solve, overshoot path constraints for three passes, or end uncertified",
          "piecewise-constant controls on a mesh of their own", "the certificate", 1, True, True),
