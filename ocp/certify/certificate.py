@@ -17,7 +17,7 @@ from ocp.certify.minimum_principle import Better, better_controls, waiting
 from ocp.certify.motion import Motion
 from ocp.errors import ProblemError
 from ocp.interrupts import CERTIFICATE_S, Activity, Stopped, check, closing
-from ocp.problem import SOLVED, At, Certificate, Finding, Kind, Residual, Solution, Statement, Violation
+from ocp.problem import SOLVED, Certificate, Finding, Kind, Residual, Solution, Statement, Violation
 from ocp.reductions import invert, redundant
 from ocp.reductions.algebraic_equations import with_equations
 from ocp.thresholds import VERDICTS
@@ -212,8 +212,7 @@ def _minimum_principle(solution: Solution, motions: Sequence[Motion], varied: fl
         return Residual(Kind.MINIMUM_PRINCIPLE, other.gain / varied, tolerances.minimum_principle, cause=Kind.BETTER_PARAMETER,
                         data={"name": other.name, "value": other.value}), (None,) * len(motions)
     known = hamiltonians(solution, motions)
-    integral = any(c.at is At.INTEGRAL for motion in motions for c in motion.phase.constraints)
-    if integral or any(one is None for one in known):  # multipliers of integrals belong to H and are not known here
+    if any(one is None for one in known):
         return None, ()
     better = tuple(better_controls(one) for one in known if one is not None)
     gains = [0.0 if one is None else one.gain for one in better]

@@ -1,10 +1,11 @@
 """The Hamiltonian of a phase along a motion, with the costates of the program.
 
-    H(t, x, u, p) = L(t, x, u) + p . f(t, x, u)
+    H(t, x, u, p) = L(t, x, u) + p . f(t, x, u) + nu . q(t, x, u)
 
-with running costs and penalties L and rates f; p [ndx] or [nx], as the method leaves them, stands on tangent rates or on rates of
-coordinates (direct adjoining: multipliers of path constraints are not part of p; Hartl, Sethi and Vickson 1995, A survey of the
-maximum principles for optimal control problems with state constraints, theorem 4.1).
+with running costs and penalties L, rates f and, of constraints on integrals of q, the constant multipliers nu; p [ndx] or [nx], as
+the method leaves them, stands on tangent rates or on rates of coordinates (direct adjoining: multipliers of path constraints are
+not part of p; Hartl, Sethi and Vickson 1995, A survey of the maximum principles for optimal control problems with state
+constraints, theorem 4.1).
 """
 
 from __future__ import annotations
@@ -22,14 +23,19 @@ Array = np.ndarray
 
 
 class Hamiltonian:
-    """t [k] s: times of the costates p [k, ndx or nx]."""
+    """t [k] s: times of the costates p [k, ndx or nx]; nu: multipliers of the integral constraints."""
 
-    def __init__(self, motion: Motion, t: Array, p: Array):
-        self.motion, self.t, self.p = motion, t, p
+    def __init__(self, motion: Motion, t: Array, p: Array, nu: Array):
+        self.motion, self.t, self.p, self.nu = motion, t, p, nu
 
     def costate(self, t: Array) -> Array:
         """[k, n], linear between the times at which it is known."""
         return np.column_stack([np.interp(t, self.t, own) for own in self.p.T])
+
+    def charged(self, t: Array, x: Array, u: Array) -> Array:
+        """L + nu . q [k]."""
+        values = [self.motion.call(c.function, t, x, u) for c in integrals(self.motion)]
+        return np.asarray(running(self.motion, t, x, u) + (np.hstack(values) @ self.nu if values else 0.0))
 
     def __call__(self, t: Array, x: Array, u: Array, p: Array | None = None) -> Array:
         """H [k] at times t [k], states x [k, nx], inputs u [k, nu]; p: costates there, where they are at hand."""
@@ -37,7 +43,7 @@ class Hamiltonian:
         p = self.costate(t) if p is None else p
         if p.shape[1] != rates.shape[1]:
             rates = np.asarray(self.motion.tangent(x.T, rates.T)).T
-        return np.asarray(running(self.motion, t, x, u) + np.sum(p * rates, axis=1))
+        return np.asarray(self.charged(t, x, u) + np.sum(p * rates, axis=1))
 
     def worth(self, ends: Array) -> float:
         """What the objective changes by, to first order, when segments end at these states [N, nx] and not at their knots."""
@@ -52,7 +58,7 @@ class Hamiltonian:
         squared = [c.function for c in phase.costs if c.at is At.PATH and c.weights is not None]
         squared += [c.function for c in phase.constraints if c.at is At.PATH and c.soft is not None]
         items: tuple[Cost | Constraint, ...] = (*phase.costs, *phase.constraints)
-        others = [phase.system.rate, *(c.function for c in items if c.at is At.PATH)]
+        others = [phase.system.rate, *(c.function for c in items if c.at in (At.PATH, At.INTEGRAL))]
         found = np.zeros(phase.system.nu, dtype=bool)
         for function in squared:
             found |= depends(function, order=1)
@@ -83,16 +89,27 @@ def kinked(function: ca.Function) -> bool:
 
 def hamiltonians(solution: Solution, motions: Sequence[Motion]) -> list[Hamiltonian | None]:
     """Of all phases; None where the method left no costates, time is discrete, or unknowns are determined by equations."""
-    return [_of_phase(motion, solution.extra.get(f"{motion.phase.name}.costate" if len(motions) > 1 else "costate"))
-            for motion in motions]
+    def left(name: str, motion: Motion) -> Array | None:
+        return solution.extra.get(f"{motion.phase.name}.{name}" if len(motions) > 1 else name)
+
+    return [_of_phase(motion, left("costate", motion), left("integral_multipliers", motion)) for motion in motions]
 
 
-def _of_phase(motion: Motion, p: Array | None) -> Hamiltonian | None:
+def integrals(motion: Motion) -> list[Constraint]:
+    return [c for c in motion.phase.constraints if c.at is At.INTEGRAL]
+
+
+def _of_phase(motion: Motion, p: Array | None, nu: Array | None) -> Hamiltonian | None:
     t = motion.trajectory.t_u if motion.trajectory.t_path is None else motion.trajectory.t_path
     if p is not None and len(motion.trajectory.t) == len(t) + 1:  # controls that are held meet the mean costate of their intervals
         p = np.vstack([2 * p[:1] - p[1:2], p]) if len(p) == len(t) > 1 else p
         p = (p[1:] + p[:-1]) / 2
     space = motion.phase.system.space
+    if p is not None and p.shape[1] > space.nx:  # of constants that shooting carries along as states: they have no rates
+        p = p[:, :space.ndx]
     if motion.stepped or p is None or len(p) != len(t) or p.shape[1] not in (space.nx, space.ndx) or not motion.finite:
         return None
-    return Hamiltonian(motion, np.asarray(t, dtype=float), np.asarray(p, dtype=float))
+    nu = np.zeros(0) if nu is None else np.asarray(nu, dtype=float)
+    if len(nu) != sum(c.size for c in integrals(motion)):
+        return None
+    return Hamiltonian(motion, np.asarray(t, dtype=float), np.asarray(p, dtype=float), nu)

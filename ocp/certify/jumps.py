@@ -53,9 +53,26 @@ def unseen(solution: Solution, motions: Sequence[Motion]) -> Jump:
     return max(found, key=lambda one: np.inf if np.isnan(one.size) else one.size)
 
 
+def at_an_end(motion: Motion) -> float | None:
+    """The end [s] of a phase at which rates or costs have another value than beside it, for there the state lies on a surface: what
+    they change by does not shrink with the distance from the end."""
+    for end, inside in zip(motion.span, (1, -1), strict=True):
+        t = np.array([end])
+        u, aside = motion.control(t), inside * VERDICTS.jump_distance * motion.duration
+        here, near, far = (_both(motion, t, motion.state(t + step), u) for step in (0.0, aside, 1e3 * aside))
+        jumps = 2 * np.abs(near - here) > np.abs(far - here)
+        if _differ(np.where(jumps, here, 0.0), np.where(jumps, near, 0.0))[0]:
+            return end
+    return None
+
+
 def _across_surfaces(motion: Motion, hamiltonian: Hamiltonian | None, phase: str) -> Iterator[Jump]:
     """Jumps where the state crosses a surface."""
-    b, aside = motion.look.breaks, VERDICTS.jump_distance * motion.duration
+    aside = VERDICTS.jump_distance * motion.duration
+    b = motion.look.breaks
+    b = b[(b - aside > motion.span[0]) & (b + aside < motion.span[1])]  # at the ends of the phase it has one side only
+    if not len(b):
+        return
     before, after = motion.state(b - aside), motion.state(b + aside)
     u = motion.control(b - aside), motion.control(b + aside)
     jumps = np.zeros(len(b), dtype=bool)

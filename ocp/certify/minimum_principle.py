@@ -18,7 +18,6 @@ from scipy.stats import qmc
 
 from ocp.certify.hamiltonian import Hamiltonian, depends, kinked
 from ocp.certify.motion import Motion
-from ocp.certify.objective import running
 from ocp.interrupts import Activity, check
 from ocp.problem import At, Constraint, Cost, Sense
 from ocp.thresholds import MINIMUM_PRINCIPLE, ROUNDING
@@ -181,7 +180,7 @@ def waiting(hamiltonian: Hamiltonian) -> tuple[float, float]:
         t, x = motion.trajectory.t[[end]], motion.trajectory.x[[end]]
         u = _holding(motion, t, x)
         if u is not None:
-            found.append((float(h - running(motion, t, x, u)[0]) * motion.duration, float(t[0])))
+            found.append((float(h - hamiltonian.charged(t, x, u)[0]) * motion.duration, float(t[0])))
     return max(found)
 
 
@@ -226,9 +225,9 @@ def _equations(equal: list[Constraint]) -> ca.Function:
 
 
 def _convex(motion: Motion) -> bool:
-    """Whether rates and path constraints are affine in the inputs, and running costs convex."""
+    """Whether rates, integrands and path constraints are affine in the inputs, and running costs convex."""
     phase = motion.phase
-    affine = [phase.system.rate, *(c.function for c in phase.constraints if c.at is At.PATH and c.soft is None)]
+    affine = [phase.system.rate, *(c.function for c in phase.constraints if c.at in (At.PATH, At.INTEGRAL) and c.soft is None)]
     if any(_more_than_affine(function) for function in affine):
         return False
     if any(c.at is At.PATH and c.soft is not None and _more_than_affine(c.function) for c in phase.constraints):

@@ -23,6 +23,7 @@ Kind = enum.StrEnum("Kind", [
     # special causes of the value of a check
     "STATE_DEPENDENT_JUMP", "MOVING_JUMP", "OSCILLATING_COST", "CONVEX_HAMILTONIAN", "WAITING", "BETTER_PARAMETER", "ERROR_GROWTH",
     "NOT_EXAMINED", "RATES_NOT_FINITE", "REINTEGRATION_FAILED", "DISCRETE_TIME", "SIZES_DIFFER", "FINER_SOLVE_FAILED",
+    "JUMP_AT_AN_END", "PHASE_VANISHES",
     # why a check fails, as advice tells
     "VIOLATED_BETWEEN_KNOTS", "VIOLATED_AT_KNOTS", "DESCENT_FAILED", "PHASE_MISSING", "POINT_INACCURATE", "MESH_TOO_COARSE",
     "UNSTABLE_MOTION", "INACCURATE_SEGMENTS", "OBJECTIVE_NOT_CONVERGED", "DIFFERENT_POINTS",
@@ -63,7 +64,9 @@ Kind = enum.StrEnum("Kind", [
     "DERIVATIVES_CHOSEN", "CODE_GENERATED", "NOT_FORWARD_DYNAMICS", "TIMED_CONSTRAINTS", "KERNELS_COMPILED", "KERNELS_INTERPRETED",
     "KERNELS_WORTH_COMPILING", "KERNEL_MODES", "KERNEL_REMARK",
     # reductions: how a problem was formulated for a method
-    "ABSOLUTE_VALUE_AS_SUM", "NORM_AS_SLACK",
+    "ABSOLUTE_VALUE_AS_SUM", "NORM_AS_SLACK", "PIECES_AT_JUMPS", "INSTANTS_MEET", "INSTANTS_SWAPPED",
+    # closed loops: what the plant did, judged by the file
+    "CONSTRAINT_BROKEN", "TRACKING_MISSED", "TRACKING_LOST",
 ])
 """What a finding is about; values are the names in small letters, and stable: they stand in ``summary.json`` and in Python."""
 

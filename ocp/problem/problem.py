@@ -41,11 +41,12 @@ class Boundary:
 
 @dataclass(frozen=True)
 class Duration:
-    """Length of a phase [s]: fixed when ``lower == upper``."""
+    """Length of a phase [s]: fixed when ``lower == upper``. vanishing: whether lower stands for zero."""
 
     lower: float
     upper: float
     guess: float
+    vanishing: bool = False
 
     @property
     def free(self) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 
 from ocp.certify import certify
 from ocp.certify.minimum_principle import Better
+from ocp.certify.vanishing import shortfall
 from ocp.guess import from_motion
 from ocp.interrupts import Activity, Stopped, late, leave_out
 from ocp.nlp.local import PARAMETER
@@ -141,13 +142,13 @@ def without_bound(search: Search, state: State) -> Finding | None:
 
 def bound(search: Search, state: State, why: Finding) -> State | None:
     """The answer with half the width of the error bound of its objective: what a finer mesh changes, what is left of optimality,
-    what tightened bounds and slack norms cost."""
+    what tightened bounds, slack norms and bounds in the place of zero cost."""
     found = answered(state)
     certificate = found.certificate
     assert certificate is not None
     size = certificate.objective_size
-    own = _own_error(found) / size
-    margins = (float(np.sum(found.extra.get("margins_cost", 0.0))) + objective_shortfall(found)) / size
+    own, gaps = _own_error(found) / size, _worth(found, "certificate_gap_cost") / size
+    margins = (float(np.sum(found.extra.get("margins_cost", 0.0))) + objective_shortfall(found) + shortfall(found)) / size
     rest = certificate.complementarity.value + certificate.stationarity.value + margins
 
     def bounded(value: float, data: Mapping[str, Any], cause: Kind | None = None, finer: Solution | None = None) -> State:
@@ -172,7 +173,7 @@ def bound(search: Search, state: State, why: Finding) -> State | None:
         return None
     if again.status not in SOLVED:
         return bounded(float("nan"), {"status": again.status.name}, Kind.FINER_SOLVE_FAILED)
-    return bounded(max(ANSWERS.error_coverage * abs(again.objective - found.objective) / size, own) + rest,
+    return bounded(max(ANSWERS.error_coverage * max(abs(again.objective - found.objective) / size, gaps), own) + rest,
                    {"finer_objective": again.objective}, finer=again)
 
 
@@ -182,9 +183,14 @@ def _own_error(found: Solution) -> float:
     certificate = found.certificate
     assert certificate is not None
     assert certificate.objective is not None
-    data, costs = certificate.objective.data, ("certificate_gap_cost", "certificate_hamiltonian_gap")
+    data = certificate.objective.data
     quadrature = abs(data["integrated"] - data["reported"]) if "integrated" in data else 0.0
-    return quadrature + sum(abs(float(np.sum(found.extra.get(name, 0.0)))) for name in costs)
+    return quadrature + sum(_worth(found, name) for name in ("certificate_gap_cost", "certificate_hamiltonian_gap"))
+
+
+def _worth(found: Solution, name: str) -> float:
+    """What the certificate left of the objective by this name, in its unit."""
+    return abs(float(np.sum(found.extra.get(name, 0.0))))
 
 
 def wide_bound(search: Search, state: State) -> Finding | None:
@@ -208,8 +214,8 @@ def from_finer(search: Search, state: State, why: Finding) -> State | None:
     found, again = answered(state), state.finer
     assert again is not None
     begun = from_motion(found.problem, again.parts or (again.trajectory,), parameters(again))
-    new = searched(*search.method.restarted(search, begun, mesh=str(again.freeze["mesh"]),
-                                            controls=found.freeze.get("controls", search.options.controls)))
+    same = {name: found.freeze.get(name, getattr(search.options, name)) for name in ("scheme", "controls")}
+    new = searched(*search.method.restarted(search, begun, mesh=str(again.freeze["mesh"]), **same))
     if new.status is Status.INTERRUPTED and not late():
         raise KeyboardInterrupt
     new = replace(new, options=found.options, findings=(*_of_search(found), replace(why, kind=Kind.REFINED_FURTHER), *new.findings),

@@ -73,7 +73,7 @@ class Collocation(Direct):
         one phase, so that the optimum is the same."""
         options = search.options
         once = replace(options, refine="none", guess="given", scaling=rule(str(found.freeze.get("scaling", options.scaling))),
-                       controls=str(found.freeze.get("controls", options.controls)))
+                       **{name: str(found.freeze.get(name, getattr(options, name))) for name in ("scheme", "controls")})
         if options.form == "compressed":
             once = replace(once, intervals=2 * int(options.intervals))
             return Collocation(once).programs.solve(problem, uniform_meshes(problem, once))

@@ -11,6 +11,7 @@ from dataclasses import replace
 from ocp.certify import certify
 from ocp.certify.kinks import kinks
 from ocp.certify.ringing import ringing
+from ocp.certify.vanishing import vanished
 from ocp.interrupts import Activity, Stopped, check
 from ocp.problem import SOLVED, Finding, Kind, Solution, Status
 from ocp.strategy.outcome import outcome
@@ -36,7 +37,7 @@ def concluded(search: Search, found: Solution) -> Solution:
     """The certified solution that stands: rules go on from an answer until none has a better one. Raises KeyboardInterrupt where
     the user ends that."""
     found = found if found.certificate is not None else certify(found, search.tolerances)
-    remarks = (*(ringing(found) if found.status in SOLVED else ()), *(() if found.ok else _kinks(found)))
+    remarks = (*vanished(found), *(ringing(found) if found.status in SOLVED else ()), *(() if found.ok else _kinks(found)))
     state = State(Task(search.problem), answer=replace(found, findings=(*found.findings, *remarks)))
     before: Solution | None = None
     while state.answer is not before:

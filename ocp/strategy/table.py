@@ -6,7 +6,7 @@ add a remedy, write its diagnosis and its remedy in a file of their own and put 
 
 from __future__ import annotations
 
-from ocp.strategy import answer, solved, unsolved, zero_order_hold
+from ocp.strategy import answer, nodes, solved, unsolved, zero_order_hold
 from ocp.strategy.rule import Rule, Stage
 
 UNSOLVED, SOLVED, ENDED, ANSWER = (Stage.UNSOLVED,), (Stage.SOLVED,), (Stage.ENDED,), (Stage.ANSWER,)
@@ -24,6 +24,9 @@ RULES: tuple[Rule, ...] = (
          "the solve ended at a stationary point of the violation, as on a coarse mesh, where other guesses violate no less",
          "end: infeasible as far as local methods see", at_most=1, optional=True),
     # a program was solved
+    Rule("gauss_nodes", SOLVED, nodes.lie_on_a_jump, nodes.inside,
+         "at an end of a phase the state lies on a surface across which rates or costs jump",
+         "Gauss nodes, which lie inside intervals", "the discretisation", 1, True, True),
     Rule("certified", SOLVED, solved.is_certified, solved.ended,
          "the certificate holds, or the mesh is given", "end"),
     Rule("chattering_controls", SOLVED, solved.chatters, solved.ended,

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ocp.guess import from_motion
 from ocp.guesses.cascade import free_values
 from ocp.interrupts import Activity, late
 from ocp.problem import SOLVED, Finding, Kind, Solution, Status
+from ocp.strategy import inner
 from ocp.strategy.collocation import cornered
 from ocp.strategy.outcome import outcome
 from ocp.strategy.records import State
@@ -21,7 +20,7 @@ HARD = (Status.ITERATION_LIMIT, Status.STALLED)
 def may_serve(search: Search, state: State) -> Finding | None:
     """That controls of this shape make programs hard to solve, overshoot path constraints pass after pass, or that the search
     ended without a certificate."""
-    if not search.alternative or (state.task.begun is not None and state.ending is None):
+    if state.answer is not None or not search.alternative or (state.task.begun is not None and state.ending is None):
         return None
     if state.ending is not None:
         serves = not late(Activity.REFINEMENT) and _shape_to_blame(outcome(search, state))
@@ -48,20 +47,15 @@ def hold(search: Search, state: State, why: Finding) -> State | None:
     """What zero-order hold comes to, if the certificate takes it; with what was tried before in its log."""
     from ocp.strategy.loop import searched
 
-    early, problem, number = state.ending is None, search.problem, len(state.passes)
+    early, problem = state.ending is None, search.problem
     if not early:  # it begins where the search ended, so that the file with what is frozen gives the solve again
         found = outcome(search, state)
         problem = from_motion(problem, found.parts or (found.trajectory,), free_values(problem, found))
-    show, count = search.outside.progress, len(state.log)
-    outside = replace(search.outside, resume=None, progress=None if show is None else lambda row: show(
-        {**row, "iteration": row["iteration"] + count, "pass": row["pass"] + number}))
     lost = state.attempts[0].solution.status is Status.NOT_A_NUMBER
-    other = searched(*search.method.zero_order_hold(search, problem, outside, early=early, cascade=early and lost))
+    other = searched(*search.method.zero_order_hold(search, problem, inner.outside(search, state), early=early,
+                                                    cascade=early and lost))
     if other.certificate is not None and other.certificate.holds:
-        rows = [{**row, "iteration": row["iteration"] + count, "pass": row["pass"] + number} for row in other.iterations]
-        findings = (*state.findings, Finding(Kind.ZERO_ORDER_HOLD, data={"early": early}), *other.findings)
-        return replace(state, ending=Finding(Kind.ACCURATE), answer=replace(
-            other, findings=findings, iterations=(*state.log, *rows)))
+        return inner.answered(state, other, Finding(Kind.ZERO_ORDER_HOLD, data={"early": early}))
     if other.status is Status.INTERRUPTED:
         return state.ended(Finding(Kind.INTERRUPTED))
     return None

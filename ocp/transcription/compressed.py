@@ -20,7 +20,7 @@ from ocp.transcription.conditions import Rows, cost_value, gauss_newton, hard_ro
 from ocp.transcription.intervals import charged, picks
 from ocp.transcription.mesh import Compressed
 from ocp.transcription.part import Part, Place, graph_kind, join, nothing
-from ocp.transcription.places import coordinate_bounds, integral_rows
+from ocp.transcription.places import WHOLE, coordinate_bounds, integral_rows
 from ocp.transcription.static_unknowns import Clock, clock
 
 SIMPSON = (1 / 6, 4 / 6, 1 / 6)
@@ -38,7 +38,7 @@ def compressed_part(place: Place, mesh: Compressed) -> Part:
     def names() -> list[str]:
         found = [f"{place.prefix}defect {name} @ interval {k}" for k in range(N) for name in place.form.names]
         found += [f"{place.prefix}{name} @ midpoint {k}" for k in range(N) for name in path.names]
-        return found + [f"{place.prefix}{name} @ whole phase" for name in integrals.names]
+        return found + [f"{place.prefix}{name}{WHOLE}" for name in integrals.names]
 
     lower, upper = (np.concatenate([np.zeros(N * size), np.tile(inside, N), over])
                     for inside, over in ((path.lower, integrals.lower), (path.upper, integrals.upper)))

@@ -191,8 +191,10 @@ class _Search:
         if self.resume is not None:
             findings.append(Finding(Kind.RESUMED, value=float(self.resume["cost"][0]), data={"iterations": self.first}))
         extra = {"lam_x": result.lam_x, "lam_g": result.lam_g}
-        extra |= {"costate" if len(parts) == 1 else f"{phase.name}.costate": value
-                  for phase, value in zip(problem.phases, program.costate(result.lam_g), strict=True) if len(value)}
+        for name, values in (("costate", program.costate(result.lam_g)),
+                             ("integral_multipliers", [result.lam_g[rows] for rows in program.integrals])):
+            extra |= {name if len(parts) == 1 else f"{phase.name}.{name}": value
+                      for phase, value in zip(problem.phases, values, strict=True) if len(value)}
         if chosen:
             extra["parameters"] = np.array(list(chosen.values()))
             findings += [Finding(Kind.PARAMETER_CHOSEN, name=name, value=value) for name, value in chosen.items()]

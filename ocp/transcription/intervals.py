@@ -26,7 +26,7 @@ from ocp.transcription.carried import Points
 from ocp.transcription.conditions import cost_value, gauss_newton, hard_rows, penalty
 from ocp.transcription.mesh import Compressed, Grid, Table
 from ocp.transcription.part import Part, Place, graph_kind, nothing, stacked
-from ocp.transcription.places import integral_rows, node_rows
+from ocp.transcription.places import WHOLE, integral_rows, node_rows
 from ocp.transcription.static_unknowns import Clock, clock
 
 
@@ -44,7 +44,7 @@ def shooting_part(place: Place, grid: Grid) -> Part:
 
     def names() -> list[str]:
         defects = [f"{place.prefix}defect {name} @ interval {k}" for k in range(N) for name in form.names]
-        return defects + [f"{place.prefix}{name} @ whole phase" for name in integrals.names] + [
+        return defects + [f"{place.prefix}{name}{WHOLE}" for name in integrals.names] + [
             f"{place.prefix}{name} @ stage {i + 1} of interval {k}" for k in range(N)
             for i in range(inside // max(1, len(equations))) for name in equations]
 
@@ -61,7 +61,7 @@ def motion_part(place: Place, grid: Grid) -> Part:
     blocks = _matched(grid, lambda group: (_motion_block(place, grid, group), len(names[group[0]])), rows, 0, total)
     lower, upper = (np.concatenate([np.zeros(rows), whole]) for whole in (integrals.lower, integrals.upper))
     told = [f"{place.prefix}{name} @ interval {k}" for k in range(N) for name in names[k]]
-    told += [f"{place.prefix}{name} @ whole phase" for name in integrals.names]
+    told += [f"{place.prefix}{name}{WHOLE}" for name in integrals.names]
     return Part(nothing(total, place.n), blocks, lower, upper, Names(total, lambda: told), defects=rows)
 
 

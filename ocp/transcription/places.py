@@ -20,6 +20,9 @@ from ocp.transcription.mesh import Discretisation, Mesh, Table
 from ocp.transcription.part import Part, Place, graph_kind, identity, join, nothing, stacked
 from ocp.transcription.static_unknowns import Clock, clock
 
+#: ends the names of rows of integrals
+WHOLE = " @ whole phase"
+
 
 def phase_part(place: Place, mesh: Mesh, by_loops: bool) -> Part:
     """Defects and path constraints of one phase. by_loops: accelerations come from loops over the robot model."""
@@ -64,7 +67,7 @@ def phase_part(place: Place, mesh: Mesh, by_loops: bool) -> Part:
         at = mesh.place_names
         return [f"{place.prefix}{name}" for name in (
             *_defect_names(place, mesh), *(f"{path.names[i]} @ {at[k]}" for k, i in zip(e.tolist(), chosen.tolist(), strict=True)),
-            *(f"{name} @ whole phase" for name in integrals.names))]
+            *(f"{name}{WHOLE}" for name in integrals.names))]
 
     return Part(linear, tuple(blocks), lower, upper, Names(total, names), external, defects)
 

@@ -19,7 +19,7 @@ from ocp.nlp.names import Names
 from ocp.nlp.separable import Separable
 from ocp.nlp.values import at_places, evaluated
 from ocp.nlp.whole import Whole
-from ocp.problem import Finding, Kind, Problem, Trajectory, distinct, join
+from ocp.problem import At, Finding, Kind, Problem, Trajectory, distinct, join
 from ocp.reductions.algebraic_elimination import followed, solving
 from ocp.reductions.algebraic_equations import require_equations
 from ocp.transcription import blocks, places
@@ -70,8 +70,8 @@ class Transcription:
     parts(x) -> the trajectory of each phase; invert(x) -> all of them in one; costate(lam_g) -> by phase, [E, size]: estimates at
     the places of the adjoint of what the schemes act on, with ``H = running cost + p' ydot`` (of shooting at ends of
     intervals); parameters(x): values of free parameters by name; meshes: of the phases; state_columns: by phase, the columns
-    [M, size] of all nodes; centres(x): by phase, the states of all nodes, about
-    which tangent unknowns may be centred anew; owners(): what the unknowns stand for; findings: about derivatives and
+    [M, size] of all nodes; integrals: by phase, the rows of its integral constraints; centres(x): by phase, the states of all
+    nodes, about which tangent unknowns may be centred anew; owners(): what the unknowns stand for; findings: about derivatives and
     kernels; seconds: of which "compile" was spent on kernels
     """
 
@@ -84,6 +84,7 @@ class Transcription:
     meshes: tuple[Discretisation, ...]
     forms: tuple[Form, ...]
     state_columns: tuple[Array, ...]
+    integrals: tuple[Array, ...]
     owners: Callable[[], Owners]
     findings: tuple[Finding, ...] = ()
     seconds: Mapping[str, float] = field(default_factory=dict)
@@ -140,8 +141,8 @@ def build(problem: Problem, meshes: Sequence[Discretisation], how: How, centres:
     findings += of_kernels or ([] if how.kernels == BY_SOLVER else [Finding(Kind.KERNELS_INTERPRETED)])
     compiling = sum(seconds for _, _, seconds in prepared)
     return Transcription(nlp, back.parts, back.costate, back.parameters, back.durations, back.centres, tuple(meshes), forms,
-                         tuple(layout.states for layout in layouts), lambda: _owners(placed, meshes), distinct(findings),
-                         {"compile": compiling})
+                         tuple(layout.states for layout in layouts), _integrals(problem, whole.names),
+                         lambda: _owners(placed, meshes), distinct(findings), {"compile": compiling})
 
 
 def _differentiated(problem: Problem, meshes: Sequence[Discretisation], how: How) -> tuple[Problem, list[bool], list[Finding]]:
@@ -162,6 +163,13 @@ def _differentiated(problem: Problem, meshes: Sequence[Discretisation], how: How
 def looks_back(mesh: Discretisation) -> bool:
     """Whether defects reach over two intervals, so that the program is no timeline of stages."""
     return isinstance(mesh, Grid) and mesh.integrator in MULTISTEP
+
+
+def _integrals(problem: Problem, names: Sequence[str]) -> tuple[Array, ...]:
+    """The rows of the integral constraints of each phase."""
+    counts = [sum(c.size for c in phase.constraints if c.at is At.INTEGRAL) for phase in problem.phases]
+    rows = [i for i, name in enumerate(names) if name.endswith(places.WHOLE)] if any(counts) else []
+    return tuple(np.split(np.array(rows, dtype=int), np.cumsum(counts)[:-1]))
 
 
 def _owners(placed: Sequence[Place], meshes: Sequence[Discretisation]) -> Owners:

@@ -17,6 +17,7 @@ from ocp.app.pages.scene import Disc, Drawing, Polyline
 from ocp.integrators import INTEGRATORS, sampled
 from ocp.problem import INF, At, Constraint, Cost, Duration, Linkage, Problem, Reference, Sense, System, whole_steps
 from ocp.simulation import check_integrator
+from ocp.thresholds import ROUNDING
 
 SX = Any
 
@@ -58,7 +59,7 @@ def read_duration(reader: Reader, value: Any, period: float | None = None) -> Du
 
 def _free_duration(section: Section) -> Duration:
     lower, upper = section.number("lower"), section.number("upper", INF)
-    if lower <= 0:
+    if lower < 0:
         section.refuse(f"a duration must be positive, got {lower:g} s", "lower")
     if lower > upper:
         section.refuse(f"lower ({lower:g} s) is above upper ({upper:g} s)")
@@ -67,7 +68,9 @@ def _free_duration(section: Section) -> Duration:
     guess = section.number("guess", (lower + upper) / 2)
     if section.given.guess is not None and (guess < lower or guess > upper):
         section.refuse(f"{guess:g} s lies outside [{lower:g}, {upper:g}]", "guess")
-    return Duration(lower, upper, guess)
+    if not guess > 0:
+        section.refuse(f"a duration must be positive, got {guess:g} s", "guess")
+    return Duration(lower or ROUNDING.resolution * guess, upper, guess, not lower)
 
 
 def read_reference(section: Section) -> Reference:

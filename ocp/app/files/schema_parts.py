@@ -222,7 +222,7 @@ class Reference(Part):
 class DurationRange(Part):
     """A free duration."""
 
-    lower: Number = Key("shortest duration [s], > 0")
+    lower: Number = Key("shortest duration [s]; 0: the phase may vanish")
     upper: Number | None = Key("longest duration [s]; null: unbounded", None)
     guess: Number | None = Key("initial guess [s]; null: midway between lower and upper", None)
 

@@ -137,5 +137,7 @@ SENTENCES: Mapping[Kind, Wording] = {
     # beside the checks
     Kind.STIFF: "certificate: the motion is stiff and was re-integrated by an implicit method (Radau IIA, order 9)",
     Kind.OSCILLATING_CONTROLS: _oscillating,
+    Kind.PHASE_VANISHES: lambda found: (f"{'phase ' + found.phase if found.phase else 'the phase'} vanishes: its duration is at "
+                                        f"{found.value:.2g} s, the bound in the place of zero"),
     Kind.MOTION_ON_KINKS: _kinks,
 }

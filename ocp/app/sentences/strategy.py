@@ -163,6 +163,8 @@ SENTENCES: Mapping[Kind, Wording] = {
     Kind.ZERO_ORDER_HOLD: lambda found: ("programs with polynomial controls were hard to solve" if found.data["early"] else
                                          "polynomial controls gave no certified answer")
     + ": from here on controls are piecewise constant (zero-order hold)",
+    Kind.JUMP_AT_AN_END: "at t = {time:.6g} s a phase begins or ends on a surface across which rates or costs jump: Gauss nodes, "
+                         "which lie inside the phase, see none of it",
     Kind.JUMP_NOT_ON_MESH: _until("the remaining error is the time at which the motion crosses a jump, which no mesh chooses"),
     Kind.COSTS_TOO_FAST: _until("running costs oscillate too fast for intervals to follow"),
     Kind.EDGES_AT_JUMPS: _jumps("edges put there"),

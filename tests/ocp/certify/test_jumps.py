@@ -9,7 +9,7 @@ from ocp.certify import jumps
 from ocp.certify.motion import Motion
 from ocp.explain import advice
 from ocp.methods import solve
-from ocp.problem import Kind
+from ocp.problem import Kind, Status
 
 ONE = """
 name: media
@@ -149,3 +149,43 @@ def test_a_given_time_that_a_free_duration_moves_past_the_nodes_is_refused():
     assert abs(fixed.objective - optimum) < fixed.certificate.bar
     worth = fixed.extra["certificate_gap_cost"][0]  # a node on the jump: what its gap costs is the whole error, to first order
     assert fixed.objective + worth == pytest.approx(optimum, rel=1e-5)
+
+
+FRICTION = """
+name: block with dry friction
+system: {states: {x: m, v: m/s}, controls: {u: N}, dynamics: {x: v, v: u - 2*sign(v)}}
+phase:
+  duration: 1
+  start: {x: 0, v: 0}
+  final: {x: 1, v: 0}
+  costs: [{name: effort, running: u**2}]
+"""
+
+
+def test_a_jump_at_the_ends_of_a_phase_is_no_crossing_inside():
+    """From rest to rest in one direction the friction is constant: 12 + 2^2, and sign(v) is zero at the two ends alone."""
+    found = solve(load_text(FRICTION).problem, without=["gauss_nodes"])
+    assert gained(found) == jumps.Jump()
+    assert found.ok, found.certificate.failures
+    assert abs(found.objective - 16.0) <= found.certificate.bar
+
+
+def test_nodes_lie_inside_where_a_phase_ends_on_a_surface():
+    """Gauss nodes see sign(v) = 1 alone, and states are cubic: the closed form to rounding, once the rule may fire."""
+    found = solve(load_text(FRICTION).problem)
+    assert found.objective == pytest.approx(16.0, abs=1e-8)
+    assert found.certificate.bar < 1e-6
+    assert "gauss_nodes" in [one.rule for one in found.strategy]
+    smooth = solve(load_text(FRICTION.replace("sign(v)", "v")).problem)
+    assert "gauss_nodes" not in [one.rule for one in smooth.strategy]
+
+
+def test_waiting_at_rest_is_seen_where_friction_makes_motion_dear():
+    """10 sign(v): moving for tau costs 12 / tau^3 + 100 tau, least at tau = 0.36^(1/4) and not at 1; at tau = 1 a second of rest
+    gains 100 - 36."""
+    found = solve(load_text(FRICTION.replace("2*sign", "10*sign")).problem, time_limit=30.0)
+    assert found.status is not Status.TIME_LIMIT
+    assert found.objective == pytest.approx(112.0, abs=1e-6)
+    assert not found.ok
+    assert found.certificate.causes == {Kind.WAITING}
+    assert found.extra["certificate_hamiltonian_gap"][0] == pytest.approx(64.0, rel=1e-3)

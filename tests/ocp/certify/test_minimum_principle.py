@@ -186,3 +186,35 @@ phase:
 
 def test_every_method_of_one_phase_leaves_costates():
     assert {"collocation", "multiple_shooting", "ilqr"} <= set(METHODS)
+
+
+INTEGRAL = "constraints: [{name: mean, at: integral, expression: QUANTITY, equal: VALUE}]"
+
+
+@pytest.mark.parametrize("method", ["collocation", "multiple_shooting"])
+def test_multipliers_of_integrals_belong_to_the_hamiltonian(method):
+    """(u^2 - 1)^2 at a given mean c of u: u = c is a weak minimum for 3 c^2 > 1, with nu = -4 c (c^2 - 1), and no strong one."""
+    c, u = 0.8, np.linspace(-1.5, 1.5, 30001)
+    own = problem("(u**2 - 1)**2", bounds="bounds: {u: [-1.5, 1.5]}",
+                  constraints=INTEGRAL.replace("QUANTITY", "u").replace("VALUE", str(c)) + "\n  guess: {controls: {u: 0.8}}")
+    found = stationary(own, method, {"intervals": 10} if method != "collocation" else MESH)
+    assert found.trajectory.u == pytest.approx(np.full_like(found.trajectory.u, c), abs=1e-6)
+    hamiltonian, better = compared(found)
+    nu = -4 * c * (c**2 - 1)
+    assert hamiltonian.nu == pytest.approx([nu], rel=1e-6)
+    gap = (c**2 - 1) ** 2 + nu * c - np.min((u**2 - 1) ** 2 + nu * u)
+    assert np.max(better.gap) == pytest.approx(gap, rel=2e-2)  # less what the motion's own neighbourhood explains
+    assert not found.certificate.minimum_principle.holds
+
+
+def test_the_largest_area_below_a_rope_satisfies_the_minimum_principle():
+    """An arc of a circle of radius R about an angle 2 w: of length 2 R w over the chord 2 R sin w = 1; nu = dA/dL = R (Gelfand and
+    Fomin 1963, Calculus of variations, section 12)."""
+    w = 1.0
+    R = 0.5 / np.sin(w)
+    rope = INTEGRAL.replace("QUANTITY", "sqrt(1 + u**2)").replace("VALUE", str(2 * R * w))
+    found = solve(problem("-x", bounds="final: {x: 0}", constraints=rope + "\n  guess: {states: {x: [0, 0.3, 0]}}"))
+    assert found.ok, found.certificate.failures
+    assert abs(found.objective + R**2 * (w - np.sin(w) * np.cos(w))) <= max(found.certificate.bar, 1e-8)
+    assert found.certificate.minimum_principle.value == 0.0
+    assert compared(found)[0].nu == pytest.approx([R], rel=1e-5)

@@ -3,9 +3,10 @@
 
 import numpy as np
 import pytest
+from closed_forms import drawn
 from repository import ROOT
 
-from ocp.app.files.load import load_problem
+from ocp.app.files.load import load_problem, load_text
 from ocp.certify import Tolerances
 from ocp.methods import solve
 from ocp.problem import Kind
@@ -84,3 +85,21 @@ def test_a_mesh_of_the_file_stays():
     found = solve(loaded.problem, "collocation", {"scheme": "radau", "intervals": 20}, tolerances=Tolerances(objective_error=1e-6))
     assert len(found.trajectory.t) == 21
     assert [c.kind for c in found.certificate.checks if not c.holds][-1] is Kind.OBJECTIVE_ERROR
+
+
+@pytest.mark.parametrize("known", [*drawn(1), *drawn(3)], ids=lambda known: known.name)
+@pytest.mark.sample(8)
+def test_the_bar_holds_closed_forms(known):
+    """Of problems that are certified on meshes of our choice."""
+    found = solve(load_text(known.text).problem)
+    assert found.ok, found.certificate.failures
+    assert abs(found.objective - known.optimum) <= found.certificate.bar + 1e-8 * (1 + abs(known.optimum))
+
+
+@pytest.mark.parametrize("known", [one for one in drawn(1) if not one.name.startswith(("fuel", "rope"))],
+                         ids=lambda known: known.name)
+@pytest.mark.parametrize(("method", "options"), COARSE[1::2], ids=str)
+@pytest.mark.sample(4)
+def test_the_bar_holds_closed_forms_on_coarse_meshes(known, method, options):
+    found = solve(load_text(known.text).problem, method, options)
+    assert not abs(found.objective - known.optimum) > found.certificate.bar + 1e-8 * (1 + abs(known.optimum))

@@ -255,3 +255,33 @@ phase:
         words = text.replace("JOINT", pendulum.velocity_names[0]).replace("{value: 1, optimise: [0, 3]}", str(other))
         fixed = solve(load_text(words, FOLDER).problem, "collocation", {"intervals": 20, "derivatives": "ad"})
         assert fixed.objective > found.objective + 1e-6
+
+
+VANISHING = """
+name: two engines
+system: {states: {x: m}, controls: {u: m/s}, dynamics: {x: u}}
+phases:
+  - {name: one, duration: {lower: 0, upper: 5}, start: {x: 0}, costs: [{name: effort, running: ONE}]}
+  - {name: two, duration: {lower: 0, upper: 5}, final: {x: 1}, costs: [{name: effort, running: u**2 + 1}]}
+"""
+
+
+def test_durations_may_be_bounded_by_zero():
+    """A distance d at the price ``u^2 + c`` costs 2 d sqrt(c) at its best duration d / sqrt(c): the dearer phase vanishes, at least
+    cost 2; where both cost the same there is nothing between them, and neither need vanish."""
+    found = solve(load_text(VANISHING.replace("ONE", "u**2 + 4")).problem)
+    assert found.ok, found.certificate.failures
+    assert found.objective > 2.0
+    assert abs(found.objective - 2.0) <= found.certificate.bar < 1e-4
+    (told,) = [one for one in found.findings if one.kind is Kind.PHASE_VANISHES]
+    assert told.phase == "one"
+    assert told.value == pytest.approx(2.5e-6, rel=0.1)
+    both = solve(load_text(VANISHING.replace("ONE", "2*u**2 + 0.25")).problem)  # 2 d sqrt(2 * 0.25)
+    assert abs(both.objective - np.sqrt(2)) <= max(both.certificate.bar, 1e-8)
+    assert [one.phase for one in both.findings if one.kind is Kind.PHASE_VANISHES] == ["two"]
+
+
+@pytest.mark.parametrize("duration", ["{lower: -1, upper: 2}", "{lower: 0, upper: 0}", "0"])
+def test_durations_that_cannot_be_positive_are_refused(duration):
+    with pytest.raises(ProblemError, match="a duration must be positive"):
+        load_text(VANISHING.replace("ONE", "u**2").replace("{lower: 0, upper: 5}", duration, 1))

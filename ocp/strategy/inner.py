@@ -1,0 +1,29 @@
+"""A search within a search, whose answer takes the place of what was found before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from ocp.problem import Finding, Kind, Solution
+from ocp.strategy.records import State
+from ocp.strategy.search import Outside, Search
+
+
+def _behind(state: State, row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of the log of the inner search, numbered on."""
+    return {**row, "iteration": row["iteration"] + len(state.log), "pass": row["pass"] + len(state.passes)}
+
+
+def outside(search: Search, state: State) -> Outside:
+    """Who wants to know of the inner search."""
+    show = search.outside.progress
+    return replace(search.outside, resume=None, progress=None if show is None else lambda row: show(_behind(state, row)))
+
+
+def answered(state: State, found: Solution, why: Finding) -> State:
+    """The state whose answer is that of the inner search, with what was tried before in its log."""
+    log = (*state.log, *(_behind(state, row) for row in found.iterations))
+    return replace(state, ending=Finding(Kind.ACCURATE),
+                   answer=replace(found, findings=(*state.findings, why, *found.findings), iterations=log))

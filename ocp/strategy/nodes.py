@@ -1,0 +1,38 @@
+"""Gauss nodes where rates or costs jump at an end of a phase: a node there sees a value that counts for no time at all."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ocp.certify.jumps import at_an_end
+from ocp.certify.motion import Motion
+from ocp.guess import from_motion
+from ocp.guesses.cascade import free_values
+from ocp.problem import SOLVED, Finding, Kind, Status
+from ocp.strategy import inner
+from ocp.strategy.records import State
+from ocp.strategy.search import Search
+
+
+def lie_on_a_jump(search: Search, state: State) -> Finding | None:
+    """That the first program has a node at such an end."""
+    refinement, found = search.refinement, state.last.solution
+    if refinement is None or not refinement.certified or refinement.family.scheme in ("", "gauss") or state.task.number > 1:
+        return None
+    for phase, part in zip(found.problem.phases, found.parts or (found.trajectory,), strict=True):
+        if phase.system.residual is None and (time := at_an_end(Motion(phase, part))) is not None:
+            return Finding(Kind.JUMP_AT_AN_END, phase.name if found.parts else "", time=time)
+    return None
+
+
+def inside(search: Search, state: State, why: Finding) -> State | None:
+    """What a search with Gauss nodes comes to, from the motion on; None where it is not solved."""
+    from ocp.strategy.loop import searched
+
+    found = state.last.solution
+    begun = from_motion(search.problem, found.parts or (found.trajectory,), free_values(search.problem, found))
+    own, first = search.method.restarted(search, begun, scheme="gauss")
+    other = searched(replace(own, outside=inner.outside(search, state)), first)
+    if other.status is Status.INTERRUPTED:
+        return state.ended(Finding(Kind.INTERRUPTED))
+    return inner.answered(state, other, why) if other.status in SOLVED else None
