@@ -1,15 +1,16 @@
 """Rates and costs that jump where the state passes a place: what moving the instant would gain, against closed forms."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from uncertified import by_collocation
 
 from ocp.app.files.load import load_text
 from ocp.app.sentences import message, sentence
-from ocp.certify import certify, jumps
+from ocp.certify import jumps
 from ocp.certify.motion import Motion
 from ocp.explain import advice
-from ocp.methods import solve
+from ocp.methods import METHODS, method, solve
 from ocp.problem import Kind
 
 ONE = """
@@ -123,10 +124,12 @@ phase:
 """
 
 
-def test_a_place_in_time_that_a_parameter_moves_is_refused_by_its_slope():
+def test_a_place_in_time_that_a_parameter_moves_is_refused_by_its_slope(monkeypatch):
     """x(3) = 2 ts - 3 + 3 u: the least of (d + 3 u)^2 + 3 u^2 with d = 2 ts - 4 is d^2 / 4, whose slope by ts is d. The program
     holds that ts is no matter of its rates."""
-    found = certify(by_collocation(load_text(SWITCHING).problem, scheme="gauss", intervals=12))
+    whole = replace(method("collocation"), reductions=())
+    monkeypatch.setitem(METHODS, "collocation", whole)
+    found = solve(load_text(SWITCHING).problem, "collocation", {"scheme": "gauss", "intervals": 12, "refine": "none"})
     ts = found.extra["parameters"][0]
     jump = gained(found)
     assert jump.cause is Kind.MOVING_JUMP
