@@ -123,6 +123,8 @@ class Kind(enum.StrEnum):
     ESCAPED = "escaped"
     BETTER_CONTROLS = "better_controls"
     CONTROLS_IMPROVED = "controls_improved"
+    INSTANTS_MEET = "instants_meet"
+    INSTANTS_SWAPPED = "instants_swapped"
     FALLS_WITHOUT_BOUND = "falls_without_bound"
     NO_ITERATE = "no_iterate"
     NO_ERROR_BOUND = "no_error_bound"
@@ -207,6 +209,7 @@ class Kind(enum.StrEnum):
     # reductions: how a problem was formulated for a method
     ABSOLUTE_VALUE_AS_SUM = "absolute_value_as_sum"
     NORM_AS_SLACK = "norm_as_slack"
+    PIECES_AT_JUMPS = "pieces_at_jumps"
 
 
 #: kinds of findings about one program, its solver and how it is evaluated: they say nothing of other programs

@@ -51,6 +51,15 @@ class Instant:
     place: ca.SX
     values: Array
 
+    @property
+    def moves(self) -> bool:
+        """Whether free parameters move it."""
+        return bool(np.ptp(self.values) > 0)
+
+    def at(self, free: FreeParameters, q: Sequence[float]) -> float:
+        """The instant [s] at values of the free parameters."""
+        return float(ca.Function("at", [free.symbols], [self.place])(q))
+
 
 @dataclass(frozen=True, eq=False)
 class Step:
@@ -77,10 +86,10 @@ class Opened:
         value = ca.substitute([self.value], [step.symbol for step in others], [step.value for step in others])[0]
         return replace(self, steps=steps, value=value)
 
-    def between(self, values: Sequence[ca.SX]) -> ca.Function:
-        """The function where its steps have these values, in terms of (t, p)."""
+    def between(self, values: Sequence[float]) -> ca.Function:
+        """The function where its steps have these values."""
         f = self.function
-        value = ca.substitute([self.value], [step.symbol for step in self.steps], list(values))[0]
+        value = ca.substitute([self.value], [step.symbol for step in self.steps], [ca.SX(value) for value in values])[0]
         return ca.Function(f.name(), self.arguments, [value], [f.name_in(i) for i in range(4)], f.name_out())
 
 

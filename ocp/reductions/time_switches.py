@@ -2,81 +2,114 @@
 
 A program evaluates functions at its nodes and does not see an instant move beside them, so that its gradient misses what moving it
 is worth. Where the instant is the end of a piece the gradient is exact: the pieces before and behind it are phases of their own, in
-which every step has a constant value, and a linkage ties the length of the first ones to the instant (the multi-phase formulation
-of known switching times: Betts 2010, Practical Methods for Optimal Control and Estimation Using Nonlinear Programming, section
-4.14). Instants in order t_1 <= ... <= t_m lie at
+which every step has a constant value, and a linkage ties their lengths to the instant (the multi-phase formulation of known
+switching times: Betts 2010, Practical Methods for Optimal Control and Estimation Using Nonlinear Programming, section 4.14).
 
-    end of piece k  =  min(max(t_k, end of piece k - 1 + least), end - (m - k + 1) least)
-
-where they may pass the ends of the phase or each other, else at t_k: a piece that is empty keeps the least length.
+Which pieces there are depends on the order of instants and ends of phases. The reduced problem is that of one order, at first that
+of the guess: inequalities keep an instant that lies outside a phase where it is, and no piece is shorter than a least length. Where
+two of them meet in a solution, another order may be better: ``neighbours`` are the problems in which the two are swapped.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import casadi as ca
 import numpy as np
 
-from ocp.guess import sample_guess
-from ocp.problem import At, Duration, Guess, Linkage, Phase, Problem, Solution, glued, join, relinked
-from ocp.reductions.chain import Reduction, Redundant
-from ocp.reductions.instants import Finder, FreeParameters, Instant, Opened, free_parameters, functions_of, opened
+from ocp.guess import from_motion, sample_guess
+from ocp.problem import (
+    INF,
+    At,
+    Duration,
+    Finding,
+    Guess,
+    Kind,
+    Linkage,
+    Phase,
+    Problem,
+    Solution,
+    glued,
+    join,
+    relinked,
+)
+from ocp.reductions.chain import Chain, ReducedProblem, Reduction, Redundant, invert
+from ocp.reductions.instants import Finder, FreeParameters, Instant, Opened, Step, free_parameters, functions_of, opened
 from ocp.thresholds import MESH_CHANGE, ROUNDING, SWITCHES
 
 Array = np.ndarray
 
 
+class Mark(NamedTuple):
+    """An end of a phase (``edge``: the start of the phase of this number) or an instant, by its number."""
+
+    edge: bool
+    number: int
+
+
 @dataclass(frozen=True, eq=False)
-class Cuts:
-    """Where a phase is cut: instants in order, their places as expressions of q and their values [m, k] at its samples; early,
-    late: which may lie before the end of the piece before, and behind the end of the phase; start [s] and whether it is fixed;
-    pieces: by piece, what stands for the functions that step, by identity."""
+class Stepping:
+    """Functions of a phase that jump in explicit time, opened there, by identity; of each step the numbers of its instants."""
 
-    places: tuple[ca.SX, ...]
-    values: Array
-    early: Array
-    late: Array
-    start: float
-    start_fixed: bool
-    pieces: tuple[dict[int, ca.Function], ...]
+    functions: dict[int, Opened]
+    instants: dict[Step, list[int]]
+    finder: Finder
+
+    @property
+    def numbers(self) -> set[int]:
+        return {i for own in self.instants.values() for i in own}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Pieces:
-    """The problem before, and the numbers of the pieces of each of its phases."""
+    """The problem before, the numbers of the pieces of each of its phases, its instants, which phases they matter to, and the order
+    of the reduced problem."""
 
     before: Problem
     numbers: tuple[tuple[int, ...], ...]
+    free: FreeParameters
+    instants: tuple[Instant, ...]
+    used: tuple[frozenset[int], ...]
+    order: tuple[Mark, ...]
 
 
+@dataclass(frozen=True)
 class TimeSwitches(Reduction):
     """Phases end at jumps in explicit time that move with an unknown; not where systems are in discrete time, where rates that jump
-    are those of a mechanism, or where integrals are constrained. Inverse data: ``Pieces``."""
+    are those of a mechanism, or where integrals are constrained. order: of instants and ends of phases; None: as in the guess."""
 
+    order: tuple[Mark, ...] | None = None
     name = "time_switches"
     keeps_controls = False
 
-    def apply(self, problem: Problem) -> tuple[Problem, Pieces]:
+    def apply(self, problem: Problem) -> tuple[Problem, Pieces | None]:
         free = free_parameters(problem)
-        cuts = [_cuts(problem, number, free) for number in range(len(problem.phases))]
-        counts = [1 if own is None else len(own.pieces) for own in cuts]
-        first = np.cumsum([0, *counts]).tolist()
-        data = Pieces(problem, tuple(tuple(range(a, b)) for a, b in zip(first[:-1], first[1:], strict=True)))
-        if first[-1] == len(problem.phases):
-            return problem, data
+        if not free.names and not any(phase.duration.free for phase in problem.phases):
+            return problem, None
+        instants: list[Instant] = []
+        found = [_stepping(problem, number, free, instants) for number in range(len(problem.phases))]
+        if not any(_moves(problem, number, own, instants) for number, own in enumerate(found)) or len(
+                instants) > MESH_CHANGE.many_intervals:
+            return problem, None
+        fits = self.order is not None and len(self.order) == len(instants) + len(problem.phases) + 1
+        order = self.order if self.order is not None and fits else _order(problem, instants)
+        ends = [order.index(Mark(True, i)) for i in range(len(problem.phases) + 1)]
+        inside = [[mark.number for mark in order[a:b] if not mark.edge and mark.number in own.numbers]
+                  for a, b, own in zip(ends[:-1], ends[1:], found, strict=True)]
+        first = np.cumsum([0, *(len(own) + 1 for own in inside)]).tolist()
         phases: list[Phase] = []
         linkages = [relinked(linkage, first) for linkage in problem.linkages]
-        for phase, own, begin in zip(problem.phases, cuts, first, strict=False):
-            if own is None:
-                phases.append(phase)
-                continue
-            made = list(_pieces(phase, own))
+        for number, (phase, own) in enumerate(zip(problem.phases, found, strict=True)):
+            place = _Place(problem, number, own, instants, inside[number], {
+                mark.number for mark in order[:ends[number]] if not mark.edge and mark.number in own.numbers})
+            made = list(place.pieces()) if own.functions else [phase]
             phases += made
-            linkages += _ties(phase, own, made, free, begin, first[-1])
-        return replace(problem, phases=tuple(phases), linkages=tuple(linkages)), data
+            linkages += place.ties(made, free, first[number], first[-1])
+        numbers = tuple(tuple(range(a, b)) for a, b in zip(first[:-1], first[1:], strict=True))
+        return replace(problem, phases=tuple(phases), linkages=tuple(linkages)), Pieces(
+            problem, numbers, free, tuple(instants), tuple(frozenset(own.numbers) for own in found), order)
 
     def invert(self, solution: Solution, data: Pieces) -> Solution:
         paths = solution.parts or (solution.trajectory,)
@@ -87,8 +120,11 @@ class TimeSwitches(Reduction):
             length = found.duration if len(own) == 1 else replace(phase.duration, guess=float(part.t[-1] - part.t[0]))
             system = replace(phase.system, parameter_values=found.system.parameter_values)
             phases.append(replace(phase, duration=length, system=system))
+        cut = tuple(Finding(Kind.PIECES_AT_JUMPS, name=phase.name, value=len(own))
+                    for phase, own in zip(phases, data.numbers, strict=True) if len(own) > 1)
         return replace(solution, problem=replace(solution.problem, phases=tuple(phases), linkages=data.before.linkages),
-                       trajectory=join(parts), parts=parts if len(parts) > 1 else (), extra=_extra(solution, data))
+                       trajectory=join(parts), parts=parts if len(parts) > 1 else (), extra=_extra(solution, data),
+                       findings=(*solution.findings, *(cut if solution.optimality is not None else ())))
 
     def origins(self, data: Pieces) -> tuple[int, ...]:
         return tuple(i for i, own in enumerate(data.numbers) for _ in own)
@@ -98,144 +134,193 @@ class TimeSwitches(Reduction):
                          found.linkages[:len(data.before.linkages)])
 
 
+def neighbours(solution: Solution) -> Iterator[tuple[Problem, float]]:
+    """For every instant that meets an end of a phase or another instant in the solution of a reduced problem: the reduced problem
+    in which the two are swapped, whose guess is the solution; and when they meet [s]."""
+    problem = solution.problem
+    steps = problem.steps if isinstance(problem, ReducedProblem) else ()
+    if not steps or not isinstance(steps[0].reduction, TimeSwitches):
+        return
+    data, whole = steps[0].data, invert(solution)
+    parts = whole.parts or (whole.trajectory,)
+    known = {name: value for phase in whole.problem.phases for name, value in zip(
+        phase.system.parameters, phase.system.parameter_values, strict=True)}
+    q = [known[name] for name in data.free.names]
+    edges = [float(parts[0].t[0]), *(float(part.t[-1]) for part in parts)]
+    when = [edges[mark.number] if mark.edge else data.instants[mark.number].at(data.free, q) for mark in data.order]
+    near = 2 * max(_least(phase) for phase in data.before.phases)
+    for i, (a, b) in enumerate(zip(data.order[:-1], data.order[1:], strict=True)):
+        if (a.edge and b.edge) or abs(when[i + 1] - when[i]) > near or not _meet(data, a, b):
+            continue
+        order = (*data.order[:i], b, a, *data.order[i + 2:])
+        chain = Chain((TimeSwitches(order), *(step.reduction for step in steps[1:])))
+        yield chain.apply(from_motion(whole.problem, parts, dict(zip(data.free.names, q, strict=True)))), when[i]
+
+
+def _meet(data: Pieces, a: Mark, b: Mark) -> bool:
+    """Whether it matters to a phase which of two comes first."""
+    instants = {mark.number for mark in (a, b) if not mark.edge}
+    near = {n for mark in (a, b) if mark.edge for n in (mark.number - 1, mark.number)} or set(range(len(data.used)))
+    return any(0 <= n < len(data.used) and instants <= data.used[n] for n in near)
+
+
 # ---- where ------------------------------------------------------------------------------------------------------------------
-def _cuts(problem: Problem, number: int, free: FreeParameters) -> Cuts | None:
-    """Where a phase is cut; None where nothing moves in it."""
-    phase, before = problem.phases[number], [one.duration for one in problem.phases[:number]]
-    system = phase.system
+def _span(problem: Problem, number: int) -> tuple[tuple[float, float], tuple[float, float]]:
+    """The earliest and latest start of a phase, and end [s]."""
+    lengths = [phase.duration for phase in problem.phases[:number + 1]]
+    return ((sum(one.lower for one in lengths[:-1]), sum(one.upper for one in lengths[:-1])),
+            (sum(one.lower for one in lengths), sum(one.upper for one in lengths)))
+
+
+def _stepping(problem: Problem, number: int, free: FreeParameters, instants: list[Instant]) -> Stepping:
+    """What steps in a phase; new instants are added to those that are known."""
+    phase, (start, end) = problem.phases[number], _span(problem, number)
+    system, finder = phase.system, Finder(phase, free, (start[0], end[1]))
+    none = Stepping({}, {}, finder)
     if system.period is not None or any(c.at is At.INTEGRAL for c in phase.constraints):
-        return None
-    start = sum(one.lower for one in before), sum(one.upper for one in before)
-    end = start[0] + phase.duration.lower, start[1] + phase.duration.upper
-    if start[0] == start[1] and not phase.duration.free and not phase.free_parameters and not free.names:
-        return None
-    found, instants = _stepping(phase, Finder(phase, free, (start[0], end[1])))
-    values = np.array([one.values for one in instants])
-    moves = start[0] != start[1] or phase.duration.free or bool(np.any(np.ptp(values, axis=1) > 0)) if instants else False
-    if not moves or len(instants) > MESH_CHANGE.many_intervals or (
-            system.rate.__hash__() in found and (system.mechanism or system.inverse or system.held) is not None):
-        return None
-    order = np.argsort(values[:, 0], kind="stable")
-    places, values = [instants[i].place for i in order], values[order]
-    crossing = bool(np.any(np.diff(values, axis=0) < 0))
-    if crossing:
-        places, values = _sorted(places), np.sort(values, axis=0)
-    room = SWITCHES.vanished * phase.duration.guess
-    cuts = Cuts(tuple(places), values, (np.min(values, axis=1) < start[1] - room) | (crossing & (np.arange(len(places)) > 0)),
-                np.max(values, axis=1) > end[0] + room, float(sum(one.guess for one in before)), start[0] == start[1], ())
-    edges = np.vstack([np.minimum(start[0], values[:1] - room), values,
-                       np.maximum(end[1] if np.isfinite(end[1]) else 0.0, values[-1:] + phase.duration.guess)])
-    pieces = tuple({key: own.between([_value(phase, free, own, step, places, edges[k:k + 2], k, room) for step in own.steps])
-                    for key, own in found.items()} for k in range(len(places) + 1))
-    return replace(cuts, pieces=pieces)
-
-
-def _stepping(phase: Phase, finder: Finder) -> tuple[dict[int, Opened], list[Instant]]:
-    """Functions of a phase that jump in explicit time, opened where they do, by identity; and the instants, each once."""
-    found: dict[int, Opened] = {}
-    instants: list[Instant] = []
+        return none
+    functions: dict[int, Opened] = {}
+    steps: dict[Step, list[int]] = {}
+    robot = (system.mechanism or system.inverse or system.held) is not None
     for function in functions_of(phase):
-        own = opened(function)
-        if own is None:
+        if (own := opened(function)) is None:
             continue
         kept = []
         for step in own.steps:
             places = finder.places(own, step)
             if any(finder.jumps(own, step, one) for one in places):
+                if robot and function is system.rate:
+                    return none
                 kept.append(step)
-                near = ROUNDING.coincident * max(1.0, phase.duration.guess)
-                instants += [one for one in places if not any(np.allclose(one.values, other.values, 0.0, near)
-                                                              for other in instants)]
+                steps[step] = [_numbered(one, instants, phase) for one in places]
         if kept:
-            found[function.__hash__()] = own.only(kept)
-    return found, instants
+            functions[function.__hash__()] = own.only(kept)
+    return Stepping(functions, steps, finder)
 
 
-def _sorted(places: Sequence[ca.SX]) -> list[ca.SX]:
-    """Expressions in order of their values, by a network of smaller and larger ones."""
-    found = list(places)
-    for last in range(len(found) - 1, 0, -1):
-        for i in range(last):
-            found[i], found[i + 1] = ca.fmin(found[i], found[i + 1]), ca.fmax(found[i], found[i + 1])
-    return found
+def _numbered(one: Instant, instants: list[Instant], phase: Phase) -> int:
+    """The number of an instant among those that are known, to which it is added where it is new."""
+    near = ROUNDING.coincident * max(1.0, phase.duration.guess)
+    for i, other in enumerate(instants):
+        if np.allclose(one.values, other.values, 0.0, near):
+            return i
+    instants.append(one)
+    return len(instants) - 1
 
 
-def _value(phase: Phase, free: FreeParameters, function: Opened, step: Any, places: Sequence[ca.SX], edges: Array, k: int,
-           room: float) -> ca.SX:
-    """The value of a step in piece k, between edges [2, samples]: a constant, or, where instants may pass each other, what it is in
-    the middle of the piece, as an expression of the parameters of the function."""
-    t, p, names = function.arguments[0], function.arguments[3], phase.system.parameters
-    of = ca.Function("value", [t, p], [step.value])
-    at = np.asarray(ca.Function("p", [free.symbols], [free.of(phase)])(free.samples.T))
-    values = np.asarray(of(np.mean(edges, axis=0)[None, :], at)).ravel()
-    there = np.ptp(edges, axis=0) > room
-    there[0] |= not there.any()
-    if np.ptp(values[there]) == 0:
-        return ca.SX(float(values[there][0]))
-    own = ca.vertcat(*(p[names.index(name)] if name in names else ca.SX(0) for name in free.names))
-    ends = [ca.substitute(places[i], free.symbols, own) if 0 <= i < len(places) else ca.SX(float(edges[i - k + 1, 0]))
-            for i in (k - 1, k)]
-    return of((ends[0] + ends[1]) / 2, p)
+def _moves(problem: Problem, number: int, own: Stepping, instants: Sequence[Instant]) -> bool:
+    """Whether an unknown moves an instant beside the nodes of a phase."""
+    start, _ = _span(problem, number)
+    clock = start[0] != start[1] or problem.phases[number].duration.free
+    return any(clock or instants[i].moves for i in own.numbers)
+
+
+def _order(problem: Problem, instants: Sequence[Instant]) -> tuple[Mark, ...]:
+    """The order of the guess; an instant that is at an end of the problem lies outside."""
+    edges = np.cumsum([0.0, *(phase.duration.guess for phase in problem.phases)])
+    room = SWITCHES.vanished * edges[-1]
+    edges[0], edges[-1] = edges[0] + room, edges[-1] - room
+    marks = [(edge, Mark(True, i)) for i, edge in enumerate(edges)]
+    marks += [(float(one.values[0]), Mark(False, i)) for i, one in enumerate(instants)]
+    return tuple(mark for _, mark in sorted(marks))
 
 
 # ---- pieces ---------------------------------------------------------------------------------------------------------------
 def _least(phase: Phase) -> float:
-    """The length [s] of an empty piece."""
+    """The least length [s] of a piece in the guess; half of it is the least in a solution."""
     return 2 * SWITCHES.vanished * phase.duration.guess
 
 
-def _pieces(phase: Phase, cuts: Cuts) -> Iterator[Phase]:
-    """The pieces of a phase. Those whose ends are given have a given length, as has the last where all others have."""
-    length, least, m = phase.duration, _least(phase), len(cuts.places)
-    inner = np.clip(cuts.values[:, 0] - cuts.start, least * (1 + np.arange(m)), length.guess - least * (m - np.arange(m)))
-    ends = np.concatenate([[0.0], inner, [length.guess]])
-    given = cuts.start_fixed & np.r_[True, (np.ptp(cuts.values, axis=1) == 0) & ~cuts.early & ~cuts.late, not length.free]
-    for k, functions in enumerate(cuts.pieces):
-        here = max(float(ends[k + 1] - ends[k]), least)
-        duration = Duration(least / 2, length.upper, here)
-        if given[k] and given[k + 1]:
-            duration = Duration(here, here, here)
-        elif k == m and given[:-1].all():
-            duration = Duration(max(length.lower - ends[k], least / 2), length.upper - ends[k], here)
-        yield _piece(phase, k, m, functions, duration, (ends[k] / length.guess, ends[k + 1] / length.guess))
+@dataclass(frozen=True, eq=False)
+class _Place:
+    """A phase in the order of instants: those inside, in order, and the numbers of those before; the others lie behind."""
 
+    problem: Problem
+    number: int
+    stepping: Stepping
+    instants: Sequence[Instant]
+    inside: Sequence[int]
+    before: set[int]
 
-def _piece(phase: Phase, k: int, last: int, functions: dict[int, ca.Function], duration: Duration, share: tuple[float, float]
-           ) -> Phase:
-    def own(function: Any) -> Any:
-        return None if function is None else functions.get(function.__hash__(), function)
+    @property
+    def phase(self) -> Phase:
+        return self.problem.phases[self.number]
 
-    kept = {At.PATH, At.INTEGRAL, *([At.START] if k == 0 else []), *([At.FINAL] if k == last else [])}
-    s = np.unique(np.clip(np.concatenate([share, phase.guess.s]), *share))
-    x, u = sample_guess(phase.guess, phase.system.space, s)
-    system = phase.system
-    return replace(
-        phase, name=f"{phase.name}.{k}", system=replace(system, rate=own(system.rate), residual=own(system.residual)),
-        duration=duration, guess=Guess((s - share[0]) / (share[1] - share[0]), x, u),
-        start=phase.start if k == 0 else None, final=phase.final if k == last else None, reset=phase.reset if k == 0 else None,
-        costs=tuple(replace(c, function=own(c.function)) for c in phase.costs if c.at in kept),
-        constraints=tuple(replace(c, function=own(c.function)) for c in phase.constraints if c.at in kept))
+    def _functions(self, k: int) -> dict[int, ca.Function]:
+        """What stands for the functions that step in piece k."""
+        passed = self.before | set(self.inside[:k])
+        return {key: own.between([self._value(own, step, passed) for step in own.steps])
+                for key, own in self.stepping.functions.items()}
 
+    def _value(self, function: Opened, step: Step, passed: set[int]) -> float:
+        """The value of a step behind those of its instants that are passed."""
+        own = sorted(self.stepping.instants[step], key=lambda i: float(self.instants[i].values[0]))
+        places, (low, high) = [float(self.instants[i].values[0]) for i in own], self.stepping.finder.horizon
+        length = self.phase.duration.guess
+        ends = [min(low, places[0] - length), *places, max(high, places[-1] + length)]
+        n = sum(i in passed for i in own)
+        before = max(ends[n], low) if ends[n + 1] > low else ends[n]
+        behind = min(ends[n + 1], high) if before < high else ends[n + 1]
+        of = ca.Function("value", [function.arguments[0], function.arguments[3]], [step.value])
+        return float(of((before + behind) / 2, self.phase.system.parameter_values))
 
-def _ties(phase: Phase, cuts: Cuts, made: Sequence[Phase], free: FreeParameters, first: int, count: int) -> Iterator[Linkage]:
-    """What ties the ends of pieces to instants, and all lengths together to that of the phase."""
-    x, T, p = ca.SX.sym("x", phase.system.nx), ca.SX.sym("T", count), ca.SX.sym("p", len(free.names))
-    m, least, lengths = len(cuts.places), _least(phase), T[first:first + len(made)]
-    total = ca.sum1(lengths) if phase.duration.free else ca.SX(phase.duration.lower)
+    def pieces(self) -> Iterator[Phase]:
+        """The pieces of the phase. Those whose ends are given have a given length, as has the last where all others have."""
+        phase, m, (start, _) = self.phase, len(self.inside), _span(self.problem, self.number)
+        length, least = phase.duration, _least(phase)
+        begin = sum(one.duration.guess for one in self.problem.phases[:self.number])
+        inner = np.array([self.instants[i].values[0] for i in self.inside]) - begin
+        inner = np.clip(inner, least * (1 + np.arange(m)), length.guess - least * (m - np.arange(m)))
+        ends = np.concatenate([[0.0], inner, [length.guess]])
+        given = np.array([True, *(not self.instants[i].moves for i in self.inside), not length.free]) & (start[0] == start[1])
+        for k in range(m + 1):
+            here = max(float(ends[k + 1] - ends[k]), least)
+            duration = Duration(least / 2, max(length.upper, here), here) if m else length
+            if m and given[k] and given[k + 1]:
+                duration = Duration(here, here, here)
+            elif m and k == m and given[:-1].all():
+                duration = Duration(max(length.lower - ends[k], least / 2), length.upper - ends[k], here)
+            yield self._piece(k, duration, (ends[k] / length.guess, ends[k + 1] / length.guess))
 
-    def tie(name: str, number: int, value: ca.SX, lower: float, upper: float) -> Linkage:
-        return Linkage(f"{name} of {phase.name}", ((first + number, At.FINAL),), ca.Function("tie", [x, T, p], [value]), (lower,),
-                       (upper,), free.names)
+    def _piece(self, k: int, duration: Duration, share: tuple[float, float]) -> Phase:
+        phase, last, functions = self.phase, len(self.inside), self._functions(k)
 
-    for k, place in enumerate(cuts.places):
-        if not any(one.duration.free for one in made[:k + 1]):
-            continue
-        to = ca.substitute(place, free.symbols, p) - ca.sum1(T[:first])
-        to = ca.fmax(to, ca.sum1(lengths[:k]) + least) if cuts.early[k] else to
-        to = ca.fmin(to, total - (m - k) * least) if cuts.late[k] else to
-        yield tie(f"instant {k}", k, ca.sum1(lengths[:k + 1]) - to, 0.0, 0.0)
-    if made[-1].duration.free and any(one.duration.free for one in made[:-1]):
-        yield tie("length", m, ca.sum1(lengths), phase.duration.lower, phase.duration.upper)
+        def own(function: Any) -> Any:
+            return None if function is None else functions.get(function.__hash__(), function)
+
+        kept = {At.PATH, At.INTEGRAL, *([At.START] if k == 0 else []), *([At.FINAL] if k == last else [])}
+        s = np.unique(np.clip(np.concatenate([share, phase.guess.s]), *share))
+        x, u = sample_guess(phase.guess, phase.system.space, s)
+        return replace(
+            phase, name=f"{phase.name}.{k}" if last else phase.name, duration=duration,
+            system=replace(phase.system, rate=own(phase.system.rate), residual=own(phase.system.residual)),
+            guess=Guess((s - share[0]) / (share[1] - share[0]), x, u), start=phase.start if k == 0 else None,
+            final=phase.final if k == last else None, reset=phase.reset if k == 0 else None,
+            costs=tuple(replace(c, function=own(c.function)) for c in phase.costs if c.at in kept),
+            constraints=tuple(replace(c, function=own(c.function)) for c in phase.constraints if c.at in kept))
+
+    def ties(self, made: Sequence[Phase], free: FreeParameters, first: int, count: int) -> Iterator[Linkage]:
+        """What ties ends of pieces to instants, keeps others outside the phase, and all lengths together to that of the phase."""
+        phase, (start, end) = self.phase, _span(self.problem, self.number)
+        x, T, p = ca.SX.sym("x", phase.system.nx), ca.SX.sym("T", count), ca.SX.sym("p", len(free.names))
+
+        def tie(name: str, k: int, value: ca.SX, lower: float, upper: float) -> Linkage:
+            return Linkage(f"{name} of {phase.name}", ((first + k, At.FINAL),), ca.Function("tie", [x, T, p], [value]), (lower,),
+                           (upper,), free.names)
+
+        for i in sorted(self.stepping.numbers):
+            one = self.instants[i]
+            place = ca.substitute(one.place, free.symbols, p)
+            if i in self.inside:
+                k = list(self.inside).index(i)
+                if any(piece.duration.free for piece in made[:k + 1]) or start[0] != start[1]:
+                    yield tie(f"instant {i}", k, ca.sum1(T[:first + k + 1]) - place, 0.0, 0.0)
+            elif i in self.before and np.max(one.values) > start[0]:
+                yield tie(f"instant {i} before", 0, ca.sum1(T[:first]) - place, 0.0, INF)
+            elif i not in self.before and np.min(one.values) < end[1]:
+                yield tie(f"instant {i} behind", len(made) - 1, place - ca.sum1(T[:first + len(made)]), 0.0, INF)
+        if made[-1].duration.free and any(one.duration.free for one in made[:-1]):
+            yield tie("length", len(made) - 1, ca.sum1(T[first:first + len(made)]), phase.duration.lower, phase.duration.upper)
 
 
 # ---- back -------------------------------------------------------------------------------------------------------------------
