@@ -109,9 +109,9 @@ class Method:
 
 METHODS: Mapping[str, Method] = {m.name: m for m in (
     Method("collocation", "direct collocation by schemes of any degree, solved as a nonlinear program", _collocation,
-           ("control_norms", "algebraic_equations", "algebraic_elimination", "redundant_conditions")),
+           ("time_switches", "control_norms", "algebraic_equations", "algebraic_elimination", "redundant_conditions")),
     Method("multiple_shooting", "direct multiple shooting with any integrator, solved as a nonlinear program", _multiple_shooting,
-           ("control_norms", "algebraic_equations", "algebraic_elimination", "redundant_conditions")),
+           ("time_switches", "control_norms", "algebraic_equations", "algebraic_elimination", "redundant_conditions")),
     Method("ilqr", "iterative LQR / DDP with control bounds, compiled loops", _ilqr,
            ("algebraic_equations", "algebraic_elimination", "redundant_conditions", "control_bounds")),
     Method("adjoint", "single shooting by adjoint gradients and L-BFGS-B, for parameters of long and stiff motions", _adjoint,

@@ -18,7 +18,7 @@ from ocp.certify.motion import Motion
 from ocp.errors import ProblemError
 from ocp.interrupts import CERTIFICATE_S, Activity, Stopped, check, closing
 from ocp.problem import SOLVED, Certificate, Finding, Kind, Residual, Solution, Statement, Violation
-from ocp.reductions import invert, redundant
+from ocp.reductions import invert, origins, redundant
 from ocp.reductions.algebraic_equations import with_equations
 from ocp.thresholds import VERDICTS
 
@@ -81,7 +81,8 @@ class _Checks:
                 self.left_out.append(name)
             return otherwise
 
-    def violations(self, motion: Motion, of_program: Motion, tolerances: Tolerances, dropped: Redundancy) -> list[Violation]:
+    def violations(self, motion: Motion, of_program: Sequence[Motion], tolerances: Tolerances, dropped: Redundancy
+                   ) -> list[Violation]:
         """Of the conditions of a phase, and of those that reductions added: unless these hold, too, the objective of the program is
         not that of the motion. NaN for those that there was no time for."""
         found: list[Violation] = []
@@ -90,9 +91,10 @@ class _Checks:
             for one in constraints.violations(motion, *own, dropped):
                 found.append(one)
                 check(Activity.CERTIFICATE)
-            if of_program is not motion:
+            for piece in of_program:
                 known = {one.name for one in found}
-                found += [one for one in constraints.violations(of_program, *own, dropped) if one.name not in known]
+                if piece is not motion:
+                    found += [one for one in constraints.violations(piece, *own, dropped) if one.name not in known]
         except Stopped:
             seen = {one.name for one in found}
             missing = [c.name for c in motion.phase.constraints if c.name not in seen] or ([] if seen else ["bounds"])
@@ -122,24 +124,29 @@ def _certified(solution: Solution, tolerances: Tolerances) -> Solution:
     phases = given.problem.phases
     motions = _motions(program)  # with the same states; kinks that reductions took out of costs do not cut their integration
     of_given = motions if given is program else _motions(given)
-    names = [phase.name if len(phases) > 1 else "" for phase in phases]
+    named_phases = [phase.name if len(phases) > 1 else "" for phase in phases]
+    pieces = origins(program.problem)
+    names = [named_phases[i] for i in pieces]
     size, varied = own.done("scale of the objective", lambda: objective.size(motions), (1.0, 1.0))
-    again = [own.done("re-integration", partial(dynamics.gaps, motion), dynamics.unknown(motion)) for motion in motions]
+    again, whole = ([own.done("re-integration", partial(dynamics.gaps, motion), dynamics.unknown(motion)) for motion in of]
+                    for of in (motions, of_given if len(phases) < len(motions) else []))
     defects = [own.done("defect between knots", partial(dynamics.defects, motion),
                         np.full(len(motion.trajectory.t) - 1, nan)) for motion in motions]
     balances = [b for b in (own.done("energy balance", partial(dynamics.energy_balance, motion),
                                      None if motion.phase.system.energy is None else nan) for motion in motions) if b is not None]
     dropped = redundant(solution.problem)
-    named = [replace(v, phase=name) for number, (name, motion, of_program) in enumerate(zip(names, of_given, motions, strict=True))
-             for v in own.violations(motion, of_program, tolerances, ((), ()) if dropped is None else (
-                 dropped.start[number], dropped.final[number]))]
+    named = [replace(v, phase=name) for number, (name, motion) in enumerate(zip(named_phases, of_given, strict=True))
+             for v in own.violations(motion, [one for one, i in zip(motions, pieces, strict=True) if i == number], tolerances,
+                                     ((), ()) if dropped is None else (dropped.start[number], dropped.final[number]))]
     passages = [own.done(f"{a.phase.name} to {b.phase.name}", partial(constraints.passage, a, b, tolerances.violation),
                          _not_examined(f"{a.phase.name} to {b.phase.name}", tolerances))
                 for a, b in zip(of_given[:-1], of_given[1:], strict=True)]
+    count = len(given.problem.linkages)  # reductions add others behind those that were given
     links = [own.done(f"linkage {linkage.name!r}", partial(
-        constraints.linked, linkage, of_given, tolerances.violation, tolerances.gap_segment,
-        () if dropped is None else dropped.linkages[number]), _not_examined(linkage.name, tolerances))
-        for number, linkage in enumerate(given.problem.linkages)]
+        constraints.linked, linkage, of, tolerances.violation, tolerances.gap_segment,
+        () if dropped is None or number >= count else dropped.linkages[number]), _not_examined(linkage.name, tolerances))
+        for number, (linkage, of) in enumerate([*((linkage, of_given) for linkage in given.problem.linkages),
+                                                *((linkage, motions) for linkage in program.problem.linkages[count:])])]
     stationarity, complementarity, kind, curved = own.done(
         "optimality", lambda: _optimality(solution, motions, size, varied, tolerances),
         _no_optimality(tolerances, Kind.NOT_EXAMINED))
@@ -154,12 +161,11 @@ def _certified(solution: Solution, tolerances: Tolerances) -> Solution:
         "minimum principle", lambda: _minimum_principle(program, motions, varied, tolerances), not_compared)
     none: list[float] = []
     widths = own.done("resolution", lambda: [one.look.width for one in motions if one.finite and not one.stepped], none)
+    judged = [*zip(again, names, strict=True), *zip(whole, named_phases if whole else [], strict=True)]
     certificate = Certificate(
         stationarity=stationarity, complementarity=complementarity, violations=(*named, *passages, *links), second_order=kind,
-        gap_segment=objective.largest([one.segment_residual(tolerances.gap_segment, name)
-                                       for one, name in zip(again, names, strict=True)]),
-        gap_total=objective.largest([one.total_residual(tolerances.gap_total, name)
-                                     for one, name in zip(again, names, strict=True)]),
+        gap_segment=objective.largest([one.segment_residual(tolerances.gap_segment, name) for one, name in judged]),
+        gap_total=objective.largest([one.total_residual(tolerances.gap_total, name) for one, name in judged]),
         error_estimate=objective.largest([_defect(*one, tolerances.error_estimate)
                                           for one in zip(motions, names, defects, strict=True)]),
         energy=Residual(Kind.ENERGY, float(np.max(balances)), tolerances.energy) if balances else None,

@@ -12,6 +12,7 @@ from ocp.problem.problem import (
     Problem,
     Reference,
     in_steps,
+    relinked,
     replaced_systems,
     whole_steps,
     with_parameters,
@@ -26,6 +27,7 @@ from ocp.problem.solution import (
     Status,
     Trajectory,
     Violation,
+    glued,
     join,
 )
 from ocp.problem.system import System
@@ -34,6 +36,6 @@ from ocp.problem.terms import At, Constraint, Cost, Sense
 __all__ = [
     "INF", "MINIMA", "OF_ONE_PROGRAM", "SOLVED", "At", "Boundary", "Bounds", "Certificate", "Constraint", "Cost", "Duration",
     "Finding", "Guess", "Kind", "Linkage", "Phase", "Problem", "Reference", "Residual", "Sense", "Solution", "Statement",
-    "Status", "System", "Trajectory", "Violation", "distinct", "implicit_system", "in_steps", "join", "replaced_systems",
-    "whole_steps", "with_parameters",
+    "Status", "System", "Trajectory", "Violation", "distinct", "glued", "implicit_system", "in_steps", "join", "relinked",
+    "replaced_systems", "whole_steps", "with_parameters",
 ]

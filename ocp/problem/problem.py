@@ -192,6 +192,17 @@ class Linkage:
         return component_names(self.name, self.size, self.labels)
 
 
+def relinked(linkage: Linkage, first: Sequence[int]) -> Linkage:
+    """The linkage between phases that are cut into pieces, which sees the lengths of whole phases. first: number of the first piece
+    of each phase, and behind them how many pieces there are."""
+    f, pairs = linkage.function, list(zip(first[:-1], first[1:], strict=True))
+    states = [ca.SX.sym(f"x{i}", f.sparsity_in(i)) for i in range(len(linkage.ends))]
+    T, p = ca.SX.sym("T", first[-1]), ca.SX.sym("p", f.sparsity_in(len(states) + 1))
+    lengths = ca.vertcat(*(ca.sum1(T[a:b]) for a, b in pairs))
+    ends = tuple((first[i] if at is At.START else first[i + 1] - 1, at) for i, at in linkage.ends)
+    return replace(linkage, ends=ends, function=ca.Function(f.name(), [*states, T, p], [f(*states, lengths, p)]))
+
+
 @dataclass(frozen=True)
 class Reference:
     """A published or closed-form optimum to compare with: objective, relative tolerance and where it is from.

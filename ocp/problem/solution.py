@@ -66,18 +66,33 @@ def join(parts: Sequence[Trajectory]) -> Trajectory:
         return parts[0]
     nx, nu = (max(getattr(part, name).shape[1] for part in parts) for name in "xu")
     parts = [_widened(part, nx, nu) for part in parts]
-    starts = np.array([part.t[0] for part in parts[1:]])
-
-    def at(times: Any, of: Callable[[Trajectory], Callable[[Any], np.ndarray]]) -> np.ndarray:
-        flat = np.atleast_1d(np.asarray(times, dtype=float))
-        which = np.searchsorted(starts, flat, side="right")
-        found = np.array([of(parts[i])(np.clip(s, parts[i].t[0], parts[i].t[-1])) for i, s in zip(which, flat, strict=True)])
-        return found[0] if np.ndim(times) == 0 else found
-
     return Trajectory(
         t=np.concatenate([p.t for p in parts]), x=np.vstack([p.x for p in parts]), u=np.vstack([p.u for p in parts]),
-        t_u=np.concatenate([p.t_u for p in parts]),
-        state=lambda t: at(t, lambda p: p.state), control=lambda t: at(t, lambda p: p.control))
+        t_u=np.concatenate([p.t_u for p in parts]), state=_one_after_another(parts, "state"),
+        control=_one_after_another(parts, "control"))
+
+
+def glued(parts: Sequence[Trajectory]) -> Trajectory:
+    """The trajectories of pieces of one phase as one: where two meet there is one knot, and a control on each side."""
+    if len(parts) == 1:
+        return parts[0]
+    whole, paths = join(parts), [part.t_path for part in parts if part.t_path is not None]
+    keep = np.delete(np.arange(len(whole.t)), np.cumsum([len(part.t) for part in parts[:-1]]))
+    return replace(whole, t=whole.t[keep], x=whole.x[keep], t_path=np.concatenate(paths) if len(paths) == len(parts) else None)
+
+
+def _one_after_another(parts: Sequence[Trajectory], name: str) -> Callable[[Any], np.ndarray]:
+    starts, width = np.array([part.t[0] for part in parts[1:]]), parts[0].x.shape[1] if name == "state" else parts[0].u.shape[1]
+
+    def at(times: Any) -> np.ndarray:
+        flat = np.asarray(times, dtype=float).ravel()
+        which, found = np.searchsorted(starts, flat, side="right"), np.empty((len(flat), width))
+        for i in np.unique(which):
+            own = getattr(parts[i], name)(np.clip(flat[which == i], parts[i].t[0], parts[i].t[-1]))
+            found[which == i] = own
+        return found[0] if np.ndim(times) == 0 else found
+
+    return at
 
 
 def _widened(part: Trajectory, nx: int, nu: int) -> Trajectory:

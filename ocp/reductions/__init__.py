@@ -30,18 +30,20 @@ from ocp.reductions.chain import (
     fit_guess,
     invert,
     objective_shortfall,
+    origins,
     redundant,
     with_dropped_conditions,
 )
 from ocp.reductions.control_bounds import ControlBounds
 from ocp.reductions.control_norms import ControlNorms
 from ocp.reductions.redundant_conditions import RedundantConditions
+from ocp.reductions.time_switches import TimeSwitches
 
 __all__ = ["EXPLICIT", "REDUCTIONS", "Chain", "ReducedProblem", "Reduction", "Redundant", "Step", "chain_of", "fit_guess", "invert",
-           "objective_shortfall", "redundant", "with_dropped_conditions"]
+           "objective_shortfall", "origins", "redundant", "with_dropped_conditions"]
 
 REDUCTIONS: Mapping[str, Reduction] = {one.name: one for one in (
-    ControlNorms(), AlgebraicEquations(), AlgebraicElimination(), RedundantConditions(), ControlBounds())}
+    TimeSwitches(), ControlNorms(), AlgebraicEquations(), AlgebraicElimination(), RedundantConditions(), ControlBounds())}
 #: what makes systems explicit
 EXPLICIT = ("algebraic_equations", "algebraic_elimination")
 

@@ -53,6 +53,14 @@ class Reduction:
         """The conditions that it left out."""
         return None
 
+    def redundant_before(self, found: Redundant, data: Any) -> Redundant:
+        """Conditions that were left out of the reduced problem, as those of the problem that was given."""
+        return found
+
+    def origins(self, data: Any) -> tuple[int, ...] | None:
+        """For every phase of the reduced problem the number of the phase that it is a piece of; None: they are the same."""
+        return None
+
 
 class Step(NamedTuple):
     """A reduction that changed something: its inverse data, and the problem as it was before."""
@@ -117,8 +125,20 @@ def objective_shortfall(solution: Solution) -> float:
 
 def redundant(problem: Problem) -> Redundant | None:
     """The conditions of the problem that its reductions have left out as redundant."""
-    found = (step.reduction.redundant(step.data) for step in _steps(problem))
-    return next((one for one in found if one is not None), None)
+    found: Redundant | None = None
+    for step in reversed(_steps(problem)):
+        own = step.reduction.redundant(step.data)
+        found = own if own is not None else None if found is None else step.reduction.redundant_before(found, step.data)
+    return found
+
+
+def origins(problem: Problem) -> tuple[int, ...]:
+    """For every phase of a reduced problem the number of the phase, of the problem that was given, that it is a piece of."""
+    found = tuple(range(len(problem.phases)))
+    for step in reversed(_steps(problem)):
+        if (of := step.reduction.origins(step.data)) is not None:
+            found = tuple(of[i] for i in found)
+    return found
 
 
 def with_dropped_conditions(problem: Problem) -> Problem:

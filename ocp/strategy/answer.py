@@ -46,7 +46,7 @@ def escape(search: Search, state: State, why: Finding) -> State | None:
     for length in steps:
         direction = length * found.escape
         begun = from_motion(found.problem, found.optimality.moved(direction), moved_parameters(found, direction))
-        if (new := _lower(search, state, begun, replace(why, kind=Kind.ESCAPED))) is not None:
+        if (new := lower(search, state, begun, replace(why, kind=Kind.ESCAPED))) is not None:
             return new
         if late():
             return None
@@ -74,7 +74,7 @@ def with_better_controls(search: Search, state: State, why: Finding) -> State | 
     values = parameters(found)
     if why.kind is Kind.BETTER_PARAMETER and why.value is not None:
         values[why.name] = why.value
-    return _lower(search, state, from_motion(found.problem, parts, values), replace(why, kind=Kind.CONTROLS_IMPROVED))
+    return lower(search, state, from_motion(found.problem, parts, values), replace(why, kind=Kind.CONTROLS_IMPROVED))
 
 
 def _controlled(part: Trajectory, better: Better) -> Trajectory:
@@ -88,7 +88,7 @@ def _controlled(part: Trajectory, better: Better) -> Trajectory:
     return replace(part, u=control(part.t_u), control=control)
 
 
-def _lower(search: Search, state: State, begun: Problem, left: Finding) -> State | None:
+def lower(search: Search, state: State, begun: Problem, left: Finding) -> State | None:
     """The state whose answer is the solution from a guess, where that is lower; None: it is not. left: what is said then."""
     from ocp.strategy.loop import searched
 

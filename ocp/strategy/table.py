@@ -6,7 +6,7 @@ add a remedy, write its diagnosis and its remedy in a file of their own and put 
 
 from __future__ import annotations
 
-from ocp.strategy import answer, nodes, solved, unsolved, zero_order_hold
+from ocp.strategy import answer, instants, nodes, solved, unsolved, zero_order_hold
 from ocp.strategy.rule import Rule, Stage
 
 UNSOLVED, SOLVED, ENDED, ANSWER = (Stage.UNSOLVED,), (Stage.SOLVED,), (Stage.ENDED,), (Stage.ANSWER,)
@@ -59,6 +59,9 @@ RULES: tuple[Rule, ...] = (
          "shorter intervals, higher degrees, edges where controls jump, bounds tightened where motions overshoot them",
          "the largest error, else the search ends as stalled", None, True),
     # an answer is certified
+    Rule("order_of_instants", ANSWER, instants.meet, instants.swapped,
+         "an instant at which rates or costs jump meets an end of a phase, or another instant",
+         "search again from the solution with the two in the other order", "the objective", 12, optional=True),
     Rule("escape", ANSWER, answer.not_a_minimum, answer.escape,
          "a direction of negative curvature leads down from the point", "search again from 0.3, -0.3 and 1 of its size along it",
          "the objective", 3, optional=True),

@@ -181,6 +181,9 @@ SENTENCES: Mapping[Kind, Wording] = {
     Kind.ESCAPED: lambda found: f"left {POINTS[found.data['point']]} of objective {found.value:.9g} along negative curvature",
     Kind.BETTER_CONTROLS: "at {objective:.9g}, other admissible controls have a smaller Hamiltonian (most at t = {time:.6g} s)",
     Kind.CONTROLS_IMPROVED: "left the point of objective {objective:.9g} by the minimum principle",
+    Kind.INSTANTS_MEET: "at t = {time:.6g} s an instant at which rates or costs jump meets the end of a phase, or another instant",
+    Kind.INSTANTS_SWAPPED: "left the point of objective {objective:.9g}: instants that meet at t = {time:.6g} s are better in the "
+                           "other order",
     Kind.FALLS_WITHOUT_BOUND: _falls,
     Kind.NO_ITERATE: "No iterate was found; the trajectory is the guess.",
     Kind.NO_ERROR_BOUND: "the objective has no error bound yet",
@@ -191,5 +194,6 @@ SENTENCES: Mapping[Kind, Wording] = {
     # how a problem was formulated
     Kind.ABSOLUTE_VALUE_AS_SUM: "{name}: solved as the difference of two nonnegative controls, whose sum is its absolute value in "
                                 "the cost",
+    Kind.PIECES_AT_JUMPS: "{name}: solved in {value:.0f} pieces that end where rates, costs or constraints jump in time",
     Kind.NORM_AS_SLACK: "{name}: solved as a slack control that is at least the norm, and stands for it in the cost",
 }

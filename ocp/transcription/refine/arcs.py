@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import casadi as ca
 import numpy as np
 
-from ocp.problem import At, Bounds, Duration, Guess, Linkage, Phase, Problem, Sense, Solution, Trajectory
+from ocp.problem import At, Bounds, Duration, Guess, Linkage, Phase, Problem, Sense, Solution, Trajectory, relinked
 from ocp.thresholds import MESH_CHANGE, ROUNDING, SWITCHES
 from ocp.transcription.refine.plan import Plan, rounded
 
@@ -93,7 +93,7 @@ def cut_into(problem: Problem, solution: Solution, parts: Sequence[Trajectory], 
             total = ca.Function("length", [x, T, p], [ca.sum1(T[first[i]:first[i + 1]])])
             linkages.append(Linkage(f"length of {phase.name}", ((first[i + 1] - 1, At.FINAL),), total, (phase.duration.lower,),
                                     (phase.duration.upper,)))
-    linkages += [_relinked(linkage, problem, first, count) for linkage in problem.linkages]
+    linkages += [relinked(linkage, first) for linkage in problem.linkages]
     return Problem(problem.name, tuple(phases), linkages=tuple(linkages))
 
 
@@ -162,16 +162,6 @@ def _arc_guess(part: Trajectory, arc: Arc, start: float, T: float) -> Guess:
     within = (part.t[0], part.t[-1])
     return Guess(s, np.asarray(part.state(np.clip(start + T * fraction, *within))),
                  np.asarray(part.control(np.clip(start + T * inside, *within))).reshape(len(s), -1))
-
-
-def _relinked(linkage: Linkage, problem: Problem, first: Sequence[int], count: int) -> Linkage:
-    """A linkage of the problem between the arcs, which sees the lengths of whole phases."""
-    f = linkage.function
-    states = [ca.SX.sym(f"x{i}", f.sparsity_in(i)) for i in range(len(linkage.ends))]
-    T, p = ca.SX.sym("T", count), ca.SX.sym("p", f.sparsity_in(len(states) + 1))
-    lengths = ca.vertcat(*(ca.sum1(T[first[i]:first[i + 1]]) for i in range(len(problem.phases))))
-    ends = tuple((first[i] if at is At.START else first[i + 1] - 1, at) for i, at in linkage.ends)
-    return replace(linkage, ends=ends, function=ca.Function(f.name(), [*states, T, p], [f(*states, lengths, p)]))
 
 
 def duration_of(part: Trajectory) -> float:
