@@ -9,7 +9,7 @@ on the very switch, which no optimum determines. Several phases are separated by
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -83,27 +83,23 @@ def plans_text(plans: Sequence[Plan]) -> str:
 
 
 def _text(plan: Plan) -> str:
-    words, k, edges = [], 0, np.array(plan.edges)
-    while k < plan.intervals:
-        count = _equal_run(plan, edges, k)
-        words.append(f"{plan.edges[k]!r}{'!' if k in plan.jumps else ''}:{plan.degrees[k]}{f'*{count}' if count > 1 else ''}")
-        k += count
+    edges, degrees = np.array(plan.edges), np.array(plan.degrees)
+    new = (np.diff(degrees) != 0) | (np.abs(np.diff(edges, 2)) > 10.0**-DECIMALS)
+    starts = [0, *sorted({*(np.flatnonzero(new) + 1).tolist(), *plan.jumps}), plan.intervals]
+    words = [f"{plan.edges[k]!r}{'!' if k in plan.jumps else ''}:{plan.degrees[k]}{f'*{count}' if count > 1 else ''}"
+             for first, last in zip(starts[:-1], starts[1:], strict=True) for k, count in _even_stretches(edges, first, last)]
     return " ".join(w.replace("0.0:", "0:", 1) if w.startswith("0.0:") else w for w in words) + " 1"
 
 
-def _equal_run(plan: Plan, edges: np.ndarray, k: int) -> int:
-    """How many intervals from the k-th on are one stretch cut evenly."""
-    last = k + 1
-    while last < plan.intervals and plan.degrees[last] == plan.degrees[k] and last not in plan.jumps:
-        last += 1
-    for end in range(last, k + 1, -1):
-        a, count = plan.edges[k], end - k
-        step = (plan.edges[end] - a) / count
-        if plan.edges[k + 1] != a + step or plan.edges[end - 1] != a + (count - 1) * step:
-            continue  # most stretches are ruled out by their first or last edge
-        if np.array_equal(edges[k:end + 1], np.linspace(edges[k], edges[end], count + 1)):
-            return count
-    return 1
+def _even_stretches(edges: np.ndarray, first: int, last: int) -> Iterator[tuple[int, int]]:
+    """(first interval, number of intervals) of stretches that reading cuts evenly into the same edges, bit for bit: the intervals
+    from the first up to the last, whose widths are equal but for rounding, or each half of them."""
+    count = last - first
+    if count == 1 or np.array_equal(edges[first:last + 1], np.linspace(edges[first], edges[last], count + 1)):
+        yield first, count
+    else:
+        yield from _even_stretches(edges, first, first + count // 2)
+        yield from _even_stretches(edges, first + count // 2, last)
 
 
 def _even(a: float, b: float, count: int) -> tuple[float, ...]:

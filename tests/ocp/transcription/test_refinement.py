@@ -18,8 +18,8 @@ from ocp.spaces import Space
 from ocp.transcription.charts import form
 from ocp.transcription.collocation import CollocationOptions, uniform_meshes
 from ocp.transcription.refine.error import Estimator, PhaseErrors
-from ocp.transcription.refine.plan import Plan, plan_mesh, plans_text, read_plans
-from ocp.transcription.refine.policy import POLICIES, Rules, next_plan
+from ocp.transcription.refine.plan import Plan, plan_mesh, plans_text, read_plans, uniform_plan
+from ocp.transcription.refine.policy import POLICIES, Rules, halved, next_plan
 
 EVERYWHERE = ("trapezoid", "hermite_simpson", "gauss", "radau", "radau_left", "lobatto")
 
@@ -249,6 +249,17 @@ def test_meshes_as_text_and_back(text):
     plans = read_plans(text, names, "radau", "mesh")
     assert plans_text(plans) == text
     assert read_plans(plans_text(plans), names, "radau", "mesh") == plans
+
+
+def test_the_text_of_a_fine_mesh_takes_time_linear_in_its_intervals_but_for_a_logarithm(monkeypatch):
+    written, own = [], np.linspace
+    monkeypatch.setattr(np, "linspace", lambda a, b, count: written.append(count) or own(a, b, count))
+    for count in (300, 3000):
+        cut = halved(uniform_plan(count, 3))  # its edges are rounded: no long stretch is cut evenly
+        written.clear()
+        text = plans_text([cut])
+        assert sum(written) < 2 * count * (np.log2(2 * count) + 2)
+        assert read_plans(text, ["a"], "radau", "mesh") == (cut,)
 
 
 def test_edges_with_an_exclamation_mark_have_no_node_beside_them():
