@@ -124,6 +124,13 @@ class Residual:
         return Finding(self.kind, self.phase, time=self.time, value=self.value, tolerance=self.tolerance, data=data)
 
 
+def share(value: float, tolerance: float) -> float:
+    """Of a tolerance that a value takes; of none, which a size of zero or one that is not a number leaves, all or nothing."""
+    if tolerance > 0:
+        return float(value / tolerance)
+    return 0.0 if value <= 0 else float("inf")
+
+
 @dataclass(frozen=True)
 class Violation:
     """Largest violation of one named constraint, at the knots and between them, each beside its tolerance.
@@ -148,6 +155,11 @@ class Violation:
     def label(self) -> str:
         """The name, behind that of its phase where there are several."""
         return f"{self.phase}: {self.name}" if self.phase else self.name
+
+    @property
+    def share(self) -> float:
+        """Of its tolerance that the violation at the knots takes."""
+        return share(self.at_knots, self.tolerance)
 
     @property
     def holds(self) -> bool:

@@ -78,7 +78,8 @@ def init(
 
 
 def check(file: Problem, /, *, set_: Overrides = None) -> int:
-    """Validate a problem file, and say which methods can solve it, without solving; or a file of inverse kinematics."""
+    """Validate a problem file, and say which methods can solve it, without solving; or a file of inverse kinematics. Exit code 1
+    where rates are infinite at a start or final state, so that none can."""
     from ocp.app.files.ik_file import load_ik
     from ocp.app.files.load import load_problem
     from ocp.app.files.schema_tasks import is_ik_tree
@@ -99,7 +100,7 @@ def check(file: Problem, /, *, set_: Overrides = None) -> int:
     elif is_ik_tree(tree):
         print_ik_check(load_ik(file, changes))
     else:
-        print_check(load_problem(file, changes))
+        return CERTIFIED if print_check(load_problem(file, changes)) else NOT_SOLVED
     return CERTIFIED
 
 

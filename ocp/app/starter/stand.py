@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import casadi as ca
 import numpy as np
@@ -12,6 +11,7 @@ from scipy.linalg import null_space
 from dynamics import algorithms as alg
 from dynamics.model.model import Model
 from dynamics.model.records import Geometry
+from ocp.app.pages.meshes import UnreadableMesh, whole_mesh
 from ocp.app.robot import NamedRobot, ends, resting
 from ocp.app.starter.text import flow, rendered, rpy_of
 from ocp.control.ik import solve_ik
@@ -187,10 +187,10 @@ def _foot(model: Model, q: np.ndarray, frame: str) -> Foot:
 def _corners(shape: Geometry) -> np.ndarray:
     """Points [k, 3] of a shape in the frame of its body, those that bound it."""
     if shape.kind == "mesh":
-        import trimesh
-
-        loaded = trimesh.load(str(Path(str(shape.path))), force="mesh")
-        local = np.asarray(loaded.vertices) * (np.asarray(shape.size) if shape.size else 1.0)
+        try:
+            local = whole_mesh(str(shape.path))[0] * (np.asarray(shape.size) if shape.size else 1.0)
+        except UnreadableMesh:
+            return np.zeros((0, 3))
     elif shape.kind == "box":
         local = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)]) * np.asarray(shape.size) / 2
     else:
