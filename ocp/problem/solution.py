@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ocp.pickles import Portable
 from ocp.problem.finding import Finding, Kind
 
 
@@ -39,7 +40,7 @@ MINIMA = (Kind.STRICT_MINIMUM, Kind.FLAT_MINIMUM)
 
 
 @dataclass(frozen=True)
-class Trajectory:
+class Trajectory(Portable):
     """A solution in time. t [N+1] s, x [N+1, nx], u [M, nu] at the control times ``t_u`` [M].
 
     t_path: times at which the method holds path constraints on controls; None: the control times.
@@ -258,7 +259,7 @@ class Certificate:
 
 
 @dataclass(frozen=True)
-class Solution:
+class Solution(Portable):
     """Result of a method on a problem. ``ok`` is true only when the certificate holds."""
 
     problem: Any

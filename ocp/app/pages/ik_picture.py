@@ -128,7 +128,7 @@ def draw(model: Model, start: np.ndarray, end: np.ndarray, found: Sequence[Mark]
     low, high = points.min(axis=0), points.max(axis=0)
     if not np.isfinite(low).all() or max(-low.min(), high.max()) > LARGEST:
         return sheet.sentence(f"{title} cannot be drawn: it has coordinates beyond {LARGEST:g} m.")
-    if (high - low).max() <= FAR * np.abs(low + high).max():  # one point, at least by the digits of its place
+    if (high - low).max() <= FAR * max(1.0, np.abs(low + high).max()):  # one point, at least by the digits of its place
         room = max(ROOM, FAR * float(np.abs(low + high).max()))
         points = np.vstack([points - room, points + room])
         low, high = points.min(axis=0), points.max(axis=0)

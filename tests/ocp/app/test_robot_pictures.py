@@ -9,7 +9,8 @@ from ocp.app.pages import ik_picture, sheet
 
 def chain(place, com=(0.0, 0.0, 0.0)):
     builder = Builder("chain")
-    builder.body("a", parent="world", joint=Joint("hinge", "revolute", Placement(position=place), axes=((0.0, 1.0, 0.0),)), inertia=BodyInertia(1.0, com))
+    builder.body("a", parent="world", joint=Joint("hinge", "revolute", Placement(position=place), axes=((0.0, 1.0, 0.0),)),
+                 inertia=BodyInertia(1.0, com))
     return builder.build()
 
 

@@ -226,8 +226,9 @@ solve:
     ("turn - 1/(v - 3)", "10", "v: 2, others: free", "  final: {v: 3}\n", ["end"]),
 ])
 def test_rates_that_no_motion_takes_away_at_an_end(gam, v, start, others, expected):
-    text = (f"name: a\nsystem:\n  states: {{v: m/s, gam: rad}}\n  controls: {{turn: rad/s}}\n  dynamics: {{v: '{v}', gam: '{gam}'}}\n"
-            f"phase:\n  duration: 1\n  start: {{{start}}}\n{others}  costs: [{{name: c, running: turn**2}}]\n")
+    text = (f"name: a\nsystem:\n  states: {{v: m/s, gam: rad}}\n  controls: {{turn: rad/s}}\n"
+            f"  dynamics: {{v: '{v}', gam: '{gam}'}}\nphase:\n  duration: 1\n"
+            f"  start: {{{start}}}\n{others}  costs: [{{name: c, running: turn**2}}]\n")
     found = infinite_ends(load_text(text).problem)
     assert [(o.place, o.component_name) for o in found] == [(place, "gam") for place in expected]
     for origin in found:  # what the formula says at those values
