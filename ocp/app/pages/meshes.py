@@ -17,11 +17,13 @@ class UnreadableMesh(Exception):
     """A mesh that cannot be drawn, and why."""
 
 
-def read_mesh(path: str, scale: tuple[float, ...], most: int) -> tuple[np.ndarray, np.ndarray]:
+def read_mesh(path: str | None, scale: tuple[float, ...], most: int) -> tuple[np.ndarray, np.ndarray]:
     """Vertices [n, 3] (m) and triangles [k, 3], k at most about ``most``, of an STL, OBJ, PLY, COLLADA or glTF file.
 
-    scale: of x, y and z, or empty. Raises UnreadableMesh.
+    path: None of a mesh that a model describes without a file; scale: of x, y and z, or empty. Raises UnreadableMesh.
     """
+    if path is None:
+        raise UnreadableMesh("has no file")
     place = Path(path)
     try:
         stamp = place.stat()

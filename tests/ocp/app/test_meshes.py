@@ -43,6 +43,8 @@ def test_scale_and_collada(tmp_path):
 def test_what_cannot_be_drawn_is_told(tmp_path):
     with pytest.raises(UnreadableMesh, match="is not there"):
         read_mesh("package://unknown/arm.dae", (), 100)
+    with pytest.raises(UnreadableMesh, match="has no file"):
+        read_mesh(None, (), 100)
     junk = tmp_path / "junk.stl"
     junk.write_text("this is no mesh")
     with pytest.raises(UnreadableMesh, match="cannot be read|holds no triangles"):
