@@ -35,8 +35,8 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "support"), str(ROOT / "tests" /
 from mutations import mutate  # noqa: E402  # the repository's own modules need the path above
 from result_tables import write_page, write_table  # noqa: E402
 
-#: seconds that a command may take before it is stopped, and before its process is ended; bytes of memory
-LONG_S, STUCK_S, MEMORY = 10, 45, 6 << 30
+#: seconds of the processor that a command may take before it is stopped, seconds before its process is ended; bytes of memory
+LONG_S, STUCK_S, MEMORY = 10, 90, 6 << 30
 PROBLEMS = ROOT / "problems"
 NAMES = ("block_move", "cartpole_swingup", "goddard_arcs", "slip_hopper", "acrobot", "bouncing_ball", "brachistochrone",
          "gear_ratio",
@@ -140,9 +140,9 @@ def ended(words: list[str]) -> dict[str, Any]:
 
     raised: list[Exception] = []
     before, cli._told = cli._told, told
-    was = signal.signal(signal.SIGALRM, slow)
+    was = signal.signal(signal.SIGPROF, slow)
     out, err = io.StringIO(), io.StringIO()
-    signal.alarm(LONG_S)
+    signal.setitimer(signal.ITIMER_PROF, LONG_S)
     try:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             code = cli.guarded(lambda: cli.app(words, exit_on_error=False, print_error=False))
@@ -152,8 +152,8 @@ def ended(words: list[str]) -> dict[str, Any]:
     except SystemExit as stop:
         outcome = f"exit {stop.code}"
     finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, was)
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
+        signal.signal(signal.SIGPROF, was)
         cli._told = before
     found: dict[str, Any] = {"outcome": outcome}
     if outcome == 3 and raised:

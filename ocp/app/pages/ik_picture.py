@@ -116,8 +116,10 @@ def _tip(mark: Mark, size: float) -> np.ndarray:
 
 
 # ---- the still picture --------------------------------------------------------------------------------------------------
-def draw(model: Model, start: np.ndarray, end: np.ndarray, found: Sequence[Mark], title: str, verdict: str) -> bytes:
-    """PNG: the robot at the configuration ``end``, faintly at the start, targets, and its shadow on the ground."""
+def draw(model: Model, start: np.ndarray, end: np.ndarray, found: Sequence[Mark], title: str, verdict: str, *,
+         source: str = "") -> bytes:
+    """PNG: the robot at the configuration ``end``, faintly at the start, targets, and its shadow on the ground. source: of what it
+    is, kept in the file."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -127,7 +129,7 @@ def draw(model: Model, start: np.ndarray, end: np.ndarray, found: Sequence[Mark]
     points = _extent(scene, found, size)
     low, high = points.min(axis=0), points.max(axis=0)
     if not np.isfinite(low).all() or max(-low.min(), high.max()) > LARGEST:
-        return sheet.sentence(f"{title} cannot be drawn: it has coordinates beyond {LARGEST:g} m.")
+        return sheet.sentence(f"{title} cannot be drawn: it has coordinates beyond {LARGEST:g} m.", source)
     if (high - low).max() <= FAR * max(1.0, np.abs(low + high).max()):  # one point, at least by the digits of its place
         room = max(ROOM, FAR * float(np.abs(low + high).max()))
         points = np.vstack([points - room, points + room])
@@ -155,7 +157,7 @@ def draw(model: Model, start: np.ndarray, end: np.ndarray, found: Sequence[Mark]
     _fit(ax, points)
     fig.text(0.035, 0.955, sheet.plain(sheet.clip_text(title, 80)), fontsize=13, weight="bold", color=sheet.INK, va="center")
     fig.text(0.035, 0.918, sheet.plain(verdict), fontsize=9, color=sheet.SOFT, va="center")
-    return sheet.png(fig)
+    return sheet.png(fig, source)
 
 
 def _extent(scene: Scene, found: Sequence[Mark], size: float) -> np.ndarray:

@@ -33,6 +33,6 @@ def test_a_robot_of_any_extent_has_a_picture(place, com, monkeypatch):
 
 def test_a_robot_beyond_all_numbers_is_told(monkeypatch):
     said = []
-    monkeypatch.setattr(sheet, "sentence", lambda text: said.append(text) or b"")
-    ik_picture.draw(chain((1e300, 0, 0)), np.zeros(1), np.zeros(1), (), "chain", "")
+    monkeypatch.setattr(sheet, "sentence", lambda text, source="": said.append(text) or b"")
+    ik_picture.draw(chain((1e80, 0, 0)), np.zeros(1), np.zeros(1), (), "chain", "")
     assert "cannot be drawn" in said[0]
