@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from typing import Any
 
 
 def near(name: str, known: Iterable[str], *, most: int = 12) -> str:
@@ -16,7 +17,18 @@ def near(name: str, known: Iterable[str], *, most: int = 12) -> str:
     return f"{clause} (known: {shown or 'none'})"
 
 
-class ModelError(ValueError):
+class Picklable(BaseException):
+    """An error whose arguments are not those that made it; ``pickle`` calls the class with its ``args`` otherwise."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _again, (type(self), self.args), vars(self)
+
+
+def _again(kind: type[BaseException], args: tuple[Any, ...]) -> BaseException:
+    return kind.__new__(kind, *args)
+
+
+class ModelError(Picklable, ValueError):
     """A robot model is wrong or cannot be used as asked.
 
     Attributes: ``source`` (file name or None), ``line`` (1-based or None), ``element`` (XML element, body or joint).
@@ -37,7 +49,7 @@ class UnknownNameError(ModelError, KeyError):
     __str__ = ValueError.__str__
 
 
-class ChartSingularityError(ValueError):
+class ChartSingularityError(Picklable, ValueError):
     """A chart of rotations or positions has no inverse rate map where it was asked for, with numbers.
 
     Attributes: ``chart`` (its name), ``quantity`` (the divisor that vanishes, as a formula), ``value`` (what it is).

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import casadi as ca
 
@@ -55,8 +55,21 @@ def sizes(model: Model) -> dict[str, int]:
     return {"q": model.nq, "q0": model.nq, "q1": model.nq, "v": model.nv, "a": model.nv, "tau": model.nv, "d": model.nv}
 
 
-def make(model: Model, name: str) -> ca.Function:
+class Modelled(Protocol):
+    """What carries a model: a mechanism, a loaded robot."""
+
+    @property
+    def model(self) -> Model: ...
+
+
+def model_of(robot: Model | Modelled) -> Model:
+    """The tree of bodies and joints of whatever stands for a robot."""
+    return robot if isinstance(robot, Model) else robot.model
+
+
+def make(robot: Model | Modelled, name: str) -> ca.Function:
     """The named algorithm of this robot as an SX Function. Raises ModelError with near misses for an unknown name."""
+    model = model_of(robot)
     if name not in FUNCTIONS:
         raise ModelError(f"no function named {name!r}{near(name, FUNCTIONS)}")
     entry, length = FUNCTIONS[name], sizes(model)
@@ -65,9 +78,10 @@ def make(model: Model, name: str) -> ca.Function:
     return ca.Function(name, inputs, outputs, list(entry.inputs), list(entry.outputs))
 
 
-def make_frame(model: Model, name: str, frame: str, reference: str = "world_aligned") -> ca.Function:
+def make_frame(robot: Model | Modelled, name: str, frame: str, reference: str = "world_aligned") -> ca.Function:
     """Frame quantities as Functions: name is ``pose`` (q -> R, p), ``jacobian`` (q -> J), ``velocity`` (q, v -> twist)
     or ``drift`` (q, v -> dJ/dt v). Raises ModelError, UnknownNameError."""
+    model = model_of(robot)
     q, v = ca.SX.sym("q", model.nq), ca.SX.sym("v", model.nv)
     if name == "pose":
         pose = alg.frame_pose(model, q, frame)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from dynamics.errors import Picklable
 
-class ProblemError(ValueError):
+
+class ProblemError(Picklable, ValueError):
     """The problem is wrong: what, where and what was expected.
 
     ``where`` is a place in the user's words: ``file.yaml:12: phase.bounds.force``.

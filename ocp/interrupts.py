@@ -23,6 +23,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
+from dynamics.errors import Picklable
+
 Progress = Callable[[Mapping[str, Any]], None]
 Clock = Callable[[], float]
 T = TypeVar("T")
@@ -58,7 +60,7 @@ class Activity(enum.StrEnum):
     MEASUREMENT = "measurement"
 
 
-class Stopped(KeyboardInterrupt):
+class Stopped(Picklable, KeyboardInterrupt):
     """The time is up, at a point where there is nothing to hand back yet. stage: what was at work."""
 
     def __init__(self, stage: Activity | None):

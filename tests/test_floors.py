@@ -31,6 +31,7 @@ FLOORS = {
         "errors",
         "thresholds",
         "interrupts",
+        "pickles",
         "spaces",
         "implicit",
         "problem",

@@ -68,11 +68,11 @@ class Builder:
 
     def build(self) -> Model:
         """The frozen Model. Raises ModelError naming what is wrong, inertias that no rigid body has included."""
+        made = Model(self.name, tuple(self._bodies), tuple(self._frames), self.gravity, {}, tuple(self.notes))
         for body in self._bodies:
             if (negative := smallest_inertia(body)) is not None:
                 raise ModelError(f"inertia about the centre of mass is not positive semidefinite (eigenvalue {negative:.3g})",
                                  element=f"body {body.name!r}")
-        made = Model(self.name, tuple(self._bodies), tuple(self._frames), self.gravity, {}, tuple(self.notes))
         carried = made if self._start is None else _with_configurations(made, self._start)
         return replace(carried, configurations={**carried.configurations, **self.configurations})
 

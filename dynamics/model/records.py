@@ -4,10 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import ArrayLike
+
 Vector = tuple[float, ...]
 Matrix = tuple[tuple[float, ...], ...]
 GRAVITY: Vector = (0.0, 0.0, -9.81)
+#: in SI units; products of three such numbers, as mass times length squared, are numbers too
+LARGEST = 1e100
+BEYOND = f"must be numbers of at most {LARGEST:g}, for products of larger ones are none"
 IDENTITY: Matrix = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
+
+
+def computable(*values: ArrayLike) -> bool:
+    """Whether these are numbers that mechanics may multiply."""
+    return all(bool(np.all(np.abs(np.asarray(value, float)) <= LARGEST)) for value in values)
 
 
 @dataclass(frozen=True)

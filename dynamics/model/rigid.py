@@ -7,7 +7,9 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from dynamics.errors import ModelError
 from dynamics.model.model import BodyInertia, Placement
+from dynamics.model.records import BEYOND, computable
 
 # Files write quarter turns with few digits (1.57079632679). An angle this close (rad) to a multiple of pi/2 is taken as
 # exact, so that the rotation matrix keeps its structural zeros; over one metre that is 0.1 nm.
@@ -87,8 +89,11 @@ def moved(A_H_B: Placement, inertia: BodyInertia) -> BodyInertia:
 
 
 def body_inertia(mass: float, com: Sequence[float] | np.ndarray, tensor: np.ndarray) -> BodyInertia:
-    """A BodyInertia from arrays, the tensor made exactly symmetric and free of rounding noise."""
+    """A BodyInertia from arrays, the tensor made exactly symmetric and free of rounding noise. Raises ModelError for numbers whose
+    products are none."""
     I = np.asarray(tensor, float)
+    if not computable(mass, com, I):
+        raise ModelError(f"mass, mass centre and inertia {BEYOND}", element="inertia")
     I = (I + I.T) / 2
     I = np.where(np.abs(I) < 1e-16 * np.abs(I).max(), 0.0, I)
     return BodyInertia(float(mass), tuple(float(x) + 0.0 for x in np.asarray(com, float)),

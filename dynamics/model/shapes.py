@@ -15,35 +15,44 @@ from dynamics.errors import ModelError
 from dynamics.model.records import BodyInertia, Placement
 from dynamics.model.rigid import body_inertia, placement
 
+#: of shapes too large for numbers; what comes out is refused
+OVERFLOWING = np.errstate(over="ignore", invalid="ignore")
 
+
+@OVERFLOWING
 def box(density: float, sides: Sequence[float]) -> BodyInertia:
     """A cuboid with these sides [3] (m); density in kg/m^3."""
     _positive(density=density, sides=sides)
-    x, y, z = (side**2 for side in sides)
+    x, y, z = np.asarray(sides, float)**2
     mass = density * float(np.prod(sides))
     return body_inertia(mass, np.zeros(3), np.diag([y + z, x + z, x + y]) * mass / 12)
 
 
+@OVERFLOWING
 def ellipsoid(density: float, radii: Sequence[float]) -> BodyInertia:
     """An ellipsoid with these semi-axes [3] (m); three equal ones are a ball."""
     _positive(density=density, radii=radii)
-    x, y, z = (radius**2 for radius in radii)
+    x, y, z = np.asarray(radii, float)**2
     mass = density * 4 / 3 * np.pi * float(np.prod(radii))
     return body_inertia(mass, np.zeros(3), np.diag([y + z, x + z, x + y]) * mass / 5)
 
 
+@OVERFLOWING
 def cylinder(density: float, radius: float, length: float) -> BodyInertia:
     """A cylinder along z; m."""
     _positive(density=density, radius=radius, length=length)
+    radius, length = np.float64(radius), np.float64(length)
     mass = density * np.pi * radius**2 * length
     across = mass * (3 * radius**2 + length**2) / 12
     return body_inertia(mass, np.zeros(3), np.diag([across, across, mass * radius**2 / 2]))
 
 
+@OVERFLOWING
 def capsule(density: float, radius: float, length: float) -> BodyInertia:
     """A cylinder along z of this length between the centres of two half balls; m."""
     _positive(density=density, radius=radius, length=length)
     middle, ball = cylinder(density, radius, length), ellipsoid(density, (radius,) * 3)
+    radius, length = np.float64(radius), np.float64(length)
     # a half ball has its centre of mass 3/8 radius from its flat side
     shift = length**2 / 4 + 3 * length * radius / 8
     tensor = np.asarray(middle.inertia) + np.asarray(ball.inertia) + ball.mass * shift * np.diag([1.0, 1.0, 0.0])

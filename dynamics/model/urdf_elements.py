@@ -10,6 +10,7 @@ import numpy as np
 
 from dynamics.errors import ModelError, near
 from dynamics.model.model import BodyInertia, Geometry, Limits, Mimic, Placement
+from dynamics.model.records import BEYOND, computable
 from dynamics.model.rigid import body_inertia, compose, placement, rotation_rpy
 from dynamics.model.xmltree import Element, Notes, attribute, number, numbers, only, to_number, vocabulary
 
@@ -88,6 +89,8 @@ def _read_inertial(element: Element, where: str, notes: Notes) -> BodyInertia:
     vocabulary(tensor_element, where, notes, attributes=names)
     xx, xy, xz, yy, yz, zz = (number(tensor_element, n, where) for n in names)
     tensor = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+    if not computable(mass, tensor):
+        raise element.error(where, f"mass and inertia {BEYOND}")
     _check_tensor(tensor, tensor_element, where, notes)
     origin = read_origin(element, where, notes)
     R = np.asarray(origin.rotation)

@@ -9,7 +9,7 @@ import numpy as np
 
 from dynamics.errors import ModelError, near
 from dynamics.joints import record
-from dynamics.model.records import Body, Frame, Joint
+from dynamics.model.records import BEYOND, Body, Frame, Joint, computable
 
 # Inertia tensors in real robot files are rounded; a relative slack of 1e-6 separates rounding from nonsense.
 INERTIA_SLACK = 1e-6
@@ -32,7 +32,7 @@ def validate(bodies: Sequence[Body], frames: Sequence[Frame], gravity: Sequence[
     for frame in frames:
         if not -1 <= frame.body < len(bodies):
             raise ModelError(f"refers to body index {frame.body}, which does not exist", element=f"frame {frame.name!r}")
-    if len(gravity) != 3 or not np.all(np.isfinite(gravity)):
+    if len(gravity) != 3 or not computable(gravity):
         raise ModelError(f"gravity must be three finite numbers in m/s^2, got {gravity}")
 
 
@@ -50,11 +50,13 @@ def _joint(body: Body) -> None:
     R = np.asarray(joint.placement.rotation, float)
     if R.shape != (3, 3) or not np.allclose(R @ R.T, np.eye(3), atol=1e-8) or np.linalg.det(R) < 0:
         raise ModelError("placement rotation is not a rotation matrix", element=where)
+    if not computable(joint.placement.position):
+        raise ModelError(f"the position {BEYOND}", element=where)
     for field, size in (("armature", kind.nv), ("damping", kind.nv), ("friction", kind.nv)):
         values = getattr(joint, field)
         if len(values) not in (0, size):
             raise ModelError(f"{field} needs {size} values (or none), got {len(values)}", element=where)
-        if any(not np.isfinite(x) or x < 0 for x in values):
+        if any(not computable(x) or x < 0 for x in values):
             raise ModelError(f"{field} must be finite and not negative, got {tuple(values)}", element=where)
     for field, size in (("lower", kind.nq), ("upper", kind.nq), ("velocity", kind.nv), ("effort", kind.nv)):
         values = getattr(joint.limits, field)
@@ -74,6 +76,8 @@ def _inertia(body: Body) -> None:
     tensor = np.asarray(inertia.inertia, float)
     if tensor.shape != (3, 3) or not np.all(np.isfinite(tensor)):
         raise ModelError("inertia must be a finite 3 x 3 matrix", element=where)
+    if not computable(inertia.mass, inertia.com, tensor):
+        raise ModelError(f"mass, mass centre and inertia {BEYOND}", element=where)
     if not np.allclose(tensor, tensor.T, rtol=1e-9, atol=1e-14):
         raise ModelError("inertia matrix is not symmetric", element=where)
 

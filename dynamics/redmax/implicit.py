@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from dynamics.algorithms import rate_matrix
 from dynamics.derivatives.inverse_first import inverse_dynamics_partials
-from dynamics.errors import ModelError
+from dynamics.errors import ModelError, Picklable
 from dynamics.kernels import Kernel, compile_kernel
 from dynamics.mechanism import Mechanism
 from dynamics.redmax import parameters as free
@@ -134,7 +134,7 @@ class Simulation:
     factors: tuple[Factors, ...] = ()
 
 
-class NewtonError(RuntimeError):
+class NewtonError(Picklable, RuntimeError):
     """An implicit step has no solution that Newton finds. Attributes: step (from 0), time [s], joint (velocity with the largest
     part of the residual), residual (its size over the mass, rad or m), simulation (the steps before it)."""
 
@@ -189,7 +189,7 @@ def simulate(system: System, method: str, start: tuple[ArrayLike, ArrayLike], h:
     return so_far(len(solves))
 
 
-class StepFailed(Exception):
+class StepFailed(Picklable, Exception):
     """One solve failed. Attributes: why, and the residual [n] over the mass, in rad or m."""
 
     def __init__(self, why: str, residual: np.ndarray):

@@ -104,6 +104,11 @@ class NamedRobot:
         return self.file.removeprefix(COLLECTION).replace("/", "-") if self.file.startswith(COLLECTION) else self.path.stem
 
     @property
+    def identity(self) -> str:
+        """What tells it from other robots, of the same name too."""
+        return f"{self.path.resolve()}, root {self.root}"
+
+    @property
     def what(self) -> str:
         return self.file + (f", root {self.root}" if self.path.suffix == ".urdf" else "")
 
@@ -175,10 +180,15 @@ def _print(out: Console, title: str, headings: Sequence[str], rows: Rows, unit: 
     out.print(grid(*map(escape, headings), rows=[list(map(escape, row)) for row in rows], pad=2, folded=folded))
 
 
+def resting_name(model: Model) -> str | None:
+    """The named configuration that a robot rests in: what its file calls home, else the first that is not merely MuJoCo's zero."""
+    return min(model.configurations, key=lambda name: 0 if name == "home" else 1 + (name == "qpos0"), default=None)
+
+
 def resting(model: Model) -> np.ndarray:
-    """A configuration [nq] inside all limits: the first named one, else the neutral one moved into them."""
-    if model.configurations:
-        return np.asarray(next(iter(model.configurations.values())), dtype=float)
+    """A configuration [nq]: the named one, else the neutral one moved into all limits."""
+    if (name := resting_name(model)) is not None:
+        return np.asarray(model.configurations[name], dtype=float)
     q, lower, upper = np.array(alg.neutral(model), dtype=float), model.limit("lower"), model.limit("upper")
     outside = (q < lower) | (q > upper)
     with np.errstate(invalid="ignore"):
@@ -187,12 +197,32 @@ def resting(model: Model) -> np.ndarray:
     return q
 
 
-def draw_robot(robot: Mechanism, path: Path) -> Path:
+def picture_place(robot: NamedRobot, folder: Path) -> Path:
+    """A file in the folder that is not there, or that holds an earlier picture of the same robot."""
+    from itertools import count
+
+    return next(place for k in count(1) if not (place := folder / f"{robot.stem}-robot{'' if k == 1 else f'-{k}'}.png").exists()
+                or _drawn(place) == robot.identity)
+
+
+def _drawn(place: Path) -> str | None:
+    """Of which robot a picture is."""
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        with Image.open(place) as picture:
+            return getattr(picture, "text", {}).get("Source")
+    except (OSError, UnidentifiedImageError, ValueError):
+        return None
+
+
+def draw_robot(named: NamedRobot, path: Path) -> Path:
     """A picture of the robot in its resting configuration, as PNG."""
     from ocp.app.pages.ik_picture import draw
 
-    model, q = robot.model, resting(robot.model)
-    words = next(iter(model.configurations), "") or "neutral, moved into its limits"
+    model, q = named.mechanism.model, resting(named.mechanism.model)
+    words = resting_name(model) or "neutral, moved into its limits"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(draw(model, q, q, (), model.name, f"{len(model.bodies)} bodies, {model.mass:.4g} kg; configuration: {words}"))
+    path.write_bytes(draw(model, q, q, (), model.name, f"{len(model.bodies)} bodies, {model.mass:.4g} kg; configuration: {words}",
+                          source=named.identity))
     return path

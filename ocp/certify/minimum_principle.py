@@ -199,9 +199,11 @@ def _holding(motion: Motion, t: Array, x: Array) -> Array | None:
     nudge = ROUNDING.resolution * np.where(motion.scales.wide_control > 0, motion.scales.wide_control, 1.0)
     for _ in range(MINIMUM_PRINCIPLE.newton_steps):
         rate = motion.call(motion.field, t, x, u)
+        if not np.isfinite(rate).all():
+            return None
         J = np.column_stack([(motion.call(motion.field, t, x, u + nudge[i] * np.eye(nu)[[i]]) - rate)[0] / nudge[i]
                              for i in range(nu)]) if nu else np.zeros((rate.shape[1], 0))
-        if not (np.all(np.isfinite(J)) and np.all(np.isfinite(rate))):
+        if not np.isfinite(J).all():
             return None
         u = bounds.clip(u - np.linalg.lstsq(J, rate[0], rcond=None)[0])
     still = np.all(np.abs(motion.call(motion.field, t, x, u)) <= ROUNDING.resolution * scale)

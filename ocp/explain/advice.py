@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ocp.certify import Tolerances
 from ocp.problem import Certificate, Finding, Kind
+from ocp.problem.solution import share
 from ocp.thresholds import EXPLANATION
 
 DIRECT = ("collocation", "multiple_shooting")
@@ -26,15 +27,18 @@ class Advice:
     settings: tuple[tuple[str, Any], ...] = ()
 
 
-def advice(certificate: Certificate, method: str, options: Mapping[str, Any]) -> tuple[Advice, ...]:
-    """Advice on everything that fails; options: that the method ran with."""
+def advice(certificate: Certificate, method: str, options: Mapping[str, Any], tolerances: Tolerances | None = None
+           ) -> tuple[Advice, ...]:
+    """Advice on everything that fails; options: that the method ran with; tolerances: by which the certificate judged."""
+    allowed = (tolerances or Tolerances()).violation_between
     found = list(_residuals(certificate, method, options))
     for violation in certificate.violations:
         if violation.holds:
             continue
         if violation.at_knots <= violation.tolerance:
             found.append(Advice(violation.finding, Kind.VIOLATED_BETWEEN_KNOTS,
-                                (*_finer(method, options), *_accepted("violation_between", violation.between_knots))))
+                                (*_finer(method, options), *_accepted("violation_between", allowed * share(
+                                    violation.between_knots, violation.tolerance_between)))))
         else:
             found.append(Advice(violation.finding, Kind.VIOLATED_AT_KNOTS, _tighter(method, options)))
     return tuple(found)
@@ -95,5 +99,6 @@ def _tighter(method: str, options: Mapping[str, Any]) -> tuple[tuple[str, Any], 
 
 
 def _accepted(name: str, value: float) -> tuple[tuple[str, float], ...]:
-    """A round number above as what is accepted; nothing where there is no number."""
-    return ((f"accept.{name}", float(f"{1.2 * value:.1e}")),) if math.isfinite(value) else ()
+    """A round number above as what is accepted; nothing where no answer could be trusted that is so far off: by more of the size of
+    what is judged than any check allows by itself."""
+    return ((f"accept.{name}", float(f"{1.2 * value:.1e}")),) if value <= max(vars(Tolerances()).values()) else ()

@@ -17,6 +17,7 @@ import casadi as ca
 import numpy as np
 
 from ocp.explain.groups import Program
+from ocp.guess import sample_guess
 from ocp.nlp.names import parts_of_name
 from ocp.problem import At, Phase, Problem
 from ocp.thresholds import EXPLANATION
@@ -295,6 +296,27 @@ def find_not_finite(problem: Problem, points: Sequence[Point], most: int = 6) ->
         if found:
             return tuple(found[:most])
     return ()
+
+
+def infinite_ends(problem: Problem) -> tuple[Origin, ...]:
+    """The first rate of each start and final state that is infinite whatever the motion: the states that it depends on are fixed
+    there, and other controls do not take it away. place: "start" or "end"."""
+    found = []
+    for k, phase in enumerate(problem.phases):
+        system, rate = phase.system, next(_terms(phase))
+        for boundary, place in ((phase.start, "start"), (phase.final, "end")):
+            if boundary is None or not any(boundary.fixed):
+                continue
+            x, u = (part[0] for part in sample_guess(phase.guess, system.space, np.array([float(place == "end")])))
+            held = np.asarray(boundary.fixed) if system.space.is_vector_space else np.full(system.nx, boundary.complete)
+            x, p = np.where(held, boundary.value, x), np.asarray(system.parameter_values, float)
+            t = phase.duration.guess if place == "end" else 0.0
+            origins = [_inspect(phase, rate, [Point(place, k, t, x, tried, p)], VALUE) for tried in (u, u + 1.0)]
+            if origins[0] is not None and all(o is not None and math.isinf(o.result) for o in origins):
+                depends = system.rate.jac_sparsity(0, 1)
+                columns = [c for r, c in zip(depends.row(), depends.get_col(), strict=True) if r == origins[0].component]
+                found += [origins[0]] if held[columns].all() else []
+    return tuple(found)
 
 
 def _terms(phase: Phase) -> Iterator[_Term]:

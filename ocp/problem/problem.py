@@ -16,6 +16,7 @@ import casadi as ca
 import numpy as np
 
 from ocp.errors import ProblemError
+from ocp.pickles import Portable
 from ocp.problem.bounds import Bounds
 from ocp.problem.system import System
 from ocp.problem.terms import At, Constraint, Cost, component_names
@@ -221,7 +222,7 @@ class Reference:
 
 
 @dataclass(frozen=True)
-class Problem:
+class Problem(Portable):
     """An optimal-control problem: phases in order of time, and linkages between their ends."""
 
     name: str

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ocp.pickles import Portable
 from ocp.problem.finding import Finding, Kind
 
 
@@ -39,7 +40,7 @@ MINIMA = (Kind.STRICT_MINIMUM, Kind.FLAT_MINIMUM)
 
 
 @dataclass(frozen=True)
-class Trajectory:
+class Trajectory(Portable):
     """A solution in time. t [N+1] s, x [N+1, nx], u [M, nu] at the control times ``t_u`` [M].
 
     t_path: times at which the method holds path constraints on controls; None: the control times.
@@ -139,6 +140,13 @@ class Residual:
         return Finding(self.kind, self.phase, time=self.time, value=self.value, tolerance=self.tolerance, data=data)
 
 
+def share(value: float, tolerance: float) -> float:
+    """Of a tolerance that a value takes; of none, which a size of zero or one that is not a number leaves, all or nothing."""
+    if tolerance > 0:
+        return float(value / tolerance)
+    return 0.0 if value <= 0 else float("inf")
+
+
 @dataclass(frozen=True)
 class Violation:
     """Largest violation of one named constraint, at the knots and between them, each beside its tolerance.
@@ -163,6 +171,11 @@ class Violation:
     def label(self) -> str:
         """The name, behind that of its phase where there are several."""
         return f"{self.phase}: {self.name}" if self.phase else self.name
+
+    @property
+    def share(self) -> float:
+        """Of its tolerance that the violation at the knots takes."""
+        return share(self.at_knots, self.tolerance)
 
     @property
     def holds(self) -> bool:
@@ -261,7 +274,7 @@ class Certificate:
 
 
 @dataclass(frozen=True)
-class Solution:
+class Solution(Portable):
     """Result of a method on a problem. ``ok`` is true only when the certificate holds."""
 
     problem: Any

@@ -6,6 +6,7 @@ import casadi as ca
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics.errors import Picklable
 from dynamics.kernels import Kernel, compile_kernel
 from ocp.integrators import serving
 from ocp.problem import Cost, System
@@ -14,7 +15,7 @@ from ocp.problem import Cost, System
 INLINE = 2000
 
 
-class StepError(RuntimeError):
+class StepError(Picklable, RuntimeError):
     """A step came to nothing. Attributes: component (name of the state that is worst), residual (in its unit; NaN: not known),
     why."""
 

@@ -67,3 +67,11 @@ def test_what_is_wrong_is_told(robot):
     np.testing.assert_array_equal(robot.neutral, np.zeros(6))
     q0, q1 = robot.random(0), robot.random(1)
     np.testing.assert_allclose(robot.integrate(q0, robot.difference(q0, q1)), q1, atol=1e-12)
+
+
+def test_functions_are_made_of_whatever_carries_a_model():
+    robot = dynamics.load(MODELS / "ur5.urdf")
+    q = robot.random(3)
+    for one in (robot, robot.mechanism, robot.model):
+        assert np.array_equal(np.asarray(dynamics.make(one, "mass_matrix")(q)), robot.mass_matrix(q))
+        assert np.array_equal(np.asarray(dynamics.make_frame(one, "pose", "tool0")(q)[1]).ravel(), robot.position("tool0", q))

@@ -1,6 +1,7 @@
 """Seeded damage to problem files and robot files, as editors, disks and strangers do it."""
 
 import random
+import re
 from collections.abc import Callable
 
 ODD_VALUES = (
@@ -15,8 +16,8 @@ ODD_ATTRIBUTES = ("", " ", "nan", "inf", "-inf", "1e999", "9" * 400, "1,5", "a",
 
 
 def mutate(data: bytes, kind: str, rng: random.Random) -> bytes:
-    """One to three mutations of a file of ``kind`` yaml or xml."""
-    ways = (*COMMON, *(YAML if kind == "yaml" else XML))
+    """One to three mutations of a file of ``kind`` yaml, xml, csv or mesh."""
+    ways = (*COMMON, *{"yaml": YAML, "xml": XML, "csv": CSV, "mesh": MESH}[kind])
     for _ in range(rng.choice((1, 1, 2, 3))):
         data = rng.choice(ways)(data, rng)
     return data
@@ -66,12 +67,23 @@ def _numbers(data: bytes, rng: random.Random) -> bytes:
     return data[:i] + rng.choice((b"-1", b"0", b"1e300", b"1e-300", b"nan", b"9" * 30, b".5", b"e")) + data[i + 1 :]
 
 
+def _number(data: bytes, rng: random.Random) -> bytes:
+    """Another number in the place of a whole one, so that the file mostly stays readable."""
+    spots = list(re.finditer(rb"(?<![\w.])-?\d+(\.\d*)?(e[-+]?\d+)?(?![\w.])", data))
+    if not spots:
+        return data
+    spot = rng.choice(spots)
+    odd = (b"0", b"1", b"-" + spot[0].lstrip(b"-"), b"1e308", b"-1e308", b"1e-308", b"1e9", b"1e-9", b"1e20", b"3", b"0.5", b"1e4")
+    return data[: spot.start()] + rng.choice(odd) + data[spot.end() :]
+
+
 def _whole(data: bytes, rng: random.Random) -> bytes:
     return rng.choice((b"\xef\xbb\xbf" + data, data.replace(b"\n", b"\r\n"), data.replace(b"\n", b"\r"), data[:1], data * 2,
                        data.decode("utf-8", "replace").encode("utf-16"), b"\n---\n".join((data, data))))
 
 
-COMMON: tuple[Callable[[bytes, random.Random], bytes], ...] = (_flip, _insert, _cut, _lines, _numbers, _whole)
+COMMON: tuple[Callable[[bytes, random.Random], bytes], ...] = (_flip, _insert, _cut, _lines, _numbers, _number, _number, _number,
+                                                                      _whole)
 
 
 # ---- YAML -----------------------------------------------------------------------------------------------------------------
@@ -146,3 +158,22 @@ def _tag(data: bytes, rng: random.Random) -> bytes:
 
 
 XML = (_attribute, _attribute, _attribute, _swap_attributes, _head, _tag)
+
+
+# ---- tables and meshes ----------------------------------------------------------------------------------------------------
+def _cell(data: bytes, rng: random.Random) -> bytes:
+    cells = data.split(b",")
+    odd = (b"", b"nan", b"inf", b"1e308", b"-1e308", b"1;5", b'"', b"\xff", b"x", b"0x1", b"1_0")
+    cells[rng.randrange(len(cells))] = rng.choice(odd)
+    return b",".join(cells)
+
+
+def _word(data: bytes, rng: random.Random) -> bytes:
+    """Four bytes of a binary file, which may be a number or an index, are others."""
+    i = rng.randrange(max(len(data) - 4, 1))
+    odd = (b"\xff\xff\xff\xff", b"\xff\xff\x7f\x7f", b"\0\0\xc0\x7f", b"\0\0\0\0", rng.randbytes(4))
+    return data[:i] + rng.choice(odd) + data[i + 4:]
+
+
+CSV = (_cell, _cell, _cell)
+MESH = (_word, _word, _word)

@@ -21,18 +21,18 @@ def robot(robot: Robot, /, *, root: str | None = None, picture: Path | None = No
     root
         fixed, free_flyer or planar (URDF): how its root link is attached; default: fixed.
     picture
-        Where to draw it; default: results, under its name.
+        Where to draw it; default: results, under its name, with a number where that is another robot's.
     notes
         All that was noted or left out, line by line.
     """
-    from ocp.app.robot import draw_robot, print_robot, read_robot
+    from ocp.app.robot import draw_robot, picture_place, print_robot, read_robot
 
     found = read_robot(robot, root=root)
     if notes:
         print("\n".join(found.mechanism.model.notes) or "nothing was changed or left out")
         return CERTIFIED
     print_robot(found.mechanism, found.what)
-    place = draw_robot(found.mechanism, picture or Path("results") / f"{found.stem}-robot.png")
+    place = draw_robot(found, picture or picture_place(found, Path("results")))
     print(f"\npicture: {place}\nto start: ocp init {robot}")
     return CERTIFIED
 
@@ -43,7 +43,8 @@ def init(
     out: Annotated[Path | None, Parameter(help="File to write; default: named after the robot, here.")] = None,
     overwrite: Overwrite = False,
 ) -> int:
-    """Write a commented problem file about a robot that certifies as it is written: a joint move, unless told otherwise.
+    """Write a commented problem file about a robot that certifies as it is written: a joint move, or a flight on rotors, unless told
+    otherwise.
 
     Parameters
     ----------
@@ -60,9 +61,10 @@ def init(
     frame
         What --pose and --ik move; default: a tool or hand by its name, else the end of the longest branch.
     root
-        fixed, free_flyer or planar (URDF): how its root link is attached; default: fixed, with --wbc free_flyer.
+        fixed, free_flyer or planar (URDF): how its root link is attached; default: fixed, with --wbc and of what flies free_flyer.
     """
     from ocp.app.robot import read_robot
+    from ocp.app.starter.fly import flight
     from ocp.app.starter.write import write_starter
     from ocp.errors import ProblemError
 
@@ -72,13 +74,17 @@ def init(
     kind = kinds[0] if kinds else "move"
     if wbc and root is None and not robot.endswith(".xml"):
         root = "free_flyer"
-    place = write_starter(read_robot(robot, root=root), kind, frame=frame, out=out, overwrite=overwrite, command=started())
+    found = read_robot(robot, root=root)
+    if root is None and found.path.suffix == ".urdf" and flight(found) is not None:
+        found = read_robot(robot, root="free_flyer")
+    place = write_starter(found, kind, frame=frame, out=out, overwrite=overwrite, command=started())
     print(f"written: {place}\nnow run: ocp {kind if kind in ('ik', 'mpc', 'wbc') else 'solve'} {place}")
     return CERTIFIED
 
 
 def check(file: Problem, /, *, set_: Overrides = None) -> int:
-    """Validate a problem file, and say which methods can solve it, without solving; or a file of inverse kinematics."""
+    """Validate a problem file, and say which methods can solve it, without solving; or a file of inverse kinematics. Exit code 1
+    where rates are infinite at a start or final state, so that none can."""
     from ocp.app.files.ik_file import load_ik
     from ocp.app.files.load import load_problem
     from ocp.app.files.schema_tasks import is_ik_tree
@@ -99,7 +105,7 @@ def check(file: Problem, /, *, set_: Overrides = None) -> int:
     elif is_ik_tree(tree):
         print_ik_check(load_ik(file, changes))
     else:
-        print_check(load_problem(file, changes))
+        return CERTIFIED if print_check(load_problem(file, changes)) else NOT_SOLVED
     return CERTIFIED
 
 

@@ -25,6 +25,7 @@ from ocp.app.files.load_tables import read_names
 from ocp.app.files.schema import SymbolicPhases
 from ocp.app.files.schema_robot import RobotPhases, RobotProblem
 from ocp.app.files.yaml_source import KeyPath, Source, format_path, parse_source
+from ocp.certify import Tolerances
 from ocp.errors import ProblemError
 from ocp.explain import Advice, Conditioning, Dependence, Infeasibility, Origin, Price, Program, advice
 from ocp.explain.not_finite import SECOND, VALUE
@@ -232,7 +233,7 @@ class Subject:
         """About a certificate that fails though the method converged."""
         if self.certificate is None or self.status not in SOLVED:
             return ()
-        return advice(self.certificate, self.method, self.options)
+        return advice(self.certificate, self.method, self.options, Tolerances(**self.loaded.accept))
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from dynamics.errors import near
 from ocp.app.face.document import written_at
 from ocp.errors import ProblemError
+from ocp.pickles import Portable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -81,7 +82,7 @@ class Page:
         return f'<iframe srcdoc="{text}" style="width:100%;height:560px;border:0" sandbox="allow-scripts"></iframe>'
 
 
-class Shown(ABC):
+class Shown(Portable, ABC):
     """A result. What remains to be said by each kind: its title, pictures, scene, how notebooks show it, and how it is written."""
 
     @abstractmethod

@@ -38,7 +38,6 @@ _REFUSED: tuple[tuple[tuple[type[ast.AST], ...], str], ...] = (
     ((ast.IfExp,), "'a if condition else b' is written if_else(condition, a, b)"),
     ((ast.BoolOp,), CONDITIONS),
     *((kinds, f"{words} is not allowed in an expression") for kinds, words in (
-        ((ast.Attribute,), "a dot after a name (attribute access)"),
         ((ast.Lambda,), "lambda"),
         ((ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp), "a comprehension"),
         ((ast.Dict, ast.Set), "a mapping or set in braces"),
@@ -238,7 +237,7 @@ class _Evaluator:
     # ---- calls, lists, subscripts -------------------------------------------------------------------------------
     def call(self, node: ast.Call, depth: int) -> SX:
         if not isinstance(node.func, ast.Name):
-            raise self.error(node, f"only functions by name can be called, not {self.source(node.func)!r}")
+            raise self.error(node, f"only functions by name can be called, not {self.source(node.func)!r}{self.spelt(node.func)}")
         name = node.func.id
         if name not in FUNCTION_NAMES and name not in self.scope.functions and name not in self.scope.curves:
             known = [*FUNCTION_NAMES, *self.scope.functions, *self.scope.curves]
@@ -343,7 +342,29 @@ class _Evaluator:
             raise self.error(node, "an empty list")
         return ca.vertcat(*(self.scalar(e, depth + 1, "an entry of a list") for e in node.elts))
 
+    def attribute(self, node: ast.expr, depth: int) -> SX:
+        """Names joined by dots: refused, with what the names of the file make of them."""
+        raise self.error(node, f"a dot after a name (attribute access) is not allowed in an expression{self.spelt(node)}")
+
+    def spelt(self, node: ast.expr) -> str:
+        """``; write ..`` with the table of which a chain like ``b.final["v"]`` or ``final.b.v`` names an entry, the component, or
+        the function behind a module's name; empty where there is none."""
+        pieces, last = list[str](), ""
+        while isinstance(node, ast.Attribute | ast.Subscript):
+            pieces.insert(0, node.attr if isinstance(node, ast.Attribute) else str(getattr(node.slice, "value", "")))
+            last, node = pieces[-1], node.value
+        pieces = [node.id, *pieces] if isinstance(node, ast.Name) else ["", *pieces]
+        for word in pieces:
+            entry = ".".join(piece for piece in pieces if piece != word)
+            if word in self.scope.tables and entry in self.scope.tables[word].entries:
+                return f'; write {word}["{entry}"]'
+        if last in (*FUNCTION_NAMES, *self.scope.functions, *self.scope.names):
+            return f"; write {last}"
+        return f"; a component is written {self.source(node)}[{_COMPONENTS[last]}]" if last in _COMPONENTS else ""
+
     def subscript(self, node: ast.Subscript, depth: int) -> SX:
+        if isinstance(node.value, ast.Attribute):
+            return self.attribute(node, depth)
         if isinstance(node.value, ast.Name) and node.value.id in self.scope.tables:
             return self.entry(node, node.value.id)
         value = self.value(node.value, depth + 1)
@@ -377,7 +398,8 @@ class _Evaluator:
 
 _READERS: Mapping[type[ast.expr], Callable[[_Evaluator, Any, int], SX]] = MappingProxyType({
     ast.Constant: _Evaluator.constant, ast.Name: _Evaluator.name, ast.UnaryOp: _Evaluator.unary, ast.BinOp: _Evaluator.binary,
-    ast.Call: _Evaluator.call, ast.Subscript: _Evaluator.subscript, ast.List: _Evaluator.list, ast.Compare: _Evaluator.compare})
+    ast.Call: _Evaluator.call, ast.Subscript: _Evaluator.subscript, ast.Attribute: _Evaluator.attribute,
+    ast.List: _Evaluator.list, ast.Compare: _Evaluator.compare})
 _SPECIAL: Mapping[str, Callable[[_Evaluator, ast.Call, str, int], SX]] = MappingProxyType({
     "if_else": _Evaluator.if_else, "interpolate": _Evaluator.interpolate, "spline": _Evaluator.interpolate,
     "der": _Evaluator.derivative})

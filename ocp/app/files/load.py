@@ -31,6 +31,7 @@ from ocp.derivatives import choose
 from ocp.errors import ProblemError
 from ocp.interrupts import Activity, check
 from ocp.methods import METHODS, NOTHING_TO_SAY, idle, in_discrete_time, switched_off
+from ocp.pickles import Portable
 from ocp.problem import Problem
 from ocp.reductions.algebraic_equations import state_equations
 
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class LoadedProblem:
+class LoadedProblem(Portable):
     """A problem file, read.
 
     problem: the mathematics; file: what the file says, validated, with overrides; text: the file as it was read

@@ -14,7 +14,8 @@ from ocp.app.files import load_parts as lp
 from ocp.app.files.findings import Findings
 from ocp.app.files.schema_parts import TablePart
 from ocp.app.files.scope import Scope, lines, spline
-from ocp.app.files.yaml_source import KeyPath
+from ocp.app.files.yaml_source import KeyPath, read_text
+from ocp.errors import ProblemError
 
 SX = Any
 MAX_ENTRIES = 20_000
@@ -99,7 +100,11 @@ def read_csv(findings: Findings, words: str, folder: Path, path: KeyPath, expect
     if file.suffix != ".csv" or not file.is_file():
         findings.add(path, f"no file {file}" if file.suffix == ".csv" else f"expected {expected}; got {words!r}")
         return None
-    texts = enumerate(file.read_text(encoding="utf-8-sig").splitlines(), start=1)
+    try:
+        texts = enumerate(read_text(file).splitlines(), start=1)
+    except ProblemError as error:
+        findings.add(path, str(error))
+        return None
     written = [(i, [cell.strip() for cell in text.split(",")]) for i, text in texts if text.strip() and text.lstrip()[0] != "#"]
     if table and written and len(written[0][1]) == 2 and _number(written[0][1][0]) is None:
         written = written[1:]  # headings

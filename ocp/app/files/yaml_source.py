@@ -118,14 +118,18 @@ def format_path(path: KeyPath) -> str:
 
 def read_source(path: Path) -> Source:
     """Read a file in UTF-8. Raises ProblemError when it cannot be read or is not strict YAML."""
+    return parse_source(read_text(path), str(path))
+
+
+def read_text(path: Path) -> str:
+    """The text of a file in UTF-8. Raises ProblemError with its place when it cannot be read."""
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        return path.read_bytes().decode("utf-8-sig")
     except OSError as error:
         raise ProblemError(f"cannot read the file: {error.strerror or error}", where=str(path)) from None
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
         raise ProblemError("the file is not UTF-8 text", where=f"{path}:{line}") from None
-    return parse_source(text, str(path))
 
 
 def parse_source(text: str, name: str) -> Source:

@@ -24,6 +24,8 @@ COLOURS = {"axis_x": "#d1453b", "axis_y": "#2f9e58", "axis_z": "#4a55d6", "targe
 LINK, START, SHADOW, SOLID = "#2f6fb5", "#8a94a3", "#27303f", "#9db8d6"
 ELEVATION, AZIMUTH = 20.0, -58.0  # degrees
 WIDTH, HEIGHT = 9.0, 6.6  # inches
+LARGEST, FAR = 1e50, 1e-9  # m; of coordinates, whose squares must be numbers; of a robot, by how far away it stands
+ROOM = 0.5  # m; what is shown on all sides of a robot that is a single point
 
 
 @dataclass(frozen=True)
@@ -114,22 +116,31 @@ def _tip(mark: Mark, size: float) -> np.ndarray:
 
 
 # ---- the still picture --------------------------------------------------------------------------------------------------
-def draw(model: Model, start: np.ndarray, end: np.ndarray, found: Sequence[Mark], title: str, verdict: str) -> bytes:
-    """PNG: the robot at the configuration ``end``, faintly at the start, targets, and its shadow on the ground."""
+def draw(model: Model, start: np.ndarray, end: np.ndarray, found: Sequence[Mark], title: str, verdict: str, *,
+         source: str = "") -> bytes:
+    """PNG: the robot at the configuration ``end``, faintly at the start, targets, and its shadow on the ground. source: of what it
+    is, kept in the file."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     q = np.stack([start, end])
     scene = scene_from_model(model, np.array([0.0, 1.0]), q, body_poses(model, q))
+    size = axis_length(scene)
+    points = _extent(scene, found, size)
+    low, high = points.min(axis=0), points.max(axis=0)
+    if not np.isfinite(low).all() or max(-low.min(), high.max()) > LARGEST:
+        return sheet.sentence(f"{title} cannot be drawn: it has coordinates beyond {LARGEST:g} m.", source)
+    if (high - low).max() <= FAR * max(1.0, np.abs(low + high).max()):  # one point, at least by the digits of its place
+        room = max(ROOM, FAR * float(np.abs(low + high).max()))
+        points = np.vstack([points - room, points + room])
+        low, high = points.min(axis=0), points.max(axis=0)
+    half = float((high - low).max()) / 2
     fig = Figure(figsize=(WIDTH, HEIGHT), dpi=sheet.DPI, facecolor="white")
     FigureCanvasAgg(fig)
     ax: Any = fig.add_axes((0.0, 0.0, 1.0, 1.0), projection="3d", computed_zorder=False)
     ax.set_axis_off()
-    size = axis_length(scene)
-    points = _extent(scene, found, size)
-    low, high = points.min(axis=0), points.max(axis=0)
     ground = float(min(scene.ground, low[2]))
-    _ground(ax, low, high, ground)
+    _ground(ax, (low + high) / 2, max(0.75 * float(np.hypot(*(high - low)[:2])), 0.5 * half), ground)
     shadow = scene.points.copy()
     shadow[..., 2] = ground
     _skeleton(ax, replace(scene, points=shadow), 1, SHADOW, width=7.0, zorder=1.2, alpha=0.06, joints=False)
@@ -138,16 +149,15 @@ def draw(model: Model, start: np.ndarray, end: np.ndarray, found: Sequence[Mark]
     _skeleton(ax, scene, 1, LINK, width=5.4, zorder=3.2)
     for mark in found:
         _mark(ax, mark, size)
-    middle, half = (low + high) / 2, float((high - low).max()) / 2
     for i, axis in enumerate("xyz"):
-        getattr(ax, f"set_{axis}lim")(middle[i] - half, middle[i] + half)
+        getattr(ax, f"set_{axis}lim")((low + high)[i] / 2 - half, (low + high)[i] / 2 + half)
     ax.set_box_aspect((1.0, 1.0, 1.0))
     ax.set_proj_type("persp", focal_length=1.8)
     ax.view_init(elev=ELEVATION, azim=AZIMUTH)
     _fit(ax, points)
     fig.text(0.035, 0.955, sheet.plain(sheet.clip_text(title, 80)), fontsize=13, weight="bold", color=sheet.INK, va="center")
     fig.text(0.035, 0.918, sheet.plain(verdict), fontsize=9, color=sheet.SOFT, va="center")
-    return sheet.png(fig)
+    return sheet.png(fig, source)
 
 
 def _extent(scene: Scene, found: Sequence[Mark], size: float) -> np.ndarray:
@@ -179,9 +189,8 @@ def _fit(ax: Any, points: np.ndarray) -> None:
     ax.set_position([shift[0] / WIDTH, shift[1] / HEIGHT, scale, scale])
 
 
-def _ground(ax: Any, low: np.ndarray, high: np.ndarray, z: float) -> None:
+def _ground(ax: Any, centre: np.ndarray, radius: float, z: float) -> None:
     """A round patch of grid that fades out, one line per round length."""
-    centre, radius = (low[:2] + high[:2]) / 2, 0.75 * float(np.hypot(*(high - low)[:2]))
     step = sheet.places(0.0, 2.0 * radius, 8, "linear")[1]
     first, last = np.floor((centre - radius) / step).astype(int), np.ceil((centre + radius) / step).astype(int)
     for axis in (0, 1):

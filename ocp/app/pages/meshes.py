@@ -10,17 +10,20 @@ import numpy as np
 
 FINEST, COARSEST = 256, 2  # cells along the longest side of a mesh that is thinned
 LARGEST = 200e6  # bytes of a file that is still read
+FARTHEST = 1e50  # m; squares and volumes of such points are numbers
 
 
 class UnreadableMesh(Exception):
     """A mesh that cannot be drawn, and why."""
 
 
-def read_mesh(path: str, scale: tuple[float, ...], most: int) -> tuple[np.ndarray, np.ndarray]:
+def read_mesh(path: str | None, scale: tuple[float, ...], most: int) -> tuple[np.ndarray, np.ndarray]:
     """Vertices [n, 3] (m) and triangles [k, 3], k at most about ``most``, of an STL, OBJ, PLY, COLLADA or glTF file.
 
-    scale: of x, y and z, or empty. Raises UnreadableMesh.
+    path: None of a mesh that a model describes without a file; scale: of x, y and z, or empty. Raises UnreadableMesh.
     """
+    if path is None:
+        raise UnreadableMesh("has no file")
     place = Path(path)
     try:
         stamp = place.stat()
@@ -34,7 +37,10 @@ def read_mesh(path: str, scale: tuple[float, ...], most: int) -> tuple[np.ndarra
 @lru_cache(maxsize=256)
 def _read(path: str, _: int, scale: tuple[float, ...], most: int) -> tuple[np.ndarray, np.ndarray]:
     vertices, faces = whole_mesh(path)
-    return thinned(vertices * (np.asarray(scale) if scale else 1.0), faces, most)
+    scaled = vertices * (np.asarray(scale) if scale else 1.0)
+    if not np.abs(scaled).max() <= FARTHEST:
+        raise UnreadableMesh("is scaled beyond all numbers")
+    return thinned(scaled, faces, most)
 
 
 def whole_mesh(path: str) -> tuple[np.ndarray, np.ndarray]:
@@ -47,9 +53,18 @@ def whole_mesh(path: str) -> tuple[np.ndarray, np.ndarray]:
         vertices, faces = np.asarray(found.vertices, float), np.asarray(found.faces, int)
     except Exception as error:  # whatever readers of a dozen formats raise
         raise UnreadableMesh(f"cannot be read: {str(error).splitlines()[0] if str(error) else type(error).__name__}") from None
-    if not len(faces) or not np.isfinite(vertices).all():
-        raise UnreadableMesh("holds no triangles, or points that are not finite")
+    if not faces.size or faces.ndim != 2 or faces.shape[1] != 3 or vertices.ndim != 2 or vertices.shape[1] != 3:
+        raise UnreadableMesh("holds no triangles")
+    if faces.min() < 0 or faces.max() >= len(vertices):
+        raise UnreadableMesh(f"has a triangle with corner {_stray(faces, len(vertices))}, of {len(vertices)} corners")
+    if not np.abs(vertices).max() <= FARTHEST:
+        raise UnreadableMesh("holds points that are not finite, or too far away")
     return vertices, faces
+
+
+def _stray(faces: np.ndarray, count: int) -> int:
+    """The first corner that there is not."""
+    return int(faces[(faces < 0) | (faces >= count)][0])
 
 
 def thinned(vertices: np.ndarray, faces: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:

@@ -18,6 +18,7 @@ from ocp.app.pages.sheet import Axes, Cell, Group, bundle, stem
 from ocp.app.sentences.certificate import CHECKS
 from ocp.interrupts import Activity, attempt
 from ocp.problem import At, Bounds, Certificate, Constraint, Sense, Solution, System
+from ocp.problem.solution import share
 
 MOST_PANELS = 16
 GAPS = "certificate_segment_gap"  # the array of ``Solution.extra`` [N] that the certificate leaves; drawn when present
@@ -252,7 +253,7 @@ def plot_certificate(certificate: Certificate | None, t: np.ndarray, gaps: np.nd
     if certificate is None:
         return sheet.sentence("This solution carries no certificate.")
     rows = [(CHECKS[c.kind], c.value, c.tolerance, c.holds, "") for c in certificate.checks]
-    worst_first = sorted(certificate.violations, key=lambda v: -np.nan_to_num(_ratio(v.at_knots, v.tolerance), nan=np.inf))
+    worst_first = sorted(certificate.violations, key=lambda v: -np.nan_to_num(v.share, nan=np.inf))
     rows += [(v.label, v.at_knots, v.tolerance, v.holds, ", soft" if v.soft else "") for v in worst_first[:MOST_PANELS]]
     known = sheet.drawable(np.zeros(0) if gaps is None else np.asarray(gaps).ravel())
     lower_part = 2.0 if len(known) == len(t) - 1 and np.isfinite(known).any() else 0.0
@@ -260,7 +261,7 @@ def plot_certificate(certificate: Certificate | None, t: np.ndarray, gaps: np.nd
     height = 0.85 + bars + lower_part
     fig = sheet.figure(height)
     ax = sheet.axes(fig, (left, 0.42 + lower_part, sheet.WIDTH - left - right, bars))
-    ratio = np.array([_ratio(value, tolerance) for _, value, tolerance, _, _ in rows])
+    ratio = np.array([share(value, tolerance) for _, value, tolerance, _, _ in rows])
     with np.errstate(divide="ignore"):
         power = np.where(np.isnan(ratio), np.inf, np.log10(np.maximum(ratio, 0.0)))
     seen = power[np.isfinite(power)]
@@ -298,12 +299,6 @@ def plot_certificate(certificate: Certificate | None, t: np.ndarray, gaps: np.nd
         fig.text((sheet.WIDTH - right) / sheet.WIDTH, 0.13 / height, "time [s]", fontsize=8, color=sheet.SOFT, ha="right")
         sheet.caption(fig, left, 1.78, "re-integration gap of each segment ÷ tolerance")
     return sheet.png(fig)
-
-
-def _ratio(value: float, tolerance: float) -> float:
-    if tolerance > 0:
-        return float(value / tolerance)
-    return 0.0 if value <= 0 else float("inf")
 
 
 # ------------------------------------------------------------------------------------------------ convergence

@@ -295,7 +295,7 @@ def _meshes(bodies: Sequence[Any]) -> tuple[list[Solid], tuple[str, ...]]:
             vertices, faces = read_mesh(shape.path, shape.size, most)
             found.append(Solid(i, placed(vertices, shape), faces.tolist(), mesh=True))
         except UnreadableMesh as why:
-            missed.append(f"{shape.path} {why}")
+            missed.append(f"{shape.path or 'a mesh of the model'} {why}")
     told = f"; {len(missed) - 1} more" if len(missed) > 1 else ""
     return found, (f"Not drawn: {missed[0]}{told}; the links show the motion.",) if missed else ()
 

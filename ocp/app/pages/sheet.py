@@ -182,20 +182,22 @@ def _tick(value: float, scale: str) -> str:
     return (f"{value:.5g}" if value else "0").replace("-", "\u2212")
 
 
-def png(fig: Figure) -> bytes:
-    """The figure as PNG. A glyph missing from the font becomes a box, not a warning: names are the user's."""
+def png(fig: Figure, source: str = "") -> bytes:
+    """The figure as PNG; source: of what it is, kept in the file. A glyph missing from the font becomes a box, not a warning: names
+    are the user's."""
     out = io.BytesIO()
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
-        fig.savefig(out, format="png", dpi=DPI, pil_kwargs={"compress_level": 3})
+        fig.savefig(out, format="png", dpi=DPI, pil_kwargs={"compress_level": 3},
+                    metadata={"Source": source} if source else None)
     return out.getvalue()
 
 
-def sentence(text: str) -> bytes:
+def sentence(text: str, source: str = "") -> bytes:
     """A picture that only says why there is nothing to draw."""
     fig = figure(0.8)
     fig.text(0.5, 0.5, plain(text), ha="center", va="center", fontsize=10, color=SOFT)
-    return png(fig)
+    return png(fig, source)
 
 
 def plain(text: str) -> str:

@@ -13,8 +13,9 @@ from ocp.app.pipeline import Outcome
 from ocp.app.screen import grid, line, say_robot, say_where, wide_console
 from ocp.app.sentences import ending, remarks, sentence, sentences, tried
 from ocp.app.sentences.certificate import CHECKS
+from ocp.explain import infinite_ends
 from ocp.methods import METHODS
-from ocp.problem import Kind
+from ocp.problem import Kind, Problem
 
 
 def print_outcome(outcome: Outcome, console: Console | None = None) -> None:
@@ -25,6 +26,8 @@ def print_outcome(outcome: Outcome, console: Console | None = None) -> None:
     verdict = "[bold green]certified[/]" if solution.ok else "[bold red]not certified[/]"
     out.print(f"\n[bold]{escape(problem.name)}[/]  {solution.method}: {verdict}", soft_wrap=True)
     line(out, f"  {ending(solution)}")
+    for said in () if solution.ok else _infinite(problem):
+        line(out, f"  cause       {said}")
     out.print(f"  objective   {with_bar(solution)}", markup=False)
     if problem.reference is not None:
         reference = problem.reference
@@ -52,7 +55,7 @@ def print_outcome(outcome: Outcome, console: Console | None = None) -> None:
         table = grid("  certificate", ">value", ">tolerance", "", pad=2)
         for check in certificate.checks:
             table.add_row(f"  {CHECKS[check.kind]}", f"{check.value:.2e}", f"{check.tolerance:.1e}", _mark(check.holds))
-        worst = max(certificate.violations, key=lambda v: v.at_knots / v.tolerance, default=None)
+        worst = max(certificate.violations, key=lambda v: v.share, default=None)
         if worst is not None:
             table.add_row(f"  largest violation ({worst.label})", f"{worst.at_knots:.2e}", f"{worst.tolerance:.1e}",
                           _mark(worst.holds))
@@ -75,11 +78,18 @@ def print_outcome(outcome: Outcome, console: Console | None = None) -> None:
         line(out, f"  to go on    ocp resume {outcome.folder}")
 
 
-def print_check(loaded: LoadedProblem, console: Console | None = None) -> None:
-    """Sizes of a valid problem and, for every method, whether it can enforce all that is asked."""
+def _infinite(problem: Problem) -> list[str]:
+    """The ends at which no motion can begin or end, in words."""
+    return [f"{o.label} is infinite at the {o.place}{f' of {problem.phases[o.phase].name}' if len(problem.phases) > 1 else ''}: "
+            f"{o.sentence}" for o in infinite_ends(problem)]
+
+
+def print_check(loaded: LoadedProblem, console: Console | None = None) -> bool:
+    """Sizes of a valid problem and, for every method, whether it can enforce what is asked. Whether motions can begin and end."""
     out = console or wide_console()
     problem = loaded.problem
-    out.print(f"{problem.name}: valid", markup=False)
+    infinite = _infinite(problem)
+    out.print(f"{problem.name}: valid" + "".join(f", but {said}" for said in infinite), markup=False, soft_wrap=True)
     for phase in problem.phases:
         label = f"phase {phase.name}: " if len(problem.phases) > 1 else ""
         unknown = f"{len(phase.system.algebraic)} algebraic unknowns, " if phase.system.algebraic else ""
@@ -89,12 +99,13 @@ def print_check(loaded: LoadedProblem, console: Console | None = None) -> None:
             out.print(f"  {label}chooses {phase.system.parameters[index]} within [{lower:g}, {upper:g}]", markup=False)
     if loaded.model is not None:
         say_robot(out, loaded.model)
-    for method in METHODS.values():
+    for method in METHODS.values() if not infinite else ():
         reasons = method.unsupported(problem)
         default = " (default)" if method.name == loaded.method else ""
         out.print(f"  {method.name}{default}: {'can solve it' if not reasons else 'cannot enforce'}", markup=False)
         for reason in reasons:
             line(out, f"    - {reason}")
+    return not infinite
 
 
 def _mark(holds: bool) -> str:

@@ -77,7 +77,8 @@ def make_plan(robot: Mechanism) -> Plan:
         remarks = (f"what has no mass is held where it is: {_some(list(bare))}", *remarks)
     if floating:
         remarks = (f"the base is held where it is: nothing drives {', '.join(floating)}", *remarks)
-    start = {joint.name: float(round(q0[held.model.q_slice(i).start], 4)) for i, joint in joints}
+    digits = 9 if held.model.configurations else 4
+    start = {joint.name: float(round(q0[held.model.q_slice(i).start], digits)) for i, joint in joints}
     goal = {joint.name: float(round(target[held.model.q_slice(i).start], 4)) for i, joint in joints if joint.name in driven}
     others = tuple(body.joint.name for i, body in enumerate(held.model.bodies)
                    if body.joint.mimic is None and held.model.kind(i).nv > 1)
@@ -113,10 +114,10 @@ def _without(model: Model, q: np.ndarray, lock: dict[str, list[float]]) -> np.nd
 
 
 def _inside(model: Model, q: np.ndarray) -> np.ndarray:
-    """A little inside the limits."""
+    """Inside the limits: a configuration that the file names at most on them, another a little inside."""
     lower, upper = model.limit("lower"), model.limit("upper")
     with np.errstate(invalid="ignore"):
-        margin = np.where(np.isfinite(upper - lower), EDGE * (upper - lower), 0.0)
+        margin = np.where(np.isfinite(upper - lower), 0.0 if model.configurations else EDGE * (upper - lower), 0.0)
     return np.clip(q, np.where(np.isfinite(lower), lower + margin, -np.inf), np.where(np.isfinite(upper), upper - margin, np.inf))
 
 

@@ -11,7 +11,7 @@ from scipy.linalg import null_space
 from dynamics import algorithms as alg
 from dynamics.model.model import Model
 from dynamics.model.records import Geometry
-from ocp.app.pages.meshes import whole_mesh
+from ocp.app.pages.meshes import UnreadableMesh, whole_mesh
 from ocp.app.pages.scene import placed, solid_of
 from ocp.app.robot import NamedRobot, ends, resting, single_joints
 from ocp.app.starter.text import flow, rendered, rpy_of
@@ -186,7 +186,11 @@ def _foot(model: Model, q: np.ndarray, frame: str) -> Foot:
 def _corners(shape: Geometry) -> np.ndarray:
     """Points [k, 3] of a shape in the frame of its body, those that bound it."""
     if shape.kind == "mesh":
-        return placed(whole_mesh(str(shape.path))[0] * (np.asarray(shape.size) if shape.size else 1.0), shape)
+        try:
+            local = whole_mesh(str(shape.path))[0]
+        except UnreadableMesh:
+            return np.zeros((0, 3))
+        return placed(local * (np.asarray(shape.size) if shape.size else 1.0), shape)
     return solid_of(0, shape).vertices if shape.kind == "box" else np.zeros((0, 3))  # others are round
 
 

@@ -85,7 +85,7 @@ def _weights(robot: NamedRobot, plan: Plan) -> list[float]:
 def _joints(values: Mapping[str, float], indent: int) -> str:
     """Joints by name, on one line where there is room."""
     space = " " * indent
-    rows = [f"{flow(name)}: {value:g}" for name, value in values.items()]
+    rows = [f"{flow(name)}: {value:.10g}" for name, value in values.items()]
     if len(", ".join(rows)) <= 100:
         return f"{space}joints: {{{', '.join(rows)}}}  # [rad or m]"
     return "\n".join([f"{space}joints:  # [rad or m]", *(f"{space}  {row}" for row in rows)])

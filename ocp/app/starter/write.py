@@ -12,6 +12,7 @@ import numpy as np
 from dynamics import algorithms as alg
 from ocp.app.files.load_model import COLLECTION
 from ocp.app.robot import NamedRobot
+from ocp.app.starter.fly import flight, flying_file
 from ocp.app.starter.plan import Plan, make_plan
 from ocp.app.starter.stand import standing_file
 from ocp.app.starter.text import Target, end_frame, rpy_of, starter
@@ -41,6 +42,10 @@ def write_starter(robot: NamedRobot, kind: str, *, frame: str | None = None, out
 def _text(robot: NamedRobot, kind: str, frame: str | None, command: str) -> str:
     if kind == "wbc":
         return standing_file(robot, command)
+    if (found := flight(robot)) is not None:
+        if kind not in ("move", "pose"):
+            raise ProblemError(f"it flies on rotors; say ocp init without --{kind}", where=f"robot {robot.stem!r}")
+        return flying_file(robot, found, command)
     plan, tool = make_plan(robot.mechanism), frame or end_frame(robot)
     robot.mechanism.model.frame(tool)  # raises with near misses
     return starter(robot, plan, kind, command, _target(robot, plan, tool) if kind in ("pose", "ik") else None)

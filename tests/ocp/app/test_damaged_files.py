@@ -1,6 +1,7 @@
 """Damaged and hostile files: a clear message and exit code 2, or a valid problem; never a fault of ours."""
 
 import random
+import re
 import shutil
 from pathlib import Path
 
@@ -150,3 +151,42 @@ def test_odd_robot_files(what: str, tmp_path: Path, capsys: pytest.CaptureFixtur
     assert code == 2
     assert words in error
     assert f"system.robot: {tmp_path / 'r.urdf'}:1: " in error, "file and line of the robot, too"
+
+
+# ---- numbers that mechanics cannot multiply, tables that are not text -----------------------------------------------------
+SOLID = """name: a
+system:
+  bodies: {{b: {{joint: {{kind: revolute, axis: [0, 1, 0], position: [{position}, 0, 0]}}, {inertia}}}}}
+phase: {{duration: 1, start: {{joints: {{b: 0}}, rest: true}}, costs: []}}
+"""
+
+
+@pytest.mark.parametrize(("position", "inertia", "at"), [
+    ("0", "density: 1e308, shapes: [{box: [1, 1, 1]}]", "density"), ("0", "density: 1, shapes: [{box: [1e308, 1, 1]}]", "density"),
+    ("0", "density: 1, shapes: [{sphere: 1e200}]", "density"),
+    ("0", "density: 1, shapes: [{cylinder: {radius: 1e200, length: 1}}]", "density"),
+    ("0", "mass: 1e308", "body 'b'"), ("0", "mass: 1, com: [1e150, 0, 0]", "body 'b'"), ("1e200", "mass: 1", "joint 'b'")])
+def test_bodies_beyond_all_numbers(position: str, inertia: str, at: str, tmp_path: Path,
+                                   capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "p.yaml").write_text(SOLID.format(position=position, inertia=inertia))
+    code, error = check(tmp_path / "p.yaml", capsys)
+    assert code == 2
+    assert at in error
+    assert "1e+100" in error
+
+
+def test_links_beyond_all_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    robot = (PROBLEMS / "models" / "pendulum.urdf").read_text()
+    (tmp_path / "r.urdf").write_text(re.sub(r'<mass value="[^"]*"', '<mass value="1e308"', robot, count=1))
+    (tmp_path / "p.yaml").write_text(ROBOT.format(robot="r.urdf", root="fixed"))
+    code, error = check(tmp_path / "p.yaml", capsys)
+    assert code == 2
+    assert "1e+100" in error
+
+
+def test_a_table_that_is_not_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "p.yaml").write_text(BLOCK + "tables: {drag: drag.csv}\n")
+    (tmp_path / "drag.csv").write_bytes(b"v,drag\n0,0\n\xac5,1\n")
+    code, error = check(tmp_path / "p.yaml", capsys)
+    assert code == 2
+    assert "drag.csv:3: the file is not UTF-8 text" in error

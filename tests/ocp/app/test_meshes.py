@@ -43,6 +43,8 @@ def test_scale_and_collada(tmp_path):
 def test_what_cannot_be_drawn_is_told(tmp_path):
     with pytest.raises(UnreadableMesh, match="is not there"):
         read_mesh("package://unknown/arm.dae", (), 100)
+    with pytest.raises(UnreadableMesh, match="has no file"):
+        read_mesh(None, (), 100)
     junk = tmp_path / "junk.stl"
     junk.write_text("this is no mesh")
     with pytest.raises(UnreadableMesh, match="cannot be read|holds no triangles"):
@@ -143,3 +145,13 @@ def test_the_live_view_moves_what_the_report_shows():
         assert np.allclose(stage._balls[0][1].position, [1, 2, 4])
     finally:
         server.stop()
+
+
+@pytest.mark.parametrize("corner", [3, -1, 2**31])
+def test_triangles_of_corners_that_there_are_not_are_told(tmp_path, corner, monkeypatch):
+    found = trimesh.Trimesh([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]], process=False)
+    found._data["faces"] = np.array([[0, 1, corner]])
+    monkeypatch.setattr(trimesh, "load", lambda *args, **kwargs: found)
+    (tmp_path / "a.glb").touch()
+    with pytest.raises(UnreadableMesh, match=f"corner {corner}, of 3 corners"):
+        read_mesh(str(tmp_path / "a.glb"), (), 100)

@@ -52,8 +52,7 @@ def test_an_mjcf_robot_is_told_with_its_motors(capsys):
 @pytest.mark.parametrize(("words", "message"), [
     (("robot", MODELS / "kinovva.urdf"), "did you mean 'kinova.urdf'"),
     (("robot", MODELS / "kinova.urdf", "--root", "free"), "did you mean 'free_flyer'"),
-    (("init", MODELS / "quadrotor.urdf"), "--root free_flyer"),
-    (("init", MODELS / "quadrotor.urdf", "--root", "free_flyer"), "system.thrusters"),
+    (("init", MODELS / "quadrotor.urdf", "--mpc"), "flies on rotors"),
     (("init", MODELS / "ur5.urdf", "--pose", "--mpc"), "at a time"),
     (("init", MODELS / "ur5.urdf", "--pose", "--frame", "tool"), "did you mean 'tool0'"),
     (("check", MODELS / "ur5.urdf"), "ocp robot"),
@@ -130,3 +129,58 @@ def test_a_pose_is_reached_as_written_and_in_closed_loop():
     assert call("mpc", "acrobot_mpc.yaml", "--out", "mpc", "--quiet", "--set", "mpc.duration=1") == 0
     with np.load("mpc/trajectory.npz") as found:
         np.testing.assert_allclose(found["x"][-1][:2], [0.3, 0.3], atol=0.1)
+
+
+DRONE = """<robot name="drone"><link name="frame"><inertial><origin xyz="0.01 0 0"/><mass value="1.2"/>
+<inertia ixx="0.02" iyy="0.02" izz="0.03" ixy="0" ixz="0" iyz="0"/></inertial></link>""" + "".join(f"""<link name="r{k}"><inertial>
+<mass value="0.01"/><inertia ixx="1e-6" iyy="1e-6" izz="1e-6" ixy="0" ixz="0" iyz="0"/></inertial></link>
+<joint name="spin{k}" type="continuous"><parent link="frame"/><child link="r{k}"/><origin xyz="{x} {y} 0.05"/><axis xyz="0 0 {z}"/>
+<limit effort="1" velocity="900"/></joint>""" for k, (x, y, z) in enumerate(
+    ((0.2, 0.2, 1), (-0.2, -0.2, 1), (0.2, -0.2, -1), (-0.2, 0.2, -1)))) + "</robot>"
+
+
+def test_a_robot_with_rotors_gets_a_flight():
+    Path("drone.urdf").write_text(DRONE)
+    assert call("init", "drone.urdf") == 0
+    loaded = load_problem("drone_move.yaml")
+    system = loaded.problem.phases[0].system
+    assert list(system.controls) == ["r0", "r1", "r2", "r3"]
+    assert loaded.model.nv == 6  # rotors are held
+    x = np.array(loaded.problem.phases[0].start.value)
+    rate = lambda u: np.asarray(system.rate(0, x, u, [])).ravel()[-6:]  # noqa: E731
+    zero, effect = rate([0] * 4), np.array([rate(row) - rate([0] * 4) for row in np.eye(4)]).T
+    assert np.linalg.matrix_rank(effect, tol=1e-6) == 4  # lift and three moments, whatever the order of the rotors
+    lift = np.linalg.lstsq(effect, -zero, rcond=None)[0]
+    assert np.allclose(effect @ lift, -zero, atol=1e-9)  # it can hover
+    assert np.isclose(lift.sum(), 1.24 * 9.81)
+    bounds = loaded.problem.phases[0].control_bounds
+    assert np.all((np.array(bounds.lower) < lift) & (lift < np.array(bounds.upper)))
+
+
+def test_wheels_are_no_rotors():
+    from ocp.app.starter.fly import flight
+
+    Path("cart.urdf").write_text(DRONE.replace('<axis xyz="0 0 1"', '<axis xyz="0 1 0"').replace('<axis xyz="0 0 -1"', '<axis xyz="0 1 0"'))
+    assert flight(read_robot("cart.urdf", root="free_flyer")) is None
+
+
+def test_a_file_that_names_a_home_is_started_from_it():
+    pytest.importorskip("mujoco")
+    keys = '<keyframe><key name="away" qpos="1 1"/><key name="home" qpos="-1.9 0.4"/></keyframe></mujoco>'
+    Path("cart.xml").write_text(MJCF.replace("</mujoco>", keys))
+    plan = make_plan(read_robot("cart.xml").mechanism)
+    assert plan.start == {"slide": -1.9, "hinge": 0.4}
+    assert plan.goal["slide"] > -1.9  # into its range
+    assert call("robot", "cart.xml", "--picture", "c.png") == 0
+
+
+def test_pictures_of_robots_of_one_name_stand_beside_each_other(capsys):
+    for folder, mass in (("a", "1.2"), ("b", "2.2")):
+        Path(folder).mkdir()
+        Path(folder, "arm.urdf").write_text(DRONE.replace('"1.2"', f'"{mass}"'))
+    for words, name in (("a", "arm-robot.png"), ("b", "arm-robot-2.png"), ("a", "arm-robot.png")):
+        assert call("robot", f"{words}/arm.urdf") == 0
+        assert f"picture: results/{name}\n" in capsys.readouterr().out
+    assert call("robot", "a/arm.urdf", "--root", "planar") == 0
+    assert "arm-robot-3.png" in capsys.readouterr().out
+    assert len(list(Path("results").iterdir())) == 3

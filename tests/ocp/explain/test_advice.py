@@ -7,7 +7,7 @@ import pytest
 from ocp.app.files.load import load_text
 from ocp.explain import advice
 from ocp.methods import make_options, solve
-from ocp.problem import Kind, Statement
+from ocp.problem import Kind, Statement, Violation
 
 MOVE = """
 name: move
@@ -56,8 +56,8 @@ def test_a_saddle_is_spoken_of(solved, method, settings):
 def test_what_makes_a_mesh_finer_is_an_option_that_the_solve_heeds(solved, given):
     """Of a mesh that the certificate refines, a mesh tolerance would change nothing."""
     options = make_options("collocation", given)
-    (one, *_) = advice(failing(solved.certificate, "objective_error", 0.5), "collocation", vars(options))
-    assert one.settings[-1] == ("accept.objective_error", 0.6)
+    (one, *_) = advice(failing(solved.certificate, "objective_error", 0.03), "collocation", vars(options))
+    assert one.settings[-1] == ("accept.objective_error", 0.036)
     for key, value in one.settings[:-1]:
         name = key.removeprefix("solve.collocation.")
         changed = make_options("collocation", {**given, name: value})
@@ -66,3 +66,13 @@ def test_what_makes_a_mesh_finer_is_an_option_that_the_solve_heeds(solved, given
         else:
             assert changed.refine != "certificate"
         assert changed != options
+
+
+@pytest.mark.parametrize(("between", "accepted"), [(5e-3 * 320, 6e-3), (1800.0, None), (float("nan"), None)])
+def test_only_small_parts_of_the_size_of_a_bound_are_offered_to_be_accepted(solved, between, accepted):
+    """A motor of 320 N m; what is accepted is a part of that, and an answer that asks six times as much is none."""
+    motor = Violation("bound joint", 0.0, between, 0.0, "joint", 1e-6 * 320, tolerance_between=1e-4 * 320, time_between=0.5)
+    broken = replace(solved.certificate, violations=(motor,))
+    (one,) = advice(broken, solved.method, solved.options)
+    assert dict(one.settings).get("accept.violation_between") == accepted
+    assert one.settings  # a finer mesh is offered in any case

@@ -11,7 +11,7 @@ from repository import ROOT
 
 from ocp.app.explain.records import locate
 from ocp.app.files.load import load_text
-from ocp.explain import find_not_finite, points_of, program_of, trace
+from ocp.explain import find_not_finite, infinite_ends, points_of, program_of, trace
 from ocp.problem import At, Constraint, Cost
 from ocp.transcription.collocation import CollocationOptions
 
@@ -216,3 +216,21 @@ solve:
     spot = locate(loaded, "robot.yaml", origin)
     assert shown(spot) == 'log(q["hinge"] - 5)'
     assert spot.values == (('q["hinge"] - 5', pytest.approx(-4.9)),)
+
+
+@pytest.mark.parametrize(("gam", "v", "start", "others", "expected"), [
+    ("turn - 9.81*cos(gam)/v", "10", "v: 0, gam: 1.4", "", ["start"]),
+    ("turn/v", "10", "v: 0, gam: 1.4", "", []),  # the control may be zero
+    ("turn - 9.81*cos(gam)/v", "10", "gam: 1.4, others: free", "", []),  # the motion may begin at another speed
+    ("turn - 9.81*cos(gam)/v", "10", "v: 3, gam: 1.4", "", []),
+    ("turn - 1/(v - 3)", "10", "v: 2, others: free", "  final: {v: 3}\n", ["end"]),
+])
+def test_rates_that_no_motion_takes_away_at_an_end(gam, v, start, others, expected):
+    text = (f"name: a\nsystem:\n  states: {{v: m/s, gam: rad}}\n  controls: {{turn: rad/s}}\n"
+            f"  dynamics: {{v: '{v}', gam: '{gam}'}}\nphase:\n  duration: 1\n"
+            f"  start: {{{start}}}\n{others}  costs: [{{name: c, running: turn**2}}]\n")
+    found = infinite_ends(load_text(text).problem)
+    assert [(o.place, o.component_name) for o in found] == [(place, "gam") for place in expected]
+    for origin in found:  # what the formula says at those values
+        assert origin.result == math.inf
+        assert dict(origin.values)["v"] == {"start": 0.0, "end": 3.0}[origin.place]

@@ -272,3 +272,17 @@ def test_columns_count_characters_not_bytes() -> None:
     with pytest.raises(ProblemError) as caught:
         parse("θ + θ + nope", scope, where)
     assert caught.value.where == "f:1:9"
+
+
+@pytest.mark.parametrize(("text", "meant"), [
+    ("knee.q", 'q["knee"]'), ("q.knee", 'q["knee"]'), ('base.q["px"]', 'q["base.px"]'), ("q['base'].px", 'q["base.px"]'),
+    ("np.sin(x)", "sin"), ("a.x", "x"), ("position('tool').z", "position('tool')[2]")])
+def test_a_dot_is_answered_by_the_spelling_that_means_it(text: str, meant: str) -> None:
+    said = refusal(text)[1]
+    assert said.endswith(f"write {meant}") or said.endswith(f"written {meant}")
+    if meant != "sin":
+        evaluate(meant)  # which is understood
+
+
+def test_a_dot_that_means_nothing_gets_no_spelling() -> None:
+    assert refusal("knee.p")[1].endswith("in an expression")
