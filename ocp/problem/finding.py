@@ -204,6 +204,11 @@ class Kind(enum.StrEnum):
     KERNEL_MODES = "kernel_modes"
     KERNEL_REMARK = "kernel_remark"
 
+    # closed loops: what the plant did, judged by the file
+    CONSTRAINT_BROKEN = "constraint_broken"
+    TRACKING_MISSED = "tracking_missed"
+    TRACKING_LOST = "tracking_lost"
+
     # reductions: how a problem was formulated for a method
     ABSOLUTE_VALUE_AS_SUM = "absolute_value_as_sum"
     NORM_AS_SLACK = "norm_as_slack"
