@@ -15,13 +15,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-import casadi as ca
 import numpy as np
 
 from ocp.errors import ProblemError
 from ocp.integrators import looking_back
 from ocp.interrupts import Activity, asked, check, late
 from ocp.mpc import evaluate
+from ocp.mpc.judge import Points, judged
 from ocp.mpc.options import MPCOptions, Tracked, horizon_problem
 from ocp.mpc.result import ClosedLoop, Ending, step_times
 from ocp.plants import IntegratedPlant, Plant, PlantSpec
@@ -30,6 +30,7 @@ from ocp.reductions import with_dropped_conditions
 from ocp.reductions.algebraic_elimination import composer, explicit_system
 from ocp.reductions.algebraic_equations import state_equations
 from ocp.shooting.options import ILQROptions
+from ocp.thresholds import CLOSED_LOOPS
 
 Progress = Callable[[Mapping[str, float]], None]
 Make = Callable[[Problem, ILQROptions], Any]
@@ -40,21 +41,23 @@ SLACK = 1e-9  # of a sampling period: a knot this near has been reached
 
 
 def run(problem: Problem, options: MPCOptions, *, solver: ILQROptions | None = None, plant: PlantSpec | Plant | None = None,
-        tracked: Sequence[Tracked] = (), progress: Progress | None = None, receding: Make | None = None) -> ClosedLoop:
+        tracked: Sequence[Tracked] = (), progress: Progress | None = None, receding: Make | None = None,
+        broken: float = CLOSED_LOOPS.broken) -> ClosedLoop:
     """Run a problem in closed loop from the start state of its phase.
 
     plant: what it is tried on, our integrators by a spec or anything with the face of ``ocp.plants.Plant`` (stepped once a
     sample, running costs by the trapezium rule); default: the model itself. progress: gets {time, duration, median, largest,
     missed} ten times a second. receding: makes the solver from problem and options, default ``ocp.shooting.receding.Receding``;
-    any other with its face will do. Ctrl-C hands back what ran. Raises ProblemError for what cannot run so, UnsupportedError for
-    what the solver cannot enforce.
+    any other with its face will do. broken: violation from which a constraint is broken, as part of the range that its row moves
+    through. Ctrl-C hands back what ran. Raises ProblemError for what cannot run so, UnsupportedError for what the solver cannot
+    enforce.
     """
     given, solver = plant if isinstance(plant, PlantSpec) else None, solver or ILQROptions()
     made, spec, tracked = _reduced(horizon_problem(problem, options), options, solver, given, tracked)
     if plant is not None and given is None:
         spec = replace(spec, substeps=1, changed=(f"the plant is a {type(plant).__name__}",))
     return _Loop(made, options, solver, spec, tracked, progress, receding,
-                 None if isinstance(plant, PlantSpec) else plant).run()
+                 None if isinstance(plant, PlantSpec) else plant, broken).run()
 
 
 def _reduced(problem: Problem, options: MPCOptions, solver: ILQROptions, plant: PlantSpec | None, tracked: Sequence[Tracked]
@@ -82,7 +85,8 @@ class _Loop:
     """One run: solver, plant, and arrays that are filled as it goes."""
 
     def __init__(self, problem: Problem, options: MPCOptions, solver_options: ILQROptions, spec: PlantSpec,
-                 tracked: Sequence[Tracked], progress: Progress | None, receding: Make | None, plant: Plant | None = None):
+                 tracked: Sequence[Tracked], progress: Progress | None, receding: Make | None, plant: Plant | None = None,
+                 broken: float = CLOSED_LOOPS.broken):
 
         phase = with_dropped_conditions(problem).phase
         system = phase.system
@@ -91,7 +95,7 @@ class _Loop:
             raise ProblemError(f"a sampling period ({options.period:g} s) is longer than the horizon ({phase.duration.guess:g} s)",
                                where="mpc")
         self.problem, self.phase, self.options, self.spec, self.tracked = problem, phase, options, spec, tracked
-        self.solver_options, self.progress = solver_options, progress
+        self.solver_options, self.progress, self.broken = solver_options, progress, broken
         began = time.perf_counter()
         self.solver = (receding or _ours)(problem, solver_options)
         compiled = time.perf_counter()
@@ -253,16 +257,28 @@ class _Loop:
         notes = [f"the solver failed in {count} step{'s' if count > 1 else ''}: {words}" for words, count in self.messages.items()]
         notes += [f"kernel {kernel.name}: {note}" for kernel in (self.model.kernel, self.model.plus) for note in kernel.notes]
         spent = self.plant.spent if isinstance(self.plant, IntegratedPlant) else _spent(self.costs, system, t, x, u)
+        tracking, violations = evaluate.track(system, self.tracked, t, x, u), evaluate.violations(self.phase, t, x, u, self.broken)
         return ClosedLoop(
             problem=self.problem, options=self.options, solver_options=self.solver_options, ending=ending, message=message,
             t=self.t[: n + 1], x=fine_x[::m], measured=self.measured[:n], u=fine_u[::m],
             fine_t=fine_t, fine_x=fine_x, fine_u=fine_u, seconds=self.seconds[:n], processor=self.processor[:n],
             codes=self.codes[:n], solver_cost=self.solver_cost[:n], solver_violation=self.solver_violation[:n],
             costs={cost.name: float(value) for cost, value in zip(self.costs, spent, strict=True)},
-            tracking=evaluate.track(system, self.tracked, t, x, u), violations=evaluate.violations(self.phase, t, x, u),
+            tracking=tracking, violations=violations,
             times=step_times(self.seconds[:n], self.options.period),
             processor_times=step_times(self.processor[:n], self.options.period), prepared=self.prepared,
-            gains=self.gains[:n], changed=self.spec.changed, notes=tuple(notes))
+            gains=self.gains[:n], changed=self.spec.changed, notes=tuple(notes),
+            findings=judged(self.phase, violations, tracking, self.tracked, (t, x, u), self._alone) if n else ())
+
+    def _alone(self) -> Points | None:
+        """Where the plant goes without control, as far as it is finite; None for a plant that is not ours."""
+        if not isinstance(self.plant, IntegratedPlant):
+            return None
+        steps, u = np.diff(self.fine_t[: self.done * self.spec.substeps + 1]), self.bounds.clip(np.zeros(self.phase.system.nu))
+        self.plant.reset(self.fine_x[0])
+        x = np.array([self.fine_x[0], *(self.plant.step(u, step) for step in steps)])
+        good = np.isfinite(x).all(axis=1)
+        return self.fine_t[: len(x)][good], x[good], np.broadcast_to(u, (int(good.sum()), u.size))
 
 
 def _ours(problem: Problem, options: ILQROptions) -> Any:
@@ -275,15 +291,11 @@ def _spent(costs: Sequence[Cost], system: System, t: np.ndarray, x: np.ndarray, 
     """Integrals of running costs by the trapezium rule, each control held until the next."""
     found = []
     for cost in costs:
-        function = ca.Function("running", symbols := _symbols(system), [cost.expression(*symbols)])
+        function = evaluate.running(cost, system)
         before, after = (evaluate.values(function, system, ends, states, u[:-1])[:, 0] for ends, states in (
             (t[:-1], x[:-1]), (t[1:], x[1:])))
         found.append(float(np.diff(t) @ (before + after)) / 2)
     return np.array(found)
-
-
-def _symbols(system: System) -> list[ca.MX]:
-    return [ca.MX.sym(name, size) for name, size in (("t", 1), ("x", system.nx), ("u", system.nu), ("p", system.np))]
 
 
 def _check_plant(system: Any, spec: PlantSpec) -> None:

@@ -61,7 +61,8 @@ class MPCOptions:
 class Tracked:
     """A quantity and what it should be: functions of (t, x, u, p) with n components each; the reference depends on t alone.
 
-    state: the component of x that a scalar quantity is, or None; kept for plots.
+    state: the component of x that a scalar quantity is, or None; kept for plots. within: what the error must not exceed over the
+    last horizon of a run, or None.
     """
 
     name: str
@@ -69,6 +70,7 @@ class Tracked:
     reference: ca.Function
     unit: str = ""
     state: int | None = None
+    within: float | None = None
 
 
 def horizon_problem(problem: Problem, options: MPCOptions) -> Problem:

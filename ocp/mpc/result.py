@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from ocp.mpc.options import MPCOptions
+from ocp.problem.finding import Finding
 
 
 class Ending(enum.Enum):
@@ -49,7 +50,8 @@ def step_times(seconds: np.ndarray, deadline: float) -> StepTimes:
 class Tracking:
     """A quantity beside its reference at the times ``ClosedLoop.fine_t``: value, reference [k, n].
 
-    rms: root of the time mean of |value - reference|^2; largest: largest |value - reference|, at ``time`` [s].
+    rms: root of the time mean of |value - reference|^2; largest: largest |value - reference|, at ``time`` [s]; within: what the
+    error must not exceed over the last horizon of the run.
     """
 
     name: str
@@ -60,12 +62,19 @@ class Tracking:
     largest: float
     time: float
     state: int | None = None
+    within: float | None = None
+
+    @property
+    def error(self) -> np.ndarray:
+        """|value - reference| [k]."""
+        return np.asarray(np.linalg.norm(self.value - self.reference, axis=1))
 
 
 @dataclass(frozen=True)
 class Violation:
     """How far a bound or constraint of the path was broken in closed loop: the largest violation, when, and for which share of the
-    time by more than ``tolerance``. ``soft``: the problem lets it be broken at a cost."""
+    time by more than ``tolerance``. ``soft``: the problem lets it be broken at a cost. first: when it was broken first; excess [k]:
+    the largest violation of its rows at every substep."""
 
     name: str
     largest: float
@@ -74,6 +83,12 @@ class Violation:
     share: float
     tolerance: float
     soft: bool = False
+    first: float | None = None
+    excess: np.ndarray = field(default_factory=lambda: np.zeros(0), repr=False, compare=False)
+
+    @property
+    def holds(self) -> bool:
+        return self.soft or self.first is None
 
 
 @dataclass(frozen=True)
@@ -86,6 +101,7 @@ class ClosedLoop:
     the rest of the machine took), what the solver answered (0: well), its cost and violation over its horizon. costs: time integral
     of every running cost. gains [n, nu, ndx]: of the plan at each sample, du = K dx from what was measured, zero where the solver
     failed; empty where it has none, or acts with a delay. prepared: seconds to compile and to converge before the clock started.
+    findings: what the plant did against the file (``ocp.mpc.judge``).
     """
 
     problem: Any
@@ -114,6 +130,7 @@ class ClosedLoop:
     gains: np.ndarray
     changed: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
 
     @property
     def failures(self) -> int:
@@ -127,5 +144,6 @@ class ClosedLoop:
 
     @property
     def ok(self) -> bool:
-        """The run reached its end and the solver never failed. Deadlines are a matter of the machine: see ``times``."""
-        return self.ending is Ending.FINISHED and not self.failures
+        """The run reached its end, the solver never failed, and the plant did what the file asks (no ``findings``). Deadlines are a
+        matter of the machine: see ``times``."""
+        return self.ending is Ending.FINISHED and not self.failures and not self.findings

@@ -288,7 +288,8 @@ def page(records: Sequence[Row], note: str) -> str:
         f"{processor()}; casadi {ca.__version__}. {len(records)} problems with hard constraints; the same discrete problem (direct",
         "multiple shooting: the same steps and quadrature) and the same seeded guesses for iLQR, IPOPT (MUMPS) and FATROP with its",
         f"stages stated; exact Hessians and default options for the peers but tol = 1e-8 and {LIMIT} iterations, as ours. iLQR",
-        "starts from the states of the guess (shooting: feasible), tolerance 1e-6, constraints 1e-9 of the sizes of their rows. Compiled C;",
+        "starts from the states of the guess (shooting: feasible), tolerance 1e-6, constraints 1e-9 of",
+        "the sizes of their rows. All functions are compiled C;",
         "times are those of a solve, without building and compiling. On even starts the states of the guess are the rollout of its",
         "controls, on odd ones a noisy line through the route of the problem. A peer that has not returned after "
         f"{PATIENCE:g} s is stopped.", "",

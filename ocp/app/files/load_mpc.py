@@ -112,7 +112,8 @@ def _tracked(section: Section) -> Tracked | None:
         section.refuse("depends on the state or the controls; a reference is a function of the time t", "reference")
         return None
     state = next((k for k in range(reader.x.numel()) if value.numel() == 1 and ca.is_equal(value, reader.x[k])), None)
-    return Tracked(item.name, reader.function("tracked", value), reader.function("reference", reference), item.unit, state)
+    return Tracked(item.name, reader.function("tracked", value), reader.function("reference", reference), item.unit, state,
+                   section.positive("within", item.unit))
 
 
 # ---- disturbances -------------------------------------------------------------------------------------------------------

@@ -17,12 +17,13 @@ Noise = TypeAliasType("Noise", Annotated[
 
 
 class TrackedQuantity(Part):
-    """A quantity whose error is reported."""
+    """A quantity whose error is reported and judged."""
 
     name: Name = Key("name in tables and plots")
     quantity: NumberOrList = Key("expression, or a list of them: what is tracked")
     reference: NumberOrList = Key("what it should be: expressions of the time t, as many", 0.0)
     unit: str = Key("unit in tables and plots", "")
+    within: Number | None = Key("largest error over the last horizon of the run; null: it must not be lost", None)
 
 
 class Kick(Part):
@@ -90,6 +91,6 @@ class MPC(Part):
                                                          "solver starts from the state that its model predicts for then) or "
                                                          "ignored", "none")
     ilqr: dict[str, Option] = Key("options of iLQR that differ from those under solve.ilqr", dict)
-    track: tuple[TrackedQuantity, ...] = Key("quantities whose errors are reported", ())
+    track: tuple[TrackedQuantity, ...] = Key("quantities whose errors are reported and judged", ())
     plant: Plant = Key("how the plant differs from the model", Plant)
     disturbances: Disturbances = Key("noise, kicks and pushes", Disturbances)

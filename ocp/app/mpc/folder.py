@@ -20,6 +20,7 @@ from ocp.app.pages.report import motion, write_report
 from ocp.app.pages.scene import Dot, Scene, frame_times, scene_from_drawing, scene_from_model
 from ocp.app.pages.sheet import Cell, Group
 from ocp.app.pipeline import body_poses, drawn, provenance
+from ocp.app.sentences import sentences
 from ocp.mpc import ClosedLoop, Ending, PlantSpec
 from ocp.mpc.evaluate import TOLERANCE
 
@@ -169,6 +170,7 @@ def write(loaded: LoadedProblem, loop: ClosedLoop, folder: Path, seconds: Mappin
 def verdict(loop: ClosedLoop) -> str:
     """How it ended, in one or two sentences."""
     words = [loop.ending.value + (f" {loop.message}" if loop.message else "")]
+    words += [f"{told[0].upper()}{told[1:]}." for told in sentences(loop.findings)]
     if loop.failures:
         words.append(f"The solver failed in {loop.failures} of {len(loop.codes)} steps.")
     times = loop.times
@@ -188,7 +190,8 @@ def summarise(loop: ClosedLoop, plant: PlantSpec, record: Mapping[str, Any], sec
         "verdict": verdict(loop), "finished": loop.ending is Ending.FINISHED, "failed_steps": loop.failures,
         "tracking": [{"name": k.name, "unit": k.unit, "rms": k.rms, "largest": k.largest, "time": k.time} for k in loop.tracking],
         "cost": loop.cost, "costs": loop.costs,
-        "violations": [dataclasses.asdict(v) for v in loop.violations],
+        "findings": [one.record() for one in loop.findings],
+        "violations": [{f.name: getattr(v, f.name) for f in dataclasses.fields(v) if f.name != "excess"} for v in loop.violations],
         "step_times": dataclasses.asdict(loop.times),
         "processor_times": dataclasses.asdict(loop.processor_times),
         "sizes": {"states": system.nx, "controls": len(system.controls), "intervals": loop.solver_options.intervals,
@@ -213,6 +216,8 @@ def arrays(loop: ClosedLoop) -> dict[str, np.ndarray]:
     names = [k.name if k.value.shape[1] == 1 else f"{k.name}[{i}]" for k in loop.tracking for i in range(k.value.shape[1])]
     if len(loop.gains):
         found["K"] = loop.gains
+    for v in loop.violations:
+        found[f"violation.{v.name}"] = v.excess
     return found | {"tracking_names": np.array(names, dtype=np.str_), "state_names": np.array(system.space.names, dtype=np.str_),
                     "control_names": np.array(system.controls, dtype=np.str_)}
 

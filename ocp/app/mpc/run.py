@@ -20,6 +20,7 @@ from ocp.app.mpc.folder import FORMAT, write
 from ocp.app.pages.folders import new_folder
 from ocp.app.prepare import compile_ahead, tell, waiting
 from ocp.app.screen import busy, grid, line, say_where, wide_console
+from ocp.app.sentences import sentences
 from ocp.app.supervisor import report
 from ocp.errors import ProblemError
 from ocp.interrupts import Activity, check
@@ -27,6 +28,7 @@ from ocp.methods import make_options
 from ocp.mpc import ClosedLoop, run
 from ocp.mpc.closed_loop import Progress
 from ocp.mpc.result import StepTimes
+from ocp.thresholds import CLOSED_LOOPS
 
 
 def where(state: Mapping[str, float]) -> str:
@@ -42,6 +44,8 @@ def print_outcome(loop: ClosedLoop, seconds: Mapping[str, float], folder: Path |
     console.print(f"\n[bold]{escape(loop.problem.name)}[/]  {loop.options.rate:g} Hz, {loop.options.iterations} iteration"
                   f"{'s' if loop.options.iterations > 1 else ''} a step: {mark}", soft_wrap=True)
     line(console, f"  {loop.ending.value} {loop.message}".rstrip())
+    for told in sentences(loop.findings):
+        line(console, f"  not kept    {told}")
     for change in loop.changed:
         line(console, f"  plant       {change}")
     for note in loop.notes:
@@ -89,7 +93,8 @@ def mpc(file: Path, *, overrides: Mapping[str, str] | None = None, out: Path | N
         quiet: bool = False, command: Sequence[str] = ()) -> int:
     """Run a file in closed loop, write the folder, print the table; returns the exit code.
 
-    0: the run reached its end and the solver never failed, whatever became of the deadlines; 1: it did not, or was interrupted.
+    0: the run reached its end, the solver never failed, and the plant kept what the file asks, whatever became of the deadlines; 1:
+    it did not, or was interrupted.
     Raises ProblemError and ModelError for what the user got wrong, before anything runs.
     """
     begin = time.perf_counter()
@@ -121,5 +126,6 @@ def run_loaded(loaded: LoadedProblem, *, begin: float | None = None, progress: P
         raise ProblemError("has no section 'mpc'", where=f"problem {loaded.problem.name!r}")
     solver = make_options("ilqr", {**loaded.options_for("ilqr"), **given.ilqr})
     read = time.perf_counter()
-    loop = run(loaded.problem, given.options, solver=solver, plant=given.plant, tracked=given.tracked, progress=progress)
+    loop = run(loaded.problem, given.options, solver=solver, plant=given.plant, tracked=given.tracked, progress=progress,
+               broken=loaded.accept.get("violation_between", CLOSED_LOOPS.broken))
     return Outcome(loaded, loop, {"read": read - begin, "run": time.perf_counter() - read})

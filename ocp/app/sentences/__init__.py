@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import fields, replace
 
-from ocp.app.sentences import certificate, reach, shooting, solvers, strategy
+from ocp.app.sentences import certificate, closed_loops, reach, shooting, solvers, strategy
 from ocp.app.sentences.wording import Wording
 from ocp.problem.finding import Finding, Kind
 from ocp.problem.solution import Solution, Status
 
-TABLES = (certificate.SENTENCES, reach.SENTENCES, strategy.SENTENCES, solvers.SENTENCES, shooting.SENTENCES)
+TABLES = (certificate.SENTENCES, reach.SENTENCES, strategy.SENTENCES, solvers.SENTENCES, shooting.SENTENCES,
+          closed_loops.SENTENCES)
 SENTENCES: Mapping[Kind, Wording] = {kind: wording for table in TABLES for kind, wording in table.items()}
 
 
