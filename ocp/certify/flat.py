@@ -63,7 +63,7 @@ def _directions(scaled: Any) -> Iterator[Array]:
     names = np.stack([own.kind, own.phase, own.component])[:, scaled.columns]
     named = np.unique(names[:, np.isin(names[0], (CONTROL, DURATION, PARAMETER))], axis=1).T[:8]
     rng = np.random.default_rng(0)
-    for v in (*(np.all(names.T == name, axis=1).astype(float) for name in named), *rng.standard_normal((2, n))):
+    for v in (*(np.all(name == names.T, axis=1).astype(float) for name in named), *rng.standard_normal((2, n))):
         for _ in range(3):
             v = factor.solve(np.r_[scaled.W * v, np.zeros(scaled.A.shape[0])])[:n]
             v = v / max(float(np.max(np.abs(v), initial=0.0)), 1e-300)
@@ -77,7 +77,8 @@ def _restored(scaled: Any, values: Values, restore: Any, move: Array) -> float |
     at, rows, columns, n = scaled.local, scaled.rows, scaled.columns, len(scaled.columns)
     full, before = np.zeros(len(at.x)), np.inf
     for _ in range(SECOND_ORDER.rounds):
-        full[columns] = np.clip(at.x[columns] + move * scaled.size[columns], at.x_lower[columns], at.x_upper[columns]) - at.x[columns]
+        moved = at.x[columns] + move * scaled.size[columns]
+        full[columns] = np.clip(moved, at.x_lower[columns], at.x_upper[columns]) - at.x[columns]
         f, g = values(full)
         missed = (g - at.g)[rows] / scaled.row_sizes[rows]
         largest = float(np.max(np.abs(missed), initial=0.0))

@@ -62,7 +62,8 @@ def least():
     "phase: {duration: 1, start: {x: 0, v: 1}, bounds: {u: [-2, 2]}, final: {x: 1},\n"
     "        costs: [{name: c, running: u**2}], constraints: [{name: wall, expression: v, upper: 1.2}]}",
     "name: drag\nsystem: {states: {x: m}, controls: {u: N}, dynamics: {x: u - x**3}}\n"
-    "phase: {duration: {lower: 0.5, upper: 2, guess: 1}, start: {others: free}, final: {x: 1}, bounds: {x: [-1, 1]}, costs: [{name: c, running: u**2 + 1}]}"])
+    "phase: {duration: {lower: 0.5, upper: 2, guess: 1}, start: {others: free}, final: {x: 1},\n"
+    "        bounds: {x: [-1, 1]}, costs: [{name: c, running: u**2 + 1}]}"])
 @pytest.mark.parametrize("method", ["collocation", "multiple_shooting", "ilqr"])
 def test_values_beside_the_point_are_those_that_its_derivatives_foretell(method, text):
     """Objective and rows at moved unknowns, by central differences: rows against the Jacobian, the objective against the gradient
