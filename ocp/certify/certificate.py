@@ -264,7 +264,7 @@ def _optimality(solution: Solution, motions: Sequence[Motion], size: float, vari
         return unknown
     residuals = tuple(float(value) for value in left.residuals())
     local = left.local()
-    found = None if local is None else curvature.judge(local, motions, size, varied)
+    found = None if local is None else curvature.judge(local, motions, size, varied, left.values)
     if local is None or found is None:
         return unknown
     value = max(VERDICTS.gradient_weight * found.slope, found.decrease if found.minimum else 0.0)

@@ -24,6 +24,7 @@ from scipy.linalg.lapack import dsysv, dsytrf
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 from scipy.sparse.linalg import splu
 
+from ocp.certify.flat import Values, descent
 from ocp.certify.motion import Motion
 from ocp.interrupts import Activity, check
 from ocp.nlp.local import CONTROL, COORDINATE, DURATION, PARAMETER, TANGENT, Local
@@ -114,10 +115,12 @@ class _Scaled:
         return negative(self.matrix(shift)) - self.A.shape[0]
 
 
-def judge(local: Local, motions: Sequence[Motion], objective: float, varied: float) -> Curvature | None:
+def judge(local: Local, motions: Sequence[Motion], objective: float, varied: float, values: Values | None = None
+          ) -> Curvature | None:
     """What kind of point the program stands at; None where derivatives are not finite or the program is too large.
 
-    objective, varied: the size of the objective, and by how much it varies with states and controls.
+    objective, varied: the size of the objective, and by how much it varies with states and controls. values: of the program beside
+    its point, by which flat directions are followed.
     """
     size = sizes(local, motions)
     finite = all(np.all(np.isfinite(part)) for part in (local.hessian.data, local.jacobian.data, local.gradient, size))
@@ -137,6 +140,9 @@ def judge(local: Local, motions: Sequence[Motion], objective: float, varied: flo
         lowest = float(direction @ (held.H @ direction)) / float(direction @ (held.W * direction))
         return Curvature(kind, lowest, below, independent, full, float("nan"), weak, loose.pushing, slope)
     strict = loose.below(SECOND_ORDER.flat) == 0
+    if not strict and values is not None and (direction := descent(loose, values, varied)) is not None:
+        free = len(loose.columns) - _rank(loose)
+        return Curvature(Kind.SADDLE, 0.0, 1, free, direction, float("nan"), weak, loose.pushing, slope)
     kind, lowest = (Kind.STRICT_MINIMUM, SECOND_ORDER.flat) if strict else (Kind.FLAT_MINIMUM, -SECOND_ORDER.negative)
     return Curvature(kind, lowest, 0, 0, None if strict else _doubtful(loose), _decrease(local, size, objective), weak,
                      loose.pushing, slope)

@@ -11,9 +11,10 @@ import casadi as ca
 import numpy as np
 import scipy.sparse as sp
 
-from ocp.nlp.local import CONTROL, TANGENT, Local, Owners
-from ocp.shooting.stages.horizon import Horizon
+from ocp.nlp.local import CONTROL, DURATION, PARAMETER, TANGENT, Local, Owners
+from ocp.shooting.stages.horizon import Horizon, free_at_start
 from ocp.shooting.stages.rows import BELOW, CONE
+from ocp.shooting.stages.stretch import Stretch
 
 Array = np.ndarray
 
@@ -78,6 +79,12 @@ class _Knots:
                 F[:, :, i] = self._tangent(end, after)
             C[:, :, i] = values
         return (H + H.transpose(0, 2, 1)) / 2, F, C, rows
+
+    def gaps(self, after: Array) -> Array:
+        """States after the steps against those of the next knots, in tangents of these [k, ndx']."""
+        space = self.stage.after
+        a, b = ca.SX.sym("a", space.nx), ca.SX.sym("b", space.nx)
+        return self.call(ca.Function("gap", [a, b], [space.minus(a, b)]), self.following, after)[0]
 
     def _frames(self) -> Array:
         """N(x) [k, nx, ndx]."""
@@ -146,11 +153,33 @@ def localised(horizon: Horizon, x: Array, u: Array, weights: Array) -> Local:
                        (np.repeat(np.arange(m), [len(r[0]) for r in rows]), np.concatenate([r[0] for r in rows]))), (m, n))
     g, g_lower, g_upper, lam_g = (np.array([r[k] for r in rows]) for k in (2, 3, 4, 5))
     # what bounds take from the gradient is their multiplier
-    owners = _owners(horizon, first, sizes, x)
+    owners = _owners(horizon, first, sizes)
+    for leg in horizon.legs:
+        carried, nx = leg.stretch.constants.count, leg.stretch.phase.system.nx
+        for k in range(leg.first, leg.last + 1):
+            begin = first[k] + leg.stretch.phase.system.space.ndx
+            values[begin:begin + carried] = x[k, nx:nx + carried]
     lam_x = np.where(_presses(horizon, x, u, owners, slope, values, lower, upper), -slope, 0.0)
     lam_x[:sizes[0, 0]] = 0.0
     return Local(values, lower, upper, lam_x, g, g_lower, g_upper, lam_g, slope - A.T @ lam_g, A,
                  sp.csr_matrix((entries, (across, along)), (n, n)), owners)
+
+
+def measured(horizon: Horizon, x: Array, u: Array) -> tuple[float, Array]:
+    """Cost and rows [m] of ``localised`` at other states and controls."""
+    holds, cost, rows = horizon.holds(), horizon.constant, []
+    none = np.zeros((len(x), max(one.rows.count for one in horizon.kinds)))
+    for kind in range(len(horizon.kinds)):
+        own = _Knots(horizon, kind, x, u, none, np.zeros_like(x))
+        after, costs = own.call(own.stage.step, own.t, own.x, own.u, own.p, own.h)
+        cost += float(costs.sum())
+        gaps = own.gaps(after)
+        c = own.call(own.stage.rows.value, own.t, own.x, own.u, own.p)[0] if own.stage.rows.count else np.zeros((len(own.at), 0))
+        for i, k in enumerate(own.at):
+            rows.append(gaps[i] if k < horizon.stages else np.zeros(0))
+            rows.append(np.array([np.linalg.norm(c[i, part][1:]) - c[i, part][0] if cone else c[i, part][0]
+                                  for part, cone in _parts(own.stage.rows, holds[k])]))
+    return cost, np.concatenate(rows)
 
 
 def _presses(horizon: Horizon, x: Array, u: Array, owners: Owners, slope: Array, values: Array, lower: Array, upper: Array
@@ -182,30 +211,55 @@ def _cone_bends(own: _Knots, c: Array, C: Array, weights: Array) -> Array:
 
 def _own_rows(own: _Knots, i: int, columns: Array, c: Array, C: Array, holds: Array) -> list[tuple[Any, ...]]:
     found: list[tuple[Any, ...]] = []
-    kinds, r = own.stage.rows.kind, 0
-    while r < len(kinds):
-        size = int(own.stage.rows.size[r]) if kinds[r] == CONE else 1
+    for part, cone in _parts(own.stage.rows, holds):
+        r, push = part.start, own.weights[i, part]
+        if not cone:
+            low = -np.inf if own.stage.rows.kind[r] == BELOW else 0.0
+            found.append((columns, C[r], float(c[r]), low, 0.0, float(push[0])))
+        else:
+            across = c[part][1:]
+            norm = float(np.linalg.norm(across))
+            normal = np.r_[-1.0, across / norm if norm > 0 else np.zeros(len(across))]
+            found.append((columns, normal @ C[part], norm - float(c[r]), -np.inf, 0.0, float(np.linalg.norm(push))))
+    return found
+
+
+def _parts(rows: Any, holds: Array) -> list[tuple[slice, bool]]:
+    """Rows that are held, as slices, one for a whole cone; and whether it is one."""
+    found, r = [], 0
+    while r < len(rows.kind):
+        cone = bool(rows.kind[r] == CONE)
+        size = int(rows.size[r]) if cone else 1
         if holds[r]:
-            part, push = slice(r, r + size), own.weights[i, r:r + size]
-            if kinds[r] != CONE:
-                low = -np.inf if kinds[r] == BELOW else 0.0
-                found.append((columns, C[r], float(c[r]), low, 0.0, float(push[0])))
-            else:
-                norm = float(np.linalg.norm(c[r + 1:r + size]))
-                normal = np.r_[-1.0, c[r + 1:r + size] / norm] if norm > 0 else np.r_[-1.0, np.zeros(size - 1)]
-                found.append((columns, normal @ C[part], norm - float(c[r]), -np.inf, 0.0, float(np.linalg.norm(push))))
+            found.append((slice(r, r + size), cone))
         r += size
     return found
 
 
-def _owners(horizon: Horizon, first: Array, sizes: Array, x: Array) -> Owners:
+def _owners(horizon: Horizon, first: Array, sizes: Array) -> Owners:
     found = Owners.empty(int(first[-1]))
     for leg in horizon.legs:
         system, number = leg.stretch.phase.system, leg.stretch.number
         share = 1.0 / max(1, leg.last - leg.first)
         for k in range(leg.first, leg.last + 1):
             found.put(first[k] + np.arange(system.space.ndx), TANGENT, number, np.arange(system.space.ndx), share)
+            _put_constants(found, leg.stretch, first[k] + system.space.ndx)
             if k < leg.last:
                 start = first[k] + sizes[k, 0]
                 found.put(start + np.arange(system.nu), CONTROL, number, np.arange(system.nu), share)
+    opening = horizon.legs[0]
+    if opening.first:  # what is free at the start is chosen there
+        free, ndx = np.array(free_at_start(opening.stretch)), opening.stretch.phase.system.space.ndx
+        of_state, begin = free < ndx, first[0] + sizes[0, 0]
+        found.put(begin + np.flatnonzero(of_state), TANGENT, opening.stretch.number, free[of_state])
+        _put_constants(found, opening.stretch, begin + int(of_state.sum()))
     return found
+
+
+def _put_constants(owners: Owners, stretch: Stretch, begin: int) -> None:
+    """Free durations and parameters, from this column on."""
+    for number, position in stretch.constants.durations.items():
+        owners.put(np.array([begin + position]), DURATION, number, 0)
+    for index, _, _ in stretch.phase.free_parameters:
+        position = stretch.constants.parameters[stretch.phase.system.parameters[index]]
+        owners.put(np.array([begin + position]), PARAMETER, stretch.number, index)

@@ -12,7 +12,7 @@ import numpy as np
 from ocp.guess import polyline
 from ocp.nlp.local import Local
 from ocp.problem import Trajectory
-from ocp.shooting.local import adjoints, localised
+from ocp.shooting.local import adjoints, localised, measured
 from ocp.shooting.stages.horizon import Horizon
 from ocp.shooting.stages.rows import BELOW, CONE
 
@@ -89,6 +89,15 @@ class ShootingOptimality:
 
     def moved(self, direction: np.ndarray) -> tuple[Trajectory, ...]:
         """The trajectories of the phases, the unknowns of ``local`` moved by so much, straight between knots."""
+        x, u = self._moved(direction)
+        u = np.clip(u, self.horizon.lower[:len(u)], self.horizon.upper[:len(u)])
+        return tuple(polyline(*part) for part in ShootingOptimality(self.horizon, x, u, self.weights).motion())
+
+    def values(self, direction: np.ndarray) -> tuple[float, np.ndarray]:
+        """Cost and rows [m] of ``local``, its unknowns moved by so much [n]."""
+        return measured(self.horizon, *self._moved(direction))
+
+    def _moved(self, direction: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         x, u, at = self.x.copy(), self.u.copy(), 0
         for k in range(self.horizon.stages + 1):
             stage = self.horizon.kind(k)
@@ -97,8 +106,7 @@ class ShootingOptimality:
             if m:
                 u[k, :m] += direction[at + n:at + n + m]
             at += n + m
-        u = np.clip(u, self.horizon.lower[:len(u)], self.horizon.upper[:len(u)])
-        return tuple(polyline(*part) for part in ShootingOptimality(self.horizon, x, u, self.weights).motion())
+        return x, u
 
     def _step(self, k: int) -> tuple[Any, Any]:
         after, cost = self.horizon.kind(k).step(*self.horizon.at(k, self.x, self.u), self.horizon.h[k])

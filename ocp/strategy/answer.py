@@ -122,8 +122,9 @@ def moved_parameters(found: Solution, direction: Any) -> dict[str, float]:
     local, values = found.optimality.local(), parameters(found)
     own = local.owners
     for i in np.flatnonzero((own.kind == PARAMETER) & (own.component >= 0)):
-        name = found.problem.phases[own.phase[i]].system.parameters[own.component[i]]
-        values[name] = float(np.clip(local.x[i] + direction[i], local.x_lower[i], local.x_upper[i]))
+        phase = found.problem.phases[own.phase[i]]
+        low, high = next(bounds for index, *bounds in phase.free_parameters if index == own.component[i])
+        values[phase.system.parameters[own.component[i]]] = float(np.clip(local.x[i] + direction[i], low, high))
     return values
 
 

@@ -60,6 +60,11 @@ class Optimality:
         """The trajectories of the phases, the unknowns moved by so much [n], within their bounds."""
         return self.parts(np.clip(self.x + direction, self.nlp.x_lower, self.nlp.x_upper))
 
+    def values(self, direction: np.ndarray) -> tuple[float, np.ndarray]:
+        """Objective and constraints [m] of the program, the unknowns moved by so much [n]."""
+        x = self.x + direction
+        return float(self.nlp.f(x)), np.asarray(self.nlp.g(x)).ravel()
+
     def cost(self) -> float:
         """The objective of the program at the point."""
         return float(self.nlp.f(self.x))

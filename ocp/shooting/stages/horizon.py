@@ -288,7 +288,7 @@ def _one_value(before: Stretch, after: Stretch) -> None:
 def _free_start(stretch: Stretch) -> Draft | None:
     """The choice of what is free at the start; None where nothing is."""
     phase, space = stretch.phase, stretch.space
-    system, free = phase.system, _free(stretch)
+    system, free = phase.system, free_at_start(stretch)
     if not free:
         return None
     sym = symbol_for([c.function for c in stretch.costs(At.START)])
@@ -335,10 +335,11 @@ def _start(stretch: Stretch, choice: Draft | None) -> tuple[np.ndarray, np.ndarr
     if choice is None:
         return x, np.zeros(0)
     coordinate = {i: c for c, i in enumerate(stretch.space.tangent_index) if i >= 0}
-    return x, np.array([x[coordinate[i]] if i in coordinate else 0.0 for i in _free(stretch)])
+    return x, np.array([x[coordinate[i]] if i in coordinate else 0.0 for i in free_at_start(stretch)])
 
 
-def _free(stretch: Stretch) -> list[int]:
+def free_at_start(stretch: Stretch) -> list[int]:
+    """Tangent components of the carried state that are chosen at the start."""
     phase = stretch.phase
     ndx = phase.system.space.ndx
     fixed = (False,) * ndx if phase.start is None else phase.start.fixed
@@ -372,7 +373,7 @@ def _bounds(drafts: Sequence[Draft], legs: Sequence[Leg], which: Sequence[int], 
         stretch = legs[0].stretch
         constants, space = stretch.constants, stretch.phase.system.space
         coordinate = {i: c for c, i in enumerate(space.tangent_index) if i >= 0}
-        for j, i in enumerate(_free(stretch)):
+        for j, i in enumerate(free_at_start(stretch)):
             if i >= space.ndx:
                 lower[0, j], upper[0, j] = constants.lower[i - space.ndx], constants.upper[i - space.ndx]
             elif i in coordinate:
