@@ -160,7 +160,8 @@ def test_a_robot_with_rotors_gets_a_flight():
 def test_wheels_are_no_rotors():
     from ocp.app.starter.fly import flight
 
-    Path("cart.urdf").write_text(DRONE.replace('<axis xyz="0 0 1"', '<axis xyz="0 1 0"').replace('<axis xyz="0 0 -1"', '<axis xyz="0 1 0"'))
+    rolling = DRONE.replace('<axis xyz="0 0 1"', '<axis xyz="0 1 0"').replace('<axis xyz="0 0 -1"', '<axis xyz="0 1 0"')
+    Path("cart.urdf").write_text(rolling)
     assert flight(read_robot("cart.urdf", root="free_flyer")) is None
 
 
