@@ -157,8 +157,8 @@ def localised(horizon: Horizon, x: Array, u: Array, weights: Array) -> Local:
     for leg in horizon.legs:
         carried, nx = leg.stretch.constants.count, leg.stretch.phase.system.nx
         for k in range(leg.first, leg.last + 1):
-            begin = first[k] + leg.stretch.phase.system.space.ndx
-            values[begin:begin + carried] = x[k, nx:nx + carried]
+            column = first[k] + leg.stretch.phase.system.space.ndx
+            values[column:column + carried] = x[k, nx:nx + carried]
     lam_x = np.where(_presses(horizon, x, u, owners, slope, values, lower, upper), -slope, 0.0)
     lam_x[:sizes[0, 0]] = 0.0
     return Local(values, lower, upper, lam_x, g, g_lower, g_upper, lam_g, slope - A.T @ lam_g, A,

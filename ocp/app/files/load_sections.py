@@ -45,7 +45,8 @@ def read_duration(reader: Reader, value: Any, period: float | None = None) -> Du
     if isinstance(value, parts.DurationRange):
         found = _free_duration(section)
     else:
-        found = Duration(*[reader.number(value, section.path)] * 3)
+        length = reader.number(value, section.path)
+        found = Duration(length, length, length)
         if found.guess <= 0:
             section.refuse(f"a duration must be positive, got {found.guess:g} s")
     if period is not None:
