@@ -156,9 +156,9 @@ def localised(horizon: Horizon, x: Array, u: Array, weights: Array) -> Local:
     owners = _owners(horizon, first, sizes)
     for leg in horizon.legs:
         carried, nx = leg.stretch.constants.count, leg.stretch.phase.system.nx
-        for k in range(leg.first, leg.last + 1):
-            column = first[k] + leg.stretch.phase.system.space.ndx
-            values[column:column + carried] = x[k, nx:nx + carried]
+        for knot in range(leg.first, leg.last + 1):
+            column = first[knot] + leg.stretch.phase.system.space.ndx
+            values[column:column + carried] = x[knot, nx:nx + carried]
     lam_x = np.where(_presses(horizon, x, u, owners, slope, values, lower, upper), -slope, 0.0)
     lam_x[:sizes[0, 0]] = 0.0
     return Local(values, lower, upper, lam_x, g, g_lower, g_upper, lam_g, slope - A.T @ lam_g, A,
