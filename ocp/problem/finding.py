@@ -47,6 +47,7 @@ class Kind(enum.StrEnum):
     WAITING = "waiting"
     BETTER_PARAMETER = "better_parameter"
     ERROR_GROWTH = "error_growth"
+    NOT_ATTAINED = "not_attained"
     NOT_EXAMINED = "not_examined"
     RATES_NOT_FINITE = "rates_not_finite"
     REINTEGRATION_FAILED = "reintegration_failed"
