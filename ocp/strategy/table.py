@@ -6,7 +6,7 @@ add a remedy, write its diagnosis and its remedy in a file of their own and put 
 
 from __future__ import annotations
 
-from ocp.strategy import answer, instants, nodes, solved, unsolved, zero_order_hold
+from ocp.strategy import answer, attained, instants, nodes, solved, unsolved, zero_order_hold
 from ocp.strategy.rule import Rule, Stage
 
 UNSOLVED, SOLVED, ENDED, ANSWER = (Stage.UNSOLVED,), (Stage.SOLVED,), (Stage.ENDED,), (Stage.ANSWER,)
@@ -70,6 +70,8 @@ RULES: tuple[Rule, ...] = (
          "the objective", 2, optional=True),
     Rule("error_bound", ANSWER, answer.without_bound, answer.bound,
          "the objective has no error bound", "solve on a mesh with every interval cut in two", "", 4),
+    Rule("no_minimum", ANSWER, attained.impulse, attained.not_attained,
+         "an unbounded control doubles where every interval is cut in two, as an impulse does", "no certificate", at_most=1),
     Rule("finer_mesh", ANSWER, answer.wide_bound, answer.from_finer,
          "the error bound of the objective is all that fails", "go on from the solution on the finer mesh", "the certificate", 3,
          optional=True),

@@ -76,6 +76,12 @@ def _point(finding: Finding) -> str:
     return f"{words}: {finding.data['below']} of {finding.data['free']} free directions have negative curvature"
 
 
+def _not_attained(finding: Finding) -> str:
+    return (f"no minimum exists as far as meshes tell: with every interval cut in two, {finding.data['name']} grows from "
+            f"{finding.data['before']:.3g} to {finding.data['after']:.3g} at t = {finding.time:.6g} s as an impulse does, and the "
+            f"objective tends to {finding.data['infimum']:.6g}: bound {finding.data['name']}, or let it cost more than its size")
+
+
 def _finer(finding: Finding) -> str:
     if "error" in finding.data:
         return f"the solve on a finer mesh failed: {finding.data['error']}"
@@ -115,6 +121,7 @@ SENTENCES: Mapping[Kind, Wording] = {
     Kind.OSCILLATING_COST: "running costs turn {turns} times on the way, which asks for as many intervals: put their mean over a "
                            "turn in their place, or shorten the motion",
     Kind.ERROR_GROWTH: "open loop {open_loop:.2g}, errors grow {growth:.3g}-fold",
+    Kind.NOT_ATTAINED: _not_attained,
     Kind.NOT_EXAMINED: "was not examined",
     Kind.RATES_NOT_FINITE: "the rates are not finite at t = {time:.9g} s",
     Kind.REINTEGRATION_FAILED: "the re-integration failed",
