@@ -7,7 +7,7 @@ from dataclasses import replace
 from ocp.problem import Finding, Kind, Solution, Trajectory, join
 from ocp.strategy.records import Judged, State
 from ocp.strategy.search import Refinement, Search
-from ocp.thresholds import BUDGETS, CRITERION, DIAGNOSES
+from ocp.thresholds import BUDGETS, CRITERION, DIAGNOSES, VERDICTS
 from ocp.transcription.refine.continued import continued
 from ocp.transcription.refine.criteria import same
 from ocp.transcription.refine.policy import next_plan
@@ -84,7 +84,9 @@ def badly_scaled(search: Search, state: State) -> Finding | None:
     if not refinement.certified or certificate is None or state.task.scaling is not None or \
             search.options.scaling != "none" or state.task.number >= refinement.max_passes:
         return None
-    early = not (certificate.stationarity.holds and certificate.complementarity.holds)
+    gap, defect = certificate.gap_segment, certificate.error_estimate
+    jumps = not gap.holds and gap.value > VERDICTS.defect_factor * defect.value  # at knots, for within segments it obeys the rates
+    early = jumps or not (certificate.stationarity.holds and certificate.complementarity.holds)
     return Finding(Kind.BADLY_SCALED, value=certificate.stationarity.value, tolerance=certificate.stationarity.tolerance,
                    data={"pass": state.task.number}) if early else None
 
