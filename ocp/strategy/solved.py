@@ -153,13 +153,14 @@ def _unless_fine(search: Search, state: State, why: Finding) -> Finding:
 
 
 def _stalled(refinement: Refinement, state: State) -> bool:
-    """Whether the last passes have changed the objective by next to nothing and the error by less than a factor: finer meshes make
-    solutions of this kind no better (chattering along singular arcs)."""
+    """Whether the last passes have changed the objective by next to nothing and the error by less than a factor, and it is far from
+    what is allowed: finer meshes make solutions of this kind no better (chattering along singular arcs)."""
     passes = state.verdicts
     errors = [p.verdict.worst if refinement.certified else p.verdict.largest if shaped(state) else p.estimate.motion
               for p in passes]
     last = refinement.rules.policy.stall
-    return (len(passes) > last and same(passes[-last:], refinement.criterion.still)
+    near = refinement.certified and errors[-1] <= CRITERION.screen
+    return (len(passes) > last and not near and same(passes[-last:], refinement.criterion.still)
             and min(errors[-last:]) > CRITERION.min_progress * min(errors[:-last]))
 
 
