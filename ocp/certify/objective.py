@@ -27,8 +27,11 @@ def integrated(motions: Sequence[Motion], size: float, rectangle: bool = False) 
     """
     if not all(motion.finite for motion in motions):
         return float("nan"), 0.0
-    if not all(np.all(np.isfinite(running(motion, motion.look.t, motion.look.x, motion.look.u))) for motion in motions):
-        return float("nan"), 0.0
+    for motion in motions:
+        inside = slice(None) if motion.stepped else slice(1, -1)  # values at the ends count for no time: limits may be all there is
+        look = motion.look
+        if not np.all(np.isfinite(running(motion, look.t[inside], look.x[inside], look.u[inside]))):
+            return float("nan"), 0.0
     ends = sum(_ends(motion) for motion in motions)
     if rectangle:
         return ends + sum(_left_sum(motion) for motion in motions), 0.0

@@ -113,9 +113,15 @@ def choose_scaling(nlp: NLP, how: str, magnitudes: np.ndarray | None = None) -> 
     if how == "guess":
         largest, widths = _sizes(nlp)
         largest = np.where(largest > 0, largest, widths)
-        columns = _power(np.where(largest > 0, largest, 1.0), SQUARED)[_by_name(nlp.variables)]
+        own, to = _by_name(nlp.variables), _by_name(nlp.constraints)
+        columns = _power(np.where(largest > 0, largest, 1.0), SQUARED)[own]
         rows = _inverse(_row_sizes(nlp, start, columns), SQUARED)
-        return Scaling(how, columns, rows[_by_name(nlp.constraints)], objective_factor(nlp, columns))
+        idle = _entries(nlp, start, rows[to], columns)  # what has no size, and moves no row at all by one, moves one by its size
+        idle = np.where((largest == 0) & (idle < TINY), idle, 0.0)
+        if idle.any():
+            columns = columns * _power(np.where(idle > 0, 1.0 / np.where(idle > 0, idle, 1.0), 1.0), SQUARED)[own]
+            rows = _inverse(_row_sizes(nlp, start, columns), SQUARED)
+        return Scaling(how, columns, rows[to], objective_factor(nlp, columns))
     if how in ("bounds", "auto"):
         width = nlp.x_upper - nlp.x_lower
         bounded = np.isfinite(width) & (width > 0)
@@ -160,13 +166,13 @@ def objective_size(nlp: NLP, x: np.ndarray) -> float:
 
 def extraordinary(nlp: NLP) -> Scaling | None:
     """Factors by the guess where a program stands in numbers that solvers, whose tolerances and first steps are absolute, are not
-    made for: huge unknowns, tiny bounds (they are relaxed by absolute amounts), constraints whose Jacobian's entries are all tiny
-    at the first point, or some of them huge, an objective whose gradient there is huge. None where there is nothing of that
-    kind."""
+    made for: huge or tiny unknowns, tiny bounds (they are relaxed by absolute amounts), constraints whose Jacobian's entries are
+    all tiny at the first point, or some of them huge, an objective whose gradient there is huge. None where there is nothing of
+    that kind."""
     sizes, widths = _sizes(nlp)
     entries, steep = _row_sizes(nlp, np.clip(nlp.x0, nlp.x_lower, nlp.x_upper), np.ones(nlp.n)), objective_factor(nlp)
     huge = (entries > HUGE) & (_least_bounds(nlp) * HUGE > entries)
-    kinds = {"unknowns": (sizes > 1 / TINY).any(), "bounds": ((widths > 0) & (widths < TINY)).any(),
+    kinds = {"unknowns": ((sizes > 1 / TINY) | ((sizes > 0) & (sizes < TINY**2))).any(), "bounds": ((widths > 0) & (widths < TINY)).any(),
              "rows": (((entries > 0) & (entries < TINY)) | huge).any(), "costs": steep < STEEP}
     found = [kind for kind, there in kinds.items() if there]
     return replace(choose_scaling(nlp, "guess"), reasons=tuple(found)) if found else None
@@ -190,6 +196,13 @@ def _least_bounds(nlp: NLP) -> np.ndarray:
     found = np.full(int(group.max(initial=-1)) + 1, np.inf)
     np.minimum.at(found, group, least)
     return found
+
+
+def _entries(nlp: NLP, point: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """The largest entry of the scaled Jacobian for every name of variables."""
+    jacobian = nlp.jac(point)[1]
+    i, j = (np.array(k, dtype=int) for k in jacobian.sparsity().get_triplet())
+    return _largest(_by_name(nlp.variables), np.array(jacobian.nonzeros()) * rows[i] * columns[j], j)
 
 
 def _row_sizes(nlp: NLP, point: np.ndarray, columns: np.ndarray) -> np.ndarray:

@@ -13,7 +13,8 @@ from ocp.strategy.search import Outside, Search
 
 def _behind(state: State, row: Mapping[str, Any]) -> dict[str, Any]:
     """A row of the log of the inner search, numbered on."""
-    return {**row, "iteration": row["iteration"] + len(state.log), "pass": row["pass"] + len(state.passes)}
+    before = {"iteration": len(state.log), "pass": len(state.passes)}
+    return {**row, **{name: row[name] + count for name, count in before.items() if name in row}}  # coarse solves have no pass
 
 
 def outside(search: Search, state: State) -> Outside:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from ocp.problem import Finding, Kind, Solution, Trajectory, join
 from ocp.strategy.records import Judged, State
 from ocp.strategy.search import Refinement, Search
-from ocp.thresholds import BUDGETS, CRITERION, DIAGNOSES
+from ocp.thresholds import BUDGETS, CRITERION, DIAGNOSES, VERDICTS
 from ocp.transcription.refine.continued import continued
 from ocp.transcription.refine.criteria import same
 from ocp.transcription.refine.policy import next_plan
@@ -84,7 +84,9 @@ def badly_scaled(search: Search, state: State) -> Finding | None:
     if not refinement.certified or certificate is None or state.task.scaling is not None or \
             search.options.scaling != "none" or state.task.number >= refinement.max_passes:
         return None
-    early = not (certificate.stationarity.holds and certificate.complementarity.holds)
+    gap, defect = certificate.gap_segment, certificate.error_estimate
+    jumps = not gap.holds and gap.value > VERDICTS.defect_factor * defect.value  # at knots, for within segments it obeys the rates
+    early = jumps or not (certificate.stationarity.holds and certificate.complementarity.holds)
     return Finding(Kind.BADLY_SCALED, value=certificate.stationarity.value, tolerance=certificate.stationarity.tolerance,
                    data={"pass": state.task.number}) if early else None
 
@@ -151,13 +153,14 @@ def _unless_fine(search: Search, state: State, why: Finding) -> Finding:
 
 
 def _stalled(refinement: Refinement, state: State) -> bool:
-    """Whether the last passes have changed the objective by next to nothing and the error by less than a factor: finer meshes make
-    solutions of this kind no better (chattering along singular arcs)."""
+    """Whether the last passes have changed the objective by next to nothing and the error by less than a factor, and it is far from
+    what is allowed: finer meshes make solutions of this kind no better (chattering along singular arcs)."""
     passes = state.verdicts
     errors = [p.verdict.worst if refinement.certified else p.verdict.largest if shaped(state) else p.estimate.motion
               for p in passes]
     last = refinement.rules.policy.stall
-    return (len(passes) > last and same(passes[-last:], refinement.criterion.still)
+    near = refinement.certified and errors[-1] <= CRITERION.screen
+    return (len(passes) > last and not near and same(passes[-last:], refinement.criterion.still)
             and min(errors[-last:]) > CRITERION.min_progress * min(errors[:-last]))
 
 

@@ -182,7 +182,8 @@ class ByCertificate:
 
     def _in_phase(self, functions: Any, phase: Phase, part: Trajectory, prefix: str, allowed: Mapping[str, float]
                   ) -> _Overshoots:
-        t = part.t[:-1, None] + np.diff(part.t)[:, None] * (np.arange(SAMPLES_PER_INTERVAL) + 0.5) / SAMPLES_PER_INTERVAL
+        places = np.clip(np.linspace(0.0, 1.0, SAMPLES_PER_INTERVAL), ROUNDING.beside, 1.0 - ROUNDING.beside)
+        t = part.t[:-1, None] + np.diff(part.t)[:, None] * places
         flat, N = t.ravel(), len(part.t) - 1
         x = np.asarray(part.state(flat)).reshape(len(flat), -1)
         names = [f"bound {name}" for name in phase.system.space.names]
@@ -221,7 +222,7 @@ def _peaks(values: Array) -> Array:
     """The largest of values [N, k, m] at equally spaced places, and of parabolas through three neighbours: [N, m]."""
     before, here, after = values[:, :-2], values[:, 1:-1], values[:, 2:]
     bend, slope = 2 * here - before - after, after - before
-    inside = (bend > 0) & (np.abs(slope) <= bend)
+    inside = (bend > 0) & (np.abs(slope) <= 2 * bend)  # the top between the outer two
     top = here + np.where(inside, slope**2 / (8 * np.where(inside, bend, 1.0)), 0.0)
     return np.maximum(np.max(values, axis=1), np.max(top, axis=1))
 
