@@ -208,6 +208,15 @@ class Kind(enum.StrEnum):
     CONSTRAINT_BROKEN = "constraint_broken"
     TRACKING_MISSED = "tracking_missed"
     TRACKING_LOST = "tracking_lost"
+    BODY_ON_GROUND = "body_on_ground"
+    BASE_SANK = "base_sank"
+    BASE_TILTED = "base_tilted"
+    NOTHING_HOLDS = "nothing_holds"
+    TIPPING = "tipping"
+    LEANING = "leaning"
+    CONTACT_SLID = "contact_slid"
+    JOINT_SPEED = "joint_speed"
+    JOINT_RANGE = "joint_range"
 
     # reductions: how a problem was formulated for a method
     ABSOLUTE_VALUE_AS_SUM = "absolute_value_as_sum"
