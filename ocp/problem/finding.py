@@ -66,7 +66,8 @@ Kind = enum.StrEnum("Kind", [
     # reductions: how a problem was formulated for a method
     "ABSOLUTE_VALUE_AS_SUM", "NORM_AS_SLACK", "PIECES_AT_JUMPS", "INSTANTS_MEET", "INSTANTS_SWAPPED",
     # closed loops: what the plant did, judged by the file
-    "CONSTRAINT_BROKEN", "TRACKING_MISSED", "TRACKING_LOST",
+    "CONSTRAINT_BROKEN", "TRACKING_MISSED", "TRACKING_LOST", "BODY_ON_GROUND", "BASE_SANK", "BASE_TILTED", "NOTHING_HOLDS",
+    "TIPPING", "LEANING", "CONTACT_SLID", "JOINT_SPEED", "JOINT_RANGE",
 ])
 """What a finding is about; values are the names in small letters, and stable: they stand in ``summary.json`` and in Python."""
 

@@ -28,7 +28,10 @@ from ocp.interrupts import Activity, asked, check, late
 from ocp.mpc.result import step_times
 from ocp.plants import Plant
 from ocp.plants.touching import touches
+from ocp.problem import Finding, Kind
 from ocp.solvers.hqp import Level
+from ocp.thresholds import CLOSED_LOOPS
+from ocp.wbc.ground import Ground, beyond_limits, faces_up
 from ocp.wbc.paths import value_at
 from ocp.wbc.result import ContactRecord, Ending, Note, WholeBodyRun
 from ocp.wbc.setup import ContactPlan, Setup
@@ -75,7 +78,8 @@ class _Loop:
     def __init__(self, setup: Setup, plant: Plant, progress: Progress | None) -> None:
         self.setup, self.plant, self.progress = setup, plant, progress
         model = self.model = setup.mechanism.model
-        self.nq, self.notes = model.nq, list[Note]()
+        self.nq, self.notes, self.findings = model.nq, list[Note](), list[Finding]()
+        self.ground = Ground.below(setup.mechanism, setup.contacts, setup.start)
         self.contacts: list[_Contact] = []
         at = 0
         for plan in setup.contacts:
@@ -160,8 +164,8 @@ class _Loop:
                 if not np.isfinite(self.x[k + 1]).all():
                     ending = Ending.DIVERGED
                     break
-                if self._fallen(self.x[k + 1]):
-                    ending = Ending.FELL
+                if self.ground and self.setup.tasks and (why := self.ground.fallen(self.x[k + 1], float(self.t[k + 1]))):
+                    ending, self.findings = Ending.FELL, [why]
                     break
                 if self.progress is not None and time.perf_counter() - reported > REPORT_EVERY:
                     self.progress({"time": float(self.t[done]), "duration": self.setup.duration,
@@ -340,15 +344,33 @@ class _Loop:
                 self.actual[c, k] = sum(f for _, f in forces)
                 self.share[c, k, 1] = max(used(s, f) for s, f in forces)
 
-    def _fallen(self, x: Array) -> bool:
-        """A floating base that lies on its side, or has lost most of its height, where it stood on feet."""
-        base = next((i for i, body in enumerate(self.model.bodies) if body.joint.kind == "free_flyer"), None)
-        if base is None or not self.setup.tasks or not any(c.plan.taken for c in self.contacts):
-            return False
-        at = self.model.q_slice(base).start
-        w, a, b, c = x[at + 3:at + 7]
-        upright = 1.0 - 2.0 * (a * a + b * b)
-        return bool(upright < 0.3 or x[at + 2] < 0.3 * self.setup.start[at + 2])
+    def _judged(self, ending: Ending, done: int) -> list[Finding]:
+        """What was not kept on the way, and whether the robot stands at its end."""
+        found, x = list(self.findings), self.x[done]
+        if not self.setup.tasks or not np.isfinite(x).all():
+            return found
+        found += [Finding(Kind.CONTACT_SLID, name=c.plan.name, value=c.drift, tolerance=CLOSED_LOOPS.slid)
+                  for c in self.contacts if c.drift > CLOSED_LOOPS.slid]
+        if self.setup.horizon is not None:
+            found += beyond_limits(self.model, self.t[:done + 1], self.x[:done + 1])
+        if self.ground and ending is Ending.FINISHED:
+            gaps, points = self._where(x)
+            touching = np.zeros((0, 3))
+            for contact in self.contacts:
+                near = points[contact.rows][gaps[contact.rows] <= LOST]
+                if len(near) and not faces_up(contact.plan.record, np.asarray(self.model.gravity, float)):
+                    return found  # a wall or a handle holds it, too
+                touching = np.vstack([touching, near])
+            found += self.ground.unsteady(x, float(self.t[done]), touching, self._upright(done))
+        return found
+
+    def _upright(self, done: int) -> bool:
+        """Whether a task that turns the base, or looks after its pose, has it where it wants it."""
+        assert self.ground is not None
+        base = self.model.bodies[self.ground.base].name
+        turned = [task.name for task in self.setup.tasks if isinstance(task.item, Task) and task.item.shape.frame == base
+                  and task.item.shape.kind in ("orientation", "pose")]
+        return any(self.errors[name][done - 1] <= CLOSED_LOOPS.met for name in turned)
 
     def _result(self, ending: Ending, done: int) -> WholeBodyRun:
         contacts = tuple(ContactRecord(c.plan.name, self.state[i, :done], self.commanded[i, :done], self.actual[i, :done],
@@ -357,7 +379,8 @@ class _Loop:
             self.setup, ending, self.t[:done + 1], self.x[:done + 1], self.torque[:done], self.whole.largest,
             tuple(self.whole.driven or ()), {name: self.levels[name][:done] for name in sorted(self.levels, key=_rank)},
             {name: values[:done] for name, values in self.errors.items()}, contacts, self.seconds[:done], self.solved[:done],
-            step_times(self.seconds[:done], 1.0 / self.setup.rate), tuple(self.notes), type(self.plant).__name__)
+            step_times(self.seconds[:done], 1.0 / self.setup.rate), tuple(self.notes), type(self.plant).__name__,
+            tuple(self._judged(ending, done)))
 
 
 def _rank(name: str) -> tuple[int, str]:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ocp.mpc.result import Ending, StepTimes
+from ocp.problem import Finding
 
 EQUATION = 1e-6
 """Residual (N, N m) of the equations of motion, and of forces and torques at their limits (shares of them), that counts as none."""
@@ -41,7 +42,7 @@ class ContactRecord:
 class WholeBodyRun:
     """A run of n steps: t [n + 1], x [n + 1, nx] of the plant, torque [n, driven], its limits [driven], levels: name to norms of
     residuals and slacks [n] (NaN where the level was not there), errors: name of a task to |e| [n], seconds [n] of the controller,
-    solved [n]: whether a step had an answer."""
+    solved [n]: whether a step had an answer; findings: why it fell, does not stand at its end, or what was not kept on the way."""
 
     setup: Any
     ending: Ending
@@ -58,6 +59,7 @@ class WholeBodyRun:
     times: StepTimes
     notes: tuple[Note, ...]
     plant: str
+    findings: tuple[Finding, ...] = ()
 
     @property
     def failures(self) -> int:
@@ -83,5 +85,6 @@ class WholeBodyRun:
 
     @property
     def ok(self) -> bool:
-        """It reached its end, every step was solved, and limits were kept. Deadlines are a matter of the machine: see ``times``."""
-        return self.ending is Ending.FINISHED and not self.failures and self.kept
+        """It reached its end standing, every step was solved, and limits were kept (no ``findings``). Deadlines are a matter of the
+        machine: see ``times``."""
+        return self.ending is Ending.FINISHED and not self.failures and self.kept and not self.findings

@@ -26,6 +26,7 @@ from ocp.plants.hybrid import HybridOptions, HybridPlant
 from ocp.problem import INF
 from ocp.solvers.hqp import HQPOptions
 from ocp.wbc import ContactPlan, Setup
+from ocp.wbc.ground import Ground
 from ocp.wbc.start import close_contacts, unsupported
 
 CLOSED = 0.02  # m: contacts that are taken at the start may be so far from their planes
@@ -52,8 +53,10 @@ class LoadedWbc:
 
     def plant(self, kind: str = "") -> Plant:
         """A plant of the kind (default: the file's). Raises ProblemError, also for MuJoCo where it is not installed."""
-        contacts = [replace(plan.record, friction=self.friction.get(plan.name, plan.record.friction))  # type: ignore[type-var]
+        contacts: list[Contact] = [replace(plan.record, friction=self.friction.get(plan.name, plan.record.friction))  # type: ignore[type-var]
                     for plan in self.setup.contacts]
+        ground = Ground.below(self.mechanism, self.setup.contacts, self.setup.start)
+        contacts += ground.parts if ground else ()
         within = {plan.name: plan.within for plan in self.setup.contacts if plan.within is not None}
         if (kind or self.file.plant.kind) == "mujoco":
             if within:

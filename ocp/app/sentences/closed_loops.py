@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from ocp.app.sentences.wording import Wording
@@ -29,8 +30,26 @@ def _lost(finding: Finding) -> str:
             f"{_in(finding, data['end'])}, {100 * data['share']:.3g} % of what it is without control")
 
 
+def _on_ground(finding: Finding) -> str:
+    base = f"; its base is {finding.value:.3g} m above the ground" if finding.value is not None else ""
+    return f"{finding.name} touches the ground at t = {finding.time:.4g} s, and is no contact of the file{base}"
+
+
+def _degrees(finding: Finding) -> str:
+    return f"{math.degrees(finding.value or 0.0):.3g} > {math.degrees(finding.tolerance or 0.0):.3g} degrees"
+
+
 SENTENCES: Mapping[Kind, Wording] = {
     Kind.CONSTRAINT_BROKEN: _broken,
     Kind.TRACKING_MISSED: _missed,
     Kind.TRACKING_LOST: _lost,
+    Kind.BODY_ON_GROUND: _on_ground,
+    Kind.BASE_SANK: "{name} is {value:.3g} m above its ground at t = {time:.4g} s, below {tolerance:.3g} m",
+    Kind.BASE_TILTED: lambda finding: f"{finding.name} lies at t = {finding.time:.4g} s: it has tilted by {_degrees(finding)}",
+    Kind.NOTHING_HOLDS: "nothing holds {name} at the end: no contact touches, its mass centre is {value:.3g} m above the ground",
+    Kind.TIPPING: "{name} is tipping over at the end: its extrapolated mass centre lies {value:.3g} m beyond the points that touch",
+    Kind.LEANING: lambda finding: f"{finding.name} leans at the end, by {_degrees(finding)}, and no task asks for it",
+    Kind.CONTACT_SLID: "contact {name} slid by {value:.3g} m, more than {tolerance:.2g} m",
+    Kind.JOINT_SPEED: "joint {name} moves {percent:.3g} % faster than its limit of {tolerance:.4g}, at t = {time:.4g} s",
+    Kind.JOINT_RANGE: "joint {name} is {value:.3g} beyond its range at t = {time:.4g} s",
 }

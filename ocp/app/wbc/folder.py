@@ -15,6 +15,7 @@ from ocp.app.pages.folders import held_csv, jsonable, write_arrays
 from ocp.app.pages.report import motion, write_report
 from ocp.app.pages.scene import Scene, frame_times, scene_from_model
 from ocp.app.pipeline import body_poses, provenance
+from ocp.app.sentences import sentences
 from ocp.app.wbc.figures import CAPTIONS, plot_run, with_contacts
 from ocp.bridge import model_space
 from ocp.plants.hybrid import Event
@@ -90,7 +91,7 @@ def scene(outcome: Outcome) -> tuple[Scene | None, str]:
 def verdict(outcome: Outcome) -> str:
     """How it ended, in a few sentences."""
     run = outcome.run
-    words = [run.ending.value]
+    words = [run.ending.value, *(f"{told[0].upper()}{told[1:]}." for told in sentences(run.findings))]
     if run.failures:
         words.append(f"{run.failures} of {len(run.solved)} steps had no solution; joints were braked.")
     if not run.setup.tasks:
@@ -150,7 +151,9 @@ def summarise(outcome: Outcome, record: Mapping[str, Any]) -> dict[str, Any]:
     return jsonable({
         "format": FORMAT, "format_version": FORMAT_VERSION,
         "problem": {"name": file.name, "description": file.description, "source": file.source},
-        "ok": outcome.ok, "status": {"name": run.ending.name, "sentence": run.ending.value}, "verdict": verdict(outcome),
+        "ok": outcome.ok, "findings": [one.record() for one in run.findings],
+        "status": {"name": run.ending.name, "sentence": run.ending.value},
+        "verdict": verdict(outcome),
         "finished": run.ending is Ending.FINISHED, "failed_steps": run.failures, "kept": run.kept, "plant": run.plant,
         "levels": level_rows(outcome), "contacts": contact_rows(run), "tasks": task_rows(run), "effort_share": run.effort_share,
         "step_times": dataclasses.asdict(run.times), "rate": run.setup.rate, "duration": float(run.t[-1]),
