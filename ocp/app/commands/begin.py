@@ -43,8 +43,8 @@ def init(
     out: Annotated[Path | None, Parameter(help="File to write; default: named after the robot, here.")] = None,
     overwrite: Overwrite = False,
 ) -> int:
-    """Write a commented problem file about a robot that certifies as it is written: a joint move, or a flight on
-    rotors, unless told otherwise.
+    """Write a commented problem file about a robot that certifies as it is written: a joint move, or a flight on rotors, if not
+    told otherwise.
 
     Parameters
     ----------

@@ -239,6 +239,8 @@ class _Evaluator:
         if not isinstance(node.func, ast.Name):
             raise self.error(node, f"only functions by name can be called, not {self.source(node.func)!r}{self.spelt(node.func)}")
         name = node.func.id
+        if name in self.scope.broken:
+            raise FollowOnError(f"{name!r} is not defined well", where=self.where(0))
         if name not in FUNCTION_NAMES and name not in self.scope.functions and name not in self.scope.curves:
             known = [*FUNCTION_NAMES, *self.scope.functions, *self.scope.curves]
             if name in self.scope.names:

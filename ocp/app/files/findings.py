@@ -28,18 +28,26 @@ class ProblemFileError(ProblemError):
 
 @dataclass
 class Findings:
-    """Collects errors while a file is read, so that one run shows them all."""
+    """Collects errors while a file is read, so that one run shows them all. lost: names of malformed parts that are left out,
+    around: where these stood, which lacks them; what follows from either is no error of its own."""
 
     source: Source
     found: list[tuple[str, str]] = field(default_factory=list)
+    lost: set[str] = field(default_factory=set)
+    around: set[KeyPath] = field(default_factory=set)
 
     def add(self, path: KeyPath, message: str, *, at_key: bool = False) -> None:
         """Record an error at a node."""
-        self.found.append((self.source.where(path, at_key=at_key), message))
+        if self.source.written(path) not in self.around:
+            self._record(self.source.where(path, at_key=at_key), message)
 
     def add_error(self, error: ProblemError) -> None:
         """Record an error that already knows its place."""
-        self.found.append((error.where or self.source.name, error.message))
+        self._record(error.where or self.source.name, error.message)
+
+    def _record(self, where: str, message: str) -> None:
+        if not any(repr(name) in message for name in self.lost):
+            self.found.append((where, message))
 
     @contextmanager
     def collecting(self, path: KeyPath) -> Iterator[None]:
@@ -82,10 +90,10 @@ def add_validation_errors(findings: Findings, error: ValidationError, model: typ
     extra = [item["loc"] for item in items if item["type"] == "extra_forbidden"]
     for item in items:
         location = item["loc"]
-        path = _path(findings.source.tree, location)
+        path = path_of(findings.source.tree, location)
         if item["type"] == "extra_forbidden":
             cut = findings.source.cut_at_comma(path)
-            findings.add(path, _unknown_key(str(path[-1]), _known_keys(model, location[:-1]), cut), at_key=True)
+            findings.add(path, _unknown_key(str(path[-1]), known_keys(model, location[:-1]), cut), at_key=True)
         elif findings.source.cut_at_comma(path):
             findings.add(path, f"has no value; {QUOTE}")
         elif item["type"] == "too_short" and len(item["input"]) >= item["ctx"]["min_length"]:
@@ -151,7 +159,7 @@ def describe(value: Any) -> str:
     return repr(value)
 
 
-def _path(tree: Any, location: tuple[Any, ...]) -> KeyPath:
+def path_of(tree: Any, location: tuple[Any, ...]) -> KeyPath:
     """The keys of the file in a location, which names members of unions (``<list>``), too."""
     path: list[str | int] = []
     for key in location:
@@ -186,7 +194,7 @@ def _records(annotation: Any) -> list[type[BaseModel]]:
     return [found for part in inner for found in _records(part)]
 
 
-def _known_keys(model: type[BaseModel], location: tuple[Any, ...]) -> list[str]:
+def known_keys(model: type[BaseModel], location: tuple[Any, ...]) -> list[str]:
     return [name for owner in _owners(model, location) for name in owner.model_fields]
 
 

@@ -21,6 +21,7 @@ from ocp.app.files.load_phases import load_robot, load_symbolic
 from ocp.app.files.load_sections import LoadedSimulation, read_linkages, read_simulate
 from ocp.app.files.load_tree import read_shape
 from ocp.app.files.overrides import apply_overrides
+from ocp.app.files.readable import readable
 from ocp.app.files.schema import ProblemFile, problem_class, to_tree
 from ocp.app.files.schema_robot import RobotPhases, RobotProblem
 from ocp.app.files.schema_tasks import is_ik_tree
@@ -124,6 +125,7 @@ def _load(source: Source, folder: Path, overrides: Mapping[str, str]) -> LoadedP
     source = apply_overrides(source, overrides)
     findings = Findings(source)
     file = _validate(source, findings)
+    source = findings.source
     drawing: Drawing | None = None
     model: Model | None = None
     if isinstance(file, (RobotProblem, RobotPhases)):
@@ -135,11 +137,11 @@ def _load(source: Source, folder: Path, overrides: Mapping[str, str]) -> LoadedP
     scenery = tuple(read_shape(shape, folder) for shape in drawn)
     if problem is not None and file.linkages:
         linkages = read_linkages(readers, file.linkages, problem)
-        problem = None if findings.found else dataclasses.replace(problem, linkages=linkages)
+        problem = problem if findings.found else dataclasses.replace(problem, linkages=linkages)
     if problem is not None and not findings.found:
         with findings.collecting(("system",)):
             problem = state_equations(problem)
-    if problem is not None:
+    if problem is not None and not findings.found:
         _refuse_idle_parameters(findings, problem)
     check(Activity.READING)
     options = {name: read_options(reader, getattr(file.solve, name), name, ("solve", name)) for name in METHODS}
@@ -154,6 +156,7 @@ def _load(source: Source, folder: Path, overrides: Mapping[str, str]) -> LoadedP
     simulation = LoadedSimulation()
     if problem is not None and file.simulate is not None:
         simulation = read_simulate(reader, file.simulate, problem)
+    without = _without(reader, file)
     findings.raise_any()
     assert problem is not None  # a missing problem always leaves a finding
     method = file.solve.method
@@ -161,7 +164,7 @@ def _load(source: Source, folder: Path, overrides: Mapping[str, str]) -> LoadedP
         method = "multiple_shooting"  # the default of files has no time to discretise
     return LoadedProblem(problem, file, source.text, drawing, model, method, options[method], accept,
                          {name: values for name, values in options.items() if values}, mpc, folder, limit, simulation, scenery,
-                         _without(reader, file))
+                         without)
 
 
 def _validate(source: Source, findings: Findings) -> ProblemFile:
@@ -174,8 +177,11 @@ def _validate(source: Source, findings: Findings) -> ProblemFile:
         return kind.model_validate(source.tree)
     except ValidationError as error:
         add_validation_errors(findings, error, kind)
-        findings.raise_any()
-        raise
+        left = readable(findings, kind, error)
+        if left is None:
+            findings.raise_any()
+        assert left is not None  # there was an error
+        return left
 
 
 def _refuse_idle_parameters(findings: Findings, problem: Problem) -> None:
@@ -201,7 +207,6 @@ def _without(reader: Reader, file: ProblemFile) -> tuple[str, ...]:
     if names:
         with reader.findings.collecting(("solve", "strategy", "without")):
             switched_off(names)
-        reader.findings.raise_any()
     return names
 
 

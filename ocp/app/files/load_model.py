@@ -25,6 +25,7 @@ from ocp.app.files.load_forces import read_constraints, read_forces
 from ocp.app.files.load_parts import Reader, Section
 from ocp.app.files.load_tree import read_tree
 from ocp.app.files.overrides import apply_overrides
+from ocp.app.files.readable import readable
 from ocp.app.files.robot_state import state_reader
 from ocp.app.files.schema_robot import RobotFile, RobotModel, RobotSystem
 from ocp.app.files.schema_tree import MassSprings
@@ -281,7 +282,8 @@ def begin(source: Source, overrides: Mapping[str, str], schema: type[F], key: st
         file = schema.model_validate(tree)
     except ValidationError as error:
         add_validation_errors(findings, error, schema)
-        raised(findings)
+        file = readable(findings, schema, error) or raised(findings)
+        source = findings.source
     constants = lp.read_constants(findings, file.constants, RESERVED)
     return source, file, robot_numbers(findings, constants, ())
 

@@ -25,6 +25,7 @@ from ocp.app.files.yaml_source import KeyPath
 from ocp.app.pages import scene
 from ocp.bridge import closed
 from ocp.contacts import impact_map
+from ocp.errors import ProblemError
 from ocp.interrupts import Activity, check
 from ocp.problem import Constraint, Phase, Problem
 from ocp.spaces import Space
@@ -118,7 +119,12 @@ def _system_of(findings: Findings, common: Any, given: Any, phase: KeyPath) -> t
 def _problem(file: ProblemFile, findings: Findings, phases: list[Phase], reader: lp.Reader) -> Problem | None:
     lp.unique_names(findings, [phase.name for phase in phases], ("phases",))
     reference = None if file.reference is None else read_reference(lp.Section(reader, file.reference, ("reference",)))
-    return None if findings.found else Problem(file.name, tuple(phases), file.description, file.source, reference)
+    try:
+        return Problem(file.name, tuple(phases), file.description, file.source, reference)
+    except ProblemError:
+        if findings.found:  # what they left is no problem
+            return None
+        raise
 
 
 # ---- what jumps ---------------------------------------------------------------------------------------------------------

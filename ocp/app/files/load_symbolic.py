@@ -68,6 +68,7 @@ def _check_names(findings: Findings, names: SymbolicNames, constants: Scope, par
     taken = {name: f"constants.{name}" for name in (*constants.names, *constants.broken)}
     taken |= {parameter.name: f"parameters.{parameter.name}" for parameter in parameters}
     inside: KeyPath = () if names.linear is None else ("linear",)
+    before = len(findings.found)
     for group in ("states", "controls", "algebraic", "define"):
         for name in getattr(names, group):
             path: KeyPath = (*place, *inside, group, name)
@@ -75,7 +76,8 @@ def _check_names(findings: Findings, names: SymbolicNames, constants: Scope, par
             if group == "states" and name == OTHERS:
                 findings.add(path, f"{name!r} is reserved for what 'start' says about states that it does not name", at_key=True)
             taken[name] = ".".join(map(str, path))
-    findings.raise_any()  # everything below goes by these names
+    if len(findings.found) > before:
+        findings.raise_any()  # everything below goes by these names
 
 
 def _reader(findings: Findings, constants: Scope, parameters: tuple[lp.FileParameter, ...], names: SymbolicNames, place: KeyPath,

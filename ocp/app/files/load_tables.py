@@ -49,14 +49,17 @@ def read_names(findings: Findings, file: Any, folder: Path, reserved: Sequence[s
         return constants
     numbers = lp.Reader(findings, constants)
     found: dict[str, Curve] = {}
+    broken = set(constants.broken)
     for name, table in given.items():
         path: KeyPath = ("tables", name)
         lp.check_name(findings, name, path, {constant: f"constants.{constant}" for constant in constants.names}, reserved)
         part = TablePart.model_validate({"file": table}) if isinstance(table, str) else table
         curve = _curve(numbers, part, folder, path, short=isinstance(table, str))
-        found |= {} if curve is None else {name: curve}
-    findings.raise_any()  # everything below goes by these names
-    return replace(constants, curves=found)
+        if curve is None:
+            broken.add(name)
+        else:
+            found[name] = curve
+    return replace(constants, curves=found, broken=frozenset(broken))
 
 
 def _curve(numbers: lp.Reader, given: TablePart, folder: Path, path: KeyPath, *, short: bool) -> Curve | None:

@@ -60,7 +60,8 @@ class Entry:
 class Source:
     """A YAML document: its name, its text, the plain Python ``tree`` and the place of every node.
 
-    ``origins`` names, for values that did not come from the text, where they did come from.
+    ``origins`` names, for values that did not come from the text, where they did come from. ``moved``: by the place in the tree of
+    what stands elsewhere in the text, as entries of a list behind one that is left out, its key or index there.
     """
 
     name: str
@@ -68,6 +69,41 @@ class Source:
     tree: Any
     entries: Mapping[KeyPath, Entry]
     origins: Mapping[KeyPath, str] = field(default_factory=dict)
+    moved: dict[KeyPath, str | int] = field(default_factory=dict)
+
+    def at(self, path: KeyPath) -> Any:
+        """The part of the tree at a path; None where there is none."""
+        node = self.tree
+        for key in path:
+            known = isinstance(node, dict) and key in node or isinstance(node, list) and isinstance(key, int) and key < len(node)
+            node = node[key] if known else None
+        return node
+
+    def left_out(self, path: KeyPath) -> Any:
+        """Take a part out of the tree; returns it, None where it is gone already."""
+        parent, found = self.at(path[:-1]), self.at(path)
+        if isinstance(parent, dict):
+            parent.pop(path[-1], None)
+        if isinstance(parent, list) and isinstance(i := path[-1], int) and i < len(parent):  # those behind it move up
+            del parent[i]
+            here = [self.moved.get((*path[:-1], k), k) for k in range(len(parent) + 1)]
+            inner = {p: old for p, old in self.moved.items() if p[:len(path)][:-1] == path[:-1] and len(p) > len(path)}
+            for p in inner:
+                del self.moved[p]
+            self.moved.update({(*path[:-1], k): old for k, old in enumerate([*here[:i], *here[i + 1:]])})
+            self.moved.update({(*path[:-1], k - (k > i), *p[len(path):]): old for p, old in inner.items()
+                               if isinstance(k := p[len(path) - 1], int) and k != i})
+        return found
+
+    def renamed(self, path: KeyPath, name: str) -> None:
+        """Put what is under a key under another."""
+        parent = self.at(path[:-1])
+        parent[name] = parent.pop(path[-1])
+        self.moved[(*path[:-1], name)] = path[-1]
+
+    def written(self, path: KeyPath) -> KeyPath:
+        """The path in the text of what is at a path in the tree."""
+        return tuple(self.moved.get(path[:k + 1], key) for k, key in enumerate(path))
 
     def where(self, path: KeyPath, offset: int | None = None, *, at_key: bool = False) -> str:
         """The place of a node in words, ``file.yaml:12:5: phase.bounds.force``.
@@ -75,6 +111,7 @@ class Source:
         ``offset`` counts characters into a scalar; ``at_key`` points at the key instead of the value. A node that is not
         in the file is placed at its nearest ancestor.
         """
+        path = self.written(path)
         label = format_path(path)
         for length in range(len(path), -1, -1):
             if path[:length] in self.origins:

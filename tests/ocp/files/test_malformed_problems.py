@@ -1,12 +1,14 @@
 """Malformed problem files: every mistake gets its place, what was expected and what is near. Never a traceback."""
 
 import random
+import re
 from pathlib import Path
 
 import pytest
 
 from ocp.app.files.findings import ProblemFileError
 from ocp.app.files.load import load_problem, load_text
+from ocp.app.files.yaml_source import parse_source
 from ocp.errors import ProblemError
 
 SYMBOLIC = """\
@@ -512,3 +514,70 @@ def test_damaged_files_never_end_in_anything_but_a_problem_error() -> None:
             messages.append(str(error))
     assert len(messages) > 100
     assert all("p.yaml" in message and "Input should" not in message for message in messages)
+
+
+# ---- everything at once ---------------------------------------------------------------------------------------------------
+MANY = """name: Many errors
+constants: {m: 2, k: 1/}
+tables: {drag: nosuch.csv}
+system:
+  states: {x: m, v: m/s}
+  controls: {u: N}
+  dynamics: {x: vv, v: "(u - drag(v))/m + k"}
+phase:
+  duraton: 1
+  start: {x: 0, v: 0, y: 3}
+  costs:
+    - {name: effort, running: u**2, wieght: 2}
+    - {name: bad}
+    - {name: third, running: uu**2}
+  constraints:
+    - {name: c1, expresion: x, upper: 1}
+    - {name: c2, expression: x + q, upper: 1}
+linkages:
+  - {name: l, expression: 'final["z"]', equal: 0}
+solve: {method: colocation, collocation: {intervalls: 3}, ilqr: {intervals: -3}, strategy: {without: [nothing]}}
+accept: {violations: 3}
+simulate: {integrator: rk5, dt: 0.01}
+"""
+
+
+def test_independent_errors_come_at_once() -> None:
+    """Of the schema, of names, of expressions, options and linkages; each at its own line though others before it are left out."""
+    with pytest.raises(ProblemFileError) as caught:
+        load_text(MANY)
+    found = {re.match(r"problem.yaml:(\d+)", line)[1]: line for line in caught.value.findings}
+    expected = {2: "1/", 3: "nosuch.csv", 7: "'vv'", 9: "duraton", 10: "'y'", 12: "wieght", 13: "exactly one of", 14: "'uu'",
+                16: "expresion", 17: "'q'", 19: "'z'", 21: "violations", 22: "rk5"}
+    for line, words in expected.items():
+        assert words in found[str(line)], line
+    at_20 = [line for line in caught.value.findings if ".yaml:20:" in line]
+    assert len(at_20) == 4
+    assert len(caught.value.findings) == len(expected) + 4  # and nothing that follows from another
+    assert "costs[2].running" in found["14"]
+    assert "constraints[1].expression" in found["17"]
+
+
+def test_what_a_malformed_part_would_name_is_not_missed() -> None:
+    text = MANY.replace("{x: m, v: m/s}", "{x: m, v: [1]}")
+    with pytest.raises(ProblemFileError) as caught:
+        load_text(text)
+    assert any("system.states.v: expected text" in line for line in caught.value.findings)
+    assert not any("no state named 'v'" in line or "unknown name 'v'" in line for line in caught.value.findings)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_parts_that_are_left_out_keep_the_places_of_others(seed: int) -> None:
+    rng = random.Random(seed)
+    text = "a:\n" + "".join(f"  - {{k{i}: [{i}, {i + 1}, {i + 2}], name: n{i}}}\n" for i in range(6))
+    source = parse_source(text, "f")
+    for _ in range(4):
+        i = rng.randrange(len(source.tree["a"]))
+        j = next(iter(source.tree["a"][i]))
+        source.left_out(rng.choice([("a", i), ("a", i, j, 0), ("a", i, "name")]))
+    for i, row in enumerate(source.tree["a"]):
+        for key, values in row.items():
+            for k, value in enumerate(values if isinstance(values, list) else []):
+                number = int(key[1:])
+                assert source.written(("a", i, key, k)) == ("a", number, key, value - number)
+                assert source.where(("a", i, key, k)).startswith(f"f:{number + 2}:")
