@@ -6,20 +6,10 @@ from dataclasses import dataclass, replace
 import casadi as ca
 import numpy as np
 
+from ocp.derivative_check import terms
 from ocp.derivative_check.closed_form import ClosedForm, closed_form
 from ocp.derivative_check.compare import Comparison, Entry, compare
 from ocp.derivative_check.records import DerivativeCheck, Finding, Kind, Order, Point, Road, TermCheck
-from ocp.derivative_check.terms import (
-    Derivatives,
-    Moves,
-    Term,
-    dependence,
-    derivatives,
-    moves,
-    rough_operations,
-    terms_of,
-    variables,
-)
 from ocp.errors import ProblemError
 from ocp.interrupts import Activity, check
 from ocp.problem import At, Phase, Problem
@@ -50,9 +40,9 @@ def check_derivatives(
     remarks: list[str] = []
     begin = 0.0
     for phase in state_equations(problem).phases:
-        moved, (closed, note) = moves(phase.system), closed_form(phase.system)
-        used = np.zeros(len(variables(phase.system)), bool)
-        for term in terms_of(phase, begin, points, rng):
+        moved, (closed, note) = terms.moves(phase.system), closed_form(phase.system)
+        used = np.zeros(len(terms.variables(phase.system)), bool)
+        for term in terms.terms_of(phase, begin, points, rng):
             check(Activity.MEASUREMENT)
             if term.place is None and places:
                 term = replace(term, place=places.get(f"cost {term.name}" if term.cost else "system"))
@@ -67,16 +57,16 @@ def check_derivatives(
 
 def _unused(phase: Phase, used: np.ndarray, *, several: bool) -> list[str]:
     system, where = phase.system, f" of phase {phase.name!r}" if several else ""
-    names = variables(system)
+    names = terms.variables(system)
     count = len(names) - 1  # not the time
     return [f"{name!r} enters no function{where}: only bounds and boundary conditions can act on it"
             for name, on in zip(names[:count], used[:count], strict=True) if not on]
 
 
-def _check(term: Term, moved: Moves, closed: tuple[ClosedForm | None, str], second: bool, tolerance: float,
+def _check(term: terms.Term, moved: terms.Moves, closed: tuple[ClosedForm | None, str], second: bool, tolerance: float,
            rng: np.random.Generator) -> tuple[TermCheck, np.ndarray]:
-    tools = derivatives(term, moved, second=second)
-    depends = dependence(tools.value)
+    tools = terms.derivatives(term, moved, second=second)
+    depends = terms.dependence(tools.value)
     found: list[Finding] = []
     firsts: list[Comparison] = []
     seconds: list[Comparison] = []
@@ -106,8 +96,8 @@ def _check(term: Term, moved: Moves, closed: tuple[ClosedForm | None, str], seco
 class _At:
     """A term at a point."""
 
-    term: Term
-    tools: Derivatives
+    term: terms.Term
+    tools: terms.Derivatives
     closed: ClosedForm | None
     point: Point
     tolerance: float
@@ -166,7 +156,7 @@ class _At:
 
     def findings(self, entries: Iterable[Entry], order: int, component: int | None) -> list[Finding]:
         """component: which one the Hessian is of, -1 for a contraction; None for a Jacobian, whose rows are components."""
-        names, out = variables(self.term.phase.system), []
+        names, out = terms.variables(self.term.phase.system), []
         for e in entries:
             if component is None:
                 out.append(self.finding(e.kind, order, self.term.components[e.i], (names[e.j],), (e,)))
@@ -199,14 +189,14 @@ def _order(roads: tuple[Road, ...], comparisons: Sequence[Comparison]) -> Order:
                  max((c.bar for c in comparisons), default=0.0), sum(c.unresolved for c in comparisons))
 
 
-def _remarks(term: Term, depends: np.ndarray) -> tuple[str, ...]:
+def _remarks(term: terms.Term, depends: np.ndarray) -> tuple[str, ...]:
     out = [f"{term.components[i]} depends on nothing: it is constant" for i in np.flatnonzero(~depends.any(axis=1))]
     system = term.phase.system
     begin = system.space.ndx
     used = [name for k, name in enumerate(system.inputs) if depends[:, begin + k].any()]
     if term.at in (At.START, At.FINAL) and used:
         out.append(f"depends on controls ({', '.join(used)}), which have no value at the {term.at.value}")
-    rough = rough_operations(term.function) if term.kind not in ("rate", "energy", "power") else ()
+    rough = terms.rough_operations(term.function) if term.kind not in ("rate", "energy", "power") else ()
     if rough:
         out.append(f"is not smooth everywhere: uses {', '.join(rough)}")
     return tuple(out)
