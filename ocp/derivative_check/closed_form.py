@@ -9,13 +9,7 @@ from dataclasses import dataclass
 import casadi as ca
 
 from dynamics import algorithms as alg
-from dynamics.derivatives import (
-    constrained_dynamics_derivatives,
-    constrained_dynamics_hessian,
-    forward_dynamics_derivatives,
-    forward_dynamics_hessian,
-    symmetrised,
-)
+from dynamics import derivatives as der
 from dynamics.errors import ModelError
 from dynamics.mechanism import Mechanism
 from ocp.problem import System
@@ -69,14 +63,14 @@ def _forms(mechanism: Mechanism) -> tuple[ca.Function, ca.Function]:
     symbols = [ca.SX.sym("q", model.nq), ca.SX.sym("v", nv), ca.SX.sym("tau", nv), ca.SX.sym("t")]
     weight = ca.SX.sym("weight", nv)
     if mechanism.constraints:
-        found = constrained_dynamics_derivatives(model, mechanism.constraints)(*symbols)
+        found = der.constrained_dynamics_derivatives(model, mechanism.constraints)(*symbols)
         rows = found[1].shape[0]
-        gradient, H = constrained_dynamics_hessian(model, mechanism.constraints)(*symbols, weight, ca.SX(rows, 1))
+        gradient, H = der.constrained_dynamics_hessian(model, mechanism.constraints)(*symbols, weight, ca.SX(rows, 1))
         J = found[2][:nv, :]
     else:
-        J = ca.horzcat(*forward_dynamics_derivatives(model, "analytic")(*symbols[:3]), ca.SX(nv, 1))
-        gq, gv, gtau, qq, qv, vv, qtau = forward_dynamics_hessian(model)(*symbols[:3], weight)
+        J = ca.horzcat(*der.forward_dynamics_derivatives(model, "analytic")(*symbols[:3]), ca.SX(nv, 1))
+        gq, gv, gtau, qq, qv, vv, qtau = der.forward_dynamics_hessian(model)(*symbols[:3], weight)
         gradient = ca.vertcat(gq, gv, gtau, 0)
-        H = ca.diagcat(ca.vertcat(ca.horzcat(symmetrised(qq), qv, qtau), ca.horzcat(qv.T, vv, ca.SX(nv, nv)),
+        H = ca.diagcat(ca.vertcat(ca.horzcat(der.symmetrised(qq), qv, qtau), ca.horzcat(qv.T, vv, ca.SX(nv, nv)),
                                   ca.horzcat(qtau.T, ca.SX(nv, 2 * nv))), ca.SX(1, 1))
     return ca.Function("first", symbols, [J]), ca.Function("second", [*symbols, weight], [gradient, H])

@@ -8,14 +8,7 @@ import pytest
 from row_trees import coupled, tree_of
 
 from dynamics import algorithms as alg
-from dynamics.derivatives import (
-    ambient_gradient,
-    ambient_hessian,
-    analytic_function,
-    inverse_dynamics_hessian,
-    symmetrised,
-    unit_configuration,
-)
+from dynamics import derivatives as der
 from dynamics.derivatives import analytic as module
 from dynamics.derivatives.inverse_contracted import contracted_inverse_dynamics
 from dynamics.errors import ModelError
@@ -37,7 +30,7 @@ def split(model, z):
 
 def normalised(model, name):
     """The same function as an SX graph without any analytic derivative."""
-    return lambda q, *x: PLAIN[name](model, unit_configuration(model, q)[0], *x)
+    return lambda q, *x: PLAIN[name](model, der.unit_configuration(model, q)[0], *x)
 
 
 def derivatives(model, f, symbol):
@@ -58,20 +51,20 @@ def close(a, b, tolerance=1e-11):
 def test_tangent_derivatives_in_the_coordinates_of_q(seed):
     model, q, v, a, lam = model_and_point(seed)
     x = [ca.SX.sym("x", len(y)) for y in (q, v, a, lam)]
-    unit, _ = unit_configuration(model, x[0])
+    unit, _ = der.unit_configuration(model, x[0])
     expected = ca.hessian(ca.dot(x[3], alg.inverse_dynamics(model, unit, *x[1:3])), x[0])
     c = contracted_inverse_dynamics(model, unit, *x[1:])
-    ours = ambient_hessian(model, x[0], c.gq, symmetrised(c.qq)), ambient_gradient(model, x[0], c.gq)
+    ours = der.ambient_hessian(model, x[0], c.gq, der.symmetrised(c.qq)), der.ambient_gradient(model, x[0], c.gq)
     H, g, H0, g0 = (np.array(y) for y in ca.Function("f", x, [*ours, *expected])(q, v, a, lam))
     close(H, H0)
     close(g, g0)
     # the textbook form for one quaternion: 4 U H U^T - (g q^T + q g^T) at unit length
     i = next(i for i, b in enumerate(model.bodies) if b.joint.kind == "spherical")
-    unit_q = np.array(unit_configuration(model, ca.DM(q))[0]).ravel()
-    gq, H_tangent = inverse_dynamics_hessian(model)(unit_q, v, a, lam)[0], inverse_dynamics_hessian(model)(unit_q, v, a, lam)[3]
+    unit_q = np.array(der.unit_configuration(model, ca.DM(q))[0]).ravel()
+    gq, _, _, H_tangent, *_ = der.inverse_dynamics_hessian(model)(unit_q, v, a, lam)
     w, x_, y_, z_ = unit_q[model.q_slice(i)]
     U = np.array([[-x_, -y_, -z_], [w, -z_, y_], [z_, w, -x_], [-y_, x_, w]])
-    vs, S = model.v_slice(i), np.array(symmetrised(H_tangent))
+    vs, S = model.v_slice(i), np.array(der.symmetrised(H_tangent))
     gradient = 2 * U @ np.array(gq).ravel()[vs]
     at_unit = ca.Function("f", x, [ours[0]])(unit_q, v, a, lam)
     block = 4 * U @ S[vs, vs] @ U.T - np.outer(gradient, unit_q[model.q_slice(i)]) - np.outer(unit_q[model.q_slice(i)], gradient)
@@ -82,7 +75,7 @@ def test_tangent_derivatives_in_the_coordinates_of_q(seed):
 @pytest.mark.parametrize("name", PLAIN)
 def test_derivatives_of_a_graph_with_an_injected_function(name):
     model, q, v, w, lam = model_and_point()
-    f = analytic_function(model, name)
+    f = der.analytic_function(model, name)
     gc.collect()  # the reverse derivative lives in the cache of f and nowhere else
     z = np.r_[q, v, w]
     for x, y in zip(derivatives(model, f, ca.MX.sym)(z, lam), derivatives(model, normalised(model, name), ca.SX.sym)(z, lam),
@@ -99,7 +92,7 @@ def calls(function):
 @pytest.mark.parametrize("name", PLAIN)
 def test_each_derivative_is_called_exactly_once(name):
     model, *_ = model_and_point()
-    f = analytic_function(model, name)
+    f = der.analytic_function(model, name)
     z, lam = ca.MX.sym("z", model.nq + 2 * model.nv), ca.MX.sym("lam", model.nv)
     y = f(*split(model, z))
     H, g = ca.hessian(ca.dot(lam, y), z)
@@ -126,13 +119,13 @@ def test_poisoned_derivatives_reach_every_derivative(name, monkeypatch):
         return type(x)(*(5 * part for part in x[:3]), *(7 * part for part in x[3:]))
 
     z = np.r_[q, v, w]
-    _, g, H, _ = derivatives(model, analytic_function(model, name), ca.MX.sym)(z, lam)
+    _, g, H, _ = derivatives(model, der.analytic_function(model, name), ca.MX.sym)(z, lam)
     lin = ca.MX.sym("z", len(z))
-    J = ca.Function("J", [lin], [ca.jacobian(analytic_function(model, name)(*split(model, lin)), lin)])(z)
+    J = ca.Function("J", [lin], [ca.jacobian(der.analytic_function(model, name)(*split(model, lin)), lin)])(z)
     monkeypatch.setattr(module, "remembered", lambda words, build: build())  # poison is for nobody's cache
     monkeypatch.setattr(module, partials, first)
     monkeypatch.setattr(module, contracted, second)
-    f = analytic_function(model, name)
+    f = der.analytic_function(model, name)
     _, bad_g, bad_H, _ = derivatives(model, f, ca.MX.sym)(z, lam)
     bad_J = ca.Function("J", [lin], [ca.jacobian(f(*split(model, lin)), lin)])(z)
     close(bad_J, 3 * np.array(J))
@@ -145,7 +138,7 @@ def test_poisoned_derivatives_reach_every_derivative(name, monkeypatch):
 def test_through_maps_and_with_coupled_joints():
     model, rng = coupled(), np.random.default_rng(2)
     n, knots = model.nv, 3
-    f, plain = analytic_function(model, "inverse_dynamics"), normalised(model, "inverse_dynamics")
+    f, plain = der.analytic_function(model, "inverse_dynamics"), normalised(model, "inverse_dynamics")
     x = [rng.standard_normal((rows, knots)) for rows in (model.nq, n, n)]
     lam = rng.standard_normal((n, knots))
 
@@ -169,11 +162,11 @@ def test_compiled_functions_give_the_same():
     rng = np.random.default_rng(0)
     q, (v, w, lam) = alg.random_configuration(model, rng), rng.standard_normal((3, model.nv))
     z = np.r_[q, v, w]
-    for x, y in zip(*(derivatives(model, analytic_function(model, "inverse_dynamics", compiled), ca.MX.sym)(z, lam)
+    for x, y in zip(*(derivatives(model, der.analytic_function(model, "inverse_dynamics", compiled), ca.MX.sym)(z, lam)
                       for compiled in (True, False)), strict=True):
         close(x, y, 1e-13)
 
 
 def test_unknown_name():
     with pytest.raises(ModelError, match=r"no analytic function named 'mass_matrix'.*inverse_dynamics"):
-        analytic_function(tree_of("revolute"), "mass_matrix")
+        der.analytic_function(tree_of("revolute"), "mass_matrix")

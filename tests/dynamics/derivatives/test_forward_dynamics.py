@@ -9,12 +9,7 @@ import pytest
 from row_trees import tree_of
 
 from dynamics import algorithms as alg
-from dynamics.derivatives import (
-    forward_dynamics_derivatives,
-    forward_dynamics_hessian,
-    forward_dynamics_second_derivatives,
-    inverse_dynamics_second_derivatives,
-)
+from dynamics import derivatives as der
 from dynamics.derivatives import forward_second as fs
 from dynamics.derivatives.inverse_second import dense
 from dynamics.model.synthetic import random_tree
@@ -52,11 +47,11 @@ def complex_partials(tree, v, tau):
 def test_first_order_against_complex_steps_and_the_articulated_body_algorithm(seed):
     model, q, v, tau, _ = case(seed)
     tree = cd.read(model, q)
-    ours = forward_dynamics_derivatives(model, "analytic")(q, v, tau)
+    ours = der.forward_dynamics_derivatives(model, "analytic")(q, v, tau)
     for x, y in zip(ours, complex_partials(tree, v, tau), strict=True):
         close(x, y)
     close(ours[0], cd.derivative_q(lambda t: complex_forward(t, v, tau), tree))
-    for x, y in zip(ours, forward_dynamics_derivatives(model, "fd")(q, v, tau), strict=True):
+    for x, y in zip(ours, der.forward_dynamics_derivatives(model, "fd")(q, v, tau), strict=True):
         close(x, y, 1e-6)
 
 
@@ -71,7 +66,7 @@ def test_first_order_against_pinocchio(seed):
     theirs = twin.build(model)
     data = theirs.createData()  # the results are views of it
     expected = pin.computeABADerivatives(theirs, data, twin.configuration(model, q), v, tau)
-    for x, y in zip(forward_dynamics_derivatives(model, "analytic")(q, v, tau), expected, strict=True):
+    for x, y in zip(der.forward_dynamics_derivatives(model, "analytic")(q, v, tau), expected, strict=True):
         close(x, np.triu(y) + np.triu(y, 1).T if y is expected[2] else y)
 
 
@@ -80,7 +75,7 @@ def test_first_order_against_pinocchio(seed):
 def test_second_order_in_full(seed):
     model, q, v, tau, _ = case(seed)
     tree, n = cd.read(model, q), model.nv
-    qq, qv, vv, qtau = (dense(x, n) for x in forward_dynamics_second_derivatives(model)(q, v, tau))
+    qq, qv, vv, qtau = (dense(x, n) for x in der.forward_dynamics_second_derivatives(model)(q, v, tau))
     close(qq, cd.derivative_q(lambda t: complex_partials(t, v, tau)[0], tree))
     close(qv, cd.derivative_x(lambda x: complex_partials(tree, x, tau)[0], v))
     close(vv, cd.derivative_x(lambda x: complex_partials(tree, x, tau)[1], v))
@@ -88,7 +83,7 @@ def test_second_order_in_full(seed):
     # residual of the twice differentiated equation of motion
     A, M = complex_partials(tree, v, tau)[0], cd.first_order(tree, v, tau)[2]
     a = complex_forward(tree, v, tau)
-    QQ, _, _, Mq = (dense(x, n) for x in inverse_dynamics_second_derivatives(model)(q, v, a))
+    QQ, _, _, Mq = (dense(x, n) for x in der.inverse_dynamics_second_derivatives(model)(q, v, a))
     X = np.einsum("ilk,lj->ijk", Mq, A)
     residual = np.einsum("il,ljk->ijk", M, qq) + QQ + X + np.swapaxes(X, 1, 2)
     close(residual, 0 * residual, 1e-9 * max(1, np.abs(QQ).max()))
@@ -99,8 +94,8 @@ def test_second_order_in_full(seed):
 def test_contraction_against_the_tensors(seed):
     model, q, v, tau, mu = case(seed)
     tree, n = cd.read(model, q), model.nv
-    full = [dense(x, n) for x in forward_dynamics_second_derivatives(model)(q, v, tau)]
-    *gradients, qq, qv, vv, qtau = forward_dynamics_hessian(model)(q, v, tau, mu)
+    full = [dense(x, n) for x in der.forward_dynamics_second_derivatives(model)(q, v, tau)]
+    *gradients, qq, qv, vv, qtau = der.forward_dynamics_hessian(model)(q, v, tau, mu)
     for x, T in zip((qq, qv, vv, qtau), full, strict=True):
         close(x, np.einsum("i,ijk->jk", mu, T))
     for x, A in zip(gradients, complex_partials(tree, v, tau), strict=True):

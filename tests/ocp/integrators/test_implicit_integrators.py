@@ -1,22 +1,10 @@
 """Implicit one-step maps: order, stability, invariants, derivatives of the implicit function, and honesty where Newton fails."""
 
 import casadi as ca
+import integrator_systems as systems
 import numpy as np
 import pytest
-from integrator_systems import (
-    OSCILLATOR,
-    PENDULUM,
-    TOP,
-    by_differences,
-    derivatives,
-    integrate,
-    order,
-    scalar_error,
-    step_function,
-    stepper,
-    system,
-    top_start,
-)
+from integrator_systems import system
 
 from dynamics import algorithms as alg
 from dynamics.kernels import compile_kernel
@@ -48,19 +36,19 @@ def test_the_family_is_complete():
 @pytest.mark.parametrize("name", IMPLICIT)
 @pytest.mark.sample(4)
 def test_order_of_state_and_running_cost_on_a_time_varying_system(name, cost):
-    errors = [scalar_error(name, n, cost) for n in counts(name)]
-    assert order(errors, counts(name)) == pytest.approx(INTEGRATORS[name].order, abs=0.2)
+    errors = [systems.scalar_error(name, n, cost) for n in counts(name)]
+    assert systems.order(errors, counts(name)) == pytest.approx(INTEGRATORS[name].order, abs=0.2)
 
 
 @pytest.mark.parametrize("name", ["tr_bdf2", "radau_iia_3"])
 def test_order_on_a_floating_base_with_limbs(name):
     model, sys = floating_tree()
     x, u = tree_start(model, sys)
-    fine, _ = integrate(stepper(sys, "rk4"), x, u, 0.3, 600)
+    fine, _ = systems.integrate(systems.stepper(sys, "rk4"), x, u, 0.3, 600)
     n = np.array([2, 4, 8]) if name == "radau_iia_3" else np.array([8, 16, 32])
-    step = stepper(sys, name, kind=ca.MX)
-    errors = [np.linalg.norm(np.asarray(sys.space.minus(ca.DM(fine), ca.DM(integrate(step, x, u, 0.3, k)[0])))) for k in n]
-    assert order(errors, n) == pytest.approx(INTEGRATORS[name].order, abs=0.4)
+    step = systems.stepper(sys, name, kind=ca.MX)
+    errors = [np.linalg.norm(np.asarray(sys.space.minus(ca.DM(fine), ca.DM(systems.integrate(step, x, u, 0.3, k)[0])))) for k in n]
+    assert systems.order(errors, n) == pytest.approx(INTEGRATORS[name].order, abs=0.4)
 
 
 def floating_tree(bodies=3):
@@ -81,7 +69,7 @@ LINEAR = system(euclidean(("re", "im")), 2, lambda t, x, u: ca.vertcat(u[0] * x[
 
 def factor(name):
     """z -> x_next / x for h = 1."""
-    step = stepper(LINEAR, name)
+    step = systems.stepper(LINEAR, name)
 
     def of(z):
         after = step(0.0, [1.0, 0.0], [z.real, z.imag], 1.0)[0]
@@ -131,9 +119,9 @@ def test_stability_function(name):
 def test_a_stiff_system_is_followed_with_long_steps(name):
     """Prothero, Robinson 1974: x' = -s (x - cos t) - sin t with s = 1e6, solution cos t."""
     stiff = system(euclidean(("x",)), 1, lambda t, x, u: -1e6 * (x - ca.cos(t)) - ca.sin(t))
-    x, _ = integrate(stepper(stiff, name), [1.0], [0.0], 2.0, 20)
+    x, _ = systems.integrate(systems.stepper(stiff, name), [1.0], [0.0], 2.0, 20)
     assert x[0] == pytest.approx(np.cos(2.0), abs=3e-3 if name in GAUSS else 1e-6)
-    wild, _ = integrate(stepper(stiff, "rk4"), [1.001], [0.0], 2.0, 20)
+    wild, _ = systems.integrate(systems.stepper(stiff, "rk4"), [1.001], [0.0], 2.0, 20)
     assert not abs(wild[0]) < 1e20
 
 
@@ -146,7 +134,7 @@ def test_gauss_methods_keep_quadratic_invariants(name):
         ca.vertcat(-1.4 * s[1][1] * s[1][2], 0.9 * s[1][2] * s[1][0], 0.3 * s[1][0] * s[1][1])]))
     # d/dt (p a^2 + q b^2 + r c^2) = 2 a b c (-1.4 p + 0.9 q + 0.3 r) vanishes for these two
     forms = np.array([[0.9, 1.4, 0.0], [0.3, 0.0, 1.4]])
-    x, _ = integrate(stepper(lopsided, name), start := np.array([0.8, -0.6, 1.1]), [], 20.0, 100)
+    x, _ = systems.integrate(systems.stepper(lopsided, name), start := np.array([0.8, -0.6, 1.1]), [], 20.0, 100)
     drift = np.abs(forms @ (x**2 - start**2)).max()
     assert np.abs(x - start).max() > 0.1
     assert drift < 1e-12 if name in GAUSS else drift > 1e-7
@@ -154,8 +142,8 @@ def test_gauss_methods_keep_quadratic_invariants(name):
 
 # ---- derivatives -------------------------------------------------------------------------------------------------
 STIFF = system(euclidean(("x", "y")), 1, lambda t, x, u: ca.vertcat(-500 * (x[0] - ca.sin(x[1]) * u), x[0] ** 2))
-CASES = {"top": lambda: (TOP, top_start(), np.array([0.3, -0.2, 0.4])),
-         "pendulum": lambda: (PENDULUM, np.array([0.9, -1.3]), np.array([0.4])),
+CASES = {"top": lambda: (systems.TOP, systems.top_start(), np.array([0.3, -0.2, 0.4])),
+         "pendulum": lambda: (systems.PENDULUM, np.array([0.9, -1.3]), np.array([0.4])),
          "stiff": lambda: (STIFF, np.array([0.4, 0.8]), np.array([0.7]))}
 
 
@@ -165,9 +153,9 @@ CASES = {"top": lambda: (TOP, top_start(), np.array([0.3, -0.2, 0.4])),
 def test_first_and_second_derivatives_against_differences_on_the_manifold(name, case):
     sys, x, u = CASES[case]()
     h, weights = 0.15, np.random.default_rng(7).normal(size=sys.space.ndx)
-    J, H = by_differences(sys, name, ca.SX, x, u, h, weights)
+    J, H = systems.by_differences(sys, name, ca.SX, x, u, h, weights)
     for kind in (ca.SX, ca.MX):
-        slope, bend = derivatives(sys, name, kind, x, u, h, weights)
+        slope, bend = systems.derivatives(sys, name, kind, x, u, h, weights)
         np.testing.assert_allclose(slope, J, atol=1e-8 * max(1, np.abs(J).max()))
         np.testing.assert_allclose(bend, H, atol=2e-6 * max(1, np.abs(H).max()))
     assert np.abs(H).max() > 1e-3
@@ -201,10 +189,10 @@ def test_large_rates_are_called_and_mean_the_same(name, monkeypatch):
     x, u = tree_start(model, sys)
     weights = np.random.default_rng(3).normal(size=sys.space.ndx)
     monkeypatch.setattr(stage_equations, "INLINE_LIMIT", 0)
-    called = derivatives(sys, name, ca.MX, x, u, 0.05, weights)
+    called = systems.derivatives(sys, name, ca.MX, x, u, 0.05, weights)
     monkeypatch.setattr(stage_equations, "INLINE_LIMIT", 10**9)
-    inlined = derivatives(sys, name, ca.MX, x, u, 0.05, weights)
-    closed = derivatives(differentiated(sys, "analytic"), name, ca.MX, x, u, 0.05, weights)
+    inlined = systems.derivatives(sys, name, ca.MX, x, u, 0.05, weights)
+    closed = systems.derivatives(differentiated(sys, "analytic"), name, ca.MX, x, u, 0.05, weights)
     for one, other, third in zip(called, inlined, closed, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-11 * np.abs(other).max())
         np.testing.assert_allclose(third, other, atol=1e-9 * np.abs(other).max())
@@ -215,10 +203,10 @@ def test_large_rates_are_called_and_mean_the_same(name, monkeypatch):
     "gauss_legendre_3", "gauss_legendre_4", "radau_iia_3") else name for name in IMPLICIT])
 @pytest.mark.sample(3)
 def test_scalar_and_matrix_graphs_and_compiled_kernels_agree(name):
-    arguments = 0.2, top_start(), np.array([0.3, -0.2, 0.1]), 0.05
+    arguments = 0.2, systems.top_start(), np.array([0.3, -0.2, 0.1]), 0.05
     found = []
     for kind in (ca.SX, ca.MX):
-        function = step_function(TOP, name, kind, lambda t, x, u: t * x[5] + u[0])
+        function = systems.step_function(systems.TOP, name, kind, lambda t, x, u: t * x[5] + u[0])
         found += [function(*arguments), compile_kernel(function, mode="auto")(*arguments)]
     for other in found[1:]:
         for a, b in zip(found[0], other, strict=True):
@@ -234,7 +222,7 @@ def test_a_step_without_solution_is_not_a_number():
 
     Beyond, Newton's iterates wander and may come back to where they were, which must not pass for convergence.
     """
-    step = step_function(BLOW_UP, "implicit_euler")
+    step = systems.step_function(BLOW_UP, "implicit_euler")
     kernel = compile_kernel(step)
     for h in (0.01, 0.1, 0.2, 0.24):
         y = (1 - 2 * h - np.sqrt(1 - 4 * h)) / (2 * h)
@@ -264,6 +252,6 @@ def test_every_step_solves_its_equations_or_is_not_a_number(name):
 
 
 def test_what_is_not_a_number_stays_so():
-    step = step_function(OSCILLATOR, "gauss_legendre_2", ca.MX)
+    step = systems.step_function(systems.OSCILLATOR, "gauss_legendre_2", ca.MX)
     for run in (step, compile_kernel(step)):
         assert np.isnan(np.array(run(0.0, [np.nan, 1.0], [0.0], 0.1)[0])).any()

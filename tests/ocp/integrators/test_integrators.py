@@ -1,23 +1,10 @@
 """Explicit and Lie-group one-step maps: measured order against closed forms, on vector spaces and with a quaternion."""
 
 import casadi as ca
+import integrator_systems as systems
 import numpy as np
 import pytest
-from integrator_systems import (
-    OSCILLATOR,
-    PENDULUM,
-    SCALAR,
-    TOP,
-    attitude_space,
-    integrate,
-    order,
-    scalar_error,
-    stepper,
-    symmetric_top,
-    system,
-    top_error,
-    top_start,
-)
+from integrator_systems import system
 
 from dynamics import algorithms as alg
 from dynamics.kernels import compile_many
@@ -81,23 +68,24 @@ def test_blocks_separate_what_can_be_solved_stage_by_stage():
 # ---- order -------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("name", SMOOTH)
 def test_order_of_the_state_on_a_time_varying_system(name):
-    assert order([scalar_error(name, n) for n in COUNTS], COUNTS) == pytest.approx(INTEGRATORS[name].order, abs=0.12)
+    errors = [systems.scalar_error(name, n) for n in COUNTS]
+    assert systems.order(errors, COUNTS) == pytest.approx(INTEGRATORS[name].order, abs=0.12)
 
 
 @pytest.mark.parametrize("name", SMOOTH)
 def test_running_costs_are_integrated_to_the_same_order(name):
-    errors = [scalar_error(name, n, cost=True) for n in COUNTS]
-    assert order(errors, COUNTS) == pytest.approx(INTEGRATORS[name].order, abs=0.2)
+    errors = [systems.scalar_error(name, n, cost=True) for n in COUNTS]
+    assert systems.order(errors, COUNTS) == pytest.approx(INTEGRATORS[name].order, abs=0.2)
 
 
 @pytest.mark.parametrize("name", INTEGRATORS)
 def test_order_on_a_tumbling_body(name):
     method = INTEGRATORS[name]
-    method.check(TOP)
+    method.check(systems.TOP)
     counts = np.array(STEPS[method.order] if method.implicit else (50, 100, 200))
-    errors, lengths = zip(*(top_error(name, n) for n in counts), strict=True)
+    errors, lengths = zip(*(systems.top_error(name, n) for n in counts), strict=True)
     assert max(lengths) < 1e-14
-    assert order(errors, counts) == pytest.approx(method.order, abs=0.2 if method.implicit else 0.15)
+    assert systems.order(errors, counts) == pytest.approx(method.order, abs=0.2 if method.implicit else 0.15)
 
 
 def floating_tree():
@@ -120,24 +108,25 @@ def distance(space, a, b):
 def test_order_on_a_floating_base_with_limbs(name):
     model, sys = floating_tree()
     x, u = tree_start(model, sys)
-    fine, _ = integrate(stepper(sys, "rk4"), x, u, 0.3, 400)
+    fine, _ = systems.integrate(systems.stepper(sys, "rk4"), x, u, 0.3, 400)
     counts = np.array([8, 16, 32])
-    step = stepper(sys, name)
-    errors = [distance(sys.space, fine, integrate(step, x, u, 0.3, n)[0]) for n in counts]
-    assert order(errors, counts) == pytest.approx(INTEGRATORS[name].order, abs=0.3)
+    step = systems.stepper(sys, name)
+    errors = [distance(sys.space, fine, systems.integrate(step, x, u, 0.3, n)[0]) for n in counts]
+    assert systems.order(errors, counts) == pytest.approx(INTEGRATORS[name].order, abs=0.3)
 
 
 # ---- particular steps --------------------------------------------------------------------------------------------
 def test_lie_group_methods_are_classical_on_flat_spaces_and_exact_for_a_steady_turn():
     state = [0.4, -0.8], [0.3]
-    classical = stepper(PENDULUM, "rk4")(0.0, *state, 0.1)[0]
-    x = top_start()
+    classical = systems.stepper(systems.PENDULUM, "rk4")(0.0, *state, 0.1)[0]
+    x = systems.top_start()
     x[4:] = 0.0, 0.0, 3.0  # about a principal axis: the body turns with a constant rate
-    attitude, velocity = symmetric_top(x[:4], x[4:], 0.5)
+    attitude, velocity = systems.symmetric_top(x[:4], x[4:], 0.5)
     for name in ("cf4", "rkmk4"):
-        np.testing.assert_allclose(stepper(PENDULUM, name)(0.0, *state, 0.1)[0], classical, rtol=1e-14)
-        np.testing.assert_allclose(stepper(TOP, name)(0.0, x, np.zeros(3), 0.5)[0], np.r_[attitude, velocity], atol=1e-14)
-    ambient = stepper(TOP, "rk4")(0.0, x, np.zeros(3), 0.5)[0]
+        np.testing.assert_allclose(systems.stepper(systems.PENDULUM, name)(0.0, *state, 0.1)[0], classical, rtol=1e-14)
+        turned = systems.stepper(systems.TOP, name)(0.0, x, np.zeros(3), 0.5)[0]
+        np.testing.assert_allclose(turned, np.r_[attitude, velocity], atol=1e-14)
+    ambient = systems.stepper(systems.TOP, "rk4")(0.0, x, np.zeros(3), 0.5)[0]
     assert np.abs(ambient[:4] - attitude).max() > 1e-5
 
 
@@ -154,11 +143,11 @@ def test_bracket_of_rigid_motions():
 
 
 def test_semi_implicit_euler_has_order_one_and_keeps_its_invariant():
-    step, counts = stepper(OSCILLATOR, "semi_implicit_euler"), np.array([64, 128, 256])
+    step, counts = systems.stepper(systems.OSCILLATOR, "semi_implicit_euler"), np.array([64, 128, 256])
     # about the equilibrium u/4: q = u/4 + (q0 - u/4) cos 2t
     exact = 0.05 + (1 - 0.05) * np.cos(2 * 1.7)
-    errors = [abs(integrate(step, [1.0, 0.0], [0.2], 1.7, n)[0][0] - exact) for n in counts]
-    assert order(errors, counts) == pytest.approx(1, abs=0.15)
+    errors = [abs(systems.integrate(step, [1.0, 0.0], [0.2], 1.7, n)[0][0] - exact) for n in counts]
+    assert systems.order(errors, counts) == pytest.approx(1, abs=0.15)
     # the modified energy v^2 + w^2 q^2 - h w^2 q v of the symplectic Euler oscillator is an exact invariant
     x, h = np.array([1.0, 0.3]), 0.05
 
@@ -173,25 +162,25 @@ def test_semi_implicit_euler_has_order_one_and_keeps_its_invariant():
 
 def test_semi_implicit_euler_refuses_states_that_are_not_q_v():
     with pytest.raises(ProblemError, match="second-order state"):
-        INTEGRATORS["semi_implicit_euler"].check(SCALAR)
+        INTEGRATORS["semi_implicit_euler"].check(systems.SCALAR)
     swapped = system(euclidean(("v", "q")), 1, lambda t, x, u: ca.vertcat(u, x[0]), name="swapped")
     with pytest.raises(ProblemError, match=r"'swapped'.*rate of 'v' to be 'q'"):
         INTEGRATORS["semi_implicit_euler"].check(swapped)
-    INTEGRATORS["semi_implicit_euler"].check(OSCILLATOR)
+    INTEGRATORS["semi_implicit_euler"].check(systems.OSCILLATOR)
 
 
 # ---- graphs and names --------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("name", EXPLICIT)
 def test_scalar_and_matrix_graphs_agree(name):
-    sx, mx = (stepper(TOP, name, lambda t, x, u: t * x[5] + u[0], kind) for kind in (ca.SX, ca.MX))
-    arguments = 0.2, top_start(), np.array([0.3, -0.2, 0.1]), 0.05
+    sx, mx = (systems.stepper(systems.TOP, name, lambda t, x, u: t * x[5] + u[0], kind) for kind in (ca.SX, ca.MX))
+    arguments = 0.2, systems.top_start(), np.array([0.3, -0.2, 0.1]), 0.05
     for one, other in zip(sx(*arguments), mx(*arguments), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-14, atol=1e-15)
 
 
 def test_project_scales_quaternions_only():
     x = np.r_[2.0, 0, 0, 0, 5.0, 6.0, 7.0]
-    assert np.asarray(project(attitude_space(), ca.DM(x))).ravel() == pytest.approx([1, 0, 0, 0, 5, 6, 7])
+    assert np.asarray(project(systems.attitude_space(), ca.DM(x))).ravel() == pytest.approx([1, 0, 0, 0, 5, 6, 7])
 
 
 def test_unknown_names_are_refused_with_what_is_near():
