@@ -1,8 +1,6 @@
 """The tables of ``ocp show``: names that expressions of problem files know, rules by which answers are found, and the numbers that
 decide in solves and certificates."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from rich.console import Console
@@ -85,27 +83,15 @@ def _print(out: Console, title: str, rows: Rows) -> None:
 
 
 # ---- strategy and thresholds ----------------------------------------------------------------------------------------------
-def rule_rows() -> list[tuple[str, ...]]:
-    """Asked when, name, diagnosis, remedy, what it must improve, times, whether a file may switch it off."""
-    return [(" or ".join(stage.name.lower() for stage in rule.stages), rule.name, rule.when, rule.does, rule.improves,
-             "" if rule.at_most is None else str(rule.at_most), "yes" if rule.optional else "") for rule in RULES]
-
-
-def rule_table() -> str:
-    """The table in Markdown."""
-    head = ("asked", "rule", "diagnosis", "remedy", "must improve", "at most", "optional")
-    lines = [head, ("---",) * len(head), *((a, f"`{name}`", *rest) for a, name, *rest in rule_rows())]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
 def print_rules() -> None:
-    """The table on the terminal."""
+    """The rules on the terminal."""
     out = wide_console()
-    for asked, name, when, does, improves, most, optional in rule_rows():
-        often = f", at most {most} times" if most else ""
-        out.print(f"  {name}  ({asked}{often}{'' if optional else '; always on'})", markup=False, style="bold")
-        line(out, f"      when  {when}")
-        line(out, f"      then  {does}{f'; must improve {improves}' if improves else ''}")
+    for rule in RULES:
+        often = "" if rule.at_most is None else f", at most {rule.at_most} times"
+        asked = " or ".join(stage.name.lower() for stage in rule.stages)
+        out.print(f"  {rule.name}  ({asked}{often}{'' if rule.optional else '; always on'})", markup=False, style="bold")
+        line(out, f"      when  {rule.when}")
+        line(out, f"      then  {rule.does}{f'; must improve {rule.improves}' if rule.improves else ''}")
     out.print("\n  To switch rules off: solve: {strategy: {without: [rule, ...]}}", markup=False)
 
 

@@ -1,7 +1,5 @@
 """Findings of nonlinear programs, their solvers, kernels and derivatives, in sentences."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 
 from ocp.app.sentences.wording import Wording
@@ -41,7 +39,6 @@ def _redundant(found: Finding) -> str:
     phase = f"phase {found.phase!r}: " if found.phase else ""
     repeats = " and ".join(map(repr, found.data["repeats"]))
     return f"{phase}path equation {found.name!r} repeats {repeats} or contradicts it: its gradient depends on theirs; leave it out"
-
 
 
 def _not_finite(found: Finding) -> str:
