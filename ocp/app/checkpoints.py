@@ -6,8 +6,6 @@ whole; it keeps a checkpoint unless the method converged. A folder that holds an
 checkpoint to replace it.
 """
 
-from __future__ import annotations
-
 import errno
 import json
 import os

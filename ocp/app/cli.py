@@ -4,8 +4,6 @@ Exit codes: 0 certified (``ik``: tasks met; ``mpc``, ``simulate``: finished; ``e
 input, 3 internal, 4 (``compare``) certified, but the costs differ.
 """
 
-from __future__ import annotations
-
 import errno
 import io
 import os

@@ -1,7 +1,5 @@
 """``ocp doctor``: what is installed, whether kernels compile, and whether a small problem solves both ways."""
 
-from __future__ import annotations
-
 import platform
 import time
 from importlib import metadata

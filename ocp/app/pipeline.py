@@ -1,7 +1,5 @@
 """From a problem file to a run folder: load, solve, certify, write. What the command line does, callable from Python."""
 
-from __future__ import annotations
-
 import platform
 import sys
 import time

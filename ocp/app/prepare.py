@@ -4,8 +4,6 @@ Numba keeps what it compiled beside the sources, or where NUMBA_CACHE_DIR says, 
 It writes by atomic renames, so that processes may compile at the same time.
 """
 
-from __future__ import annotations
-
 import importlib
 import os
 import subprocess

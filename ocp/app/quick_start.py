@@ -1,7 +1,5 @@
 """What a process of the command line leaves out so that it starts sooner; for the process as a whole, so only commands call it."""
 
-from __future__ import annotations
-
 import gc
 import importlib.util
 import sys

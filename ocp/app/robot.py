@@ -1,7 +1,5 @@
 """``ocp robot``: which robot a command names, what there is to know of it by name, and what is printed and drawn."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """From runs: their motion as a guess, what two differ in (``ocp diff``, ``ocp replay``), their policy (``ocp policy``)."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What commands share on the terminal: consoles, tables, and a line that says what is being done."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

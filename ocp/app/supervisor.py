@@ -5,8 +5,6 @@ inside one when limit and grace are over, its parent kills it and puts the last 
 beside, in place of the run. Signals reach the child through the parent.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

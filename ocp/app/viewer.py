@@ -1,7 +1,5 @@
 """A live view of a run in the browser (``ocp view``), by viser: the extra ``viz``."""
 
-from __future__ import annotations
-
 import html
 import re
 import time

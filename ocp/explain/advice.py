@@ -1,7 +1,5 @@
 """What of a certificate fails, and which options help: for runs that converged and are not certified."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -8,8 +8,6 @@ HNW: Hairer, Norsett, Wanner, Solving Ordinary Differential Equations I. HW: Hai
 Equations II.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -154,7 +152,6 @@ _F = math.sqrt(15)
 GAUSS_LEGENDRE_3 = Tableau(6, a=((5 / 36, 2 / 9 - _F / 15, 5 / 36 - _F / 30), (5 / 36 + _F / 24, 2 / 9, 5 / 36 - _F / 24),
                                  (5 / 36 + _F / 30, 2 / 9 + _F / 15, 5 / 36)),
                            b=(5 / 18, 4 / 9, 5 / 18), c=(1 / 2 - _F / 10, 1 / 2, 1 / 2 + _F / 10))
-
 
 
 def gauss(stages: int) -> Tableau:

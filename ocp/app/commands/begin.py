@@ -1,7 +1,5 @@
 """The commands that begin: ``ocp robot``, ``init``, ``check``, ``show``, and ``doctor``."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Annotated

@@ -1,7 +1,5 @@
 """What many commands take: exit codes, and parameters by name."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from pathlib import Path

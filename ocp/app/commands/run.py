@@ -1,7 +1,5 @@
 """The commands that run a file and write a folder: ``ocp ik``, ``mpc``, ``wbc``, ``simulate``, ``compare``, ``verify``."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from typing import Annotated, Literal

@@ -1,7 +1,5 @@
 """The commands ``ocp solve`` and ``ocp resume``."""
 
-from __future__ import annotations
-
 import sys
 import time
 from dataclasses import replace

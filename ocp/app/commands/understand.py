@@ -1,7 +1,5 @@
 """The commands about runs and derivatives: ``ocp explain``, ``view``, ``diff``, ``replay``, ``policy``, ``derivatives`` ..."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """What a comparison is made of: which methods with which options, and what came of each."""
 
-from __future__ import annotations
-
 import re
 import statistics
 from collections.abc import Mapping, Sequence

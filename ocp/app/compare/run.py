@@ -4,8 +4,6 @@ The folder holds ``compare.csv``, ``trajectories.png`` (all motions laid over ea
 under ``runs/`` the folder of each run.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path

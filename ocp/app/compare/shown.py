@@ -1,8 +1,6 @@
 """What ``ocp compare`` shows: a line while each method runs, one table and the verdict; and the motions of all methods laid over
 each other, every state and control in a panel, one colour for each method."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from functools import partial

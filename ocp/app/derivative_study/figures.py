@@ -1,7 +1,5 @@
 """The pictures: times and errors by function and source, and which entries of the derivatives are not zero. PNG bytes."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 

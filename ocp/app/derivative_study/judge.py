@@ -1,7 +1,5 @@
 """Which way the others are compared with, how far they are from it, and what to use for this robot, in one sentence."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

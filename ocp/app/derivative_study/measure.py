@@ -1,7 +1,5 @@
 """One quantity by one source: build it, evaluate it at random states, time it interpreted and compiled, within compiled loops."""
 
-from __future__ import annotations
-
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence

@@ -4,8 +4,6 @@ The folder holds ``derivatives.csv`` (all entries), ``times.png``, ``errors.png`
 ``summary.json`` (verdict, references, recommendations, provenance).
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator, Sequence
 from pathlib import Path

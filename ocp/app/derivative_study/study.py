@@ -1,7 +1,5 @@
 """All functions by all sources, one after the other; an interrupt keeps what is there."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import time

@@ -1,7 +1,5 @@
 """What the command line names: a robot file, a robot of the collection, or a file whose robot is meant."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

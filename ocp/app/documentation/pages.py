@@ -1,8 +1,6 @@
 """Pages that are made: from equations to functions, the interface (what `import ocp` and `import dynamics` offer, by Sphinx's
 autodoc), and all options (what the records of options say of themselves, and their defaults)."""
 
-from __future__ import annotations
-
 import ast
 import dataclasses
 import importlib

@@ -4,8 +4,6 @@ The text of the file is walked, not the program: a part of an expression is to b
 parts is. Names that the file defines lead on to their definitions.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field

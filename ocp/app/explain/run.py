@@ -4,8 +4,6 @@ A problem file is solved first; a run is taken where it stands: from its checkpo
 are seen through direct collocation: its program has a name for every row and column.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

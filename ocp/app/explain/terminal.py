@@ -1,7 +1,5 @@
 """What ``ocp explain`` shows: a word about what it is doing, then the finding in tables."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

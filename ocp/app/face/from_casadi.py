@@ -1,7 +1,5 @@
 """CasADi's SX as text of the file language: symbols by their names, every operation as it is written there."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import casadi as ca

@@ -1,7 +1,5 @@
 """The functions of the file language as Python functions, and NumPy's that mean the same."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

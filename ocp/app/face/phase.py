@@ -1,7 +1,5 @@
 """A stretch of time in Python: each call writes what a problem file would say."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import wraps
 from typing import Any, TypeVar

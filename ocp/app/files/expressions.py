@@ -5,8 +5,6 @@ place. Values are columns; a number is a column of one. ``+`` and ``-`` join col
 scalar, ``/`` and ``**`` take scalars on the right.
 """
 
-from __future__ import annotations
-
 import ast
 import functools
 import math

@@ -1,7 +1,5 @@
 """Everything that is wrong with a problem file, collected and reported at once with its places."""
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """Where the gallery lies, in a source tree and after an installation."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from ocp.errors import ProblemError

@@ -1,7 +1,5 @@
 """The inverse-kinematics file: a robot, where the search starts, tasks by priority; read with the strictness of problem files."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Tasks and clearances of a file turned into those of the solver, and the configurations of initial guesses that they describe."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Forces and constraints of a robot, and those of their numbers that parameters stand for, read from a problem file."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, get_args

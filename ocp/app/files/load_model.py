@@ -1,7 +1,5 @@
 """The robot that a file names, read from its URDF or MJCF file, with the drives, forces and deformable bodies that are added."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The section ``mpc`` of a problem file turned into options, a plant and tracked quantities."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence

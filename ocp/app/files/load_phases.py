@@ -1,7 +1,5 @@
 """Problem files of one phase or several turned into Problems, with what jumps between the phases."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path

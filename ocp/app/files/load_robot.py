@@ -1,7 +1,5 @@
 """A robot problem file turned into a Problem, in the forward or the inverse formulation of its dynamics."""
 
-from __future__ import annotations
-
 import functools
 import keyword
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Sections of a problem file turned into mathematics, the same for symbolic systems and robots."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace

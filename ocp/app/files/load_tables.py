@@ -1,7 +1,5 @@
 """Tables of a problem file, in one or two dimensions, from CSV files or written out: functions that expressions call by name."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

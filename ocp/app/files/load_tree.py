@@ -1,7 +1,5 @@
 """What a problem file changes in the tree of a robot, or the whole tree where it builds the robot itself."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

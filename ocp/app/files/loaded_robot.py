@@ -1,7 +1,5 @@
 """What reading makes of the section ``system`` of a robot problem, with its bounds and its initial guess."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Changes to a problem file from the command line: ``--set phase.duration=3``."""
 
-from __future__ import annotations
-
 import copy
 import re
 from collections.abc import Mapping

@@ -4,8 +4,6 @@ A run folder keeps what its problem was made from, so that the problem can be re
 robot files (URDF, MJCF without assets), their named configurations, meshes of its own bodies, matrices in CSV files.
 """
 
-from __future__ import annotations
-
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from dataclasses import dataclass, field

@@ -5,8 +5,6 @@ A file describes a symbolic system (``SymbolicProblem``) or a robot (``RobotProb
 The records hold what the file says (expressions stay text); ``ocp.app.files.load`` turns them into mathematics.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 from typing import Annotated, Any

@@ -1,8 +1,6 @@
 """Forces and constraints of a robot in a problem file: springs, dampers, cables, drag, contacts, and equations that are written
 out; and the numbers among them that the solver may choose."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pydantic import StrictBool

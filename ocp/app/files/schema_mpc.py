@@ -1,7 +1,5 @@
 """The section ``mpc`` of a problem file: how its horizon recedes, against which plant, disturbed by what, judged by what."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, StrictBool, StrictInt, Tag

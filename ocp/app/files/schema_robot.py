@@ -1,7 +1,5 @@
 """The robot form of the problem file: a model file, states by joint name, rotations in named forms only."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field, StrictBool, Tag

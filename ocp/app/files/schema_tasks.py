@@ -1,7 +1,5 @@
 """Tasks and clearances of inverse kinematics as a file states them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 

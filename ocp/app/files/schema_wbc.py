@@ -1,7 +1,5 @@
 """A file of whole-body control (``ocp wbc``): a robot, contacts, tasks by priority, what happens when, and the plant."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Literal
 

@@ -1,7 +1,5 @@
 """What the names of an expression mean, and the functions that every expression knows, with what each does."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType

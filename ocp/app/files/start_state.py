@@ -3,8 +3,6 @@
 Only the first phase has a start of its own; later ones go on from the phase before.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

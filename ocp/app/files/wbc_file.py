@@ -1,7 +1,5 @@
 """From a file of whole-body control to its setup and its plant."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path as FilePath

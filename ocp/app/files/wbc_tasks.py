@@ -1,7 +1,5 @@
 """Tasks and schedule of a file of whole-body control."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any

@@ -5,8 +5,6 @@ YAML allows but a reader of the file would stumble over is refused: duplicate ke
 aliases, merge keys, tags, several documents and ``.nan``.
 """
 
-from __future__ import annotations
-
 import io
 import re
 from collections.abc import Callable, Mapping

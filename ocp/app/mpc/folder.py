@@ -1,8 +1,6 @@
 """What a closed-loop run leaves on disk: numbers, pictures (tracking, states, controls, step times), and what its report
 animates."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -4,8 +4,6 @@ The folder holds ``problem.yaml`` (the input, fully expanded), ``trajectory.npz`
 again, bit by bit), ``steps.csv`` (wall time, answer and cost of every step), ``summary.json``, plots and ``report.html``.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

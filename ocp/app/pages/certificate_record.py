@@ -1,7 +1,5 @@
 """The certificate as plain data of ``summary.json``, its sentences beside it, and back."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What ``ocp check-derivatives`` prints: a line for every term, then every finding with its place, point and numbers."""
 
-from __future__ import annotations
-
 from rich.console import Console
 
 from ocp.app.files.load import LoadedProblem

@@ -4,8 +4,6 @@ JSON knows no NaN and no infinity. They are written as the strings ``"NaN"``, ``
 ``float()`` of Python and ``Number()`` of JavaScript turn back into numbers. Spreadsheets show CSV text and do not execute it.
 """
 
-from __future__ import annotations
-
 import csv
 import enum
 import io

@@ -1,8 +1,6 @@
 """What inverse kinematics shows: the robot at its start and at the configuration found, with the targets drawn as axes, points and
 arrows; still, and as a scene for the player."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any

@@ -5,8 +5,6 @@ The folder holds ``configuration.yaml`` (to be pasted as ``start:`` of a problem
 ``picture.png``, ``ik.yaml`` (the input, every default written out) and ``report.html``.
 """
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -4,8 +4,6 @@ Rows say more than numbers: those of Newton's method are marked ``newton``, the 
 ``outer 3`` with the number of the update, the first of another attempt ``attempt 2``. The last line is the certificate.
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence

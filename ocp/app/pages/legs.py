@@ -1,7 +1,5 @@
 """A solution phase by phase: what the pages of a run work with, be it one phase or several, of one system or of different ones."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property

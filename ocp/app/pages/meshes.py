@@ -1,7 +1,5 @@
 """Meshes of robots, thin enough to be drawn and stored in a report."""
 
-from __future__ import annotations
-
 import logging
 from functools import lru_cache
 from pathlib import Path

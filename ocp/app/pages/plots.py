@@ -3,8 +3,6 @@
 Lines are the method's own interpolant, dots its knots, shaded stripes where bounds forbid, red where one is violated.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -5,8 +5,6 @@ run folder. Names and texts are the user's: the template escapes everything, and
 script run but the page's own player.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 from collections.abc import Mapping, Sequence

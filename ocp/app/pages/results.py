@@ -15,8 +15,6 @@ A run folder holds
 - ``iterations.jsonl``: one line per iteration; ``*.png``: plots; ``report.html``: everything on one page.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os

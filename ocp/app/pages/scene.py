@@ -5,8 +5,6 @@ from the robot's own links (:func:`scene_from_model`) or from a :class:`Drawing`
 (:func:`scene_from_drawing`).
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass

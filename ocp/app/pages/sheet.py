@@ -5,8 +5,6 @@ cost three times as much as the drawing: rectangles are computed, ticks and grid
 scales are linear scales of log10. Nothing here knows what a solution is.
 """
 
-from __future__ import annotations
-
 import io
 import math
 import os

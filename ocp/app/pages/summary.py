@@ -1,7 +1,5 @@
 """What the commands print at their end: the outcome of a solve and the verdict on a file."""
 
-from __future__ import annotations
-
 from rich.console import Console
 from rich.markup import escape
 

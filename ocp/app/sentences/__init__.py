@@ -4,8 +4,6 @@ A table per concern, from a kind to a template with the fields and data of the f
 stands in exactly one table.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import fields, replace
 

@@ -1,7 +1,5 @@
 """Findings about the certificate, in sentences."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

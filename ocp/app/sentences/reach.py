@@ -1,7 +1,5 @@
 """Findings about what bounds alone rule out, in sentences."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 
 from ocp.app.sentences.wording import Wording, of_phase

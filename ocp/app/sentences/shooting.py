@@ -1,7 +1,5 @@
 """Findings of shooting methods, in sentences."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 from ocp.app.sentences.wording import Wording, of_phase

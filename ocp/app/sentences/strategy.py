@@ -1,7 +1,5 @@
 """Findings about what was tried for an answer, and how its problem was formulated, in sentences."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a table of sentences holds for a kind of finding."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from ocp.problem.finding import Finding

@@ -1,7 +1,5 @@
 """What drives a simulation, as the command line or the file says it: a guess, constants, an earlier run, a policy, a horizon."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What there is to say about a motion: energies, drift of constraints, costs, violations, and the motion as a Solution to draw."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any

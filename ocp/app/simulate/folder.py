@@ -4,8 +4,6 @@
 over them; ``energy`` and ``supplied`` at the same times), ``summary.json``, plots and ``report.html``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """From a problem file, or a bare robot file, to the folder of a simulation, and what the command shows."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 

@@ -4,8 +4,6 @@ The joints move along cubics from rest to rest; velocities and efforts along the
 efforts of its own file cannot hold up gets a file that leaves these limits out, and says so.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 

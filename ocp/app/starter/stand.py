@@ -1,7 +1,5 @@
 """A whole-body-control file for a robot that stands on feet: which frames these are, how it stands, what it is asked to do."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import casadi as ca

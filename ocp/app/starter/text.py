@@ -1,7 +1,5 @@
 """The starter files as text, with a comment on every line that a user may want to change."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping, Sequence

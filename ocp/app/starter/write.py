@@ -1,7 +1,5 @@
 """``ocp init``: which file to write, and where."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

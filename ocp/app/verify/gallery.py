@@ -1,7 +1,5 @@
 """The page that lists a gallery by theme: what each problem is, its size, its methods and its reference."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

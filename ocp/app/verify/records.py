@@ -1,7 +1,5 @@
 """The scoreboard of a gallery: which files are solved, what came of each, and how it is printed."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import metadata

@@ -3,8 +3,6 @@
 ``scoreboard.csv`` and ``scoreboard.md`` are written anew after every file, so that whatever ends the run leaves what there is.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import time

@@ -1,8 +1,6 @@
 """What a run of whole-body control shows: pictures of levels, tasks, contacts and torques as PNG bytes; in its animation an
 arrow for every force of a contact with the edge of its cone around the tip, and walls."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import casadi as ca

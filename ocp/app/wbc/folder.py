@@ -1,7 +1,5 @@
 """What a run of whole-body control leaves on disk."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ The folder holds ``problem.yaml`` (the input, every default written out), ``traj
 file gives again, bit by bit), ``summary.json``, plots and ``report.html``.
 """
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
