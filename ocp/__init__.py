@@ -15,6 +15,8 @@ A robot takes the place of states and dynamics: ``robot = ocp.Robot("ur5.urdf")`
 Everything is imported when it is first used.
 """
 
+from __future__ import annotations
+
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:

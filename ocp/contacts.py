@@ -1,5 +1,7 @@
 """Contacts of robots in problems: what the ground allows while they hold, room where they do not, and impacts between phases."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any

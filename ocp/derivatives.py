@@ -6,6 +6,8 @@ Executions of analytic derivatives: "generated", code for this robot (interprete
 for all robots. "auto" chooses both by size.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeVar

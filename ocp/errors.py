@@ -1,5 +1,7 @@
 """Errors of ``ocp``: user mistakes with their place, and requests that a method cannot serve."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping, Sequence
 

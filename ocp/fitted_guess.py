@@ -4,6 +4,8 @@ A straight line between the ends without any control is a point from which Newto
 angle, in branches that have nothing to do with each other; where rates are products of states that vanish, where nothing grows.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import replace
 

@@ -1,5 +1,7 @@
 """Initial guesses: sampled on the manifold, controls by inverse dynamics, from a solution of any method, perturbed."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any

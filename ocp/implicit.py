@@ -9,6 +9,8 @@ The iteration stops when a step is short or the iterations are used up; then one
 the evidence. Where that step is not short the solution is NaN.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -1,5 +1,7 @@
 """The table of methods, and the one way from a problem to a certified solution."""
 
+from __future__ import annotations
+
 import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence

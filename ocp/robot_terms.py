@@ -1,5 +1,7 @@
 """Quantities of robots for costs and constraints, as expressions of configuration and velocity."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any
 

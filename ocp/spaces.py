@@ -4,6 +4,8 @@ A state x [nx] is stored in coordinates; its variations dx [ndx] live in the tan
 ``x [+] dx``. Vector spaces have nx = ndx and ``[+]`` is addition; a floating base has a unit quaternion in x.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

@@ -5,6 +5,8 @@ slow, as those marked so. Tests of the files that ``unit.txt`` lists are marked 
 and fail where they do.
 """
 
+from __future__ import annotations
+
 from collections import defaultdict
 from collections.abc import Generator
 from fnmatch import fnmatch

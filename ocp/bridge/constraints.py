@@ -1,5 +1,7 @@
 """What a robot asks of a problem that no rate holds: limits of efforts, absent motors, starts that constraints allow."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from typing import Any
 

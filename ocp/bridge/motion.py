@@ -1,6 +1,8 @@
 """The state of a robot: its manifold, limits, units, and the symbols that functions of it take; and the equations of motion of a
 mechanism in accelerations, efforts and multipliers of its reduced constraints: no mass matrix is inverted."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from typing import Any
 

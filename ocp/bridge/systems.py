@@ -5,6 +5,8 @@ Forward dynamics: u = efforts of motors and thrusts, rate = (v, FD(q, v, u)). In
 and thrusts; accelerations and the multipliers of constraints are algebraic unknowns of the equations of inverse dynamics.
 """
 
+from __future__ import annotations
+
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

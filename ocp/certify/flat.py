@@ -25,10 +25,6 @@ Array = np.ndarray
 #: (objective, rows [m] as those of the program at its point) with the unknowns moved by so much [n]
 Values = Callable[[Array], tuple[float, Array]]
 
-#: distances, over the sizes of the unknowns: each shows what falls as their fourth power above the noise of the one before
-DISTANCES = (0.03, 0.1, 0.3, 1.0)
-
-
 def descent(scaled: Any, values: Values, objective: float) -> Array | None:
     """A direction [n] in the unknowns along which the objective falls from the point, its largest component the size of its
     unknown; None: none of those tried does. scaled: the program with its active constraints held (``curvature``)."""
@@ -39,8 +35,8 @@ def descent(scaled: Any, values: Values, objective: float) -> Array | None:
     for v in _directions(scaled):
         for sign in (1.0, -1.0):
             check(Activity.CURVATURE)
-            fall, length = 0.0, 0.0
-            for length in DISTANCES:
+            fall = 0.0
+            for length in np.geomspace(SECOND_ORDER.nearest, 1.0, 4):
                 point = _restored(scaled, values, restore, sign * length * v)
                 change = np.inf if point is None else (point - now) / objective
                 if not change <= fall + ROUNDING.negligible:

@@ -1,5 +1,7 @@
 """Every derivative of every term of a problem, by every road there is."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 

@@ -4,6 +4,8 @@ The rate is (v, FD(q, v, tau)) with tau = S u + sum J_k(q)' w_k u_k over the thr
 and B = dw/dz the Jacobian is ``[v-rows of B; D FD(w) B]`` and the Hessian of ``mu' FD`` is ``B' H_w B + g_tau' d2 tau/dz2``.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import casadi as ca

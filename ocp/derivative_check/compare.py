@@ -5,6 +5,8 @@ of F'(x) and F'(x)F''(x), Adv. Eng. Softw. 4(2)). The extrapolant whose neighbou
 bar is their difference, the distance to the best extrapolant of another step, and the rounding of the values at that step.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 

@@ -1,5 +1,7 @@
 """What a comparison of derivatives found: plain data, nothing computed here."""
 
+from __future__ import annotations
+
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -5,6 +5,8 @@ Every term f(t, x, u, p) becomes a function of the displacement z = (dx, du, dp,
 state manifold, and its derivatives are those by z at z = 0.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from dataclasses import dataclass
 

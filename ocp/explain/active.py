@@ -5,6 +5,8 @@ and Wright 2006, Sec. 12.8), with the signs of ``ocp.nlp``. A bound that holds a
 price is the sum.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import casadi as ca

@@ -1,6 +1,8 @@
 """How well a program is posed at a point: what is violated and active, the scales of its derivatives, what nothing holds, and
 rows of equations that depend on each other: the null space of the transposed Jacobian, named."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -4,6 +4,8 @@ A row is called ``speed limit @ knot 5``, a column ``x.theta @ knot 5``: what st
 after it the place. A bound holds at all knots, so that one number relaxes or prices it everywhere.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace

@@ -6,6 +6,8 @@ whose operands are all finite: the square root of -0.3, the logarithm of 0, a di
 reach the output, such as the branch of an ``if_else`` that is not taken, are passed by.
 """
 
+from __future__ import annotations
+
 import functools
 import math
 from collections.abc import Iterator, Sequence

@@ -12,6 +12,8 @@ leaves a set of which none can be spared. Every remedy is tried on the problem i
 from one start might be from another.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -10,6 +10,8 @@
 file holds it.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any
 

@@ -1,5 +1,7 @@
 """The table of integrators by name."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType

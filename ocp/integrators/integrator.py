@@ -1,5 +1,7 @@
 """The record of a one-step map on a state manifold, and the vector field that all of them evaluate."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

@@ -4,6 +4,8 @@ On a group whose ``[+]`` is the exponential, ``x exp(d)``, with the tangent rate
 Products in the sources, which let fields act from the left, stand here in the opposite order.
 """
 
+from __future__ import annotations
+
 import casadi as ca
 import numpy as np
 

@@ -12,6 +12,8 @@ quaternions keep order and length. Source: Sueda, "Analytically differentiable a
 Systems without equations of motion take the same methods by their rate; on flat spaces the numbers agree.
 """
 
+from __future__ import annotations
+
 import functools
 from collections.abc import Callable
 from typing import NamedTuple

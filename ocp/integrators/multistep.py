@@ -9,6 +9,8 @@ order is kept on any manifold. With steps h_n = w h_{n-1}, y_n = 0:
 Hairer, Norsett, Wanner, Solving Ordinary Differential Equations I, section III.5, Eq. (5.10); A-stable with equal steps.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType

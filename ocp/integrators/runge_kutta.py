@@ -11,6 +11,8 @@ step, and the next state is ``x + sum_i b_i y_i`` without another evaluation of 
 (Hairer, Wanner, Solving Ordinary Differential Equations II, section IV.8).
 """
 
+from __future__ import annotations
+
 import functools
 from collections.abc import Sequence
 

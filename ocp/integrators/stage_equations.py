@@ -8,6 +8,8 @@ The iteration starts from ``y = 0``, whose first iterate is the linearly implici
 any other, where an explicit guess would be thrown far away. ``ocp.implicit`` has the iteration and its exact derivatives.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 
 import casadi as ca

@@ -8,6 +8,8 @@ HNW: Hairer, Norsett, Wanner, Solving Ordinary Differential Equations I. HW: Hai
 Equations II.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -6,6 +6,8 @@ optimization in optimal feedback control"; here a Riccati sweep is one iteration
 time, so knot 0 of the horizon lies at t_i, or one period later where the solver predicts over its own delay.
 """
 
+from __future__ import annotations
+
 import gc
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence

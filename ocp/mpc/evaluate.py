@@ -3,6 +3,8 @@
 Functions are those of the problem, so of the model; a plant with other lengths is seen through the model's.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 
 import casadi as ca

@@ -1,5 +1,7 @@
 """Options of a closed loop, what it is judged by, and the problem that each of its horizons is."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
 
 import casadi as ca

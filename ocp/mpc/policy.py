@@ -1,5 +1,7 @@
 """A receding horizon as a policy: from a time and a state to a control, solved anew at its own sampling rate."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import Any
 

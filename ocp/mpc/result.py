@@ -1,5 +1,7 @@
 """What a closed loop leaves: trajectories, times of the steps, and how well it tracked, cost and kept its constraints."""
 
+from __future__ import annotations
+
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,5 +1,7 @@
 """Whether what a program states about its stages is true of its functions."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 
 import numpy as np

@@ -8,6 +8,8 @@ that it gets ring a bell in every iteration and at every trial point, never retu
 point fail, after which FATROP returns within a few steps of its line search.
 """
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable
 from typing import Any

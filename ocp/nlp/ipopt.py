@@ -1,5 +1,7 @@
 """IPOPT (Waechter and Biegler 2006): the interior-point method for every sparse program."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Mapping
 from typing import Any

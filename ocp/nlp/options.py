@@ -1,5 +1,7 @@
 """What a user may choose about the solution of a nonlinear program."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from difflib import get_close_matches
 

@@ -1,5 +1,7 @@
 """Sorting of whole numbers, several times faster than a stable argsort."""
 
+from __future__ import annotations
+
 import numpy as np
 
 Array = np.ndarray

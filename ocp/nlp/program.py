@@ -6,6 +6,8 @@ Lagrangian ``L = f(x) + lam_g' g(x) + lam_x' x``. A multiplier is positive where
 where the lower bound is, and of either sign on equalities and fixed variables.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any

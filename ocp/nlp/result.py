@@ -1,5 +1,7 @@
 """What solvers of nonlinear programs take to go on and hand back."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any

@@ -7,6 +7,8 @@ finite, else by the magnitude of the guess; rows by the largest entry of the fir
 gradient, in scaled columns (Betts 2010, Practical Methods for Optimal Control, Sec. 1.16; Waechter and Biegler 2006, Sec. 3.8).
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -172,8 +174,9 @@ def extraordinary(nlp: NLP) -> Scaling | None:
     sizes, widths = _sizes(nlp)
     entries, steep = _row_sizes(nlp, np.clip(nlp.x0, nlp.x_lower, nlp.x_upper), np.ones(nlp.n)), objective_factor(nlp)
     huge = (entries > HUGE) & (_least_bounds(nlp) * HUGE > entries)
-    kinds = {"unknowns": ((sizes > 1 / TINY) | ((sizes > 0) & (sizes < TINY**2))).any(), "bounds": ((widths > 0) & (widths < TINY)).any(),
-             "rows": (((entries > 0) & (entries < TINY)) | huge).any(), "costs": steep < STEEP}
+    kinds = {"unknowns": ((sizes > 1 / TINY) | ((sizes > 0) & (sizes < TINY**2))).any(),
+             "bounds": ((widths > 0) & (widths < TINY)).any(), "rows": (((entries > 0) & (entries < TINY)) | huge).any(),
+             "costs": steep < STEEP}
     found = [kind for kind, there in kinds.items() if there]
     return replace(choose_scaling(nlp, "guess"), reasons=tuple(found)) if found else None
 

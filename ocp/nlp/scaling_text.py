@@ -7,6 +7,8 @@ The word before the colon is the rule that chose it. Columns and rows come in gr
 another; one number alone for the whole group.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Sequence
 from itertools import groupby

@@ -6,6 +6,8 @@ with ``v_ej = x[index_ej]``. Derivatives need only those of the elements; where 
 Solvers that are written here evaluate elements one by one, without a function of the whole program.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,5 +1,7 @@
 """The door to the solvers of nonlinear programs: a solver is prepared once and solves from any number of starts."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any

@@ -1,5 +1,7 @@
 """The structure of optimal control inside a nonlinear program, and the order of unknowns and rows that follows from it."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from functools import cached_property
 

@@ -7,6 +7,8 @@ and a copy of the knot to come as its control. The copies follow by ``copy of x_
 is evaluated twice: entries of gradient, Jacobian and Hessian move to the copy that their stage has.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 

@@ -1,5 +1,7 @@
 """Values and first derivatives of a separable program by NumPy, where a function of the whole would be built for a single call."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 import casadi as ca

@@ -1,5 +1,7 @@
 """Iterations watched from outside: progress, points for checkpoints, and Ctrl-C that ends a solve without losing the iterate."""
 
+from __future__ import annotations
+
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,5 +1,7 @@
 """The CasADi functions of a separable program as a whole, each built when somebody asks for it."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from functools import cached_property
 

@@ -9,6 +9,8 @@ pyramid (`Cone`): x_t is then what of the pyramid opposes u_t most. Equations an
 solutions, u is the same for all.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property

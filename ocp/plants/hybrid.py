@@ -13,6 +13,8 @@ Where rigid bodies have no consistent acceleration (Painleve's paradox), or even
 as a whole (Moreau 1988): that has a solution always, and the log names it.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -4,6 +4,8 @@ Noise is Gaussian in the tangent space, ``x [+] w``. Kicks are jumps of the stat
 where one begins or ends, so that both come exactly when they are said to. Everything random comes from one seed.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -6,6 +6,8 @@ by its own functions at every time step and applied from there on; closures of l
 MuJoCo's constraints, soft as contacts are.
 """
 
+from __future__ import annotations
+
 import importlib
 from collections.abc import Sequence
 from typing import Any

@@ -3,6 +3,8 @@
 A robot of one's own is a plant as soon as it has these three methods; ``ocp.mpc.run`` and ``ocp.wbc.run`` take it as it is.
 """
 
+from __future__ import annotations
+
 from typing import Protocol, runtime_checkable
 
 import numpy as np

@@ -1,5 +1,7 @@
 """What a hybrid simulator knows of a robot that touches planes: contacts point by point, and one kernel of everything by state."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any

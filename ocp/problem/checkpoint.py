@@ -5,6 +5,8 @@ far), ``cost`` (of the iterate it holds), the iteration log (``log`` [rows, colu
 iterate and what it belongs to; the keys of the layout say for which problem it is.
 """
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable, Mapping, Sequence
 

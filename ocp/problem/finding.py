@@ -4,6 +4,8 @@ A finding says what it is (``Kind``) and where: phase, constraint or state, comp
 compares kinds and numbers; sentences are made of them at the face alone (``ocp.app.sentences``).
 """
 
+from __future__ import annotations
+
 import enum
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields

@@ -1,5 +1,7 @@
 """Systems whose rates are implicit in their equations."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import casadi as ca

@@ -1,5 +1,7 @@
 """What was left out of an answer because the time was up, as findings."""
 
+from __future__ import annotations
+
 from ocp.interrupts import Activity, Budget
 from ocp.problem.finding import Finding, Kind
 from ocp.problem.solution import Solution

@@ -1,5 +1,7 @@
 """What a solver hands back: trajectory, status and, once certified, the certificate."""
 
+from __future__ import annotations
+
 import enum
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

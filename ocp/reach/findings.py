@@ -5,6 +5,8 @@ For these the constraints of one instant are met by themselves, from many starts
 is told from this in a fraction of a second; no proof, for a search can miss.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 

@@ -7,6 +7,8 @@ Intervals go over scalar graphs by natural extension, operation by operation; wh
 plus infinity). They are arrays, so that many boxes are enclosed at once. Rounding is not directed: whoever compares leaves a hair.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 

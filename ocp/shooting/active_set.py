@@ -17,6 +17,8 @@ term about a centre, ``c + C z = PROXIMAL (w - centre)``, and the centre follows
 multipliers (Rockafellar 1976), whose fixed points satisfy the rows exactly.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import replace
 

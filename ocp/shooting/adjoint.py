@@ -6,6 +6,8 @@ the implicit steps of stiff robots. Hard constraints on states have no place her
 Byrd, Lu, Nocedal, Zhu 1995.
 """
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace

@@ -10,6 +10,8 @@ state moves on while x_k does not. Before t_0 the first step acts; from t_N on t
 ``u_{N-1} + K_{N-1} (x (-) x_N)``. A time within 1e-9 of the length before a knot counts as that knot, so that ``k h`` finds it.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -22,6 +22,8 @@ Where rows are redundant the matrix is singular: what is factored has small term
 the matrix itself takes their effect away (the proximal method of multipliers; Friedlander, Orban 2012).
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 

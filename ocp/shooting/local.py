@@ -5,6 +5,8 @@ knot k is ``N(x)' (adjoint(x, u, y_{k+1}) - y_k)``, where the bracket vanishes a
 alone gives the Hessian, and no curvature of the manifold is left out.
 """
 
+from __future__ import annotations
+
 from typing import Any
 
 import casadi as ca

@@ -4,6 +4,8 @@ It shares neither the loops nor the tangent-space derivatives of the solver: the
 in the ambient coordinates (no ``rate``, no ``rate_inverse``), with reverse-mode derivatives of the step itself.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Options of iLQR, and what it cannot enforce. Imports no Numba, so that asking costs nothing."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from dataclasses import dataclass
 

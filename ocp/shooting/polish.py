@@ -13,6 +13,8 @@ knows no units, where the residual weighs gradients against gaps. What comes bac
 never a worse one than came in.
 """
 
+from __future__ import annotations
+
 import enum
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

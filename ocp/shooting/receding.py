@@ -8,6 +8,8 @@ Steps that look back (bdf2) begin anew in every horizon: what was measured befor
 state is one of sdirk2. Where the state between later knots is fed back, the state before is taken to miss the plan by as much.
 """
 
+from __future__ import annotations
+
 from dataclasses import replace
 from typing import Any
 

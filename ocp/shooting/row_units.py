@@ -4,6 +4,8 @@ A row is measured by what it changes along the guess when states and controls mo
 ordinary numbers stay as they are written, and none loses a digit.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any

@@ -6,6 +6,8 @@ start to the prescribed final state, with the controls of the guess; from the co
 the guess where these did not count at first.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -3,6 +3,8 @@
 Source: Hairer, Norsett, Wanner, Solving Ordinary Differential Equations I, section II.5; by SciPy.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 import casadi as ca

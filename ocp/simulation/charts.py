@@ -9,6 +9,8 @@ Sueda, "Analytically differentiable articulated rigid body dynamics", Table 3, E
 chart to chart, here to coordinates that need no further switch.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property

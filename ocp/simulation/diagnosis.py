@@ -1,6 +1,8 @@
 """Why a step of a robot may have failed: joints whose coordinates come to a place where they no longer move it every way, or leave
 their splines."""
 
+from __future__ import annotations
+
 from collections.abc import Collection
 from typing import Any
 

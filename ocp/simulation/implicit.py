@@ -3,6 +3,8 @@
 The steps are those of optimal control (``ocp.integrators``): of robots by their equations of motion, of other systems by the rate.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 import casadi as ca

@@ -1,5 +1,7 @@
 """Steps of a one-step method as one kernel, and how a step fails."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 import casadi as ca

@@ -1,5 +1,7 @@
 """A problem's system moved on from its start, phase by phase, under given controls: an initial-value problem, nothing optimised."""
 
+from __future__ import annotations
+
 import enum
 import math
 import time

@@ -4,6 +4,8 @@ A stepper is a plant (``ocp.plants``) without noise: ``reset(x, t)``, ``measure(
 come along as if each were one more state.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Protocol
 

@@ -12,6 +12,8 @@ stands still; between hard rows Newton's method with an exact line search: Madse
 A row adds a direction to those before it where more of it is left than ``tolerance`` of its own length, whatever its units.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple

@@ -4,6 +4,8 @@ The integers begin with a table: where each array starts, its rows and its colum
 factorisation; a table is read in nanoseconds.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 

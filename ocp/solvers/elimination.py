@@ -12,6 +12,8 @@ Sparse rows stay sparse: an unknown is chosen whose column has few numbers (Mark
 first speaks of. So forces leave the equations of a floating base, and efforts, alone in their columns, cost nothing.
 """
 
+from __future__ import annotations
+
 import numpy as np
 
 from dynamics.kernels.linked import linked

@@ -5,6 +5,8 @@
 What they say about infeasibility or accuracy is not used: whoever calls finishes on the rows that they found active, and checks.
 """
 
+from __future__ import annotations
+
 import importlib
 from dataclasses import dataclass, field
 from typing import Any, Protocol

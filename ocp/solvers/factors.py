@@ -8,6 +8,8 @@ rank. L stands in the first columns of F, row i of it in row order[i]; the refle
 H_i right of L's diagonal. Where rows depend on each other a second factor, of L', gives the shortest least-squares solution.
 """
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

@@ -14,6 +14,8 @@ squares on that set give the answer to rounding. Rows that push (a multiplier th
 because every optimum of their level holds them. All of that runs in compiled loops (`ocp.solvers.lexicographic`).
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any

@@ -4,6 +4,8 @@ Mehrotra's predictor and corrector (Mehrotra 1992, "On the implementation of a p
 Wright 2006, 16.6), for an equilibrated programme (Ruiz 2001): a finite accuracy, but hardly sensitive to scaling and degeneracy.
 """
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

@@ -3,6 +3,8 @@
 In z, what is left to decide; rows of D of the level's own are soft.
 """
 
+from __future__ import annotations
+
 import numpy as np
 
 from dynamics.kernels.linked import linked

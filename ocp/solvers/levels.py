@@ -1,5 +1,7 @@
 """Levels of a hierarchy and what becomes of them: data."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum

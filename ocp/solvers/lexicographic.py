@@ -7,6 +7,8 @@ A level of inequalities alone is put off: rows that hold at a point of a level b
 found, or a row cannot hold, everything is done once more with that level solved in its turn (``careful``).
 """
 
+from __future__ import annotations
+
 import numpy as np
 
 from dynamics.kernels.linked import linked

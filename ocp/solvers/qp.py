@@ -10,6 +10,8 @@ where that fails, too, OSQP goes on to a finer accuracy. Every residual is compu
 here from P, q, A, l, u; OSQP's own are not used. Nothing depends on time: the same input gives the same bits.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum

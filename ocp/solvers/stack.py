@@ -4,6 +4,8 @@ x = x0 + sum over rows of Z from ``top`` on; rows above are decided. Ends of row
 above could not keep.
 """
 
+from __future__ import annotations
+
 from itertools import takewhile
 from typing import NamedTuple
 

@@ -1,5 +1,7 @@
 """Thresholds of the certificate: what things are measured by, where it looks, how it integrates, and how it decides."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 from ocp.thresholds.record import threshold
@@ -199,6 +201,9 @@ class SecondOrder:
     doubtful_share: float = threshold(
         0.3, why="share of negative terms in the curvature along such a direction",
         test=_CERTIFY + "test_second_order.py::test_a_maximum_beside_something_large_is_left")
+    nearest: float = threshold(
+        0.03, why="first distance to which flat directions are followed, in scales: fourth powers of it stand out of rounding",
+        test=_CERTIFY + "test_flat.py::test_higher_orders_decide_in_discrete_time")
     max_residual: float = threshold(
         1e-5, why="what a direction may change of active constraints, in their scales",
         test=_CERTIFY + "test_second_order.py::test_a_saddle_whose_way_down_lies_in_a_corner")

@@ -1,5 +1,7 @@
 """Thresholds of what bounds, and the ends by themselves, rule out, and of explanations of why a problem was not solved."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 from ocp.thresholds.record import threshold

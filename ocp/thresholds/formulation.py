@@ -1,5 +1,7 @@
 """Thresholds of rounding, of reductions (algebraic equations, norms of controls, redundant conditions) and of initial guesses."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 from ocp.thresholds.record import threshold

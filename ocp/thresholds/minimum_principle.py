@@ -1,5 +1,7 @@
 """Thresholds of the minimum principle: where controls are sampled, and how the best are polished."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 from ocp.thresholds.record import threshold

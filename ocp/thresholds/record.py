@@ -4,6 +4,8 @@ Thresholds that belong to one concern are the fields of one frozen record; code 
 mathematics (coefficients, nodes of a quadrature, stages of a method) are none.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from typing import Any

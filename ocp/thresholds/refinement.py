@@ -1,6 +1,8 @@
 """Thresholds of mesh refinement: when it may stop, how bounds are tightened, how meshes change, the next pass; of singular
 arcs, where the smoothest controls of all that the program hardly tells apart are chosen; and of jumps of controls."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 from ocp.thresholds.record import threshold

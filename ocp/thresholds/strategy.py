@@ -1,5 +1,7 @@
 """Thresholds of the strategy: what attempts may cost, when a diagnosis holds, and what is tried beyond an answer."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 from ocp.thresholds.record import threshold

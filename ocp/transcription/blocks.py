@@ -12,6 +12,8 @@ so its derivatives need only those of the small functions, evaluated at all j, a
 No derivative is taken through the program as a whole. ``ocp.transcription.elements`` finds out where the numbers go.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any

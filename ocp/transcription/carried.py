@@ -7,6 +7,8 @@ Those of the others, ``later`` ones, are unknowns of the interval, and their equ
 their own solve these with them (``ocp.reductions.AlgebraicElimination``).
 """
 
+from __future__ import annotations
+
 import functools
 from collections.abc import Callable
 from dataclasses import replace

@@ -10,6 +10,8 @@ where lam_k is the derivative of L by s_k, later calls included, g_k = f_k,X' la
 contracted second derivative that f_k brings along.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple

@@ -7,6 +7,8 @@ forms are the same, and the coordinates serve. Coordinates are the default: they
 order, and their functions are two to four times cheaper than those of charts.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import casadi as ca

@@ -4,6 +4,8 @@ Sources: Betts 2010, Practical Methods for Optimal Control, Ch. 4; Kelly 2017, S
 Ordinary Differential Equations II, Sec. IV.5.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 

@@ -6,6 +6,8 @@ Half the states and half the defects of the separated form, with the same soluti
 much. Kelly 2017, SIAM Review 59(4), Sec. 4; Betts 2010, Practical Methods for Optimal Control, Sec. 4.5 (which form pays when).
 """
 
+from __future__ import annotations
+
 from dataclasses import replace
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Constraints of a problem as smooth rows with bounds, and soft ones as penalties."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

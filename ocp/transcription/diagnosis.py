@@ -1,5 +1,7 @@
 """Which of the user's functions is not finite, and where: for messages after a solver has met NaN."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 

@@ -1,5 +1,7 @@
 """One road from a problem to a solution through a nonlinear program, for collocation and for multiple shooting."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace

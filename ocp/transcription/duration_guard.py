@@ -1,5 +1,7 @@
 """Durations without an upper end that never stop growing: a search that goes there is ended."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -3,6 +3,8 @@
 Everything here is counting: no CasADi expression is made, and no function of the whole program.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Costs and constraints at the ends of phases: boundary states, start and final terms, passages from phase to phase, linkages."""
 
+from __future__ import annotations
+
 import casadi as ca
 import numpy as np
 

@@ -5,6 +5,8 @@ and kernels are what they were for this problem on this machine. Where phases ch
 their sizes.
 """
 
+from __future__ import annotations
+
 from dataclasses import MISSING, fields, replace
 from typing import Any
 

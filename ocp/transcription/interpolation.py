@@ -1,5 +1,7 @@
 """Trajectories between the nodes: the interpolants of the schemes, and steps of an integrator."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from typing import Any
 

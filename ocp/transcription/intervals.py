@@ -9,6 +9,8 @@ one more state. Bock and Plitt 1984, A multiple shooting algorithm for direct so
 Congress.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,5 +1,7 @@
 """How the functions of a transcription are evaluated: compiling costs seconds, interpreting costs every iteration."""
 
+from __future__ import annotations
+
 import time
 from dataclasses import fields, replace
 from typing import Any

@@ -1,5 +1,7 @@
 """The unknowns of one phase, ordered by time ``[x_0 u_0 x_1 u_1 ...]``: columns, bounds, guess and names."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np

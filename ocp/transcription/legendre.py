@@ -7,6 +7,8 @@ Lagrange Interpolation, SIAM Review 46(3), 2004, Secs. 4 and 9.3), integrals the
 (Canuto, Hussaini, Quarteroni, Zang, Spectral Methods: Fundamentals in Single Domains, 2006, Sec. 2.3).
 """
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

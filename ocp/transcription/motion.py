@@ -8,6 +8,8 @@ with v and d from earlier states (``ocp.integrators.motion``). Velocities of the
 constraints are unknowns of the interval. With one step in an interval and held controls; all else integrates inside.
 """
 
+from __future__ import annotations
+
 from typing import Any
 
 import casadi as ca

@@ -4,6 +4,8 @@ Sources: Bock and Plitt 1984, A multiple shooting algorithm for direct solution 
 Betts 2010, Practical Methods for Optimal Control, Sec. 3.4.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 

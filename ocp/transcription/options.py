@@ -1,5 +1,7 @@
 """What the direct methods have in common among their options: choices that are checked, and what follows from them."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from typing import Any
 

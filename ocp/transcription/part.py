@@ -1,5 +1,7 @@
 """What every piece of a program is made of: blocks, linear rows, bounds and names; and how pieces are stacked."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any

@@ -4,6 +4,8 @@ One block holds what is evaluated at every place, one what constraints on the st
 of Gauss schemes), and one, with tangent unknowns, the states as each interval's chart sees them.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

@@ -4,6 +4,8 @@ Unknowns: ``[phase 0] [phase 1] ... [free durations and parameters]``, each phas
 function repeated many times (``ocp.transcription.blocks``); defects are linear in what these functions return.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 

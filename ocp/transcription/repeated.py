@@ -1,5 +1,7 @@
 """Path equations that other path equations already are, by their slopes: more of them than controls can meet are no program."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from dataclasses import replace
 

@@ -6,6 +6,8 @@ once: Numba computes accelerations, first derivatives and contracted second deri
 (``dynamics.loops.batch``), and small CasADi functions carry them over to the coordinates of the program.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from typing import Any
 

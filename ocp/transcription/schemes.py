@@ -24,6 +24,8 @@ Introduction to Trajectory Optimization, SIAM Review 59(4), Secs. 3 and 4; Garg,
 46(11) (the differential and the integral form and when they agree).
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache

@@ -1,5 +1,7 @@
 """Unknowns that belong to no node: free durations of the phases and free parameters."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,5 +1,7 @@
 """The timeline of unknowns of a program, for solvers that work stage by stage."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 import numpy as np

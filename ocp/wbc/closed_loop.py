@@ -6,6 +6,8 @@ friction until it stands. A level that has no answer is
 left out of the step, with a note; a step without any brakes the joints and says so. Nothing is repeated.
 """
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress

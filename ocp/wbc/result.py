@@ -1,5 +1,7 @@
 """What a closed loop of whole-body control leaves: motion, torques, forces, what every level came to, and what happened."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -1,5 +1,7 @@
 """What a closed loop of whole-body control is made of: tasks with priorities and paths, contacts, a schedule."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 

@@ -1,5 +1,7 @@
 """The start of a closed loop: contacts closed, and what its tasks and contacts cannot do together, said beforehand."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 import casadi as ca

@@ -7,6 +7,8 @@ coordinates at the end of steps of BDF1. Parameters are stiffnesses of springs. 
 ``dynamics.redmax``. Writes results/benchmarks/adjoint_gradients.{md,csv,png}.
 """
 
+from __future__ import annotations
+
 import statistics
 import time
 

@@ -9,6 +9,8 @@ Riccati sweeps that led to a step or a refusal; control bounds are part of the s
 .md.
 """
 
+from __future__ import annotations
+
 import statistics
 import sys
 from dataclasses import dataclass, replace

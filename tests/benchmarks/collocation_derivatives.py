@@ -9,6 +9,8 @@ of ITERATIONS iterations. Writes results/benchmarks/collocation_derivatives.csv,
 collocation_derivatives.md.
 """
 
+from __future__ import annotations
+
 import os
 import statistics
 import sys

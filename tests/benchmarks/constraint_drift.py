@@ -7,6 +7,8 @@ horizontal for ten seconds; steps of 10, 5 and 2 ms of the classical Runge-Kutta
 became of the energy. Writes results/benchmarks/constraint_drift.md.
 """
 
+from __future__ import annotations
+
 import sys
 from dataclasses import replace
 from pathlib import Path

@@ -11,6 +11,8 @@ medians over repeats that take turns, of processor time, all that ``ilqr.run`` d
 results/benchmarks/crocoddyl_set.csv and .md.
 """
 
+from __future__ import annotations
+
 import argparse
 import dataclasses
 import statistics

@@ -8,6 +8,8 @@ run, and the slope of log(residual after) over log(residual before). Times are o
 three Hessians in turns. Writes results/benchmarks/ddp_convergence.csv, .md and .png.
 """
 
+from __future__ import annotations
+
 import argparse
 import sys
 import time

@@ -1,5 +1,7 @@
 """What ddp_convergence.py writes: a table of every run, a page, and the residuals over the iterations as a picture."""
 
+from __future__ import annotations
+
 import csv
 from collections.abc import Callable
 from pathlib import Path

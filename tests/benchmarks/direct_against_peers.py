@@ -10,6 +10,8 @@ Tools that take seconds run in a process of their own and are stopped after a wh
 the table. Writes results/benchmarks/direct_against_peers.csv and .md.
 """
 
+from __future__ import annotations
+
 import argparse
 import csv
 import logging

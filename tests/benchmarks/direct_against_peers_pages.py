@@ -1,5 +1,7 @@
 """The page of ``direct_against_peers.py``: ratios and tables from its rows."""
 
+from __future__ import annotations
+
 import importlib.metadata
 import statistics
 from collections.abc import Callable, Iterable, Sequence

@@ -8,6 +8,8 @@ at the returned point hold (stationarity, complementarity and violation at the k
 Writes results/benchmarks/direct_robustness.{csv,md} after every problem; those that are not asked for keep their rows.
 """
 
+from __future__ import annotations
+
 import argparse
 import time
 from collections import Counter

@@ -8,6 +8,8 @@ by batch; each figure is the median of processor time, each ratio that of the me
 results/benchmarks/dynamics_kernels.csv and .md.
 """
 
+from __future__ import annotations
+
 import sys
 from dataclasses import replace
 from pathlib import Path

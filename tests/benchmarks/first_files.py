@@ -10,6 +10,8 @@ after every problem; policies that are not asked for keep their rows. Without po
 rows are judged anew by the references that the files give today.
 """
 
+from __future__ import annotations
+
 import argparse
 import multiprocessing as mp
 import statistics

@@ -8,6 +8,8 @@ clock, and in seconds of the processor, which other processes on the machine dis
 and .md.
 """
 
+from __future__ import annotations
+
 import os
 import resource
 import shutil

@@ -8,6 +8,8 @@ form, complex steps and compiled loops; CasADi's interpreter and compiled C; spa
 and the figures growth_*.png to results/benchmarks. Exponents of counts are machine independent, times are of this machine.
 """
 
+from __future__ import annotations
+
 import argparse
 import csv
 import statistics

@@ -1,5 +1,7 @@
 """Tables and figures of the growth benchmark, from its growth.csv."""
 
+from __future__ import annotations
+
 import textwrap
 from pathlib import Path
 

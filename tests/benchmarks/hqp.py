@@ -17,6 +17,8 @@ results/benchmarks/hqp.csv and .md; rows of engines that are not installed are l
 "steps": no times, only what STEPS of either robot kept under the strict controller, into hqp_steps.md.
 """
 
+from __future__ import annotations
+
 import importlib.util
 import os
 import subprocess

@@ -3,6 +3,8 @@
 Arguments: URDF, folder (run.npz in, tsid.npz out), points or soles, feet, trunk, torque limit, gain, weight of the posture, joints.
 """
 
+from __future__ import annotations
+
 import sys
 import time
 from pathlib import Path

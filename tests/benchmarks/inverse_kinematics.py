@@ -8,6 +8,8 @@ Pinocchio for everyone. All methods have the same most iterations, and the same 
 results/benchmarks/inverse_kinematics.csv and .md.
 """
 
+from __future__ import annotations
+
 import re
 import sys
 import textwrap

@@ -6,6 +6,8 @@ normal impulses and one of 16 n of friction take turns. The bilateral ones know 
 and the programme of friction is the only one. Both use the same solver, tolerances and starting friction. About four minutes.
 """
 
+from __future__ import annotations
+
 import textwrap
 import time
 

@@ -9,6 +9,8 @@ BLASFEO with TARGET = X64_INTEL_SKYLAKE_X or X64_INTEL_HASWELL and HPIPM, their 
 ``gcc -shared -Wl,-Bsymbolic``. Writes results/benchmarks/lq_against_hpipm.csv and .md.
 """
 
+from __future__ import annotations
+
 import argparse
 import ctypes
 import sys

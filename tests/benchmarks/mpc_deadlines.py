@@ -14,6 +14,8 @@ The process is pinned to one core and, where the system allows it, given real-ti
 results/benchmarks/mpc_deadlines.csv, .md and .png; rows that an environment cannot measure stay as they are.
 """
 
+from __future__ import annotations
+
 import csv
 import importlib.util
 import os

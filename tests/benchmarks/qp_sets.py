@@ -9,6 +9,8 @@ hierarchy gets the rows as its first level and the objective as its second, wher
 set-up included.
 """
 
+from __future__ import annotations
+
 import os
 import sys
 import time

@@ -5,6 +5,8 @@ batches of the same graphs in CasADi's interpreter; the dense road is J from its
 solve by LAPACK. About three minutes.
 """
 
+from __future__ import annotations
+
 import textwrap
 import time
 from collections.abc import Callable

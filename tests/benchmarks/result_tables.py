@@ -1,5 +1,7 @@
 """How the benchmarks read and write their tables."""
 
+from __future__ import annotations
+
 import csv
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path

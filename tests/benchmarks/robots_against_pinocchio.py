@@ -6,6 +6,8 @@ Writes results/benchmarks/robots_against_pinocchio.csv and exits with 1 when a r
 than 1e-9 relative.
 """
 
+from __future__ import annotations
+
 import sys
 import time
 from pathlib import Path

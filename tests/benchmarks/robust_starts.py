@@ -11,6 +11,8 @@ KKT, relative to max(1, |cost|). Rows already in the table are kept (--fresh for
 Writes results/benchmarks/robust_starts.csv, .md and .png.
 """
 
+from __future__ import annotations
+
 import argparse
 import contextlib
 import csv

@@ -9,6 +9,8 @@ Writes results/benchmarks/second_order.csv, .md and second_order_fig4.png; with 
 and figure again from second_order.csv and measures nothing.
 """
 
+from __future__ import annotations
+
 import sys
 from dataclasses import replace
 from pathlib import Path

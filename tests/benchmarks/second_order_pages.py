@@ -1,5 +1,7 @@
 """What second_order.py writes: a table, which aims are met, and a picture after Fig. 4 of the paper."""
 
+from __future__ import annotations
+
 import csv
 import textwrap
 from pathlib import Path

@@ -5,6 +5,8 @@ to a call; ours step from Python, one call a step, as ``ocp simulate`` does. The
 equations of motion, whose accelerations are checked against MuJoCo's first. About three minutes.
 """
 
+from __future__ import annotations
+
 import tempfile
 import textwrap
 import time

@@ -9,6 +9,8 @@ Code: time of the C compiler on a first run. Generated code beyond LIMIT operati
 Writes results/benchmarks/solver_derivatives.csv and .md.
 """
 
+from __future__ import annotations
+
 import argparse
 import itertools
 import statistics

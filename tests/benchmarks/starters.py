@@ -6,6 +6,8 @@ Writes ``results/benchmarks/starters.csv`` and ``starters.md``; with names, rows
 own, files cold, kernels as cached.
 """
 
+from __future__ import annotations
+
 import argparse
 import csv
 import json

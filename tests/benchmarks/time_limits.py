@@ -8,6 +8,8 @@ seconds of the processor, which tell how much of the machine the process had. En
 what stays inside one operation. Writes results/benchmarks/time_limits.csv and .md.
 """
 
+from __future__ import annotations
+
 import csv
 import json
 import os

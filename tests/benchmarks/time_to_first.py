@@ -7,6 +7,8 @@ Wall-clock seconds, and seconds of processor time (compiler included), which oth
 temporary folders, so that nothing of the user's is used or touched. Writes results/benchmarks/time_to_first.csv and .md.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import statistics

@@ -1,5 +1,7 @@
 """How the benchmarks measure: batches that take turns, and our executions as things that can be repeated without Python."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable, Sequence
 from typing import Any

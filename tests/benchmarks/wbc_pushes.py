@@ -11,6 +11,8 @@ over and over.
 Writes results/benchmarks/wbc_pushes.csv, .md and .png.
 """
 
+from __future__ import annotations
+
 import os
 import sys
 import time

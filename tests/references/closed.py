@@ -5,6 +5,8 @@
 The models are written out here once more, from the literature and not from the files.
 """
 
+from __future__ import annotations
+
 import itertools
 import sys
 from collections.abc import Callable, Sequence

@@ -15,6 +15,8 @@ Prints all objectives, and the value that they tend to with its error: by Aitken
 --product: begins at what ``ocp solve`` finds.
 """
 
+from __future__ import annotations
+
 import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

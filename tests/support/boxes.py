@@ -1,5 +1,7 @@
 """A box and a rod that touch planes: robots without joints, for simulators."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from dynamics.constraints import PointContact

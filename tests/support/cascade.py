@@ -6,6 +6,8 @@
 Hutter et al., Robot Dynamics lecture notes (ETH Zurich, HS 2023), Eq. 3.108, with inequalities (Escande, Mansard, Wieber 2014).
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 import numpy as np

@@ -5,6 +5,8 @@ Model. A complex perturbation i h of joint coordinate (j, p) multiplies the join
 makes the second-order term vanish, so 1 + i h s^ is exact.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
 
 import casadi as ca

@@ -5,6 +5,8 @@ programmes; the rest are classics or motions of robots of this repository. Every
 different solvers can be given exactly the same discrete problem.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any

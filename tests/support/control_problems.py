@@ -1,5 +1,7 @@
 """Small optimal-control problems with known solutions, built by hand."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 
 import casadi as ca

@@ -11,6 +11,8 @@ dynamics leave out the viscous damping that URDF files give, and so do these mod
 SRDF file, as example-robot-data loads it.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any

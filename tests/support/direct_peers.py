@@ -5,6 +5,8 @@ solves from the problem's own guess. Boundary states are fixed, bounds and path 
 expressions.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any
 

@@ -5,6 +5,8 @@ integrated by the trapezoid rule, one order less than its dynamics; therefore th
 where they care.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any
 

@@ -4,6 +4,8 @@ The rates are one ExplicitComponent over all nodes, with the exact diagonal part
 as it is for all users of dymos. Optimiser: IPOPT through pyOptSparse where that is installed, else SciPy's SLSQP.
 """
 
+from __future__ import annotations
+
 import contextlib
 import importlib.util
 import io

@@ -1,5 +1,7 @@
 """Optimal-control problems for the direct methods: closed forms, published values, free bodies."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 
 import casadi as ca

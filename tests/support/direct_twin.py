@@ -1,5 +1,7 @@
 """A problem with three phases that has everything; its nonlinear programs as plain loops, to be differentiated as a whole."""
 
+from __future__ import annotations
+
 from itertools import pairwise
 
 import casadi as ca

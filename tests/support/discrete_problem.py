@@ -1,5 +1,7 @@
 """A horizon of shooting as the discrete problem that polishing sees: its CasADi Functions evaluated knot by knot, no engine."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np

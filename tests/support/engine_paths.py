@@ -1,5 +1,7 @@
 """A prepared problem on a path of one's own: rolled out and expanded by the compiled loops, without a search."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from ocp.shooting.engine import records

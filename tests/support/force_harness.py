@@ -1,5 +1,7 @@
 """What every record of a force has to satisfy on any robot: its derivatives and its energy against differences on the manifold."""
 
+from __future__ import annotations
+
 import casadi as ca
 import numpy as np
 

@@ -1,5 +1,7 @@
 """Problems with free durations, parameters and start states, most of them with a solution in closed form."""
 
+from __future__ import annotations
+
 import casadi as ca
 import numpy as np
 from control_problems import fixed, flat_system, function, minimum_time, problem

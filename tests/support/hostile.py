@@ -6,6 +6,8 @@ smallest norm under linear conditions, or from scipy's boundary-value solver. An
 only where their objective is the true one: a method that finds the event after all is not to be punished.
 """
 
+from __future__ import annotations
+
 import json
 import math
 from collections.abc import Callable, Iterator, Sequence

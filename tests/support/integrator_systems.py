@@ -1,5 +1,7 @@
 """Systems with known solutions for tests of integrators, and how their steps are called with numbers."""
 
+from __future__ import annotations
+
 import casadi as ca
 import numpy as np
 from manifold_differences import columns, hessian

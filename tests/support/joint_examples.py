@@ -1,5 +1,7 @@
 """Joints of every kind with parameters that hide nothing, and kinds that only tests have, given by little more than a pose."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 from types import MappingProxyType
 

@@ -1,5 +1,7 @@
 """Random stacks of levels, and their lexicographic optimum by trying every set of rows that can be held."""
 
+from __future__ import annotations
+
 import itertools
 
 import numpy as np

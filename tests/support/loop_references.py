@@ -1,5 +1,7 @@
 """Trees for the compiled loops, and second derivatives by CasADi's algorithmic differentiation to hold against them."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 
 import casadi as ca

@@ -4,6 +4,8 @@ Their motions are polynomials or sines in closed form, so that interpolants, con
 answers. They satisfy no dynamics; nothing in a results folder depends on that.
 """
 
+from __future__ import annotations
+
 from dataclasses import replace
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Differences along a state manifold: derivatives of functions of (x, u) in z = (dx, du) at dx = 0."""
 
+from __future__ import annotations
+
 import itertools
 
 import numpy as np

@@ -1,5 +1,7 @@
 """The same robot in MuJoCo, written as MJCF: a free joint at the root only, planar joints as two slides and a hinge."""
 
+from __future__ import annotations
+
 import numpy as np
 from scipy.spatial.transform import Rotation
 

@@ -1,5 +1,7 @@
 """Seeded damage to problem files and robot files, as editors, disks and strangers do it."""
 
+from __future__ import annotations
+
 import random
 import re
 from collections.abc import Callable

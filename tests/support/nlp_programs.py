@@ -1,5 +1,7 @@
 """Nonlinear programs for the tests of solvers: small ones with derivatives by AD, and multiple shooting with its stages."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 
 import casadi as ca

@@ -1,6 +1,8 @@
 """The quantities of a tree's dynamics from poses of its bodies alone, by differences and by sums over bodies: no recursion, no
 Jacobian and no energy of the package on this side."""
 
+from __future__ import annotations
+
 import casadi as ca
 import numpy as np
 

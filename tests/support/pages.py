@@ -1,5 +1,7 @@
 """What a page of HTML holds."""
 
+from __future__ import annotations
+
 from html.parser import HTMLParser
 
 

@@ -8,6 +8,8 @@ and kept beside the kernels in the user's cache. The model goes over as arrays, 
 Every algorithm repeats itself inside C++: timings hold no entry from Python.
 """
 
+from __future__ import annotations
+
 import ctypes
 import hashlib
 import json

@@ -1,5 +1,7 @@
 """The same robot in Pinocchio, and states in its order: quaternions (x, y, z, w), unbounded angles as (cos, sin)."""
 
+from __future__ import annotations
+
 import numpy as np
 import pinocchio as pin
 

@@ -4,6 +4,8 @@ Steps and quadrature nodes come from ``ocp.integrators``, whose order and group 
 parameters are numbers here, as a user would put them in.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

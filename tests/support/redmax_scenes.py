@@ -1,6 +1,8 @@
 """The public regression scenes 0 to 4, 10 and 12 to 14 of the RedMax reference implementation (github.com/sueda/redmax, commit
 40f89b2): geometry, units cm, g, s, and final energies ``T + V - V0`` by BDF1 and BDF2."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np

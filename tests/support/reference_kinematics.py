@@ -3,6 +3,8 @@
 Homogeneous 4 x 4 matrices and matrix exponentials throughout: nothing here is shared with ``dynamics``.
 """
 
+from __future__ import annotations
+
 import numpy as np
 from scipy.linalg import expm
 

@@ -1,6 +1,8 @@
 """The same problem in other units: every function of a Problem wrapped so that states, time, controls, constraints and costs are
 numbers of another size. What an optimum is does not change by it."""
 
+from __future__ import annotations
+
 import re
 from dataclasses import dataclass, replace
 

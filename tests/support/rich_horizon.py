@@ -5,6 +5,8 @@ two parameters is, and components of the start state, flat ones and one of the a
 constraints sit at every place and depend on time and parameters.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

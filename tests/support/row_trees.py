@@ -1,5 +1,7 @@
 """Trees with chosen joint kinds or with mimic joints on one chain, states, and numeric evaluation, for tests of kinematics."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 
 import casadi as ca

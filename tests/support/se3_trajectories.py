@@ -1,5 +1,7 @@
 """Smooth random motions of frames as 4x4 matrices, and their derivatives by finite differences: NumPy only."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 
 import numpy as np

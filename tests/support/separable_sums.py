@@ -1,5 +1,7 @@
 """A separable program summed up place by place, as its definition says: nothing of the product's own evaluation."""
 
+from __future__ import annotations
+
 import numpy as np
 
 

@@ -5,6 +5,8 @@ constraints follow the stages, ``x0, u0, x1, u1, ... xN`` and ``gap 0, rows 0, g
 methods with a Riccati recursion need. Second-order cones ``|c[1:]| <= c[0]`` become ``c[0]^2 - |c[1:]|^2 >= 0`` and ``c[0] >= 0``.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Robots on their feet at one state, and their constrained motion by one linear system: the judge of controllers."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import casadi as ca

@@ -4,6 +4,8 @@ Literal, with numbers, and slow: an oracle for the recursive and contracted algo
 last one of ``vq3`` is S_j (the printed psi_dot_j has the wrong unit).
 """
 
+from __future__ import annotations
+
 import numpy as np
 from complex_dynamics import B, Tree, subtree, world
 

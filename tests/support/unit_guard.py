@@ -1,5 +1,7 @@
 """What a unit test may not do: compile kernels or loops, call a solver, run a command."""
 
+from __future__ import annotations
+
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress

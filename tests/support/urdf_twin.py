@@ -1,5 +1,7 @@
 """The same URDF in Pinocchio, with its coordinates matched to ours by joint name."""
 
+from __future__ import annotations
+
 import numpy as np
 
 

@@ -6,6 +6,8 @@ that begin with one of these words (resolved, mesh, ..). --digits: of numbers wi
 Ends with 1 where anything differs.
 """
 
+from __future__ import annotations
+
 import argparse
 import re
 import sys

@@ -14,6 +14,8 @@ empty cache of kernels and without a C compiler: whether functions are compiled 
 whether they are. After ``CAP_S`` seconds a solve is ended and its paragraph closes with "capped".
 """
 
+from __future__ import annotations
+
 import argparse
 import os
 import signal

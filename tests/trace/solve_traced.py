@@ -6,6 +6,8 @@ Only the lowest level is watched, so that the same file traces any version whose
 ``Solution`` have kept their names. A line is written as soon as its solve ends: what came before a crash is kept.
 """
 
+from __future__ import annotations
+
 import re
 import sys
 from collections.abc import Callable

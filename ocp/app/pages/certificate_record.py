@@ -1,4 +1,7 @@
-"""The certificate as plain data of ``summary.json``, its sentences beside it, and back."""
+"""The certificate as plain data of ``summary.json``, its sentences beside it, and back.
+
+Runs of earlier versions kept words alone.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,11 @@ from ocp.problem.solution import Certificate, Residual, Statement, Violation
 
 #: the checks, by their names in the record
 RESIDUALS = tuple(str(kind) for kind in CHECKS)
+#: how earlier versions began to speak of kinds of points, and what marks a special cause
+EARLIER_POINTS = {"a strict minimum": Kind.STRICT_MINIMUM, "a minimum, flat": Kind.FLAT_MINIMUM, "a saddle": Kind.SADDLE,
+                  "a maximum": Kind.MAXIMUM}
+EARLIER_CAUSES = {"rates or costs jump where the state passes a place": Kind.STATE_DEPENDENT_JUMP,
+                  "running costs turn": Kind.OSCILLATING_COST}
 
 
 def certificate_record(certificate: Certificate) -> dict[str, Any]:
@@ -36,15 +44,16 @@ def certificate_record(certificate: Certificate) -> dict[str, Any]:
 
 def certificate_of(record: Mapping[str, Any]) -> Certificate:
     """The certificate behind its record, its numbers restored."""
-    residuals = {name: None if record[name] is None else _read_residual(name, record[name]) for name in RESIDUALS}
+    residuals = {name: None if record.get(name) is None else _read_residual(name, record[name])  # earlier versions lack some
+                 for name in RESIDUALS}
     violations = tuple(Violation(v["name"], float(v["at_knots"]), float(v["between_knots"]), float(v["time"]), v["component"],
-                                 float(v["tolerance"]), v["soft"], float(v["tolerance_between"]), v["time_between"], v["phase"])
+                                 float(v["tolerance"]), v["soft"], float(v["tolerance_between"]), v.get("time_between"),
+                                 v.get("phase", ""))
                        for v in record["violations"])
-    point = record["second_order"]
-    second = None if point is None else Statement(
-        Kind(point["kind"]), point["below"], point["free"], tuple(Kind(kind) for kind in point["discrete"]))
+    point = record.get("second_order")
     return Certificate(violations=violations, **residuals,  # type: ignore[arg-type]  # only the last four may be None
-                       second_order=second, objective_size=float(record["objective_size"]), resolution=record["resolution"])
+                       second_order=None if point is None else _read_point(point),
+                       objective_size=float(record.get("objective_size", 1.0)), resolution=record.get("resolution"))
 
 
 def _residual(residual: Residual | None) -> dict[str, Any] | None:
@@ -55,10 +64,23 @@ def _residual(residual: Residual | None) -> dict[str, Any] | None:
 
 
 def _read_residual(name: str, record: Mapping[str, Any]) -> Residual:
+    value, tolerance = float(record["value"]), float(record["tolerance"])
+    if "kind" not in record:
+        words = record["where"]
+        cause = next((kind for mark, kind in EARLIER_CAUSES.items() if mark in words), None)
+        return Residual(Kind(name), value, tolerance, cause=cause, data={"where": words})
     data = {key: _restored(item) for key, item in record.get("data", {}).items()}
     span, cause = data.pop("span", None), data.pop("cause", None)
-    return Residual(Kind(name), float(record["value"]), float(record["tolerance"]), record.get("phase", ""),
-                    None if span is None else (span[0], span[1]), record.get("time"), None if cause is None else Kind(cause), data)
+    return Residual(Kind(name), value, tolerance, record.get("phase", ""), None if span is None else (span[0], span[1]),
+                    record.get("time"), None if cause is None else Kind(cause), data)
+
+
+def _read_point(record: Mapping[str, Any]) -> Statement:
+    if "kind" not in record:
+        words = record["words"]
+        return Statement(next((kind for begin, kind in EARLIER_POINTS.items() if words.startswith(begin)),
+                              Kind.POINT_NOT_EXAMINED))
+    return Statement(Kind(record["kind"]), record["below"], record["free"], tuple(Kind(kind) for kind in record["discrete"]))
 
 
 def _restored(value: Any) -> Any:

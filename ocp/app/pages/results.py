@@ -52,7 +52,7 @@ from ocp.methods import in_discrete_time
 from ocp.problem.finding import Finding
 from ocp.problem.solution import Certificate, Solution
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 1
 REPORT, FROZEN = "report.html", "freeze.yaml"
 RESERVED = ("t", "x", "u", "t_u", "state_names", "control_names", "algebraic_names")
 

@@ -1,6 +1,8 @@
 """The tables of ``ocp show``: names that expressions of problem files know, rules by which answers are found, and the numbers that
 decide in solves and certificates."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 
 from rich.console import Console

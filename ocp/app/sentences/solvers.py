@@ -1,5 +1,7 @@
 """Findings of nonlinear programs, their solvers, kernels and derivatives, in sentences."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 
 from ocp.app.sentences.wording import Wording

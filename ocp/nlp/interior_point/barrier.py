@@ -1,5 +1,7 @@
 """The barrier problem at a point: residuals, merit, optimality errors, and how far a step may go."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from dynamics.kernels.linked import linked

@@ -3,6 +3,8 @@
 Every function writes its numbers where they belong in flat arrays, place by place; gathers add them up.
 """
 
+from __future__ import annotations
+
 import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass

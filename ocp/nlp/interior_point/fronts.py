@@ -11,6 +11,8 @@ Fronts store their upper triangle by rows, padded to eight lanes. Rows are broug
 pivots since the last time at once, and stay in registers meanwhile; only exchanges ask for all of them.
 """
 
+from __future__ import annotations
+
 import numpy as np
 
 from dynamics.kernels.linked import linked

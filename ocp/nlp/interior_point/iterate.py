@@ -1,5 +1,7 @@
 """The iteration: a primal-dual interior-point method with a filter line search (Waechter and Biegler 2006)."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from dynamics.kernels.linked import linked

@@ -9,6 +9,8 @@ Sigma of the bounds of x, D = 1 / Sigma_s of inequalities, delta_c of equations 
 linear and need no delta.
 """
 
+from __future__ import annotations
+
 import numpy as np
 
 from dynamics.kernels.linked import linked

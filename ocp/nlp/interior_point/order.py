@@ -1,5 +1,7 @@
 """The order of elimination of a program, and the fronts that follow from its pattern."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 import numpy as np

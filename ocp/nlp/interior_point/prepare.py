@@ -1,5 +1,7 @@
 """The interior-point method made ready for a program: a run from one start after another."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Mapping
 from typing import Any

@@ -5,6 +5,8 @@
 The same fronts serve: ``[W^2 + lambda 1 + Sigma, A'; A, -1 - 1 / Sigma_s]`` has the right inertia whatever A is.
 """
 
+from __future__ import annotations
+
 import numpy as np
 
 from dynamics.kernels.linked import linked

@@ -1,5 +1,7 @@
 """Steps, and the filter line search that accepts them (Waechter and Biegler 2006, Sec. 2.3, 2.4, 3.2-3.4)."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from dynamics.kernels.linked import linked

@@ -3,6 +3,8 @@
 A point counts by what it gains over the one where trust began; where none gains within TRUST steps the iterate goes back there.
 """
 
+from __future__ import annotations
+
 import numpy as np
 
 from dynamics.kernels.linked import linked

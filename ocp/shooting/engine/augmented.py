@@ -10,6 +10,8 @@ The derivative by c is the multiplier (minus it for a cone); the second derivati
 the derivative of the projection. Rockafellar 1976; Howell, Jackson, Manchester 2019 (ALTRO); Shapiro and Sun 2004 for cones.
 """
 
+from __future__ import annotations
+
 import numpy as np
 
 from dynamics.kernels.bank import evaluate

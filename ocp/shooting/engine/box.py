@@ -9,6 +9,8 @@ and ``-Quu^{-1} Qux`` is the solution K of ``L K = Zx``: no square root, no tran
 Matrices are flat arrays with a row length, a multiple of eight; what lies right of the diagonal is spoilt, never read.
 """
 
+from __future__ import annotations
+
 import numpy as np
 
 from dynamics.kernels.linked import linked

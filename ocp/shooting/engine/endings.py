@@ -1,5 +1,7 @@
 """How a search ended: its status and a finding."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

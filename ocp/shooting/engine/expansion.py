@@ -1,5 +1,7 @@
 """The quadratic model along a path, and what keeps it convex."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from dynamics.kernels.bank import evaluate

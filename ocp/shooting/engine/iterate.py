@@ -1,5 +1,7 @@
 """The iterations in one compiled call: expansion, LQ sweep, line search, regularisation, stopping."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from dynamics.kernels.linked import linked

@@ -22,6 +22,8 @@ Hessians, and its value at a = 1 is that of Vx, Vxx.
 All arrays are C-contiguous float64 whose rows are padded to whole lanes; nothing is allocated.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 import numpy as np

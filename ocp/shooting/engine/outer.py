@@ -4,6 +4,8 @@ Howell, Jackson, Manchester 2019 (ALTRO) for the loop; Birgin, Martinez 2014, se
 complementarity together, ``max(c, -lam / mu)`` for ``c <= 0``.
 """
 
+from __future__ import annotations
+
 import numpy as np
 
 from dynamics.kernels.linked import linked

@@ -1,5 +1,7 @@
 """From the iterate of a search to a polished one: what ``ocp.shooting.polish`` needs, evaluated by the compiled loops."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 
 import numpy as np

@@ -1,5 +1,7 @@
 """What a receding horizon does between two measurements, compiled: follow, iterate, shift, feed back."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from dynamics.kernels.bank import evaluate

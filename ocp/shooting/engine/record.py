@@ -1,5 +1,7 @@
 """The record that the compiled loops take: one pointer to all data of a solve, preallocated."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from dynamics.kernels.bank import Bank

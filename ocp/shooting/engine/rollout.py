@@ -1,5 +1,7 @@
 """Loops over knots that follow the dynamics: the rollout of given controls, the trials of a line search, points between knots."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from dynamics.kernels.linked import linked

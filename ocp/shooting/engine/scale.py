@@ -1,5 +1,7 @@
 """What tolerances of the search are relative to."""
 
+from __future__ import annotations
+
 from dynamics.kernels.linked import linked
 
 LOOSEST = 64.0  # a power of two: costs times powers of two have the same bits

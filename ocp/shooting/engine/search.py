@@ -1,5 +1,7 @@
 """One run of the solver: batches of compiled iterations, between them reports, Ctrl-C, checkpoints and Newton's method."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace

@@ -1,5 +1,7 @@
 """The expansion of all stages by several threads, each with a record of its own."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 

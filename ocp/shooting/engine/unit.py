@@ -5,6 +5,8 @@ search begins, and are multiplied by the size that this cost then has. Limits of
 not shrink: rows in small numbers need large ones.
 """
 
+from __future__ import annotations
+
 import numpy as np
 
 from ocp.shooting.engine import record as r

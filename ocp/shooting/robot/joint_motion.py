@@ -9,6 +9,8 @@ Derivatives are those of minus(next, next(...)) in z = (d, d_1, w_1, d_2, w_2, .
 on the manifold only, so every robot shares the kernels.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any
 

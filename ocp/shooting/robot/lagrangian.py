@@ -9,6 +9,8 @@ with H_j the contracted second derivatives of forward dynamics (``dynamics.loops
 exponential coordinates of every slot, so it holds on curved spaces as it does on flat ones.
 """
 
+from __future__ import annotations
+
 import numpy as np
 
 from dynamics.kernels.calls import address_of, row_address

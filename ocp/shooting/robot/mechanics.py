@@ -9,6 +9,8 @@ where flat coordinates add and curved joints move as ``ocp.shooting.robot.joint_
 with the velocity of its own last slot.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -8,6 +8,8 @@ Equations I, section I.14, applied to the tableau),
 and X_j,q likewise; curved joints bring their Jacobians. X_0 is the identity; the last slot holds (A, B).
 """
 
+from __future__ import annotations
+
 import numpy as np
 
 from dynamics.kernels.calls import address_of, row_address

@@ -14,6 +14,8 @@ with K_j that of ``h y_bar_j . f + h b_j l`` at p_j. Differentiating the whole s
 1.2 to 2.2 times the operations on two to four joints and on a quadrotor.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

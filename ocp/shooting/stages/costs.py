@@ -1,5 +1,7 @@
 """The costs of a phase: their sum, and gradient and Hessian at one point."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any

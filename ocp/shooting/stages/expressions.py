@@ -1,5 +1,7 @@
 """What every function of a stage is made with: symbols, and Functions whose matrices the loops can read."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -7,6 +7,8 @@ controls are what is free, so that their bounds, gains and steps are those of an
 final rows) and opens the next (its reset map, start costs and start rows). Linkages are rows of the last of their ends.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any

@@ -4,6 +4,8 @@ Bounds on states, prescribed states and hard constraints of a phase all become r
 taken in the tangent space of the state, z = (dx, u).
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -5,6 +5,8 @@ common is computed once. The dynamics of a robot under symplectic Euler come in 
 all others are differentiated algorithmically. Explicit Runge-Kutta steps go by the chain rule (``ocp.shooting.stages.chain_rule``).
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any

@@ -12,6 +12,8 @@ step as well as across it, and is positive semidefinite whenever every H_i is. T
 ``L + lambda . minus(f(x, u), f(x [+] dx, u + du))``.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any

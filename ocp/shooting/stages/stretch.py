@@ -9,6 +9,8 @@ Steps that look back see the state one step before behind all that, (x, theta, x
 one-step method makes: knots beyond it carry both. Costs and constraints see (x, theta) alone.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property

@@ -10,6 +10,8 @@ The derivatives of a come from those of inverse dynamics at a and from the facto
 the costs there is computed once: on arms half of the operations of differentiating the step, or less.
 """
 
+from __future__ import annotations
+
 from typing import Any, NamedTuple
 
 import casadi as ca

@@ -1,5 +1,7 @@
 """A step with all its expansions as one scalar graph: what ``ocp.shooting.stages.single`` and ``chain`` write for a stage."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

@@ -1,5 +1,7 @@
 """A phase cut at the jumps of its controls into arcs, each a phase of its own with a free length, and put together again."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 

@@ -5,6 +5,8 @@ of defects are then the ones with which the stationarity conditions hold best, i
 Sec. 3.6, begin, here with the multipliers of bounds and rows in their places).
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,5 +1,7 @@
 """A guess on a new mesh from the solution on another."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import replace
 

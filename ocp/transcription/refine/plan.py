@@ -8,6 +8,8 @@ there: the two intervals that meet are of Gauss, whatever the scheme. Schemes wi
 on the very switch, which no optimum determines. Several phases are separated by semicolons.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

@@ -8,6 +8,8 @@ slowly, or a constraint is broken between nodes, no degree helps: the interval i
 A policy is a row of ``POLICIES``: add one there, and ``refine`` knows it.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, floor, log10

@@ -16,6 +16,8 @@ gradient. On some meshes, and mostly with schemes whose control at an edge is on
 the program sums: there is no such point then, and the solution stays as it is.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 

@@ -8,6 +8,8 @@ Method for solving bang-bang and singular optimal control problems using adaptiv
 and Applications 81).
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 

@@ -4,6 +4,8 @@ Counts are instructions of generated code: they do not depend on the machine. On
 instructions, because every body adds the same work per joint (or pair of joints) above it: finite differences show the degree.
 """
 
+from __future__ import annotations
+
 from functools import cache
 
 import numpy as np

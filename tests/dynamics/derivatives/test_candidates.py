@@ -1,5 +1,7 @@
 """Every quantity by every road: tensor form, recursion, contraction, differentiated graphs, loops and complex steps agree."""
 
+from __future__ import annotations
+
 from functools import cache
 
 import casadi as ca

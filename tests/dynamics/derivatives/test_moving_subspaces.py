@@ -1,5 +1,7 @@
 """Closed forms and loops for joints whose S moves in its own coordinates, and wrenches on welded bodies, by other roads."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 from functools import cache
 from itertools import pairwise

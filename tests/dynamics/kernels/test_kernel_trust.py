@@ -1,5 +1,7 @@
 """A cache that others own or may write to is never executed."""
 
+from __future__ import annotations
+
 import hashlib
 import json
 import os

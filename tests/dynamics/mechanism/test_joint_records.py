@@ -1,5 +1,7 @@
 """Every joint record by one harness: pose, S and its rates, manifold; then dynamics with it, its laws and its peers."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 
 import casadi as ca

@@ -1,5 +1,7 @@
 """Reading MJCF: poses, inertias and limits against MuJoCo itself."""
 
+from __future__ import annotations
+
 import sys
 
 import casadi as ca

@@ -1,5 +1,7 @@
 """Every robot of the ``robots`` extra: all read, and agree with Pinocchio's reading of the same file."""
 
+from __future__ import annotations
+
 from importlib import metadata
 
 import numpy as np

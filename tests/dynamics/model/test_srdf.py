@@ -1,5 +1,7 @@
 """Named configurations from SRDF group states."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 

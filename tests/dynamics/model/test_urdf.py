@@ -1,5 +1,7 @@
 """Reading URDF: numbers worked out by hand, lumping, mimic chains, planar joints, notes; and the robots we ship."""
 
+from __future__ import annotations
+
 import os
 import time
 

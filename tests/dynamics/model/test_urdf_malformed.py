@@ -1,5 +1,7 @@
 """Malformed robot files: each is refused with file, line, element, and what was expected or is near."""
 
+from __future__ import annotations
+
 import pytest
 
 from dynamics.errors import ModelError

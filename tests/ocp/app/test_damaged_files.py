@@ -1,5 +1,7 @@
 """Damaged and hostile files: a clear message and exit code 2, or a valid problem; never a fault of ours."""
 
+from __future__ import annotations
+
 import random
 import re
 import shutil

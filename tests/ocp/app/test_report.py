@@ -1,5 +1,7 @@
 """The report: one page, no network, nothing of the user's runs in it; and the scene it animates."""
 
+from __future__ import annotations
+
 import base64
 import hashlib
 import json

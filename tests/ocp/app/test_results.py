@@ -1,5 +1,7 @@
 """A run folder: what it holds, that it comes back, and that no half-written or foreign folder is taken for one."""
 
+from __future__ import annotations
+
 import csv
 import io
 import json

@@ -1,5 +1,7 @@
 """Every check looks at both sides of what it judges, and at every part: one wrong side alone is enough to be named."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 
 import casadi as ca

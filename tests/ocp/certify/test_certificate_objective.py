@@ -1,6 +1,8 @@
 """The objective of a solution against an integral of its own, and the point that its multipliers belong to: whatever is changed
 after the solve, by however little, is seen; and so is an objective that the method itself mistakes."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 
 import casadi as ca

@@ -1,5 +1,7 @@
 """Re-integration of stiff systems: closed forms, another implicit method, and how much work it is."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 
 import casadi as ca

@@ -1,5 +1,7 @@
 """The certificate of the direct methods: what it lets pass, what it must not, and where it looks."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 
 import casadi as ca

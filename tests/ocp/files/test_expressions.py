@@ -1,5 +1,7 @@
 """Expressions of problem files: the same values as Python's own arithmetic, and nothing but arithmetic."""
 
+from __future__ import annotations
+
 import math
 import random
 

@@ -1,5 +1,7 @@
 """Inverse-kinematics files: what they mean, and that every mistake gets its place, what was expected and what is near."""
 
+from __future__ import annotations
+
 import math
 from pathlib import Path
 

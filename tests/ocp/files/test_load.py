@@ -1,5 +1,7 @@
 """Problem files turned into mathematics: values, boundaries, bounds, guesses, overrides, and the way back to YAML."""
 
+from __future__ import annotations
+
 import dataclasses
 import json
 import math

@@ -1,5 +1,7 @@
 """Malformed problem files: every mistake gets its place, what was expected and what is near. Never a traceback."""
 
+from __future__ import annotations
+
 import random
 import re
 from pathlib import Path

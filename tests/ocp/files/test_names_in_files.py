@@ -1,5 +1,7 @@
 """Names that users invent reach files: columns, archives, reports, screens. None of them may do anything there."""
 
+from __future__ import annotations
+
 import csv
 import io
 from pathlib import Path

@@ -1,5 +1,7 @@
 """Refusals that solvers and models would make have the place in the file that led to them."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import pytest

@@ -1,5 +1,7 @@
 """Starts: everything is named, or the file says what holds for the rest."""
 
+from __future__ import annotations
+
 import time
 from pathlib import Path
 

@@ -1,5 +1,7 @@
 """Joints, bodies and frames that a problem file adds to a robot, or builds it of: what they mean, and what is wrong in words."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 from repository import ROOT

@@ -1,5 +1,7 @@
 """Strict YAML: what scalars mean, where nodes stand, what is refused, and that writing loses nothing."""
 
+from __future__ import annotations
+
 import random
 import string
 from pathlib import Path

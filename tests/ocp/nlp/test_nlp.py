@@ -1,5 +1,7 @@
 """Nonlinear programs: solutions known in closed form, multiplier signs, names in messages, interrupts."""
 
+from __future__ import annotations
+
 import os
 import signal
 import threading

@@ -1,5 +1,7 @@
 """FATROP on programs whose stages are stated: against IPOPT, in any order of rows and columns, and when things go wrong."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 
 import casadi as ca

@@ -1,6 +1,8 @@
 """What the interior-point method stands on: the factorisation along fronts against dense linear algebra and eigenvalues, and
 values and derivatives by elements against the CasADi functions of the program."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
 
 import casadi as ca

@@ -1,5 +1,7 @@
 """The interior-point method in compiled loops: closed forms, published optima, IPOPT as another road, and when things go wrong."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 from functools import cache
 

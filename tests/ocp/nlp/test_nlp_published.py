@@ -1,5 +1,7 @@
 """Published optima of nonlinear programs, and shooting as a program, by every solver that takes them."""
 
+from __future__ import annotations
+
 import casadi as ca
 import numpy as np
 import pytest

@@ -1,5 +1,7 @@
 """Nothing is printed behind the user's back, whatever a program is like: what solvers have to say is in what they return."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 
 import casadi as ca

@@ -1,5 +1,7 @@
 """Scaled programs: derivatives by differences, the same answers with the same multipliers, and the rules of the factors."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 
 import casadi as ca

@@ -1,5 +1,7 @@
 """Direct collocation against closed forms and published optima, and what it says when there is no solution."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 
 import casadi as ca

@@ -1,5 +1,7 @@
 """Attitudes: several turns, ends that are open about an axis, bounds on components of quaternions; in both forms of the states."""
 
+from __future__ import annotations
+
 import direct_problems as direct
 import numpy as np
 import pytest

@@ -1,5 +1,7 @@
 """Programs in tangent unknowns about centres, by finite differences on the manifold."""
 
+from __future__ import annotations
+
 import casadi as ca
 import direct_problems as direct
 import numpy as np

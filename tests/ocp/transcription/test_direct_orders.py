@@ -1,5 +1,7 @@
 """Schemes in whole problems: orders of the optimum, exact cases and costates, against closed forms."""
 
+from __future__ import annotations
+
 import control_problems as known
 import direct_problems as direct
 import numpy as np

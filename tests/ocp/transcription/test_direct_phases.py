@@ -1,5 +1,7 @@
 """Several phases by collocation and by multiple shooting, against closed forms: passages, switching times, linkages, parameters."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 
 import casadi as ca

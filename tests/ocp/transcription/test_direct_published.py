@@ -1,5 +1,7 @@
 """Published and independently reproduced optima of exact discretisations, digit by digit."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 
 import control_problems as known

@@ -1,5 +1,7 @@
 """Checkpoints of the direct methods: cut short and gone on, also where tangent unknowns are centred anew."""
 
+from __future__ import annotations
+
 import direct_problems as direct
 import numpy as np
 import pytest

@@ -1,5 +1,7 @@
 """Multiple shooting against dense linear algebra, FATROP against IPOPT, stiff systems, and what lies between the knots."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 
 import casadi as ca

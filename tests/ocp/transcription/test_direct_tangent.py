@@ -1,5 +1,7 @@
 """Tangent unknowns find what coordinates find: a free body, a quadrotor, and loops over a floating quadruped."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 
 import direct_problems as direct

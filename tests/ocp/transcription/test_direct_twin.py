@@ -1,5 +1,7 @@
 """The assembled program against a twin in plain loops that is differentiated as a whole: several phases, everything at once."""
 
+from __future__ import annotations
+
 import casadi as ca
 import direct_twin
 import numpy as np

@@ -1,5 +1,7 @@
 """Every automatic choice as lines of a problem file: pasted, they give the same solve again."""
 
+from __future__ import annotations
+
 import re
 from dataclasses import replace
 

@@ -1,5 +1,7 @@
 """Programs by their elements build functions of the whole only for those who ask, and say the same without them."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 
 import casadi as ca

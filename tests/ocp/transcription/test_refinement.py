@@ -1,5 +1,7 @@
 """Mesh refinement: error estimates against closed forms, policies, the loop, and meshes as text."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 
 import casadi as ca

@@ -1,5 +1,7 @@
 """Multipliers carried from one mesh to the next: close to those of the solution there, and worth iterations."""
 
+from __future__ import annotations
+
 from collections import Counter
 
 import control_problems as known

@@ -1,5 +1,7 @@
 """Refinement driven by the certificate: it ends when that holds, measures overshoots, draws bounds in, and no unit matters."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 from importlib import metadata
 

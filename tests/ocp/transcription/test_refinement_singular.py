@@ -1,5 +1,7 @@
 """Singular arcs: controls smoothed there, switches found beside them, and plain words where the mesh tolerance is not reached."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 
 import casadi as ca

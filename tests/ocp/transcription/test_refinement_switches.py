@@ -1,5 +1,7 @@
 """Edges that move to where controls jump: switching times in closed form and by shooting, also over several phases."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 
 import casadi as ca

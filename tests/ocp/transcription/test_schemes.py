@@ -1,5 +1,7 @@
 """Collocation schemes and their points: published tableaus, higher precision, observed orders."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 
 import mpmath as mp

@@ -1,5 +1,7 @@
 """The program by its elements, summed up place by place, against its CasADi functions and twins differentiated as a whole."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 
 import casadi as ca

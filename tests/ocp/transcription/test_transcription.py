@@ -1,5 +1,7 @@
 """Schemes, meshes and the program that collocation builds, against plain loops and a twin differentiated as a whole."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 
 import casadi as ca
