@@ -119,7 +119,7 @@ def choose_scaling(nlp: NLP, how: str, magnitudes: np.ndarray | None = None) -> 
         columns = _power(np.where(largest > 0, largest, 1.0), SQUARED)[own]
         rows = _inverse(_row_sizes(nlp, start, columns), SQUARED)
         idle = _entries(nlp, start, rows[to], columns)  # what has no size, and moves no row at all by one, moves one by its size
-        idle = np.where((largest == 0) & (idle < TINY), idle, 0.0)
+        idle = np.where((largest == 0) & (idle < TINY**2), idle, 0.0)
         if idle.any():
             columns = columns * _power(np.where(idle > 0, 1.0 / np.where(idle > 0, idle, 1.0), 1.0), SQUARED)[own]
             rows = _inverse(_row_sizes(nlp, start, columns), SQUARED)
@@ -175,8 +175,8 @@ def extraordinary(nlp: NLP) -> Scaling | None:
     entries, steep = _row_sizes(nlp, np.clip(nlp.x0, nlp.x_lower, nlp.x_upper), np.ones(nlp.n)), objective_factor(nlp)
     huge = (entries > HUGE) & (_least_bounds(nlp) * HUGE > entries)
     kinds = {"unknowns": ((sizes > 1 / TINY) | ((sizes > 0) & (sizes < TINY**2))).any(),
-             "bounds": ((widths > 0) & (widths < TINY)).any(), "rows": (((entries > 0) & (entries < TINY)) | huge).any(),
-             "costs": steep < STEEP}
+             "bounds": ((widths > 0) & (widths < TINY)).any(),
+             "rows": (((entries > 0) & (entries < TINY)) | huge).any(), "costs": steep < STEEP}
     found = [kind for kind, there in kinds.items() if there]
     return replace(choose_scaling(nlp, "guess"), reasons=tuple(found)) if found else None
 

@@ -157,3 +157,28 @@ def test_why_nothing_was_solved_is_told_with_the_status_and_not_among_the_remark
     assert summary["status"]["message"] == told
     assert [one["kind"] for one in summary["findings"]] == ["constraint_out_of_reach", "nothing_solved"]
     assert summary["findings"][0]["data"]["asked"] == [1.0, "Infinity"]
+
+
+def test_a_certificate_of_an_earlier_version_is_read():
+    """It kept words alone: they are told again, and what decides is known from them."""
+    def check(name, where=""):
+        return {"name": name, "value": 0.5, "tolerance": 1e-3, "where": where, "holds": False}
+
+    jump = "(at t = 0.5 s rates or costs jump where the state passes a place, and what moving that would gain no mesh sees)"
+    record = {"stationarity": check("stationarity", jump), "complementarity": check("complementarity"),
+              "gap_segment": check("segment re-integration gap", "on [0, 0.1] s"), "gap_total": check("total"),
+              "error_estimate": check("defect between knots"), "energy": None,
+              "second_order": {"name": "second order", "words": "a saddle: 1 of 20 free directions lead down", "holds": False},
+              "violations": [{"name": "drop: rail", "at_knots": 1.0, "between_knots": 1.0, "time": 0.5, "component": "rail",
+                              "tolerance": 1e-6, "soft": False, "tolerance_between": 1e-4, "holds": False}]}
+    found = certificate_of(record)
+    assert found.causes == {Kind.STATE_DEPENDENT_JUMP}
+    assert found.second_order.kind is Kind.SADDLE
+    assert not found.second_order.holds
+    assert sentence(found.stationarity.finding) == f"stationarity 0.5 > 0.001 {jump}"
+    assert sentence(found.gap_segment.finding) == "segment re-integration gap 0.5 > 0.001 on [0, 0.1] s"
+    assert found.violations[0].label == "drop: rail"
+    for words, kind in (("a strict minimum of the discrete problem (constraints push)", Kind.STRICT_MINIMUM),
+                        ("a minimum, flat along some directions", Kind.FLAT_MINIMUM), ("a maximum: 1 of 1", Kind.MAXIMUM),
+                        ("not examined", Kind.POINT_NOT_EXAMINED)):
+        assert certificate_of(record | {"second_order": {"words": words, "holds": True}}).second_order.kind is kind

@@ -107,3 +107,15 @@ def test_a_million_kilometres_in_a_day():
     assert plain.status is Status.CONVERGED
     assert Kind.ROUNDING_REACHED in [one.kind for one in plain.findings]
     assert plain.f == pytest.approx(found.objective, rel=1e-9)
+
+
+@pytest.mark.parametrize(("way", "time"), [(1e-9, 1e-9), (1e-9, 1.0), (1e-6, 1e-3)])
+def test_a_block_moves_a_tiny_way(way, time):
+    """From rest to rest, ``12 way^2 / time^3``: the guess has no size for speed and force, and the force may be huge."""
+    found = solve(load_text(f"""
+name: tiny
+system: {{states: {{x: m, v: m/s}}, controls: {{u: N}}, dynamics: {{x: v, v: u}}}}
+phase: {{duration: {time}, start: {{x: 0, v: 0}}, final: {{x: {way}, v: 0}}, costs: [{{name: effort, running: u**2}}]}}
+""").problem)
+    assert found.ok, found.certificate.failures
+    assert found.objective == pytest.approx(12 * way**2 / time**3, rel=1e-6)
