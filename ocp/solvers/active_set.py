@@ -291,8 +291,13 @@ def _steepness(p: Problem, start: float, curve: float, t: float) -> float:
 
 @linked(**OPTIONS)
 def _lowest(p: Problem, most: float) -> float:
-    """The share, at most ``most``, of target at which the cost is least: its derivative is piecewise linear and rises."""
-    start, curve = 0.0, 0.0
+    """The share, at most ``most``, of target at which the cost is least: its derivative is piecewise linear and rises. Where no
+    soft row passes an end on the way it is ``most``."""
+    start, curve, passes = 0.0, 0.0, False
+    for i in range(p.mc - p.soft, p.mc):
+        passes = passes or (p.lower[i] != p.upper[i] and np.sign(_missed(p, i, p.row[i] + most * p.rate[i])) != p.side[i])
+    if not passes:
+        return most
     for i in range(p.kb):
         own, at = 0.0, -p.e[i]
         for c in range(p.nz):
@@ -301,10 +306,10 @@ def _lowest(p: Problem, most: float) -> float:
         start += own * at
         curve += own * own
     low, high, below, above = 0.0, most, _steepness(p, start, curve, 0.0), _steepness(p, start, curve, most)
-    if above <= 0.0:
+    if above <= 0.0 or below >= 0.0:
         return most
     for k in range(_HALVINGS):
-        if below >= 0.0 or high - low <= _ROUNDING * high:
+        if high - low <= _ROUNDING * high:
             break
         t = 0.5 * (low + high) if k % 3 == 2 else low + (high - low) * below / (below - above)
         now = _steepness(p, start, curve, t)
@@ -314,7 +319,7 @@ def _lowest(p: Problem, most: float) -> float:
             low, below = t, now
         else:
             high, above = t, now
-    return low if below >= 0.0 else 0.5 * (low + high)
+    return 0.5 * (low + high)
 
 
 @linked(**OPTIONS)
@@ -357,30 +362,33 @@ def descend(p: Problem, holding: bool) -> bool:
             far += p.z[c] * p.z[c]
             length += p.target[c] * p.target[c]
         length = np.sqrt(length)
-        if length <= _ROUNDING * (1.0 + np.sqrt(far)):
+        share, first, there = 1.0, -1, True
+        if length > _ROUNDING * (1.0 + np.sqrt(far)):
+            _times(p.C, p.mc, p.nz, p.z, p.row)
+            _times(p.C, p.mc, p.nz, p.target, p.rate)
+            for i in range(hard):
+                if p.side[i] == 0 and abs(p.rate[i]) > p.tolerance * length:
+                    room = max(((p.upper[i] if p.rate[i] > 0.0 else p.lower[i]) - p.row[i]) / p.rate[i], 0.0)
+                    if room < share:
+                        share, first = room, i
+            best = _lowest(p, share)
+            there = best >= 1.0
+            if best < share:
+                share, first = best, -1
+            for c in range(p.nz):
+                p.z[c] += share * p.target[c]
+            for i in range(hard, p.mc):
+                if p.lower[i] != p.upper[i]:
+                    side = np.sign(_missed(p, i, p.row[i] + share * p.rate[i]))
+                    there = there and side == p.side[i]
+                    p.side[i] = side
+            if first >= 0:
+                p.side[first] = 1 if p.rate[first] > 0.0 else -1
+            stuck = stuck if share * length <= _ROUNDING else 0
+        if there:  # at the minimiser of this set
             if not _leave(p, stuck):
                 return True
             stuck += 1
-            continue
-        _times(p.C, p.mc, p.nz, p.z, p.row)
-        _times(p.C, p.mc, p.nz, p.target, p.rate)
-        share, first = 1.0, -1
-        for i in range(hard):
-            if p.side[i] == 0 and abs(p.rate[i]) > p.tolerance * length:
-                room = max(((p.upper[i] if p.rate[i] > 0.0 else p.lower[i]) - p.row[i]) / p.rate[i], 0.0)
-                if room < share:
-                    share, first = room, i
-        best = _lowest(p, share)
-        if best < share:
-            share, first = best, -1
-        for c in range(p.nz):
-            p.z[c] += share * p.target[c]
-        for i in range(hard, p.mc):
-            if p.lower[i] != p.upper[i]:
-                p.side[i] = np.sign(_missed(p, i, p.row[i] + share * p.rate[i]))
-        if first >= 0:
-            p.side[first] = 1 if p.rate[first] > 0.0 else -1
-        stuck = stuck if first >= 0 and share * length <= _ROUNDING else 0
     return False
 
 

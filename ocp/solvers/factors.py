@@ -166,15 +166,16 @@ def turn_basis(F: np.ndarray, order: np.ndarray, tau: np.ndarray, k: int, n: int
 
 @linked(**OPTIONS)
 def least_squares(F: np.ndarray, order: np.ndarray, m: int, k: int, right: np.ndarray, y: np.ndarray, G: np.ndarray,
-                  tau: np.ndarray, own: np.ndarray, e: np.ndarray) -> None:
-    """y [k] with the least squares of L y = right[order] [m]; G [k, m], tau, own, e [m]: work."""
+                  tau: np.ndarray, own: np.ndarray, e: np.ndarray) -> bool:
+    """y [k] with the least squares of L y = right[order] [m]; tau, own [m]: work. Returns whether L was factored (k < m): then the
+    first k rows of G hold it, G = L_g Q_g', and e [m] is Q_g' right[order], so that L_g' y = e."""
     if k == m:
         for i in range(k):
             total = right[order[i]]
             for c in range(i):
                 total -= F[order[i], c] * y[c]
             y[i] = total / F[order[i], i]
-        return
+        return False
     for i in range(k):
         own[i] = i
         for r in range(i):
@@ -191,3 +192,4 @@ def least_squares(F: np.ndarray, order: np.ndarray, m: int, k: int, right: np.nd
         for r in range(i + 1, k):
             total -= G[r, i] * y[r]
         y[i] = total / G[i, i]
+    return True

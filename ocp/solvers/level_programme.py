@@ -18,14 +18,19 @@ _PUSHES = 1e-9  # share of a level's gradient from which a multiplier counts as 
 
 
 @linked(**OPTIONS)
-def _costs(s: Stack, p: Problem, rows: int, used: int) -> None:
-    """The rows of A in what is left to decide: the factor's, each of the length that was left of it beside those before it."""
-    for i in range(rows):
-        p.e[i], p.b_size[i] = s.e[s.order[i]], abs(s.F[s.order[i], i]) if i < used else s.length[s.order[i]]
-        for c in range(min(i + 1, used)):
-            p.B[i, c] = s.F[s.order[i], c]
-        for c in range(min(i + 1, used), s.state[0] - s.state[2]):
+def _costs(s: Stack, p: Problem, used: int, tall: bool) -> None:
+    """The least squares of A in what is left to decide: the factor's, each row of the length that was left of it beside others."""
+    for i in range(used):
+        for c in range(s.state[0] - s.state[2]):
             p.B[i, c] = 0.0
+        if tall:
+            p.e[i], p.b_size[i] = p.g_right[i], abs(p.G[i, i])
+            for c in range(i, used):
+                p.B[i, c] = p.G[c, i]
+        else:
+            p.e[i], p.b_size[i] = s.e[s.order[i]], abs(s.F[s.order[i], i])
+            for c in range(i + 1):
+                p.B[i, c] = s.F[s.order[i], c]
 
 
 @linked(**OPTIONS)
@@ -42,12 +47,12 @@ def _reduced_row(s: Stack, p: Problem, i: int, at: int, top: int, r: int) -> flo
 
 
 @linked(**OPTIONS)
-def fill(s: Stack, p: Problem, k: int, rows: int, used: int, first: int, last: int, pending: bool) -> tuple[int, int]:
+def fill(s: Stack, p: Problem, k: int, used: int, tall: bool, first: int, last: int, pending: bool) -> tuple[int, int]:
     """Fill the programme of a level: rows of D up to ``first`` are hard, of length one, to ``last`` soft, weighed.
     Returns (rows of C, code)."""
     top, mc, far = s.state[2], 0, 1.0
     r = s.state[0] - top
-    _costs(s, p, rows, used)
+    _costs(s, p, used, tall)
     for i in range(last):
         s.w[i] = product(s.D, i, s.d_span, s.x)
         far = max(far, 1.0 + abs(s.w[i])) if i < first else far

@@ -55,15 +55,15 @@ def _rows(s: Stack, k: int, first: int, tolerance: float) -> tuple[int, int]:
 
 
 @linked(**OPTIONS)
-def _decide(s: Stack, p: Problem, k: int, a_first: int) -> tuple[int, bool]:
-    """trial: the least squares of level k, as if no limit were in the way. Returns (rows, whether nothing that it sees is left:
-    then Z is not turned)."""
-    n, top, seen, last = s.state[0], s.state[2], 0, False
+def _decide(s: Stack, p: Problem, k: int, a_first: int) -> tuple[bool, bool]:
+    """trial: the least squares of level k, as if no limit were in the way. Returns (whether there are more rows than directions,
+    whether nothing that it sees is left: then Z is not turned)."""
+    n, top, seen, tall, last = s.state[0], s.state[2], 0, False, False
     m, reach = _rows(s, k, a_first, p.tolerance)
     if m:
         seen = factor(s.F, m, reach, s.tau, s.order, s.norms, s.bar)
         if seen:
-            least_squares(s.F, s.order, m, seen, s.e, s.along, p.G, p.g_tau, p.g_order, p.g_right)
+            tall = least_squares(s.F, s.order, m, seen, s.e, s.along, p.G, p.g_tau, p.g_order, p.g_right)
         last = seen == reach  # nothing is left: the step is all that is needed of the directions
         if not last:
             turn_basis(s.F, s.order, s.tau, seen, reach, s.Z, top, s.Z.shape[1], s.aside)
@@ -78,7 +78,7 @@ def _decide(s: Stack, p: Problem, k: int, a_first: int) -> tuple[int, bool]:
     for j in range(seen):
         for c in range(s.trial.size):
             s.trial[c] += s.aside[j] * s.Z[top + j, c]
-    return m, last
+    return tall, last
 
 
 @linked(**OPTIONS)
@@ -95,7 +95,7 @@ def _walk(s: Stack, p: Problem, level: int, careful: bool, guessed: bool) -> tup
         else:
             s.how[k], s.rank[k] = NONE, 0
             if top < n:
-                rows, last = _decide(s, p, k, a_first)
+                tall, last = _decide(s, p, k, a_first)
                 decides = k == levels or s.counts[k, 0] > 0
                 if holds(s, d_first, soft, pending):
                     for c in range(n):
@@ -108,8 +108,8 @@ def _walk(s: Stack, p: Problem, level: int, careful: bool, guessed: bool) -> tup
                 else:
                     if last:
                         turn_basis(s.F, s.order, s.tau, s.state[4], s.state[4], s.Z, top, s.Z.shape[1], s.aside)
-                    mc, code = fill(s, p, k, rows, s.state[4], d_first, d_first + soft, pending)
-                    return ASK if code == DONE else code, k, rows, mc, soft
+                    mc, code = fill(s, p, k, s.state[4], tall, d_first, d_first + soft, pending)
+                    return ASK if code == DONE else code, k, s.state[4], mc, soft
         if k < levels:
             a_first, d_first = a_first + s.counts[k, 0], d_first + soft
     return DONE, levels, 0, 0, 0
