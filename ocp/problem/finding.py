@@ -124,6 +124,8 @@ class Kind(enum.StrEnum):
     ESCAPED = "escaped"
     BETTER_CONTROLS = "better_controls"
     CONTROLS_IMPROVED = "controls_improved"
+    CONTROLS_SWITCH_FAST = "controls_switch_fast"
+    RELAXED_IS_LOWER = "relaxed_is_lower"
     INSTANTS_MEET = "instants_meet"
     INSTANTS_SWAPPED = "instants_swapped"
     FALLS_WITHOUT_BOUND = "falls_without_bound"

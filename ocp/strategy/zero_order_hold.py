@@ -54,7 +54,7 @@ def hold(search: Search, state: State, why: Finding) -> State | None:
         problem = from_motion(problem, found.parts or (found.trajectory,), free_values(problem, found))
     show, count = search.outside.progress, len(state.log)
     outside = replace(search.outside, resume=None, progress=None if show is None else lambda row: show(
-        {**row, "iteration": row["iteration"] + count, "pass": row["pass"] + number}))
+        {**row, "iteration": row["iteration"] + count, "pass": row.get("pass", 0.0) + number}))
     lost = state.attempts[0].solution.status is Status.NOT_A_NUMBER
     other = searched(*search.method.zero_order_hold(search, problem, outside, early=early, cascade=early and lost))
     if other.certificate is not None and other.certificate.holds:
