@@ -19,6 +19,7 @@ from ocp.strategy.records import State
 from ocp.strategy.search import Search
 from ocp.thresholds import DIAGNOSES, MESH_CHANGE, SWITCHES
 from ocp.transcription.refine.plan import UNIFORM
+from ocp.transcription.refine.smooth import linear_controls
 
 #: windows of a phase in which the two values of the guess are the extremes of a control
 WINDOWS = 20
@@ -51,7 +52,10 @@ def relax(search: Search, state: State, why: Finding) -> State | None:
 
 
 def _relaxable(phase: Phase) -> bool:
+    """Whether the relaxed problem can be written down; where all controls enter linearly it says the same, and only there."""
     system = phase.system
+    if linear_controls(phase).all():
+        return False
     return system.model is None and system.residual is None and system.period is None and system.nu > 0 and not any(
         c.soft is not None for c in phase.constraints)
 
