@@ -1,4 +1,5 @@
-"""Diagnosis and remedy of answers that no motion is: the objective has an infimum, and controls that approach it are impulses.
+"""Diagnosis and remedy of answers that are no minimum because there is none: controls that approach the infimum switch ever faster
+(``ocp.strategy.relaxation``), or are impulses.
 
 An impulse on a mesh is a control that lasts for an interval, so that it doubles where every interval is cut in two, while its
 integral stays. A control without bounds whose square, or whose own size, is integrable grows by less: as t^-a, a < 1, by 2^a.
@@ -17,9 +18,11 @@ from ocp.strategy.search import Search
 from ocp.thresholds import ANSWERS, DIAGNOSES
 
 
-def impulse(search: Search, state: State) -> Finding | None:
-    """That a control grows with the mesh as an impulse does."""
+def no_minimum(search: Search, state: State) -> Finding | None:
+    """That the relaxed problem costs less, or a control grows with the mesh as an impulse does."""
     found, finer = answered(state), state.finer
+    if found.ending is not None and found.ending.kind is Kind.RELAXED_IS_LOWER:
+        return Finding(Kind.NOT_ATTAINED, value=found.ending.value)
     if finer is None:
         return None
     parts = [(one.parts or (one.trajectory,)) for one in (found, finer)]

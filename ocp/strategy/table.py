@@ -6,7 +6,7 @@ add a remedy, write its diagnosis and its remedy in a file of their own and put 
 
 from __future__ import annotations
 
-from ocp.strategy import answer, attained, instants, nodes, solved, unsolved, zero_order_hold
+from ocp.strategy import answer, attained, instants, nodes, relaxation, solved, unsolved, zero_order_hold
 from ocp.strategy.rule import Rule, Stage
 
 UNSOLVED, SOLVED, ENDED, ANSWER = (Stage.UNSOLVED,), (Stage.SOLVED,), (Stage.ENDED,), (Stage.ANSWER,)
@@ -27,6 +27,10 @@ RULES: tuple[Rule, ...] = (
     Rule("gauss_nodes", SOLVED, nodes.lie_on_a_jump, nodes.inside,
          "at an end of a phase the state lies on a surface across which rates or costs jump",
          "Gauss nodes, which lie inside intervals", "the discretisation", 1, True, True),
+    Rule("relaxation", SOLVED, relaxation.switches_fast, relaxation.relax,
+         "controls jump to and fro more often than ten times",
+         "solve the relaxed problem, whose controls have two values at once; end where that costs less: there is no minimum",
+         at_most=1, refines=True),
     Rule("certified", SOLVED, solved.is_certified, solved.ended,
          "the certificate holds, or the mesh is given", "end"),
     Rule("chattering_controls", SOLVED, solved.chatters, solved.ended,
@@ -68,10 +72,11 @@ RULES: tuple[Rule, ...] = (
     Rule("better_controls", ANSWER, answer.misses_the_minimum_principle, answer.with_better_controls,
          "other admissible controls have a smaller Hamiltonian", "search again from the motion with these controls",
          "the objective", 2, optional=True),
+    Rule("no_minimum", ANSWER, attained.no_minimum, attained.not_attained,
+         "an unbounded control doubles where every interval is cut in two, as an impulse does, or the relaxed problem costs less",
+         "no certificate", at_most=1),
     Rule("error_bound", ANSWER, answer.without_bound, answer.bound,
          "the objective has no error bound", "solve on a mesh with every interval cut in two", "", 4),
-    Rule("no_minimum", ANSWER, attained.impulse, attained.not_attained,
-         "an unbounded control doubles where every interval is cut in two, as an impulse does", "no certificate", at_most=1),
     Rule("finer_mesh", ANSWER, answer.wide_bound, answer.from_finer,
          "the error bound of the objective is all that fails", "go on from the solution on the finer mesh", "the certificate", 3,
          optional=True),

@@ -77,6 +77,9 @@ def _point(finding: Finding) -> str:
 
 
 def _not_attained(finding: Finding) -> str:
+    if "before" not in finding.data:
+        return ("no minimum exists: controls that switch ever faster between two values approach an objective of "
+                f"{finding.data['infimum']:.6g} or less")
     return (f"no minimum exists as far as meshes tell: with every interval cut in two, {finding.data['name']} grows from "
             f"{finding.data['before']:.3g} to {finding.data['after']:.3g} at t = {finding.time:.6g} s as an impulse does, and the "
             f"objective tends to {finding.data['infimum']:.6g}: bound {finding.data['name']}, or let it cost more than its size")

@@ -181,6 +181,9 @@ SENTENCES: Mapping[Kind, Wording] = {
     Kind.ESCAPED: lambda found: f"left {POINTS[found.data['point']]} of objective {found.value:.9g} along negative curvature",
     Kind.BETTER_CONTROLS: "at {objective:.9g}, other admissible controls have a smaller Hamiltonian (most at t = {time:.6g} s)",
     Kind.CONTROLS_IMPROVED: "left the point of objective {objective:.9g} by the minimum principle",
+    Kind.CONTROLS_SWITCH_FAST: "controls jump to and fro {turns} times",
+    Kind.RELAXED_IS_LOWER: _until("controls that switch ever faster between two values approach an objective of {value:.6g} or "
+                                  "less, which no motion attains"),
     Kind.INSTANTS_MEET: "at t = {time:.6g} s an instant at which rates or costs jump meets the end of a phase, or another instant",
     Kind.INSTANTS_SWAPPED: "left the point of objective {objective:.9g}: instants that meet at t = {time:.6g} s are better in the "
                            "other order",
