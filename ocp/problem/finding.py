@@ -67,6 +67,7 @@ class Kind(enum.StrEnum):
     # beside the checks
     STIFF = "stiff"
     OSCILLATING_CONTROLS = "oscillating_controls"
+    SOLE_UNLIMITED = "sole_unlimited"
     PHASE_VANISHES = "phase_vanishes"
     MOTION_ON_KINKS = "motion_on_kinks"
 
@@ -124,6 +125,7 @@ class Kind(enum.StrEnum):
     NOT_A_MINIMUM = "not_a_minimum"
     ESCAPED = "escaped"
     BETTER_CONTROLS = "better_controls"
+    STARTS_DISAGREE = "starts_disagree"
     CONTROLS_IMPROVED = "controls_improved"
     FALLS_WITHOUT_BOUND = "falls_without_bound"
     NO_ITERATE = "no_iterate"

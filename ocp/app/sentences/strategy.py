@@ -190,6 +190,8 @@ SENTENCES: Mapping[Kind, Wording] = {
     Kind.ESCAPED: lambda found: f"left {POINTS[found.data['point']]} of objective {found.value:.9g} along negative curvature",
     Kind.BETTER_CONTROLS: "at {objective:.9g}, other admissible controls have a smaller Hamiltonian (most at t = {time:.6g} s)",
     Kind.CONTROLS_IMPROVED: "left the point of objective {objective:.9g} by the minimum principle",
+    Kind.STARTS_DISAGREE: "{starts} starts were tried and ended at different points, of which this is the lowest: a better one may "
+                          "exist",
     Kind.FALLS_WITHOUT_BOUND: _falls,
     Kind.NO_ITERATE: "No iterate was found; the trajectory is the guess.",
     Kind.NO_ERROR_BOUND: "the objective has no error bound yet",

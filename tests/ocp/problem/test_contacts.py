@@ -348,3 +348,12 @@ phase:
     for c in phase.constraints:
         if c.at is At.PATH and c.sense is Sense.EQUAL:
             assert np.max(np.abs(np.array(c.function(0, x, u, [])))) < 1e-9
+
+
+def test_a_sole_that_cannot_tip_is_told(written):
+    sole = "{name: sole, flat_contact: {frame: foot, friction: 0.6}}"
+    (told,) = unlimited_soles(written(sole).file)
+    assert told.name == "sole"
+    assert "cannot tip" in sentence(told)
+    assert not unlimited_soles(written(sole.replace("0.6", "0.6, half_sizes: [0.1, 0.05]")).file)
+    assert not unlimited_soles(written("{name: toe, contact: {frame: foot}}").file)
