@@ -10,8 +10,8 @@ from dynamics import algorithms as alg
 from dynamics.constraints import FlatContact, FrameMotion, JointMotion, PointContact, RollingContact, Skate
 from dynamics.mechanism import Mechanism, direct_motors
 from dynamics.model.synthetic import random_tree
-from ocp.app.files.load import load_problem, load_text
-from ocp.app.sentences import sentences
+from ocp.app.files.load import load_problem, load_text, unlimited_soles
+from ocp.app.sentences import sentence, sentences
 from ocp.bridge import robot_system, start_constraints
 from ocp.contacts import clear_constraint, contact_constraints, impact_map, with_contacts
 from ocp.derivative_check.closed_form import closed_form
