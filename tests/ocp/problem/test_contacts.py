@@ -352,8 +352,8 @@ phase:
 
 def test_a_sole_that_cannot_tip_is_told(written):
     sole = "{name: sole, flat_contact: {frame: foot, friction: 0.6}}"
-    (told,) = unlimited_soles(written(sole).file)
+    (told,) = unlimited_soles(written(sole, start="{others: free}").file)
     assert told.name == "sole"
     assert "cannot tip" in sentence(told)
-    assert not unlimited_soles(written(sole.replace("0.6", "0.6, half_sizes: [0.1, 0.05]")).file)
-    assert not unlimited_soles(written("{name: toe, contact: {frame: foot}}").file)
+    assert not unlimited_soles(written(sole.replace("0.6", "0.6, half_sizes: [0.1, 0.05]"), start="{others: free}").file)
+    assert not unlimited_soles(written("{name: toe, contact: {frame: foot}}", start="{others: free}").file)
