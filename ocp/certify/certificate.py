@@ -159,6 +159,8 @@ def _certified(solution: Solution, tolerances: Tolerances) -> Solution:
     not_compared: Compared = (Residual(Kind.MINIMUM_PRINCIPLE, nan, tolerances.minimum_principle, cause=Kind.NOT_EXAMINED), ())
     principle, better = own.done(
         "minimum principle", lambda: _minimum_principle(program, motions, varied, tolerances), not_compared)
+    unjudged = principle is None or principle.cause is Kind.NOT_EXAMINED
+    kind = replace(kind, weak=unjudged and not all(one.stepped for one in motions))
     none: list[float] = []
     widths = own.done("resolution", lambda: [one.look.width for one in motions if one.finite and not one.stepped], none)
     judged = [*zip(again, names, strict=True), *zip(whole, named_phases if whole else [], strict=True)]

@@ -195,13 +195,15 @@ class Statement:
     """What kind of point a solution is, by second-order conditions; ``holds`` is computed, never set.
 
     below, of free: directions of negative curvature; discrete: why this is said of the discrete problem alone, empty where it holds
-    of the continuous one.
+    of the continuous one; weak: whether a minimum is one beside motions with nearby controls alone, as far as is known: the minimum
+    principle, which compares with all admissible controls, was not checked.
     """
 
     kind: Kind
     below: int = 0
     free: int = 0
     discrete: tuple[Kind, ...] = ()
+    weak: bool = False
 
     @property
     def holds(self) -> bool:
@@ -209,7 +211,7 @@ class Statement:
 
     @property
     def finding(self) -> Finding:
-        return Finding(self.kind, data={"below": self.below, "free": self.free, "discrete": self.discrete})
+        return Finding(self.kind, data={"below": self.below, "free": self.free, "discrete": self.discrete, "weak": self.weak})
 
 
 @dataclass(frozen=True)

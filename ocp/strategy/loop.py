@@ -19,6 +19,9 @@ from ocp.strategy.records import Attempt, Firing, State, Task
 from ocp.strategy.rule import Stage
 from ocp.strategy.search import Search
 
+#: rules that search again from elsewhere
+OTHER_STARTS = ("escape", "better_controls")
+
 
 def searched(search: Search, state: State) -> Solution:
     """The solution of a search, not yet concluded: certified only where the certificate decides on meshes."""
@@ -44,7 +47,9 @@ def concluded(search: Search, found: Solution) -> Solution:
         before = state.answer
         state = apply_rules(search, state, Stage.ANSWER)
     assert state.answer is not None
-    return replace(state.answer, strategy=(*state.answer.strategy, *state.firings))
+    starts = 1 + sum(one.taken and one.rule in OTHER_STARTS for one in state.firings)
+    told = (Finding(Kind.STARTS_DISAGREE, data={"starts": starts}),) if starts > 1 else ()
+    return replace(state.answer, strategy=(*state.answer.strategy, *state.firings), findings=(*state.answer.findings, *told))
 
 
 def _kinks(found: Solution) -> tuple[Finding, ...]:

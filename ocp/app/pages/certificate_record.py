@@ -32,7 +32,7 @@ def certificate_record(certificate: Certificate) -> dict[str, Any]:
         **{name: _residual(getattr(certificate, name)) for name in RESIDUALS},
         "second_order": None if point is None else {
             "kind": str(point.kind), "words": sentence(point.finding), "holds": point.holds, "below": point.below,
-            "free": point.free, "discrete": [str(kind) for kind in point.discrete]},
+            "free": point.free, "discrete": [str(kind) for kind in point.discrete], "weak": point.weak},
         "objective_size": certificate.objective_size, "bar": certificate.bar, "resolution": certificate.resolution,
         "violations": [{"name": v.name, "phase": v.phase, "label": v.label, "at_knots": v.at_knots,
                         "between_knots": v.between_knots, "time": v.time, "component": v.component, "tolerance": v.tolerance,
@@ -80,7 +80,8 @@ def _read_point(record: Mapping[str, Any]) -> Statement:
         words = record["words"]
         return Statement(next((kind for begin, kind in EARLIER_POINTS.items() if words.startswith(begin)),
                               Kind.POINT_NOT_EXAMINED))
-    return Statement(Kind(record["kind"]), record["below"], record["free"], tuple(Kind(kind) for kind in record["discrete"]))
+    return Statement(Kind(record["kind"]), record["below"], record["free"], tuple(Kind(kind) for kind in record["discrete"]),
+                     record.get("weak", False))
 
 
 def _restored(value: Any) -> Any:

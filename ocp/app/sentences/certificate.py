@@ -71,6 +71,7 @@ POINTS: Mapping[Kind, str] = {
 def _point(finding: Finding) -> str:
     reasons = ", ".join(str(SENTENCES[reason]) for reason in finding.data["discrete"])
     words = POINTS[finding.kind] + (f" of the discrete problem ({reasons})" if reasons else "")
+    words = words.replace("local minimum", "local (weak) minimum") if finding.data.get("weak") else words
     if finding.kind in (*MINIMA, Kind.POINT_NOT_EXAMINED):
         return words
     return f"{words}: {finding.data['below']} of {finding.data['free']} free directions have negative curvature"
@@ -147,6 +148,8 @@ SENTENCES: Mapping[Kind, Wording] = {
     # beside the checks
     Kind.STIFF: "certificate: the motion is stiff and was re-integrated by an implicit method (Radau IIA, order 9)",
     Kind.OSCILLATING_CONTROLS: _oscillating,
+    Kind.SOLE_UNLIMITED: "WARNING: the sole of {name} has no half_sizes: its centre of pressure may lie anywhere, and it cannot "
+                         "tip, as though it was glued to the ground",
     Kind.PHASE_VANISHES: lambda found: (f"{'phase ' + found.phase if found.phase else 'the phase'} vanishes: its duration is at "
                                         f"{found.value:.2g} s, the bound in the place of zero"),
     Kind.MOTION_ON_KINKS: _kinks,

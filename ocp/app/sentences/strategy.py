@@ -187,6 +187,8 @@ SENTENCES: Mapping[Kind, Wording] = {
     Kind.INSTANTS_MEET: "at t = {time:.6g} s an instant at which rates or costs jump meets the end of a phase, or another instant",
     Kind.INSTANTS_SWAPPED: "left the point of objective {objective:.9g}: instants that meet at t = {time:.6g} s are better in the "
                            "other order",
+    Kind.STARTS_DISAGREE: "{starts} starts were tried and ended at different points, of which this is the lowest: a better one may "
+                          "exist",
     Kind.FALLS_WITHOUT_BOUND: _falls,
     Kind.NO_ITERATE: "No iterate was found; the trajectory is the guess.",
     Kind.NO_ERROR_BOUND: "the objective has no error bound yet",

@@ -119,6 +119,7 @@ def test_a_violation_tells_where_it_is_largest(violation, words):
 
 @pytest.mark.parametrize(("point", "words"), [
     (Statement(Kind.STRICT_MINIMUM), "a strict local minimum"),
+    (Statement(Kind.STRICT_MINIMUM, weak=True), "a strict local (weak) minimum"),
     (Statement(Kind.STRICT_MINIMUM, discrete=(Kind.ACTIVE_CONSTRAINTS, Kind.PIECEWISE_CONSTANT_CONTROLS)),
      "a strict local minimum of the discrete problem (active constraints, piecewise constant controls)"),
     (Statement(Kind.SADDLE, 3, 20), "a saddle point: 3 of 20 free directions have negative curvature"),

@@ -73,6 +73,8 @@ def test_the_search_goes_on_with_better_controls(method, text, objective):
     assert found.ok, found.certificate.failures
     assert found.objective == pytest.approx(objective, abs=1e-6)
     assert "better_controls" in [one.rule for one in found.strategy]
+    assert not found.certificate.second_order.weak
+    assert [one.data["starts"] for one in found.findings if one.kind is Kind.STARTS_DISAGREE] == [2]
 
 
 def test_convex_hamiltonians_need_no_comparison():

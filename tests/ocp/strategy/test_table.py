@@ -25,7 +25,7 @@ from ocp.transcription.refine.policy import POLICIES, Policy
 FULLER = """
 name: Fuller's problem
 system: {states: {x: m, v: m/s}, controls: {u: m/s**2}, dynamics: {x: v, v: u}}
-phase: {duration: 0.004, start: {x: 1.0e-7, v: 0}, bounds: {u: [-1, 1]}, costs: [{name: off, running: "1.0e+9*x**2"}]}
+phase: {duration: 0.0127, start: {x: 1.0e-6, v: 0}, bounds: {u: [-1, 1]}, costs: [{name: off, running: "3.2e+6*x**2"}]}
 """
 #: least cost over x^(5/2) from rest, by the ratio in which its switches follow each other (tests/ocp/gallery/test_tiny_sizes.py)
 FULLER_VALUE = 0.7641
@@ -87,7 +87,7 @@ def test_without_next_guess_the_first_guess_is_the_only_one():
 def test_without_rescale_the_solver_stops_before_the_optimum():
     problem = load_text(FULLER).problem
     whole, found = solve(problem), solve(problem, without=["rescale"])
-    best = 1e9 * FULLER_VALUE * 1e-7**2.5
+    best = 3.2e6 * FULLER_VALUE * 1e-6**2.5
     assert whole.ok
     assert "rescale" in fired(whole)
     assert whole.objective == pytest.approx(best, rel=4e-3)
