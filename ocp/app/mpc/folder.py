@@ -21,6 +21,7 @@ from ocp.app.pages.scene import Dot, Scene, frame_times, scene_from_drawing, sce
 from ocp.app.pages.sheet import Cell, Group
 from ocp.app.pipeline import body_poses, drawn, provenance
 from ocp.app.sentences import sentences
+from ocp.bridge import drive_efforts
 from ocp.mpc import ClosedLoop, Ending, PlantSpec
 from ocp.mpc.evaluate import TOLERANCE
 
@@ -225,8 +226,13 @@ def trajectory_csv(loop: ClosedLoop) -> str:
     system = loop.problem.phase.system
     header = ["t", *(f"x.{name}" for name in system.space.names), *(f"u.{name}" for name in system.controls)]
     u = np.vstack([loop.u, np.full((1, system.nu), np.nan)])
+    drives = drive_efforts(system)
+    more = []
+    if drives is not None and drives.function is not None:
+        header += [f"tau.{name}" for name in drives.names]
+        more = [drives.along(loop.t, loop.x, u)]
     return csv_text([header, *([repr(float(v)) if np.isfinite(v) else "" for v in row]
-                               for row in np.column_stack([loop.t, loop.x, u]))])
+                               for row in np.column_stack([loop.t, loop.x, u, *more]))])
 
 
 def steps_csv(loop: ClosedLoop) -> str:
