@@ -147,9 +147,6 @@ def _certified(solution: Solution, tolerances: Tolerances) -> Solution:
         () if dropped is None or number >= count else dropped.linkages[number]), _not_examined(linkage.name, tolerances))
         for number, (linkage, of) in enumerate([*((linkage, of_given) for linkage in given.problem.linkages),
                                                 *((linkage, motions) for linkage in program.problem.linkages[count:])])]
-    stationarity, complementarity, kind, curved = own.done(
-        "optimality", lambda: _optimality(solution, motions, size, varied, tolerances),
-        _no_optimality(tolerances, Kind.NOT_EXAMINED))
     quadrature = own.done("objective against its quadrature", lambda: _objective(
         solution, of_given, float(sum(values.sum() for values in defects)), size, tolerances),
         Residual(Kind.OBJECTIVE, nan, tolerances.objective, cause=Kind.NOT_EXAMINED))
@@ -159,6 +156,9 @@ def _certified(solution: Solution, tolerances: Tolerances) -> Solution:
     not_compared: Compared = (Residual(Kind.MINIMUM_PRINCIPLE, nan, tolerances.minimum_principle, cause=Kind.NOT_EXAMINED), ())
     principle, better = own.done(
         "minimum principle", lambda: _minimum_principle(program, motions, varied, tolerances), not_compared)
+    stationarity, complementarity, kind, curved = own.done(
+        "optimality", lambda: _optimality(solution, motions, size, varied, tolerances, principle),
+        _no_optimality(tolerances, Kind.NOT_EXAMINED))
     unjudged = principle is None or principle.cause is Kind.NOT_EXAMINED
     kind = replace(kind, weak=unjudged and not all(one.stepped for one in motions))
     none: list[float] = []
@@ -259,14 +259,17 @@ def _no_optimality(tolerances: Tolerances, cause: Kind | None = None) -> Optimum
             Residual(Kind.COMPLEMENTARITY, nan, tolerances.complementarity, cause=cause), Statement(Kind.POINT_NOT_EXAMINED), None)
 
 
-def _optimality(solution: Solution, motions: Sequence[Motion], size: float, varied: float, tolerances: Tolerances) -> Optimum:
-    """First-order conditions in the sizes of the problem, what kind of point it is, and a direction that leads down from it."""
+def _optimality(solution: Solution, motions: Sequence[Motion], size: float, varied: float, tolerances: Tolerances,
+                principle: Residual | None) -> Optimum:
+    """First-order conditions in the sizes of the problem, what kind of point it is, and a direction that leads down from it. Flat
+    directions are followed where the minimum principle does not tell of better controls."""
     unknown, left = _no_optimality(tolerances), solution.optimality
     if left is None or not all(motion.finite for motion in motions):
         return unknown
     residuals = tuple(float(value) for value in left.residuals())
     local = left.local()
-    found = None if local is None else curvature.judge(local, motions, size, varied, left.values)
+    found = None if local is None else curvature.judge(local, motions, size, varied,
+                                                        left.values if principle is None or principle.holds else None)
     if local is None or found is None:
         return unknown
     value = max(VERDICTS.gradient_weight * found.slope, found.decrease if found.minimum else 0.0)

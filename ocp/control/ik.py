@@ -16,6 +16,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dynamics.constraints import Constraint
 from dynamics.model.model import Model
 from ocp.control.arrays import CONVERGED, EXHAUSTED, Box
 from ocp.control.clearance import Clearance, ClearanceKernel, compile_clearances
@@ -25,7 +26,7 @@ from ocp.control.ik_qp import descend_clear
 from ocp.control.limits import limit_box, sampler, violations
 from ocp.control.lower_levels import Outcome, refine
 from ocp.control.task_kernel import RobotKey
-from ocp.control.tasks import Task
+from ocp.control.tasks import Task, closure_tasks
 from ocp.errors import ProblemError
 from ocp.interrupts import Activity, late
 
@@ -67,6 +68,7 @@ def solve_ik(
     max_iterations: int = 60,
     largest_step: float = np.pi,
     clearances: Sequence[Clearance] = (),
+    constraints: Sequence[Constraint] = (),
 ) -> IKResult:
     """A configuration of ``model`` that meets the tasks, highest priority first; an entry is a task, or several of equal
     priority.
@@ -74,9 +76,10 @@ def solve_ik(
     q0 [nq]: first start (moved into the limits first). seeds [k, nq]: further starts; then up to ``restarts`` random ones drawn
     from rng (default: a generator of fixed seed, so that answers repeat). tolerance: norm of the raw error of a task (m, rad,
     mixed as the error is), one number or one per task in order. max_iterations: steps from each start. largest_step: most that
-    any component of a step may be. clearances: shapes that stay apart (with one priority only). Without convergence the result
-    is the best point found, and says so. Raises ProblemError for wrong sizes, repeated names or no task, UnknownNameError for
-    frames and joints.
+    any component of a step may be. clearances: shapes that stay apart (with one priority only). constraints: of the mechanism,
+    such as closed loops; they hold with the first priority, to the smallest of its tolerances, and count among its residuals.
+    Without convergence the result is the best point found, and says so. Raises ProblemError for wrong sizes, repeated names or
+    no task, UnknownNameError for frames and joints.
     """
     levels = [[entry] if isinstance(entry, Task) else list(entry) for entry in tasks_by_priority]
     tasks = [task for level in levels for task in level]
@@ -97,7 +100,10 @@ def solve_ik(
     tolerances = np.array(tolerance, float)
     if tolerances.shape not in ((), (len(tasks),)) or not (tolerances > 0.0).all():
         raise ProblemError(f"expected a positive number, or {len(tasks)} of them, got {tolerance!r}", where="solve_ik.tolerance")
-    descent = prepare(model, levels, np.broadcast_to(tolerances, (len(tasks),)), _box(RobotKey(model), limits))
+    held, first = closure_tasks(model, constraints), len(levels[0])
+    each = np.insert(np.broadcast_to(tolerances, (len(tasks),)), first, np.full(len(held), tolerances.min()))
+    levels[0] = [*levels[0], *held]
+    descent = prepare(model, levels, each, _box(RobotKey(model), limits))
     search = _Search(max_iterations, largest_step, restarts, rng)
     guard = compile_clearances(model, clearances) if clearances else None
     found = (

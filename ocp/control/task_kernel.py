@@ -223,6 +223,12 @@ def _posture(model: Model, shape: Shape) -> tuple[int, Build]:
     return sum(model.kind(i).nq for i in bodies), build
 
 
+def _closure(model: Model, shape: Shape) -> tuple[int, Build]:
+    constraint = shape.constraint
+    assert constraint is not None
+    return 0, lambda q, p: (constraint.value(model, q), constraint.jacobian(model, q))
+
+
 _BUILDERS: dict[str, Callable[[Model, Shape], tuple[int, Build]]] = {
     "position": _position,
     "orientation": _orientation,
@@ -231,6 +237,7 @@ _BUILDERS: dict[str, Callable[[Model, Shape], tuple[int, Build]]] = {
     "posture": _posture,
     "alignment": _alignment,
     "aim": _aim,
+    "closure": _closure,
 }
 
 

@@ -23,9 +23,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypedDict, Unpack
 
+import casadi as ca
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dynamics.constraints import Constraint, Contact
+from dynamics.model.model import Model
 from ocp.errors import ProblemError
 
 Array = NDArray[np.float64]
@@ -33,7 +36,8 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Shape:
-    """What of a task enters compiled code: kind, frame, reference, axis in the frame, joints, chosen rows of the error."""
+    """What of a task enters compiled code: kind, frame, reference, axis in the frame, joints, chosen rows of the error, and what a
+    task of kind "closure" keeps."""
 
     kind: str
     frame: str = "world"
@@ -41,6 +45,7 @@ class Shape:
     axis: tuple[float, ...] = ()
     joints: tuple[str, ...] | None = None
     components: tuple[int, ...] | None = None
+    constraint: Constraint | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,6 +134,20 @@ def aim_task(frame: str, axis: ArrayLike, point: ArrayLike, *, reference: str = 
     """``axis`` [3] of ``frame`` from its origin towards ``point`` [3] (m) of ``reference`` (undefined at the point itself)."""
     shape = Shape("aim", frame, reference, axis=tuple(_unit(axis, "axis").tolist()))
     return _task(f"aim of {frame}", shape, _vector(point, 3, "point"), **how)
+
+
+def closure_tasks(model: Model, constraints: Sequence[Constraint]) -> list[Task]:
+    """Constraints of a mechanism as tasks that its positions meet them: loops are closed, gears mesh. Contacts are none: they hold
+    where somebody takes them."""
+    kept = [c for c in constraints if not isinstance(c, Contact) and position_rows(model, c)]
+    return [Task(f"constraint {c.name!r}", Shape("closure", constraint=c, components=position_rows(model, c)), np.zeros(0))
+            for c in kept]
+
+
+def position_rows(model: Model, constraint: Constraint) -> tuple[int, ...]:
+    """The rows of a constraint that hold positions, and not velocities alone."""
+    count = constraint.jacobian(model, ca.SX.sym("q", model.nq)).shape[0]
+    return tuple(i for i in range(count) if i not in constraint.velocity_rows)
 
 
 def _task(kind: str, shape: Shape, target: Array, *, weight: ArrayLike = 1.0, rate: ArrayLike = 0.0, gain: float = 1.0,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +14,7 @@ from pydantic import Field, StrictBool, StrictInt
 from dynamics.model.model import Model
 from ocp.app.files import load_parts as lp
 from ocp.app.files import robot_state, yaml_source
-from ocp.app.files.ik_tasks import TaskList, read_clearances, read_tasks, unmet
+from ocp.app.files.ik_tasks import TaskList, open_loops, read_clearances, read_tasks, unmet
 from ocp.app.files.load_model import begin, robot_of
 from ocp.app.files.schema_parts import Key, Number, Part
 from ocp.app.files.schema_robot import RobotFile
@@ -114,7 +114,8 @@ def _load(source: Source, folder: Path, overrides: Mapping[str, str]) -> LoadedI
     tolerance = _options(numbers, file.options)
     named = [file.start, *(task.posture for task in file.tasks)]
     uses_names = any(part is not None and part.configuration for part in named)
-    model = robot_of(numbers, file, folder, uses_names).model
+    mechanism = robot_of(numbers, file, folder, uses_names)
+    model = mechanism.model
     names = _names(numbers, model, file)
     start = robot_state.read_configuration(names, file.start, ("start",)) if file.start else None
     tasks = read_tasks(names, file.tasks, ("tasks",))
@@ -125,6 +126,7 @@ def _load(source: Source, folder: Path, overrides: Mapping[str, str]) -> LoadedI
     findings.raise_any()
     assert tasks is not None
     tolerances = tuple(tolerance if t is None else t for t in tasks.tolerances)
+    names = replace(names, constraints=mechanism.constraints)
     return LoadedIK(file, source.text, model, names, robot_state.complete(names, start)[: model.nq], tasks, tolerances, clearances)
 
 
@@ -156,9 +158,10 @@ def solve_loaded(loaded: LoadedIK, *, begin: float | None = None) -> IKOutcome:
     result = solve_ik(
         loaded.model, loaded.tasks.levels, q0=loaded.start, limits=loaded.file.limits.position, restarts=options.restarts,
         rng=np.random.default_rng(options.seed), tolerance=loaded.tolerances, max_iterations=options.max_iterations,
-        clearances=loaded.clearances)
+        clearances=loaded.clearances, constraints=loaded.names.constraints)
     broken = [f"{name} is {excess:.3g} beyond its limit" for name, excess in result.violations.items() if excess > SLACK]
     broken += [f"{name} is {-distance:.3g} m too close" for name, distance in result.clearances.items() if not distance >= -SLACK]
+    broken += open_loops(loaded.model, loaded.names.constraints, result, min(loaded.tolerances))
     missed = tuple(loaded.tasks.tasks[k].name for k in unmet(result, loaded.tasks, loaded.tolerances))
     seconds = {"search": time.perf_counter() - read}
     if begin is not None:

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import casadi as ca
 import numpy as np
 
+from dynamics.constraints import Constraint
 from dynamics.model.model import Model
 from ocp.app.files import robot_state
 from ocp.app.files import schema_tasks as schema
@@ -17,7 +19,7 @@ from ocp.app.files.yaml_source import KeyPath
 from ocp.control import tasks as control
 from ocp.control.clearance import Ball, Capsule, Clearance, HalfSpace
 from ocp.control.ik import IKResult, solve_ik
-from ocp.control.tasks import Task
+from ocp.control.tasks import Task, closure_tasks
 
 GUESS_TOLERANCE = 1e-6  # m and rad; a guess needs no more
 
@@ -222,7 +224,10 @@ def solve_guess(names: RobotNames, given: Sequence[schema.Task], piece: PartialS
         return piece
     tolerances = [GUESS_TOLERANCE if t is None else t for t in tasks.tolerances]
     with findings.collecting((*path, "ik")):
-        result = solve_ik(within(names), tasks.levels, q0=robot_state.complete(names, start, piece)[:nq], tolerance=tolerances)
+        result = solve_ik(within(names), tasks.levels, q0=robot_state.complete(names, start, piece)[:nq], tolerance=tolerances,
+                          constraints=names.constraints)
+        for name in open_loops(names.model, names.constraints, result, min(tolerances)):
+            findings.add((*path, "ik"), f"inverse kinematics leaves {name} after {result.starts} starts")
         for k in unmet(result, tasks, tolerances):
             name = tasks.tasks[k].name
             findings.add((*path, "ik", tasks.indices[k]), f"inverse kinematics cannot meet the task {name!r}: its residual is "
@@ -244,6 +249,19 @@ def within(names: RobotNames) -> Model:
             body = replace(body, joint=replace(body.joint, limits=limits))
         bodies.append(body)
     return replace(names.model, bodies=tuple(bodies))
+
+
+def open_loops(model: Model, constraints: Sequence[Constraint], result: IKResult, tolerance: float) -> list[str]:
+    """Constraints of the mechanism that a configuration breaks, and by how much, in words."""
+    found = []
+    for task in closure_tasks(model, constraints):
+        c = task.shape.constraint
+        assert c is not None
+        if not result.residuals[task.name] <= tolerance:
+            found.append(f"{task.name} open by {result.residuals[task.name]:.3g} (m, rad)")
+        elif np.array(ca.DM(c.facing(model, ca.DM(result.q)))).min(initial=1.0) < 0.0:
+            found.append(f"{task.name} closed the wrong way, its frames half a turn apart")
+    return found
 
 
 def unmet(result: IKResult, tasks: TaskList, tolerances: Sequence[float]) -> list[int]:

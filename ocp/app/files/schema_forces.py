@@ -3,11 +3,11 @@ out; and the numbers among them that the solver may choose."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import StrictBool
+from pydantic import StrictBool, model_validator
 
-from ocp.app.files.schema_parts import Key, Name, Number, NumberOrList, OneOf, Part, Vector3
+from ocp.app.files.schema_parts import Key, Name, Number, NumberOrList, OneOf, Part, Vector3, refuse
 
 
 class Point(Part):
@@ -162,8 +162,15 @@ class Sole(Ground):
 
     position: Vector3 = Key("its origin in the frame [m]", (0.0, 0.0, 0.0))
     axis: Vector3 = Key("axis of the frame that points along the normal", (0.0, 0.0, 1.0))
-    half_sizes: tuple[Number, ...] | None = Key("of the rectangle that holds the centre of pressure [m]; null: no limit",
-                                                None, min_length=2, max_length=2)
+    half_sizes: tuple[Number, ...] | None = Key("of the rectangle that holds the centre of pressure [m]", None, min_length=2,
+                                                max_length=2)
+
+    @model_validator(mode="after")
+    def _ends(self) -> Self:
+        if self.half_sizes is None:
+            raise refuse("needs half_sizes [along, across] in m: a sole without edges would be glued to the ground, and never tip; "
+                         "what is to be glued takes a closure with joint: fixed")
+        return self
 
 
 class Roller(Ground):

@@ -12,7 +12,6 @@ import casadi as ca
 import numpy as np
 
 import dynamics
-from dynamics.constraints import Constraint
 from dynamics.errors import near
 from dynamics.model.model import Model
 from ocp.app.files import load_parts as lp
@@ -20,6 +19,7 @@ from ocp.app.files import robot_state
 from ocp.app.files.findings import Findings
 from ocp.app.files.schema_tree import Configuration, StartState
 from ocp.app.files.yaml_source import KeyPath
+from ocp.control.tasks import position_rows
 
 OTHERS = "others"
 WORDS = ("free", "neutral")
@@ -135,8 +135,8 @@ def assemble(names: robot_state.RobotNames, found: robot_state.PartialState, pat
         return
     symbols = ca.SX.sym("q", model.nq), ca.SX.sym("v", model.nv)
     g, G, J, pace = (ca.Function(key, [symbols[0]], [ca.densify(ca.SX(ca.vertcat(*parts)))]) for key, parts in (
-        ("g", [c.value(model, symbols[0])[_positions(model, c)] for c in names.constraints]),
-        ("G", [c.jacobian(model, symbols[0])[_positions(model, c), :] for c in names.constraints]),
+        ("g", [c.value(model, symbols[0])[list(position_rows(model, c))] for c in names.constraints]),
+        ("G", [c.jacobian(model, symbols[0])[list(position_rows(model, c)), :] for c in names.constraints]),
         ("J", [c.jacobian(model, symbols[0]) for c in names.constraints]),
         ("pace", [c.rate(model, symbols[0], ca.SX(model.nv, 1)) for c in names.constraints])))
     facing = ca.Function("facing", [symbols[0]], [ca.SX(ca.vertcat(*(c.facing(model, symbols[0]) for c in names.constraints)))])
@@ -181,11 +181,6 @@ def _check_closed(names: robot_state.RobotNames, found: robot_state.PartialState
         missed = _open(names, np.array(q).ravel())
         names.reader.findings.add(path, f"breaks a constraint of the mechanism: {missed}; name fewer joints and write others: "
                                         f"{ASSEMBLED}, or others: free")
-
-
-def _positions(model: Model, c: Constraint) -> list[int]:
-    """The rows that hold positions."""
-    return [i for i in range(c.jacobian(model, ca.SX.sym("q", model.nq)).shape[0]) if i not in c.velocity_rows]
 
 
 def _open(names: robot_state.RobotNames, q: np.ndarray) -> str:

@@ -21,6 +21,7 @@ from ocp.app.pages.scene import Dot, Scene, frame_times, scene_from_drawing, sce
 from ocp.app.pages.sheet import Cell, Group
 from ocp.app.pipeline import body_poses, drawn, provenance
 from ocp.app.sentences import sentences
+from ocp.bridge import drive_efforts
 from ocp.mpc import ClosedLoop, Ending, PlantSpec
 from ocp.mpc.evaluate import TOLERANCE
 
@@ -158,7 +159,11 @@ def write(loaded: LoadedProblem, loop: ClosedLoop, folder: Path, seconds: Mappin
     write_arrays(folder / "trajectory.npz", arrays(loop))
     system = loop.problem.phase.system
     header = (*(f"x.{name}" for name in system.space.names), *(f"u.{name}" for name in system.controls))
-    (folder / "trajectory.csv").write_text(held_csv(header, loop.t, loop.x, loop.u), encoding="utf-8", newline="")
+    held, drives = loop.u, drive_efforts(system)
+    if drives is not None and drives.function is not None:
+        header += tuple(f"tau.{name}" for name in drives.names)
+        held = np.column_stack([held, drives.along(loop.t[:-1], loop.x[:-1], held)])
+    (folder / "trajectory.csv").write_text(held_csv(header, loop.t, loop.x, held), encoding="utf-8", newline="")
     (folder / "steps.csv").write_text(steps_csv(loop), encoding="utf-8", newline="")
     scene, note = loop_scene(loaded, loop)
     target = scene is not None and any(dot.role == "target" for dot in scene.dots)

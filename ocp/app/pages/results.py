@@ -46,6 +46,7 @@ from ocp.app.pages.folders import (
 from ocp.app.pages.legs import Leg, alike, chosen, legs, union, widened
 from ocp.app.pages.scene import Scene
 from ocp.app.sentences import message, remarks, sentences, tried
+from ocp.bridge import drive_efforts
 from ocp.errors import ProblemError
 from ocp.interrupts import Activity, attempt, check
 from ocp.methods import in_discrete_time
@@ -270,12 +271,17 @@ def solution_csv(solution: Solution) -> str:
     # a torque is often named after its joint; then both names say what they are
     same = set(states) & set(controls) | ({"t", *(("phase",) if several else ())} & {*states, *controls})
     header = ["t", *(f"x.{n}" if n in same else n for n in states), *(f"u.{n}" if n in same else n for n in controls)]
-    rows = [[*(("phase",) if several else ()), *header]]
-    for leg in found:
+    drives = [drive_efforts(leg.phase.system) for leg in found]
+    # accelerations as controls: what the drives give stands beside them
+    torques = union([one.names if one is not None and one.function is not None else () for one in drives])
+    rows = [[*(("phase",) if several else ()), *header, *(f"tau.{name}" for name in torques)]]
+    for leg, own in zip(found, drives, strict=True):
         path, system = leg.trajectory, leg.phase.system
         u = np.asarray(path.control(path.t), float).reshape(len(path.t), system.nu)
-        values = np.column_stack([path.t, widened(path.x, system.space.names, states), widened(u, system.inputs, controls)])
-        lacks = [False, *(n not in system.space.names for n in states), *(n not in system.inputs for n in controls)]
+        values = np.column_stack([path.t, widened(path.x, system.space.names, states), widened(u, system.inputs, controls),
+                                  *([widened(own.along(path.t, path.x, u), own.names, torques)] if own and torques else [])])
+        lacks = [False, *(n not in system.space.names for n in states), *(n not in system.inputs for n in controls),
+                 *(own is None or n not in own.names for n in torques)]
         for row in values:
             cells = [None if missing else v for v, missing in zip(row.tolist(), lacks, strict=True)]
             rows.append([*((leg.phase.name,) if several else ()), *cells])

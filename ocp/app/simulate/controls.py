@@ -57,7 +57,7 @@ class Feedback:
         return None
 
     def __call__(self, phase: int, t: float, h: float, x: np.ndarray) -> np.ndarray:
-        return np.asarray(self._policy(self._policy.t[0] + t, x))
+        return np.asarray(self._policy.law(self._policy.t[0] + t, x))
 
 
 def _of_run(problem: Problem, folder: Path) -> tuple[Problem, Controls]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import casadi as ca
 import numpy as np
+from scipy.linalg import null_space
 
 from dynamics import algorithms as alg
 from ocp.app.files.load_model import COLLECTION
@@ -16,6 +17,8 @@ from ocp.app.starter.fly import flight, flying_file
 from ocp.app.starter.plan import Plan, make_plan
 from ocp.app.starter.stand import standing_file
 from ocp.app.starter.text import Target, end_frame, rpy_of, starter
+from ocp.control.ik import solve_ik
+from ocp.control.tasks import closure_tasks, posture_task
 from ocp.errors import ProblemError
 
 RANK = 1e-3  # singular values of a Jacobian that count, beside the largest, or in m/rad
@@ -64,10 +67,14 @@ def _target(robot: NamedRobot, plan: Plan, frame: str) -> Target:
     q = np.array(alg.neutral(model), dtype=float)
     for name, value in {**plan.start, **plan.goal}.items():
         q[model.q_slice(model.joint_index(name))] = value
-    symbol = ca.SX.sym("q", model.nq)
+    symbol, loops = ca.SX.sym("q", model.nq), closure_tasks(model, mechanism.constraints)
+    if loops:  # the nearest configuration in which they are closed
+        q = solve_ik(model, [loops, posture_task(q)], q0=q).q
     pose = alg.frame_pose(model, symbol, frame)
     outputs = [ca.densify(part) for part in (pose.R, pose.p, alg.frame_jacobian(model, symbol, frame, "world_aligned"))]
     R, p, J = (np.asarray(part) for part in ca.Function("pose", [symbol], outputs)(q))
+    rows = [np.asarray(ca.DM(task.shape.constraint.jacobian(model, ca.DM(q)))) for task in loops if task.shape.constraint]
+    J = J @ null_space(np.vstack(rows), rcond=RANK) if rows else J
     if np.linalg.matrix_rank(J, tol=RANK * float(np.linalg.norm(J, 2))) == 6:
         return Target(frame, tuple(round(float(x), 4) for x in p.ravel()), tuple(round(float(x), 4) for x in rpy_of(R)), "xyz")
     chosen: list[int] = []

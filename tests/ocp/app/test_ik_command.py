@@ -236,3 +236,66 @@ def test_the_verdict_names_what_is_broken():
     words = verdict(outcome)
     assert all(name in words for name in outcome.unmet)
     assert all(line[1:] in words for line in outcome.broken)
+
+
+FIVE_BAR = """<mujoco><compiler angle="radian"/><worldbody>
+<body name="la" pos="-0.1 0 0.5"><joint name="ql" axis="0 1 0"/><geom type="capsule" size="0.01" fromto="0 0 0 -0.2 0 0"/>
+<body name="lb" pos="-0.2 0 0"><joint name="pl" axis="0 1 0"/><geom type="capsule" size="0.01" fromto="0 0 0 0.3 0 -0.25"/>
+<site name="tip" pos="0.3 0 -0.25"/></body></body>
+<body name="ra" pos="0.1 0 0.5"><joint name="qr" axis="0 1 0"/><geom type="capsule" size="0.01" fromto="0 0 0 0.2 0 0"/>
+<body name="rb" pos="0.2 0 0"><joint name="pr" axis="0 1 0"/><geom type="capsule" size="0.01" fromto="0 0 0 -0.3 0 -0.25"/></body>
+</body></worldbody><equality><connect name="close" body1="lb" body2="rb" anchor="0.3 0 -0.25"/></equality></mujoco>"""
+REACH = """
+name: five bar
+robot: five_bar.xml
+start: {joints: {ql: 0, pl: 0, qr: 0, pr: 0}}
+tasks:
+  - {name: tip, position: {frame: tip, target: [%g, 0, %g]}}
+"""
+
+
+@pytest.fixture
+def reaching(tmp_path):
+    pytest.importorskip("mujoco")
+
+    def search(x, z, robot=FIVE_BAR):
+        (tmp_path / "five_bar.xml").write_text(robot)
+        return solve_loaded(load_ik_text(REACH % (x, z), tmp_path))
+
+    return search
+
+
+def chain(q, p, side):
+    """Where a half of the five-bar ends, by turning its links about y: R(a) (x, z) = (x cos a + z sin a, z cos a - x sin a)."""
+    def turn(a, x, z):
+        return np.array([x * np.cos(a) + z * np.sin(a), z * np.cos(a) - x * np.sin(a)])
+    return np.array([side * 0.1, 0.5]) + turn(q, side * 0.2, 0.0) + turn(q + p, -side * 0.3, -0.25)
+
+
+@pytest.mark.parametrize(("target", "reached"), [((0.05, 0.2), True), ((0.0, 0.12), True), ((0.9, 0.2), False)])
+def test_loops_are_closed_where_the_tip_is_on_its_target(reaching, target, reached):
+    outcome = reaching(*target)
+    assert outcome.ok is reached
+    ql, pl, qr, pr = outcome.result.q
+    if reached:
+        assert chain(ql, pl, -1) == pytest.approx(target, abs=1e-6)
+        assert chain(qr, pr, 1) == pytest.approx(target, abs=1e-6)
+    else:
+        assert "tip" in outcome.unmet
+
+
+def test_a_loop_that_cannot_be_closed_is_told(reaching):
+    outcome = reaching(0.05, 0.2, FIVE_BAR.replace('"ra" pos="0.1', '"ra" pos="2.1'))
+    assert not outcome.ok
+    assert any("'close' open by" in words for words in outcome.broken)
+    assert "open by" in verdict(outcome)
+
+
+def test_a_starter_asks_for_a_place_that_the_closed_loop_reaches(tmp_path):
+    pytest.importorskip("mujoco")
+    (tmp_path / "five_bar.xml").write_text(FIVE_BAR)
+    assert call("init", tmp_path / "five_bar.xml", "--ik", "--frame", "tip", "--out", tmp_path / "ik.yaml") == 0
+    outcome = solve_loaded(load_ik(tmp_path / "ik.yaml"))
+    assert outcome.ok
+    ql, pl, qr, pr = outcome.result.q
+    assert chain(ql, pl, -1) == pytest.approx(chain(qr, pr, 1), abs=1e-6)

@@ -1,5 +1,6 @@
 """Exported feedback policies: compiled C against NumPy written here, the archive read back, and runs that have none."""
 
+import csv
 import ctypes
 import subprocess
 from dataclasses import replace
@@ -15,7 +16,7 @@ from ocp.app import cli
 from ocp.app.pipeline import run
 from ocp.app.runs import export_policy
 from ocp.errors import ProblemError
-from ocp.shooting.export import c_source, difference_source, policy, policy_arrays, read_policy
+from ocp.shooting.export import c_source, function_source, policy, policy_arrays, read_policy
 
 QUICK = {"solve.ilqr.intervals": "20", "solve.ilqr.kernels": "interpreted"}
 
@@ -142,6 +143,66 @@ def test_arrays_are_complete_and_checked(runs):
         read_policy({"t": made.t})
 
 
+ROD = """
+name: Rod
+constants: {m: 2, l: 0.8}
+system:
+  bodies:
+    rod:
+      joint: {name: shoulder, kind: revolute, axis: [0, 1, 0], damping: 0.3, effort: 9, velocity: 50}
+      mass: m
+      com: [0, 0, -l/2]
+      inertia: {xx: m*l*l/12, yy: m*l*l/12, zz: 0}
+  formulation: inverse_dynamics
+phase:
+  duration: 1.0
+  start: {joints: {shoulder: 0}, rest: true}
+  costs:
+    - {name: place, running: "5*(q['shoulder'] - 1)**2 + 0.1*v['shoulder']**2"}
+    - {name: effort, running: "1e-3*tau['shoulder']**2"}
+solve: {method: ilqr, ilqr: {intervals: 20, kernels: interpreted}}
+"""
+
+
+def test_where_accelerations_are_controls_efforts_are_exported(tmp_path):
+    """tau = m l^2/3 a + d v + m g l/2 sin q of a rod, clipped to its drive; in the archive, in C, and along the trajectory."""
+    (tmp_path / "rod.yaml").write_text(ROD)
+    outcome = run(tmp_path / "rod.yaml", method_name="ilqr", out=tmp_path / "run")
+    found, place = export_policy(outcome.folder)
+    with np.load(place / "policy.npz", allow_pickle=False) as archive:
+        again = read_policy(archive)
+        assert [archive[f"effort_{key}"].tolist() for key in ("names", "units", "kinds")] == [["shoulder"], ["N m"], ["effort"]]
+    assert "u[0]  shoulder: effort [N m], between -9 and 9" in (place / "policy.h").read_text()
+    call, rng = compiled(place), np.random.default_rng(2)
+
+    def effort(x, a):
+        return 2 * 0.8**2 / 3 * a + 0.3 * x[1] + 2 * 9.81 * 0.4 * np.sin(x[0])
+
+    clipped = 0
+    for _ in range(40):
+        k = int(rng.integers(20))
+        x = found.x[k] + rng.normal(0.0, 0.3, 2)
+        a = np.clip(found.u[k] + found.K[k] @ (x - found.x[k]), found.lower, found.upper)[0]
+        right = np.clip(effort(x, a), -9, 9)
+        clipped += abs(right) == 9
+        for value in (found(found.t[k], x), again(found.t[k], x), call(found.t[k], x, 1)):
+            assert value == pytest.approx([right], abs=1e-9)
+        assert found.law(found.t[k], x) == pytest.approx([a])
+    assert 0 < clipped < 40
+    rows = list(csv.DictReader((outcome.folder / "trajectory.csv").read_text().splitlines()))
+    for row in rows:
+        x, a = [float(row["q.shoulder"]), float(row["v.shoulder"])], float(row["shoulder"])
+        assert float(row["tau.shoulder"]) == pytest.approx(effort(x, a), abs=1e-12)
+
+
+def test_archives_of_the_first_version_are_read(runs):
+    made = policy(runs["acrobot"].solution)
+    arrays = {key: value for key, value in policy_arrays(made).items() if not key.startswith("effort")}
+    again = read_policy({**arrays, "version": np.array(1)})
+    assert again.effort_names == made.control_names
+    np.testing.assert_array_equal(again(0.3, made.x[2]), made(0.3, made.x[2]))
+
+
 def test_names_cannot_break_out_of_a_comment(runs):
     made = replace(policy(runs["acrobot"].solution), name="evil */ int main(void) {")
     assert "evil * / int" in c_source(made)
@@ -151,7 +212,7 @@ def test_an_operation_without_c_is_an_error():
     import casadi as ca
     a, b = ca.SX.sym("a"), ca.SX.sym("b")
     with pytest.raises(ProblemError, match="cannot be written in C"):
-        difference_source(ca.Function("d", [a, b], [ca.erf(b - a)]))
+        function_source(ca.Function("d", [a, b], [ca.erf(b - a)]))
 
 
 def test_command_and_its_errors(runs, tmp_path, capsys):

@@ -87,6 +87,7 @@ def without_point(solution):
     class Bare:
         residuals = solution.optimality.residuals
         local = solution.optimality.local
+        values = solution.optimality.values
 
     return replace(solution, optimality=Bare())
 

@@ -61,6 +61,11 @@ def test_files_say_every_kind(written, text, kind):
         np.testing.assert_allclose(np.array(record.rotation(2.0))[0], [np.cos(0.4), 0, np.sin(0.4)])
 
 
+def test_a_sole_without_edges_is_refused(written):
+    with pytest.raises(ProblemError, match="needs half_sizes"):
+        written("{name: sole, flat_contact: {frame: foot, friction: 0.6}}", start="{others: free}")
+
+
 def test_equations_of_files(written):
     loaded = written('{name: gait, equation: {position: \'q["hip"] + 0.5*q["knee"] - 0.1*sin(t)\'}}', start="{others: free}")
     system = loaded.problem.phase.system
