@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from ocp.app.pages.folders import csv_text, jsonable, new_folder, write_summary
 from ocp.app.pipeline import provenance, run_loaded
 from ocp.app.screen import busy, counting, wide_console
 from ocp.app.sentences.wording import status_word
-from ocp.app.supervisor import report
+from ocp.app.supervisor import is_supervised, report
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.interrupts import Activity, late
 from ocp.methods import METHODS, make_options, uncertified
@@ -56,9 +56,15 @@ def compare(file: Path, *, methods: Sequence[str] = (), overrides: Mapping[str, 
     screen = wide_console()
     accepted = tolerance or max(TOLERANCE, problem.reference.tolerance if problem.reference is not None else 0.0)
     with new_folder(place, overwrite or out is None, FORMAT) as partial:
-        entries, complete = _run_all(file, given, specs, partial, repeat, command, screen, quiet)
-        found = Comparison(problem.name, tuple(entries), problem.reference, accepted, complete, repeat)
-        _write(found, partial, command)
+        def compared(entries: Sequence[Entry], complete: bool) -> Comparison:
+            return Comparison(problem.name, tuple(entries), problem.reference, accepted, complete, repeat)
+
+        def keep(entries: Sequence[Entry]) -> None:
+            _write(compared(entries, False), partial, command, picture=None)
+            report(so_far=(str(partial), str(place)), what="what was compared so far")
+
+        found = compared(*_run_all(file, given, specs, partial, repeat, command, screen, quiet, keep if is_supervised() else None))
+        _write(found, partial, command, picture=shown.overlay(found))
     shown.print_comparison(found, place, screen)
     return NOT_CERTIFIED if not found.certified else AGREED if found.unanimous else DISAGREED
 
@@ -72,8 +78,8 @@ def _loaded(file: Path, overrides: Mapping[str, str], spec: Spec) -> Any:
 
 
 def _run_all(file: Path, overrides: Mapping[str, str], specs: Sequence[Spec], folder: Path, repeat: int, command: Sequence[str],
-             console: Console, quiet: bool) -> tuple[list[Entry], bool]:
-    """(entries, whether all were reached)."""
+             console: Console, quiet: bool, keep: Callable[[Sequence[Entry]], None] | None) -> tuple[list[Entry], bool]:
+    """(entries, whether all were reached). keep: called with the entries so far after each."""
     entries: list[Entry] = []
     for k, spec in enumerate(specs):
         if late(Activity.SOLVING):
@@ -82,7 +88,8 @@ def _run_all(file: Path, overrides: Mapping[str, str], specs: Sequence[Spec], fo
             progress = counting(say, f"[{k + 1}/{len(specs)}] {spec.label}")
             entry = _run_one(file, overrides, spec, folder, repeat, command, progress)
         entries.append(entry)
-        report(holding=True)
+        if keep is not None:
+            keep(entries)
         if not quiet:
             shown.say_entry(entry, k + 1, len(specs), console)
         if entry.solution is not None and entry.solution.status is Status.INTERRUPTED:
@@ -112,9 +119,8 @@ def _run_one(file: Path, overrides: Mapping[str, str], spec: Spec, folder: Path,
 
 
 # ---- the folder ---------------------------------------------------------------------------------------------------------
-def _write(found: Comparison, folder: Path, command: Sequence[str]) -> None:
+def _write(found: Comparison, folder: Path, command: Sequence[str], picture: bytes | None) -> None:
     (folder / "compare.csv").write_text(table_csv(found), encoding="utf-8", newline="")
-    picture = shown.overlay(found)
     if picture is not None:
         (folder / "trajectories.png").write_bytes(picture)
     (folder / "compare.md").write_text(markdown(found, picture is not None), encoding="utf-8")
