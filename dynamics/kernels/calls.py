@@ -24,9 +24,9 @@ from typing import Any
 
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
-from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
+from dynamics.kernels.insides import TypingError
 from dynamics.kernels.linked import linked
 
 _INT = ir.IntType(32)

@@ -16,11 +16,9 @@ from typing import Any, ClassVar
 
 from llvmlite.ir import Constant  # type: ignore[import-untyped]
 from numba import njit, types
-from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import Compiler, Flags
-from numba.core.datamodel.models import OpaqueModel
 from numba.extending import register_model
-from numba.np import arrayobj
+
+from dynamics.kernels.insides import LINKS, Compiler, Flags, JITCodeLibrary, OpaqueModel, arrayobj
 
 _NEEDLESS = {"WithLifting", "InlineClosureLikes", "RewriteDynamicRaises", "MakeFunctionToJitFunction", "InlineInlinables",
              "FindLiterallyCalls", "LiteralUnroll", "LiteralPropagationSubPipelinePass", "InlineOverloads", "NopythonRewrites",
@@ -175,7 +173,7 @@ class _EntryAsItIs(_Entry):
     indices = staticmethod(_as_it_is)
 
 
-PLAIN: dict[str, Any] = {"_nrt": False}
+PLAIN: dict[str, Any] = {"_nrt": False} if LINKS else {}
 """No reference is counted: such functions allocate nothing, and whoever calls from Python keeps what they are given."""
 INNER: dict[str, Any] = {"pipeline_class": _Linked, "no_cpython_wrapper": True, "no_cfunc_wrapper": True, **PLAIN}
 """Options of ``numba.njit`` for what no Python ever calls."""
@@ -196,12 +194,16 @@ class Linked:
     """A function for Python and for compiled callers: ``entry`` and ``inner``."""
 
     def __init__(self, function: Callable[..., Any], options: dict[str, Any], wraparound: bool):
-        entry, inner = (_Entry, _Linked) if wraparound else (_EntryAsItIs, _LinkedAsItIs)
-        self.entry = njit(**{"cache": True, "pipeline_class": entry, **PLAIN, **options})(function)
-        within = {key: value for key, value in options.items() if key not in ("cache", "nogil")}
-        self.inner = njit(**{**INNER, "pipeline_class": inner, **within})(function)
+        if LINKS:
+            entry, inner = (_Entry, _Linked) if wraparound else (_EntryAsItIs, _LinkedAsItIs)
+            self.entry = njit(**{"cache": True, "pipeline_class": entry, **PLAIN, **options})(function)
+            within = {key: value for key, value in options.items() if key not in ("cache", "nogil")}
+            self.inner = njit(**{**INNER, "pipeline_class": inner, **within})(function)
+        else:
+            self.entry = self.inner = njit(**{"cache": True, **options})(function)
         self.__doc__, self.__name__, self.__module__ = function.__doc__, function.__name__, function.__module__
-        self.py_func, self.__wrapped__, self._type = function, function, _Type(self.inner)
+        self.py_func, self.__wrapped__ = function, function
+        self._type = (_Type if LINKS else types.Dispatcher)(self.inner)
 
     def __call__(self, *arguments: Any) -> Any:
         return self.entry(*arguments)

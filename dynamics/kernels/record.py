@@ -22,12 +22,9 @@ from typing import Any, Self
 import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba import from_dtype, types
-from numba.core import cgutils
-from numba.core.datamodel import PrimitiveModel
-from numba.core.imputils import lower_setattr_generic
-from numba.core.typing.templates import AttributeTemplate
 from numba.extending import NativeValue, infer_getattr, lower_getattr_generic, register_model, unbox
-from numba.np.arrayobj import populate_array
+
+from dynamics.kernels.insides import AttributeTemplate, PrimitiveModel, cgutils, lower_setattr_generic, populate_array
 
 _WORD = ir.IntType(64)
 

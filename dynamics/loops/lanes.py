@@ -15,8 +15,9 @@ from typing import Any
 
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
-from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import intrinsic, lower_builtin, models, register_model
+
+from dynamics.kernels.insides import AbstractTemplate, infer_global, signature
 
 WIDTH = 8
 _DOUBLE = ir.DoubleType()

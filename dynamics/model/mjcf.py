@@ -238,7 +238,8 @@ def _joint(tree: _Tree, j: int, kind: str, at: Placement) -> Joint:
     axes: tuple[tuple[float, ...], ...] = ()
     lower = upper = effort = None
     if kind in ("revolute", "prismatic"):
-        axis = m.jnt_axis[j] / np.linalg.norm(m.jnt_axis[j])
+        with np.errstate(invalid="ignore"):  # of an axis beyond all numbers; what comes out is refused
+            axis = m.jnt_axis[j] / np.linalg.norm(m.jnt_axis[j])
         axes = (tuple(float(x) + 0.0 for x in axis),)
         if m.jnt_limited[j]:
             lower, upper = ((float(x),) for x in m.jnt_range[j])

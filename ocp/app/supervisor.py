@@ -52,7 +52,8 @@ def is_supervised() -> bool:
 
 
 def report(**record: Any) -> None:
-    """Tell the parent, where there is one. so_far: (folder with the last answer so far, where it belongs); code: the exit code of
+    """Tell the parent, where there is one. so_far: (folder with the last answer so far, where it belongs); what: it is,
+    in words; code: the exit code of
     an answer that is in its place; holding: whether there are results that are not written yet."""
     if _PIPE:
         os.write(_PIPE[0], (json.dumps(record) + "\n").encode())
@@ -121,9 +122,9 @@ def _ended(record: dict[str, Any]) -> int:
     folder, target = map(Path, record["so_far"])
     if not folder.is_dir():  # the final answer is in its place already
         print(f"the time limit was reached: the run is in {target}, without pictures and report", file=sys.stderr)
-        return CERTIFIED if json.loads((target / "summary.json").read_text(encoding="utf-8"))["ok"] else NOT_SOLVED
+        return CERTIFIED if json.loads((target / "summary.json").read_text(encoding="utf-8")).get("ok") else NOT_SOLVED
     _put(folder, target)
-    print(f"{told}; the best answer so far, not certified, is in {target}", file=sys.stderr)
+    print(f"{told}; {record.get('what', 'the best answer so far, not certified,')} is in {target}", file=sys.stderr)
     return NOT_SOLVED
 
 

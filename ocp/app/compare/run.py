@@ -7,7 +7,7 @@ under ``runs/`` the folder of each run.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from ocp.app.files.load import load_problem
 from ocp.app.pages.folders import csv_text, jsonable, new_folder, write_summary
 from ocp.app.pipeline import provenance, run_loaded
 from ocp.app.screen import busy, counting, wide_console
-from ocp.app.supervisor import report
+from ocp.app.supervisor import is_supervised, report
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.interrupts import Activity, late
 from ocp.methods import METHODS, make_options, uncertified
@@ -54,9 +54,15 @@ def compare(file: Path, *, methods: Sequence[str] = (), overrides: Mapping[str, 
     screen = wide_console()
     accepted = tolerance or max(TOLERANCE, problem.reference.tolerance if problem.reference is not None else 0.0)
     with new_folder(place, overwrite or out is None, FORMAT) as partial:
-        entries, complete = _run_all(file, given, specs, partial, repeat, command, screen, quiet)
-        found = Comparison(problem.name, tuple(entries), problem.reference, accepted, complete, repeat)
-        _write(found, partial, command)
+        def compared(entries: Sequence[Entry], complete: bool) -> Comparison:
+            return Comparison(problem.name, tuple(entries), problem.reference, accepted, complete, repeat)
+
+        def keep(entries: Sequence[Entry]) -> None:
+            _write(compared(entries, False), partial, command, picture=None)
+            report(so_far=(str(partial), str(place)), what="what was compared so far")
+
+        found = compared(*_run_all(file, given, specs, partial, repeat, command, screen, quiet, keep if is_supervised() else None))
+        _write(found, partial, command, picture=shown.overlay(found))
     shown.print_comparison(found, place, screen)
     return NOT_CERTIFIED if not found.certified else AGREED if found.unanimous else DISAGREED
 
@@ -70,8 +76,8 @@ def _loaded(file: Path, overrides: Mapping[str, str], spec: Spec) -> Any:
 
 
 def _run_all(file: Path, overrides: Mapping[str, str], specs: Sequence[Spec], folder: Path, repeat: int, command: Sequence[str],
-             console: Console, quiet: bool) -> tuple[list[Entry], bool]:
-    """(entries, whether all were reached)."""
+             console: Console, quiet: bool, keep: Callable[[Sequence[Entry]], None] | None) -> tuple[list[Entry], bool]:
+    """(entries, whether all were reached). keep: called with the entries so far after each."""
     entries: list[Entry] = []
     for k, spec in enumerate(specs):
         if late(Activity.SOLVING):
@@ -80,7 +86,8 @@ def _run_all(file: Path, overrides: Mapping[str, str], specs: Sequence[Spec], fo
             progress = counting(say, f"[{k + 1}/{len(specs)}] {spec.label}")
             entry = _run_one(file, overrides, spec, folder, repeat, command, progress)
         entries.append(entry)
-        report(holding=True)
+        if keep is not None:
+            keep(entries)
         if not quiet:
             shown.say_entry(entry, k + 1, len(specs), console)
         if entry.solution is not None and entry.solution.status is Status.INTERRUPTED:
@@ -110,10 +117,10 @@ def _run_one(file: Path, overrides: Mapping[str, str], spec: Spec, folder: Path,
 
 
 # ---- the folder ---------------------------------------------------------------------------------------------------------
-def _write(found: Comparison, folder: Path, command: Sequence[str]) -> None:
+def _write(found: Comparison, folder: Path, command: Sequence[str], picture: bytes | None) -> None:
     rows = [row(found, entry) for entry in found.entries]
     (folder / "compare.csv").write_text(csv_text([HEADINGS, *rows]), encoding="utf-8", newline="")
-    if (picture := shown.overlay(found)) is not None:
+    if picture is not None:
         (folder / "trajectories.png").write_bytes(picture)
     models = [e.solution.problem.phases[0].system.model for e in found.solved if e.solution is not None]
     write_summary(folder, jsonable({

@@ -11,7 +11,6 @@ from typing import Any
 import casadi as ca
 import numpy as np
 from numba import njit, typeof, types
-from numba.core import cgutils
 from numba.extending import intrinsic
 
 import dynamics
@@ -20,6 +19,7 @@ from dynamics.derivatives.candidates import QUANTITIES, Candidate, interpreted
 from dynamics.errors import ModelError
 from dynamics.kernels import Kernel, KernelError, compile_many, find_compiler, workspace
 from dynamics.kernels.calls import call
+from dynamics.kernels.insides import cgutils
 from dynamics.kernels.size import operations
 from dynamics.loops import first_order, forward, rnea, second_order, tensors
 from dynamics.loops.tables import make_tables

@@ -68,7 +68,7 @@ def _turning(model: Model, q: np.ndarray, spins: dict[str, np.ndarray]) -> tuple
     x, y = (places - places.mean(axis=0)).T
     around = [list(spins)[k] for k in np.argsort(np.arctan2(y, x), kind="stable")]
     made = {name: Thruster(name.rsplit("/", 1)[-1], name, (float(a), float(b), float(c)), (-1) ** k * DRAG)
-            for k, name in enumerate(around) for a, b, c in [spins[name]]}
+            for k, name in enumerate(around) for a, b, c in (spins[name],)}
     return tuple(made[name] for name in spins)
 
 

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import types
 from numba.extending import intrinsic
-from numba.np.arrayobj import populate_array
 
+from dynamics.kernels.insides import populate_array
 from dynamics.kernels.linked import linked
 from dynamics.loops.lanes import WIDTH, get, load, splat, store
 from dynamics.loops.vectors import OPTIONS

@@ -269,6 +269,26 @@ def test_what_does_not_end_is_killed_and_its_last_answer_takes_its_place(earlier
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
+@pytest.mark.slow
+def test_a_comparison_that_does_not_end_keeps_what_ended(tmp_path):
+    process = supervised(f"""
+from pathlib import Path
+from ocp.app.compare import run
+def one(file, overrides, spec, *rest):
+    if spec.method == "ilqr":
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, signal.SIGTERM])
+        time.sleep(600)
+    return run.Entry(spec, reasons=("it is not tried here",))
+run._run_one = one
+run.compare(Path({str(BLOCK)!r}), methods=["collocation", "ilqr"], out=Path({str(tmp_path / "run")!r}), quiet=True)""", 20.0)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert f"what was compared so far is in {tmp_path / 'run'}" in err
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text(encoding="utf-8"))
+    assert ([row["method"] for row in summary["rows"]], summary["complete"]) == (["collocation"], False)
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
 def test_pictures_that_do_not_end_cost_no_verdict():
     process = supervised("supervisor.report(code=0)\ntime.sleep(600)")
     _, err = process.communicate(timeout=120)
