@@ -74,7 +74,7 @@ def _search(e: Engine, linear: float, quadratic: float, rounding: float) -> tupl
     """Shorten the step until the merit falls enough. Returns (step, 0 if refused; cost; gaps; trials)."""
     s, settings, spare = e.state, e.settings, e.spare
     cost, gap = s[r.COST], s[r.GAP]
-    slope = 0.0
+    slope, bend = 0.0, 0.0
     if gap > 0.0 or settings[r.SHOOTING] == r.OPEN or settings[r.SHOOTING] == r.MULTIPLE:
         forward(e.model, e.policy, 1.0, spare.dx, spare.du)
         slope, bend = change(e.model, spare.dx, spare.du)
@@ -88,6 +88,14 @@ def _search(e: Engine, linear: float, quadratic: float, rounding: float) -> tupl
                 for i in range(costate.shape[1]):
                     s[r.GAP_PRICE] = max(s[r.GAP_PRICE], 1.1 * abs(costate[k, i]))
     price = s[r.GAP_PRICE]
+    if gap > 0.0 and settings[r.SHOOTING] == r.MULTIPLE:
+        # where the model predicts what closing all gaps by feedback costs, they are closed, and stay so: left to the linear model
+        # every step would open others, which an exact penalty only allows to short steps
+        settings[r.SHOOTING] = r.SINGLE
+        total, _, failed = trial(e, 1.0, e.path.x)
+        if failed < 0 and total - cost <= slope + bend + (1.0 - settings[r.ARMIJO]) * abs(slope + bend) + rounding:
+            return 1.0, total, 0.0, 1
+        settings[r.SHOOTING] = r.MULTIPLE
     # at the rounding level of the cost every length passes; where whole steps do not bring the gradient down they overshoot
     a, trials = STEP_REDUCTION if s[r.WAITED] > 0.0 else 1.0, 0
     found = (0.0, cost, gap)

@@ -111,6 +111,21 @@ def test_gaps_end_below_their_tolerance(tolerance):
     assert found.iterations[-1]["gap"] <= tolerance
 
 
+@pytest.mark.parametrize("build", [cart_pole, lambda: pendulum(u_max=6.0, duration=2.0, weight=20.0, u_guess=[[1.0], [1.0]])],
+                         ids=["cart-pole", "pendulum"])
+def test_gaps_that_the_model_closes_stay_closed(build):
+    """Steps along the linear model would leave gaps of second order for ever; feedback leaves none."""
+    chosen = {"intervals": 40, "hessian": "full", "polish": "never"}
+    found = solve(wandering(build(), size=0.2), options(shooting="multiple", **chosen))
+    gaps = [row["gap"] for row in found.iterations]
+    assert found.status is Status.CONVERGED, found.ending
+    assert gaps[0] > 0.1
+    assert gaps[-1] == 0.0
+    assert not any(gaps[gaps.index(0.0):])
+    exact = solve(build(), options(**chosen))
+    assert found.objective == pytest.approx(exact.objective, rel=1e-7)
+
+
 # ---- where only gaps help
 def unstable(start=0.5, duration=12.0):
     """x' = x + x^3 + u: without control it is gone after a second."""
@@ -184,7 +199,7 @@ def test_automatic_globalisation_without_rows_takes_what_either_accepts(hessian)
 
 def test_automatic_globalisation_with_rows_is_the_merit_function():
     """Bit by bit."""
-    problem = with_states(constrained_cart_pole(), [[0, 0, 0, 0], [1, np.pi, 0, 0]])
+    problem = wandering(constrained_cart_pole(), size=0.5)
     auto, merit, filtered = (solve(problem, options(intervals=30, shooting="multiple", globalisation=name, max_iterations=60,
                                                     polish="never")) for name in ("auto", "merit", "filter"))
     assert [numbers(row) for row in auto.iterations] == [numbers(row) for row in merit.iterations]
