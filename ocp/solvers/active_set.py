@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from dynamics.kernels.linked import linked
 from ocp.solvers.blocks import Blocks, matrix, vector, whole
-from ocp.solvers.factors import INLINE, OPTIONS, VIEWS, back, factor, least_squares, onto, turn_rows
+from ocp.solvers.factors import INLINE, OPTIONS, VIEWS, back, dot, factor, least_squares, onto, reflect, turn_rows
 
 Array = NDArray[np.float64]
 Side = NDArray[np.int8]
@@ -34,8 +34,8 @@ _EXCHANGES = 12
 _FEW = 24  # steps from a guessed set after which it was no good guess
 _HALVINGS = 60  # of a step: then its length is known to rounding
 
-FLOATS = ("B", "e", "b_size", "C", "c_size", "lower", "upper", "z", "y", "target", "row", "rate", "H", "h_tau", "h_norms", "least",
-          "gap", "P", "p_tau", "p_norms", "right", "step", "tail", "G", "g_tau", "g_norms", "g_right", "slope")
+FLOATS = ("B", "e", "b_size", "C", "c_size", "lower", "upper", "z", "y", "target", "row", "rate", "turned", "H", "h_tau", "h_norms",
+          "least", "gap", "P", "p_tau", "p_norms", "right", "step", "tail", "G", "g_tau", "g_right", "slope")
 INTS = ("side", "held", "h_order", "p_order", "g_order", "seen")
 
 
@@ -61,6 +61,7 @@ class Problem(NamedTuple):
     target: Array
     row: Array
     rate: Array
+    turned: Array
     H: Array
     h_tau: Array
     h_norms: Array
@@ -74,7 +75,6 @@ class Problem(NamedTuple):
     tail: Array
     G: Array
     g_tau: Array
-    g_norms: Array
     g_right: Array
     slope: Array
     side: NDArray[np.int64]
@@ -89,7 +89,8 @@ def sizes(kb: int, mc: int, nz: int, soft: int) -> tuple[Mapping[str, tuple[int,
     """(shapes of the arrays of numbers, of integers) for programmes of at most these sizes."""
     k, m, n, tall = kb + 1, mc + 1, nz + 1, kb + soft + 1
     most = max(tall, nz + 1, mc + 1)
-    shapes = {"B": (k, n), "e": (k,), "b_size": (k,), "C": (m, n), "P": (tall, n), "H": (m, n), "G": (n, tall), "right": (tall,)}
+    shapes = {"B": (k, n), "turned": (k, n), "e": (k,), "b_size": (k,), "C": (m, n),
+              "P": (tall, n), "H": (m, n), "G": (n, tall), "right": (tall,)}
     shapes |= dict.fromkeys(("c_size", "lower", "upper", "y", "row", "rate", "gap"), (m,)) | dict.fromkeys(("z", "target"), (n,))
     return ({name: shapes.get(name, (most,)) for name in FLOATS},
             {"side": (m,), "held": (m,), "h_order": (most,), "p_order": (most,), "g_order": (most,), "seen": (_EXCHANGES + 1,)})
@@ -102,9 +103,9 @@ def problem(w: np.ndarray, iw: np.ndarray, floats: int, ints: int, size: tuple[i
     return Problem(size[0], size[1], size[2], size[3], tolerance, matrix(w, iw, f), vector(w, iw, f + 1), vector(w, iw, f + 2),
                    matrix(w, iw, f + 3), vector(w, iw, f + 4), vector(w, iw, f + 5), vector(w, iw, f + 6), vector(w, iw, f + 7),
                    vector(w, iw, f + 8), vector(w, iw, f + 9), vector(w, iw, f + 10), vector(w, iw, f + 11), matrix(w, iw, f + 12),
-                   vector(w, iw, f + 13), vector(w, iw, f + 14), vector(w, iw, f + 15), vector(w, iw, f + 16),
-                   matrix(w, iw, f + 17), vector(w, iw, f + 18), vector(w, iw, f + 19), vector(w, iw, f + 20),
-                   vector(w, iw, f + 21), vector(w, iw, f + 22), matrix(w, iw, f + 23), vector(w, iw, f + 24),
+                   matrix(w, iw, f + 13), vector(w, iw, f + 14), vector(w, iw, f + 15), vector(w, iw, f + 16),
+                   vector(w, iw, f + 17), matrix(w, iw, f + 18), vector(w, iw, f + 19), vector(w, iw, f + 20),
+                   vector(w, iw, f + 21), vector(w, iw, f + 22), vector(w, iw, f + 23), matrix(w, iw, f + 24),
                    vector(w, iw, f + 25), vector(w, iw, f + 26), vector(w, iw, f + 27), whole(iw, i), whole(iw, i + 1),
                    whole(iw, i + 2), whole(iw, i + 3), whole(iw, i + 4), whole(iw, i + 5))
 
@@ -154,7 +155,8 @@ def _pull(p: Problem) -> None:
 
 @linked(**OPTIONS)
 def _held(p: Problem, at_ends: bool) -> int:
-    """H: the factor of the hard rows of side, and the step to their ends (or none); returns how many directions they hold."""
+    """H: the factor of the hard rows of side, turned: B turned by it; gap: how far rows are from their ends (or none). Returns how
+    many directions they hold."""
     h = 0
     for i in range(p.mc - p.soft):
         p.y[i] = 0.0
@@ -167,25 +169,40 @@ def _held(p: Problem, at_ends: bool) -> int:
             p.gap[h] = (p.lower[i] if p.side[i] < 0 else p.upper[i]) - total if at_ends else 0.0
             h += 1
     k = factor(p.H, h, p.nz, p.h_tau, p.h_order, p.h_norms, p.least) if h else 0
-    for i in range(k):
-        total = p.gap[p.h_order[i]]
-        for c in range(i):
-            total -= p.H[p.h_order[i], c] * p.step[c]
-        p.step[i] = total / p.H[p.h_order[i], i]
+    for i in range(p.kb):
+        for c in range(p.nz):
+            p.turned[i, c] = p.B[i, c]
+    turn_rows(p.H, p.h_order, p.h_tau, k, p.nz, p.turned, p.kb)
     return k
 
 
 @linked(**OPTIONS)
-def _costs(p: Problem) -> int:
-    """P, right, least: the rows of the least squares at z; returns how many."""
-    rows = 0
+def _append(p: Problem, new: int, k: int) -> int:
+    """H and turned with one more row, of which something is left beside those that are held; returns k + 1."""
+    h = -1
+    for i in range(p.mc - p.soft):
+        h += 1 if p.side[i] != 0 else 0
+    for c in range(p.nz):
+        p.step[c] = p.C[new, c]
+    onto(p.H, p.h_order, p.h_tau, k, p.nz, p.step, 0)
+    for c in range(p.nz):
+        p.H[h, c] = p.step[c]
+    p.held[h], p.gap[h] = new, 0.0
+    p.h_order[h] = p.h_order[k]
+    p.h_order[k] = h
+    reflect(p.H, p.h_order, p.h_tau, k, k + 1, p.nz, p.h_norms)
     for i in range(p.kb):
-        total = p.e[i]
-        for c in range(p.nz):
-            p.P[i, c] = p.B[i, c]
-            total -= p.B[i, c] * p.z[c]
-        p.right[i], p.least[i] = total, p.tolerance * p.b_size[i]
-    rows = p.kb
+        share = (p.turned[i, k] + dot(p.H, h, p.turned, i, k + 1, p.nz)) * p.h_tau[k]
+        p.turned[i, k] -= share
+        for c in range(k + 1, p.nz):
+            p.turned[i, c] -= share * p.H[h, c]
+    return k + 1
+
+
+@linked(**OPTIONS)
+def _costs(p: Problem, k: int) -> int:
+    """P, right, least: the rows of the least squares after the step of the k directions that are held; returns how many."""
+    rows, left = 0, p.nz - k
     for i in range(p.mc - p.soft, p.mc):
         if p.side[i] != 0:
             total = p.lower[i] if p.side[i] < 0 else p.upper[i]
@@ -194,22 +211,34 @@ def _costs(p: Problem) -> int:
                 total -= p.C[i, c] * p.z[c]
             p.right[rows], p.least[rows] = total, p.tolerance * p.c_size[i]
             rows += 1
+    turn_rows(p.H, p.h_order, p.h_tau, k, p.nz, p.P, rows)
+    for i in range(rows):
+        for c in range(k):
+            p.right[i] -= p.P[i, c] * p.step[c]
+        for c in range(left):
+            p.P[i, c] = p.P[i, k + c]
+    for i in range(p.kb):
+        total = p.e[i]
+        for c in range(p.nz):
+            total -= p.B[i, c] * p.z[c]
+        for c in range(k):
+            total -= p.turned[i, c] * p.step[c]
+        for c in range(left):
+            p.P[rows, c] = p.turned[i, k + c]
+        p.right[rows], p.least[rows] = total, p.tolerance * p.b_size[i]
+        rows += 1
     return rows
 
 
 @linked(**OPTIONS)
-def _hold(p: Problem, at_ends: bool) -> None:
-    """z becomes the minimiser nearest to it with the hard rows of side at their ends (or where they are) and the soft ones as
-    costs, y their multipliers."""
-    k, rows = _held(p, at_ends), _costs(p)
-    left = p.nz - k
-    if k:
-        turn_rows(p.H, p.h_order, p.h_tau, k, p.nz, p.P, rows)
-        for i in range(rows):
-            for c in range(k):
-                p.right[i] -= p.P[i, c] * p.step[c]
-            for c in range(left):
-                p.P[i, c] = p.P[i, k + c]
+def _minimise(p: Problem, k: int) -> None:
+    """z becomes the minimiser nearest to it with the k directions of H held and soft rows of side as costs, y the multipliers."""
+    for i in range(k):
+        total = p.gap[p.h_order[i]]
+        for c in range(i):
+            total -= p.H[p.h_order[i], c] * p.step[c]
+        p.step[i] = total / p.H[p.h_order[i], i]
+    rows, left = _costs(p, k), p.nz - k
     for c in range(left):
         p.tail[c] = 0.0
     if left and rows:
@@ -253,7 +282,7 @@ def exchange(p: Problem) -> bool:
         for i in range(count):
             again = again or p.seen[i] == key
         p.seen[count] = key
-        _hold(p, True)
+        _minimise(p, _held(p, True))
         far, push = 1.0 + _largest(p.z, p.nz), _ROUNDING * (1.0 + _largest(p.y, p.mc))
         changed, within = False, True
         for i in range(p.mc):
@@ -349,11 +378,12 @@ def descend(p: Problem, holding: bool) -> bool:
             p.side[i] = np.sign(_missed(p, i, at))
         elif not holding:
             p.side[i] = 0
-    stuck = 0
+    stuck, k, first = 0, 0, -1
     for _ in range(_FEW if holding else 60 + 12 * (p.mc + p.nz)):
         for c in range(p.nz):
             p.target[c] = p.z[c]
-        _hold(p, False)
+        k = _append(p, first, k) if first >= 0 else _held(p, False)
+        _minimise(p, k)
         far, length = 0.0, 0.0
         for c in range(p.nz):  # z back to where it was, target where it should go
             aim = p.z[c]

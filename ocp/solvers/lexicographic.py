@@ -115,6 +115,15 @@ def _walk(s: Stack, p: Problem, level: int, careful: bool, guessed: bool) -> tup
     return DONE, levels, 0, 0, 0
 
 
+@linked(**OPTIONS)
+def _feasible(p: Problem) -> bool:
+    """Whether the hard rows hold at z = 0."""
+    holds = True
+    for i in range(p.mc - p.soft):
+        holds = holds and p.lower[i] <= 0.0 <= p.upper[i]
+    return holds
+
+
 @linked(**VIEWS)
 def advance(w: np.ndarray, iw: np.ndarray, sizes: np.ndarray, tolerance: float, careful: bool, guessed: bool, roads: int) -> int:
     """From the start (guessed: from the level that asked, whose guess is in z and side) to the end, or to where an engine has to
@@ -137,7 +146,7 @@ def advance(w: np.ndarray, iw: np.ndarray, sizes: np.ndarray, tolerance: float, 
         if not closed:
             for c in range(p.nz):  # where x is every hard row holds
                 p.z[c] = 0.0
-            if not guessed and s.state[3] != 0:
+            if not guessed and s.state[3] != 0 and not _feasible(p):
                 return CAREFUL
             how = DESCENT
             closed = roads & (4 if guessed else 8) != 0 and descend(p, False) and optimal(p, 1e-7)
