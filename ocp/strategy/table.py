@@ -29,7 +29,7 @@ RULES: tuple[Rule, ...] = (
          "Gauss nodes, which lie inside intervals", "the discretisation", 1, True, True),
     Rule("relaxation", SOLVED, relaxation.switches_fast, relaxation.relax,
          "controls jump to and fro more often than ten times",
-         "solve the relaxed problem, whose controls have two values at once; end where that costs less: there is no minimum",
+         "end where the relaxed problem, whose controls have two values at once, costs less: there is no minimum",
          at_most=1, refines=True),
     Rule("certified", SOLVED, solved.is_certified, solved.ended,
          "the certificate holds, or the mesh is given", "end"),

@@ -65,7 +65,7 @@ class MeshChange:
     many_intervals: int = threshold(
         60, why="intervals of a fine mesh: of more at most the worst half changes in one pass; controls by zero-order hold that "
         "take the place of chattering ones begin with so many",
-        test="tests/ocp/strategy/test_zero_order_hold.py::test_controls_that_chatter_become_piecewise_constant")
+        test="tests/ocp/strategy/test_zero_order_hold.py::test_controls_that_chatter_and_programs_that_are_hard_become_piecewise_constant")
     beside_jump: float = threshold(
         100.0, why="error of a kink beside a jump of controls, in tolerances, up to which the interval is not cut: the shorter it "
         "is, the less are controls determined there",

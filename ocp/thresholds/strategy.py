@@ -19,7 +19,7 @@ class Budgets:
         "duration, from another guess, or from the pass before; linear controls chatter where the last takes more than half of "
         "them",
         test="tests/ocp/strategy/test_zero_order_hold.py::"
-        "test_programs_that_are_hard_to_solve_are_tried_with_piecewise_constant_controls")
+        "test_controls_that_chatter_and_programs_that_are_hard_become_piecewise_constant")
     max_iterations_from_optimum: int = threshold(
         200, why="iterations on a finer mesh from the multipliers of an optimum; then the program is solved from the motion alone",
         test="tests/ocp/certify/test_objective_bar.py::test_the_bar_shrinks_with_the_mesh")
@@ -33,7 +33,7 @@ class Budgets:
     max_early_passes: int = threshold(
         2, why="passes with zero-order hold where other controls are hard to solve for: where it serves, it serves at once",
         test="tests/ocp/strategy/test_zero_order_hold.py::"
-        "test_programs_that_are_hard_to_solve_are_tried_with_piecewise_constant_controls")
+        "test_controls_that_chatter_and_programs_that_are_hard_become_piecewise_constant")
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Diagnoses:
         test="tests/ocp/strategy/test_guesses.py::test_what_is_not_possible_ends_after_probes_on_few_intervals")
     grown_error: float = threshold(
         10.0, why="linear controls chatter where the errors of two passes in a row are so many times those of passes before",
-        test="tests/ocp/strategy/test_zero_order_hold.py::test_controls_that_chatter_become_piecewise_constant")
+        test="tests/ocp/strategy/test_zero_order_hold.py::test_controls_that_chatter_and_programs_that_are_hard_become_piecewise_constant")
     far_duration: float = threshold(
         100.0, why="a duration without upper end is far at so many times its guess, and is compared up to so many times that",
         test=_UNBOUNDED + "test_a_guess_a_thousand_times_too_short_is_no_unbounded_duration")

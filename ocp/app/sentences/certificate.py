@@ -33,6 +33,8 @@ NUMBERS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
 
 def where(finding: Finding) -> str:
     """Where a check is largest, and what its value comes from; "" where there is nothing to tell."""
+    if "where" in finding.data:  # a run of an earlier version, which kept the words
+        return str(finding.data["where"])
     data, place, clauses = finding.data, "", [tell(finding.data) for key, tell in NUMBERS.items() if key in finding.data]
     if "span" in data:
         place = "on [{:.6g}, {:.6g}] s".format(*data["span"]) + (f" of phase {finding.phase}" if finding.phase else "")
@@ -69,6 +71,8 @@ POINTS: Mapping[Kind, str] = {
 
 
 def _point(finding: Finding) -> str:
+    if "words" in finding.data:  # a run of an earlier version, which kept the words
+        return str(finding.data["words"])
     reasons = ", ".join(str(SENTENCES[reason]) for reason in finding.data["discrete"])
     words = POINTS[finding.kind] + (f" of the discrete problem ({reasons})" if reasons else "")
     words = words.replace("local minimum", "local (weak) minimum") if finding.data.get("weak") else words
