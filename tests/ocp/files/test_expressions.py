@@ -274,3 +274,19 @@ def test_columns_count_characters_not_bytes() -> None:
     with pytest.raises(ProblemError) as caught:
         parse("θ + θ + nope", scope, where)
     assert caught.value.where == "f:1:9"
+
+
+@pytest.mark.parametrize("text", ["0*sqrt(x)", "sqrt(x)*0", "zero*sqrt(x)", "0/sqrt(x)", "sqrt(x)**0 - 1", "sqrt(x) - sqrt(x)",
+                                  "0*(1 + log(x))", "0*x**0.5", "0*q*sqrt(x)"])
+def test_a_factor_that_is_folded_away_keeps_its_domain(text):
+    """What stands beside a zero has no value where it is not defined, and no derivative but zero where it is."""
+    value = parse_vector(text, SCOPE, where)
+    slope = ca.Function("slope", [STATES], [ca.jacobian(value, STATES)])
+    assert np.all(evaluate(text, x=2.0) == 0)
+    assert np.all(np.asarray(slope([2.0, 0.0, 0.0])) == 0)
+    assert np.all(np.isnan(evaluate(text, x=-1.0)))
+
+
+@pytest.mark.parametrize("text", ["0*x", "x - x", "0*sin(x)*exp(x)"])
+def test_what_is_defined_everywhere_is_folded_away(text):
+    assert parse(text, SCOPE, where).is_constant()
