@@ -28,7 +28,8 @@ def switches_fast(search: Search, state: State) -> Finding | None:
     if late(Activity.SOLVING) or not all(map(_relaxable, search.problem.phases)):
         return None
     turns = sum(map(_turns, solution.parts or (solution.trajectory,)))
-    return Finding(Kind.CONTROLS_SWITCH_FAST, value=solution.objective, data={"turns": turns}) if turns > ANSWERS.windows // 2 else None
+    often = turns > ANSWERS.windows // 2
+    return Finding(Kind.CONTROLS_SWITCH_FAST, value=solution.objective, data={"turns": turns}) if often else None
 
 
 def relax(search: Search, state: State, why: Finding) -> State | None:

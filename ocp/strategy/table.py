@@ -26,7 +26,7 @@ RULES: tuple[Rule, ...] = (
     # a program was solved
     Rule("relaxation", SOLVED, relaxation.switches_fast, relaxation.relax,
          "controls jump to and fro more often than ten times",
-         "solve the relaxed problem, whose controls have two values at once; end where that costs less: there is no minimum",
+         "end where the relaxed problem, whose controls have two values at once, costs less: there is no minimum",
          at_most=1, refines=True),
     Rule("certified", SOLVED, solved.is_certified, solved.ended,
          "the certificate holds, or the mesh is given", "end"),
@@ -71,7 +71,7 @@ RULES: tuple[Rule, ...] = (
          "the objective", 2, optional=True),
     Rule("no_minimum", ANSWER, attained.no_minimum, attained.not_attained,
          "an unbounded control doubles where every interval is cut in two, as an impulse does, or the relaxed problem costs less",
-         "no certificate", at_most=1),
+         "end without a certificate", at_most=1),
     Rule("error_bound", ANSWER, answer.without_bound, answer.bound,
          "the objective has no error bound", "solve on a mesh with every interval cut in two", "", 4),
     Rule("finer_mesh", ANSWER, answer.wide_bound, answer.from_finer,
