@@ -17,12 +17,9 @@ from ocp.interrupts import Activity, late
 from ocp.problem import SOLVED, At, Bounds, Constraint, Cost, Finding, Guess, Kind, Phase, Problem, Trajectory
 from ocp.strategy.records import State
 from ocp.strategy.search import Search
-from ocp.thresholds import DIAGNOSES, MESH_CHANGE, SWITCHES
+from ocp.thresholds import ANSWERS, DIAGNOSES, MESH_CHANGE, SWITCHES
 from ocp.transcription.refine.plan import UNIFORM
 from ocp.transcription.refine.smooth import linear_controls
-
-#: windows of a phase in which the two values of the guess are the extremes of a control
-WINDOWS = 20
 
 
 def switches_fast(search: Search, state: State) -> Finding | None:
@@ -31,7 +28,8 @@ def switches_fast(search: Search, state: State) -> Finding | None:
     if late(Activity.SOLVING) or not all(map(_relaxable, search.problem.phases)):
         return None
     turns = sum(map(_turns, solution.parts or (solution.trajectory,)))
-    return Finding(Kind.CONTROLS_SWITCH_FAST, value=solution.objective, data={"turns": turns}) if turns > WINDOWS // 2 else None
+    often = turns > ANSWERS.windows // 2
+    return Finding(Kind.CONTROLS_SWITCH_FAST, value=solution.objective, data={"turns": turns}) if often else None
 
 
 def relax(search: Search, state: State, why: Finding) -> State | None:
@@ -115,7 +113,7 @@ def _extremes(part: Trajectory, s: np.ndarray) -> np.ndarray:
     along = centred @ np.linalg.svd(centred, full_matrices=False)[2][0]
     found = []
     for here in s:
-        near = np.flatnonzero(np.abs(at - here) <= max(1 / WINDOWS, float(np.min(np.abs(at - here)))))
+        near = np.flatnonzero(np.abs(at - here) <= max(1 / ANSWERS.windows, float(np.min(np.abs(at - here)))))
         high, low = near[np.argmax(along[near])], near[np.argmin(along[near])]
         span = along[high] - along[low]
         share = float((along[near].mean() - along[low]) / span) if span > 0 else 0.5

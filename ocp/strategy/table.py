@@ -74,7 +74,7 @@ RULES: tuple[Rule, ...] = (
          "the objective", 2, optional=True),
     Rule("no_minimum", ANSWER, attained.no_minimum, attained.not_attained,
          "an unbounded control doubles where every interval is cut in two, as an impulse does, or the relaxed problem costs less",
-         "no certificate", at_most=1),
+         "end without a certificate", at_most=1),
     Rule("error_bound", ANSWER, answer.without_bound, answer.bound,
          "the objective has no error bound", "solve on a mesh with every interval cut in two", "", 4),
     Rule("finer_mesh", ANSWER, answer.wide_bound, answer.from_finer,

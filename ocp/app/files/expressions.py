@@ -115,6 +115,22 @@ def _pick(value: SX) -> str:
     return "; pick one with [0], [1], ..., or use norm(..) or dot(.., ..)" if value.numel() > 1 else ""
 
 
+#: operations that are not defined everywhere
+_PARTIAL = frozenset({ca.OP_SQRT, ca.OP_LOG, ca.OP_DIV, ca.OP_INV, ca.OP_POW, ca.OP_CONSTPOW, ca.OP_ASIN, ca.OP_ACOS})
+
+
+def _where_defined(value: SX, *operands: SX) -> SX:
+    """A value that no longer depends on its operands, such as 0*sqrt(x), as a number where these are defined, and NaN elsewhere;
+    its derivatives are zero. Any other value is as it is."""
+    if not value.is_constant():
+        return value
+    for operand in operands:
+        function = None if operand.is_constant() else ca.Function("operand", ca.symvar(operand), [operand])
+        if function is not None and any(function.instruction_id(k) in _PARTIAL for k in range(function.n_instructions())):
+            value += ca.sum1(ca.if_else(ca.fabs(operand) < math.inf, 0, math.nan))
+    return value
+
+
 class _Evaluator:
     """Walks one syntax tree; holds the text only to turn positions into places."""
 
@@ -204,7 +220,8 @@ class _Evaluator:
             left = left.left
         value = self.value(left, depth + 1)
         for link in reversed(chain):
-            value = self.finite(link, self.apply(link, value, self.value(link.right, depth + 1)))
+            right = self.value(link.right, depth + 1)
+            value = self.finite(link, _where_defined(self.apply(link, value, right), value, right))
         return value
 
     def apply(self, node: ast.BinOp, a: SX, b: SX) -> SX:

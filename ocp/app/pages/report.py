@@ -51,7 +51,8 @@ def render_report(summary: Mapping[str, Any], iterations: Sequence[Mapping[str, 
         s=summary, title=summary["problem"]["name"],
         checks=[{**check, "meaning": meaning, "largest": "span" in check.get("data", {})} for key, meaning in MEANING.items()
                 if (check := (summary["certificate"] or {}).get(key)) is not None],
-        violations=[] if summary["certificate"] is None else summary["certificate"]["violations"],
+        violations=[] if summary["certificate"] is None else [
+            {"label": v["name"], **v} for v in summary["certificate"]["violations"]],  # runs of earlier versions have no label
         headings=[c.title for c in chosen],
         rows=[[cell(c, row) for c in chosen] for row in log],
         facts=[(key, value) for key, value in summary["provenance"].items()],

@@ -288,3 +288,19 @@ def test_a_dot_is_answered_by_the_spelling_that_means_it(text: str, meant: str) 
 
 def test_a_dot_that_means_nothing_gets_no_spelling() -> None:
     assert refusal("knee.p")[1].endswith("in an expression")
+
+
+@pytest.mark.parametrize("text", ["0*sqrt(x)", "sqrt(x)*0", "zero*sqrt(x)", "0/sqrt(x)", "sqrt(x)**0 - 1", "sqrt(x) - sqrt(x)",
+                                  "0*(1 + log(x))", "0*x**0.5", "0*q*sqrt(x)"])
+def test_a_factor_that_is_folded_away_keeps_its_domain(text):
+    """What stands beside a zero has no value where it is not defined, and no derivative but zero where it is."""
+    value = parse_vector(text, SCOPE, where)
+    slope = ca.Function("slope", [STATES], [ca.jacobian(value, STATES)])
+    assert np.all(evaluate(text, x=2.0) == 0)
+    assert np.all(np.asarray(slope([2.0, 0.0, 0.0])) == 0)
+    assert np.all(np.isnan(evaluate(text, x=-1.0)))
+
+
+@pytest.mark.parametrize("text", ["0*x", "x - x", "0*sin(x)*exp(x)"])
+def test_what_is_defined_everywhere_is_folded_away(text):
+    assert parse(text, SCOPE, where).is_constant()
