@@ -138,7 +138,7 @@ def test_units_of_the_cost_do_not_matter(unit):
 
 
 def test_an_obstacle_for_an_instant_beside_an_edge_is_seen():
-    """x >= 1/2 - 1e4 (t - 0.3)^2 touches a block at one instant s near 0.3, on the steep side of which the next node lies: the least
+    """x >= 1/2 - 1e4 (t - 0.3)^2 touches a block at one instant s near 0.3, on whose steep side the next node lies: the least
     int u^2 through 1/2 - 1e4 (s - 0.3)^2 at s, by the Gramian of the three conditions, for the worst s."""
     def effort(s):
         a, b = s**2 / 2 - s**3 / 6, s**2 / 2
