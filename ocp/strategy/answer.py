@@ -209,11 +209,17 @@ def wide_bound(search: Search, state: State) -> Finding | None:
 
 
 def from_finer(search: Search, state: State, why: Finding) -> State | None:
-    """The certified solution from the finer mesh on; None where the certificate does not take it."""
+    """The solution on the finer mesh, or that of a search from there on; None where the certificate takes neither."""
     from ocp.strategy.loop import searched
 
     found, again = answered(state), state.finer
     assert again is not None
+    direct = certify(again, search.tolerances)
+    if direct.ok:
+        log = (*found.iterations, *again.iterations[1:])
+        return replace(state, finer=None, answer=replace(
+            direct, options=found.options, iterations=log, strategy=found.strategy, freeze={**found.freeze, **again.freeze},
+            findings=(*_of_search(found), replace(why, kind=Kind.REFINED_FURTHER), *direct.findings)))
     begun = from_motion(found.problem, again.parts or (again.trajectory,), parameters(again))
     same = {name: found.freeze.get(name, getattr(search.options, name)) for name in ("scheme", "controls")}
     new = searched(*search.method.restarted(search, begun, mesh=str(again.freeze["mesh"]), **same))

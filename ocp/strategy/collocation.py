@@ -36,8 +36,8 @@ from ocp.transcription.refine.plan import UNIFORM, plans_text, read_plans
 from ocp.transcription.refine.policy import POLICIES, Rules, halved
 from ocp.transcription.refine.smooth import linear_controls
 
-#: marks checkpoints of such a search
-HELD = "held_controls"
+#: mark checkpoints of searches with zero-order hold, and with Gauss nodes, that took the place of others
+HELD, GAUSS = "held_controls", "gauss_nodes"
 
 
 class Collocation(Direct):
@@ -55,16 +55,19 @@ class Collocation(Direct):
         return searching(problem, replace(search.options, **{"guess": "given", **changes}), judge=search.judge,
                          without=search.without, tolerances=search.tolerances)
 
+    def gauss_nodes(self, search: Search, problem: Problem, outside: Outside) -> tuple[Search, State]:
+        """A search with nodes that lie inside the intervals."""
+        own, state = self.restarted(search, problem, scheme="gauss")
+        return replace(own, outside=marked(outside, GAUSS)), state
+
     def zero_order_hold(self, search: Search, problem: Problem, outside: Outside, *, early: bool, cascade: bool
                         ) -> tuple[Search, State]:
         """A search with controls that are constant in every interval: they cannot chatter within it, and motions are as smooth as
         the dynamics. early: of a few passes, for it comes in between; cascade: whether it begins with the cascade of guesses."""
         options = search.options
         count = int(options.intervals) if early else max(int(options.intervals), MESH_CHANGE.many_intervals)
-        held, keep = replace(options, controls="held", mesh=UNIFORM, intervals=count), outside.checkpoint
-        marked = None if keep is None else lambda arrays: keep({**arrays, HELD: np.ones(1)})
-        return searching(problem, held, replace(outside, checkpoint=marked), search.judge, search.without,
-                         search.tolerances,
+        held = replace(options, controls="held", mesh=UNIFORM, intervals=count)
+        return searching(problem, held, marked(outside, HELD), search.judge, search.without, search.tolerances,
                          alternative=False, brief=early, cascade=cascade,
                          max_passes=min(BUDGETS.max_early_passes, options.max_passes) if early else None)
 
@@ -96,7 +99,9 @@ def searching(problem: Problem, options: CollocationOptions, outside: Outside = 
     """A search for the solution of a problem as collocation sees it, and where it begins. judge: certifies, for ``refine:
     certificate``; alternative: whether zero-order hold may take the place of other controls; brief, max_passes: see ``Search`` and
     ``Refinement``; cascade: whether it begins with the cascade of guesses."""
-    method, resume = Collocation(options), outside.resume
+    resume = outside.resume
+    options = options if resume is None or GAUSS not in resume else replace(options, scheme="gauss")
+    method = Collocation(options)
     if resume is not None and HELD in resume and options.controls != "held":
         bare = Search(problem, method, options, judge=judge, without=without, tolerances=tolerances)
         return method.zero_order_hold(bare, problem, outside, early=False, cascade=False)
@@ -129,6 +134,12 @@ def searching(problem: Problem, options: CollocationOptions, outside: Outside = 
                 begun=begun, resume=resume)
     search = replace(search, refinement=refinement, alternative=may)
     return search, State(first_task(search, task))
+
+
+def marked(outside: Outside, name: str) -> Outside:
+    """The same with checkpoints that hold this name."""
+    keep = outside.checkpoint
+    return outside if keep is None else replace(outside, checkpoint=lambda arrays: keep({**arrays, name: np.ones(1)}))
 
 
 def first_task(search: Search, task: Task) -> Task:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ocp.certify.jumps import at_an_end
 from ocp.certify.motion import Motion
 from ocp.guess import from_motion
@@ -31,8 +29,7 @@ def inside(search: Search, state: State, why: Finding) -> State | None:
 
     found = state.last.solution
     begun = from_motion(search.problem, found.parts or (found.trajectory,), free_values(search.problem, found))
-    own, first = search.method.restarted(search, begun, scheme="gauss")
-    other = searched(replace(own, outside=inner.outside(search, state)), first)
+    other = searched(*search.method.gauss_nodes(search, begun, inner.outside(search, state)))
     if other.status is Status.INTERRUPTED:
         return state.ended(Finding(Kind.INTERRUPTED))
     return inner.answered(state, other, why) if other.status in SOLVED else None

@@ -90,6 +90,10 @@ class Method:
         """A search with controls that are constant in every interval."""
         raise NotImplementedError
 
+    def gauss_nodes(self, search: Search, problem: Problem, outside: Outside) -> tuple[Search, State]:
+        """A search with nodes that lie inside the intervals."""
+        raise NotImplementedError
+
     def started(self, search: Search, task: Task, guess: str) -> Problem | None:
         """The problem that begins at the guess of this name; None where that has nothing to offer."""
         return search.problem

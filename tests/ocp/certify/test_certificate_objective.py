@@ -13,8 +13,9 @@ import pytest
 from control_problems import fixed, function, moved
 from repository import ROOT
 from scipy.integrate import quad
+from scipy.optimize import brentq
 
-from ocp.app.files.load import load_problem
+from ocp.app.files.load import load_problem, load_text
 from ocp.app.sentences import sentence
 from ocp.certify import Tolerances, certify, objective
 from ocp.certify.motion import Motion
@@ -399,3 +400,20 @@ def test_running_costs_that_a_mesh_can_follow_are_followed():
     assert found.ok
     assert found.objective == pytest.approx(12 + 50 * np.sin(300) / 300, abs=1e-4)
     assert len(found.extra["refinement"]) > 1
+
+
+def test_values_at_the_ends_count_for_no_time():
+    """u^2 + x log x from x = 0, where the cost is 0 times minus infinity: u^2 - x log x = c all along, so that time and cost are
+    quadratures in x."""
+    def entropy(x):
+        return x * np.log(x) if x > 0 else 0.0
+
+    c = brentq(lambda c: quad(lambda x: 1 / np.sqrt(c + entropy(x)), 0, 1)[0] - 1, 0.5, 5)
+    truth = quad(lambda x: (c + 2 * entropy(x)) / np.sqrt(c + entropy(x)), 0, 1)[0]
+    found = solve(load_text("""
+name: entropy
+system: {states: {x: ''}, controls: {u: ''}, dynamics: {x: u}}
+phase: {duration: 1, start: {x: 0}, final: {x: 1}, costs: [{name: cost, running: u**2 + x*log(x)}]}
+""").problem)
+    assert found.ok, found.certificate.failures
+    assert abs(found.objective - truth) <= found.certificate.bar

@@ -192,3 +192,20 @@ def test_waiting_at_rest_is_seen_where_friction_makes_motion_dear():
     assert not found.ok
     assert found.certificate.causes == {Kind.WAITING}
     assert found.extra["certificate_hamiltonian_gap"][0] == pytest.approx(64.0, rel=1e-3)
+
+
+def test_a_search_with_gauss_nodes_goes_on_with_them():
+    kept = []
+
+    def stop(row):
+        if row["pass"] > 1:
+            raise KeyboardInterrupt
+
+    problem = load_text(FRICTION.replace("- 2*sign(v)", "- 2*sign(v) - v**3")).problem
+    stopped = solve(problem, progress=stop, checkpoint=kept.append)
+    assert stopped.status is Status.INTERRUPTED
+    assert "gauss_nodes" in kept[-1]
+    found, whole = solve(problem, resume=kept[-1]), solve(problem)
+    assert found.ok
+    assert found.options["scheme"] == whole.options["scheme"] == "gauss"
+    assert found.objective == pytest.approx(whole.objective, rel=1e-6)

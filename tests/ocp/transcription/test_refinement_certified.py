@@ -12,13 +12,14 @@ import pytest
 from repository import ROOT
 from uncertified import by_collocation
 
-from ocp.app.files.load import load_problem
+from ocp.app.files.load import load_problem, load_text
 from ocp.certify import Tolerances, certify
 from ocp.errors import ProblemError
 from ocp.methods import solve
 from ocp.problem import INF, At, Cost, Duration, Kind, Phase
 from ocp.strategy.collocation import searching
 from ocp.transcription.collocation import CollocationOptions
+from ocp.transcription.refine.criteria import _peaks
 from ocp.transcription.refine.margins import Margins
 from ocp.transcription.refine.plan import Plan, uniform_plan
 
@@ -134,3 +135,34 @@ def test_units_of_the_cost_do_not_matter(unit):
     assert found.ok == plain.ok
     assert found.objective / unit == pytest.approx(plain.objective, rel=1e-6)
     np.testing.assert_allclose(found.trajectory.x, plain.trajectory.x, atol=1e-5)
+
+
+def test_an_obstacle_for_an_instant_beside_an_edge_is_seen():
+    """x >= 1/2 - 1e4 (t - 0.3)^2 touches a block at one instant s near 0.3, on whose steep side the next node lies: the least
+    int u^2 through 1/2 - 1e4 (s - 0.3)^2 at s, by the Gramian of the three conditions, for the worst s."""
+    def effort(s):
+        a, b = s**2 / 2 - s**3 / 6, s**2 / 2
+        wanted = np.array([1.0, 0.0, 0.5 - 1e4 * (s - 0.3) ** 2])
+        return wanted @ np.linalg.solve([[1 / 3, 1 / 2, a], [1 / 2, 1.0, b], [a, b, s**3 / 3]], wanted)
+
+    found = solve(load_text("""
+name: touch
+system: {states: {x: m, v: m/s}, controls: {u: N}, dynamics: {x: v, v: u}}
+phase:
+  duration: 1
+  start: {x: 0, v: 0}
+  final: {x: 1, v: 0}
+  costs: [{name: effort, running: u**2}]
+  constraints: [{name: touch, expression: x + 1e4*(t - 0.3)**2, lower: 0.5}]
+""").problem)
+    assert found.ok, found.certificate.failures
+    truth = max(map(effort, np.linspace(0.299, 0.301, 20001)))
+    assert abs(found.objective - truth) <= found.certificate.bar
+    assert truth - effort(0.3) > 1e-2
+
+
+def test_peaks_lie_between_the_outermost_places_as_well():
+    t = np.linspace(0, 1, 5)
+    for top in (0.02, 0.3, 0.77, 0.98):
+        assert _peaks(-(t - top)[None, :, None] ** 2)[0, 0] == pytest.approx(0.0, abs=1e-12)
+    assert _peaks(t[None, :, None])[0, 0] == 1.0
