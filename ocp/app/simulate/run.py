@@ -13,6 +13,7 @@ from ocp.app.files.yaml_source import dump
 from ocp.app.pages.folders import new_folder
 from ocp.app.screen import busy, grid, say_where, wide_console
 from ocp.app.simulate.controls import MPC, choose
+from ocp.app.simulate.events import Broken, broken_steps
 from ocp.app.simulate.folder import FORMAT, Found, find, write
 from ocp.app.supervisor import report
 from ocp.interrupts import late
@@ -41,6 +42,8 @@ def print_found(found: Found, folder: Path | None, console: Console) -> None:
     console.print(f"  {motion.ending.value} {motion.message}".rstrip(), markup=False, soft_wrap=True)
     for note in motion.notes:
         console.print(f"  note        {note}", markup=False, soft_wrap=True)
+    if found.crossed is not None:
+        console.print(f"  events      {told_events(found.crossed)}", markup=False, soft_wrap=True)
     if found.halved is not None:
         size, name, time = found.halved
         words = f"{name} by {size:.2e} (at {time:.4g} s), all other states by less" if size else "no state at all"
@@ -100,6 +103,16 @@ def _print_energy(found: Found, console: Console) -> None:
     console.print(table)
 
 
+def told_events(broken: Broken) -> str:
+    """Where rates break inside steps, and what that costs, in words."""
+    count = len(broken.times)
+    where = f"rates break at {count} instant{'s' if count > 1 else ''} inside steps, the first at {broken.times[0]:.6g} s"
+    if broken.away is None:
+        return f"{where}, and steps run across them: what that costs is not known"
+    size, name, time = broken.away
+    return f"{where}; a motion that stops at each differs by {name} {size:.2e} (at {time:.4g} s)" if size else f"{where}"
+
+
 GOOD, BAD = 0, 1
 ROBOTS = (".urdf", ".xml")
 
@@ -126,7 +139,8 @@ def run(file: Path, *, integrator: str | None = None, dt: float | None = None, u
                               progress=None if quiet else lambda row: say(where(row)))
             report(holding=True)
             halved, why = _halved(motion, driven, quick or policy == MPC)
-        found = find(motion, halved, why, of_run=from_ is not None)
+            crossed = None if quick else broken_steps(motion)
+        found = find(motion, halved, why, of_run=from_ is not None, crossed=crossed)
         write(loaded, found, partial, command)
     print_found(found, place, screen)
     return GOOD if motion.ok else BAD
