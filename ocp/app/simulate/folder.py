@@ -117,8 +117,8 @@ class Found:
 def find(motion: Motion, halved: tuple[float, str, float] | None = None, why: str = "", *, of_run: bool = False,
          crossed: Broken | None = None) -> Found:
     """Gather what there is to say. of_run: whether the controls are those of an earlier run, to be compared with; crossed: events
-    that steps run across. Where stopping at these changes far more than halving steps, which shows half of the error at least, halved
-    steps say nothing of accuracy."""
+    that steps run across. Where stopping at these changes far more than halving steps, which shows half of the error at least,
+    halved steps say nothing of accuracy."""
     if crossed is not None and halved is not None and (crossed.away is None or crossed.away[0] > BLIND * halved[0]):
         halved, why = None, "steps half as long run across the same events"
     return Found(motion, findings.energies(motion), findings.drifts(motion), findings.costs(motion), findings.broken(motion),
