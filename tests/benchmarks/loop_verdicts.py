@@ -116,7 +116,7 @@ def judged(case: Case) -> tuple[str, bool, tuple[Finding, ...]]:
 
 
 def agrees(case: Case, said: str, good: bool, found: tuple[Finding, ...]) -> bool:
-    """Whether the end that is known is among those told, and the exit code is that of fine loops alone; who leans may lie already."""
+    """Whether the known end is among those told, and the exit code is that of fine loops alone; who leans may lie already."""
     ends = {ENDS[one.kind] for one in found} or {said}
     known = {"leaning", "fallen"} if case.end == "leaning" else {case.end}
     return good is (case.end == "fine") and bool(ends & known)
@@ -132,14 +132,15 @@ def main() -> None:
             continue
         said, good, found = judged(case)
         kinds = ", ".join(dict.fromkeys(str(one.kind) for one in found))
-        rows.append([case.name, case.kind, case.end, said, 0 if good else 1, kinds, "yes" if agrees(case, said, good, found) else "NO"])
+        right = "yes" if agrees(case, said, good, found) else "NO"
+        rows.append([case.name, case.kind, case.end, said, 0 if good else 1, kinds, right])
         print(*rows[-1], sep=" | ", flush=True)
     if only:
         return
     head = ["loop", "command", "known end", "said", "exit code", "findings", "right"]
     write_table(FOLDER / "loop_verdicts.csv", [dict(zip(head, row, strict=True)) for row in rows])
-    right = sum(row[-1] == "yes" for row in rows)
-    lines = [f"# Verdicts of closed loops\n\n{right} of {len(rows)} loops whose ends are known are judged right. Made by "
+    count = sum(row[-1] == "yes" for row in rows)
+    lines = [f"# Verdicts of closed loops\n\n{count} of {len(rows)} loops whose ends are known are judged right. Made by "
              "`tests/benchmarks/loop_verdicts.py`, which says how the ends are known.\n",
              "| " + " | ".join(head) + " |", "|" + "---|" * len(head), *("| " + " | ".join(map(str, row)) + " |" for row in rows)]
     write_page(FOLDER / "loop_verdicts.md", lines)
