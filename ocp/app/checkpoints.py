@@ -137,7 +137,8 @@ def kept(target: Path) -> Path:
         return target
     names = (f"{target.name}-resumed{number}" for number in ("", *(f"-{k}" for k in range(2, 1000))))
     beside = (target.with_name(name) for name in names)
-    return next(place for place in beside if not place.exists() or folders.is_run(place) or folders.is_unfinished(place))
+    return next(place for place in beside if not place.exists() or folders.is_unfinished(place)
+                or (folders.is_run(place) and not is_certified(place)))
 
 
 def is_certified(folder: Path) -> bool:

@@ -13,6 +13,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from ocp.app.quick_start import few_collections
 from ocp.interrupts import NOTHING, at_once, held
@@ -54,11 +55,35 @@ app.register_install_completion_command(add_to_startup=False)  # --install-compl
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of the command; every error of the user ends in one message and exit code 2."""
-    if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal that has no word for a sign gets a question mark, not an error
-        sys.stdout.reconfigure(errors="replace")
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout is sys.__stdout__:
+        sys.stdout = Output(sys.stdout)
     if arguments is None:
         supervise(sys.argv[1:], time.perf_counter())
     sys.exit(guarded(lambda: app(arguments, exit_on_error=False, print_error=False)))
+
+
+T = TypeVar("T")
+
+
+class Output(io.TextIOWrapper):
+    """Standard output where work goes on when whoever read has seen enough (``ocp solve FILE | head``): nobody loses an answer by
+    not listening to the end. A terminal that has no word for a sign gets a question mark."""
+
+    def __init__(self, given: io.TextIOWrapper) -> None:
+        super().__init__(given.buffer, encoding=given.encoding, errors="replace", line_buffering=given.line_buffering)
+
+    def write(self, text: str, /) -> int:
+        return self._heard(lambda: super(Output, self).write(text), len(text))
+
+    def flush(self) -> None:
+        self._heard(super().flush, None)
+
+    def _heard(self, action: Callable[[], T], otherwise: T) -> T:
+        try:
+            return action()
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self.fileno())
+            return otherwise
 
 
 def guarded(action: Callable[[], int | None]) -> int:
@@ -71,9 +96,6 @@ def guarded(action: Callable[[], int | None]) -> int:
         return BAD_INPUT
     except KeyboardInterrupt as stopped:
         print(str(stopped) or NOTHING, file=sys.stderr)
-        return NOT_SOLVED
-    except BrokenPipeError:  # whoever read has seen enough; what is left in the buffers shall not complain at exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return NOT_SOLVED
     except Exception as error:
         return _told(error)

@@ -16,7 +16,7 @@ import numpy as np
 
 from dynamics.model.model import Model
 from ocp.app.checkpoints import SoFar, Started, kept, start_run
-from ocp.app.files.load import LoadedProblem, load_problem, unlimited_soles
+from ocp.app.files.load import LoadedProblem, load_problem
 from ocp.app.files.portable import Portable, portable
 from ocp.app.pages.folders import is_run
 from ocp.app.pages.legs import legs
@@ -105,7 +105,7 @@ def _run(loaded: LoadedProblem, stem: str, budget: Budget, *, method_name: str |
         solution = solve(loaded.problem, chosen.name, options, tolerances=Tolerances(**loaded.accept), progress=progress,
                          checkpoint=None if started is None else started.keep, resume=resume, so_far=aside,
                          without=loaded.without)
-        solution = replace(solution, findings=(*left_out(budget), *unlimited_soles(loaded.file), *solution.findings))
+        solution = replace(solution, findings=(*left_out(budget), *solution.findings))
         solved = time.perf_counter()
         with held():
             if started is not None and solution.ok and started.target != place:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -89,6 +89,10 @@ class Violation:
     @property
     def holds(self) -> bool:
         return self.soft or self.first is None
+
+    def record(self) -> dict[str, Any]:
+        """Everything but what stands for every substep, for JSON."""
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "excess"}
 
 
 @dataclass(frozen=True)

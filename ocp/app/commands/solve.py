@@ -66,7 +66,8 @@ def resume(
 
             loaded, checkpoint = load_resumable(run, common.overridden(_with_limit(set_, time_limit)))
         return _run_and_tell(loaded, run.name, quiet=quiet, method_name=loaded.method, out=out or run,
-                             overwrite=overwrite or out is None, begin=begin, resume=checkpoint, keep_certified=out is None)
+                             overwrite=overwrite or out is None, begin=begin, resume=checkpoint,
+                             keep_certified=out is None or out.resolve() == run.resolve())
 
 
 def _with_limit(words: list[str] | None, seconds: float | None) -> list[str]:
@@ -106,8 +107,6 @@ def _run_within(loaded: Any, stem: str, *, quiet: bool, method_name: str, **how:
     except KeyboardInterrupt:
         print(f"interrupted; the run is in {outcome.folder}, without its report: ocp resume {outcome.folder}", file=sys.stderr)
     except OSError as error:
-        if isinstance(error, BrokenPipeError):
-            raise
         print(f"error: the report could not be written: {error}", file=sys.stderr)
         return NOT_SOLVED
     if outcome.lost:

@@ -33,7 +33,7 @@ from ocp.errors import ProblemError
 from ocp.interrupts import Activity, check
 from ocp.methods import METHODS, NOTHING_TO_SAY, idle, in_discrete_time, switched_off
 from ocp.pickles import Portable
-from ocp.problem import Finding, Kind, Problem
+from ocp.problem import Problem
 from ocp.reductions.algebraic_equations import state_equations
 
 if TYPE_CHECKING:
@@ -165,13 +165,6 @@ def _load(source: Source, folder: Path, overrides: Mapping[str, str]) -> LoadedP
     return LoadedProblem(problem, file, source.text, drawing, model, method, options[method], accept,
                          {name: values for name, values in options.items() if values}, mpc, folder, limit, simulation, scenery,
                          without)
-
-
-def unlimited_soles(file: ProblemFile) -> tuple[Finding, ...]:
-    """A finding for each sole of the robot that nothing keeps from standing on any point of its plane."""
-    given = [one for one in getattr(file.system, "constraints", ()) if getattr(one, "flat_contact", None) is not None]
-    return tuple(Finding(Kind.SOLE_UNLIMITED, name=one.name or one.flat_contact.frame) for one in given
-                 if one.flat_contact.half_sizes is None)
 
 
 def _validate(source: Source, findings: Findings) -> ProblemFile:

@@ -196,7 +196,7 @@ def summarise(loop: ClosedLoop, plant: PlantSpec, record: Mapping[str, Any], sec
         "tracking": [{"name": k.name, "unit": k.unit, "rms": k.rms, "largest": k.largest, "time": k.time} for k in loop.tracking],
         "cost": loop.cost, "costs": loop.costs,
         "findings": [one.record() for one in loop.findings],
-        "violations": [{f.name: getattr(v, f.name) for f in dataclasses.fields(v) if f.name != "excess"} for v in loop.violations],
+        "violations": [v.record() for v in loop.violations],
         "step_times": dataclasses.asdict(loop.times),
         "processor_times": dataclasses.asdict(loop.processor_times),
         "sizes": {"states": system.nx, "controls": len(system.controls), "intervals": loop.solver_options.intervals,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.markup import escape
 
-from ocp.app.files.load import LoadedProblem, unlimited_soles
+from ocp.app.files.load import LoadedProblem
 from ocp.app.pages.folders import CHECKPOINT
 from ocp.app.pages.legs import chosen, legs
 from ocp.app.pages.results import FROZEN, choice, with_bar
@@ -99,8 +99,6 @@ def print_check(loaded: LoadedProblem, console: Console | None = None) -> bool:
             out.print(f"  {label}chooses {phase.system.parameters[index]} within [{lower:g}, {upper:g}]", markup=False)
     if loaded.model is not None:
         say_robot(out, loaded.model)
-    for found in unlimited_soles(loaded.file):
-        out.print(f"  {sentence(found)}", markup=False)
     for method in METHODS.values() if not infinite else ():
         reasons = method.unsupported(problem)
         default = " (default)" if method.name == loaded.method else ""

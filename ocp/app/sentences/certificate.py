@@ -152,8 +152,6 @@ SENTENCES: Mapping[Kind, Wording] = {
     # beside the checks
     Kind.STIFF: "certificate: the motion is stiff and was re-integrated by an implicit method (Radau IIA, order 9)",
     Kind.OSCILLATING_CONTROLS: _oscillating,
-    Kind.SOLE_UNLIMITED: "WARNING: the sole of {name} has no half_sizes: its centre of pressure may lie anywhere, and it cannot "
-                         "tip, as though it was glued to the ground",
     Kind.PHASE_VANISHES: lambda found: (f"{'phase ' + found.phase if found.phase else 'the phase'} vanishes: its duration is at "
                                         f"{found.value:.2g} s, the bound in the place of zero"),
     Kind.MOTION_ON_KINKS: _kinks,

@@ -59,7 +59,7 @@ def energies(motion: Motion) -> Energy | None:
         return None
     totals, rests, supplied, jumps, done = [], [], [], 0.0, 0.0
     for leg in motion.legs:
-        system, u = leg.phase.system, _held(leg)
+        system, u = leg.phase.system, held_controls(leg)
         totals.append(values(system.energy, system, leg.t, leg.x, u).ravel())
         if system.model is not None:
             still = leg.x.copy()
@@ -73,7 +73,7 @@ def energies(motion: Motion) -> Energy | None:
     return Energy(motion.t, np.concatenate(totals), potential, np.concatenate(supplied), float(jumps))
 
 
-def _held(leg: Leg) -> np.ndarray:
+def held_controls(leg: Leg) -> np.ndarray:
     """Controls [n+1, nu] at the times of a leg."""
     return np.vstack([leg.u, leg.u[-1:] if len(leg.u) else np.zeros((1, leg.phase.system.nu))])
 
@@ -84,7 +84,7 @@ def drifts(motion: Motion) -> tuple[Drift, ...]:
     for leg in motion.legs:
         prefix = f"{leg.phase.name}: " if len(motion.legs) > 1 else ""
         for name, positions, rates in _rows(leg.phase):
-            sizes = [np.abs(values(f, leg.phase.system, leg.t, leg.x, _held(leg))).max(axis=1) if f.numel_out(0)
+            sizes = [np.abs(values(f, leg.phase.system, leg.t, leg.x, held_controls(leg))).max(axis=1) if f.numel_out(0)
                      else np.full(len(leg.t), np.nan) for f in (positions, rates)]
             found.append(Drift(prefix + name, leg.t, *sizes))
     return tuple(found)
@@ -102,7 +102,7 @@ def _rows(phase: Phase) -> Iterator[tuple[str, ca.Function, ca.Function]]:
 
 def broken(motion: Motion) -> tuple[Violation, ...]:
     """Bounds and path constraints of all phases along the motion, the worst first."""
-    found = [v for leg in motion.legs for v in violations(leg.phase, leg.t, leg.x, _held(leg))]
+    found = [v for leg in motion.legs for v in violations(leg.phase, leg.t, leg.x, held_controls(leg))]
     return tuple(sorted(found, key=lambda v: (v.soft, -v.largest)))
 
 

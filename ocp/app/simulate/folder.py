@@ -7,7 +7,7 @@ over them; ``energy`` and ``supplied`` at the same times), ``summary.json``, plo
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from ocp.app.pages.results import solution_arrays, solution_csv
 from ocp.app.pages.sheet import Axes, Cell, Group
 from ocp.app.pipeline import picture, provenance
 from ocp.app.simulate import findings
+from ocp.app.simulate.events import Broken
 from ocp.app.simulate.findings import Drift, Energy
 from ocp.problem import Solution
 from ocp.simulation import Motion
@@ -93,12 +94,14 @@ def _log_cell(title: str, t: np.ndarray, sizes: np.ndarray) -> Cell:
 
 
 FORMAT, FORMAT_VERSION = "lieocp simulation", 1
+BLIND = 10.0  # times the change by halved steps
 
 
 @dataclass(frozen=True)
 class Found:
     """A motion and all that is said about it. halved: (largest difference, of which state, when) to the motion with steps half as
-    long, None where it was not made; why: the reason; away: of the end from that of an earlier run, and of which state."""
+    long, None where it was not made; why: the reason; away: of the end from that of an earlier run, and of which state; crossed:
+    where rates break inside steps."""
 
     motion: Motion
     energy: findings.Energy | None
@@ -108,12 +111,18 @@ class Found:
     halved: tuple[float, str, float] | None = None
     why: str = ""
     away: tuple[float, str] | None = None
+    crossed: Broken | None = None
 
 
-def find(motion: Motion, halved: tuple[float, str, float] | None = None, why: str = "", *, of_run: bool = False) -> Found:
-    """Gather what there is to say. of_run: whether the controls are those of an earlier run, to be compared with."""
+def find(motion: Motion, halved: tuple[float, str, float] | None = None, why: str = "", *, of_run: bool = False,
+         crossed: Broken | None = None) -> Found:
+    """Gather what there is to say. of_run: whether the controls are those of an earlier run, to be compared with; crossed: events
+    that steps run across. Where stopping at these changes far more than halving steps, which shows half of the error at least,
+    halved steps say nothing of accuracy."""
+    if crossed is not None and halved is not None and (crossed.away is None or crossed.away[0] > BLIND * halved[0]):
+        halved, why = None, "steps half as long run across the same events"
     return Found(motion, findings.energies(motion), findings.drifts(motion), findings.costs(motion), findings.broken(motion),
-                 halved, why, findings.away_from(motion) if of_run else None)
+                 halved, why, findings.away_from(motion) if of_run else None, crossed)
 
 
 def write(loaded: LoadedProblem, found: Found, folder: Path, command: Sequence[str] = ()) -> None:
@@ -148,9 +157,12 @@ def summarise(found: Found, record: Mapping[str, Any]) -> dict[str, Any]:
         "drift": [{"name": d.name, "gap": _largest(d.gap), "rate": _largest(d.rate)} for d in found.drift],
         "halved": None if found.halved is None else dict(zip(("difference", "component", "time"), found.halved, strict=True)),
         "halved_why": found.why,
+        "events": None if found.crossed is None else {"times": found.crossed.times, "located": None if found.crossed.away is None
+                                                      else dict(zip(("difference", "component", "time"), found.crossed.away,
+                                                                    strict=True))},
         "away": None if found.away is None else dict(zip(("difference", "component"), found.away, strict=True)),
         "charts": [switch._asdict() for leg in motion.legs for switch in leg.switches],
-        "costs": found.costs, "violations": [asdict(v) for v in found.violations],
+        "costs": found.costs, "violations": [v.record() for v in found.violations],
         "seconds": motion.seconds, "notes": motion.notes, "provenance": record,
     })
 

@@ -13,6 +13,7 @@ from ocp.app.files.yaml_source import dump
 from ocp.app.pages.folders import new_folder
 from ocp.app.screen import busy, grid, line, say_where, wide_console
 from ocp.app.simulate.controls import MPC, choose
+from ocp.app.simulate.events import Broken, broken_steps
 from ocp.app.simulate.folder import FORMAT, Found, find, write
 from ocp.app.supervisor import report
 from ocp.interrupts import late
@@ -36,6 +37,8 @@ def print_found(found: Found, folder: Path | None, console: Console) -> None:
     line(console, f"  {motion.ending.value} {motion.message}".rstrip())
     for note in motion.notes:
         line(console, f"  note        {note}")
+    if found.crossed is not None:
+        line(console, f"  events      {told_events(found.crossed)}")
     if found.halved is not None:
         size, name, time = found.halved
         words = f"{name} by {size:.2e} (at {time:.4g} s), all other states by less" if size else "no state at all"
@@ -93,6 +96,16 @@ def _print_energy(found: Found, console: Console) -> None:
     console.print(table)
 
 
+def told_events(broken: Broken) -> str:
+    """Where rates break inside steps, and what that costs, in words."""
+    count = len(broken.times)
+    where = f"rates break at {count} instant{'s' if count > 1 else ''} inside steps, the first at {broken.times[0]:.6g} s"
+    if broken.away is None:
+        return f"{where}, and steps run across them: what that costs is not known"
+    size, name, time = broken.away
+    return f"{where}; a motion that stops at each differs by {name} {size:.2e} (at {time:.4g} s)" if size else f"{where}"
+
+
 GOOD, BAD = 0, 1
 ROBOTS = (".urdf", ".xml")
 
@@ -119,7 +132,8 @@ def run(file: Path, *, integrator: str | None = None, dt: float | None = None, u
                               progress=None if quiet else lambda row: say(where(row)))
             report(holding=True)
             halved, why = _halved(motion, driven, quick or policy == MPC)
-        found = find(motion, halved, why, of_run=from_ is not None)
+            crossed = None if quick else broken_steps(motion)
+        found = find(motion, halved, why, of_run=from_ is not None, crossed=crossed)
         write(loaded, found, partial, command)
     print_found(found, place, screen)
     return GOOD if motion.ok else BAD

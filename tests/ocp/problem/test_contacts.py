@@ -10,7 +10,7 @@ from dynamics import algorithms as alg
 from dynamics.constraints import FlatContact, FrameMotion, JointMotion, PointContact, RollingContact, Skate
 from dynamics.mechanism import Mechanism, direct_motors
 from dynamics.model.synthetic import random_tree
-from ocp.app.files.load import load_problem, load_text, unlimited_soles
+from ocp.app.files.load import load_problem, load_text
 from ocp.app.sentences import sentence, sentences
 from ocp.bridge import robot_system, start_constraints
 from ocp.contacts import clear_constraint, contact_constraints, impact_map, with_contacts
@@ -353,12 +353,3 @@ phase:
     for c in phase.constraints:
         if c.at is At.PATH and c.sense is Sense.EQUAL:
             assert np.max(np.abs(np.array(c.function(0, x, u, [])))) < 1e-9
-
-
-def test_a_sole_that_cannot_tip_is_told(written):
-    sole = "{name: sole, flat_contact: {frame: foot, friction: 0.6}}"
-    (told,) = unlimited_soles(written(sole, start="{others: free}").file)
-    assert told.name == "sole"
-    assert "cannot tip" in sentence(told)
-    assert not unlimited_soles(written(sole.replace("0.6", "0.6, half_sizes: [0.1, 0.05]"), start="{others: free}").file)
-    assert not unlimited_soles(written("{name: toe, contact: {frame: foot}}", start="{others: free}").file)

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from commands import call, stop_at
 from repository import ROOT
 
 import ocp.problem.checkpoint as checkpoint_module
-from ocp.app.checkpoints import load_resumable
+from ocp.app.checkpoints import is_certified, kept, load_resumable
 from ocp.app.files.load import load_problem
 from ocp.app.files.portable import portable
 from ocp.app.pages.folders import is_unfinished
@@ -288,3 +289,29 @@ def test_matrices_and_robots_go_with_the_problem(tmp_path):
         x, u, p = np.linspace(0.1, 0.9, systems[0].nx), np.ones(systems[0].nu), systems[0].parameter_values
         assert np.array_equal(*(np.asarray(system.rate(0.0, x, u, list(p))) for system in systems))
         assert again.tree()["phase"] == loaded.tree()["phase"]
+
+
+def test_a_closed_pipe_costs_neither_the_answer_nor_its_report(tmp_path):
+    """Whoever reads the table of iterations may stop at its first line."""
+    command = [sys.executable, "-c", "from ocp.app.cli import main; main()", "solve", str(FOLDER / "block_move.yaml"), "--out",
+               str(tmp_path / "run")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=FOLDER.parent) as process:
+        process.stdout.readline()
+        process.stdout.close()
+        told = process.stderr.read()
+    assert process.returncode == 0, told
+    assert is_certified(tmp_path / "run")
+    assert (tmp_path / "run" / "report.html").is_file()
+
+
+def test_a_run_that_goes_on_takes_the_place_of_no_certified_one(tmp_path):
+    """Neither of that which it began from, nor of what was resumed before."""
+    first = run(FOLDER / "block_move.yaml", out=tmp_path / "run").folder
+    assert is_certified(first)
+    assert kept(first) == tmp_path / "run-resumed"
+    shutil.copytree(first, tmp_path / "run-resumed")
+    assert kept(first) == tmp_path / "run-resumed-2"
+    summary = tmp_path / "run-resumed" / "summary.json"
+    summary.write_text(summary.read_text().replace('"ok": true', '"ok": false'))
+    assert kept(first) == tmp_path / "run-resumed"
+    assert kept(tmp_path / "nothing") == tmp_path / "nothing"
