@@ -23,8 +23,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
-from dynamics.errors import Picklable
-
 Progress = Callable[[Mapping[str, Any]], None]
 Clock = Callable[[], float]
 T = TypeVar("T")
@@ -60,12 +58,15 @@ class Activity(enum.StrEnum):
     MEASUREMENT = "measurement"
 
 
-class Stopped(Picklable, KeyboardInterrupt):
+class Stopped(KeyboardInterrupt):
     """The time is up, at a point where there is nothing to hand back yet. stage: what was at work."""
 
     def __init__(self, stage: Activity | None):
         super().__init__(f"the time limit was reached ({stage or 'before the first stage'}), before there was anything to keep")
         self.stage = stage
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Stopped, (self.stage,)
 
 
 class Budget:

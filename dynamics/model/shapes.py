@@ -59,6 +59,7 @@ def capsule(density: float, radius: float, length: float) -> BodyInertia:
     return body_inertia(middle.mass + ball.mass, np.zeros(3), tensor)
 
 
+@OVERFLOWING
 def solid_of(density: float, vertices: ArrayLike, triangles: ArrayLike) -> BodyInertia:
     """The solid inside a closed surface of triangles; vertices [n, 3] (m), triangles [k, 3]: indices, anticlockwise from outside.
 

@@ -67,7 +67,7 @@ class Started:
         if self.last is None and self.made:
             shutil.rmtree(self.made[0], ignore_errors=True)
             for folder in self.made[1:]:
-                if not any(folder.iterdir()):
+                if folder.is_dir() and not any(folder.iterdir()):
                     folder.rmdir()
 
     def _write(self, folder: Path) -> None:
@@ -119,11 +119,14 @@ def start_run(target: Path, portable: Portable, *, overwrite: bool) -> Started:
         _clean(target)
         if not target.exists() or not any(target.iterdir()):
             new = [folder for folder in (target, *target.parents) if not folder.exists()]
-            target.mkdir(parents=True, exist_ok=True)
             started.made = new or [target]
+            target.mkdir(parents=True, exist_ok=True)
             started._write(target)
         elif not os.access(target.parent, os.W_OK):
             raise PermissionError(errno.EACCES, "the folder around it cannot be written")
+    except KeyboardInterrupt:
+        started.abandon()
+        raise
     except OSError as error:
         started.abandon()
         raise ProblemError(f"no run can be written there: {error.strerror or error}; name another folder (--out)",

@@ -99,8 +99,10 @@ def _run(loaded: LoadedProblem, stem: str, budget: Budget, *, method_name: str |
         place = Path(out) if out is not None else Path("results") / f"{stem}-{chosen.name}"
         started = start_run(kept(place) if keep_certified else place, portable(loaded, chosen.name),
                             overwrite=overwrite or out is None)
-    aside = SoFar(started, partial(write_run_data, loaded, command)) if started is not None and alone and is_supervised() else None
+    aside: SoFar | None = None
     try:
+        if started is not None and alone and is_supervised():
+            aside = SoFar(started, partial(write_run_data, loaded, command))
         compile_ahead(loaded, chosen.name)
         solution = solve(loaded.problem, chosen.name, options, tolerances=Tolerances(**loaded.accept), progress=progress,
                          checkpoint=None if started is None else started.keep, resume=resume, so_far=aside,

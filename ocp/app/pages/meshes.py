@@ -49,7 +49,8 @@ def whole_mesh(path: str) -> tuple[np.ndarray, np.ndarray]:
 
     logging.getLogger("trimesh").setLevel(logging.CRITICAL)
     try:
-        found = trimesh.load(path, force="mesh", skip_materials=True)
+        with np.errstate(all="ignore"):  # points beyond all numbers are refused below
+            found = trimesh.load(path, force="mesh", skip_materials=True)
         vertices, faces = np.asarray(found.vertices, float), np.asarray(found.faces, int)
     except Exception as error:  # whatever readers of a dozen formats raise
         raise UnreadableMesh(f"cannot be read: {str(error).splitlines()[0] if str(error) else type(error).__name__}") from None

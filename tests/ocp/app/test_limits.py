@@ -340,3 +340,13 @@ def test_a_supervised_solve_writes_answers_so_far(tmp_path, monkeypatch):
     assert seen == ["TIME_LIMIT", "TIME_LIMIT"]
     assert [list(one) for one in told] == [["so_far"], ["so_far"], ["code"]]
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_a_folder_whose_making_is_interrupted_is_not_left(tmp_path, monkeypatch):
+    def interrupted(started, folder):
+        assert folder.is_dir()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(checkpoints.Started, "_write", interrupted)
+    assert call("solve", BLOCK, "--quiet", "--out", tmp_path / "results" / "run") == 1
+    assert not list(tmp_path.iterdir())
