@@ -189,6 +189,7 @@ def chain_by_crocoddyl(joints: int) -> float:
     final = action([((crocoddyl.ResidualModelState(state, goal, joints),), 2e3)], 0.0)
     start = np.r_[np.full(joints, 0.1), np.zeros(joints)]
     problem = crocoddyl.ShootingProblem(start, [running] * KNOTS, final)
+    problem.nthreads = 1  # threads that wait would count
     solver = crocoddyl.SolverFDDP(problem)
     solver.th_stop = 1e-300
     xs, us = [start] * (KNOTS + 1), problem.quasiStatic([start] * KNOTS)
