@@ -49,7 +49,7 @@ class ILQROptions:
         "project" takes the nearest positive semidefinite matrix of every stage, "shift" only regularises.
     shooting: "single" rolls out with the feedback gains (closed loop), "open" without them; "feasible" starts from the states of
         the guess, keeps the gaps and closes them as steps are taken (FDDP); "multiple" moves states and controls along the linear
-        model, every step leaving its own gap.
+        model, every step leaving its own gap, until the model predicts what closing all gaps by feedback costs; then "single".
     control_bounds: "clamped" holds them in every step of the sweep and of the rollouts; "rows" leaves them to the augmented
         Lagrangian, for unstable systems whose clamped controls could not follow a plan any more.
     globalisation: of the gaps: "merit" weighs them against the cost, "filter" accepts what improves on either; "auto": merit, but
