@@ -21,6 +21,7 @@ from ocp.errors import ProblemError
 Array = NDArray[np.float64]
 
 ENGINES = ("active_set", "osqp", "daqp")
+_ENDLESS = 1e30  # what engines take for no end
 _ADAPTS = 50  # iterations of OSQP between changes of its step size
 
 
@@ -108,7 +109,8 @@ def _padded(one: Dense) -> Dense:
     P, A, ends = np.zeros((N, N)), np.zeros((M, N)), np.full(M - m, np.inf)
     P[:n, :n], A[:m, :n] = one.P, one.A
     q, x = (np.r_[v, np.zeros(N - n)] for v in (one.q, one.x))
-    return Dense(P, q, A, np.r_[one.l, -ends], np.r_[one.u, ends], x, np.r_[one.y, np.zeros(M - m)])
+    l, u = np.clip(np.r_[one.l, -ends], -_ENDLESS, _ENDLESS), np.clip(np.r_[one.u, ends], -_ENDLESS, _ENDLESS)
+    return Dense(P, q, A, l, u, x, np.r_[one.y, np.zeros(M - m)])
 
 
 class Daqp:
@@ -122,7 +124,7 @@ class Daqp:
 
     def guess(self, programme: Dense, accuracy: float, short: bool = False) -> Guess | None:
         sense = np.where(programme.l == programme.u, 5, 0).astype(np.int32)
-        u, l = np.minimum(programme.u, 1e30), np.maximum(programme.l, -1e30)
+        u, l = np.minimum(programme.u, _ENDLESS), np.maximum(programme.l, -_ENDLESS)
         x, _, flag, info = self._daqp.solve(np.ascontiguousarray(programme.P), programme.q.copy(),
                                             np.ascontiguousarray(programme.A), u, l, sense, primal_tol=min(accuracy, 1e-9))
         y = np.array(info["lam"], float)

@@ -26,7 +26,6 @@ BAND = 0.02  # m: what lies so low on a foot is its sole
 STANDING = ("half_sitting", "standing", "stand", "home")
 STRETCHED = 0.02  # m: of the velocities of a foot, the least that its joints make
 BENT, NUDGE = 0.1, 0.3  # share of its height by which a stretched robot is lowered; rad, of the start of that
-SMALL = 24  # degrees of freedom up to which the controller runs at 500 Hz
 
 
 @dataclass(frozen=True)
@@ -88,8 +87,7 @@ def _file(robot: NamedRobot, command: str, root: int, q: np.ndarray, feet: list[
     return rendered(
         "standing.yaml.j2", command=command, robot=robot, given=given, joints=joints, feet=feet, trunk=trunk,
         place=[float(round(x, 4)) for x in (p[0], p[1], p[2] - ground)], rpy=[round(float(x), 4) + 0.0 for x in rpy_of(R)],
-        down=-float(round(0.06 * height, 3)), side=0.15 * float(np.abs(touching[:, 1] - com[1]).max()),
-        rate=500 if model.nv <= SMALL else 200)
+        down=-float(round(0.06 * height, 3)), side=0.15 * float(np.abs(touching[:, 1] - com[1]).max()))
 
 
 def _able(model: Model, q: np.ndarray, root: int, feet: list[Foot], where: str) -> None:
@@ -160,6 +158,10 @@ def _feet(model: Model, q: np.ndarray, root: float, where: str) -> list[Foot]:
     feet = [_foot(model, q, name) for name in names]
     points = [foot.frame for foot in feet if len(foot.points) == 1]
     if len(names) == 2 and points:
+        for frame in points:
+            for shape in model.bodies[model.frame(frame).body].geometry:
+                if shape.kind == "mesh" and not Path(str(shape.path)).is_file():
+                    raise ProblemError(f"the sole of {frame!r} is not known: its mesh {shape.path} is not there", where=where)
         raise ProblemError(f"stands on two points ({', '.join(points)}), on which nothing can stand still; whole-body control of a "
                            "standing robot needs soles, or three feet", where=where)
     return feet if len(names) == 2 else [Foot(foot.frame) for foot in feet]
@@ -179,8 +181,10 @@ def _foot(model: Model, q: np.ndarray, frame: str) -> Foot:
     middle, half = (lower + upper) / 2, INSIDE * (upper - lower) / 2
     if half.min() < FLAT or np.hypot(Rb[0, 0], Rb[1, 0]) < 0.9:
         return Foot(frame)
-    corners = np.array([[*(middle + half * (a, b)) @ heading, low[:, 2].min()] for a, b in ((1, 1), (1, -1), (-1, -1), (-1, 1))])
-    return Foot(frame, tuple(tuple(round(float(x), 4) + 0.0 for x in row) for row in (corners - p) @ R))
+    corners = np.array([[*(middle + half * (a, b)) @ heading, low[:, 2].min()] for a, b in ((1, 1), (1, -1), (-1, -1))])
+    first, second, third = np.round((corners - p) @ R, 6)
+    rows = (first, second, third, np.round(first - second + third, 6))  # of rounded corners the fourth is in their plane
+    return Foot(frame, tuple(tuple(float(x) + 0.0 for x in row) for row in rows))
 
 
 def _corners(shape: Geometry) -> np.ndarray:

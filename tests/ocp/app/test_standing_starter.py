@@ -59,6 +59,16 @@ def test_stretched_legs_are_bent(tmp_path):
 
 
 @installed
+def test_soles_of_tilted_frames_lie_in_a_plane_and_missing_meshes_are_named(tmp_path):
+    """iCub's sole frames are tilted, so that rounded corners need not lie in a plane; Romeo's meshes are not in the collection."""
+    loaded = load_wbc(write_starter(read_robot("icub", root="free_flyer"), "wbc", out=tmp_path / "icub.yaml"))
+    for plan in loaded.setup.contacts:
+        assert np.linalg.svd(np.subtract(plan.record.points, plan.record.points[0]), compute_uv=False)[2] < 1e-9
+    with pytest.raises(ProblemError, match=r"sole of 'l_sole' is not known: its mesh .*LAnkleRollBasic.mesh is not there"):
+        write_starter(read_robot("romeo_laas_small", root="free_flyer"), "wbc", out=tmp_path / "x.yaml")
+
+
+@installed
 def test_two_points_are_not_stood_on(tmp_path):
     with pytest.raises(ProblemError, match="stands on two points"):
         write_starter(read_robot("bolt", root="free_flyer"), "wbc", out=tmp_path / "x.yaml")

@@ -11,7 +11,7 @@ from dynamics.constraints import FlatContact, FrameMotion, JointMotion, PointCon
 from dynamics.mechanism import Mechanism, direct_motors
 from dynamics.model.synthetic import random_tree
 from ocp.app.files.load import load_problem, load_text
-from ocp.app.sentences import sentence, sentences
+from ocp.app.sentences import sentences
 from ocp.bridge import robot_system, start_constraints
 from ocp.contacts import clear_constraint, contact_constraints, impact_map, with_contacts
 from ocp.derivative_check.closed_form import closed_form
