@@ -139,6 +139,22 @@ def square_wave(w, k, low, high, X, rho, valley):
     return text(f'{{x: "u + {k}*sign(sin({w}*t))"}}', phase), least(J, valley)
 
 
+def blown(levels, ends, low, high, valley):
+    """x'' = u + a wind that is constant from table entry to table entry: to x = 1 at rest. int u and int (T - t) u are given, so
+    that the least int u^2 is their quadratic form with the inverse of their Gram matrix."""
+    starts, wind = np.array([0.0, *ends]), "0"
+    for level, end in list(zip(levels, ends, strict=True))[::-1]:
+        wind = f"if_else(t < {end}, {level}, {wind})"
+
+    def J(T):
+        a, b = np.minimum(starts[:-1], T), np.minimum(starts[1:], T)
+        wanted = np.array([-np.dot(levels, b - a), 1 - np.dot(levels, (T - a) ** 2 - (T - b) ** 2) / 2])
+        return wanted @ np.linalg.solve([[T, T**2 / 2], [T**2 / 2, T**3 / 3]], wanted) + T
+
+    phase = f"duration: {{lower: {low}, upper: {high}}}\n  final: {{x: 1, v: 0}}\n  {costs('u**2 + 1')}"
+    return text(f'{{x: v, v: "u + {wind}"}}', phase, states="{x: m, v: m/s}", start="{x: 0, v: 0}"), least(J, valley)
+
+
 def seeded(k):
     rng = np.random.default_rng([k, 7])
     a, b, T, c, r, w = np.round([*rng.uniform(-2, 2, 2), rng.uniform(1, 4), rng.uniform(-2, 3), rng.uniform(0.2, 3),
@@ -168,6 +184,7 @@ SLOW = {
                                     lambda q: brentq(lambda t: t + 0.3 * np.sin(2 * t) - q, -9, 9)),
     "gate opens": lambda: gated(2, 0.2, 1.8, -1.5, 0.3, 3, 1.5), "gate closes": lambda: gated(2, 0.2, 1.8, 1.0, 2.0, 0.4, 1.6),
     "square wave": lambda: square_wave(4, 1.0, 0.5, 3, 2.0, 1.2, (2.0, 3.0)),
+    "wind by a table": lambda: blown([1, -1, 0.5], [0.5, 1.3, 2.0], 0.5, 5, (2.0, 3.0)),
     "high burn": lambda: burn(20, 3, 60, 2, 0.1, 4, 1.0), "burn from behind the end": lambda: burn(40, 1.5, 5, 1.0, 0.1, 2, 1.9),
 }
 
