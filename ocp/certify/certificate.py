@@ -17,7 +17,7 @@ from ocp.certify.minimum_principle import Better, better_controls, waiting
 from ocp.certify.motion import Motion
 from ocp.errors import ProblemError
 from ocp.interrupts import CERTIFICATE_S, Activity, Stopped, check, closing
-from ocp.problem import SOLVED, Certificate, Finding, Kind, Residual, Solution, Statement, Violation
+from ocp.problem import SOLVED, Certificate, Finding, Kind, Linkage, Residual, Solution, Statement, Violation
 from ocp.reductions import invert, origins, redundant
 from ocp.reductions.algebraic_equations import with_equations
 from ocp.thresholds import VERDICTS
@@ -141,12 +141,9 @@ def _certified(solution: Solution, tolerances: Tolerances) -> Solution:
     passages = [own.done(f"{a.phase.name} to {b.phase.name}", partial(constraints.passage, a, b, tolerances.violation),
                          _not_examined(f"{a.phase.name} to {b.phase.name}", tolerances))
                 for a, b in zip(of_given[:-1], of_given[1:], strict=True)]
-    count = len(given.problem.linkages)  # reductions add others behind those that were given
-    links = [own.done(f"linkage {linkage.name!r}", partial(
-        constraints.linked, linkage, of, tolerances.violation, tolerances.gap_segment,
-        () if dropped is None or number >= count else dropped.linkages[number]), _not_examined(linkage.name, tolerances))
-        for number, (linkage, of) in enumerate([*((linkage, of_given) for linkage in given.problem.linkages),
-                                                *((linkage, motions) for linkage in program.problem.linkages[count:])])]
+    links = _links(own, [(linkage, of_given) for linkage in given.problem.linkages] + [
+        (linkage, motions) for linkage in program.problem.linkages[len(given.problem.linkages):]],  # that reductions added
+        () if dropped is None else dropped.linkages, tolerances)
     quadrature = own.done("objective against its quadrature", lambda: _objective(
         solution, of_given, float(sum(values.sum() for values in defects)), size, tolerances),
         Residual(Kind.OBJECTIVE, nan, tolerances.objective, cause=Kind.NOT_EXAMINED))
@@ -182,6 +179,17 @@ def _certified(solution: Solution, tolerances: Tolerances) -> Solution:
                                     "certificate_hamiltonian_gap": np.array([gap])}
     return replace(solution, certificate=certificate, findings=(*solution.findings, *stiff), extra=extra, escape=curved,
                    better_controls=better if principle is not None and not principle.holds else None)
+
+
+def _links(own: _Checks, linkages: Sequence[tuple[Linkage, Sequence[Motion]]], dropped: Sequence[Sequence[bool]],
+           tolerances: Tolerances) -> list[Violation]:
+    """Of linkages between these motions; dropped: which equations of the first ones are redundant."""
+    found = []
+    for number, (linkage, of) in enumerate(linkages):
+        without = dropped[number] if number < len(dropped) else ()
+        of_linkage = partial(constraints.linked, linkage, of, tolerances.violation, tolerances.gap_segment, without)
+        found.append(own.done(f"linkage {linkage.name!r}", of_linkage, _not_examined(linkage.name, tolerances)))
+    return found
 
 
 def _motions(solution: Solution) -> list[Motion]:
