@@ -113,7 +113,8 @@ def certify(solution: Solution, tolerances: Tolerances | None = None) -> Solutio
 
     Where the time is up (``ocp.interrupts``), checks that are not done do not hold, and the certificate names them.
     """
-    with threadpool_limits(1), closing(CERTIFICATE_S):  # matrices are small: threads only wait for each other
+    # matrices are small: threads only wait for each other; infinite rates at a knot are told by checks that have no number
+    with threadpool_limits(1), closing(CERTIFICATE_S), np.errstate(invalid="ignore"):
         return _certified(solution, tolerances or Tolerances())
 
 
