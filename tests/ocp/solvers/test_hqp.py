@@ -449,13 +449,11 @@ def test_a_hundred_millionth_of_a_row_is_no_way_for_those_below(second, exact, f
 def near_repeat(seed, off, shift=0.0):
     """Fourteen unknowns: an equation and a limit of the second level are those of the first, but for ``off``."""
     rng, n = np.random.default_rng(seed), 14
-    A, D = rng.standard_normal((4, n)), rng.standard_normal((8, n))
-    b, f = rng.standard_normal(4), rng.standard_normal(8)
-    again, limits = (np.vstack([X[:1] + off * rng.standard_normal((1, n)), rng.standard_normal((m, n))])
-                     for X, m in ((A, 5), (D, 6)))
+    A, b, D, f = (rng.standard_normal(size) for size in ((4, n), 4, (8, n), 8))
+    again, b_again = np.vstack([A[:1] + off * rng.standard_normal((1, n)), rng.standard_normal((5, n))]), rng.standard_normal(5)
+    limits, ends = np.vstack([D[:1] + off * rng.standard_normal((1, n)), rng.standard_normal((6, n))]), rng.standard_normal(6)
     return [Level("first", A, b + shift, D, f),
-            Level("again", again, shift + np.r_[0.3, rng.standard_normal(5)], limits,
-                  np.r_[f[0] - 0.2, rng.standard_normal(6) - 1]),
+            Level("again", again, np.r_[0.3, b_again] + shift, limits, np.r_[f[0] - 0.2, ends - 1]),
             Level("last", rng.standard_normal((9, n)), rng.standard_normal(9) + shift)]
 
 
