@@ -18,9 +18,8 @@ import numpy as np
 
 from dynamics.kernels.linked import linked
 from ocp.solvers.factors import OPTIONS, dot
-from ocp.solvers.stack import Stack, padded, product
+from ocp.solvers.stack import ROUNDING, Stack, padded, product
 
-_ROUNDING = 1e-13  # share of its length; what rounding makes of a row that depends on others
 _CLEAR = 1e-6  # share of its length from which a row surely says something new
 _PIVOT = 1e-3  # share of a row's largest number that its pivot has at least
 _WANTED = 1e3  # how much rather an unknown is eliminated that the first level alone speaks of
@@ -117,7 +116,7 @@ def _exchange(s: Stack, p: int, j: int, left: int, rows: int, columns: int, firs
 def _level(s: Stack, first: int, last: int, left: int, rows: int, columns: int) -> int:
     """Exchange the rows first ... last of a level for some of the first ``left`` columns; returns how many columns are left, -1
     where a row says hardly anything new. In ``order``: the rows that were exchanged, for columns from the last one back."""
-    tiny = (_ROUNDING * s.state[0])**2
+    tiny = (ROUNDING * s.state[0])**2
     for i in range(first, last):
         if s.rows[i] < 0:
             s.norms[i] = dot(s.T, i, s.T, i, 0, left)

@@ -37,12 +37,19 @@ def factor(F: np.ndarray, m: int, n: int, tau: np.ndarray, order: np.ndarray, no
     for i in range(m):
         order[i] = i
         norms[i] = dot(F, i, F, i, 0, n)
-    k, most = 0, min(m, n)
+    return go_on(F, 0, m, n, tau, order, norms, least, 1.0)
+
+
+@linked(**OPTIONS)
+def go_on(F: np.ndarray, k: int, m: int, n: int, tau: np.ndarray, order: np.ndarray, norms: np.ndarray, least: np.ndarray,
+          share: float) -> int:
+    """A factor of rank k, with rows of which more is left than a share of ``least``; returns its rank."""
+    most = min(m, n)
     while k < most:
         best = -1
         for i in range(k, m):
             r = order[i]
-            if norms[r] > least[r]**2 and (best < 0 or norms[r] > norms[order[best]]):
+            if norms[r] > (share * least[r])**2 and (best < 0 or norms[r] > norms[order[best]]):
                 best = i
         if best < 0:
             break

@@ -44,9 +44,8 @@ _ROADS = 15  # all that lead to an active set
 class HQPOptions:
     """engine: what looks for the active set of a level where the rows held last time are not it: "active_set" (compiled, of our
     own; OSQP only where it does not close), "osqp" or "daqp". tolerance: a row adds a direction to those of its level and
-    of the levels above where more than this share of its own length is left of it; what is less is left to the levels below.
-    accuracy: that engines are
-    asked for."""
+    of the levels above where more than this share of its own length is left of it. What is less, down to rounding, no level uses:
+    its own does not, and to those below it is decided. accuracy: that engines are asked for."""
 
     engine: str = "active_set"
     tolerance: float = TOLERANCE

@@ -10,7 +10,7 @@ import numpy as np
 from dynamics.kernels.linked import linked
 from ocp.solvers.active_set import Problem
 from ocp.solvers.factors import OPTIONS, factor, turn_basis
-from ocp.solvers.stack import TINY, Stack, product
+from ocp.solvers.stack import ROUNDING, TINY, Stack, product
 
 DONE, ASK, FAILED, CAREFUL = range(4)
 
@@ -18,12 +18,17 @@ _PUSHES = 1e-9  # share of a level's gradient from which a multiplier counts as 
 
 
 @linked(**OPTIONS)
-def _costs(s: Stack, p: Problem, used: int, tall: bool) -> None:
-    """The least squares of A in what is left to decide: the factor's, each row of the length that was left of it beside others."""
-    for i in range(used):
+def _costs(s: Stack, p: Problem, k: int, tall: bool) -> None:
+    """The least squares of A in what is left to decide: the factor's, each row of the length that was left of it beside others.
+    Where that was too little to say anything, the direction is to stay, by ten times so little: then the answer is unique."""
+    used = s.rank[k]
+    for i in range(s.state[4]):
         for c in range(s.state[0] - s.state[2]):
             p.B[i, c] = 0.0
-        if tall:
+        if i >= used:
+            p.B[i, i] = p.b_size[i] = 10.0 * s.bar[s.order[i]]
+            p.e[i] = 0.0
+        elif tall:
             p.e[i], p.b_size[i] = p.g_right[i], abs(p.G[i, i])
             for c in range(i, used):
                 p.B[i, c] = p.G[c, i]
@@ -47,31 +52,32 @@ def _reduced_row(s: Stack, p: Problem, i: int, at: int, top: int, r: int) -> flo
 
 
 @linked(**OPTIONS)
-def fill(s: Stack, p: Problem, k: int, used: int, tall: bool, first: int, last: int, pending: bool) -> tuple[int, int]:
+def fill(s: Stack, p: Problem, k: int, tall: bool, first: int, last: int, pending: bool) -> tuple[int, int]:
     """Fill the programme of a level: rows of D up to ``first`` are hard, of length one, to ``last`` soft, weighed.
     Returns (rows of C, code)."""
     top, mc, far = s.state[2], 0, 1.0
     r = s.state[0] - top
-    _costs(s, p, used, tall)
+    _costs(s, p, k, tall)
     for i in range(last):
         s.w[i] = product(s.D, i, s.d_span, s.x)
         far = max(far, 1.0 + abs(s.w[i])) if i < first else far
     for i in range(last):
         length, below, above = _reduced_row(s, p, i, mc, top, r), s.lower[i] - s.w[i], s.upper[i] - s.w[i]
-        decided, scale, p.c_size[mc] = length <= p.tolerance * s.d_size[i], s.d_root[i], s.d_root[i] * length
+        little, none = length <= p.tolerance * s.d_size[i], length <= ROUNDING * s.state[0] * s.d_size[i]
+        scale, p.c_size[mc] = s.d_root[i], 0.0 if none else s.d_root[i] * length
         if i < first:
             if not pending and (below > 1e-6 * far or above < -1e-6 * far):
                 return mc, FAILED
-            if decided:
-                tiny = 100.0 * TINY * (1.0 + abs(s.w[i]))
-                if pending and (below > tiny or above < -tiny):
-                    return mc, CAREFUL
+            tiny = 100.0 * TINY * (1.0 + abs(s.w[i]))
+            if little and pending and (below > tiny or above < -tiny):
+                return mc, CAREFUL
+            if none:
                 continue
             if not pending:  # the point at hand holds them, by construction; what rounding took from it is given back
                 below, above = min(below, 0.0), max(above, 0.0)
             scale, p.c_size[mc] = 1.0 / length, 1.0
         for j in range(r):
-            p.C[mc, j] = 0.0 if decided else scale * p.C[mc, j]
+            p.C[mc, j] = 0.0 if i >= first and little else scale * p.C[mc, j]
         p.lower[mc], p.upper[mc] = scale * below, scale * above
         s.which[mc] = i
         side = s.sides[k, i]
@@ -97,9 +103,10 @@ def accept(s: Stack, p: Problem, k: int, how: int) -> int:
     for i in range(p.mc):
         s.sides[k, s.which[i]], s.memory[k, s.which[i]] = p.side[i], p.y[i]
         if p.c_size[i] > 0.0 and abs(p.y[i]) * p.c_size[i] > _PUSHES * pull:
+            length = _reduced_row(s, p, s.which[i], i, top, p.nz)
             for c in range(p.nz - seen):
-                s.F[pushing, c] = p.C[i, seen + c] / p.c_size[i]
-            s.bar[pushing] = p.tolerance
+                s.F[pushing, c] = p.C[i, seen + c] / length
+            s.bar[pushing] = ROUNDING * n * s.d_size[s.which[i]] / length
             pushing += 1
     for j in range(p.nz):
         for c in range(n):

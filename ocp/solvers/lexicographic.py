@@ -14,9 +14,9 @@ import numpy as np
 from dynamics.kernels.linked import linked
 from ocp.solvers.active_set import Problem, descend, exchange, optimal
 from ocp.solvers.elimination import eliminate
-from ocp.solvers.factors import OPTIONS, VIEWS, back, factor, least_squares, turn_basis
+from ocp.solvers.factors import OPTIONS, VIEWS, back, factor, go_on, least_squares, turn_basis
 from ocp.solvers.level_programme import ASK, CAREFUL, DONE, FAILED, accept, fill
-from ocp.solvers.stack import Stack, holds, measure, problem_of, product, report, stack, widen
+from ocp.solvers.stack import ROUNDING, Stack, holds, measure, problem_of, product, report, stack, widen
 
 NONE, HELD, ENGINE, DESCENT = range(4)  # how the active set of a level was found
 
@@ -56,21 +56,23 @@ def _rows(s: Stack, k: int, first: int, tolerance: float) -> tuple[int, int]:
 
 @linked(**OPTIONS)
 def _decide(s: Stack, p: Problem, k: int, a_first: int) -> tuple[bool, bool]:
-    """trial: the least squares of level k, as if no limit were in the way. Returns (whether there are more rows than directions,
+    """trial: the least squares of level k, as if no limit were in the way. Directions that are but more than rounding are seen, not
+    used: levels below leave them alone. Returns (whether there are more rows than directions,
     whether nothing that it sees is left: then Z is not turned)."""
-    n, top, seen, tall, last = s.state[0], s.state[2], 0, False, False
+    n, top, used, seen, tall, last = s.state[0], s.state[2], 0, 0, False, False
     m, reach = _rows(s, k, a_first, p.tolerance)
     if m:
-        seen = factor(s.F, m, reach, s.tau, s.order, s.norms, s.bar)
-        if seen:
-            tall = least_squares(s.F, s.order, m, seen, s.e, s.along, p.G, p.g_tau, p.g_order, p.g_right)
+        used = factor(s.F, m, reach, s.tau, s.order, s.norms, s.bar)
+        seen = go_on(s.F, used, m, reach, s.tau, s.order, s.norms, s.bar, ROUNDING * n / p.tolerance)
+        if used:
+            tall = least_squares(s.F, s.order, m, used, s.e, s.along, p.G, p.g_tau, p.g_order, p.g_right)
         last = seen == reach  # nothing is left: the step is all that is needed of the directions
         if not last:
             turn_basis(s.F, s.order, s.tau, seen, reach, s.Z, top, s.Z.shape[1], s.aside)
     s.state[4] = seen
-    s.rank[k] = seen
+    s.rank[k] = used
     for j in range(n - top):
-        s.aside[j] = s.along[j] if j < seen else 0.0
+        s.aside[j] = s.along[j] if j < used else 0.0
     if last:
         back(s.F, s.order, s.tau, seen, seen, s.aside)
     for c in range(n):
@@ -108,7 +110,7 @@ def _walk(s: Stack, p: Problem, level: int, careful: bool, guessed: bool) -> tup
                 else:
                     if last:
                         turn_basis(s.F, s.order, s.tau, s.state[4], s.state[4], s.Z, top, s.Z.shape[1], s.aside)
-                    mc, code = fill(s, p, k, s.state[4], tall, d_first, d_first + soft, pending)
+                    mc, code = fill(s, p, k, tall, d_first, d_first + soft, pending)
                     return ASK if code == DONE else code, k, s.state[4], mc, soft
         if k < levels:
             a_first, d_first = a_first + s.counts[k, 0], d_first + soft

@@ -16,6 +16,7 @@ from ocp.solvers import active_set
 from ocp.solvers.blocks import Blocks, matrix, vector, whole
 from ocp.solvers.factors import INLINE, OPTIONS, VIEWS, dot
 
+ROUNDING = 1e-13  # share of a row's length, for each unknown; what rounding makes of a row that depends on others
 TINY = 1e-12  # relative; how far beyond an end rounding may put a row
 
 _OWN = ("A", "b", "a_root", "D", "low", "high", "d_root", "d_size", "floor", "ceiling", "trial", "Z", "F", "tau", "norms",

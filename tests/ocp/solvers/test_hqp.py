@@ -420,3 +420,47 @@ def test_rows_that_oppose_each_other_up_to_rounding_hold_one_direction(off):
     hierarchy = Hierarchy()
     for _ in range(2):  # from nothing, and with the rows held before
         np.testing.assert_allclose(hierarchy.solve(levels).x, [0.0, 5.0], atol=2e-7)
+
+
+HELD, LITTLE = [[1.0, 0.0]], [[1.0, 1e-8]]
+
+
+@pytest.mark.row("001:C18")
+@pytest.mark.parametrize(("second", "exact"), [
+    (Level("repeated", LITTLE, [0.0]), [0.0]),
+    (Level("contradicted", LITTLE, [1.0]), [-1.0]),
+    (Level("met", D=LITTLE, f=[0.0]), [0.0]),
+    (Level("unmet", D=LITTLE, f=[-2.0]), [2.0]),
+    (Level("all", LITTLE, [1.0], D=HELD + LITTLE, f=[-1.0, -2.0]), [-1.0, 1.0, 2.0]),
+])
+@pytest.mark.parametrize("far", [1e3, -1e3])
+def test_a_hundred_millionth_of_a_row_is_no_way_for_those_below(second, exact, far):
+    """x = 0 along one direction is held; a second level feels another one by 1e-8 of its rows' lengths, and a third pulls x there
+    by 1e3. What the second reaches at x = 0 stays. In five unknowns, at random angles."""
+    for seed in range(6):
+        plane, hierarchy = np.linalg.qr(np.random.default_rng(seed).standard_normal((5, 5)))[0][:2], Hierarchy()
+        middle = Level(second.name, second.A @ plane, second.b, second.D @ plane, second.f, second.lower)
+        for pull in (far, far, -far):  # from nothing, and with the rows held before
+            x = hierarchy.solve([Level("held", HELD @ plane, [0.0]), middle, Level("far", plane[1:], [pull])]).x
+            reached = np.r_[middle.A @ x - middle.b, excess(middle.D, x, middle.lower, middle.f)]
+            np.testing.assert_allclose(reached, exact, atol=1e-9, rtol=0)
+
+
+def near_repeat(seed, off, shift=0.0):
+    """Fourteen unknowns: an equation and a limit of the second level are those of the first, but for ``off``."""
+    rng, n = np.random.default_rng(seed), 14
+    A, b, D, f = (rng.standard_normal(size) for size in ((4, n), 4, (8, n), 8))
+    again, b_again = np.vstack([A[:1] + off * rng.standard_normal((1, n)), rng.standard_normal((5, n))]), rng.standard_normal(5)
+    limits, ends = np.vstack([D[:1] + off * rng.standard_normal((1, n)), rng.standard_normal((6, n))]), rng.standard_normal(6)
+    return [Level("first", A, b + shift, D, f),
+            Level("again", again, np.r_[0.3, b_again] + shift, limits, np.r_[f[0] - 0.2, ends - 1]),
+            Level("last", rng.standard_normal((9, n)), rng.standard_normal(9) + shift)]
+
+
+@pytest.mark.parametrize("off", [1e-6, 2e-7, 1e-7, 2e-8])
+def test_what_nearly_repeats_does_not_depend_on_history(off):
+    for seed in range(40):
+        solver, levels = Hierarchy(), near_repeat(seed, off)
+        solver.solve(near_repeat(seed, off, 0.3))
+        new = solve_hqp(levels)
+        np.testing.assert_allclose(solver.solve(levels).x, new.x, atol=1e-6 * (1 + np.abs(new.x).max()), err_msg=f"stack {seed}")
