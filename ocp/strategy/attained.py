@@ -11,11 +11,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from ocp.certify.motion import Motion
 from ocp.problem import At, Finding, Kind, Phase, Residual, Trajectory
 from ocp.strategy.answer import answered
 from ocp.strategy.records import State
 from ocp.strategy.search import Search
-from ocp.thresholds import ANSWERS, DIAGNOSES
+from ocp.thresholds import ANSWERS, DIAGNOSES, ROUNDING
 
 
 def no_minimum(search: Search, state: State) -> Finding | None:
@@ -29,7 +30,8 @@ def no_minimum(search: Search, state: State) -> Finding | None:
     for phase, part, other in zip(found.problem.phases, *parts, strict=True):
         for i in _unlimited(phase):
             before, after = float(np.max(np.abs(part.u[:, i]))), float(np.max(np.abs(other.u[:, i])))
-            if after >= ANSWERS.impulse_growth * before > 0 and _impulsive(other, i):
+            much = ROUNDING.negligible * float(Motion(phase, other).scales.wide_control[i])  # less is what rounding leaves
+            if after >= ANSWERS.impulse_growth * before > much and _impulsive(other, i):
                 return Finding(Kind.NOT_ATTAINED, phase.name if len(parts[0]) > 1 else "", phase.system.inputs[i],
                                time=float(other.t_u[np.argmax(np.abs(other.u[:, i]))]), value=finer.objective,
                                data={"before": before, "after": after})

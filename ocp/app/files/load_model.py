@@ -245,7 +245,7 @@ def with_deformable(numbers: Reader, given: MassSprings, robot: Mechanism, at: K
             if name not in given.vertices:
                 section.refuse(f"no vertex named {name!r}{near(name, list(given.vertices))}", "between", k)
         stiffness, damping = section.not_negative("stiffness"), section.not_negative("damping")
-        if len(findings.found) == before:
+        if len(findings.found) == before and vertices.keys() >= set(edge.between):
             length = section.number("length", _apart(robot, [vertices[name].place for name in edge.between]))
             if not length > 0:
                 section.refuse(f"must be positive, got {length:g} m", *(() if edge.length is None else ("length",)))

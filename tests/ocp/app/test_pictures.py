@@ -16,7 +16,7 @@ def figures(monkeypatch):
     """The figures that were encoded."""
     kept = []
     encode = sheet.png
-    monkeypatch.setattr(sheet, "png", lambda fig: kept.append(fig) or encode(fig))
+    monkeypatch.setattr(sheet, "png", lambda fig, *size: kept.append(fig) or encode(fig, *size))
     return kept
 
 

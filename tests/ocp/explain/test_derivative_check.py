@@ -193,8 +193,8 @@ def test_a_wrong_closed_form_is_caught(monkeypatch):
         a, b, c = f(q, v, tau)
         return ca.Function("wrong", [q, v, tau], [a, -b, c])
 
-    closed_form_derivatives = closed_form.forward_dynamics_derivatives
-    monkeypatch.setattr(closed_form, "forward_dynamics_derivatives", negated)
+    closed_form_derivatives = closed_form.der.forward_dynamics_derivatives
+    monkeypatch.setattr(closed_form.der, "forward_dynamics_derivatives", negated)
     rng = np.random.default_rng(5)
     system = robot_system(random_tree(2, rng, kinds=["revolute"]))
     check = check_derivatives(robot_problem(system, rng), points=1)
@@ -207,7 +207,7 @@ def test_a_robot_without_closed_form_says_so(monkeypatch):
     def unknown(model):
         raise ModelError("no chain of simple joints is known", element="joint 'j0'")
 
-    monkeypatch.setattr(closed_form, "forward_dynamics_hessian", unknown)
+    monkeypatch.setattr(closed_form.der, "forward_dynamics_hessian", unknown)
     rng = np.random.default_rng(5)
     check = check_derivatives(robot_problem(robot_system(random_tree(2, rng, kinds=["revolute"])), rng), points=1, second=False)
     assert check.ok

@@ -19,7 +19,6 @@ MATHEMATICS = {
     ("ocp/certify/stiff.py", "STAGES"): "of Radau IIA of order 9",
     ("ocp/explain/not_finite.py", "_TIGHT"): "precedence of operators",
     ("ocp/guess.py", "WAVES"): "the basis of perturbations: half waves over a phase",
-    ("ocp/strategy/relaxation.py", "WINDOWS"): "of a guess, in which a control that switches fast takes its mean",
     ("ocp/transcription/refine/finer_rule.py", "EXTRA_POINTS"): "order of the error: two would do for its leading term",
     ("ocp/transcription/refine/finer_rule.py", "MAX_DECAY"): "stands for infinity: a lower degree holds the function already",
     ("ocp/transcription/refine/margins.py", "NODES_PER_PEAK"): "how far nodes move for a peak between them to move by one",
@@ -29,6 +28,7 @@ FORMAT = {
     ("ocp/guess.py", "SAMPLES"): "size of a table",
     ("ocp/guess.py", "INTERVALS"): "size of a table",
     ("ocp/transcription/refine/criteria.py", "SAMPLES_PER_INTERVAL"): "size of a table",
+    ("ocp/transcription/refine/plan.py", "DECIMALS"): "of edges in the text of a mesh",
     ("ocp/transcription/refine/carry.py", "MIN_DENSE_SHARE"): "columns of a matrix that are stored as full ones",
     ("ocp/reductions/algebraic_elimination.py", "MAX_SCALAR_UNKNOWNS"): "graphs of scalars, else of matrices",
 }
