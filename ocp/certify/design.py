@@ -7,6 +7,7 @@ constraints do not depend on a parameter, every value of it is feasible with the
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 
 import casadi as ca
@@ -67,17 +68,18 @@ def _cost(motions: Sequence[Motion], name: str, value: float | None) -> float:
     for motion in motions:
         if name not in (names := motion.phase.system.parameters):
             continue
-        p = motion.p.copy()
+        other = copy(motion)  # with its code of functions
+        other.p = motion.p.copy()
         column = names.index(name)
-        p[column] = p[column] if value is None else value
+        other.p[column] = motion.p[column] if value is None else value
         look, part, none = motion.look, motion.trajectory, np.zeros((1, motion.phase.system.nu))
         places = {At.PATH: (look.t, look.x, look.u), At.START: (part.t[:1], part.x[:1], none),
                   At.FINAL: (part.t[-1:], part.x[-1:], none)}
         for cost in motion.phase.costs:
             if not _depends(cost.function, 3, column):
                 continue
-            t, x, u = places[cost.at]
-            rows = np.asarray(cost.function(t[None, :], x.T, u.T, np.repeat(p[:, None], len(t), axis=1))).T
+            t = places[cost.at][0]
+            rows = other.call(cost.function, *places[cost.at])
             values = rows[:, 0] if cost.weights is None else rows**2 @ np.asarray(cost.weights) / 2
             total += float(values[0]) if cost.at is not At.PATH else float(np.sum(np.diff(t) * (values[1:] + values[:-1]) / 2))
     return total
