@@ -141,7 +141,7 @@ def judge(local: Local, motions: Sequence[Motion], objective: float, varied: flo
         return Curvature(kind, lowest, below, independent, full, float("nan"), weak, loose.pushing, slope)
     strict = loose.below(SECOND_ORDER.flat) == 0
     if not strict and values is not None and (direction := descent(loose, values, varied)) is not None:
-        return Curvature(Kind.SADDLE, 0.0, 1, len(loose.columns) - _rank(loose), direction, float("nan"), weak, loose.pushing,
+        return Curvature(Kind.SADDLE, 0.0, 0, len(loose.columns) - _rank(loose), direction, float("nan"), weak, loose.pushing,
                          slope)
     kind, lowest = (Kind.STRICT_MINIMUM, SECOND_ORDER.flat) if strict else (Kind.FLAT_MINIMUM, -SECOND_ORDER.negative)
     return Curvature(kind, lowest, 0, 0, None if strict else _doubtful(loose), _decrease(local, size, objective), weak,

@@ -78,6 +78,8 @@ def _point(finding: Finding) -> str:
     words = words.replace("local minimum", "local (weak) minimum") if finding.data.get("weak") else words
     if finding.kind in (*MINIMA, Kind.POINT_NOT_EXAMINED):
         return words
+    if not finding.data["below"]:
+        return f"{words}: the objective falls along a direction of zero curvature, by terms of higher order"
     return f"{words}: {finding.data['below']} of {finding.data['free']} free directions have negative curvature"
 
 

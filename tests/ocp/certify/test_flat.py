@@ -51,6 +51,16 @@ phase: {duration: 1, start: {x: 0}, costs: [{name: effort, running: "u**2 + 10*u
     assert found.objective == pytest.approx(-0.125 - least(), abs=1e-5)
 
 
+def test_a_degenerate_saddle_is_told_by_its_higher_orders():
+    from ocp.app.sentences import sentence
+
+    found = solve(in_steps("-u**4"), "ilqr", {}, without=["escape", "better_controls"])
+    point = found.certificate.second_order
+    assert not found.ok
+    assert (point.kind, point.below) == (Kind.SADDLE, 0)
+    assert "higher order" in sentence(point.finding)
+
+
 def least():
     """max over constant u of -u - u^2 - 10 u^4, with its sign turned: what the control adds."""
     u = np.linspace(-1, 0, 2_000_001)
