@@ -118,7 +118,7 @@ def neighbours(solution: Solution) -> Iterator[tuple[Problem, float]]:
         yield chain.apply(from_motion(whole.problem, parts, dict(zip(data.free.names, q, strict=True)))), when[i]
 
 
-def _meet(data: Pieces, a: Mark, b: Mark) -> bool:
+def _meet(data: Ordered, a: Mark, b: Mark) -> bool:
     """Whether it matters to a phase which of two comes first."""
     instants = {mark.number for mark in (a, b) if not mark.edge}
     near = {n for mark in (a, b) if mark.edge for n in (mark.number - 1, mark.number)} or set(range(len(data.used)))

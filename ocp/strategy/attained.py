@@ -65,7 +65,7 @@ def _unlimited(phase: Phase) -> list[int]:
 
 def _impulsive(part: Trajectory, i: int) -> bool:
     """Whether a control does in the interval of its peak what counts beside all that it does."""
-    u, t, every = np.abs(part.u[:, i]), part.t_u, part.t
+    u, t = np.abs(part.u[:, i]), part.t_u
     whole = float(np.sum(np.diff(t) * (u[1:] + u[:-1]) / 2))
     return float(u.max() * _interval(part, i)) > DIAGNOSES.max_rel_difference * whole
 
@@ -77,8 +77,8 @@ def _interval(part: Trajectory, i: int) -> float:
 
 
 def _unlike_layers(motions: Sequence[Motion], i: int) -> bool:
-    """Whether the rates at the peak of a control grow with it on the finer mesh, and the part of the running costs that is quadratic
-    in it, over the interval of the peak, does not."""
+    """Whether the rates at the peak of a control grow with it on the finer mesh, and the running costs of the interval, of their part
+    that is quadratic in it, do not."""
     effects, squares = [], []
     for motion in motions:
         k = int(np.argmax(np.abs(motion.trajectory.u[:, i])))
