@@ -3,6 +3,7 @@
 import casadi as ca
 import numpy as np
 import pytest
+from scipy.linalg import expm
 from scipy.optimize import minimize, minimize_scalar
 
 from ocp.app.files.load import load_text
@@ -67,8 +68,28 @@ phase:
 """, np.sqrt(J)
 
 
+def mud(drag, edge, far=1.0):
+    """x'' = u from rest to rest, with drag behind an edge: least energy of both pieces by their Gramians, over when and how fast."""
+    def energy(a, T, before, behind):
+        A = np.array([[0.0, 1.0], [0.0, -a]])
+        # blocks of the exponential of [[A, b b'], [0, -A']] (Van Loan)
+        E = expm(np.block([[A, np.diag([0.0, 1.0])], [np.zeros((2, 2)), -A.T]]) * T)
+        missing = behind - E[:2, :2] @ before
+        return missing @ np.linalg.solve(E[:2, 2:] @ E[:2, :2].T, missing)
+
+    def J(z):
+        tau, v = np.clip(z[0], 0.05, 0.95), z[1]
+        crossing, end = np.array([edge, v]), np.array([far, 0.0])
+        return energy(0.0, tau, np.zeros(2), crossing) + energy(drag, 1 - tau, crossing, end)
+
+    found = min((minimize(J, z, method="Nelder-Mead", options={"xatol": 1e-12, "fatol": 1e-12, "maxiter": 4000})
+                 for z in ([0.3, 1.0], [0.5, 1.5], [0.7, 1.0])), key=lambda one: one.fun)
+    return MOVE.format(rate=f"u - if_else(x > {edge}, {drag}, 0)*v", cost="u**2"), found.fun
+
+
 PROBLEMS = {"toll": toll(1e-3, 30), "toll of high speeds": toll(0.4, 30), "friction": waits(10.0), "price of moving": waits(0, 100),
-            "both": waits(5.0, 60), "refraction": refraction(2.0), "quickest": quickest(2.0)}
+            "both": waits(5.0, 60), "refraction": refraction(2.0), "quickest": quickest(2.0),
+            "mud": mud(3.0, 0.5), "deep mud": mud(12.0, 0.7)}
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[] if name == "toll" else [pytest.mark.slow])
