@@ -16,6 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dynamics.steps import schemes
+
 Row = tuple[float, ...]
 Tree = tuple["Tree", ...]
 """A rooted tree: the branches at its root, in sorted order. The single vertex is the empty tuple."""
@@ -131,7 +133,7 @@ RK4 = Tableau(4, a=((0.0, 0.0, 0.0, 0.0), (1 / 2, 0.0, 0.0, 0.0), (0.0, 1 / 2, 0
 
 # ---- implicit ----------------------------------------------------------------------------------------------------
 #: BDF1; the one-stage Radau IIA method. L-stable
-IMPLICIT_EULER = Tableau(1, a=((1.0,),), b=(1.0,), c=(1.0,))
+IMPLICIT_EULER = Tableau(1, *schemes.butcher("bdf1"))
 
 _G = 2 - math.sqrt(2)
 #: a trapezoidal step to t + gamma h, then BDF2 through t and t + gamma h, gamma = 2 - sqrt 2: Bank et al. 1985, as a one-step
@@ -139,9 +141,8 @@ _G = 2 - math.sqrt(2)
 TR_BDF2 = Tableau(2, a=((0.0, 0.0, 0.0), (_G / 2, _G / 2, 0.0), (math.sqrt(2) / 4, math.sqrt(2) / 4, _G / 2)),
                   b=(math.sqrt(2) / 4, math.sqrt(2) / 4, _G / 2), c=(0.0, _G, 1.0))
 
-_S2 = 1 - math.sqrt(1 / 2)
 #: two stages with one matrix: Alexander 1977, "Diagonally implicit Runge-Kutta methods for stiff ODE's". L-stable
-SDIRK2 = Tableau(2, a=((_S2, 0.0), (1 - _S2, _S2)), b=(1 - _S2, _S2), c=(_S2, 1.0))
+SDIRK2 = Tableau(2, *schemes.butcher("sdirk2"))
 
 #: the implicit midpoint rule. Gauss methods (HW, section IV.5; Hairer, Lubich, Wanner, Geometric Numerical Integration, Table
 #: II.1.1): A-stable, symmetric, symplectic, and exact for quadratic invariants

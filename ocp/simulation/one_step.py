@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.errors import Picklable
-from dynamics.kernels import Kernel, compile_kernel
+from dynamics.kernels import Kernel, compile_kernel, workspace
+from dynamics.steps.march import repeated
 from ocp.integrators import serving
 from ocp.problem import Cost, System
 
@@ -59,6 +60,7 @@ class OneStep:
 
     def __init__(self, system: System, integrator: str, integrands: Sequence[ca.Function] = (), mode: str = "auto"):
         self._kernel: Kernel = compile_kernel(step_function(system, integrator, integrands), mode)  # type: ignore[arg-type]
+        self._work = workspace(self._kernel)
         self._names, self._p = system.space.names, np.array(system.parameter_values, float)
         self._t, self._x = 0.0, np.array(system.space.neutral)
         self.risen = np.zeros(len(integrands))
@@ -72,12 +74,17 @@ class OneStep:
         return self._x.copy()
 
     def step(self, u: ArrayLike, dt: float) -> np.ndarray:
-        x, rises = self._kernel(self._t, self._x, u, self._p, dt)
-        x = np.atleast_1d(x)
-        if not np.all(np.isfinite(x)):
-            worst = self._names[int(np.argmin(np.isfinite(x)))]
-            lost = "the state leaves the finite range"
-            raise StepError(worst, float("nan"), f"the equations of the step have no solution that Newton finds, or {lost}"
-                            if self._implicit else lost)
-        self._t, self._x, self.risen = self._t + dt, x, np.atleast_1d(rises)
+        error = self.run(np.reshape(np.asarray(u, float), (1, -1)), np.array([self._t, self._t + dt]))[2]
+        if error is not None:
+            raise error
         return self.measure()
+
+    def run(self, u: np.ndarray, t: np.ndarray) -> tuple[np.ndarray, np.ndarray, StepError | None]:
+        x, rises = repeated(self._kernel, self._work, self._x, t, u, self._p)
+        if done := len(rises):
+            self._t, self._x, self.risen = float(t[done]), x[done], rises[-1]
+        if done == len(u):
+            return x[1:], rises, None
+        lost = "the state leaves the finite range"
+        why = f"the equations of the step have no solution that Newton finds, or {lost}" if self._implicit else lost
+        return x[1:done + 1], rises, StepError(self._names[int(np.argmin(np.isfinite(x[done + 1])))], float("nan"), why)
