@@ -35,7 +35,7 @@ COAST = Newton(coast=True)
 
 @dataclass(frozen=True)
 class System:
-    """A mechanism with free parameters as kernels: terms(q, v, a, u, p) -> r, r_q, r_v, M; pull(..., z) -> ``r_u' z`` and ``r_p' z``;
+    """A mechanism with free parameters as kernels: terms(q, v, a, u, p) -> r, r_q, r_v, M; pull(..., z) -> ``r_u' z``, ``r_p' z``;
     steps: those of a march. nominal: the parameters [np] at which the mechanism is itself."""
 
     mechanism: Mechanism
@@ -70,7 +70,7 @@ def system(mechanism: Mechanism, parameters: Sequence[free.Parameter] = (), mode
 
 
 def _steps(terms: ca.Function) -> Equations:
-    """Stages in flat coordinates: ``v = v_0 + y_v + s a``, ``q = q_0 + y_q + s v`` with s = gamma h, and H over s^2 as the matrix."""
+    """Stages in flat coordinates: ``v = v_0 + y_v + s a``, ``q = q_0 + y_q + s v`` with s = gamma h, and H as the matrix."""
     n, nu, count = (terms.size1_in(i) for i in (0, 3, 4))
     sizes = {"a": n, "t": 1, "x": 2 * n, "y": 2 * n, "s": 1, "u": nu, "p": count}
     a, t, x, y, s, u, p = inputs = [ca.SX.sym(name, size) for name, size in sizes.items()]
@@ -150,8 +150,8 @@ class NewtonError(Picklable, RuntimeError):
 def simulate(system: System, method: str, start: tuple[ArrayLike, ArrayLike], h: float, steps: int, u: ArrayLike | None = None,
              p: ArrayLike | None = None, options: Newton | None = None, keep: bool = False) -> Simulation:
     """Steps of length h [s] from start = (q, v). u: [N, nu], held over each step, None: 0; p: [np], None: nominal; keep: factors of
-    every solve, 3 n^2 numbers each, with which a gradient evaluates no matrix again; options: default: stages start where velocities
-    carry them.
+    every solve, 3 n^2 numbers each, with which a gradient evaluates no matrix again; options: default: stages start where their
+    velocities carry them.
 
     Raises ModelError for wrong sizes, NewtonError where a step fails.
     """

@@ -15,7 +15,7 @@ from dynamics.steps.schemes import stages
 Array = np.ndarray
 #: a step longer than the one before by more than this factor begins anew: BDF2 is stable below 1 + sqrt 2
 GROWS = 2.0
-WHY = ("", "the residual is not finite", "the Newton matrix is singular", "no convergence in {} iterations",
+WHY = ("", "the residual is not finite", "the Newton matrix is singular", "Newton's method does not converge in {} iterations",
        "the state leaves the finite range")
 ASTRAY = 4
 
@@ -72,8 +72,7 @@ class Found(NamedTuple):
 
 
 class March:
-    """Steps of one method by the kernels of :class:`Equations`. What a method looks back at, and starts from, is kept from run to run.
-    """
+    """Steps of one method by the kernels of :class:`Equations`. What it looks back at, and starts from, is kept from run to run."""
 
     def __init__(self, kernels: Sequence[Kernel], method: str, newton: Newton | None = None):
         self.kernels, self.newton, self.method = tuple(kernels), newton or Newton(), method
@@ -84,14 +83,17 @@ class March:
         self._n, self._l = self.kernels[0].input_shapes[3][0], self.kernels[3].output_shapes[0][0]
         self.begin()
 
-    def begin(self, before: Array | None = None, h: float = 0.0) -> None:
-        """Forget what was found; before [nx]: the state h [s] before, where a method is to look back at it."""
+    def begin(self, before: Array | None = None, h: float = 0.0, rose: Array | None = None) -> None:
+        """Forget what was found; before [nx]: the state h [s] before, where a method is to look back at it, rose [l]: the rise of
+        integrals since."""
         self._before, self._h = np.zeros(self._nx) if before is None else np.array(before, float), h
-        self._z, self._rose = np.zeros(self._nz), np.zeros(self._l)
+        self._z, self._rose = np.zeros(self._nz), np.zeros(self._l) if rose is None else np.array(rose, float)
 
     def run(self, x: Array, t: Array, u: Array, p: Array) -> Found:
         """From x [nx] over the edges t [N+1] of steps with controls u [N, nu]."""
         t, u, parts = np.asarray(t, float), np.asarray(u, float), list[Found]()
+        if not self._h:
+            self._before[:] = x
         done, steps = 0, len(t) - 1
         while done < steps:
             h = np.diff(t[done:])
@@ -139,12 +141,13 @@ class March:
         numbers = np.array([self.newton.tolerance, 0.0, 0.0])
         limits = np.array([self.newton.iterations, self.newton.halvings, self.newton.coast], np.int64)
         done, stage, status = march(
-            self._where, *self._work, table, t, path, self._before, np.ascontiguousarray(u), p, self._z, self._rose, nodes, z, rises,
-            iterations, Y, K, L, np.zeros(n), np.zeros(nz), G, np.zeros(nz * nz), np.zeros(nz), weights, np.zeros(nz, np.int64),
-            numbers, limits)
+            self._where, *self._work, table, t, path, self._before, np.ascontiguousarray(u), p, self._z, self._rose, nodes, z,
+            rises, iterations, Y, K, L, np.zeros(n), np.zeros(nz), G, np.zeros(nz * nz), np.zeros(nz), weights,
+            np.zeros(nz, np.int64), numbers, limits)
         k, failure = done * s + stage, None
         if status:
-            left = np.where(np.isfinite(G), np.abs(G) * weights, np.inf)
+            left = np.abs(np.where(np.isfinite(G), G, np.inf))
+            left[np.isfinite(left)] *= weights[np.isfinite(left)]
             row = int(np.argmax(left)) if nz else 0
             residual = float("nan") if status == ASTRAY else float(left[row])
             failure = Failure(done, stage, *numbers[1:].tolist(), row, residual, WHY[status].format(self.newton.iterations))

@@ -217,7 +217,8 @@ def repeat(address: int, handle: int, arg: Array, res: Array, iw: Array, w: Arra
            rises: Array) -> int:
     """Steps of a kernel (t, x, u, p, h) -> (x after, rises): how many have a finite state."""
     for i in range(u.shape[0]):
-        arg[0], arg[1], arg[2], arg[3], arg[4] = row_address(t, i), row_address(x, i), row_address(u, i), address_of(p), row_address(h, i)
+        arg[0], arg[1], arg[2] = row_address(t, i), row_address(x, i), row_address(u, i)
+        arg[3], arg[4] = address_of(p), row_address(h, i)
         res[0], res[1] = row_address(x, i + 1), row_address(rises, i)
         if call(address, handle, arg, res, iw, w) != 0:
             return i

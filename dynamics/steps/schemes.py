@@ -91,14 +91,14 @@ Rows = tuple[tuple[float, ...], ...]
 def butcher(method: str) -> tuple[Rows, tuple[float, ...], tuple[float, ...]]:
     """Runge-Kutta coefficients (a, b, c) of a one-step method whose last stage ends the step."""
     own = stages(method, None)
-    rows = tuple(tuple([next((t.b for t in stage.terms if t.node == j + 1), 0.0) if j != i else stage.gamma for j in range(len(own))])
-                 for i, stage in enumerate(own))
+    inner = [{term.node - 1: term.b for term in stage.terms} | {i: stage.gamma} for i, stage in enumerate(own)]
+    rows = tuple(tuple(row.get(j, 0.0) for j in range(len(own))) for row in inner)
     return rows, rows[-1], tuple(stage.time for stage in own)
 
 
 class Solve(NamedTuple):
-    """One entry of a plan: gamma and the weights, its past nodes, the step it belongs to, its time in steps, and whether it ends the
-    step. Node 0 is the initial state, node k + 1 is what entry k finds."""
+    """One entry of a plan: gamma and the weights, its past nodes, the step it belongs to, its time in steps, and whether it is its
+    last. Node 0 is the initial state, node k + 1 is what entry k finds."""
 
     gamma: float
     weights: tuple[Weight, ...]

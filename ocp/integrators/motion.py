@@ -133,13 +133,12 @@ def equations(system: System, running: Sequence[ca.Function] = ()) -> Equations:
     """What ``dynamics.steps.march`` needs; running: scalar Functions of (t, x, u, p) that are integrated along."""
     inputs, G, (after, slope) = _equations(system.space, system.motion, None if moves(system) else system.rate)
     z, _, x, y, gamma, _, _ = inputs
-    J = ca.cse([ca.densify(G), ca.densify(ca.jacobian(G, z))])
-    c, now = ca.SX.sym("c", system.nx), [ca.MX.sym(name, n) for name, n in (("t", 1), ("x", system.nx), ("u", system.nu),
-                                                                           ("p", system.np))]
-    X = ca.SX.sym("X", system.nx)
-    integrands = ca.Function("running", now, [ca.densify(ca.vertcat(ca.MX(0, 1), *(f(*now) for f in running)))])
-    return Equations(ca.Function("stage", inputs, J), ca.Function("reached", [z, x, y, gamma], [ca.densify(after), ca.densify(slope)]),
-                     ca.Function("back", [X, c], [ca.densify(system.space.minus(X, c))]), integrands)
+    now = [ca.MX.sym(name, n) for name, n in zip("txup", (1, system.nx, system.nu, system.np), strict=True)]
+    here, before = ca.SX.sym("x", system.nx), ca.SX.sym("before", system.nx)
+    return Equations(ca.Function("stage", inputs, ca.cse([ca.densify(G), ca.densify(ca.jacobian(G, z))])),
+                     ca.Function("reached", [z, x, y, gamma], [ca.densify(after), ca.densify(slope)]),
+                     ca.Function("back", [here, before], [ca.densify(system.space.minus(here, before))]),
+                     ca.Function("running", now, [ca.densify(ca.vertcat(ca.MX(0, 1), *(f(*now) for f in running)))]))
 
 
 class Failure(NamedTuple):
@@ -163,8 +162,8 @@ def row_name(system: System, row: int) -> str:
 
 def failure(system: System, method: str, t: float, x: np.ndarray, u: np.ndarray, p: np.ndarray, h: float,
             before: tuple[np.ndarray, float] | None = None) -> Failure | None:
-    """Why a step from x [nx] at t fails; None where it finds a solution. before: as of :func:`moved`. Raises nothing for what is not
-    finite."""
+    """Why a step from x [nx] at t fails; None where it finds a solution. before: as of :func:`moved`. Raises nothing for what is
+    not finite."""
     march = March(compile_many(equations(system), mode="interpreted"), method)
     if before is not None:
         march.begin(before[0], h / before[1])

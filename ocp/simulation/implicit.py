@@ -1,4 +1,4 @@
-"""Steps of BDF1, SDIRK2 and BDF2, whole stretches of them in compiled loops: those of optimal control (``ocp.integrators.motion``)."""
+"""Steps of BDF1, SDIRK2 and BDF2, whole stretches in compiled loops: those of optimal control (``ocp.integrators.motion``)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dynamics.kernels import compile_many
 from dynamics.steps.march import March
 from ocp.integrators import motion
 from ocp.problem import System
-from ocp.simulation.one_step import OneStep, StepError
+from ocp.simulation.one_step import OneStep, StepError, Stretch
 
 
 class ImplicitSteps(OneStep):
@@ -29,7 +29,10 @@ class ImplicitSteps(OneStep):
         super().reset(x, t)
         self._march.begin()
 
-    def run(self, u: np.ndarray, t: np.ndarray) -> tuple[np.ndarray, np.ndarray, StepError | None]:
+    def look_back(self, before: np.ndarray, h: float, rose: np.ndarray) -> None:
+        self._march.begin(before, h, rose[:len(self.risen)])
+
+    def run(self, u: np.ndarray, t: np.ndarray) -> Stretch:
         found = self._march.run(self._x, t, u, self._p)
         if done := len(found.rises):
             self._t, self._x, self.risen = float(t[done]), found.x[-1], found.rises[-1]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import casadi as ca
 import numpy as np
@@ -55,6 +55,25 @@ def step_function(system: System, integrator: str, integrands: Sequence[ca.Funct
     return function
 
 
+Stretch = tuple[np.ndarray, np.ndarray, "StepError | None"]
+"""States [k, nx] after k steps, rises of the integrals [k, l] over each, and why the next one failed."""
+
+
+def by_steps(step: Callable[[np.ndarray, float], np.ndarray], risen: Callable[[], np.ndarray], u: np.ndarray, t: np.ndarray
+             ) -> Stretch:
+    """A stretch step by step."""
+    states, rises = list[np.ndarray](), list[np.ndarray]()
+    error = None
+    for held, h in zip(u, np.diff(t), strict=True):
+        try:
+            states.append(step(held, float(h)))
+        except StepError as failed:
+            error = failed
+            break
+        rises.append(risen())
+    return np.array(states), np.array(rises), error
+
+
 class OneStep:
     """Steps of a one-step map as one kernel."""
 
@@ -79,7 +98,10 @@ class OneStep:
             raise error
         return self.measure()
 
-    def run(self, u: np.ndarray, t: np.ndarray) -> tuple[np.ndarray, np.ndarray, StepError | None]:
+    def look_back(self, before: np.ndarray, h: float, rose: np.ndarray) -> None:
+        """Nothing: one step sees one state."""
+
+    def run(self, u: np.ndarray, t: np.ndarray) -> Stretch:
         x, rises = repeated(self._kernel, self._work, self._x, t, u, self._p)
         if done := len(rises):
             self._t, self._x, self.risen = float(t[done]), x[done], rises[-1]

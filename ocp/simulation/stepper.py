@@ -19,7 +19,7 @@ from ocp.integrators import INTEGRATORS, MULTISTEP
 from ocp.problem import System
 from ocp.simulation import adaptive
 from ocp.simulation.implicit import ImplicitSteps
-from ocp.simulation.one_step import OneStep
+from ocp.simulation.one_step import OneStep, Stretch
 
 
 class Stepper(Protocol):
@@ -34,6 +34,12 @@ class Stepper(Protocol):
 
     def measure(self) -> np.ndarray:
         """The state [nx] now."""
+
+    def run(self, u: np.ndarray, t: np.ndarray) -> Stretch:
+        """Steps over the edges t [N+1] under controls u [N, nu], all of them or until one fails, which raises nothing."""
+
+    def look_back(self, before: np.ndarray, h: float, rose: np.ndarray) -> None:
+        """After ``reset``: the state h [s] before, and what integrals rose by since, for methods that look back."""
 
     def step(self, u: ArrayLike, dt: float) -> np.ndarray:
         """The state [nx] after dt [s] under a held control u [nu]. Raises StepError where that fails, and stays where it was."""
