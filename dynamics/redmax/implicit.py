@@ -4,6 +4,11 @@ With ``r = ID(q, v, a) - f`` the residual of a solve is ``g = (gamma h)^2 r(q, v
 ``H = M + gamma h r_v + (gamma h)^2 r_q``: M + dM w - gamma h D - (gamma h)^2 K in the words of the document. Source: Sueda,
 section 3.4 and Algorithm 12; r and its slopes come from the recursions, in O(n depth) operations. The steps are those of
 ``dynamics.steps``, with accelerations as unknowns: Newton's iterates are the same.
+
+>>> from dynamics.model.synthetic import serial_chain
+>>> run = simulate(system(Mechanism(serial_chain(1)), mode="interpreted"), "bdf2", ([0.0], [0.0]), 0.01, 10)
+>>> run.t[-1].item(), run.q[-1].round(4), linearly_implicit(Mechanism(serial_chain(1)))(0, 0, [], 0.01)
+(0.1, array([0.1467]), (DM(0.00293713), DM(0.293713)))
 """
 
 from __future__ import annotations

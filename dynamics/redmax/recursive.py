@@ -2,6 +2,11 @@
 
 Body coordinates at body origins as in ``dynamics.redmax.kinematics``. Sources: Sueda, Algorithms 5, 6, 9 and 10; Kim 2012,
 "Lie group formulation of articulated rigid body dynamics".
+
+>>> from dynamics.model.synthetic import serial_chain
+>>> found = hybrid_dynamics(serial_chain(2), [0.3, -0.2], [0, 0], [1, 0], prescribed=["j0"])  # j0 moves as given, j1 without effort
+>>> found.a, found.tau
+(DM([1, 1.72441]), DM([-8.66635, 0]))
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 
 import casadi as ca
@@ -13,6 +14,7 @@ from dynamics.kernels import Kernel, compile_kernel, workspace
 from dynamics.steps.march import repeated
 from ocp.integrators import serving
 from ocp.problem import Cost, System
+from ocp.simulation.linearly_implicit import NAME, step_of
 
 #: instructions of rate and integrands up to which a step becomes one scalar graph; above, they stay calls
 INLINE = 2000
@@ -78,12 +80,13 @@ class OneStep:
     """Steps of a one-step map as one kernel."""
 
     def __init__(self, system: System, integrator: str, integrands: Sequence[ca.Function] = (), mode: str = "auto"):
-        self._kernel: Kernel = compile_kernel(step_function(system, integrator, integrands), mode)  # type: ignore[arg-type]
+        made = step_of if integrator == NAME else functools.partial(step_function, integrator=integrator)
+        self._kernel: Kernel = compile_kernel(made(system, integrands=integrands), mode)  # type: ignore[arg-type]
         self._work = workspace(self._kernel)
         self._names, self._p = system.space.names, np.array(system.parameter_values, float)
         self._t, self._x = 0.0, np.array(system.space.neutral)
         self.risen = np.zeros(len(integrands))
-        self._implicit = serving(system, integrator).implicit
+        self._implicit = integrator != NAME and serving(system, integrator).implicit
         self.notes = self._kernel.notes
 
     def reset(self, x: ArrayLike, t: float = 0.0) -> None:

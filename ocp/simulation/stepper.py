@@ -17,7 +17,7 @@ from dynamics.errors import near
 from ocp.errors import ProblemError
 from ocp.integrators import INTEGRATORS, MULTISTEP
 from ocp.problem import System
-from ocp.simulation import adaptive
+from ocp.simulation import adaptive, linearly_implicit
 from ocp.simulation.implicit import ImplicitSteps
 from ocp.simulation.one_step import OneStep, Stretch
 
@@ -47,14 +47,14 @@ class Stepper(Protocol):
 
 def check_integrator(name: str) -> None:
     """Raises ProblemError for an integrator that a simulation does not know."""
-    known = tuple(dict.fromkeys((*INTEGRATORS, *MULTISTEP, adaptive.NAME)))
+    known = tuple(dict.fromkeys((*INTEGRATORS, *MULTISTEP, adaptive.NAME, linearly_implicit.NAME)))
     if name not in known:
         raise ProblemError(f"no integrator named {name!r}{near(name, known, most=30)}", where="integrator")
 
 
 def stepper(system: System, integrator: str, integrands: Sequence[ca.Function] = (), mode: str = "auto") -> Stepper:
     """A stepper of an explicit system (algebraic unknowns eliminated) by a method of ``ocp.integrators``; bdf1, sdirk2 and bdf2 go
-    on from what the step before found; dop853 chooses the lengths of inner steps.
+    on from what the step before found; dop853 chooses the lengths of inner steps; linearly_implicit solves one linear system.
 
     integrands: scalar Functions of (t, x, u, p). Raises ProblemError for an unknown integrator, or a system that it is not for.
     """

@@ -80,7 +80,8 @@ def simulate(
     ----------
     integrator
         Any integrator of shooting methods (rk4, radau_iia_3, ..); bdf1, sdirk2, bdf2, which solve for positions where the system is
-        a mechanism; or dop853, whose inner steps follow their own error. Default: what the file says, or rk4.
+        a mechanism; linearly_implicit, one linear solve a step, of robots; or dop853, whose inner steps follow their own error.
+        Default: what the file says, or rk4.
     dt
         Longest step [s]; default: what the file says, or a 500th of the whole.
     until

@@ -22,7 +22,7 @@ def test_the_published_energy_of_a_flight_holds_what_newton_left():
     b = Builder("cube", gravity=(0.0, 0.0, -1.0))
     b.body("b", parent="world", joint=Joint("j", "free_3d", chart="xyz"), inertia=box(1.0, (1.0, 1.0, 1.0)))
     made, v = system(Mechanism(b.build()), mode="interpreted"), np.array([0, 0, 3, 0.2, 0.4, 0.6])
-    for tolerance, near in ((1e-4, 1e-12), (1e-8, 2e-8)):
+    for tolerance, near in ((1.0, 1e-12), (1e-8, 2e-8)):
         run = simulate(made, "bdf2", (np.zeros(6), v), 0.05, 120, options=Newton(tolerance, coast=True))
         found = energy(made.mechanism, run.q[-1], run.v[-1]) - energy(made.mechanism, np.zeros(6), np.zeros(6))
         assert found == pytest.approx(4.5466508559364156, rel=near)

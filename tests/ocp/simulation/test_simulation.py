@@ -310,6 +310,25 @@ def test_wrong_input_is_named(how, words):
         simulate(found, **{"integrator": "rk4", **how}, controls=Guessed(found), kernels="interpreted")
 
 
+def test_linearly_implicit_steps_are_those_of_bdf1_where_all_is_linear():
+    """A mass on a stiff spring with a damper, driven: one solve is exact, integrals included; others are refused by name."""
+    found = load_text("""
+name: A mass on a stiff spring
+system:
+  bodies: {mass: {mass: 2, joint: {kind: prismatic, axis: [1, 0, 0]}}}
+  forces: [{joint_spring: {joint: mass, stiffness: 1.0e+6}}, {joint_damper: {joint: mass, linear: 3}}]
+phase: {duration: 0.5, start: {joints: {mass: 0.1}, rest: true}, costs: []}
+""").problem
+    one, two = (simulate(found, name, Constant({found.phase.system.controls[0]: 4.0}, found), dt=0.01, kernels="interpreted")
+                for name in ("linearly_implicit", "bdf1"))
+    np.testing.assert_allclose(one.legs[0].x, two.legs[0].x, atol=1e-10)
+    np.testing.assert_allclose(one.legs[0].integrals, two.legs[0].integrals, atol=1e-8)
+    with pytest.raises(ProblemError, match="'linearly_implicit' is for robots"):
+        end(problem(OSCILLATOR), "linearly_implicit", dt=0.1)
+    with pytest.raises(ProblemError, match="'spherical' has not"):
+        end(problem(SPHERE), "linearly_implicit", dt=0.1)
+
+
 def test_a_step_that_fails_leaves_the_stepper_where_it_was():
     found = problem(OSCILLATOR.replace("u - 4*x - 0.2*v}", "u + 3*v**2}"))
     for integrator in ("bdf1", "rk4"):
