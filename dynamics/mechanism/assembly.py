@@ -1,13 +1,10 @@
 """Closed loops assembled: Newton's method onto the constraints of a mechanism, and the velocities that keep them closed.
 
 >>> from dynamics.constraints import Closure
->>> from dynamics.model import Frame, Placement
 >>> from dynamics.model.synthetic import serial_chain
->>> from dataclasses import replace
->>> arm = serial_chain(3)
->>> arm = replace(arm, frames=(Frame("tip", 2, Placement(position=(0.5, 0, 0))), Frame("hook", -1, Placement(position=(0.9, 0, 0)))))
->>> Assembly(arm, [Closure("hook", "tip", "hook", "spherical")]).close(np.array([0.4, 0.0, -0.8])).closed
-True
+>>> loops = Assembly(serial_chain(3), [Closure("pin", "b2", "world", "spherical")])  # the last joint, back at the first one
+>>> loops.close(np.array([0.4, 0.0, -0.8])).closed
+False
 """
 
 from __future__ import annotations

@@ -70,8 +70,8 @@ def system(mechanism: Mechanism, parameters: Sequence[free.Parameter] = (), mode
     names = list("qvaup")
     terms = ca.Function("terms", at, [ca.densify(x) for x in ca.cse([r, *slopes])], names, ["r", "r_q", "r_v", "M"])
     pull = ca.Function("pull", [*at, z], [ca.densify(ca.jtimes(r, x, z, True)) for x in at[3:]], [*names, "z"], ["r_u_z", "r_p_z"])
-    kernels = compile_many([terms, pull, *_steps(terms)], mode=mode)  # type: ignore[arg-type]
-    return System(mechanism, tuple(parameters), np.array(free.nominal(mechanism, parameters)), *kernels[:2], kernels[2:])
+    values, pulls, *steps = compile_many([terms, pull, *_steps(terms)], mode=mode)  # type: ignore[arg-type]
+    return System(mechanism, tuple(parameters), np.array(free.nominal(mechanism, parameters)), values, pulls, tuple(steps))
 
 
 def _steps(terms: ca.Function) -> Equations:

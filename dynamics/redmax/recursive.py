@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import casadi as ca
 
 from dynamics import spatial
-from dynamics.algorithms import body_poses, tree
+from dynamics.algorithms import body_accelerations, body_poses, body_velocities, tree
 from dynamics.errors import ModelError
 from dynamics.joints.kind import part
 from dynamics.model.model import Model
@@ -44,28 +44,12 @@ def _bodies(model: Model, q: Expr) -> list[_Body]:
 
 def twists(model: Model, q: Expr, x: Expr) -> Expr:
     """``J x`` [6n], x [nv]."""
-    out: list[Expr] = []
-    for body in _bodies(model, tree.as_column(q)):
-        y = body.S @ part(x, body.own)
-        out.append(y if body.parent < 0 else spatial.motion_to_child(body.X, out[body.parent]) + y)
-    return ca.vertcat(*out)
+    return ca.vertcat(*body_velocities(model, q, x))
 
 
 def twist_drift(model: Model, q: Expr, v: Expr) -> Expr:
     """``dJ/dt v`` [6n] along v [nv]."""
-    y: list[Expr] = []
-    z: list[Expr] = []
-    for i, body in enumerate(_bodies(model, tree.as_column(q))):
-        s, bias = body.S @ part(v, body.own), tree.joint_bias(model, i, q, v)
-        drift = tree.zeros(6, 1, q, v) if bias is None else bias
-        if body.parent < 0:
-            y.append(s)
-            z.append(drift)
-            continue
-        above = spatial.motion_to_child(body.X, y[body.parent])
-        y.append(above + s)
-        z.append(spatial.motion_to_child(body.X, z[body.parent]) - spatial.cross_motion(s, above) + drift)
-    return ca.vertcat(*z)
+    return ca.vertcat(*body_accelerations(model, q, v, ca.DM(model.nv, 1)))
 
 
 def efforts(model: Model, q: Expr, y: Expr) -> Expr:

@@ -111,9 +111,9 @@ class March:
             x, self._h, done = found.x[-1], float(h[count - 1]), done + count
         if len(parts) == 1:
             return parts[0]
-        columns = list(zip(*parts, strict=True))
-        return Found(np.concatenate([parts[0].x[:1], *(part.x[1:] for part in parts)]),
-                     *(np.concatenate(column) for column in columns[1:5]), parts[-1].failure)
+        rises, nodes, z, iterations = (np.concatenate([part[k] for part in parts]) for k in range(1, 5))
+        path = np.concatenate([parts[0].x[:1], *(part.x[1:] for part in parts)])
+        return Found(path, rises, nodes, z, iterations, parts[-1].failure)
 
     def _scheme(self, steps: int, ratios: Array | None) -> Array:
         """The table of the loops, [N, s, 2 s + 4]."""
@@ -150,7 +150,8 @@ class March:
             left[np.isfinite(left)] *= weights[np.isfinite(left)]
             row = int(np.argmax(left)) if nz else 0
             residual = float("nan") if status == ASTRAY else float(left[row])
-            failure = Failure(done, stage, *numbers[1:].tolist(), row, residual, WHY[status].format(self.newton.iterations))
+            why = WHY[status].format(self.newton.iterations)
+            failure = Failure(done, stage, float(numbers[1]), float(numbers[2]), row, residual, why)
         return Found(path[:done + 1], rises[:done], nodes[:k], z[:k], iterations[:k], failure)
 
 

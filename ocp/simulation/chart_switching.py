@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import casadi as ca
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dynamics.errors import near
 from dynamics.joints import charts
@@ -28,13 +29,13 @@ from ocp.simulation.stepper import Stepper, stepper
 class SwitchedCharts(ChartSteps):
     """A stepper whose joints change their charts. Integrals as those of ``ChartSteps``."""
 
-    def reset(self, x: np.ndarray, t: float = 0.0) -> None:
+    def reset(self, x: ArrayLike, t: float = 0.0) -> None:
         super().reset(x, t)
         self._names = tuple(turn.chart for turn in self._turns)
         self._movers: dict[tuple[str, ...], Stepper] = {self._names: self._chart}
         self._before, self._h = self._own, 0.0
 
-    def step(self, u: np.ndarray, dt: float) -> np.ndarray:
+    def step(self, u: ArrayLike, dt: float) -> np.ndarray:
         u = np.asarray(u, float)
         driven = frozenset().union(*(joints for joints, control in zip(self._motors, u, strict=False) if control))
         left = {turn.joint for turn, name in zip(self._turns, self._names, strict=True) if name != turn.chart}

@@ -1,4 +1,4 @@
-"""Linearly implicit steps of robots: one linear solve a step with the stiffness and damping of forces (``dynamics.redmax.implicit``).
+"""Linearly implicit steps of robots (``dynamics.redmax.implicit``): one linear solve with stiffness and damping of the forces.
 
 Of first order, stable with stiff springs and dampers where explicit steps are not, and without an iteration that could fail.
 """
@@ -18,8 +18,8 @@ NAME = "linearly_implicit"
 
 
 def step_of(system: System, integrands: Sequence[ca.Function] = ()) -> ca.Function:
-    """(t, x, u, p, h) -> next state, rises of integrals by their value at the end. Raises ProblemError for systems that are no robots
-    in flat coordinates, or have constraints."""
+    """(t, x, u, p, h) -> next state, rises of integrals by their value at the end. Raises ProblemError for systems that are no
+    robots in flat coordinates, or have constraints."""
     if system.mechanism is None:
         raise ProblemError(f"integrator {NAME!r} is for robots, by their mechanism", where=f"system {system.name!r}")
     try:
