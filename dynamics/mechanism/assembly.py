@@ -4,7 +4,7 @@
 >>> from dynamics.model.synthetic import serial_chain
 >>> loops = Assembly(serial_chain(3), [Closure("pin", "b2", "world", "spherical")])  # the last joint, back at the first one
 >>> loops.close(np.array([0.4, 0.0, -0.8])).closed
-False
+True
 """
 
 from __future__ import annotations

@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 import casadi as ca
 
 from dynamics import spatial
-from dynamics.algorithms import body_accelerations, body_poses, body_velocities, tree
+from dynamics.algorithms import body_poses, body_velocities, tree
+from dynamics.algorithms.kinematics import body_accelerations
 from dynamics.errors import ModelError
 from dynamics.joints.kind import part
 from dynamics.model.model import Model
