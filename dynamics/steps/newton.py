@@ -90,57 +90,45 @@ def _weigh(J: Array, n: int, own: bool, weights: Array) -> None:
 
 
 @linked(**OPTIONS)
-def _attempt(where: Array, arg: Array, res: Array, iw: Array, w: Array, z: Array, trial: Array, G: Array, J: Array, move: Array,
-             weights: Array, order: Array, numbers: Array, limits: Array, own: bool) -> tuple[int, int]:
-    """(status, iterations) of Newton's method from z, which becomes the solution. arg: addresses of all arguments but z."""
-    n, status = z.shape[0], NOT_CONVERGED
-    res[0], res[1] = address_of(G), address_of(J)
-    for i in range(n):
-        trial[i] = z[i]
-    arg[0] = address_of(trial)
-    if call(where[0, 0], where[0, 1], arg, res, iw, w) != 0:
-        return NOT_FINITE, 0
-    for count in range(1, limits[0] + 1):
-        if not (math.isfinite(_largest(G, n)) and math.isfinite(_largest(J, n * n))):
-            return NOT_FINITE, count - 1
-        _weigh(J, n, own, weights)
-        size = _weighed(G, weights, n)
-        for i in range(n):
-            move[i] = G[i]
-        if not factorise(J, n, order):
-            return SINGULAR, count - 1
-        substitute(J, n, order, move)
-        short = _largest(move, n) <= numbers[0] * max(1.0, _largest(z, n))
-        share, halved = 1.0, 0
-        while not short:
-            for i in range(n):
-                trial[i] = z[i] - share * move[i]
-            if call(where[0, 0], where[0, 1], arg, res, iw, w) != 0:
-                return NOT_FINITE, count
-            enough = PASSES if halved == 0 else 1.0 - GIVES * share
-            if halved >= limits[1] or _weighed(G, weights, n) < enough * size:  # False for NaN
-                break
-            share, halved = share / 2, halved + 1
-        for i in range(n):
-            z[i] -= share * move[i]
-        if short:
-            return (SOLVED, count) if math.isfinite(_largest(z, n)) else (NOT_FINITE, count)
-    return status, limits[0]
-
-
-@linked(**OPTIONS)
 def solve(where: Array, arg: Array, res: Array, iw: Array, w: Array, z: Array, trial: Array, G: Array, J: Array, move: Array,
           weights: Array, order: Array, numbers: Array, limits: Array) -> tuple[int, int]:
-    """(status, iterations) from z, then from 0, then with every row over its entry on the diagonal of J."""
-    total = 0
+    """(status, iterations) of Newton's method from z, which becomes the solution; where that comes to nothing from 0, and then with
+    every row over its entry on the diagonal of J. arg: addresses of all arguments but z."""
+    n, total, status = z.shape[0], 0, NOT_CONVERGED
+    res[0], res[1], arg[0] = address_of(G), address_of(J), address_of(trial)
     for attempt in range(3):
-        status, count = _attempt(where, arg, res, iw, w, z, trial, G, J, move, weights, order, numbers, limits, attempt == 2)
-        total += count
-        if status == SOLVED:
-            return status, total
-        if attempt < 2:
-            for i in range(z.shape[0]):
-                z[i] = 0.0
+        for i in range(n):
+            z[i] = trial[i] = z[i] if attempt == 0 else 0.0
+        status = NOT_CONVERGED if call(where[STAGE, 0], where[STAGE, 1], arg, res, iw, w) == 0 else NOT_FINITE
+        for _ in range(limits[0]):
+            if status != NOT_CONVERGED or not (math.isfinite(_largest(G, n)) and math.isfinite(_largest(J, n * n))):
+                status = NOT_FINITE
+                break
+            total += 1
+            _weigh(J, n, attempt == 2, weights)
+            size = _weighed(G, weights, n)
+            for i in range(n):
+                move[i] = G[i]
+            if not factorise(J, n, order):
+                status = SINGULAR
+                break
+            substitute(J, n, order, move)
+            short = _largest(move, n) <= numbers[0] * max(1.0, _largest(z, n))
+            share, halved = 1.0, 0
+            while not short:
+                for i in range(n):
+                    trial[i] = z[i] - share * move[i]
+                if call(where[STAGE, 0], where[STAGE, 1], arg, res, iw, w) != 0:
+                    status = NOT_FINITE
+                    break
+                enough = PASSES if halved == 0 else 1.0 - GIVES * share
+                if halved >= limits[1] or _weighed(G, weights, n) < enough * size:  # False for NaN
+                    break
+                share, halved = share / 2, halved + 1
+            for i in range(n):
+                z[i] -= share * move[i]
+            if short:
+                return SOLVED, total
     return status, total
 
 

@@ -48,12 +48,12 @@ def moved(system: System, t: Expr, x: Expr, u: Expr, p: Expr, h: Expr, method: s
     solve, w = stage(system), None
     places, slopes, nodes = known_places(system.space, x, before), dict[int, Expr](), list[Node]()
     own = schemes.stages(method, None if before is None else before[1])
-    for number, one in enumerate(own, 1):
-        gamma, y = one.gamma * h, known(one, h, places, slopes)
-        after, slopes[number], w = solve(t + one.time * h if one.time != 1 else t + h, x, y, gamma, u, p, w)
+    for number, (one, share) in enumerate(zip(own, shares(own), strict=True), 1):
+        gamma, y, now = one.gamma * h, known(one, h, places, slopes), t + one.time * h
+        after, slopes[number], w = solve(now, x, y, gamma, u, p, w)
         places[number] = y + gamma * slopes[number]
-        nodes.append((1.0, t + one.time * h if one.time != 1 else t + h, after))
-    return after, tuple((weight, *node[1:]) for weight, node in zip(shares(own), nodes, strict=True) if weight)
+        nodes.append((share, now, after))
+    return after, tuple(nodes)
 
 
 def shares(own: tuple[schemes.Stage, ...]) -> list[float]:

@@ -37,17 +37,15 @@ class SwitchedCharts(ChartSteps):
 
     def step(self, u: ArrayLike, dt: float) -> np.ndarray:
         u = np.asarray(u, float)
-        driven = frozenset().union(*(joints for joints, control in zip(self._motors, u, strict=False) if control))
+        driven = self._pushed(u)
         left = {turn.joint for turn, name in zip(self._turns, self._names, strict=True) if name != turn.chart}
         if driven & left:
             joint = min(driven & left)
             raise StepError(joint, float("nan"), f"a motor acts on the coordinates of joint {joint!r}, whose chart was left")
         mover, before = self._movers[self._names], self._own
         after = mover.step(u, dt)
-        x, p = self._seen(after), np.array(self._given.parameter_values)
-        self.risen = mover.risen if mover is self._chart else np.array([
-            mover.risen[0] if f is self._given.power else dt / 2 * float(f(self._t, self._x, u, p) + f(self._t + dt, x, u, p))
-            for f in self._integrands])
+        x = self._seen(after)
+        self.risen = mover.risen if mover is self._chart else self._rises(mover, x, u, dt)
         self._t, self._x, self._own, self._before, self._h = float(self._t + dt), x, after, before, dt
         self._det = self._measures(x)
         self._switch(driven)
@@ -59,8 +57,10 @@ class SwitchedCharts(ChartSteps):
         for k, turn in enumerate(self._turns):
             q, v = slice(turn.q, turn.q + 3), slice(nq + turn.v, nq + turn.v + 3)
             det = float(charts.measure(names[k], ca.DM(self._own[q])))
-            if abs(det) > LEAVE or turn.chart == charts.VECTOR or (why := self._why(turn.joint, driven)):
-                if abs(det) <= LEAVE and turn.chart != charts.VECTOR and turn.joint not in self._kept:
+            if abs(det) > LEAVE:
+                continue
+            if why := "only Euler angles are switched" if turn.chart == charts.VECTOR else self._why(turn.joint, driven):
+                if turn.joint not in self._kept or abs(det) < abs(self._kept[turn.joint].det):
                     self._kept[turn.joint] = Switch(turn.joint, names[k], self._t, det, "stays", why)
                 continue
             old = charts.joint_of(names[k])

@@ -167,7 +167,7 @@ class ChartSteps:
 
     def step(self, u: ArrayLike, dt: float) -> np.ndarray:
         u, before = np.asarray(u, float), self._det
-        pushed = frozenset().union(*(joints for joints, control in zip(self._motors, u, strict=False) if control))
+        pushed = self._pushed(u)
         self._go(self._wanted(pushed))
         try:
             x = self._moved(u, dt)
@@ -189,6 +189,16 @@ class ChartSteps:
 
     def look_back(self, before: np.ndarray, h: float, rose: np.ndarray) -> None:
         """Nothing: a change of charts is made inside."""
+
+    def _pushed(self, u: np.ndarray) -> Joints:
+        """Joints on whose rates a motor acts."""
+        return frozenset().union(*(joints for joints, control in zip(self._motors, u, strict=False) if control))
+
+    def _rises(self, mover: Stepper, x: np.ndarray, u: np.ndarray, dt: float) -> np.ndarray:
+        """Of integrals in a step that ends in x, made in other coordinates than those of the file."""
+        p = np.array(self._given.parameter_values)
+        return np.array([mover.risen[0] if f is self._given.power else dt / 2 * float(
+            f(self._t, self._x, u, p) + f(self._t + dt, x, u, p)) for f in self._integrands])
 
     def _measures(self, x: np.ndarray) -> dict[str, float]:
         """det S of each joint, of several turns in it the smallest one."""
@@ -272,7 +282,6 @@ class ChartSteps:
             x, self.risen = self._chart.step(u, dt), self._chart.risen
             return x
         twin, mover = self._twin(self._left)
-        x, p = twin.seen(mover.step(u, dt), self._x), np.array(self._given.parameter_values)
-        self.risen = np.array([mover.risen[0] if f is self._given.power else dt / 2 * float(
-            f(self._t, self._x, u, p) + f(self._t + dt, x, u, p)) for f in self._integrands])
+        x = twin.seen(mover.step(u, dt), self._x)
+        self.risen = self._rises(mover, x, u, dt)
         return x

@@ -70,16 +70,16 @@ def equations(system: System, method: str, t: Expr, x: Expr, after: Expr, inside
     v, none = split(space, x)[1], type(x)(0, 1)  # of one unknown x[1:] would be a row
     places, slopes, rows, nodes = known_places(space, x, before), dict[int, Expr](), list[Expr](), list[Node]()
     own = schemes.stages(method, None if before is None else before[1])
-    for number, one in enumerate(own, 1):
+    for number, (one, share) in enumerate(zip(own, shares(own), strict=True), 1):
         inner, gamma, y = number < len(own), one.gamma * h, known(one, h, places, slopes)
         speed = inside[at:at + nv] if inner else split(space, after)[1]
         at += nv * inner
         end, slopes[number] = reached(space, x, y, gamma, speed), ca.vertcat(speed, (speed - v - y[nv:]) / gamma)
         places[number] = y + gamma * slopes[number]
-        nodes.append((1.0, t + one.time * h, end if inner else after))
+        nodes.append((share, t + one.time * h, end if inner else after))
         rows.append(gamma * F(*nodes[-1][1:], ca.vertcat(slopes[number][nv:], inside[at:at + held] if held else none), u, p))
         at += held
-    return end, ca.vertcat(*rows), tuple((share, *node[1:]) for share, node in zip(shares(own), nodes, strict=True))
+    return end, ca.vertcat(*rows), tuple(nodes)
 
 
 def names_of_rows(phase: Phase, mesh: Grid, form_names: tuple[str, ...], k: int) -> list[str]:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import casadi as ca
 import numpy as np
 import pytest
 from repository import ROOT
@@ -308,6 +309,33 @@ def test_wrong_input_is_named(how, words):
     found = problem(OSCILLATOR)
     with pytest.raises(ProblemError, match=words):
         simulate(found, **{"integrator": "rk4", **how}, controls=Guessed(found), kernels="interpreted")
+
+
+@pytest.mark.parametrize("integrator", ["rk4", "bdf1", "sdirk2", "bdf2"])
+def test_a_stretch_is_its_steps(integrator):
+    """Under changing controls, over steps of any length, one of which grows so much that what looks back begins anew; a stretch
+    that fails keeps what came before."""
+    found, rng = problem(OSCILLATOR), np.random.default_rng(3)
+    phase = found.phase
+    at = [ca.SX.sym(name, size) for name, size in (("t", 1), ("x", 2), ("u", 1), ("p", phase.system.np))]
+    cost = ca.Function("cost", at, [3.0 + 0.1 * at[1][1] ** 2])
+    u, h = rng.standard_normal((30, phase.system.nu)), rng.uniform(0.02, 0.03, 30)
+    h[17] = 0.2
+    t = np.concatenate([[0.0], np.cumsum(h)])
+    whole, single = (stepper(phase.system, integrator, [cost], mode="interpreted") for _ in range(2))
+    for mover in (whole, single):
+        mover.reset([0.3, -0.2])
+    x, rises, error = whole.run(u, t)
+    assert error is None
+    for k in range(30):
+        np.testing.assert_allclose(single.step(u[k], t[k + 1] - t[k]), x[k], atol=1e-9)
+        np.testing.assert_allclose(single.risen, rises[k], atol=1e-12)
+    u[20] = np.nan
+    whole.reset([0.3, -0.2])
+    kept, _, error = whole.run(u, t)
+    assert isinstance(error, StepError)
+    np.testing.assert_array_equal(kept, x[:20])
+    np.testing.assert_array_equal(whole.measure(), x[19])
 
 
 def test_linearly_implicit_steps_are_those_of_bdf1_where_all_is_linear():
