@@ -181,17 +181,18 @@ def _owners(model: type[BaseModel], location: tuple[Any, ...]) -> list[type[Base
     for key in location:
         fields = [owner.model_fields[key] for owner in owners if key in owner.model_fields]
         if fields:
-            owners = [found for field in fields for found in _records(field.annotation)]
+            owners = [found for field in fields for found in records(field.annotation)]
         elif _is_tag(key):
             owners = [owner for owner in owners if f"<{owner.__name__}>" == key] or owners
     return owners
 
 
-def _records(annotation: Any) -> list[type[BaseModel]]:
+def records(annotation: Any) -> list[type[BaseModel]]:
+    """The records that a type allows."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
     inner = (annotation.__value__,) if isinstance(annotation, TypeAliasType) else get_args(annotation)
-    return [found for part in inner for found in _records(part)]
+    return [found for part in inner for found in records(part)]
 
 
 def known_keys(model: type[BaseModel], location: tuple[Any, ...]) -> list[str]:

@@ -40,10 +40,10 @@ class Limits(Part):
 class Options(Part):
     """How the search goes."""
 
-    tolerance: Number = Key("largest error at which a task is met [m, rad]", 1e-6)
-    restarts: StrictInt = Key("most random starts after the given one", 50)
-    max_iterations: StrictInt = Key("most steps from each start", 60)
-    seed: StrictInt = Key("seed of the random starts; the same seed gives the same answer", 0)
+    tolerance: Number = Key("largest error at which a task is met [m, rad]", 1e-6, above=0)
+    restarts: StrictInt = Key("most random starts after the given one", 50, least=0)
+    max_iterations: StrictInt = Key("most steps from each start", 60, least=1)
+    seed: StrictInt = Key("seed of the random starts; the same seed gives the same answer", 0, least=0)
 
 
 class IKFile(RobotFile):
@@ -111,7 +111,7 @@ def load_ik_text(text: str, folder: str | Path = ".", name: str = "ik.yaml",
 def _load(source: Source, folder: Path, overrides: Mapping[str, str]) -> LoadedIK:
     source, file, numbers = begin(source, overrides, IKFile, "tasks", "inverse kinematics")
     findings = numbers.findings
-    tolerance = _options(numbers, file.options)
+    tolerance = lp.Section(numbers, file.options, ("options",)).made()["tolerance"]
     named = [file.start, *(task.posture for task in file.tasks)]
     uses_names = any(part is not None and part.configuration for part in named)
     mechanism = robot_of(numbers, file, folder, uses_names)
@@ -128,15 +128,6 @@ def _load(source: Source, folder: Path, overrides: Mapping[str, str]) -> LoadedI
     tolerances = tuple(tolerance if t is None else t for t in tasks.tolerances)
     names = replace(names, constraints=mechanism.constraints)
     return LoadedIK(file, source.text, model, names, robot_state.complete(names, start)[: model.nq], tasks, tolerances, clearances)
-
-
-def _options(numbers: lp.Reader, options: Options) -> float:
-    section = lp.Section(numbers, options, ("options",))
-    for key, least in (("restarts", 0), ("max_iterations", 1), ("seed", 0)):
-        value = getattr(options, key)
-        if value < least:
-            section.refuse(f"must be at least {least}, got {value}", key)
-    return float(section.positive("tolerance"))
 
 
 def _names(numbers: lp.Reader, model: Model, file: IKFile) -> robot_state.RobotNames:

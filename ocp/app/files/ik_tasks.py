@@ -51,7 +51,7 @@ def read_tasks(names: RobotNames, given: Sequence[schema.Task], path: KeyPath) -
         if label in labels[:i]:
             findings.add((*path, i), f"the name {label!r} is already that of {path[-1]}[{labels.index(label)}]; give one of them "
                          "a name of its own")
-    tolerances = [Section(names.reader, task, (*path, i)).positive("tolerance") for i, task in enumerate(given)]
+    tolerances = [Section(names.reader, task, (*path, i)).value("tolerance") for i, task in enumerate(given)]
     if len(findings.found) > before:
         return None
     order = [[i for i, rank in enumerate(order_of) if rank == r] for r in sorted(set(order_of))]
@@ -130,9 +130,7 @@ def frame_task(names: RobotNames, section: Section) -> Task | None:
         values["rotation"] = rotation_matrix(quaternion)
     for key in ("target", "position", "axis", "direction", "point"):
         if key in present:
-            values["position" if key == "target" else key] = vector = np.array(section.vector(key))
-            if key in ("axis", "direction") and not vector.any():
-                section.refuse(f"the {key} is zero", key)
+            values["position" if key == "target" else key] = np.array(section.value(key))
     if "components" in present:
         values["components"] = _components(section)
     return _TASKS[kind](**values) if len(names.reader.findings.found) == before else None
@@ -179,16 +177,13 @@ _BUILDERS: dict[str, Any] = {**dict.fromkeys(_TASKS, frame_task), "posture": pos
 
 
 # ---- clearances ---------------------------------------------------------------------------------------------------------
-_SHAPES: dict[str, type[Ball | Capsule | HalfSpace]] = {"sphere": Ball, "capsule": Capsule, "half_space": HalfSpace}
-
-
 def read_clearances(names: RobotNames, given: Sequence[schema.Clearance], path: KeyPath) -> tuple[Clearance, ...]:
     """The clearances; errors are recorded."""
     read = []
     for i, item in enumerate(given):
         section = Section(names.reader, item, (*path, i))
         first, second = _shape(names, section.part("first")), _shape(names, section.part("second"))
-        margin = section.number("margin")
+        margin = section.value("margin")
         if first is None or second is None or isinstance(first, HalfSpace):
             continue
         if names.model.frame(first.frame).body == names.model.frame(second.frame).body:
@@ -202,12 +197,7 @@ def read_clearances(names: RobotNames, given: Sequence[schema.Clearance], path: 
 def _shape(names: RobotNames, shape: Section) -> Ball | Capsule | HalfSpace | None:
     form, before = shape.given.form(), len(names.reader.findings.found)
     section = shape.part(form)
-    made = _SHAPES[form](**names.reader.record(section.given, section.path))
-    if isinstance(made, HalfSpace):
-        if not any(made.normal):
-            section.refuse("the normal is zero", "normal")
-    else:
-        section.not_negative("radius", "m")
+    made: Ball | Capsule | HalfSpace = section.made()
     section.frame(names.model, "frame")
     return made if len(names.reader.findings.found) == before else None
 

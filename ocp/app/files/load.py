@@ -145,7 +145,7 @@ def _load(source: Source, folder: Path, overrides: Mapping[str, str]) -> LoadedP
         _refuse_idle_parameters(findings, problem)
     check(Activity.READING)
     options = {name: read_options(reader, getattr(file.solve, name), name, ("solve", name)) for name in METHODS}
-    accept, limit = _accept(reader, file), Section(reader, file.solve, ("solve",)).positive("time_limit", "s; null for none")
+    accept, limit = _accept(reader, file), Section(reader, file.solve, ("solve",)).value("time_limit")
     if problem is not None and not findings.found:
         check_fit(findings, file, problem, options)
     mpc = None

@@ -13,29 +13,21 @@ from dynamics import constraints as held
 from dynamics import forces as law
 from dynamics.constraints import Constraint
 from dynamics.errors import ModelError, near
-from dynamics.forces import Force, Place
+from dynamics.forces import Force
 from dynamics.lie import rpy as rpy_angles
 from dynamics.mechanism import Mechanism
 from dynamics.model.model import Model
-from dynamics.redmax.parameters import AddedInertia, ForceField, Length, Parameter, check
+from dynamics.redmax.parameters import AddedInertia, ForceField, Parameter, check
 from ocp.app.files import load_parts as lp
 from ocp.app.files import robot_state
 from ocp.app.files import schema_forces as schema
+from ocp.app.files.findings import records
 from ocp.app.files.load_parts import Section
 from ocp.app.files.robot_state import state_reader
+from ocp.app.files.schema_parts import row_of
 from ocp.app.files.yaml_source import KeyPath
 
 SX = Any
-#: keys of files, and what the records of forces and constraints call them
-FIELDS = {"stiffness": "k", "damping": "c", "friction": "mu", "creep": "k_t", "dissipation": "e", "points": "places"}
-LAWS: dict[str, Any] = {
-    "joint_spring": law.JointSpring, "joint_damper": law.JointDamper, "joint_friction": law.JointFriction,
-    "joint_stop": law.JointStop, "spring": law.Spring, "cable": law.Cable, "bushing": law.Bushing, "torsion": law.Torsion,
-    "push": law.PointForce, "drag": law.Drag, "ground": law.Ground}
-CONSTRAINTS: dict[str, Any] = {
-    "closure": held.Closure, "rod": held.Rod, "coupling": held.Coupling, "contact": held.PointContact,
-    "flat_contact": held.FlatContact, "rolling": held.RollingContact, "skate": held.Skate}
-CONTACT_RULES = ("cone", "unilateral", "clearance")  # what becomes of a contact's forces; ``ocp.contacts`` takes these
 
 
 # ---- forces -------------------------------------------------------------------------------------------------------------
@@ -43,10 +35,9 @@ def read_forces(state: lp.Reader, model: Model, given: tuple[schema.RobotForce, 
     """The forces under the key ``path``; errors go to the findings of ``state``, the reader of expressions of x = (q, v)."""
     found: list[Force] = []
     for i, item in enumerate(given):
-        form = item.form()
-        section = Section(state, getattr(item, form), (*path, i, form))
+        form, section = _chosen(state, item, (*path, i))
         name = item.name or f"{form.replace('_', ' ')} {i + 1}"
-        force = _efforts(section, model, name) if form == "efforts" else _force(section, form, name)
+        force = _efforts(section, model, name) if form == "efforts" else section.made(name=name)
         if force is not None:
             with section.collecting():
                 force.check(model)
@@ -55,21 +46,10 @@ def read_forces(state: lp.Reader, model: Model, given: tuple[schema.RobotForce, 
     return tuple(found)
 
 
-def _force(section: Section, form: str, name: str) -> Force:
-    given = section.reader.record(section.given, section.path)
-    values = {FIELDS.get(key, key): value for key, value in given.items() if value is not None}
-    if form == "joint_damper":
-        values["c"] = values.pop("linear")
-    if form.startswith("joint"):
-        values |= {key: lp.listed(values[key]) for key in ("rest", "lower", "upper") if key in values}
-    if "places" in values:
-        values["places"] = tuple(Place(**point) for point in values["places"])
-    if form == "bushing":
-        values["first"], values["second"] = values.pop("places")
-    if form == "push":
-        values["place"] = Place(**values.pop("point"))
-    made: Force = LAWS[form](name, **values)
-    return made
+def _chosen(reader: lp.Reader, item: Any, path: KeyPath) -> tuple[str, Section]:
+    """Which of the forms of a mapping at a path is given, and what it says."""
+    form = item.form()
+    return form, Section(reader, getattr(item, form), (*path, form))
 
 
 def _efforts(section: Section, model: Model, name: str) -> Force | None:
@@ -94,8 +74,7 @@ def read_constraints(numbers: lp.Reader, model: Model, given: tuple[schema.Mecha
     """The constraints under the key ``path``; errors go to the findings."""
     found: list[Constraint] = []
     for i, item in enumerate(given):
-        form = item.form()
-        section = Section(numbers, getattr(item, form), (*path, i, form))
+        form, section = _chosen(numbers, item, (*path, i))
         before = len(numbers.findings.found)
         with section.collecting():
             made = _constraint(section, model, form, item.name or f"{form} {i + 1}")
@@ -116,12 +95,7 @@ def _constraint(section: Section, model: Model, form: str, name: str) -> Constra
         return held.FrameMotion(name, given.frame, position, turn)
     if form == "equation":
         return _equation(section, model, name)
-    values = {key: value for key, value in section.reader.record(given, section.path).items() if key not in CONTACT_RULES}
-    if form == "rod":
-        values["first"], values["second"] = (Place(**point) for point in values.pop("points"))
-    if form == "coupling":
-        values["ratios"] = tuple(values["ratios"].items())
-    made: Constraint = CONSTRAINTS[form](name, **values)
+    made: Constraint = section.made(name=name)
     return made
 
 
@@ -188,16 +162,13 @@ def read_design(numbers: lp.Reader, mechanism: Mechanism, given: Sequence[schema
 
 def _made(section: Section, mechanism: Mechanism) -> Parameter:
     given = section.given
-    if isinstance(given, schema.DesignLength):
-        axis = np.array(section.vector("axis"))
-        if not axis.any():
-            raise ModelError("axis has no direction", element=f"length at joint {given.joint!r}")
-        return Length(given.joint, tuple((axis / np.linalg.norm(axis)).tolist()))
-    if isinstance(given, schema.DesignInertia):
-        return AddedInertia(given.body, given.component)
+    if not isinstance(given, schema.DesignForce):
+        made: Parameter = section.made()
+        return made
     force = {force.name: force for force in mechanism.forces}.get(given.name)
-    fields = {word: "c" if word == "linear" else FIELDS.get(word, word)
-              for word in get_args(schema.DesignForce.model_fields["field"].annotation)}
+    called: dict[str, Any] = {key: row_of(kind, key).name or key for field in reversed(schema.RobotForce.model_fields.values())
+                              for kind in records(field.annotation) for key in kind.model_fields}
+    fields = {word: called[word] for word in get_args(schema.DesignForce.model_fields["field"].annotation)}
     words = [word for word, field in fields.items() if isinstance(getattr(force, field, None), float | int)]
     if force is not None and given.field not in words:
         raise ModelError(f"has no number {given.field!r} (known: {', '.join(words) or 'none'})", element=f"force {given.name!r}")

@@ -15,9 +15,8 @@ from dynamics import algorithms as alg
 from dynamics.errors import near
 from dynamics.forces import Place
 from dynamics.mechanism import Mechanism, Motor, Thruster, direct_motors, drivable_joints, reflected
-from dynamics.mechanism.drives import INF
 from dynamics.model.model import GRAVITY, Model
-from dynamics.redmax.deformable import Edge, Vertex, with_mass_springs
+from dynamics.redmax.deformable import Vertex, with_mass_springs
 from ocp.app.files import load_parts as lp
 from ocp.app.files.findings import Findings, add_validation_errors, describe
 from ocp.app.files.gallery import in_gallery
@@ -194,37 +193,34 @@ def _motors(numbers: lp.Reader, given: RobotSystem, robot: Mechanism) -> tuple[M
 
 
 def _drive(section: lp.Section, model: Model) -> Motor:
-    numbers, gears = section.reader, section.given.gears
-    for name in gears:
+    for name in section.given.gears:
         if name not in model.velocity_names:
-            lp.unknown(numbers.findings, name, model.velocity_names, section.at("gears", name), "velocity of the robot")
-    ratios = tuple((name, numbers.number(ratio, section.at("gears", name))) for name, ratio in gears.items())
-    return Motor(section.given.name, ratios, section.number("lower", -INF), section.number("upper", INF))
+            lp.unknown(section.reader.findings, name, model.velocity_names, section.at("gears", name), "velocity of the robot")
+    made: Motor = section.made()
+    return made
 
 
 def _with_rotors(sections: Sequence[lp.Section], drives: Sequence[Motor], model: Model) -> Model:
     """The model with the inertias of the rotors of its drives."""
     more: dict[str, float] = {}
     for section, drive in zip(sections, drives, strict=True):
-        rotor = section.number("rotor")
+        rotor = section.value("rotor")
         if rotor and len(drive.gears) > 1:
             section.refuse("a rotor behind a transmission couples its joints; only one behind a single gear is taken", "rotor")
-        elif not 0.0 <= rotor < INF:
-            section.refuse(f"must be finite and not negative, got {rotor:g}", "rotor")
-        else:
+        elif rotor > 0:
             for velocity, ratio in drive.gears:
                 more[velocity] = more.get(velocity, 0.0) + rotor * ratio**2
-    return reflected(model, {name: inertia for name, inertia in more.items() if inertia})
+    return reflected(model, more)
 
 
 def _thruster(section: lp.Section, model: Model) -> Thruster:
-    values = section.reader.record(section.given, section.path)
-    if not any(values["axis"]) and not any(values["moment"]):
+    made: Thruster = section.made()
+    if not any(made.axis) and not any(made.moment):
         section.refuse("the axis is zero, and so is the moment", "axis")
     section.frame(model, "frame")
-    if values["against"] is not None:
+    if made.against:
         section.frame(model, "against")
-    return Thruster(**{**values, "against": values["against"] or ""})
+    return made
 
 
 # ---- mass-spring bodies -----------------------------------------------------------------------------------------------
@@ -235,22 +231,20 @@ def with_deformable(numbers: Reader, given: MassSprings, robot: Mechanism, at: K
     for name, vertex in given.vertices.items():
         section = Section(numbers, vertex, (*at, "vertices", name))
         with section.collecting():
-            place = Place(vertex.frame, section.vector("position"))
+            place = Place(vertex.frame, section.value("position"))
             robot.model.frame(vertex.frame)
-            vertices[name] = Vertex(name, section.number("mass"), place)
+            vertices[name] = Vertex(name, section.value("mass"), place)
     edges = []
     for section in Section(numbers, given, at).parts("edges"):
         edge = section.given
         for k, name in enumerate(edge.between):
             if name not in given.vertices:
                 section.refuse(f"no vertex named {name!r}{near(name, list(given.vertices))}", "between", k)
-        stiffness, damping = section.not_negative("stiffness"), section.not_negative("damping")
         if len(findings.found) == before and vertices.keys() >= set(edge.between):
-            length = section.number("length", _apart(robot, [vertices[name].place for name in edge.between]))
+            length = section.value("length", _apart(robot, [vertices[name].place for name in edge.between]))
             if not length > 0:
                 section.refuse(f"must be positive, got {length:g} m", *(() if edge.length is None else ("length",)))
-            first, second = edge.between
-            edges.append(Edge(first, second, stiffness, length, damping))
+            edges.append(section.made(leave=("length",), length=length))
     if len(findings.found) > before:
         return None
     with findings.collecting(at):

@@ -30,7 +30,6 @@ from ocp.problem import Problem, System
 
 PLANT_KEYS = ("system", "constants", "parameters")
 """First keys of a path under ``mpc.plant.set``: what makes a plant."""
-BEGIN = "s; the run begins at 0"
 Reload = Callable[[Source], Problem]
 
 
@@ -82,8 +81,8 @@ def read_mpc(reader: Reader, file: Any, problem: Problem, reload: Reload) -> Loa
 
 def _options(section: Section, period: float | None) -> MPCOptions | None:
     rate = 100.0 if period is None else 1 / period
-    values: dict[str, Any] = {"rate": section.number("rate", rate), "duration": section.number("duration"),
-                              "horizon": section.number("horizon")}
+    values: dict[str, Any] = {"rate": section.value("rate", rate), "duration": section.value("duration"),
+                              "horizon": section.value("horizon")}
     if period is not None and abs(values["rate"] * period - 1) > 1e-9:
         section.refuse(f"must be {rate:.9g}, or left out: the system is in discrete time, with a step every {period:g} s, and a "
                        "closed loop samples at each", "rate")
@@ -113,7 +112,7 @@ def _tracked(section: Section) -> Tracked | None:
         return None
     state = next((k for k in range(reader.x.numel()) if value.numel() == 1 and ca.is_equal(value, reader.x[k])), None)
     return Tracked(item.name, reader.function("tracked", value), reader.function("reference", reference), item.unit, state,
-                   section.positive("within", item.unit))
+                   section.value("within"))
 
 
 # ---- disturbances -------------------------------------------------------------------------------------------------------
@@ -121,18 +120,14 @@ def _disturbances(section: Section, system: System) -> Disturbances:
     return Disturbances(
         seed=section.given.seed, process=_noise(section, system, "process_noise"),
         measurement=_noise(section, system, "measurement_noise"),
-        kicks=tuple(Kick(kick.not_negative("time", BEGIN), _by_state(kick, system, "state")) for kick in section.parts("kicks")),
+        kicks=tuple(Kick(kick.value("time"), _by_state(kick, system, "state")) for kick in section.parts("kicks")),
         pushes=tuple(_push(push, system) for push in section.parts("pushes")))
 
 
 def _noise(section: Section, system: System, key: str) -> tuple[float, ...]:
     """Standard deviations [ndx], or none where all are zero."""
-    if isinstance(getattr(section.given, key), Mapping):
-        found = _by_state(section, system, key)
-    else:
-        found = (section.number(key),) * system.space.ndx
-    if any(deviation < 0 for deviation in found):
-        section.refuse("a standard deviation must not be negative", key)
+    named = isinstance(getattr(section.given, key), Mapping)
+    found = _by_state(section, system, key) if named else (section.value(key),) * system.space.ndx
     return found if any(found) else ()
 
 
@@ -141,11 +136,7 @@ def _by_state(section: Section, system: System, key: str) -> tuple[float, ...]:
     names = _state_names(system)
     found = [0.0] * system.space.ndx
     # groups first, so that a name beside its group wins
-    for name, value in sorted(getattr(section.given, key).items(), key=lambda item: item[0] not in ("q", "v")):
-        if name not in names:
-            unknown(section.reader.findings, name, list(names), section.at(key, name), "state")
-            continue
-        number = section.reader.number(value, section.at(key, name))
+    for name, number in sorted(section.known(key, names, "state"), key=lambda item: item[0] not in ("q", "v")):
         for i in names[name]:
             found[i] = number
     return tuple(found)
@@ -163,18 +154,18 @@ def _state_names(system: System) -> dict[str, Sequence[int]]:
 
 
 def _push(section: Section, system: System) -> Push:
-    push, duration = section.given, section.positive("duration", "s")
+    push, duration = section.given, section.value("duration")
     controls = [0.0] * system.nu
     for name, value in section.known("controls", system.controls, "control"):
         controls[system.controls.index(name)] = value
     frame, force = "", ()  # type: tuple[str, tuple[float, ...]]
     if push.force is not None:
-        frame, force = push.force.frame, section.part("force").vector("force")
+        frame, force = push.force.frame, section.part("force").value("force")
         if system.model is None:
             section.refuse("only a robot has frames; push 'rate' instead, a force divided by its mass", "force")
         else:
             section.part("force").frame(system.model, "frame")
-    return Push(section.not_negative("time", BEGIN), duration, _by_state(section, system, "rate") if push.rate else (),
+    return Push(section.value("time"), duration, _by_state(section, system, "rate") if push.rate else (),
                 tuple(controls) if push.controls else (), frame, force)
 
 
@@ -186,15 +177,13 @@ def _plant_system(reader: Reader, file: Any, system: System, reload: Reload) -> 
     words = [f"{key} = {value}" for key, value in given.set.items()]
     plant = _changed_file(reader, given.set, reload) if given.set else system
     changed = plant.model if plant is not None else None
-    for kind, values, unit in (("masses", given.masses, "kg"), ("damping", given.damping, "")):
-        for name, value in values.items():
-            path: KeyPath = ("mpc", "plant", kind, name)
-            number = reader.number(value, path)
+    section = Section(reader, given, ("mpc", "plant"))
+    for kind, unit in (("masses", "kg"), ("damping", "")):
+        for name, number in section.value(kind).items():
+            path = section.at(kind, name)
             words.append(f"{'mass' if kind == 'masses' else kind} of {name} = {number:g} {unit}".rstrip())
             if plant is not None and changed is None:
                 findings.add(path, "only a robot has bodies and joints; change constants under 'set'", at_key=True)
-            elif number < 0:
-                findings.add(path, f"must not be negative, got {number:g}")
             elif changed is not None:
                 changed = _changed_body(reader, changed, kind, name, number, path)
     if plant is None or len(findings.found) > before:

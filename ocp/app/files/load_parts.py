@@ -17,6 +17,7 @@ from dynamics.model.model import Model
 from ocp.app.files import schema_parts as parts
 from ocp.app.files.expressions import parse, parse_vector
 from ocp.app.files.findings import Findings
+from ocp.app.files.schema_parts import Part, Row, holds_numbers, listed, row_of
 from ocp.app.files.scope import RESERVED_NAMES, FollowOnError, Scope
 from ocp.app.files.yaml_source import Key, KeyPath
 from ocp.errors import ProblemError
@@ -110,18 +111,6 @@ class Reader:
             return {name: self.values(item, (*path, name)) for name, item in value.items()}
         return None if value is None else self.number(value, path)
 
-    def record(self, given: parts.Part, path: KeyPath) -> dict[str, Any]:
-        """All that a mapping of the file says, by its keys, as numbers where its schema declares these; mappings inside are read
-        the same way."""
-        def read(key: str, value: Any, path: KeyPath) -> Any:
-            if isinstance(value, parts.Part) and not isinstance(value, parts.Degrees):
-                return self.record(value, path)
-            if parts.holds_numbers(type(given), key):
-                return self.values(value, path)
-            return tuple(read(key, item, (*path, i)) for i, item in enumerate(value)) if isinstance(value, tuple) else value
-
-        return {key: read(key, getattr(given, key), (*path, key)) for key in type(given).model_fields}
-
     def function(self, name: str, value: SX) -> ca.Function:
         """``value`` as a function of (t, x, u, p)."""
         fixed = ca.Function.fix_name(name) or "f"
@@ -138,6 +127,10 @@ class Section:
     reader: Reader
     given: Any
     path: KeyPath
+
+    @property
+    def kind(self) -> type[Part]:
+        return type(self.given)
 
     def at(self, *keys: Key) -> KeyPath:
         return (*self.path, *keys)
@@ -158,34 +151,58 @@ class Section:
         """Record the error that the block raises at a key."""
         return self.reader.findings.collecting(self.at(*keys))
 
-    def number(self, key: str, absent: Any = None) -> Any:
-        """The number under a key; ``absent`` where there is none."""
-        value = getattr(self.given, key)
-        return absent if value is None else self.reader.number(value, self.at(key))
+    def value(self, key: str, absent: Any = None) -> Any:
+        """What stands under a key, read as it is declared: numbers, in lists and mappings of any depth, and what mappings inside
+        make. ``absent``, else what the declaration says, in the place of null. Errors are recorded."""
+        given, row = getattr(self.given, key), row_of(self.kind, key)
+        if given is None:
+            return row.null if absent is None else absent
+        found = self._read(given, self.at(key), row, holds_numbers(self.kind, key))
+        if row.nonzero and not any(found):
+            self.refuse(f"the {key} is zero", key)
+        return found if row.then is None else row.then(found)
 
-    def positive(self, key: str, unit: str = "") -> Any:
-        """The same, and 0 or less is an error."""
-        found = self.number(key)
-        if found is not None and found <= 0:
-            self.refuse(f"must be positive, got {found:g}{unit and ' '}{unit}", key)
+    def _read(self, given: Any, path: KeyPath, row: Row, numeric: bool) -> Any:
+        if isinstance(given, Mapping):
+            return {name: self._read(item, (*path, name), row, numeric) for name, item in given.items()}
+        if isinstance(given, tuple):
+            return tuple(self._read(item, (*path, i), row, numeric) for i, item in enumerate(given))
+        if isinstance(given, Part) and not isinstance(given, parts.Degrees):
+            return Section(self.reader, given, path).made()
+        if given is None:
+            return row.null
+        found = self.reader.number(given, path) if numeric else given
+        if isinstance(found, (int, float)) and (wrong := row.wrong(found)):
+            self.reader.findings.add(path, wrong)
         return found
 
-    def not_negative(self, key: str, unit: str = "") -> Any:
-        """The same, and less than 0 is an error."""
-        found = self.number(key)
-        if found is not None and found < 0:
-            self.refuse(f"must not be negative, got {found:g}{unit and ' '}{unit}", key)
-        return found
+    def each(self, key: str, size: int, what: str) -> tuple[float, ...]:
+        """``size`` numbers under a key: one for all, or a list with one for each."""
+        found = self.value(key)
+        if isinstance(found, tuple) and len(found) != size:
+            self.refuse(f"{len(found)} values for {size} {what}", key)
+            return (math.nan,) * size
+        return found if isinstance(found, tuple) else (found,) * size
 
-    def vector(self, key: str) -> tuple[float, float, float]:
-        """The three components under a key."""
-        x, y, z = self.reader.values(getattr(self.given, key), self.at(key))
-        return x, y, z
+    def made(self, *, leave: Collection[str] = (), **more: Any) -> Any:
+        """What the mapping makes of all that stands under its keys, and of ``more``; where it makes nothing, this by name.
+        leave: keys that something else reads."""
+        kind, values = self.kind, dict[str, Any]()
+        for key in kind.model_fields:
+            name = row_of(kind, key).name
+            if name == "" or key in leave:
+                continue
+            value = self.value(key)
+            values |= zip(name, value, strict=True) if isinstance(name, tuple) else {name or key: value}
+        if kind.makes is None:
+            return values | more
+        return kind.makes(**{name: value for name, value in values.items() if value is not None}, **more)
 
-    def known(self, key: str, names: Sequence[str], what: str) -> Iterator[tuple[str, float]]:
+    def known(self, key: str, names: Collection[str], what: str) -> Iterator[tuple[str, float]]:
         """Numbers by name, of those that there are; other names are errors."""
+        row = row_of(self.kind, key)
         for name, value, path in known(self.reader, getattr(self.given, key), self.at(key), names, what):
-            yield name, self.reader.number(value, path)
+            yield name, self._read(value, path, row, numeric=True)
 
     def frame(self, model: Model, key: str) -> None:
         """Record the error of a frame that the robot does not have."""
@@ -315,11 +332,6 @@ def resting_value(lower: float, upper: float, neutral: float = 0.0) -> float:
     if math.isfinite(lower) and math.isfinite(upper):
         return (lower + upper) / 2
     return lower if math.isfinite(lower) else upper
-
-
-def listed(value: Any) -> tuple[Any, ...]:
-    """A list, or the list of a single value."""
-    return value if isinstance(value, tuple) else (value,)
 
 
 def series(reader: Reader, value: Any, path: KeyPath) -> tuple[float, ...]:

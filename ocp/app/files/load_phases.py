@@ -15,7 +15,7 @@ from ocp.app.files import robot_state
 from ocp.app.files.findings import Findings
 from ocp.app.files.load_model import RESERVED, read_mechanism, robot_numbers
 from ocp.app.files.load_robot import names_configurations, robot_of_file, robot_phase
-from ocp.app.files.load_sections import read_drawing, read_reference
+from ocp.app.files.load_sections import read_drawing
 from ocp.app.files.load_symbolic import symbolic_phase, symbolic_system
 from ocp.app.files.load_tables import read_names
 from ocp.app.files.loaded_robot import LoadedRobot
@@ -118,7 +118,7 @@ def _system_of(findings: Findings, common: Any, given: Any, phase: KeyPath) -> t
 
 def _problem(file: ProblemFile, findings: Findings, phases: list[Phase], reader: lp.Reader) -> Problem | None:
     lp.unique_names(findings, [phase.name for phase in phases], ("phases",))
-    reference = None if file.reference is None else read_reference(lp.Section(reader, file.reference, ("reference",)))
+    reference = None if file.reference is None else lp.Section(reader, file.reference, ("reference",)).made()
     try:
         return Problem(file.name, tuple(phases), file.description, file.source, reference)
     except ProblemError:

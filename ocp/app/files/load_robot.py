@@ -264,12 +264,12 @@ def _frame_error(places: tuple[Model, SX], section: lp.Section, form: str) -> SX
     with section.collecting("frame"):
         model.frame(target.frame)
         if form == "position_error":
-            return terms.position(target.frame, q) - ca.DM(section.vector("position"))
+            return terms.position(target.frame, q) - ca.DM(section.value("position"))
         quaternion = robot_state.read_rotation(section.reader, target, section.path)
         if quaternion is None:
             return None
         rotation = robot_state.rotation_matrix(quaternion)
         if form == "orientation_error":
             return terms.orientation_error(target.frame, q, rotation)
-        return terms.pose_error(target.frame, q, rotation, np.array(section.vector("position")))
+        return terms.pose_error(target.frame, q, rotation, np.array(section.value("position")))
     return None

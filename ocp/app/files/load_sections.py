@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,7 +14,7 @@ from ocp.app.files.scope import Scope, Table
 from ocp.app.files.yaml_source import KeyPath
 from ocp.app.pages.scene import Disc, Drawing, Polyline
 from ocp.integrators import INTEGRATORS, sampled
-from ocp.problem import INF, At, Constraint, Cost, Duration, Linkage, Problem, Reference, Sense, System, whole_steps
+from ocp.problem import INF, At, Constraint, Cost, Duration, Linkage, Problem, Sense, System, whole_steps
 from ocp.simulation import check_integrator
 from ocp.thresholds import ROUNDING
 
@@ -28,7 +27,7 @@ def in_samples(reader: Reader, given: parts.Sampled | None, system: System) -> S
     if given is None:
         return system
     section = Section(reader, given, (*reader.place, "sampled"))
-    period, before = section.number("period"), len(reader.findings.found)
+    period, before = section.value("period"), len(reader.findings.found)
     if given.integrator not in INTEGRATORS:
         unknown(reader.findings, given.integrator, tuple(INTEGRATORS), section.at("integrator"), "integrator")
     if not 0 < period < INF:
@@ -59,37 +58,24 @@ def read_duration(reader: Reader, value: Any, period: float | None = None) -> Du
 
 
 def _free_duration(section: Section) -> Duration:
-    lower, upper = section.number("lower"), section.number("upper", INF)
-    if lower < 0:
-        section.refuse(f"a duration must be positive, got {lower:g} s", "lower")
+    lower, upper = section.value("lower"), section.value("upper")
     if lower > upper:
         section.refuse(f"lower ({lower:g} s) is above upper ({upper:g} s)")
     if section.given.guess is None and upper == INF:
         section.refuse("needs 'guess' where there is no upper end")
-    guess = section.number("guess", (lower + upper) / 2)
+    guess = section.value("guess", (lower + upper) / 2)
     if section.given.guess is not None and (guess < lower or guess > upper):
         section.refuse(f"{guess:g} s lies outside [{lower:g}, {upper:g}]", "guess")
-    if not guess > 0:
+    if section.given.guess is None and not guess > 0:
         section.refuse(f"a duration must be positive, got {guess:g} s", "guess")
     return Duration(lower or ROUNDING.resolution * guess, upper, guess, not lower)
-
-
-def read_reference(section: Section) -> Reference:
-    tolerance, error = section.positive("tolerance"), section.not_negative("error")
-    return Reference(section.number("objective"), tolerance, section.given.source, error)
 
 
 # ---- constraints --------------------------------------------------------------------------------------------------------
 def _limits(section: Section, size: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Lower and upper limits [size] of a constraint or of a linkage, equal ones under ``equal``."""
-    def read(key: str, absent: float) -> tuple[float, ...]:
-        value = getattr(section.given, key)
-        return (absent,) * size if value is None else section.reader.vector(value, size, section.at(key), "components", absent)
-
-    if section.given.equal is not None:
-        lower = upper = read("equal", math.nan)
-    else:
-        lower, upper = read("lower", -INF), read("upper", INF)
+    ends = ("lower", "upper") if section.given.equal is None else ("equal", "equal")
+    lower, upper = (section.each(key, size, "components") for key in ends)
     for i, (low, high) in enumerate(zip(lower, upper, strict=True)):
         if low > high:
             section.refuse(f"lower ({low:g}) is above upper ({high:g}){f' in component {i}' if size > 1 else ''}")
@@ -108,10 +94,7 @@ def read_constraint(reader: Reader, constraint: parts.Constraint, value: SX, pat
     for i, ends in enumerate(zip(lower, upper, strict=True)):
         if ends == (-INF, INF):
             section.refuse(f"has no bound{f' in component {i}' if size > 1 else ''}")
-    soft = section.number("soft")
-    if soft is not None and soft <= 0:
-        section.refuse(f"a penalty weight must be positive, got {soft:g}", "soft")
-    return Constraint(constraint.name, at, reader.function(constraint.name, value), lower, upper, sense, soft,
+    return Constraint(constraint.name, at, reader.function(constraint.name, value), lower, upper, sense, section.value("soft"),
                       reader.findings.source.where(path))
 
 
@@ -172,7 +155,7 @@ def _cost(section: Section, error: ReadError, period: float | None) -> Cost | No
         return None
     if at is At.FINAL and reader.depends(value, reader.u):
         section.refuse(f"depends on {controls_in(reader, value)}; a cost at the end cannot depend on controls", form)
-    weights = None if form in ("running", "stage", "final") else _weights(section, value.numel())
+    weights = None if form in ("running", "stage", "final") else section.each("weights", value.numel(), "residuals")
     if form.startswith("stage"):  # costs along the path are sums over steps, times the period
         if period is None:
             instead = form.replace("stage", "running")
@@ -183,15 +166,6 @@ def _cost(section: Section, error: ReadError, period: float | None) -> Cost | No
     if cost.between is not None:
         value = _window(reader, cost.between, section.at("between")) * value
     return Cost(cost.name, at, reader.function(cost.name, value), weights)
-
-
-def _weights(section: Section, size: int) -> tuple[float, ...]:
-    given = section.given.weights
-    weights = section.reader.vector(1.0 if given is None else given, size, section.at("weights"), "residuals")
-    if (first := next((i for i, weight in enumerate(weights) if weight < 0), None)) is not None:
-        section.refuse(f"a weight must not be negative, got {weights[first]:g}", "weights",
-                       *((first,) if isinstance(given, tuple) else ()))
-    return weights
 
 
 def _window(reader: Reader, between: Any, path: KeyPath) -> SX:
@@ -285,7 +259,7 @@ def read_drawing(reader: Reader, drawing: parts.Drawing) -> Drawing:
     section, points = Section(reader, drawing, ("drawing",)), _points(reader, drawing)
     primitives: list[Polyline | Disc] = []
     for box in section.parts("boxes"):
-        width, height = (_positive(reader, value, box.at("size", k)) for k, value in enumerate(box.given.size))
+        width, height = box.value("size")
         centre = _point(reader, points, box.given.at, box.at("at"))
         corners = [centre + ca.vertcat(a * width / 2, b * height / 2) for a, b in ((-1, -1), (1, -1), (1, 1), (-1, 1))]
         primitives.append(Polyline(reader.function("box", ca.horzcat(*corners)), closed=True, role="body"))
@@ -295,7 +269,7 @@ def read_drawing(reader: Reader, drawing: parts.Drawing) -> Drawing:
     traced = {name: section.at("trace", i) for i, name in enumerate(drawing.trace)}
     for circle in section.parts("circles"):
         at = circle.given.at
-        centre, radius = _point(reader, points, at, circle.at("at")), circle.positive("radius", "m")
+        centre, radius = _point(reader, points, at, circle.at("at")), circle.value("radius")
         primitives.append(Disc(reader.function("circle", centre), radius, trace=traced.pop(at, None) is not None))
     for name, where in traced.items():
         primitives.append(Disc(reader.function("point", _point(reader, points, name, where)), 0.0, role="link", trace=True))
@@ -315,13 +289,6 @@ def _point(reader: Reader, points: Mapping[str, SX], name: str, path: KeyPath) -
         return points[name]
     unknown(reader.findings, name, list(points), path, "point")
     return ca.SX(2, 1)
-
-
-def _positive(reader: Reader, value: Any, path: KeyPath) -> float:
-    number = reader.number(value, path)
-    if number <= 0:
-        reader.findings.add(path, f"must be positive, got {number:g} m")
-    return number
 
 
 # ---- simulation -------------------------------------------------------------------------------------------------------
@@ -360,7 +327,7 @@ def read_simulate(reader: Reader, given: parts.Simulate, problem: Problem) -> Lo
     for part in section.parts("expect"):
         if part.given.integrator in [other.integrator for other in expect]:
             part.refuse(f"there is an energy by {part.given.integrator!r} already", "integrator")
-        expect.append(Expected(integrator(part), part.number("energy"), part.positive("tolerance")))
+        expect.append(Expected(integrator(part), part.value("energy"), part.value("tolerance")))
     if expect and any(phase.system.energy is None for phase in problem.phases):
         section.refuse("an energy is expected, and the system has none; add 'energy' and 'power' to it", "expect")
-    return LoadedSimulation(integrator(section), section.positive("dt"), section.positive("until"), controls, tuple(expect))
+    return LoadedSimulation(integrator(section), section.value("dt"), section.value("until"), controls, tuple(expect))

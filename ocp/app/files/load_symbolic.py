@@ -325,7 +325,7 @@ def read_linear(section: lp.Section, folder: Path) -> LinearParts | None:
     if len(B) != n:
         section.refuse(f"needs {n} rows as A has, got {len(B)}", "B")
     c = np.zeros(n) if given.drift is None else np.array(numbers.vector(given.drift, n, section.at("drift"), "states"))
-    period, names = section.number("period"), []
+    period, names = section.value("period"), []
     for key, size, letter in (("states", n, "x"), ("controls", m, "u")):
         named = getattr(given, key)
         if named is not None and len(named) != size:

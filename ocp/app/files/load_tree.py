@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from dynamics.errors import ModelError, near
 from dynamics.joints import KINDS
 from dynamics.model import shapes as solids
@@ -22,7 +20,6 @@ from ocp.app.files.yaml_source import KeyPath
 from ocp.app.pages.meshes import UnreadableMesh, whole_mesh
 from ocp.problem import INF
 
-INERTIA = ("xx", "xy", "xz"), ("xy", "yy", "yz"), ("xz", "yz", "zz")
 LAWS = {"lower": -INF, "upper": INF, "velocity": INF, "effort": INF, "damping": None, "armature": None}  # and what null stands for
 
 
@@ -87,17 +84,14 @@ def _in_order(numbers: Reader, given: Mapping[str, BodyPart], model: Model | Non
 
 
 def _add(builder: Builder, name: str, section: Section, folder: Path) -> None:
-    numbers, given = section.reader, section.given
+    given, before = section.given, len(section.reader.findings.found)
     made = _joint(section.part("joint"), given.joint.name or name)
     shapes = [read_shape(shape, folder) for shape in section.parts("shapes")]
-    inertia = BodyInertia()
     if given.density is None:
-        about = None if given.inertia is None else numbers.record(given.inertia, section.at("inertia"))
-        inertia = BodyInertia(section.number("mass", 0.0), inertia.com if given.com is None else section.vector("com"),
-                              inertia.inertia if about is None else tuple(tuple(about[key] for key in row) for row in INERTIA))
+        inertia = BodyInertia(section.value("mass"), section.value("com"), section.value("inertia"))
     else:
-        density, solid = section.number("density"), []
-        for i, shape in enumerate(shapes):
+        density, solid = section.value("density"), []
+        for i, shape in enumerate(shapes if len(section.reader.findings.found) == before else ()):
             with section.collecting(*(("shapes", i, "mesh") if shape.kind == "mesh" else ("density",))):
                 solid.append(moved(shape.placement, _solid(density, shape)))
         inertia = merged(solid)
@@ -149,7 +143,7 @@ def _fields(section: Section) -> dict[str, Any]:
     if (quaternion := robot_state.read_rotation(numbers, given, section.path)) is not None:
         found["rotation"] = robot_state.rotation_matrix(quaternion)
     if given.axis is not None:
-        found["axes"] = (section.vector("axis"),)
+        found["axes"] = (section.value("axis"),)
     if given.frames:
         found["frames"] = tuple(_placed(part) for part in section.parts("frames"))
     if given.chart:
@@ -164,7 +158,7 @@ def _fields(section: Section) -> dict[str, Any]:
 
 
 def _placed(section: Section) -> Placement:
-    position = None if section.given.position is None else section.vector("position")
+    position = None if section.given.position is None else section.value("position")
     quaternion = robot_state.read_rotation(section.reader, section.given, section.path)
     return placement(None if quaternion is None else robot_state.rotation_matrix(quaternion), position)
 
@@ -175,13 +169,11 @@ def read_shape(section: Section, folder: Path) -> Geometry:
     kind = given.shape()
     size: tuple[float, ...]
     if given.mesh is not None:
-        size = () if given.scale is None else (section.number("scale"),) * 3
+        size = () if given.scale is None else (section.value("scale"),) * 3
         if not (file := in_gallery(folder / given.mesh)).is_file():
             section.refuse(f"no file {file}", kind)
     elif given.cylinder is not None:
-        size = tuple(section.reader.record(given.cylinder, section.at(kind)).values())
+        size = tuple(section.value("cylinder").values())
     else:
-        size = section.vector("box") if given.box is not None else (section.number("sphere"),)
-    if any(not 0 < x < np.inf for x in size):
-        section.refuse(f"sizes must be positive, got {', '.join(f'{x:g}' for x in size)} m", kind)
+        size = section.value("box") if given.box is not None else (section.value("sphere"),)
     return Geometry(kind, size, _placed(section), None if file is None else str(file))

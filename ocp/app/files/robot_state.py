@@ -166,17 +166,16 @@ def read_rotation(reader: lp.Reader, given: Rotation, path: KeyPath) -> np.ndarr
     """Unit quaternion [4] (w, x, y, z); None where no rotation is given or after an error was recorded."""
     form, section = given.form(), lp.Section(reader, given, path)
     if form == "rpy":
-        return np.asarray(ca.DM(rpy_angles.to_quaternion(section.vector("rpy"))).full()).ravel()
+        return np.asarray(ca.DM(rpy_angles.to_quaternion(section.value("rpy"))).full()).ravel()
     if form == "axis_angle":
         turn = section.part(form)
-        axis, angle = np.array(turn.vector("axis")), turn.number("angle")
+        axis, angle = np.array(turn.value("axis")), turn.value("angle")
         if not axis.any():
-            turn.refuse("the axis is zero", "axis")
             return None
         # half the angle in closed form, so that angles beyond pi keep their sense
         return np.concatenate([[math.cos(angle / 2)], math.sin(angle / 2) * axis / np.linalg.norm(axis)])
     if form == "quaternion":
-        q = np.array(list(reader.record(section.given.quaternion, section.at(form)).values()))
+        q = np.array(list(section.value(form).values()))
         length = float(np.linalg.norm(q))
         if abs(length - 1.0) > UNIT_SLACK:
             section.refuse(f"a unit quaternion is expected; this one has length {length:.6g}", form)
@@ -274,7 +273,7 @@ def _base(names: RobotNames, section: lp.Section, found: PartialState) -> None:
 def _position(names: RobotNames, section: lp.Section, found: PartialState, q: int, v: int) -> None:
     """The position [3] of what moves freely, where it is given. q, v: where it begins in the state and its tangent."""
     if section.given.position is not None:
-        _set(found, slice(q, q + 3), slice(v, v + 3), section.vector("position"))
+        _set(found, slice(q, q + 3), slice(v, v + 3), section.value("position"))
         check_bounds(names, found, range(q, q + 3), section.at("position"))
 
 

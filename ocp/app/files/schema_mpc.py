@@ -23,13 +23,13 @@ class TrackedQuantity(Part):
     quantity: NumberOrList = Key("expression, or a list of them: what is tracked")
     reference: NumberOrList = Key("what it should be: expressions of the time t, as many", 0.0)
     unit: str = Key("unit in tables and plots", "")
-    within: Number | None = Key("largest error over the last horizon of the run; null: it must not be lost", None)
+    within: Number | None = Key("largest error over the last horizon of the run; null: it must not be lost", None, above=0)
 
 
 class Kick(Part):
     """A jump of the state."""
 
-    time: Number = Key("when [s]")
+    time: Number = Key("when [s]", least=0, hint="; the run begins at 0")
     state: Annotated[dict[str, Number], Field(min_length=1)] = Key("jump by name of the state; for a robot q.JOINT and v.JOINT "
                                                                    "(attitudes: tangent components)")
 
@@ -44,8 +44,8 @@ class PushForce(Part):
 class Push(Part):
     """Something that acts for a while."""
 
-    time: Number = Key("when it begins [s]")
-    duration: Number = Key("how long it lasts [s]")
+    time: Number = Key("when it begins [s]", least=0, hint="; the run begins at 0")
+    duration: Number = Key("how long it lasts [s]", above=0)
     rate: dict[str, Number] = Key("added to the rates of states, by name as in a kick", dict)
     controls: dict[str, Number] = Key("added to controls after their bounds, by name", dict)
     force: PushForce | None = Key("force on a frame of a robot", None)
@@ -59,8 +59,8 @@ class Disturbances(Part):
     """What happens to the plant and to its measurement."""
 
     seed: Annotated[StrictInt, Field(ge=0)] = Key("seed of all noise; the same seed gives the same run", 0)
-    process_noise: Noise = Key("on the state: what it gathers in one second (unit / sqrt(s))", 0.0)
-    measurement_noise: Noise = Key("on every measurement", 0.0)
+    process_noise: Noise = Key("on the state: what it gathers in one second (unit / sqrt(s))", 0.0, least=0)
+    measurement_noise: Noise = Key("on every measurement", 0.0, least=0)
     kicks: tuple[Kick, ...] = Key("jumps of the state", ())
     pushes: tuple[Push, ...] = Key("forces and rates that act for a while", ())
 
@@ -72,8 +72,8 @@ class Plant(Part):
         "its one-step map; bdf1 and sdirk2 are implicit, for stiff robots", "rk4")
     substeps: Annotated[StrictInt, Field(ge=1)] = Key("steps in one sampling period", 4)
     set: dict[str, Any] = Key("keys of this file that differ, as after --set: path.to.key: value", dict)
-    masses: dict[str, Number] = Key("masses of bodies of a robot that differ [kg]; inertias scale with them", dict)
-    damping: dict[str, Number] = Key("viscous damping of joints of a robot that differs [N m s/rad or N s/m]", dict)
+    masses: dict[str, Number] = Key("masses of bodies of a robot that differ [kg]; inertias scale with them", dict, least=0)
+    damping: dict[str, Number] = Key("viscous damping of joints of a robot that differs [N m s/rad or N s/m]", dict, least=0)
 
 
 class MPC(Part):

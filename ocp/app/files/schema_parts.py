@@ -3,22 +3,59 @@
 from __future__ import annotations
 
 import functools
+import math
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, StrictBool, StrictFloat, Tag, model_validator
 from pydantic_core import PydanticCustomError
 from typing_extensions import TypeAliasType
 
+from ocp.problem import INF
+from ocp.problem import Reference as Optimum
+
 MAX_COMPONENTS = 1000
 MAX_NAME = 200
 
 
-class Part(BaseModel):
-    """Base of every mapping in a problem file: unknown keys are errors, values never change after reading."""
+@dataclass(frozen=True)
+class Row:
+    """How what stands under a key is read, beside its type: ``Key`` declares it, a ``Section`` reads by it.
 
+    least, above, most: what its numbers must keep, and the hint that a refusal adds; nonzero: a direction, not all zero; unit: of
+    its numbers in messages; null: what null stands for. name: what the record that the mapping makes calls it; "": nothing, since
+    something else reads it; several: the entries of a list. then: what the record takes in place of the value that was read.
+    """
+
+    least: float | None = None
+    above: float | None = None
+    most: float | None = None
+    hint: str = ""
+    nonzero: bool = False
+    unit: str = ""
+    null: Any = None
+    name: str | tuple[str, ...] | None = None
+    then: Callable[[Any], Any] | None = None
+
+    def wrong(self, value: float) -> str:
+        """What is wrong with a number, "" where nothing is or where it is NaN, which was told already."""
+        low = (self.above is not None and value <= self.above) or (self.least is not None and value < self.least)
+        if not low and (self.most is None or not value > self.most):
+            return ""
+        ends = {"above": self.above, "at least": self.least, "at most": self.most}
+        must = " and ".join(f"{words} {end:g}" for words, end in ends.items() if end is not None)
+        must = {"above 0": "be positive", "at least 0": "not be negative"}.get(must, f"be {must}")
+        return f"must {must}, got {value:g}{self.unit and ' '}{self.unit}{self.hint}"
+
+
+class Part(BaseModel):
+    """Base of every mapping in a problem file: unknown keys are errors, values never change after reading. makes: the record that
+    its keys are the arguments of, where there is one."""
+
+    makes: ClassVar[Callable[..., Any] | None] = None
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
 
     @model_validator(mode="after")
@@ -30,10 +67,35 @@ class Part(BaseModel):
         """Raise a validation error (see ``refuse``) for keys that do not go together."""
 
 
-def Key(text: str, default: Any = ..., **limits: Any) -> Any:
-    """A key of a mapping: ``text`` says what it means, with its unit; ``default`` is a value, or a type that is made without
-    arguments. Without a default the key must be given."""
-    return Field(description=text, **{"default_factory" if isinstance(default, type) else "default": default}, **limits)
+_UNIT = re.compile(r"\[([^\[\],;]*)\]")  # in a text
+_ROW = frozenset(Row.__dataclass_fields__)
+
+
+def Key(text: str, default: Any = ..., **how: Any) -> Any:
+    """A key of a mapping: ``text`` says what it means, with its unit in brackets; ``default`` is a value, or a type that is made
+    without arguments. Without a default the key must be given. how: fields of ``Row``, and limits of ``pydantic.Field``."""
+    row = {key: how.pop(key) for key in _ROW & how.keys()}
+    unit = _UNIT.search(text)
+    field = Field(description=text, **{"default_factory" if isinstance(default, type) else "default": default}, **how)
+    field.metadata.append(Row(**{"unit": unit[1] if unit and " or " not in unit[1] else "", **row}))
+    return field
+
+
+@functools.cache
+def row_of(kind: type[Part], key: str) -> Row:
+    """What a key of a mapping declares of its reading."""
+    return next((found for found in kind.model_fields[key].metadata if isinstance(found, Row)), Row())
+
+
+def unit_vector(value: tuple[float, ...]) -> tuple[float, ...]:
+    """The vector divided by its length; zero stays zero."""
+    length = math.hypot(*value)
+    return tuple(x / length for x in value) if length else value
+
+
+def listed(value: Any) -> tuple[Any, ...]:
+    """A list, or the list of a single value."""
+    return value if isinstance(value, tuple) else (value,)
 
 
 def refuse(message: str) -> PydanticCustomError:
@@ -138,7 +200,8 @@ _NUMERIC = (Number, NumberOrList, LimitOrList, NamedNumbers, StateNumbers, Bound
 def holds_numbers(kind: type[Part], key: str) -> bool:
     """Whether what stands under a key is a number, or numbers in lists and mappings."""
     def numeric(annotation: Any) -> bool:
-        return annotation in _NUMERIC or any(map(numeric, get_args(annotation)))
+        inner = (annotation.__value__,) if isinstance(annotation, TypeAliasType) else get_args(annotation)
+        return annotation in _NUMERIC or any(map(numeric, inner))
 
     return numeric(kind.model_fields[key].annotation)
 
@@ -213,18 +276,19 @@ class Sampled(Part):
 class Reference(Part):
     """A published or closed-form optimum to compare with."""
 
+    makes = Optimum
     objective: Number = Key("objective value at the optimum")
-    tolerance: Number = Key("relative tolerance of the comparison", 1e-6)
-    error: Number = Key("how far the value itself may be from the optimum, in its own unit", 0.0)
+    tolerance: Number = Key("relative tolerance of the comparison", 1e-6, above=0)
+    error: Number = Key("how far the value itself may be from the optimum, in its own unit", 0.0, least=0)
     source: str = Key("where the value is from", "")
 
 
 class DurationRange(Part):
     """A free duration."""
 
-    lower: Number = Key("shortest duration [s]; 0: the phase may vanish")
-    upper: Number | None = Key("longest duration [s]; null: unbounded", None)
-    guess: Number | None = Key("initial guess [s]; null: midway between lower and upper", None)
+    lower: Number = Key("shortest duration [s]; 0: the phase may vanish", least=0)
+    upper: Number | None = Key("longest duration [s]; null: unbounded", None, null=INF)
+    guess: Number | None = Key("initial guess [s]; null: midway between lower and upper", None, above=0)
 
 
 Duration = TypeAliasType("Duration", Annotated[
@@ -252,7 +316,7 @@ class Cost(OneOf):
                                              "does not count", None)
     at: Literal["path", "final"] | None = Key("where an .._error counts: all along the path (the default) or at the end", None)
     weights: NumberOrList | None = Key("weights w of the residuals, one or one for each (errors: in the order of their "
-                                       "components); default 1", None)
+                                       "components); default 1", None, least=0, null=1.0)
     between: Bound | None = Key("[from, to] in seconds: outside, a running cost counts nothing. A window shorter than a few steps "
                                 "of the mesh may fall between its knots; phases end exactly where they should", None)
 
@@ -269,59 +333,56 @@ class Cost(OneOf):
         return self.form().startswith("final") or self.at == "final"
 
 
-def check_limits(part: Constraint | Linkage) -> None:
-    """``equal`` alone, or at least one of ``lower`` and ``upper``. Raises a validation error otherwise."""
-    if part.equal is not None and (part.lower is not None or part.upper is not None):
-        raise refuse("'equal' cannot stand beside 'lower' or 'upper'")
-    if part.equal is None and part.lower is None and part.upper is None:
-        raise refuse("has no bound; give 'lower', 'upper' or both, or 'equal'")
+class Limits(Part):
+    """``lower <= expression <= upper`` or ``expression = equal``."""
+
+    name: Name = Key("name in reports and in certificates")
+    lower: LimitOrList | None = Key("smallest allowed value, one or one for each component", None, null=-INF)
+    upper: LimitOrList | None = Key("largest allowed value, one or one for each component", None, null=INF)
+    equal: NumberOrList | None = Key("prescribed value, one or one for each component", None)
+
+    def check(self) -> None:
+        super().check()
+        if self.equal is not None and (self.lower is not None or self.upper is not None):
+            raise refuse("'equal' cannot stand beside 'lower' or 'upper'")
+        if self.equal is None and self.lower is None and self.upper is None:
+            raise refuse("has no bound; give 'lower', 'upper' or both, or 'equal'")
 
 
-class Constraint(OneOf):
+class Constraint(Limits, OneOf):
     """``lower <= expression <= upper`` or ``expression = equal``."""
 
     forms: ClassVar[tuple[str, ...]] = ("expression",)
 
-    name: Name = Key("name in reports and in certificates")
     at: Literal["path", "start", "final", "integral"] = Key("where it holds: all along the path, at the start, at the end, or of "
                                                             "the integral over the phase", "path")
     expression: NumberOrList | None = Key("one expression, or a list of them", None)
-    lower: LimitOrList | None = Key("smallest allowed value, one or one for each component", None)
-    upper: LimitOrList | None = Key("largest allowed value, one or one for each component", None)
-    equal: NumberOrList | None = Key("prescribed value, one or one for each component", None)
-    soft: Number | None = Key("weight of the penalty 1/2 soft |violation|^2; null: a hard constraint", None)
+    soft: Number | None = Key("weight of the penalty 1/2 soft |violation|^2; null: a hard constraint", None, above=0)
 
     def check(self) -> None:
         super().check()
-        check_limits(self)
         if self.at == "integral" and self.soft is not None:
             raise refuse("an integral constraint cannot be soft")
 
 
-class Linkage(Part):
+class Linkage(Limits):
     """``lower <= expression <= upper`` or ``expression = equal`` between ends of phases, such as a periodic motion."""
 
-    name: Name = Key("name in reports and in certificates")
     expression: NumberOrList = Key("one expression or a list of them, of start[...], final[...] and duration")
-    lower: LimitOrList | None = Key("smallest allowed value, one or one for each component", None)
-    upper: LimitOrList | None = Key("largest allowed value, one or one for each component", None)
-    equal: NumberOrList | None = Key("prescribed value, one or one for each component", None)
-
-    check = check_limits
 
 
 class Circle(Part):
     """A filled circle of the drawing."""
 
     at: Name = Key("point at its centre")
-    radius: Number = Key("radius [m]")
+    radius: Number = Key("radius [m]", above=0)
 
 
 class Box(Part):
     """A filled upright rectangle of the drawing."""
 
     at: Name = Key("point at its centre")
-    size: Pair = Key("[width, height] [m]")
+    size: Pair = Key("[width, height] [m]", above=0)
 
 
 class Drawing(Part):
@@ -355,7 +416,8 @@ class Solve(Part):
     method: Literal["collocation", "multiple_shooting", "ilqr", "adjoint"] = Key("method of solution", "collocation")
     derivatives: Literal["auto", "ad", "analytic", "complex_step", "fd"] | None = Key(
         "source of the derivatives of the dynamics, whatever the method; null: the default of the method", None)
-    time_limit: Number | None = Key("[s] after which the best of what was found is returned, whatever the method; null: none", None)
+    time_limit: Number | None = Key("[s] after which the best of what was found is returned, whatever the method; null: none", None,
+                                    above=0)
     strategy: StrategyPart = Key("what is tried for an answer", StrategyPart)
     collocation: dict[str, Option] = Key("options of the collocation method", dict)
     multiple_shooting: dict[str, Option] = Key("options of direct multiple shooting", dict)
@@ -368,15 +430,15 @@ class Expectation(Part):
 
     integrator: Name = Key("by which integrator")
     energy: Number = Key("total energy at the end less the potential energy at the start [J]")
-    tolerance: Number = Key("relative difference that counts as agreement", 1e-8)
+    tolerance: Number = Key("relative difference that counts as agreement", 1e-8, above=0)
 
 
 class Simulate(Part):
     """How the system is simulated unless the command line says otherwise."""
 
     integrator: Name = Key("any integrator of shooting methods, bdf1, sdirk2, bdf2, or dop853", "rk4")
-    dt: Number | None = Key("longest step [s]; null: a 500th of the whole", None)
-    until: Number | None = Key("when to stop [s]; null: at the end of the last phase", None)
+    dt: Number | None = Key("longest step [s]; null: a 500th of the whole", None, above=0)
+    until: Number | None = Key("when to stop [s]; null: at the end of the last phase", None, above=0)
     controls: dict[str, Number] | None = Key("constant controls by name, zero for the rest ({}: all zero); null: those of the "
                                              "guess", None)
     expect: tuple[Expectation, ...] = Key("known results", ())

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StrictBool, Tag
 
+from dynamics import mechanism
 from ocp.app.files import schema_parts as parts
 from ocp.app.files.schema_forces import Design, MechanismConstraint, RobotForce
 from ocp.app.files.schema_mpc import MPC
@@ -67,6 +68,7 @@ class UseLimits(Part):
 class Thruster(Part):
     """A control that pushes along an axis of a frame, or twists it, from outside or against another body."""
 
+    makes = mechanism.Thruster
     name: Name = Key("name of the control [N]")
     frame: Name = Key("frame that is pushed")
     position: Vector3 = Key("point of the frame where the force acts [m]", (0.0, 0.0, 0.0))
@@ -79,11 +81,13 @@ class Thruster(Part):
 class Drive(Part):
     """A motor behind gears: ``ratio u`` at each velocity that it is geared to."""
 
+    makes = mechanism.Motor
     name: Name = Key("name of the control [N m or N], before the gears")
-    gears: dict[str, Number] = Key("velocities by name, and the ratio to each; several are a transmission")
+    gears: dict[str, Number] = Key("velocities by name, and the ratio to each; several are a transmission",
+                                  then=lambda found: tuple(found.items()))
     lower: Number | None = Key("least control; null: none but what efforts of joints allow", None)
     upper: Number | None = Key("largest control; null: none but what efforts of joints allow", None)
-    rotor: Number = Key("inertia of the rotor [kg m^2 or kg], before a single gear", 0.0)
+    rotor: Number = Key("inertia of the rotor [kg m^2 or kg], before a single gear", 0.0, least=0, name="")
 
 
 class RobotModel(Part):

@@ -9,6 +9,7 @@ from pydantic import Field, StrictInt
 
 from ocp.app.files.schema_parts import Key, Name, Number, NumberOrList, OneOf, Part, Vector3, refuse
 from ocp.app.files.schema_tree import Configuration, JointValue, Rotation
+from ocp.control import clearance
 
 KINDS = ("pose", "position", "orientation", "com", "posture", "joint", "alignment", "aim")
 AXES = ("x", "y", "z")
@@ -67,8 +68,8 @@ class AlignmentTask(Part):
     """An axis of a frame along a direction."""
 
     frame: Name = Key("frame of the robot")
-    axis: Vector3 = Key("axis in the frame, any length but zero")
-    direction: Vector3 = Key("where it shall point, in the reference, any length but zero")
+    axis: Vector3 = Key("axis in the frame, any length but zero", nonzero=True)
+    direction: Vector3 = Key("where it shall point, in the reference, any length but zero", nonzero=True)
     reference: Name = Key("frame in whose axes the direction is given: world, or one of the robot", "world")
 
 
@@ -76,7 +77,7 @@ class AimTask(Part):
     """An axis of a frame from its origin towards a point."""
 
     frame: Name = Key("frame of the robot")
-    axis: Vector3 = Key("axis in the frame, any length but zero")
+    axis: Vector3 = Key("axis in the frame, any length but zero", nonzero=True)
     point: Vector3 = Key("point to aim at, in the reference [m]")
     reference: Name = Key("frame in whose axes the point is given: world, or one of the robot", "world")
 
@@ -102,23 +103,25 @@ class Task(RankedTask):
     orientation: OrientationTask | None = Key("axes of a frame", None)
     com: ComTask | None = Key("centre of mass", None)
     posture: PostureTask | None = Key("values of several joints, or of the floating base", None)
-    tolerance: Number | None = Key("largest error at which the task is met [m, rad]; null: that of the options", None)
+    tolerance: Number | None = Key("largest error at which the task is met [m, rad]; null: that of the options", None, above=0)
 
 
 # ---- clearances ---------------------------------------------------------------------------------------------------------
 class Sphere(Part):
     """All points within a radius of a centre."""
 
+    makes = clearance.Ball
     frame: Name = Key("frame that carries it: one of the robot, or world")
-    radius: Number = Key("radius [m]")
+    radius: Number = Key("radius [m]", least=0)
     centre: Vector3 = Key("centre in axes of the frame [m]", (0.0, 0.0, 0.0))
 
 
 class Capsule(Part):
     """All points within a radius of a segment."""
 
+    makes = clearance.Capsule
     frame: Name = Key("frame that carries it: one of the robot, or world")
-    radius: Number = Key("radius [m]")
+    radius: Number = Key("radius [m]", least=0)
     start: Vector3 = Key("one end of the segment in axes of the frame [m]")
     end: Vector3 = Key("other end of the segment in axes of the frame [m]")
 
@@ -126,7 +129,8 @@ class Capsule(Part):
 class HalfSpace(Part):
     """Everything behind a plane."""
 
-    normal: Vector3 = Key("direction that points away from it, any length but zero")
+    makes = clearance.HalfSpace
+    normal: Vector3 = Key("direction that points away from it, any length but zero", nonzero=True)
     point: Vector3 = Key("a point of the plane [m]", (0.0, 0.0, 0.0))
     frame: Name = Key("frame in whose axes point and normal are given", "world")
 

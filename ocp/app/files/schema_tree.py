@@ -7,6 +7,8 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, StrictBool, Tag
 from typing_extensions import TypeAliasType
 
+from dynamics.model.builder import BodyInertia
+from dynamics.redmax import deformable
 from ocp.app.files import schema_parts as parts
 from ocp.app.files.schema_parts import Key, LimitOrList, Name, Number, NumberOrList, OneOf, Part, Vector3, by_form, one_of, refuse
 
@@ -33,7 +35,7 @@ class Quaternion(Part):
 class AxisAngle(Part):
     """A rotation about an axis."""
 
-    axis: Vector3 = Key("direction of the axis, any length but zero")
+    axis: Vector3 = Key("direction of the axis, any length but zero", nonzero=True)
     angle: Number = Key("angle about the axis [rad]")
 
 
@@ -163,9 +165,14 @@ class JointOfBody(Laws):
     kind: Name = Key(KINDS)
 
 
+def _symmetric(xx: float, yy: float, zz: float, xy: float, xz: float, yz: float) -> tuple[tuple[float, ...], ...]:
+    return (xx, xy, xz), (xy, yy, yz), (xz, yz, zz)
+
+
 class Inertia(Part):
     """Inertia about the centre of mass in body axes."""
 
+    makes = _symmetric
     xx: Number = Key("kg m^2")
     yy: Number = Key("kg m^2")
     zz: Number = Key("kg m^2")
@@ -177,18 +184,18 @@ class Inertia(Part):
 class Cylinder(Part):
     """A cylinder along z."""
 
-    radius: Number = Key("m")
-    length: Number = Key("m")
+    radius: Number = Key("radius [m]", above=0)
+    length: Number = Key("length [m]", above=0)
 
 
 class Shape(Placed):
     """Something to draw, centred where it is placed in the body frame. Dynamics know nothing of it but for a density."""
 
-    sphere: Number | None = Key("radius [m]", None)
-    box: Vector3 | None = Key("edges along x, y, z [m]", None)
+    sphere: Number | None = Key("radius [m]", None, above=0)
+    box: Vector3 | None = Key("edges along x, y, z [m]", None, above=0)
     cylinder: Cylinder | None = Key("a cylinder along z", None)
     mesh: Name | None = Key("file of triangles (STL, OBJ, PLY, COLLADA, glTF), closed where a density is given", None)
-    scale: Number | None = Key("metres of one unit of the mesh; null: 1", None)
+    scale: Number | None = Key("metres of one unit of the mesh; null: 1", None, above=0)
 
     def check(self) -> None:
         super().check()
@@ -205,9 +212,10 @@ class BodyPart(Part):
 
     parent: Name = Key("body or frame that carries it, or world", "world")
     joint: JointOfBody = Key("joint between the two; the body frame is the joint frame after its motion")
-    mass: Number | None = Key("kg; null: 0, or what 'density' gives", None)
-    com: Vector3 | None = Key("centre of mass in the body frame [m]; null: its origin, or what 'density' gives", None)
-    inertia: Inertia | None = Key("inertia about the centre of mass; null: none, a point mass", None)
+    mass: Number | None = Key("kg; null: 0, or what 'density' gives", None, null=0.0)
+    com: Vector3 | None = Key("centre of mass in the body frame [m]; null: its origin, or what 'density' gives", None,
+                               null=BodyInertia().com)
+    inertia: Inertia | None = Key("inertia about the centre of mass; null: none, a point mass", None, null=BodyInertia().inertia)
     shapes: tuple[Shape, ...] = Key("what is drawn", ())
     density: Number | None = Key("of the shapes [kg/m^3], which then give mass, com and inertia; null: as mass, com and inertia "
                                  "say", None)
@@ -231,10 +239,11 @@ class Vertex(Part):
 class Edge(Part):
     """A spring between two vertices with the energy ``stiffness / 2 (l / length - 1)^2``."""
 
-    between: tuple[Name, Name] = Key("two vertices")
-    stiffness: Number = Key("J")
+    makes = deformable.Edge
+    between: tuple[Name, Name] = Key("two vertices", name=("first", "second"))
+    stiffness: Number = Key("J", least=0, name="K")
     length: Number | None = Key("without force [m]; null: as the vertices are placed, the robot neutral", None)
-    damping: Number = Key("N s/m", 0.0)
+    damping: Number = Key("N s/m", 0.0, least=0, name="c")
 
 
 class MassSprings(Part):

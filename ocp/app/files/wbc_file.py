@@ -99,9 +99,9 @@ def _load(source: Source, folder: FilePath, overrides: Mapping[str, str]) -> Loa
     switches, pushes = read_schedule(stage, file.schedule, tasks)
     control = Section(numbers, file.wbc, ("wbc",))
     efforts = _efforts(control, mechanism)
-    values = {"rate": control.positive("rate"), "duration": control.positive("duration"),
-              "rest_gain": control.number("rest_gain"), "trust": control.number("trust"),
-              "horizon": control.positive("horizon", "s; null leaves limits of joints out")}
+    values = {"rate": control.value("rate"), "duration": control.value("duration"),
+              "rest_gain": control.value("rest_gain"), "trust": control.value("trust"),
+              "horizon": control.value("horizon", "s; null leaves limits of joints out")}
     if not 0.0 < values["trust"] <= 1.0:
         control.refuse(f"must lie above 0 and be at most 1, got {values['trust']:g}", "trust")
     friction, restitution = (_by_contact(Section(numbers, file.plant, ("plant",)), contacts, key)
@@ -121,11 +121,11 @@ def _contacts(reader: lp.Reader, mechanism: Mechanism, file: schema.WbcFile) -> 
     for name, given in file.contacts.items():
         section = Section(reader, given, ("contacts", name))
         before = len(reader.findings.found)
-        friction, least, ramp = section.number("friction"), section.not_negative("least"), section.not_negative("ramp")
+        friction, least, ramp = section.value("friction"), section.value("least"), section.value("ramp")
         if friction <= 0.0:
             section.refuse(f"a cone needs a positive coefficient of friction, got {friction:g}; on ice take a small one",
                            "friction")
-        height, most = section.number("height"), section.number("most", INF)
+        height, most = section.value("height"), section.value("most", INF)
         if most <= least:
             section.refuse(f"must be above least ({least:g} N), got {most:g} N", "most")
         if given.sides < 3:
@@ -133,10 +133,10 @@ def _contacts(reader: lp.Reader, mechanism: Mechanism, file: schema.WbcFile) -> 
         if len(reader.findings.found) > before:
             continue
         record: Contact
-        normal = section.vector("normal")
+        normal = section.value("normal")
         if given.half_sizes is not None:
             sizes = reader.values(given.half_sizes, section.at("half_sizes"))
-            record = FlatContact(name, given.frame, section.vector("position"), section.vector("axis"), normal, height, friction,
+            record = FlatContact(name, given.frame, section.value("position"), section.value("axis"), normal, height, friction,
                                  sizes)
         else:
             record = PointContact(name, given.frame, reader.values(given.points, section.at("points")), normal, height, friction)
@@ -198,7 +198,7 @@ def _expected(reader: lp.Reader, mechanism: Mechanism, file: schema.WbcFile) -> 
         if name not in names:
             lp.unknown(reader.findings, name, names, section.path, "state")
         else:
-            found[name] = (names.index(name), section.number("value"), section.number("tolerance"))
+            found[name] = (names.index(name), section.value("value"), section.value("tolerance"))
     return found
 
 

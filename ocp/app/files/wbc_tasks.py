@@ -47,7 +47,7 @@ def read_tasks(stage: Stage, given: Sequence[schema.WbcTask]) -> tuple[Assignmen
     ranks = ik_tasks.ranks(stage.names, given, ("tasks",))
     for i, task in enumerate(given):
         section, form, before = Section(stage.names.reader, task, ("tasks", i)), task.form(), len(findings.found)
-        gain, ratio = section.number("gain"), section.number("damping_ratio")
+        gain, ratio = section.value("gain"), section.value("damping_ratio")
         if gain < 0.0 or ratio < 0.0:
             section.refuse("must not be negative", "gain" if gain < 0.0 else "damping_ratio")
         made = _BUILDERS[form](stage, section.part(form))
@@ -130,7 +130,7 @@ def _turned(stage: Stage, section: Section) -> Made | None:
             return None
         target[:9] = rotation_matrix(rotation).ravel(order="F")
     if whole and given.position is not None:
-        target[9:] = section.vector("position")
+        target[9:] = section.value("position")
     return [made], held(target)
 
 
@@ -147,7 +147,7 @@ def _posture(stage: Stage, section: Section) -> Made | None:
 def _alignment(stage: Stage, section: Section) -> Made | None:
     given = section.given
     if ik_tasks.known_frames(stage.names, section):
-        axis, direction = section.vector("axis"), section.vector("direction")
+        axis, direction = section.value("axis"), section.value("direction")
         with section.collecting():
             return _at_rest(control.alignment_task(given.frame, axis, direction, reference=given.reference))
     return None
@@ -186,8 +186,8 @@ def read_schedule(stage: Stage, given: Sequence[schema.Event], tasks: Sequence[A
     known = {**dict.fromkeys(("take", "release"), [c.name for c in stage.contacts]),
              **dict.fromkeys(("on", "off"), [t.name for t in tasks])}
     sections = [Section(reader, event, ("schedule", i)) for i, event in enumerate(given)]
-    for time, i in sorted((section.number("time"), i) for i, section in enumerate(sections)):
-        section, what, over = sections[i], given[i].form(), sections[i].number("over")
+    for time, i in sorted((section.value("time"), i) for i, section in enumerate(sections)):
+        section, what, over = sections[i], given[i].form(), sections[i].value("over")
         if time < 0.0 or over < 0.0:
             section.refuse("must not be negative", "time" if time < 0.0 else "over")
         if what == "push":
@@ -195,7 +195,7 @@ def read_schedule(stage: Stage, given: Sequence[schema.Event], tasks: Sequence[A
                 section.refuse("a push lasts for a while; give 'over'")
             push = section.part("push")
             push.frame(stage.names.model, "frame")
-            force = push.vector("force")
+            force = push.value("force")
             if over > 0.0:
                 pushes.append(Push(time, over, frame=push.given.frame, force=force))
         elif what == "move":
@@ -225,7 +225,7 @@ def _move(names: RobotNames, section: Section, tasks: Sequence[Assignment], time
     turn = read_rotation(reader, given, section.path) if given.form() else None
     source: Source | None = None
     if given.by is not None and task.path.kind != "rotation":
-        source = task.path.shifted(time + 1e-9, np.array(section.vector("by")))
+        source = task.path.shifted(time + 1e-9, np.array(section.value("by")))
     elif given.joints and isinstance(task.item, Task) and task.item.shape.joints:
         source = _moved_joints(names, section, task.item.shape.joints, last[2](time)[0].copy())
     elif given.to is not None and task.path.kind == "vector":

@@ -266,7 +266,7 @@ MISTAKES = [
       "pose: {frame: hand, position: [0, 0, 1]}"),
      "tasks[1].pose: needs exactly one of rpy, quaternion, axis_angle; found none"),
     ("tolerance", ("tolerance: 1e-7", "tolerance: 0"), "11:22: options.tolerance: must be positive, got 0"),
-    ("restarts", ("restarts: 4", "restarts: -4"), "11:38: options.restarts: must be at least 0, got -4"),
+    ("restarts", ("restarts: 4", "restarts: -4"), "11:38: options.restarts: must not be negative, got -4"),
     ("seed", ("seed: 3", "seed: 1.5"), "options.seed: expected a whole number; got the number 1.5"),
     ("limits", ("{position: true}", "{position: 1}"), "10:20: limits.position: expected true or false; got the number 1"),
     ("clearance and priorities",

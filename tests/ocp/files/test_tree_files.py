@@ -337,7 +337,7 @@ def test_meshes_give_inertias_and_come_along(block):
     ("block.stl", "blok.stl", r"shapes\[0\]\.mesh: no file .*blok.stl"),
     ("block.stl", "open.stl", r"shapes\[0\]\.mesh: .*not closed"),
     ("block.stl", "text.stl", r"shapes\[0\]\.mesh: mesh .*text.stl (cannot be read|holds no triangles)"),
-    ("scale: 1e-3", "scale: -1", r"shapes\[0\]\.mesh: sizes must be positive"),
+    ("scale: 1e-3", "scale: -1", r"shapes\[0\]\.scale: must be positive, got -1$"),
     ("mesh: parts/block.stl", "sphere: 1", "'scale' is that of a mesh"),
 ])
 def test_wrong_meshes_are_named(block, old, new, words):
