@@ -68,6 +68,7 @@ class Robot:
 
         from ocp.app.files.findings import Findings, add_validation_errors
         from ocp.app.files.load_model import mechanism_of_file, read_mechanism, robot_numbers
+        from ocp.app.files.load_parts import Section
         from ocp.app.files.schema_robot import RobotSystem
         from ocp.app.files.scope import Scope
         from ocp.app.files.yaml_source import Source
@@ -81,7 +82,7 @@ class Robot:
             inside.raise_any()
             raise
         numbers = robot_numbers(findings, Scope(), ())
-        base = read_mechanism(numbers, given, self.folder, "system", configurations=True)
+        base = read_mechanism(Section(numbers, given, ("system",)), self.folder, configurations=True)
         found = None if base is None else mechanism_of_file(numbers, given, base)
         findings.raise_any()
         assert found is not None

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 from typing_extensions import TypeAliasType
 
 from dynamics.errors import ModelError, near
+from ocp.app.files.scope import FollowOnError
 from ocp.app.files.yaml_source import KeyPath, Source
 from ocp.errors import ProblemError
 
@@ -29,12 +30,14 @@ class ProblemFileError(ProblemError):
 @dataclass
 class Findings:
     """Collects errors while a file is read, so that one run shows them all. lost: names of malformed parts that are left out,
-    around: where these stood, which lacks them; what follows from either is no error of its own."""
+    around: where these stood, which lacks them; what follows from either is no error of its own. begun: how many there were when
+    the readers that run began (see ``sound``)."""
 
     source: Source
     found: list[tuple[str, str]] = field(default_factory=list)
     lost: set[str] = field(default_factory=set)
     around: set[KeyPath] = field(default_factory=set)
+    begun: list[int] = field(default_factory=list)
 
     def add(self, path: KeyPath, message: str, *, at_key: bool = False) -> None:
         """Record an error at a node."""
@@ -49,12 +52,23 @@ class Findings:
         if not any(repr(name) in message for name in self.lost):
             self.found.append((where, message))
 
+    def told(self) -> bool:
+        """Whether the innermost ``sound`` reader has recorded an error."""
+        return len(self.found) > self.begun[-1]
+
+    def settle(self) -> None:
+        """Leave the innermost ``sound`` reader where it has recorded an error."""
+        if self.told():
+            raise FollowOnError("an error was recorded")
+
     @contextmanager
     def collecting(self, path: KeyPath) -> Iterator[None]:
         """Record the error that the block raises, if any, and go on after it. Errors of a robot model, and those without
         a place, are put at ``path``."""
         try:
             yield
+        except FollowOnError:
+            pass  # what it follows from was told
         except ModelError as error:
             self.add(path, str(error))
         except ProblemError as error:

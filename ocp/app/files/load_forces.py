@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, get_args
 
@@ -22,38 +21,33 @@ from ocp.app.files import load_parts as lp
 from ocp.app.files import robot_state
 from ocp.app.files import schema_forces as schema
 from ocp.app.files.findings import records
-from ocp.app.files.load_parts import Section
+from ocp.app.files.load_parts import Section, sound
 from ocp.app.files.robot_state import state_reader
 from ocp.app.files.schema_parts import row_of
-from ocp.app.files.yaml_source import KeyPath
 
 SX = Any
 
 
 # ---- forces -------------------------------------------------------------------------------------------------------------
-def read_forces(state: lp.Reader, model: Model, given: tuple[schema.RobotForce, ...], path: KeyPath) -> tuple[Force, ...]:
-    """The forces under the key ``path``; errors go to the findings of ``state``, the reader of expressions of x = (q, v)."""
-    found: list[Force] = []
-    for i, item in enumerate(given):
-        form, section = _chosen(state, item, (*path, i))
-        name = item.name or f"{form.replace('_', ' ')} {i + 1}"
-        force = _efforts(section, model, name) if form == "efforts" else section.made(name=name)
-        if force is not None:
-            with section.collecting():
-                force.check(model)
-                found.append(force)
-    lp.unique_names(state.findings, [force.name for force in found], path)
-    return tuple(found)
+def read_forces(state: lp.Reader, model: Model, system: Section) -> tuple[Force, ...]:
+    """The forces of a system; errors go to the findings of ``state``, the reader of expressions of x = (q, v)."""
+    def read(item: Section) -> Force | None:
+        form, section, name = item.chosen()
+        return _force(section, model, form, item.given.name or name.replace("_", " "))
+
+    return replace(system, reader=state).all("forces", read)
 
 
-def _chosen(reader: lp.Reader, item: Any, path: KeyPath) -> tuple[str, Section]:
-    """Which of the forms of a mapping at a path is given, and what it says."""
-    form = item.form()
-    return form, Section(reader, getattr(item, form), (*path, form))
+@sound
+def _force(section: Section, model: Model, form: str, name: str) -> Force:
+    made: Force = _efforts(section, model, name) if form == "efforts" else section.made(name=name)
+    section.findings.settle()
+    made.check(model)
+    return made
 
 
-def _efforts(section: Section, model: Model, name: str) -> Force | None:
-    state, total, before = section.reader, ca.SX(model.nv, 1), len(section.reader.findings.found)
+def _efforts(section: Section, model: Model, name: str) -> Force:
+    state, total = section.reader, ca.SX(model.nv, 1)
     for joint, text in section.given.items():
         real = robot_state.alias(model, joint)
         if real not in model.velocity_names:
@@ -62,40 +56,35 @@ def _efforts(section: Section, model: Model, name: str) -> Force | None:
             if state.depends(value, ca.vertcat(state.t, state.p)):
                 section.refuse("depends on time or parameters; a force is a function of q and v", joint)
             total[model.velocity_names.index(real)] = value
-    if len(state.findings.found) > before:
-        return None
+    section.findings.settle()
     q, v = state.x[:model.nq], state.x[model.nq:]
     return law.Expression(name, ca.Function("force", [q, v], [ca.densify(total)]))
 
 
 # ---- constraints ----------------------------------------------------------------------------------------------------------
-def read_constraints(numbers: lp.Reader, model: Model, given: tuple[schema.MechanismConstraint, ...], path: KeyPath
-                     ) -> tuple[Constraint, ...]:
-    """The constraints under the key ``path``; errors go to the findings."""
-    found: list[Constraint] = []
-    for i, item in enumerate(given):
-        form, section = _chosen(numbers, item, (*path, i))
-        before = len(numbers.findings.found)
-        with section.collecting():
-            made = _constraint(section, model, form, item.name or f"{form} {i + 1}")
-            if len(numbers.findings.found) == before:
-                made.check(model)
-                found.append(made)
-    lp.unique_names(numbers.findings, [constraint.name for constraint in found], path)
-    return tuple(found)
+def read_constraints(model: Model, system: Section) -> tuple[Constraint, ...]:
+    """The constraints of a system; errors go to the findings."""
+    def read(item: Section) -> Constraint | None:
+        form, section, name = item.chosen()
+        return _constraint(section, model, form, name)
+
+    return system.all("constraints", read)
 
 
+@sound
 def _constraint(section: Section, model: Model, form: str, name: str) -> Constraint:
     given = section.given
+    made: Constraint
     if form == "joint_motion":
-        return held.JointMotion(name, robot_state.alias(model, given.joint), _path(section, "path"))
-    if form == "frame_motion":
+        made = held.JointMotion(name, robot_state.alias(model, given.joint), _path(section, "path"))
+    elif form == "frame_motion":
         position, angles, t = _path(section, "position"), _path(section, "rpy"), ca.SX.sym("t")
         turn = None if angles is None else ca.Function("R", [t], [ca.densify(rpy_angles.to_matrix(angles(t)))])
-        return held.FrameMotion(name, given.frame, position, turn)
-    if form == "equation":
-        return _equation(section, model, name)
-    made: Constraint = section.made(name=name)
+        made = held.FrameMotion(name, given.frame, position, turn)
+    else:
+        made = _equation(section, model, name) if form == "equation" else section.made(name=name)
+    section.findings.settle()
+    made.check(model)
     return made
 
 
@@ -133,31 +122,31 @@ def _equation(section: Section, model: Model, name: str) -> Constraint:
 
 
 # ---- numbers that stay parameters -----------------------------------------------------------------------------------------
-def read_design(numbers: lp.Reader, mechanism: Mechanism, given: Sequence[schema.Design]) -> dict[str, Parameter] | None:
-    """What each parameter stands for, by its name; None after an error was recorded."""
-    findings, before, found = numbers.findings, len(numbers.findings.found), dict[str, Parameter]()
+@sound
+def read_design(system: Section, mechanism: Mechanism) -> dict[str, Parameter]:
+    """What each parameter stands for, by its name."""
+    numbers, found = system.reader, dict[str, Parameter]()
     known = [p.name for p in numbers.parameters]
-    for i, item in enumerate(given):
-        section = Section(numbers, item, (*numbers.place, "design", i))
-        if item.parameter not in known:
-            section.refuse(f"no parameter named {item.parameter!r}{near(item.parameter, known)}", "parameter")
+    for section in system.parts("design"):
+        name, form = section.given.parameter, section.given.form()
+        if name not in known:
+            section.refuse(f"no parameter named {name!r}{near(name, known)}", "parameter")
             continue
-        if item.parameter in found:
-            section.refuse(f"the parameter {item.parameter!r} stands for something already", "parameter")
+        if name in found:
+            section.refuse(f"the parameter {name!r} stands for something already", "parameter")
             continue
-        with section.collecting(item.form()):
-            made = _made(section.part(item.form()), mechanism)
+        with section.collecting(form):
+            made = _made(section.part(form), mechanism)
             check(mechanism, [*found.values(), made])
-            found[item.parameter] = made
-            own = numbers.parameters[known.index(item.parameter)]
+            found[name] = made
+            own = numbers.parameters[known.index(name)]
             for key, values in (("value", (own.value,)), ("optimise", own.bounds or ())):
-                with findings.collecting(("parameters", item.parameter, key)):
+                with numbers.findings.collecting(("parameters", name, key)):
                     for value in values:
                         _possible(mechanism, made, value)
-    if mechanism.constraints and given:
-        findings.add((*numbers.place, "design"), "a robot with constraints has no numbers to choose; close the loop by a bushing",
-                     at_key=True)
-    return found if len(findings.found) == before else None
+    if mechanism.constraints and found:
+        system.refuse("a robot with constraints has no numbers to choose; close the loop by a bushing", "design", at_key=True)
+    return found
 
 
 def _made(section: Section, mechanism: Mechanism) -> Parameter:

@@ -21,49 +21,40 @@ from ocp.app.files import load_parts as lp
 from ocp.app.files.findings import Findings, add_validation_errors, describe
 from ocp.app.files.gallery import in_gallery
 from ocp.app.files.load_forces import read_constraints, read_forces
-from ocp.app.files.load_parts import Reader, Section
+from ocp.app.files.load_parts import Section, sound
 from ocp.app.files.load_tree import read_tree
 from ocp.app.files.overrides import apply_overrides
 from ocp.app.files.readable import readable
 from ocp.app.files.robot_state import state_reader
 from ocp.app.files.schema_robot import RobotFile, RobotModel, RobotSystem
-from ocp.app.files.schema_tree import MassSprings
 from ocp.app.files.scope import Scope
 from ocp.app.files.yaml_source import KeyPath, Source
 from ocp.errors import ProblemError
 
 COLLECTION = "robots:"
-FILE_ONLY = {"root": "fixed", "mimic": "couple", "srdf": "auto", "packages": {}}  # keys about robot files, and their defaults
+FILE_ONLY = ("root", "mimic", "srdf", "packages")  # keys about robot files
 
 
-def read_mechanism(numbers: Reader, given: RobotModel, folder: Path, place: str | KeyPath, *, configurations: bool
-                   ) -> Mechanism | None:
-    """The robot with the drives and forces of its file; None after an error was recorded. Paths are relative to ``folder``.
-
-    place: the key, or the keys, that describe the robot; configurations: whether the file uses named ones, so that the SRDF beside
-    the URDF is read.
-    """
-    at: KeyPath = (place,) if isinstance(place, str) else place
-    path: KeyPath = (*at, "robot")
-    gravity = None if given.gravity is None else numbers.vector(given.gravity, 3, (*at, "gravity"), "components")
-    robot: Mechanism | None = None
+def read_mechanism(system: Section, folder: Path, *, configurations: bool) -> Mechanism | None:
+    """The robot that a section describes, with the drives and forces of its file; None after an error was recorded. Paths are
+    relative to ``folder``. configurations: whether the file uses named ones, so that the SRDF beside the URDF is read."""
+    given, robot = system.given, None
+    gravity = system.value("gravity")
     if given.robot is not None:
-        with numbers.findings.collecting(path if numbers.findings.source.entries.get(path) else at):
+        with system.collecting(*(("robot",) if system.findings.source.entries.get(system.at("robot")) else ())):
             file = robot_path(given.robot, folder)
             if file.suffix == ".urdf":
                 robot = _read_urdf(given, file, folder, gravity, configurations)
             else:
-                robot = _read_mjcf(given, file, gravity, str(at[-1]))
+                robot = _read_mjcf(given, file, gravity, str(system.path[-1]))
     if (given.joints or given.bodies or given.frames) and (given.robot is None or robot is not None):
-        robot = _with_tree(numbers, given, robot, gravity, at, folder)
+        robot = _with_tree(system, robot, gravity, folder)
     if given.mass_springs is not None and robot is not None:
-        robot = with_deformable(numbers, given.mass_springs, robot, (*at, "mass_springs"))
-    for name, value in given.lock.items():
-        spot: KeyPath = (*at, "lock", name)
-        values = lp.series(numbers, value, spot)
+        robot = with_deformable(system.part("mass_springs"), robot)
+    for name, values in system.value("lock").items():
         if robot is not None:
-            with numbers.findings.collecting(spot):
-                robot = robot.locked({name: values})
+            with system.collecting("lock", name):
+                robot = robot.locked({name: lp.listed(values)})
     return robot
 
 
@@ -86,21 +77,17 @@ def robot_path(words: str, folder: Path) -> Path:
     return path
 
 
-def _with_tree(numbers: Reader, given: RobotModel, robot: Mechanism | None, gravity: tuple[float, ...] | None, at: KeyPath,
-               folder: Path) -> Mechanism | None:
+@sound
+def _with_tree(system: Section, robot: Mechanism | None, gravity: tuple[float, ...] | None, folder: Path) -> Mechanism:
     """The robot with what the problem file says about its tree. Without drives of its own it has a motor at every joint."""
-    if robot is None and (key := next((key for key, plain in FILE_ONLY.items() if getattr(given, key) != plain), None)):
-        numbers.findings.add((*at, key), "applies to a robot file, and there is none", at_key=True)
-        return None
-    model = read_tree(numbers, given, None if robot is None else robot.model, at, folder)
-    if model is None:
-        return None
+    if robot is None and (key := system.given.differs(FILE_ONLY)):
+        system.refuse("applies to a robot file, and there is none", key, at_key=True)
+    system.findings.settle()
+    model = read_tree(system, None if robot is None else robot.model, folder)
     if robot is None:
         model = model if gravity is None else replace(model, gravity=gravity)
     motors = None if robot is None or robot.motors == direct_motors(robot.model) else robot.motors
-    with numbers.findings.collecting(at):
-        return replace(robot or Mechanism(model), model=model, motors=direct_motors(model) if motors is None else motors)
-    return None
+    return replace(robot or Mechanism(model), model=model, motors=direct_motors(model) if motors is None else motors)
 
 
 def _read_urdf(given: RobotModel, robot: Path, folder: Path, gravity: tuple[float, ...] | None, configurations: bool) -> Mechanism:
@@ -122,7 +109,7 @@ def _read_mjcf(given: RobotModel, robot: Path, gravity: tuple[float, ...] | None
 
     if given.root != "fixed":
         raise ProblemError(f"{place}.root applies to URDF; an MJCF file says itself whether its base floats (<freejoint/>)")
-    if key := next((key for key, plain in FILE_ONLY.items() if getattr(given, key) != plain), None):
+    if key := given.differs(FILE_ONLY):
         raise ProblemError(f"{place}.{key} applies to URDF, not to MJCF")
     robot_of_file = read_mjcf_mechanism(robot, gravity=gravity)
     if robot_of_file.nu or not robot_of_file.model.nv:
@@ -148,27 +135,22 @@ def robot_numbers(findings: Findings, constants: Scope, parameters: Sequence[lp.
 
 
 # ---- drives and forces of the problem file ----------------------------------------------------------------------------
-def mechanism_of_file(numbers: lp.Reader, given: RobotSystem, robot: Mechanism) -> Mechanism | None:
-    """The robot of the robot file with the drives and forces of the problem file; None after an error was recorded."""
-    findings, place = numbers.findings, numbers.place
-    before = len(findings.found)
-    section = lp.Section(numbers, given, place)
+@sound
+def mechanism_of_file(numbers: lp.Reader, given: RobotSystem, robot: Mechanism) -> Mechanism:
+    """The robot of the robot file with the drives and forces of the problem file."""
+    section = Section(numbers, given, numbers.place)
     written = section.parts("motors")
     drives = tuple(_drive(part, robot.model) for part in written)
-    model = robot.model if len(findings.found) > before else _with_rotors(written, drives, robot.model)
+    model = _with_rotors(written, drives, robot.model)
     taken = {velocity for drive in drives for velocity, _ in drive.gears}
     motors = tuple(m for m in _motors(numbers, given, robot)
                    if not isinstance(given.actuated, str) or any(velocity not in taken for velocity, _ in m.gears))
     thrusters = tuple(_thruster(part, robot.model) for part in section.parts("thrusters"))
-    forces = read_forces(state_reader(numbers, robot.model), robot.model, given.forces, (*place, "forces")) if given.forces else ()
-    constraints = read_constraints(numbers, robot.model, given.constraints, (*place, "constraints"))
-    if len(findings.found) > before:
-        return None
+    forces = read_forces(state_reader(numbers, robot.model), robot.model, section) if given.forces else ()
+    constraints = read_constraints(robot.model, section)
+    numbers.findings.settle()
     own = robot.thrusters if given.actuated == "all" else ()
-    with findings.collecting(place):
-        return Mechanism(model, (*motors, *drives), (*own, *thrusters), (*robot.forces, *forces),
-                         (*robot.constraints, *constraints))
-    return None
+    return Mechanism(model, (*motors, *drives), (*own, *thrusters), (*robot.forces, *forces), (*robot.constraints, *constraints))
 
 
 def _motors(numbers: lp.Reader, given: RobotSystem, robot: Mechanism) -> tuple[Motor, ...]:
@@ -192,7 +174,7 @@ def _motors(numbers: lp.Reader, given: RobotSystem, robot: Mechanism) -> tuple[M
     return tuple(found)
 
 
-def _drive(section: lp.Section, model: Model) -> Motor:
+def _drive(section: Section, model: Model) -> Motor:
     for name in section.given.gears:
         if name not in model.velocity_names:
             lp.unknown(section.reader.findings, name, model.velocity_names, section.at("gears", name), "velocity of the robot")
@@ -200,7 +182,7 @@ def _drive(section: lp.Section, model: Model) -> Motor:
     return made
 
 
-def _with_rotors(sections: Sequence[lp.Section], drives: Sequence[Motor], model: Model) -> Model:
+def _with_rotors(sections: Sequence[Section], drives: Sequence[Motor], model: Model) -> Model:
     """The model with the inertias of the rotors of its drives."""
     more: dict[str, float] = {}
     for section, drive in zip(sections, drives, strict=True):
@@ -208,12 +190,11 @@ def _with_rotors(sections: Sequence[lp.Section], drives: Sequence[Motor], model:
         if rotor and len(drive.gears) > 1:
             section.refuse("a rotor behind a transmission couples its joints; only one behind a single gear is taken", "rotor")
         elif rotor > 0:
-            for velocity, ratio in drive.gears:
-                more[velocity] = more.get(velocity, 0.0) + rotor * ratio**2
+            more |= {velocity: more.get(velocity, 0.0) + rotor * ratio**2 for velocity, ratio in drive.gears}
     return reflected(model, more)
 
 
-def _thruster(section: lp.Section, model: Model) -> Thruster:
+def _thruster(section: Section, model: Model) -> Thruster:
     made: Thruster = section.made()
     if not any(made.axis) and not any(made.moment):
         section.refuse("the axis is zero, and so is the moment", "axis")
@@ -224,32 +205,27 @@ def _thruster(section: lp.Section, model: Model) -> Thruster:
 
 
 # ---- mass-spring bodies -----------------------------------------------------------------------------------------------
-def with_deformable(numbers: Reader, given: MassSprings, robot: Mechanism, at: KeyPath) -> Mechanism | None:
-    """The robot with the body written under the key ``at``; None after an error was recorded."""
-    findings, before = numbers.findings, len(numbers.findings.found)
-    vertices = {}
-    for name, vertex in given.vertices.items():
-        section = Section(numbers, vertex, (*at, "vertices", name))
+@sound
+def with_deformable(body: Section, robot: Mechanism) -> Mechanism:
+    """The robot with the mass-spring body of the section."""
+    vertices, edges = dict[str, Vertex](), []
+    for name in body.given.vertices:
+        section = body.part("vertices", name)
         with section.collecting():
-            place = Place(vertex.frame, section.value("position"))
-            robot.model.frame(vertex.frame)
-            vertices[name] = Vertex(name, section.value("mass"), place)
-    edges = []
-    for section in Section(numbers, given, at).parts("edges"):
-        edge = section.given
-        for k, name in enumerate(edge.between):
-            if name not in given.vertices:
-                section.refuse(f"no vertex named {name!r}{near(name, list(given.vertices))}", "between", k)
-        if len(findings.found) == before and vertices.keys() >= set(edge.between):
-            length = section.value("length", _apart(robot, [vertices[name].place for name in edge.between]))
+            vertices[name] = section.made(name=name)
+            robot.model.frame(vertices[name].place.frame)
+    for section in body.parts("edges"):
+        between = section.given.between
+        for k, name in enumerate(between):
+            if name not in body.given.vertices:
+                section.refuse(f"no vertex named {name!r}{near(name, list(body.given.vertices))}", "between", k)
+        if vertices.keys() >= set(between):
+            length = section.value("length", _apart(robot, [vertices[name].place for name in between]))
             if not length > 0:
-                section.refuse(f"must be positive, got {length:g} m", *(() if edge.length is None else ("length",)))
+                section.refuse(f"must be positive, got {length:g} m", *(() if section.given.length is None else ("length",)))
             edges.append(section.made(leave=("length",), length=length))
-    if len(findings.found) > before:
-        return None
-    with findings.collecting(at):
-        return with_mass_springs(robot, list(vertices.values()), edges)
-    return None
+    body.findings.settle()
+    return with_mass_springs(robot, list(vertices.values()), edges)
 
 
 def _apart(robot: Mechanism, places: list[Place]) -> float:
@@ -285,7 +261,7 @@ def begin(source: Source, overrides: Mapping[str, str], schema: type[F], key: st
 def robot_of(numbers: lp.Reader, file: RobotFile, folder: Path, configurations: bool) -> Mechanism:
     """The robot; configurations: whether the file names some of its own. Raises ProblemError."""
     given = RobotModel.model_validate({"robot": file.robot}) if isinstance(file.robot, str) else file.robot
-    return read_mechanism(numbers, given, folder, "robot", configurations=configurations) or raised(numbers.findings)
+    return read_mechanism(Section(numbers, given, ("robot",)), folder, configurations=configurations) or raised(numbers.findings)
 
 
 def raised(findings: Findings) -> NoReturn:

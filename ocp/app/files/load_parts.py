@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import keyword
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 import casadi as ca
 import numpy as np
@@ -25,6 +26,9 @@ from ocp.problem import INF
 from ocp.spaces import Space
 
 SX = Any
+T = TypeVar("T")
+A = TypeVar("A", bound="At")
+P = ParamSpec("P")
 
 
 def nothing() -> SX:
@@ -60,6 +64,10 @@ class Reader:
     place: KeyPath = ("system",)
     phase: KeyPath = ("phase",)
     defined: Mapping[str, SX] = field(default_factory=dict)
+
+    @property
+    def path(self) -> KeyPath:
+        return self.place
 
     # ---- numbers and expressions ----------------------------------------------------------------------------------
     def number(self, value: Any, path: KeyPath) -> float:
@@ -132,24 +140,48 @@ class Section:
     def kind(self) -> type[Part]:
         return type(self.given)
 
+    @property
+    def findings(self) -> Findings:
+        return self.reader.findings
+
     def at(self, *keys: Key) -> KeyPath:
         return (*self.path, *keys)
 
-    def part(self, key: str) -> Section:
-        """The mapping under a key."""
-        return Section(self.reader, getattr(self.given, key), self.at(key))
+    def part(self, key: str, *inner: Key) -> Section:
+        """The mapping under a key, or under keys inside it."""
+        given = functools.reduce(lambda node, inside: node[inside], inner, getattr(self.given, key))
+        return Section(self.reader, given, self.at(key, *inner))
+
+    def chosen(self) -> tuple[str, Section, str]:
+        """Of an entry of a list that takes one of several forms: which one, what it says, and the name of the entry, or the form
+        and a number."""
+        form = self.given.form()
+        return form, self.part(form), self.given.name or f"{form} {int(self.path[-1]) + 1}"
 
     def parts(self, key: str) -> list[Section]:
         """The mappings that a list under a key holds."""
         return [Section(self.reader, given, self.at(key, i)) for i, given in enumerate(getattr(self.given, key))]
 
+    def all(self, key: str, read: Callable[[Section], T | None]) -> tuple[T, ...]:
+        """What ``read`` makes of the mappings that a list under a key holds, without those that it makes nothing of; no two may go
+        by the same name."""
+        found, places = list[T](), dict[str, int]()
+        for i, part in enumerate(self.parts(key)):
+            made = read(part)
+            name = getattr(part.given, "name", None) or getattr(made, "name", None)
+            if name is not None and (first := places.setdefault(name, i)) != i:
+                told = f"the name {name!r} is already used by {key}[{first}]; give one of them a name of its own"
+                self.refuse(told, key, i, "name")
+            found += [] if made is None else [made]
+        return tuple(found)
+
     def refuse(self, message: str, *keys: Key, at_key: bool = False) -> None:
         """Record an error at a key."""
-        self.reader.findings.add(self.at(*keys), message, at_key=at_key)
+        self.findings.add(self.at(*keys), message, at_key=at_key)
 
     def collecting(self, *keys: Key) -> AbstractContextManager[None]:
         """Record the error that the block raises at a key."""
-        return self.reader.findings.collecting(self.at(*keys))
+        return self.findings.collecting(self.at(*keys))
 
     def value(self, key: str, absent: Any = None) -> Any:
         """What stands under a key, read as it is declared: numbers, in lists and mappings of any depth, and what mappings inside
@@ -173,7 +205,7 @@ class Section:
             return row.null
         found = self.reader.number(given, path) if numeric else given
         if isinstance(found, (int, float)) and (wrong := row.wrong(found)):
-            self.reader.findings.add(path, wrong)
+            self.findings.add(path, wrong)
         return found
 
     def each(self, key: str, size: int, what: str) -> tuple[float, ...]:
@@ -208,6 +240,34 @@ class Section:
         """Record the error of a frame that the robot does not have."""
         with self.collecting(key):
             model.frame(getattr(self.given, key))
+
+
+class At(Protocol):
+    """What a reader begins from: where errors go, and the keys of what it reads."""
+
+    @property
+    def findings(self) -> Findings: ...
+
+    @property
+    def path(self) -> KeyPath: ...
+
+
+def sound(read: Callable[Concatenate[A, P], T]) -> Callable[Concatenate[A, P], T | None]:
+    """A reader that makes nothing, None, where it records an error or raises one, which is then recorded where it reads."""
+    @functools.wraps(read)
+    def reading(at: A, /, *given: P.args, **more: P.kwargs) -> T | None:
+        findings = at.findings
+        findings.begun.append(len(findings.found))
+        try:
+            with findings.collecting(at.path):
+                made = read(at, *given, **more)
+                findings.settle()
+                return made
+            return None
+        finally:
+            findings.begun.pop()
+
+    return reading
 
 
 def parameter_symbols(parameters: Sequence[FileParameter]) -> SX:

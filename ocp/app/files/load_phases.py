@@ -86,7 +86,7 @@ def load_robot(file: RobotProblem | RobotPhases, findings: Findings, folder: Pat
         numbers = robot_numbers(findings, constants, parameters, place, at)
         # phases of one robot share its model, which takes a moment to read
         same = next((robot for robot in robots if robot.given == system), None)
-        base = same.base if same else read_mechanism(numbers, system, folder, place, configurations=configurations)
+        base = same.base if same else read_mechanism(lp.Section(numbers, system, place), folder, configurations=configurations)
         robot = robot_of_file(numbers, system, base, given.contacts) if base is not None else None
         if base is None or robot is None:
             return None, None if base is None else base.model, [numbers]

@@ -84,7 +84,7 @@ def controlled(numbers: lp.Reader, given: RobotSystem, mechanism: Mechanism, bas
         raise ProblemError(f"numbers of the robot can be chosen with forward_dynamics, not with {given.formulation}",
                            where="system.formulation")
     else:
-        design = read_design(numbers, mechanism, given.design)
+        design = read_design(lp.Section(numbers, given, numbers.place), mechanism)
     forward = bridge.robot_system(mechanism, parameters=values) if not design else \
         bridge.designed_system(mechanism, design, values)
     forms = {"inverse_dynamics": bridge.inverse_dynamics_system, "residual": bridge.residual_dynamics_system}

@@ -14,59 +14,55 @@ from dynamics.model.model import Model
 from dynamics.model.rigid import merged, moved, placement
 from ocp.app.files import robot_state
 from ocp.app.files.gallery import in_gallery
-from ocp.app.files.load_parts import Reader, Section, listed
+from ocp.app.files.load_parts import Section, listed, sound
 from ocp.app.files.schema_tree import BodyPart
-from ocp.app.files.yaml_source import KeyPath
 from ocp.app.pages.meshes import UnreadableMesh, whole_mesh
 from ocp.problem import INF
 
 LAWS = {"lower": -INF, "upper": INF, "velocity": INF, "effort": INF, "damping": None, "armature": None}  # and what null stands for
 
 
-def read_tree(numbers: Reader, given: Any, model: Model | None, at: KeyPath, folder: Path) -> Model | None:
-    """The robot with the ``joints`` changed and the ``bodies`` and ``frames`` added that are written under the keys ``at``.
+def read_tree(system: Section, model: Model | None, folder: Path) -> Model:
+    """The robot with the ``joints`` changed and the ``bodies`` and ``frames`` added that the section describes.
 
-    model: that of the robot file, None where the file names none. Paths are relative to ``folder``. Returns None after an error was
-    recorded.
+    model: that of the robot file, None where the file names none. Paths are relative to ``folder``. Leaves the reader that calls it
+    after an error was recorded.
     """
-    findings, before = numbers.findings, len(numbers.findings.found)
+    given, findings = system.given, system.findings
     for name, change in given.joints.items():
-        section = Section(numbers, change, (*at, "joints", name))
+        section = system.part("joints", name)
         fields = _fields(section)
         if model is None:
             section.refuse("changes a joint of the robot file, and there is no robot file", at_key=True)
-        elif len(findings.found) == before and (change.kind is None or _known(section)):
+        elif not findings.told() and (change.kind is None or _known(section)):
             with section.collecting():
                 model = change_joint(model, name, change.kind, **fields)
-    if len(findings.found) > before or not (given.bodies or given.frames):
-        return None if len(findings.found) > before else model
-    with findings.collecting(at):
-        builder = Builder("robot") if model is None else Builder.of(model)
-        order = _in_order(numbers, given.bodies, model, at)
-        lost = set(given.bodies) - set(order)  # bodies and frames with errors, and what hangs from them: not told again
-        for name in order:
-            known = len(findings.found)
-            if given.bodies[name].parent not in lost:
-                _add(builder, name, Section(numbers, given.bodies[name], (*at, "bodies", name)), folder)
-            if given.bodies[name].parent in lost or len(findings.found) > known:
-                lost.add(name)
-        for name, frame in given.frames.items():
-            section = Section(numbers, frame, (*at, "frames", name))
-            if frame.body in lost:
-                lost.add(name)
-                continue
-            with section.collecting("body"):
-                builder.frame(name, body=frame.body, placement=_placed(section))
-        made = builder.build() if len(findings.found) == before else None
-        return made if len(findings.found) == before else None
-    return None
+    findings.settle()
+    if model is not None and not (given.bodies or given.frames):
+        return model
+    builder = Builder("robot") if model is None else Builder.of(model)
+    order = _in_order(system, model)
+    lost = set(given.bodies) - set(order)  # bodies and frames with errors, and what hangs from them: not told again
+    for name in order:
+        if given.bodies[name].parent in lost or not _add(system.part("bodies", name), builder, name, folder):
+            lost.add(name)
+    for name, frame in given.frames.items():
+        section = system.part("frames", name)
+        if frame.body in lost:
+            lost.add(name)
+            continue
+        with section.collecting("body"):
+            builder.frame(name, body=frame.body, placement=_placed(section))
+    findings.settle()
+    return builder.build()
 
 
-def _in_order(numbers: Reader, given: Mapping[str, BodyPart], model: Model | None, at: KeyPath) -> list[str]:
+def _in_order(system: Section, model: Model | None) -> list[str]:
     """Names of the bodies, each after its parent; errors of parents are recorded."""
     own = [] if model is None else [*(body.name for body in model.bodies), *(frame.name for frame in model.frames)]
     known = ["world", *own]
     order: list[str] = []
+    given: Mapping[str, BodyPart] = system.given.bodies
     left = dict(given)
     while left:
         ready = [name for name, body in left.items() if body.parent in known or body.parent in order]
@@ -75,29 +71,31 @@ def _in_order(numbers: Reader, given: Mapping[str, BodyPart], model: Model | Non
         order += ready
         left = {name: body for name, body in left.items() if name not in ready}
     for name, body in left.items():
-        path: KeyPath = (*at, "bodies", name, "parent")
         if body.parent not in given:
-            numbers.findings.add(path, f"no body named {body.parent!r}{near(body.parent, [*known, *given])}")
+            system.refuse(f"no body named {body.parent!r}{near(body.parent, [*known, *given])}", "bodies", name, "parent")
         elif all(other.parent in given for other in left.values()):
-            numbers.findings.add(path, f"{name!r} hangs from itself, through its parents: a tree begins at the world")
+            system.refuse(f"{name!r} hangs from itself, through its parents: a tree begins at the world", "bodies", name, "parent")
     return order
 
 
-def _add(builder: Builder, name: str, section: Section, folder: Path) -> None:
-    given, before = section.given, len(section.reader.findings.found)
+@sound
+def _add(section: Section, builder: Builder, name: str, folder: Path) -> bool:
+    """Add a body; None after an error was recorded."""
+    given = section.given
     made = _joint(section.part("joint"), given.joint.name or name)
     shapes = [read_shape(shape, folder) for shape in section.parts("shapes")]
+    section.findings.settle()
     if given.density is None:
         inertia = BodyInertia(section.value("mass"), section.value("com"), section.value("inertia"))
     else:
         density, solid = section.value("density"), []
-        for i, shape in enumerate(shapes if len(section.reader.findings.found) == before else ()):
+        for i, shape in enumerate(shapes):
             with section.collecting(*(("shapes", i, "mesh") if shape.kind == "mesh" else ("density",))):
                 solid.append(moved(shape.placement, _solid(density, shape)))
         inertia = merged(solid)
     if made is not None:
-        with section.collecting():
-            builder.body(name, parent=given.parent, joint=made, inertia=inertia, geometry=shapes)
+        builder.body(name, parent=given.parent, joint=made, inertia=inertia, geometry=shapes)
+    return True
 
 
 def _solid(density: float, shape: Geometry) -> BodyInertia:
@@ -115,15 +113,13 @@ def _solid(density: float, shape: Geometry) -> BodyInertia:
     return solids.ellipsoid(density, shape.size * 3)
 
 
-def _joint(section: Section, name: str) -> Joint | None:
+@sound
+def _joint(section: Section, name: str) -> Joint:
     """The joint; None after an error was recorded."""
-    findings, kind = section.reader.findings, section.given.kind
-    before = len(findings.found)
     fields = _fields(section)
-    if _known(section) and len(findings.found) == before:
-        with section.collecting():
-            return joint(name, kind, **fields)
-    return None
+    _known(section)
+    section.findings.settle()
+    return joint(name, section.given.kind, **fields)
 
 
 def _known(section: Section) -> bool:

@@ -19,6 +19,7 @@ from dynamics.lie import quaternion as quaternions
 from dynamics.lie import rpy as rpy_angles
 from dynamics.model.model import Joint, Model
 from ocp.app.files import load_parts as lp
+from ocp.app.files.findings import Findings
 from ocp.app.files.schema_tree import ROTATION_FORMS, Base, Configuration, JointPose, RobotState, Rotation
 from ocp.app.files.scope import Scope, Table, VectorFunction
 from ocp.app.files.yaml_source import KeyPath
@@ -65,6 +66,14 @@ class RobotNames:
     bounds: np.ndarray
     place: str = "system"
     constraints: tuple[Constraint, ...] = ()
+
+    @property
+    def findings(self) -> Findings:
+        return self.reader.findings
+
+    @property
+    def path(self) -> KeyPath:
+        return (self.place,)
 
     @cached_property
     def spots(self) -> dict[str, Spot]:

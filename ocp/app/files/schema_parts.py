@@ -66,6 +66,11 @@ class Part(BaseModel):
     def check(self) -> None:
         """Raise a validation error (see ``refuse``) for keys that do not go together."""
 
+    def differs(self, keys: tuple[str, ...]) -> str | None:
+        """The first of some keys that does not have its default."""
+        fields = type(self).model_fields
+        return next((key for key in keys if getattr(self, key) != fields[key].get_default(call_default_factory=True)), None)
+
 
 _UNIT = re.compile(r"\[([^\[\],;]*)\]")  # in a text
 _ROW = frozenset(Row.__dataclass_fields__)

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, StrictBool, Tag
 from typing_extensions import TypeAliasType
 
+from dynamics.forces import Place
 from dynamics.model.builder import BodyInertia
 from dynamics.redmax import deformable
 from ocp.app.files import schema_parts as parts
@@ -228,9 +229,14 @@ class BodyPart(Part):
                 raise refuse(f"'density' gives mass, com and inertia; found {', '.join(given)}, too")
 
 
+def _vertex(name: str, mass: float, frame: str, position: tuple[float, float, float]) -> deformable.Vertex:
+    return deformable.Vertex(name, mass, Place(frame, position))
+
+
 class Vertex(Part):
     """A point mass of a mass-spring body."""
 
+    makes = _vertex
     mass: Number = Key("kg")
     frame: Name = Key("frame of the robot that carries it; world: it moves freely from where it is placed", "world")
     position: Vector3 = Key("in the frame [m]")
