@@ -118,8 +118,9 @@ def _load(source: Source, folder: Path, overrides: Mapping[str, str]) -> LoadedI
     model = mechanism.model
     names = _names(numbers, model, file)
     start = robot_state.read_configuration(names, file.start, ("start",)) if file.start else None
-    tasks = read_tasks(names, file.tasks, ("tasks",))
-    clearances = read_clearances(names, file.clearances, ("clearances",))
+    whole = lp.Section(numbers, file, ())
+    tasks = read_tasks(names, whole, "tasks")
+    clearances = read_clearances(names, whole)
     if tasks is not None and clearances and len(tasks.levels) > 1:
         findings.add(("clearances",), f"go with one priority, the tasks have {len(tasks.levels)}; give each task 'priority: 1' "
                      "and let weights decide", at_key=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,11 +13,12 @@ from dynamics.constraints import Constraint
 from dynamics.model.model import Model
 from ocp.app.files import robot_state
 from ocp.app.files import schema_tasks as schema
-from ocp.app.files.load_parts import Section, unique_names
+from ocp.app.files.load_parts import Section, sound
 from ocp.app.files.robot_state import PartialState, RobotNames, read_rotation, rotation_matrix
+from ocp.app.files.schema_robot import GuessState
 from ocp.app.files.yaml_source import KeyPath
 from ocp.control import tasks as control
-from ocp.control.clearance import Ball, Capsule, Clearance, HalfSpace
+from ocp.control.clearance import Clearance
 from ocp.control.ik import IKResult, solve_ik
 from ocp.control.tasks import Task, closure_tasks
 
@@ -40,56 +41,37 @@ class TaskList:
 
 
 # ---- tasks --------------------------------------------------------------------------------------------------------------
-def read_tasks(names: RobotNames, given: Sequence[schema.Task], path: KeyPath) -> TaskList | None:
-    """The tasks by priority; None after errors were recorded. ``path`` is that of the list."""
-    findings = names.reader.findings
-    before = len(findings.found)
-    order_of = ranks(names, given, path)
-    read = [_task(names, task, (*path, i)) for i, task in enumerate(given)]
-    labels = [task.name if task is not None else f"<{i}>" for i, task in enumerate(read)]
-    for i, label in enumerate(labels):
-        if label in labels[:i]:
-            findings.add((*path, i), f"the name {label!r} is already that of {path[-1]}[{labels.index(label)}]; give one of them "
-                         "a name of its own")
-    tolerances = [Section(names.reader, task, (*path, i)).value("tolerance") for i, task in enumerate(given)]
-    if len(findings.found) > before:
-        return None
-    order = [[i for i, rank in enumerate(order_of) if rank == r] for r in sorted(set(order_of))]
+@sound
+def read_tasks(names: RobotNames, holder: Section, key: str) -> TaskList:
+    """The tasks of a list by priority; None after errors were recorded."""
+    rank = ranks(holder, key)
+    read = holder.all(key, lambda section: _task(names, section))
+    tolerances = [section.value("tolerance") for section in holder.parts(key)]
+    names.findings.settle()
+    order = [[i for i, own in enumerate(rank) if own == r] for r in sorted(set(rank))]
     flat = [i for level in order for i in level]
-    return TaskList(tuple(tuple(task for i in level if (task := read[i]) is not None) for level in order),
-                    tuple(tolerances[i] for i in flat), tuple(flat))
+    return TaskList(tuple(tuple(read[i] for i in level) for level in order), tuple(tolerances[i] for i in flat), tuple(flat))
 
 
-def ranks(names: RobotNames, given: Sequence[Any], path: KeyPath) -> list[int]:
+def ranks(holder: Section, key: str) -> list[int]:
     """The priority of every task of a list; errors are recorded."""
-    ranked = [task.priority for task in given if task.priority is not None]
-    if not ranked:
+    given = [task.priority for task in getattr(holder.given, key)]
+    if not any(given):
         return list(range(len(given)))
-    found = []
-    for i, task in enumerate(given):
-        if task.priority is None:
-            names.reader.findings.add((*path, i), "has no priority, but other tasks have one; give it for all tasks or for none")
-        elif task.priority < 1:
-            names.reader.findings.add((*path, i, "priority"), f"priorities count from 1, got {task.priority}")
-        found.append(task.priority or 0)
-    return found
+    for i, (section, priority) in enumerate(zip(holder.parts(key), given, strict=True)):
+        if priority is None:
+            holder.refuse("has no priority, but other tasks have one; give it for all tasks or for none", key, i)
+        section.value("priority")
+    return [priority or 0 for priority in given]
 
 
-def _task(names: RobotNames, task: schema.Task, path: KeyPath) -> Task | None:
-    kind, findings = task.form(), names.reader.findings
-    section, before = Section(names.reader, task, path), len(findings.found)
+@sound
+def _task(names: RobotNames, section: Section) -> Task:
+    kind, task = section.given.form(), section.given
     made = _BUILDERS[kind](names, section.part(kind))
-    if made is None or len(findings.found) > before:
-        return None
+    names.findings.settle()
     rows = len(made.shape.components or ()) or _rows(names.model, made)
-    weight = names.reader.vector(task.weight, rows, section.at("weight"), "components of the error")
-    for i, w in enumerate(weight):
-        if w <= 0.0:
-            section.refuse(f"a weight must be positive, got {w:g}; leave the task or the component out instead",
-                           "weight", *((i,) if isinstance(task.weight, tuple) else ()))
-            return None
-    if len(findings.found) > before:
-        return None
+    weight = section.each("weight", rows, "components of the error")
     return replace(made, name=task.name or made.name, weight=weight[0] if len(set(weight)) == 1 else np.array(weight))
 
 
@@ -99,17 +81,18 @@ def _rows(model: Model, task: Task) -> int:
     return 6 if task.shape.kind == "pose" else 3
 
 
-def known_frames(names: RobotNames, section: Section) -> bool:
-    """Whether the frame and the reference exist and the frame can move; errors are recorded."""
-    model, given, before = names.model, section.given, len(names.reader.findings.found)
+def _known_frames(names: RobotNames, section: Section) -> None:
+    """Leave the reader after an error was recorded: the frame and the reference exist, and the frame can move."""
+    model, given = names.model, section.given
     section.frame(model, "frame")
     section.frame(model, "reference")
-    if len(names.reader.findings.found) == before and model.frame(given.frame).body == model.frame(given.reference).body:
+    names.findings.settle()
+    if model.frame(given.frame).body == model.frame(given.reference).body:
         section.refuse(f"the frame {given.frame!r} does not move relative to {given.reference!r}", "frame")
-    return len(names.reader.findings.found) == before
 
 
-def _components(section: Section) -> list[int] | None:
+def components(section: Section) -> list[int] | None:
+    """Which rows of an error count, None for all; errors are recorded."""
     given = section.given.components
     if given is None:
         return None
@@ -119,39 +102,54 @@ def _components(section: Section) -> list[int] | None:
     return [schema.POSE_AXES.index(component) for component in dict.fromkeys(given)]
 
 
-def frame_task(names: RobotNames, section: Section) -> Task | None:
-    """A task whose target is written out; None after an error was recorded."""
+@sound
+def frame_task(names: RobotNames, section: Section, here: Callable[[Task], np.ndarray] | None = None) -> Task:
+    """A task about a frame or the centre of mass; None after an error was recorded. here: the target of a task where the robot is,
+    in the place of what is left out, and of a target that may depend on time, which the caller reads."""
     kind, given, values = str(section.path[-1]), section.given, dict[str, Any]()
-    before, present = len(names.reader.findings.found), type(given).model_fields
+    present = type(given).model_fields
     if "frame" in present:
-        known_frames(names, section)
+        _known_frames(names, section)
         values = {"frame": given.frame, "reference": given.reference}
-    if "rpy" in present and (quaternion := read_rotation(names.reader, given, section.path)) is not None:
-        values["rotation"] = rotation_matrix(quaternion)
+    if "rpy" in present:
+        quaternion = read_rotation(names.reader, given, section.path)
+        values["rotation"] = np.eye(3) if quaternion is None else rotation_matrix(quaternion)
     for key in ("target", "position", "axis", "direction", "point"):
         if key in present:
-            values["position" if key == "target" else key] = np.array(section.value(key))
+            absent = getattr(given, key) is None or (here is not None and key == "target")
+            values["position" if key == "target" else key] = np.zeros(3) if absent else np.array(section.value(key))
     if "components" in present:
-        values["components"] = _components(section)
-    return _TASKS[kind](**values) if len(names.reader.findings.found) == before else None
+        values["components"] = components(section)
+    names.findings.settle()
+    made: Task = _TASKS[kind](**values)
+    if here is None or kind in ("alignment", "aim"):
+        return made
+    target = here(made).copy()
+    if "rpy" in present and given.form():
+        target[:9] = made.target[:9]
+    if kind == "pose" and given.position is not None:
+        target[9:] = made.target[9:]
+    return replace(made, target=target)
 
 
-def joint(names: RobotNames, section: Section) -> Task | None:
+@sound
+def joint(names: RobotNames, section: Section) -> Task:
     """One joint at a value; None after an error was recorded."""
-    before, given = len(names.reader.findings.found), section.given
-    found = robot_state.read_joint(names, given.name, given.value, section.path)
-    made = None if found is None or len(names.reader.findings.found) > before else _of_joints(names, found, section)
-    return None if made is None else replace(made, name=f"joint {given.name}")
+    found = robot_state.read_joint(names, section.given.name, section.given.value, section.path)
+    names.findings.settle()
+    assert found is not None
+    return replace(_of_joints(names, found, section), name=f"joint {section.given.name}")
 
 
-def posture(names: RobotNames, section: Section) -> Task | None:
+@sound
+def posture(names: RobotNames, section: Section) -> Task:
     """The joints that are named at their values; None after an error was recorded."""
-    before = len(names.reader.findings.found)
     found = robot_state.read_configuration(names, section.given, section.path)
-    return _of_joints(names, found, section) if len(names.reader.findings.found) == before else None
+    names.findings.settle()
+    return _of_joints(names, found, section)
 
 
-def _of_joints(names: RobotNames, found: PartialState, section: Section) -> Task | None:
+def _of_joints(names: RobotNames, found: PartialState, section: Section) -> Task:
     model = names.model
     joints, target = [], []
     for i, body in enumerate(model.bodies):
@@ -161,12 +159,11 @@ def _of_joints(names: RobotNames, found: PartialState, section: Section) -> Task
         if not found.coordinates[qs].all():
             section.refuse("a posture needs both the position and the rotation of the base; use a position or an orientation task "
                            "for one of them", "base")
-            return None
         joints.append(body.joint.name)
         target.append(found.x[qs])
     if not joints:
         section.refuse("names no joint; give joints, configuration or base")
-        return None
+    names.findings.settle()
     return control.posture_task(np.concatenate(target), joints=joints)
 
 
@@ -177,39 +174,34 @@ _BUILDERS: dict[str, Any] = {**dict.fromkeys(_TASKS, frame_task), "posture": pos
 
 
 # ---- clearances ---------------------------------------------------------------------------------------------------------
-def read_clearances(names: RobotNames, given: Sequence[schema.Clearance], path: KeyPath) -> tuple[Clearance, ...]:
+def read_clearances(names: RobotNames, holder: Section) -> tuple[Clearance, ...]:
     """The clearances; errors are recorded."""
-    read = []
-    for i, item in enumerate(given):
-        section = Section(names.reader, item, (*path, i))
-        first, second = _shape(names, section.part("first")), _shape(names, section.part("second"))
-        margin = section.value("margin")
-        if first is None or second is None or isinstance(first, HalfSpace):
-            continue
-        if names.model.frame(first.frame).body == names.model.frame(second.frame).body:
-            section.refuse(f"{first.frame!r} and {second.frame!r} do not move relative to each other")
-            continue
-        read.append(Clearance(first, second, margin, item.name or f"{first.frame} and {second.frame}"))
-    unique_names(names.reader.findings, [clearance.name for clearance in read], path)
-    return tuple(read)
+    return holder.all("clearances", lambda section: _clearance(section, names.model))
 
 
-def _shape(names: RobotNames, shape: Section) -> Ball | Capsule | HalfSpace | None:
-    form, before = shape.given.form(), len(names.reader.findings.found)
-    section = shape.part(form)
-    made: Ball | Capsule | HalfSpace = section.made()
-    section.frame(names.model, "frame")
-    return made if len(names.reader.findings.found) == before else None
+@sound
+def _clearance(section: Section, model: Model) -> Clearance:
+    first, second = _shape(section.part("first"), model), _shape(section.part("second"), model)
+    section.findings.settle()
+    if model.frame(first.frame).body == model.frame(second.frame).body:
+        section.refuse(f"{first.frame!r} and {second.frame!r} do not move relative to each other")
+    return Clearance(first, second, section.value("margin"), section.given.name or f"{first.frame} and {second.frame}")
+
+
+def _shape(shape: Section, model: Model) -> Any:
+    section = shape.part(shape.given.form())
+    section.frame(model, "frame")
+    return section.made()
 
 
 # ---- initial guesses ----------------------------------------------------------------------------------------------------
-def solve_guess(names: RobotNames, given: Sequence[schema.Task], piece: PartialState, start: PartialState | None,
-                path: KeyPath) -> PartialState:
-    """``piece`` with the configuration that meets the tasks, searched from what it names, else from ``start``, within the bounds
-    of the phase. Where a task of the first priority cannot be met, an error names it."""
+def solve_guess(names: RobotNames, given: GuessState, piece: PartialState, start: PartialState | None, path: KeyPath
+                ) -> PartialState:
+    """``piece`` with the configuration that meets the tasks of a guess, searched from what it names, else from ``start``, within
+    the bounds of the phase. Where a task of the first priority cannot be met, an error names it."""
     findings, nq, nv = names.reader.findings, names.model.nq, names.model.nv
     before = len(findings.found)
-    tasks = read_tasks(names, given, (*path, "ik"))
+    tasks = read_tasks(names, Section(names.reader, given, path), "ik")
     if tasks is None or findings.found:  # a start or a bound that is wrong would only breed a second error
         return piece
     tolerances = [GUESS_TOLERANCE if t is None else t for t in tasks.tolerances]

@@ -165,4 +165,4 @@ def _guess_state(names: robot_state.RobotNames, state: GuessState, start: robot_
         return piece
     from ocp.app.files.ik_tasks import solve_guess  # only here: inverse kinematics loads Numba and OSQP
 
-    return solve_guess(names, state.ik, piece, start, path)
+    return solve_guess(names, state, piece, start, path)

@@ -11,18 +11,13 @@ from dynamics import constraints as held
 from dynamics import forces as law
 from dynamics.redmax.parameters import AddedInertia, Length
 from ocp.app.files.schema_parts import Key, Name, Number, NumberOrList, OneOf, Part, Vector3, listed, refuse, unit_vector
+from ocp.app.files.schema_tree import AtFrame
 
 
 class AtJoint(Part):
     """What acts at a joint."""
 
     joint: Name = Key("joint")
-
-
-class AtFrame(Part):
-    """What belongs to a frame of the robot."""
-
-    frame: Name = Key("frame of the robot")
 
 
 class Point(Part):

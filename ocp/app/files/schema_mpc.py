@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, StrictBool, StrictInt, Tag
 from typing_extensions import TypeAliasType
 
-from ocp.app.files.schema_parts import Key, Name, Number, NumberOrList, Option, Part, Vector3, by_form, refuse
+from ocp.app.files.schema_parts import Key, Name, Number, NumberOrList, Option, Part, by_form, refuse
+from ocp.app.files.schema_tree import PushForce
 
 Noise = TypeAliasType("Noise", Annotated[
     Annotated[Number, Tag("<number>")] | Annotated[Number, Tag("<text>")] | Annotated[Number, Tag("<Degrees>")]
@@ -32,13 +33,6 @@ class Kick(Part):
     time: Number = Key("when [s]", least=0, hint="; the run begins at 0")
     state: Annotated[dict[str, Number], Field(min_length=1)] = Key("jump by name of the state; for a robot q.JOINT and v.JOINT "
                                                                    "(attitudes: tangent components)")
-
-
-class PushForce(Part):
-    """A force on a robot."""
-
-    frame: Name = Key("frame at whose origin it acts")
-    force: Vector3 = Key("force in world axes [N]")
 
 
 class Push(Part):

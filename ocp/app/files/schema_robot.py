@@ -12,27 +12,31 @@ from ocp.app.files.schema_forces import Design, MechanismConstraint, RobotForce
 from ocp.app.files.schema_mpc import MPC
 from ocp.app.files.schema_parts import Key, Name, Number, NumberOrList, Part, Vector3
 from ocp.app.files.schema_tasks import Task
-from ocp.app.files.schema_tree import BodyPart, FramePart, JointChange, MassSprings, RobotState, Rotation, Shape, StartState
+from ocp.app.files.schema_tree import (
+    AtFrame,
+    BodyPart,
+    FramePart,
+    JointChange,
+    MassSprings,
+    RobotState,
+    Rotation,
+    Shape,
+    StartState,
+)
 
 
-class PositionError(Part):
+class PositionError(AtFrame):
     """``position of frame - target`` [3], world axes."""
 
-    frame: Name = Key("frame of the robot")
     position: Vector3 = Key("target in the world [m]")
 
 
-class OrientationError(Rotation):
+class OrientationError(Rotation, AtFrame):
     """Rotation vector [3] from the target to the frame, target axes."""
 
-    frame: Name = Key("frame of the robot")
 
-
-class PoseError(Rotation):
+class PoseError(Rotation, PositionError):
     """``log(target^-1 pose)`` [6]: [linear; angular]."""
-
-    frame: Name = Key("frame of the robot")
-    position: Vector3 = Key("target position in the world [m]")
 
 
 class RobotConstraint(parts.Constraint):

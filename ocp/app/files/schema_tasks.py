@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, StrictInt
 
 from ocp.app.files.schema_parts import Key, Name, Number, NumberOrList, OneOf, Part, Vector3, refuse
-from ocp.app.files.schema_tree import Configuration, JointValue, Rotation
+from ocp.app.files.schema_tree import AtFrame, Configuration, JointValue, Rotation
 from ocp.control import clearance
 
 KINDS = ("pose", "position", "orientation", "com", "posture", "joint", "alignment", "aim")
@@ -19,38 +19,45 @@ Components = Annotated[tuple[Literal["x", "y", "z"], ...], Field(min_length=1)]
 PoseComponents = Annotated[tuple[Literal["x", "y", "z", "rx", "ry", "rz"], ...], Field(min_length=1)]
 
 
-class PositionTask(Part):
+class Referred(AtFrame):
+    """What a frame of the robot shall do as seen from another."""
+
+    reference: Name = Key("frame in whose axes the rest is given: world, or one of the robot", "world")
+
+
+class OfThree(Part):
+    """An error of three components."""
+
+    components: Components | None = Key("which of x, y, z count (rotations: about axes of the target); null: all", None)
+
+
+class OfSix(Part):
+    """An error of six components."""
+
+    components: PoseComponents | None = Key("which of x, y, z, rx, ry, rz of the error count, in axes of the target; null: all",
+                                            None)
+
+
+class PositionTask(OfThree, Referred):
     """Origin of a frame at a point."""
 
-    frame: Name = Key("frame of the robot")
     target: Vector3 = Key("where its origin shall be, in the reference [m]")
-    reference: Name = Key("frame in whose axes the target is given: world, or one of the robot", "world")
-    components: Components | None = Key("which of x, y, z count; null: all", None)
 
 
-class OrientationTask(Rotation):
+class OrientationTask(OfThree, Referred, Rotation):
     """Axes of a frame along prescribed ones."""
 
-    frame: Name = Key("frame of the robot")
-    reference: Name = Key("frame in whose axes the rotation is given: world, or one of the robot", "world")
-    components: Components | None = Key("rotations about which axes of the target count; null: all", None)
 
-
-class PoseTask(Rotation):
+class PoseTask(OfSix, Referred, Rotation):
     """Position and orientation of a frame."""
 
-    frame: Name = Key("frame of the robot")
     position: Vector3 = Key("where its origin shall be, in the reference [m]")
-    reference: Name = Key("frame in whose axes the pose is given: world, or one of the robot", "world")
-    components: PoseComponents | None = Key("which of x, y, z, rx, ry, rz of the error count, in axes of the target; null: "
-                                            "all", None)
 
 
-class ComTask(Part):
+class ComTask(OfThree):
     """Centre of mass at a point."""
 
     target: Vector3 = Key("where the centre of mass shall be in the world [m]")
-    components: Components | None = Key("which of x, y, z count; null: all", None)
 
 
 class PostureTask(Configuration):
@@ -64,22 +71,18 @@ class JointTask(Part):
     value: JointValue = Key("its value [rad or m]")
 
 
-class AlignmentTask(Part):
+class AlignmentTask(Referred):
     """An axis of a frame along a direction."""
 
-    frame: Name = Key("frame of the robot")
     axis: Vector3 = Key("axis in the frame, any length but zero", nonzero=True)
     direction: Vector3 = Key("where it shall point, in the reference, any length but zero", nonzero=True)
-    reference: Name = Key("frame in whose axes the direction is given: world, or one of the robot", "world")
 
 
-class AimTask(Part):
+class AimTask(Referred):
     """An axis of a frame from its origin towards a point."""
 
-    frame: Name = Key("frame of the robot")
     axis: Vector3 = Key("axis in the frame, any length but zero", nonzero=True)
     point: Vector3 = Key("point to aim at, in the reference [m]")
-    reference: Name = Key("frame in whose axes the point is given: world, or one of the robot", "world")
 
 
 class RankedTask(OneOf):
@@ -87,11 +90,12 @@ class RankedTask(OneOf):
 
     name: Name | None = Key("name in tables and in a schedule; default: its kind and frame", None)
     priority: StrictInt | None = Key("1 is the highest; equal numbers are weighed against each other. Given for all tasks or for "
-                                     "none: then each task of the list ranks below the one before it", None)
+                                     "none: then each task of the list ranks below the one before it", None, least=1)
     joint: JointTask | None = Key("value of one joint", None)
     alignment: AlignmentTask | None = Key("axis of a frame along a direction", None)
     aim: AimTask | None = Key("axis of a frame towards a point", None)
-    weight: NumberOrList = Key("weight of the squared error against tasks of equal priority, one or one for each component", 1.0)
+    weight: NumberOrList = Key("weight of the squared error against tasks of equal priority, one or one for each component", 1.0,
+                               above=0, hint="; leave the task or the component out instead")
 
 
 class Task(RankedTask):
@@ -107,21 +111,24 @@ class Task(RankedTask):
 
 
 # ---- clearances ---------------------------------------------------------------------------------------------------------
-class Sphere(Part):
+class Round(Part):
+    """What a radius goes around."""
+
+    frame: Name = Key("frame that carries it: one of the robot, or world")
+    radius: Number = Key("radius [m]", least=0)
+
+
+class Sphere(Round):
     """All points within a radius of a centre."""
 
     makes = clearance.Ball
-    frame: Name = Key("frame that carries it: one of the robot, or world")
-    radius: Number = Key("radius [m]", least=0)
     centre: Vector3 = Key("centre in axes of the frame [m]", (0.0, 0.0, 0.0))
 
 
-class Capsule(Part):
+class Capsule(Round):
     """All points within a radius of a segment."""
 
     makes = clearance.Capsule
-    frame: Name = Key("frame that carries it: one of the robot, or world")
-    radius: Number = Key("radius [m]", least=0)
     start: Vector3 = Key("one end of the segment in axes of the frame [m]")
     end: Vector3 = Key("other end of the segment in axes of the frame [m]")
 

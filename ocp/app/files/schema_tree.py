@@ -17,6 +17,19 @@ ROTATION_FORMS = ("rpy: [roll, pitch, yaw], quaternion: {w: .., x: .., y: .., z:
                   "axis_angle: {axis: [.., .., ..], angle: ..}")
 
 
+class AtFrame(Part):
+    """What belongs to a frame of the robot."""
+
+    frame: Name = Key("frame of the robot")
+
+
+class PushForce(Part):
+    """A force on a robot."""
+
+    frame: Name = Key("frame at whose origin it acts")
+    force: Vector3 = Key("force in world axes [N]")
+
+
 def _named_components(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         raise refuse("a bare list is never a rotation, because the order of its entries is ambiguous; write one of "
@@ -50,10 +63,14 @@ class Rotation(OneOf):
     axis_angle: Annotated[AxisAngle | None, BeforeValidator(_named_components)] = Key("rotation by angle about axis", None)
 
 
-class BasePose(Rotation):
-    """Pose of a floating base; what is left out stays free."""
+class FreeRotation(Rotation):
+    """A rotation in one of three forms, or none."""
 
     optional = "rotation"
+
+
+class BasePose(FreeRotation):
+    """Pose of a floating base; what is left out stays free."""
 
     position: Vector3 | None = Key("origin in the world [m]", None)
 

@@ -10,14 +10,8 @@ from pydantic import StrictBool, StrictInt
 from ocp.app.files.schema_parts import Key, Name, Number, NumberOrList, OneOf, Part, Vector3, refuse
 from ocp.app.files.schema_robot import RobotFile
 from ocp.app.files.schema_tasks import KINDS as OF_IK
-from ocp.app.files.schema_tasks import Components, ComTask, PoseComponents, PositionTask, RankedTask
-from ocp.app.files.schema_tree import BasePose, Configuration, RobotState
-
-
-class FreeRotation(BasePose):
-    """A rotation in one of three forms, or none."""
-
-    position: None = Key("not of a rotation", None)
+from ocp.app.files.schema_tasks import ComTask, OfSix, OfThree, PositionTask, RankedTask, Referred
+from ocp.app.files.schema_tree import BasePose, Configuration, FreeRotation, PushForce, RobotState
 
 
 class Within(Part):
@@ -62,40 +56,29 @@ class WbcCom(ComTask):
     target: Vector3 | None = Key("expressions of t [m]; null: where it is when the task begins", None)  # type: ignore[assignment]
 
 
-class WbcOrientation(FreeRotation):
+class WbcOrientation(OfThree, Referred, FreeRotation):
     """Axes of a frame along prescribed ones; no rotation: those at which it begins."""
 
-    frame: Name = Key("frame of the robot")
-    reference: Name = Key("frame in whose axes the rotation is given: world, or one of the robot", "world")
-    components: Components | None = Key("rotations about which axes of the target count; null: all", None)
 
-
-class WbcPose(BasePose):
+class WbcPose(OfSix, Referred, BasePose):
     """Position and orientation of a frame; what is left out is where it begins."""
-
-    frame: Name = Key("frame of the robot")
-    reference: Name = Key("frame in whose axes the pose is given: world, or one of the robot", "world")
-    components: PoseComponents | None = Key("which of x, y, z, rx, ry, rz of the error count, in axes of the target; null: "
-                                            "all", None)
 
 
 class WbcPosture(Configuration):
     """Joints at given values; none named: every joint with a motor, where it begins."""
 
 
-class ForceItem(Part):
+class ForceItem(OfThree):
     """Force of a contact on the robot, at each of its points."""
 
     contact: Name = Key("contact whose force it is")
     force: Vector3 = Key("on the robot, in the world, expressions of t [N]")
-    components: Components | None = Key("which of x, y, z count; null: all", None)
 
 
-class MomentumItem(Part):
+class MomentumItem(OfSix):
     """Momentum about the centre of mass, world axes."""
 
     target: tuple[Number, ...] = Key("[linear; angular] [kg m/s; kg m²/s]", (0.0,) * 6, min_length=6, max_length=6)
-    components: PoseComponents | None = Key("which of x, y, z, rx, ry, rz count; null: all", None)
 
 
 class EffortItem(Part):
@@ -117,8 +100,8 @@ class WbcTask(RankedTask):
     force: ForceItem | None = Key("force of a contact", None)
     momentum: MomentumItem | None = Key("momentum about the centre of mass", None)
     effort: EffortItem | None = Key("torques as small as possible", None)
-    gain: Number = Key("frequency of its error [rad/s]; of a momentum the rate of its decay [1/s]", 10.0)
-    damping_ratio: Number = Key("of its error; 1: no overshoot", 1.0)
+    gain: Number = Key("frequency of its error [rad/s]; of a momentum the rate of its decay [1/s]", 10.0, least=0)
+    damping_ratio: Number = Key("of its error; 1: no overshoot", 1.0, least=0)
     on: StrictBool = Key("whether it is on at the start; the schedule may put it on and off", True)
 
 
@@ -131,26 +114,19 @@ class Move(FreeRotation):
     joints: dict[str, Number] = Key("of postures: joints that move, the others stay [rad or m]", dict)
 
 
-class PushEvent(Part):
-    """A force from outside."""
-
-    frame: Name = Key("frame at whose origin it acts")
-    force: Vector3 = Key("in world axes [N]")
-
-
 class Event(OneOf):
     """Something that happens at a time."""
 
     beside = ("time", "over")
 
-    time: Number = Key("when [s]")
-    over: Number = Key("how long a move or a push takes [s]", 0.0)
+    time: Number = Key("when [s]", least=0)
+    over: Number = Key("how long a move or a push takes [s]", 0.0, least=0)
     move: Move | None = Key("a target moves smoothly", None)
     take: Name | None = Key("contact to be taken as soon as it touches", None)
     release: Name | None = Key("contact to be given up, its force shrinking over its ramp", None)
     on: Name | None = Key("task that begins, from where the robot is then", None)
     off: Name | None = Key("task that ends", None)
-    push: PushEvent | None = Key("a force on a frame, for 'over' seconds", None)
+    push: PushForce | None = Key("a force on a frame, for 'over' seconds", None)
 
 
 class PlantPart(Part):

@@ -94,9 +94,10 @@ def _load(source: Source, folder: FilePath, overrides: Mapping[str, str]) -> Loa
     findings.raise_any()
     start, notes = _closed(findings, mechanism, contacts, start)
     stage = Stage(names, mechanism, contacts, start)
-    tasks = read_tasks(stage, file.tasks)
+    whole = Section(numbers, file, ())
+    tasks = read_tasks(stage, whole)
     findings.raise_any()
-    switches, pushes = read_schedule(stage, file.schedule, tasks)
+    switches, pushes = read_schedule(stage, whole, tasks)
     control = Section(numbers, file.wbc, ("wbc",))
     efforts = _efforts(control, mechanism)
     values = {"rate": control.value("rate"), "duration": control.value("duration"),

@@ -11,10 +11,10 @@ import numpy as np
 
 from dynamics.mechanism import Mechanism
 from ocp.app.files import ik_tasks
-from ocp.app.files import schema_wbc as schema
-from ocp.app.files.load_parts import Section, unknown
+from ocp.app.files.findings import Findings
+from ocp.app.files.load_parts import Section, sound, unknown
 from ocp.app.files.robot_state import RobotNames, read_rotation, rotation_matrix
-from ocp.app.files.schema_tasks import POSE_AXES
+from ocp.app.files.yaml_source import KeyPath
 from ocp.control import tasks as control
 from ocp.control.tasks import Task
 from ocp.control.whole_body import EffortTask, ForceTask, Item, MomentumTask
@@ -36,41 +36,51 @@ class Stage:
     contacts: Sequence[ContactPlan]
     start: np.ndarray
 
+    @property
+    def findings(self) -> Findings:
+        return self.names.findings
+
+    @property
+    def path(self) -> KeyPath:
+        return ()
+
     def here(self, task: Task) -> np.ndarray:
         """The target of a task that is met at the start."""
         return value_at(self.names.model, task, self.start[: self.names.model.nq])
 
 
-def read_tasks(stage: Stage, given: Sequence[schema.WbcTask]) -> tuple[Assignment, ...]:
+def read_tasks(stage: Stage, file: Section) -> tuple[Assignment, ...]:
     """The tasks with their paths; errors are recorded. Targets that are not given are where the robot starts."""
-    findings, found = stage.names.reader.findings, list[Assignment]()
-    ranks = ik_tasks.ranks(stage.names, given, ("tasks",))
-    for i, task in enumerate(given):
-        section, form, before = Section(stage.names.reader, task, ("tasks", i)), task.form(), len(findings.found)
-        gain, ratio = section.value("gain"), section.value("damping_ratio")
-        if gain < 0.0 or ratio < 0.0:
-            section.refuse("must not be negative", "gain" if gain < 0.0 else "damping_ratio")
-        made = _BUILDERS[form](stage, section.part(form))
-        if made is None or len(findings.found) > before:
-            continue
-        items, source = made
-        weight = np.asarray(section.reader.values(task.weight, section.at("weight")))
-        if not np.all(weight > 0.0):
-            section.refuse("a weight must be positive; leave the task or the component out instead", "weight")
-            continue
-        name = task.name or (items[0].name if isinstance(items[0], Task) else form)
-        for k, item in enumerate(items):
-            how: dict[str, Any] = {"weight": weight if weight.ndim else float(weight)}
-            if isinstance(item, Task):
-                how |= {"name": name, "gain": gain, "damping_ratio": ratio}
-            elif isinstance(item, MomentumTask):
-                how["gain"] = gain
-            item = replace(item, **how)
-            target = Path.of(path_kind(item), source) if source is not None else None
-            found.append(Assignment(name if not k else f"{name} {k}", ranks[i], item, target, task.on))
-        if [a.name for a in found].count(name) > 1:
-            section.refuse(f"the name {name!r} is that of another task; give one of them a name of its own")
-    return tuple(found)
+    ranks = ik_tasks.ranks(file, "tasks")
+    found = file.all("tasks", lambda section: _read(stage, section, ranks[int(section.path[-1])]))
+    return tuple(assignment for named in found for assignment in named.parts)
+
+
+@dataclass(frozen=True)
+class _Named:
+    """What one task of the file comes to: a part for each point of a contact."""
+
+    name: str
+    parts: tuple[Assignment, ...]
+
+
+@sound
+def _read(stage: Stage, section: Section, rank: int) -> _Named:
+    task, form = section.given, section.given.form()
+    how = {"gain": section.value("gain"), "damping_ratio": section.value("damping_ratio")}
+    made = _BUILDERS[form](stage, section.part(form))
+    weight = np.asarray(section.value("weight"))
+    stage.findings.settle()
+    items, source = made
+    name = task.name or (items[0].name if isinstance(items[0], Task) else form)
+    found = []
+    for k, item in enumerate(items):
+        keys = ("gain", "damping_ratio") if isinstance(item, Task) else ("gain",) if isinstance(item, MomentumTask) else ()
+        item = replace(item, weight=weight if weight.ndim else float(weight), **{key: how[key] for key in keys},
+                       **({"name": name} if isinstance(item, Task) else {}))
+        target = None if source is None else Path.of(path_kind(item), source)
+        found.append(Assignment(name if not k else f"{name} {k}", rank, item, target, task.on))
+    return _Named(name, tuple(found))
 
 
 def _source(section: Section, key: str, size: int, item: Item | None = None, before: Any = None) -> Source | None:
@@ -93,45 +103,17 @@ def _source(section: Section, key: str, size: int, item: Item | None = None, bef
     return held(np.asarray(ca.DM(ca.evalf(column)).full()).ravel())
 
 
-def _components(given: Any) -> tuple[int, ...] | None:
-    return None if given.components is None else tuple(POSE_AXES.index(axis) for axis in given.components)
-
-
 def _at_rest(task: Task | None) -> Made | None:
     return None if task is None else ([task], held(task.target))
 
 
-def _point(stage: Stage, section: Section) -> Made | None:
-    """Positions and centres of mass."""
-    given, place = section.given, np.zeros(3)
-    if isinstance(given, schema.WbcCom):
-        made = control.com_task(place, components=_components(given))
-    elif ik_tasks.known_frames(stage.names, section):
-        made = control.position_task(given.frame, place, reference=given.reference, components=_components(given))
-    else:
-        return None
-    source = held(stage.here(made)) if given.target is None else _source(section, "target", 3)
+def _framed(stage: Stage, section: Section) -> Made | None:
+    """Tasks about frames and the centre of mass: what is left out is where it starts."""
+    made = ik_tasks.frame_task(stage.names, section, stage.here)
+    if made is None or getattr(section.given, "target", None) is None:
+        return _at_rest(made)
+    source = _source(section, "target", 3)
     return None if source is None else ([made], source)
-
-
-def _turned(stage: Stage, section: Section) -> Made | None:
-    """Orientations and poses: what is left out is where it starts."""
-    given = section.given
-    if not ik_tasks.known_frames(stage.names, section):
-        return None
-    how: dict[str, Any] = {"reference": given.reference, "components": _components(given)}
-    whole = isinstance(given, schema.WbcPose)
-    made = control.pose_task(given.frame, np.eye(3), np.zeros(3), **how) if whole else \
-        control.orientation_task(given.frame, np.eye(3), **how)
-    target = stage.here(made).copy()
-    if given.form():
-        rotation = read_rotation(section.reader, given, section.path)
-        if rotation is None:
-            return None
-        target[:9] = rotation_matrix(rotation).ravel(order="F")
-    if whole and given.position is not None:
-        target[9:] = section.value("position")
-    return [made], held(target)
 
 
 def _posture(stage: Stage, section: Section) -> Made | None:
@@ -144,15 +126,6 @@ def _posture(stage: Stage, section: Section) -> Made | None:
     return _at_rest(control.posture_task(np.concatenate(values), joints=joints))
 
 
-def _alignment(stage: Stage, section: Section) -> Made | None:
-    given = section.given
-    if ik_tasks.known_frames(stage.names, section):
-        axis, direction = section.value("axis"), section.value("direction")
-        with section.collecting():
-            return _at_rest(control.alignment_task(given.frame, axis, direction, reference=given.reference))
-    return None
-
-
 def _force(stage: Stage, section: Section) -> Made | None:
     plan = next((plan for plan in stage.contacts if plan.name == section.given.contact), None)
     if plan is None:
@@ -160,36 +133,32 @@ def _force(stage: Stage, section: Section) -> Made | None:
         unknown(section.reader.findings, section.given.contact, known, section.at("contact"), "contact")
         return None
     source = _source(section, "force", 3)
-    chosen = _components(section.given) or (0, 1, 2)
+    chosen = tuple(ik_tasks.components(section) or (0, 1, 2))
     items: list[Item] = [ForceTask(stance.name, np.zeros(3), chosen) for stance in stances_of(plan)]
     return None if source is None else (items, source)
 
 
 def _momentum(stage: Stage, section: Section) -> Made | None:
-    source, chosen = _source(section, "target", 6), _components(section.given)
-    item = MomentumTask(components=(0, 1, 2, 3, 4, 5) if chosen is None else chosen)
+    source = _source(section, "target", 6)
+    item = MomentumTask(components=tuple(ik_tasks.components(section) or range(6)))
     return None if source is None else ([item], source)
 
 
-_BUILDERS: dict[str, Callable[[Stage, Section], Made | None]] = {
-    "position": _point, "com": _point, "orientation": _turned, "pose": _turned, "posture": _posture, "alignment": _alignment,
+_BUILDERS: dict[str, Callable[[Stage, Section], Any]] = {
+    **dict.fromkeys(("position", "com", "orientation", "pose", "alignment", "aim"), _framed), "posture": _posture,
     "joint": lambda stage, section: _at_rest(ik_tasks.joint(stage.names, section)),
-    "aim": lambda stage, section: _at_rest(ik_tasks.frame_task(stage.names, section)),
     "force": _force, "momentum": _momentum, "effort": lambda stage, section: ([EffortTask()], None)}
 
 
 # ---- schedule -----------------------------------------------------------------------------------------------------------
-def read_schedule(stage: Stage, given: Sequence[schema.Event], tasks: Sequence[Assignment]
+def read_schedule(stage: Stage, file: Section, tasks: Sequence[Assignment]
                   ) -> tuple[tuple[Switch, ...], tuple[Push, ...]]:
     """Switches and pushes; moves are added to the paths of the tasks. Errors are recorded."""
-    reader, switches, pushes = stage.names.reader, list[Switch](), list[Push]()
+    switches, pushes = list[Switch](), list[Push]()
     known = {**dict.fromkeys(("take", "release"), [c.name for c in stage.contacts]),
              **dict.fromkeys(("on", "off"), [t.name for t in tasks])}
-    sections = [Section(reader, event, ("schedule", i)) for i, event in enumerate(given)]
-    for time, i in sorted((section.value("time"), i) for i, section in enumerate(sections)):
-        section, what, over = sections[i], given[i].form(), sections[i].value("over")
-        if time < 0.0 or over < 0.0:
-            section.refuse("must not be negative", "time" if time < 0.0 else "over")
+    for section in sorted(file.parts("schedule"), key=lambda section: float(section.value("time"))):
+        what, time, over = section.given.form(), section.value("time"), section.value("over")
         if what == "push":
             if over <= 0.0:
                 section.refuse("a push lasts for a while; give 'over'")
@@ -200,8 +169,8 @@ def read_schedule(stage: Stage, given: Sequence[schema.Event], tasks: Sequence[A
                 pushes.append(Push(time, over, frame=push.given.frame, force=force))
         elif what == "move":
             _move(stage.names, section.part("move"), tasks, time, over)
-        elif (name := getattr(given[i], what)) not in known[what]:
-            unknown(reader.findings, name, known[what], section.at(what), "contact" if what in ("take", "release") else "task")
+        elif (name := getattr(section.given, what)) not in known[what]:
+            unknown(section.findings, name, known[what], section.at(what), "contact" if what in ("take", "release") else "task")
         else:
             switches.append(Switch(time, what, name))
     return tuple(switches), tuple(pushes)
