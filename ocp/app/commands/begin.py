@@ -85,12 +85,12 @@ def init(
 def check(file: Problem, /, *, set_: Overrides = None) -> int:
     """Validate a problem file, and say which methods can solve it, without solving; or a file of inverse kinematics. Exit code 1
     where rates are infinite at a start or final state, so that none can."""
-    from ocp.app.files.ik_file import load_ik
+    from ocp.app.files.control.ik import load_ik
+    from ocp.app.files.control.tasks_schema import is_ik_tree
+    from ocp.app.files.control.wbc import load_wbc
+    from ocp.app.files.control.wbc_schema import is_wbc_tree
     from ocp.app.files.load import load_problem
-    from ocp.app.files.schema_tasks import is_ik_tree
-    from ocp.app.files.schema_wbc import is_wbc_tree
-    from ocp.app.files.wbc_file import load_wbc
-    from ocp.app.files.yaml_source import read_source
+    from ocp.app.files.syntax.yaml_source import read_source
     from ocp.app.pages.ik_report import print_check as print_ik_check
     from ocp.app.pages.summary import print_check
     from ocp.app.wbc.run import print_check as print_wbc_check
@@ -127,7 +127,7 @@ def show(
         Every number that decides in solves and certificates instead, with its unit and its reason.
     """
     from ocp.app.files.load import load_problem
-    from ocp.app.files.schema import problem_json_schema
+    from ocp.app.files.problem.schema import problem_json_schema
     from ocp.app.pages import tables
     from ocp.errors import ProblemError
 

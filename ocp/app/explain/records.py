@@ -14,17 +14,17 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
-from ocp.app.files import load_parts as lp
-from ocp.app.files.expressions import parse_vector
-from ocp.app.files.findings import Findings
 from ocp.app.files.load import LoadedProblem
-from ocp.app.files.load_model import RESERVED, robot_numbers
-from ocp.app.files.load_robot import controlled
-from ocp.app.files.load_symbolic import symbolic_system
-from ocp.app.files.load_tables import read_names
-from ocp.app.files.schema import SymbolicPhases
-from ocp.app.files.schema_robot import RobotPhases, RobotProblem
-from ocp.app.files.yaml_source import KeyPath, Source, format_path, parse_source
+from ocp.app.files.problem.schema import SymbolicPhases
+from ocp.app.files.problem.symbolic import symbolic_system
+from ocp.app.files.problem.tables import read_names
+from ocp.app.files.robot.model import RESERVED, robot_numbers
+from ocp.app.files.robot.schema import RobotPhases, RobotProblem
+from ocp.app.files.robot.system import controlled
+from ocp.app.files.syntax import reader as lp
+from ocp.app.files.syntax.expressions import parse_vector
+from ocp.app.files.syntax.findings import Findings
+from ocp.app.files.syntax.yaml_source import KeyPath, Source, format_path, parse_source
 from ocp.certify import Tolerances
 from ocp.errors import ProblemError
 from ocp.explain import Advice, Conditioning, Dependence, Infeasibility, Origin, Price, Program, advice

@@ -62,7 +62,7 @@ class Document:
     def load(self) -> Any:
         """The problem, compiled (``ocp.app.files.load.LoadedProblem``). Raises ProblemFileError, each error with its place."""
         from ocp.app.files.load import load_tree
-        from ocp.app.files.yaml_source import Source, dump
+        from ocp.app.files.syntax.yaml_source import Source, dump
 
         tree = ordered(self.tree)
         return load_tree(Source(self.name, dump(tree), tree, self.entries, self.origins), self.folder)
@@ -70,7 +70,7 @@ class Document:
 
 def ordered(tree: Mapping[str, Any]) -> dict[str, Any]:
     """The tree with its keys in the order of files."""
-    from ocp.app.files.schema import FIRST
+    from ocp.app.files.problem.schema import FIRST
 
     found = _in_order(tree, FIRST)
     if isinstance(found.get("phase"), dict):
@@ -133,7 +133,7 @@ def written_at() -> str:
 
 def moved(tree: dict[str, Any], old: Path, new: Path) -> dict[str, Any]:
     """The tree with its relative paths, which are right from the folder ``old``, made right from ``new``."""
-    from ocp.app.files.load_model import COLLECTION
+    from ocp.app.files.robot.model import COLLECTION
 
     made = copy.deepcopy(tree)
 

@@ -15,17 +15,17 @@ from pydantic import ValidationError
 from dynamics.errors import near
 from dynamics.model.model import Model
 from dynamics.model.records import Geometry
-from ocp.app.files.findings import Findings, add_validation_errors, describe
-from ocp.app.files.load_parts import Reader, Section
-from ocp.app.files.load_phases import load_robot, load_symbolic
-from ocp.app.files.load_sections import LoadedSimulation, read_linkages, read_simulate
-from ocp.app.files.load_tree import read_shape
-from ocp.app.files.overrides import apply_overrides
-from ocp.app.files.readable import readable
-from ocp.app.files.schema import ProblemFile, problem_class, to_tree
-from ocp.app.files.schema_robot import RobotPhases, RobotProblem
-from ocp.app.files.schema_tasks import is_ik_tree
-from ocp.app.files.yaml_source import KeyPath, Source, dump, parse_source, read_source
+from ocp.app.files.control.tasks_schema import is_ik_tree
+from ocp.app.files.problem.phases import load_robot, load_symbolic
+from ocp.app.files.problem.schema import ProblemFile, problem_class, to_tree
+from ocp.app.files.problem.sections import LoadedSimulation, read_linkages, read_simulate
+from ocp.app.files.robot.schema import RobotPhases, RobotProblem
+from ocp.app.files.robot.tree import read_shape
+from ocp.app.files.syntax.findings import Findings, add_validation_errors, describe
+from ocp.app.files.syntax.overrides import apply_overrides
+from ocp.app.files.syntax.readable import readable
+from ocp.app.files.syntax.reader import Reader, Section
+from ocp.app.files.syntax.yaml_source import KeyPath, Source, dump, parse_source, read_source
 from ocp.app.pages.scene import Drawing
 from ocp.certify import Tolerances
 from ocp.derivatives import choose
@@ -37,7 +37,7 @@ from ocp.problem import Problem
 from ocp.reductions.algebraic_equations import state_equations
 
 if TYPE_CHECKING:
-    from ocp.app.files.load_mpc import LoadedMPC
+    from ocp.app.files.control.mpc import LoadedMPC
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ def _load(source: Source, folder: Path, overrides: Mapping[str, str]) -> LoadedP
         check_fit(findings, file, problem, options)
     mpc = None
     if problem is not None and not findings.found and getattr(file, "mpc", None) is not None:
-        from ocp.app.files.load_mpc import read_mpc  # few files have a closed loop
+        from ocp.app.files.control.mpc import read_mpc  # few files have a closed loop
 
         mpc = read_mpc(reader, file, problem, lambda changed: _load(changed, folder, {}).problem)
     simulation = LoadedSimulation()

@@ -5,9 +5,9 @@ from __future__ import annotations
 from rich.console import Console
 
 from ocp.app.files.load import LoadedProblem
-from ocp.app.files.schema import SymbolicPhases
-from ocp.app.files.schema_robot import RobotPhases
-from ocp.app.files.yaml_source import KeyPath, parse_source
+from ocp.app.files.problem.schema import SymbolicPhases
+from ocp.app.files.robot.schema import RobotPhases
+from ocp.app.files.syntax.yaml_source import KeyPath, parse_source
 from ocp.app.screen import grid, line, plain, wide_console
 from ocp.derivative_check import DerivativeCheck, Finding, Kind, Order, TermCheck
 

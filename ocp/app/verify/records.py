@@ -10,9 +10,9 @@ from typing import Any
 
 from rich.console import Console
 
-from ocp.app.files.schema_tasks import is_ik_tree
-from ocp.app.files.schema_wbc import is_wbc_tree
-from ocp.app.files.yaml_source import read_source
+from ocp.app.files.control.tasks_schema import is_ik_tree
+from ocp.app.files.control.wbc_schema import is_wbc_tree
+from ocp.app.files.syntax.yaml_source import read_source
 from ocp.app.screen import grid, line, plain
 from ocp.errors import ProblemError
 

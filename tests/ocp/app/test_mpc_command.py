@@ -12,9 +12,9 @@ import pytest
 from commands import call
 from repository import ROOT
 
-from ocp.app.files.findings import ProblemFileError
 from ocp.app.files.load import load_problem, load_text
-from ocp.app.files.schema import problem_json_schema
+from ocp.app.files.problem.schema import problem_json_schema
+from ocp.app.files.syntax.findings import ProblemFileError
 
 FOLDER = ROOT / "problems"
 BALANCE = FOLDER / "mpc" / "cartpole_balance.yaml"

@@ -9,8 +9,8 @@ from repository import ROOT
 import dynamics
 from dynamics import algorithms as alg
 from ocp.app.files.load import load_problem, load_text
-from ocp.app.files.schema import SymbolicPhases, problem_json_schema
-from ocp.app.files.schema_robot import RobotPhases
+from ocp.app.files.problem.schema import SymbolicPhases, problem_json_schema
+from ocp.app.files.robot.schema import RobotPhases
 from ocp.errors import ProblemError
 from ocp.methods import solve
 from ocp.problem import At, Kind, with_parameters

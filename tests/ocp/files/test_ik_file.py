@@ -11,9 +11,9 @@ from repository import ROOT
 from scipy.spatial.transform import Rotation
 
 import dynamics
-from ocp.app.files.findings import ProblemFileError
-from ocp.app.files.ik_file import load_ik, load_ik_text, solve_loaded
+from ocp.app.files.control.ik import load_ik, load_ik_text, solve_loaded
 from ocp.app.files.load import load_problem, load_text
+from ocp.app.files.syntax.findings import ProblemFileError
 from ocp.errors import ProblemError
 
 FOLDER = ROOT / "problems"
@@ -247,7 +247,8 @@ MISTAKES = [
      "9:40: tasks[2].posture: names no joint; give joints, configuration or base"),
     ("joint name", ("posture: {joints: {elbow: 0.5}}", "joint: {name: elbo, value: 1}"),
      "9:45: tasks[2].joint.name: no joint that moves named 'elbo'; did you mean 'elbow'?"),
-    ("weight", ("name: tip,", "name: tip, weight: 0,"), "7:25: tasks[0].weight: must be positive, got 0; leave the task or the component out instead"),
+    ("weight", ("name: tip,", "name: tip, weight: 0,"),
+     "7:25: tasks[0].weight: must be positive, got 0; leave the task or the component out instead"),
     ("weights", ("name: tip,", "name: tip, weight: [1, 2],"),
      "7:25: tasks[0].weight: 2 values for 3 components of the error"),
     ("task tolerance", ("name: tip,", "name: tip, tolerance: -1,"), "7:28: tasks[0].tolerance: must be positive, got -1"),

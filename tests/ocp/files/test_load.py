@@ -15,8 +15,8 @@ from repository import ROOT
 from scipy.spatial.transform import Rotation
 
 from ocp.app.files.load import LoadedProblem, load_problem, load_text, parse_overrides
-from ocp.app.files.schema import SymbolicProblem, problem_json_schema, to_yaml
-from ocp.app.files.schema_parts import Solve
+from ocp.app.files.problem.schema import SymbolicProblem, problem_json_schema, to_yaml
+from ocp.app.files.syntax.parts import Solve
 from ocp.app.pages.scene import Disc, Polyline, scene_from_drawing
 from ocp.certify import Tolerances
 from ocp.errors import ProblemError

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from ocp.app.files.findings import ProblemFileError
 from ocp.app.files.load import load_problem, load_text
-from ocp.app.files.yaml_source import parse_source
+from ocp.app.files.syntax.findings import ProblemFileError
+from ocp.app.files.syntax.yaml_source import parse_source
 from ocp.errors import ProblemError
 
 SYMBOLIC = """\

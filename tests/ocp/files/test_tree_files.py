@@ -12,9 +12,9 @@ from dynamics.joints import KINDS
 from dynamics.model import BodyInertia, Builder, Joint, Placement
 from dynamics.model.builder import change_joint, joint
 from dynamics.model.rigid import rotation_rpy
-from ocp.app.files.ik_file import load_ik_text, solve_loaded
+from ocp.app.files.control.ik import load_ik_text, solve_loaded
 from ocp.app.files.load import load_problem, load_text
-from ocp.app.files.portable import portable
+from ocp.app.files.problem.portable import portable
 from ocp.app.pages.scene import scene_from_model
 from ocp.errors import ProblemError
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ocp.app.files.yaml_source import MAX_CHARACTERS, MAX_DEPTH, dump, format_path, parse_source, read_source
+from ocp.app.files.syntax.yaml_source import MAX_CHARACTERS, MAX_DEPTH, dump, format_path, parse_source, read_source
 from ocp.errors import ProblemError
 
 
