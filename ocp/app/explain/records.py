@@ -15,9 +15,9 @@ import casadi as ca
 import numpy as np
 
 from ocp.app.files.load import LoadedProblem
+from ocp.app.files.problem.names import read_names, read_parameters
 from ocp.app.files.problem.schema import SymbolicPhases
 from ocp.app.files.problem.symbolic import symbolic_system
-from ocp.app.files.problem.tables import read_names
 from ocp.app.files.robot.model import RESERVED, robot_numbers
 from ocp.app.files.robot.schema import RobotPhases, RobotProblem
 from ocp.app.files.robot.system import controlled
@@ -111,13 +111,13 @@ def _reader(loaded: LoadedProblem, source: Source, system: Any, origin: Origin, 
     findings, file = Findings(source), loaded.file
     if isinstance(file, (RobotProblem, RobotPhases)):
         constants = read_names(findings, file, loaded.folder, RESERVED)
-        parameters = lp.read_parameters(findings, constants, file.parameters, RESERVED)
+        parameters = read_parameters(findings, constants, file.parameters, RESERVED)
         numbers = robot_numbers(findings, constants, parameters, place, phase)
         read = loaded.problem.phases[origin.phase].system
         mechanism = read.mechanism or read.inverse
         return controlled(numbers, system, mechanism, mechanism).reader
     constants = read_names(findings, file, loaded.folder)
-    parameters = lp.read_parameters(findings, constants, file.parameters)
+    parameters = read_parameters(findings, constants, file.parameters)
     return symbolic_system(findings, constants, parameters, system, file.name, loaded.folder, place, phase)[0]
 
 

@@ -62,7 +62,8 @@ class Document:
     def load(self) -> Any:
         """The problem, compiled (``ocp.app.files.load.LoadedProblem``). Raises ProblemFileError, each error with its place."""
         from ocp.app.files.load import load_tree
-        from ocp.app.files.syntax.yaml_source import Source, dump
+        from ocp.app.files.syntax.yaml_source import Source
+        from ocp.app.files.syntax.yaml_text import dump
 
         tree = ordered(self.tree)
         return load_tree(Source(self.name, dump(tree), tree, self.entries, self.origins), self.folder)

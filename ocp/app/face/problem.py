@@ -116,7 +116,7 @@ class Problem(Phase):
     # ---- files --------------------------------------------------------------------------------------------------------
     def to_yaml(self) -> str:
         """The problem as the text of a problem file; paths in it are relative to :attr:`folder`."""
-        from ocp.app.files.syntax.yaml_source import dump
+        from ocp.app.files.syntax.yaml_text import dump
 
         return dump(self.tree)
 
@@ -128,7 +128,7 @@ class Problem(Phase):
     def save(self, path: str | Path) -> Path:
         """Write the problem file; paths in it are rewritten to be right from there."""
         from ocp.app.face.document import moved
-        from ocp.app.files.syntax.yaml_source import dump
+        from ocp.app.files.syntax.yaml_text import dump
 
         place = Path(path)
         place.write_text(dump(moved(self.tree, self.folder, place.parent)), encoding="utf-8")

@@ -25,7 +25,8 @@ from ocp.app.files.syntax.findings import Findings, add_validation_errors, descr
 from ocp.app.files.syntax.overrides import apply_overrides
 from ocp.app.files.syntax.readable import readable
 from ocp.app.files.syntax.reader import Reader, Section
-from ocp.app.files.syntax.yaml_source import KeyPath, Source, dump, parse_source, read_source
+from ocp.app.files.syntax.yaml_source import KeyPath, Source, parse_source, read_source
+from ocp.app.files.syntax.yaml_text import dump
 from ocp.app.pages.scene import Drawing
 from ocp.certify import Tolerances
 from ocp.derivatives import choose

@@ -16,7 +16,7 @@ from scipy.spatial.transform import Rotation
 
 from ocp.app.files.load import LoadedProblem, load_problem, load_text, parse_overrides
 from ocp.app.files.problem.schema import SymbolicProblem, problem_json_schema, to_yaml
-from ocp.app.files.syntax.parts import Solve
+from ocp.app.files.problem.sections_schema import Solve
 from ocp.app.pages.scene import Disc, Polyline, scene_from_drawing
 from ocp.certify import Tolerances
 from ocp.errors import ProblemError

@@ -20,9 +20,9 @@ from ocp.app.files.robot.model import begin, robot_of
 from ocp.app.files.robot.schema import RobotFile
 from ocp.app.files.robot.tree_schema import Configuration
 from ocp.app.files.syntax import reader as lp
-from ocp.app.files.syntax import yaml_source
 from ocp.app.files.syntax.parts import Key, Number, Part
 from ocp.app.files.syntax.yaml_source import Source, parse_source, read_source
+from ocp.app.files.syntax.yaml_text import dump
 from ocp.bridge import model_space, state_limits
 from ocp.control.clearance import Clearance
 from ocp.control.ik import IKResult, solve_ik
@@ -74,7 +74,7 @@ class LoadedIK:
 
     def expanded(self) -> str:
         """The file as YAML with every default written out; reading it gives the same question."""
-        return yaml_source.dump(self.file.model_dump(mode="json", exclude_none=True))
+        return dump(self.file.model_dump(mode="json", exclude_none=True))
 
 
 @dataclass(frozen=True)

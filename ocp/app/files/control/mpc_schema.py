@@ -7,8 +7,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, StrictBool, StrictInt, Tag
 from typing_extensions import TypeAliasType
 
+from ocp.app.files.problem.sections_schema import Option
 from ocp.app.files.robot.tree_schema import PushForce
-from ocp.app.files.syntax.parts import Key, Name, Number, NumberOrList, Option, Part, by_form, refuse
+from ocp.app.files.syntax.parts import Key, Name, Number, NumberOrList, Part, by_form, refuse
 
 Noise = TypeAliasType("Noise", Annotated[
     Annotated[Number, Tag("<number>")] | Annotated[Number, Tag("<text>")] | Annotated[Number, Tag("<Degrees>")]

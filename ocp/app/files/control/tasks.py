@@ -249,4 +249,3 @@ def open_loops(model: Model, constraints: Sequence[Constraint], result: IKResult
 def unmet(result: IKResult, tasks: TaskList, tolerances: Sequence[float]) -> list[int]:
     """Which tasks of the first priority are not met, by their place in ``tasks.tasks``."""
     return [k for k, task in enumerate(tasks.levels[0]) if not result.residuals[task.name] <= tolerances[k]]
-

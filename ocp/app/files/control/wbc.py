@@ -15,10 +15,10 @@ from ocp.app.files.control.wbc_tasks import Stage, read_schedule, read_tasks
 from ocp.app.files.robot import states as robot_state
 from ocp.app.files.robot.model import begin, raised, robot_of
 from ocp.app.files.syntax import reader as lp
-from ocp.app.files.syntax import yaml_source
 from ocp.app.files.syntax.findings import Findings
 from ocp.app.files.syntax.reader import Section
 from ocp.app.files.syntax.yaml_source import Source, parse_source, read_source
+from ocp.app.files.syntax.yaml_text import dump
 from ocp.bridge import model_space
 from ocp.errors import ProblemError
 from ocp.plants import Plant, Push
@@ -50,7 +50,7 @@ class LoadedWbc:
 
     def expanded(self) -> str:
         """The file as YAML with every default written out."""
-        return yaml_source.dump(self.file.model_dump(mode="json", exclude_none=True))
+        return dump(self.file.model_dump(mode="json", exclude_none=True))
 
     def plant(self, kind: str = "") -> Plant:
         """A plant of the kind (default: the file's). Raises ProblemError, also for MuJoCo where it is not installed."""

@@ -10,10 +10,10 @@ from typing import Any
 import casadi as ca
 
 from dynamics.model.model import Model
+from ocp.app.files.problem.names import read_names, read_parameters
 from ocp.app.files.problem.schema import ProblemFile, SymbolicPhases, SymbolicProblem
 from ocp.app.files.problem.sections import read_drawing
 from ocp.app.files.problem.symbolic import symbolic_phase, symbolic_system
-from ocp.app.files.problem.tables import read_names
 from ocp.app.files.robot import states as robot_state
 from ocp.app.files.robot.loaded import LoadedRobot
 from ocp.app.files.robot.model import RESERVED, read_mechanism, robot_numbers
@@ -46,7 +46,7 @@ def load_symbolic(file: SymbolicProblem | SymbolicPhases, findings: Findings, fo
                   ) -> tuple[Problem | None, scene.Drawing | None, list[lp.Reader]]:
     """The problem, its drawing where one system serves all phases, and the reader of every phase. Errors go to ``findings``."""
     constants = read_names(findings, file, folder)
-    parameters = lp.read_parameters(findings, constants, file.parameters)
+    parameters = read_parameters(findings, constants, file.parameters)
     phases: list[Phase] = []
     readers: list[lp.Reader] = []
     for at, name, given in stretches(file):
@@ -75,7 +75,7 @@ def load_robot(file: RobotProblem | RobotPhases, findings: Findings, folder: Pat
                ) -> tuple[Problem | None, Model | None, list[lp.Reader]]:
     """The problem, the robot of the first phase, and the reader of every phase. Errors go to ``findings``."""
     constants = read_names(findings, file, folder, RESERVED)
-    parameters = lp.read_parameters(findings, constants, file.parameters, RESERVED)
+    parameters = read_parameters(findings, constants, file.parameters, RESERVED)
     given_phases = stretches(file)
     configurations = names_configurations([given for _, _, given in given_phases])
     phases: list[Phase] = []

@@ -15,7 +15,7 @@ from typing import Any
 from ocp.app.files.load import LoadedProblem
 from ocp.app.files.problem.gallery import in_gallery
 from ocp.app.files.robot.model import robot_path
-from ocp.app.files.syntax import yaml_source
+from ocp.app.files.syntax.yaml_text import dump
 
 FOLDER = "models"
 
@@ -46,7 +46,7 @@ def portable(loaded: LoadedProblem, method: str | None = None) -> Portable:
         for name in ("A", "B"):
             if isinstance(linear.get(name), str):
                 linear[name] = _keep(loaded.folder / linear[name], files)
-    return Portable(yaml_source.dump(tree), files)
+    return Portable(dump(tree), files)
 
 
 def _mappings(node: Any) -> Iterator[dict[str, Any]]:

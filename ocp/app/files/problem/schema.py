@@ -16,9 +16,11 @@ from pydantic.json_schema import models_json_schema
 from typing_extensions import TypeAliasType
 
 from ocp.app.files.control.mpc_schema import MPC
+from ocp.app.files.problem import sections_schema as sections
 from ocp.app.files.robot.schema import RobotPhases, RobotProblem
-from ocp.app.files.syntax import parts, yaml_source
+from ocp.app.files.syntax import parts
 from ocp.app.files.syntax.parts import Key, Number, NumberOrList, Part, refuse
+from ocp.app.files.syntax.yaml_text import dump
 
 JSON_SCHEMA_DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -33,7 +35,7 @@ class SymbolicSystem(Part):
     next: dict[str, Number] = Key("of a system in discrete time, in the place of dynamics: every state after a step, from states "
                                   "and controls before it", dict)
     period: Number | None = Key("[s] between the steps of 'next'; null: 1, and t counts steps", None)
-    sampled: parts.Sampled | None = Key("discrete time: steps of an integrator over 'dynamics', with held controls; null: "
+    sampled: sections.Sampled | None = Key("discrete time: steps of an integrator over 'dynamics', with held controls; null: "
                                         "continuous time", None)
     equations: dict[str, Number] = Key("implicit equations by name, 'left = right' or an expression that is 0; der(x) is the time "
                                        "derivative of a state; as many as algebraic unknowns and states without dynamics", dict)
@@ -77,7 +79,7 @@ class LinearSystem(Part):
     """A system with linear equations: dx/dt = A x + B u + c, or x after a step = A x + B u + c."""
 
     linear: Linear = Key("matrices and names")
-    sampled: parts.Sampled | None = Key("in discrete time, by steps of an integrator; null: as it stands", None)
+    sampled: sections.Sampled | None = Key("in discrete time, by steps of an integrator; null: as it stands", None)
 
     def check(self) -> None:
         if self.sampled is not None and self.linear.period is not None:
@@ -104,10 +106,10 @@ class SymbolicGuess(Part):
     algebraic: dict[str, NumberOrList] = Key("algebraic unknowns, from which the equations are solved along the guess", dict)
 
 
-class SymbolicCost(parts.Cost):
+class SymbolicCost(sections.Cost):
     """A term of the objective; errors are residuals of states and controls."""
 
-    forms = (*parts.Cost.forms, "state_error")
+    forms = (*sections.Cost.forms, "state_error")
 
     state_error: parts.NamedNumbers | None = Key("states less these values, as residuals; a state that is not named does not "
                                                  "count", None)
@@ -116,20 +118,20 @@ class SymbolicCost(parts.Cost):
 class SymbolicPhase(Part):
     """One stretch of time."""
 
-    duration: parts.Duration
+    duration: sections.Duration
     start: parts.StateNumbers = Key("states at the start: all of them, or others: free | neutral (zero) for the rest", dict)
     final: parts.StateNumbers = Key("states at the end; free where left out", dict)
     bounds: dict[str, parts.Bound] = Key("[lower, upper] of states, controls and algebraic unknowns; null: unbounded", dict)
     costs: tuple[SymbolicCost, ...] = Key("terms of the objective; [] asks for any feasible motion")
-    constraints: tuple[parts.Constraint, ...] = Key("constraints beyond bounds", ())
+    constraints: tuple[sections.Constraint, ...] = Key("constraints beyond bounds", ())
     guess: SymbolicGuess = Key("initial guess", SymbolicGuess)
 
 
-class SymbolicProblem(parts.Common):
+class SymbolicProblem(sections.Common):
     """A problem file about a system given by its differential equations."""
 
     system: AnySystem = Key("states, controls and dynamics")
-    drawing: parts.Drawing | None = Key("what an animation shows", None)
+    drawing: sections.Drawing | None = Key("what an animation shows", None)
     phase: SymbolicPhase = Key("duration, boundary states, bounds, costs and constraints")
     mpc: MPC | None = Key("receding horizon in closed loop, for ocp mpc", None)
 
@@ -143,11 +145,11 @@ class SymbolicPhaseInOrder(SymbolicPhase):
                                           "null: all does", None)
 
 
-class SymbolicPhases(parts.Common):
+class SymbolicPhases(sections.Common):
     """A problem file of several phases about systems given by their differential equations."""
 
     system: AnySystem | None = Key("states, controls and dynamics of every phase that does not say otherwise", None)
-    drawing: parts.Drawing | None = Key("what an animation shows; for one system in all phases", None)
+    drawing: sections.Drawing | None = Key("what an animation shows; for one system in all phases", None)
     phases: tuple[SymbolicPhaseInOrder, ...] = Key("phases in order of time", min_length=1)
 
 
@@ -180,7 +182,7 @@ def to_tree(file: ProblemFile) -> dict[str, Any]:
 
 def to_yaml(file: ProblemFile) -> str:
     """The file as YAML with every default written out; reading it gives an equal record."""
-    return yaml_source.dump(to_tree(file))
+    return dump(to_tree(file))
 
 
 # ---- JSON Schema ------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import Any
 
 import casadi as ca
 
-from ocp.app.files.syntax import parts
+from ocp.app.files.problem import sections_schema as sections
 from ocp.app.files.syntax.reader import Reader, Section, known, read_bound, unique_names, unknown
 from ocp.app.files.syntax.scope import Scope, Table
 from ocp.app.files.syntax.yaml_source import KeyPath
@@ -22,7 +22,7 @@ SX = Any
 
 
 # ---- time -----------------------------------------------------------------------------------------------------------------
-def in_samples(reader: Reader, given: parts.Sampled | None, system: System) -> System:
+def in_samples(reader: Reader, given: sections.Sampled | None, system: System) -> System:
     """The system, or what steps of an integrator make of it where the file asks for these."""
     if given is None:
         return system
@@ -41,7 +41,7 @@ def in_samples(reader: Reader, given: parts.Sampled | None, system: System) -> S
 def read_duration(reader: Reader, value: Any, period: float | None = None) -> Duration:
     """The duration, positive, with its guess inside; in discrete time of whole periods [s]."""
     section = Section(reader, value, (*reader.phase, "duration"))
-    if isinstance(value, parts.DurationRange):
+    if isinstance(value, sections.DurationRange):
         found = _free_duration(section)
     else:
         length = reader.number(value, section.path)
@@ -82,7 +82,7 @@ def _limits(section: Section, size: int) -> tuple[tuple[float, ...], tuple[float
     return lower, upper
 
 
-def read_constraint(reader: Reader, constraint: parts.Constraint, value: SX, path: KeyPath) -> Constraint:
+def read_constraint(reader: Reader, constraint: sections.Constraint, value: SX, path: KeyPath) -> Constraint:
     """A constraint on ``value``, what it says that is constrained."""
     section, at, size = Section(reader, constraint, path), At(constraint.at), value.numel()
     if at in (At.START, At.FINAL) and reader.depends(value, reader.u):
@@ -134,7 +134,7 @@ def controls_in(reader: Reader, value: SX) -> str:
 ReadError = Callable[[Any, str, KeyPath], SX | None]
 
 
-def read_costs(reader: Reader, costs: Sequence[parts.Cost], error: ReadError, period: float | None = None) -> tuple[Cost, ...]:
+def read_costs(reader: Reader, costs: Sequence[sections.Cost], error: ReadError, period: float | None = None) -> tuple[Cost, ...]:
     """The costs of a phase. error(cost, form, path): residuals of the .._error that the key ``form`` at ``path`` describes; period
     [s]: of a system in discrete time, else None."""
     path: KeyPath = (*reader.phase, "costs")
@@ -199,7 +199,7 @@ def named_error(reader: Reader, given: Any, names: Sequence[str], values: SX, pa
 ENDS = (("start", At.START), ("final", At.FINAL))
 
 
-def read_linkages(readers: Sequence[Reader], given: Sequence[parts.Linkage], problem: Problem) -> tuple[Linkage, ...]:
+def read_linkages(readers: Sequence[Reader], given: Sequence[sections.Linkage], problem: Problem) -> tuple[Linkage, ...]:
     """The linkages of a file; ``readers``: of its phases. Errors go to their findings."""
     reader = readers[0]
     unique_names(reader.findings, [linkage.name for linkage in given], ("linkages",))
@@ -233,7 +233,7 @@ def read_linkages(readers: Sequence[Reader], given: Sequence[parts.Linkage], pro
     return tuple(linkage for linkage in found if linkage is not None)
 
 
-def _linkage(reader: Reader, given: parts.Linkage, path: KeyPath, symbols: dict[tuple[int, At], ca.SX], T: ca.SX,
+def _linkage(reader: Reader, given: sections.Linkage, path: KeyPath, symbols: dict[tuple[int, At], ca.SX], T: ca.SX,
              free: Sequence[int], p: ca.SX) -> Linkage | None:
     value = reader.column(given.expression, (*path, "expression"))
     if value is None:
@@ -254,7 +254,7 @@ def _linkage(reader: Reader, given: parts.Linkage, path: KeyPath, symbols: dict[
 # ---- the drawing ------------------------------------------------------------------------------------------------------
 
 
-def read_drawing(reader: Reader, drawing: parts.Drawing) -> Drawing:
+def read_drawing(reader: Reader, drawing: sections.Drawing) -> Drawing:
     """Boxes lie at the back, then segments, circles, and the points whose path is drawn."""
     section, points = Section(reader, drawing, ("drawing",)), _points(reader, drawing)
     primitives: list[Polyline | Disc] = []
@@ -276,7 +276,7 @@ def read_drawing(reader: Reader, drawing: parts.Drawing) -> Drawing:
     return Drawing(tuple(primitives))
 
 
-def _points(reader: Reader, drawing: parts.Drawing) -> dict[str, SX]:
+def _points(reader: Reader, drawing: sections.Drawing) -> dict[str, SX]:
     points = {}
     for name, pair in drawing.points.items():
         values = [reader.expression(value, ("drawing", "points", name, k)) for k, value in enumerate(pair)]
@@ -312,7 +312,7 @@ class LoadedSimulation:
     expect: tuple[Expected, ...] = ()
 
 
-def read_simulate(reader: Reader, given: parts.Simulate, problem: Problem) -> LoadedSimulation:
+def read_simulate(reader: Reader, given: sections.Simulate, problem: Problem) -> LoadedSimulation:
     """The section of a file whose problem has been read; errors are recorded."""
     section = Section(reader, given, ("simulate",))
 

@@ -11,13 +11,13 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
+from ocp.app.files.problem.names import check_name, free_parameters, read_csv
 from ocp.app.files.problem.schema import LinearSystem, SymbolicPhase, SymbolicSystem
 from ocp.app.files.problem.sections import in_samples, named_error, read_constraint, read_costs, read_duration
-from ocp.app.files.problem.tables import read_csv
 from ocp.app.files.robot.start import OTHERS, read_others
 from ocp.app.files.syntax import reader as lp
 from ocp.app.files.syntax.findings import Findings
-from ocp.app.files.syntax.reader import Reader, check_name
+from ocp.app.files.syntax.reader import Reader
 from ocp.app.files.syntax.scope import Scope
 from ocp.app.files.syntax.yaml_source import KeyPath
 from ocp.problem import INF, Boundary, Bounds, Guess, Phase, System
@@ -72,7 +72,7 @@ def _check_names(findings: Findings, names: SymbolicNames, constants: Scope, par
     for group in ("states", "controls", "algebraic", "define"):
         for name in getattr(names, group):
             path: KeyPath = (*place, *inside, group, name)
-            lp.check_name(findings, name, path, taken)
+            check_name(findings, name, path, taken)
             if group == "states" and name == OTHERS:
                 findings.add(path, f"{name!r} is reserved for what 'start' says about states that it does not name", at_key=True)
             taken[name] = ".".join(map(str, path))
@@ -181,7 +181,7 @@ def symbolic_phase(reader: lp.Reader, given: SymbolicPhase, system: System, name
         name=name, system=system, duration=read_duration(reader, given.duration, system.period),
         guess=_guess(reader, system, given, start, final, bounds), start=start, final=final,
         costs=read_costs(reader, given.costs, error, system.period), constraints=tuple(constraints),
-        free_parameters=lp.free_parameters(reader),
+        free_parameters=free_parameters(reader),
     ).with_bounds(states=every[:system.nx], controls=every[system.nx:])
 
 

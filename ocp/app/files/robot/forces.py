@@ -19,7 +19,7 @@ from dynamics.model.model import Model
 from dynamics.redmax.parameters import AddedInertia, ForceField, Parameter, check
 from ocp.app.files.robot import forces_schema as schema
 from ocp.app.files.robot import states as robot_state
-from ocp.app.files.robot.states import state_reader
+from ocp.app.files.robot.scope import state_reader
 from ocp.app.files.syntax import reader as lp
 from ocp.app.files.syntax.findings import records
 from ocp.app.files.syntax.parts import row_of

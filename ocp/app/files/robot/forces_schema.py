@@ -78,6 +78,7 @@ class Cable(Spring):
 
     makes = law.Cable
 
+
 class Bushing(Part):
     """A spring and damper of the same strength in all directions between two points that may meet."""
 

@@ -18,9 +18,10 @@ from dynamics.mechanism import Mechanism, Motor, Thruster, direct_motors, drivab
 from dynamics.model.model import GRAVITY, Model
 from dynamics.redmax.deformable import Vertex, with_mass_springs
 from ocp.app.files.problem.gallery import in_gallery
+from ocp.app.files.problem.names import read_constants
 from ocp.app.files.robot.forces import read_constraints, read_forces
 from ocp.app.files.robot.schema import RobotFile, RobotModel, RobotSystem
-from ocp.app.files.robot.states import state_reader
+from ocp.app.files.robot.scope import state_reader
 from ocp.app.files.robot.tree import read_tree
 from ocp.app.files.syntax import reader as lp
 from ocp.app.files.syntax.findings import Findings, add_validation_errors, describe
@@ -254,7 +255,7 @@ def begin(source: Source, overrides: Mapping[str, str], schema: type[F], key: st
         add_validation_errors(findings, error, schema)
         file = readable(findings, schema, error) or raised(findings)
         source = findings.source
-    constants = lp.read_constants(findings, file.constants, RESERVED)
+    constants = read_constants(findings, file.constants, RESERVED)
     return source, file, robot_numbers(findings, constants, ())
 
 

@@ -9,6 +9,7 @@ from pydantic import Field, StrictBool, Tag
 from dynamics import mechanism
 from ocp.app.files.control.mpc_schema import MPC
 from ocp.app.files.control.tasks_schema import Task
+from ocp.app.files.problem import sections_schema as sections
 from ocp.app.files.robot.forces_schema import Design, MechanismConstraint, RobotForce
 from ocp.app.files.robot.tree_schema import (
     AtFrame,
@@ -39,7 +40,7 @@ class PoseError(Rotation, PositionError):
     """``log(target^-1 pose)`` [6]: [linear; angular]."""
 
 
-class RobotConstraint(parts.Constraint):
+class RobotConstraint(sections.Constraint):
     """A constraint on expressions, or on the pose of a frame."""
 
     forms = ("expression", "position_error", "orientation_error", "pose_error")
@@ -49,10 +50,10 @@ class RobotConstraint(parts.Constraint):
     pose_error: PoseError | None = Key("6 components [linear (m); angular (rad)]", None)
 
 
-class RobotCost(parts.Cost):
+class RobotCost(sections.Cost):
     """A term of the objective; errors are residuals of states, controls and poses of frames."""
 
-    forms = (*parts.Cost.forms, "state_error", "position_error", "orientation_error", "pose_error")
+    forms = (*sections.Cost.forms, "state_error", "position_error", "orientation_error", "pose_error")
 
     state_error: RobotState | None = Key("tangent difference from a state, written as 'start' is; what is not named does not "
                                          "count", None)
@@ -147,8 +148,8 @@ class RobotSystem(RobotModel):
     constraints: tuple[MechanismConstraint, ...] = Key("loop closures, contacts, prescribed motions and other constraints", ())
     design: tuple[Design, ...] = Key("numbers of the robot that are parameters of the problem, for the solver to choose", ())
     define: dict[str, Number] = Key("named expressions, usable in all later ones", dict)
-    sampled: parts.Sampled | None = Key("discrete time: steps of an integrator with held controls; formulation: forward_dynamics. "
-                                        "null: continuous time", None)
+    sampled: sections.Sampled | None = Key("discrete time: steps of an integrator with held controls; formulation: "
+                                           "forward_dynamics. null: continuous time", None)
     scenery: tuple[Shape, ...] = Key("what stands in the world and is drawn: tables, walls, obstacles; dynamics and constraints "
                                      "know nothing of it", ())
 
@@ -184,7 +185,7 @@ class RobotGuess(Part):
 class RobotPhase(Part):
     """One stretch of time."""
 
-    duration: parts.Duration
+    duration: sections.Duration
     start: StartState | None = Key("state at the start: everything by name, or 'others' for the rest", None)
     final: RobotState | None = Key("state at the end; what is not named is free", None)
     bounds: RobotBounds = Key("bounds along the path", RobotBounds)
@@ -194,7 +195,7 @@ class RobotPhase(Part):
     guess: RobotGuess = Key("initial guess", RobotGuess)
 
 
-class RobotProblem(parts.Common):
+class RobotProblem(sections.Common):
     """A problem file about a robot."""
 
     system: RobotSystem = Key("the robot")
@@ -220,7 +221,7 @@ class RobotPhaseInOrder(RobotPhase):
     reset: RobotReset | None = Key("what jumps at the start of this phase; null: nothing", None)
 
 
-class RobotPhases(parts.Common):
+class RobotPhases(sections.Common):
     """A problem file about a robot in several phases."""
 
     system: RobotSystem | None = Key("the robot, in every phase that does not say otherwise", None)

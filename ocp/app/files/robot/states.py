@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -21,11 +20,8 @@ from dynamics.model.model import Joint, Model
 from ocp.app.files.robot.tree_schema import ROTATION_FORMS, Base, Configuration, JointPose, RobotState, Rotation
 from ocp.app.files.syntax import reader as lp
 from ocp.app.files.syntax.findings import Findings
-from ocp.app.files.syntax.scope import Scope, Table, VectorFunction
 from ocp.app.files.syntax.yaml_source import KeyPath
-from ocp.bridge import model_space
 from ocp.problem import Boundary
-from ocp.robot_terms import RobotTerms
 from ocp.spaces import Space
 
 SX = Any
@@ -379,26 +375,3 @@ def complete(names: RobotNames, *states: PartialState | None) -> np.ndarray:
         if state is not None:
             x[state.coordinates] = state.x[state.coordinates]
     return x
-
-
-# ---- expressions ------------------------------------------------------------------------------------------------------
-
-
-def state_reader(numbers: lp.Reader, model: Model) -> lp.Reader:
-    """A reader of expressions of the state x = (q, v): by joint, and of points of the robot."""
-    x = ca.vertcat(*(ca.SX.sym(name) for name in model_space(model).names))
-    return replace(numbers, x=x, scope=state_scope(numbers, model, x))
-
-
-def state_scope(numbers: lp.Reader, model: Model, x: SX) -> Scope:
-    """What names mean in expressions of x = (q, v)."""
-    q, v, terms = x[: model.nq], x[model.nq :], RobotTerms(model)
-    position = functools.cache(lambda frame: terms.position(frame, q))
-    velocity = functools.cache(lambda frame: terms.velocity(frame, q, v))
-    return replace(
-        numbers.scope,
-        tables={"q": Table(q, entries(model, q, velocities=False)),
-                "v": Table(v, entries(model, v, velocities=True))},
-        functions={"position": VectorFunction(position), "velocity": VectorFunction(velocity),
-                   "com": VectorFunction(lambda: terms.com(q), takes_name=False),
-                   "angular_momentum": VectorFunction(lambda frame, about: terms.angular_momentum(frame, about, q, v), count=2)})

@@ -17,6 +17,7 @@ from dynamics.mechanism import Mechanism
 from dynamics.model.model import Model
 from dynamics.redmax.parameters import AddedInertia, Parameter, Varied, varied
 from ocp import bridge
+from ocp.app.files.problem.names import free_parameters
 from ocp.app.files.problem.sections import in_samples, named_error, read_constraint, read_costs, read_duration
 from ocp.app.files.problem.symbolic import read_robot_definitions
 from ocp.app.files.robot import states as robot_state
@@ -25,8 +26,8 @@ from ocp.app.files.robot.forces_schema import Ground
 from ocp.app.files.robot.loaded import LoadedRobot, RobotBoxes, read_bounds, read_guess
 from ocp.app.files.robot.model import RESERVED, mechanism_of_file
 from ocp.app.files.robot.schema import RobotPhase, RobotSystem
+from ocp.app.files.robot.scope import state_scope
 from ocp.app.files.robot.start import WORDS, read_start
-from ocp.app.files.robot.states import state_scope
 from ocp.app.files.syntax import reader as lp
 from ocp.app.files.syntax.scope import RESERVED_NAMES, Scope, Table, VectorFunction
 from ocp.app.files.syntax.yaml_source import KeyPath
@@ -178,7 +179,7 @@ def robot_phase(robot: LoadedRobot, given: RobotPhase, name: str) -> Phase:
         guess=read_guess(names, robot, given, start, final, boxes.inputs),
         start=start.boundary() if start else None, final=final.boundary() if final else None,
         costs=read_costs(reader, given.costs, error, system.period), constraints=(*constraints, *efforts, *closed, *_ground(robot)),
-        free_parameters=lp.free_parameters(reader),
+        free_parameters=free_parameters(reader),
     ).with_bounds(states=Bounds.of(boxes.x), controls=Bounds.of(controls))
     # without efforts a robot on contacts falls, and their forces lie outside their cones
     return phase if given.guess.controls or reader.findings.found else standing(phase)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 import functools
 import math
-import warnings
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -18,11 +17,11 @@ from typing import Any
 import casadi as ca
 
 from dynamics.errors import near
+from ocp.app.files.syntax.grammar import Where, syntax_tree
 from ocp.app.files.syntax.scope import BUILTINS, FUNCTION_NAMES, SPECIAL, FollowOnError, Scope, lines, spline
 from ocp.errors import ProblemError
 
 SX = Any
-Where = Callable[[int], str]
 
 MAX_CHARACTERS = 20_000
 MAX_DEPTH = 60
@@ -78,37 +77,8 @@ def parse_vector(text: str, scope: Scope, where: Where) -> SX:
         raise ProblemError("an empty expression", where=where(0))
     if "#" in stripped:
         raise ProblemError("'#' is not allowed in an expression", where=where(shift + stripped.index("#")))
-    tree = _tree(stripped, shift, where)
+    tree = syntax_tree(stripped, shift, where)
     return _Evaluator(stripped.encode(), shift, scope, where).value(tree.body, 0)
-
-
-def _tree(text: str, shift: int, where: Where) -> ast.Expression:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            return ast.parse(text, mode="eval")
-    except SyntaxError as error:
-        at = min(max((error.offset or 1) - 1, 0), len(text) - 1)
-        raise ProblemError(_syntax_message(text, at, error.msg), where=where(shift + at)) from None
-    except (MemoryError, RecursionError):
-        raise ProblemError("the expression is nested too deeply or has too many terms; name parts of it under 'define'",
-                           where=where(0)) from None
-    except ValueError:
-        raise ProblemError("the expression contains characters that cannot be read", where=where(0)) from None
-
-
-def _syntax_message(text: str, at: int, message: str) -> str:
-    if "nested parentheses" in message:
-        return "the expression is nested too deeply"
-    message, hint = message.split(";")[0], ""
-    if "never closed" in message or "unmatched" in message or "does not match" in message:
-        hint = "; inside [..] or {..} of YAML, an expression that contains a comma must be in quotes"
-    elif text[at] == "=" or "==" in message or "'=" in message:
-        hint = "; an expression has no '=', write 'equal', 'lower' or 'upper' beside it"
-    elif text[at] in "&|!?$;\\":
-        hint = f"; {text[at]!r} is not allowed in an expression"
-    near_by = text[max(at - 8, 0) : at + 12]
-    return f"not a valid expression near {near_by!r}: {message}{hint}"
 
 
 def _pick(value: SX) -> str:

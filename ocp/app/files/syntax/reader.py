@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import keyword
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -19,7 +18,7 @@ from ocp.app.files.syntax import parts
 from ocp.app.files.syntax.expressions import parse, parse_vector
 from ocp.app.files.syntax.findings import Findings
 from ocp.app.files.syntax.parts import Part, Row, holds_numbers, listed, row_of
-from ocp.app.files.syntax.scope import RESERVED_NAMES, FollowOnError, Scope
+from ocp.app.files.syntax.scope import FollowOnError, Scope
 from ocp.app.files.syntax.yaml_source import Key, KeyPath
 from ocp.errors import ProblemError
 from ocp.problem import INF
@@ -287,59 +286,6 @@ def make_reader(findings: Findings, constants: Scope, x: SX, u: SX, scope: Scope
 
 
 # ---- names and constants ------------------------------------------------------------------------------------------------
-def check_name(findings: Findings, name: str, path: KeyPath, taken: Mapping[str, str], reserved: Sequence[str] = ()) -> None:
-    """A name that expressions use must be an identifier, free, and not reserved."""
-    if not name.isidentifier():
-        findings.add(path, f"{name!r} cannot be a name in expressions; use letters, digits and _, not starting with a digit",
-                     at_key=True)
-    elif keyword.iskeyword(name):
-        findings.add(path, f"{name!r} is a Python keyword and cannot be a name in expressions", at_key=True)
-    elif name in RESERVED_NAMES or name in reserved:
-        meaning = {"t": "time", "pi": "the number pi"}.get(name, "a function")
-        findings.add(path, f"{name!r} is reserved for {meaning}" if name not in reserved
-                     else f"{name!r} is reserved for the robot", at_key=True)
-    elif name in taken:
-        findings.add(path, f"the name {name!r} is already used by {taken[name]}", at_key=True)
-
-
-def read_constants(findings: Findings, constants: Mapping[str, Any], reserved: Sequence[str] = ()) -> Scope:
-    """The scope of constants, each evaluated with those before it."""
-    values: dict[str, SX] = {}
-    broken: set[str] = set()
-    for i, (name, value) in enumerate(constants.items()):
-        path: KeyPath = ("constants", name)
-        check_name(findings, name, path, {}, reserved)
-        later = dict.fromkeys(list(constants)[i:], "it is defined later; a constant may only use those above it")
-        scope = Scope(dict(values), unavailable=later, broken=frozenset(broken))
-        number = Reader(findings, scope).number(value, path)
-        if math.isnan(number):
-            broken.add(name)
-        else:
-            values[name] = ca.SX(number)
-    return Scope(values, broken=frozenset(broken))
-
-
-def read_parameters(findings: Findings, constants: Scope, given: Mapping[str, Any], reserved: Sequence[str] = ()
-                    ) -> tuple[FileParameter, ...]:
-    """The parameters; their values are numbers over the constants."""
-    numbers, found = Reader(findings, constants), []
-    for name, value in given.items():
-        path: KeyPath = ("parameters", name)
-        check_name(findings, name, path, {constant: f"constants.{constant}" for constant in constants.names}, reserved)
-        if not isinstance(value, parts.Parameter):
-            found.append(FileParameter(name, numbers.number(value, path)))
-            continue
-        number, bounds = numbers.number(value.value, (*path, "value")), None
-        if value.optimise is not None:
-            bounds = read_bound(numbers, value.optimise, (*path, "optimise"))
-            check_inside(findings, number, *bounds, (*path, "value"), f"the guess of {name!r}")
-        found.append(FileParameter(name, number, bounds))
-    return tuple(found)
-
-
-def free_parameters(reader: Reader) -> tuple[tuple[int, float, float], ...]:
-    """What the solver chooses, as a field of a Phase; guesses outside their bounds have been recorded and are left out."""
-    return tuple((i, *p.bounds) for i, p in enumerate(reader.parameters) if p.bounds and p.bounds[0] <= p.value <= p.bounds[1])
 
 
 def unique_names(findings: Findings, names: Sequence[str], path: KeyPath) -> None:
