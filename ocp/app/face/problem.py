@@ -233,22 +233,13 @@ def load(file: str | Path, /, **changes: Any) -> Problem:
 
     Raises ProblemError where the file cannot be read. What it says is checked when it is compiled: ``problem.check()``.
     """
-    from ocp.app.files.control.tasks_schema import is_ik_tree
-    from ocp.app.files.control.wbc_schema import is_wbc_tree
     from ocp.app.files.problem.gallery import in_gallery
-    from ocp.app.files.syntax.findings import describe
+    from ocp.app.files.syntax.kinds import expect
     from ocp.app.files.syntax.yaml_source import read_source
-    from ocp.errors import ProblemError
 
     file = in_gallery(Path(file))
     source = read_source(file)
-    if not isinstance(source.tree, dict):
-        raise ProblemError(f"expected a mapping such as 'name: ...'; got {describe(source.tree)}", where=source.where(()))
-    if is_ik_tree(source.tree):
-        raise ProblemError("is a file of inverse kinematics (it has 'tasks'), not a problem; run: ocp ik", where=source.name)
-    if is_wbc_tree(source.tree):
-        raise ProblemError("is a file of whole-body control (it has 'wbc'), not a problem; run: ocp wbc, or "
-                           "ocp.WholeBody(file).run()", where=source.name)
+    expect(source, "problem")
     problem = Problem._of(Document(source.tree, file.parent, str(file), {}, source.entries))
     for path, value in changes.items():
         problem.set(path, value)

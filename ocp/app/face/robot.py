@@ -64,23 +64,18 @@ class Robot:
     @cached_property
     def mechanism(self) -> Mechanism:
         """The robot with its drives and forces, as ``dynamics`` has it."""
-        from pydantic import ValidationError
-
         from ocp.app.files.robot.model import mechanism_of_file, read_mechanism, robot_numbers
         from ocp.app.files.robot.schema import RobotSystem
-        from ocp.app.files.syntax.findings import Findings, add_validation_errors
+        from ocp.app.files.syntax.findings import Findings
+        from ocp.app.files.syntax.readable import validated
         from ocp.app.files.syntax.reader import Section
         from ocp.app.files.syntax.scope import Scope
         from ocp.app.files.syntax.yaml_source import Source
 
         findings = Findings(Source(self._written, "", {"system": self.tree}, {}, {("system",): self._written}))
-        try:
-            given = RobotSystem.model_validate(self.tree)
-        except ValidationError as error:
-            inside = Findings(Source(self._written, "", self.tree, {}, {(): self._written}))
-            add_validation_errors(inside, error, RobotSystem)
-            inside.raise_any()
-            raise
+        inside = Findings(Source(self._written, "", self.tree, {}, {(): self._written}))
+        given = validated(inside, RobotSystem)
+        inside.raise_any()
         numbers = robot_numbers(findings, Scope(), ())
         base = read_mechanism(Section(numbers, given, ("system",)), self.folder, configurations=True)
         found = None if base is None else mechanism_of_file(numbers, given, base)

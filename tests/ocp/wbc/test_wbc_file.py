@@ -20,7 +20,7 @@ TEXT = (FOLDER / "quadruped_push.yaml").read_text(encoding="utf-8")
 
 @pytest.mark.parametrize(("old", "new", "words"), [
     ("frame: lf_foot, friction: 0.6", "frame: lf_fot, friction: 0.6", r"contacts\.lf\.frame: .*did you mean 'lf_foot'"),
-    ("frame: lf_foot, friction: 0.6", "frame: lf_foot, friction: 0", r"contacts\.lf\.friction: a cone needs a positive"),
+    ("frame: lf_foot, friction: 0.6", "frame: lf_foot, friction: 0", r"contacts\.lf\.friction: must be positive, got 0; on ice"),
     ("frame: lf_foot, friction: 0.6, least: 2", "frame: lf_foot, friction: 0.6, least: 2, most: 1", r"lf\.most: must be above"),
     ("frame: lf_foot, friction: 0.6, least: 2", "frame: lf_foot, friction: 0.6, sides: 2", r"contacts\.lf\.sides: .*at least 3"),
     ("frame: lf_foot, friction: 0.6, least: 2", "frame: lf_foot, friction: 0.6, height: 0.1", r"lf: is taken .* below its plane"),

@@ -110,7 +110,7 @@ def load_ik_text(text: str, folder: str | Path = ".", name: str = "ik.yaml",
 
 
 def _load(source: Source, folder: Path, overrides: Mapping[str, str]) -> LoadedIK:
-    source, file, numbers = begin(source, overrides, IKFile, "tasks", "inverse kinematics")
+    source, file, numbers = begin(source, overrides, IKFile, "ik")
     findings = numbers.findings
     tolerance = lp.Section(numbers, file.options, ("options",)).made()["tolerance"]
     named = [file.start, *(task.posture for task in file.tasks)]

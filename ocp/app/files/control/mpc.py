@@ -19,8 +19,9 @@ from ocp.app.files.control import mpc_schema as schema
 from ocp.app.files.load import read_options
 from ocp.app.files.robot.states import aliases
 from ocp.app.files.syntax.overrides import apply_overrides
-from ocp.app.files.syntax.reader import Reader, Section, unique_names, unknown
-from ocp.app.files.syntax.yaml_source import KeyPath, Source
+from ocp.app.files.syntax.reader import Reader, Section, sound, unknown
+from ocp.app.files.syntax.scope import FollowOnError
+from ocp.app.files.syntax.yaml_source import Source
 from ocp.bridge import robot_system
 from ocp.errors import ProblemError
 from ocp.methods import NOTHING_TO_SAY
@@ -43,13 +44,13 @@ class LoadedMPC:
     tracked: tuple[Tracked, ...]
 
 
-def read_mpc(reader: Reader, file: Any, problem: Problem, reload: Reload) -> LoadedMPC | None:
+@sound
+def read_mpc(reader: Reader, file: Any, problem: Problem, reload: Reload) -> LoadedMPC:
     """The section of a file whose problem has been read without errors; None where errors were recorded.
 
     reload: turns a changed source into a problem; for plants that differ from the model.
     """
     given: schema.MPC = file.mpc
-    before = len(reader.findings.found)
     system = problem.phase.system
     section = Section(reader, given, ("mpc",))
     options = _options(section, system.period)
@@ -60,8 +61,7 @@ def read_mpc(reader: Reader, file: Any, problem: Problem, reload: Reload) -> Loa
         ilqr["intervals"] = given.intervals
     if system.period is not None and "intervals" in ilqr:
         section.refuse(f"intervals: {NOTHING_TO_SAY}")
-    tracked = tuple(found for item in section.parts("track") if (found := _tracked(item)) is not None)
-    unique_names(reader.findings, [item.name for item in given.track], ("mpc", "track"))
+    tracked = section.all("track", _tracked)
     if options is not None and options.horizon is None and problem.phase.duration.free:
         section.refuse("the phase has a free duration, so the horizon needs a length; set 'horizon'")
     # a horizon that begins at a measurement leaves nothing of these to the solver
@@ -70,46 +70,45 @@ def read_mpc(reader: Reader, file: Any, problem: Problem, reload: Reload) -> Loa
     if problem.phase.free_parameters:
         reader.findings.add(("parameters",), "a closed loop (section 'mpc') has no parameters to choose; give their values")
     disturbances = _disturbances(section.part("disturbances"), system)
-    plant, changed = _plant_system(reader, file, system, reload)
-    if len(reader.findings.found) > before or options is None or plant is None:
-        return None
-    with reader.findings.collecting(("mpc", "plant")):
-        spec = PlantSpec(plant, given.plant.integrator, given.plant.substeps, disturbances, changed)
-        return LoadedMPC(options, ilqr, spec, tracked)
-    return None
+    plant = _plant_system(section.part("plant"), file, system, reload)
+    reader.findings.settle()
+    assert options is not None
+    assert plant is not None
+    with section.collecting("plant"):
+        return LoadedMPC(options, ilqr, PlantSpec(plant[0], given.plant.integrator, given.plant.substeps, disturbances, plant[1]),
+                         tracked)
+    raise FollowOnError("recorded")
 
 
-def _options(section: Section, period: float | None) -> MPCOptions | None:
+def _options(section: Section, period: float | None) -> MPCOptions:
     rate = 100.0 if period is None else 1 / period
-    values: dict[str, Any] = {"rate": section.value("rate", rate), "duration": section.value("duration"),
-                              "horizon": section.value("horizon")}
+    values = {"rate": section.value("rate", rate), "duration": section.value("duration"), "horizon": section.value("horizon")}
     if period is not None and abs(values["rate"] * period - 1) > 1e-9:
         section.refuse(f"must be {rate:.9g}, or left out: the system is in discrete time, with a step every {period:g} s, and a "
                        "closed loop samples at each", "rate")
-    if any(value != value for value in values.values()):
-        return None  # recorded already
+    section.findings.settle()
     values |= {name: getattr(section.given, name) for name in ("iterations", "start_iterations", "feedback", "delay")}
     try:
         return MPCOptions(**values)
     except ProblemError as error:
-        section.refuse(error.message, *[name for name in values if re.match(rf"{name}\b", error.message)][:1])
-        return None
+        section.refuse(error.message, "duration")
+        raise FollowOnError("recorded") from None
 
 
-def _tracked(section: Section) -> Tracked | None:
+@sound
+def _tracked(section: Section) -> Tracked:
     reader, item = section.reader, section.given
     value = reader.column(item.quantity, section.at("quantity"))
     reference = reader.column(item.reference, section.at("reference"))
     if value is None or reference is None:
-        return None
+        raise FollowOnError("recorded")
     if reference.numel() == 1 and value.numel() > 1:
         reference = ca.repmat(reference, value.numel(), 1)
     if reference.numel() != value.numel():
         section.refuse(f"has {reference.numel()} components, the quantity {value.numel()}", "reference")
-        return None
     if reader.depends(reference, reader.x) or reader.depends(reference, reader.u):
         section.refuse("depends on the state or the controls; a reference is a function of the time t", "reference")
-        return None
+    section.findings.settle()
     state = next((k for k in range(reader.x.numel()) if value.numel() == 1 and ca.is_equal(value, reader.x[k])), None)
     return Tracked(item.name, reader.function("tracked", value), reader.function("reference", reference), item.unit, state,
                    section.value("within"))
@@ -170,64 +169,57 @@ def _push(section: Section, system: System) -> Push:
 
 
 # ---- a plant that differs -----------------------------------------------------------------------------------------------
-def _plant_system(reader: Reader, file: Any, system: System, reload: Reload) -> tuple[System | None, tuple[str, ...]]:
+@sound
+def _plant_system(section: Section, file: Any, system: System, reload: Reload) -> tuple[System, tuple[str, ...]]:
     """The plant's system and its changes in words; None after an error was recorded."""
-    given: schema.Plant = file.mpc.plant
-    findings, before = reader.findings, len(reader.findings.found)
+    given, findings = section.given, section.findings
     words = [f"{key} = {value}" for key, value in given.set.items()]
-    plant = _changed_file(reader, given.set, reload) if given.set else system
+    plant = _changed_file(section, reload) if given.set else system
     changed = plant.model if plant is not None else None
-    section = Section(reader, given, ("mpc", "plant"))
     for kind, unit in (("masses", "kg"), ("damping", "")):
         for name, number in section.value(kind).items():
-            path = section.at(kind, name)
             words.append(f"{'mass' if kind == 'masses' else kind} of {name} = {number:g} {unit}".rstrip())
             if plant is not None and changed is None:
-                findings.add(path, "only a robot has bodies and joints; change constants under 'set'", at_key=True)
+                section.refuse("only a robot has bodies and joints; change constants under 'set'", kind, name, at_key=True)
             elif changed is not None:
-                changed = _changed_body(reader, changed, kind, name, number, path)
-    if plant is None or len(findings.found) > before:
-        return None, ()
+                changed = _changed_body(section, changed, kind, name, number)
+    findings.settle()
+    assert plant is not None
     if changed is not None and changed is not plant.model:
         if plant.mechanism is None:
-            findings.add(("mpc", "plant"), "masses and damping need the robot's forward dynamics")
-            return None, ()
-        with findings.collecting(("mpc", "plant")):
-            parameters = dict(zip(plant.parameters, plant.parameter_values, strict=True))
-            plant = robot_system(replace(plant.mechanism, model=changed), parameters=parameters)
+            raise ProblemError("masses and damping need the robot's forward dynamics")
+        parameters = dict(zip(plant.parameters, plant.parameter_values, strict=True))
+        plant = robot_system(replace(plant.mechanism, model=changed), parameters=parameters)
     if (plant.space.names, plant.controls) != (system.space.names, system.controls):
         mine, theirs = (*system.space.names, *system.controls), (*plant.space.names, *plant.controls)
         lost = [name for name in mine if name not in theirs] + [name for name in theirs if name not in mine]
-        findings.add(("mpc", "plant"), "the plant must have the states and controls of the model; "
-                                       f"different: {', '.join(map(repr, lost[:6])) or 'their order'}")
-        return None, ()
+        section.refuse("the plant must have the states and controls of the model; "
+                       f"different: {', '.join(map(repr, lost[:6])) or 'their order'}")
     return plant, tuple(words)
 
 
-def _changed_file(reader: Reader, changes: Mapping[str, Any], reload: Reload) -> System | None:
-    findings, before = reader.findings, len(reader.findings.found)
-    tree = {key: value for key, value in findings.source.tree.items() if key != "mpc"}
-    source = replace(findings.source, tree=tree)
-    for key, value in changes.items():
-        path: KeyPath = ("mpc", "plant", "set", key)
+@sound
+def _changed_file(section: Section, reload: Reload) -> System:
+    findings = section.findings
+    source = replace(findings.source, tree={key: value for key, value in findings.source.tree.items() if key != "mpc"})
+    for key, value in section.given.set.items():
         first = re.split(r"[.\[]", key)[0]
         if first not in PLANT_KEYS:
-            findings.add(path, f"does not belong to the plant{near(first, PLANT_KEYS)}", at_key=True)
+            section.refuse(f"does not belong to the plant{near(first, PLANT_KEYS)}", "set", key, at_key=True)
             continue
         try:
             source = apply_overrides(source, {key: json.dumps(value)})
         except ProblemError as error:
-            findings.add(path, error.message, at_key=True)
-    if len(findings.found) > before:
-        return None
+            section.refuse(error.message, "set", key, at_key=True)
+    findings.settle()
     try:
         return reload(source).phase.system
     except ProblemError as error:
-        findings.add(("mpc", "plant", "set"), f"with these changes the file is wrong: {error.message}")
-        return None
+        section.refuse(f"with these changes the file is wrong: {error.message}", "set")
+        raise FollowOnError("recorded") from None
 
 
-def _changed_body(reader: Reader, model: Model, kind: str, name: str, number: float, path: KeyPath) -> Model:
+def _changed_body(section: Section, model: Model, kind: str, name: str, number: float) -> Model:
     """The robot with another mass of one body, its inertia about the centre of mass scaled with it, or another viscous damping of
     one joint."""
     if kind == "masses":
@@ -235,7 +227,7 @@ def _changed_body(reader: Reader, model: Model, kind: str, name: str, number: fl
     else:
         bodies, what = {body.joint.name: body for body in model.bodies if record(body.joint).nv}, "joint that moves"
     if name not in bodies:
-        unknown(reader.findings, name, list(bodies), path, what)
+        unknown(section.findings, name, list(bodies), section.at(kind, name), what)
         return model
     body = bodies[name]
     if kind == "damping":
@@ -244,6 +236,6 @@ def _changed_body(reader: Reader, model: Model, kind: str, name: str, number: fl
         scaled = number / body.inertia.mass * np.array(body.inertia.inertia)
         made = replace(body, inertia=body_inertia(number, body.inertia.com, scaled))
     else:
-        reader.findings.add(path, f"the body {name!r} has no mass to scale", at_key=True)
+        section.refuse(f"the body {name!r} has no mass to scale", kind, name, at_key=True)
         return model
     return replace(model, bodies=tuple(made if other is body else other for other in model.bodies))

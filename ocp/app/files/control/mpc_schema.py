@@ -75,9 +75,9 @@ class MPC(Part):
     """A receding horizon in closed loop (``ocp mpc``)."""
 
     rate: Number | None = Key("samples per second [Hz]; one sampling period is the deadline of a step. null: 100, or one at each "
-                              "step of a system in discrete time", None)
-    duration: Number = Key("simulated time [s]", 10.0)
-    horizon: Number | None = Key("length of the horizon [s]; null: the duration of the phase", None)
+                              "step of a system in discrete time", None, above=0)
+    duration: Number = Key("simulated time [s]", 10.0, above=0)
+    horizon: Number | None = Key("length of the horizon [s]; null: the duration of the phase", None, above=0)
     intervals: Annotated[StrictInt, Field(ge=1)] | None = Key("steps of the horizon; null: those of iLQR's options", None)
     iterations: Annotated[StrictInt, Field(ge=1)] = Key("solver iterations in every step", 1)
     start_iterations: Annotated[StrictInt, Field(ge=0)] = Key("iterations from the guess before the clock starts", 100)

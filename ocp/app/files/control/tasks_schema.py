@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, StrictInt
 
@@ -161,8 +160,3 @@ class Clearance(Part):
     def check(self) -> None:
         if self.first.half_space is not None:
             raise refuse("a half-space goes second")
-
-
-def is_ik_tree(tree: Any) -> bool:
-    """Whether a file's tree is meant to be an inverse-kinematics file."""
-    return isinstance(tree, Mapping) and "tasks" in tree and not {"phase", "system", "wbc"} & tree.keys()

@@ -8,15 +8,16 @@ from pathlib import Path as FilePath
 
 import numpy as np
 
-from dynamics.constraints import Contact, FlatContact, PointContact
+from dynamics.constraints import Contact
 from dynamics.mechanism import Mechanism
+from dynamics.model.model import Model
 from ocp.app.files.control import wbc_schema as schema
 from ocp.app.files.control.wbc_tasks import Stage, read_schedule, read_tasks
 from ocp.app.files.robot import states as robot_state
-from ocp.app.files.robot.model import begin, raised, robot_of
+from ocp.app.files.robot.model import begin, robot_of
 from ocp.app.files.syntax import reader as lp
 from ocp.app.files.syntax.findings import Findings
-from ocp.app.files.syntax.reader import Section
+from ocp.app.files.syntax.reader import Section, sound
 from ocp.app.files.syntax.yaml_source import Source, parse_source, read_source
 from ocp.app.files.syntax.yaml_text import dump
 from ocp.bridge import model_space
@@ -25,7 +26,6 @@ from ocp.plants import Plant, Push
 from ocp.plants.coulomb import EXACT, Cone
 from ocp.plants.hybrid import HybridOptions, HybridPlant
 from ocp.problem import INF
-from ocp.solvers.hqp import HQPOptions
 from ocp.wbc import ContactPlan, Setup
 from ocp.wbc.ground import Ground
 from ocp.wbc.start import close_contacts, unsupported
@@ -86,79 +86,48 @@ def load_wbc_text(text: str, folder: str | FilePath = ".", name: str = "wbc.yaml
 
 
 def _load(source: Source, folder: FilePath, overrides: Mapping[str, str]) -> LoadedWbc:
-    source, file, numbers = begin(source, overrides, schema.WbcFile, "wbc", "whole-body control")
+    source, file, numbers = begin(source, overrides, schema.WbcFile, "wbc")
     findings, mechanism = numbers.findings, robot_of(numbers, file, folder, bool(file.start.configuration))
     model, space = mechanism.model, model_space(mechanism.model)
     names = robot_state.RobotNames(numbers, model, space, np.tile([-INF, INF], (space.nx, 1)), "robot")
     start = robot_state.complete(names, robot_state.read_state(names, file.start, ("start",)))
-    contacts = _contacts(numbers, mechanism, file)
+    whole = Section(numbers, file, ())
+    contacts = _contacts(whole, model)
     findings.raise_any()
     start, notes = _closed(findings, mechanism, contacts, start)
     stage = Stage(names, mechanism, contacts, start)
-    whole = Section(numbers, file, ())
     tasks = read_tasks(stage, whole)
     findings.raise_any()
     switches, pushes = read_schedule(stage, whole, tasks)
-    control = Section(numbers, file.wbc, ("wbc",))
-    efforts = _efforts(control, mechanism)
-    values = {"rate": control.value("rate"), "duration": control.value("duration"),
-              "rest_gain": control.value("rest_gain"), "trust": control.value("trust"),
-              "horizon": control.value("horizon", "s; null leaves limits of joints out")}
-    if not 0.0 < values["trust"] <= 1.0:
-        control.refuse(f"must lie above 0 and be at most 1, got {values['trust']:g}", "trust")
-    friction, restitution = (_by_contact(Section(numbers, file.plant, ("plant",)), contacts, key)
-                             for key in ("friction", "restitution"))
+    control, plant, known = whole.part("wbc"), whole.part("plant"), [plan.name for plan in contacts]
+    values = {"efforts": _efforts(control, mechanism), **control.made()}
+    friction, restitution = (dict(plant.known(key, known, "contact")) for key in ("friction", "restitution"))
     expect = _expected(numbers, mechanism, file)
     findings.raise_any()
     with findings.collecting(("wbc",)):
-        setup = Setup(mechanism, start, contacts, tasks, switches, efforts=efforts, options=HQPOptions(engine=file.wbc.engine),
-                      **values)
+        setup = Setup(mechanism, start, contacts, tasks, switches, **values)
         advice = unsupported(setup)
         return LoadedWbc(file, source.text, mechanism, setup, pushes, friction, restitution, (*notes, *advice), expect)
-    raised(findings)
+    findings.raised()
 
 
-def _contacts(reader: lp.Reader, mechanism: Mechanism, file: schema.WbcFile) -> tuple[ContactPlan, ...]:
-    found = []
-    for name, given in file.contacts.items():
-        section = Section(reader, given, ("contacts", name))
-        before = len(reader.findings.found)
-        friction, least, ramp = section.value("friction"), section.value("least"), section.value("ramp")
-        if friction <= 0.0:
-            section.refuse(f"a cone needs a positive coefficient of friction, got {friction:g}; on ice take a small one",
-                           "friction")
-        height, most = section.value("height"), section.value("most", INF)
-        if most <= least:
-            section.refuse(f"must be above least ({least:g} N), got {most:g} N", "most")
-        if given.sides < 3:
-            section.refuse(f"a pyramid has at least 3 sides, got {given.sides}", "sides")
-        if len(reader.findings.found) > before:
-            continue
-        record: Contact
-        normal = section.value("normal")
-        if given.half_sizes is not None:
-            sizes = reader.values(given.half_sizes, section.at("half_sizes"))
-            record = FlatContact(name, given.frame, section.value("position"), section.value("axis"), normal, height, friction,
-                                 sizes)
-        else:
-            record = PointContact(name, given.frame, reader.values(given.points, section.at("points")), normal, height, friction)
-        with section.collecting("frame"):
-            mechanism.model.frame(given.frame)
-            with section.collecting():
-                record.check(mechanism.model)
-            found.append(ContactPlan(record, given.taken, least, most, ramp, given.sides, given.pyramid, given.slides,
-                                     None if given.within is None else _within(section.part("within"))))
-    return tuple(found)
+def _contacts(file: Section, model: Model) -> tuple[ContactPlan, ...]:
+    found = [_contact(file.part("contacts", name), name, model) for name in file.given.contacts]
+    return tuple(plan for plan in found if plan is not None)
 
 
-def _within(section: Section) -> tuple[tuple[float, float], ...]:
-    found = []
-    for axis in "xyz":
-        low, high = lp.read_ends(section.reader, getattr(section.given, axis), section.at(axis))
+@sound
+def _contact(section: Section, name: str, model: Model) -> ContactPlan:
+    made: ContactPlan = section.made(name=name)
+    if made.most <= made.least:
+        section.refuse(f"must be above least ({made.least:g} N), got {made.most:g} N", "most")
+    for axis, (low, high) in zip("xyz", made.within or (), strict=False):
         if not low < high:
-            section.refuse(f"must end above its beginning, got {low:g} to {high:g} m", axis)
-        found.append((low, high))
-    return tuple(found)
+            section.refuse(f"must end above its beginning, got {low:g} to {high:g} m", "within", axis)
+    section.frame(model, "frame")
+    section.findings.settle()
+    made.record.check(model)
+    return made
 
 
 def _closed(findings: Findings, mechanism: Mechanism, contacts: tuple[ContactPlan, ...], start: np.ndarray
@@ -201,13 +170,4 @@ def _expected(reader: lp.Reader, mechanism: Mechanism, file: schema.WbcFile) -> 
             lp.unknown(reader.findings, name, names, section.path, "state")
         else:
             found[name] = (names.index(name), section.value("value"), section.value("tolerance"))
-    return found
-
-
-def _by_contact(plant: Section, contacts: tuple[ContactPlan, ...], key: str) -> dict[str, float]:
-    found = dict(plant.known(key, [plan.name for plan in contacts], "contact"))
-    for name, value in found.items():
-        if not 0.0 <= value <= (1.0 if key == "restitution" else INF):
-            limits = "must lie between 0 and 1" if key == "restitution" else "must not be negative"
-            plant.refuse(f"{limits}, got {value:g}", key, name)
     return found

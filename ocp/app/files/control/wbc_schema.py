@@ -2,29 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Literal
 
 from pydantic import StrictBool, StrictInt
 
+from dynamics.constraints import FlatContact, PointContact
 from ocp.app.files.control.tasks_schema import KINDS as OF_IK
 from ocp.app.files.control.tasks_schema import ComTask, OfSix, OfThree, PositionTask, RankedTask, Referred
 from ocp.app.files.robot.schema import RobotFile
 from ocp.app.files.robot.tree_schema import BasePose, Configuration, FreeRotation, PushForce, RobotState
 from ocp.app.files.syntax.parts import Key, Name, Number, NumberOrList, OneOf, Part, Vector3, refuse
+from ocp.problem import INF
+from ocp.solvers.hqp import HQPOptions
+from ocp.wbc import ContactPlan
+
+
+def _box(x: tuple[float, float], y: tuple[float, float], z: tuple[float, float]) -> tuple[tuple[float, float], ...]:
+    return x, y, z
+
+
+def _ends(pair: tuple[float | None, float | None]) -> tuple[float, float]:
+    low, high = pair
+    return -INF if low is None else low, INF if high is None else high
 
 
 class Within(Part):
     """A box along the axes of the world; what is null does not end."""
 
-    x: tuple[Number | None, Number | None] = Key("from, to [m]", (None, None))
-    y: tuple[Number | None, Number | None] = Key("from, to [m]", (None, None))
-    z: tuple[Number | None, Number | None] = Key("from, to [m]", (None, None))
+    makes = _box
+    x: tuple[Number | None, Number | None] = Key("from, to [m]", (None, None), then=_ends)
+    y: tuple[Number | None, Number | None] = Key("from, to [m]", (None, None), then=_ends)
+    z: tuple[Number | None, Number | None] = Key("from, to [m]", (None, None), then=_ends)
+
+
+def _plan(name: str, frame: str, friction: float, points: Any, normal: Any, height: float, position: Any, axis: Any,
+          half_sizes: tuple[float, float] | None = None, **more: Any) -> ContactPlan:
+    record = PointContact(name, frame, points, normal, height, friction) if half_sizes is None else \
+        FlatContact(name, frame, position, axis, normal, height, friction, half_sizes)
+    return ContactPlan(record, **more)
 
 
 class Contact(Part):
     """Where the robot may touch a plane of the world."""
 
+    makes = _plan
     frame: Name = Key("frame of the robot that touches")
     points: tuple[Vector3, ...] = Key("points that touch, in the frame [m]", ((0.0, 0.0, 0.0),), min_length=1)
     half_sizes: tuple[Number, Number] | None = Key("of a flat rectangular sole around 'position' [m]; null: the points", None)
@@ -34,13 +55,13 @@ class Contact(Part):
     height: Number = Key("of the plane along its normal [m]", 0.0)
     within: Within | None = Key("box of the world outside of which the plane ends, as at the mouth of a hole; null: it does not "
                                 "end", None)
-    friction: Number = Key("coefficient of friction, positive")
+    friction: Number = Key("coefficient of friction, positive", above=0, hint="; on ice take a small one")
     taken: StrictBool = Key("whether the robot stands on it at the start", True)
     slides: StrictBool = Key("the points move along the plane, with known friction", False)
-    least: Number = Key("least normal force of each point [N]", 0.0)
+    least: Number = Key("least normal force of each point [N]", 0.0, least=0)
     most: Number | None = Key("largest normal force of each point [N]; null: any", None)
-    ramp: Number = Key("seconds in which the force grows when it is taken, and shrinks when it is released", 0.1)
-    sides: StrictInt = Key("of the pyramid that stands for the cone", 8)
+    ramp: Number = Key("seconds in which the force grows when it is taken, and shrinks when it is released", 0.1, least=0)
+    sides: StrictInt = Key("of the pyramid that stands for the cone", 8, least=3)
     pyramid: Literal["inner", "outer"] = Key("whether the pyramid lies in the cone or holds it", "inner")
 
 
@@ -133,25 +154,31 @@ class PlantPart(Part):
     """What stands for the real robot."""
 
     kind: Literal["hybrid", "mujoco"] = Key("our simulator of events, or MuJoCo (the extra of that name)", "hybrid")
-    friction: dict[str, Number] = Key("of contacts where it is not what the controller thinks", dict)
-    restitution: dict[str, Number] = Key("of contacts, in [0, 1]; hybrid only", dict)
+    friction: dict[str, Number] = Key("of contacts where it is not what the controller thinks", dict, least=0)
+    restitution: dict[str, Number] = Key("of contacts, in [0, 1]; hybrid only", dict, least=0, most=1)
     cone: Literal["exact", "inner", "outer"] = Key("what friction may be: the exact cone, or a pyramid within or around it; "
                                                    "pyramids hybrid only", "exact")
     sides: StrictInt = Key("of the pyramid; the normal of its first is the first tangent of the plane", 4, ge=3)
 
 
+def _engine(name: str) -> HQPOptions:
+    return HQPOptions(engine=name)
+
+
 class Control(Part):
     """How the controller runs."""
 
-    rate: Number = Key("control steps per second [Hz]", 500.0)
-    duration: Number = Key("simulated time [s]", 5.0)
-    engine: Literal["active_set", "osqp", "daqp"] = Key("what looks for limits that hold", "active_set")
+    rate: Number = Key("control steps per second [Hz]", 500.0, above=0)
+    duration: Number = Key("simulated time [s]", 5.0, above=0)
+    engine: Literal["active_set", "osqp", "daqp"] = Key(
+        "what looks for limits that hold", "active_set", name="options", then=_engine)
     rest_gain: Number = Key("rate at which velocities of standing points decay [1/s]", 20.0)
     trust: Number = Key("share of the friction that the controller counts on, so that feet do not stand on the edge of "
-                        "slipping", 0.95)
-    horizon: Number | None = Key("seconds within which joints keep their limits; null: they do not", 0.05)
+                        "slipping", 0.95, above=0, most=1)
+    horizon: Number | None = Key("seconds within which joints keep their limits; null: they do not", 0.05, above=0,
+                                 unit="s; null leaves limits of joints out")
     efforts: NumberOrList | dict[str, Number] | None = Key("limits of torques [N m or N], of all or by joint; null: those of the "
-                                                           "robot file", None)
+                                                           "robot file", None, name="")
 
 
 class Expect(Part):
@@ -176,8 +203,3 @@ class WbcFile(RobotFile):
     def check(self) -> None:
         if not self.tasks and any(event.move or event.on or event.off for event in self.schedule):
             raise refuse("the schedule names tasks, and there are none")
-
-
-def is_wbc_tree(tree: Any) -> bool:
-    """Whether a file's tree is meant to be one of whole-body control."""
-    return isinstance(tree, Mapping) and "wbc" in tree and "phase" not in tree and "system" not in tree

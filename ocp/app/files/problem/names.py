@@ -14,22 +14,9 @@ import numpy as np
 from pydantic import Field, StrictBool, Tag
 from typing_extensions import TypeAliasType
 
+from ocp.app.files.syntax import parts
 from ocp.app.files.syntax.findings import Findings
-from ocp.app.files.syntax.parts import (
-    MAX_COMPONENTS,
-    NUMBER_WORDS,
-    Bound,
-    Float,
-    InDegrees,
-    Key,
-    Name,
-    Number,
-    NumberOrList,
-    Part,
-    Text,
-    by_form,
-    refuse,
-)
+from ocp.app.files.syntax.parts import Key, Name, Number, NumberOrList, Part, refuse
 from ocp.app.files.syntax.reader import FileParameter, Reader, Section, check_inside, read_bound
 from ocp.app.files.syntax.scope import RESERVED_NAMES, Scope, lines, spline
 from ocp.app.files.syntax.yaml_source import KeyPath, read_text
@@ -76,12 +63,12 @@ class Parameter(Part):
     """A parameter, and the range in which the solver may choose it."""
 
     value: Number = Key("value, or first guess where the solver chooses")
-    optimise: Bound | None = Key("[lower, upper] within which the solver chooses; null: it is given", None)
+    optimise: parts.Bound | None = Key("[lower, upper] within which the solver chooses; null: it is given", None)
 
 
 ParameterValue = TypeAliasType("ParameterValue", Annotated[
-    Float | Text | InDegrees | Annotated[Parameter, Tag("<Parameter>")],
-    by_form(f"{NUMBER_WORDS}, or {{value: .., optimise: [lower, upper]}}", "<Parameter>"),
+    parts.Float | parts.Text | parts.InDegrees | Annotated[Parameter, Tag("<Parameter>")],
+    parts.by_form(f"{parts.NUMBER_WORDS}, or {{value: .., optimise: [lower, upper]}}", "<Parameter>"),
     Field(description="a number, or {value: .., optimise: [lower, upper]}")])
 
 
@@ -109,7 +96,7 @@ def free_parameters(reader: Reader) -> tuple[tuple[int, float, float], ...]:
 
 
 # ---- tables -------------------------------------------------------------------------------------------------------------
-_Places = Annotated[tuple[Number, ...], Field(min_length=2, max_length=MAX_COMPONENTS)]
+_Places = Annotated[tuple[Number, ...], Field(min_length=2, max_length=parts.MAX_COMPONENTS)]
 
 
 class TablePart(Part):
@@ -119,7 +106,7 @@ class TablePart(Part):
                             "row", None)
     x: _Places | None = Key("places", None)
     y: _Places | None = Key("places of the second argument; null: there is one argument", None)
-    values: Annotated[tuple[NumberOrList, ...], Field(min_length=2, max_length=MAX_COMPONENTS)] | None = Key(
+    values: Annotated[tuple[NumberOrList, ...], Field(min_length=2, max_length=parts.MAX_COMPONENTS)] | None = Key(
         "value at each x, or a row of values, one for each y", None)
     smooth: StrictBool = Key("true: natural cubic splines, straight on outside; false: straight lines, level outside", False)
 
@@ -131,8 +118,8 @@ class TablePart(Part):
 
 
 AnyTable = TypeAliasType("AnyTable", Annotated[
-    Text | Annotated[TablePart, Tag("<TablePart>")],
-    by_form("a .csv file, or {x: [..], values: [..]}", "<TablePart>", degrees=False),
+    parts.Text | Annotated[TablePart, Tag("<TablePart>")],
+    parts.by_form("a .csv file, or {x: [..], values: [..]}", "<TablePart>", degrees=False),
     Field(description="a .csv file, or a mapping")])
 
 

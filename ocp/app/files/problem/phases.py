@@ -117,7 +117,10 @@ def _system_of(findings: Findings, common: Any, given: Any, phase: KeyPath) -> t
 
 
 def _problem(file: ProblemFile, findings: Findings, phases: list[Phase], reader: lp.Reader) -> Problem | None:
-    lp.unique_names(findings, [phase.name for phase in phases], ("phases",))
+    names = [phase.name for phase in phases]
+    for i, name in enumerate(names):
+        if name in names[:i]:
+            findings.add(("phases", i, "name"), f"the name {name!r} is already used by phases[{names.index(name)}]")
     reference = None if file.reference is None else lp.Section(reader, file.reference, ("reference",)).made()
     try:
         return Problem(file.name, tuple(phases), file.description, file.source, reference)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import casadi as ca
 
 from ocp.app.files.problem import sections_schema as sections
-from ocp.app.files.syntax.reader import Reader, Section, known, read_bound, unique_names, unknown
+from ocp.app.files.syntax.reader import Reader, Section, known, read_bound, sound, unknown
 from ocp.app.files.syntax.scope import Scope, Table
 from ocp.app.files.syntax.yaml_source import KeyPath
 from ocp.app.pages.scene import Disc, Drawing, Polyline
@@ -27,15 +27,16 @@ def in_samples(reader: Reader, given: sections.Sampled | None, system: System) -
     if given is None:
         return system
     section = Section(reader, given, (*reader.place, "sampled"))
-    period, before = section.value("period"), len(reader.findings.found)
+    return _samples(section, system) or system
+
+
+@sound
+def _samples(section: Section, system: System) -> System:
+    given, period = section.given, section.value("period")
     if given.integrator not in INTEGRATORS:
-        unknown(reader.findings, given.integrator, tuple(INTEGRATORS), section.at("integrator"), "integrator")
-    if not 0 < period < INF:
-        section.refuse(f"a period is positive, got {period:g} s", "period")
-    if len(reader.findings.found) == before:
-        with section.collecting():
-            return sampled(system, period, given.integrator, given.steps)
-    return system
+        unknown(section.findings, given.integrator, tuple(INTEGRATORS), section.at("integrator"), "integrator")
+    section.findings.settle()
+    return sampled(system, period, given.integrator, given.steps)
 
 
 def read_duration(reader: Reader, value: Any, period: float | None = None) -> Duration:
@@ -82,9 +83,9 @@ def _limits(section: Section, size: int) -> tuple[tuple[float, ...], tuple[float
     return lower, upper
 
 
-def read_constraint(reader: Reader, constraint: sections.Constraint, value: SX, path: KeyPath) -> Constraint:
+def read_constraint(section: Section, value: SX) -> Constraint:
     """A constraint on ``value``, what it says that is constrained."""
-    section, at, size = Section(reader, constraint, path), At(constraint.at), value.numel()
+    reader, constraint, at, size = section.reader, section.given, At(section.given.at), value.numel()
     if at in (At.START, At.FINAL) and reader.depends(value, reader.u):
         section.refuse(f"depends on {controls_in(reader, value)}; a constraint at the {constraint.at} cannot depend on controls",
                        constraint.form())
@@ -95,7 +96,7 @@ def read_constraint(reader: Reader, constraint: sections.Constraint, value: SX, 
         if ends == (-INF, INF):
             section.refuse(f"has no bound{f' in component {i}' if size > 1 else ''}")
     return Constraint(constraint.name, at, reader.function(constraint.name, value), lower, upper, sense, section.value("soft"),
-                      reader.findings.source.where(path))
+                      section.where)
 
 
 def _check_depends(section: Section, value: SX, lower: Sequence[float], upper: Sequence[float]) -> None:
@@ -134,13 +135,10 @@ def controls_in(reader: Reader, value: SX) -> str:
 ReadError = Callable[[Any, str, KeyPath], SX | None]
 
 
-def read_costs(reader: Reader, costs: Sequence[sections.Cost], error: ReadError, period: float | None = None) -> tuple[Cost, ...]:
+def read_costs(phase: Section, error: ReadError, period: float | None = None) -> tuple[Cost, ...]:
     """The costs of a phase. error(cost, form, path): residuals of the .._error that the key ``form`` at ``path`` describes; period
     [s]: of a system in discrete time, else None."""
-    path: KeyPath = (*reader.phase, "costs")
-    found = [_cost(Section(reader, cost, (*path, i)), error, period) for i, cost in enumerate(costs)]
-    unique_names(reader.findings, [c.name for c in costs], path)
-    return tuple(cost for cost in found if cost is not None)
+    return phase.all("costs", lambda section: _cost(section, error, period))
 
 
 def _cost(section: Section, error: ReadError, period: float | None) -> Cost | None:
@@ -199,10 +197,9 @@ def named_error(reader: Reader, given: Any, names: Sequence[str], values: SX, pa
 ENDS = (("start", At.START), ("final", At.FINAL))
 
 
-def read_linkages(readers: Sequence[Reader], given: Sequence[sections.Linkage], problem: Problem) -> tuple[Linkage, ...]:
+def read_linkages(readers: Sequence[Reader], file: Any, problem: Problem) -> tuple[Linkage, ...]:
     """The linkages of a file; ``readers``: of its phases. Errors go to their findings."""
     reader = readers[0]
-    unique_names(reader.findings, [linkage.name for linkage in given], ("linkages",))
     several = len(problem.phases) > 1
     symbols = {(i, at): ca.SX.sym(f"x_{i}_{word}", phase.system.nx) for i, phase in enumerate(problem.phases) for word, at in ENDS}
     T = ca.SX.sym("T", len(problem.phases))
@@ -229,26 +226,21 @@ def read_linkages(readers: Sequence[Reader], given: Sequence[sections.Linkage], 
     constants = reader.constants
     inside = replace(reader, scope=Scope(names=names, tables=tables, broken=constants.broken, curves=constants.curves))
     free = [i for i, phase in enumerate(problem.phases) if phase.duration.free]
-    found = [_linkage(inside, linkage, ("linkages", i), symbols, T, free, p) for i, linkage in enumerate(given)]
-    return tuple(linkage for linkage in found if linkage is not None)
+    return Section(inside, file, ()).all("linkages", lambda section: _linkage(section, symbols, T, free, p))
 
 
-def _linkage(reader: Reader, given: sections.Linkage, path: KeyPath, symbols: dict[tuple[int, At], ca.SX], T: ca.SX,
-             free: Sequence[int], p: ca.SX) -> Linkage | None:
-    value = reader.column(given.expression, (*path, "expression"))
-    if value is None:
-        return None
+@sound
+def _linkage(section: Section, symbols: dict[tuple[int, At], ca.SX], T: ca.SX, free: Sequence[int], p: ca.SX) -> Linkage:
+    reader, given, value = section.reader, section.given, section.column("expression")
     used = [end for end, x in symbols.items() if ca.depends_on(value, x)]
     if not used and not any(ca.depends_on(value, T[i]) for i in free):
-        reader.findings.add((*path, "expression"),
-                            "depends on no end of a phase and on no free duration: use start[...], final[...] or duration")
-        return None
+        section.refuse("depends on no end of a phase and on no free duration: use start[...], final[...] or duration", "expression")
     used = used or [next(iter(symbols))]  # durations alone: some state must be there all the same
     parameters = tuple(q.name for i, q in enumerate(reader.parameters) if ca.depends_on(value, p[i]))
-    lower, upper = _limits(Section(reader, given, path), value.numel())
+    lower, upper = _limits(section, value.numel())
     chosen = ca.vertcat(ca.SX(0, 1), *(p[i] for i, q in enumerate(reader.parameters) if q.name in parameters))
     function = ca.Function("linkage", [*(symbols[end] for end in used), T, chosen], [ca.densify(value)])
-    return Linkage(given.name, tuple(used), function, tuple(lower), tuple(upper), parameters, reader.findings.source.where(path))
+    return Linkage(given.name, tuple(used), function, lower, upper, parameters, section.where)
 
 
 # ---- the drawing ------------------------------------------------------------------------------------------------------
@@ -292,42 +284,18 @@ def _point(reader: Reader, points: Mapping[str, SX], name: str, path: KeyPath) -
 
 
 # ---- simulation -------------------------------------------------------------------------------------------------------
-@dataclass(frozen=True)
-class Expected:
-    """A known energy [J] by an integrator, and the relative difference that counts as agreement."""
-
-    integrator: str
-    energy: float
-    tolerance: float
-
-
-@dataclass(frozen=True)
-class LoadedSimulation:
-    """A section ``simulate``, read. controls: constants by name; None: those of the guess."""
-
-    integrator: str = "rk4"
-    dt: float | None = None
-    until: float | None = None
-    controls: Mapping[str, float] | None = None
-    expect: tuple[Expected, ...] = ()
-
-
-def read_simulate(reader: Reader, given: sections.Simulate, problem: Problem) -> LoadedSimulation:
+def read_simulate(reader: Reader, given: sections.Simulate, problem: Problem) -> sections.LoadedSimulation:
     """The section of a file whose problem has been read; errors are recorded."""
     section = Section(reader, given, ("simulate",))
-
-    def integrator(part: Section) -> str:
-        with part.collecting("integrator"):
-            check_integrator(part.given.integrator)
-        return str(part.given.integrator)
-
     names = list(dict.fromkeys(name for phase in problem.phases for name in phase.system.controls))
     controls = None if given.controls is None else dict(section.known("controls", names, "control"))
-    expect: list[Expected] = []
-    for part in section.parts("expect"):
-        if part.given.integrator in [other.integrator for other in expect]:
+    parts = section.parts("expect")
+    for i, part in enumerate((section, *parts)):
+        with part.collecting("integrator"):
+            check_integrator(part.given.integrator)
+        if i and part.given.integrator in [other.given.integrator for other in parts[:i - 1]]:
             part.refuse(f"there is an energy by {part.given.integrator!r} already", "integrator")
-        expect.append(Expected(integrator(part), part.value("energy"), part.value("tolerance")))
-    if expect and any(phase.system.energy is None for phase in problem.phases):
+    if parts and any(phase.system.energy is None for phase in problem.phases):
         section.refuse("an energy is expected, and the system has none; add 'energy' and 'power' to it", "expect")
-    return LoadedSimulation(integrator(section), section.value("dt"), section.value("until"), controls, tuple(expect))
+    made: sections.LoadedSimulation = section.made(controls=controls)
+    return made

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, Tag
@@ -9,30 +11,36 @@ from pydantic_core import PydanticCustomError
 from typing_extensions import TypeAliasType
 
 from ocp.app.files.problem.names import AnyTable, ParameterValue
-from ocp.app.files.syntax.parts import (
-    Bound,
-    Float,
-    Key,
-    LimitOrList,
-    Name,
-    NamedNumbers,
-    Number,
-    NumberOrList,
-    OneOf,
-    Pair,
-    Part,
-    Text,
-    by_form,
-    refuse,
-)
+from ocp.app.files.syntax import parts
+from ocp.app.files.syntax.parts import Bound, Key, LimitOrList, Name, Number, NumberOrList, OneOf, Part, refuse
 from ocp.problem import INF
 from ocp.problem import Reference as Optimum
+
+
+@dataclass(frozen=True)
+class Expected:
+    """A known energy [J] by an integrator, and the relative difference that counts as agreement."""
+
+    integrator: str
+    energy: float
+    tolerance: float
+
+
+@dataclass(frozen=True)
+class LoadedSimulation:
+    """A section ``simulate``, read. controls: constants by name; None: those of the guess."""
+
+    integrator: str = "rk4"
+    dt: float | None = None
+    until: float | None = None
+    controls: Mapping[str, float] | None = None
+    expect: tuple[Expected, ...] = ()
 
 
 class Sampled(Part):
     """A system in discrete time: what steps of an integrator make of rates while controls are held."""
 
-    period: Number = Key("[s] between samples, in which controls are held; running costs count where steps begin")
+    period: Number = Key("[s] between samples, in which controls are held; running costs count where steps begin", above=0)
     integrator: Name = Key("any integrator of shooting methods", "rk4")
     steps: int = Key("steps of it in a period", 1, ge=1)
 
@@ -56,8 +64,8 @@ class DurationRange(Part):
 
 
 Duration = TypeAliasType("Duration", Annotated[
-    Float | Text | Annotated[DurationRange, Tag("<DurationRange>")],
-    by_form("a number of seconds, or {lower: .., upper: .., guess: ..}", "<DurationRange>", degrees=False),
+    parts.Float | parts.Text | Annotated[DurationRange, Tag("<DurationRange>")],
+    parts.by_form("a number of seconds, or {lower: .., upper: .., guess: ..}", "<DurationRange>", degrees=False),
     Field(description="length of the phase [s]: a number, or {lower, upper, guess} when it is free")])
 
 
@@ -76,8 +84,8 @@ class Cost(OneOf):
     running_residual: NumberOrList | None = Key("residuals r; costs 1/2 sum w r^2, integrated over time", None)
     stage_residual: NumberOrList | None = Key("residuals r; costs 1/2 sum w r^2, summed over steps", None)
     final_residual: NumberOrList | None = Key("residuals r at the end; costs 1/2 sum w r^2", None)
-    control_error: NamedNumbers | None = Key("controls less these values, as residuals along the path; a control that is not named "
-                                             "does not count", None)
+    control_error: parts.NamedNumbers | None = Key(
+        "controls less these values, as residuals along the path; a control that is not named does not count", None)
     at: Literal["path", "final"] | None = Key("where an .._error counts: all along the path (the default) or at the end", None)
     weights: NumberOrList | None = Key("weights w of the residuals, one or one for each (errors: in the order of their "
                                        "components); default 1", None, least=0, null=1.0)
@@ -146,13 +154,13 @@ class Box(Part):
     """A filled upright rectangle of the drawing."""
 
     at: Name = Key("point at its centre")
-    size: Pair = Key("[width, height] [m]", above=0)
+    size: parts.Pair = Key("[width, height] [m]", above=0)
 
 
 class Drawing(Part):
     """What an animation shows, in the plane: x to the right, y up."""
 
-    points: dict[str, Pair] = Key("points by name: [x, y], expressions of states, controls and constants [m]")
+    points: dict[str, parts.Pair] = Key("points by name: [x, y], expressions of states, controls and constants [m]")
     segments: tuple[Annotated[tuple[str, ...], Field(min_length=2, max_length=2)], ...] = Key("lines between two points", ())
     circles: tuple[Circle, ...] = Key("filled circles", ())
     boxes: tuple[Box, ...] = Key("filled rectangles", ())
@@ -192,6 +200,7 @@ class Solve(Part):
 class Expectation(Part):
     """A known result of a simulation by one integrator, which ``ocp verify`` compares."""
 
+    makes = Expected
     integrator: Name = Key("by which integrator")
     energy: Number = Key("total energy at the end less the potential energy at the start [J]")
     tolerance: Number = Key("relative difference that counts as agreement", 1e-8, above=0)
@@ -200,11 +209,12 @@ class Expectation(Part):
 class Simulate(Part):
     """How the system is simulated unless the command line says otherwise."""
 
+    makes = LoadedSimulation
     integrator: Name = Key("any integrator of shooting methods, bdf1, sdirk2, bdf2, or dop853", "rk4")
     dt: Number | None = Key("longest step [s]; null: a 500th of the whole", None, above=0)
     until: Number | None = Key("when to stop [s]; null: at the end of the last phase", None, above=0)
     controls: dict[str, Number] | None = Key("constant controls by name, zero for the rest ({}: all zero); null: those of the "
-                                             "guess", None)
+                                             "guess", None, name="")
     expect: tuple[Expectation, ...] = Key("known results", ())
 
 

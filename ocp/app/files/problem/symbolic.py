@@ -17,10 +17,10 @@ from ocp.app.files.problem.sections import in_samples, named_error, read_constra
 from ocp.app.files.robot.start import OTHERS, read_others
 from ocp.app.files.syntax import reader as lp
 from ocp.app.files.syntax.findings import Findings
-from ocp.app.files.syntax.reader import Reader
+from ocp.app.files.syntax.reader import Reader, sound
 from ocp.app.files.syntax.scope import Scope
 from ocp.app.files.syntax.yaml_source import KeyPath
-from ocp.problem import INF, Boundary, Bounds, Guess, Phase, System
+from ocp.problem import INF, Boundary, Bounds, Constraint, Guess, Phase, System
 from ocp.spaces import Space, euclidean
 
 SX = Any
@@ -163,13 +163,8 @@ def symbolic_phase(reader: lp.Reader, given: SymbolicPhase, system: System, name
     bounds = _bounds(reader, system, given.bounds)
     start = _boundary(reader, system, read_others(reader, given.start, system.space.names), "start", bounds)
     final = _boundary(reader, system, given.final, "final", bounds)
-    constraints = []
-    for i, constraint in enumerate(given.constraints):
-        path: KeyPath = (*reader.phase, "constraints", i)
-        value = reader.column(constraint.expression, (*path, "expression"))
-        if value is not None:
-            constraints.append(read_constraint(reader, constraint, value, path))
-    lp.unique_names(reader.findings, [c.name for c in given.constraints], (*reader.phase, "constraints"))
+    section = lp.Section(reader, given, reader.phase)
+    constraints = section.all("constraints", _constraint)
     every = Bounds.of(bounds.values())
 
     def error(cost: Any, form: str, path: KeyPath) -> Any:
@@ -180,9 +175,14 @@ def symbolic_phase(reader: lp.Reader, given: SymbolicPhase, system: System, name
     return Phase(
         name=name, system=system, duration=read_duration(reader, given.duration, system.period),
         guess=_guess(reader, system, given, start, final, bounds), start=start, final=final,
-        costs=read_costs(reader, given.costs, error, system.period), constraints=tuple(constraints),
+        costs=read_costs(section, error, system.period), constraints=constraints,
         free_parameters=free_parameters(reader),
     ).with_bounds(states=every[:system.nx], controls=every[system.nx:])
+
+
+@sound
+def _constraint(section: lp.Section) -> Constraint:
+    return read_constraint(section, section.column("expression"))
 
 
 def _bounds(reader: lp.Reader, system: System, given: Mapping[str, Any]) -> dict[str, tuple[float, float]]:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NoReturn, TypeVar
+from typing import TypeVar
 
 import casadi as ca
 import numpy as np
-from pydantic import ValidationError
 
 from dynamics import algorithms as alg
 from dynamics.errors import near
@@ -24,9 +23,10 @@ from ocp.app.files.robot.schema import RobotFile, RobotModel, RobotSystem
 from ocp.app.files.robot.scope import state_reader
 from ocp.app.files.robot.tree import read_tree
 from ocp.app.files.syntax import reader as lp
-from ocp.app.files.syntax.findings import Findings, add_validation_errors, describe
+from ocp.app.files.syntax.findings import Findings
+from ocp.app.files.syntax.kinds import expect
 from ocp.app.files.syntax.overrides import apply_overrides
-from ocp.app.files.syntax.readable import readable
+from ocp.app.files.syntax.readable import validated
 from ocp.app.files.syntax.reader import Section, sound
 from ocp.app.files.syntax.scope import Scope
 from ocp.app.files.syntax.yaml_source import KeyPath, Source
@@ -240,32 +240,15 @@ def _apart(robot: Mechanism, places: list[Place]) -> float:
 F = TypeVar("F", bound=RobotFile)
 
 
-def begin(source: Source, overrides: Mapping[str, str], schema: type[F], key: str, what: str) -> tuple[Source, F, lp.Reader]:
-    """The source with its overrides, its parts, and a reader of its numbers. key: what tells it from a problem file; what: it is,
-    in words. Raises ProblemError."""
-    source = apply_overrides(source, overrides)
-    findings, tree = Findings(source), source.tree
-    if not isinstance(tree, dict):
-        raise ProblemError(f"expected a mapping such as 'name: ...'; got {describe(tree)}", where=source.where(()))
-    if key not in tree and ("phase" in tree or "system" in tree):
-        raise ProblemError(f"is a problem file (it has 'system' and 'phase'), not one of {what}; run: ocp solve", where=source.name)
-    try:
-        file = schema.model_validate(tree)
-    except ValidationError as error:
-        add_validation_errors(findings, error, schema)
-        file = readable(findings, schema, error) or raised(findings)
-        source = findings.source
-    constants = read_constants(findings, file.constants, RESERVED)
-    return source, file, robot_numbers(findings, constants, ())
+def begin(source: Source, overrides: Mapping[str, str], schema: type[F], kind: str) -> tuple[Source, F, lp.Reader]:
+    """The source of a file of a kind with its overrides, its parts, and a reader of its numbers. Raises ProblemError."""
+    findings = Findings(apply_overrides(source, overrides))
+    expect(findings.source, kind)
+    file = validated(findings, schema)
+    return findings.source, file, robot_numbers(findings, read_constants(findings, file.constants, RESERVED), ())
 
 
 def robot_of(numbers: lp.Reader, file: RobotFile, folder: Path, configurations: bool) -> Mechanism:
     """The robot; configurations: whether the file names some of its own. Raises ProblemError."""
     given = RobotModel.model_validate({"robot": file.robot}) if isinstance(file.robot, str) else file.robot
-    return read_mechanism(Section(numbers, given, ("robot",)), folder, configurations=configurations) or raised(numbers.findings)
-
-
-def raised(findings: Findings) -> NoReturn:
-    """Raise what was found, where something was."""
-    findings.raise_any()
-    raise AssertionError("nothing was found")
+    return read_mechanism(Section(numbers, given, ("robot",)), folder, configurations=configurations) or numbers.findings.raised()

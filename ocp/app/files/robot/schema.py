@@ -10,18 +10,9 @@ from dynamics import mechanism
 from ocp.app.files.control.mpc_schema import MPC
 from ocp.app.files.control.tasks_schema import Task
 from ocp.app.files.problem import sections_schema as sections
+from ocp.app.files.robot import tree_schema as tree
 from ocp.app.files.robot.forces_schema import Design, MechanismConstraint, RobotForce
-from ocp.app.files.robot.tree_schema import (
-    AtFrame,
-    BodyPart,
-    FramePart,
-    JointChange,
-    MassSprings,
-    RobotState,
-    Rotation,
-    Shape,
-    StartState,
-)
+from ocp.app.files.robot.tree_schema import AtFrame, RobotState, Rotation, Shape, StartState
 from ocp.app.files.syntax import parts
 from ocp.app.files.syntax.parts import Key, Name, Number, NumberOrList, Part, Vector3
 
@@ -100,10 +91,10 @@ class RobotModel(Part):
 
     robot: Name | None = Key("path of a .urdf or .xml file relative to this file, or robots:NAME from the robots extra; null: the "
                              "robot is what 'bodies' say", None)
-    joints: dict[str, JointChange] = Key("joints of the robot file in another form, by name", dict)
-    bodies: dict[str, BodyPart] = Key("further bodies by name, each with its joint", dict)
-    frames: dict[str, FramePart] = Key("further frames by name", dict)
-    mass_springs: MassSprings | None = Key("a deformable body that hangs on the robot, or moves beside it", None)
+    joints: dict[str, tree.JointChange] = Key("joints of the robot file in another form, by name", dict)
+    bodies: dict[str, tree.BodyPart] = Key("further bodies by name, each with its joint", dict)
+    frames: dict[str, tree.FramePart] = Key("further frames by name", dict)
+    mass_springs: tree.MassSprings | None = Key("a deformable body that hangs on the robot, or moves beside it", None)
     root: Literal["fixed", "free_flyer", "planar"] = Key("how the root link is attached (URDF)", "fixed")
     mimic: Literal["couple", "independent"] = Key("mimic joints follow their leader exactly, or are joints of their own (URDF)",
                                                   "couple")

@@ -163,9 +163,8 @@ def robot_phase(robot: LoadedRobot, given: RobotPhase, name: str) -> Phase:
     begins = given.guess.states[0] if isinstance(given.guess.states, tuple) else given.guess.states
     start = read_start(names, given.start, at, begins)
     final = robot_state.read_state(names, given.final, (*at, "final")) if given.final else None
-    constraints = [found for section in lp.Section(reader, given, at).parts("constraints")
-                   if (found := _constraint(robot.places, section)) is not None]
-    lp.unique_names(reader.findings, [c.name for c in given.constraints], (*at, "constraints"))
+    whole = lp.Section(reader, given, at)
+    constraints = whole.all("constraints", lambda section: _constraint(section, robot.places))
 
     def error(cost: Any, form: str, path: KeyPath) -> SX | None:
         return _error(robot, names, lp.Section(reader, getattr(cost, form), path), form)
@@ -178,7 +177,7 @@ def robot_phase(robot: LoadedRobot, given: RobotPhase, name: str) -> Phase:
         name=name, system=replace(system, constraints=()), duration=read_duration(reader, given.duration, system.period),
         guess=read_guess(names, robot, given, start, final, boxes.inputs),
         start=start.boundary() if start else None, final=final.boundary() if final else None,
-        costs=read_costs(reader, given.costs, error, system.period), constraints=(*constraints, *efforts, *closed, *_ground(robot)),
+        costs=read_costs(whole, error, system.period), constraints=(*constraints, *efforts, *closed, *_ground(robot)),
         free_parameters=free_parameters(reader),
     ).with_bounds(states=Bounds.of(boxes.x), controls=Bounds.of(controls))
     # without efforts a robot on contacts falls, and their forces lie outside their cones
@@ -240,7 +239,7 @@ def _error(robot: LoadedRobot, names: robot_state.RobotNames, section: lp.Sectio
     if form == "control_error":
         return named_error(section.reader, section.given, robot.inputs, robot.effort, section.path, "control")
     if form != "state_error":
-        return _frame_error(robot.places, section, form)
+        return _frame_error(section, robot.places, form)
     state = robot_state.read_state(names, section.given, section.path)
     chosen = np.flatnonzero(state.tangent)
     if not len(chosen):
@@ -249,28 +248,25 @@ def _error(robot: LoadedRobot, names: robot_state.RobotNames, section: lp.Sectio
     return robot.system.space.minus(ca.DM(state.x), section.reader.x)[chosen.tolist()]
 
 
-def _constraint(places: tuple[Model, SX], section: lp.Section) -> Constraint | None:
-    form, reader = section.given.form(), section.reader
-    if form == "expression":
-        value = reader.column(section.given.expression, section.at(form))
-    else:
-        value = _frame_error(places, section.part(form), form)
-    found = None if value is None else read_constraint(reader, section.given, value, section.path)
-    return found if found is None or form not in AXES else replace(found, labels=AXES[form])
+@lp.sound
+def _constraint(section: lp.Section, places: tuple[Model, SX]) -> Constraint:
+    form = section.given.form()
+    value = section.column(form) if form == "expression" else _frame_error(section.part(form), places, form)
+    section.findings.settle()
+    found = read_constraint(section, value)
+    return replace(found, labels=AXES[form]) if form in AXES else found
 
 
-def _frame_error(places: tuple[Model, SX], section: lp.Section, form: str) -> SX | None:
+@lp.sound
+def _frame_error(section: lp.Section, places: tuple[Model, SX], form: str) -> SX:
     (model, q), target = places, section.given
     terms = RobotTerms(model)
-    with section.collecting("frame"):
-        model.frame(target.frame)
-        if form == "position_error":
-            return terms.position(target.frame, q) - ca.DM(section.value("position"))
-        quaternion = robot_state.read_rotation(section.reader, target, section.path)
-        if quaternion is None:
-            return None
-        rotation = robot_state.rotation_matrix(quaternion)
-        if form == "orientation_error":
-            return terms.orientation_error(target.frame, q, rotation)
-        return terms.pose_error(target.frame, q, rotation, np.array(section.value("position")))
-    return None
+    section.frame(model, "frame")
+    quaternion = None if form == "position_error" else robot_state.read_rotation(section.reader, target, section.path)
+    section.findings.settle()
+    if quaternion is None:
+        return terms.position(target.frame, q) - ca.DM(section.value("position"))
+    rotation = robot_state.rotation_matrix(quaternion)
+    if form == "orientation_error":
+        return terms.orientation_error(target.frame, q, rotation)
+    return terms.pose_error(target.frame, q, rotation, np.array(section.value("position")))

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, get_args
+from typing import Any, NoReturn, get_args
 
 from pydantic import BaseModel, ValidationError
 from typing_extensions import TypeAliasType
@@ -82,6 +82,11 @@ class Findings:
         if self.found:
             unique = dict.fromkeys(sorted(self.found, key=lambda item: _position(item[0], self.source.name)))
             raise ProblemFileError(tuple(f"{where}: {message}" for where, message in unique))
+
+    def raised(self) -> NoReturn:
+        """The same, where something was found for sure."""
+        self.raise_any()
+        raise AssertionError("nothing was found")
 
 
 def _position(where: str, name: str) -> tuple[int, int]:

@@ -10,11 +10,21 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from ocp.app.files.syntax.findings import Findings, known_keys, path_of
+from ocp.app.files.syntax.findings import Findings, add_validation_errors, known_keys, path_of
 from ocp.app.files.syntax.yaml_source import KeyPath, Source
 
 F = TypeVar("F", bound=BaseModel)
 ROUNDS = 20  # of leaving out: what remains may lack a key that its surroundings need
+
+
+def validated(findings: Findings, kind: type[F]) -> F:
+    """The file as a record; where parts are malformed, which is recorded, that of the others. ``findings`` goes on with the source
+    of what is left. Raises ProblemFileError where nothing of use is."""
+    try:
+        return kind.model_validate(findings.source.tree)
+    except ValidationError as error:
+        add_validation_errors(findings, error, kind)
+        return readable(findings, kind, error) or findings.raised()
 
 
 def readable(findings: Findings, kind: type[F], error: ValidationError) -> F | None:

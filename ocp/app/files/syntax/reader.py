@@ -157,6 +157,18 @@ class Section:
         form = self.given.form()
         return form, self.part(form), self.given.name or f"{form} {int(self.path[-1]) + 1}"
 
+    @property
+    def where(self) -> str:
+        """The place of the mapping in the file, in words."""
+        return self.findings.source.where(self.path)
+
+    def column(self, key: str) -> SX:
+        """The expressions under a key as a column; a ``sound`` reader is left after an error was recorded."""
+        found = self.reader.column(getattr(self.given, key), self.at(key))
+        if found is None:
+            raise FollowOnError("an error was recorded")
+        return found
+
     def parts(self, key: str) -> list[Section]:
         """The mappings that a list under a key holds."""
         return [Section(self.reader, given, self.at(key, i)) for i, given in enumerate(getattr(self.given, key))]
@@ -286,12 +298,6 @@ def make_reader(findings: Findings, constants: Scope, x: SX, u: SX, scope: Scope
 
 
 # ---- names and constants ------------------------------------------------------------------------------------------------
-
-
-def unique_names(findings: Findings, names: Sequence[str], path: KeyPath) -> None:
-    for i, name in enumerate(names):
-        if name in names[:i]:
-            findings.add((*path, i, "name"), f"the name {name!r} is already used by {path[-1]}[{list(names).index(name)}]")
 
 
 # ---- bounds and guesses -------------------------------------------------------------------------------------------------
