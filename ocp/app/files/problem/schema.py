@@ -118,7 +118,7 @@ class SymbolicCost(sections.Cost):
 class SymbolicPhase(Part):
     """One stretch of time."""
 
-    duration: sections.Duration
+    duration: sections.Duration = Key("length of the phase [s], or the range in which it is free")
     start: parts.StateNumbers = Key("states at the start: all of them, or others: free | neutral (zero) for the rest", dict)
     final: parts.StateNumbers = Key("states at the end; free where left out", dict)
     bounds: dict[str, parts.Bound] = Key("[lower, upper] of states, controls and algebraic unknowns; null: unbounded", dict)
@@ -154,6 +154,7 @@ class SymbolicPhases(sections.Common):
 
 
 ProblemFile = SymbolicProblem | RobotProblem | SymbolicPhases | RobotPhases
+KINDS: tuple[type[ProblemFile], ...] = (SymbolicProblem, RobotProblem, SymbolicPhases, RobotPhases)
 
 
 def problem_class(tree: Any) -> type[ProblemFile]:
@@ -192,12 +193,11 @@ def problem_json_schema() -> dict[str, Any]:
     from ocp.methods import METHODS
 
     options = {name: method.options_type() for name, method in METHODS.items()} | {"accept": Tolerances}
-    kinds = (SymbolicProblem, RobotProblem, SymbolicPhases, RobotPhases)
-    models: list[tuple[type[BaseModel], Any]] = [(kind, "validation") for kind in kinds]
+    models: list[tuple[type[BaseModel], Any]] = [(kind, "validation") for kind in KINDS]
     _, schema = models_json_schema(models)
     definitions = schema["$defs"]
     for key, record in options.items():
-        holders = tuple(kind.__name__ for kind in kinds) if key == "accept" else ("Solve",)
+        holders = tuple(kind.__name__ for kind in KINDS) if key == "accept" else ("Solve",)
         for holder in holders:
             definitions[holder]["properties"][key] |= {"properties": _field_schemas(record), "additionalProperties": False}
     return {

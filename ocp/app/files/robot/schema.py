@@ -176,7 +176,7 @@ class RobotGuess(Part):
 class RobotPhase(Part):
     """One stretch of time."""
 
-    duration: sections.Duration
+    duration: sections.Duration = Key("length of the phase [s], or the range in which it is free")
     start: StartState | None = Key("state at the start: everything by name, or 'others' for the rest", None)
     final: RobotState | None = Key("state at the end; what is not named is free", None)
     bounds: RobotBounds = Key("bounds along the path", RobotBounds)

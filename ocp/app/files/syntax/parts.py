@@ -37,15 +37,18 @@ class Row:
     name: str | tuple[str, ...] | None = None
     then: Callable[[Any], Any] | None = None
 
+    def limits(self) -> str:
+        """What its numbers must, in words; "" where they may be any."""
+        ends = {"above": self.above, "at least": self.least, "at most": self.most}
+        must = " and ".join(f"{words} {end:g}" for words, end in ends.items() if end is not None)
+        return {"": "", "above 0": "be positive", "at least 0": "not be negative"}.get(must, f"be {must}")
+
     def wrong(self, value: float) -> str:
         """What is wrong with a number, "" where nothing is or where it is NaN, which was told already."""
         low = (self.above is not None and value <= self.above) or (self.least is not None and value < self.least)
         if not low and (self.most is None or not value > self.most):
             return ""
-        ends = {"above": self.above, "at least": self.least, "at most": self.most}
-        must = " and ".join(f"{words} {end:g}" for words, end in ends.items() if end is not None)
-        must = {"above 0": "be positive", "at least 0": "not be negative"}.get(must, f"be {must}")
-        return f"must {must}, got {value:g}{self.unit and ' '}{self.unit}{self.hint}"
+        return f"must {self.limits()}, got {value:g}{self.unit and ' '}{self.unit}{self.hint}"
 
 
 class Part(BaseModel):
