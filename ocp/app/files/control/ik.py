@@ -12,9 +12,9 @@ import numpy as np
 from pydantic import Field, StrictBool, StrictInt
 
 from dynamics.model.model import Model
+from ocp.app.files.control.tasks import Clearance as ClearancePart
+from ocp.app.files.control.tasks import Task as TaskPart
 from ocp.app.files.control.tasks import TaskList, open_loops, read_clearances, read_tasks, unmet
-from ocp.app.files.control.tasks_schema import Clearance as ClearancePart
-from ocp.app.files.control.tasks_schema import Task as TaskPart
 from ocp.app.files.robot import states as robot_state
 from ocp.app.files.robot.model import begin, robot_of
 from ocp.app.files.robot.schema import RobotFile

@@ -7,8 +7,8 @@ from typing import Any, Literal
 from pydantic import StrictBool, StrictInt
 
 from dynamics.constraints import FlatContact, PointContact
-from ocp.app.files.control.tasks_schema import KINDS as OF_IK
-from ocp.app.files.control.tasks_schema import ComTask, OfSix, OfThree, PositionTask, RankedTask, Referred
+from ocp.app.files.control.tasks import KINDS as OF_IK
+from ocp.app.files.control.tasks import ComTask, OfSix, OfThree, PositionTask, RankedTask, Referred
 from ocp.app.files.robot.schema import RobotFile
 from ocp.app.files.robot.tree_schema import BasePose, Configuration, FreeRotation, PushForce, RobotState
 from ocp.app.files.syntax.parts import Key, Name, Number, NumberOrList, OneOf, Part, Vector3, refuse

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,6 @@ from ocp.problem import Constraint, Phase, Problem
 from ocp.spaces import Space
 
 SX = Any
-FIRST = "nothing comes before the first phase"
 
 
 def stretches(file: ProblemFile) -> list[tuple[KeyPath, str, Any]]:
@@ -49,9 +48,7 @@ def load_symbolic(file: SymbolicProblem | SymbolicPhases, findings: Findings, fo
     parameters = read_parameters(findings, constants, file.parameters)
     phases: list[Phase] = []
     readers: list[lp.Reader] = []
-    for at, name, given in stretches(file):
-        check(Activity.READING)
-        place, system = _system_of(findings, file.system, given, at)
+    for at, name, given, place, system in _each(findings, file):
         reader, made = symbolic_system(findings, constants, parameters, system, file.name, folder, place, at)
         phase = symbolic_phase(reader, given, made, name)
         if phases:
@@ -59,8 +56,6 @@ def load_symbolic(file: SymbolicProblem | SymbolicPhases, findings: Findings, fo
             named = lp.known(reader, given.reset or {}, (*at, "reset"), space.names, "state")
             values = {state: value for state, text, path in named if (value := readers[-1].expression(text, path)) is not None}
             phase = replace(phase, reset=_reset(reader, readers[-1], before, space, values, given.reset is None))
-        elif getattr(given, "reset", None) is not None:
-            findings.add((*at, "reset"), FIRST, at_key=True)
         phases.append(phase)
         readers.append(reader)
     drawing = None
@@ -76,13 +71,10 @@ def load_robot(file: RobotProblem | RobotPhases, findings: Findings, folder: Pat
     """The problem, the robot of the first phase, and the reader of every phase. Errors go to ``findings``."""
     constants = read_names(findings, file, folder, RESERVED)
     parameters = read_parameters(findings, constants, file.parameters, RESERVED)
-    given_phases = stretches(file)
-    configurations = names_configurations([given for _, _, given in given_phases])
+    configurations = names_configurations([given for _, _, given in stretches(file)])
     phases: list[Phase] = []
     robots: list[LoadedRobot] = []
-    for at, name, given in given_phases:
-        check(Activity.READING)
-        place, system = _system_of(findings, file.system, given, at)
+    for at, name, given, place, system in _each(findings, file):
         numbers = robot_numbers(findings, constants, parameters, place, at)
         # phases of one robot share its model, which takes a moment to read
         same = next((robot for robot in robots if robot.given == system), None)
@@ -97,8 +89,6 @@ def load_robot(file: RobotProblem | RobotPhases, findings: Findings, folder: Pat
             phase = replace(phase, constraints=(*phase.constraints, *_touched(robot, old, given)))
             phase = replace(phase, reset=_reset(robot.reader, old.reader, old.system.space, robot.system.space, values,
                                                 given.reset is None))
-        elif getattr(given, "reset", None) is not None:
-            findings.add((*at, "reset"), FIRST, at_key=True)
         phases.append(phase)
         robots.append(robot)
     # records of runs hold the fingerprint of this model: of one phase that of the robot file, of several that of the first phase
@@ -106,7 +96,16 @@ def load_robot(file: RobotProblem | RobotPhases, findings: Findings, folder: Pat
     return _problem(file, findings, phases, robots[0].reader), model, [robot.reader for robot in robots]
 
 
-def _system_of(findings: Findings, common: Any, given: Any, phase: KeyPath) -> tuple[KeyPath, Any]:
+def _each(findings: Findings, file: ProblemFile) -> Iterator[tuple[KeyPath, str, Any, KeyPath, Any]]:
+    """The phases of a file, each with where its system is described and the description."""
+    for i, (at, name, given) in enumerate(stretches(file)):
+        check(Activity.READING)
+        yield at, name, given, *system_of(findings, file.system, given, at)
+        if not i and getattr(given, "reset", None) is not None:
+            findings.add((*at, "reset"), "nothing comes before the first phase", at_key=True)
+
+
+def system_of(findings: Findings, common: Any, given: Any, phase: KeyPath) -> tuple[KeyPath, Any]:
     """Where the system of a phase is described, and the description."""
     if getattr(given, "system", None) is not None:
         return (*phase, "system"), given.system

@@ -8,7 +8,7 @@ from pydantic import Field, StrictBool, Tag
 
 from dynamics import mechanism
 from ocp.app.files.control.mpc_schema import MPC
-from ocp.app.files.control.tasks_schema import Task
+from ocp.app.files.control.tasks import Task
 from ocp.app.files.problem import sections_schema as sections
 from ocp.app.files.robot import tree_schema as tree
 from ocp.app.files.robot.forces_schema import Design, MechanismConstraint, RobotForce

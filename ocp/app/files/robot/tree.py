@@ -15,11 +15,8 @@ from dynamics.model.rigid import merged, moved, placement
 from ocp.app.files.problem.gallery import in_gallery
 from ocp.app.files.robot import states as robot_state
 from ocp.app.files.robot.tree_schema import BodyPart
-from ocp.app.files.syntax.reader import Section, listed, sound
+from ocp.app.files.syntax.reader import Section, sound
 from ocp.app.pages.meshes import UnreadableMesh, whole_mesh
-from ocp.problem import INF
-
-LAWS = {"lower": -INF, "upper": INF, "velocity": INF, "effort": INF, "damping": None, "armature": None}  # and what null stands for
 
 
 def read_tree(system: Section, model: Model | None, folder: Path) -> Model:
@@ -133,9 +130,8 @@ def _known(section: Section) -> bool:
 def _fields(section: Section) -> dict[str, Any]:
     """Arguments of ``dynamics.model.builder.joint``: what is given, as numbers."""
     numbers, given = section.reader, section.given
-    present = {key: value for key in ("position", "axes", "points", "grid", *LAWS) if (value := getattr(given, key, None))
-               not in (None, ())}
-    found = {key: numbers.values(value, section.at(key)) for key, value in present.items()}
+    keys = ("position", "axes", "points", "grid", "lower", "upper", "velocity", "effort", "damping", "armature")
+    found = {key: section.value(key) for key in keys if getattr(given, key, None) not in (None, ())}
     if (quaternion := robot_state.read_rotation(numbers, given, section.path)) is not None:
         found["rotation"] = robot_state.rotation_matrix(quaternion)
     if given.axis is not None:
@@ -147,9 +143,6 @@ def _fields(section: Section) -> dict[str, Any]:
     if given.parts:
         parts = [_joint(part, part.given.name) for part in section.parts("parts")]
         found["parts"] = tuple(part for part in parts if part is not None)
-    for key, absent in LAWS.items():
-        if key in found:
-            found[key] = tuple(absent if x is None else x for x in listed(found[key]))
     return found
 
 

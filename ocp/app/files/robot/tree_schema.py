@@ -11,7 +11,21 @@ from dynamics.forces import Place
 from dynamics.model.builder import BodyInertia
 from dynamics.redmax import deformable
 from ocp.app.files.syntax import parts
-from ocp.app.files.syntax.parts import Key, LimitOrList, Name, Number, NumberOrList, OneOf, Part, Vector3, by_form, one_of, refuse
+from ocp.app.files.syntax.parts import (
+    Key,
+    LimitOrList,
+    Name,
+    Number,
+    NumberOrList,
+    OneOf,
+    Part,
+    Vector3,
+    by_form,
+    listed,
+    one_of,
+    refuse,
+)
+from ocp.problem import INF
 
 ROTATION_FORMS = ("rpy: [roll, pitch, yaw], quaternion: {w: .., x: .., y: .., z: ..} or "
                   "axis_angle: {axis: [.., .., ..], angle: ..}")
@@ -161,12 +175,12 @@ class JointPart(Motion):
 class Laws(Motion):
     """A joint with its limits and its own forces."""
 
-    lower: LimitOrList | None = Key("lower limits of the coordinates [rad or m]; null: none", None)
-    upper: LimitOrList | None = Key("upper limits of the coordinates [rad or m]; null: none", None)
-    velocity: LimitOrList | None = Key("limits of the speeds [rad/s or m/s]; null: none", None)
-    effort: LimitOrList | None = Key("limits of the efforts [N m or N]; null: none", None)
-    damping: NumberOrList | None = Key("viscous damping [N m s/rad or N s/m]", None)
-    armature: NumberOrList | None = Key("reflected inertia of a rotor [kg m^2 or kg]", None)
+    lower: LimitOrList | None = Key("lower limits of the coordinates [rad or m]; null: none", None, null=-INF, then=listed)
+    upper: LimitOrList | None = Key("upper limits of the coordinates [rad or m]; null: none", None, null=INF, then=listed)
+    velocity: LimitOrList | None = Key("limits of the speeds [rad/s or m/s]; null: none", None, null=INF, then=listed)
+    effort: LimitOrList | None = Key("limits of the efforts [N m or N]; null: none", None, null=INF, then=listed)
+    damping: NumberOrList | None = Key("viscous damping [N m s/rad or N s/m]", None, then=listed)
+    armature: NumberOrList | None = Key("reflected inertia of a rotor [kg m^2 or kg]", None, then=listed)
 
 
 class JointChange(Laws):
