@@ -17,8 +17,8 @@ from typing_extensions import TypeAliasType
 from ocp.app.files.syntax import parts
 from ocp.app.files.syntax.findings import Findings
 from ocp.app.files.syntax.parts import Key, Name, Number, NumberOrList, Part, refuse
-from ocp.app.files.syntax.reader import FileParameter, Reader, Section, check_inside, read_bound
-from ocp.app.files.syntax.scope import RESERVED_NAMES, Scope, lines, spline
+from ocp.app.files.syntax.reader import FileParameter, Reader, Section, check_inside, read_bound, sound
+from ocp.app.files.syntax.scope import RESERVED_NAMES, FollowOnError, Scope, lines, spline
 from ocp.app.files.syntax.yaml_source import KeyPath, read_text
 from ocp.errors import ProblemError
 
@@ -156,7 +156,7 @@ def read_names(findings: Findings, file: Any, folder: Path, reserved: Sequence[s
         path: KeyPath = ("tables", name)
         check_name(findings, name, path, {constant: f"constants.{constant}" for constant in constants.names}, reserved)
         part = TablePart.model_validate({"file": table}) if isinstance(table, str) else table
-        curve = _curve(numbers, part, folder, path, short=isinstance(table, str))
+        curve = _curve(Section(numbers, part, path), folder, isinstance(table, str))
         if curve is None:
             broken.add(name)
         else:
@@ -164,11 +164,19 @@ def read_names(findings: Findings, file: Any, folder: Path, reserved: Sequence[s
     return replace(constants, curves=found, broken=frozenset(broken))
 
 
-def _curve(numbers: Reader, given: TablePart, folder: Path, path: KeyPath, *, short: bool) -> Curve | None:
+@sound
+def _curve(section: Section, folder: Path, short: bool) -> Curve:
+    """short: whether the table is the name of a file, and no mapping."""
+    given = section.given
     if given.file is not None:
-        return _from_csv(numbers.findings, given, folder, path if short else (*path, "file"))
-    before, section = len(numbers.findings.found), Section(numbers, given, path)
-    x, y, rows = (numbers.values(getattr(given, key), section.at(key)) for key in ("x", "y", "values"))
+        path = section.path if short else section.at("file")
+        found, name = read_csv(section.findings, given.file, folder, path, "a .csv file", table=True), Path(given.file).name
+        if found is None:
+            raise FollowOnError("recorded")
+        curve = Curve(found[:, 0], None, found[:, 1], given.smooth) if found.shape[1] == 2 else \
+            Curve(found[1:, 0], found[0, 1:], found[1:, 1:], given.smooth)
+        return _checked(section.findings, curve, path, (f"{name}: x", f"{name}: y"))
+    x, y, rows = (section.value(key) for key in ("x", "y", "values"))
     width = None if y is None else len(y)
     for i, row in enumerate(rows):
         if (len(row) if isinstance(row, tuple) else None) != width:
@@ -176,22 +184,9 @@ def _curve(numbers: Reader, given: TablePart, folder: Path, path: KeyPath, *, sh
             section.refuse(f"expected {wanted}", "values", i)
     if len(rows) != len(x):
         section.refuse(f"{len(rows)} entries for {len(x)} places x", "values")
-    if len(numbers.findings.found) > before:
-        return None
+    section.findings.settle()
     curve = Curve(np.array(x), None if y is None else np.array(y), np.array(rows), given.smooth)
-    return _checked(numbers.findings, curve, path, ("x", "y"))
-
-
-def _from_csv(findings: Findings, given: TablePart, folder: Path, path: KeyPath) -> Curve | None:
-    found = read_csv(findings, str(given.file), folder, path, "a .csv file", table=True)
-    if found is None:
-        return None
-    if found.shape[1] == 2:
-        curve = Curve(found[:, 0], None, found[:, 1], given.smooth)
-    else:
-        curve = Curve(found[1:, 0], found[0, 1:], found[1:, 1:], given.smooth)
-    name = (folder / str(given.file)).name
-    return _checked(findings, curve, path, (f"{name}: x", f"{name}: y"))
+    return _checked(section.findings, curve, section.path, ("x", "y"))
 
 
 def read_csv(findings: Findings, words: str, folder: Path, path: KeyPath, expected: str, *, table: bool = False
@@ -234,20 +229,15 @@ def read_csv(findings: Findings, words: str, folder: Path, path: KeyPath, expect
     return np.array(rows, dtype=float) if rows else None
 
 
-def _checked(findings: Findings, curve: Curve, path: KeyPath, words: tuple[str, str]) -> Curve | None:
+def _checked(findings: Findings, curve: Curve, path: KeyPath, words: tuple[str, str]) -> Curve:
     for places, what in ((curve.x, words[0]), (curve.y, words[1])):
-        if places is None:
-            continue
-        if len(places) < 2:
+        if places is not None and len(places) < 2:
             findings.add(path, f"{what} has {len(places)} place; at least 2 are needed")
-            return None
-        if not (np.diff(places) > 0).all():
+        elif places is not None and not (np.diff(places) > 0).all():
             i = int(np.flatnonzero(np.diff(places) <= 0)[0])
             findings.add(path, f"{what} must increase; {places[i + 1]:g} follows {places[i]:g}")
-            return None
     if curve.values.size > MAX_ENTRIES:
         findings.add(path, f"{curve.values.size} entries; at most {MAX_ENTRIES} are read")
-        return None
     return curve
 
 

@@ -34,7 +34,7 @@ class SymbolicSystem(Part):
     dynamics: dict[str, Number] = Key("time derivative of every state; those left out are unknowns of 'equations'", dict)
     next: dict[str, Number] = Key("of a system in discrete time, in the place of dynamics: every state after a step, from states "
                                   "and controls before it", dict)
-    period: Number | None = Key("[s] between the steps of 'next'; null: 1, and t counts steps", None)
+    period: Number | None = Key("[s] between the steps of 'next'; null: 1, and t counts steps", None, above=0)
     sampled: sections.Sampled | None = Key("discrete time: steps of an integrator over 'dynamics', with held controls; null: "
                                         "continuous time", None)
     equations: dict[str, Number] = Key("implicit equations by name, 'left = right' or an expression that is 0; der(x) is the time "
@@ -69,8 +69,8 @@ class Linear(Part):
     A: Matrix = Key("state matrix [n, n]")
     B: Matrix = Key("control matrix [n, m]")
     period: Number | None = Key("[s] between steps in discrete time, the state after one being A x + B u + c; null: continuous "
-                                "time", None)
-    drift: tuple[Number, ...] | None = Key("constant rate, or part of a step, c [n]; null: zero", None)
+                                "time", None, above=0)
+    drift: tuple[Number, ...] | None = Key("constant rate, or part of a step, c [n]; null: zero", None, null=0.0)
     states: dict[str, str] | None = Key("names and units of the states in order; null: x0, x1, ...", None)
     controls: dict[str, str] | None = Key("names and units of the controls in order; null: u0, u1, ...", None)
 

@@ -18,7 +18,7 @@ from ocp.app.files.robot.start import OTHERS, read_others
 from ocp.app.files.syntax import reader as lp
 from ocp.app.files.syntax.findings import Findings
 from ocp.app.files.syntax.reader import Reader, sound
-from ocp.app.files.syntax.scope import Scope
+from ocp.app.files.syntax.scope import FollowOnError, Scope
 from ocp.app.files.syntax.yaml_source import KeyPath
 from ocp.problem import INF, Boundary, Bounds, Constraint, Guess, Phase, System
 from ocp.spaces import Space, euclidean
@@ -110,7 +110,7 @@ def _system(reader: lp.Reader, names: SymbolicNames, given: SymbolicSystem | Lin
         A, B = (ca.sparsify(ca.DM(matrix)) for matrix in (names.linear.A, names.linear.B))
         value, period = A @ reader.x + B @ reader.u + ca.DM(names.linear.c), names.linear.period
         rate = value if period is None else (value - reader.x) / period
-        system = System(rate=reader.function("rate", rate), period=_period(reader, period, ("linear", "period")), **common)
+        system = System(rate=reader.function("rate", rate), period=period, **common)
         return reader, in_samples(reader, given.sampled, system)
     key, known = ("next", given.next) if given.next else ("dynamics", given.dynamics)
     findings, path = reader.findings, (*reader.place, key)
@@ -125,8 +125,7 @@ def _system(reader: lp.Reader, names: SymbolicNames, given: SymbolicSystem | Lin
              reader.scope.derivatives.get(state) for state in names.states}
     rate = ca.vertcat(*(ca.SX(0) if r is None else r for r in rates.values()))
     if given.next:
-        period = 1.0 if given.period is None else reader.number(given.period, (*reader.place, "period"))
-        common["period"] = _period(reader, period, ("period",))
+        common["period"] = period = lp.Section(reader, given, reader.place).positive("period", 1.0)
         rate = (rate - reader.x) / period
     if given.equations or given.algebraic:
         # what is wrong was told at its own place: the state itself stands in, so that the name still has a meaning
@@ -136,15 +135,6 @@ def _system(reader: lp.Reader, names: SymbolicNames, given: SymbolicSystem | Lin
     system = System(rate=reader.function("rate", rate), energy=_optional(reader, "energy", given.energy),
                     power=_optional(reader, "power", given.power), **common)
     return reader, in_samples(reader, given.sampled, system)
-
-
-def _period(reader: lp.Reader, value: float | None, key: KeyPath) -> float | None:
-    """A period that a System takes; None, and a finding, for others."""
-    if value is None or 0 < value < INF:
-        return value
-    if value == value:
-        reader.findings.add((*reader.place, *key), f"a period is positive, got {value:g} s")
-    return None
 
 
 def _optional(reader: lp.Reader, key: str, text: Any) -> ca.Function | None:
@@ -312,36 +302,35 @@ class LinearParts:
     controls: Mapping[str, str]
 
 
-def read_linear(section: lp.Section, folder: Path) -> LinearParts | None:
+@sound
+def read_linear(section: lp.Section, folder: Path) -> LinearParts:
     """The matrices, sizes checked; None after an error was recorded. CSV files are relative to ``folder``."""
-    numbers, given = section.reader, section.given
-    before = len(numbers.findings.found)
+    given, names = section.given, []
     A, B = _matrix(section, "A", folder), _matrix(section, "B", folder)
-    if A is None or B is None:
-        return None
     n, m = len(A), B.shape[1]
     if A.shape != (n, n):
         section.refuse(f"a state matrix is square; this one is {n} x {A.shape[1]}", "A")
     if len(B) != n:
         section.refuse(f"needs {n} rows as A has, got {len(B)}", "B")
-    c = np.zeros(n) if given.drift is None else np.array(numbers.vector(given.drift, n, section.at("drift"), "states"))
-    period, names = section.value("period"), []
     for key, size, letter in (("states", n, "x"), ("controls", m, "u")):
         named = getattr(given, key)
         if named is not None and len(named) != size:
             section.refuse(f"{len(named)} names for {size} {key}", key)
         names.append({f"{letter}{i}": "" for i in range(size)} if named is None else named)
-    return LinearParts(period, A, B, c, *names) if len(numbers.findings.found) == before else None
+    return LinearParts(section.value("period"), A, B, np.array(section.each("drift", n, "states")), *names)
 
 
-def _matrix(section: lp.Section, key: str, folder: Path) -> np.ndarray | None:
+def _matrix(section: lp.Section, key: str, folder: Path) -> np.ndarray:
     given = getattr(section.given, key)
     if isinstance(given, str):
-        return read_csv(section.reader.findings, given, folder, section.at(key), "a list of rows or a .csv file")
-    widths = [len(row) for row in given]
-    if len(set(widths)) > 1:
-        other = next(i for i, width in enumerate(widths) if width != widths[0])
-        section.refuse(f"{widths[other]} entries; the rows before have {widths[0]}", key, other)
-        return None
-    found = np.array(section.reader.values(given, section.at(key)))
-    return found if np.all(np.isfinite(found)) else None
+        found = read_csv(section.findings, given, folder, section.at(key), "a list of rows or a .csv file")
+    else:
+        widths = [len(row) for row in given]
+        if len(set(widths)) > 1:
+            other = next(i for i, width in enumerate(widths) if width != widths[0])
+            section.refuse(f"{widths[other]} entries; the rows before have {widths[0]}", key, other)
+            raise FollowOnError("recorded")
+        found = np.array(section.value(key))
+    if found is None or not np.all(np.isfinite(found)):
+        raise FollowOnError("recorded")
+    return found

@@ -205,6 +205,11 @@ class Section:
             self.refuse(f"the {key} is zero", key)
         return found if row.then is None else row.then(found)
 
+    def positive(self, key: str, stand_in: float) -> float:
+        """The number under a key, of which a record is made in any case; where it is wrong, or null, another."""
+        found = self.value(key, stand_in)
+        return float(found) if 0 < found < INF else stand_in
+
     def _read(self, given: Any, path: KeyPath, row: Row, numeric: bool) -> Any:
         if isinstance(given, Mapping):
             return {name: self._read(item, (*path, name), row, numeric) for name, item in given.items()}
