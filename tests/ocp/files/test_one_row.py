@@ -10,7 +10,7 @@ from ocp.app.documentation.keys import keys_page, mappings
 from ocp.app.files.load import load_text
 from ocp.app.files.problem.schema import KINDS, problem_json_schema
 from ocp.app.files.problem.sections_schema import Common, Reference
-from ocp.app.files.syntax.findings import ProblemFileError
+from ocp.app.files.syntax.findings import ProblemFileError, paths
 from ocp.app.files.syntax.parts import Key, Number, Row, row_of
 from ocp.problem import Reference as Optimum
 
@@ -90,3 +90,15 @@ def test_every_key_says_what_it_means():
             assert f"| `{key}` | {field.description.replace('|', chr(92) + '|')}" in page
             assert isinstance(row_of(kind, key), Row)
     assert all(json.dumps(one.__name__) in schema for one in KINDS)
+
+
+def test_paths_are_found_where_keys_declare_them():
+    """In all forms: text, in mappings by name, in lists, and in one of two places that share a key."""
+    shapes = [{"mesh": "box.stl"}, {"sphere": 1.0}]
+    tree = {"name": "robot",
+            "tables": {"drag": "drag.csv", "lift": {"file": "lift.csv"}, "flat": {"x": [0, 1], "values": [0, 0]}},
+            "system": {"robot": "arm.urdf", "packages": {"arm": ".."}, "bodies": {"mesh": {"shapes": shapes}}, "scenery": [shapes[0]]},
+            "phases": [{"name": "a", "system": {"linear": {"A": "A.csv", "B": [[1.0]]}}}]}
+    found = [(declared, holder[key]) for holder, key, declared in paths(tree, KINDS)]
+    assert found == [("tables", "drag.csv"), ("file", "lift.csv"), ("robot", "arm.urdf"), ("packages", ".."), ("mesh", "box.stl"),
+                     ("mesh", "box.stl"), ("A", "A.csv")]

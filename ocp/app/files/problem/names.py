@@ -103,7 +103,7 @@ class TablePart(Part):
     """A function given by points, which expressions call by its name: ``drag(v)``, ``lift(v, angle)``."""
 
     file: Name | None = Key("CSV file relative to this one: two columns, x and value; or x in the first column, y in the first "
-                            "row", None)
+                            "row", None, path=True)
     x: _Places | None = Key("places", None)
     y: _Places | None = Key("places of the second argument; null: there is one argument", None)
     values: Annotated[tuple[NumberOrList, ...], Field(min_length=2, max_length=parts.MAX_COMPONENTS)] | None = Key(

@@ -7,14 +7,15 @@ robot files (URDF, MJCF without assets), their named configurations, meshes of i
 from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ocp.app.files.load import LoadedProblem
 from ocp.app.files.problem.gallery import in_gallery
+from ocp.app.files.problem.schema import KINDS
 from ocp.app.files.robot.model import robot_path
+from ocp.app.files.syntax.findings import paths
 from ocp.app.files.syntax.yaml_text import dump
 
 FOLDER = "models"
@@ -32,29 +33,12 @@ def portable(loaded: LoadedProblem, method: str | None = None) -> Portable:
     """A problem with the default method ``method`` (default: the file's) and the files it needs."""
     tree = loaded.tree(method)
     files: dict[str, bytes] = {}
-    for name, table in tree["tables"].items():
-        words = table if isinstance(table, str) else table["file"]
-        if words is not None:
-            kept = _keep(loaded.folder / words, files)
-            tree["tables"][name] = kept if isinstance(table, str) else {**table, "file": kept}
-    for part in _mappings(tree):
-        if isinstance(part.get("robot"), str) and "mimic" in part:
-            _keep_robot(part, loaded.folder, files)
-        if isinstance(part.get("mesh"), str) and "scale" in part:
-            part["mesh"] = _keep(in_gallery(loaded.folder / part["mesh"]), files)
-        linear = part["linear"] if isinstance(part.get("linear"), dict) else {}
-        for name in ("A", "B"):
-            if isinstance(linear.get(name), str):
-                linear[name] = _keep(loaded.folder / linear[name], files)
+    for holder, key, declared in list(paths(tree, KINDS)):
+        if declared == "robot":
+            _keep_robot(holder, loaded.folder, files)
+        elif declared not in ("srdf", "packages"):
+            holder[key] = _keep(in_gallery(loaded.folder / holder[key]), files)
     return Portable(dump(tree), files)
-
-
-def _mappings(node: Any) -> Iterator[dict[str, Any]]:
-    """All mappings of a tree."""
-    if isinstance(node, dict):
-        yield node
-    for value in node.values() if isinstance(node, dict) else node if isinstance(node, (list, tuple)) else ():
-        yield from _mappings(value)
 
 
 def _keep_robot(part: dict[str, Any], folder: Path, files: dict[str, bytes]) -> None:

@@ -66,8 +66,8 @@ Matrix = TypeAliasType("Matrix", Annotated[
 class Linear(Part):
     """Matrices of a linear system with n states and m controls."""
 
-    A: Matrix = Key("state matrix [n, n]")
-    B: Matrix = Key("control matrix [n, m]")
+    A: Matrix = Key("state matrix [n, n]", path=True)
+    B: Matrix = Key("control matrix [n, m]", path=True)
     period: Number | None = Key("[s] between steps in discrete time, the state after one being A x + B u + c; null: continuous "
                                 "time", None, above=0)
     drift: tuple[Number, ...] | None = Key("constant rate, or part of a step, c [n]; null: zero", None, null=0.0)

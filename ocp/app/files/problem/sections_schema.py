@@ -227,7 +227,7 @@ class Common(Part):
     source: str = Key("where the problem is from: paper or book, with the section", "")
     reference: Reference | None = Key("known optimum", None)
     constants: dict[str, Number] = Key("named numbers; each may use earlier ones and pi", dict)
-    tables: dict[str, AnyTable] = Key("functions given by points, which expressions call by name", dict)
+    tables: dict[str, AnyTable] = Key("functions given by points, which expressions call by name", dict, path=True)
     parameters: dict[str, ParameterValue] = Key("named numbers that stay symbols in the problem; the solver may choose them", dict)
     linkages: tuple[Linkage, ...] = Key("constraints between the ends of phases; a periodic motion is one", ())
     simulate: Simulate | None = Key("how ocp simulate moves the system, and what must come of it", None)

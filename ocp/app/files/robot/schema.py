@@ -90,7 +90,7 @@ class RobotModel(Part):
     """A robot from a URDF or MJCF file, with joints changed and bodies added; or of such bodies alone."""
 
     robot: Name | None = Key("path of a .urdf or .xml file relative to this file, or robots:NAME from the robots extra; null: the "
-                             "robot is what 'bodies' say", None)
+                             "robot is what 'bodies' say", None, path=True)
     joints: dict[str, tree.JointChange] = Key("joints of the robot file in another form, by name", dict)
     bodies: dict[str, tree.BodyPart] = Key("further bodies by name, each with its joint", dict)
     frames: dict[str, tree.FramePart] = Key("further frames by name", dict)
@@ -100,8 +100,9 @@ class RobotModel(Part):
                                                   "couple")
     lock: dict[str, NumberOrList] = Key("joints that are held: name and value [rad or m], or a list of coordinates", dict)
     gravity: Vector3 | None = Key("gravity in the world [m/s^2]; null: that of the robot file, else [0, 0, -9.81]", None)
-    packages: dict[str, str] = Key("folders of ROS packages, relative to this file", dict)
-    srdf: str = Key("SRDF file with named configurations, relative to this file; auto: the one beside the URDF", "auto")
+    packages: dict[str, str] = Key("folders of ROS packages, relative to this file", dict, path=True)
+    srdf: str = Key("SRDF file with named configurations, relative to this file; auto: the one beside the URDF", "auto",
+                    path=True)
 
     def check(self) -> None:
         if self.robot is None and not self.bodies:

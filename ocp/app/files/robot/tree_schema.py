@@ -226,7 +226,8 @@ class Shape(Placed):
     sphere: Number | None = Key("radius [m]", None, above=0)
     box: Vector3 | None = Key("edges along x, y, z [m]", None, above=0)
     cylinder: Cylinder | None = Key("a cylinder along z", None)
-    mesh: Name | None = Key("file of triangles (STL, OBJ, PLY, COLLADA, glTF), closed where a density is given", None)
+    mesh: Name | None = Key("file of triangles (STL, OBJ, PLY, COLLADA, glTF), closed where a density is given", None,
+                             path=True)
     scale: Number | None = Key("metres of one unit of the mesh; null: 1", None, above=0)
 
     def check(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, get_args
@@ -224,3 +224,17 @@ def _meaning(model: type[BaseModel], location: tuple[Any, ...]) -> str:
         if field is not None and field.description:
             return f" ({field.description})"
     return ""
+
+
+def paths(tree: Any, kinds: Sequence[type[BaseModel]]) -> Iterator[tuple[Any, str, str]]:
+    """Where a tree that may be one of some records names files or folders: the mapping that holds the text, its key there, and the
+    key that declares it."""
+    for key, value in tree.items() if isinstance(tree, Mapping) else ():
+        fields = [kind.model_fields[key] for kind in kinds if key in kind.model_fields]
+        if any(getattr(data, "path", False) for field in fields for data in field.metadata):
+            holder, keys = (value, list(value)) if isinstance(value, Mapping) else (tree, [key])
+            yield from ((holder, name, key) for name in keys if isinstance(holder[name], str))
+        if known := list(dict.fromkeys(one for field in fields for one in records(field.annotation))):
+            below = value.values() if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else ()
+            for node in (value, *below):
+                yield from paths(node, known)

@@ -25,6 +25,7 @@ class Row:
     least, above, most: what its numbers must keep, and the hint that a refusal adds; nonzero: a direction, not all zero; unit: of
     its numbers in messages; null: what null stands for. name: what the record that the mapping makes calls it; "": nothing, since
     something else reads it; several: the entries of a list. then: what the record takes in place of the value that was read.
+    path: text that stands there names a file or a folder, relative to the file.
     """
 
     least: float | None = None
@@ -36,6 +37,7 @@ class Row:
     null: Any = None
     name: str | tuple[str, ...] | None = None
     then: Callable[[Any], Any] | None = None
+    path: bool = False
 
     def limits(self) -> str:
         """What its numbers must, in words; "" where they may be any."""

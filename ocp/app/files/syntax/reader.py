@@ -110,14 +110,6 @@ class Reader:
             return (math.nan,) * size
         return tuple(absent if v is None else self.number(v, (*path, i)) for i, v in enumerate(value))
 
-    def values(self, value: Any, path: KeyPath) -> Any:
-        """Numbers in the place of one value, a list or a mapping of values; None stays None."""
-        if isinstance(value, tuple):
-            return tuple(self.values(item, (*path, i)) for i, item in enumerate(value))
-        if isinstance(value, Mapping):
-            return {name: self.values(item, (*path, name)) for name, item in value.items()}
-        return None if value is None else self.number(value, path)
-
     def function(self, name: str, value: SX) -> ca.Function:
         """``value`` as a function of (t, x, u, p)."""
         fixed = ca.Function.fix_name(name) or "f"
@@ -308,7 +300,7 @@ def make_reader(findings: Findings, constants: Scope, x: SX, u: SX, scope: Scope
 # ---- bounds and guesses -------------------------------------------------------------------------------------------------
 def read_ends(reader: Reader, value: Sequence[Any], path: KeyPath) -> tuple[float, float]:
     """[lower, upper] with null as unbounded."""
-    lower, upper = reader.values(tuple(value), path)
+    lower, upper = (None if end is None else reader.number(end, (*path, i)) for i, end in enumerate(value))
     return -INF if lower is None else lower, INF if upper is None else upper
 
 
@@ -353,7 +345,7 @@ def resting_value(lower: float, upper: float, neutral: float = 0.0) -> float:
 
 def series(reader: Reader, value: Any, path: KeyPath) -> tuple[float, ...]:
     """A guess: one value, or values at equally spaced times."""
-    return listed(reader.values(value, path))
+    return reader.vector(value, len(listed(value)), path, "values")
 
 
 def common_fractions(lengths: Sequence[int]) -> np.ndarray:
