@@ -97,7 +97,8 @@ def test_paths_are_found_where_keys_declare_them():
     shapes = [{"mesh": "box.stl"}, {"sphere": 1.0}]
     tree = {"name": "robot",
             "tables": {"drag": "drag.csv", "lift": {"file": "lift.csv"}, "flat": {"x": [0, 1], "values": [0, 0]}},
-            "system": {"robot": "arm.urdf", "packages": {"arm": ".."}, "bodies": {"mesh": {"shapes": shapes}}, "scenery": [shapes[0]]},
+            "system": {"robot": "arm.urdf", "packages": {"arm": ".."}, "bodies": {"mesh": {"shapes": shapes}},
+                       "scenery": [shapes[0]]},
             "phases": [{"name": "a", "system": {"linear": {"A": "A.csv", "B": [[1.0]]}}}]}
     found = [(declared, holder[key]) for holder, key, declared in paths(tree, KINDS)]
     assert found == [("tables", "drag.csv"), ("file", "lift.csv"), ("robot", "arm.urdf"), ("packages", ".."), ("mesh", "box.stl"),

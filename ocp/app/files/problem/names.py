@@ -7,16 +7,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import casadi as ca
 import numpy as np
-from pydantic import Field, StrictBool, Tag
-from typing_extensions import TypeAliasType
 
-from ocp.app.files.syntax import parts
+from ocp.app.files.problem.sections_schema import Parameter, TablePart
 from ocp.app.files.syntax.findings import Findings
-from ocp.app.files.syntax.parts import Key, Name, Number, NumberOrList, Part, refuse
 from ocp.app.files.syntax.reader import FileParameter, Reader, Section, check_inside, read_bound, sound
 from ocp.app.files.syntax.scope import RESERVED_NAMES, FollowOnError, Scope, lines, spline
 from ocp.app.files.syntax.yaml_source import KeyPath, read_text
@@ -59,19 +56,6 @@ def read_constants(findings: Findings, constants: Mapping[str, Any], reserved: S
     return Scope(values, broken=frozenset(broken))
 
 
-class Parameter(Part):
-    """A parameter, and the range in which the solver may choose it."""
-
-    value: Number = Key("value, or first guess where the solver chooses")
-    optimise: parts.Bound | None = Key("[lower, upper] within which the solver chooses; null: it is given", None)
-
-
-ParameterValue = TypeAliasType("ParameterValue", Annotated[
-    parts.Float | parts.Text | parts.InDegrees | Annotated[Parameter, Tag("<Parameter>")],
-    parts.by_form(f"{parts.NUMBER_WORDS}, or {{value: .., optimise: [lower, upper]}}", "<Parameter>"),
-    Field(description="a number, or {value: .., optimise: [lower, upper]}")])
-
-
 def read_parameters(findings: Findings, constants: Scope, given: Mapping[str, Any], reserved: Sequence[str] = ()
                     ) -> tuple[FileParameter, ...]:
     """The parameters; their values are numbers over the constants."""
@@ -96,31 +80,6 @@ def free_parameters(reader: Reader) -> tuple[tuple[int, float, float], ...]:
 
 
 # ---- tables -------------------------------------------------------------------------------------------------------------
-_Places = Annotated[tuple[Number, ...], Field(min_length=2, max_length=parts.MAX_COMPONENTS)]
-
-
-class TablePart(Part):
-    """A function given by points, which expressions call by its name: ``drag(v)``, ``lift(v, angle)``."""
-
-    file: Name | None = Key("CSV file relative to this one: two columns, x and value; or x in the first column, y in the first "
-                            "row", None, path=True)
-    x: _Places | None = Key("places", None)
-    y: _Places | None = Key("places of the second argument; null: there is one argument", None)
-    values: Annotated[tuple[NumberOrList, ...], Field(min_length=2, max_length=parts.MAX_COMPONENTS)] | None = Key(
-        "value at each x, or a row of values, one for each y", None)
-    smooth: StrictBool = Key("true: natural cubic splines, straight on outside; false: straight lines, level outside", False)
-
-    def check(self) -> None:
-        if (self.file is None) == (self.x is None) or (self.x is None) != (self.values is None):
-            raise refuse("needs a 'file', or 'x' and 'values'")
-        if self.file is not None and self.y is not None:
-            raise refuse("'y' belongs to 'x' and 'values'; in a file it is the first row")
-
-
-AnyTable = TypeAliasType("AnyTable", Annotated[
-    parts.Text | Annotated[TablePart, Tag("<TablePart>")],
-    parts.by_form("a .csv file, or {x: [..], values: [..]}", "<TablePart>", degrees=False),
-    Field(description="a .csv file, or a mapping")])
 
 
 @dataclass(frozen=True)
