@@ -167,7 +167,7 @@ def test_a_changed_joint_keeps_its_place():
     ("crank: [0.1, 0.2]", "crank: 0.1", "start.joints.crank", "a list [q1, q2]"),
     ("mass: 1, joint", "mass: -1, joint", "cart", "mass must be finite and not negative"),
     ("{sphere: 0.1}", "{sphere: 0.1, box: [1, 1, 1]}", "shapes[0]", "needs exactly one of sphere, box, cylinder"),
-    ("{sphere: 0.1}", "{sphere: 0}", "sphere", "sizes must be positive"),
+    ("{sphere: 0.1}", "{sphere: 0}", "sphere", "must be positive, got 0 m"),
     ("upper: [2, 3]", "upper: [2, 3, 4]", "cart", "limit upper needs 2 values"),
     ("{body: grip, position", "{body: gripp, position", "mark", "'gripp' has not been added yet; did you mean"),
     ("frames: [{},", "frames: [", "bone", "needs at least four, got 3"),
