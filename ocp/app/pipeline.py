@@ -17,7 +17,7 @@ import numpy as np
 from dynamics.model.model import Model
 from ocp.app.checkpoints import SoFar, Started, kept, start_run
 from ocp.app.files.load import LoadedProblem, load_problem
-from ocp.app.files.portable import Portable, portable
+from ocp.app.files.problem.portable import Portable, portable
 from ocp.app.pages.folders import is_run
 from ocp.app.pages.legs import legs
 from ocp.app.pages.results import put_summary, read_summary, write_data, write_pages

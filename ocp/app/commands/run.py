@@ -20,7 +20,7 @@ def ik(
 ) -> int:
     """Find a configuration that meets tasks by priority, and write it with a picture and a report.
     """
-    from ocp.app.files.ik_file import load_ik, solve_loaded
+    from ocp.app.files.control.ik import load_ik, solve_loaded
     from ocp.app.pages.ik_report import print_ik, write_ik
 
     begin = time.perf_counter()
@@ -155,11 +155,11 @@ def verify(
     index
         Solve nothing: write the page that lists the gallery by theme, README.md in its folder.
     """
-    from ocp.app.files.gallery import in_gallery
+    from ocp.app.files.problem.gallery import in_gallery
     from ocp.app.verify.run import verify as run_verify
 
     if index:
-        from ocp.app.files.gallery import gallery
+        from ocp.app.files.problem.gallery import gallery
         from ocp.app.verify.gallery import write_gallery
 
         for folder in files or [gallery()]:

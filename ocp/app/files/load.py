@@ -10,22 +10,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
-
 from dynamics.errors import near
 from dynamics.model.model import Model
 from dynamics.model.records import Geometry
-from ocp.app.files.findings import Findings, add_validation_errors, describe
-from ocp.app.files.load_parts import Reader, Section
-from ocp.app.files.load_phases import load_robot, load_symbolic
-from ocp.app.files.load_sections import LoadedSimulation, read_linkages, read_simulate
-from ocp.app.files.load_tree import read_shape
-from ocp.app.files.overrides import apply_overrides
-from ocp.app.files.readable import readable
-from ocp.app.files.schema import ProblemFile, problem_class, to_tree
-from ocp.app.files.schema_robot import RobotPhases, RobotProblem
-from ocp.app.files.schema_tasks import is_ik_tree
-from ocp.app.files.yaml_source import KeyPath, Source, dump, parse_source, read_source
+from ocp.app.files.problem.phases import load_robot, load_symbolic
+from ocp.app.files.problem.schema import ProblemFile, problem_class, to_tree
+from ocp.app.files.problem.sections import read_linkages, read_simulate
+from ocp.app.files.problem.sections_schema import LoadedSimulation
+from ocp.app.files.robot.schema import RobotPhases, RobotProblem
+from ocp.app.files.robot.tree import read_shape
+from ocp.app.files.syntax.findings import Findings, describe
+from ocp.app.files.syntax.kinds import expect
+from ocp.app.files.syntax.overrides import apply_overrides
+from ocp.app.files.syntax.readable import validated
+from ocp.app.files.syntax.reader import Reader, Section
+from ocp.app.files.syntax.yaml_source import KeyPath, Source, parse_source, read_source
+from ocp.app.files.syntax.yaml_text import dump
 from ocp.app.pages.scene import Drawing
 from ocp.certify import Tolerances
 from ocp.derivatives import choose
@@ -37,7 +37,7 @@ from ocp.problem import Problem
 from ocp.reductions.algebraic_equations import state_equations
 
 if TYPE_CHECKING:
-    from ocp.app.files.load_mpc import LoadedMPC
+    from ocp.app.files.control.mpc import LoadedMPC
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,8 @@ def parse_overrides(words: Sequence[str]) -> dict[str, str]:
 def _load(source: Source, folder: Path, overrides: Mapping[str, str]) -> LoadedProblem:
     source = apply_overrides(source, overrides)
     findings = Findings(source)
-    file = _validate(source, findings)
+    expect(source, "problem")
+    file: ProblemFile = validated(findings, problem_class(source.tree))
     source = findings.source
     drawing: Drawing | None = None
     model: Model | None = None
@@ -136,7 +137,7 @@ def _load(source: Source, folder: Path, overrides: Mapping[str, str]) -> LoadedP
     drawn = Section(reader, file.system, ("system",)).parts("scenery") if hasattr(file.system, "scenery") else []
     scenery = tuple(read_shape(shape, folder) for shape in drawn)
     if problem is not None and file.linkages:
-        linkages = read_linkages(readers, file.linkages, problem)
+        linkages = read_linkages(readers, file, problem)
         problem = problem if findings.found else dataclasses.replace(problem, linkages=linkages)
     if problem is not None and not findings.found:
         with findings.collecting(("system",)):
@@ -145,12 +146,12 @@ def _load(source: Source, folder: Path, overrides: Mapping[str, str]) -> LoadedP
         _refuse_idle_parameters(findings, problem)
     check(Activity.READING)
     options = {name: read_options(reader, getattr(file.solve, name), name, ("solve", name)) for name in METHODS}
-    accept, limit = _accept(reader, file), Section(reader, file.solve, ("solve",)).positive("time_limit", "s; null for none")
+    accept, limit = _accept(reader, file), Section(reader, file.solve, ("solve",)).value("time_limit")
     if problem is not None and not findings.found:
         check_fit(findings, file, problem, options)
     mpc = None
     if problem is not None and not findings.found and getattr(file, "mpc", None) is not None:
-        from ocp.app.files.load_mpc import read_mpc  # few files have a closed loop
+        from ocp.app.files.control.mpc import read_mpc  # few files have a closed loop
 
         mpc = read_mpc(reader, file, problem, lambda changed: _load(changed, folder, {}).problem)
     simulation = LoadedSimulation()
@@ -165,23 +166,6 @@ def _load(source: Source, folder: Path, overrides: Mapping[str, str]) -> LoadedP
     return LoadedProblem(problem, file, source.text, drawing, model, method, options[method], accept,
                          {name: values for name, values in options.items() if values}, mpc, folder, limit, simulation, scenery,
                          without)
-
-
-def _validate(source: Source, findings: Findings) -> ProblemFile:
-    if not isinstance(source.tree, dict):
-        raise ProblemError(f"expected a mapping such as 'name: ...'; got {describe(source.tree)}", where=source.where(()))
-    if is_ik_tree(source.tree):
-        raise ProblemError("is a file of inverse kinematics (it has 'tasks'), not a problem; run: ocp ik", where=source.name)
-    kind = problem_class(source.tree)
-    try:
-        return kind.model_validate(source.tree)
-    except ValidationError as error:
-        add_validation_errors(findings, error, kind)
-        left = readable(findings, kind, error)
-        if left is None:
-            findings.raise_any()
-        assert left is not None  # there was an error
-        return left
 
 
 def _refuse_idle_parameters(findings: Findings, problem: Problem) -> None:

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from ocp.app.files.load import LoadedProblem, load_problem, load_text
-from ocp.app.files.yaml_source import dump
+from ocp.app.files.syntax.yaml_text import dump
 from ocp.app.pages.folders import new_folder
 from ocp.app.screen import busy, grid, line, say_where, wide_console
 from ocp.app.simulate.controls import MPC, choose

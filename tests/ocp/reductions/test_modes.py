@@ -69,7 +69,7 @@ phase:
 
 
 def mud(drag, edge, far=1.0):
-    """x'' = u from rest to rest, with drag behind an edge: energies of both pieces by their Gramians, least over when and how fast."""
+    """x'' = u from rest to rest, with drag behind an edge: the energies by Gramians, least over when and how fast."""
     def energy(a, T, before, behind):
         A = np.array([[0.0, 1.0], [0.0, -a]])
         # blocks of the exponential of [[A, b b'], [0, -A']] (Van Loan)
