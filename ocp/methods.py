@@ -15,6 +15,7 @@ from ocp.certify import Tolerances, certify
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.guess import sample_guess
 from ocp.interrupts import Activity, Budget, Stopped, attempt, check, held, late, limited
+from ocp.options import outside, record_of
 from ocp.problem import SOLVED, Finding, Kind, Problem, Solution, Status, Trajectory, join
 from ocp.problem.checkpoint import Checkpoint, Keep
 from ocp.problem.left_out import left_out, stopped_in
@@ -128,12 +129,15 @@ def method(name: str) -> Method:
 
 def make_options(name: str, values: Mapping[str, Any]) -> Any:
     """The options record of a method. Raises ProblemError for an unknown key (with near misses) or a bad value."""
-    kind = method(name).options_type()
-    known = {field.name for field in dataclasses.fields(kind)}
-    for key in values:
-        if key not in known:
-            raise ProblemError(f"unknown option {key!r}{near(key, known)}", where=f"solve.{name}")
-    return kind(**values)
+    return record_of(method(name).options_type(), values, f"solve.{name}")
+
+
+def spelt_otherwise(name: str, given: Any) -> tuple[Finding, ...]:
+    """That options of a method, as given, now stand in a section of its record."""
+    if not isinstance(given, Mapping):
+        return ()
+    found = outside(method(name).options_type(), given)
+    return (Finding(Kind.OPTIONS_IN_SECTION, name=name, data={"sections": found}),) if found else ()
 
 
 def switched_off(names: Sequence[str]) -> frozenset[str]:
@@ -178,7 +182,7 @@ def solve(
     record = make_options(name, options or {}) if options is None or isinstance(options, Mapping) else options
     if (names := idle(problem, record)):
         raise ProblemError(NOTHING_TO_SAY, where=f"solve.{name}.{names[0]}")
-    begin, own = time.perf_counter(), tolerances or Tolerances()
+    begin, own, spelt = time.perf_counter(), tolerances or Tolerances(), spelt_otherwise(name, options)
     with limited(time_limit) as budget:
         problem = chosen.reduce(problem, record)
         whole = with_dropped_conditions(problem)
@@ -206,7 +210,7 @@ def solve(
     if in_discrete_time(problem):
         certified = dataclasses.replace(certified, options={k: v for k, v in certified.options.items() if k not in OF_TIME})
     seconds = dict(certified.seconds) | {"method": middle - begin, "certificate": time.perf_counter() - middle}
-    return invert(dataclasses.replace(certified, seconds=seconds))
+    return invert(dataclasses.replace(certified, seconds=seconds, findings=(*spelt, *certified.findings)))
 
 
 def uncertified(problem: Problem, name: str, options: Any, outside: Outside = NOBODY) -> Solution:

@@ -41,6 +41,7 @@ FLOORS = {
         "contacts",
         "derivatives",
         "integrators",
+        "options",
         "guess",
         "fitted_guess",
         "reductions",

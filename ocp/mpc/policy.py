@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 
 from ocp.errors import ProblemError
-from ocp.methods import method
+from ocp.methods import make_options, method
 from ocp.mpc.options import MPCOptions, horizon_problem
 from ocp.problem import Problem, Status
 from ocp.reductions import with_dropped_conditions
-from ocp.shooting.options import ILQROptions
 
 
 class Receding:
@@ -25,7 +24,7 @@ class Receding:
         from ocp.shooting.receding import Receding as Horizon
 
         self._options = options
-        record = ILQROptions(**solver)
+        record = make_options("ilqr", solver)
         made = method("ilqr").reduce(horizon_problem(problem, options), record)
         self._horizon = Horizon(made, record)
         self._bounds = with_dropped_conditions(made).phase.control_bounds

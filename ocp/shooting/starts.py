@@ -37,7 +37,7 @@ def starts(horizon: Horizon, phases: Sequence[Phase], options: ILQROptions) -> t
     """The starts in their order; only the first where the options want no others or nothing can be missed."""
     found, gapped = [Start("given", options.shooting)], options.shooting in ("feasible", "multiple")
     hard = gapped or any(kind.rows.count for kind in horizon.kinds)
-    if options.retry == "never" or options.max_iterations < MIN_ITERATIONS or not hard:
+    if options.tuning.retry == "never" or options.max_iterations < MIN_ITERATIONS or not hard:
         return tuple(found)
     if straight(phases):
         found.append(Start("straight line", "feasible", line=True))

@@ -70,8 +70,8 @@ class Search:
         self.load_seconds = 0.0
         self.polished, self.began = False, 0.0
         self.schedule: np.ndarray | None = None
-        limits = (options.tolerance, options.constraint_tolerance, options.penalty_max, options.regularisation,
-                  options.polish == "newton")
+        limits = (options.tolerance, options.constraint_tolerance, options.tuning.penalty_max, options.tuning.regularisation,
+                  options.tuning.polish == "newton")
         self.outer = outer.Outer(np.ones(outer.SCHEDULE), np.array(limits, dtype=float), self.multipliers.found,
                                  self.multipliers.previous) if self.multipliers.any_rows else None
         self.checkpoint, self.pace = checkpoint, Pace()
@@ -86,7 +86,7 @@ class Search:
                 self.schedule[:] = schedule
             self.first = int(resume["iterations"][0])
             self.multipliers.previous[:] = resume["violations"]  # they decide about the penalties of the next update
-        if options.globalisation == "auto" and options.shooting == "multiple":
+        if options.tuning.globalisation == "auto" and options.shooting == "multiple":
             # a filter alone can dead-end; with rows gaps and multipliers trade against each other under it
             store.settings[r.FILTER] = 0.0 if self.multipliers.any_rows else it.EITHER
         dropped = {"gap"} if options.shooting in ("single", "open") else set()
@@ -108,7 +108,7 @@ class Search:
         be evaluated."""
         state, options = self.store.state, self.options
         found = max(float(state[r.VIOLATION]), float(state[r.GAP]))
-        if state[r.VIOLATION] <= options.constraint_tolerance and state[r.GAP] <= options.gap_tolerance:
+        if state[r.VIOLATION] <= options.constraint_tolerance and state[r.GAP] <= options.tuning.gap_tolerance:
             return 0.0
         return found if np.isfinite(found) and np.isfinite(state[r.COST]) else np.inf
 
@@ -148,8 +148,8 @@ class Search:
             found[0] is Status.ITERATION_LIMIT
             and state[r.GRADIENT] <= NEAR * scale.py_func(self.store.settings[r.UNIT], state[r.COST]))
         short = near and state[r.VIOLATION] <= POLISH_FROM
-        wanted = (short and self.options.polish != "never") or (
-            found[0] is Status.CONVERGED and self.options.polish == "newton" and not self.polished)
+        wanted = (short and self.options.tuning.polish != "never") or (
+            found[0] is Status.CONVERGED and self.options.tuning.polish == "newton" and not self.polished)
         return (self._polish() or found) if wanted else found
 
     def _begin(self) -> Ending | None:
@@ -165,7 +165,7 @@ class Search:
         began = time.perf_counter()
         found = self._expand()
         if found is None and fresh:
-            unit.find(self.store, self.options.penalty)
+            unit.find(self.store, self.options.tuning.penalty)
             if rows:
                 self._perform(follow)
                 found = self._expand()

@@ -15,6 +15,7 @@ from uncertified import by_ilqr
 from ocp.errors import ProblemError
 from ocp.problem import INF, At, Boundary, Constraint, Guess, Kind, Status
 from ocp.shooting.ilqr import ILQROptions, prepare, run, solve
+from ocp.shooting.options import Tuning
 from ocp.shooting.starts import starts
 from ocp.strategy.loop import searched
 from ocp.strategy.shooting import searching_prepared
@@ -122,7 +123,7 @@ def test_starts_by_options_and_problem():
     nothing_hard = with_phase(open_end, x_lower=(), x_upper=())
     assert of(nothing_hard, shooting="single") == [("single", False)]
     with pytest.raises(ProblemError, match="retry"):
-        ILQROptions(retry="alway")
+        ILQROptions(tuning=Tuning(retry="alway"))
 
 
 def test_the_line_ends_where_the_final_state_is_prescribed_and_else_where_the_guess_ends():
