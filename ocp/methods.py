@@ -13,7 +13,7 @@ import numpy as np
 from dynamics.errors import near
 from ocp.certify import Tolerances, certify
 from ocp.errors import ProblemError, UnsupportedError
-from ocp.guess import sample_guess
+from ocp.guesses.sampling import sample_guess
 from ocp.interrupts import Activity, Budget, Stopped, attempt, check, held, late, limited
 from ocp.options import outside, record_of
 from ocp.problem import SOLVED, Finding, Kind, Problem, Solution, Status, Trajectory, join

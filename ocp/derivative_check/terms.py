@@ -16,7 +16,7 @@ import numpy as np
 from dynamics.derivatives.complex_step import complex_step_jacobian
 from dynamics.errors import ModelError
 from ocp.derivative_check.records import Point, Road
-from ocp.guess import on_manifold, sample_guess
+from ocp.guesses.sampling import on_manifold, sample_guess
 from ocp.problem import At, Bounds, Phase, System
 
 _SPREAD = 0.3  # standard deviation of a perturbation where no bounds give a scale

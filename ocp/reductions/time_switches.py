@@ -19,7 +19,8 @@ from typing import Any, NamedTuple
 import casadi as ca
 import numpy as np
 
-from ocp.guess import from_motion, sample_guess
+from ocp.guesses.motion import from_motion
+from ocp.guesses.sampling import sample_guess
 from ocp.problem import (
     INF,
     At,

@@ -22,12 +22,12 @@ from ocp.problem import At, Finding, Kind, Problem, Solution, Status, Trajectory
 from ocp.problem.checkpoint import Checkpoint, Keep
 from ocp.reductions.algebraic_elimination import require_explicit
 from ocp.shooting import options as shooting
-from ocp.shooting.guess import write_guess
 from ocp.shooting.optimality import ShootingOptimality
 from ocp.shooting.options import StepOptions
 from ocp.shooting.outcome import chosen_constants, constants, held_trajectory
 from ocp.shooting.row_units import own_unit
 from ocp.shooting.stages.horizon import Horizon, Leg, build
+from ocp.shooting.written_guess import write_guess
 
 Progress = Callable[[Mapping[str, float]], Any]
 Array = np.ndarray

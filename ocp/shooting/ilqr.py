@@ -27,13 +27,13 @@ import numpy as np
 
 from ocp.derivatives import choose
 from ocp.errors import ProblemError, UnsupportedError
+from ocp.guesses.table import FAILURES, GAPPED, Start
 from ocp.integrators import INTEGRATORS
 from ocp.problem import Finding, Guess, Kind, Phase, Problem, Solution, Status, with_parameters
 from ocp.problem.checkpoint import Checkpoint, Keep
 from ocp.reductions.algebraic_elimination import require_explicit
 from ocp.reductions.control_bounds import require_rows
 from ocp.shooting.engine import records
-from ocp.shooting.guess import write_guess
 from ocp.shooting.optimality import ShootingOptimality
 from ocp.shooting.options import ILQROptions, unsupported
 from ocp.shooting.outcome import chosen_constants, constants, extras, trajectories
@@ -41,7 +41,7 @@ from ocp.shooting.row_units import in_own_units
 from ocp.shooting.stages.horizon import Horizon, build
 from ocp.shooting.stages.single import bends, closed_form
 from ocp.shooting.stages.stage import Stage
-from ocp.shooting.starts import FAILURES, Start
+from ocp.shooting.written_guess import write_guess
 
 if TYPE_CHECKING:  # Numba costs half a second: it is imported by the functions that run something
     from ocp.shooting.engine.record import Engine
@@ -65,6 +65,12 @@ class Program:
     findings: tuple[Finding, ...]  # about derivatives and kernels
     seconds: Mapping[str, float]
     named: Mapping[str, Any]  # the options by name
+
+    @property
+    def retries(self) -> bool:
+        """Whether other starts may help: they are wanted, and constraints or gaps can be missed."""
+        hard = self.options.shooting in GAPPED or any(kind.rows.count for kind in self.horizon.kinds)
+        return hard and self.options.retries
 
 
 LOOPED = tuple(name for name, one in INTEGRATORS.items() if one.loops)

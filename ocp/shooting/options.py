@@ -14,6 +14,9 @@ from ocp.integrators import INTEGRATORS, MULTISTEP
 from ocp.options import MethodOptions
 from ocp.problem import At, Constraint, Linkage, Phase, Problem, Sense
 
+MIN_ITERATIONS = 150
+"""Whoever allows fewer iterations than this wants no other starts."""
+
 
 @dataclass(frozen=True)
 class Tuning:
@@ -125,6 +128,11 @@ class ILQROptions(StepOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_positive(self, ("tolerance", "constraint_tolerance"), self.METHOD)
+
+    @property
+    def retries(self) -> bool:
+        """Whether other starts are wanted where the first fails."""
+        return self.tuning.retry != "never" and self.max_iterations >= MIN_ITERATIONS
 
 
 def unsupported(problem: Problem) -> list[str]:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from ocp.guesses.cascade import Probe, guessed
+from ocp.guesses.table import Probe, guessed
 from ocp.nlp import NLP, NLPResult, Warm, worst_violations
 from ocp.problem import Problem, Solution, Status, Trajectory
 from ocp.problem.checkpoint import Keep, text

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ocp.errors import ProblemError
-from ocp.guess import on_manifold, sample_guess
+from ocp.guesses.sampling import on_manifold, sample_guess
 from ocp.nlp.names import Names
 from ocp.problem import At, Boundary, Phase
 from ocp.transcription import motion

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ocp.guesses.cascade import read_guess
+from ocp.guesses.table import read_guess
 from ocp.nlp import HESSIANS, SOLVERS, SolverOptions
 from ocp.nlp.scaling_text import check_scaling, rule
 from ocp.options import MethodOptions
@@ -20,7 +20,7 @@ class DirectOptions(MethodOptions):
 
     states: "coordinates", or "tangent" unknowns about states that are centred anew between passes (floating bases).
     guess: what to start from, "given", "dynamics", "simulated", "coarse", "multistart", or "auto", one after another until one
-        converges (``ocp.guesses.cascade``); "coarse 10", "multistart 3": one start alone.
+        converges (``ocp.guesses.table``); "coarse 10", "multistart 3": one start alone.
     max_iterations, tolerance, hessian, solver, scaling: of the nonlinear program, see ``ocp.nlp.SolverOptions``; scaling may also
         hold the factors themselves, see ``ocp.nlp.scaling_text``.
     """

@@ -26,7 +26,7 @@ from ocp.app.screen import Say, busy, counting, wide_console
 from ocp.app.sentences import how_it_ended
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.explain.remedies import uninterrupted
-from ocp.guess import from_samples
+from ocp.guesses.motion import from_samples
 from ocp.interrupts import Activity, asked, attempt, check, late
 from ocp.methods import make_options, method
 from ocp.nlp import NLPResult, SolverOptions, solve_nlp, worst_violations

@@ -32,7 +32,7 @@ from ocp.app.files.start_state import WORDS, read_start
 from ocp.app.files.yaml_source import KeyPath
 from ocp.contacts import clear_constraint, constraint_forces, contact_constraints, with_contacts
 from ocp.errors import ProblemError
-from ocp.guess import standing
+from ocp.guesses.inverse_dynamics import standing
 from ocp.interrupts import Activity, check
 from ocp.problem import At, Bounds, Constraint, Phase, System
 from ocp.robot_terms import RobotTerms

@@ -14,7 +14,7 @@ from dynamics.model.synthetic import random_tree
 from dynamics.model.urdf import read_urdf
 from ocp.bridge import model_space, robot_system
 from ocp.errors import ProblemError
-from ocp.guess import on_manifold
+from ocp.guesses.sampling import on_manifold
 from ocp.robot_terms import RobotTerms
 
 

@@ -13,7 +13,7 @@ from engine_paths import blocks, on_path
 from shooting_problems import cart_pole, function, pendulum, quadrotor
 
 from dynamics.kernels import find_compiler
-from ocp.guess import from_motion
+from ocp.guesses.motion import from_motion
 from ocp.problem import At, Cost, Status
 from ocp.shooting import ilqr
 from ocp.shooting.engine import iterate
