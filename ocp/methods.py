@@ -14,15 +14,15 @@ from dynamics.errors import near
 from ocp.certify import Tolerances, certify
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.guesses.sampling import sample_guess
-from ocp.interrupts import Activity, Budget, Stopped, attempt, check, held, late, limited
+from ocp.interrupts import Activity, Budget, Progress, Stopped, attempt, check, held, late, limited
 from ocp.options import outside, record_of
 from ocp.problem import SOLVED, Finding, Kind, Problem, Solution, Status, Trajectory, join
-from ocp.problem.checkpoint import Checkpoint, Keep
+from ocp.problem.checkpoint import NOBODY, Checkpoint, Keep, Outside
 from ocp.problem.left_out import left_out, stopped_in
 from ocp.reach import end_findings, first_findings
 from ocp.reductions import chain_of, invert, with_dropped_conditions
 from ocp.strategy.loop import concluded, searched
-from ocp.strategy.search import NOBODY, Outside, Progress, Search
+from ocp.strategy.search import Search
 from ocp.strategy.table import OPTIONAL
 
 #: options that say how time is discretised

@@ -9,7 +9,7 @@ Byrd, Lu, Nocedal, Zhu 1995.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -18,6 +18,7 @@ import numpy as np
 
 from dynamics.kernels import compile_kernel
 from ocp.errors import ProblemError, UnsupportedError, check_fractions
+from ocp.interrupts import Progress
 from ocp.problem import At, Finding, Kind, Problem, Solution, Status, Trajectory, in_steps, join, with_parameters
 from ocp.problem.checkpoint import Checkpoint, Keep
 from ocp.reductions.algebraic_elimination import require_explicit
@@ -29,7 +30,6 @@ from ocp.shooting.row_units import own_unit
 from ocp.shooting.stages.horizon import Horizon, Leg, build
 from ocp.shooting.written_guess import write_guess
 
-Progress = Callable[[Mapping[str, float]], Any]
 Array = np.ndarray
 
 

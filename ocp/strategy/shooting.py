@@ -42,8 +42,8 @@ class ILQR(Method):
             assert outside.checkpoint is not None
             outside.checkpoint(arrays)
 
-        found, missed = ilqr.shot(self.program, outside.progress, None if outside.checkpoint is None else keep, task.resume,
-                                  self.guess, self.starts[task.guess], number, number == len(names), state.log)
+        own = replace(outside, checkpoint=None if outside.checkpoint is None else keep, resume=task.resume)
+        found, missed = ilqr.shot(self.program, own, self.guess, self.starts[task.guess], number, number == len(names), state.log)
         self.seconds = {name: spent + found.seconds[name] for name, spent in self.seconds.items()}
         if last and found.status not in SOLVED:
             self.ends.append((missed, last[0]))
