@@ -113,7 +113,7 @@ def explanation(subject: Subject, say: Say, out: Console | None = None) -> Expla
     if reasons:
         raise UnsupportedError(chosen.name, reasons, ())
     # names of coordinates are the user's; IPOPT tells infeasible from unfinished
-    options = replace(make_options(chosen.name, subject.loaded.options_for(chosen.name)), states="coordinates", solver="ipopt")
+    options = make_options(chosen.name, {**subject.loaded.options_for(chosen.name), "states": "coordinates", "solver": "ipopt"})
     say("transcribing")
     continued = replace(problem, phases=_guessed(problem.phases, subject.arrays))
     transcribe = chosen.parts().transcribe

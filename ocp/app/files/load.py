@@ -290,9 +290,8 @@ def check_fit(findings: Findings, file: ProblemFile, problem: Problem, options: 
         fields = make_options(name, given)
         for key in idle(problem, fields):
             findings.add((*path, key), NOTHING_TO_SAY, at_key=True)
-        source, execution = fields.derivatives, getattr(fields, "execution", "auto")
-        if shared:
-            source = file.solve.derivatives
+        source = str(file.solve.derivatives) if shared else fields.derivatives
+        execution = getattr(fields, "execution", "auto")
         if (source, execution) != ("auto", "auto"):
             try:
                 for phase in problem.phases:
@@ -301,8 +300,8 @@ def check_fit(findings: Findings, file: ProblemFile, problem: Problem, options: 
                 key = "execution" if error.where == "execution" else "derivatives"
                 findings.add(("solve", key) if shared and key == "derivatives" else (*path, key), error.message)
         if "mesh" in given:
-            from ocp.transcription.refine.plan import UNIFORM, read_plans  # only here: it loads the transcription
+            from ocp.transcription.collocation import CollocationOptions, plans_of  # only here: it loads the transcription
 
-            if fields.mesh != UNIFORM:
+            if isinstance(fields, CollocationOptions):
                 with findings.collecting((*path, "mesh")):
-                    read_plans(fields.mesh, [phase.name for phase in problem.phases], fields.scheme, "mesh")
+                    plans_of(problem, fields)
