@@ -66,6 +66,7 @@ Kind = enum.StrEnum("Kind", [
     "KERNELS_WORTH_COMPILING", "KERNEL_MODES", "KERNEL_REMARK",
     # reductions: how a problem was formulated for a method
     "ABSOLUTE_VALUE_AS_SUM", "NORM_AS_SLACK", "PIECES_AT_JUMPS", "INSTANTS_MEET", "INSTANTS_SWAPPED",
+    "PIECES_AT_SURFACES", "SURFACE_MET", "OTHER_MODES",
     # options that are written otherwise by now
     "OPTIONS_IN_SECTION",
     # closed loops: what the plant did, judged by the file
