@@ -67,9 +67,8 @@ def test_a_wrong_input_matrix_is_noticed(monkeypatch, factor):
     right = chain_rule._Local.landed
 
     def wrong(self, end, E):
-        after, F = right(self, end, E)
-        n = self.space.ndx
-        return after, ca.horzcat(F[:, :n], factor * F[:, n:])
+        found, n = right(self, end, E), self.space.ndx
+        return found._replace(F=ca.horzcat(found.F[:, :n], factor * found.F[:, n:]))
 
     monkeypatch.setattr(chain_rule._Local, "landed", wrong)
     solution = solve(cart_pole(), ILQROptions(intervals=40, max_iterations=200, tuning=Tuning(polish="never")))
