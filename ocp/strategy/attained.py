@@ -77,8 +77,8 @@ def _interval(part: Trajectory, i: int) -> float:
 
 
 def _unlike_layers(motions: Sequence[Motion], i: int) -> bool:
-    """Whether the rates at the peak of a control grow with it on the finer mesh, and the running costs of the interval, of their
-    part that is quadratic in it, do not."""
+    """Whether rates at the peak of a control grow with it on the finer mesh, and running costs of the interval, of their part
+    that is quadratic in it, do not."""
     effects, squares = [], []
     for motion in motions:
         k = int(np.argmax(np.abs(motion.trajectory.u[:, i])))

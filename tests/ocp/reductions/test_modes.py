@@ -52,8 +52,23 @@ phase: {{duration: 1, start: {{x: 0, y: -1}}, final: {{x: 2, y: 1}}, costs: [{{n
     return text, found.fun**2
 
 
+def quickest(fast):
+    """The quickest way between the same points, by a heading, which has the same effect a whole turn on."""
+    speed, (_, J) = f"if_else(y < 0, 1, {fast})", refraction(fast)
+    return f"""
+name: quickest
+system: {{states: {{x: m, y: m}}, controls: {{h: rad}}, dynamics: {{x: "{speed}*cos(h)", y: "{speed}*sin(h)"}}}}
+phase:
+  duration: {{lower: 0.1, upper: 10, guess: 2.5}}
+  start: {{x: 0, y: -1}}
+  final: {{x: 2, y: 1}}
+  costs: [{{name: time, final: t}}]
+  guess: {{controls: {{h: 0.8}}}}
+""", np.sqrt(J)
+
+
 PROBLEMS = {"toll": toll(1e-3, 30), "toll of high speeds": toll(0.4, 30), "friction": waits(10.0), "price of moving": waits(0, 100),
-            "both": waits(5.0, 60), "refraction": refraction(2.0)}
+            "both": waits(5.0, 60), "refraction": refraction(2.0), "quickest": quickest(2.0)}
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[] if name == "toll" else [pytest.mark.slow])
