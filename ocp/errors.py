@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from dynamics.errors import Picklable, near
 
@@ -29,7 +29,7 @@ class UnsupportedError(ProblemError):
         super().__init__(f"method {method!r} cannot enforce:\n{listed}\n{others}")
 
 
-def check_choices(options: object, known: Mapping[str, Sequence[str]], where: str) -> None:
+def check_choices(options: object, known: Mapping[str, Collection[str]], where: str) -> None:
     """Raise ProblemError, with near misses, for an option of this name that is none of these."""
     for name, choices in known.items():
         value = getattr(options, name)

@@ -7,7 +7,7 @@ it, as they once were written: their names are unique.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
@@ -32,7 +32,7 @@ class MethodOptions:
     """
 
     METHOD: ClassVar[str]
-    CHOICES: ClassVar[Mapping[str, Sequence[str]]] = {"derivatives": DERIVATIVES, "kernels": KERNELS}
+    CHOICES: ClassVar[Mapping[str, Collection[str]]] = {"derivatives": DERIVATIVES, "kernels": KERNELS}
     LEAST: ClassVar[Mapping[str, int]] = {"intervals": 1, "max_iterations": 0}
 
     intervals: int | str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -74,7 +74,7 @@ class StepOptions(MethodOptions):
     kernels: "tuned" takes ten times the time for machine code that is up to a quarter faster: for long searches.
     """
 
-    CHOICES: ClassVar[Mapping[str, Sequence[str]]] = {
+    CHOICES: ClassVar[Mapping[str, Collection[str]]] = {
         **MethodOptions.CHOICES, "kernels": ("auto", "tuned", "compiled", "interpreted"), "integrator": (*INTEGRATORS, *MULTISTEP)}
 
     intervals: int = 100
@@ -108,7 +108,7 @@ class ILQROptions(StepOptions):
     """
 
     METHOD: ClassVar[str] = "ilqr"
-    CHOICES: ClassVar[Mapping[str, Sequence[str]]] = {
+    CHOICES: ClassVar[Mapping[str, Collection[str]]] = {
         **StepOptions.CHOICES, "cost_quadrature": ("integrator", "rectangle"), "execution": EXECUTIONS,
         "hessian": ("auto", "gauss_newton", "full"), "shooting": ("single", "open", "feasible", "multiple"),
         "control_bounds": ("clamped", "rows")}

@@ -6,7 +6,7 @@ Ordinary Differential Equations II, Sec. IV.5.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -63,9 +63,9 @@ class CollocationOptions(DirectOptions):
     """
 
     METHOD: ClassVar[str] = METHOD
-    CHOICES: ClassVar[Mapping[str, Sequence[str]]] = {
+    CHOICES: ClassVar[Mapping[str, Collection[str]]] = {
         **DirectOptions.CHOICES, "scheme": SCHEMES, "form": (*FORMS, "compressed"), "controls": (AUTO, *CONTROLS),
-        "execution": EXECUTIONS, "refine": tuple(POLICIES)}
+        "execution": EXECUTIONS, "refine": POLICIES}
     LEAST: ClassVar[Mapping[str, int]] = {**DirectOptions.LEAST, "degree": 1, "max_passes": 1}
 
     intervals: int | str = AUTO

@@ -6,7 +6,7 @@ Betts 2010, Practical Methods for Optimal Control, Sec. 3.4.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -37,7 +37,7 @@ class MultipleShootingOptions(DirectOptions):
     """
 
     METHOD: ClassVar[str] = METHOD
-    CHOICES: ClassVar[Mapping[str, Sequence[str]]] = {
+    CHOICES: ClassVar[Mapping[str, Collection[str]]] = {
         **DirectOptions.CHOICES, "integrator": (*INTEGRATORS, *MULTISTEP), "controls": CONTROLS}
     LEAST: ClassVar[Mapping[str, int]] = {**DirectOptions.LEAST, "steps": 1}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -25,7 +25,7 @@ class DirectOptions(MethodOptions):
         hold the factors themselves, see ``ocp.nlp.scaling_text``.
     """
 
-    CHOICES: ClassVar[Mapping[str, Sequence[str]]] = {
+    CHOICES: ClassVar[Mapping[str, Collection[str]]] = {
         **MethodOptions.CHOICES, "states": STATES, "hessian": HESSIANS, "solver": SOLVERS}
 
     states: str = "coordinates"

@@ -177,7 +177,7 @@ def _settings(options: ILQROptions) -> np.ndarray:
     found[[r.MU_LEAST, r.MU_MOST]] = MIN_REGULARISATION, tuning.regularisation_max
     found[r.FULL] = options.hessian == "full"
     found[r.CONVEXIFY] = Tuning.CHOICES["convexify"].index(tuning.convexify)
-    found[r.SHOOTING] = options.CHOICES["shooting"].index(options.shooting)
+    found[r.SHOOTING] = tuple(options.CHOICES["shooting"]).index(options.shooting)
     found[r.FILTER] = tuning.globalisation == "filter" or (tuning.globalisation == "auto" and options.shooting == "multiple")
     found[r.PATIENCE] = PATIENCE
     found[r.UNIT] = 1.0
