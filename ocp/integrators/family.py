@@ -14,7 +14,7 @@ from ocp.integrators.integrator import Integrator
 from ocp.integrators.multistep import refuse_history
 from ocp.integrators.runge_kutta import runge_kutta
 from ocp.integrators.tableaus import Tableau
-from ocp.problem import System
+from ocp.problem import Formulation, System
 
 
 def _from(name: str, tableau: Tableau) -> Integrator:
@@ -65,5 +65,5 @@ def sampled(system: System, period: float, name: str = "rk4", steps: int = 1) ->
     for i in range(steps):
         after = scheme.step(system, t + i * h, after, u, p, h)
     rate = ca.Function("rate", [t, x, u, p], [ca.densify(system.space.minus(x, after) / period)], list("txup"), ["xi"])
-    return replace(system, rate=rate, period=period, derivatives="ad", energy=None, power=None, mechanism=None, inverse=None,
-                   held=None, motion=None)
+    return replace(system, rate=rate, period=period, derivatives="ad", energy=None, power=None,
+                   formulation=Formulation())

@@ -13,7 +13,7 @@ import casadi as ca
 import numpy as np
 
 from ocp.errors import ProblemError
-from ocp.guess import on_manifold, sample_guess
+from ocp.guesses.sampling import on_manifold, sample_guess
 from ocp.interrupts import Activity, asked, held, late
 from ocp.problem import At, Phase, Problem
 from ocp.reductions import EXPLICIT, chain_of

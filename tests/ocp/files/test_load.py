@@ -21,6 +21,7 @@ from ocp.app.pages.scene import Disc, Polyline, scene_from_drawing
 from ocp.certify import Tolerances
 from ocp.errors import ProblemError
 from ocp.methods import METHODS
+from ocp.options import flat
 from ocp.problem import INF, At, Cost, Sense
 
 PENDULUM = """\
@@ -191,7 +192,8 @@ def test_file_to_record_to_yaml_to_record(pendulum: LoadedProblem) -> None:
 
 def test_expanding_writes_every_default_and_changes_nothing(pendulum: LoadedProblem) -> None:
     again = load_text(pendulum.expanded())
-    options = dataclasses.asdict(METHODS["ilqr"].options_type()())
+    kind = METHODS["ilqr"].options_type()
+    options = flat(kind, dataclasses.asdict(kind()))
     assert again.options_for("ilqr") == options | {"intervals": 50, "tolerance": 1e-6}
     assert again.accept == dataclasses.asdict(Tolerances()) | {"gap_segment": 1e-4}
     assert again.expanded() == pendulum.expanded()

@@ -224,6 +224,10 @@ def _field_schemas(record: type) -> dict[str, Any]:
     fields = dataclasses.fields(record)
     schemas: dict[str, Any] = {}
     for field in fields:
+        if dataclasses.is_dataclass(field.default):
+            schemas[field.name] = {"type": "object", "properties": _field_schemas(type(field.default)),
+                                   "additionalProperties": False}
+            continue
         words = field.type if isinstance(field.type, str) else getattr(field.type, "__name__", "")
         kinds = [kind for word in words.replace(" ", "").split("|") for kind in _JSON_TYPES.get(word, [])]
         schemas[field.name] = {"type": kinds[0] if len(kinds) == 1 else kinds} if kinds else {}

@@ -208,6 +208,8 @@ class Drawing(Part):
 
 
 def _plain_option(value: Any) -> Any:
+    if isinstance(value, Mapping):  # a section, whose reader tells what it does not know
+        return {name: _plain_option(own) for name, own in value.items()}
     if not isinstance(value, (bool, int, float, str)):
         raise PydanticCustomError("expected", "{words}", {"words": "a number, text, true or false"})
     return value

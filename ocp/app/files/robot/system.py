@@ -33,7 +33,7 @@ from ocp.app.files.syntax.scope import RESERVED_NAMES, Scope, Table, VectorFunct
 from ocp.app.files.syntax.yaml_source import KeyPath
 from ocp.contacts import clear_constraint, constraint_forces, contact_constraints, with_contacts
 from ocp.errors import ProblemError
-from ocp.guess import standing
+from ocp.guesses.inverse_dynamics import standing
 from ocp.interrupts import Activity, check
 from ocp.problem import At, Bounds, Constraint, Phase, System
 from ocp.robot_terms import RobotTerms

@@ -12,7 +12,8 @@ from dataclasses import replace
 import casadi as ca
 import numpy as np
 
-from ocp.guess import INTERVALS, ranges, sample_guess, with_dynamic_controls
+from ocp.guesses.inverse_dynamics import with_dynamic_controls
+from ocp.guesses.sampling import INTERVALS, ranges, sample_guess
 from ocp.problem import At, Guess, Phase, Problem
 from ocp.thresholds import GUESSES, ROUNDING, SMOOTHING
 
