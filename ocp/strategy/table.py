@@ -76,9 +76,10 @@ RULES: tuple[Rule, ...] = (
          "an unbounded control doubles where every interval is cut in two, as an impulse does, or the relaxed problem costs less",
          "end without a certificate", at_most=1),
     Rule("error_bound", ANSWER, answer.without_bound, answer.bound,
-         "the objective has no error bound", "solve on a mesh with every interval cut in two", "", 4),
+         "the objective has no error bound", "solve on a mesh with every interval cut in two", "", 7),
     Rule("finer_mesh", ANSWER, answer.wide_bound, answer.from_finer,
-         "the error bound of the objective is all that fails", "go on from the solution on the finer mesh", "the certificate", 3,
+         "the error bound of the objective is all that fails, and the finer mesh before made it narrower",
+         "go on from the solution on the finer mesh", "the certificate", 6,
          optional=True),
 )
 OPTIONAL = tuple(rule.name for rule in RULES if rule.optional)
