@@ -111,8 +111,8 @@ def test_the_bar_holds_closed_forms_on_coarse_meshes(known, method, options):
 def test_a_change_on_the_finer_mesh_covers_the_geometric_series_of_changes_to_come():
     """Of order one half changes fall by the root of two: what is left is the series, more than the usual order leaves."""
     def after(before, now):
-        return State(Task(None), firings=(Firing("finer_mesh", Finding(Kind.WIDE_ERROR_BOUND, data={"objective": before}), 1, True),),
-                     answer=SimpleNamespace(objective=now))
+        why = Finding(Kind.WIDE_ERROR_BOUND, data={"objective": before})
+        return State(Task(None), firings=(Firing("finer_mesh", why, 1, True),), answer=SimpleNamespace(objective=now))
 
     ratio = np.sqrt(0.5)
     values = np.cumsum(ratio ** np.arange(200))
