@@ -8,6 +8,8 @@ far is followed (multistart: Betts 2010, Practical Methods for Optimal Control a
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ocp.guess import from_motion
 from ocp.guesses.cascade import coarse_intervals, free_values, perturbations
 from ocp.interrupts import Activity, late
@@ -19,8 +21,8 @@ from ocp.strategy.records import State
 from ocp.strategy.search import Search
 from ocp.thresholds import BUDGETS, DIAGNOSES
 
-#: guesses that are solved on a few intervals: that of the problem, and the widest perturbations
-TRIED = ("given", *perturbations()[-2:])
+#: guesses that are solved on a few intervals: that of the problem, and the widest perturbation
+TRIED = ("given", perturbations()[-1])
 
 
 def many_meshes(search: Search, state: State) -> Finding | None:
@@ -63,9 +65,10 @@ def from_lower(search: Search, state: State, why: Finding) -> State | None:
 def _lowest(search: Search, state: State, found: Solution) -> tuple[Problem, Finding] | None:
     """The problem that begins at the lowest of the coarse solutions, and what is said of it; None where none is lower by far."""
     best, count = (found.objective, "", found), coarse_intervals(int(search.options.intervals))
+    task = replace(state.task, max_iterations=max(1, len(found.iterations)))  # as many as led to what stands, on more intervals
     for name in TRIED:
-        problem = None if late() else search.method.started(search, state.task, name)
-        coarse = None if problem is None else search.method.probe(search, state.task, problem, count)
+        problem = None if late() else search.method.started(search, task, name)
+        coarse = None if problem is None else search.method.probe(search, task, problem, count)
         if coarse is not None and coarse.status in SOLVED and coarse.objective < best[0]:
             best = coarse.objective, name, coarse
     size = abs(found.objective) if found.certificate is None else found.certificate.objective_size
