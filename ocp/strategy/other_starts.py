@@ -69,12 +69,13 @@ def _lowest(search: Search, state: State, found: Solution) -> tuple[Problem, Fin
     for name in TRIED:
         problem = None if late() else search.method.started(search, task, name)
         coarse = None if problem is None else search.method.probe(search, task, problem, count)
-        if coarse is not None and coarse.status in SOLVED and coarse.objective < best[0]:
+        if coarse is not None and coarse.status in SOLVED and coarse.objective < best[0] and \
+                search.method.error(coarse, count) <= DIAGNOSES.max_rel_difference:  # others are no motions of the system
             best = coarse.objective, name, coarse
     size = abs(found.objective) if found.certificate is None else found.certificate.objective_size
     far = max(DIAGNOSES.min_saving * abs(found.objective), search.tolerances.objective_error * size)
     least, name, coarse = best
     if not least < found.objective - far:
         return None
-    begun = from_motion(search.problem, coarse.parts or (coarse.trajectory,), free_values(search.problem, coarse))
-    return fit_guess(begun), Finding(Kind.LOWER_START, name=name, data={"objective": found.objective})
+    begun = fit_guess(from_motion(search.problem, coarse.parts or (coarse.trajectory,), free_values(search.problem, coarse)))
+    return begun, Finding(Kind.LOWER_START, name=name, data={"objective": found.objective})

@@ -31,7 +31,8 @@ phase:
 class Coarse:
     """A method whose coarse solves end at these objectives, guess by guess."""
 
-    def __init__(self, objectives, status=Status.CONVERGED):
+    def __init__(self, objectives, status=Status.CONVERGED, errors=()):
+        self.errors = list(errors)
         self.objectives, self.status, self.tried, self.most = list(objectives), status, [], []
 
     def started(self, search, task, name):
@@ -45,10 +46,14 @@ class Coarse:
         return SimpleNamespace(status=self.status, objective=self.objectives.pop(0), parts=(), trajectory=part, extra={})
 
 
-def searching(objectives=(), *, auto=True, status=Status.CONVERGED):
+    def error(self, found, intervals):
+        return self.errors.pop(0) if self.errors else 0.0
+
+
+def searching(objectives=(), *, auto=True, status=Status.CONVERGED, errors=()):
     problem = known.block_move(1.0)
     return SimpleNamespace(auto=auto, problem=problem, options=SimpleNamespace(intervals=20), tolerances=Tolerances(),
-                           method=Coarse(objectives, status), motion=solve(problem).trajectory)
+                           method=Coarse(objectives, status, errors), motion=solve(problem).trajectory)
 
 
 def answer(objective, *, cause=None, size=1.0, strategy=()):
@@ -83,6 +88,12 @@ def test_what_a_coarse_mesh_may_be_wrong_by_is_no_lower_start(objective, size, c
 
 def test_coarse_programs_that_are_not_solved_are_no_starts():
     assert lowest(searching([0.0] * 2, status=Status.ITERATION_LIMIT), answer(1.0)) is None
+
+
+def test_coarse_solutions_that_are_no_motions_of_the_system_are_no_starts():
+    errors = [share * DIAGNOSES.max_rel_difference for share in (1.1, 0.9)]
+    _, told = lowest(searching([0.0, 0.5], errors=errors), answer(1.0))
+    assert told.name == other_starts.TRIED[1]
 
 
 def test_answers_are_doubted_where_the_hamiltonian_is_not_convex_and_the_guess_was_left_to_us():
