@@ -66,7 +66,7 @@ def test_rules_that_end_a_search_cannot_be_switched_off():
 
 @pytest.mark.parametrize(("names", "words"), [
     (["rescal"], "did you mean 'rescale'"), (["next guess"], "did you mean 'next_guess'"), (["escape", "halve"], "'halve'"),
-    (["interrupted"], "no rule named 'interrupted' may be switched off"), (["error_bound"], "known: .*rescale")])
+    (["interrupted"], "no rule named 'interrupted' may be switched off"), (["error_bound"], "known: better_controls")])
 def test_what_is_no_optional_rule_is_refused_with_what_is_near(names, words):
     with pytest.raises(ProblemError, match=words) as refused:
         solve(known.block_move(), without=names)
