@@ -147,14 +147,16 @@ def test_what_lies_beside_the_own_control_is_no_other_valley():
 
 
 def test_points_are_spread_over_the_box_and_close_to_the_own_control_where_there_is_none():
-    hamiltonian, _ = compared(stationary(problem("u**4 + (v - 1)**2", "u + v", "u: '', v: ''", "bounds: {u: [-1, 3], v: [0.5, null]}")))
+    own = problem("u**4 + (v - 1)**2", "u + v", "u: '', v: ''", "bounds: {u: [-1, 3], v: [0.5, null]}")
+    hamiltonian, _ = compared(stationary(own))
     t, inputs = hamiltonian.t[:2], np.array([0, 1])
     search = minimum_principle._Search(hamiltonian, t, hamiltonian.p[:2], inputs)
     reach = MINIMUM_PRINCIPLE.reach * search.motion.scales.wide_control[1]
     assert reach > 1
     assert search.lower[0] == pytest.approx([-1, 0.5], abs=1e-6)
     assert search.upper[0] == pytest.approx([3, 1 + reach], abs=1e-6)
-    for share, u in (((0, 0), (-1, 0.5)), ((1, 1), (3, 1 + reach)), ((0.25, 0.75), (0, 1 + reach / 8)), ((0.5, 0.25), (1, 1 - 0.5 / 8))):
+    places = {(0, 0): (-1, 0.5), (1, 1): (3, 1 + reach), (0.25, 0.75): (0, 1 + reach / 8), (0.5, 0.25): (1, 1 - 0.5 / 8)}
+    for share, u in places.items():
         assert search._at(np.array(share))[0] == pytest.approx(u, abs=1e-6)
 
 

@@ -165,6 +165,7 @@ def test_only_what_doubles_without_bounds_is_an_impulse():
     assert coasting(lambda h: 1 / h).kind is Kind.NOT_ATTAINED
     assert coasting(lambda h: h**-0.5) is None  # integrable squares grow by the root of two
     assert coasting(lambda h: 1.0) is None
+    assert coasting(lambda h: 1e-12 / h) is None  # rounding
     assert coasting(lambda h: 1 / h, bounds="bounds: {u: [-100, 100]}") is None
     assert coasting(lambda h: 1 / h, constraints="constraints: [{name: most, expression: u**2, upper: 1e4}]") is None
 
