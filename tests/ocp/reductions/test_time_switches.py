@@ -13,7 +13,7 @@ from scipy.optimize import brentq, minimize
 from ocp.app.files.load import load_text
 from ocp.methods import make_options, method, solve, uncertified
 from ocp.problem import Kind
-from ocp.reductions import Redundant, origins, time_switches
+from ocp.reductions import Redundant, origins, pieces
 from ocp.reductions.instants import Finder, free_parameters, opened
 from ocp.reductions.time_switches import TimeSwitches, neighbours
 
@@ -354,8 +354,8 @@ def test_arrays_of_segments_come_back_without_the_instants_between_pieces():
     extra = {"certificate_segment_gap": gaps, "p.0.costate": np.ones((3, 1)), "p.1.costate": 2 * np.ones((4, 1)),
              "q.costate": 3 * np.ones((2, 1))}
     before = SimpleNamespace(phases=[SimpleNamespace(name=name) for name in "pq"])
-    found = time_switches._extra(SimpleNamespace(extra=extra, problem=problem, parts=parts),
-                                 SimpleNamespace(before=before, numbers=((0, 1), (2,))))
+    found = pieces._extra(SimpleNamespace(extra=extra, problem=problem, parts=parts),
+                           SimpleNamespace(before=before, numbers=((0, 1), (2,))))
     assert found["certificate_segment_gap"].tolist() == [1, 2, 3, 4, 5, 9, 6]
     assert found["p.costate"].ravel().tolist() == [1] * 3 + [2] * 4
     assert found["q.costate"].ravel().tolist() == [3] * 2
