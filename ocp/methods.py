@@ -117,11 +117,13 @@ class Method:
 
 METHODS: Mapping[str, Method] = {m.name: m for m in (
     Method("collocation", "direct collocation by schemes of any degree, solved as a nonlinear program", _collocation,
-           ("time_switches", "control_norms", "algebraic_equations", "algebraic_elimination", "redundant_conditions")),
+           ("time_switches", "vanishing_sums", "hidden_constraints", "control_norms", "algebraic_equations",
+            "algebraic_elimination", "redundant_conditions")),
     Method("multiple_shooting", "direct multiple shooting with any integrator, solved as a nonlinear program", _multiple_shooting,
-           ("time_switches", "control_norms", "algebraic_equations", "algebraic_elimination", "redundant_conditions")),
+           ("time_switches", "vanishing_sums", "hidden_constraints", "control_norms", "algebraic_equations",
+            "algebraic_elimination", "redundant_conditions")),
     Method("ilqr", "iterative LQR / DDP with control bounds, compiled loops", _ilqr,
-           ("algebraic_equations", "algebraic_elimination", "redundant_conditions", "control_bounds")),
+           ("vanishing_sums", "algebraic_equations", "algebraic_elimination", "redundant_conditions", "control_bounds")),
     Method("adjoint", "single shooting by adjoint gradients and L-BFGS-B, for parameters of long and stiff motions", _adjoint,
            ("algebraic_equations", "algebraic_elimination")),
 )}

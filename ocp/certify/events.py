@@ -150,20 +150,29 @@ def ridged(of: Callable[[Array], Array], t: Array, values: Array) -> Array:
                     signed = _signed(of, j, np.full(len(i), sign))
                     at, top = zoom(signed, t[i - 1], t[i + 1])
                     found.append(at)
-                    found += [_foot(signed, at, top, np.clip(at + side * reach, t[0], t[-1])) for side in (-1.0, 1.0)]
+                    found.append(_feet(signed, at, top, np.clip([at - reach, at + reach], t[0], t[-1])))
     return np.concatenate([np.zeros(0), *found])
 
 
-def _foot(of: Callable[[Array, Array], Array], at: Array, top: Array, far: Array) -> Array:
-    """Times between extremes and far at which values have fallen by ``SEARCH.foot_depth``; none where they have not."""
-    every = np.arange(len(at))
-    falls = of(far, every) < top - SEARCH.foot_depth
-    near = at.copy()
-    for _ in range(48):
-        middle = (near + far) / 2
-        high = of(middle, every) >= top - SEARCH.foot_depth
-        near, far = np.where(high, middle, near), np.where(high, far, middle)
-    return np.asarray(far[falls])
+def _feet(of: Callable[[Array, Array], Array], at: Array, top: Array, far: Array) -> Array:
+    """Times between extremes [k] and far [2, k] at which values have fallen by ``SEARCH.foot_depth``; none where they have not."""
+    which, least = np.tile(np.arange(len(at)), 2), np.tile(top - SEARCH.foot_depth, 2)
+    falls = np.flatnonzero(of(far.ravel(), which) < least)
+    which, least = which[falls], least[falls]
+    return _edges(lambda s, k: of(s, which[k]) >= least[k], at[which], far.ravel()[falls])[1]
+
+
+def _edges(stays: Callable[[Array, Array], Array], near: Array, far: Array) -> tuple[Array, Array]:
+    """(the last times, the first ones) between near [k], where something stays, and far, where it does not, at which it does and
+    does no longer; ``stays(times, which)``. All are cut into eight at once: it is calls that take time."""
+    every, share = np.arange(len(near)), np.arange(1, 8) / 8
+    for _ in range(16 if len(near) else 0):
+        times = near[:, None] + (far - near)[:, None] * share
+        kept = np.asarray(stays(times.ravel(), np.repeat(every, len(share)))).reshape(times.shape)
+        ends = np.column_stack([near, times, far])
+        first = np.argmin(np.column_stack([kept, np.zeros(len(near), dtype=bool)]), axis=1)
+        near, far = ends[every, first], ends[every, first + 1]
+    return near, far
 
 
 def _signed(of: Callable[[Array], Array], j: int, sign: Array) -> Callable[[Array, Array], Array]:
@@ -190,14 +199,8 @@ def zoom(of: Callable[[Array, Array], Array], low: Array, high: Array) -> tuple[
 def _roots(of: Callable[[Array], Array], j: int, brackets: Array) -> Array:
     """Times at which component j changes its sign, one in each bracket [k, 2]."""
     low, high = brackets.T
-    if not len(low):
-        return np.zeros(0)
-    side = of(low)[:, j] > 0
-    for _ in range(48):
-        middle = (low + high) / 2
-        same = (of(middle)[:, j] > 0) == side
-        low, high = np.where(same, middle, low), np.where(same, high, middle)
-    return np.asarray((low + high) / 2)
+    side = of(low)[:, j] > 0 if len(low) else np.zeros(0)
+    return np.asarray(sum(_edges(lambda s, k: (of(s)[:, j] > 0) == side[k], low, high))) / 2
 
 
 def _apart(times: Array, least: float) -> Array:

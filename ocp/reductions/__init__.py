@@ -37,14 +37,17 @@ from ocp.reductions.chain import (
 )
 from ocp.reductions.control_bounds import ControlBounds
 from ocp.reductions.control_norms import ControlNorms
+from ocp.reductions.hidden_constraints import HiddenConstraints
 from ocp.reductions.redundant_conditions import RedundantConditions
 from ocp.reductions.time_switches import TimeSwitches
+from ocp.reductions.vanishing_sums import VanishingSums
 
 __all__ = ["EXPLICIT", "REDUCTIONS", "Chain", "ReducedProblem", "Reduction", "Redundant", "Step", "chain_of", "fit_guess", "invert",
            "judged_in_pieces", "objective_shortfall", "origins", "redundant", "with_dropped_conditions"]
 
 REDUCTIONS: Mapping[str, Reduction] = {one.name: one for one in (
-    TimeSwitches(), ControlNorms(), AlgebraicEquations(), AlgebraicElimination(), RedundantConditions(), ControlBounds())}
+    TimeSwitches(), VanishingSums(), HiddenConstraints(), ControlNorms(), AlgebraicEquations(), AlgebraicElimination(),
+    RedundantConditions(), ControlBounds())}
 #: what makes systems explicit
 EXPLICIT = ("algebraic_equations", "algebraic_elimination")
 

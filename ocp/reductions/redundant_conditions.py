@@ -49,12 +49,12 @@ class RedundantConditions(Reduction):
         kept = tuple(_kept(phase) for phase in problem.phases)
         if all(function is None for function in kept):
             return problem, None
-        start = tuple(_of_boundary(_Ends(problem, kept, ((i, At.START),))) for i in range(len(kept)))
-        final = tuple(_of_boundary(_Ends(problem, kept, ((i, At.FINAL),))) for i in range(len(kept)))
-        phases = tuple(replace(phase, start=_boundary_without(phase.start, a), final=_boundary_without(phase.final, b))
+        start = tuple(of_boundary(Ends(problem, kept, ((i, At.START),))) for i in range(len(kept)))
+        final = tuple(of_boundary(Ends(problem, kept, ((i, At.FINAL),))) for i in range(len(kept)))
+        phases = tuple(replace(phase, start=boundary_without(phase.start, a), final=boundary_without(phase.final, b))
                        for phase, a, b in zip(problem.phases, start, final, strict=True))
         reduced = replace(problem, phases=phases)
-        found = Redundant(start, final, tuple(_of_linkage(one, _Ends(reduced, kept, one.ends)) for one in problem.linkages))
+        found = Redundant(start, final, tuple(_of_linkage(one, Ends(reduced, kept, one.ends)) for one in problem.linkages))
         if not any(any(own) for group in found for own in group):
             return problem, None
         linkages = tuple(_linkage_without(*pair) for pair in zip(problem.linkages, found.linkages, strict=True))
@@ -71,7 +71,7 @@ class RedundantConditions(Reduction):
         return data.redundant
 
 
-def _of_boundary(end: _Ends) -> tuple[bool, ...]:
+def of_boundary(end: Ends) -> tuple[bool, ...]:
     """Which components of a boundary are redundant [ndx]; empty where there is none."""
     (_, at), = end.ends
     boundary = end.boundaries[0]
@@ -84,7 +84,7 @@ def _of_boundary(end: _Ends) -> tuple[bool, ...]:
     return tuple(held and i not in needed for i, held in enumerate(boundary.fixed))
 
 
-def _of_linkage(linkage: Linkage, ends: _Ends) -> tuple[bool, ...]:
+def _of_linkage(linkage: Linkage, ends: Ends) -> tuple[bool, ...]:
     """Which equations of a linkage follow from the constraints and from what is prescribed at its ends."""
     equal = np.flatnonzero(np.asarray(linkage.lower) == np.asarray(linkage.upper))
     if len(equal) == 0 or ends.free:
@@ -92,13 +92,13 @@ def _of_linkage(linkage: Linkage, ends: _Ends) -> tuple[bool, ...]:
     equations = ends.linkage(linkage, equal)
 
     def held(point: Point) -> Rows:
-        return _stacked([ends.constraints(point), ends.prescribed(point)])
+        return stacked([ends.constraints(point), ends.prescribed(point)])
 
-    needed = equal[ends.independent(len(equal), lambda point: _stacked([held(point), equations(point)]), held, equations)]
+    needed = equal[ends.independent(len(equal), lambda point: stacked([held(point), equations(point)]), held, equations)]
     return tuple(i in equal and i not in needed for i in range(linkage.size))
 
 
-def _boundary_without(boundary: Boundary | None, redundant: Sequence[bool]) -> Boundary | None:
+def boundary_without(boundary: Boundary | None, redundant: Sequence[bool]) -> Boundary | None:
     if boundary is None or not any(redundant):
         return boundary
     return replace(boundary, fixed=tuple(f and not r for f, r in zip(boundary.fixed, redundant, strict=True)))
@@ -126,7 +126,7 @@ def _kept(phase: Phase) -> ca.Function | None:
 
 
 @dataclass(frozen=True)
-class _Ends:
+class Ends:
     """Ends of phases (number, START or FINAL), and the rows that each phase keeps."""
 
     problem: Problem
@@ -224,7 +224,7 @@ def _unit(slope: Array) -> Array:
     return slope / np.maximum(np.linalg.norm(slope, axis=1, keepdims=True), ROUNDING.resolution)
 
 
-def _stacked(parts: Sequence[Rows]) -> Rows:
+def stacked(parts: Sequence[Rows]) -> Rows:
     return np.concatenate([value for value, _ in parts]), np.vstack([slope for _, slope in parts])
 
 

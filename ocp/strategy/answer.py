@@ -186,8 +186,18 @@ def bound(search: Search, state: State, why: Finding) -> State | None:
         return None
     if again.status not in SOLVED:
         return bounded(float("nan"), {"status": again.status.name}, Kind.FINER_SOLVE_FAILED)
-    return bounded(max(ANSWERS.error_coverage * max(abs(again.objective - found.objective) / size, gaps), own) + rest,
+    covered = coverage(state, again.objective) * abs(again.objective - found.objective)
+    return bounded(max(covered / size, ANSWERS.error_coverage * gaps, own) + rest,
                    {"finer_objective": again.objective}, finer=again)
+
+
+def coverage(state: State, finer: float) -> float:
+    """What times the change on the finer mesh covers all changes to come: the sum of a geometric series where changes so far tell
+    that it falls slower than the usual order."""
+    found = answered(state).objective
+    before = [one.diagnosis.data["objective"] for one in state.firings if one.rule == "finer_mesh" and one.taken]
+    ratio = abs(finer - found) / abs(found - before[-1]) if before and found != before[-1] else 0.0
+    return max(ANSWERS.error_coverage, 1.0 / (1.0 - ratio)) if ratio < 1 else ANSWERS.error_coverage
 
 
 def _own_error(found: Solution) -> float:
@@ -214,6 +224,9 @@ def wide_bound(search: Search, state: State) -> Finding | None:
     if state.finer is None or wide is None or wide.holds or late(Activity.REFINEMENT):
         return None
     if certificate is None or len(certificate.failures) > 1:
+        return None
+    before = [one.diagnosis.value for one in state.firings if one.rule == "finer_mesh"]
+    if before and not wide.value < before[-1] / np.sqrt(2):  # less than of order one half: no finer mesh comes to it in time
         return None
     certified = refinement is not None and refinement.certified
     return Finding(Kind.WIDE_ERROR_BOUND, value=wide.value, tolerance=wide.tolerance, data={"objective": found.objective}) \

@@ -44,6 +44,12 @@ class Direct(Method):
         """A coarse solve."""
         return self._programs(task).probe(problem, intervals, search.outside.progress)
 
+    def error(self, found: Solution, intervals: int) -> float:
+        if self.programs.error is None:
+            return 0.0
+        options = replace(self.programs.options, intervals=intervals)
+        return self.programs.error(found, replace(options, mesh="uniform") if hasattr(options, "mesh") else options, None)
+
     def _programs(self, task: Task) -> Programs:
         options = self.programs.options
         options = options if task.scaling is None else replace(options, scaling=task.scaling)

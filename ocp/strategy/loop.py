@@ -20,7 +20,7 @@ from ocp.strategy.rule import Stage
 from ocp.strategy.search import Search
 
 #: rules that search again from elsewhere
-OTHER_STARTS = ("escape", "better_controls")
+OTHER_STARTS = ("escape", "better_controls", "other_starts", "lower_start")
 
 
 def searched(search: Search, state: State) -> Solution:
@@ -47,7 +47,7 @@ def concluded(search: Search, found: Solution) -> Solution:
         before = state.answer
         state = apply_rules(search, state, Stage.ANSWER)
     assert state.answer is not None
-    starts = 1 + sum(one.taken and one.rule in OTHER_STARTS for one in state.firings)
+    starts = 1 + sum(one.taken and one.rule in OTHER_STARTS for one in (*state.answer.strategy, *state.firings))
     told = (Finding(Kind.STARTS_DISAGREE, data={"starts": starts}),) if starts > 1 else ()
     return replace(state.answer, strategy=(*state.answer.strategy, *state.firings), findings=(*state.answer.findings, *told))
 

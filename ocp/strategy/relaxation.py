@@ -52,7 +52,7 @@ def relax(search: Search, state: State, why: Finding) -> State | None:
 def _relaxable(phase: Phase) -> bool:
     """Whether the relaxed problem can be written down; where all controls enter linearly it says the same, and only there."""
     system = phase.system
-    if linear_controls(phase).all():
+    if linear_controls(phase, together=True).all():
         return False
     return system.model is None and system.residual is None and system.period is None and system.nu > 0 and not any(
         c.soft is not None for c in phase.constraints)

@@ -70,6 +70,10 @@ class Method:
         """A coarse solve; None by methods that have none."""
         return None
 
+    def error(self, found: Solution, intervals: int) -> float:
+        """Of the motion of a coarse solve, relative."""
+        return 0.0
+
     def on_arcs(self, search: Search, task: Task, problem: Problem, plans: Plans, meshes: Sequence[Mesh]) -> Solution:
         """A problem whose phases are cut into arcs, solved on meshes of its own."""
         raise NotImplementedError

@@ -6,7 +6,7 @@ add a remedy, write its diagnosis and its remedy in a file of their own and put 
 
 from __future__ import annotations
 
-from ocp.strategy import answer, attained, instants, modes, nodes, relaxation, solved, unsolved, zero_order_hold
+from ocp.strategy import answer, attained, instants, modes, nodes, other_starts, relaxation, solved, unsolved, zero_order_hold
 from ocp.strategy.rule import Rule, Stage
 
 UNSOLVED, SOLVED, ENDED, ANSWER = (Stage.UNSOLVED,), (Stage.SOLVED,), (Stage.ENDED,), (Stage.ANSWER,)
@@ -58,6 +58,9 @@ RULES: tuple[Rule, ...] = (
          None, True, True),
     Rule("halve_intervals", UNSOLVED, unsolved.on_a_mesh, unsolved.halve_intervals,
          "a pass failed", "every interval cut in two", "the program", None, True, True),
+    Rule("lower_start", SOLVED, other_starts.many_meshes, other_starts.certified_from_lower,
+         "the guess was left to us, and four meshes were not enough",
+         "search again from the lowest of a few guesses, solved on a few intervals", "the certificate", 1, True, True),
     Rule("refine_mesh", SOLVED, solved.inaccurate, solved.refine,
          "the certificate fails, or intervals miss their tolerance",
          "shorter intervals, higher degrees, edges where controls jump, bounds tightened where motions overshoot them",
@@ -76,13 +79,17 @@ RULES: tuple[Rule, ...] = (
     Rule("better_controls", ANSWER, answer.misses_the_minimum_principle, answer.with_better_controls,
          "other admissible controls have a smaller Hamiltonian", "search again from the motion with these controls",
          "the objective", 2, optional=True),
+    Rule("other_starts", ANSWER, other_starts.may_be_several, other_starts.from_lower,
+         "the guess was left to us, and the Hamiltonian is not convex in the controls",
+         "search again from the lowest of a few guesses, solved on a few intervals", "the objective", 1, optional=True),
     Rule("no_minimum", ANSWER, attained.no_minimum, attained.not_attained,
          "an unbounded control doubles where every interval is cut in two, as an impulse does, or the relaxed problem costs less",
          "end without a certificate", at_most=1),
     Rule("error_bound", ANSWER, answer.without_bound, answer.bound,
-         "the objective has no error bound", "solve on a mesh with every interval cut in two", "", 4),
+         "the objective has no error bound", "solve on a mesh with every interval cut in two", "", 7),
     Rule("finer_mesh", ANSWER, answer.wide_bound, answer.from_finer,
-         "the error bound of the objective is all that fails", "go on from the solution on the finer mesh", "the certificate", 3,
+         "the error bound of the objective is all that fails, and the finer mesh before made it narrower",
+         "go on from the solution on the finer mesh", "the certificate", 6,
          optional=True),
 )
 OPTIONAL = tuple(rule.name for rule in RULES if rule.optional)

@@ -181,6 +181,9 @@ SENTENCES: Mapping[Kind, Wording] = {
     Kind.ESCAPED: lambda found: f"left {POINTS[found.data['point']]} of objective {found.value:.9g} along negative curvature",
     Kind.BETTER_CONTROLS: "at {objective:.9g}, other admissible controls have a smaller Hamiltonian (most at t = {time:.6g} s)",
     Kind.CONTROLS_IMPROVED: "left the point of objective {objective:.9g} by the minimum principle",
+    Kind.NONCONVEX_HAMILTONIAN: "at {value:.9g}: the Hamiltonian is not convex in the controls, and there may be several minima",
+    Kind.MANY_MESHES: "at {value:.9g}: {passes} meshes were not enough",
+    Kind.LOWER_START: "left the point of objective {objective:.9g}: the guess {name} led to a lower one on a few intervals",
     Kind.CONTROLS_SWITCH_FAST: "controls jump to and fro {turns} times",
     Kind.RELAXED_IS_LOWER: _until("controls that switch ever faster between two values approach an objective of {value:.6g} or "
                                   "less, which no motion attains"),

@@ -38,9 +38,10 @@ Array = np.ndarray
 Solve = Callable[[NLP, Warm], NLPResult]
 
 
-def linear_controls(phase: Phase) -> Array:
-    """Which inputs [nu] enter the rates, running costs and path constraints of a phase at most linearly, by structure; never
-    algebraic unknowns, which nobody chooses."""
+def linear_controls(phase: Phase, *, together: bool = False) -> Array:
+    """Which inputs [nu] enter the rates, running costs and path constraints of a phase at most linearly while all others stay, as
+    each factor of a product does: between bounds they jump; together: also while these change. Never algebraic unknowns, which
+    nobody chooses."""
     system = phase.system
     found = np.arange(system.nu) < len(system.controls)
     if not system.nu:
@@ -52,9 +53,21 @@ def linear_controls(phase: Phase) -> Array:
     if system.mechanism is None:  # forward dynamics of robots are linear in efforts and thrusts
         values.append(system.rate(t, x, u, p))
     for value in values:
-        slope = ca.Function("slope", [t, x, u, p], [ca.vec(ca.jacobian(value, u))])
-        found &= ~np.array(ca.DM(slope.jac_sparsity(0, 2), 1)).any(axis=0)
+        slope = ca.jacobian(value, u)
+        depends = np.array(ca.DM(ca.Function("slope", [t, x, u, p], [ca.vec(slope)]).jac_sparsity(0, 2), 1)).any(axis=0)
+        for i in np.flatnonzero(found & depends):
+            found[i] = not together and isinstance(value, ca.SX) and _stays(phase, slope[:, i], (t, x, u, p), int(i))
     return found
+
+
+def _stays(phase: Phase, slope: ca.SX, given: Sequence[ca.SX], i: int) -> bool:
+    """Whether a slope by a control with two bounds does not depend on it, which its form need not tell."""
+    lower, upper = phase.control_bounds.pairs()[i]
+    if not 0 < upper - lower < INF or phase.system.residual is not None:
+        return False
+    function = ca.Function("slope", given, [slope])
+    jumps = {function.instruction_id(k) for k in range(function.n_instructions())} & {ca.OP_SIGN, ca.OP_LT, ca.OP_LE}
+    return not jumps and bool(ca.simplify(ca.jacobian(slope, given[2][i])).is_zero())
 
 
 def singular_controls(phase: Phase, linear: Array, mesh: Mesh, u: Array, x: Array) -> Array:

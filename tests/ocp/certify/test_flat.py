@@ -1,9 +1,13 @@
 """Flat directions at finite distance: degenerate points in discrete time and of parameters that the motion feels."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from ocp.app.files.load import load_text
+from ocp.certify import flat
 from ocp.methods import solve
 from ocp.problem import Kind
 
@@ -91,3 +95,28 @@ def test_values_beside_the_point_are_those_that_its_derivatives_foretell(method,
         d -= np.linalg.lstsq(rows, rows @ d, rcond=None)[0]
         f1, f0 = (found.optimality.values(s * 1e-5 * d)[0] for s in (1, -1))
         assert (f1 - f0) / 2e-5 == pytest.approx(at.gradient @ d, rel=1e-4, abs=1e-5)
+
+
+def scaled(price):
+    """Unknowns (a, b) with the row a + b^2 = 0 held, and b <= 1/2 not, at 0."""
+    A, inf = sp.csr_matrix([[1.0, 0.0]]), np.full(2, np.inf)
+    at = SimpleNamespace(x=np.zeros(2), x_lower=-inf, x_upper=inf, g=np.zeros(2), g_lower=np.array([0.0, -np.inf]),
+                         g_upper=np.array([0.0, 0.5]), lam_g=np.array([price, 0.0]))
+    own = SimpleNamespace(local=at, rows=np.array([0]), columns=np.array([0, 1]), size=np.ones(2), row_sizes=np.ones(2), A=A)
+    restore = flat._factor([[sp.eye(2), A.T], [A, -1e-10 * sp.eye(1)]])
+    return own, restore
+
+
+def restored(move, error=0.0, price=1.0):
+    own, restore = scaled(price)
+    return flat._restored(own, lambda d: (d[0], np.array([d[0] + d[1]**2 + error, d[1]])), restore, np.array(move))
+
+
+def test_constraints_are_restored_along_a_curved_way_or_the_way_is_none():
+    assert restored([0.0, 0.3]) == pytest.approx(-0.09)
+    assert restored([0.0, 0.6]) is None  # beyond the constraint that is not held
+
+
+def test_what_is_left_of_a_violation_counts_by_its_multiplier():
+    """5e-10 of a row whose multiplier is 1e9 may be worth a half."""
+    assert restored([0.0, 0.0], 5e-10, 1e9) == pytest.approx(0.5)

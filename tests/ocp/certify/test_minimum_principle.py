@@ -1,15 +1,19 @@
 """The minimum principle: gaps of the Hamiltonian against closed forms, and answers that first and second order let pass."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from ocp.app.files.load import load_text
+from ocp.certify import minimum_principle
 from ocp.certify.hamiltonian import hamiltonians
 from ocp.certify.minimum_principle import better_controls, waiting
 from ocp.certify.motion import Motion
 from ocp.methods import METHODS, solve
-from ocp.problem import Kind
+from ocp.problem import Duration, Kind
 from ocp.strategy.table import RULES
+from ocp.thresholds import MINIMUM_PRINCIPLE
 
 TEXT = """
 name: one
@@ -128,6 +132,39 @@ def test_discretised_controls_are_no_gap():
     assert found.certificate.minimum_principle.value < 1e-4
 
 
+def moved_by(hamiltonian, by):
+    """The Hamiltonian along the same motion with other controls."""
+    motion, own = hamiltonian.motion, hamiltonian.motion.control
+    motion.control = lambda t: own(t) + by
+    return hamiltonian
+
+
+def test_what_lies_beside_the_own_control_is_no_other_valley():
+    """H = u^2 + u^4 on [-1, 1]: a motion at 0.02 is 4e-4 above the least, all of it within a twentieth of the box."""
+    hamiltonian, _ = compared(stationary(problem("u**2 + u**4")))
+    assert np.max(better_controls(moved_by(hamiltonian, 0.02)).gap) == pytest.approx(0.0, abs=1e-7)
+    assert np.max(better_controls(moved_by(hamiltonian, 0.5)).gap) > 0.1
+
+
+def test_points_are_spread_over_the_box_and_close_to_the_own_control_where_there_is_none():
+    own = problem("u**4 + (v - 1)**2", "u + v", "u: '', v: ''", "bounds: {u: [-1, 3], v: [0.5, null]}")
+    hamiltonian, _ = compared(stationary(own))
+    t, inputs = hamiltonian.t[:2], np.array([0, 1])
+    search = minimum_principle._Search(hamiltonian, t, hamiltonian.p[:2], inputs)
+    reach = MINIMUM_PRINCIPLE.reach * search.motion.scales.wide_control[1]
+    assert reach > 1
+    assert search.lower[0] == pytest.approx([-1, 0.5], abs=1e-6)
+    assert search.upper[0] == pytest.approx([3, 1 + reach], abs=1e-6)
+    places = {(0, 0): (-1, 0.5), (1, 1): (3, 1 + reach), (0.25, 0.75): (0, 1 + reach / 8), (0.5, 0.25): (1, 1 - 0.5 / 8)}
+    for share, u in places.items():
+        assert search._at(np.array(share))[0] == pytest.approx(u, abs=1e-6)
+
+
+def test_gains_are_integrals_of_gaps():
+    better = minimum_principle.Better(np.array([0.0, 1.0, 3.0]), np.zeros((3, 1)), np.array([0.0, 2.0, 4.0]))
+    assert (better.gain, better.time) == (7.0, 3.0)
+
+
 def test_other_branches_of_path_equations_are_found():
     """u on the unit circle, u = (cos a, sin a): H = p v is least at v = -1, the motion of the guess stays at v = 1."""
     own = problem("0*u", "v", "u: '', v: ''", "guess: {controls: {u: 0, v: 1}}", ", {name: far, final: x}",
@@ -164,6 +201,18 @@ def test_waiting_is_cheaper_where_moving_costs_more_than_haste(price):
     assert found.certificate.minimum_principle.holds == (price < 36)
     if price > 36:
         assert found.certificate.minimum_principle.cause is Kind.WAITING
+
+
+def test_holding_a_place_has_its_own_price_and_gains_are_per_duration():
+    """4 m in 2 s: dJ/dT = 107 - 36 * 16 / 2^4 = 71 at T = 2 with 7 a second also at rest: 64 a second for 2 s."""
+    text = TOLL.replace("PRICE", "100")
+    for old, new in (('"u**2 +', '"7 + u**2 +'), ("duration: 1", "duration: 2"), ("x: 1", "x: 4")):
+        text = text.replace(old, new)
+    hamiltonian, _ = compared(stationary(load_text(text).problem))
+    assert waiting(hamiltonian)[0] == pytest.approx(128, rel=1e-6)
+    phase = hamiltonian.motion.phase
+    hamiltonian.motion.phase = replace(phase, duration=Duration(1.0, 3.0, 2.0))
+    assert waiting(hamiltonian)[0] == 0.0  # a free duration has H = 0, and is as long as it should be
 
 
 @pytest.mark.parametrize(("cost", "p", "objective"), [("-(p - 0.5)**4", 0.0, 1 - 0.5**4), ("(p - 0.5)**3", 0.0, 1 - 0.125)])

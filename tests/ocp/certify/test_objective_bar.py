@@ -1,5 +1,6 @@
 """The bar of the objective holds the true optimum, on closed forms and on references refined to many digits."""
 
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,7 +10,9 @@ from repository import ROOT
 from ocp.app.files.load import load_problem, load_text
 from ocp.certify import Tolerances
 from ocp.methods import solve
-from ocp.problem import Kind
+from ocp.problem import Finding, Kind
+from ocp.strategy.answer import coverage
+from ocp.strategy.records import Firing, State, Task
 
 FOLDER = ROOT / "problems"
 #: name -> the optimum: closed forms, and Gauss collocation refined until digits stand still
@@ -103,3 +106,17 @@ def test_the_bar_holds_closed_forms(known):
 def test_the_bar_holds_closed_forms_on_coarse_meshes(known, method, options):
     found = solve(load_text(known.text).problem, method, options)
     assert not abs(found.objective - known.optimum) > found.certificate.bar + 1e-8 * (1 + abs(known.optimum))
+
+
+def test_a_change_on_the_finer_mesh_covers_the_geometric_series_of_changes_to_come():
+    """Of order one half changes fall by the root of two: what is left is the series, more than the usual order leaves."""
+    def after(before, now):
+        why = Finding(Kind.WIDE_ERROR_BOUND, data={"objective": before})
+        return State(Task(None), firings=(Firing("finer_mesh", why, 1, True),), answer=SimpleNamespace(objective=now))
+
+    ratio = np.sqrt(0.5)
+    values = np.cumsum(ratio ** np.arange(200))
+    covered = coverage(after(values[0], values[1]), values[2]) * abs(values[2] - values[1])
+    assert covered == pytest.approx(values[-1] - values[1])
+    assert coverage(after(1.0, 2.0), 2.1) == coverage(State(Task(None), answer=SimpleNamespace(objective=2.0)), 3.0) == 2.5
+    assert coverage(after(1.0, 2.0), 3.5) == 2.5

@@ -2,6 +2,7 @@
 
 import itertools
 from dataclasses import replace
+from types import SimpleNamespace
 
 import casadi as ca
 import numpy as np
@@ -10,11 +11,11 @@ from scipy.integrate import solve_ivp
 from scipy.optimize import brentq, minimize
 
 from ocp.app.files.load import load_text
-from ocp.methods import make_options, method, solve
+from ocp.methods import make_options, method, solve, uncertified
 from ocp.problem import Kind
-from ocp.reductions import origins
+from ocp.reductions import Redundant, origins, pieces
 from ocp.reductions.instants import Finder, free_parameters, opened
-from ocp.reductions.time_switches import TimeSwitches
+from ocp.reductions.time_switches import TimeSwitches, neighbours
 
 
 def text(rate, phase, parameters="", states="{x: m}", start="{x: 0}"):
@@ -309,3 +310,63 @@ def test_crossing_orders_are_listed_in_every_permutation():
     for one, two in itertools.permutations([0.5, 1.5]):
         _, pieces = reduced(window(3, 2, 2, 0.4, one, two)[0])
         assert [float(phase.duration.guess) for phase in pieces.phases] == pytest.approx([0.5, 1.0, 0.5], abs=1e-3)
+
+
+@pytest.mark.parametrize(("c", "ties"), [
+    (0.3, {"instant 0 before of two"}),  # the piece before it has a given length
+    (3.0, {"instant 0 behind of one", "instant 0 of two", "length of two"})])
+def test_ties_hold_at_the_guess_and_keep_instants_on_their_side(c, ties):
+    """Steps at c in the first of two phases of 0.1 to 4 s each, or the second: inequalities for the other one."""
+    _, pieces = reduced(two_phases(2, c)[0])
+    assert {tie.name for tie in pieces.linkages if "instant" in tie.name or "length" in tie.name} == ties
+    lengths = np.array([phase.duration.guess for phase in pieces.phases])
+    for tie in pieces.linkages:
+        if "instant" not in tie.name:
+            continue
+
+        def at(times, tie=tie):
+            return float(tie.function(*[[0.0]] * len(tie.ends), times * lengths, [])[0])
+
+        if "before" in tie.name or "behind" in tie.name:
+            assert (tie.lower, tie.upper) == ((0.0,), (np.inf,))
+            assert at(1.0) > 0
+            assert at(0.01 if "before" in tie.name else 100.0) < 0
+        else:
+            assert at(1.0) == pytest.approx(0.0, abs=1e-9)
+
+
+def test_the_last_piece_takes_what_a_given_instant_leaves_of_a_free_duration():
+    _, pieces = reduced(text('{x: "if_else(t < 0.8, 1, 0) + u"}', f"duration: {{lower: 1.1, upper: 3}}\n  {costs()}"))
+    assert [(phase.duration.lower, phase.duration.upper) for phase in pieces.phases] == [(0.8, 0.8), (pytest.approx(0.3), 2.2)]
+
+
+def test_what_is_redundant_at_an_end_is_that_of_the_first_and_of_the_last_piece():
+    data = SimpleNamespace(numbers=((0, 1), (2,)), before=SimpleNamespace(linkages=("one",)))
+    found = TimeSwitches().redundant_before(Redundant(((True,), (False,), ()), ((), (True,), (False,)), ((True,), (False,))), data)
+    assert found == Redundant(((True,), ()), ((True,), (False,)), ((True,),))
+
+
+def test_arrays_of_segments_come_back_without_the_instants_between_pieces():
+    names = ("p.0", "p.1", "q")
+    problem = SimpleNamespace(phases=[SimpleNamespace(name=name) for name in names])
+    parts = [SimpleNamespace(t=np.zeros(count)) for count in (3, 4, 2)]
+    gaps = np.array([1.0, 2.0, np.nan, 3.0, 4.0, 5.0, 9.0, 6.0])
+    extra = {"certificate_segment_gap": gaps, "p.0.costate": np.ones((3, 1)), "p.1.costate": 2 * np.ones((4, 1)),
+             "q.costate": 3 * np.ones((2, 1))}
+    before = SimpleNamespace(phases=[SimpleNamespace(name=name) for name in "pq"])
+    found = pieces._extra(SimpleNamespace(extra=extra, problem=problem, parts=parts),
+                           SimpleNamespace(before=before, numbers=((0, 1), (2,))))
+    assert found["certificate_segment_gap"].tolist() == [1, 2, 3, 4, 5, 9, 6]
+    assert found["p.costate"].ravel().tolist() == [1] * 3 + [2] * 4
+    assert found["q.costate"].ravel().tolist() == [3] * 2
+
+
+def test_neighbours_have_the_two_that_meet_in_the_other_order():
+    problem = load_text(carried(2, 0.8, 3, 8, 0.1, 4)[0]).problem
+    found = uncertified(problem, "collocation", make_options("collocation", {"refine": "none", "intervals": 8}))
+    order = found.problem.steps[0].data.order
+    (other, when), = neighbours(found)
+    swapped = [i for i, (a, b) in enumerate(zip(order, other.steps[0].data.order, strict=True)) if a != b]
+    assert when == pytest.approx(0.8, abs=1e-3)
+    assert len(swapped) == 2
+    assert [other.steps[0].data.order[i] for i in swapped] == [order[i] for i in reversed(swapped)]

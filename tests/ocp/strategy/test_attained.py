@@ -1,5 +1,7 @@
 """Infima that no motion attains: impulses, and controls that would switch infinitely fast; and minima beside them."""
 
+from types import SimpleNamespace
+
 import casadi as ca
 import numpy as np
 import pytest
@@ -9,8 +11,10 @@ from ocp.app.sentences import sentence
 from ocp.certify.motion import Motion
 from ocp.methods import solve
 from ocp.problem import Kind, Trajectory
+from ocp.strategy import attained, relaxation
 from ocp.strategy.attained import _unlike_layers
 from ocp.strategy.relaxation import relaxed_problem
+from ocp.strategy.table import OPTIONAL
 
 ONE = """
 name: infimum
@@ -131,10 +135,66 @@ def test_with_a_bound_the_impulse_is_a_bang():
 def test_the_relaxed_problem_has_means_of_rates_and_costs():
     problem = load_text(CHATTERING["Bolza with an end"][0]).problem
     options = {"scheme": "gauss", "intervals": 10, "refine": "none"}
-    guess = solve(problem, "collocation", options, without=["escape", "better_controls"])
+    guess = solve(problem, "collocation", options, without=["escape", "better_controls", "other_starts"])
     (phase,) = relaxed_problem(problem, (guess.trajectory,)).phases
     w = ca.DM([2.0, -1.0, 0.25])
     assert float(phase.system.rate(0, 0.3, w, [])) == 0.25 * 2 - 0.75
     (cost,) = phase.costs
     assert float(cost.function(0, 0.3, w, [])) == pytest.approx(0.3**2 + 0.25 * 9)
     assert phase.control_bounds.pairs() == [(-2, 2), (-2, 2), (0, 1)]
+
+
+# ---- what tells an impulse, and switching ----------------------------------------------------------------------------------
+def coasting(peak, *, bounds="", constraints=""):
+    """A push and a pull of 1 / h N in the first and the last of 1 / h intervals of h seconds, as half of these would have; peak:
+    over that."""
+    def part(h):
+        edges = np.linspace(0, 1, round(1 / h) + 1)
+        t = (edges[1:] + edges[:-1]) / 2
+        u = np.zeros((len(t), 1))
+        u[[0, -1], 0] = peak(h), -peak(h)
+        return Trajectory(edges, np.zeros((len(edges), 2)), u, t, lambda s: np.zeros((*np.shape(s), 2)),
+                          lambda s: np.interp(np.atleast_1d(s), t, u[:, 0])[:, None] if np.ndim(s) else np.zeros(1))
+
+    given = load_text(FUEL.replace("BOUNDS", bounds).rstrip() + f"\n  {constraints}\n").problem
+    found, finer = (SimpleNamespace(problem=given, trajectory=part(h), parts=(), ending=None, objective=2.0) for h in (0.1, 0.05))
+    return attained.no_minimum(None, SimpleNamespace(answer=found, finer=finer))
+
+
+def test_only_what_doubles_without_bounds_is_an_impulse():
+    assert coasting(lambda h: 1 / h).kind is Kind.NOT_ATTAINED
+    assert coasting(lambda h: h**-0.5) is None  # integrable squares grow by the root of two
+    assert coasting(lambda h: 1.0) is None
+    assert coasting(lambda h: 1e-12 / h) is None  # rounding
+    assert coasting(lambda h: 1 / h, bounds="bounds: {u: [-100, 100]}") is None
+    assert coasting(lambda h: 1 / h, constraints="constraints: [{name: most, expression: u**2, upper: 1e4}]") is None
+
+
+def test_a_peak_whose_integral_is_small_beside_the_rest_is_none():
+    t = np.linspace(0.005, 0.995, 100)
+    part = SimpleNamespace(t=np.linspace(0, 1, 101), t_u=t, u=np.ones((100, 1)))
+    part.u[50] = 2.0
+    assert not attained._impulsive(part, 0)
+    part.u[50] = 1000.0
+    assert attained._impulsive(part, 0)
+
+
+def test_jumps_over_the_middle_are_turns():
+    def turns(*u):
+        return relaxation._turns(SimpleNamespace(u=np.array(u, dtype=float)[:, None]))
+
+    assert turns(1, -1, 1, -1) == 3
+    assert turns(1, 1, -1, -1) == 1
+    assert turns(3, 1, 3, 1) == 3  # about their own middle
+    assert turns(1, 0.1, -0.1, -1) == 0  # in small steps
+
+
+def test_the_relaxed_problem_ends_where_its_first_controls_do_and_holds_both():
+    rest = "bounds: {u: [-2, 2]}\n  constraints: [{name: c, expression: u**2, lower: 1}]"
+    given = ONE.replace("START", "0").replace("REST", rest)
+    problem = load_text(given.replace("COST", "u**4")).problem
+    found = solve(problem, "collocation", {"scheme": "gauss", "intervals": 5, "refine": "none"}, without=OPTIONAL)
+    (phase,) = relaxed_problem(problem, (found.trajectory,)).phases
+    first, other = phase.constraints
+    w = [1.5, -0.5, 0.3]
+    assert (float(first.function(0, 0, w, [])), float(other.function(0, 0, w, []))) == (2.25, 0.25)

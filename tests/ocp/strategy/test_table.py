@@ -66,7 +66,7 @@ def test_rules_that_end_a_search_cannot_be_switched_off():
 
 @pytest.mark.parametrize(("names", "words"), [
     (["rescal"], "did you mean 'rescale'"), (["next guess"], "did you mean 'next_guess'"), (["escape", "halve"], "'halve'"),
-    (["interrupted"], "no rule named 'interrupted' may be switched off"), (["error_bound"], "known: .*rescale")])
+    (["interrupted"], "no rule named 'interrupted' may be switched off"), (["error_bound"], "known: better_controls")])
 def test_what_is_no_optional_rule_is_refused_with_what_is_near(names, words):
     with pytest.raises(ProblemError, match=words) as refused:
         solve(known.block_move(), without=names)
@@ -136,7 +136,7 @@ def test_without_escape_a_maximum_is_handed_back():
     whole = solve(problem, "multiple_shooting", options)
     assert whole.objective == pytest.approx(-1.0, abs=1e-6)
     assert "escape" in fired(whole)
-    found = solve(problem, "multiple_shooting", options, without=["escape", "better_controls"])
+    found = solve(problem, "multiple_shooting", options, without=["escape", "better_controls", "other_starts"])
     assert "escape" not in fired(found)
     assert found.objective == pytest.approx(0.0, abs=1e-9)
     assert found.certificate.second_order.kind is Kind.MAXIMUM

@@ -17,7 +17,7 @@ from ocp.app.files.load import load_problem
 from ocp.app.sentences import message
 from ocp.certify import certify
 from ocp.nlp import kkt
-from ocp.problem import At, Constraint, Cost, Duration, Kind, Phase, Status
+from ocp.problem import INF, At, Constraint, Cost, Duration, Kind, Phase, Status
 from ocp.transcription.collocation import CollocationOptions
 from ocp.transcription.mesh import uniform_mesh
 from ocp.transcription.refine.arcs import arcs_of, cut_into
@@ -130,6 +130,20 @@ def test_linear_controls_by_differences():
     assert linear_controls(phase).tolist() == [not curved(i) for i in range(5)] == [True, False, False, False, False]
     wall = Constraint("wall", At.PATH, known.function(3, 5, lambda t, x, u, p: u[0]**2), (0.0,), (1.0,))
     assert not linear_controls(replace(phase, constraints=(wall,))).any()
+
+
+@pytest.mark.parametrize(("cost", "alone"), [
+    (lambda u: (u[0] + u[1])**2 - (u[0] - u[1])**2, True),  # four times their product
+    (lambda u: u[0] * u[1], True), (lambda u: (u[0] + u[1])**2, False), (lambda u: ca.fabs(u[0] + u[1]), False),
+    (lambda u: ca.fmax(u[0], u[1]), False)])
+def test_factors_of_a_product_are_linear_one_by_one_between_bounds(cost, alone):
+    system = known.flat_system("two", ("x",), ("a", "b"), lambda t, x, u, p: u[0])
+    phase = Phase("two", system, Duration(1.0, 1.0, 1.0), known.line([0], [1], 2), u_lower=(-1.0, -2.0), u_upper=(1.0, 2.0),
+                  costs=(Cost("product", At.PATH, known.function(1, 2, lambda t, x, u, p: cost(u))),))
+    assert linear_controls(phase).tolist() == [alone] * 2
+    assert not linear_controls(phase, together=True).any()
+    assert linear_controls(replace(phase, u_upper=(1.0, INF))).tolist() == [alone, False]
+    assert linear_controls(replace(phase, u_lower=(1.0, -2.0))).tolist() == [False, alone]
 
 
 def test_active_bounds_of_states_are_held_along_arcs():

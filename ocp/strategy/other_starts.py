@@ -1,0 +1,81 @@
+"""Diagnosis and remedy of answers that may be one of several local minima: other starts on a few intervals.
+
+No local condition tells that another valley is lower. Where the Hamiltonian is not convex in the controls, or a search needed many
+meshes, guesses of the cascade are solved on a coarse mesh, which takes little beside that search; one whose objective is lower by
+far is followed (multistart: Betts 2010, Practical Methods for Optimal Control and Estimation Using Nonlinear Programming, section
+1.16). It is no proof: a better start may exist.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ocp.guess import from_motion
+from ocp.guesses.cascade import coarse_intervals, free_values, perturbations
+from ocp.interrupts import Activity, late
+from ocp.problem import SOLVED, Finding, Kind, Problem, Solution, Status
+from ocp.reductions import fit_guess
+from ocp.strategy import inner
+from ocp.strategy.answer import answered, lower
+from ocp.strategy.records import State
+from ocp.strategy.search import Search
+from ocp.thresholds import BUDGETS, DIAGNOSES
+
+#: guesses that are solved on a few intervals: that of the problem, and the widest perturbation
+TRIED = ("given", perturbations()[-1])
+
+
+def many_meshes(search: Search, state: State) -> Finding | None:
+    """That meshes are refined again and again, and the guess was left to us."""
+    found, passes = state.last.solution, len(state.verdicts)
+    told = Finding(Kind.MANY_MESHES, value=found.objective, data={"passes": passes})
+    return told if search.auto and passes >= 2 * BUDGETS.max_early_passes and not late(Activity.REFINEMENT) else None
+
+
+def certified_from_lower(search: Search, state: State, why: Finding) -> State | None:
+    """What a search from a lower start comes to, if the certificate takes it."""
+    from ocp.strategy.loop import searched
+
+    lowest = _lowest(search, state, state.last.solution)
+    if lowest is None:
+        return None
+    other = searched(*search.method.restarted(search, lowest[0]))
+    if other.certificate is not None and other.certificate.holds and other.objective < state.last.solution.objective:
+        return inner.answered(state, other, lowest[1])
+    return state.ended(Finding(Kind.INTERRUPTED)) if other.status is Status.INTERRUPTED else None
+
+
+def may_be_several(search: Search, state: State) -> Finding | None:
+    """That the Hamiltonian is not convex in the controls, and the guess was left to us."""
+    found = answered(state)
+    principle = None if found.certificate is None else found.certificate.minimum_principle
+    if not search.auto or found.status not in SOLVED or late(Activity.REFINEMENT) or state.fired("error_bound"):
+        return None
+    tried = any(one.rule == "lower_start" for one in found.strategy)
+    several = principle is not None and principle.cause is None and not tried
+    return Finding(Kind.NONCONVEX_HAMILTONIAN, value=found.objective) if several else None
+
+
+def from_lower(search: Search, state: State, why: Finding) -> State | None:
+    """A solution below the answer from a lower start; None where there is none."""
+    lowest = _lowest(search, state, answered(state))
+    return None if lowest is None else lower(search, state, *lowest)
+
+
+def _lowest(search: Search, state: State, found: Solution) -> tuple[Problem, Finding] | None:
+    """The problem that begins at the lowest of the coarse solutions, and what is said of it; None where none is lower by far."""
+    best, count = (found.objective, "", found), coarse_intervals(int(search.options.intervals))
+    task = replace(state.task, max_iterations=max(1, len(found.iterations)))  # as many as led to what stands, on more intervals
+    for name in TRIED:
+        problem = None if late() else search.method.started(search, task, name)
+        coarse = None if problem is None else search.method.probe(search, task, problem, count)
+        if coarse is not None and coarse.status in SOLVED and coarse.objective < best[0] and \
+                search.method.error(coarse, count) <= DIAGNOSES.max_rel_difference:  # others are no motions of the system
+            best = coarse.objective, name, coarse
+    size = abs(found.objective) if found.certificate is None else found.certificate.objective_size
+    far = max(DIAGNOSES.min_saving * abs(found.objective), search.tolerances.objective_error * size)
+    least, name, coarse = best
+    if not least < found.objective - far:
+        return None
+    begun = fit_guess(from_motion(search.problem, coarse.parts or (coarse.trajectory,), free_values(search.problem, coarse)))
+    return begun, Finding(Kind.LOWER_START, name=name, data={"objective": found.objective})
