@@ -57,6 +57,7 @@ FLOORS = {
         "strategy",
         "explain",
         "methods",
+        "batch",
         "mpc",
         "wbc",
         "app",

@@ -134,6 +134,29 @@ def _execution(problem: Problem, options: ILQROptions) -> tuple[bool, tuple[Find
     return by_loops, findings
 
 
+def moved(program: Program, problem: Problem) -> Program:
+    """The program for a problem, reduced, that differs in numbers alone (``ocp.problem.numbers``); it shares kernels and memory with
+    the one before, which must not be run any more. Raises ProblemError for numbers that stand in its functions."""
+    from ocp.shooting.stages.horizon import moved as again
+
+    _refuse_limits(program.problem, problem)
+    horizon, plan = again(program.horizon, problem), program.store.plan
+    for name in ("t", "h", "p", "lower", "upper"):
+        getattr(plan, name)[:] = getattr(horizon, name)
+    return replace(program, problem=problem, horizon=horizon, compiled=replace(program.compiled, horizon=horizon))
+
+
+def _refuse_limits(one: Problem, other: Problem) -> None:
+    """Raise ProblemError for other limits of rows: they stand in the functions of the stages."""
+    for a, b in zip(one.phases, other.phases, strict=True):
+        limits = [(phase.final, phase.state_bounds, [(c.lower, c.upper) for c in phase.constraints]) for phase in (a, b)]
+        if limits[0] != limits[1] or (a.duration != b.duration and not a.duration.free):
+            raise ProblemError("prescribed final states, bounds on states, limits of constraints and fixed durations stand in the "
+                               "functions of iLQR; it has to be built anew", where=f"phase {a.name!r}")
+    if [(one.lower, one.upper) for one in one.linkages] != [(one.lower, one.upper) for one in other.linkages]:
+        raise ProblemError("limits of linkages stand in the functions of iLQR; it has to be built anew", where="linkages")
+
+
 def run(program: Program, progress: Progress | None = None, checkpoint: Keep | None = None, resume: Checkpoint | None = None,
         guess: Guess | Sequence[Guess] | None = None) -> Solution:
     """Solve a prepared problem from the guess of its phases, from another (one for each phase), or from a checkpoint. Raises
