@@ -13,7 +13,7 @@ import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -43,6 +43,13 @@ class Case:
 
     solution: Solution
     point: Point | None
+
+
+class Varied(NamedTuple):
+    """What a program takes anew beside bounds and limits: parameters by name, and whether durations that are fixed."""
+
+    parameters: tuple[str, ...] = ()
+    durations: bool = False
 
 
 class Program(Protocol):
@@ -93,25 +100,40 @@ class Compiled:
 
 
 def compiled(problem: Problem, name: str = "collocation", options: Mapping[str, Any] | None = None, *,
-             parameters: Sequence[str] = (), tolerances: Tolerances | None = None, without: Sequence[str] = (),
+             parameters: Sequence[str] = (), durations: bool = False, tolerances: Tolerances | None = None, without: Sequence[str] = (),
              progress: Progress | None = None) -> Compiled:
     """Solve a problem, and keep its program on the mesh of that solution. parameters: names of those whose values may differ from
-    case to case, beside prescribed states, bounds and limits. Raises what ``ocp.methods.solve`` raises, and ProblemError for an
+    case to case, beside prescribed states, bounds and limits; durations: whether fixed ones may, too. Raises what ``ocp.methods.solve`` raises, and ProblemError for an
     unknown parameter, one that the solver chooses, or one that phases give different values."""
     for own in parameters:
         _check_parameter(problem, own)
     given = make_options(name, options or {})
     found = solve(problem, name, given, tolerances=tolerances, without=without, progress=progress)
     frozen = _frozen(name, given, found)
-    ready = from_motion(problem, found.parts or (found.trajectory,), free_values(problem, found)) if found.status in SOLVED else problem
+    ready = problem
+    if found.status in SOLVED:
+        ready = from_motion(problem, found.parts or (found.trajectory,), free_values(problem, found))
     reduced = method(name).reduce(ready, frozen)
     make = DirectProgram if name in BY_PROGRAM else MotionProgram
-    made = make(reduced, name, frozen, tuple(parameters), found.optimality if found.status in SOLVED else None)
+    made = make(reduced, name, frozen, Varied(tuple(parameters), durations), found.optimality if found.status in SOLVED else None)
     base = made.solve(reduced, None, None)
     if base.solution.status in SOLVED:
         found = invert(certify(base.solution, tolerances or Tolerances()))
     return Compiled(ready, name, frozen, tuple(parameters), tolerances or Tolerances(), Case(found, base.point), made,
                     structure_of(reduced))
+
+
+def serves(name: str, one: Problem, other: Problem) -> bool:
+    """Whether a program of a method for one problem takes the numbers of another of the same structure."""
+    if name in BY_PROGRAM:
+        return True
+    from ocp.shooting import ilqr
+
+    try:
+        ilqr.refuse_limits(one, other)
+    except ProblemError:
+        return False
+    return name == "ilqr"
 
 
 def _check_parameter(problem: Problem, name: str) -> None:
@@ -139,14 +161,14 @@ def _frozen(name: str, given: Any, found: Solution) -> Any:
 class DirectProgram:
     """A nonlinear program, whose numbers are its bounds, its limits and unknowns that are fixed by equal bounds."""
 
-    def __init__(self, problem: Problem, name: str, options: Any, parameters: tuple[str, ...], first: Any):
+    def __init__(self, problem: Problem, name: str, options: Any, varied: Varied, first: Any):
         """first: what the first solve left for its certificate: its program has limits that were tightened between nodes."""
         from ocp.transcription.direct import factors_of
 
         transcribe = method(name).parts().transcribe
         assert transcribe is not None
-        self.name, self.options, self.parameters = name, options, parameters
-        self.program = transcribe(pinned(problem, parameters), options)
+        self.name, self.options, self.varied = name, options, varied
+        self.program = transcribe(pinned(problem, varied), options)
         self.margins = _tightened(self.program.nlp, None if first is None else first.nlp)
         plain = replace(options.nlp(), scaling="none")
         self.solver = prepare_solver(self.program.nlp, plain, factors_of(self.program.nlp, options.scaling))
@@ -155,11 +177,11 @@ class DirectProgram:
         from ocp.transcription.direct import as_solution
 
         assert self.program.moved is not None
-        program = self.program.moved(pinned(problem, self.parameters))
+        program = self.program.moved(pinned(problem, self.varied))
         warm = None if start is None else Warm(start["x"], start["lam_x"], start["lam_g"], BARRIER)
         program = replace(program, nlp=self.margins(program.nlp))
         result = self.solver.moved(program.nlp).solve(warm, None, progress)
-        chosen = {name: value for name, value in program.parameters(result.x).items() if name not in self.parameters}
+        chosen = {name: value for name, value in program.parameters(result.x).items() if name not in self.varied.parameters}
         found = as_solution(program, problem, self.name, self.options, result, chosen)
         found = replace(found, findings=(*program.findings, *result.findings, *found.findings))
         solved = result.status in SOLVED
@@ -192,21 +214,22 @@ def _tightened(nlp: NLP, first: NLP | None) -> Callable[[NLP], NLP]:
     return moved
 
 
-def pinned(problem: Problem, names: Sequence[str]) -> Problem:
-    """The problem whose parameters of these names are free between equal ends: unknowns of a program that its bounds fix. Their
-    multipliers in ``Solution.extra["lam_x"]`` are the sensitivities of the optimum, with the opposite sign."""
+def pinned(problem: Problem, varied: Varied) -> Problem:
+    """The problem whose parameters of these names are free between equal ends, durations too: unknowns of a program that its bounds
+    fix. Their multipliers in ``Solution.extra["lam_x"]`` are the sensitivities of the optimum, with the opposite sign."""
     def own(phase: Any) -> Any:
-        at = [(i, phase.system.parameter_values[i]) for i, name in enumerate(phase.system.parameters) if name in names]
-        return replace(phase, free_parameters=(*phase.free_parameters, *((i, value, value) for i, value in at))) if at else phase
+        at = [(i, phase.system.parameter_values[i]) for i, name in enumerate(phase.system.parameters) if name in varied.parameters]
+        return replace(phase, free_parameters=(*phase.free_parameters, *((i, value, value) for i, value in at)),
+                       duration=replace(phase.duration, unknown=varied.durations))
 
-    return replace(problem, phases=tuple(own(phase) for phase in problem.phases)) if names else problem
+    return replace(problem, phases=tuple(own(phase) for phase in problem.phases)) if any(varied) else problem
 
 
 # ---- loops ------------------------------------------------------------------------------------------------------------
 class MotionProgram:
     """Kernels of iLQR, which take start, parameters and bounds as data; a point is a motion."""
 
-    def __init__(self, problem: Problem, name: str, options: Any, parameters: tuple[str, ...], first: Any):
+    def __init__(self, problem: Problem, name: str, options: Any, varied: Varied, first: Any):
         from ocp.shooting import ilqr
 
         if name != "ilqr":

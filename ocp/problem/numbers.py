@@ -15,7 +15,7 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
-from ocp.problem.problem import Boundary, Duration, Linkage, Phase, Problem
+from ocp.problem.problem import Boundary, Linkage, Phase, Problem
 from ocp.problem.terms import Constraint
 
 Array = np.ndarray
@@ -76,11 +76,11 @@ def _walked(problem: Problem, take: Take) -> Problem:
 def _phase(phase: Phase, take: Take) -> Phase:
     system, duration = phase.system, phase.duration
     values = _tuple(system.parameter_values, take)
-    length = take(np.array([duration.lower, duration.upper, duration.guess]))
+    length = _tuple((duration.lower, duration.upper, duration.guess), take)
     ranges = take(np.array([pair[1:] for pair in phase.free_parameters], dtype=float).reshape(-1, 2))
     return replace(
         phase, system=replace(system, parameter_values=values),
-        duration=Duration(*length.tolist(), duration.vanishing),
+        duration=replace(duration, lower=length[0], upper=length[1], guess=length[2]),
         start=_boundary(phase.start, take), final=_boundary(phase.final, take),
         **{name: _tuple(getattr(phase, name), take) for name in ("x_lower", "x_upper", "u_lower", "u_upper")},
         constraints=tuple(_limited(c, take) for c in phase.constraints),

@@ -139,14 +139,14 @@ def moved(program: Program, problem: Problem) -> Program:
     the one before, which must not be run any more. Raises ProblemError for numbers that stand in its functions."""
     from ocp.shooting.stages.horizon import moved as again
 
-    _refuse_limits(program.problem, problem)
+    refuse_limits(program.problem, problem)
     horizon, plan = again(program.horizon, problem), program.store.plan
     for name in ("t", "h", "p", "lower", "upper"):
         getattr(plan, name)[:] = getattr(horizon, name)
     return replace(program, problem=problem, horizon=horizon, compiled=replace(program.compiled, horizon=horizon))
 
 
-def _refuse_limits(one: Problem, other: Problem) -> None:
+def refuse_limits(one: Problem, other: Problem) -> None:
     """Raise ProblemError for other limits of rows: they stand in the functions of the stages."""
     for a, b in zip(one.phases, other.phases, strict=True):
         limits = [(phase.final, phase.state_bounds, [(c.lower, c.upper) for c in phase.constraints]) for phase in (a, b)]

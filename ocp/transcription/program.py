@@ -150,7 +150,7 @@ def build(problem: Problem, meshes: Sequence[Discretisation], how: How, centres:
 
 
 def _pieces(placed: Sequence[Place], meshes: Sequence[Discretisation], loops: Sequence[bool]) -> tuple[list[Part], list[int]]:
-    """The pieces of the program: of the phases, of their passages, of linkages; and with which of them the rows of each phase begin."""
+    """The pieces of the program: of phases, of passages, of linkages; and with which of them the rows of each phase begin."""
     pieces: list[Part] = []
     defects = []
     for place, mesh, by_loops in zip(placed, meshes, loops, strict=True):
@@ -185,7 +185,8 @@ def _refuse_constants(one: Problem, other: Problem, free: Mapping[str, int]) -> 
         values = zip(a.system.parameters, a.system.parameter_values, b.system.parameter_values, strict=True)
         for name, before, now in values:
             if before != now and name not in free:
-                raise ProblemError(f"parameter {name!r} is fixed in the program; it has to be built anew", where=f"phase {a.name!r}")
+                raise ProblemError(f"parameter {name!r} is fixed in the program; it has to be built anew",
+                                   where=f"phase {a.name!r}")
 
 
 def _same_limits(one: Problem, other: Problem) -> bool:
