@@ -31,6 +31,7 @@ FLOORS = {
         "errors",
         "thresholds",
         "interrupts",
+        "observed",
         "pickles",
         "spaces",
         "implicit",

@@ -24,6 +24,7 @@ from ocp.guesses.cascade import free_values
 from ocp.interrupts import limited
 from ocp.methods import make_options, method, solve
 from ocp.nlp import NLP, Warm, prepare_solver
+from ocp.observed import translated
 from ocp.problem import SOLVED, Problem, Solution, Status
 from ocp.problem.numbers import structure_of, with_guess
 from ocp.reductions import ReducedProblem, invert
@@ -100,11 +101,11 @@ class Compiled:
 
 
 def compiled(problem: Problem, name: str = "collocation", options: Mapping[str, Any] | None = None, *,
-             parameters: Sequence[str] = (), durations: bool = False, tolerances: Tolerances | None = None, without: Sequence[str] = (),
-             progress: Progress | None = None) -> Compiled:
+             parameters: Sequence[str] = (), durations: bool = False, tolerances: Tolerances | None = None,
+             without: Sequence[str] = (), progress: Progress | None = None) -> Compiled:
     """Solve a problem, and keep its program on the mesh of that solution. parameters: names of those whose values may differ from
-    case to case, beside prescribed states, bounds and limits; durations: whether fixed ones may, too. Raises what ``ocp.methods.solve`` raises, and ProblemError for an
-    unknown parameter, one that the solver chooses, or one that phases give different values."""
+    case to case, beside prescribed states, bounds and limits; durations: whether fixed ones may, too. Raises what
+    ``ocp.methods.solve`` raises, and ProblemError for an unknown parameter, one that the solver chooses, or one that phases give different values."""
     for own in parameters:
         _check_parameter(problem, own)
     given = make_options(name, options or {})
@@ -180,7 +181,7 @@ class DirectProgram:
         program = self.program.moved(pinned(problem, self.varied))
         warm = None if start is None else Warm(start["x"], start["lam_x"], start["lam_g"], BARRIER)
         program = replace(program, nlp=self.margins(program.nlp))
-        result = self.solver.moved(program.nlp).solve(warm, None, progress)
+        result = self.solver.moved(program.nlp).solve(warm, None, translated(progress, lambda point: program.parts(point.x)))
         chosen = {name: value for name, value in program.parameters(result.x).items() if name not in self.varied.parameters}
         found = as_solution(program, problem, self.name, self.options, result, chosen)
         found = replace(found, findings=(*program.findings, *result.findings, *found.findings))
@@ -252,6 +253,6 @@ class MotionProgram:
 
 def _along(problem: Problem, start: Point) -> Problem:
     """The problem with the motion of a point as its guess."""
-    phases = tuple(from_samples(phase, *(start[f"{name}_{i}"] for name in ("t", "x", "t_u", "u")))
+    phases = tuple(from_samples(phase, start[f"t_{i}"], start[f"x_{i}"], start[f"t_u_{i}"], start[f"u_{i}"])
                    for i, phase in enumerate(problem.phases))
     return replace(problem, phases=phases)

@@ -21,6 +21,7 @@ from ocp.nlp.names import groups
 from ocp.nlp.options import SCALINGS
 from ocp.nlp.program import NLP, Functions
 from ocp.nlp.result import NLPResult, Progress, Warm, WatchPoint
+from ocp.observed import translated
 from ocp.problem import Finding, Kind
 
 #: factors outside are cut: entries at the first point say little about others
@@ -95,7 +96,8 @@ class Unscale:
 
     def seen_by(self, progress: Progress | None, watch_point: WatchPoint | None) -> tuple[Progress | None, WatchPoint | None]:
         """Listeners of the scaled program for those of the program."""
-        shown = None if progress is None else lambda row: progress(self.row(row))
+        told = translated(progress, self.up)
+        shown = None if told is None else lambda row: told(self.row(row))
         if watch_point is None:
             return shown, None
         due, take = watch_point

@@ -40,8 +40,8 @@ ROUNDING = 2.0 ** -44
 
 @dataclass(frozen=True, eq=False)
 class Solver:
-    """A program and options made ready: only the solve itself is left to do. One solve at a time. again(program): a run of a program
-    with the same functions and other limits, for which what was made serves again."""
+    """A program and options made ready: only the solve itself is left to do. One solve at a time. again(program): a run of
+    a program with the same functions and other limits, for which what was made serves again."""
 
     nlp: NLP
     options: SolverOptions
@@ -134,10 +134,10 @@ def prepare_solver(nlp: NLP, options: SolverOptions, factors: Scaling | None = N
     def again(own: NLP) -> Run:
         return ipopt.prepare(own, options, made) if options.solver == "ipopt" else BACK_ENDS[options.solver](own, options)
 
-    findings: tuple[Finding, ...] = ()
-    if options.scaling != "none" or factors is not None:
-        again, findings = _scaled_runs(nlp, options, factors, again)
-    return Solver(nlp, options, again(nlp), again, findings)
+    if options.scaling == "none" and factors is None:
+        return Solver(nlp, options, again(nlp), again)
+    outer, findings = _scaled_runs(nlp, options, factors, again)
+    return Solver(nlp, options, outer(nlp), outer, findings)
 
 
 def solve_nlp(nlp: NLP, options: SolverOptions, progress: Progress | None = None, watch_point: WatchPoint | None = None,

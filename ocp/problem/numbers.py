@@ -78,11 +78,11 @@ def _phase(phase: Phase, take: Take) -> Phase:
     values = _tuple(system.parameter_values, take)
     length = _tuple((duration.lower, duration.upper, duration.guess), take)
     ranges = take(np.array([pair[1:] for pair in phase.free_parameters], dtype=float).reshape(-1, 2))
+    bounds: dict[str, Any] = {name: _tuple(getattr(phase, name), take) for name in ("x_lower", "x_upper", "u_lower", "u_upper")}
     return replace(
-        phase, system=replace(system, parameter_values=values),
+        phase, **bounds, system=replace(system, parameter_values=values),
         duration=replace(duration, lower=length[0], upper=length[1], guess=length[2]),
         start=_boundary(phase.start, take), final=_boundary(phase.final, take),
-        **{name: _tuple(getattr(phase, name), take) for name in ("x_lower", "x_upper", "u_lower", "u_upper")},
         constraints=tuple(_limited(c, take) for c in phase.constraints),
         free_parameters=tuple((index, *pair) for (index, _, _), pair in zip(phase.free_parameters, ranges.tolist(), strict=True)))
 

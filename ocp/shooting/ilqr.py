@@ -28,6 +28,7 @@ import numpy as np
 from ocp.derivatives import choose
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.integrators import INTEGRATORS
+from ocp.observed import presenting
 from ocp.problem import Finding, Guess, Kind, Phase, Problem, Solution, Status, with_parameters
 from ocp.problem.checkpoint import Checkpoint, Keep
 from ocp.reductions.algebraic_elimination import require_explicit
@@ -135,8 +136,8 @@ def _execution(problem: Problem, options: ILQROptions) -> tuple[bool, tuple[Find
 
 
 def moved(program: Program, problem: Problem) -> Program:
-    """The program for a problem, reduced, that differs in numbers alone (``ocp.problem.numbers``); it shares kernels and memory with
-    the one before, which must not be run any more. Raises ProblemError for numbers that stand in its functions."""
+    """The program for a problem, reduced, that differs in numbers alone (``ocp.problem.numbers``); it shares kernels and memory
+    with the one before, which must not be run any more. Raises ProblemError for numbers that stand in its functions."""
     from ocp.shooting.stages.horizon import moved as again
 
     refuse_limits(program.problem, problem)
@@ -185,7 +186,8 @@ def shot(program: Program, progress: Progress | None = None, checkpoint: Keep | 
     else:
         given = saved.restore(resume, horizon, own, store)
         findings = [Finding(Kind.RESUMED, value=float(resume["cost"][0]), data={"iterations": int(resume["iterations"][0])})]
-    one = Search(horizon, own, store, program.helpers, given, progress, checkpoint, resume, number, before, patient=patient)
+    seen = None if progress is None else _seeing(progress, program)
+    one = Search(horizon, own, store, program.helpers, given, seen, checkpoint, resume, number, before, patient=patient)
     status, ending = one.run()
     missed, log = one.left_over(), one.whole_log
     if status is not Status.CONVERGED:
@@ -206,6 +208,19 @@ def shot(program: Program, progress: Progress | None = None, checkpoint: Keep | 
         iterations=log[len(before):], seconds=seconds, findings=tuple(findings), extra=extras(horizon, store, one.swept, chosen),
         optimality=ShootingOptimality(horizon, store.path.x.copy(), store.path.u.copy(), store.held.slope.copy()))
     return found, (missed, float(store.path.cost.sum()) if np.isfinite(missed) else np.inf)
+
+
+def _seeing(progress: Progress, program: Program) -> Progress:
+    """Progress that sees the motion on the path."""
+    def told(row: Mapping[str, float]) -> None:
+        def motion() -> Any:
+            whole, parts = trajectories(program.compiled, program.store.path)
+            return parts or (whole,)
+
+        with presenting(motion):
+            progress(row)
+
+    return told
 
 
 def guessed(phases: Sequence[Phase], guess: Guess | Sequence[Guess]) -> tuple[Phase, ...]:

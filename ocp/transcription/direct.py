@@ -17,6 +17,7 @@ from ocp.nlp.local import Local, Owners
 from ocp.nlp.scaling import Scaling, choose_scaling, extraordinary, scaled
 from ocp.nlp.scaling_text import read_scaling, rule, scaling_text
 from ocp.nlp.solve import unscaled_violation
+from ocp.observed import translated
 from ocp.problem import At, Finding, Kind, Problem, Sense, Solution, Status, Trajectory, join, with_parameters
 from ocp.problem.checkpoint import Checkpoint, Keep, Pace, check_layout, joined, layout, log_arrays, log_rows, text
 from ocp.transcription.duration_guard import DurationGuard
@@ -148,7 +149,8 @@ class _Search:
             pace = None if self.checkpoint is None else Pace()
             reach = None if self.longest is None else DurationGuard(self.longest, self.program.durations, pace, self.keep)
             watch = None if pace is None else (pace.due, self.keep)
-            result = _solved(self.program.nlp, self.solver, self.factors, warm, None if self.progress is None else self._show,
+            show = translated(None if self.progress is None else self._show, lambda point: self.program.parts(point.x))
+            result = _solved(self.program.nlp, self.solver, self.factors, warm, show,
                              watch if reach is None else (reach.due, reach.take))
             if reach is not None and reach.left:
                 result = replace(result, status=Status.DIVERGED)

@@ -139,7 +139,8 @@ def build(problem: Problem, meshes: Sequence[Discretisation], how: How, centres:
         there = located(own, meshes, how.states, [p.layout.centres for p in placed], placed)
         limits = whole if _same_limits(problem, own) else stacked(_pieces(there, meshes, loops)[0], n)
         if limits.rows != whole.rows:
-            raise ProblemError("other limits make other rows of the program; it has to be built anew", where=f"problem {own.name!r}")
+            raise ProblemError("other limits make other rows of the program; it has to be built anew",
+                               where=f"problem {own.name!r}")
         changed = replace(nlp, **_unknowns(there), g_lower=limits.lower, g_upper=limits.upper,
                           diagnose=diagnosis(own, meshes, _unpack(there)))
         way = _Back(there, tuple(meshes), elements, back.defects, loops)
@@ -169,7 +170,7 @@ def _pieces(placed: Sequence[Place], meshes: Sequence[Discretisation], loops: Se
     return pieces, defects
 
 
-def _unknowns(placed: Sequence[Place]) -> dict[str, Array]:
+def _unknowns(placed: Sequence[Place]) -> dict[str, Any]:
     """Guess and bounds of all unknowns, as fields of the program."""
     bounds, layouts = placed[0].static.bounds.T, [place.layout for place in placed]
     return {field: np.concatenate([*(getattr(layout, name) for layout in layouts), bounds[at]])

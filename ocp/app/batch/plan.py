@@ -43,8 +43,8 @@ class Axis:
         if self.values:
             return self.values
         if not self.count:
-            raise ProblemError(f"a grid needs a number of values: {self.path}={self.lower:g}:{self.upper:g}:11; or sample the range "
-                               "(--design latin --samples 100)", where=f"--over {self.path}")
+            raise ProblemError(f"a grid needs a number of values: {self.path}={self.lower:g}:{self.upper:g}:11; or sample the "
+                               "range (--design latin --samples 100)", where=f"--over {self.path}")
         return tuple(self.at(np.linspace(0.0, 1.0, self.count)).tolist())
 
     def at(self, fractions: Any) -> np.ndarray:

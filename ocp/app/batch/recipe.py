@@ -73,7 +73,8 @@ class Recipe:
 
     def compile(self, loaded: LoadedProblem, progress: Any = None) -> Compiled:
         """The program, on the mesh of the solution for the values in the text."""
-        return compiled(loaded.problem, loaded.method, loaded.options_for(loaded.method), parameters=tuple(self.parameters.values()),
+        return compiled(loaded.problem, loaded.method, loaded.options_for(loaded.method),
+                        parameters=tuple(self.parameters.values()),
                         durations=_of_durations(loaded.problem, self.slopes.values()),
                         tolerances=Tolerances(**loaded.accept), without=loaded.without, progress=progress)
 

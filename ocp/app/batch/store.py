@@ -163,7 +163,8 @@ def _packed(point: Point) -> bytes:
     import io
 
     out = io.BytesIO()
-    np.savez(out, **{name: np.asarray(value) for name, value in point.items()})
+    arrays: dict[str, Any] = {name: np.asarray(value) for name, value in point.items()}
+    np.savez(out, **arrays)
     return out.getvalue()
 
 

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-
 from ocp.app.batch.recipe import Recipe
 from ocp.app.files.load import LoadedProblem, load_text
 from ocp.app.sentences import ending, sentences

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -198,4 +198,6 @@ def workers(count: int, scheduler: str | None) -> Iterator[tuple[Workers, int]]:
         made.close(whole)
 
 
-Tell = Callable[[int, int, int], Any]
+def processors() -> int:
+    """How many processes of this machine may work at once."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from cyclopts import Parameter
 
@@ -45,16 +45,12 @@ def sweep(
     with at_once():
         from ocp.app.batch.command import Asked, prepared, print_table, told
         from ocp.app.batch.run import swept
+        from ocp.app.batch.workers import processors
     asked = Asked(over=tuple(over or ()), table=table, design=design, samples=samples, seed=seed, starts=starts, keep=keep)
     made = prepared(file, overridden(set_), asked)
     place = out or Path("results") / f"{file.stem}-sweep"
+    count = processors() if processes is None else processes
     with told(len(made.cases), quiet) as tell:
-        found = swept(made, place, processes=_processes(processes), scheduler=scheduler, overwrite=overwrite, tell=tell)
+        found = swept(made, place, processes=count, scheduler=scheduler, overwrite=overwrite, tell=tell)
     print_table(found, made)
     return CERTIFIED if found.ok else NOT_SOLVED
-
-
-def _processes(given: int | None) -> Any:
-    import os
-
-    return given if given is not None else len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
