@@ -105,7 +105,8 @@ def compiled(problem: Problem, name: str = "collocation", options: Mapping[str, 
              without: Sequence[str] = (), progress: Progress | None = None) -> Compiled:
     """Solve a problem, and keep its program on the mesh of that solution. parameters: names of those whose values may differ from
     case to case, beside prescribed states, bounds and limits; durations: whether fixed ones may, too. Raises what
-    ``ocp.methods.solve`` raises, and ProblemError for an unknown parameter, one that the solver chooses, or one that phases give different values."""
+    ``ocp.methods.solve`` raises, and ProblemError for an unknown parameter, one that the solver
+    chooses, or one that phases give different values."""
     for own in parameters:
         _check_parameter(problem, own)
     given = make_options(name, options or {})

@@ -124,7 +124,8 @@ def program_of(recipe: Recipe) -> Kept:
 
 def row_of(solution: Solution, by: str) -> dict[str, Any]:
     """What the table says of a solution."""
-    failures = () if solution.certificate is None else solution.certificate.failures
+    failures = solution.findings if solution.certificate is None else solution.certificate.failures
+    failures = () if solution.ok else failures
     ended = () if solution.ending is None or solution.ok else (solution.ending,)
     t = solution.trajectory.t
     chosen = {solution.problem.phases[k].system.parameters[i]: solution.problem.phases[k].system.parameter_values[i]

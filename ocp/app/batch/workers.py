@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import time
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -24,6 +25,8 @@ THREADS = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THR
 LIVES = 2
 #: seconds within which a scheduler answers
 ANSWERS = 10.0
+#: seconds between looks at what a cluster has done
+POLLED = 0.005
 
 
 class Workers(Protocol):
@@ -124,36 +127,31 @@ class Cluster:
 
     def __init__(self, address: str):
         try:
-            from distributed import Client, as_completed
+            from distributed import Client
         except ImportError:
             raise ProblemError("needs the package distributed: pip install 'lieocp[cluster]'", where="--scheduler") from None
         try:
             self.client = Client(address, timeout=ANSWERS, set_as_default=False)
         except (OSError, ValueError, TimeoutError) as error:
             raise ProblemError(f"no scheduler answers: {error}", where=f"--scheduler {address}") from None
-        self.address, self.arrived = address, as_completed()
-        self.works: dict[Any, Work] = {}
+        self.address = address
+        self.works: dict[Any, Work] = {}  # by future
         self.count = max(1, sum(self.client.nthreads().values()))
         self.client.run(_pinned)
 
     def submit(self, work: Work) -> None:
-        future = self.client.submit(done, work, pure=False, retries=0)
-        self.works[future.key] = work
-        self.arrived.add(future)
+        self.works[self.client.submit(done, work, pure=False)] = work
 
     def finished(self, seconds: float) -> list[Done]:
-        import time
-
         end = time.monotonic() + seconds
-        while not self.arrived.has_ready() and time.monotonic() < end and self.client.status == "running":
-            time.sleep(0.005)
+        while not (ready := [future for future in self.works if future.done()]) and time.monotonic() < end:
+            time.sleep(POLLED)
         if self.client.status != "running":
             raise ProblemError("the scheduler is gone; the cases that are done are kept, the same command goes on with the others",
                                where=f"--scheduler {self.address}")
         found = []
-        while self.arrived.has_ready():
-            future = next(self.arrived)
-            work = self.works.pop(future.key)
+        for future in ready:
+            work = self.works.pop(future)
             if future.status == "finished":
                 found.append(future.result())
             elif type(error := future.exception()).__name__ == "KilledWorker":
@@ -164,7 +162,7 @@ class Cluster:
 
     def close(self, wait_for_them: bool) -> None:
         if not wait_for_them:
-            self.client.cancel([*self.arrived.futures])
+            self.client.cancel([*self.works])
         self.client.close()
 
 

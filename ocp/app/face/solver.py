@@ -99,8 +99,8 @@ class Solver:
               bounds: Any = None, guess: Result | str | Path | None = None, certify: bool = True,
               callback: Callback | None = None, time_limit: float | None = None) -> CaseResult:
         """Solve a case. guess: an earlier result, or the folder of a run, to start from; default: the solution for the values that
-        the problem has. certify: whether the solution gets its certificate, without which it is not ``ok``. callback: called after each
-        iteration (``ocp.app.face.watched.Iterate``); the solve stops where it returns something true.
+        the problem has. certify: whether the solution gets its certificate, without which it is not ``ok``. callback: called after
+        each iteration (``ocp.app.face.watched.Iterate``); the solve stops where it returns something true.
 
         Raises ProblemError for a path that is not there, for a value outside its bounds, and for what is no number of the program.
         """
