@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table as Printed
@@ -17,6 +18,7 @@ from ocp.app.batch.plan import axis_of, cases, read_axis, table_of
 from ocp.app.batch.run import KEEP, Sweep, Table, Tell, axes_of_starts, local_optima
 from ocp.app.batch.work import START
 from ocp.app.files.overrides import apply_overrides
+from ocp.app.files.schema_parts import Sweep as Section
 from ocp.app.files.yaml_source import dump, read_source
 from ocp.errors import ProblemError
 
@@ -42,10 +44,13 @@ def prepared(file: Path, overrides: Mapping[str, str], asked: Asked) -> Sweep:
     source = apply_overrides(read_source(file), overrides)
     tree = dict(source.tree) if isinstance(source.tree, dict) else {}
     section = tree.pop("sweep", None) or {}
-    known = ("over", "table", "design", "samples", "seed", "starts", "keep")
-    for key in section:
-        if key not in known:
-            raise ProblemError(f"unknown key {key!r}{near(str(key), known)}", where=source.where(("sweep", key), at_key=True))
+    try:
+        Section.model_validate(section)
+    except ValidationError as error:
+        first = error.errors()[0]
+        at = ("sweep", *(key for key in first["loc"] if isinstance(key, (str, int))))
+        keys = near(str(at[-1]), Section.model_fields) if first["type"] == "extra_forbidden" else ""
+        raise ProblemError(f"{first['msg']}{keys}", where=source.where(at)) from None
 
     def option(name: str, otherwise: Any) -> Any:
         given = getattr(asked, name)

@@ -11,7 +11,7 @@ import csv
 import itertools
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -78,20 +78,12 @@ def read_axis(words: str) -> Axis:
 
 
 def axis_of(path: str, given: Any) -> Axis:
-    """An axis as the section ``sweep`` gives it: a list, or {from, to, count, scale}."""
-    where = f"sweep.over.{path}"
-    if isinstance(given, (list, tuple)):
+    """An axis as the section ``sweep`` gives it: a list, or text as on the command line."""
+    if isinstance(given, (list, tuple)) and given:
         return Axis(path, tuple(given))
-    if isinstance(given, str):
-        return read_axis(f"{path}={given}")
-    known = ("from", "to", "count", "scale")
-    if not isinstance(given, Mapping) or "from" not in given or "to" not in given:
-        raise ProblemError("expected a list of values, or {from: a, to: b, count: n}", where=where)
-    for key in given:
-        if key not in known:
-            raise ProblemError(f"unknown key {key!r}{near(str(key), known)}", where=where)
-    return _range(path, _number(given["from"], where), _number(given["to"], where), int(given.get("count", 0)),
-                  given.get("scale", "linear") == "log", where)
+    if not isinstance(given, str):
+        raise ProblemError(f"expected a list of values, or text such as 0:1:11; got {given!r}", where=f"sweep.over.{path}")
+    return read_axis(f"{path}={given}")
 
 
 def _number(text: Any, where: str) -> float:

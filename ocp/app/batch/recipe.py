@@ -30,7 +30,7 @@ from ocp.problem.numbers import numbers_of, structure_of, with_numbers
 #: numbers that differ from a straight line by more, relative to their size, do not lie on it
 STRAIGHT = 1e-9
 #: what stands below these keys is not told by numbers and functions
-UNSEEN = ("solve", "guess", "accept", "mpc", "simulate", "system")
+UNSEEN = ("solve", "guess", "accept", "mpc", "simulate", "sweep", "system")
 
 
 class Range(NamedTuple):

@@ -48,7 +48,7 @@ def test_axes():
     assert read_axis("a.b=0:1:3").grid() == (0.0, 0.5, 1.0)
     np.testing.assert_allclose(read_axis("a=log(1:100:3)").grid(), [1, 10, 100])
     assert read_axis("solve.method=[ilqr, collocation]").grid() == ("ilqr", "collocation")
-    assert axis_of("a", {"from": 1, "to": 3, "count": 2}).grid() == (1.0, 3.0)
+    assert axis_of("a", "1:3:2").grid() == (1.0, 3.0)
     assert cases([Axis("a", (1, 2)), Axis("b", ("x", "y"))]) == [(1, "x"), (1, "y"), (2, "x"), (2, "y")]
 
 
