@@ -161,7 +161,7 @@ def _course(sweep: Sweep, values: Sequence[Mapping[str, Any]]) -> _Course:
     known: set[str] = set()  # paths that were structure in one group most likely are in others
 
     def assign(group: list[int], inner: Mapping[str, Range]) -> None:
-        if len(group) == 1 or not inner:
+        if len(group) == 1 or not (inner or START in sweep.paths):
             return
         recipe, left = _recipe(sweep, values[group[0]], inner, paths)
         if not left:
@@ -191,7 +191,7 @@ def _recipe(sweep: Sweep, own: Mapping[str, Any], ranges: Mapping[str, Range], p
         recipe, left = recipe_of(sweep.text, sweep.folder, sweep.name, ranges, structure)
     except ProblemError:
         return None, tuple(ranges)
-    return (recipe, left) if recipe.base else (None, left)
+    return (recipe, left) if recipe.base or START in sweep.paths else (None, left)
 
 
 def _alike(values: Sequence[Mapping[str, Any]], paths: Sequence[str], among: Sequence[int] | None = None) -> list[list[int]]:

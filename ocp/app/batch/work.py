@@ -19,17 +19,15 @@ from ocp.app.batch.recipe import Recipe
 from ocp.app.files.load import LoadedProblem, load_text
 from ocp.app.sentences import ending, sentences
 from ocp.batch.compiled import Compiled, Point
+from ocp.batch.starts import started
 from ocp.certify import Tolerances
 from ocp.errors import ProblemError, UnsupportedError
-from ocp.guess import perturbed
 from ocp.methods import solve
 from ocp.problem import Solution
 
 #: programs that a worker keeps
 PROGRAMS = 8
-#: how far starts of a multi-start are from the guess, relative to the ranges of states and controls
-AWAY = 0.5
-#: the axis of a multi-start; its value is the seed of the perturbation, 0 for none
+#: the axis of a multi-start; its value is the seed of ``ocp.batch.starts``, 0 for the guess
 START = "start"
 #: how a row came about
 BY_PROGRAM, BY_SEARCH, REFUSED, LOST = "program", "search", "refused", "lost"
@@ -92,14 +90,12 @@ def _solved(work: Work) -> tuple[Solution, str, Point | None, LoadedProblem]:
     if work.recipe is not None:
         kept = program_of(work.recipe)
         problem = work.recipe.problem(kept.loaded, work.values)
-        if start:
-            problem = perturbed(problem, start, AWAY)
-        case = kept.program.solve(problem, work.point, guess=bool(start), certified=work.certified,
+        case = kept.program.solve(started(problem, start), work.point, guess=bool(start), certified=work.certified,
                                   time_limit=kept.loaded.time_limit)
-        if case.solution.ok or not work.certified or start:
+        if case.solution.ok or not work.certified:
             return case.solution, BY_PROGRAM, case.point, kept.loaded
     loaded = read(work.text, work.folder, work.name, work.values)
-    problem = perturbed(loaded.problem, start, AWAY) if start else loaded.problem
+    problem = started(loaded.problem, start)
     found = solve(problem, loaded.method, loaded.options_for(loaded.method), tolerances=Tolerances(**loaded.accept),
                   time_limit=loaded.time_limit, without=loaded.without)
     return found, BY_SEARCH, None, loaded

@@ -1,4 +1,4 @@
-"""The command ``ocp sweep``."""
+"""The commands ``ocp sweep`` and ``ocp report``."""
 
 from __future__ import annotations
 
@@ -54,3 +54,19 @@ def sweep(
         found = swept(made, place, processes=count, scheduler=scheduler, overwrite=overwrite, tell=tell)
     print_table(found, made)
     return CERTIFIED if found.ok else NOT_SOLVED
+
+
+def report(
+    sweep: Path, /, *, pareto: Annotated[str, Parameter(help="Two columns of the Pareto front.")] = "duration,objective",
+) -> int:
+    """Write the report of a sweep, done or not: a table that sorts, and pictures of how answers depend on what is varied.
+
+    Parameters
+    ----------
+    sweep
+        The folder of the sweep.
+    """
+    with at_once():
+        from ocp.app.batch.report import write_report
+    print(f"written to {write_report(sweep, pareto)}")
+    return CERTIFIED

@@ -382,8 +382,8 @@ class Simulate(Part):
     expect: tuple[Expectation, ...] = Key("known results", ())
 
 
-Values = Annotated[Any, Field(description="a list of values, or text: a:b:n for n values from a to b, a:b for a range to be sampled, "
-                                          "log(..) of these for equal ratios")]
+Values = Annotated[Any, Field(description="a list of values, or text: a:b:n for n values from a to b, a:b for a range to be "
+                                          "sampled, log(..) of these for equal ratios")]
 
 
 class Sweep(Part):
