@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import threading
 import time
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -69,10 +70,16 @@ class Kept:
 
 
 _KEPT: OrderedDict[str, Kept | ProblemError] = OrderedDict()
+_ALONE = threading.Lock()
 
 
 def done(work: Work) -> Done:
-    """Solve a case; errors of the file become rows."""
+    """Solve a case; errors of the file become rows. One at a time in every process, for programs are shared."""
+    with _ALONE:
+        return _done(work)
+
+
+def _done(work: Work) -> Done:
     begin = time.perf_counter()
     try:
         solution, by, point, loaded = _solved(work)

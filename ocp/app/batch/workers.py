@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import time
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -15,12 +16,10 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from typing import Any, Protocol
 
+from dynamics.kernels import threads
 from ocp.app.batch.work import LOST, Done, Work, done, empty_row
 from ocp.errors import ProblemError
 
-#: what keeps numerical libraries to one thread, read when they are loaded
-THREADS = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS",
-                         "VECLIB_MAXIMUM_THREADS"), "1")
 #: how often a case may take its process down with it
 LIVES = 2
 #: seconds within which a scheduler answers
@@ -61,17 +60,9 @@ class Processes:
         self._start()
 
     def _start(self) -> None:
-        before = {name: os.environ.get(name) for name in THREADS}
-        os.environ.update(THREADS)
-        try:
-            self.pool = ProcessPoolExecutor(self.count, multiprocessing.get_context("spawn"), _pinned)
-            list(self.pool.map(_nothing, range(self.count)))  # all are there while the environment holds
-        finally:
-            for name, value in before.items():
-                if value is None:
-                    os.environ.pop(name)
-                else:
-                    os.environ[name] = value
+        with threads.inherited():
+            self.pool = ProcessPoolExecutor(self.count, multiprocessing.get_context("spawn"), initializer=_ready)
+            list(self.pool.map(abs, range(self.count)))  # all are there while the environment holds
 
     def submit(self, work: Work) -> None:
         if self.alone:
@@ -137,7 +128,7 @@ class Cluster:
         self.address = address
         self.works: dict[Any, Work] = {}  # by future
         self.count = max(1, sum(self.client.nthreads().values()))
-        self.client.run(_pinned)
+        self.client.run(threads.pinned)
 
     def submit(self, work: Work) -> None:
         self.works[self.client.submit(done, work, pure=False)] = work
@@ -166,19 +157,10 @@ class Cluster:
         self.client.close()
 
 
-def _pinned() -> None:
-    """One thread for every library that is loaded already, and those to come."""
-    os.environ.update(THREADS)
-    from threadpoolctl import threadpool_limits
-
-    threadpool_limits(1)
-
-
-def _nothing(number: int) -> int:
-    import signal
-
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the one who asked; it ends them
-    return number
+def _ready() -> None:
+    """Of a process: one thread, and deaf to Ctrl-C, which is for the one who asked, who ends the others."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threads.pinned()
 
 
 @contextmanager
