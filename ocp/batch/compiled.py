@@ -63,7 +63,8 @@ class Program(Protocol):
 @dataclass(frozen=True, eq=False)
 class Compiled:
     """A problem with its program. base: its own solution, from which cases start unless they are told another point; parameters:
-    names of those whose values may differ; tolerances: of certificates."""
+    names of those whose values may differ; tolerances: of certificates; reduces: whether the problem reduces to another one, of this
+    structure."""
 
     problem: Problem
     name: str
@@ -73,6 +74,7 @@ class Compiled:
     base: Case
     program: Program
     structure: str
+    reduces: bool
 
     def solve(self, problem: Problem, start: Point | None = None, *, guess: bool = False, certified: bool = True,
               progress: Progress | None = None, time_limit: float | None = None) -> Case:
@@ -84,8 +86,8 @@ class Compiled:
         of the program.
         """
         begin = time.perf_counter()
-        reduced = method(self.name).reduce(problem, self.options)
-        if isinstance(reduced, ReducedProblem) and structure_of(reduced) != self.structure:
+        reduced = method(self.name).reduce(problem, self.options) if self.reduces else problem
+        if self.reduces and structure_of(reduced) != self.structure:
             raise ProblemError("with these numbers the problem reduces to another one; it has to be built anew",
                                where=f"problem {problem.name!r}")
         point = None if guess else start or self.base.point
@@ -122,7 +124,7 @@ def compiled(problem: Problem, name: str = "collocation", options: Mapping[str, 
     if base.solution.status in SOLVED:
         found = invert(certify(base.solution, tolerances or Tolerances()))
     return Compiled(ready, name, frozen, tuple(parameters), tolerances or Tolerances(), Case(found, base.point), made,
-                    structure_of(reduced))
+                    structure_of(reduced), isinstance(reduced, ReducedProblem))
 
 
 def serves(name: str, one: Problem, other: Problem) -> bool:
