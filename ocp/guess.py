@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import casadi as ca
@@ -43,11 +44,17 @@ def sample_guess(guess: Guess, space: Space, fractions: np.ndarray) -> tuple[np.
         return np.column_stack([np.interp(fractions, s, c) for c in x.T]), controls
     if len(s) == 1:
         return np.repeat(x, len(fractions), axis=0), controls
-    a, b, r = ca.SX.sym("a", space.nx), ca.SX.sym("b", space.nx), ca.SX.sym("r")
-    between = ca.Function("between", [a, b, r], [space.plus(a, r * space.minus(a, b))])
+    between = _between(space)
     i = np.clip(np.searchsorted(s, fractions, side="right") - 1, 0, len(s) - 2)
     ratio = np.clip((fractions - s[i]) / (s[i + 1] - s[i]), 0.0, 1.0)
     return between(x[i].T, x[i + 1].T, ratio[None, :]).full().T, controls
+
+
+@lru_cache(maxsize=32)
+def _between(space: Space) -> ca.Function:
+    """(a, b, r) -> a [+] r (b [-] a)."""
+    a, b, r = ca.SX.sym("a", space.nx), ca.SX.sym("b", space.nx), ca.SX.sym("r")
+    return ca.Function("between", [a, b, r], [space.plus(a, r * space.minus(a, b))])
 
 
 def on_manifold(space: Space, x: np.ndarray) -> np.ndarray:

@@ -63,8 +63,8 @@ class Program(Protocol):
 @dataclass(frozen=True, eq=False)
 class Compiled:
     """A problem with its program. base: its own solution, from which cases start unless they are told another point; parameters:
-    names of those whose values may differ; tolerances: of certificates; reduces: whether the problem reduces to another one, of this
-    structure."""
+    names of those whose values may differ; tolerances: of certificates; reduces: whether the problem reduces to another one, of
+    this structure."""
 
     problem: Problem
     name: str

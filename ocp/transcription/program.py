@@ -37,6 +37,7 @@ from ocp.transcription.ends import ends_part, linkage_part, passage_part
 from ocp.transcription.interpolation import collocation_trajectory, cubic, parabola, shooting_trajectory
 from ocp.transcription.intervals import integrate, motion_part, path_part, shooting_part
 from ocp.transcription.kernels import with_kernels
+from ocp.transcription.layout import held_by_rows
 from ocp.transcription.mesh import Compressed, Discretisation, Grid, Mesh
 from ocp.transcription.motion import by_motion
 from ocp.transcription.part import Part, Place, located, stacked
@@ -137,7 +138,7 @@ def build(problem: Problem, meshes: Sequence[Discretisation], how: How, centres:
         own = with_guess(with_numbers(problem, numbers_of(other)), other)
         _refuse_constants(problem, own, static.parameters)
         there = located(own, meshes, how.states, [p.layout.centres for p in placed], placed)
-        limits = whole if _same_limits(problem, own) else stacked(_pieces(there, meshes, loops)[0], n)
+        limits = whole if _same_limits(placed, there) else stacked(_pieces(there, meshes, loops)[0], n)
         if limits.rows != whole.rows:
             raise ProblemError("other limits make other rows of the program; it has to be built anew",
                                where=f"problem {own.name!r}")
@@ -190,13 +191,14 @@ def _refuse_constants(one: Problem, other: Problem, free: Mapping[str, int]) -> 
                                    where=f"phase {a.name!r}")
 
 
-def _same_limits(one: Problem, other: Problem) -> bool:
-    """Whether two problems have the same limits of rows: those of unknowns aside."""
-    def limits(problem: Problem) -> list[Any]:
-        curved = [(phase.state_bounds, phase.start, phase.final) for phase in problem.phases
-                  if not phase.system.space.is_vector_space]
-        return [curved, [(c.lower, c.upper) for phase in problem.phases for c in phase.constraints],
-                [(linkage.lower, linkage.upper) for linkage in problem.linkages]]
+def _same_limits(one: Sequence[Place], other: Sequence[Place]) -> bool:
+    """Whether the rows of two problems have the same limits; those of unknowns do not count."""
+    def limits(placed: Sequence[Place]) -> list[Any]:
+        ends = [boundary for place in placed for at, boundary in ((At.START, place.phase.start), (At.FINAL, place.phase.final))
+                if held_by_rows(place.phase, place.form, at)[0]]
+        bounds = [place.phase.state_bounds for place in placed if place.form.tangent]
+        return [ends, bounds, [(c.lower, c.upper) for place in placed for c in place.phase.constraints],
+                [(linkage.lower, linkage.upper) for linkage in placed[0].problem.linkages]]
 
     return limits(one) == limits(other)
 
