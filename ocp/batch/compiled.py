@@ -27,7 +27,7 @@ from ocp.nlp import NLP, Warm, prepare_solver
 from ocp.observed import translated
 from ocp.problem import SOLVED, Problem, Solution, Status
 from ocp.problem.numbers import structure_of, with_guess
-from ocp.reductions import ReducedProblem, invert
+from ocp.reductions import ReducedProblem, again, invert
 
 Progress = Callable[[Mapping[str, Any]], None]
 #: where a solve starts, or ended: arrays by name, pure data
@@ -63,8 +63,7 @@ class Program(Protocol):
 @dataclass(frozen=True, eq=False)
 class Compiled:
     """A problem with its program. base: its own solution, from which cases start unless they are told another point; parameters:
-    names of those whose values may differ; tolerances: of certificates; reduces: whether the problem reduces to another one, of
-    this structure."""
+    names of those whose values may differ; tolerances: of certificates; reduced: what the program solves, with its structure."""
 
     problem: Problem
     name: str
@@ -73,8 +72,8 @@ class Compiled:
     tolerances: Tolerances
     base: Case
     program: Program
+    reduced: Problem
     structure: str
-    reduces: bool
 
     def solve(self, problem: Problem, start: Point | None = None, *, guess: bool = False, certified: bool = True,
               progress: Progress | None = None, time_limit: float | None = None) -> Case:
@@ -86,10 +85,7 @@ class Compiled:
         of the program.
         """
         begin = time.perf_counter()
-        reduced = method(self.name).reduce(problem, self.options) if self.reduces else problem
-        if self.reduces and structure_of(reduced) != self.structure:
-            raise ProblemError("with these numbers the problem reduces to another one; it has to be built anew",
-                               where=f"problem {problem.name!r}")
+        reduced = self._reduce(problem)
         point = None if guess else start or self.base.point
         with limited(time_limit):
             found = self.program.solve(reduced, point, progress)
@@ -100,6 +96,18 @@ class Compiled:
             solution = certify(found.solution, self.tolerances) if certified else found.solution
         seconds = {**solution.seconds, "method": middle - begin, "certificate": time.perf_counter() - middle}
         return Case(invert(replace(solution, seconds=seconds)), found.point)
+
+    def _reduce(self, problem: Problem) -> Problem:
+        """What the program solves in a case."""
+        if not isinstance(self.reduced, ReducedProblem):
+            return problem
+        if (found := again(self.reduced, problem)) is not None:
+            return found
+        reduced = method(self.name).reduce(problem, self.options)
+        if structure_of(reduced) != self.structure:
+            raise ProblemError("with these numbers the problem reduces to another one; it has to be built anew",
+                               where=f"problem {problem.name!r}")
+        return reduced
 
 
 def compiled(problem: Problem, name: str = "collocation", options: Mapping[str, Any] | None = None, *,
@@ -124,7 +132,7 @@ def compiled(problem: Problem, name: str = "collocation", options: Mapping[str, 
     if base.solution.status in SOLVED:
         found = invert(certify(base.solution, tolerances or Tolerances()))
     return Compiled(ready, name, frozen, tuple(parameters), tolerances or Tolerances(), Case(found, base.point), made,
-                    structure_of(reduced), isinstance(reduced, ReducedProblem))
+                    reduced, structure_of(reduced))
 
 
 def serves(name: str, one: Problem, other: Problem) -> bool:
