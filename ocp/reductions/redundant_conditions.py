@@ -67,8 +67,9 @@ class RedundantConditions(Reduction):
         numbers = numbers_of(problem)
         if len(numbers) != len(numbers_of(reduced)):
             return None
-        ends = {f"{name}s": tuple(getattr(phase, name) for phase in problem.phases) for name in ("start", "final")}
-        return with_guess(with_numbers(reduced, numbers), problem), replace(data, **ends)
+        own = replace(data, starts=tuple(phase.start for phase in problem.phases),
+                      finals=tuple(phase.final for phase in problem.phases))
+        return with_guess(with_numbers(reduced, numbers), problem), own
 
     def invert(self, solution: Solution, data: Dropped) -> Solution:
         phases = tuple(replace(phase, start=start, final=final) for phase, start, final in zip(
