@@ -71,7 +71,7 @@ def choose(system: System, source: str, execution: str, exact: bool = False, fix
         if value not in known:
             raise ProblemError(f"no {name} named {value!r}{near(value, known)}", where=name)
     inverse = _inverse(system) is not None
-    size, obstacle, missing = operations_of(system), _obstacle(system, fixed), _without_closed_form(system)
+    size, obstacle, missing = operations_of(system), _obstacle(system, fixed), without_closed_form(system)
     instead: tuple[Finding, ...] = ()
     if execution == "loops" and obstacle is not None and system.model is not None:
         execution, instead = "generated", (Finding(Kind.CODE_GENERATED, data={"obstacle": obstacle}),)
@@ -115,7 +115,7 @@ def _inverse(system: System) -> tuple[Mechanism, int] | None:
     return (system.held, len(system.controls)) if system.held is not None and system.residual is not None else None
 
 
-def _without_closed_form(system: System) -> str:
+def without_closed_form(system: System) -> str:
     """Why the dynamics have no closed-form derivatives; empty where they have."""
     own = _inverse(system)
     if own is not None and own[0].thrusters:
@@ -153,7 +153,7 @@ def differentiated(system: System, source: str) -> System:
     names, symbols = [system.rate.name_in(i) for i in range(4)], _symbols(system)
     if source != "analytic":
         xi = numeric_function(system.rate, source)(*symbols)
-    elif reason := _without_closed_form(system):
+    elif reason := without_closed_form(system):
         raise _refusal(system, reason)
     elif _inverse(system) is not None:
         return system

@@ -19,8 +19,7 @@ import numpy as np
 
 from ocp.certify import Tolerances, certify
 from ocp.errors import ProblemError
-from ocp.guess import from_motion, from_samples
-from ocp.guesses.cascade import free_values
+from ocp.guesses.motion import free_values, from_motion, from_samples
 from ocp.interrupts import limited
 from ocp.methods import make_options, method, solve
 from ocp.nlp import NLP, Warm, prepare_solver
@@ -249,13 +248,14 @@ class MotionProgram:
         self.program = ilqr.prepare(problem, options)
 
     def solve(self, problem: Problem, start: Point | None, progress: Progress | None) -> Case:
+        from ocp.guesses.table import Start
+        from ocp.problem.checkpoint import Outside
         from ocp.shooting import ilqr
-        from ocp.shooting.starts import Start
 
         if start is not None:
             problem = with_guess(problem, _along(problem, start))
         self.program = ilqr.moved(self.program, problem)
-        found, _ = ilqr.shot(self.program, progress, start=None if start is None else Start("neighbour", "feasible"))
+        found, _ = ilqr.shot(self.program, Outside(progress), start=None if start is None else Start("neighbour", "feasible"))
         parts = found.parts or (found.trajectory,)
         point = {f"{name}_{i}": value for i, part in enumerate(parts)
                  for name, value in (("t", part.t), ("x", part.x), ("t_u", part.t_u), ("u", part.u))}

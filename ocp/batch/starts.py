@@ -7,7 +7,8 @@ from dataclasses import replace
 import casadi as ca
 import numpy as np
 
-from ocp.guess import perturbed, ranges
+from ocp.guesses.perturbed import perturbed
+from ocp.guesses.sampling import ranges
 from ocp.problem import Boundary, Phase, Problem
 
 #: how far starts are from the guess, relative to the ranges of states and controls
@@ -15,7 +16,7 @@ AWAY = 1.0
 
 
 def started(problem: Problem, seed: int) -> Problem:
-    """The problem with another guess: its own for seed 0, else with waves (``ocp.guess.perturbed``), its ends moved where they are
+    """The problem with another guess: its own for seed 0, else with waves, its ends moved where they are
     free, all in random directions."""
     if not seed:
         return problem

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import casadi as ca
 import numpy as np
 
-from ocp.guess import from_motion
+from ocp.guesses.motion import from_motion
 from ocp.problem import INF, At, Duration, Linkage, Phase, Problem, Solution, relinked
 from ocp.reductions.chain import Chain, ReducedProblem, invert
 from ocp.reductions.instants import Finder, FreeParameters, Instant, Opened, Step, free_parameters, functions_of, opened
@@ -142,7 +142,7 @@ def _stepping(problem: Problem, number: int, free: FreeParameters, instants: lis
         return none
     functions: dict[int, Opened] = {}
     steps: dict[Step, list[int]] = {}
-    robot = (system.mechanism or system.inverse or system.held) is not None
+    robot = system.robot is not None
     for function in functions_of(phase):
         if (own := opened(function)) is None:
             continue

@@ -17,9 +17,10 @@ from dynamics.errors import near
 from ocp.app.batch.plan import axis_of, cases, read_axis, table_of
 from ocp.app.batch.run import KEEP, Sweep, Table, Tell, axes_of_starts, local_optima
 from ocp.app.batch.work import START
-from ocp.app.files.overrides import apply_overrides
-from ocp.app.files.schema_parts import Sweep as Section
-from ocp.app.files.yaml_source import dump, read_source
+from ocp.app.files.problem.sections_schema import Sweep as Section
+from ocp.app.files.syntax.overrides import apply_overrides
+from ocp.app.files.syntax.yaml_source import read_source
+from ocp.app.files.syntax.yaml_text import dump
 from ocp.errors import ProblemError
 
 #: rows that the terminal shows

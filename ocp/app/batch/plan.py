@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from dynamics.errors import near
-from ocp.app.files.yaml_source import parse_source
+from ocp.app.files.syntax.yaml_source import parse_source
 from ocp.errors import ProblemError
 
 DESIGNS = ("grid", "random", "latin", "sobol")

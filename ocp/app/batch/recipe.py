@@ -19,8 +19,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ocp.app.files.load import LoadedProblem, load_tree
-from ocp.app.files.overrides import _parse_path, changed
-from ocp.app.files.yaml_source import Source, dump, parse_source
+from ocp.app.files.syntax.overrides import _parse_path, changed
+from ocp.app.files.syntax.yaml_source import Source, parse_source
+from ocp.app.files.syntax.yaml_text import dump
 from ocp.batch.compiled import Compiled, compiled, serves
 from ocp.certify import Tolerances
 from ocp.errors import ProblemError

@@ -158,7 +158,7 @@ def read(text: str, folder: str, name: str, values: Mapping[str, Any]) -> Loaded
 
 def _write(work: Work, loaded: LoadedProblem, solution: Solution) -> None:
     """The run as ``ocp solve`` writes it, without pictures."""
-    from ocp.app.files.portable import portable
+    from ocp.app.files.problem.portable import portable
     from ocp.app.pipeline import write_run_data
 
     own = read(work.text, work.folder, work.name, work.values)

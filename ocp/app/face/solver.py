@@ -58,14 +58,14 @@ class Solver:
         self._kept: Kept | None = None
 
     def _made(self, paths: Sequence[str]) -> tuple[Recipe, tuple[str, ...]]:
-        from ocp.app.files.yaml_source import dump
+        from ocp.app.files.syntax.yaml_text import dump
 
         ranges = {path: _around(self._value(path), None) for path in paths}
         return recipe_of(dump(ordered(self._document.tree)), self.folder, self._document.name, ranges)
 
     def _value(self, path: str) -> Any:
         """What stands at a path. Raises ProblemError, with near misses, where nothing does."""
-        from ocp.app.files.overrides import _index, _parse_path
+        from ocp.app.files.syntax.overrides import _index, _parse_path
 
         node: Any = self._document.tree
         at: tuple[Any, ...] = ()
@@ -166,7 +166,7 @@ class Solver:
         from ocp.app.batch.command import told
         from ocp.app.batch.run import Sweep, swept
         from ocp.app.batch.workers import processors
-        from ocp.app.files.yaml_source import dump
+        from ocp.app.files.syntax.yaml_text import dump
 
         rows = [self.by_path(row) for row in rows_of(table)]
         paths = tuple(dict.fromkeys(path for row in rows for path in row))
@@ -221,8 +221,8 @@ def _leaves(path: str, given: Any) -> Iterable[tuple[str, Any]]:
 
 
 def _put(document: Document, path: str, value: Any) -> None:
-    from ocp.app.files.overrides import changed
-    from ocp.app.files.yaml_source import Source
+    from ocp.app.files.syntax.overrides import changed
+    from ocp.app.files.syntax.yaml_source import Source
 
     if path.startswith("parameters.") and isinstance(document.tree["parameters"].get(path.split(".")[1]), Mapping):
         path += ".value"
@@ -232,7 +232,7 @@ def _put(document: Document, path: str, value: Any) -> None:
 
 def _with_guess(problem: Mathematics, guess: Result | str | Path) -> Mathematics:
     from ocp.app.runs import from_run
-    from ocp.guess import from_motion
+    from ocp.guesses.motion import from_motion
 
     if isinstance(guess, Result):
         return from_motion(problem, guess.solution.parts or (guess.solution.trajectory,))
