@@ -27,6 +27,7 @@ from ocp.reductions.chain import (
     Reduction,
     Redundant,
     Step,
+    again,
     fit_guess,
     invert,
     judged_in_pieces,
@@ -42,8 +43,8 @@ from ocp.reductions.redundant_conditions import RedundantConditions
 from ocp.reductions.time_switches import TimeSwitches
 from ocp.reductions.vanishing_sums import VanishingSums
 
-__all__ = ["EXPLICIT", "REDUCTIONS", "Chain", "ReducedProblem", "Reduction", "Redundant", "Step", "chain_of", "fit_guess", "invert",
-           "judged_in_pieces", "objective_shortfall", "origins", "redundant", "with_dropped_conditions"]
+__all__ = ["EXPLICIT", "REDUCTIONS", "Chain", "ReducedProblem", "Reduction", "Redundant", "Step", "again", "chain_of",
+           "fit_guess", "invert", "judged_in_pieces", "objective_shortfall", "origins", "redundant", "with_dropped_conditions"]
 
 REDUCTIONS: Mapping[str, Reduction] = {one.name: one for one in (
     TimeSwitches(), VanishingSums(), HiddenConstraints(), ControlNorms(), AlgebraicEquations(), AlgebraicElimination(),

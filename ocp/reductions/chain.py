@@ -39,6 +39,11 @@ class Reduction:
         """(the reduced problem, inverse data); the problem itself where there is nothing to do."""
         raise NotImplementedError
 
+    def again(self, problem: Problem, reduced: Problem, data: Any) -> tuple[Problem, Any] | None:
+        """The same for a problem that differs from the one that was reduced in numbers alone (``ocp.problem.numbers``); None where
+        it has to be reduced anew."""
+        return None
+
     def invert(self, solution: Solution, data: Any) -> Solution:
         """The solution of the problem that was given, of one of the reduced problem."""
         raise NotImplementedError
@@ -111,6 +116,15 @@ def invert(solution: Solution, *, keep_controls: bool = False) -> Solution:
         solution = last.reduction.invert(solution, last.data)
         solution = replace(solution, problem=_with_steps(solution.problem, rest))
     return solution
+
+
+def again(reduced: ReducedProblem, problem: Problem) -> Problem | None:
+    """A problem that differs in numbers alone from one that was reduced, reduced in the same way; None where that takes more."""
+    if len(reduced.steps) > 1:
+        return None
+    step = reduced.steps[0]
+    found = step.reduction.again(problem, reduced, step.data)
+    return None if found is None else _with_steps(_with_steps(found[0], ()), (Step(step.reduction, found[1], problem),))
 
 
 def fit_guess(problem: Problem) -> Problem:

@@ -18,6 +18,7 @@ from scipy.linalg import block_diag, null_space, qr
 from dynamics.mechanism.assembly import onto
 from ocp.bridge.constraints import start_constraints
 from ocp.problem import At, Boundary, Linkage, Phase, Problem, Solution
+from ocp.problem.numbers import numbers_of, with_guess, with_numbers
 from ocp.reductions.chain import Reduction, Redundant
 from ocp.spaces import Space
 from ocp.thresholds import FORMULATION, REACH, ROUNDING
@@ -61,6 +62,15 @@ class RedundantConditions(Reduction):
         dropped = Dropped(tuple(phase.start for phase in problem.phases), tuple(phase.final for phase in problem.phases),
                           problem.linkages, found)
         return replace(reduced, linkages=linkages), dropped
+
+    def again(self, problem: Problem, reduced: Problem, data: Dropped) -> tuple[Problem, Dropped] | None:
+        """What was redundant is taken to be so again: the certificate looks at all conditions."""
+        numbers = numbers_of(problem)
+        if len(numbers) != len(numbers_of(reduced)):
+            return None
+        own = replace(data, starts=tuple(phase.start for phase in problem.phases),
+                      finals=tuple(phase.final for phase in problem.phases))
+        return with_guess(with_numbers(reduced, numbers), problem), own
 
     def invert(self, solution: Solution, data: Dropped) -> Solution:
         phases = tuple(replace(phase, start=start, final=final) for phase, start, final in zip(

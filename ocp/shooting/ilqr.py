@@ -30,6 +30,7 @@ from ocp.errors import ProblemError, UnsupportedError
 from ocp.guesses.table import FAILURES, GAPPED, Start
 from ocp.integrators import INTEGRATORS
 from ocp.interrupts import Progress
+from ocp.observed import presenting
 from ocp.problem import Finding, Guess, Kind, Phase, Problem, Solution, Status, with_parameters
 from ocp.problem.checkpoint import NOBODY, Checkpoint, Keep, Outside
 from ocp.reductions.algebraic_elimination import require_explicit
@@ -140,6 +141,29 @@ def _execution(problem: Problem, options: ILQROptions) -> tuple[bool, tuple[Find
     return by_loops, findings
 
 
+def moved(program: Program, problem: Problem) -> Program:
+    """The program for a problem, reduced, that differs in numbers alone (``ocp.problem.numbers``); it shares kernels and memory
+    with the one before, which must not be run any more. Raises ProblemError for numbers that stand in its functions."""
+    from ocp.shooting.stages.horizon import moved as again
+
+    refuse_limits(program.problem, problem)
+    horizon, plan = again(program.horizon, problem), program.store.plan
+    for name in ("t", "h", "p", "lower", "upper"):
+        getattr(plan, name)[:] = getattr(horizon, name)
+    return replace(program, problem=problem, horizon=horizon, compiled=replace(program.compiled, horizon=horizon))
+
+
+def refuse_limits(one: Problem, other: Problem) -> None:
+    """Raise ProblemError for other limits of rows: they stand in the functions of the stages."""
+    for a, b in zip(one.phases, other.phases, strict=True):
+        limits = [(phase.final, phase.state_bounds, [(c.lower, c.upper) for c in phase.constraints]) for phase in (a, b)]
+        if limits[0] != limits[1] or (a.duration != b.duration and not a.duration.free):
+            raise ProblemError("prescribed final states, bounds on states, limits of constraints and fixed durations stand in the "
+                               "functions of iLQR; it has to be built anew", where=f"phase {a.name!r}")
+    if [(one.lower, one.upper) for one in one.linkages] != [(one.lower, one.upper) for one in other.linkages]:
+        raise ProblemError("limits of linkages stand in the functions of iLQR; it has to be built anew", where="linkages")
+
+
 def run(program: Program, outside: Outside = NOBODY, guess: Guess | Sequence[Guess] | None = None) -> Solution:
     """Solve a prepared problem from the guess of its phases, from another (one for each phase), or from a checkpoint. Raises
     ProblemError for guesses that do not fit."""
@@ -168,7 +192,8 @@ def shot(program: Program, outside: Outside = NOBODY, guess: Guess | Sequence[Gu
     else:
         given = saved.restore(resume, horizon, own, store)
         findings = [Finding(Kind.RESUMED, value=float(resume["cost"][0]), data={"iterations": int(resume["iterations"][0])})]
-    one = Search(horizon, own, store, program.helpers, given, outside, number, before, patient)
+    seen = outside if outside.progress is None else replace(outside, progress=_seeing(outside.progress, program))
+    one = Search(horizon, own, store, program.helpers, given, seen, number, before, patient)
     status, ending = one.run()
     missed, log = one.left_over(), one.whole_log
     if status is not Status.CONVERGED:
@@ -189,6 +214,19 @@ def shot(program: Program, outside: Outside = NOBODY, guess: Guess | Sequence[Gu
         iterations=log[len(before):], seconds=seconds, findings=tuple(findings), extra=extras(horizon, store, one.swept, chosen),
         optimality=ShootingOptimality(horizon, store.path.x.copy(), store.path.u.copy(), store.held.slope.copy()))
     return found, (missed, float(store.path.cost.sum()) if np.isfinite(missed) else np.inf)
+
+
+def _seeing(progress: Progress, program: Program) -> Progress:
+    """Progress that sees the motion on the path."""
+    def told(row: Mapping[str, float]) -> None:
+        def motion() -> Any:
+            whole, parts = trajectories(program.compiled, program.store.path)
+            return parts or (whole,)
+
+        with presenting(motion):
+            progress(row)
+
+    return told
 
 
 def guessed(phases: Sequence[Phase], guess: Guess | Sequence[Guess]) -> tuple[Phase, ...]:

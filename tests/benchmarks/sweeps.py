@@ -1,0 +1,255 @@
+"""Sweeps and solves again: one worker against two, what a case costs beyond its solve, and a program that takes other numbers
+beside CasADi's Opti with parameters. Writes results/benchmarks/sweeps.{csv,md}.
+
+    python tests/benchmarks/sweeps.py [--cases 100]
+
+Solves again are measured in processor time, both sides in turn in one process; Opti has the same transcription (Hermite-Simpson
+in separated form, 60 intervals), the same IPOPT, tolerance and first point. Workers are measured by wall time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+import time
+from pathlib import Path
+
+import casadi as ca
+import numpy as np
+from result_tables import FOLDER, write_table
+
+from ocp.app.batch.plan import Axis, cases
+from ocp.app.batch.run import Sweep, swept
+from ocp.app.files.load import load_problem
+from ocp.batch.compiled import compiled
+from ocp.problem.numbers import numbers_of, with_numbers
+
+PROBLEMS = Path(__file__).resolve().parents[2] / "problems"
+TURNS, AGAIN = 5, 12
+SOLVES = {"pendulum": ("pendulum_swingup", "collocation"), "cart-pole": ("cartpole_swingup", "collocation"),
+          "Panda": ("panda_reach", "collocation"), "leg with contacts": ("leg_leap", "collocation"),
+          "quadrotor": ("quadrotor", "collocation"), "pendulum, iLQR": ("pendulum_swingup", "ilqr"),
+          "cart-pole, iLQR": ("cartpole_to_goal", "ilqr")}
+
+
+def solves_again() -> list[dict[str, object]]:
+    """Processor milliseconds of a solve from scratch, of one by the program that stands ready, and of IPOPT or the loops alone
+    within it."""
+    rows = []
+    for name, (file, method) in SOLVES.items():
+        loaded = load_problem(PROBLEMS / f"{file}.yaml")
+        options = loaded.options_for(method)
+        begin = time.process_time()
+        made = compiled(loaded.problem, method, options)
+        first = time.process_time() - begin
+        numbers = numbers_of(loaded.problem)
+        start = loaded.problem.phases[0].start
+        at = next(i for i, value in enumerate(numbers.tolist()) if value == start.value[0] and i >= 3) if start else 0
+        whole, pure = [], []
+        for k in range(TURNS):
+            step = np.zeros(len(numbers))
+            step[at] = 1e-3 * (k + 1)
+            case = with_numbers(loaded.problem, numbers + step)
+            begin = time.process_time()
+            found = made.solve(case, certified=False)
+            whole.append(time.process_time() - begin)
+            pure.append(pure_time(made, case))
+        rows.append({"problem": name, "iterations": len(found.solution.iterations), "first [ms]": 1e3 * first,
+                     "again [ms]": 1e3 * float(np.median(whole)), "solver alone [ms]": 1e3 * float(np.median(pure)),
+                     "ratio": float(np.median(np.array(whole) / np.array(pure)))})
+        print(rows[-1], flush=True)
+    return rows
+
+
+def pure_time(made, case) -> float:
+    """Of the same solve without what moves numbers and makes a solution of the point."""
+    from ocp.batch.compiled import BARRIER, pinned
+    from ocp.methods import method
+    from ocp.nlp import Warm
+
+    program = made.program
+    reduced = method(made.name).reduce(case, made.options)
+    if hasattr(program, "solver"):
+        own = program.program.moved(pinned(reduced, program.varied))
+        solver = program.solver.moved(program.margins(own.nlp))
+        point = made.base.point
+        begin = time.process_time()
+        solver.solve(Warm(point["x"], point["lam_x"], point["lam_g"], BARRIER))
+        return time.process_time() - begin
+    from ocp.shooting import ilqr
+
+    begin = time.process_time()
+    ilqr.shot(program.program)
+    return time.process_time() - begin
+
+
+def beside_opti() -> list[dict[str, object]]:
+    """The cart-pole from other starts and with another mass of the pole."""
+    loaded = load_problem(PROBLEMS / "cartpole_swingup.yaml")
+    tree = loaded.text.replace("m2: 0.3, l: 0.5, g: 9.81}", "l: 0.5, g: 9.81}\nparameters: {m2: 0.3}")
+    tree = tree.replace("intervals: 100", "intervals: 60")
+    from dataclasses import replace
+
+    from ocp.app.files.load import load_text
+    from ocp.problem import with_parameters
+
+    ours = load_text(tree, PROBLEMS)
+    made = compiled(ours.problem, "collocation", ours.options_for("collocation"), parameters=("m2",))
+    opti, start, mass, x, u = opti_cartpole(60)
+    times: dict[str, list[float]] = {"ours": [], "Opti": []}
+    worst = 0.0
+    rng = np.random.default_rng(0)
+    for _ in range(AGAIN):
+        x0, m2 = (0.0, float(rng.uniform(-0.2, 0.2)), 0.0, 0.0), float(rng.uniform(0.25, 0.35))
+        phase = ours.problem.phase
+        case = with_parameters(replace(ours.problem, phases=(replace(phase, start=replace(phase.start, value=x0)),)), {"m2": m2})
+        begin = time.process_time()
+        found = made.solve(case, certified=False).solution
+        times["ours"].append(time.process_time() - begin)
+        opti.set_value(start, x0)
+        opti.set_value(mass, m2)
+        begin = time.process_time()
+        solved = opti.solve()
+        times["Opti"].append(time.process_time() - begin)
+        worst = max(worst, abs(float(solved.value(opti.f)) / found.objective - 1))
+        opti.set_initial(x, solved.value(x))
+        opti.set_initial(u, solved.value(u))
+    return [{"solver": name, "median [ms]": 1e3 * float(np.median(own)), "largest [ms]": 1e3 * max(own), "objectives differ": worst}
+            for name, own in times.items()]
+
+
+def opti_cartpole(count: int):
+    """The problem in Opti: states and controls at knots and midpoints, defects of Hermite-Simpson in separated form."""
+    opti = ca.Opti()
+    x, u = opti.variable(4, 2 * count + 1), opti.variable(1, 2 * count + 1)
+    start, m2 = opti.parameter(4), opti.parameter()
+    m1, length, g, h = 1.0, 0.5, 9.81, 2.0 / count
+
+    def rate(y, force):
+        theta, v, omega = y[1], y[2], y[3]
+        s, c = ca.sin(theta), ca.cos(theta)
+        below = m1 + m2 * (1 - c**2)
+        return ca.vertcat(v, omega, (length * m2 * s * omega**2 + force + m2 * g * c * s) / below,
+                          -(length * m2 * c * s * omega**2 + force * c + (m1 + m2) * g * s) / (length * below))
+
+    cost = 0
+    for k in range(count):
+        a, m, b = 2 * k, 2 * k + 1, 2 * k + 2
+        fa, fm, fb = (rate(x[:, j], u[j]) for j in (a, m, b))
+        opti.subject_to(x[:, b] - x[:, a] == h / 6 * (fa + 4 * fm + fb))
+        opti.subject_to(x[:, m] == (x[:, a] + x[:, b]) / 2 + h / 8 * (fa - fb))
+        cost += h / 6 * (u[a] ** 2 + 4 * u[m] ** 2 + u[b] ** 2)
+    opti.minimize(cost)
+    opti.subject_to(x[:, 0] == start)
+    opti.subject_to(x[:, -1] == ca.vertcat(1, ca.pi, 0, 0))
+    opti.subject_to(opti.bounded(-2, x[0, :], 2))
+    opti.subject_to(opti.bounded(-20, u, 20))
+    opti.set_initial(x, np.outer([1, np.pi, 0, 0], np.linspace(0, 1, 2 * count + 1)))
+    opti.solver("ipopt", {"print_time": False}, {"print_level": 0, "sb": "yes", "tol": 1e-9})
+    return opti, start, m2, x, u
+
+
+def overhead(count: int) -> list[dict[str, object]]:
+    """Processor milliseconds of a case, and of the sweep around it (tree, journal, points to the disk), in one process."""
+    from ocp.app.batch import workers as rooms
+
+    inner, spent = rooms.done, []
+
+    def timed(work):
+        begin = time.process_time()
+        found = inner(work)
+        spent.append(time.process_time() - begin)
+        return found
+
+    sweep = cartpole_sweep(count)
+    with tempfile.TemporaryDirectory() as work:
+        rooms.done = timed
+        try:
+            begin = time.process_time()
+            swept(sweep, Path(work) / "sweep", processes=0)
+            whole = time.process_time() - begin
+        finally:
+            rooms.done = inner
+    return [{"cases": count, "first case, program built [ms]": 1e3 * spent[0],
+             "median case, certified [ms]": 1e3 * float(np.median(spent)), "around it [ms]": 1e3 * (whole - sum(spent)) / count}]
+
+
+def cartpole_sweep(count: int) -> Sweep:
+    text = (PROBLEMS / "cartpole_swingup.yaml").read_text(encoding="utf-8")
+    axes = [Axis("phase.start.theta", (), -0.3, 0.3, count // 10), Axis("constants.m2", (), 0.2, 0.4, 10)]
+    return Sweep(text, str(PROBLEMS), "cartpole_swingup.yaml", tuple(axis.path for axis in axes), tuple(cases(axes)))
+
+
+def workers(count: int) -> list[dict[str, object]]:
+    """Wall seconds of a sweep by one process and by two, its overhead a case, and whether the tables are the same."""
+    sweep = cartpole_sweep(count)
+    rows, tables = [], []
+    with tempfile.TemporaryDirectory() as work:
+        for processes in (1, 2):
+            place = Path(work) / str(processes)
+            begin = time.perf_counter()
+            found = swept(sweep, place, processes=processes)
+            wall = time.perf_counter() - begin
+            tables.append((place / "cases.csv").read_bytes())
+            spent = np.genfromtxt(place / "seconds.csv", delimiter=",", names=True)["seconds"]
+            rows.append({"processes": processes, "cases": len(found), "certified": sum(map(bool, found["ok"])), "wall [s]": wall,
+                         "cases [s]": float(spent.sum()), "median case [ms]": 1e3 * float(np.median(spent))})
+    for row in rows:
+        row |= {"speed-up": rows[0]["wall [s]"] / row["wall [s]"], "same table": tables[0] == tables[1]}
+    return rows
+
+
+def table(rows) -> str:
+    def text(value):
+        return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+    return "\n".join([f"| {' | '.join(rows[0])} |", "|---" * len(rows[0]) + "|",
+                      *(f"| {' | '.join(map(text, row.values()))} |" for row in rows)])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--cases", type=int, default=100)
+    given = parser.parse_args()
+    again, opti, around, many = solves_again(), beside_opti(), overhead(given.cases), workers(given.cases)
+    rows = [{"part": part, **{"what": next(iter(row.values())), "figures": "; ".join(f"{k} {v}" for k, v in list(row.items())[1:])}}
+            for part, found in (("again", again), ("opti", opti), ("around", around), ("workers", many)) for row in found]
+    write_table(FOLDER / "sweeps.csv", rows)
+    load = os.getloadavg()[0]
+    (FOLDER / "sweeps.md").write_text(f"""# Sweeps, and solves with other numbers
+
+Made by `tests/benchmarks/sweeps.py`, {os.cpu_count()} processors, load {load:.1f} at the end: wall times of workers are worth what
+the machine gave them; processor times and ratios taken in turn do not depend on that.
+
+## A program that stands ready
+
+Processor time of the first solve with everything that is built for it, of a case with another start without its certificate, and of
+the solver alone within the same case.
+
+{table(again)}
+
+## Beside Opti with parameters
+
+Cart-pole, Hermite-Simpson in separated form, 60 intervals, other start angles and pole masses, in turn in one process. Opti starts
+from its last solution, ours from the solution of the problem as its file has it.
+
+{table(opti)}
+
+## What a case costs beyond its solve
+
+The cart-pole over start angles and pole masses, processor time in one process: tree of neighbours, reading of the file with other
+values, rows and points to the disk.
+
+{table(around)}
+
+## Workers
+
+The same sweep by wall time, start of the processes and a program built by each included.
+
+{table(many)}
+""", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
