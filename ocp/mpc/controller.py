@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -59,7 +60,7 @@ class Controller:
         if self.options.period > self.phase.duration.guess:
             raise ProblemError(f"a sampling period ({self.options.period:g} s) is longer than the horizon "
                                f"({self.phase.duration.guess:g} s)", where="mpc")
-        self.horizon = (receding or _ours)(problem, self.solver_options)
+        self.horizon = (receding or partial(_ours, barrier=self.options.barrier))(problem, self.solver_options)
         system = self.phase.system
         self._names = {name: i for i, name in enumerate(system.space.names)}
         self._names |= {name: self._names[other] for name, other in (names or {}).items()}
@@ -287,7 +288,7 @@ def controller(problem: Problem, options: MPCOptions | None = None, solver: ILQR
     return Controller(method("ilqr").reduce(horizon_problem(problem, options), solver), options, solver, safe=safe, names=names)
 
 
-def _ours(problem: Problem, options: ILQROptions) -> Any:
+def _ours(problem: Problem, options: ILQROptions, barrier: float) -> Any:
     from ocp.shooting.receding import Receding  # loads Numba
 
-    return Receding(problem, options)
+    return Receding(problem, options, barrier)

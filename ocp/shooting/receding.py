@@ -25,6 +25,9 @@ from ocp.shooting.options import ILQROptions
 
 FOLLOWING = 0
 """Code of ``iterate`` for a plan that was improved, or could not be any more."""
+MARGIN = 1e-4
+"""Slack of a row, in its unit, below which its barrier is quadratic: plans are closer to their constraints the smaller it is, and
+move in the shorter steps (results/benchmarks/controller.md)."""
 
 
 class Receding:
@@ -34,13 +37,14 @@ class Receding:
     du = K dx.
     """
 
-    def __init__(self, problem: Problem, options: ILQROptions | None = None):
-        """Compile and allocate. Raises ProblemError for several phases or anything free beside controls, and what ``prepare``
-        raises."""
+    def __init__(self, problem: Problem, options: ILQROptions | None = None, barrier: float = 1e-3):
+        """Compile and allocate. barrier: weight of the logarithmic barrier, in units of the cost, that holds inequalities and cones
+        in ``iterate``; 0: by multipliers. Raises ProblemError for several phases or anything free beside controls, and what
+        ``prepare`` raises."""
         from ocp.shooting.engine import iterate as it
         from ocp.shooting.engine import pursue
 
-        self.options = options or ILQROptions()
+        self.options, self.barrier = options or ILQROptions(), barrier
         # steps have deadlines: code is tuned before the first one
         self.program = prepare(problem, replace(self.options, kernels="tuned") if self.options.kernels == "auto" else self.options)
         horizon, store = self.program.horizon, self.program.store
@@ -81,6 +85,7 @@ class Receding:
     def reset(self, x0: np.ndarray, t0: float, iterations: int = 0) -> tuple[Status, Finding]:
         """Start again from the guess of the phase: state x0 [nx] at absolute time t0 [s], then up to ``iterations`` of the whole
         solver, multipliers included. Returns how that ended."""
+        from ocp.shooting.engine import record
         from ocp.shooting.engine.search import Search
 
         store, horizon = self._store, self.program.horizon
@@ -91,7 +96,9 @@ class Receding:
         store.plan.t[:] = horizon.t + t0
         store.path.x[0, :self.nx] = x0
         options = replace(self.options, max_iterations=iterations)
-        return Search(horizon, options, store).run()
+        found = Search(horizon, options, store).run()
+        store.held.barrier, store.held.margin = self.barrier * max(1.0, float(store.settings[record.UNIT])), MARGIN
+        return found
 
     def shift(self, seconds: float) -> None:
         """Move the plan on by a time not longer than the horizon. Raises ValueError for others."""

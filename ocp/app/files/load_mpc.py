@@ -83,7 +83,7 @@ def read_mpc(reader: Reader, file: Any, problem: Problem, reload: Reload) -> Loa
 def _options(section: Section, period: float | None) -> MPCOptions | None:
     rate = 100.0 if period is None else 1 / period
     values: dict[str, Any] = {"rate": section.number("rate", rate), "duration": section.number("duration"),
-                              "horizon": section.number("horizon")}
+                              "horizon": section.number("horizon"), "barrier": section.number("barrier")}
     if period is not None and abs(values["rate"] * period - 1) > 1e-9:
         section.refuse(f"must be {rate:.9g}, or left out: the system is in discrete time, with a step every {period:g} s, and a "
                        "closed loop samples at each", "rate")

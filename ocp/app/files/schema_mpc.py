@@ -87,6 +87,8 @@ class MPC(Part):
     iterations: Annotated[StrictInt, Field(ge=1)] = Key("solver iterations in every step", 1)
     start_iterations: Annotated[StrictInt, Field(ge=0)] = Key("iterations from the guess before the clock starts", 100)
     feedback: StrictBool = Key("true: Riccati feedback between samples; false: the plan as it stands", False)
+    barrier: Number = Key("weight of the logarithmic barrier that holds inequalities at one iteration a step, in units of the cost; "
+                          "0: multipliers alone", 1e-3)
     delay: Literal["none", "predicted", "ignored"] = Key("none: a control acts at once. One sampling period late: predicted (the "
                                                          "solver starts from the state that its model predicts for then) or "
                                                          "ignored", "none")

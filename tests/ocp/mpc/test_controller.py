@@ -297,7 +297,7 @@ def test_a_state_outside_its_bounds_is_told_and_led_back():
     assert mpc.report.beyond == {"q_ref": pytest.approx(0.25)}
     for _ in range(60):
         x = moved(x, mpc.step(x))
-        assert x[0] < 0.51
+        assert x[0] < 0.5
     names = {v.name for v in mpc.report.violations()}
     assert "state bounds" in names
 
@@ -340,3 +340,62 @@ def test_a_closed_loop_runs_through_it():
     loop = mass().mpc(**OPTIONS, duration=1.0, plant={"substeps": 1})
     assert loop.loop.u[:, 0] == pytest.approx(closed_loop(controller(), 20), abs=1e-12)
     assert replace(loop.loop.options).rate == 1 / h
+
+
+# ---- hard constraints at one iteration a step ---------------------------------------------------------------------------
+def run_into(problem, steps, kick=None, **options):
+    """Largest violations of q <= 0.5 in closed loop, before and after a kick, where the plant is the model."""
+    mpc = problem.controller(**{**OPTIONS, **options})
+    x, found = np.array([-1.0, 0.0]), []
+    mpc.reset(x)
+    mpc.reference(q_ref=lambda t: np.sin(2 * t))
+    for k in range(steps):
+        if k == kick:
+            x = x + np.array([0.3, 0.0])
+        u = mpc.step(x, k * h)
+        x = moved(x, u)
+        found.append(x[0] - 0.5)
+    return np.array(found)
+
+
+def test_walls_hold_at_one_iteration_a_step_and_a_state_beyond_is_led_back():
+    problem = mass(wall=(-2.0, 0.5), bound=10.0)
+    problem.set("phase.start", {"q": -1, "v": 0})
+    beyond = run_into(problem, 140)
+    assert beyond.max() <= 1e-4 * 2.5  # of the range of the bound
+    assert np.sort(beyond)[-20:].min() > -0.02  # it is the wall that stops it
+    assert run_into(problem, 140, barrier=0).max() > 1e-3  # which multipliers alone do not
+    kicked = run_into(problem, 140, kick=16)
+    assert kicked[16] > 0.1
+    assert kicked[22:].max() <= 1e-4 * 2.5
+
+
+def test_the_derivatives_of_the_barrier_are_those_of_its_value():
+    """Rows c <= 0 and a cone, within and beyond their margin: slopes and weights against central differences."""
+    from ocp.shooting.engine import augmented
+    from ocp.shooting.engine.record import Held
+    from ocp.shooting.stages.rows import BELOW, CONE, IN_CONE
+
+    z = np.zeros
+    kinds, sizes = np.array([[BELOW, CONE, IN_CONE, IN_CONE]]), np.array([[1, 3, 1, 1]])
+    held = Held(np.array([4]), kinds, sizes, np.ones((1, 4), dtype=np.int64), z((1, 4)), np.ones((1, 4)), z((1, 4)), z((1, 4)),
+                z((1, 4, 8)), z((1, 4)), z((1, 4)), z((2, 8, 8)), z((4, 4)), 0.3, 0.05)
+
+    def value(c):
+        held.c[0] = c
+        return augmented.terms(held, 0, 0, held.c[0], held.slope[0])
+
+    for c in ([-0.4, 2.0, 0.5, -0.3], [-0.01, 0.6, 0.5, 0.3], [0.2, 0.1, 0.5, -0.7], [-1.0, 1.0, 0.0, 0.0]):
+        c, e = np.array(c), 1e-6 * np.eye(4)
+        value(c)
+        augmented._weights(held, 0, 0)
+        slope, weights = held.slope[0].copy(), held.cone.copy()
+        assert slope == pytest.approx([(value(c + d) - value(c - d)) / 2e-6 for d in e], rel=1e-5, abs=1e-7)
+        differences = []
+        for d in e:
+            value(c + d)
+            up = held.slope[0].copy()
+            value(c - d)
+            differences.append((up - held.slope[0]) / 2e-6)
+        assert weights == pytest.approx(np.array(differences), rel=1e-4, abs=1e-5)
+        assert np.linalg.eigvalsh(weights).min() > -1e-9
