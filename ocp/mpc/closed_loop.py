@@ -23,7 +23,7 @@ from ocp.mpc.controller import Controller, Make
 from ocp.mpc.judge import Points, judged
 from ocp.mpc.options import MPCOptions, Tracked, horizon_problem
 from ocp.mpc.result import ClosedLoop, Ending, step_times
-from ocp.plants import IntegratedPlant, Plant, PlantSpec
+from ocp.plants import Disturbances, IntegratedPlant, Plant, PlantSpec
 from ocp.problem import At, Cost, Problem, System
 from ocp.reductions.algebraic_elimination import composer, explicit_system
 from ocp.reductions.algebraic_equations import state_equations
@@ -37,7 +37,15 @@ REPORT_EVERY = 0.1  # s of wall time
 def run(problem: Problem, options: MPCOptions, *, solver: ILQROptions | None = None, plant: PlantSpec | Plant | None = None,
         tracked: Sequence[Tracked] = (), progress: Progress | None = None, receding: Make | None = None,
         broken: float = CLOSED_LOOPS.broken) -> ClosedLoop:
-    """Run a problem in closed loop from the start state of its phase.
+    """Run a problem in closed loop from the start state of its phase; the arguments are those of :func:`prepare`."""
+    return prepare(problem, options, solver=solver, plant=plant, tracked=tracked, progress=progress, receding=receding,
+                   broken=broken).run()
+
+
+def prepare(problem: Problem, options: MPCOptions, *, solver: ILQROptions | None = None, plant: PlantSpec | Plant | None = None,
+            tracked: Sequence[Tracked] = (), progress: Progress | None = None, receding: Make | None = None,
+            broken: float = CLOSED_LOOPS.broken) -> Loop:
+    """A closed loop with everything compiled, for several runs.
 
     plant: what it is tried on, our integrators by a spec or anything with the face of ``ocp.plants.Plant`` (stepped once a
     sample, running costs by the trapezium rule); default: the model itself. progress: gets {time, duration, median, largest,
@@ -50,8 +58,7 @@ def run(problem: Problem, options: MPCOptions, *, solver: ILQROptions | None = N
     made, spec, tracked = _reduced(horizon_problem(problem, options), options, solver, given, tracked)
     if plant is not None and given is None:
         spec = replace(spec, substeps=1, changed=(f"the plant is a {type(plant).__name__}",))
-    return _Loop(made, options, solver, spec, tracked, progress, receding,
-                 None if isinstance(plant, PlantSpec) else plant, broken).run()
+    return Loop(made, options, solver, spec, tracked, progress, receding, None if isinstance(plant, PlantSpec) else plant, broken)
 
 
 def _reduced(problem: Problem, options: MPCOptions, solver: ILQROptions, plant: PlantSpec | None, tracked: Sequence[Tracked]
@@ -75,8 +82,8 @@ def _reduced(problem: Problem, options: MPCOptions, solver: ILQROptions, plant: 
     return made, spec, tracked
 
 
-class _Loop:
-    """One run: solver, plant, and arrays that are filled as it goes."""
+class Loop:
+    """Solver, plant, and the arrays of a run, which are filled as it goes."""
 
     def __init__(self, problem: Problem, options: MPCOptions, solver_options: ILQROptions, spec: PlantSpec,
                  tracked: Sequence[Tracked], progress: Progress | None, receding: Make | None, plant: Plant | None = None,
@@ -91,18 +98,30 @@ class _Loop:
         self.problem, self.phase, self.options, self.spec, self.tracked = problem, phase, options, spec, tracked
         self.solver_options, self.progress, self.broken = solver_options, progress, broken
         self.costs = [cost for cost in phase.costs if cost.at is At.PATH]
+        self.foreign = plant
         self.plant: Plant = plant or IntegratedPlant(spec, self.costs, kernels=solver_options.kernels)
         self.prepared = {"solver": compiled - began, "plant": time.perf_counter() - compiled}
         # the model over one period, where the solver predicts over its delay
         two = looking_back(system, solver_options.integrator)
         self.model = IntegratedPlant(PlantSpec(system, solver_options.integrator if two is None else two.first, 1),
                                      kernels=solver_options.kernels)
-        n, m = options.steps, spec.substeps
+
+    def run(self, start: np.ndarray | None = None, disturbances: Disturbances | None = None) -> ClosedLoop:
+        """One run from a state [nx], default that of the phase, with other disturbances than the plant's if given."""
+        if disturbances is not None and self.foreign is None:
+            self.spec = replace(self.spec, disturbances=disturbances)
+            self.plant = IntegratedPlant(self.spec, self.costs, kernels=self.solver_options.kernels)
+        self._allocate(start)
+        return self._run()
+
+    def _allocate(self, start: np.ndarray | None) -> None:
+        phase, options, spec = self.phase, self.options, self.spec
+        n, m, system = options.steps, spec.substeps, phase.system
         assert phase.start is not None  # the solver has refused a phase without one
         self.t = np.arange(n + 1) / options.rate
         self.fine_t = np.append((self.t[:-1, None] + np.arange(m) * (options.period / m)).ravel(), self.t[-1])
         self.fine_x, self.fine_u = np.full((n * m + 1, system.nx), np.nan), np.full((n * m, system.nu), np.nan)
-        self.fine_x[0] = phase.start.value
+        self.fine_x[0] = phase.start.value if start is None else start
         self.plant.reset(self.fine_x[0])
         self.measured = np.full((n, system.nx), np.nan)
         self.seconds, self.processor, self.codes = np.zeros(n), np.zeros(n), np.zeros(n, dtype=np.int64)
@@ -112,7 +131,7 @@ class _Loop:
         self.done = 0
         self.messages: dict[str, int] = {}
 
-    def run(self) -> ClosedLoop:
+    def _run(self) -> ClosedLoop:
         ending, message = Ending.FINISHED, ""
         try:
             with _no_collection():

@@ -24,12 +24,11 @@ class MPCOptions:
     start_iterations: iterations from the guess before the clock starts.
     feedback: between samples the control follows the Riccati gains, with the plant's own state as if measured without noise; else
         the plan is applied as it stands.
-    barrier: weight of the logarithmic barrier that holds inequalities in a step, in units of the cost: plans keep away from what they
-        must not violate by about the weight over the multiplier. 0: multipliers alone, one update of them a step; plans then
-        violate what has just become active.
-    delay: "none": a control acts as soon as its state is measured, as if the step took no time. Otherwise it acts one sampling
-        period later: "predicted" starts the solver from the state that its model predicts for then, "ignored" from the measured
-        one, as a controller that knows nothing of its delay.
+    barrier: weight of the logarithmic barrier that holds inequalities in a step, in units of the cost: plans keep away from what
+    they must not violate by about the weight over the multiplier. 0: multipliers alone, one update of them a step; plans then
+    violate what has just become active. delay: "none": a control acts as soon as its state is measured, as if the step took no
+    time. Otherwise it acts one sampling period later: "predicted" starts the solver from the state that its model predicts for
+    then, "ignored" from the measured one, as a controller that knows nothing of its delay.
     """
 
     rate: float = 100.0

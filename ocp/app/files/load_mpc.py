@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import casadi as ca
@@ -25,6 +25,7 @@ from ocp.bridge import robot_system
 from ocp.errors import ProblemError
 from ocp.methods import NOTHING_TO_SAY
 from ocp.mpc.options import MPCOptions, Tracked
+from ocp.mpc.trials import RandomTrials
 from ocp.plants import Disturbances, Kick, PlantSpec, Push
 from ocp.problem import Problem, System
 
@@ -42,6 +43,7 @@ class LoadedMPC:
     ilqr: Mapping[str, Any]
     plant: PlantSpec
     tracked: tuple[Tracked, ...]
+    trials: RandomTrials = field(default_factory=RandomTrials)
 
 
 def read_mpc(reader: Reader, file: Any, problem: Problem, reload: Reload) -> LoadedMPC | None:
@@ -71,12 +73,13 @@ def read_mpc(reader: Reader, file: Any, problem: Problem, reload: Reload) -> Loa
     if problem.phase.free_parameters:
         reader.findings.add(("parameters",), "a closed loop (section 'mpc') has no parameters to choose; give their values")
     disturbances = _disturbances(section.part("disturbances"), system)
+    trials = _trials(section.part("trials"), system)
     plant, changed = _plant_system(reader, file, system, reload)
     if len(reader.findings.found) > before or options is None or plant is None:
         return None
     with reader.findings.collecting(("mpc", "plant")):
         spec = PlantSpec(plant, given.plant.integrator, given.plant.substeps, disturbances, changed)
-        return LoadedMPC(options, ilqr, spec, tracked)
+        return LoadedMPC(options, ilqr, spec, tracked, trials)
     return None
 
 
@@ -123,6 +126,22 @@ def _disturbances(section: Section, system: System) -> Disturbances:
         measurement=_noise(section, system, "measurement_noise"),
         kicks=tuple(Kick(kick.not_negative("time", BEGIN), _by_state(kick, system, "state")) for kick in section.parts("kicks")),
         pushes=tuple(_push(push, system) for push in section.parts("pushes")))
+
+
+def _trials(section: Section, system: System) -> RandomTrials:
+    widths = {key: _by_state(section, system, key) if getattr(section.given, key) else () for key in ("start", "kick")}
+    for key, found in widths.items():
+        if any(width < 0 for width in found):
+            section.refuse("must not be negative", key)
+    if section.given.push is None:
+        return RandomTrials(widths["start"], widths["kick"])
+    push = section.part("push")
+    if system.model is None:
+        section.refuse("only a robot has frames; give 'kick' instead", "push")
+    else:
+        push.frame(system.model, "frame")
+    return RandomTrials(widths["start"], widths["kick"], push.given.frame, push.positive("force", "N") or 0.0,
+                        push.positive("duration", "s") or 0.0)
 
 
 def _noise(section: Section, system: System, key: str) -> tuple[float, ...]:

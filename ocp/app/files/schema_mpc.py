@@ -65,6 +65,23 @@ class Disturbances(Part):
     pushes: tuple[Push, ...] = Key("forces and rates that act for a while", ())
 
 
+class RandomPush(Part):
+    """A push of a robot in a random direction, once in a trial, at a random time."""
+
+    frame: Name = Key("frame at whose origin it acts")
+    force: Number = Key("how strong it is [N]")
+    duration: Number = Key("how long it lasts [s]", 0.1)
+
+
+class Trials(Part):
+    """What is random in the trials of ``ocp mpc FILE --trials N``, beside the noise."""
+
+    start: dict[str, Number] = Key("half the width of a uniform distribution about the start, by name of the state as in a "
+                                       "kick", dict)
+    kick: dict[str, Number] = Key("standard deviation of a jump of the state, once, at a random time, by name", dict)
+    push: RandomPush | None = Key("a push of a robot", None)
+
+
 class Plant(Part):
     """What stands for the real thing: this file's system, with changes that the solver does not know of."""
 
@@ -87,8 +104,8 @@ class MPC(Part):
     iterations: Annotated[StrictInt, Field(ge=1)] = Key("solver iterations in every step", 1)
     start_iterations: Annotated[StrictInt, Field(ge=0)] = Key("iterations from the guess before the clock starts", 100)
     feedback: StrictBool = Key("true: Riccati feedback between samples; false: the plan as it stands", False)
-    barrier: Number = Key("weight of the logarithmic barrier that holds inequalities at one iteration a step, in units of the cost; "
-                          "0: multipliers alone", 1e-3)
+    barrier: Number = Key("weight of the logarithmic barrier that holds inequalities at one iteration a step, in units of the "
+                          "cost; 0: multipliers alone", 1e-3)
     delay: Literal["none", "predicted", "ignored"] = Key("none: a control acts at once. One sampling period late: predicted (the "
                                                          "solver starts from the state that its model predicts for then) or "
                                                          "ignored", "none")
@@ -96,3 +113,4 @@ class MPC(Part):
     track: tuple[TrackedQuantity, ...] = Key("quantities whose errors are reported and judged", ())
     plant: Plant = Key("how the plant differs from the model", Plant)
     disturbances: Disturbances = Key("noise, kicks and pushes", Disturbances)
+    trials: Trials = Key("what is random in trials", Trials)

@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -25,9 +26,10 @@ from ocp.app.supervisor import report
 from ocp.errors import ProblemError
 from ocp.interrupts import Activity, check
 from ocp.methods import make_options
-from ocp.mpc import ClosedLoop, run
-from ocp.mpc.closed_loop import Progress
+from ocp.mpc import ClosedLoop, MPCOptions
+from ocp.mpc.closed_loop import Loop, Progress, prepare
 from ocp.mpc.result import StepTimes
+from ocp.mpc.trials import draw
 from ocp.thresholds import CLOSED_LOOPS
 
 
@@ -90,18 +92,16 @@ class Outcome:
 
 
 def mpc(file: Path, *, overrides: Mapping[str, str] | None = None, out: Path | None = None, overwrite: bool = False,
-        quiet: bool = False, command: Sequence[str] = ()) -> int:
-    """Run a file in closed loop, write the folder, print the table; returns the exit code.
+        quiet: bool = False, command: Sequence[str] = (), drawn: tuple[int, int] | None = None) -> int:
+    """Run a file in closed loop, write the folder, print the table; returns the exit code. drawn: seed and number of a trial, which
+    runs instead.
 
     0: the run reached its end, the solver never failed, and the plant kept what the file asks, whatever became of the deadlines; 1:
     it did not, or was interrupted.
     Raises ProblemError and ModelError for what the user got wrong, before anything runs.
     """
     begin = time.perf_counter()
-    loaded = load_problem(file, overrides or {})
-    if loaded.mpc is None:
-        raise ProblemError("has no section 'mpc', which says how the horizon recedes; 'mpc: {}' takes every default",
-                           where=str(file))
+    loaded = load_mpc_file(file, overrides)
     place, replace_it = out or Path("results") / f"{file.stem}-mpc", overwrite or out is None
     screen = wide_console()
     if not quiet:
@@ -111,21 +111,40 @@ def mpc(file: Path, *, overrides: Mapping[str, str] | None = None, out: Path | N
             say("compiling and converging")
             compile_ahead(loaded, "ilqr")
             check(Activity.COMPILATION)
-            outcome = run_loaded(loaded, begin=begin, progress=None if quiet else lambda state: say(where(state)))
+            outcome = run_loaded(loaded, begin=begin, progress=None if quiet else lambda state: say(where(state)), drawn=drawn)
         report(holding=True)
         write(outcome.loaded, outcome.loop, partial, outcome.seconds, command)
     print_outcome(outcome.loop, outcome.seconds, place, screen)
     return GOOD if outcome.loop.ok else BAD
 
 
-def run_loaded(loaded: LoadedProblem, *, begin: float | None = None, progress: Progress | None = None) -> Outcome:
-    """Run a loaded file; ``begin``: when reading it began."""
-    begin = time.perf_counter() if begin is None else begin
+def load_mpc_file(file: Path, overrides: Mapping[str, str] | None) -> LoadedProblem:
+    """A file with a section ``mpc``. Raises ProblemError for one without."""
+    loaded = load_problem(file, overrides or {})
+    if loaded.mpc is None:
+        raise ProblemError("has no section 'mpc', which says how the horizon recedes; 'mpc: {}' takes every default",
+                           where=str(file))
+    return loaded
+
+
+def prepare_loaded(loaded: LoadedProblem, progress: Progress | None = None, options: MPCOptions | None = None,
+                   ilqr: Mapping[str, Any] | None = None) -> Loop:
+    """The closed loop of a loaded file with everything compiled. options, ilqr: instead of those of the file."""
     given = loaded.mpc
     if given is None:
         raise ProblemError("has no section 'mpc'", where=f"problem {loaded.problem.name!r}")
-    solver = make_options("ilqr", {**loaded.options_for("ilqr"), **given.ilqr})
+    solver = make_options("ilqr", {**loaded.options_for("ilqr"), **given.ilqr, **(ilqr or {})})
+    return prepare(loaded.problem, options or given.options, solver=solver, plant=given.plant, tracked=given.tracked,
+                   progress=progress, broken=loaded.accept.get("violation_between", CLOSED_LOOPS.broken))
+
+
+def run_loaded(loaded: LoadedProblem, *, begin: float | None = None, progress: Progress | None = None,
+               drawn: tuple[int, int] | None = None) -> Outcome:
+    """Run a loaded file; ``begin``: when reading it began; drawn: seed and number of a trial."""
+    begin = time.perf_counter() if begin is None else begin
     read = time.perf_counter()
-    loop = run(loaded.problem, given.options, solver=solver, plant=given.plant, tracked=given.tracked, progress=progress,
-               broken=loaded.accept.get("violation_between", CLOSED_LOOPS.broken))
-    return Outcome(loaded, loop, {"read": read - begin, "run": time.perf_counter() - read})
+    loop = prepare_loaded(loaded, progress)
+    assert loaded.mpc is not None
+    happens = (None, None) if drawn is None else draw(loop, loaded.mpc.trials, loaded.mpc.plant.disturbances, *drawn)
+    found = loop.run(*happens)
+    return Outcome(loaded, found, {"read": read - begin, "run": time.perf_counter() - read})

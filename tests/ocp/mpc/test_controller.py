@@ -1,4 +1,4 @@
-"""A controller in a loop of one's own: what it answers, references and parameters at run time, and what it does where it has no plan."""
+"""A controller in a loop of one's own: its answers, references and parameters at run time, and what it does without a plan."""
 
 import threading
 import tracemalloc
