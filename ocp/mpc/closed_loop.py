@@ -109,8 +109,8 @@ class Loop:
     def run(self, start: np.ndarray | None = None, disturbances: Disturbances | None = None) -> ClosedLoop:
         """One run from a state [nx], default that of the phase, with other disturbances than the plant's if given."""
         if disturbances is not None and self.foreign is None:
-            self.spec = replace(self.spec, disturbances=disturbances)
-            self.plant = IntegratedPlant(self.spec, self.costs, kernels=self.solver_options.kernels)
+            spec = replace(self.spec, disturbances=disturbances)
+            self.plant = IntegratedPlant(spec, self.costs, kernels=self.solver_options.kernels)
         self._allocate(start)
         return self._run()
 
