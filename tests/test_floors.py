@@ -57,6 +57,7 @@ FLOORS = {
         "strategy",
         "explain",
         "methods",
+        "estimation",
         "mpc",
         "wbc",
         "app",

@@ -1,12 +1,13 @@
-"""A controller in a loop of one's own: what a step costs beside the compiled loop, whether memory grows, and how hard constraints hold.
+"""A controller in a loop of one's own: what a step costs beside the compiled loop, whether memory grows, and how hard constraints
+hold.
 
     pip install lieocp && python tests/benchmarks/controller.py [--steps 1000000]
 
 "overhead": the shipped closed loops; a step from Python beside the bare calls of the solver that it makes, and the two parts of a
-step, all in one process, medians of processor time. "memory": so many steps of the cart-pole, resident memory at a tenth of them and at
-the end. "constraints": loops against walls and obstacles, the plant the model, one iteration a step: barrier and multipliers, beside the
-nonlinear programs of the same samples solved to convergence by FATROP in CasADi's stack of its own (multiple shooting, RK4, the same
-grid). Writes results/benchmarks/controller.csv and .md.
+step, all in one process, medians. "memory": so many steps of the cart-pole, resident memory at a tenth of them and at
+the end. "constraints": loops against walls and obstacles, the plant the model, one iteration a step: barrier and multipliers,
+beside the nonlinear programs of the same samples solved to convergence by FATROP in CasADi's stack of its own (multiple shooting,
+RK4, the same grid). Writes results/benchmarks/controller.csv and .md.
 """
 
 from __future__ import annotations
@@ -78,42 +79,34 @@ def made(name: str) -> tuple[Any, np.ndarray]:
     return mpc, x
 
 
-def median(call: Any, count: int = 3000) -> float:
-    """Median processor time of a call in microseconds."""
-    found = np.zeros(count)
-    for i in range(count):
-        began = time.thread_time_ns()
-        call()
-        found[i] = time.thread_time_ns() - began
-    return float(np.median(found)) * 1e-3
-
-
 def overhead() -> list[dict[str, Any]]:
+    """A step and the bare calls in turns, so that both see the same machine; medians of wall time."""
     rows = []
     for name in ("cartpole_balance", "quadrotor_track", "panda_track"):
         mpc, x = made(name)
-        out, horizon, period = np.zeros(mpc.phase.system.nu), mpc.horizon, mpc.options.period
-        count = 3000 if name == "cartpole_balance" else 500
-
-        def bare(horizon: Any = horizon, period: float = period, x: np.ndarray = x, iterations: int = mpc.options.iterations) -> None:
+        other, _ = made(name)
+        out, horizon, period, iterations = np.zeros(mpc.phase.system.nu), other.horizon, mpc.options.period, mpc.options.iterations
+        count = 5000 if name == "cartpole_balance" else 500
+        whole, bare, prepared, answered = np.zeros((4, count))
+        clock = time.perf_counter_ns
+        for i in range(count):
+            a = clock()
+            mpc.step(x, out=out)
+            b = clock()
             horizon.shift(period)
             horizon.iterate(x, iterations)
-
-        whole = median(lambda mpc=mpc, x=x, out=out: mpc.step(x, out=out), count)
+            whole[i], bare[i] = b - a, clock() - b
         mpc.reset(x)
-        inner = median(bare, count)
-        mpc.reset(x)
-        prepared, answered = [], []
-        for _ in range(count):
-            a = time.thread_time_ns()
+        for i in range(count):
+            a = clock()
             mpc.prepare()
-            b = time.thread_time_ns()
+            b = clock()
             mpc.feedback(x)
-            prepared.append(b - a)
-            answered.append(time.thread_time_ns() - b)
-        rows += [{"kind": "overhead", "problem": name, "variant": "step", "microseconds": whole, "bare": inner, "overhead": whole - inner},
-                 {"kind": "overhead", "problem": name, "variant": "prepare", "microseconds": float(np.median(prepared)) * 1e-3},
-                 {"kind": "overhead", "problem": name, "variant": "feedback", "microseconds": float(np.median(answered)) * 1e-3}]
+            prepared[i], answered[i] = b - a, clock() - b
+        step, inner, first, second = (float(np.median(part)) * 1e-3 for part in (whole, bare, prepared, answered))
+        one = {"kind": "overhead", "problem": name}
+        rows += [{**one, "variant": "step", "microseconds": step, "bare": inner, "overhead": step - inner},
+                 {**one, "variant": "prepare", "microseconds": first}, {**one, "variant": "feedback", "microseconds": second}]
         print(rows[-3:], flush=True)
     return rows
 
@@ -126,7 +119,8 @@ def memory(steps: int) -> list[dict[str, Any]]:
             mpc.step(x, out=out)
         found.append(resident())
     print("memory", found, flush=True)
-    return [{"kind": "memory", "problem": "cartpole_balance", "variant": f"{steps} steps", "size": found[0], "overhead": found[1] - found[0]}]
+    return [{"kind": "memory", "problem": "cartpole_balance", "variant": f"{steps} steps", "size": found[0],
+             "overhead": found[1] - found[0]}]
 
 
 def resident() -> int:
@@ -141,10 +135,9 @@ def constraints() -> list[dict[str, Any]]:
         loaded = load_text(text)
         given = loaded.mpc
         solver = make_options("ilqr", {**loaded.options_for("ilqr"), **given.ilqr})
-        for variant, more in (("barrier, 1 iteration", {"barrier": 1e-3}), ("barrier, 5 iterations", {"barrier": 1e-3, "iterations": 5}),
-                              ("multipliers, 1 iteration", {"barrier": 0.0}),
-                              ("multipliers, 5 iterations", {"barrier": 0.0, "iterations": 5})):
-            loop = prepare(loaded.problem, replace(given.options, **more), solver=solver, plant=given.plant).run()
+        for engine, barrier, iterations in (("barrier", 1e-3, 1), ("barrier", 1e-3, 5), ("multipliers", 0.0, 1), ("multipliers", 0.0, 5)):
+            options, variant = replace(given.options, barrier=barrier, iterations=iterations), f"{engine}, iterations: {iterations}"
+            loop = prepare(loaded.problem, options, solver=solver, plant=given.plant).run()
             rows.append(judged(name, variant, loaded.problem.phase, loop.x[1:], loop.cost, float(np.median(loop.processor)) * 1e6,
                                loop.failures))
         rows.append(fatrop(name, loaded, solver.intervals))
@@ -152,7 +145,8 @@ def constraints() -> list[dict[str, Any]]:
     return rows
 
 
-def judged(name: str, variant: str, phase: Any, x: np.ndarray, cost: float, microseconds: float, failed: int) -> dict[str, Any]:
+def judged(name: str, variant: str, phase: Any, x: np.ndarray, cost: float, microseconds: float, failed: int
+           ) -> dict[str, Any]:
     """Largest violation at the samples, and over the size of its row."""
     worst, size = 0.0, 1.0
     lower, upper = phase.state_bounds.arrays
@@ -219,7 +213,7 @@ def fatrop(name: str, loaded: Any, intervals: int) -> dict[str, Any]:
         failed += not found.stats()["success"]
         before = ([np.ravel(found.value(one)) for one in x], [np.ravel(found.value(one)) for one in u])
         moved, value = step(i * options.period, state, before[1][0], options.period)
-        spent, state = spent + float(value), np.ravel(moved)
+        spent, state = spent + float(value), np.asarray(moved, float).ravel()
         motion.append(state)
     return judged(name, "FATROP, converged", phase, np.array(motion), spent, float(np.median(seconds)) * 1e-3, failed)
 
@@ -242,25 +236,29 @@ def sum_of(phase: Any, at: str) -> ca.Function:
 
 # ---- pages --------------------------------------------------------------------------------------------------------------
 def pages(found: list[dict[str, Any]], steps: int) -> None:
+    from ocp.app.pages.folders import markdown_table
     from ocp.app.pipeline import processor
 
     cost = [r for r in found if r["kind"] == "overhead"]
-    lines = ["# A controller in a loop of one's own", "",
-             f"{processor()}, a machine that others use too; processor times, medians.", "", "## What a step costs", "",
-             "| problem | step [us] | bare calls [us] | overhead [us] | prepare [us] | feedback [us] |", "|---|---:|---:|---:|---:|---:|"]
+    table = []
     for name in dict.fromkeys(r["problem"] for r in cost):
         by = {r["variant"]: r for r in cost if r["problem"] == name}
-        lines.append(f"| {name} | {by['step']['microseconds']:.1f} | {by['step']['bare']:.1f} | {by['step']['overhead']:.1f} | "
-                     f"{by['prepare']['microseconds']:.1f} | {by['feedback']['microseconds']:.1f} |")
+        step = by["step"]
+        table.append([name, *(f"{value:.1f}" for value in (step["microseconds"], step["bare"], step["overhead"],
+                                                           by["prepare"]["microseconds"], by["feedback"]["microseconds"]))])
+    lines = ["# A controller in a loop of one's own", "", f"{processor()}, a machine that others use too; medians.", "",
+             "## What a step costs", "",
+             *markdown_table(("problem", ">step [us]", ">bare calls [us]", ">overhead [us]", ">prepare [us]", ">feedback [us]"),
+                             table)]
     for r in found:
         if r["kind"] == "memory":
-            lines += ["", f"Over {r['variant']} of the cart-pole resident memory grows by {r['overhead'] / 1024:.0f} KiB after the first "
-                      f"tenth (of {r['size'] / 2**20:.0f} MiB)."]
-    lines += ["", "## Hard constraints at one iteration a step", "",
-              "The plant is the model, at the samples; relative: to the width of the bound, or the square of the obstacle's radius.", "",
-              "| problem | engine | step [us] | cost | largest violation | relative | failed steps |", "|---|---|---:|---:|---:|---:|---:|"]
-    lines += [f"| {r['problem']} | {r['variant']} | {r['microseconds']:.0f} | {r['cost']:.6g} | {r['violation']:.1e} | {r['relative']:.1e} | "
-              f"{r['failed']} |" for r in found if r["kind"] == "constraints"]
+            lines += ["", f"Over {r['variant']} of the cart-pole resident memory grows by {r['overhead'] / 1024:.0f} KiB after the "
+                      f"first tenth (of {r['size'] / 2**20:.0f} MiB)."]
+    held = [[r["problem"], r["variant"], f"{r['microseconds']:.0f}", f"{r['cost']:.6g}", f"{r['violation']:.1e}",
+             f"{r['relative']:.1e}", str(r["failed"])] for r in found if r["kind"] == "constraints"]
+    lines += ["", "## Hard constraints", "",
+              "The plant is the model, violations at the samples; relative: to the width of the bound, or the square of the radius.",
+              "", *markdown_table(("problem", "engine", ">step [us]", ">cost", ">violation", ">relative", ">failed steps"), held)]
     write_page(FOLDER / "controller.md", [*lines, "", "Written by tests/benchmarks/controller.py."])
 
 
@@ -268,7 +266,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=1_000_000)
     steps = parser.parse_args().steps
-    found = [*overhead(), *memory(steps), *constraints()]
+    found = [*overhead(), *constraints(), *memory(steps)]
     write_table(FOLDER / "controller.csv", found, COLUMNS, digits="6g")
     pages(found, steps)
 
