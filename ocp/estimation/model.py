@@ -151,3 +151,15 @@ class EstimationModel:
         x, y, d = (ca.SX.sym(name, size) for name, size in (("x", self.space.nx), ("y", self.space.nx), ("d", self.space.ndx)))
         return (ca.Function("plus", [x, d], [ca.densify(ca.SX(self.space.plus(x, d)))]),
                 ca.Function("minus", [x, y], [ca.densify(ca.SX(self.space.minus(x, y)))]))
+
+
+@dataclass(frozen=True)
+class EstimateSpec:
+    """An estimator as a file describes it. method: "moving_horizon" or "kalman"; window: periods; iterations: a sample;
+    state_bounds: (lower, upper) [nx]."""
+
+    model: EstimationModel
+    method: str = "moving_horizon"
+    window: int = 10
+    iterations: int = 2
+    state_bounds: tuple[tuple[float, ...], tuple[float, ...]] | None = None

@@ -16,11 +16,13 @@ from typing import Any
 import numpy as np
 
 from ocp.errors import ProblemError
+from ocp.estimation.model import EstimateSpec
 from ocp.integrators import looking_back
 from ocp.interrupts import Activity, asked, check, late
 from ocp.mpc import evaluate
 from ocp.mpc.controller import Controller, Make
 from ocp.mpc.judge import Points, judged
+from ocp.mpc.observer import Observer
 from ocp.mpc.options import MPCOptions, Tracked, horizon_problem
 from ocp.mpc.result import ClosedLoop, Ending, step_times
 from ocp.plants import Disturbances, IntegratedPlant, Plant, PlantSpec
@@ -36,29 +38,31 @@ REPORT_EVERY = 0.1  # s of wall time
 
 def run(problem: Problem, options: MPCOptions, *, solver: ILQROptions | None = None, plant: PlantSpec | Plant | None = None,
         tracked: Sequence[Tracked] = (), progress: Progress | None = None, receding: Make | None = None,
-        broken: float = CLOSED_LOOPS.broken) -> ClosedLoop:
+        broken: float = CLOSED_LOOPS.broken, estimate: EstimateSpec | None = None) -> ClosedLoop:
     """Run a problem in closed loop from the start state of its phase; the arguments are those of :func:`prepare`."""
     return prepare(problem, options, solver=solver, plant=plant, tracked=tracked, progress=progress, receding=receding,
-                   broken=broken).run()
+                   broken=broken, estimate=estimate).run()
 
 
 def prepare(problem: Problem, options: MPCOptions, *, solver: ILQROptions | None = None, plant: PlantSpec | Plant | None = None,
             tracked: Sequence[Tracked] = (), progress: Progress | None = None, receding: Make | None = None,
-            broken: float = CLOSED_LOOPS.broken) -> Loop:
+            broken: float = CLOSED_LOOPS.broken, estimate: EstimateSpec | None = None) -> Loop:
     """A closed loop with everything compiled, for several runs.
 
     plant: what it is tried on, our integrators by a spec or anything with the face of ``ocp.plants.Plant`` (stepped once a
     sample, running costs by the trapezium rule); default: the model itself. progress: gets {time, duration, median, largest,
     missed} ten times a second. receding: makes the solver from problem and options, default ``ocp.shooting.receding.Receding``;
     any other with its face will do. broken: violation from which a constraint is broken, as part of the range that its row moves
-    through. Ctrl-C hands back what ran. Raises ProblemError for what cannot run so, UnsupportedError for what the solver cannot
-    enforce.
+    through. estimate: sensors and an estimator, by which the controller acts. Ctrl-C hands back what ran. Raises ProblemError for
+    what cannot run so, UnsupportedError for what the solver cannot enforce.
     """
     given, solver = plant if isinstance(plant, PlantSpec) else None, solver or ILQROptions()
     made, spec, tracked = _reduced(horizon_problem(problem, options), options, solver, given, tracked)
     if plant is not None and given is None:
         spec = replace(spec, substeps=1, changed=(f"the plant is a {type(plant).__name__}",))
-    return Loop(made, options, solver, spec, tracked, progress, receding, None if isinstance(plant, PlantSpec) else plant, broken)
+    own = None if isinstance(plant, PlantSpec) else plant
+    observer = None if estimate is None else Observer(estimate)
+    return Loop(made, options, solver, spec, tracked, progress, receding, own, broken, observer)
 
 
 def _reduced(problem: Problem, options: MPCOptions, solver: ILQROptions, plant: PlantSpec | None, tracked: Sequence[Tracked]
@@ -87,8 +91,7 @@ class Loop:
 
     def __init__(self, problem: Problem, options: MPCOptions, solver_options: ILQROptions, spec: PlantSpec,
                  tracked: Sequence[Tracked], progress: Progress | None, receding: Make | None, plant: Plant | None = None,
-                 broken: float = CLOSED_LOOPS.broken):
-
+                 broken: float = CLOSED_LOOPS.broken, observer: Observer | None = None):
         began = time.perf_counter()
         self.controller = Controller(problem, options, solver_options, receding=receding)
         compiled = time.perf_counter()
@@ -96,9 +99,9 @@ class Loop:
         system = phase.system
         _check_plant(system, spec)
         self.problem, self.phase, self.options, self.spec, self.tracked = problem, phase, options, spec, tracked
-        self.solver_options, self.progress, self.broken = solver_options, progress, broken
+        self.solver_options, self.progress, self.broken, self.observer = solver_options, progress, broken, observer
         self.costs = [cost for cost in phase.costs if cost.at is At.PATH]
-        self.foreign = plant
+        self.foreign, self.seed = plant, spec.disturbances.seed
         self.plant: Plant = plant or IntegratedPlant(spec, self.costs, kernels=solver_options.kernels)
         self.prepared = {"solver": compiled - began, "plant": time.perf_counter() - compiled}
         # the model over one period, where the solver predicts over its delay
@@ -108,6 +111,8 @@ class Loop:
 
     def run(self, start: np.ndarray | None = None, disturbances: Disturbances | None = None) -> ClosedLoop:
         """One run from a state [nx], default that of the phase, with other disturbances than the plant's if given."""
+        if disturbances is not None:
+            self.seed = disturbances.seed
         if disturbances is not None and self.foreign is None:
             spec = replace(self.spec, disturbances=disturbances)
             self.plant = IntegratedPlant(spec, self.costs, kernels=self.solver_options.kernels)
@@ -124,6 +129,8 @@ class Loop:
         self.fine_x[0] = phase.start.value if start is None else start
         self.plant.reset(self.fine_x[0])
         self.measured = np.full((n, system.nx), np.nan)
+        if self.observer is not None:
+            self.observer.begin(self.controller, n, phase.start.value, self.seed)
         self.seconds, self.processor, self.codes = np.zeros(n), np.zeros(n), np.zeros(n, dtype=np.int64)
         self.solver_cost, self.solver_violation = np.full(n, np.nan), np.full(n, np.nan)
         known = options.delay == "none" and hasattr(self.controller.horizon, "K")
@@ -164,7 +171,7 @@ class Loop:
     # ---- one sample -----------------------------------------------------------------------------------------------------
     def _step(self, i: int) -> None:
         """Measure, solve, act."""
-        measured = self.measured[i] = self.plant.measure()
+        measured = self.measured[i] = self._measure(i)
         began, busy = time.perf_counter_ns(), time.thread_time_ns()
         code = self.controller.update(measured, self.t[i])
         control = self.controller.control(self.t[i], measured)
@@ -176,7 +183,7 @@ class Loop:
         """Act by the plan at hand while the next one is made. Simulated one after the other: the solver is told what was measured
         at the beginning, and what is applied meanwhile it has decided itself."""
         predicted = self.options.delay == "predicted"
-        measured = self.measured[i] = self.plant.measure()
+        measured = self.measured[i] = self._measure(i)
         # a plan that ignores its delay was made for the sample before, whose clock it keeps
         applied = self.controller.control(self.controller.time, measured)
         self._act(i, applied)
@@ -185,6 +192,13 @@ class Loop:
         code = self.controller.update(x_then, self.t[i + 1] if predicted else self.t[i])
         self._clock(i, began, busy)
         self._note(i, code)
+
+    def _measure(self, i: int) -> np.ndarray:
+        """What the controller is told: the measured state, or an estimate from what sensors make of it."""
+        state = self.plant.measure()
+        if self.observer is None:
+            return state
+        return self.observer.estimate(i, state, None if i == 0 else self.fine_u[(i - 1) * self.spec.substeps])
 
     def _clock(self, i: int, began: int, busy: int) -> None:
         self.processor[i] = (time.thread_time_ns() - busy) * 1e-9
@@ -244,6 +258,7 @@ class Loop:
             times=step_times(self.seconds[:n], self.options.period),
             processor_times=step_times(self.processor[:n], self.options.period), prepared=self.prepared,
             gains=self.gains[:n], changed=self.spec.changed, notes=tuple(notes),
+            estimation=None if self.observer is None else self.observer.result(n, fine_x[::m]),
             findings=judged(self.phase, violations, tracking, self.tracked, (t, x, u), self._alone) if n else ())
 
     def _alone(self) -> Points | None:

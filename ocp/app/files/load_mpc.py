@@ -23,6 +23,7 @@ from ocp.app.files.robot_state import aliases
 from ocp.app.files.yaml_source import KeyPath, Source
 from ocp.bridge import robot_system
 from ocp.errors import ProblemError
+from ocp.estimation.model import EstimatedParameter, EstimateSpec, EstimationModel, Sensor
 from ocp.methods import NOTHING_TO_SAY
 from ocp.mpc.options import MPCOptions, Tracked
 from ocp.mpc.trials import RandomTrials
@@ -44,6 +45,7 @@ class LoadedMPC:
     plant: PlantSpec
     tracked: tuple[Tracked, ...]
     trials: RandomTrials = field(default_factory=RandomTrials)
+    estimate: EstimateSpec | None = None
 
 
 def read_mpc(reader: Reader, file: Any, problem: Problem, reload: Reload) -> LoadedMPC | None:
@@ -77,9 +79,11 @@ def read_mpc(reader: Reader, file: Any, problem: Problem, reload: Reload) -> Loa
     plant, changed = _plant_system(reader, file, system, reload)
     if len(reader.findings.found) > before or options is None or plant is None:
         return None
-    with reader.findings.collecting(("mpc", "plant")):
+    findings = reader.findings
+    with findings.collecting(("mpc", "plant")):
         spec = PlantSpec(plant, given.plant.integrator, given.plant.substeps, disturbances, changed)
-        return LoadedMPC(options, ilqr, spec, tracked, trials)
+        estimate = None if given.estimate is None else _estimate(section.part("estimate"), problem, options)
+        return None if len(findings.found) > before else LoadedMPC(options, ilqr, spec, tracked, trials, estimate)
     return None
 
 
@@ -126,6 +130,39 @@ def _disturbances(section: Section, system: System) -> Disturbances:
         measurement=_noise(section, system, "measurement_noise"),
         kicks=tuple(Kick(kick.not_negative("time", BEGIN), _by_state(kick, system, "state")) for kick in section.parts("kicks")),
         pushes=tuple(_push(push, system) for push in section.parts("pushes")))
+
+
+def _estimate(section: Section, problem: Problem, options: MPCOptions) -> EstimateSpec | None:
+    reader, given, phase = section.reader, section.given, problem.phase
+    sensors = []
+    for part in section.parts("sensors"):
+        value = reader.column(part.given.quantity, part.at("quantity"))
+        deviation = reader.column(part.given.deviation, part.at("deviation"))
+        if value is None or deviation is None:
+            continue
+        if not deviation.is_constant() or deviation.numel() not in (1, value.numel()):
+            part.refuse(f"must be one number, or {value.numel()}", "deviation")
+            continue
+        known = np.asarray(ca.evalf(ca.DM(deviation)), float).ravel()
+        every = tuple(np.broadcast_to(known, value.numel()).tolist())
+        sensors.append(Sensor(part.given.name, reader.function("sensor", value), every))
+    parameters = []
+    for name, one in given.parameters.items():
+        if name not in phase.system.parameters:
+            unknown(reader.findings, name, list(phase.system.parameters), section.at("parameters", name), "parameter")
+            continue
+        at = section.at("parameters", name)
+        values = [reader.number(value, (*at, key)) for key, value in (("deviation", one.deviation), ("walk", one.walk))]
+        limits = [none if value is None else reader.number(value, (*at, key))
+                  for key, value, none in (("lower", one.lower, -np.inf), ("upper", one.upper, np.inf))]
+        parameters.append(EstimatedParameter(name, *values, *limits))
+    process, initial = (_noise(section, phase.system, key) or (0.0,) * phase.system.space.ndx for key in ("process", "initial"))
+    if len(sensors) < len(given.sensors) or len(parameters) < len(given.parameters):
+        return None
+    with reader.findings.collecting(section.at("method")[:-1]):
+        model = EstimationModel(phase.system, tuple(sensors), options.period, process, initial, tuple(parameters))
+        return EstimateSpec(model, given.method, given.window, given.iterations)
+    return None
 
 
 def _trials(section: Section, system: System) -> RandomTrials:

@@ -82,6 +82,35 @@ class Trials(Part):
     push: RandomPush | None = Key("a push of a robot", None)
 
 
+class Sensor(Part):
+    """A measured quantity."""
+
+    name: Name = Key("name in messages")
+    quantity: NumberOrList = Key("expression, or a list of them: what is measured")
+    deviation: NumberOrList = Key("standard deviation of its noise, of each component or of all")
+
+
+class EstimatedParameter(Part):
+    """A parameter of the file that is estimated; its value there is the first guess."""
+
+    deviation: Number = Key("standard deviation of the first guess")
+    walk: Number = Key("what a random walk gathers in one second (unit / sqrt(s))", 0.0)
+    lower: Number | None = Key("smallest value, in moving horizons", None)
+    upper: Number | None = Key("largest value, in moving horizons", None)
+
+
+class Estimate(Part):
+    """The controller acts by an estimate: of the state, and of parameters, which it takes over."""
+
+    sensors: Annotated[tuple[Sensor, ...], Field(min_length=1)] = Key("what is measured, with noise of these deviations")
+    method: Literal["moving_horizon", "kalman"] = Key("over a window, or an extended Kalman filter", "moving_horizon")
+    window: Annotated[StrictInt, Field(ge=1)] = Key("sampling periods in the window", 10)
+    iterations: Annotated[StrictInt, Field(ge=1)] = Key("iterations of the window at every sample", 2)
+    process: Noise = Key("noise that the estimator expects on the state: what it gathers in one second (unit / sqrt(s))", 0.1)
+    initial: Noise = Key("standard deviation of the start state, as the estimator believes", 0.1)
+    parameters: dict[str, EstimatedParameter] = Key("parameters that are estimated", dict)
+
+
 class Plant(Part):
     """What stands for the real thing: this file's system, with changes that the solver does not know of."""
 
@@ -114,3 +143,4 @@ class MPC(Part):
     plant: Plant = Key("how the plant differs from the model", Plant)
     disturbances: Disturbances = Key("noise, kicks and pushes", Disturbances)
     trials: Trials = Key("what is random in trials", Trials)
+    estimate: Estimate | None = Key("sensors and an estimator, by which the controller acts; null: it is told the state", None)
