@@ -43,21 +43,18 @@ class KalmanFilter:
 def corrected(model: EstimationModel, t: float, x: Array, P: Array, u: Array, y: Array, about: Array | None = None
               ) -> tuple[Array, Array]:
     """Mean and covariance with a measurement, linearised about a state, default x."""
-    plus, minus = model.between
     z = x if about is None else about
-    _, _, seen, H = (np.asarray(part, float) for part in model.linearised(t, z, u))
-    away = np.asarray(minus(z, x), float).ravel()
+    _, _, seen, H = model.at(t, z, u)
+    away = model.minus(z, x)
     R = np.diag(model.blur**2)
     gain = np.linalg.solve(H @ P @ H.T + R, H @ P).T
-    step = away + gain @ (np.asarray(y, float) - seen.ravel() - H @ away)
+    step = away + gain @ (np.asarray(y, float) - seen - H @ away)
     rest = np.eye(len(P)) - gain @ H
-    return np.asarray(plus(z, step), float).ravel(), rest @ P @ rest.T + gain @ R @ gain.T
+    return model.plus(z, step), rest @ P @ rest.T + gain @ R @ gain.T
 
 
 def predicted(model: EstimationModel, t: float, x: Array, P: Array, u: Array, about: Array | None = None) -> tuple[Array, Array]:
     """Mean and covariance one period later under a control, linearised about a state, default x."""
-    plus, minus = model.between
     z = x if about is None else about
-    there, A, _, _ = (np.asarray(part, float) for part in model.linearised(t, z, u))
-    step = A @ np.asarray(minus(z, x), float).ravel()
-    return np.asarray(plus(there.ravel(), step), float).ravel(), A @ P @ A.T + np.diag(model.noise**2)
+    there, A, _, _ = model.at(t, z, u)
+    return model.plus(there, A @ model.minus(z, x)), A @ P @ A.T + np.diag(model.noise**2)

@@ -18,6 +18,7 @@ import casadi as ca
 import numpy as np
 
 from dynamics.errors import near
+from dynamics.kernels import Kernel, compile_kernel
 from ocp.errors import ProblemError, check_positive
 from ocp.problem import INF, System
 from ocp.simulation import step_function
@@ -134,7 +135,7 @@ class EstimationModel:
         return ca.vertcat(*(sensor.function(t, x[:self.system.nx, 0], u, p) for sensor in self.sensors))
 
     @cached_property
-    def linearised(self) -> ca.Function:
+    def linearised(self) -> Kernel:
         """(t, x, u) -> F, A [ndx, ndx], h, H [m, ndx]: derivatives by a step in the tangent space of x."""
         t, x, u = (ca.SX.sym(name, size) for name, size in (("t", 1), ("x", self.space.nx), ("u", self.system.nu)))
         d = ca.SX.sym("d", self.space.ndx)
@@ -142,15 +143,28 @@ class EstimationModel:
         A = ca.jacobian(self.space.minus(there, self.moved(t, beside, u)), d)
         H = ca.jacobian(self.seen(t, beside, u), d)
         still = ca.DM.zeros(self.space.ndx)
-        return ca.Function("linearised", [t, x, u], [ca.densify(there), ca.densify(ca.substitute(A, d, still)),
-                                                     ca.densify(self.seen(t, x, u)), ca.densify(ca.substitute(H, d, still))])
+        parts = (there, ca.substitute(A, d, still), self.seen(t, x, u), ca.substitute(H, d, still))
+        return compile_kernel(ca.Function("linearised", [t, x, u], [ca.densify(part) for part in parts]), "quick")
+
+    def at(self, t: float, x: Array, u: Array) -> tuple[Array, Array, Array, Array]:
+        """F [nx], A [ndx, ndx], h [m], H [m, ndx] at a point."""
+        there, A, seen, H = self.linearised(t, x, u)
+        ndx = self.space.ndx
+        return np.reshape(there, -1), np.reshape(A, (ndx, ndx)), np.reshape(seen, -1), np.reshape(H, (self.outputs, ndx))
+
+    def plus(self, x: Array, d: Array) -> Array:
+        """x [+] d [nx]."""
+        return np.reshape(self._between[0](x, d), -1)
+
+    def minus(self, x0: Array, x1: Array) -> Array:
+        """The d [ndx] with x0 [+] d = x1."""
+        return np.reshape(self._between[1](x0, x1), -1)
 
     @cached_property
-    def between(self) -> tuple[ca.Function, ca.Function]:
-        """plus(x, d) and minus(x0, x1) of the space."""
+    def _between(self) -> tuple[Kernel, Kernel]:
         x, y, d = (ca.SX.sym(name, size) for name, size in (("x", self.space.nx), ("y", self.space.nx), ("d", self.space.ndx)))
-        return (ca.Function("plus", [x, d], [ca.densify(ca.SX(self.space.plus(x, d)))]),
-                ca.Function("minus", [x, y], [ca.densify(ca.SX(self.space.minus(x, y)))]))
+        return (compile_kernel(ca.Function("plus", [x, d], [ca.densify(ca.SX(self.space.plus(x, d)))]), "quick"),
+                compile_kernel(ca.Function("minus", [x, y], [ca.densify(ca.SX(self.space.minus(x, y)))]), "quick"))
 
 
 @dataclass(frozen=True)

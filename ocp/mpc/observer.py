@@ -48,6 +48,6 @@ class Observer:
         off = np.zeros((n, model.system.space.ndx))
         for i in range(n):
             whole = (np.concatenate([state[:nx], model.values]) for state in (x[i], self.values[i]))
-            off[i] = np.asarray(model.between[1](*whole), float).ravel()[:off.shape[1]]
+            off[i] = model.minus(*whole)[:off.shape[1]]
         errors = dict(zip(model.system.space.tangent_names, np.sqrt(np.mean(off**2, axis=0)).tolist() if n else (), strict=False))
         return Estimation(model.space.names, self.values[:n], errors, tuple(one.name for one in model.parameters), self.seconds[:n])

@@ -149,3 +149,38 @@ def test_comparing_is_one_table_and_one_figure(file, tmp_path, capsys):
     assert float(rows["the file"]["cost"]) == pytest.approx(float(rows["20 iterations, converged"]["cost"]), rel=0.02)
     assert (out / "compare.png").read_bytes().startswith(b"\x89PNG")
     assert "20 iterations, converged" in capsys.readouterr().out
+
+
+def test_a_closed_loop_acts_by_an_estimate_and_takes_parameters_over(tmp_path, capsys):
+    """A pole twice as heavy as the file says, seen through encoders alone: rates and mass are estimated, the pole stays up."""
+    from repository import ROOT
+
+    file, out = ROOT / "problems" / "mpc" / "cartpole_estimation.yaml", tmp_path / "run"
+    assert call("mpc", file, "--out", out, "--quiet", "--set", "mpc.duration=3") == 0
+    summary = json.loads((out / "summary.json").read_text())
+    found = summary["estimation"]
+    assert found["parameters"]["m2"] == pytest.approx(0.6, abs=0.03)
+    assert set(found["errors"]) == {"x", "theta", "v", "omega"}
+    assert found["errors"]["theta"] < 0.005  # better than the encoder
+    assert "m2 = 0." in capsys.readouterr().out
+    with np.load(out / "trajectory.npz") as archive:
+        assert archive["estimates"].shape == (300, 5)
+        assert archive["estimate_names"].tolist() == ["x", "theta", "v", "omega", "m2"]
+        assert np.array_equal(archive["measured"], archive["estimates"][:, :4])
+        errors = archive["estimates"][:, :4] - archive["x"][:-1]
+    assert np.sqrt((errors**2).mean(axis=0)) == pytest.approx(list(found["errors"].values()), rel=1e-9)
+
+
+@pytest.mark.parametrize(("old", "new", "words"), [
+    ("parameters: {m2: {", "parameters: {m3: {", "no parameter named 'm3'"), ("deviation: [0.002, 0.005]", "deviation: [1, 2, 3]",
+                                                                             "must be one number, or 2"),
+    ("deviation: [0.002, 0.005]", "deviation: [0, 1]", "needs 2 positive"),
+    ("process: {x: 1e-3", "process: {y: 1e-3", "no state named")])
+def test_mistakes_in_estimates_have_a_place(old, new, words):
+    from repository import ROOT
+
+    text = (ROOT / "problems" / "mpc" / "cartpole_estimation.yaml").read_text()
+    assert old in text
+    with pytest.raises(ProblemFileError, match=r"mpc\.estimate") as caught:
+        load_text(text.replace(old, new))
+    assert words in str(caught.value)

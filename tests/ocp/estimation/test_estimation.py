@@ -24,20 +24,16 @@ def sensor(made, build, deviation, name="sensor"):
 SPRING = system(("q", "v"), lambda x, u, p: ca.vertcat(x[1], u - 0.5 * x[0] - 0.1 * x[1]))
 
 
-def flat(value):
-    return np.asarray(value, float).ravel()
-
-
 def measured(model, x, steps, seed, control, p=None):
     """Controls, measurements and true states of a motion with the noise that the model expects."""
-    rng, plus = np.random.default_rng(seed), model.between[0]
+    rng = np.random.default_rng(seed)
     X, u, y = [np.array(x, float)], [None], []
     for k in range(steps):
         if k:
             u.append(np.atleast_1d(control(k * model.period)))
-            there = flat(model.linearised(0.0, X[-1], u[-1])[0])
-            X.append(flat(plus(there, model.noise * rng.standard_normal(model.space.ndx))))
-        seen = flat(model.linearised(0.0, X[-1], np.zeros(model.system.nu))[2])
+            there = model.at(0.0, X[-1], u[-1])[0]
+            X.append(model.plus(there, model.noise * rng.standard_normal(model.space.ndx)))
+        seen = model.at(0.0, X[-1], np.zeros(model.system.nu))[2]
         y.append(seen + model.blur * rng.standard_normal(model.outputs))
     return u, y, np.array(X)
 
@@ -88,8 +84,8 @@ def test_the_window_is_a_least_squares_problem_of_all_its_unknowns():
     for a, b in zip(u, y, strict=True):
         mhe.step(b, a)
     n, rows, right = len(y), [], []
-    A = np.array(model.linearised(0, np.zeros(2), 0)[1])
-    B = flat(model.linearised(0, np.zeros(2), 1)[0])
+    A = model.at(0.0, np.zeros(2), np.zeros(1))[1]
+    B = model.at(0.0, np.zeros(2), np.ones(1))[0]
     for k in range(n):
         row = np.zeros((1, 2 * n))
         row[0, 2 * k] = 1 / 0.1
