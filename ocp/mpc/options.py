@@ -81,8 +81,14 @@ class Tracked:
 def horizon_problem(problem: Problem, options: MPCOptions) -> Problem:
     """The problem with the duration of one horizon; its guess is stretched with it.
 
-    Raises ProblemError for several phases, and for a free duration where ``options.horizon`` does not fix it.
+    Several phases of fixed durations become one whose terms change with time (``ocp.mpc.schedule``), in steps of a sampling period;
+    the horizon is by default as long as all of them. Raises ProblemError for what does not fit, and for a free duration where
+    ``options.horizon`` does not fix it.
     """
+    if len(problem.phases) > 1:
+        from ocp.mpc.schedule import scheduled  # few problems need it
+
+        return scheduled(problem, options.horizon or sum(phase.duration.guess for phase in problem.phases), options.period)
     phase = problem.phase
     length = options.horizon
     if length is None:

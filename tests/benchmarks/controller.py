@@ -3,11 +3,11 @@ hold.
 
     pip install lieocp && python tests/benchmarks/controller.py [--steps 1000000]
 
-"overhead": the shipped closed loops; a step from Python beside the bare calls of the solver that it makes, and the two parts of a
-step, all in one process, medians. "memory": so many steps of the cart-pole, resident memory at a tenth of them and at
-the end. "constraints": loops against walls and obstacles, the plant the model, one iteration a step: barrier and multipliers,
-beside the nonlinear programs of the same samples solved to convergence by FATROP in CasADi's stack of its own (multiple shooting,
-RK4, the same grid). Writes results/benchmarks/controller.csv and .md.
+"overhead": the shipped closed loops; a step from Python, what is left of it where the solver does nothing, and the two parts of a
+step. "memory": so many steps of the cart-pole, resident memory at a tenth of them and at the end. "constraints": loops against
+walls and obstacles, the plant the model: barrier and multipliers, beside the nonlinear programs of the same samples solved to
+convergence by FATROP in CasADi's stack of its own (multiple shooting, RK4, the same grid). Writes results/benchmarks/controller.csv
+and .md.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ocp.methods import make_options  # noqa: E402
 from ocp.mpc.closed_loop import prepare  # noqa: E402
 from ocp.mpc.controller import controller  # noqa: E402
 
-COLUMNS = ("kind", "problem", "variant", "microseconds", "bare", "overhead", "cost", "violation", "size", "relative", "failed")
+COLUMNS = ("kind", "problem", "variant", "microseconds", "overhead", "cost", "violation", "size", "relative", "failed")
 WALL = """
 name: wall
 system: {states: {q: m, v: m/s}, controls: {a: N}, dynamics: {q: v, v: a}}
@@ -79,23 +79,28 @@ def made(name: str) -> tuple[Any, np.ndarray]:
     return mpc, x
 
 
+class Idle:
+    """The solver of a controller, which moves and improves nothing: what is left is what Python adds."""
+
+    def __init__(self, solver: Any):
+        self.t, self.x, self.u, self.K = solver.t, solver.x, solver.u, solver.K
+
+    def shift(self, seconds: float) -> None: ...
+    def iterate(self, x: np.ndarray, iterations: int) -> int:
+        return 0
+
+
 def overhead() -> list[dict[str, Any]]:
-    """A step and the bare calls in turns, so that both see the same machine; medians of wall time."""
-    rows = []
+    """A step, the two parts of a step, and a step whose solver is idle."""
+    rows, clock = [], time.perf_counter_ns
     for name in ("cartpole_balance", "quadrotor_track", "panda_track"):
         mpc, x = made(name)
-        other, _ = made(name)
-        out, horizon, period, iterations = np.zeros(mpc.phase.system.nu), other.horizon, mpc.options.period, mpc.options.iterations
-        count = 5000 if name == "cartpole_balance" else 500
-        whole, bare, prepared, answered = np.zeros((4, count))
-        clock = time.perf_counter_ns
+        out, count = np.zeros(mpc.phase.system.nu), 5000 if name == "cartpole_balance" else 500
+        whole, prepared, answered, idle = np.zeros((4, count))
         for i in range(count):
-            a = clock()
+            began = clock()
             mpc.step(x, out=out)
-            b = clock()
-            horizon.shift(period)
-            horizon.iterate(x, iterations)
-            whole[i], bare[i] = b - a, clock() - b
+            whole[i] = clock() - began
         mpc.reset(x)
         for i in range(count):
             a = clock()
@@ -103,9 +108,14 @@ def overhead() -> list[dict[str, Any]]:
             b = clock()
             mpc.feedback(x)
             prepared[i], answered[i] = b - a, clock() - b
-        step, inner, first, second = (float(np.median(part)) * 1e-3 for part in (whole, bare, prepared, answered))
+        mpc.horizon = Idle(mpc.horizon)
+        for i in range(count):
+            began = clock()
+            mpc.step(x, out=out)
+            idle[i] = clock() - began
+        step, first, second, rest = (float(np.median(part)) * 1e-3 for part in (whole, prepared, answered, idle))
         one = {"kind": "overhead", "problem": name}
-        rows += [{**one, "variant": "step", "microseconds": step, "bare": inner, "overhead": step - inner},
+        rows += [{**one, "variant": "step", "microseconds": step, "overhead": rest},
                  {**one, "variant": "prepare", "microseconds": first}, {**one, "variant": "feedback", "microseconds": second}]
         print(rows[-3:], flush=True)
     return rows
@@ -135,7 +145,8 @@ def constraints() -> list[dict[str, Any]]:
         loaded = load_text(text)
         given = loaded.mpc
         solver = make_options("ilqr", {**loaded.options_for("ilqr"), **given.ilqr})
-        for engine, barrier, iterations in (("barrier", 1e-3, 1), ("barrier", 1e-3, 5), ("multipliers", 0.0, 1), ("multipliers", 0.0, 5)):
+        for engine, iterations in (("barrier", 1), ("barrier", 5), ("multipliers", 1), ("multipliers", 5)):
+            barrier = 1e-3 if engine == "barrier" else 0.0
             options, variant = replace(given.options, barrier=barrier, iterations=iterations), f"{engine}, iterations: {iterations}"
             loop = prepare(loaded.problem, options, solver=solver, plant=given.plant).run()
             rows.append(judged(name, variant, loaded.problem.phase, loop.x[1:], loop.cost, float(np.median(loop.processor)) * 1e6,
@@ -157,8 +168,8 @@ def judged(name: str, variant: str, phase: Any, x: np.ndarray, cost: float, micr
     for row, most in SIZES[name].items():
         if excess[row] / most > worst / size:
             worst, size = float(excess[row]), most
-    return {"kind": "constraints", "problem": name, "variant": variant, "microseconds": microseconds, "cost": cost, "violation": worst,
-            "size": size, "relative": worst / size, "failed": failed}
+    return {"kind": "constraints", "problem": name, "variant": variant, "microseconds": microseconds, "cost": cost,
+            "violation": worst, "size": size, "relative": worst / size, "failed": failed}
 
 
 def fatrop(name: str, loaded: Any, intervals: int) -> dict[str, Any]:
@@ -244,12 +255,11 @@ def pages(found: list[dict[str, Any]], steps: int) -> None:
     for name in dict.fromkeys(r["problem"] for r in cost):
         by = {r["variant"]: r for r in cost if r["problem"] == name}
         step = by["step"]
-        table.append([name, *(f"{value:.1f}" for value in (step["microseconds"], step["bare"], step["overhead"],
-                                                           by["prepare"]["microseconds"], by["feedback"]["microseconds"]))])
+        table.append([name, *(f"{value:.1f}" for value in (step["microseconds"], step["overhead"], by["prepare"]["microseconds"],
+                                                           by["feedback"]["microseconds"]))])
     lines = ["# A controller in a loop of one's own", "", f"{processor()}, a machine that others use too; medians.", "",
              "## What a step costs", "",
-             *markdown_table(("problem", ">step [us]", ">bare calls [us]", ">overhead [us]", ">prepare [us]", ">feedback [us]"),
-                             table)]
+             *markdown_table(("problem", ">step [us]", ">of that Python [us]", ">prepare [us]", ">feedback [us]"), table)]
     for r in found:
         if r["kind"] == "memory":
             lines += ["", f"Over {r['variant']} of the cart-pole resident memory grows by {r['overhead'] / 1024:.0f} KiB after the "
@@ -257,7 +267,7 @@ def pages(found: list[dict[str, Any]], steps: int) -> None:
     held = [[r["problem"], r["variant"], f"{r['microseconds']:.0f}", f"{r['cost']:.6g}", f"{r['violation']:.1e}",
              f"{r['relative']:.1e}", str(r["failed"])] for r in found if r["kind"] == "constraints"]
     lines += ["", "## Hard constraints", "",
-              "The plant is the model, violations at the samples; relative: to the width of the bound, or the square of the radius.",
+              "The plant is the model, violations at the samples; relative: to the width of the bound, or the squared radius.",
               "", *markdown_table(("problem", "engine", ">step [us]", ">cost", ">violation", ">relative", ">failed steps"), held)]
     write_page(FOLDER / "controller.md", [*lines, "", "Written by tests/benchmarks/controller.py."])
 

@@ -109,13 +109,13 @@ def controller_of(document: Document, safe: Any) -> Controller:
 
     loaded = document.load()
     tell(waiting(loaded, "ilqr"))
-    system = loaded.problem.phase.system
+    system = loaded.problem.phases[0].system
     names: dict[str, str] = {}
     for prefix in () if system.model is None else ("q.", "v."):
         names |= aliases(system.model, system.space.names, prefix)
     names |= {f'{name[0]}["{name[2:]}"]': names.get(name, name) for name in (*system.space.names, *names) if name[1:2] == "."}
-    return controller(loaded.problem, loaded.mpc.options, make_options("ilqr", {**loaded.options_for("ilqr"), **loaded.mpc.ilqr}),
-                      safe=safe, names=names)
+    solver = make_options("ilqr", {**loaded.options_for("ilqr"), **loaded.mpc.ilqr})
+    return controller(loaded.problem, loaded.mpc.options, solver, safe=safe, names=names)
 
 
 @dataclass(frozen=True, repr=False)

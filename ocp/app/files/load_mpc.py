@@ -25,7 +25,7 @@ from ocp.bridge import robot_system
 from ocp.errors import ProblemError
 from ocp.estimation.model import EstimatedParameter, EstimateSpec, EstimationModel, Sensor
 from ocp.methods import NOTHING_TO_SAY
-from ocp.mpc.options import MPCOptions, Tracked
+from ocp.mpc.options import MPCOptions, Tracked, horizon_problem
 from ocp.mpc.trials import RandomTrials
 from ocp.plants import Disturbances, Kick, PlantSpec, Push
 from ocp.problem import Problem, System
@@ -38,7 +38,8 @@ Reload = Callable[[Source], Problem]
 
 @dataclass(frozen=True)
 class LoadedMPC:
-    """A section ``mpc``, read. ilqr: given options of the solver that differ from those of ``solve.ilqr``."""
+    """A section ``mpc``, read. ilqr: given options of the solver that differ from those of ``solve.ilqr``. problem: the horizon
+    across several phases, None where the file has one."""
 
     options: MPCOptions
     ilqr: Mapping[str, Any]
@@ -46,6 +47,7 @@ class LoadedMPC:
     tracked: tuple[Tracked, ...]
     trials: RandomTrials = field(default_factory=RandomTrials)
     estimate: EstimateSpec | None = None
+    problem: Problem | None = None
 
 
 def read_mpc(reader: Reader, file: Any, problem: Problem, reload: Reload) -> LoadedMPC | None:
@@ -55,9 +57,22 @@ def read_mpc(reader: Reader, file: Any, problem: Problem, reload: Reload) -> Loa
     """
     given: schema.MPC = file.mpc
     before = len(reader.findings.found)
-    system = problem.phase.system
     section = Section(reader, given, ("mpc",))
-    options = _options(section, system.period)
+    options, across = _options(section, problem.phases[0].system.period), None
+    if len(problem.phases) > 1:
+        if options is None:
+            return None
+        several, reread, chosen = problem, reload, options
+        with reader.findings.collecting(("mpc",)):
+            across = horizon_problem(several, chosen)
+        if across is None:
+            return None
+        problem = across
+
+        def reload(changed: Source) -> Problem:
+            return horizon_problem(reread(changed), chosen)
+
+    system = problem.phase.system
     ilqr = read_options(reader, given.ilqr, "ilqr", ("mpc", "ilqr"))
     if given.intervals is not None:
         if "intervals" in given.ilqr:
@@ -83,7 +98,7 @@ def read_mpc(reader: Reader, file: Any, problem: Problem, reload: Reload) -> Loa
     with findings.collecting(("mpc", "plant")):
         spec = PlantSpec(plant, given.plant.integrator, given.plant.substeps, disturbances, changed)
         estimate = None if given.estimate is None else _estimate(section.part("estimate"), problem, options)
-        return None if len(findings.found) > before else LoadedMPC(options, ilqr, spec, tracked, trials, estimate)
+        return None if len(findings.found) > before else LoadedMPC(options, ilqr, spec, tracked, trials, estimate, across)
     return None
 
 

@@ -217,3 +217,4 @@ class RobotPhases(parts.Common):
 
     system: RobotSystem | None = Key("the robot, in every phase that does not say otherwise", None)
     phases: tuple[RobotPhaseInOrder, ...] = Key("phases in order of time", min_length=1)
+    mpc: MPC | None = Key("receding horizon across the phases in closed loop, for ocp mpc", None)

@@ -99,7 +99,7 @@ def run_compare(file: Path, *, overrides: Mapping[str, str] | None = None, out: 
 def compared(loaded: LoadedProblem, say: Any = None) -> list[Variant]:
     """Every variant with its run."""
     assert loaded.mpc is not None
-    phase, given = loaded.problem.phase, loaded.mpc.options
+    phase, given = (loaded.mpc.problem or loaded.problem).phase, loaded.mpc.options
     intervals = int({**loaded.options_for("ilqr"), **loaded.mpc.ilqr}.get("intervals", 100))
     limited = bool(phase.state_bounds.bounded.any() or any(c.soft is None for c in phase.constraints))
     found = []

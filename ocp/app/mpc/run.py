@@ -59,12 +59,12 @@ def print_outcome(loop: ClosedLoop, seconds: Mapping[str, float], folder: Path |
     console.print(grid("  cost of the closed loop", ">integral", rows=[
         (f"  {escape(name)}", f"{value:.6g}") for name, value in (*loop.costs.items(), ("all", loop.cost))]))
     if loop.estimation is not None:
-        told = loop.estimation.record()
-        rows = [(f"  {escape(name)}", f"{value:.3e}") for name, value in told["errors"].items()]
+        estimate = loop.estimation.record()
+        rows = [(f"  {escape(name)}", f"{value:.3e}") for name, value in estimate["errors"].items()]
         console.print(grid("  estimate", ">RMS error", rows=rows))
-        for name, value in told["parameters"].items():
+        for name, value in estimate["parameters"].items():
             line(console, f"  estimated   {name} = {value:.6g} at the end")
-        line(console, f"  estimation  median {told['median'] * 1e6:.0f} us a sample")
+        line(console, f"  estimation  median {estimate['median'] * 1e6:.0f} us a sample")
     if loop.violations:
         console.print(grid("  violation", ">largest", ">at", ">component", ">share of time", rows=[
             (f"  {escape(v.name)}{' (soft)' if v.soft else ''}", f"{v.largest:.3e}", f"{v.time:.3f} s" if v.largest else "",
@@ -141,8 +141,9 @@ def prepare_loaded(loaded: LoadedProblem, progress: Progress | None = None, opti
     if given is None:
         raise ProblemError("has no section 'mpc'", where=f"problem {loaded.problem.name!r}")
     solver = make_options("ilqr", {**loaded.options_for("ilqr"), **given.ilqr, **(ilqr or {})})
-    return prepare(loaded.problem, options or given.options, solver=solver, plant=given.plant, tracked=given.tracked,
-                   progress=progress, broken=loaded.accept.get("violation_between", CLOSED_LOOPS.broken), estimate=given.estimate)
+    return prepare(given.problem or loaded.problem, options or given.options, solver=solver, plant=given.plant,
+                   tracked=given.tracked, progress=progress, estimate=given.estimate,
+                   broken=loaded.accept.get("violation_between", CLOSED_LOOPS.broken))
 
 
 def run_loaded(loaded: LoadedProblem, *, begin: float | None = None, progress: Progress | None = None,

@@ -78,7 +78,7 @@ def write_trials(loaded: LoadedProblem, found: Sequence[Trial], count: int, seed
                  command: Sequence[str]) -> None:
     """Fill an empty folder."""
     assert loaded.mpc is not None
-    names = loaded.problem.phase.system.space.names
+    names = loaded.problem.phases[0].system.space.names
     starts = [f"start.{name}" for name in names]
     (folder / "problem.yaml").write_text(loaded.expanded("ilqr"), encoding="utf-8")
     (folder / "trials.csv").write_text(csv_text([[*HEAD, *starts], *([*row(one), *one.start] for one in found)]), encoding="utf-8",
@@ -135,7 +135,7 @@ def picture(loaded: LoadedProblem, found: Sequence[Trial]) -> bytes:
     for ok, t, values in curves:
         ax.plot(t, values, lw=0.7, color=sheet.PALETTE[0] if ok else sheet.FAIL, zorder=3 if ok else 4)
     sheet.ticks(ax)
-    title = f"|error| of {first.tracking[0].name}" if first.tracking else loaded.problem.phase.system.space.names[0]
+    title = f"|error| of {first.tracking[0].name}" if first.tracking else loaded.problem.phases[0].system.space.names[0]
     sheet.caption(fig, 0.8, 4.65, f"{title} over time [s], a line for each trial; red: failed")
     starts = np.array([one.start for one in found])
     apart = np.argsort(-np.ptp(starts, axis=0), kind="stable")[:2]
@@ -148,6 +148,6 @@ def picture(loaded: LoadedProblem, found: Sequence[Trial]) -> bytes:
         other.plot([one.start[a]], [one.start[b]], marker="o", ms=3.5, mew=0, ls="", zorder=3,
                    color=sheet.PALETTE[0] if one.ok else sheet.FAIL)
     sheet.ticks(other)
-    names = loaded.problem.phase.system.space.names
+    names = loaded.problem.phases[0].system.space.names
     sheet.caption(fig, 0.8, 2.2, f"where they began: {names[b]} over {names[a]}")
     return sheet.png(fig)
