@@ -12,7 +12,6 @@ from cyclopts.validators import Number
 from ocp.app.commands import common
 from ocp.app.commands.common import CERTIFIED, NOT_SOLVED, Flag, Out, Overrides, Overwrite, Problem, Quiet, TimeLimit
 from ocp.app.supervisor import report
-from ocp.errors import ProblemError
 from ocp.interrupts import at_once, limited
 
 
@@ -58,6 +57,8 @@ def mpc(
     from ocp.app.mpc.run import mpc as run_mpc
 
     if sum((trials is not None, trial is not None, compare)) > 1:
+        from ocp.errors import ProblemError
+
         raise ProblemError("take one of them", where="--trials, --trial and --compare")
     with limited(time_limit):
         if trials is not None:
