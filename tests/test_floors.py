@@ -59,6 +59,7 @@ FLOORS = {
         "explain",
         "methods",
         "batch",
+        "estimation",
         "mpc",
         "wbc",
         "app",

@@ -1,9 +1,7 @@
 """The loop: measure, solve, act, for as long as asked. Only the solver is on the clock.
 
-At sample i (time t_i = i / rate) the plan of the step before is moved on by one sampling period and improved from the measured
-state by a fixed number of iterations (real-time iteration: Diehl, Bock, Schloeder 2005, "A real-time iteration scheme for nonlinear
-optimization in optimal feedback control"; here a Riccati sweep is one iteration). Costs and constraints are functions of absolute
-time, so knot 0 of the horizon lies at t_i, or one period later where the solver predicts over its own delay.
+At sample i (time t_i = i / rate) a controller (``ocp.mpc.controller``) improves its plan from the measured state; knot 0 of its
+horizon lies at t_i, or one period later where it predicts over its own delay.
 """
 
 from __future__ import annotations
@@ -18,46 +16,53 @@ from typing import Any
 import numpy as np
 
 from ocp.errors import ProblemError
+from ocp.estimation.model import EstimateSpec
 from ocp.integrators import looking_back
 from ocp.interrupts import Activity, asked, check, late
 from ocp.mpc import evaluate
+from ocp.mpc.controller import Controller, Make
 from ocp.mpc.judge import Points, judged
+from ocp.mpc.observer import Observer
 from ocp.mpc.options import MPCOptions, Tracked, horizon_problem
 from ocp.mpc.result import ClosedLoop, Ending, step_times
-from ocp.plants import IntegratedPlant, Plant, PlantSpec
-from ocp.problem import At, Cost, Problem, Status, System
-from ocp.reductions import with_dropped_conditions
+from ocp.plants import Disturbances, IntegratedPlant, Plant, PlantSpec
+from ocp.problem import At, Cost, Problem, System
 from ocp.reductions.algebraic_elimination import composer, explicit_system
 from ocp.reductions.algebraic_equations import state_equations
 from ocp.shooting.options import ILQROptions
 from ocp.thresholds import CLOSED_LOOPS
 
 Progress = Callable[[Mapping[str, float]], None]
-Make = Callable[[Problem, ILQROptions], Any]
 REPORT_EVERY = 0.1  # s of wall time
-PATIENCE = 2
-"""Failed steps after which the solver begins again from the guess; until then it tries with the plan that it has."""
-SLACK = 1e-9  # of a sampling period: a knot this near has been reached
 
 
 def run(problem: Problem, options: MPCOptions, *, solver: ILQROptions | None = None, plant: PlantSpec | Plant | None = None,
         tracked: Sequence[Tracked] = (), progress: Progress | None = None, receding: Make | None = None,
-        broken: float = CLOSED_LOOPS.broken) -> ClosedLoop:
-    """Run a problem in closed loop from the start state of its phase.
+        broken: float = CLOSED_LOOPS.broken, estimate: EstimateSpec | None = None) -> ClosedLoop:
+    """Run a problem in closed loop from the start state of its phase; the arguments are those of :func:`prepare`."""
+    return prepare(problem, options, solver=solver, plant=plant, tracked=tracked, progress=progress, receding=receding,
+                   broken=broken, estimate=estimate).run()
+
+
+def prepare(problem: Problem, options: MPCOptions, *, solver: ILQROptions | None = None, plant: PlantSpec | Plant | None = None,
+            tracked: Sequence[Tracked] = (), progress: Progress | None = None, receding: Make | None = None,
+            broken: float = CLOSED_LOOPS.broken, estimate: EstimateSpec | None = None) -> Loop:
+    """A closed loop with everything compiled, for several runs.
 
     plant: what it is tried on, our integrators by a spec or anything with the face of ``ocp.plants.Plant`` (stepped once a
     sample, running costs by the trapezium rule); default: the model itself. progress: gets {time, duration, median, largest,
     missed} ten times a second. receding: makes the solver from problem and options, default ``ocp.shooting.receding.Receding``;
     any other with its face will do. broken: violation from which a constraint is broken, as part of the range that its row moves
-    through. Ctrl-C hands back what ran. Raises ProblemError for what cannot run so, UnsupportedError for what the solver cannot
-    enforce.
+    through. estimate: sensors and an estimator, by which the controller acts. Ctrl-C hands back what ran. Raises ProblemError for
+    what cannot run so, UnsupportedError for what the solver cannot enforce.
     """
     given, solver = plant if isinstance(plant, PlantSpec) else None, solver or ILQROptions()
     made, spec, tracked = _reduced(horizon_problem(problem, options), options, solver, given, tracked)
     if plant is not None and given is None:
         spec = replace(spec, substeps=1, changed=(f"the plant is a {type(plant).__name__}",))
-    return _Loop(made, options, solver, spec, tracked, progress, receding,
-                 None if isinstance(plant, PlantSpec) else plant, broken).run()
+    own = None if isinstance(plant, PlantSpec) else plant
+    observer = None if estimate is None else Observer(estimate)
+    return Loop(made, options, solver, spec, tracked, progress, receding, own, broken, observer)
 
 
 def _reduced(problem: Problem, options: MPCOptions, solver: ILQROptions, plant: PlantSpec | None, tracked: Sequence[Tracked]
@@ -81,51 +86,59 @@ def _reduced(problem: Problem, options: MPCOptions, solver: ILQROptions, plant: 
     return made, spec, tracked
 
 
-class _Loop:
-    """One run: solver, plant, and arrays that are filled as it goes."""
+class Loop:
+    """Solver, plant, and the arrays of a run, which are filled as it goes."""
 
     def __init__(self, problem: Problem, options: MPCOptions, solver_options: ILQROptions, spec: PlantSpec,
                  tracked: Sequence[Tracked], progress: Progress | None, receding: Make | None, plant: Plant | None = None,
-                 broken: float = CLOSED_LOOPS.broken):
-
-        phase = with_dropped_conditions(problem).phase
+                 broken: float = CLOSED_LOOPS.broken, observer: Observer | None = None):
+        began = time.perf_counter()
+        self.controller = Controller(problem, options, solver_options, receding=receding)
+        compiled = time.perf_counter()
+        phase = self.controller.phase
         system = phase.system
         _check_plant(system, spec)
-        if options.period > phase.duration.guess:
-            raise ProblemError(f"a sampling period ({options.period:g} s) is longer than the horizon ({phase.duration.guess:g} s)",
-                               where="mpc")
         self.problem, self.phase, self.options, self.spec, self.tracked = problem, phase, options, spec, tracked
-        self.solver_options, self.progress, self.broken = solver_options, progress, broken
-        began = time.perf_counter()
-        self.solver = (receding or _ours)(problem, solver_options)
-        compiled = time.perf_counter()
+        self.solver_options, self.progress, self.broken, self.observer = solver_options, progress, broken, observer
         self.costs = [cost for cost in phase.costs if cost.at is At.PATH]
+        self.foreign, self.seed = plant, spec.disturbances.seed
         self.plant: Plant = plant or IntegratedPlant(spec, self.costs, kernels=solver_options.kernels)
         self.prepared = {"solver": compiled - began, "plant": time.perf_counter() - compiled}
         # the model over one period, where the solver predicts over its delay
         two = looking_back(system, solver_options.integrator)
         self.model = IntegratedPlant(PlantSpec(system, solver_options.integrator if two is None else two.first, 1),
                                      kernels=solver_options.kernels)
-        n, m = options.steps, spec.substeps
+
+    def run(self, start: np.ndarray | None = None, disturbances: Disturbances | None = None) -> ClosedLoop:
+        """One run from a state [nx], default that of the phase, with other disturbances than the plant's if given."""
+        if disturbances is not None:
+            self.seed = disturbances.seed
+        if disturbances is not None and self.foreign is None:
+            spec = replace(self.spec, disturbances=disturbances)
+            self.plant = IntegratedPlant(spec, self.costs, kernels=self.solver_options.kernels)
+        self._allocate(start)
+        return self._run()
+
+    def _allocate(self, start: np.ndarray | None) -> None:
+        phase, options, spec = self.phase, self.options, self.spec
+        n, m, system = options.steps, spec.substeps, phase.system
         assert phase.start is not None  # the solver has refused a phase without one
         self.t = np.arange(n + 1) / options.rate
         self.fine_t = np.append((self.t[:-1, None] + np.arange(m) * (options.period / m)).ravel(), self.t[-1])
         self.fine_x, self.fine_u = np.full((n * m + 1, system.nx), np.nan), np.full((n * m, system.nu), np.nan)
-        self.fine_x[0] = phase.start.value
+        self.fine_x[0] = phase.start.value if start is None else start
         self.plant.reset(self.fine_x[0])
         self.measured = np.full((n, system.nx), np.nan)
+        if self.observer is not None:
+            self.observer.begin(self.controller, n, phase.start.value, self.seed)
         self.seconds, self.processor, self.codes = np.zeros(n), np.zeros(n), np.zeros(n, dtype=np.int64)
         self.solver_cost, self.solver_violation = np.full(n, np.nan), np.full(n, np.nan)
-        known = options.delay == "none" and hasattr(self.solver, "K")
+        known = options.delay == "none" and hasattr(self.controller.horizon, "K")
         self.gains = np.zeros((n if known else 0, system.nu, system.space.ndx))
         self.done = 0
-        self.held = np.zeros(system.nu)  # the control that acts if the solver has nothing
-        self.bounds = phase.control_bounds
-        self.knots = np.ascontiguousarray(self.solver.t[:-1]) - SLACK * options.period
-        self.failing = 0  # steps since the solver last succeeded
         self.messages: dict[str, int] = {}
 
-    def run(self) -> ClosedLoop:
+    def _run(self) -> ClosedLoop:
         ending, message = Ending.FINISHED, ""
         try:
             with _no_collection():
@@ -152,26 +165,16 @@ class _Loop:
     def _start(self) -> None:
         """Converge from the guess before the clock starts."""
         began = time.perf_counter()
-        x0 = self.fine_x[0].copy()
-        status, ending = self.solver.reset(x0, 0.0, self.options.start_iterations)
-        if status in (Status.NOT_A_NUMBER, Status.DIVERGED):
-            raise ProblemError(f"the solver cannot begin from the guess: {ending}", where="mpc")
-        # every compiled function once, so that no step pays for loading it
-        self.solver.iterate(x0, 1)
-        self.solver.shift(0.0)
-        self.solver.control(0.0, x0)
-        self.held = self.bounds.clip(self.solver.u[0])
+        self.controller.reset(self.fine_x[0])
         self.prepared["converge"] = time.perf_counter() - began
 
     # ---- one sample -----------------------------------------------------------------------------------------------------
     def _step(self, i: int) -> None:
         """Measure, solve, act."""
-        measured = self.measured[i] = self.plant.measure()
+        measured = self.measured[i] = self._measure(i)
         began, busy = time.perf_counter_ns(), time.thread_time_ns()
-        if i and self.failing < PATIENCE:
-            self.solver.shift(self.options.period)
-        code = self._improve(measured, self.t[i])
-        control = self._plan(0.0, measured)
+        code = self.controller.update(measured, self.t[i])
+        control = self.controller.control(self.t[i], measured)
         self._clock(i, began, busy)
         self._note(i, code)
         self._act(i, control)
@@ -179,61 +182,48 @@ class _Loop:
     def _late_step(self, i: int) -> None:
         """Act by the plan at hand while the next one is made. Simulated one after the other: the solver is told what was measured
         at the beginning, and what is applied meanwhile it has decided itself."""
-        period, predicted = self.options.period, self.options.delay == "predicted"
-        measured = self.measured[i] = self.plant.measure()
-        applied = self._plan(0.0, measured)
+        predicted = self.options.delay == "predicted"
+        measured = self.measured[i] = self._measure(i)
+        # a plan that ignores its delay was made for the sample before, whose clock it keeps
+        applied = self.controller.control(self.controller.time, measured)
         self._act(i, applied)
-        target = self.t[i] + period if predicted else self.t[i]
         began, busy = time.perf_counter_ns(), time.thread_time_ns()
-        x_then = self.model.advance(self.t[i], measured, applied, period)[0] if predicted else measured
-        # a plan that ignores its delay begins at the sample whose measurement it was made from
-        if self.failing < PATIENCE and (predicted or i):
-            self.solver.shift(period)
-        code = self._improve(x_then, target)
+        x_then = self.model.advance(self.t[i], measured, applied, self.options.period)[0] if predicted else measured
+        code = self.controller.update(x_then, self.t[i + 1] if predicted else self.t[i])
         self._clock(i, began, busy)
         self._note(i, code)
+
+    def _measure(self, i: int) -> np.ndarray:
+        """What the controller is told: the measured state, or an estimate from what sensors make of it."""
+        state = self.plant.measure()
+        if self.observer is None:
+            return state
+        return self.observer.estimate(i, state, None if i == 0 else self.fine_u[(i - 1) * self.spec.substeps])
 
     def _clock(self, i: int, began: int, busy: int) -> None:
         self.processor[i] = (time.thread_time_ns() - busy) * 1e-9
         self.seconds[i] = (time.perf_counter_ns() - began) * 1e-9
 
-    def _improve(self, x: np.ndarray, t: float) -> int:
-        if self.failing >= PATIENCE:
-            self.solver.reset(x, t)
-        code = int(self.solver.iterate(x, self.options.iterations))
-        self.failing = self.failing + 1 if code else 0
-        return code
-
     def _act(self, i: int, control: np.ndarray) -> None:
         """The plant over one sampling period; ``control`` acts at its beginning."""
-        m, period = self.spec.substeps, self.options.period
+        m, period, begin = self.spec.substeps, self.options.period, self.controller.time
         x = self.fine_x[i * m]
         for j in range(m):
-            u = control if j == 0 else self._plan(j * period / m, x)
+            u = control if j == 0 else self.controller.control(begin + j * period / m, x)
             k = i * m + j
             self.fine_u[k] = u
             x = self.fine_x[k + 1] = self.plant.step(u, period / m)
 
-    def _plan(self, since: float, x: np.ndarray) -> np.ndarray:
-        """Control so long after knot 0: the plan's, with feedback if asked for; the last good one where the solver has failed."""
-        if self.failing:
-            return self.held
-        if self.options.feedback:
-            u = np.array(self.solver.control(since, x))
-        else:
-            k = max(0, int(np.searchsorted(self.knots, since, side="right")) - 1)
-            u = self.bounds.clip(self.solver.u[k])
-        return u if np.all(np.isfinite(u)) else self.held
-
     def _note(self, i: int, code: int) -> None:
         self.codes[i] = code
+        solver = self.controller.horizon
         if code:
-            self.messages[self.solver.message] = self.messages.get(self.solver.message, 0) + 1
+            words = solver.message if code > 0 else self.controller.status.value
+            self.messages[words] = self.messages.get(words, 0) + 1
             return
-        self.solver_cost[i], self.solver_violation[i] = self.solver.cost, self.solver.violation
+        self.solver_cost[i], self.solver_violation[i] = solver.cost, solver.violation
         if len(self.gains):
-            self.gains[i] = self.solver.K[0]
-        self.held = self.bounds.clip(self.solver.u[0])
+            self.gains[i] = solver.K[0]
 
     # ---- the end --------------------------------------------------------------------------------------------------------
     def _diverged(self, i: int) -> str:
@@ -268,23 +258,19 @@ class _Loop:
             times=step_times(self.seconds[:n], self.options.period),
             processor_times=step_times(self.processor[:n], self.options.period), prepared=self.prepared,
             gains=self.gains[:n], changed=self.spec.changed, notes=tuple(notes),
+            estimation=None if self.observer is None else self.observer.result(n, fine_x[::m]),
             findings=judged(self.phase, violations, tracking, self.tracked, (t, x, u), self._alone) if n else ())
 
     def _alone(self) -> Points | None:
         """Where the plant goes without control, as far as it is finite; None for a plant that is not ours."""
         if not isinstance(self.plant, IntegratedPlant):
             return None
-        steps, u = np.diff(self.fine_t[: self.done * self.spec.substeps + 1]), self.bounds.clip(np.zeros(self.phase.system.nu))
+        u = self.phase.control_bounds.clip(np.zeros(self.phase.system.nu))
+        steps = np.diff(self.fine_t[: self.done * self.spec.substeps + 1])
         self.plant.reset(self.fine_x[0])
         x = np.array([self.fine_x[0], *(self.plant.step(u, step) for step in steps)])
         good = np.isfinite(x).all(axis=1)
         return self.fine_t[: len(x)][good], x[good], np.broadcast_to(u, (int(good.sum()), u.size))
-
-
-def _ours(problem: Problem, options: ILQROptions) -> Any:
-    from ocp.shooting.receding import Receding  # loads Numba
-
-    return Receding(problem, options)
 
 
 def _spent(costs: Sequence[Cost], system: System, t: np.ndarray, x: np.ndarray, u: np.ndarray) -> np.ndarray:

@@ -24,9 +24,11 @@ class MPCOptions:
     start_iterations: iterations from the guess before the clock starts.
     feedback: between samples the control follows the Riccati gains, with the plant's own state as if measured without noise; else
         the plan is applied as it stands.
-    delay: "none": a control acts as soon as its state is measured, as if the step took no time. Otherwise it acts one sampling
-        period later: "predicted" starts the solver from the state that its model predicts for then, "ignored" from the measured
-        one, as a controller that knows nothing of its delay.
+    barrier: weight of the logarithmic barrier that holds inequalities in a step, in units of the cost: plans keep away from what
+    they must not violate by about the weight over the multiplier. 0: multipliers alone, one update of them a step; plans then
+    violate what has just become active. delay: "none": a control acts as soon as its state is measured, as if the step took no
+    time. Otherwise it acts one sampling period later: "predicted" starts the solver from the state that its model predicts for
+    then, "ignored" from the measured one, as a controller that knows nothing of its delay.
     """
 
     rate: float = 100.0
@@ -35,11 +37,14 @@ class MPCOptions:
     iterations: int = 1
     start_iterations: int = 100
     feedback: bool = False
+    barrier: float = 1e-3
     delay: str = "none"
 
     def __post_init__(self) -> None:
         check_positive(self, ("rate", "duration", *(() if self.horizon is None else ("horizon",))), "mpc")
         check_counts(self, {"iterations": 1, "start_iterations": 0}, "mpc")
+        if not 0 <= self.barrier < float("inf"):
+            raise ProblemError(f"barrier must be at least 0, got {self.barrier!r}", where="mpc")
         if self.delay not in DELAYS:
             raise ProblemError(f"no delay named {self.delay!r}{near(str(self.delay), DELAYS)}", where="mpc")
         if self.steps < 1:
@@ -76,8 +81,14 @@ class Tracked:
 def horizon_problem(problem: Problem, options: MPCOptions) -> Problem:
     """The problem with the duration of one horizon; its guess is stretched with it.
 
-    Raises ProblemError for several phases, and for a free duration where ``options.horizon`` does not fix it.
+    Several phases of fixed durations become one whose terms change with time (``ocp.mpc.schedule``), in steps of a sampling period;
+    the horizon is by default as long as all of them. Raises ProblemError for what does not fit, and for a free duration where
+    ``options.horizon`` does not fix it.
     """
+    if len(problem.phases) > 1:
+        from ocp.mpc.schedule import scheduled  # few problems need it
+
+        return scheduled(problem, options.horizon or sum(phase.duration.guess for phase in problem.phases), options.period)
     phase = problem.phase
     length = options.horizon
     if length is None:

@@ -96,6 +96,24 @@ class Violation:
 
 
 @dataclass(frozen=True)
+class Estimation:
+    """What an estimator made of the measurements: values [n, nx + parameters] at the samples by names, the parameters last; errors:
+    root mean square of how far the state was off, by name of the tangent component; seconds [n] of every estimate."""
+
+    names: tuple[str, ...]
+    values: np.ndarray
+    errors: Mapping[str, float]
+    parameters: tuple[str, ...]
+    seconds: np.ndarray
+
+    def record(self) -> dict[str, Any]:
+        """For JSON: errors of the state, last values of parameters, the median time."""
+        last = self.values[-1, self.values.shape[1] - len(self.parameters):].tolist() if len(self.values) else []
+        return {"errors": dict(self.errors), "parameters": dict(zip(self.parameters, last, strict=False)),
+                "median": float(np.median(self.seconds)) if len(self.seconds) else float("nan")}
+
+
+@dataclass(frozen=True)
 class ClosedLoop:
     """A run of n samples with m substeps each.
 
@@ -105,7 +123,8 @@ class ClosedLoop:
     the rest of the machine took), what the solver answered (0: well), its cost and violation over its horizon. costs: time integral
     of every running cost. gains [n, nu, ndx]: of the plan at each sample, du = K dx from what was measured, zero where the solver
     failed; empty where it has none, or acts with a delay. prepared: seconds to compile and to converge before the clock started.
-    findings: what the plant did against the file (``ocp.mpc.judge``).
+    findings: what the plant did against the file (``ocp.mpc.judge``). estimation: what was estimated, None where the state is told;
+    then measured is the estimate.
     """
 
     problem: Any
@@ -135,6 +154,7 @@ class ClosedLoop:
     changed: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
+    estimation: Estimation | None = None
 
     @property
     def failures(self) -> int:

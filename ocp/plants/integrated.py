@@ -40,7 +40,7 @@ class Push:
     """Something that acts from ``time`` for ``duration`` [s].
 
     rate [ndx]: added to the tangent rate of the state; controls [nu]: added to the control after its bounds; force [3] (N, world
-    axes) at the origin of ``frame`` of a robot. Empty: none of that kind.
+    axes) at the origin of ``frame`` of a robot. Empty: none of that kind. scale: factor of all of them.
     """
 
     time: float
@@ -49,6 +49,7 @@ class Push:
     controls: tuple[float, ...] = ()
     frame: str = ""
     force: tuple[float, ...] = ()
+    scale: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -195,7 +196,7 @@ class IntegratedPlant:
                     x = np.asarray(self.plus(x, np.array(kick.change)))
             middle = (a + b) / 2
             for i, push in enumerate(self.pushes):
-                self._u[nu + i] = float(push.time < middle < push.time + push.duration)
+                self._u[nu + i] = push.scale * (push.time < middle < push.time + push.duration)
             # a whole substep keeps its own length: b - a would differ from it in the last digit
             x, cost = self.kernel(a, x, self._u, self._p, seconds if len(cuts) == 2 else b - a)
             x, total = np.atleast_1d(x), total + np.atleast_1d(cost)

@@ -105,7 +105,7 @@ class MujocoPlant:
                 if push.time - 1e-9 <= self.data.time < push.time + push.duration - 1e-9:
                     turned = self.data.xmat[body].reshape(3, 3)
                     arm = self.data.xpos[body] + turned @ local - self.data.xipos[body]
-                    self.data.xfrc_applied[body] += np.r_[push.force, np.cross(arm, push.force)]
+                    self.data.xfrc_applied[body] += push.scale * np.r_[push.force, np.cross(arm, push.force)]
             self._mj.mj_step(self.model, self.data)
         return self.measure()
 

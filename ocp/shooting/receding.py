@@ -10,6 +10,7 @@ state is one of sdirk2. Where the state between later knots is fed back, the sta
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -24,6 +25,9 @@ from ocp.shooting.written_guess import write_guess
 
 FOLLOWING = 0
 """Code of ``iterate`` for a plan that was improved, or could not be any more."""
+MARGIN = 1e-4
+"""Slack of a row, in its unit, below which its barrier is quadratic: plans are closer to their constraints the smaller it is, and
+move in the shorter steps (results/benchmarks/controller.md)."""
 
 
 class Receding:
@@ -33,13 +37,14 @@ class Receding:
     du = K dx.
     """
 
-    def __init__(self, problem: Problem, options: ILQROptions | None = None):
-        """Compile and allocate. Raises ProblemError for several phases or anything free beside controls, and what ``prepare``
-        raises."""
+    def __init__(self, problem: Problem, options: ILQROptions | None = None, barrier: float = 1e-3):
+        """Compile and allocate. barrier: weight of the logarithmic barrier, in units of the cost, that holds inequalities and cones
+        in ``iterate``; 0: by multipliers. Raises ProblemError for several phases or anything free beside controls, and what
+        ``prepare`` raises."""
         from ocp.shooting.engine import iterate as it
         from ocp.shooting.engine import pursue
 
-        self.options = options or ILQROptions()
+        self.options, self.barrier = options or ILQROptions(), barrier
         # steps have deadlines: code is tuned before the first one
         self.program = prepare(problem, replace(self.options, kernels="tuned") if self.options.kernels == "auto" else self.options)
         horizon, store = self.program.horizon, self.program.store
@@ -52,8 +57,10 @@ class Receding:
         self.t = horizon.t.copy()
         self.step = float(horizon.h[0])
         self.x, self.u, self.K = store.path.x[:, :self.nx], store.path.u, store.policy.K[:, :, :self.ndx]
-        self._measured, self._log = np.zeros((1, store.path.x.shape[1])), np.zeros((64, len(it.COLUMNS)))
-        self._applied = np.zeros(self.nu)
+        self._measured, self._seen = np.zeros((2, 1, store.path.x.shape[1]))
+        self._log = np.zeros((64, len(it.COLUMNS)))
+        self._applied, self._pending = np.zeros(self.nu), False
+        self.parameters = store.plan.p  # [N+1, np], of every knot
         self.reset(horizon.start, 0.0)
 
     @property
@@ -78,31 +85,57 @@ class Receding:
     def reset(self, x0: np.ndarray, t0: float, iterations: int = 0) -> tuple[Status, Finding]:
         """Start again from the guess of the phase: state x0 [nx] at absolute time t0 [s], then up to ``iterations`` of the whole
         solver, multipliers included. Returns how that ended."""
+        from ocp.shooting.engine import record
         from ocp.shooting.engine.search import Search
 
         store, horizon = self._store, self.program.horizon
+        self._pending = False
         records.reset(store, self.options)
         store.policy.K[:] = 0.0
         write_guess(horizon, replace(self.options, shooting="single"), store.path)
         store.plan.t[:] = horizon.t + t0
         store.path.x[0, :self.nx] = x0
         options = replace(self.options, max_iterations=iterations)
-        return Search(horizon, options, store).run()
+        found = Search(horizon, options, store).run()
+        store.held.barrier, store.held.margin = self.barrier * max(1.0, float(store.settings[record.UNIT])), MARGIN
+        return found
 
     def shift(self, seconds: float) -> None:
         """Move the plan on by a time not longer than the horizon. Raises ValueError for others."""
+        if not self._pursue.shift(self._store, *self._moved(seconds)):
+            raise ArithmeticError("a state of the plan could not be interpolated")
+
+    def _moved(self, seconds: float) -> tuple[int, float, float]:
+        """(whole steps, fraction of one, seconds)."""
         steps = seconds / self.step
         if not 0 <= steps <= len(self.u):
             raise ValueError(f"cannot shift a horizon of {self.t[-1]:g} s by {seconds:g} s")
-        whole = int(np.floor(steps + 1e-9))
+        whole = int(math.floor(steps + 1e-9))
         part = max(0.0, steps - whole)
-        if not self._pursue.shift(self._store, whole, part if part > 1e-9 else 0.0, float(seconds)):
-            raise ArithmeticError("a state of the plan could not be interpolated")
+        return whole, part if part > 1e-9 else 0.0, float(seconds)
 
     def iterate(self, x0: np.ndarray, iterations: int = 1) -> int:
         """Take over the measured state x0 [nx] and improve the plan. Returns 0, or a code whose words are ``message``."""
-        self._measured[0, :self.nx] = x0
-        self._code = int(self._pursue.pursue(self._store, self._measured, self._log, iterations))
+        self._measured[0, :self.nx], self._pending = x0, False
+        return self._answer(self._pursue.pursue(self._store, self._measured, self._log, iterations))
+
+    def prepare(self, seconds: float) -> int:
+        """Take the step from the state that ``react`` was given, move the plan on by a time, expand and sweep about what it
+        predicts: all of an iteration that needs no measurement. Returns as ``iterate``."""
+        pending, self._pending = self._pending, False
+        return self._answer(self._pursue.prepare(self._store, self._measured, self._log, pending, *self._moved(seconds)))
+
+    def react(self, x: Any) -> np.ndarray:
+        """After ``prepare``: the control [nu] for the state x [nx], ``u + k + K dx`` within bounds; a view of what the next
+        overwrites."""
+        self._measured[0, :self.nx] = x
+        self._pending = bool(self._pursue.react(self._store, self._measured, self._applied))
+        if not self._pending:
+            raise ArithmeticError("the distance to the plan could not be evaluated")
+        return self._applied
+
+    def _answer(self, ending: int) -> int:
+        self._code = int(ending)
         return FOLLOWING if self._code in (self._it.RUNNING, self._it.STUCK) else self._code
 
     @property
@@ -117,7 +150,7 @@ class Receding:
         """Control [nu] at the time ``since`` [s] after the first knot for the state x [nx]: held control plus feedback, within
         bounds."""
         k = min(max(int(since / self.step + 1e-9), 0), len(self.u) - 1)
-        self._measured[0, :self.nx] = x
-        if not self._pursue.feedback(self._store, k, min(1.0, max(0.0, since / self.step - k)), self._measured, self._applied):
+        self._seen[0, :self.nx] = x
+        if not self._pursue.feedback(self._store, k, min(1.0, max(0.0, since / self.step - k)), self._seen, self._applied):
             raise ArithmeticError("the distance to the plan could not be evaluated")
         return self._applied.copy()

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ocp.guess import from_motion
-from ocp.guesses.cascade import coarse_intervals, free_values, perturbations
+from ocp.guesses.motion import free_values, from_motion
+from ocp.guesses.table import coarse_intervals, perturbations
 from ocp.interrupts import Activity, late
 from ocp.problem import SOLVED, Finding, Kind, Problem, Solution, Status
 from ocp.reductions import fit_guess

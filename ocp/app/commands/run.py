@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from ocp.app.commands import common
 from ocp.app.commands.common import CERTIFIED, NOT_SOLVED, Flag, Out, Overrides, Overwrite, Problem, Quiet, TimeLimit
@@ -34,15 +35,44 @@ def ik(
 
 
 def mpc(
-    file: Problem, /, *, set_: Overrides = None, out: Out = None, overwrite: Overwrite = False, quiet: Quiet = False,
-    time_limit: TimeLimit = None,
+    file: Problem, /, *, trials: Annotated[int, Parameter(validator=Number(gte=1))] | None = None, seed: int = 0,
+    trial: Annotated[int, Parameter(validator=Number(gte=0))] | None = None, compare: Flag = False, set_: Overrides = None,
+    out: Out = None, overwrite: Overwrite = False, quiet: Quiet = False, time_limit: TimeLimit = None,
 ) -> int:
     """Run a problem file in closed loop, its horizon receding, against a simulated plant; see its section ``mpc``.
+
+    Parameters
+    ----------
+    trials
+        so many runs with random starts, kicks, pushes and noise (``mpc.trials``): how many succeed by the criteria of the file;
+        failures are kept.
+    seed
+        of all that is random in trials.
+    trial
+        this one of the trials alone, with its report.
+    compare
+        real-time iterations beside converged ones, engines for constraints, rates and horizons, each in a run of its own: one table
+        and one figure.
     """
     from ocp.app.mpc.run import mpc as run_mpc
 
+    if sum((trials is not None, trial is not None, compare)) > 1:
+        from ocp.errors import ProblemError
+
+        raise ProblemError("take one of them", where="--trials, --trial and --compare")
     with limited(time_limit):
-        return run_mpc(file, overrides=common.overridden(set_), out=out, overwrite=overwrite, quiet=quiet, command=common.started())
+        if trials is not None:
+            from ocp.app.mpc.trials import run_trials
+
+            return run_trials(file, trials, seed, overrides=common.overridden(set_), out=out, overwrite=overwrite, quiet=quiet,
+                              command=common.started())
+        if compare:
+            from ocp.app.mpc.compare import run_compare
+
+            return run_compare(file, overrides=common.overridden(set_), out=out, overwrite=overwrite, quiet=quiet,
+                               command=common.started())
+        return run_mpc(file, overrides=common.overridden(set_), out=out, overwrite=overwrite, quiet=quiet, command=common.started(),
+                       drawn=None if trial is None else (seed, trial))
 
 
 def wbc(

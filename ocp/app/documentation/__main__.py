@@ -34,7 +34,7 @@ GROUPS = {
     "Tutorials": ("ocp/docs/tutorials/*",),
     "How it works": ("ocp/docs/methods", "ocp/docs/strategy", "options",
                      "ocp/docs/certificate", "ocp/docs/derivatives", "ocp/docs/robots"),
-    "Simulate and control": ("ocp/docs/simulation", "ocp/docs/whole_body"),
+    "Simulate and control": ("ocp/docs/mpc", "ocp/docs/simulation", "ocp/docs/whole_body"),
     "Look up": ("keys", "problems/README", "ocp/docs/gallery", "ocp/docs/conventions", "equations", "interface",
                 "ocp/docs/benchmarks"),
     "The project": ("ocp/docs/house", "ocp/docs/changelog"),

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ocp.app.face.shown import Told
     from ocp.app.face.solver import Solver
     from ocp.app.face.watched import Callback
+    from ocp.mpc.controller import Controller
 
 
 class Problem(Phase):
@@ -208,11 +209,23 @@ class Problem(Phase):
         """Run it in closed loop, its horizon receding, against a simulated plant; keywords are those of the section ``mpc``."""
         from ocp.app.face.runs import closed_loop
 
+        return closed_loop(self._with_mpc(section))
+
+    @told
+    def controller(self, *, safe: Any = "hold", **section: Any) -> Controller:
+        """Its receding horizon for a loop of your own: ``mpc = p.controller(rate=100)``, ``mpc.reset(x)``, then ``u = mpc.step(x,
+        t)`` every sampling period. safe: what acts where a step has no plan: ``"hold"``, ``"plan"`` or a function (t, x) -> u.
+        Keywords are those of the section ``mpc``; what is there of plants, disturbances and tracked quantities plays no part."""
+        from ocp.app.face.runs import controller_of
+
+        return controller_of(self._with_mpc(section), safe)
+
+    def _with_mpc(self, section: Mapping[str, Any]) -> Document:
         document = self._document.copy()
         document.tree.setdefault("mpc", {})
         for key, value in section.items():
             document.put(("mpc", key), value)
-        return closed_loop(document)
+        return document
 
     @told
     def simulate(self, integrator: str | None = None, /, *, dt: float | None = None, until: float | None = None,

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ocp.app.pages.scene import Scene
     from ocp.app.simulate.folder import Found
     from ocp.app.wbc.folder import Outcome
+    from ocp.mpc.controller import Controller
 
 
 @dataclass(frozen=True, repr=False)
@@ -97,6 +98,25 @@ def closed_loop(document: Document) -> ClosedLoopResult:
     tell(waiting(loaded, "ilqr"))
     found = run_loaded(loaded)
     return ClosedLoopResult(found.loaded, found.loop, dict(found.seconds))
+
+
+def controller_of(document: Document, safe: Any) -> Controller:
+    """Compile the controller of the section ``mpc``; names of states as files say them."""
+    from ocp.app.files.robot.states import aliases
+    from ocp.app.prepare import tell, waiting
+    from ocp.mpc.controller import controller
+    from ocp.options import record_of
+    from ocp.shooting.options import ILQROptions
+
+    loaded = document.load()
+    tell(waiting(loaded, "ilqr"))
+    system = loaded.problem.phases[0].system
+    names: dict[str, str] = {}
+    for prefix in () if system.model is None else ("q.", "v."):
+        names |= aliases(system.model, system.space.names, prefix)
+    names |= {f'{name[0]}["{name[2:]}"]': names.get(name, name) for name in (*system.space.names, *names) if name[1:2] == "."}
+    solver = record_of(ILQROptions, {**loaded.options_for("ilqr"), **loaded.mpc.ilqr}, "solve.ilqr")
+    return controller(loaded.problem, loaded.mpc.options, solver, safe=safe, names=names)
 
 
 @dataclass(frozen=True, repr=False)

@@ -195,6 +195,7 @@ def summarise(loop: ClosedLoop, plant: PlantSpec, record: Mapping[str, Any], sec
         "verdict": verdict(loop), "finished": loop.ending is Ending.FINISHED, "failed_steps": loop.failures,
         "tracking": [{"name": k.name, "unit": k.unit, "rms": k.rms, "largest": k.largest, "time": k.time} for k in loop.tracking],
         "cost": loop.cost, "costs": loop.costs,
+        "estimation": None if loop.estimation is None else loop.estimation.record(),
         "findings": [one.record() for one in loop.findings],
         "violations": [v.record() for v in loop.violations],
         "step_times": dataclasses.asdict(loop.times),
@@ -221,6 +222,8 @@ def arrays(loop: ClosedLoop) -> dict[str, np.ndarray]:
     names = [k.name if k.value.shape[1] == 1 else f"{k.name}[{i}]" for k in loop.tracking for i in range(k.value.shape[1])]
     if len(loop.gains):
         found["K"] = loop.gains
+    if loop.estimation is not None:
+        found |= {"estimates": loop.estimation.values, "estimate_names": np.array(loop.estimation.names, dtype=np.str_)}
     for v in loop.violations:
         found[f"violation.{v.name}"] = v.excess
     return found | {"tracking_names": np.array(names, dtype=np.str_), "state_names": np.array(system.space.names, dtype=np.str_),

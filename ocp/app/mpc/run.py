@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -24,9 +25,10 @@ from ocp.app.sentences import sentences
 from ocp.app.supervisor import report
 from ocp.errors import ProblemError
 from ocp.interrupts import Activity, check
-from ocp.mpc import ClosedLoop, run
-from ocp.mpc.closed_loop import Progress
+from ocp.mpc import ClosedLoop, MPCOptions
+from ocp.mpc.closed_loop import Loop, Progress, prepare
 from ocp.mpc.result import StepTimes
+from ocp.mpc.trials import draw
 from ocp.options import record_of
 from ocp.shooting.options import ILQROptions
 from ocp.thresholds import CLOSED_LOOPS
@@ -57,6 +59,13 @@ def print_outcome(loop: ClosedLoop, seconds: Mapping[str, float], folder: Path |
             for item in loop.tracking]))
     console.print(grid("  cost of the closed loop", ">integral", rows=[
         (f"  {escape(name)}", f"{value:.6g}") for name, value in (*loop.costs.items(), ("all", loop.cost))]))
+    if loop.estimation is not None:
+        estimate = loop.estimation.record()
+        rows = [(f"  {escape(name)}", f"{value:.3e}") for name, value in estimate["errors"].items()]
+        console.print(grid("  estimate", ">RMS error", rows=rows))
+        for name, value in estimate["parameters"].items():
+            line(console, f"  estimated   {name} = {value:.6g} at the end")
+        line(console, f"  estimation  median {estimate['median'] * 1e6:.0f} us a sample")
     if loop.violations:
         console.print(grid("  violation", ">largest", ">at", ">component", ">share of time", rows=[
             (f"  {escape(v.name)}{' (soft)' if v.soft else ''}", f"{v.largest:.3e}", f"{v.time:.3f} s" if v.largest else "",
@@ -91,18 +100,16 @@ class Outcome:
 
 
 def mpc(file: Path, *, overrides: Mapping[str, str] | None = None, out: Path | None = None, overwrite: bool = False,
-        quiet: bool = False, command: Sequence[str] = ()) -> int:
-    """Run a file in closed loop, write the folder, print the table; returns the exit code.
+        quiet: bool = False, command: Sequence[str] = (), drawn: tuple[int, int] | None = None) -> int:
+    """Run a file in closed loop, write the folder, print the table; returns the exit code. drawn: seed and number of a trial, which
+    runs instead.
 
     0: the run reached its end, the solver never failed, and the plant kept what the file asks, whatever became of the deadlines; 1:
     it did not, or was interrupted.
     Raises ProblemError and ModelError for what the user got wrong, before anything runs.
     """
     begin = time.perf_counter()
-    loaded = load_problem(file, overrides or {})
-    if loaded.mpc is None:
-        raise ProblemError("has no section 'mpc', which says how the horizon recedes; 'mpc: {}' takes every default",
-                           where=str(file))
+    loaded = load_mpc_file(file, overrides)
     place, replace_it = out or Path("results") / f"{file.stem}-mpc", overwrite or out is None
     screen = wide_console()
     if not quiet:
@@ -112,21 +119,41 @@ def mpc(file: Path, *, overrides: Mapping[str, str] | None = None, out: Path | N
             say("compiling and converging")
             compile_ahead(loaded, "ilqr")
             check(Activity.COMPILATION)
-            outcome = run_loaded(loaded, begin=begin, progress=None if quiet else lambda state: say(where(state)))
+            outcome = run_loaded(loaded, begin=begin, progress=None if quiet else lambda state: say(where(state)), drawn=drawn)
         report(holding=True)
         write(outcome.loaded, outcome.loop, partial, outcome.seconds, command)
     print_outcome(outcome.loop, outcome.seconds, place, screen)
     return GOOD if outcome.loop.ok else BAD
 
 
-def run_loaded(loaded: LoadedProblem, *, begin: float | None = None, progress: Progress | None = None) -> Outcome:
-    """Run a loaded file; ``begin``: when reading it began."""
-    begin = time.perf_counter() if begin is None else begin
+def load_mpc_file(file: Path, overrides: Mapping[str, str] | None) -> LoadedProblem:
+    """A file with a section ``mpc``. Raises ProblemError for one without."""
+    loaded = load_problem(file, overrides or {})
+    if loaded.mpc is None:
+        raise ProblemError("has no section 'mpc', which says how the horizon recedes; 'mpc: {}' takes every default",
+                           where=str(file))
+    return loaded
+
+
+def prepare_loaded(loaded: LoadedProblem, progress: Progress | None = None, options: MPCOptions | None = None,
+                   ilqr: Mapping[str, Any] | None = None) -> Loop:
+    """The closed loop of a loaded file with everything compiled. options, ilqr: instead of those of the file."""
     given = loaded.mpc
     if given is None:
         raise ProblemError("has no section 'mpc'", where=f"problem {loaded.problem.name!r}")
-    solver = record_of(ILQROptions, {**loaded.options_for("ilqr"), **given.ilqr}, "solve.ilqr")
+    solver = record_of(ILQROptions, {**loaded.options_for("ilqr"), **given.ilqr, **(ilqr or {})}, "solve.ilqr")
+    return prepare(given.problem or loaded.problem, options or given.options, solver=solver, plant=given.plant,
+                   tracked=given.tracked, progress=progress, estimate=given.estimate,
+                   broken=loaded.accept.get("violation_between", CLOSED_LOOPS.broken))
+
+
+def run_loaded(loaded: LoadedProblem, *, begin: float | None = None, progress: Progress | None = None,
+               drawn: tuple[int, int] | None = None) -> Outcome:
+    """Run a loaded file; ``begin``: when reading it began; drawn: seed and number of a trial."""
+    begin = time.perf_counter() if begin is None else begin
     read = time.perf_counter()
-    loop = run(loaded.problem, given.options, solver=solver, plant=given.plant, tracked=given.tracked, progress=progress,
-               broken=loaded.accept.get("violation_between", CLOSED_LOOPS.broken))
-    return Outcome(loaded, loop, {"read": read - begin, "run": time.perf_counter() - read})
+    loop = prepare_loaded(loaded, progress)
+    assert loaded.mpc is not None
+    happens = (None, None) if drawn is None else draw(loop, loaded.mpc.trials, loaded.mpc.plant.disturbances, *drawn)
+    found = loop.run(*happens)
+    return Outcome(loaded, found, {"read": read - begin, "run": time.perf_counter() - read})

@@ -8,6 +8,11 @@ For rows c with multipliers lam and penalties mu (Rockafellar's form, which keep
 
 The derivative by c is the multiplier (minus it for a cone); the second derivative is mu on the active rows, for a cone mu times
 the derivative of the projection. Rockafellar 1976; Howell, Jackson, Manchester 2019 (ALTRO); Shapiro and Sun 2004 for cones.
+
+A receding horizon, which has one iteration for each measurement, may hold inequalities by a barrier instead (``Held.barrier``):
+with the slack s = -c, of a cone s = c_0 - sqrt(|w|^2 + margin^2), the terms are -barrier log(s), continued by a quadratic below the
+margin, so that a state which lies outside is led back (Feller, Ebenbauer 2017, "Relaxed logarithmic barrier function based model
+predictive control of linear systems"; Grandia et al. 2019, "Feedback MPC for torque-controlled legged robots").
 """
 
 from __future__ import annotations
@@ -41,6 +46,26 @@ def _project(z0: float, norm: float) -> tuple[float, float]:
 
 
 @linked(**INLINE)
+def _barrier(held: Held, s: float) -> tuple[float, float, float]:
+    """Value, minus the first and the second derivative of the barrier at a slack."""
+    weight, margin = held.barrier, held.margin
+    if s > margin:
+        return -weight * np.log(s / margin), weight / s, weight / (s * s)
+    away = (2.0 * margin - s) / margin
+    return 0.5 * weight * (away * away - 1.0), weight * away / margin, weight / (margin * margin)
+
+
+@linked(**INLINE)
+def _cone_slack(held: Held, c: Array, r: int, end: int) -> tuple[float, float]:
+    """(slack, smoothed length of the components) of the cone in the rows r to end."""
+    length = held.margin * held.margin
+    for i in range(r + 1, end):
+        length += c[i] * c[i]
+    length = np.sqrt(length)
+    return c[r] - length, length
+
+
+@linked(**INLINE)
 def terms(held: Held, kind: int, k: int, c: Array, slope: Array) -> float:
     """Value of the augmented terms of the rows c [r] at knot k; fills slope [r]. NaN where a row is not finite."""
     holds, lam, mu = held.holds[k], held.lam[k], held.mu[k]
@@ -58,6 +83,19 @@ def terms(held: Held, kind: int, k: int, c: Array, slope: Array) -> float:
             slope[r] = lam[r] + mu[r] * c[r]
             total += c[r] * (lam[r] + 0.5 * mu[r] * c[r])
             r += 1
+        elif held.barrier > 0.0 and kinds[r] == BELOW:
+            value, slope[r], _ = _barrier(held, -c[r])
+            total += value
+            r += 1
+        elif held.barrier > 0.0:
+            end = r + sizes[r]
+            slack, length = _cone_slack(held, c, r, end)
+            value, first, _ = _barrier(held, slack)
+            total += value
+            slope[r] = -first
+            for i in range(r + 1, end):
+                slope[i] = first * c[i] / length
+            r = end
         elif kinds[r] == BELOW:
             slope[r] = max(0.0, lam[r] + mu[r] * c[r])
             total += (slope[r] * slope[r] - lam[r] * lam[r]) / (2.0 * mu[r])
@@ -156,6 +194,20 @@ def _weights(held: Held, kind: int, k: int) -> None:
         elif kinds[r] == EQUAL:
             W[r, r] = mu
             r += 1
+        elif held.barrier > 0.0 and kinds[r] == BELOW:
+            _, _, W[r, r] = _barrier(held, -c[r])
+            r += 1
+        elif held.barrier > 0.0:
+            end = r + sizes[r]
+            slack, length = _cone_slack(held, c, r, end)
+            _, first, second = _barrier(held, slack)
+            W[r, r] = second
+            for a in range(r + 1, end):
+                W[r, a] = W[a, r] = -second * c[a] / length
+                for b in range(r + 1, end):
+                    W[a, b] = (second - first / length) * c[a] * c[b] / (length * length)
+                W[a, a] += first / length
+            r = end
         elif kinds[r] == BELOW:
             W[r, r] = mu if lam[r] + mu * c[r] > 0.0 else 0.0
             r += 1

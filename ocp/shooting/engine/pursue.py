@@ -8,9 +8,10 @@ from dynamics.kernels.bank import evaluate
 from dynamics.kernels.calls import row_address
 from dynamics.kernels.linked import linked
 from ocp.shooting.engine.augmented import terms, update, violation
-from ocp.shooting.engine.iterate import BROKEN, RUNNING, chase
+from ocp.shooting.engine.expansion import expand
+from ocp.shooting.engine.iterate import BROKEN, MOST_BLENDS, RUNNING, chase, direct, step
 from ocp.shooting.engine.knots import VALUE, away, bind, moved
-from ocp.shooting.engine.record import COST, FAILED, GAP, UNIT, VIOLATION, Engine
+from ocp.shooting.engine.record import BLEND, COST, FAILED, GAP, UNIT, VIOLATION, Engine
 from ocp.shooting.engine.rollout import accept, trial
 
 Array = np.ndarray
@@ -20,19 +21,71 @@ Array = np.ndarray
 def pursue(e: Engine, start: Array, log: Array, most: int) -> int:
     """Take over a measured state start [1, nx]: follow the plan from there by its gains, then ``most`` iterations and, where rows
     are held, one update of their multipliers. Returns RUNNING or what stopped it; then the plan stays as it could be followed."""
-    total, gaps, failed = trial(e, 0.0, start)
+    if not _follow(e, start):
+        return BROKEN
+    ending = chase(e, log, most)
+    if ending == RUNNING:
+        _multiply(e)
+    return ending
+
+
+@linked
+def prepare(e: Engine, start: Array, log: Array, pending: bool, whole: int, part: float, seconds: float) -> int:
+    """What an iteration needs no measurement for: take the step from the last one, start [1, nx], where it is ``pending``; move the
+    plan on (``shift``); expand and sweep about the motion that it predicts. Returns RUNNING or what stopped it."""
+    ending = RUNNING
+    if pending:
+        # the direction was that of the path before: u + a k + K dx is the same from the path that follows it by K
+        if not _follow(e, start):
+            return BROKEN
+        ending = step(e, log, 0)
+        if ending == RUNNING:
+            _multiply(e)
+    if not shift(e, whole, part, seconds) or not _follow(e, e.path.x):
+        return BROKEN
+    failed = expand(e)
     if failed >= 0:
         e.state[FAILED] = failed
         return BROKEN
+    e.state[BLEND] = MOST_BLENDS
+    return int(direct(e, -1.0, -1.0))
+
+
+@linked
+def react(e: Engine, measured: Array, u: Array) -> bool:
+    """u [M]: control of the direction at hand for a measured state [1, nx], ``u + k + K dx`` within bounds. False where its
+    distance to the plan cannot be evaluated."""
+    plan, path, policy, dx = e.plan, e.path, e.policy, e.spare.dx_one[0]
+    if not away(e, 0, path.x[0], measured[0], dx):
+        return False
+    for i in range(u.shape[0]):
+        value = path.u[0, i] + policy.k[0, i]
+        for c in range(e.model.n[0]):
+            value += policy.K[0, i, c] * dx[c]
+        u[i] = min(max(value, plan.lower[0, i]), plan.upper[0, i])
+    return True
+
+
+@linked
+def _follow(e: Engine, start: Array) -> bool:
+    """The plan from the state start [1, nx] by its gains. False where it cannot be followed."""
+    total, gaps, failed = trial(e, 0.0, start)
+    if failed >= 0:
+        e.state[FAILED] = failed
+        return False
     accept(e)
     e.state[COST], e.state[GAP] = total, gaps
-    ending = chase(e, log, most)
+    return True
+
+
+@linked
+def _multiply(e: Engine) -> None:
+    """One update of multipliers, where rows are held."""
     held = 0
     for kind in range(e.held.number.shape[0]):
         held += e.held.number[kind]
-    if held > 0 and ending == RUNNING and _estimate(e):
+    if held > 0 and _estimate(e):
         update(e.held, e.plan.which, max(1.0, e.settings[UNIT]))
-    return ending
 
 
 @linked

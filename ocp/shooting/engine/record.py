@@ -55,7 +55,8 @@ class Held(Record):
     knot: holds [S+1, r];
     multipliers lam and penalties mu [S+1, r]; the expansion leaves c, slope [S+1, r] (derivative of the terms by c) and C [S+1, r,
     w].
-    Scratch: c_try, slope_try [1, r]; bend [2, N + M, w]; cone [r, r]."""
+    Scratch: c_try, slope_try [1, r]; bend [2, N + M, w]; cone [r, r]. barrier: weight of the logarithmic barrier that rows of
+    inequalities and cones have instead of multipliers, 0: none; margin: distance to a row below which it is quadratic."""
 
     number: Array
     kind: Array
@@ -70,6 +71,8 @@ class Held(Record):
     slope_try: Array
     bend: Array
     cone: Array
+    barrier: float
+    margin: float
 
 
 class Spare(Record):

@@ -123,7 +123,8 @@ def make_store(compiled: Compiled) -> tuple[Engine, Kept]:
     holds[:, :horizon.holds().shape[1]] = horizon.holds()
     held = record.Held(
         np.array([s.rows.count for s in kinds]), rows[0].copy(), rows[1].copy(), holds, z((S + 1, r)), np.ones((S + 1, r)),
-        z((S + 1, r)), z((S + 1, r)), z((S + 1 if any_rows else 1, r, w)), z((1, r)), z((1, r)), z((2, N + M, w)), z((r, r)))
+        z((S + 1, r)), z((S + 1, r)), z((S + 1 if any_rows else 1, r, w)), z((1, r)), z((1, r)), z((2, N + M, w)), z((r, r)),
+        0.0, 1.0)
     coarse = options.hessian != "gauss_newton" and options.tuning.convexify == "gauss_newton"
     spare = record.Spare(z((S + 1, nw)), z((S, M)), z((1, nw)), z((1, nx)), z((64, 2)), z((S + 1 if coarse else 1, N + M, w)),
                          z((N + M, N + M)))
@@ -197,6 +198,7 @@ def reset(store: Engine, options: ILQROptions) -> None:
     from ocp.shooting.engine import record as r
 
     store.held.lam[:] = 0.0
+    store.held.barrier = 0.0
     store.held.mu[:] = options.tuning.penalty
     store.state[:] = 0.0
     store.settings[:] = _settings(options)

@@ -6,9 +6,9 @@ from dataclasses import fields
 import pytest
 
 from ocp.app.documentation.pages import options_page
-from ocp.app.files.findings import ProblemFileError
 from ocp.app.files.load import load_text
-from ocp.app.files.schema import problem_json_schema
+from ocp.app.files.problem.schema import problem_json_schema
+from ocp.app.files.syntax.findings import ProblemFileError
 from ocp.app.pipeline import run_loaded
 from ocp.app.sentences import sentence
 from ocp.errors import ProblemError

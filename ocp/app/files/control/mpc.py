@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import casadi as ca
@@ -24,8 +24,10 @@ from ocp.app.files.syntax.scope import FollowOnError
 from ocp.app.files.syntax.yaml_source import Source
 from ocp.bridge import robot_system
 from ocp.errors import ProblemError
+from ocp.estimation.model import EstimatedParameter, EstimateSpec, EstimationModel, Sensor
 from ocp.methods import NOTHING_TO_SAY
-from ocp.mpc.options import MPCOptions, Tracked
+from ocp.mpc.options import MPCOptions, Tracked, horizon_problem
+from ocp.mpc.trials import RandomTrials
 from ocp.plants import Disturbances, Kick, PlantSpec, Push
 from ocp.problem import Problem, System
 
@@ -36,12 +38,16 @@ Reload = Callable[[Source], Problem]
 
 @dataclass(frozen=True)
 class LoadedMPC:
-    """A section ``mpc``, read. ilqr: given options of the solver that differ from those of ``solve.ilqr``."""
+    """A section ``mpc``, read. ilqr: given options of the solver that differ from those of ``solve.ilqr``. problem: the horizon
+    across several phases, None where the file has one."""
 
     options: MPCOptions
     ilqr: Mapping[str, Any]
     plant: PlantSpec
     tracked: tuple[Tracked, ...]
+    trials: RandomTrials = field(default_factory=RandomTrials)
+    estimate: EstimateSpec | None = None
+    problem: Problem | None = None
 
 
 @sound
@@ -51,9 +57,20 @@ def read_mpc(reader: Reader, file: Any, problem: Problem, reload: Reload) -> Loa
     reload: turns a changed source into a problem; for plants that differ from the model.
     """
     given: schema.MPC = file.mpc
-    system = problem.phase.system
     section = Section(reader, given, ("mpc",))
-    options = _options(section, system.period)
+    options, across = _options(section, problem.phases[0].system.period), None
+    if len(problem.phases) > 1:
+        reread = reload
+        with section.collecting():
+            across = horizon_problem(problem, options)
+        if across is None:
+            raise FollowOnError("recorded")
+        problem = across
+
+        def reload(changed: Source) -> Problem:
+            return horizon_problem(reread(changed), options)
+
+    system = problem.phase.system
     ilqr = read_options(reader, given.ilqr, "ilqr", ("mpc", "ilqr"))
     if given.intervals is not None:
         if "intervals" in given.ilqr:
@@ -62,7 +79,7 @@ def read_mpc(reader: Reader, file: Any, problem: Problem, reload: Reload) -> Loa
     if system.period is not None and "intervals" in ilqr:
         section.refuse(f"intervals: {NOTHING_TO_SAY}")
     tracked = section.all("track", _tracked)
-    if options is not None and options.horizon is None and problem.phase.duration.free:
+    if options.horizon is None and problem.phase.duration.free:
         section.refuse("the phase has a free duration, so the horizon needs a length; set 'horizon'")
     # a horizon that begins at a measurement leaves nothing of these to the solver
     if problem.phase.start is None or not problem.phase.start.complete:
@@ -70,19 +87,22 @@ def read_mpc(reader: Reader, file: Any, problem: Problem, reload: Reload) -> Loa
     if problem.phase.free_parameters:
         reader.findings.add(("parameters",), "a closed loop (section 'mpc') has no parameters to choose; give their values")
     disturbances = _disturbances(section.part("disturbances"), system)
+    trials = _trials(section.part("trials"), system)
     plant = _plant_system(section.part("plant"), file, system, reload)
     reader.findings.settle()
-    assert options is not None
     assert plant is not None
     with section.collecting("plant"):
-        return LoadedMPC(options, ilqr, PlantSpec(plant[0], given.plant.integrator, given.plant.substeps, disturbances, plant[1]),
-                         tracked)
+        spec = PlantSpec(plant[0], given.plant.integrator, given.plant.substeps, disturbances, plant[1])
+        estimate = None if given.estimate is None else _estimate(section.part("estimate"), problem, options)
+        reader.findings.settle()
+        return LoadedMPC(options, ilqr, spec, tracked, trials, estimate, across)
     raise FollowOnError("recorded")
 
 
 def _options(section: Section, period: float | None) -> MPCOptions:
     rate = 100.0 if period is None else 1 / period
-    values = {"rate": section.value("rate", rate), "duration": section.value("duration"), "horizon": section.value("horizon")}
+    values: dict[str, Any] = {"rate": section.value("rate", rate)}
+    values |= {name: section.value(name) for name in ("duration", "horizon", "barrier")}
     if period is not None and abs(values["rate"] * period - 1) > 1e-9:
         section.refuse(f"must be {rate:.9g}, or left out: the system is in discrete time, with a step every {period:g} s, and a "
                        "closed loop samples at each", "rate")
@@ -121,6 +141,46 @@ def _disturbances(section: Section, system: System) -> Disturbances:
         measurement=_noise(section, system, "measurement_noise"),
         kicks=tuple(Kick(kick.value("time"), _by_state(kick, system, "state")) for kick in section.parts("kicks")),
         pushes=tuple(_push(push, system) for push in section.parts("pushes")))
+
+
+def _estimate(section: Section, problem: Problem, options: MPCOptions) -> EstimateSpec:
+    reader, given, phase = section.reader, section.given, problem.phase
+    sensors = []
+    for part in section.parts("sensors"):
+        value = reader.column(part.given.quantity, part.at("quantity"))
+        deviation = reader.column(part.given.deviation, part.at("deviation"))
+        if value is None or deviation is None:
+            continue
+        if not deviation.is_constant() or deviation.numel() not in (1, value.numel()):
+            part.refuse(f"must be one number, or {value.numel()}", "deviation")
+            continue
+        known = np.asarray(ca.evalf(ca.DM(deviation)), float).ravel()
+        every = tuple(np.broadcast_to(known, value.numel()).tolist())
+        sensors.append(Sensor(part.given.name, reader.function("sensor", value), every))
+    parameters = []
+    for name in given.parameters:
+        if name not in phase.system.parameters:
+            unknown(reader.findings, name, list(phase.system.parameters), section.at("parameters", name), "parameter")
+            continue
+        one = section.part("parameters", name)
+        limits = one.value("lower", -np.inf), one.value("upper", np.inf)
+        parameters.append(EstimatedParameter(name, one.value("deviation"), one.value("walk"), *limits))
+    process, initial = (_noise(section, phase.system, key) or (0.0,) * phase.system.space.ndx for key in ("process", "initial"))
+    reader.findings.settle()
+    model = EstimationModel(phase.system, tuple(sensors), options.period, process, initial, tuple(parameters))
+    return EstimateSpec(model, given.method, given.window, given.iterations)
+
+
+def _trials(section: Section, system: System) -> RandomTrials:
+    start, kick = (_by_state(section, system, key) if getattr(section.given, key) else () for key in ("start", "kick"))
+    if section.given.push is None:
+        return RandomTrials(start, kick)
+    push = section.part("push")
+    if system.model is None:
+        section.refuse("only a robot has frames; give 'kick' instead", "push")
+    else:
+        push.frame(system.model, "frame")
+    return RandomTrials(start, kick, push.given.frame, push.positive("force", 1.0), push.positive("duration", 1.0))
 
 
 def _noise(section: Section, system: System, key: str) -> tuple[float, ...]:

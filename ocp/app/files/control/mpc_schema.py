@@ -60,6 +60,53 @@ class Disturbances(Part):
     pushes: tuple[Push, ...] = Key("forces and rates that act for a while", ())
 
 
+class RandomPush(Part):
+    """A push of a robot in a random direction, once in a trial, at a random time."""
+
+    frame: Name = Key("frame at whose origin it acts")
+    force: Number = Key("how strong it is [N]", above=0)
+    duration: Number = Key("how long it lasts [s]", 0.1, above=0)
+
+
+class Trials(Part):
+    """What is random in the trials of ``ocp mpc FILE --trials N``, beside the noise."""
+
+    start: dict[str, Number] = Key("half the width of a uniform distribution about the start, by name of the state as in a "
+                                       "kick", dict, least=0)
+    kick: dict[str, Number] = Key("standard deviation of a jump of the state, once, at a random time, by name", dict, least=0)
+    push: RandomPush | None = Key("a push of a robot", None)
+
+
+class Sensor(Part):
+    """A measured quantity."""
+
+    name: Name = Key("name in messages")
+    quantity: NumberOrList = Key("expression, or a list of them: what is measured")
+    deviation: NumberOrList = Key("standard deviation of its noise, of each component or of all")
+
+
+class EstimatedParameter(Part):
+    """A parameter of the file that is estimated; its value there is the first guess."""
+
+    deviation: Number = Key("standard deviation of the first guess", least=0)
+    walk: Number = Key("what a random walk gathers in one second (unit / sqrt(s))", 0.0, least=0)
+    lower: Number | None = Key("smallest value, in moving horizons", None)
+    upper: Number | None = Key("largest value, in moving horizons", None)
+
+
+class Estimate(Part):
+    """The controller acts by an estimate: of the state, and of parameters, which it takes over."""
+
+    sensors: Annotated[tuple[Sensor, ...], Field(min_length=1)] = Key("what is measured, with noise of these deviations")
+    method: Literal["moving_horizon", "kalman"] = Key("over a window, or an extended Kalman filter", "moving_horizon")
+    window: Annotated[StrictInt, Field(ge=1)] = Key("sampling periods in the window", 10)
+    iterations: Annotated[StrictInt, Field(ge=1)] = Key("iterations of the window at every sample", 2)
+    process: Noise = Key("noise that the estimator expects on the state: what it gathers in one second (unit / sqrt(s))", 0.1,
+                         least=0)
+    initial: Noise = Key("standard deviation of the start state, as the estimator believes", 0.1, least=0)
+    parameters: dict[str, EstimatedParameter] = Key("parameters that are estimated", dict)
+
+
 class Plant(Part):
     """What stands for the real thing: this file's system, with changes that the solver does not know of."""
 
@@ -82,6 +129,8 @@ class MPC(Part):
     iterations: Annotated[StrictInt, Field(ge=1)] = Key("solver iterations in every step", 1)
     start_iterations: Annotated[StrictInt, Field(ge=0)] = Key("iterations from the guess before the clock starts", 100)
     feedback: StrictBool = Key("true: Riccati feedback between samples; false: the plan as it stands", False)
+    barrier: Number = Key("weight of the logarithmic barrier that holds inequalities at one iteration a step, in units of the "
+                          "cost; 0: multipliers alone", 1e-3)
     delay: Literal["none", "predicted", "ignored"] = Key("none: a control acts at once. One sampling period late: predicted (the "
                                                          "solver starts from the state that its model predicts for then) or "
                                                          "ignored", "none")
@@ -89,3 +138,5 @@ class MPC(Part):
     track: tuple[TrackedQuantity, ...] = Key("quantities whose errors are reported and judged", ())
     plant: Plant = Key("how the plant differs from the model", Plant)
     disturbances: Disturbances = Key("noise, kicks and pushes", Disturbances)
+    trials: Trials = Key("what is random in trials", Trials)
+    estimate: Estimate | None = Key("sensors and an estimator, by which the controller acts; null: it is told the state", None)

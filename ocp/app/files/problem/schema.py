@@ -151,6 +151,7 @@ class SymbolicPhases(sections.Common):
     system: AnySystem | None = Key("states, controls and dynamics of every phase that does not say otherwise", None)
     drawing: sections.Drawing | None = Key("what an animation shows; for one system in all phases", None)
     phases: tuple[SymbolicPhaseInOrder, ...] = Key("phases in order of time", min_length=1)
+    mpc: MPC | None = Key("receding horizon across the phases in closed loop, for ocp mpc", None)
 
 
 ProblemFile = SymbolicProblem | RobotProblem | SymbolicPhases | RobotPhases

@@ -218,3 +218,4 @@ class RobotPhases(sections.Common):
 
     system: RobotSystem | None = Key("the robot, in every phase that does not say otherwise", None)
     phases: tuple[RobotPhaseInOrder, ...] = Key("phases in order of time", min_length=1)
+    mpc: MPC | None = Key("receding horizon across the phases in closed loop, for ocp mpc", None)
