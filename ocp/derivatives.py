@@ -143,8 +143,8 @@ def _obstacle(system: System, fixed: bool) -> Kind | None:
 def differentiated(system: System, source: str, values: Values | None = None) -> System:
     """The same system, whose rate brings derivatives from ``source`` into the graphs of every solver.
 
-    source: one of ``SOURCES``. values: ``_analytic(system)``, where that is there already. Values on the manifold stay the same. Raises ProblemError for an unknown source and for "analytic"
-    where there is no closed form.
+    source: one of ``SOURCES``. values: ``_analytic(system)``, where that is there already. Values on the manifold stay the same.
+    Raises ProblemError for an unknown source and for "analytic" where there is no closed form.
     """
     if source not in SOURCES:
         raise ProblemError(f"no derivative source {source!r}{near(source, SOURCES)}", where="derivatives")
@@ -167,8 +167,8 @@ def differentiated(system: System, source: str, values: Values | None = None) ->
 
 
 def differentiated_phase(phase: Phase, source: str, by_loops: bool = False) -> Phase:
-    """The phase with a ``differentiated`` system, for graphs of exact Hessians. Where ``source`` is "analytic", the functions of its
-    costs and constraints along the path bring closed-form derivatives of what they hold of the dynamics along: efforts where
+    """The phase with a ``differentiated`` system, for graphs of exact Hessians. Where ``source`` is "analytic", the functions of
+    its costs and constraints along the path bring closed-form derivatives of what they hold of the dynamics along: efforts where
     accelerations are controls or unknowns of a residual, which is among them, and else forces of constraints. by_loops: the rate
     is left to loops over the robot.
 

@@ -86,8 +86,8 @@ def analytic_constrained(model: Model, constraints: Sequence[Constraint], compil
 
 
 def _constrained_forms(model: Model, constraints: tuple[Constraint, ...]) -> ca.Function:
-    """(q, v, tau, t, seed) -> (a, multipliers); Jacobians and gradients by q, v, tau, t; second derivatives qq, qv, qtau, qt, and those by (v,
-    tau, t); all in the coordinates of q."""
+    """(q, v, tau, t, seed) -> (a, multipliers); Jacobians and gradients by q, v, tau, t; second derivatives qq, qv, qtau, qt, and
+    those by (v, tau, t); all in the coordinates of q."""
     n = model.nv
     q, v, tau, t = (ca.SX.sym(name, size) for name, size in (("q", model.nq), ("v", n), ("tau", n), ("t", 1)))
     unit, _ = unit_configuration(model, q)

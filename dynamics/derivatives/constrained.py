@@ -106,11 +106,13 @@ class _System(NamedTuple):
 
 
 def dependent(model: Model, constraints: Sequence[Constraint]) -> bool:
-    """Whether rows depend on each other wherever the robot is."""
+    """Whether rows depend on each other wherever the robot is; those that the tree keeps anyway, with forces of zero, do not count."""
     q, t = ca.SX.sym("q", model.nq), ca.SX.sym("t")
     J = np.array(ca.Function("J", [q, t], [ca.densify(ca.SX(equations.stacked(model, constraints, "jacobian", q, t)))])(
         alg.random_configuration(model, np.random.default_rng(0)), 0.3))
-    return bool(np.linalg.matrix_rank(J, tol=1e-9 * np.abs(J).max()) < len(J))
+    least = 1e-9 * np.abs(J).max(initial=0.0)
+    J = J[np.abs(J).max(axis=1) > least]
+    return bool(np.linalg.matrix_rank(J, tol=least) < len(J))
 
 
 def _wrench_terms(model: Model, bodies: Sequence[str], q: Expr, x: Expr) -> tuple[Expr, Expr]:

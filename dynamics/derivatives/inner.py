@@ -38,8 +38,8 @@ _COMMUTE = (ca.OP_ADD, ca.OP_MUL)
 class Inner:
     """Values k [n] of the dynamics that other functions of (t, x, u, p) may hold.
 
-    sought: (t, x, u) -> k, the graph that ``split`` looks for. first(t, x, u) -> k, T [n, ndx + nu]; second(t, x, u, weights [n]) ->
-    Hessian [ndx + nu, ndx + nu] of ``weights . k(t, x [+] dx, u + du)`` at 0; expressions of SX or MX.
+    sought: (t, x, u) -> k, the graph that ``split`` looks for. first(t, x, u) -> k, T [n, ndx + nu]; second(t, x, u, weights [n])
+    -> Hessian [ndx + nu, ndx + nu] of ``weights . k(t, x [+] dx, u + du)`` at 0; expressions of SX or MX.
     """
 
     sought: ca.Function
@@ -90,8 +90,8 @@ def efforts(model: Model, nu: int, start: int = 0) -> Inner:
 
 
 def forces(mechanism: Mechanism) -> Inner | None:
-    """Accelerations [nv] and multipliers of the reduced constraints [m] under the controls u of the drives, x = (q, v). None without
-    constraints, and where no closed form is written: with thrusters, constraints that depend on time or on each other."""
+    """Accelerations [nv] and multipliers of the reduced constraints [m] under the controls u of the drives, x = (q, v). None
+    without constraints, and where no closed form is written: with thrusters, constraints that depend on time or on each other."""
     return _forces(ByFingerprint(mechanism))
 
 
@@ -127,7 +127,8 @@ def _forces(key: ByFingerprint) -> Inner | None:
     return _inner((t, x, u, w), value, first, second)
 
 
-def _inner(symbols: tuple[Expr, Expr, Expr, Expr], value: Expr, first: Callable[[], list[Expr]], second: Callable[[], Expr]) -> Inner:
+def _inner(symbols: tuple[Expr, Expr, Expr, Expr], value: Expr, first: Callable[[], list[Expr]], second: Callable[[], Expr]
+           ) -> Inner:
     """From symbols (t, x, u, weights) and what makes expressions of them, each made when it is asked for."""
     t, x, u, w = symbols
 

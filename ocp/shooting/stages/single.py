@@ -118,5 +118,5 @@ def _inlined(phase: Phase, dynamics: Sequence[ca.Function]) -> bool:
 
 def running_terms(stretch: Stretch, costs: Sequence[Cost], nodes: Sequence[tuple[Expr, Expr, Expr]], sym: Symbol) -> list[Term]:
     """Running costs at the nodes of a step."""
-    system = stretch.phase.system
-    return [term(w, t, x, stretch.space, system.nu, system.np, costs, sym, True, stretch.inner) for w, t, x in nodes] if costs else []
+    system, inner = stretch.phase.system, stretch.inner if costs else None
+    return [term(w, t, x, stretch.space, system.nu, system.np, costs, sym, True, inner) for w, t, x in nodes] if costs else []
