@@ -106,7 +106,8 @@ class _System(NamedTuple):
 
 
 def dependent(model: Model, constraints: Sequence[Constraint]) -> bool:
-    """Whether rows depend on each other wherever the robot is; those that the tree keeps anyway, with forces of zero, do not count."""
+    """Whether rows depend on each other wherever the robot is; those that the tree keeps anyway, whose forces are zero, do not
+    count."""
     q, t = ca.SX.sym("q", model.nq), ca.SX.sym("t")
     J = np.array(ca.Function("J", [q, t], [ca.densify(ca.SX(equations.stacked(model, constraints, "jacobian", q, t)))])(
         alg.random_configuration(model, np.random.default_rng(0)), 0.3))
