@@ -19,7 +19,9 @@ from ocp.derivative_check.closed_form import closed_form
 from ocp.derivatives import choose, differentiated
 from ocp.errors import ProblemError
 from ocp.guesses.silent import bridged
+from ocp.methods import method
 from ocp.problem import At, Duration, Guess, Phase, Sense
+from ocp.transcription.collocation import CollocationOptions, transcribe
 
 HEAD = """name: Leg
 system:
@@ -226,6 +228,24 @@ def test_a_flight_that_says_nothing_goes_from_the_phase_before_to_the_next(writt
     x = bridged(phases, [False, True, False])[1].guess.x
     assert x[20, 2] == pytest.approx(9.81 * 0.25 / 8, rel=1e-9)
     np.testing.assert_allclose(x[[0, -1], 2], 0, atol=1e-12)
+
+
+@pytest.mark.parametrize("scheme", ["lobatto", "radau", "gauss"])
+def test_a_foot_that_touches_is_not_told_to_stay_clear_at_the_same_instant(scheme):
+    """The phases beside the flight hold its foot at the ground with equality: an inequality beside it leaves no interior."""
+    problem = leap()
+    clear = next(c for c in problem.phases[1].constraints if c.name == "foot clear")
+    assert clear.met == (True, True)
+
+    def rows(problem):
+        options = CollocationOptions(intervals=4, scheme=scheme, kernels="interpreted")
+        nlp = transcribe(method("collocation").reduce(problem, options), options).nlp
+        return [name for name in nlp.constraints if "foot clear" in name]
+
+    flight = replace(problem.phases[1], constraints=tuple(replace(c, met=(False, False)) for c in problem.phases[1].constraints))
+    every, kept = rows(replace(problem, phases=(problem.phases[0], flight, problem.phases[2]))), rows(problem)
+    assert set(kept) < set(every)
+    assert len(kept) == len(every) - 2
 
 
 # ---- what the ground allows -----------------------------------------------------------------------------------------------
