@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import casadi as ca
 
@@ -27,7 +27,7 @@ from ocp.bridge import accelerations, inner
 from ocp.errors import ProblemError
 from ocp.problem import At, Constraint, Cost, Finding, Kind, Phase, System
 
-Expr = ca.MX
+Expr = Any
 Values = Callable[[Expr, Expr, Expr], Expr]
 Held = TypeVar("Held", Cost, Constraint)
 SOURCES = ("ad", "analytic", *NUMERIC_SOURCES)

@@ -134,7 +134,7 @@ def make_rows(label: str, space: Space, nu: int, np_: int, make: Callable[..., l
     """Functions of the rows that ``make(t, x, u, p)`` lists. inner: values of the dynamics that they may hold; ``make`` then takes
     symbols for these, whose derivatives are known in closed form."""
     sizes = (1, space.nx, nu, np_)
-    at = tuple(ca.SX.sym(n, size) for n, size in zip("txup", sizes, strict=True))
+    at = [ca.SX.sym(n, size) for n, size in zip("txup", sizes, strict=True)]
     k = ca.SX.sym("k", 0 if inner is None else inner.count)
     control = at[2]
     made = make(*at, *(() if inner is None else (k,)))
@@ -154,7 +154,7 @@ def make_rows(label: str, space: Space, nu: int, np_: int, make: Callable[..., l
         unit=np.ones(len(made)))
 
 
-def _derivatives(label: str, space: Space, at: tuple[Expr, Expr, Expr, Expr], make: Callable[..., list[Row]], y: Expr, width: int,
+def _derivatives(label: str, space: Space, at: Sequence[Expr], make: Callable[..., list[Row]], y: Expr, width: int,
                  k: Expr, inner: Inner | None) -> tuple[ca.Function, ca.Function]:
     """Of (t, x, u, p): the rows and their derivative by z = (dx, u); of these and y: the Hessian of ``y . rows``, on and below the
     diagonal. k: symbols of ``make``; inner: what they stand for, None where rows hold nothing of it."""
