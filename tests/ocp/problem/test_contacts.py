@@ -160,7 +160,7 @@ def test_without_an_impact_velocities_have_to_vanish_before_touch_down(written):
     problem = written("", PHASES % "").problem
     (begins,) = [c for c in problem.phases[1].constraints if c.at is At.START]
     assert begins.size == 3  # height, and two velocities of the plane
-    assert [c.name for c in problem.phases[0].constraints] == ["heel clear"]
+    assert [c.name for c in problem.phases[0].constraints if c.name != "equations"] == ["heel clear"]
 
 
 @pytest.mark.parametrize(("more", "words"), [
