@@ -73,7 +73,7 @@ def choose(system: System, source: str, execution: str, exact: bool = False, fix
         if value not in known:
             raise ProblemError(f"no {name} named {value!r}{near(value, known)}", where=name)
     inverse = _inverse(system) is not None
-    size, obstacle, missing = operations_of(system), _obstacle(system, fixed), _without_closed_form(system)
+    size, obstacle, missing = operations_of(system), _obstacle(system, fixed), without_closed_form(system)
     instead: tuple[Finding, ...] = ()
     if execution == "loops" and obstacle is not None and system.model is not None:
         execution, instead = "generated", (Finding(Kind.CODE_GENERATED, data={"obstacle": obstacle}),)
@@ -117,7 +117,7 @@ def _inverse(system: System) -> tuple[Mechanism, int] | None:
     return (system.held, len(system.controls)) if system.held is not None and system.residual is not None else None
 
 
-def _without_closed_form(system: System) -> str:
+def without_closed_form(system: System) -> str:
     """Why the dynamics have no closed-form derivatives; empty where they have."""
     own = _inverse(system)
     if own is not None and own[0].thrusters:
@@ -155,7 +155,7 @@ def differentiated(system: System, source: str, values: Values | None = None) ->
     names, symbols = [system.rate.name_in(i) for i in range(4)], _symbols(system)
     if source != "analytic":
         xi = numeric_function(system.rate, source)(*symbols)
-    elif reason := _without_closed_form(system):
+    elif reason := without_closed_form(system):
         raise _refusal(system, reason)
     elif _inverse(system) is not None:
         return system
@@ -175,7 +175,7 @@ def differentiated_phase(phase: Phase, source: str, by_loops: bool = False) -> P
     Raises ProblemError as ``differentiated`` does.
     """
     known = inner(phase.system) if source == "analytic" else None
-    values = None if known is None or _without_closed_form(phase.system) else _analytic(phase.system)
+    values = None if known is None or without_closed_form(phase.system) else _analytic(phase.system)
     system = phase.system if by_loops else differentiated(phase.system, source, values)
     if known is None or values is None:
         return phase if system is phase.system else replace(phase, system=system)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
-from dynamics.errors import Picklable
+from dynamics.errors import Picklable, near
 
 
 class ProblemError(Picklable, ValueError):
@@ -29,6 +29,14 @@ class UnsupportedError(ProblemError):
         super().__init__(f"method {method!r} cannot enforce:\n{listed}\n{others}")
 
 
+def check_choices(options: object, known: Mapping[str, Collection[str]], where: str) -> None:
+    """Raise ProblemError, with near misses, for an option of this name that is none of these."""
+    for name, choices in known.items():
+        value = getattr(options, name)
+        if value not in choices:
+            raise ProblemError(f"no {name} named {value!r}{near(str(value), choices)}", where=where)
+
+
 def check_counts(options: object, least: Mapping[str, int], where: str) -> None:
     """Raise ProblemError for an option of this name that is no whole number, or less than this."""
     for name, lowest in least.items():
@@ -43,3 +51,11 @@ def check_positive(options: object, names: Sequence[str], where: str) -> None:
         value = getattr(options, name)
         if not (value > 0 and math.isfinite(value)):
             raise ProblemError(f"{name} must be positive and finite, got {value!r}", where=where)
+
+
+def check_fractions(options: object, names: Sequence[str], where: str) -> None:
+    """Raise ProblemError for an option of this name that is not strictly between 0 and 1."""
+    for name in names:
+        value = getattr(options, name)
+        if not 0 < value < 1:
+            raise ProblemError(f"{name} must lie strictly between 0 and 1, got {value!r}", where=where)

@@ -6,23 +6,28 @@ import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from dynamics.errors import near
 from ocp.certify import Tolerances, certify
 from ocp.errors import ProblemError, UnsupportedError
-from ocp.guess import sample_guess
-from ocp.interrupts import Activity, Budget, Stopped, attempt, check, held, late, limited
+from ocp.guesses.sampling import sample_guess
+from ocp.interrupts import Activity, Budget, Progress, Stopped, attempt, check, held, late, limited
+from ocp.options import MethodOptions, outside, record_of
 from ocp.problem import SOLVED, Finding, Kind, Problem, Solution, Status, Trajectory, join
-from ocp.problem.checkpoint import Checkpoint, Keep
+from ocp.problem.checkpoint import NOBODY, Checkpoint, Keep, Outside
 from ocp.problem.left_out import left_out, stopped_in
 from ocp.reach import end_findings, first_findings
 from ocp.reductions import chain_of, invert, with_dropped_conditions
 from ocp.strategy.loop import concluded, searched
-from ocp.strategy.search import NOBODY, Outside, Progress, Search
+from ocp.strategy.records import State
+from ocp.strategy.search import Judge, Search
 from ocp.strategy.table import OPTIONAL
+
+if TYPE_CHECKING:
+    from ocp.transcription.program import Transcription
 
 #: options that say how time is discretised
 OF_TIME = ("integrator", "intervals", "steps", "controls", "cost_quadrature")
@@ -33,7 +38,7 @@ def in_discrete_time(problem: Problem) -> bool:
     return all(phase.steps is not None for phase in problem.phases)
 
 
-def idle(problem: Problem, options: Any) -> tuple[str, ...]:
+def idle(problem: Problem, options: MethodOptions) -> tuple[str, ...]:
     """Options of a record that differ from their default and that the problem leaves without a meaning."""
     changed = {f.name for f in dataclasses.fields(options) if getattr(options, f.name) != f.default}
     return tuple(name for name in OF_TIME if name in changed) if in_discrete_time(problem) else ()
@@ -42,15 +47,18 @@ def idle(problem: Problem, options: Any) -> tuple[str, ...]:
 NOTHING_TO_SAY = "says nothing of a system in discrete time, whose steps are given; leave it out"
 
 
+#: (problem, options, outside, judge, rules that are not to fire, tolerances) -> the search, and where it begins
+Searching = Callable[[Problem, Any, Outside, Judge | None, frozenset[str], Tolerances], tuple[Search, State]]
+
+
 class Parts(NamedTuple):
     """Of a method: its record of options; ``unsupported(problem)``, a sentence for each thing that it cannot enforce;
-    ``searching(problem, options, outside, judge, without,
-    tolerances)``, its search and where that begins; ``transcribe(problem, options)``, the program, of methods that make one."""
+    ``searching``, its search; ``transcribe(problem, options)``, the program, of methods that make one."""
 
-    options: type
+    options: type[MethodOptions]
     unsupported: Callable[[Problem], list[str]]
-    searching: Callable[..., tuple[Search, Any]]
-    transcribe: Callable[..., Any] | None = None
+    searching: Searching
+    transcribe: Callable[[Problem, Any], Transcription] | None = None
 
 
 def _collocation() -> Parts:
@@ -70,7 +78,7 @@ def _multiple_shooting() -> Parts:
 def _ilqr() -> Parts:
     from ocp.shooting.options import ILQROptions, unsupported
 
-    def searching(*given: Any) -> tuple[Search, Any]:
+    def searching(*given: Any) -> tuple[Search, State]:
         from ocp.strategy.shooting import searching  # loads Numba
 
         return searching(*given)
@@ -95,14 +103,14 @@ class Method:
     parts: Callable[[], Parts]
     reductions: tuple[str, ...]
 
-    def options_type(self) -> Any:
+    def options_type(self) -> type[MethodOptions]:
         return self.parts().options
 
     def unsupported(self, problem: Problem) -> list[str]:
         """One sentence for each thing that this method cannot enforce."""
         return self.parts().unsupported(problem)
 
-    def reduce(self, problem: Problem, options: Any) -> Problem:
+    def reduce(self, problem: Problem, options: MethodOptions) -> Problem:
         """The problem that the method solves; ``ocp.reductions.invert`` leads back from its solution."""
         return chain_of(self.reductions).apply(problem, options)
 
@@ -126,14 +134,17 @@ def method(name: str) -> Method:
     return METHODS[name]
 
 
-def make_options(name: str, values: Mapping[str, Any]) -> Any:
+def make_options(name: str, values: Mapping[str, Any]) -> MethodOptions:
     """The options record of a method. Raises ProblemError for an unknown key (with near misses) or a bad value."""
-    kind = method(name).options_type()
-    known = {field.name for field in dataclasses.fields(kind)}
-    for key in values:
-        if key not in known:
-            raise ProblemError(f"unknown option {key!r}{near(key, known)}", where=f"solve.{name}")
-    return kind(**values)
+    return record_of(method(name).options_type(), values, f"solve.{name}")
+
+
+def spelt_otherwise(name: str, given: Any) -> tuple[Finding, ...]:
+    """That options of a method, as given, now stand in a section of its record."""
+    if not isinstance(given, Mapping):
+        return ()
+    found = outside(method(name).options_type(), given)
+    return (Finding(Kind.OPTIONS_IN_SECTION, name=name, data={"sections": found}),) if found else ()
 
 
 def switched_off(names: Sequence[str]) -> frozenset[str]:
@@ -147,7 +158,7 @@ def switched_off(names: Sequence[str]) -> frozenset[str]:
 
 
 def solve(
-    problem: Problem, name: str = "collocation", options: Mapping[str, Any] | Any = None, *,
+    problem: Problem, name: str = "collocation", options: Mapping[str, Any] | MethodOptions | None = None, *,
     tolerances: Tolerances | None = None, progress: Progress | None = None, checkpoint: Keep | None = None,
     resume: Checkpoint | None = None, time_limit: float | None = None, so_far: Callable[[Solution], Any] | None = None,
     without: Sequence[str] = (),
@@ -171,14 +182,8 @@ def solve(
     does not suffice the status is INTERRUPTED, or TIME_LIMIT.
     """
     chosen, off = method(name), switched_off(without)
-    reasons = chosen.unsupported(problem)
-    if reasons:
-        able = [m.name for m in METHODS.values() if m.name != name and not m.unsupported(problem)]
-        raise UnsupportedError(name, reasons, able)
-    record = make_options(name, options or {}) if options is None or isinstance(options, Mapping) else options
-    if (names := idle(problem, record)):
-        raise ProblemError(NOTHING_TO_SAY, where=f"solve.{name}.{names[0]}")
-    begin, own = time.perf_counter(), tolerances or Tolerances()
+    record = _admitted(chosen, problem, options)
+    begin, own, spelt = time.perf_counter(), tolerances or Tolerances(), spelt_otherwise(name, options)
     with limited(time_limit) as budget:
         problem = chosen.reduce(problem, record)
         whole = with_dropped_conditions(problem)
@@ -206,17 +211,28 @@ def solve(
     if in_discrete_time(problem):
         certified = dataclasses.replace(certified, options={k: v for k, v in certified.options.items() if k not in OF_TIME})
     seconds = dict(certified.seconds) | {"method": middle - begin, "certificate": time.perf_counter() - middle}
-    return invert(dataclasses.replace(certified, seconds=seconds))
+    return invert(dataclasses.replace(certified, seconds=seconds, findings=(*spelt, *certified.findings)))
 
 
-def uncertified(problem: Problem, name: str, options: Any, outside: Outside = NOBODY) -> Solution:
+def _admitted(chosen: Method, problem: Problem, options: Mapping[str, Any] | MethodOptions | None) -> MethodOptions:
+    """The record of the options of a method that can solve the problem. Raises as ``solve`` does where it, or they, cannot."""
+    if reasons := chosen.unsupported(problem):
+        able = [m.name for m in METHODS.values() if m is not chosen and not m.unsupported(problem)]
+        raise UnsupportedError(chosen.name, reasons, able)
+    record = make_options(chosen.name, options or {}) if options is None or isinstance(options, Mapping) else options
+    if names := idle(problem, record):
+        raise ProblemError(NOTHING_TO_SAY, where=f"solve.{chosen.name}.{names[0]}")
+    return record
+
+
+def uncertified(problem: Problem, name: str, options: MethodOptions, outside: Outside = NOBODY) -> Solution:
     """The solution by a method alone, without certificate and error bound; but one that refines until the certificate holds."""
     chosen, own = method(name), Tolerances()
     search, state = chosen.parts().searching(chosen.reduce(problem, options), options, outside, judge(own), frozenset(), own)
     return searched(search, state)
 
 
-def judge(tolerances: Tolerances) -> Callable[[Solution], Solution]:
+def judge(tolerances: Tolerances) -> Judge:
     """What certifies solutions on the way."""
     return lambda found: certify(found, tolerances)
 
@@ -234,20 +250,20 @@ def _timed(solution: Solution, budget: Budget) -> Solution:
     return dataclasses.replace(solution, findings=(*solution.findings, *left_out(budget, solution)))
 
 
-def _unsolved(problem: Problem, name: str, options: Any, budget: Budget, begin: float) -> Solution:
+def _unsolved(problem: Problem, name: str, options: MethodOptions, budget: Budget, begin: float) -> Solution:
     """What there is to hand back where the time is up before the first iterate: the guess."""
     found = _guess(problem, name, options, Status.TIME_LIMIT, time.perf_counter() - begin)
     findings = (stopped_in(budget), *left_out(budget, found))
     return invert(dataclasses.replace(found, findings=findings, ending=Finding(Kind.NO_ITERATE)))
 
 
-def _impossible(problem: Problem, name: str, options: Any, sure: Sequence[Finding], seconds: float) -> Solution:
+def _impossible(problem: Problem, name: str, options: MethodOptions, sure: Sequence[Finding], seconds: float) -> Solution:
     """What there is to hand back where nothing need be tried: the guess, and why."""
     found = _guess(problem, name, options, Status.INFEASIBLE, seconds)
     return dataclasses.replace(found, findings=(*sure, Finding(Kind.NOTHING_SOLVED)))
 
 
-def _guess(problem: Problem, name: str, options: Any, status: Status, seconds: float) -> Solution:
+def _guess(problem: Problem, name: str, options: MethodOptions, status: Status, seconds: float) -> Solution:
     """The guess as a solution of this status, without an objective."""
     parts, begins = [], 0.0
     for phase in problem.phases:

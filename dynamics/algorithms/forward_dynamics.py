@@ -54,16 +54,19 @@ def solve_mass(M: Expr, b: Expr) -> Expr:
     return ca.ldl_solve(b[order, :], D, LT, p)[order, :]
 
 
-def _articulated_body(model: Model, q: Expr, v: Expr, tau: Expr, f_ext: Mapping[str, Expr] | None) -> Expr:
-    external = tree.wrench_by_body(model, f_ext)
-    armature, damping = tree.diagonal(model, "armature"), tree.diagonal(model, "damping")
-    count = len(model.bodies)
-    transforms: list[Transform] = []
-    subspaces: list[Expr] = []
-    twists: list[Expr] = []
-    drifts: list[Expr] = []
-    inertias: list[Articulated] = []
-    biases: list[Expr] = []
+class _Outward(NamedTuple):
+    """By body, what the walk from the root to the leaves finds: X from the parent, S, the accelerations that velocities make,
+    inertias and bias forces."""
+
+    transforms: list[Transform]
+    subspaces: list[Expr]
+    drifts: list[Expr]
+    inertias: list[Articulated]
+    biases: list[Expr]
+
+
+def _outward(model: Model, q: Expr, v: Expr, external: Mapping[int, Expr]) -> _Outward:
+    found, twists = _Outward([], [], [], [], []), list[Expr]()
     for i, body in enumerate(model.bodies):
         X, S = tree.parent_transform(model, i, q), tree.coupled_subspace(model, i, q)
         own = S @ part(v, model.v_slice(i))
@@ -75,13 +78,20 @@ def _articulated_body(model: Model, q: Expr, v: Expr, tau: Expr, f_ext: Mapping[
         bias = tree.joint_bias(model, i, q, v)
         inertia = spatial.inertia_from_com(body.inertia.mass, body.inertia.com, body.inertia.inertia)
         p = spatial.cross_force(twist, spatial.apply_inertia(inertia, twist))
-        transforms.append(X)
-        subspaces.append(S)
         twists.append(twist)
-        drifts.append(drift if bias is None else drift + bias)
-        biases.append(p - external[i] if i in external else p)
-        inertias.append(Articulated(inertia.m * ca.DM.eye(3), -ca.skew(inertia.h), inertia.I))
+        found.transforms.append(X)
+        found.subspaces.append(S)
+        found.drifts.append(drift if bias is None else drift + bias)
+        found.biases.append(p - external[i] if i in external else p)
+        found.inertias.append(Articulated(inertia.m * ca.DM.eye(3), -ca.skew(inertia.h), inertia.I))
+    return found
 
+
+def _articulated_body(model: Model, q: Expr, v: Expr, tau: Expr, f_ext: Mapping[str, Expr] | None) -> Expr:
+    external = tree.wrench_by_body(model, f_ext)
+    armature, damping = tree.diagonal(model, "armature"), tree.diagonal(model, "damping")
+    count = len(model.bodies)
+    transforms, subspaces, drifts, inertias, biases = _outward(model, q, v, external)
     gains: list[Any] = [None] * count
     for i in reversed(range(count)):
         S, vs, parent = subspaces[i], model.v_slice(i), model.bodies[i].parent

@@ -138,16 +138,24 @@ def _graph_size(model: Model, what: Quantity) -> float:
 
 
 # ------------------------------------------------------------------------------------------------ evaluation
+class FixedMemory:
+    """A Function whose inputs are read from ``arguments``, and entries of its outputs written to ``stored``, at every ``run``."""
+
+    def __init__(self, function: ca.Function):
+        self.buffer, self.run = function.buffer()
+        self.arguments = [np.zeros(function.size1_in(k)) for k in range(function.n_in())]
+        self.stored = [np.zeros(function.nnz_out(k)) for k in range(function.n_out())]
+        for k, x in enumerate(self.arguments):
+            self.buffer.set_arg(k, x.data)
+        for k, y in enumerate(self.stored):
+            self.buffer.set_res(k, y.data)
+
+
 def interpreted(function: ca.Function) -> Evaluator:
     """A Function as a callable on NumPy vectors, by CasADi's interpreter on fixed memory: microseconds of overhead, where calling
     the Function itself costs tens of them. Inputs must be dense vectors; sparse outputs come back as dense arrays."""
-    buffer, run = function.buffer()
-    arguments = [np.zeros(function.size1_in(k)) for k in range(function.n_in())]
-    stored = [np.zeros(function.nnz_out(k)) for k in range(function.n_out())]
-    for k, x in enumerate(arguments):
-        buffer.set_arg(k, x.data)
-    for k, y in enumerate(stored):
-        buffer.set_res(k, y.data)
+    memory = FixedMemory(function)
+    arguments, stored, buffer, run = memory.arguments, memory.stored, memory.buffer, memory.run
     shapes = [function.size_out(k) for k in range(function.n_out())]
     places = [tuple(np.array(i, int) for i in function.sparsity_out(k).get_triplet()) for k in range(function.n_out())]
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from dynamics.errors import near
 from ocp.app import supervisor
 from ocp.app.files.load import LoadedProblem, load_text
-from ocp.app.files.portable import Portable
+from ocp.app.files.problem.portable import Portable
 from ocp.app.pages import folders
 from ocp.app.pages.results import REPORT, read_summary
 from ocp.app.runs import from_run

@@ -17,7 +17,7 @@ import numpy as np
 from dynamics.model.model import Model
 from ocp.app.checkpoints import SoFar, Started, kept, start_run
 from ocp.app.files.load import LoadedProblem, load_problem
-from ocp.app.files.portable import Portable, portable
+from ocp.app.files.problem.portable import Portable, portable
 from ocp.app.pages.folders import is_run
 from ocp.app.pages.legs import legs
 from ocp.app.pages.results import put_summary, read_summary, write_data, write_pages
@@ -25,7 +25,7 @@ from ocp.app.prepare import compile_ahead
 from ocp.app.supervisor import is_supervised
 from ocp.certify import Tolerances
 from ocp.interrupts import LAST_PICTURE_S, Activity, Budget, attempt, closing, held, limited, seconds_left
-from ocp.methods import Progress, make_options, method, solve
+from ocp.methods import Progress, make_options, method, solve, spelt_otherwise
 from ocp.problem import SOLVED, Solution
 from ocp.problem.checkpoint import Checkpoint
 from ocp.problem.finding import Finding, Kind
@@ -93,6 +93,7 @@ def _run(loaded: LoadedProblem, stem: str, budget: Budget, *, method_name: str |
     """As ``run_loaded``, within its budget and without pictures. alone: whether the process is for this run."""
     chosen = method(method_name or loaded.method)
     options = make_options(chosen.name, loaded.options_for(chosen.name))
+    spelt = spelt_otherwise(chosen.name, getattr(loaded.file.solve, chosen.name))
     read = time.perf_counter()
     started = None
     if write:
@@ -107,7 +108,7 @@ def _run(loaded: LoadedProblem, stem: str, budget: Budget, *, method_name: str |
         solution = solve(loaded.problem, chosen.name, options, tolerances=Tolerances(**loaded.accept), progress=progress,
                          checkpoint=None if started is None else started.keep, resume=resume, so_far=aside,
                          without=loaded.without)
-        solution = replace(solution, findings=(*left_out(budget), *solution.findings))
+        solution = replace(solution, findings=(*left_out(budget), *spelt, *solution.findings))
         solved = time.perf_counter()
         with held():
             if started is not None and solution.ok and started.target != place:

@@ -14,7 +14,7 @@ from dynamics import algorithms as alg
 from dynamics.errors import ModelError, near
 from dynamics.mechanism import Mechanism
 from dynamics.model.model import Model
-from ocp.app.files.load_model import COLLECTION
+from ocp.app.files.robot.model import COLLECTION
 from ocp.app.screen import grid, line, wide_console
 from ocp.errors import ProblemError
 
@@ -116,7 +116,7 @@ class NamedRobot:
 def read_robot(words: str, **options: str | None) -> NamedRobot:
     """The robot that ``words`` name. options: those of CHOICES. Raises ProblemError and ModelError, with near misses."""
     from ocp.app.face.robot import Robot
-    from ocp.app.files.load_model import robot_path
+    from ocp.app.files.robot.model import robot_path
 
     path = Path(words)
     if path.suffix not in SUFFIXES and not words.startswith(COLLECTION):

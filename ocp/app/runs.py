@@ -14,7 +14,7 @@ from ocp.app.files.load import LoadedProblem, load_problem, load_text
 from ocp.app.pages.folders import check_run, is_run, read_arrays, write_arrays
 from ocp.app.pages.results import Run, read_run, read_summary
 from ocp.errors import ProblemError
-from ocp.guess import from_samples, with_values
+from ocp.guesses.motion import from_samples, with_values
 from ocp.problem import Phase, Problem
 from ocp.shooting.export import Policy, c_header, c_source, make_policy, policy_arrays
 

@@ -24,7 +24,7 @@ from dynamics.redmax.parameters import Parameter, check, lengthened, residual
 from ocp.bridge import motion as eom
 from ocp.bridge.constraints import effort_constraints, shared_effort_constraints, start_constraints
 from ocp.errors import ProblemError
-from ocp.problem import INF, Constraint, System
+from ocp.problem import INF, Constraint, Form, Formulation, System
 from ocp.spaces import Space
 
 Expr = Any
@@ -50,9 +50,9 @@ def robot_system(robot: Model | Mechanism, *, actuated: str | Sequence[str] = "a
     if mechanism.prescribed:
         power += mechanism.constraint_power(q, v, u, t)
     system = _system(mechanism, space, mechanism.controls, [t, x, u, p], a, power, parameters)
-    return replace(system, mechanism=mechanism, units=eom.units_of(mechanism), u_limits=eom.pairs(mechanism.control_limits),
-                   constraints=_own(mechanism, system),
-                   motion=functools.cache(lambda: eom.equations_of_motion(mechanism, len(parameters or {}))))
+    motion = functools.cache(lambda: eom.equations_of_motion(mechanism, len(parameters or {})))
+    return replace(system, formulation=Formulation(Form.EXPLICIT, mechanism, motion), units=eom.units_of(mechanism),
+                   u_limits=eom.pairs(mechanism.control_limits), constraints=_own(mechanism, system))
 
 
 def designed_system(mechanism: Mechanism, design: Mapping[str, Parameter], parameters: Mapping[str, float]) -> System:
@@ -71,7 +71,7 @@ def designed_system(mechanism: Mechanism, design: Mapping[str, Parameter], param
     system = _system(mechanism, space, mechanism.controls, arguments, -ca.solve(ca.jacobian(r, a), rest), ca.SX(0), parameters)
     F = ca.Function("motion", [t, x, a, u, p], [ca.densify(ca.cse(r))], ["t", "x", "w", "u", "p"], ["F"])
     return replace(system, energy=None, power=None, units=eom.units_of(mechanism), u_limits=eom.pairs(mechanism.control_limits),
-                   motion=functools.cache(lambda: F),
+                   formulation=Formulation(motion=functools.cache(lambda: F)),
                    drawn=lambda p: lengthened(model, {design[name]: float(p[names.index(name)]) for name in design}))
 
 
@@ -98,7 +98,8 @@ def inverse_dynamics_system(robot: Model | Mechanism, *, thrusters: Sequence[Thr
     free = np.tile([-INF, INF], (len(names), 1))
     free[model.nv:model.nv + len(mechanism.thrusters)] = mechanism.control_limits[len(mechanism.motors):]
     own = effort_constraints(mechanism, parameters=system.np)
-    return replace(system, inverse=mechanism, units=eom.units_of(mechanism, accelerations=True), u_limits=eom.pairs(free),
+    return replace(system, formulation=Formulation(Form.INVERSE, mechanism), units=eom.units_of(mechanism, accelerations=True),
+                   u_limits=eom.pairs(free),
                    constraints=(*own, *start_constraints(mechanism, system.np, unknowns=len(names) - mechanism.nu)))
 
 
@@ -129,7 +130,7 @@ def residual_dynamics_system(robot: Model | Mechanism, *, thrusters: Sequence[Th
                      residual=ca.Function("residual", arguments, [ca.densify(ca.cse(value))], ["t", "x", "u", "p"], ["F"]))
     free = np.tile([-INF, INF], (len(algebraic), 1))
     units = {f"a.{name}": unit for name, unit in eom.units_of(mechanism, accelerations=True).items() if f"a.{name}" in algebraic}
-    return replace(system, held=mechanism, units=eom.units_of(mechanism) | units,
+    return replace(system, formulation=Formulation(Form.IMPLICIT, mechanism), units=eom.units_of(mechanism) | units,
                    u_limits=eom.pairs(np.vstack([mechanism.control_limits, free])), constraints=_own(mechanism, system))
 
 

@@ -21,6 +21,7 @@ from ocp.interrupts import CERTIFICATE_S, Activity, Stopped, check, closing
 from ocp.problem import SOLVED, Certificate, Finding, Kind, Linkage, Residual, Solution, Statement, Violation
 from ocp.reductions import invert, judged_in_pieces, origins, redundant
 from ocp.reductions.algebraic_equations import with_equations
+from ocp.reductions.chain import Redundant
 from ocp.thresholds import VERDICTS
 
 T = TypeVar("T")
@@ -139,13 +140,9 @@ def _certified(solution: Solution, tolerances: Tolerances) -> Solution:
     balances = [b for b in (own.done("energy balance", partial(dynamics.energy_balance, motion),
                                      None if motion.phase.system.energy is None else nan) for motion in motions) if b is not None]
     dropped = redundant(solution.problem)
-    named = [replace(v, phase=name) for number, (name, motion) in enumerate(zip(named_phases, of_given, strict=True))
-             for v in own.violations(motion, [one for one, i in zip(motions, pieces, strict=True) if i == number], tolerances,
-                                     ((), ()) if dropped is None else (dropped.start[number], dropped.final[number]))]
-    passages = [own.done(f"{a.phase.name} to {b.phase.name}", partial(constraints.passage, a, b, tolerances.violation),
-                         _not_examined(f"{a.phase.name} to {b.phase.name}", tolerances))
-                for a, b in zip(of_given[:-1], of_given[1:], strict=True)]
-    links = _links(own, [(linkage, of_given) for linkage in given.problem.linkages] + [
+    violations = _violations(own, of_given, [[one for one, i in zip(motions, pieces, strict=True) if i == number]
+                                             for number in range(len(phases))], dropped, tolerances)
+    violations += _links(own, [(linkage, of_given) for linkage in given.problem.linkages] + [
         (linkage, motions) for linkage in program.problem.linkages[len(given.problem.linkages):]],  # that reductions added
         () if dropped is None else dropped.linkages, tolerances)
     quadrature = own.done("objective against its quadrature", lambda: _objective(
@@ -166,7 +163,7 @@ def _certified(solution: Solution, tolerances: Tolerances) -> Solution:
     widths = own.done("resolution", lambda: [one.look.width for one in motions if one.finite and not one.stepped], none)
     every = [*zip(again, names, strict=True), *zip(whole, named_phases if whole else [], strict=True)]
     certificate = Certificate(
-        stationarity=stationarity, complementarity=complementarity, violations=(*named, *passages, *links), second_order=kind,
+        stationarity=stationarity, complementarity=complementarity, violations=tuple(violations), second_order=kind,
         gap_segment=objective.largest([one.segment_residual(tolerances.gap_segment, name) for one, name in every]),
         gap_total=objective.largest([one.total_residual(tolerances.gap_total, name) for one, name in every]),
         error_estimate=objective.largest([_defect(*one, tolerances.error_estimate)
@@ -183,6 +180,20 @@ def _certified(solution: Solution, tolerances: Tolerances) -> Solution:
                                     "certificate_hamiltonian_gap": np.array([gap])}
     return replace(solution, certificate=certificate, findings=(*solution.findings, *stiff), extra=extra, escape=curved,
                    better_controls=better if principle is not None and not principle.holds else None)
+
+
+def _violations(own: _Checks, motions: Sequence[Motion], pieces: Sequence[Sequence[Motion]], dropped: Redundant | None,
+                tolerances: Tolerances) -> list[Violation]:
+    """Of phases, made of these pieces, and of the passages between them; dropped: conditions that are redundant."""
+    found = []
+    for number, (motion, own_pieces) in enumerate(zip(motions, pieces, strict=True)):
+        without = ((), ()) if dropped is None else (dropped.start[number], dropped.final[number])
+        name = motion.phase.name if len(motions) > 1 else ""
+        found += [replace(v, phase=name) for v in own.violations(motion, own_pieces, tolerances, without)]
+    for a, b in zip(motions[:-1], motions[1:], strict=True):
+        name = f"{a.phase.name} to {b.phase.name}"
+        found.append(own.done(name, partial(constraints.passage, a, b, tolerances.violation), _not_examined(name, tolerances)))
+    return found
 
 
 def _links(own: _Checks, linkages: Sequence[tuple[Linkage, Sequence[Motion]]], dropped: Sequence[Sequence[bool]],

@@ -30,6 +30,14 @@ class Weights(NamedTuple):
     tolerance: np.ndarray
 
 
+class Trace(NamedTuple):
+    """A descent: q [nq] where it ended, the accepted configurations path [steps + 1, nq], and their costs, -1 where unused."""
+
+    q: np.ndarray
+    path: np.ndarray
+    costs: np.ndarray
+
+
 class Box(NamedTuple):
     """Limits lower, upper [nv] of flat coordinates and where each sits in q (at [nv], -1: not flat, no limits)."""
 

@@ -59,6 +59,26 @@ def _times(H: np.ndarray, at: int, row: int, m: int, x: np.ndarray, i: int) -> f
 
 
 @linked(error_model="numpy")
+def _length(H: np.ndarray, at: int, row: int, lower: np.ndarray, upper: np.ndarray, x: np.ndarray, work: Work, count: int) -> float:
+    """Projected line search on the exact quadratic along the step of ``count`` free unknowns; 0 where nothing decreases."""
+    slope, step, move, free, m, length = work.slope, work.step, work.move, work.free, x.size, 1.0
+    for _ in range(_HALVINGS):
+        for i in range(m):
+            move[i] = 0.0
+        for a in range(count):
+            i = free[a]
+            move[i] = min(max(x[i] + length * step[a], lower[i]), upper[i]) - x[i]
+        linear, bend = 0.0, 0.0
+        for i in range(m):
+            linear += slope[i] * move[i]
+            bend += move[i] * _times(H, at, row, m, move, i)
+        if linear + 0.5 * bend <= _ARMIJO * linear:
+            return length
+        length *= 0.5
+    return 0.0
+
+
+@linked(error_model="numpy")
 def box_qp(H: np.ndarray, at: int, row: int, g: np.ndarray, lower: np.ndarray, upper: np.ndarray, x: np.ndarray,
            work: Work) -> int:
     """Solve for x, starting from what it holds (from the nearest point of the box, or of zero where it is not a number).
@@ -67,7 +87,7 @@ def box_qp(H: np.ndarray, at: int, row: int, g: np.ndarray, lower: np.ndarray, u
     ``work.free`` the unknowns strictly inside, or held by no multiplier; returns their number, -1 when H is not positive definite
     there, -2 when the iteration limit is reached.
     """
-    L, slope, step, move, free = work.L, work.slope, work.step, work.move, work.free
+    L, slope, step, free = work.L, work.slope, work.step, work.free
     m, minimised = g.size, -1  # the second: how many unknowns are free of which x is the minimum already
     for i in range(m):
         x[i] = min(max(x[i] if x[i] == x[i] else 0.0, lower[i]), upper[i])
@@ -94,26 +114,9 @@ def box_qp(H: np.ndarray, at: int, row: int, g: np.ndarray, lower: np.ndarray, u
             small = small and abs(step[a]) <= 1e-14 * (1.0 + abs(x[i]))
         if small:
             return count
-        # projected line search on the exact quadratic; a step that ends inside is its minimum over the free unknowns
-        length, accepted = 1.0, False
-        for _ in range(_HALVINGS):
-            for i in range(m):
-                move[i] = 0.0
-            for a in range(count):
-                i = free[a]
-                move[i] = min(max(x[i] + length * step[a], lower[i]), upper[i]) - x[i]
-            if inside:
-                accepted = True
-                break
-            linear, bend = 0.0, 0.0
-            for i in range(m):
-                linear += slope[i] * move[i]
-                bend += move[i] * _times(H, at, row, m, move, i)
-            if linear + 0.5 * bend <= _ARMIJO * linear:
-                accepted = True
-                break
-            length *= 0.5
-        if not accepted:
+        # a step that ends inside is the minimum over the free unknowns
+        length = 1.0 if inside else _length(H, at, row, lower, upper, x, work, count)
+        if length == 0.0:
             return count  # no decrease left above rounding
         minimised = count if inside else -1
         for a in range(count):

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dynamics.constraints import Constraint
 from dynamics.model.model import Model
-from ocp.control.arrays import CONVERGED, EXHAUSTED, Box
+from ocp.control.arrays import CONVERGED, EXHAUSTED, Box, Trace
 from ocp.control.clearance import Clearance, ClearanceKernel, compile_clearances
 from ocp.control.descent import Descent, prepare
 from ocp.control.engine import loops
@@ -84,12 +84,7 @@ def solve_ik(
     levels = [[entry] if isinstance(entry, Task) else list(entry) for entry in tasks_by_priority]
     tasks = [task for level in levels for task in level]
     _check_tasks(levels, tasks)
-    start = np.array(q0, float)
-    if start.shape != (model.nq,) or not np.isfinite(start).all():
-        raise ProblemError(f"expected {model.nq} finite numbers, got shape {start.shape}", where="solve_ik.q0")
-    given = np.zeros((0, model.nq)) if seeds is None else np.array(seeds, float).reshape(-1, np.shape(seeds)[-1])
-    if given.shape[1] != model.nq:
-        raise ProblemError(f"seeds have {given.shape[1]} numbers each, expected {model.nq}", where="solve_ik.seeds")
+    starts = _starts(model, q0, seeds)
     if max_iterations < 1 or restarts < 0 or not largest_step > 0.0:
         raise ProblemError(
             f"expected max_iterations >= 1, restarts >= 0, largest_step > 0, got {max_iterations}, {restarts}, {largest_step}",
@@ -106,16 +101,23 @@ def solve_ik(
     descent = prepare(model, levels, each, _box(RobotKey(model), limits))
     search = _Search(max_iterations, largest_step, restarts, rng)
     guard = compile_clearances(model, clearances) if clearances else None
-    found = (
-        _first_level(descent, np.vstack([start[None], given]), search)
-        if guard is None
-        else _clear_level(descent, guard, np.vstack([start[None], given]), search)
-    )
+    found = _first_level(descent, starts, search) if guard is None else _clear_level(descent, guard, starts, search)
     if len(levels) == 1:
         return _result(descent, guard, found, [])
     q, outcomes, passed, steps = refine(descent, found.q, max_iterations, largest_step)
     path = np.vstack([found.path, *passed]) if passed else found.path
     return _result(descent, guard, _Found(q, found.outcome, found.steps + steps, found.starts, path), outcomes)
+
+
+def _starts(model: Model, q0: ArrayLike, seeds: ArrayLike | None) -> Array:
+    """The starts that are given [1 + k, nq]. Raises ProblemError for other sizes."""
+    start = np.array(q0, float)
+    if start.shape != (model.nq,) or not np.isfinite(start).all():
+        raise ProblemError(f"expected {model.nq} finite numbers, got shape {start.shape}", where="solve_ik.q0")
+    given = np.zeros((0, model.nq)) if seeds is None else np.array(seeds, float).reshape(-1, np.shape(seeds)[-1])
+    if given.shape[1] != model.nq:
+        raise ProblemError(f"seeds have {given.shape[1]} numbers each, expected {model.nq}", where="solve_ik.seeds")
+    return np.vstack([start[None], given])
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,34 +149,20 @@ class _Found:
 
 def _first_level(descent: Descent, starts: Array, search: _Search) -> _Found:
     n, nq = search.iterations, descent.model.nq
-    best, path, best_path = starts[0].copy(), np.empty((n + 1, nq)), np.empty((n + 1, nq))
-    costs, best_costs = np.empty(n + 1), np.full(n + 1, -1.0)
+    best, own = (Trace(starts[0].copy(), np.empty((n + 1, nq)), np.full(n + 1, -1.0)) for _ in range(2))
     weights = descent.upto(0)
     cost, steps, used, code = np.inf, 0, 0, EXHAUSTED
     for batch in search.batches(descent, starts):
-        code, more, tried, cost = loops.search(
-            descent.evaluator,
-            weights,
-            descent.box,
-            descent.scratch,
-            search.largest,
-            n,
-            batch,
-            cost,
-            best,
-            path,
-            costs,
-            best_path,
-            best_costs,
-        )
+        code, more, tried, cost = loops.search(descent.evaluator, weights, descent.box, descent.scratch, search.largest, n, batch,
+                                               cost, best, own)
         steps, used = steps + more, used + tried
         if code == CONVERGED:
             break
     if not np.isfinite(cost):
         raise ProblemError("no start has finite task errors (an aim task at its own point?)", where="solve_ik.q0")
-    kept = int(np.count_nonzero(best_costs >= 0.0))
+    kept = int(np.count_nonzero(best.costs >= 0.0))
     outcome: Outcome = "met" if code == CONVERGED else "unfinished"
-    return _Found(best, outcome, steps, used, best_path[:kept].copy())
+    return _Found(best.q, outcome, steps, used, best.path[:kept].copy())
 
 
 def _clear_level(descent: Descent, guard: ClearanceKernel, starts: Array, search: _Search) -> _Found:

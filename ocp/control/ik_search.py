@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit
 
 from dynamics.kernels.calls import address_of, call
-from ocp.control.arrays import CONVERGED, EXHAUSTED, FAILED, STATIONARY, Box, Evaluator, Scratch, Weights
+from ocp.control.arrays import CONVERGED, EXHAUSTED, FAILED, STATIONARY, Box, Evaluator, Scratch, Trace, Weights
 from ocp.control.box_qp import box_qp
 
 
@@ -191,30 +191,26 @@ def search(
     largest: float,
     iterations: int,
     starts: np.ndarray,
-    best_cost: float,
-    best: np.ndarray,
-    path: np.ndarray,
-    costs: np.ndarray,
-    best_path: np.ndarray,
-    best_costs: np.ndarray,
+    lowest: float,
+    best: Trace,
+    own: Trace,
 ) -> tuple[int, int, int, float]:
-    """`descend` from each row of starts until one converges. best, best_path, best_costs: the lowest cost so far.
+    """`descend` from each row of starts until one converges. lowest, best: cost and descent so far; own: of the one that runs.
 
-    Returns (code of the best, steps in all, starts used, best cost).
+    Returns (code of the best, steps in all, starts used, lowest cost).
     """
     steps, code = 0, EXHAUSTED
     for k in range(starts.shape[0]):
         s.q[:] = starts[k]
-        ended, used = descend(f, weights, box, s, largest, iterations, path, costs)
+        ended, used = descend(f, weights, box, s, largest, iterations, own.path, own.costs)
         steps += used
         if ended == FAILED:
             continue
         cost = cost_of(s.e, weights)
-        if ended == CONVERGED or cost < best_cost:
-            best_cost, code = cost, ended
-            best[:] = s.q
-            best_path[:, :] = path
-            best_costs[:] = costs
+        if ended == CONVERGED or cost < lowest:
+            lowest, code = cost, ended
+            best.path[:, :], best.costs[:] = own.path, own.costs
+            best.q[:] = s.q
         if ended == CONVERGED:
-            return code, steps, k + 1, best_cost
-    return code, steps, starts.shape[0], best_cost
+            return code, steps, k + 1, lowest
+    return code, steps, starts.shape[0], lowest

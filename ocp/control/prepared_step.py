@@ -251,10 +251,28 @@ def _set(item: Item, before: Item | None, rows: _Rows) -> None:
     rows.root[:] = weight**0.5
 
 
+class _Given(NamedTuple):
+    """What the kernel wrote and what tasks ask for: views of the arrays of a step."""
+
+    M: Array
+    h: Array
+    Gt: Array
+    drift: Array
+    e: Array
+    St: Array
+    v: Array
+    acceleration: Array
+    damping: Array
+    rate: Array
+    stiffness: Array
+    source: NDArray[np.int64]
+    stances: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+
+
 @linked(**OPTIONS)
-def _rows(s: Stack, M: np.ndarray, h: np.ndarray, Gt: np.ndarray, drift: np.ndarray, e: np.ndarray, St: np.ndarray, v: np.ndarray,
-          acceleration: np.ndarray, damping: np.ndarray, rate: np.ndarray, stiffness: np.ndarray, source: np.ndarray,
-          stances: np.ndarray, sizes: np.ndarray) -> bool:
+def _rows(s: Stack, given: _Given) -> bool:
+    M, h, Gt, drift, e, St, v, acceleration, damping, rate, stiffness, source, stances, sizes = given
     nv, nf, nl, first, nu, thrusts = sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], sizes[5]
     total = 0.0
     for i in range(nv):
@@ -288,6 +306,7 @@ def fill(w: np.ndarray, iw: np.ndarray, sw: np.ndarray, si: np.ndarray, address:
     """Evaluate the kernel and fill A and b. False where something is not finite."""
     if call(address, handle, whole(iw, _I + 2), whole(iw, _I + 3), whole(iw, _I + 4), vector(w, iw, 11)) != 0:
         return False
-    return _rows(stack(sw, si), matrix(w, iw, 0), vector(w, iw, 1), matrix(w, iw, 2), vector(w, iw, 3), vector(w, iw, 4),
-                 matrix(w, iw, 5), vector(w, iw, 6), vector(w, iw, 7), vector(w, iw, 8), vector(w, iw, 9), vector(w, iw, 10),
-                 whole(iw, _I), whole(iw, _I + 1), whole(iw, _I + 5))
+    given = _Given(matrix(w, iw, 0), vector(w, iw, 1), matrix(w, iw, 2), vector(w, iw, 3), vector(w, iw, 4), matrix(w, iw, 5),
+                   vector(w, iw, 6), vector(w, iw, 7), vector(w, iw, 8), vector(w, iw, 9), vector(w, iw, 10), whole(iw, _I),
+                   whole(iw, _I + 1), whole(iw, _I + 5))
+    return _rows(stack(sw, si), given)

@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 import casadi as ca
 import numpy as np
 
+from dynamics.errors import ModelError
 from ocp.derivative_check import terms
-from ocp.derivative_check.closed_form import ClosedForm, closed_form
 from ocp.derivative_check.compare import Comparison, Entry, compare
 from ocp.derivative_check.records import DerivativeCheck, Finding, Kind, Order, Point, Road, TermCheck
+from ocp.derivatives import differentiated_phase, without_closed_form
 from ocp.errors import ProblemError
 from ocp.interrupts import Activity, check
 from ocp.problem import At, Phase, Problem
@@ -26,7 +27,7 @@ def check_derivatives(
     places: Mapping[str, str] | None = None,
 ) -> DerivativeCheck:
     """Compare first and second derivatives of all terms by CasADi, complex steps, differences with error bars and, for the
-    rate of a robot, closed forms.
+    dynamics of a robot and functions of its efforts, closed forms, as solvers have them.
 
     points: how many on the guess of each phase, at even fractions of it, and as many random neighbours within the bounds.
     second: Hessians too, contracted with random multipliers; where those disagree, one component at a time.
@@ -42,19 +43,28 @@ def check_derivatives(
     remarks: list[str] = []
     begin = 0.0
     for phase in state_equations(problem).phases:
-        moved, (closed, note) = terms.moves(phase.system), closed_form(phase.system)
+        moved, (closed, without) = terms.moves(phase.system), _in_closed_form(phase)
         used = np.zeros(len(terms.variables(phase.system)), bool)
-        for term in terms.terms_of(phase, begin, points, rng):
+        for term in terms.terms_of(phase, begin, points, rng, closed):
             check(Activity.MEASUREMENT)
             if term.place is None and places:
                 term = replace(term, place=places.get(f"cost {term.name}" if term.cost else "system"))
-            road = (closed, note) if term.kind == "rate" else (None, "")
-            found, depends = _check(term, moved, road, second, tolerance, rng)
+            found, depends = _check(term, terms.derivatives(term, moved, without, second=second), second, tolerance, rng)
             checked.append(found)
             used |= depends.any(axis=0)
         remarks += _unused(phase, used, several=len(problem.phases) > 1)
         begin += phase.duration.guess
     return DerivativeCheck(problem.name, seed, points, tuple(checked), tuple(remarks))
+
+
+def _in_closed_form(phase: Phase) -> tuple[Phase | None, str]:
+    """The phase with derivatives in closed form, or why there are none."""
+    if reason := without_closed_form(phase.system):
+        return None, reason
+    try:
+        return differentiated_phase(phase, "analytic"), ""
+    except (ModelError, ProblemError) as error:
+        return None, str(error)
 
 
 def _unused(phase: Phase, used: np.ndarray, *, several: bool) -> list[str]:
@@ -65,15 +75,14 @@ def _unused(phase: Phase, used: np.ndarray, *, several: bool) -> list[str]:
             for name, on in zip(names[:count], used[:count], strict=True) if not on]
 
 
-def _check(term: terms.Term, moved: terms.Moves, closed: tuple[ClosedForm | None, str], second: bool, tolerance: float,
-           rng: np.random.Generator) -> tuple[TermCheck, np.ndarray]:
-    tools = terms.derivatives(term, moved, second=second)
+def _check(term: terms.Term, tools: terms.Derivatives, second: bool, tolerance: float, rng: np.random.Generator
+           ) -> tuple[TermCheck, np.ndarray]:
     depends = terms.dependence(tools.value)
     found: list[Finding] = []
     firsts: list[Comparison] = []
     seconds: list[Comparison] = []
     for point in term.points:
-        at = _At(term, tools, closed[0], point, tolerance)
+        at = _At(term, tools, point, tolerance)
         undefined = ~np.isfinite(at.value)
         if undefined.any():
             found += [at.finding(Kind.UNDEFINED, 1, term.components[i], (), ()) for i in np.flatnonzero(undefined)]
@@ -87,10 +96,9 @@ def _check(term: terms.Term, moved: terms.Moves, closed: tuple[ClosedForm | None
             comparison = at.second(weights)
             seconds.append(comparison)
             found += at.second_findings(comparison)
-    extra = (Road("closed form", closed[0] is not None, closed[1]),) if term.kind == "rate" else ()
     return TermCheck(
-        term.phase.name, term.kind, term.name, term.place, term.size, _order((*tools.roads[0], *extra), firsts),
-        _order((*tools.roads[1], *extra), seconds) if second else None, _worst(found), _remarks(term, depends),
+        term.phase.name, term.kind, term.name, term.place, term.size, _order(tools.roads[0], firsts),
+        _order(tools.roads[1], seconds) if second else None, _worst(found), _remarks(term, depends),
     ), depends
 
 
@@ -100,7 +108,6 @@ class _At:
 
     term: terms.Term
     tools: terms.Derivatives
-    closed: ClosedForm | None
     point: Point
     tolerance: float
 
@@ -129,21 +136,11 @@ class _At:
         return np.array(function(0, *self.arguments, *map(_column, more)))
 
     def first(self) -> Comparison:
-        roads = {"ad": self.matrix(self.tools.jacobian)}
-        if self.tools.stepped is not None:
-            roads["complex step"] = self.matrix(self.tools.stepped)
-        if self.closed is not None:
-            roads["closed form"] = np.array(self.closed.jacobian(_column(self.point.x), _column(self.point.u), self.point.t))
+        roads = {name: self.matrix(function) for name, function in self.tools.jacobians.items()}
         return compare(self.along(self.tools.value), self.scale, roads, tolerance=self.tolerance, rows=True)
 
     def second(self, weights: np.ndarray) -> Comparison:
-        assert self.tools.hessian is not None
-        roads = {"ad": self.matrix(self.tools.hessian, weights)}
-        if self.tools.hessian_stepped is not None:
-            roads["complex step"] = self.matrix(self.tools.hessian_stepped, weights)
-        if self.closed is not None:
-            roads["closed form"] = np.array(self.closed.hessian(_column(self.point.x), _column(self.point.u), _column(weights),
-                                                                self.point.t))
+        roads = {name: self.matrix(function, weights) for name, function in self.tools.hessians.items()}
         return compare(self.along(self.tools.gradient, weights), self.scale, roads, tolerance=self.tolerance, rows=False)
 
     def second_findings(self, comparison: Comparison) -> list[Finding]:

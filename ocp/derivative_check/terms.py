@@ -7,7 +7,7 @@ state manifold, and its derivatives are those by z at z = 0.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import casadi as ca
@@ -16,7 +16,7 @@ import numpy as np
 from dynamics.derivatives.complex_step import complex_step_jacobian
 from dynamics.errors import ModelError
 from ocp.derivative_check.records import Point, Road
-from ocp.guess import on_manifold, sample_guess
+from ocp.guesses.sampling import on_manifold, sample_guess
 from ocp.problem import At, Bounds, Phase, System
 
 _SPREAD = 0.3  # standard deviation of a perturbation where no bounds give a scale
@@ -78,7 +78,8 @@ _ROUGH = {ca.OP_FABS: "abs", ca.OP_SIGN: "sign", ca.OP_FMIN: "min", ca.OP_FMAX: 
 
 @dataclass(frozen=True)
 class Term:
-    """A function of the problem, what its outputs are called, and where it is compared."""
+    """A function of the problem, what its outputs are called, and where it is compared. closed: of the same values, with
+    derivatives in closed form."""
 
     phase: Phase
     kind: str
@@ -88,6 +89,7 @@ class Term:
     components: tuple[str, ...]
     points: tuple[Point, ...]
     at: At = At.PATH
+    closed: ca.Function | None = None
 
     @property
     def size(self) -> int:
@@ -98,24 +100,27 @@ class Term:
         return self.kind.endswith(("cost", "residual"))
 
 
-def terms_of(phase: Phase, begin: float, count: int, rng: np.random.Generator) -> Iterator[Term]:
-    """All terms of a phase that begins at time ``begin`` [s]."""
-    system = phase.system
+def terms_of(phase: Phase, begin: float, count: int, rng: np.random.Generator, closed: Phase | None = None) -> Iterator[Term]:
+    """All terms of a phase that begins at time ``begin`` [s]. closed: the phase with derivatives in closed form
+    (``ocp.derivatives.differentiated_phase``), None where there are none."""
+    system, twin = phase.system, phase if closed is None else closed
     path = path_points(phase, begin, count, rng)
     points = {At.PATH: path, At.INTEGRAL: path, At.START: end_points(phase, begin, 0.0, count, rng),
               At.FINAL: end_points(phase, begin, 1.0, count, rng)}
     rates = tuple(f"rate of {name}" for name in system.space.tangent_names)
-    yield Term(phase, "rate", system.name, None, system.rate, rates, points[At.PATH])
+    yield Term(phase, "rate", system.name, None, system.rate, rates, points[At.PATH],
+               closed=None if closed is None else closed.system.rate)
     for kind, function in (("energy", system.energy), ("power", system.power)):
         if function is not None:
             yield Term(phase, kind, system.name, None, function, (kind,), points[At.PATH])
-    for cost in phase.costs:
+    for cost, other in zip(phase.costs, twin.costs, strict=True):
         size, what = cost.function.numel_out(0), "cost" if cost.weights is None else "residual"
         yield Term(phase, f"{_WORDS[cost.at]} {what}", cost.name, None, cost.function, _numbered(cost.name, size), points[cost.at],
-                   cost.at)
-    for c in phase.constraints:
+                   cost.at, None if other is cost else other.function)
+    for c, same in zip(phase.constraints, twin.constraints, strict=True):
         word = "path" if c.at is At.PATH else _WORDS[c.at]
-        yield Term(phase, f"{word} constraint", c.name, c.where, c.function, c.components(), points[c.at], c.at)
+        yield Term(phase, f"{word} constraint", c.name, c.where, c.function, c.components(), points[c.at], c.at,
+                   None if same is c else same.function)
 
 
 def _numbered(name: str, size: int) -> tuple[str, ...]:
@@ -146,23 +151,40 @@ def moves(system: System) -> Moves:
 class Derivatives:
     """Functions of (z, t, x, u, p); those of second order end in lam [m].
 
-    value: y [m], moved by [+]; jacobian: by CasADi; stepped: by complex steps, or None
-    gradient: of ``lam' y``; hessian: [n, n] by CasADi; hessian_stepped: complex steps through the gradient, or None
-    roads: for first and second derivatives, with the reasons of what is None
+    value: y [m], moved by [+]; gradient: of ``lam' y``; jacobians, hessians: [m, n] and [n, n] by each road that there is, but
+    differences; roads: for first and second derivatives, with the reasons of those that there are not
     """
 
     value: ca.Function
-    jacobian: ca.Function
-    stepped: ca.Function | None
     gradient: ca.Function
-    hessian: ca.Function | None
-    hessian_stepped: ca.Function | None
+    jacobians: Mapping[str, ca.Function]
+    hessians: Mapping[str, ca.Function]
     roads: tuple[tuple[Road, ...], tuple[Road, ...]]
 
 
-def derivatives(term: Term, moved: Moves, *, second: bool) -> Derivatives:
-    """In an MX graph, as a solver builds it, so that derivatives which a Function brings along are the ones that are checked."""
-    system, function = term.phase.system, term.function
+def derivatives(term: Term, moved: Moves, without: str, *, second: bool) -> Derivatives:
+    """By all roads. without: why the rate has no closed form."""
+    value, jacobian, gradient, hessian = _graphs(term, term.function, moved)
+    jacobians, hessians = {"ad": jacobian}, {"ad": hessian} if second else {}
+    notes: list[str] = []
+    for found, function in ((jacobians, value), (hessians, gradient)) if second else ((jacobians, value),):
+        try:
+            found["complex step"] = complex_step_jacobian(function)
+            notes.append("")
+        except ModelError as error:
+            notes.append(str(error))
+    if term.closed is not None:
+        _, jacobians["closed form"], _, closed = _graphs(term, term.closed, moved)
+        hessians |= {"closed form": closed} if second else {}
+    extra = (Road("closed form", term.closed is not None, without),) if term.kind == "rate" or term.closed is not None else ()
+    roads = tuple((Road("ad", True), Road("complex step", not note, note), Road("differences", True), *extra) for note in notes)
+    return Derivatives(value, gradient, jacobians, hessians, (roads[0], roads[1] if second else ()))
+
+
+def _graphs(term: Term, function: ca.Function, moved: Moves) -> tuple[ca.Function, ...]:
+    """Values, Jacobian, gradient and Hessian in an MX graph, as a solver builds it, so that derivatives which a function brings
+    along are the ones that are checked."""
+    system = term.phase.system
     space = system.space
     sizes = (space.ndx, system.nu, system.np, 1)
     z, t, x, u, p, lam = (ca.MX.sym(name, size) for name, size in zip(
@@ -175,24 +197,11 @@ def derivatives(term: Term, moved: Moves, *, second: bool) -> Derivatives:
 
     value = ca.Function("value", arguments, [composed(moved.plus)], names, ["y"])
     y = composed(moved.jet)
-    jacobian = ca.Function("jacobian", arguments, [ca.densify(ca.jacobian(y, z))], names, ["J"])
-    stepped, note = _stepped(value)
-    first = (Road("ad", True), Road("complex step", stepped is not None, note), Road("differences", True))
     gradient = ca.gradient(ca.dot(lam, y), z)
-    outer = ca.Function("gradient", [*arguments, lam], [ca.densify(gradient)], [*names, "lam"], ["g"])
-    if not second:
-        return Derivatives(value, jacobian, stepped, outer, None, None, (first, ()))
-    hessian = ca.Function("hessian", [*arguments, lam], [ca.densify(ca.jacobian(gradient, z))], [*names, "lam"], ["H"])
-    hessian_stepped, note = _stepped(outer)
-    roads = (Road("ad", True), Road("complex step", hessian_stepped is not None, note), Road("differences", True))
-    return Derivatives(value, jacobian, stepped, outer, hessian, hessian_stepped, (first, roads))
-
-
-def _stepped(function: ca.Function) -> tuple[ca.Function | None, str]:
-    try:
-        return complex_step_jacobian(function), ""
-    except ModelError as error:
-        return None, str(error)
+    with_lam = [*arguments, lam], [*names, "lam"]
+    return (value, ca.Function("jacobian", arguments, [ca.densify(ca.jacobian(y, z))], names, ["J"]),
+            ca.Function("gradient", with_lam[0], [ca.densify(gradient)], with_lam[1], ["g"]),
+            ca.Function("hessian", with_lam[0], [ca.densify(ca.jacobian(gradient, z))], with_lam[1], ["H"]))
 
 
 def dependence(value: ca.Function) -> np.ndarray:

@@ -17,7 +17,7 @@ import casadi as ca
 import numpy as np
 
 from ocp.explain.groups import Program
-from ocp.guess import sample_guess
+from ocp.guesses.sampling import sample_guess
 from ocp.nlp.names import parts_of_name
 from ocp.problem import At, Phase, Problem
 from ocp.thresholds import EXPLANATION

@@ -13,7 +13,8 @@ import casadi as ca
 import numpy as np
 
 from dynamics.model.model import Model
-from ocp.guess import INTERVALS, sample_guess, standing
+from ocp.guesses.inverse_dynamics import standing
+from ocp.guesses.sampling import INTERVALS, sample_guess
 from ocp.problem import Guess, Phase
 
 Array = np.ndarray

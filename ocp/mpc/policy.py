@@ -10,6 +10,7 @@ import numpy as np
 from ocp.errors import ProblemError
 from ocp.methods import method
 from ocp.mpc.options import MPCOptions, horizon_problem
+from ocp.options import record_of
 from ocp.problem import Problem, Status
 from ocp.reductions import with_dropped_conditions
 from ocp.shooting.options import ILQROptions
@@ -25,7 +26,7 @@ class Receding:
         from ocp.shooting.receding import Receding as Horizon
 
         self._options = options
-        record = ILQROptions(**solver)
+        record = record_of(ILQROptions, solver, "solve.ilqr")
         made = method("ilqr").reduce(horizon_problem(problem, options), record)
         self._horizon = Horizon(made, record)
         self._bounds = with_dropped_conditions(made).phase.control_bounds

@@ -1,6 +1,7 @@
 """Names of rows and columns, written down when somebody reads them: a program has thousands and most solves read none.
 
-``speed limit @ knot 5``: what is named, and the place where it holds; only here is a name taken apart.
+``one: speed limit @ knot 5``: a phase, of a program of several, what is named, and the place where it holds; only here is a name
+taken apart.
 """
 
 from __future__ import annotations
@@ -69,6 +70,12 @@ def parts_of_name(name: str) -> tuple[str, str]:
     """What is named, and its place; "" of what holds nowhere in particular."""
     what, _, place = name.partition(" @ ")
     return what, place
+
+
+def phase_of(name: str) -> str:
+    """The phase of what is named in a program of several, "" of what belongs to none or to a single one."""
+    phase, several, _ = name.partition(": ")
+    return phase if several else ""
 
 
 def groups(names: Sequence[str]) -> dict[str, np.ndarray]:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from difflib import get_close_matches
 
-from ocp.errors import ProblemError
+from ocp.errors import ProblemError, check_choices, check_counts, check_fractions
 
 HESSIANS = ("exact", "gauss_newton", "limited_memory")
 SOLVERS = ("ipopt", "interior_point", "fatrop")
@@ -36,16 +35,9 @@ class SolverOptions:
     scaling: str = "none"
 
     def __post_init__(self) -> None:
-        if self.max_iterations < 0:
-            raise ProblemError(f"max_iterations must not be negative, got {self.max_iterations}")
-        if not 0 < self.tolerance < 1:
-            raise ProblemError(f"tolerance must lie between 0 and 1, got {self.tolerance}")
-        for name, known in (("hessian", HESSIANS), ("solver", SOLVERS), ("scaling", SCALINGS)):
-            value = getattr(self, name)
-            if value not in known:
-                near = get_close_matches(str(value), known, 1)
-                raise ProblemError(f"{name} must be one of {', '.join(known)}, got {value!r}"
-                                   + (f"; did you mean {near[0]!r}?" if near else ""))
+        check_counts(self, {"max_iterations": 0}, "")
+        check_fractions(self, ("tolerance",), "")
+        check_choices(self, {"hessian": HESSIANS, "solver": SOLVERS, "scaling": SCALINGS}, "")
         if (self.solver, self.hessian) in REFUSED:
             raise ProblemError(f"solver {self.solver} with hessian {self.hessian}: {REFUSED[self.solver, self.hessian]}")
 

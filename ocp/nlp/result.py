@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from ocp.interrupts import Progress
 from ocp.nlp.program import NLP, not_finite, worst_violations
 from ocp.problem import Finding, Kind, Status
-
-Progress = Callable[[dict[str, float]], Any]
 
 
 @dataclass(frozen=True)

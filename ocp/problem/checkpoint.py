@@ -9,16 +9,31 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from ocp.errors import ProblemError
+from ocp.interrupts import Progress
 from ocp.problem.problem import Problem
 
 Checkpoint = Mapping[str, np.ndarray]
 Keep = Callable[[Checkpoint], None]
 """What stores a checkpoint; it may keep the arrays, which nobody changes later."""
 Rows = Sequence[Mapping[str, float]]
+
+
+@dataclass(frozen=True)
+class Outside:
+    """Who wants to know of a solve: progress gets each row of the iteration log, checkpoint an iterate now and then; resume: a
+    checkpoint to go on from."""
+
+    progress: Progress | None = None
+    checkpoint: Keep | None = None
+    resume: Checkpoint | None = None
+
+
+NOBODY = Outside()
 SECONDS = 10.0
 """Time between two checkpoints while a solve goes on."""
 

@@ -67,6 +67,8 @@ Kind = enum.StrEnum("Kind", [
     # reductions: how a problem was formulated for a method
     "ABSOLUTE_VALUE_AS_SUM", "NORM_AS_SLACK", "PIECES_AT_JUMPS", "INSTANTS_MEET", "INSTANTS_SWAPPED",
     "PIECES_AT_SURFACES", "SURFACE_MET", "OTHER_MODES",
+    # options that are written otherwise by now
+    "OPTIONS_IN_SECTION",
     # closed loops: what the plant did, judged by the file
     "CONSTRAINT_BROKEN", "TRACKING_MISSED", "TRACKING_LOST", "BODY_ON_GROUND", "BASE_SANK", "BASE_TILTED", "NOTHING_HOLDS",
     "TIPPING", "LEANING", "CONTACT_SLID", "JOINT_SPEED", "JOINT_RANGE",

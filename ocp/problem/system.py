@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import enum
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,6 +12,28 @@ import casadi as ca
 from ocp.errors import ProblemError
 from ocp.problem.terms import Constraint
 from ocp.spaces import Space
+
+
+class Form(enum.Enum):
+    """How the equations of motion of a robot, ``M a + h = S u + J' lambda``, stand in a system."""
+
+    EXPLICIT = "efforts are inputs, through the drives; accelerations and lambda are functions (forward dynamics)"
+    INVERSE = "accelerations and lambda are inputs; efforts are functions (inverse dynamics), which constraints bound"
+    IMPLICIT = "efforts are inputs, accelerations and lambda algebraic unknowns; the equations are rows of the residual"
+
+
+@dataclass(frozen=True)
+class Formulation:
+    """A robot's dynamics as a system has them.
+
+    mechanism: the robot with its drives and forces (``dynamics.mechanism.Mechanism``), or None where none stands for the system.
+    motion(): its equations of motion F(t, x, w, u, p) = 0 [nv + m] where rate is forward dynamics, w = (accelerations, multipliers
+    of constraints), affine in w and without an inverse of the mass matrix; or None. Implicit steps take them.
+    """
+
+    form: Form = Form.EXPLICIT
+    mechanism: Any = None
+    motion: Callable[[], ca.Function] | None = None
 
 
 @dataclass(frozen=True)
@@ -27,11 +50,7 @@ class System:
     energy(t, x, u, p): total mechanical energy [J]; power(t, x, u, p): power supplied to it [W], actuators minus
     losses. Both or neither; they feed the energy balance of the certificate.
     model: the robot (``dynamics.model.Model``), or None; x starts with its configuration q.
-    mechanism: that robot with its drives and forces (``dynamics.mechanism.Mechanism``) where rate is its forward dynamics, u the
-    controls of its drives; inverse: the same where rate is ``(v, u[:nv])``, the first controls its accelerations; held: the same
-    where its constraints are among the equations of the residual. Else None.
-    motion(): its equations of motion F(t, x, w, u, p) = 0 [nv + m] where rate is forward dynamics, w = (accelerations, multipliers
-    of constraints), affine in w and without an inverse of the mass matrix; or None. Implicit steps take them.
+    formulation: how that robot's dynamics are stated.
     drawn(p): the model as parameters [np] make it, where these change it; or None.
     x_limits, u_limits: (lower, upper) of each coordinate and input as the system itself has them; a phase without bounds takes
     them. Empty: none.
@@ -52,10 +71,7 @@ class System:
     energy: ca.Function | None = None
     power: ca.Function | None = None
     model: Any = None
-    mechanism: Any = None
-    inverse: Any = None
-    held: Any = None
-    motion: Any = None
+    formulation: Formulation = Formulation()
     drawn: Any = None
     derivatives: str = "ad"
     period: float | None = None
@@ -84,13 +100,37 @@ class System:
                 raise ProblemError(f"the name {name!r} is used twice among controls and algebraic unknowns", where=where)
 
     @property
-    def nx(self) -> int:
-        return self.space.nx
+    def robot(self) -> Any:
+        """The mechanism, however its dynamics are stated, or None."""
+        return self.formulation.mechanism
+
+    def stated(self, form: Form) -> Any:
+        """The mechanism whose dynamics are stated in this form, or None."""
+        return self.formulation.mechanism if self.formulation.form is form else None
 
     @property
-    def robot(self) -> Any:
-        """The mechanism with its drives, forces and constraints, whichever form its equations have; None where there is none."""
-        return self.mechanism or self.inverse or self.held
+    def mechanism(self) -> Any:
+        """The mechanism whose forward dynamics the rate is, u the controls of its drives; or None."""
+        return self.stated(Form.EXPLICIT)
+
+    @property
+    def inverse(self) -> Any:
+        """The mechanism whose accelerations are the first controls; or None."""
+        return self.stated(Form.INVERSE)
+
+    @property
+    def held(self) -> Any:
+        """The mechanism whose equations of motion are those of the residual; or None."""
+        return self.stated(Form.IMPLICIT)
+
+    @property
+    def motion(self) -> Any:
+        """See ``Formulation``."""
+        return self.formulation.motion
+
+    @property
+    def nx(self) -> int:
+        return self.space.nx
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -107,6 +147,7 @@ class System:
 
     def with_controls(self, controls: tuple[str, ...], rate: ca.Function, **changes: Any) -> System:
         """The system with other controls and another rate, and without what it has of its own controls: their limits, energy and
-        power, and the mechanism that they drive; unless changes bring some."""
-        own = {"energy": None, "power": None, "mechanism": None, "inverse": None, "u_limits": ()}
+        power, and the mechanism that they drive (that of a residual has its own unknowns); unless changes bring some."""
+        own = {"energy": None, "power": None, "u_limits": (),
+               "formulation": self.formulation if self.formulation.form is Form.IMPLICIT else Formulation()}
         return replace(self, controls=controls, rate=rate, **own | changes)

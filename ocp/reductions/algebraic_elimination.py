@@ -17,7 +17,7 @@ import numpy as np
 from ocp.bridge import equations_of_motion
 from ocp.errors import ProblemError
 from ocp.implicit import implicit
-from ocp.problem import At, Constraint, Cost, Phase, Problem, Solution, System, Trajectory, join
+from ocp.problem import At, Constraint, Cost, Form, Formulation, Phase, Problem, Solution, System, Trajectory, join
 from ocp.reductions.algebraic_equations import states_equations
 from ocp.reductions.chain import Reduction
 
@@ -82,10 +82,10 @@ def explicit_system(phase: Phase) -> System:
     system, plain = phase.system, composer(phase)
     energy, power = (None if f is None else plain(f) for f in (system.energy, system.power))
     robot = system.held
-    moved = {} if robot is None else {"mechanism": robot, "held": None, "motion": functools.cache(
-        lambda: equations_of_motion(robot, system.np))}
+    form = system.formulation if robot is None else Formulation(Form.EXPLICIT, robot, functools.cache(
+        lambda: equations_of_motion(robot, system.np)))
     return replace(system, algebraic=(), residual=None, equations=(), constraints=(), rate=plain(system.rate), energy=energy,
-                   power=power, u_limits=system.u_limits[:len(system.controls)], **moved)
+                   power=power, u_limits=system.u_limits[:len(system.controls)], formulation=form)
 
 
 def composer(phase: Phase) -> Callable[[ca.Function], ca.Function]:

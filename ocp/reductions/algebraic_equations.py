@@ -15,7 +15,7 @@ import casadi as ca
 import numpy as np
 
 from ocp.errors import ProblemError
-from ocp.guess import INTERVALS, sample_guess
+from ocp.guesses.sampling import INTERVALS, sample_guess
 from ocp.problem import At, Constraint, Guess, Phase, Problem, Sense, Solution
 from ocp.reductions.algebraic_index import check_index, residual_and_jacobian
 from ocp.reductions.chain import Reduction

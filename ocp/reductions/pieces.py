@@ -9,7 +9,7 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
-from ocp.guess import sample_guess
+from ocp.guesses.sampling import sample_guess
 from ocp.problem import At, Constraint, Duration, Finding, Guess, Kind, Phase, Problem, Solution, glued, join
 from ocp.reductions.chain import Reduction, Redundant
 

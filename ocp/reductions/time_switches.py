@@ -19,7 +19,7 @@ from typing import NamedTuple
 import casadi as ca
 import numpy as np
 
-from ocp.guess import from_motion
+from ocp.guesses.motion import from_motion
 from ocp.problem import INF, At, Duration, Linkage, Phase, Problem, Solution, relinked
 from ocp.reductions.chain import Chain, ReducedProblem, invert
 from ocp.reductions.instants import Finder, FreeParameters, Instant, Opened, Step, free_parameters, functions_of, opened

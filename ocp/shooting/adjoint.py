@@ -9,49 +9,50 @@ Byrd, Lu, Nocedal, Zhu 1995.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from dynamics.kernels import compile_kernel
-from ocp.errors import ProblemError, UnsupportedError, check_counts
+from ocp.errors import ProblemError, UnsupportedError, check_fractions
+from ocp.interrupts import Progress
 from ocp.problem import At, Finding, Kind, Problem, Solution, Status, Trajectory, in_steps, join, with_parameters
 from ocp.problem.checkpoint import Checkpoint, Keep
 from ocp.reductions.algebraic_elimination import require_explicit
 from ocp.shooting import options as shooting
-from ocp.shooting.guess import write_guess
 from ocp.shooting.optimality import ShootingOptimality
+from ocp.shooting.options import StepOptions
 from ocp.shooting.outcome import chosen_constants, constants, held_trajectory
 from ocp.shooting.row_units import own_unit
 from ocp.shooting.stages.horizon import Horizon, Leg, build
+from ocp.shooting.written_guess import write_guess
 
-Progress = Callable[[Mapping[str, float]], Any]
 Array = np.ndarray
 
 
 @dataclass(frozen=True)
-class AdjointOptions:
-    """integrator: any of ``ocp.integrators``, bdf2 included; intervals: steps of equal length in every phase, the control is held
-    over each. tolerance: largest component of the projected gradient of a converged solution, over ``max(unit, |cost|)`` with the
-    unit of the cost at the guess, in unknowns over their sizes (curvature, guess or range). max_iterations: of L-BFGS-B; memory:
-    pairs it keeps. derivatives, kernels: as of iLQR."""
+class AdjointOptions(StepOptions):
+    """Options of single shooting by adjoint gradients.
 
-    integrator: str = "sdirk2"
+    tolerance: largest component of the projected gradient of a converged solution, over ``max(unit, |cost|)`` with the
+        unit of the cost at the guess, in unknowns over their sizes (curvature, guess or range).
+    max_iterations: of L-BFGS-B; memory: pairs it keeps.
+    """
+
+    METHOD: ClassVar[str] = "adjoint"
+    LEAST: ClassVar[Mapping[str, int]] = {**StepOptions.LEAST, "memory": 1}
+
     intervals: int = 200
+    integrator: str = "sdirk2"
     tolerance: float = 1e-6
-    max_iterations: int = 1000
     memory: int = 30
-    derivatives: str = "auto"
-    kernels: str = "auto"
 
     def __post_init__(self) -> None:
-        self.steps()
-        check_counts(self, {"intervals": 1, "max_iterations": 0, "memory": 1}, "adjoint options")
-        if not 0 < self.tolerance < 1:
-            raise ProblemError(f"tolerance must lie strictly between 0 and 1, got {self.tolerance!r}", where="adjoint options")
+        super().__post_init__()
+        check_fractions(self, ("tolerance",), self.METHOD)
 
     def steps(self) -> shooting.ILQROptions:
         """How the steps are made."""

@@ -19,7 +19,7 @@ penalties are updated until the largest violation is below ``constraint_toleranc
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -27,13 +27,14 @@ import numpy as np
 
 from ocp.derivatives import choose
 from ocp.errors import ProblemError, UnsupportedError
+from ocp.guesses.table import FAILURES, GAPPED, Start
 from ocp.integrators import INTEGRATORS
+from ocp.interrupts import Progress
 from ocp.problem import Finding, Guess, Kind, Phase, Problem, Solution, Status, with_parameters
-from ocp.problem.checkpoint import Checkpoint, Keep
+from ocp.problem.checkpoint import NOBODY, Checkpoint, Keep, Outside
 from ocp.reductions.algebraic_elimination import require_explicit
 from ocp.reductions.control_bounds import require_rows
 from ocp.shooting.engine import records
-from ocp.shooting.guess import write_guess
 from ocp.shooting.optimality import ShootingOptimality
 from ocp.shooting.options import ILQROptions, unsupported
 from ocp.shooting.outcome import chosen_constants, constants, extras, trajectories
@@ -41,14 +42,13 @@ from ocp.shooting.row_units import in_own_units
 from ocp.shooting.stages.horizon import Horizon, build
 from ocp.shooting.stages.single import bends, closed_form
 from ocp.shooting.stages.stage import Stage
-from ocp.shooting.starts import FAILURES, Start
+from ocp.shooting.written_guess import write_guess
 
 if TYPE_CHECKING:  # Numba costs half a second: it is imported by the functions that run something
     from ocp.shooting.engine.record import Engine
 
 __all__ = ["ILQROptions", "Program", "prepare", "run", "solve", "unsupported"]
 
-Progress = Callable[[Mapping[str, float]], None]
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,12 @@ class Program:
     findings: tuple[Finding, ...]  # about derivatives and kernels
     seconds: Mapping[str, float]
     named: Mapping[str, Any]  # the options by name
+
+    @property
+    def retries(self) -> bool:
+        """Whether other starts may help: they are wanted, and constraints or gaps can be missed."""
+        hard = self.options.shooting in GAPPED or any(kind.rows.count for kind in self.horizon.kinds)
+        return hard and self.options.retries
 
 
 LOOPED = tuple(name for name, one in INTEGRATORS.items() if one.loops)
@@ -83,7 +89,7 @@ def solve(problem: Problem, options: ILQROptions | None = None, progress: Progre
     the search goes on instead of from the guess.
     Raises UnsupportedError for what iLQR cannot enforce and ProblemError for a wrong problem or a checkpoint of another one.
     """
-    return run(prepare(problem, options), progress, checkpoint, resume)
+    return run(prepare(problem, options), Outside(progress, checkpoint, resume))
 
 
 def prepare(problem: Problem, options: ILQROptions | None = None, kinds: tuple[Stage, ...] = ()) -> Program:
@@ -134,16 +140,15 @@ def _execution(problem: Problem, options: ILQROptions) -> tuple[bool, tuple[Find
     return by_loops, findings
 
 
-def run(program: Program, progress: Progress | None = None, checkpoint: Keep | None = None, resume: Checkpoint | None = None,
-        guess: Guess | Sequence[Guess] | None = None) -> Solution:
+def run(program: Program, outside: Outside = NOBODY, guess: Guess | Sequence[Guess] | None = None) -> Solution:
     """Solve a prepared problem from the guess of its phases, from another (one for each phase), or from a checkpoint. Raises
     ProblemError for guesses that do not fit."""
-    return shot(program, progress, checkpoint, resume, guess)[0]
+    return shot(program, outside, guess)[0]
 
 
-def shot(program: Program, progress: Progress | None = None, checkpoint: Keep | None = None, resume: Checkpoint | None = None,
-         guess: Guess | Sequence[Guess] | None = None, start: Start | None = None, number: int = 1, patient: bool = True,
-         before: tuple[Mapping[str, float], ...] = ()) -> tuple[Solution, tuple[float, float]]:
+def shot(program: Program, outside: Outside = NOBODY, guess: Guess | Sequence[Guess] | None = None, start: Start | None = None,
+         number: int = 1, patient: bool = True, before: tuple[Mapping[str, float], ...] = ()
+         ) -> tuple[Solution, tuple[float, float]]:
     """One search: its solution, and what it misses, then its cost, infinite where it cannot be evaluated. start: None for that of
     the options; number: of the search among those of a problem, whose rows so far are ``before``; patient: not to be given up while
     there are iterations left."""
@@ -152,6 +157,7 @@ def shot(program: Program, progress: Progress | None = None, checkpoint: Keep | 
 
     began = time.perf_counter()
     options, horizon, store, problem = program.options, program.horizon, program.store, program.problem
+    resume = outside.resume
     phases = tuple(leg.stretch.phase for leg in horizon.legs)
     if guess is not None:
         phases, problem = guessed(phases, guess), replace(problem, phases=guessed(problem.phases, guess))
@@ -162,7 +168,7 @@ def shot(program: Program, progress: Progress | None = None, checkpoint: Keep | 
     else:
         given = saved.restore(resume, horizon, own, store)
         findings = [Finding(Kind.RESUMED, value=float(resume["cost"][0]), data={"iterations": int(resume["iterations"][0])})]
-    one = Search(horizon, own, store, program.helpers, given, progress, checkpoint, resume, number, before, patient=patient)
+    one = Search(horizon, own, store, program.helpers, given, outside, number, before, patient)
     status, ending = one.run()
     missed, log = one.left_over(), one.whole_log
     if status is not Status.CONVERGED:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ocp.guess import polyline
+from ocp.guesses.sampling import polyline
 from ocp.nlp.local import Local
 from ocp.problem import Trajectory
 from ocp.shooting.local import adjoints, localised, measured

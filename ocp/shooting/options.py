@@ -2,95 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from dynamics.errors import near
-from ocp.derivatives import DERIVATIVES, EXECUTIONS
-from ocp.errors import ProblemError, check_counts, check_positive
+from ocp.derivatives import EXECUTIONS
+from ocp.errors import ProblemError, check_choices, check_fractions, check_positive
 from ocp.integrators import INTEGRATORS, MULTISTEP
+from ocp.options import MethodOptions
 from ocp.problem import At, Constraint, Linkage, Phase, Problem, Sense
 
-CHOICES = {
-    "integrator": (*INTEGRATORS, *MULTISTEP),
-    "cost_quadrature": ("integrator", "rectangle"),
-    "derivatives": DERIVATIVES,
-    "execution": EXECUTIONS,
-    "hessian": ("auto", "gauss_newton", "full"),
-    "kernels": ("auto", "tuned", "compiled", "interpreted"),
-    "polish": ("auto", "newton", "never"),
-    "retry": ("auto", "never"),
-    "control_bounds": ("clamped", "rows"),
-    "shooting": ("single", "open", "feasible", "multiple"),
-    "globalisation": ("auto", "merit", "filter"),
-    "convexify": ("shift", "gauss_newton", "project"),
-}
+MIN_ITERATIONS = 150
+"""Whoever allows fewer iterations than this wants no other starts."""
 
 
 @dataclass(frozen=True)
-class ILQROptions:
-    """Options of ``ocp.shooting.ilqr.solve``. Raises ProblemError for a value out of range.
+class Tuning:
+    """How iLQR searches: choices that few problems need to change. Costs are in the unit of the cost.
 
-    intervals: number of steps of equal length; the control is held over each.
-    integrator: one of ``ocp.integrators``, implicit ones included; of those that look back (bdf2) every phase begins anew with
-        one step of sdirk2, and gains and values are by the present state, the state before moved alike.
-    cost_quadrature: "integrator" integrates running costs with the tableau of the integrator, "rectangle" sums
-        h times the cost at the knots 0 ... N-1.
-    derivatives: of the dynamics: "ad", "analytic", "complex_step", "fd", or "auto".
-    execution: of the dynamics and their analytic derivatives: "generated" code for this problem; "loops" over the robot, compiled
-        once for all robots; "auto" takes loops for large robots. See ``ocp.derivatives`` for both.
-    hessian: "gauss_newton" drops the second derivatives of the dynamics (iLQR); "full" adds them, contracted with the
-        costates (DDP: quadratic convergence); "auto" takes Gauss-Newton's far from the solution and the full one near it.
-    kernels: "compiled" needs a C compiler, "interpreted" makes no machine code, "auto" makes it without a compiler where it can;
-        "tuned" takes ten times the time for that, for code that is up to a quarter faster: for long searches.
-    convexify: what happens to a full Hessian that the sweep cannot use: "gauss_newton" moves it towards the Gauss-Newton Hessian,
-        "project" takes the nearest positive semidefinite matrix of every stage, "shift" only regularises.
-    shooting: "single" rolls out with the feedback gains (closed loop), "open" without them; "feasible" starts from the states of
-        the guess, keeps the gaps and closes them as steps are taken (FDDP); "multiple" moves states and controls along the linear
-        model, every step leaving its own gap, until the model predicts what closing all gaps by feedback costs; then "single".
-    control_bounds: "clamped" holds them in every step of the sweep and of the rollouts; "rows" leaves them to the augmented
-        Lagrangian, for unstable systems whose clamped controls could not follow a plan any more.
     globalisation: of the gaps: "merit" weighs them against the cost, "filter" accepts what improves on either; "auto": merit, but
         for "multiple" without hard constraints what either of the two accepts.
     gap_tolerance: largest sum of gaps of a converged solution.
-    threads: that differentiate the stages; the numbers are the same for any.
-    max_iterations: limit on accepted or refused steps of every attempt.
+    convexify: what happens to a full Hessian that the sweep cannot use: "gauss_newton" moves it towards the Gauss-Newton Hessian,
+        "project" takes the nearest positive semidefinite matrix of every stage, "shift" only regularises.
+    polish: "newton" ends with Newton's method on the optimality conditions of all knots together, with the active constraints as
+        equations; "auto" does so where the rest of the search falls short of its tolerances.
     retry: "auto" tries other starts where hard constraints or gaps cannot be met: the straight line of states from the start to the
         prescribed final state, then the controls of the guess alone (or its states, where these did not count); an attempt with
         others to come is given up where violation and gaps have not halved within 150 iterations. Of failures the one that misses
         least is the result; the notes tell them all. "never", or fewer than 150 iterations allowed: as asked and no more.
-    tolerance: the method has converged when the projected gradient of the discrete cost (largest component) and the
-        improvement that the quadratic model still expects are both at most ``tolerance * max(unit, |cost|)``, looser where that is
-        less than one (``ocp.shooting.engine.scale``); the unit is the size of the cost where the search
-        begins (``ocp.shooting.engine.unit``), and every other option that is one of a cost is in it.
-    constraint_tolerance: largest violation of a hard constraint at the knots, in the unit of its row
-        (``ocp.shooting.row_units``: one for ordinary numbers).
-    polish: "newton" ends with Newton's method on the optimality conditions of all knots together, with the active constraints as
-        equations; "auto" does so where the rest of the search falls short of its tolerances.
     penalty, penalty_max: of the augmented Lagrangian that holds hard constraints: at the start, and where the constraints are
         given up as infeasible.
     armijo: smallest accepted ratio of actual to expected decrease. step_min: shortest trial step.
     regularisation, regularisation_max: mu, which is added to Quu, at the start, and beyond which the solve has stalled.
     """
 
-    intervals: int = 100
-    integrator: str = "rk4"
-    cost_quadrature: str = "integrator"
-    derivatives: str = "auto"
-    execution: str = "auto"
-    hessian: str = "auto"
-    kernels: str = "auto"
-    convexify: str = "gauss_newton"
-    shooting: str = "single"
-    control_bounds: str = "clamped"
+    CHOICES: ClassVar[Mapping[str, Sequence[str]]] = {
+        "globalisation": ("auto", "merit", "filter"), "convexify": ("shift", "gauss_newton", "project"),
+        "polish": ("auto", "newton", "never"), "retry": ("auto", "never")}
+
     globalisation: str = "auto"
     gap_tolerance: float = 1e-9
-    threads: int = 1
-    max_iterations: int = 500
-    tolerance: float = 1e-8
-    constraint_tolerance: float = 1e-7
+    convexify: str = "gauss_newton"
     polish: str = "auto"
     retry: str = "auto"
     penalty: float = 10.0
@@ -101,21 +56,83 @@ class ILQROptions:
     regularisation_max: float = 1e12
 
     def __post_init__(self) -> None:
-        where = "ilqr options"
-        for name, known in CHOICES.items():
-            value = getattr(self, name)
-            if value not in known:
-                raise ProblemError(f"no {name} named {value!r}{near(str(value), known)}", where=where)
-        check_counts(self, {"intervals": 1, "max_iterations": 0, "threads": 1}, where)
-        check_positive(self, ("tolerance", "constraint_tolerance", "penalty", "penalty_max", "gap_tolerance",
-                              "regularisation_max"), where)
-        for name in ("armijo", "step_min"):
-            value = getattr(self, name)
-            if not 0 < value < 1:
-                raise ProblemError(f"{name} must lie strictly between 0 and 1, got {value!r}", where=where)
+        where = "ilqr.tuning"
+        check_choices(self, self.CHOICES, where)
+        check_positive(self, ("gap_tolerance", "penalty", "penalty_max", "regularisation_max"), where)
+        check_fractions(self, ("armijo", "step_min"), where)
         if not 0 <= self.regularisation <= self.regularisation_max:
             raise ProblemError(f"regularisation must lie between 0 and regularisation_max, got {self.regularisation!r}",
                                where=where)
+
+
+@dataclass(frozen=True)
+class StepOptions(MethodOptions):
+    """Of methods that make one step of an integrator in each interval, under a control that is held over it.
+
+    integrator: one of ``ocp.integrators``, implicit ones included; of those that look back (bdf2) every phase begins anew with
+        one step of sdirk2, and gains and values are by the present state, the state before moved alike.
+    kernels: "tuned" takes ten times the time for machine code that is up to a quarter faster: for long searches.
+    """
+
+    CHOICES: ClassVar[Mapping[str, Collection[str]]] = {
+        **MethodOptions.CHOICES, "kernels": ("auto", "tuned", "compiled", "interpreted"), "integrator": (*INTEGRATORS, *MULTISTEP)}
+
+    intervals: int = 100
+    integrator: str = "rk4"
+
+
+@dataclass(frozen=True)
+class ILQROptions(StepOptions):
+    """Options of ``ocp.shooting.ilqr.solve``.
+
+    cost_quadrature: "integrator" integrates running costs with the tableau of the integrator, "rectangle" sums
+        h times the cost at the knots 0 ... N-1.
+    execution: of the dynamics and their analytic derivatives: "generated" code for this problem; "loops" over the robot, compiled
+        once for all robots; "auto" takes loops for large robots. See ``ocp.derivatives`` for both.
+    hessian: "gauss_newton" drops the second derivatives of the dynamics (iLQR); "full" adds them, contracted with the
+        costates (DDP: quadratic convergence); "auto" takes Gauss-Newton's far from the solution and the full one near it.
+    shooting: "single" rolls out with the feedback gains (closed loop), "open" without them; "feasible" starts from the states of
+        the guess, keeps the gaps and closes them as steps are taken (FDDP); "multiple" moves states and controls along the linear
+        model, every step leaving its own gap, until the model predicts what closing all gaps by feedback costs; then "single".
+    control_bounds: "clamped" holds them in every step of the sweep and of the rollouts; "rows" leaves them to the augmented
+        Lagrangian, for unstable systems whose clamped controls could not follow a plan any more.
+    threads: that differentiate the stages; the numbers are the same for any.
+    max_iterations: limit on accepted or refused steps of every attempt.
+    tolerance: the method has converged when the projected gradient of the discrete cost (largest component) and the
+        improvement that the quadratic model still expects are both at most ``tolerance * max(unit, |cost|)``, looser where that is
+        less than one (``ocp.shooting.engine.scale``); the unit is the size of the cost where the search
+        begins (``ocp.shooting.engine.unit``), and every other option that is one of a cost is in it.
+    constraint_tolerance: largest violation of a hard constraint at the knots, in the unit of its row
+        (``ocp.shooting.row_units``: one for ordinary numbers).
+    tuning: how it searches.
+    """
+
+    METHOD: ClassVar[str] = "ilqr"
+    CHOICES: ClassVar[Mapping[str, Collection[str]]] = {
+        **StepOptions.CHOICES, "cost_quadrature": ("integrator", "rectangle"), "execution": EXECUTIONS,
+        "hessian": ("auto", "gauss_newton", "full"), "shooting": ("single", "open", "feasible", "multiple"),
+        "control_bounds": ("clamped", "rows")}
+    LEAST: ClassVar[Mapping[str, int]] = {**MethodOptions.LEAST, "threads": 1}
+
+    max_iterations: int = 500
+    tolerance: float = 1e-8
+    cost_quadrature: str = "integrator"
+    execution: str = "auto"
+    hessian: str = "auto"
+    shooting: str = "single"
+    control_bounds: str = "clamped"
+    threads: int = 1
+    constraint_tolerance: float = 1e-7
+    tuning: Tuning = Tuning()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_positive(self, ("tolerance", "constraint_tolerance"), self.METHOD)
+
+    @property
+    def retries(self) -> bool:
+        """Whether other starts are wanted where the first fails."""
+        return self.tuning.retry != "never" and self.max_iterations >= MIN_ITERATIONS
 
 
 def unsupported(problem: Problem) -> list[str]:

@@ -18,9 +18,9 @@ import numpy as np
 from ocp.errors import ProblemError
 from ocp.problem import Finding, Problem, Status
 from ocp.shooting.engine import records
-from ocp.shooting.guess import write_guess
 from ocp.shooting.ilqr import prepare
 from ocp.shooting.options import ILQROptions
+from ocp.shooting.written_guess import write_guess
 
 FOLLOWING = 0
 """Code of ``iterate`` for a plan that was improved, or could not be any more."""

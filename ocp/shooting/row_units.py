@@ -13,7 +13,7 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
-from ocp.guess import sample_guess
+from ocp.guesses.sampling import sample_guess
 from ocp.problem import Bounds, Phase
 from ocp.shooting.stages.horizon import Horizon, Leg
 from ocp.shooting.stages.rows import IN_CONE, Rows

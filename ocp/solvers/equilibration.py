@@ -13,9 +13,9 @@ from __future__ import annotations
 import numpy as np
 
 from dynamics.kernels.linked import linked
-from ocp.solvers.active_set import TOLERANCE
 from ocp.solvers.factors import INLINE, OPTIONS, VIEWS
 from ocp.solvers.stack import Stack, stack
+from ocp.solvers.working_set import TOLERANCE
 
 _SWEEPS = 3
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import numpy as np
 
 from dynamics.kernels.linked import linked
-from ocp.solvers.active_set import Problem
 from ocp.solvers.factors import OPTIONS, factor, turn_basis
 from ocp.solvers.stack import ROUNDING, TINY, Stack, product
+from ocp.solvers.working_set import Problem
 
 DONE, ASK, FAILED, CAREFUL = range(4)
 

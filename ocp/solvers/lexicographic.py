@@ -12,11 +12,12 @@ from __future__ import annotations
 import numpy as np
 
 from dynamics.kernels.linked import linked
-from ocp.solvers.active_set import Problem, descend, exchange, optimal
+from ocp.solvers.active_set import descend, exchange, optimal
 from ocp.solvers.elimination import eliminate
 from ocp.solvers.factors import OPTIONS, VIEWS, back, factor, go_on, least_squares, turn_basis
 from ocp.solvers.level_programme import ASK, CAREFUL, DONE, FAILED, accept, fill
 from ocp.solvers.stack import ROUNDING, Stack, holds, measure, problem_of, product, report, stack, widen
+from ocp.solvers.working_set import Problem
 
 NONE, HELD, ENGINE, DESCENT = range(4)  # how the active set of a level was found
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics.kernels.linked import linked
-from ocp.solvers import active_set
+from ocp.solvers import working_set
 from ocp.solvers.blocks import Blocks, matrix, vector, whole
 from ocp.solvers.factors import INLINE, OPTIONS, VIEWS, dot
 
@@ -23,8 +23,8 @@ _OWN = ("A", "b", "a_root", "D", "low", "high", "d_root", "d_size", "floor", "ce
         "ask", "along", "aside", "w", "x", "residual", "slack", "memory", "T", "t", "pick", "length", "bar", "unit",
         "a_unit", "d_unit")
 _COUNTS = ("counts", "a_span", "d_span", "order", "which", "rows", "sides", "how", "rank", "end", "place", "reach", "state")
-_F, _I = len(active_set.FLOATS), len(active_set.FLOATS) + len(_OWN)
-_J = _I + len(active_set.INTS)
+_F, _I = len(working_set.FLOATS), len(working_set.FLOATS) + len(_OWN)
+_J = _I + len(working_set.INTS)
 
 
 @linked(**INLINE)
@@ -91,7 +91,7 @@ def space(n: int, counts: list[tuple[int, int]]) -> Blocks:
     R, S, levels = sum(a for a, _ in counts), sum(d for _, d in counts), len(counts)
     head = sum(a for a, _ in takewhile(lambda count: count[1] == 0, counts))
     slacks, tall, wide = max(d for _, d in counts), max(n, head, *(a for a, _ in counts)), padded(n)
-    floats, ints = active_set.sizes(tall, S, n, slacks)
+    floats, ints = working_set.sizes(tall, S, n, slacks)
     most = max(tall, S, 2 * wide) + 1
     floats = {**floats, "A": (R, n), "b": (R,), "a_root": (R,), "D": (S, n), "low": (S,), "high": (S,), "d_root": (S,),
               "d_size": (S,), "floor": (S,), "ceiling": (S,), "trial": (wide,), "Z": (n, wide), "F": (most, wide), "tau": (most,),
@@ -124,9 +124,9 @@ def stack(w: np.ndarray, iw: np.ndarray) -> Stack:
 
 
 @linked(**VIEWS)
-def problem_of(w: np.ndarray, iw: np.ndarray, size: tuple[int, int, int, int], tolerance: float) -> active_set.Problem:
+def problem_of(w: np.ndarray, iw: np.ndarray, size: tuple[int, int, int, int], tolerance: float) -> working_set.Problem:
     """The programme of a level, of this size (kb, mc, nz, soft)."""
-    return active_set.problem(w, iw, 0, _I, size, tolerance)
+    return working_set.problem(w, iw, 0, _I, size, tolerance)
 
 
 @linked(**INLINE)
@@ -199,7 +199,7 @@ def report(s: Stack) -> bool:
         s.residual[i] = (product(s.A, i, s.a_span, s.x) - s.b[i]) * s.a_unit[i]
     for i in range(s.D.shape[0]):
         w = product(s.D, i, s.d_span, s.x)
-        near = active_set.TOLERANCE * (1.0 + abs(w))
+        near = working_set.TOLERANCE * (1.0 + abs(w))
         s.slack[i] = (w - s.high[i] if w > s.high[i] + near else (w - s.low[i] if w < s.low[i] - near else 0.0)) * s.d_unit[i]
         s.end[i] = 1 if w >= s.high[i] - near else (-1 if w <= s.low[i] + near else 0)
         if s.slack[i] != 0.0:

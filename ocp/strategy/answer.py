@@ -11,7 +11,7 @@ import numpy as np
 from ocp.certify import certify
 from ocp.certify.minimum_principle import Better
 from ocp.certify.vanishing import shortfall
-from ocp.guess import from_motion
+from ocp.guesses.motion import from_motion
 from ocp.interrupts import Activity, Stopped, late, leave_out
 from ocp.nlp.local import PARAMETER
 from ocp.problem import OF_ONE_PROGRAM, SOLVED, Finding, Kind, Problem, Residual, Solution, Status, Trajectory

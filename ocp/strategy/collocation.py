@@ -10,7 +10,7 @@ import numpy as np
 
 from ocp.certify import Tolerances
 from ocp.errors import ProblemError
-from ocp.guesses.cascade import guesses
+from ocp.guesses.table import guesses
 from ocp.nlp.scaling_text import rule
 from ocp.problem import At, Problem, Solution, Status
 from ocp.strategy.direct import Direct

@@ -6,14 +6,15 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from ocp.guesses.cascade import Probe, guessed
+from ocp.guesses.table import Probe, guessed
+from ocp.interrupts import Progress
 from ocp.nlp import NLP, NLPResult, Warm, worst_violations
 from ocp.problem import Problem, Solution, Status, Trajectory
-from ocp.problem.checkpoint import Keep, text
+from ocp.problem.checkpoint import Keep, Outside, text
 from ocp.reductions import fit_guess
 from ocp.strategy.programs import Programs
 from ocp.strategy.records import Attempt, Judged, State, Task
-from ocp.strategy.search import Method, Progress, Refinement, Search
+from ocp.strategy.search import Method, Refinement, Search
 from ocp.strategy.solved import with_parts
 from ocp.thresholds import BUDGETS
 from ocp.transcription.direct import Begin, Polish
@@ -58,8 +59,8 @@ class Direct(Method):
         task, refinement = state.task, search.refinement
         if refinement is None:
             meshes = None if self.meshes is None else self.meshes(search.problem)
-            found = self._programs(task).solve(task.problem, meshes, show=_numbered(search.outside.progress, len(state.log)),
-                                               keep=search.outside.checkpoint, resume=task.resume)
+            outside = Outside(_numbered(search.outside.progress, len(state.log)), search.outside.checkpoint, task.resume)
+            found = self._programs(task).solve(task.problem, meshes, outside=outside)
             return Attempt(task, _named(found, task), _missed(found))
         return self._pass(search, refinement, state)
 
@@ -78,9 +79,9 @@ class Direct(Method):
         limited = task.warm and search.alternative and not state.fired("zero_order_hold")
         own = replace(task, max_iterations=BUDGETS.max_iterations) if limited else task
         found = self._programs(own).solve(
-            task.problem, meshes, show=_numbered(search.outside.progress, len(state.log), task.number),
-            keep=_kept(search.outside.checkpoint, task.plans), resume=task.resume, polish=polish,
-            begin=self._beginning(search, refinement, state, meshes), change=change)
+            task.problem, meshes, outside=Outside(_numbered(search.outside.progress, len(state.log), task.number),
+                                                  _kept(search.outside.checkpoint, task.plans), task.resume),
+            polish=polish, begin=self._beginning(search, refinement, state, meshes), change=change)
         found = _named(found, task)
         if found.status is not Status.CONVERGED:
             return Attempt(task, found, _missed(found))

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from ocp.certify.motion import Motion
-from ocp.guess import from_motion
+from ocp.guesses.motion import from_motion
 from ocp.interrupts import Activity, late
 from ocp.problem import SOLVED, At, Finding, Kind, Phase, Problem, Solution
 from ocp.reductions import REDUCTIONS, Chain, ReducedProblem, invert

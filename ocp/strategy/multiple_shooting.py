@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from ocp.certify import Tolerances
-from ocp.guesses.cascade import guesses
+from ocp.guesses.table import guesses
 from ocp.nlp.scaling_text import rule
 from ocp.problem import Problem, Solution
 from ocp.strategy.collocation import first_task

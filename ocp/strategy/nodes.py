@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from ocp.certify.jumps import at_an_end
 from ocp.certify.motion import Motion
-from ocp.guess import from_motion
-from ocp.guesses.cascade import free_values
+from ocp.guesses.motion import free_values, from_motion
 from ocp.problem import SOLVED, Finding, Kind, Status
 from ocp.strategy import inner
 from ocp.strategy.records import State

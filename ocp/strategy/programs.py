@@ -13,16 +13,16 @@ from typing import Any
 
 import numpy as np
 
+from ocp.interrupts import Progress
 from ocp.nlp.scaling_text import rule
 from ocp.problem import INF, Duration, Finding, Kind, Problem, Solution, Status
-from ocp.problem.checkpoint import Checkpoint, Keep
+from ocp.problem.checkpoint import NOBODY, Outside
 from ocp.thresholds import BUDGETS, DIAGNOSES, ROUNDING
 from ocp.transcription.direct import Begin, Polish, solve_program
 from ocp.transcription.duration_guard import far
 from ocp.transcription.mesh import Compressed, Mesh
 from ocp.transcription.program import Transcription
 
-Progress = Callable[[dict[str, float]], Any]
 Change = Callable[[Transcription], Transcription]
 
 
@@ -37,10 +37,10 @@ class Programs:
     error: Callable[[Solution, Any, Sequence[Mesh | Compressed] | None], float] | None = None
 
     def solve(self, problem: Problem, meshes: Sequence[Mesh | Compressed] | None = None, *, options: Any = None,
-              show: Progress | None = None, keep: Keep | None = None, resume: Checkpoint | None = None,
-              polish: Polish | None = None, begin: Begin | None = None, change: Change | None = None) -> Solution:
-        """The solution of one program; show, keep, resume: progress, checkpoint and a checkpoint to go on from; polish, begin: as
-        ``solve_program`` says; change: made to the program before it is solved."""
+              outside: Outside = NOBODY, polish: Polish | None = None, begin: Begin | None = None,
+              change: Change | None = None) -> Solution:
+        """The solution of one program; outside, polish, begin: as ``solve_program`` says; change: made to the program before it is
+        solved."""
         own = self.options if options is None else options
 
         def attempt(given: Problem, chosen: Any, longest: Sequence[float] | None = None) -> Solution:
@@ -48,9 +48,9 @@ class Programs:
                 program = self.transcribe(given, chosen, meshes, centres)
                 return program if change is None else change(program)
 
-            return solve_program(given, self.method, chosen, chosen.nlp(), made, show, keep, resume, polish, begin, longest)
+            return solve_program(given, self.method, chosen, made, outside, polish, begin, longest)
 
-        longest = _longest(problem) if self.error is not None and begin is None and resume is None else [INF]
+        longest = _longest(problem) if self.error is not None and begin is None and outside.resume is None else [INF]
         if min(longest) == INF:
             return attempt(problem, own)
         found = attempt(problem, own, longest)
@@ -66,7 +66,8 @@ class Programs:
         options = replace(self.options, intervals=intervals, guess="given", scaling=rule(self.options.scaling),
                           tolerance=max(BUDGETS.coarse_tolerance, self.options.tolerance),
                           max_iterations=min(BUDGETS.max_iterations, self.options.max_iterations))
-        return self.solve(problem, options=replace(options, mesh="uniform") if hasattr(options, "mesh") else options, show=show)
+        return self.solve(problem, options=replace(options, mesh="uniform") if hasattr(options, "mesh") else options,
+                          outside=Outside(show))
 
     def _unbounded(self, problem: Problem, options: Any, meshes: Sequence[Mesh | Compressed] | None,
                    attempt: Callable[..., Solution], grown: Sequence[bool]) -> Finding | None:

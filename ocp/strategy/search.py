@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from ocp.certify import Tolerances
 from ocp.problem import Problem, Solution
-from ocp.problem.checkpoint import Checkpoint, Keep
+from ocp.problem.checkpoint import NOBODY, Outside
 from ocp.strategy.records import Attempt, State, Task
 from ocp.thresholds import BUDGETS
 from ocp.transcription.mesh import Mesh
@@ -20,22 +20,11 @@ from ocp.transcription.refine.error import Estimator
 from ocp.transcription.refine.plan import Family, Plans
 from ocp.transcription.refine.policy import Rules
 
-Progress = Callable[[Mapping[str, Any]], None]
 #: from a solution to the same solution with its certificate
 Judge = Callable[[Solution], Solution]
 
 
-@dataclass(frozen=True)
-class Outside:
-    """Who wants to know: progress gets each row of the iteration log, checkpoint an iterate now and then; resume: a checkpoint to
-    go on from."""
-
-    progress: Progress | None = None
-    checkpoint: Keep | None = None
-    resume: Checkpoint | None = None
-
-
-NOBODY, DEFAULTS = Outside(), Tolerances()
+DEFAULTS = Tolerances()
 
 
 @dataclass(frozen=True, eq=False)

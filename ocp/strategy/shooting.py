@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from ocp.certify import Tolerances
+from ocp.guesses.table import FAILURES, Start, starts
 from ocp.problem import SOLVED, Guess, Problem, Solution
 from ocp.problem.checkpoint import Checkpoint, log_arrays
 from ocp.shooting import adjoint, ilqr
 from ocp.shooting.adjoint import AdjointOptions
 from ocp.shooting.options import ILQROptions
-from ocp.shooting.starts import FAILURES, Start, starts
 from ocp.strategy.loop import searched
 from ocp.strategy.records import Attempt, State, Task
 from ocp.strategy.search import DEFAULTS, NOBODY, Judge, Method, Outside, Search
@@ -29,7 +29,7 @@ class ILQR(Method):
         self.program, self.guess = program, guess
         phases = tuple(leg.stretch.phase for leg in program.horizon.legs)
         phases = phases if guess is None else ilqr.guessed(phases, guess)
-        self.starts: dict[str, Start] = {start.name: start for start in starts(program.horizon, phases, program.options)}
+        self.starts: dict[str, Start] = {start.name: start for start in starts(phases, program.options.shooting, program.retries)}
         self.ends: list[tuple[tuple[float, ...], Checkpoint]] = []  # of searches that failed: what they miss, where they ended
         self.seconds = {"load": 0.0, "solve": 0.0}  # of all searches
 
@@ -42,8 +42,8 @@ class ILQR(Method):
             assert outside.checkpoint is not None
             outside.checkpoint(arrays)
 
-        found, missed = ilqr.shot(self.program, outside.progress, None if outside.checkpoint is None else keep, task.resume,
-                                  self.guess, self.starts[task.guess], number, number == len(names), state.log)
+        own = replace(outside, checkpoint=None if outside.checkpoint is None else keep, resume=task.resume)
+        found, missed = ilqr.shot(self.program, own, self.guess, self.starts[task.guess], number, number == len(names), state.log)
         self.seconds = {name: spent + found.seconds[name] for name, spent in self.seconds.items()}
         if last and found.status not in SOLVED:
             self.ends.append((missed, last[0]))

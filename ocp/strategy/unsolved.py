@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ocp.guesses.cascade import coarse_intervals, perturbations
+from ocp.guesses.table import coarse_intervals, perturbations
 from ocp.nlp import violation
 from ocp.problem import Finding, Kind, Solution, Status
 from ocp.strategy.direct import at_guess, left_over

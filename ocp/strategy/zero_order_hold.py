@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ocp.guess import from_motion
-from ocp.guesses.cascade import free_values
+from ocp.guesses.motion import free_values, from_motion
 from ocp.interrupts import Activity, late
 from ocp.problem import SOLVED, Finding, Kind, Solution, Status
 from ocp.strategy import inner

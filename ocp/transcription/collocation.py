@@ -6,21 +6,23 @@ Ordinary Differential Equations II, Sec. IV.5.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
 from ocp.derivatives import EXECUTIONS
-from ocp.errors import ProblemError, UnsupportedError
-from ocp.nlp import SCALINGS, SolverOptions
+from ocp.errors import ProblemError, UnsupportedError, check_fractions
+from ocp.nlp import SCALINGS
+from ocp.options import AUTO
 from ocp.problem import Finding, Kind, Problem, Solution, in_steps
 from ocp.transcription import direct
 from ocp.transcription.charts import form
 from ocp.transcription.direct import Optimality
 from ocp.transcription.mesh import Compressed, Mesh, uniform_mesh
-from ocp.transcription.options import check_options, how, solver_options
-from ocp.transcription.program import How, Transcription, build
+from ocp.transcription.options import DirectOptions
+from ocp.transcription.program import Transcription, build
 from ocp.transcription.refine.plan import UNIFORM, Family, Plan, read_plans, uniform_plan
 from ocp.transcription.refine.policy import POLICIES
 from ocp.transcription.schemes import CONTROLS, FORMS, MOST, SCHEMES, Scheme, checked_degree, make_scheme
@@ -28,7 +30,6 @@ from ocp.transcription.schemes import CONTROLS, FORMS, MOST, SCHEMES, Scheme, ch
 __all__ = ["METHOD", "CollocationOptions", "Optimality", "transcribe", "uniform_meshes", "unsupported"]
 
 METHOD = "collocation"
-AUTO = "auto"
 #: degree from which Lobatto schemes with one control per knot are of lower order than their name promises
 LOBATTO_SHORT = 4
 
@@ -39,52 +40,42 @@ def unsupported(problem: Problem) -> list[str]:
 
 
 @dataclass(frozen=True)
-class CollocationOptions:
+class CollocationOptions(DirectOptions):
     """Options of direct collocation.
 
     scheme: "auto" (radau where the certificate decides, gauss for refine p and hp, else hermite_simpson), "hermite_simpson" (order
         4), "trapezoid" (2), "gauss" (2K), "radau" (2K - 1), "radau_left" (2K - 1) or "lobatto" (2K -
-        2; with polynomial controls states at knots are of order 4 from K = 4 on, as one control at a knot serves two intervals)
-    intervals: of equal length in every phase, "auto": 20 where the certificate decides, else 50; degree: K, collocated nodes of an
-        interval; "auto": the scheme's own, 3 where it
-        leaves a choice
-    form: of the defects, "integral", "differential", or for hermite_simpson "compressed" (no states at midpoints)
+        2; with polynomial controls states at knots are of order 4 from K = 4 on, as one control at a knot serves two intervals).
+    intervals: "auto": 20 where the certificate decides, else 50.
+    degree: K, collocated nodes of an interval; "auto": the scheme's own, 3 where it leaves a choice.
+    form: of the defects, "integral", "differential", or for hermite_simpson "compressed" (no states at midpoints).
     controls: "polynomial" through the collocated nodes, "held" or "linear"; "auto": polynomial, and held where the certificate
-        decides and polynomial ones chatter
-    states: "coordinates", or "tangent" unknowns about states that are centred anew between passes (floating bases)
-    guess: what to start from, "given", "dynamics", "simulated", "coarse", "multistart", or "auto", one after another until one
-        converges (``ocp.guesses.cascade``); "coarse 10", "multistart 3": one start alone
-    max_iterations, tolerance, hessian, solver, scaling: of the nonlinear program, see ``ocp.nlp.SolverOptions``; scaling may also
-        hold the factors themselves, see ``ocp.nlp.scaling_text``
-    derivatives: of the dynamics: "ad", "analytic", "complex_step", "fd", or "auto"; execution: of analytic ones: "generated" code,
-        "loops" over the model, or "auto"; see ``ocp.derivatives``
-    kernels: "compiled", "interpreted", or "auto", which compiles functions so large that it pays
+        decides and polynomial ones chatter.
+    execution: of analytic derivatives: "generated" code, "loops" over the model, or "auto"; see ``ocp.derivatives``.
     mesh: "uniform", or the edges and degrees of intervals, see ``ocp.transcription.refine.plan``; intervals and degree then do not
-        count
+        count.
     refine: "certificate": meshes until it holds, finer where it measures errors; "none"; "h": shorter intervals; "p": higher
         degrees; "hp": what promises more; "auto": certificate, or none where scheme, intervals, degree, mesh or the compressed form
-        are given. tolerance_mesh: largest relative error of
-        an interval, see ``ocp.transcription.refine.error``; max_passes: solves; max_degree: of an interval; switches: whether edges
-        move to where polynomial and held controls jump; of linear ones, which cannot, a note says where they would
+        are given.
+    tolerance_mesh: largest relative error of an interval, see ``ocp.transcription.refine.error``; max_passes: solves;
+        max_degree: of an interval; switches: whether edges move to where polynomial and held controls jump; of linear ones, which
+        cannot, a note says where they would.
     """
 
-    scheme: str = "auto"
-    intervals: int | str = "auto"
-    degree: int | str = "auto"
+    METHOD: ClassVar[str] = METHOD
+    CHOICES: ClassVar[Mapping[str, Collection[str]]] = {
+        **DirectOptions.CHOICES, "scheme": SCHEMES, "form": (*FORMS, "compressed"), "controls": (AUTO, *CONTROLS),
+        "execution": EXECUTIONS, "refine": POLICIES}
+    LEAST: ClassVar[Mapping[str, int]] = {**DirectOptions.LEAST, "degree": 1, "max_passes": 1}
+
+    intervals: int | str = AUTO
+    scheme: str = AUTO
+    degree: int | str = AUTO
     form: str = "integral"
-    controls: str = "auto"
-    states: str = "coordinates"
-    guess: str = "auto"
-    max_iterations: int = 1000
-    tolerance: float = 1e-9
-    hessian: str = "exact"
-    solver: str = "ipopt"
-    scaling: str = "none"
-    derivatives: str = "auto"
-    execution: str = "auto"
-    kernels: str = "auto"
+    controls: str = AUTO
+    execution: str = AUTO
     mesh: str = UNIFORM
-    refine: str = "auto"
+    refine: str = AUTO
     tolerance_mesh: float = 1e-6
     max_passes: int = 15
     max_degree: int = 10
@@ -93,17 +84,11 @@ class CollocationOptions:
     def __post_init__(self) -> None:
         for name, value in _chosen(self).items():  # once and for all: ``replace`` keeps what was chosen
             object.__setattr__(self, name, value)
-        check_options(self, METHOD, {"scheme": SCHEMES, "form": (*FORMS, "compressed"), "controls": (AUTO, *CONTROLS),
-                                     "execution": EXECUTIONS, "refine": tuple(POLICIES)})
+        super().__post_init__()
         if self.scaling not in SCALINGS and self.refine != "none":
             raise ProblemError("holds factors of one mesh, and refine changes the mesh; take scaling auto",
                                where=f"{METHOD}.scaling")
-        for name in ("intervals", "degree"):
-            value = getattr(self, name)
-            if value != AUTO and (isinstance(value, (str, bool)) or not float(value).is_integer() or value < 1):
-                raise ProblemError(f"must be auto or a whole number, at least 1, got {value!r}", where=f"{METHOD}.{name}")
         self._check_refinement(checked_degree(*self._scheme()))
-        self.nlp()
 
     def _check_refinement(self, degree: int) -> None:
         raises = self.refine in ("p", "hp")
@@ -114,10 +99,7 @@ class CollocationOptions:
             if value and self.form == "compressed":
                 raise ProblemError("needs states at midpoints, which form compressed does not have; take form integral",
                                    where=f"{METHOD}.{name}")
-        if not 0 < self.tolerance_mesh < 1:
-            raise ProblemError(f"must lie between 0 and 1, got {self.tolerance_mesh}", where=f"{METHOD}.tolerance_mesh")
-        if self.max_passes < 1:
-            raise ProblemError(f"must be at least 1, got {self.max_passes}", where=f"{METHOD}.max_passes")
+        check_fractions(self, ("tolerance_mesh",), METHOD)
         if not 1 <= self.max_degree <= MOST or (raises and self.max_degree < degree):
             raise ProblemError(f"must lie between the degree of the first mesh, {degree}, and {MOST}, got {self.max_degree}",
                                where=f"{METHOD}.max_degree")
@@ -141,12 +123,6 @@ class CollocationOptions:
     def keeps_algebraic_unknowns(self) -> bool:
         """Whether the program has algebraic unknowns, at the points of the scheme: where controls are unknowns at all of these."""
         return self.shape() == "polynomial" and self.form != "compressed"
-
-    def nlp(self) -> SolverOptions:
-        return solver_options(self)
-
-    def how(self) -> How:
-        return how(self, self.execution)
 
 
 def _chosen(given: CollocationOptions) -> dict[str, int | str]:

@@ -9,7 +9,7 @@ import casadi as ca
 import numpy as np
 
 from ocp.problem import At, Finding, Kind, Phase, Problem
-from ocp.transcription.mesh import Compressed, Discretisation, Grid
+from ocp.transcription.mesh import Discretisation, Mesh
 
 Unpack = Callable[[np.ndarray], list[tuple[np.ndarray, np.ndarray, float, float, np.ndarray]]]
 
@@ -41,11 +41,10 @@ def diagnosis(problem: Problem, meshes: Sequence[Discretisation], unpack: Unpack
 
 def _at(mesh: Discretisation, x: np.ndarray, u: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[str]]:
     """Fractions, states, controls and names of where functions are evaluated, ends included."""
-    if isinstance(mesh, Grid):
-        controls = u if len(u) == len(x) else np.vstack([u, u[-1:]])
+    if not isinstance(mesh, Mesh):
+        at_knots = u[mesh.at_knots]
+        controls = at_knots if len(at_knots) == len(x) else np.vstack([at_knots, at_knots[-1:]])
         return mesh.fractions, x, controls, list(mesh.node_names)
-    if isinstance(mesh, Compressed):
-        return mesh.fractions, x, u[::2], list(mesh.node_names)
     places = mesh.places
     own = np.einsum("ec,ecu->eu", places.weights, u[places.points])
     fractions, states, controls = places.fraction, x[places.node], own

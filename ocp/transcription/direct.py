@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ocp.interrupts import Activity, check
+from ocp.interrupts import Activity, Progress, check
 from ocp.nlp import NLP, NLPResult, SolverOptions, Warm, WatchPoint, kkt, prepare_solver
 from ocp.nlp.ipopt import overdetermined
 from ocp.nlp.local import Local, Owners
@@ -18,13 +18,12 @@ from ocp.nlp.scaling import Scaling, choose_scaling, extraordinary, scaled
 from ocp.nlp.scaling_text import read_scaling, rule, scaling_text
 from ocp.nlp.solve import unscaled_violation
 from ocp.problem import At, Finding, Kind, Problem, Sense, Solution, Status, Trajectory, with_parameters
-from ocp.problem.checkpoint import Checkpoint, Keep, Pace, check_layout, joined, layout, log_arrays, log_rows, text
+from ocp.problem.checkpoint import NOBODY, Checkpoint, Outside, Pace, check_layout, joined, layout, log_arrays, log_rows, text
 from ocp.transcription.duration_guard import DurationGuard
 from ocp.transcription.program import Transcription
 from ocp.transcription.repeated import repeated
 
 Log = Sequence[Mapping[str, float]]
-Progress = Callable[[dict[str, float]], Any]
 #: (transcription, result, what solves programs like its own from a point) -> the result to go on with
 Polish = Callable[[Transcription, NLPResult, Callable[[NLP, Warm], NLPResult]], NLPResult]
 Begin = Callable[[Transcription], "Warm | None"]
@@ -93,21 +92,20 @@ def unsupported(problem: Problem) -> list[str]:
     return found
 
 
-def solve_program(problem: Problem, method: str, options: Any, solver: SolverOptions, build: Callable[..., Transcription],
-                  progress: Progress | None, checkpoint: Keep | None, resume: Checkpoint | None, polish: Polish | None = None,
-                  begin: Begin | None = None, longest: Sequence[float] | None = None) -> Solution:
+def solve_program(problem: Problem, method: str, options: Any, build: Callable[..., Transcription], outside: Outside = NOBODY,
+                  polish: Polish | None = None, begin: Begin | None = None, longest: Sequence[float] | None = None) -> Solution:
     """Build the program with ``build(centres=...)``, solve it, and centre tangent unknowns anew until they are small.
 
     polish: what is made of a solution in the end; begin: a primal-dual point to start from where nothing is resumed; longest:
     durations of the phases beyond which a search is ended, with Status.DIVERGED.
-    checkpoint, resume: as ``ocp.methods.solve`` says. The solution's problem has the values of free parameters that were found;
+    outside: as ``ocp.methods.solve`` says. The solution's problem has the values of free parameters that were found;
     ``extra["parameters"]`` has them in order.
     """
-    search = _Search(problem, method, options, solver, build, progress, checkpoint, resume, longest)
+    search = _Search(problem, method, options, build, outside, longest)
     result = search.centred(search.first_point(begin))
     if polish is not None and result.status is Status.CONVERGED:
         result = search.polished(polish, result)
-    if checkpoint is not None and result.status is not Status.CONVERGED:
+    if outside.checkpoint is not None and result.status is not Status.CONVERGED:
         search.keep(Warm(result.x, result.lam_x, result.lam_g, result.mu), ())
     return search.solution(result)
 
@@ -115,20 +113,20 @@ def solve_program(problem: Problem, method: str, options: Any, solver: SolverOpt
 class _Search:
     """The programs of one solve, each about the centres that the one before found, with their log and what they took."""
 
-    def __init__(self, problem: Problem, method: str, options: Any, solver: SolverOptions, build: Callable[..., Transcription],
-                 progress: Progress | None, checkpoint: Keep | None, resume: Checkpoint | None, longest: Sequence[float] | None):
-        self.problem, self.method, self.options, self.solver, self.build = problem, method, options, solver, build
-        self.progress, self.checkpoint, self.resume = progress, checkpoint, resume
-        self.longest = longest
+    def __init__(self, problem: Problem, method: str, options: Any, build: Callable[..., Transcription], outside: Outside,
+                 longest: Sequence[float] | None):
+        self.problem, self.method, self.options, self.build, self.longest = problem, method, options, build, longest
+        self.solver: SolverOptions = options.nlp()
+        self.progress, self.checkpoint, self.resume = outside.progress, outside.checkpoint, outside.resume
         self.started = time.perf_counter()
         self.program = build()
         # thousands of strings, which only checkpoints are for
-        self.names = {} if checkpoint is None and resume is None else {
+        self.names = {} if self.checkpoint is None and self.resume is None else {
             **layout(method, problem), "variables": text(self.program.nlp.variables),
             "constraints": text(self.program.nlp.constraints)}
-        self.resumed, self.before, self.first = _warm(resume, self.names)
-        if resume is not None and self._tangent():
-            self.program = build(centres=[resume[f"centres_{i}"] for i in range(len(self.program.forms))])
+        self.resumed, self.before, self.first = _warm(self.resume, self.names)
+        if self.resume is not None and self._tangent():
+            self.program = build(centres=[self.resume[f"centres_{i}"] for i in range(len(self.program.forms))])
         self.spent = {"transcription": time.perf_counter() - self.started, "compile": self.program.seconds["compile"], "solve": 0.0,
                       "functions": 0.0}
         self.rows: list[Mapping[str, float]] = []
@@ -174,7 +172,7 @@ class _Search:
         self.spent["solve"] += time.perf_counter() - began
         return better
 
-    def _show(self, row: dict[str, float]) -> None:
+    def _show(self, row: Mapping[str, Any]) -> None:
         assert self.progress is not None
         self.progress({**row, "iteration": row["iteration"] + self.first + max(0, len(self.rows) - 1)})
 

@@ -9,7 +9,7 @@ import casadi as ca
 import numpy as np
 
 from ocp.errors import ProblemError
-from ocp.guess import on_manifold
+from ocp.guesses.sampling import on_manifold
 from ocp.problem import Bounds, Trajectory
 from ocp.transcription.charts import Form
 from ocp.transcription.mesh import Mesh

@@ -128,7 +128,7 @@ def picks(count: int, size: int, spans: Sequence[tuple[int, int, bool]], total: 
 def path_part(place: Place, grid: Grid | Compressed) -> Part:
     """Path constraints at the knots; with held controls the last knot has none, and keeps those on the state alone."""
     phase, kind = place.phase, graph_kind(place.phase.system)
-    at_knots = place.layout.controls[::2] if isinstance(grid, Compressed) else place.layout.controls
+    at_knots = place.layout.controls[grid.at_knots]
     hard = [c for c in phase.constraints if c.at is At.PATH and c.soft is None]
     on_state = [c for c in hard if not c.function.jac_sparsity(0, 2).nnz()]
     both = len(at_knots)

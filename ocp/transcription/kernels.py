@@ -13,8 +13,6 @@ from ocp.interrupts import Activity, late, leave_out, seconds_left
 from ocp.problem import Finding, Kind
 from ocp.transcription.blocks import BlockFunctions
 
-KERNELS = ("auto", "compiled", "interpreted")
-
 #: "auto" never compiles smaller functions: the interpreter needs less than a millisecond for a hundred nodes.
 WORTH_COMPILING = 3000
 #: Larger functions that are not in the cache yet are compiled only where they are evaluated at so many nodes. Measured, the

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from ocp.errors import ProblemError
-from ocp.guess import on_manifold, sample_guess
+from ocp.guesses.sampling import on_manifold, sample_guess
 from ocp.nlp.names import Names
 from ocp.problem import At, Boundary, Phase
 from ocp.transcription import motion
 from ocp.transcription.carried import later
 from ocp.transcription.charts import Form
-from ocp.transcription.mesh import Compressed, Discretisation, Grid
+from ocp.transcription.mesh import Discretisation, Grid
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +108,7 @@ def _point_names(mesh: Discretisation) -> list[str]:
     after = np.clip(np.searchsorted(nodes, points), 1, len(nodes) - 1)
     near = after - (points - nodes[after - 1] <= nodes[after] - points)
     at_node = np.abs(nodes[near] - points) < 1e-12
-    return [names[j] if same else f"midpoint {i // 2}" if isinstance(mesh, Compressed) else f"control point {i}"
+    return [names[j] if same else mesh.between.format(point=i, interval=i // 2)
             for i, (j, same) in enumerate(zip(near.tolist(), at_node.tolist(), strict=True))]
 
 

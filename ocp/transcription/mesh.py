@@ -10,12 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 
 from ocp.transcription.schemes import ControlShape, Scheme, control_shape, make_scheme
+
+BETWEEN = "control point {point}"
+"""The name of a control point that lies on no node."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +49,8 @@ class Mesh:
     controls: the shape of the controls, see ``control_shape``. split: an end that two intervals share is two places, one for each
     (each interval then sees states in its own chart).
     """
+
+    between: ClassVar[str] = BETWEEN
 
     edges: np.ndarray
     schemes: tuple[Scheme, ...]
@@ -228,7 +233,7 @@ class Mesh:
 
 @dataclass(frozen=True, eq=False)
 class _Knots:
-    """A phase whose nodes are its knots: ``edges`` [N+1] as fractions of its duration."""
+    """A phase whose nodes are its knots: ``edges`` [N+1] as fractions of its duration; at_knots: which control points lie there."""
 
     edges: np.ndarray
 
@@ -258,6 +263,9 @@ class _Knots:
 class Grid(_Knots):
     """Knots of a shooting phase: ``steps`` of the integrator in each interval, controls held or linear between knots."""
 
+    at_knots: ClassVar[slice] = slice(None)
+    between: ClassVar[str] = BETWEEN
+
     integrator: str
     steps: int
     linear: bool
@@ -275,7 +283,11 @@ class Grid(_Knots):
 
 @dataclass(frozen=True, eq=False)
 class Compressed(_Knots):
-    """Knots of a phase in compressed Hermite-Simpson form: states at knots, controls at knots and midpoints."""
+    """The static condensation of a mesh of Hermite-Simpson (``separated``): states at midpoints are eliminated interval by
+    interval; left are states at knots, and controls at knots and midpoints."""
+
+    at_knots: ClassVar[slice] = slice(None, None, 2)
+    between: ClassVar[str] = "midpoint {interval}"
 
     @property
     def points(self) -> np.ndarray:

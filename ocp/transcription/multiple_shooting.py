@@ -6,19 +6,19 @@ Betts 2010, Practical Methods for Optimal Control, Sec. 3.4.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.integrators import GIVEN, INTEGRATORS, MULTISTEP
-from ocp.nlp import SolverOptions
 from ocp.problem import Phase, Problem
 from ocp.transcription.carried import carries
 from ocp.transcription.direct import unsupported
 from ocp.transcription.mesh import Grid
-from ocp.transcription.options import check_options, how, solver_options
+from ocp.transcription.options import DirectOptions
 from ocp.transcription.program import Transcription, build
 
 __all__ = ["METHOD", "MultipleShootingOptions", "transcribe", "unsupported"]
@@ -28,41 +28,29 @@ CONTROLS = ("held", "linear")
 
 
 @dataclass(frozen=True)
-class MultipleShootingOptions:
+class MultipleShootingOptions(DirectOptions):
     """Options of direct multiple shooting.
 
-    integrator: any of ``ocp.integrators``, implicit ones and those that look back (bdf2, one step in an interval) included; steps:
-        of it in each interval; intervals: of equal length in every phase
-    controls: "held" in an interval or "linear" between knots
-    states, guess, derivatives, kernels, max_iterations, tolerance, hessian, solver, scaling: as for collocation
+    integrator: any of ``ocp.integrators``, implicit ones and those that look back (bdf2, one step in an interval) included.
+    steps: of the integrator in each interval.
+    controls: "held" in an interval or "linear" between knots.
     """
 
+    METHOD: ClassVar[str] = METHOD
+    CHOICES: ClassVar[Mapping[str, Collection[str]]] = {
+        **DirectOptions.CHOICES, "integrator": (*INTEGRATORS, *MULTISTEP), "controls": CONTROLS}
+    LEAST: ClassVar[Mapping[str, int]] = {**DirectOptions.LEAST, "steps": 1}
+
+    intervals: int = 50
     integrator: str = "rk4"
     steps: int = 1
-    intervals: int = 50
     controls: str = "held"
-    states: str = "coordinates"
-    guess: str = "auto"
-    max_iterations: int = 1000
-    tolerance: float = 1e-9
-    hessian: str = "exact"
-    solver: str = "ipopt"
-    scaling: str = "none"
-    derivatives: str = "auto"
-    kernels: str = "auto"
 
     def __post_init__(self) -> None:
-        check_options(self, METHOD, {"integrator": (*INTEGRATORS, *MULTISTEP), "controls": CONTROLS})
-        for name, count in (("steps", self.steps), ("intervals", self.intervals)):
-            if count < 1:
-                raise ProblemError(f"must be at least 1, got {count}", where=f"{METHOD}.{name}")
+        super().__post_init__()
         if self.integrator in MULTISTEP and self.steps > 1:
             raise ProblemError(f"integrator {self.integrator} takes one step in an interval, for it looks back from knot to knot; "
                                "take more intervals", where=f"{METHOD}.steps")
-        self.nlp()
-
-    def nlp(self) -> SolverOptions:
-        return solver_options(self)
 
     @property
     def keeps_algebraic_unknowns(self) -> bool:
@@ -79,7 +67,7 @@ def transcribe(problem: Problem, options: MultipleShootingOptions, grids: Sequen
         raise UnsupportedError(METHOD, reasons, ())
     if grids is None:
         grids = tuple(_grid(phase, options) for phase in problem.phases)
-    return build(problem, grids, how(options, "generated"), centres)
+    return build(problem, grids, options.how(), centres)
 
 
 def _grid(phase: Phase, options: MultipleShootingOptions) -> Grid:

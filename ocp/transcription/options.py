@@ -1,42 +1,51 @@
-"""What the direct methods have in common among their options: choices that are checked, and what follows from them."""
+"""What the direct methods have in common among their options, and what follows from them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
 
-from dynamics.errors import near
-from ocp.derivatives import DERIVATIVES
-from ocp.errors import ProblemError
-from ocp.guesses.cascade import read_guess
+from ocp.guesses.table import read_guess
 from ocp.nlp import HESSIANS, SOLVERS, SolverOptions
 from ocp.nlp.scaling_text import check_scaling, rule
+from ocp.options import MethodOptions
 from ocp.transcription.charts import STATES
-from ocp.transcription.kernels import KERNELS
 from ocp.transcription.program import How, kernels_for
 
-CHOICES: Mapping[str, Sequence[str]] = {
-    "states": STATES, "hessian": HESSIANS, "solver": SOLVERS, "derivatives": DERIVATIVES, "kernels": KERNELS}
 
+@dataclass(frozen=True)
+class DirectOptions(MethodOptions):
+    """Of methods that make a nonlinear program.
 
-def check_options(options: Any, method: str, own: Mapping[str, Sequence[str]]) -> None:
-    """Raise ProblemError for what is none of the known choices, ``own`` and common ones, or cannot be read."""
-    for name, known in {**own, **CHOICES}.items():
-        value = getattr(options, name)
-        if value not in known:
-            raise ProblemError(f"must be one of {', '.join(known)}, got {value!r}{near(str(value), known)}",
-                               where=f"{method}.{name}")
-    read_guess(options.guess, f"{method}.guess")
-    check_scaling(options.scaling, f"{method}.scaling")
+    states: "coordinates", or "tangent" unknowns about states that are centred anew between passes (floating bases).
+    guess: what to start from, "given", "dynamics", "simulated", "coarse", "multistart", or "auto", one after another until one
+        converges (``ocp.guesses.table``); "coarse 10", "multistart 3": one start alone.
+    max_iterations, tolerance, hessian, solver, scaling: of the nonlinear program, see ``ocp.nlp.SolverOptions``; scaling may also
+        hold the factors themselves, see ``ocp.nlp.scaling_text``.
+    """
 
+    CHOICES: ClassVar[Mapping[str, Collection[str]]] = {
+        **MethodOptions.CHOICES, "states": STATES, "hessian": HESSIANS, "solver": SOLVERS}
 
-def solver_options(options: Any) -> SolverOptions:
-    """Of the nonlinear program."""
-    return SolverOptions(max_iterations=options.max_iterations, tolerance=options.tolerance, hessian=options.hessian,
-                         solver=options.solver, scaling=rule(options.scaling))
+    states: str = "coordinates"
+    guess: str = "auto"
+    hessian: str = "exact"
+    solver: str = "ipopt"
+    scaling: str = "none"
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        read_guess(self.guess, f"{self.METHOD}.guess")
+        check_scaling(self.scaling, f"{self.METHOD}.scaling")
+        self.nlp()
 
-def how(options: Any, execution: str) -> How:
-    """To build the program; execution: see ``ocp.derivatives``."""
-    return How(options.states, options.derivatives, execution, kernels_for(options.solver, options.kernels),
-               options.hessian == "gauss_newton")
+    def nlp(self) -> SolverOptions:
+        """Of the nonlinear program."""
+        return SolverOptions(max_iterations=self.max_iterations, tolerance=self.tolerance, hessian=self.hessian,
+                             solver=self.solver, scaling=rule(self.scaling))
+
+    def how(self) -> How:
+        """To build the program."""
+        return How(self.states, self.derivatives, getattr(self, "execution", "generated"), kernels_for(self.solver, self.kernels),
+                   self.hessian == "gauss_newton")

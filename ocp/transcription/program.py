@@ -282,8 +282,8 @@ class _Back:
         found = []
         for place, mesh, first in zip(self.placed, self.meshes, self.defects, strict=True):
             if not isinstance(mesh, Mesh):
-                other = isinstance(mesh, Compressed) or looks_back(mesh) or by_motion(place.phase.system, mesh)
-                steps = 0 if other else mesh.intervals
+                plain = isinstance(mesh, Grid) and not looks_back(mesh) and not by_motion(place.phase.system, mesh)
+                steps = mesh.intervals if plain else 0
                 found.append(np.asarray(lam_g)[first:first + steps * place.form.size].reshape(-1, place.form.size))
                 continue
             size, (_, W) = place.form.size, mesh.tables(charts=place.form.tangent)

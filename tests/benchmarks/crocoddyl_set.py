@@ -36,6 +36,7 @@ import pinocchio as pin  # noqa: E402
 from dynamics.model.robots import find_robot  # noqa: E402
 from dynamics.notation.adapters import to_pinocchio  # noqa: E402
 from ocp.app.pipeline import processor  # noqa: E402
+from ocp.methods import make_options  # noqa: E402
 from ocp.problem import Guess  # noqa: E402
 from ocp.shooting import ilqr  # noqa: E402
 
@@ -209,7 +210,8 @@ def started(case: ours.Case, u: np.ndarray) -> Any:
 
 
 def prepared(case: ours.Case, problem: Any = None, **options: Any) -> Any:
-    return ilqr.prepare(problem or case.problem, ilqr.ILQROptions(**METHOD | case.options | options, intervals=case.intervals))
+    chosen = {**METHOD, **case.options, **options, "intervals": case.intervals}
+    return ilqr.prepare(problem or case.problem, make_options("ilqr", chosen))
 
 
 def timed(program: Any) -> tuple[Any, float]:

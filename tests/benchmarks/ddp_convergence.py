@@ -29,6 +29,7 @@ from solver_derivatives import LIMIT, to_state  # noqa: E402
 from dynamics.kernels.size import operations  # noqa: E402
 from ocp.app.files.load import load_problem  # noqa: E402
 from ocp.errors import ProblemError  # noqa: E402
+from ocp.methods import make_options  # noqa: E402
 from ocp.problem import Guess, Problem, Solution  # noqa: E402
 from ocp.shooting import ilqr  # noqa: E402
 from ocp.shooting.ilqr import ILQROptions, Program  # noqa: E402
@@ -137,8 +138,8 @@ def local_order(before: np.ndarray, after: np.ndarray, length: np.ndarray, round
 
 # ---- times
 def prepared(case: Case, hessian: str, **changes: Any) -> Program:
-    return ilqr.prepare(case.problem, ILQROptions(**{**case.options, "hessian": hessian, "tolerance": TOLERANCE, "polish": "never",
-                                                     "max_iterations": MOST, **changes}))
+    return ilqr.prepare(case.problem, make_options("ilqr", {
+        **case.options, "hessian": hessian, "tolerance": TOLERANCE, "polish": "never", "max_iterations": MOST, **changes}))
 
 
 def per_iteration(programs: list[Program], repeats: int) -> np.ndarray:
@@ -181,7 +182,7 @@ def by_source(case: Case, repeats: int) -> Iterator[dict[str, Any]]:
 
 
 def prepared_options(case: Case, changes: dict[str, Any]) -> ILQROptions:
-    return ILQROptions(**{**case.options, "hessian": "full", **changes})
+    return make_options("ilqr", {**case.options, "hessian": "full", **changes})
 
 
 # ---- one problem

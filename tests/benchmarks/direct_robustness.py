@@ -3,8 +3,9 @@
     python tests/benchmarks/direct_robustness.py [--starts N] [problem ...]
 
 Fifteen problems of the gallery, each from perturbed guesses: smooth random waves of half the range of every component and of twice
-that range, free durations scaled by up to 1.5 and 3 (``ocp.guess.perturbed``, seeds 0, 1, ...). Solved: the certificate's residuals
-at the returned point hold (stationarity, complementarity and violation at the knots), on the mesh of the file, without refinement.
+that range, free durations scaled by up to 1.5 and 3 (``ocp.guesses.perturbed``, seeds 0, 1, ...). Solved: the residuals of the
+certificate at the returned point hold (stationarity, complementarity and violation at the knots), on the mesh of the file, without
+refinement.
 Writes results/benchmarks/direct_robustness.{csv,md} after every problem; those that are not asked for keep their rows.
 """
 
@@ -21,7 +22,7 @@ from result_tables import read_table, write_table
 
 from ocp.app.files.load import load_problem
 from ocp.app.pipeline import processor
-from ocp.guess import perturbed
+from ocp.guesses.perturbed import perturbed
 from ocp.methods import make_options, uncertified
 from ocp.nlp import kkt
 from ocp.problem import Kind, Problem, Status

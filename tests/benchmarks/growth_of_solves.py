@@ -158,8 +158,9 @@ def chain_seconds(joints: int, folder: Path) -> tuple[float, float]:
     from ocp.shooting import ilqr
 
     problem = chain_problem(joints, folder)
-    options = ilqr.ILQROptions(intervals=KNOTS, integrator="semi_implicit_euler", cost_quadrature="rectangle", retry="never",
-                               hessian="gauss_newton", max_iterations=ITERATIONS, polish="never")
+    options = ilqr.ILQROptions(intervals=KNOTS, integrator="semi_implicit_euler", cost_quadrature="rectangle",
+                               hessian="gauss_newton", max_iterations=ITERATIONS,
+                               tuning=ilqr.Tuning(retry="never", polish="never"))
     program = ilqr.prepare(method("ilqr").reduce(problem, options), options)
     ours, found = spent(lambda: ilqr.run(program))
     few = make_options("collocation", {"scheme": "radau", "intervals": 20, "guess": "given", "max_iterations": ITERATIONS})

@@ -24,8 +24,8 @@ from result_tables import FOLDER, read_table, write_page, write_table
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "support")]
 
+from ocp.app.files.control.wbc import load_wbc_text  # noqa: E402
 from ocp.app.files.load import load_text  # noqa: E402  # the repository's own packages need the path above
-from ocp.app.files.wbc_file import load_wbc_text  # noqa: E402
 from ocp.app.mpc.run import run_loaded as run_mpc  # noqa: E402
 from ocp.app.wbc.run import run_loaded as run_wbc  # noqa: E402
 from ocp.problem import Finding, Kind  # noqa: E402

@@ -30,10 +30,10 @@ from result_tables import FOLDER, write_page, write_table
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "support"), str(ROOT / "tests" / "benchmarks")]
 
+from ocp.methods import make_options  # noqa: E402
 from ocp.mpc import Disturbances, Kick, MPCOptions, PlantSpec, run  # noqa: E402  # the repository's packages need the path above
 from ocp.mpc.result import step_times  # noqa: E402
 from ocp.problem import Status  # noqa: E402
-from ocp.shooting.options import ILQROptions  # noqa: E402
 
 SECONDS = float(os.environ.get("MPC_SECONDS", "30"))
 REST = 1.2  # s
@@ -113,7 +113,7 @@ def from_files(priority: str) -> list[dict[str, Any]]:
     for name, changes in FILES.items():
         loaded = load_problem(ROOT / "problems" / "mpc" / f"{name}.yaml", {"mpc.duration": str(SECONDS), **changes})
         given = loaded.mpc
-        solver = ILQROptions(**{**loaded.options_for("ilqr"), **given.ilqr})
+        solver = make_options("ilqr", {**loaded.options_for("ilqr"), **given.ilqr})
         loop = run(loaded.problem, given.options, solver=solver, plant=given.plant, tracked=given.tracked, progress=breathe,
                    receding=rested)
         rows.append(row("files", name, "ours", loop, priority, loop.seconds, loop.processor))
@@ -196,7 +196,7 @@ def from_set(priority: str) -> list[dict[str, Any]]:
     for name, (rate, more) in SET.items():
         case = crocoddyl_problems.case(name, "hold")
         options = MPCOptions(rate=rate, duration=SECONDS)
-        solver = ILQROptions(intervals=case.intervals, armijo=0.1, **case.options, **more)
+        solver = make_options("ilqr", {"intervals": case.intervals, "armijo": 0.1, **case.options, **more})
         plant = kicked(case, options.period)
         loop = run(case.problem, options, solver=solver, plant=plant, progress=breathe, receding=rested)
         rows.append(row("set", name, "ours", loop, priority, loop.seconds, loop.processor))

@@ -40,6 +40,7 @@ from shooting_nlp import StagedNLP, staged_nlp  # noqa: E402
 
 from ocp.app.pipeline import processor  # noqa: E402
 from ocp.app.sentences import message  # noqa: E402
+from ocp.methods import make_options  # noqa: E402
 from ocp.shooting import ilqr  # noqa: E402
 from ocp.strategy.loop import searched  # noqa: E402
 from ocp.strategy.shooting import searching_prepared  # noqa: E402
@@ -58,7 +59,7 @@ Row = dict[str, Any]
 
 # ---- the solvers: each a function of a guess -> row -------
 def ours(c: Constrained, extra: Mapping[str, Any]) -> Callable[..., Row]:
-    program = ilqr.prepare(c.problem, ilqr.ILQROptions(**c.options, **{**OPTIONS, **extra}))
+    program = ilqr.prepare(c.problem, make_options("ilqr", {**c.options, **OPTIONS, **extra}))
 
     def run(guess: Any, x: np.ndarray, u: np.ndarray) -> Row:
         began = time.process_time()

@@ -39,6 +39,7 @@ from ocp.derivatives import choose  # noqa: E402
 from ocp.problem import At, Boundary, Cost, Duration, Guess, Phase, Problem  # noqa: E402
 from ocp.shooting import ilqr  # noqa: E402
 from ocp.shooting.ilqr import ILQROptions  # noqa: E402
+from ocp.shooting.options import Tuning  # noqa: E402
 from ocp.shooting.stages.horizon import build  # noqa: E402
 
 LIMIT = 1_200_000
@@ -116,7 +117,7 @@ def cases() -> Iterator[Case]:
 def by_ilqr(case: Case, derivatives: str, how: str, hessian: str, iterations: int, limit: int) -> Outcome:
     problem = case.problem()
     options = ILQROptions(**case.options, derivatives=derivatives, execution=how, hessian=hessian, max_iterations=iterations,
-                          polish="never")
+                          tuning=Tuning(polish="never"))
     if how == "generated":
         stage = build(problem, options).kinds[0]
         size = max(operations(f) for f in (stage.slope or stage.expand, stage.bend) if f is not None)

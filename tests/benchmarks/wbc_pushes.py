@@ -32,7 +32,7 @@ import numpy as np  # noqa: E402
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT)]
 
-from ocp.app.files.wbc_file import load_wbc_text  # noqa: E402  # the repository's packages need the path above
+from ocp.app.files.control.wbc import load_wbc_text  # noqa: E402  # the repository's packages need the path above
 from ocp.wbc import run  # noqa: E402
 from ocp.wbc.result import WholeBodyRun  # noqa: E402
 

@@ -28,7 +28,7 @@ import numpy as np
 from scipy.integrate import solve_ivp
 
 from ocp.app.files.load import LoadedProblem, load_problem
-from ocp.app.files.load_model import robot_path
+from ocp.app.files.robot.model import robot_path
 from ocp.methods import solve
 from ocp.problem import At
 

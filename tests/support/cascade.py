@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from bounded import Bounded, solve_bounded
 from numpy.typing import NDArray
 
-from ocp.solvers.active_set import Bounded, solve_bounded
 from ocp.solvers.levels import Answers, Form, HQPResult, HQPStatus, Level, check_levels
 from ocp.solvers.qp import QP, QPOptions, solve_qp
 

@@ -28,7 +28,7 @@ from dynamics.model.robots import find_robot
 from dynamics.model.urdf import read_urdf
 from ocp.bridge import model_space, robot_system
 from ocp.integrators import INTEGRATORS
-from ocp.problem import At, Boundary, Cost, Duration, Guess, Phase, Problem, System
+from ocp.problem import At, Boundary, Cost, Duration, Form, Formulation, Guess, Phase, Problem, System
 from ocp.robot_terms import RobotTerms
 from ocp.spaces import Space, euclidean
 
@@ -233,7 +233,8 @@ def _kinova_inv(guess: str) -> Case:
         return alg.inverse_dynamics(model, x[:nq], x[nq:], u)
 
     problem = _problem(
-        "kinova_inv", System("kinova", space, names, rate, model=model, inverse=Mechanism(model, direct_motors(model))), start, 1.0,
+        "kinova_inv", System("kinova", space, names, rate, model=model, formulation=Formulation(
+            Form.INVERSE, Mechanism(model, direct_motors(model)))), start, 1.0,
         [_pose(model, "j2s6s200_end_effector", (0.6, 0.2, 0.5), 1.0), _state(space, start, (0.1,) * 2 * nv, model),
          ("uReg", torque, (0.1,) * nv)],
         [_pose(model, "j2s6s200_end_effector", (0.6, 0.2, 0.5), 1000.0)],

@@ -13,7 +13,7 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
-from ocp.guess import sample_guess
+from ocp.guesses.sampling import sample_guess
 from ocp.problem import INF, At, Phase, Problem
 
 Answer = tuple[float, int, bool, float]

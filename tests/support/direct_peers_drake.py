@@ -14,7 +14,7 @@ import casadi as ca
 import numpy as np
 from direct_peers import Answer, Solve
 
-from ocp.guess import sample_guess
+from ocp.guesses.sampling import sample_guess
 from ocp.problem import At, Phase, Problem
 
 INFINITE = 1e19

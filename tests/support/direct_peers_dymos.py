@@ -18,7 +18,7 @@ import numpy as np
 from direct_peers import Answer, Solve
 from direct_peers_drake import functions
 
-from ocp.guess import sample_guess
+from ocp.guesses.sampling import sample_guess
 from ocp.problem import Phase, Problem
 
 

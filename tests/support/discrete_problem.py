@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ocp.methods import make_options
 from ocp.shooting.kkt import Knot, Multipliers, costates
-from ocp.shooting.options import ILQROptions
 from ocp.shooting.stages.horizon import Horizon, build
 
 
@@ -87,4 +87,4 @@ class Discrete:
 
 def discrete(problem, exact=True, **options):
     """The horizon of a problem with the options of iLQR."""
-    return Discrete(build(problem, ILQROptions(**options | {"hessian": "full" if exact else "gauss_newton"})), exact)
+    return Discrete(build(problem, make_options("ilqr", options | {"hessian": "full" if exact else "gauss_newton"})), exact)

@@ -7,8 +7,8 @@ import numpy as np
 from ocp.shooting.engine import records
 from ocp.shooting.engine.expansion import expand
 from ocp.shooting.engine.rollout import rollout
-from ocp.shooting.guess import write_guess
 from ocp.shooting.ilqr import prepare
+from ocp.shooting.written_guess import write_guess
 
 
 def on_path(problem, options, u=None, x=None):

@@ -6,8 +6,8 @@ import numpy as np
 from dynamics import algorithms as alg
 from dynamics.lie import quaternion
 from ocp.bridge import robot_system
+from ocp.methods import make_options
 from ocp.problem import INF, At, Boundary, Cost, Duration, Guess, Phase, Problem, System
-from ocp.shooting.ilqr import ILQROptions
 from ocp.spaces import Space, euclidean, product
 
 
@@ -23,7 +23,7 @@ def function(nx, nu, build, name="f"):
 
 def options(**more):
     """Options that compile nothing."""
-    return ILQROptions(**{"kernels": "interpreted", **more})
+    return make_options("ilqr", {"kernels": "interpreted", **more})
 
 
 def reset(expression, nx, np_=0):

@@ -85,12 +85,11 @@ def init(
 def check(file: Problem, /, *, set_: Overrides = None) -> int:
     """Validate a problem file, and say which methods can solve it, without solving; or a file of inverse kinematics. Exit code 1
     where rates are infinite at a start or final state, so that none can."""
-    from ocp.app.files.ik_file import load_ik
+    from ocp.app.files.control.ik import load_ik
+    from ocp.app.files.control.wbc import load_wbc
     from ocp.app.files.load import load_problem
-    from ocp.app.files.schema_tasks import is_ik_tree
-    from ocp.app.files.schema_wbc import is_wbc_tree
-    from ocp.app.files.wbc_file import load_wbc
-    from ocp.app.files.yaml_source import read_source
+    from ocp.app.files.syntax.kinds import kind_of
+    from ocp.app.files.syntax.yaml_source import read_source
     from ocp.app.pages.ik_report import print_check as print_ik_check
     from ocp.app.pages.summary import print_check
     from ocp.app.wbc.run import print_check as print_wbc_check
@@ -99,10 +98,10 @@ def check(file: Problem, /, *, set_: Overrides = None) -> int:
     if file.suffix in (".urdf", ".xml"):
         raise ProblemError(f"is a robot, not a problem; see what it holds with: ocp robot {file}, and get a problem about it with: "
                            f"ocp init {file}", where=str(file))
-    tree, changes = read_source(file).tree, overridden(set_)
-    if is_wbc_tree(tree):
+    kind, changes = kind_of(read_source(file).tree), overridden(set_)
+    if kind == "wbc":
         print_wbc_check(load_wbc(file, changes))
-    elif is_ik_tree(tree):
+    elif kind == "ik":
         print_ik_check(load_ik(file, changes))
     else:
         return CERTIFIED if print_check(load_problem(file, changes)) else NOT_SOLVED
@@ -127,7 +126,7 @@ def show(
         Every number that decides in solves and certificates instead, with its unit and its reason.
     """
     from ocp.app.files.load import load_problem
-    from ocp.app.files.schema import problem_json_schema
+    from ocp.app.files.problem.schema import problem_json_schema
     from ocp.app.pages import tables
     from ocp.errors import ProblemError
 

@@ -14,7 +14,7 @@ CERTIFIED, NOT_SOLVED, BAD_INPUT, INTERNAL = 0, 1, 2, 3
 
 def _file(kind: type, tokens: Sequence[Any]) -> Path:
     """A file or folder, which may be one of the installed gallery."""
-    from ocp.app.files.gallery import in_gallery
+    from ocp.app.files.problem.gallery import in_gallery
 
     return in_gallery(Path(tokens[0].value))
 

@@ -15,7 +15,7 @@ from numba.extending import intrinsic
 
 import dynamics
 from dynamics import algorithms as alg
-from dynamics.derivatives.candidates import QUANTITIES, Candidate, interpreted
+from dynamics.derivatives.candidates import QUANTITIES, Candidate, FixedMemory, interpreted
 from dynamics.errors import ModelError
 from dynamics.kernels import Kernel, KernelError, compile_many, find_compiler, workspace
 from dynamics.kernels.calls import call
@@ -68,15 +68,12 @@ def microseconds(run: Run, effort: Effort) -> float:
 
 def buffer_run(function: ca.Function, inputs: Sequence[Array]) -> Run:
     """Evaluations by CasADi's interpreter on fixed memory, called from Python."""
-    buffer, once = function.buffer()
-    given = [np.ascontiguousarray(x, float) for x in inputs]
-    results = [np.zeros(function.nnz_out(k)) for k in range(function.n_out())]
-    for k, x in enumerate(given):
-        buffer.set_arg(k, x.data)
-    for k, y in enumerate(results):
-        buffer.set_res(k, y.data)
+    memory = FixedMemory(function)
+    for x, given in zip(memory.arguments, inputs, strict=True):
+        x[:] = given
 
-    def run(count: int, keep: tuple[Any, ...] = (buffer, given, results)) -> None:  # what the buffer points to lives as long
+    def run(count: int) -> None:
+        once = memory.run
         for _ in range(count):
             once()
 

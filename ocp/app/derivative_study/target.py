@@ -36,14 +36,14 @@ def find_target(words: str, *, root: str | None = None, mimic: str | None = None
 
 
 def _of_problem(path: Path, root: str | None, mimic: str | None) -> Target:
-    from ocp.app.files.ik_file import load_ik
+    from ocp.app.files.control.ik import load_ik
     from ocp.app.files.load import load_problem
-    from ocp.app.files.schema_robot import RobotModel, RobotProblem
-    from ocp.app.files.schema_tasks import is_ik_tree
-    from ocp.app.files.yaml_source import read_source
+    from ocp.app.files.robot.schema import RobotModel, RobotProblem
+    from ocp.app.files.syntax.kinds import kind_of
+    from ocp.app.files.syntax.yaml_source import read_source
 
     _only_urdf(str(path), root, mimic, "a problem file says itself how its robot is read")
-    if is_ik_tree(read_source(path).tree):
+    if kind_of(read_source(path).tree) == "ik":
         loaded = load_ik(path)
         robot = loaded.file.robot
         return Target(path.stem, loaded.model, robot.root if isinstance(robot, RobotModel) else "fixed", f"the robot of {path}")

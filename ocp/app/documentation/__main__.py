@@ -1,7 +1,7 @@
 """Build the website: stage the pages as they lie in the repository, add those that are made, and call Sphinx.
 
 Sources stay where they are, so that links work in the repository, too: the README is the index, `ocp/docs` holds the pages,
-`problems` the gallery, `results/benchmarks` the tables. Made are a page per problem of the gallery, all options, the
+`problems` the gallery, `results/benchmarks` the tables. Made are a page per problem of the gallery, all options and keys, the
 table from equations to functions and the interface. Any warning of Sphinx is an error.
 """
 
@@ -14,6 +14,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
+from ocp.app.documentation.keys import keys_page
 from ocp.app.documentation.pages import equations_page, interface_page, options_page
 from ocp.app.documentation.problem_pages import problem_pages
 
@@ -33,7 +34,8 @@ GROUPS = {
     "How it works": ("ocp/docs/methods", "ocp/docs/strategy", "options",
                      "ocp/docs/certificate", "ocp/docs/derivatives", "ocp/docs/robots"),
     "Simulate and control": ("ocp/docs/simulation", "ocp/docs/whole_body"),
-    "Look up": ("problems/README", "ocp/docs/gallery", "ocp/docs/conventions", "equations", "interface", "ocp/docs/benchmarks"),
+    "Look up": ("keys", "problems/README", "ocp/docs/gallery", "ocp/docs/conventions", "equations", "interface",
+                "ocp/docs/benchmarks"),
     "The project": ("ocp/docs/house", "ocp/docs/changelog"),
 }
 
@@ -47,6 +49,7 @@ def stage(folder: Path, run: bool) -> None:
     problem_pages(folder / "problems", ROOT / "problems", run)
     (folder / "equations.md").write_text(equations_page(ROOT), encoding="utf-8")
     (folder / "options.md").write_text(options_page(), encoding="utf-8")
+    (folder / "keys.md").write_text(keys_page(), encoding="utf-8")
     (folder / "interface.md").write_text(interface_page(), encoding="utf-8")
     shutil.copy(Path(__file__).with_name("conf.py"), folder)
     front = (ROOT / "README.md").read_text(encoding="utf-8")

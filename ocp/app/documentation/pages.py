@@ -64,8 +64,11 @@ def _document(text: str) -> str | None:
 
 
 MODULES = ("ocp", "ocp.problem.problem", "ocp.problem.solution", "ocp.bridge", "ocp.methods", "ocp.solvers.hqp",
-           "ocp.control.whole_body", "dynamics", "dynamics.functions", "dynamics.mechanism", "dynamics.forces",
-           "dynamics.constraints", "dynamics.kernels", "dynamics.loops")
+           "ocp.control.whole_body", "dynamics", "dynamics.functions", "dynamics.mechanism",
+           "dynamics.mechanism.assembly", "dynamics.forces", "dynamics.constraints", "dynamics.steps.march",
+           "dynamics.steps.schemes", "dynamics.kernels", "dynamics.loops",
+           *(f"dynamics.redmax{room}" for room in ("", ".equations", ".implicit", ".adjoint", ".parameters", ".recursive",
+                                                   ".free_bodies", ".programmes", ".friction", ".deformable")))
 
 
 def interface_page() -> str:
@@ -88,14 +91,20 @@ def options_page() -> str:
 
 
 def _record(kind: type) -> list[str]:
-    """A record's fields with their defaults, and the entries of its docstring."""
+    """A record's fields with their defaults, and the entries of its docstring, those of the records it extends before its own; then
+    its sections."""
     fields = {f.name: f.default for f in dataclasses.fields(kind)}
+    within = {name: type(value) for name, value in fields.items() if dataclasses.is_dataclass(value)}
     table = ["| option | default |", "|---|---|"]
-    table += [f"| `{name}` | {'' if value is dataclasses.MISSING else f'`{value}`'} |" for name, value in fields.items()]
-    _, _, entries = cleandoc(kind.__doc__ or "").partition("\n\n")
+    table += [f"| `{name}` | {'' if name in within or value is dataclasses.MISSING else f'`{value}`'} |"
+              for name, value in fields.items()]
+    entries = "\n".join(cleandoc(one.__doc__ or "").partition("\n\n")[2] for one in reversed(kind.__mro__[:-1]))
     name = r"(?<![\w.`\"])(" + "|".join(fields) + r")"
     told = []
-    for entry in re.split(r"\n(?=\S)", entries):
+    for entry in re.split(r"\n(?=\S)", entries.strip()):
         head, colon, rest = " ".join(entry.replace("``", "`").split()).partition(":")
         told.append("- " + re.sub(name + r"\b", r"**\1**", head) + colon + re.sub(name + ":", r"**\1**:", rest))
-    return [*table, "", *told, ""]
+    parts = [*table, "", *told, ""]
+    for section, record in within.items():
+        parts += [f"### `{section}`\n", *_record(record)]
+    return parts

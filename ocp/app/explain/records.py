@@ -14,17 +14,13 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
-from ocp.app.files import load_parts as lp
-from ocp.app.files.expressions import parse_vector
-from ocp.app.files.findings import Findings
 from ocp.app.files.load import LoadedProblem
-from ocp.app.files.load_model import RESERVED, robot_numbers
-from ocp.app.files.load_robot import controlled
-from ocp.app.files.load_symbolic import symbolic_system
-from ocp.app.files.load_tables import read_names
-from ocp.app.files.schema import SymbolicPhases
-from ocp.app.files.schema_robot import RobotPhases, RobotProblem
-from ocp.app.files.yaml_source import KeyPath, Source, format_path, parse_source
+from ocp.app.files.problem.phases import load_robot, load_symbolic, stretches, system_of
+from ocp.app.files.robot.schema import RobotPhases, RobotProblem
+from ocp.app.files.syntax import reader as lp
+from ocp.app.files.syntax.expressions import parse_vector
+from ocp.app.files.syntax.findings import Findings
+from ocp.app.files.syntax.yaml_source import KeyPath, Source, format_path, parse_source
 from ocp.certify import Tolerances
 from ocp.errors import ProblemError
 from ocp.explain import Advice, Conditioning, Dependence, Infeasibility, Origin, Price, Program, advice
@@ -59,19 +55,17 @@ class _Text:
 
 def locate(loaded: LoadedProblem, name: str, origin: Origin) -> Spot | None:
     """The place in the file ``name`` that ``origin`` comes from; None where the file does not say it as an expression."""
-    source = parse_source(loaded.text, name)
-    several = isinstance(loaded.file, (SymbolicPhases, RobotPhases))
-    phase_path: KeyPath = ("phases", origin.phase) if several else ("phase",)
-    given: Any = loaded.file.phases[origin.phase] if isinstance(loaded.file, (SymbolicPhases, RobotPhases)) else loaded.file.phase
-    own = getattr(given, "system", None) if several else None
-    system = own if own is not None else loaded.file.system
-    place: KeyPath = (*phase_path, "system") if own is not None else ("system",)
-    written = _written(origin, given, system, phase_path, place)
+    source, file = parse_source(loaded.text, name), loaded.file
+    findings = Findings(source)
+    at, _, given = stretches(file)[origin.phase]
+    place, system = system_of(findings, file.system, given, at)
+    written = _written(origin, given, system, at, place)
     if written is None:
         return None
-    reader = _reader(loaded, source, system, origin, place, phase_path)
-    define = getattr(system, "define", {})
-    return _Blame(source, reader, define, place, origin).spot(_component(reader, written, origin.component))
+    readers = load_robot(file, findings, loaded.folder)[2] if isinstance(file, (RobotProblem, RobotPhases)) else \
+        load_symbolic(file, findings, loaded.folder)[2]
+    reader = readers[origin.phase]
+    return _Blame(source, reader, getattr(system, "define", {}), place, origin).spot(_component(reader, written, origin.component))
 
 
 # ---- which expression ---------------------------------------------------------------------------------------------------
@@ -104,21 +98,6 @@ def _component(reader: lp.Reader, written: list[_Text], component: int) -> _Text
         if component < 0:
             return text
     return written[-1]
-
-
-def _reader(loaded: LoadedProblem, source: Source, system: Any, origin: Origin, place: KeyPath, phase: KeyPath) -> lp.Reader:
-    """What names mean, as when the file was read."""
-    findings, file = Findings(source), loaded.file
-    if isinstance(file, (RobotProblem, RobotPhases)):
-        constants = read_names(findings, file, loaded.folder, RESERVED)
-        parameters = lp.read_parameters(findings, constants, file.parameters, RESERVED)
-        numbers = robot_numbers(findings, constants, parameters, place, phase)
-        read = loaded.problem.phases[origin.phase].system
-        mechanism = read.mechanism or read.inverse
-        return controlled(numbers, system, mechanism, mechanism).reader
-    constants = read_names(findings, file, loaded.folder)
-    parameters = lp.read_parameters(findings, constants, file.parameters)
-    return symbolic_system(findings, constants, parameters, system, file.name, loaded.folder, place, phase)[0]
 
 
 # ---- which part of it ---------------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ from ocp.app.screen import Say, busy, counting, wide_console
 from ocp.app.sentences import how_it_ended
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.explain.remedies import uninterrupted
-from ocp.guess import from_samples
+from ocp.guesses.motion import from_samples
 from ocp.interrupts import Activity, asked, attempt, check, late
 from ocp.methods import make_options, method
 from ocp.nlp import NLPResult, SolverOptions, solve_nlp, worst_violations
@@ -113,7 +113,7 @@ def explanation(subject: Subject, say: Say, out: Console | None = None) -> Expla
     if reasons:
         raise UnsupportedError(chosen.name, reasons, ())
     # names of coordinates are the user's; IPOPT tells infeasible from unfinished
-    options = replace(make_options(chosen.name, subject.loaded.options_for(chosen.name)), states="coordinates", solver="ipopt")
+    options = make_options(chosen.name, {**subject.loaded.options_for(chosen.name), "states": "coordinates", "solver": "ipopt"})
     say("transcribing")
     continued = replace(problem, phases=_guessed(problem.phases, subject.arrays))
     transcribe = chosen.parts().transcribe

@@ -6,7 +6,7 @@ import copy
 import math
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -62,7 +62,8 @@ class Document:
     def load(self) -> Any:
         """The problem, compiled (``ocp.app.files.load.LoadedProblem``). Raises ProblemFileError, each error with its place."""
         from ocp.app.files.load import load_tree
-        from ocp.app.files.yaml_source import Source, dump
+        from ocp.app.files.syntax.yaml_source import Source
+        from ocp.app.files.syntax.yaml_text import dump
 
         tree = ordered(self.tree)
         return load_tree(Source(self.name, dump(tree), tree, self.entries, self.origins), self.folder)
@@ -70,7 +71,7 @@ class Document:
 
 def ordered(tree: Mapping[str, Any]) -> dict[str, Any]:
     """The tree with its keys in the order of files."""
-    from ocp.app.files.schema import FIRST
+    from ocp.app.files.problem.schema import FIRST
 
     found = _in_order(tree, FIRST)
     if isinstance(found.get("phase"), dict):
@@ -133,7 +134,9 @@ def written_at() -> str:
 
 def moved(tree: dict[str, Any], old: Path, new: Path) -> dict[str, Any]:
     """The tree with its relative paths, which are right from the folder ``old``, made right from ``new``."""
-    from ocp.app.files.load_model import COLLECTION
+    from ocp.app.files.problem.schema import KINDS
+    from ocp.app.files.robot.model import COLLECTION
+    from ocp.app.files.syntax.findings import paths
 
     made = copy.deepcopy(tree)
 
@@ -142,23 +145,7 @@ def moved(tree: dict[str, Any], old: Path, new: Path) -> dict[str, Any]:
             return words
         return Path(os.path.relpath(old / words, new)).as_posix()
 
-    for system in _systems(made):
-        for key in ("robot", "srdf"):
-            if isinstance(system.get(key), str) and system[key] != "auto":
-                system[key] = seen(system[key])
-        system.update({"packages": {name: seen(path) for name, path in system["packages"].items()}} if "packages" in system else {})
-        linear = system.get("linear", {})
-        linear.update({key: seen(linear[key]) for key in ("A", "B") if isinstance(linear.get(key), str)})
-    for name, table in made.get("tables", {}).items():
-        if isinstance(table, str):
-            made["tables"][name] = seen(table)
-        elif "file" in table:
-            table["file"] = seen(table["file"])
+    for holder, key, declared in paths(made, KINDS):
+        if (holder[key], declared) != ("auto", "srdf"):
+            holder[key] = seen(holder[key])
     return made
-
-
-def _systems(tree: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    plant = tree.get("mpc", {}).get("plant", {}) if isinstance(tree.get("mpc"), dict) else {}
-    for holder in (tree, plant if isinstance(plant, dict) else {}, *tree.get("phases", [])):
-        if isinstance(holder.get("system"), dict):
-            yield holder["system"]

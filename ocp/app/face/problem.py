@@ -106,8 +106,8 @@ class Problem(Phase):
     @told
     def set(self, path: str, value: Any) -> None:
         """Set any key of the file: ``set("phase.duration", 2)``; what the file language knows and this face has no word for."""
-        from ocp.app.files.overrides import changed
-        from ocp.app.files.yaml_source import Source
+        from ocp.app.files.syntax.overrides import changed
+        from ocp.app.files.syntax.yaml_source import Source
 
         document, here = self._document, f"{written_at()}: set"
         source = changed(Source(document.name, "", document.tree, document.entries, document.origins), path, plain(value), here)
@@ -116,7 +116,7 @@ class Problem(Phase):
     # ---- files --------------------------------------------------------------------------------------------------------
     def to_yaml(self) -> str:
         """The problem as the text of a problem file; paths in it are relative to :attr:`folder`."""
-        from ocp.app.files.yaml_source import dump
+        from ocp.app.files.syntax.yaml_text import dump
 
         return dump(self.tree)
 
@@ -128,7 +128,7 @@ class Problem(Phase):
     def save(self, path: str | Path) -> Path:
         """Write the problem file; paths in it are rewritten to be right from there."""
         from ocp.app.face.document import moved
-        from ocp.app.files.yaml_source import dump
+        from ocp.app.files.syntax.yaml_text import dump
 
         place = Path(path)
         place.write_text(dump(moved(self.tree, self.folder, place.parent)), encoding="utf-8")
@@ -233,22 +233,13 @@ def load(file: str | Path, /, **changes: Any) -> Problem:
 
     Raises ProblemError where the file cannot be read. What it says is checked when it is compiled: ``problem.check()``.
     """
-    from ocp.app.files.findings import describe
-    from ocp.app.files.gallery import in_gallery
-    from ocp.app.files.schema_tasks import is_ik_tree
-    from ocp.app.files.schema_wbc import is_wbc_tree
-    from ocp.app.files.yaml_source import read_source
-    from ocp.errors import ProblemError
+    from ocp.app.files.problem.gallery import in_gallery
+    from ocp.app.files.syntax.kinds import expect
+    from ocp.app.files.syntax.yaml_source import read_source
 
     file = in_gallery(Path(file))
     source = read_source(file)
-    if not isinstance(source.tree, dict):
-        raise ProblemError(f"expected a mapping such as 'name: ...'; got {describe(source.tree)}", where=source.where(()))
-    if is_ik_tree(source.tree):
-        raise ProblemError("is a file of inverse kinematics (it has 'tasks'), not a problem; run: ocp ik", where=source.name)
-    if is_wbc_tree(source.tree):
-        raise ProblemError("is a file of whole-body control (it has 'wbc'), not a problem; run: ocp wbc, or "
-                           "ocp.WholeBody(file).run()", where=source.name)
+    expect(source, "problem")
     problem = Problem._of(Document(source.tree, file.parent, str(file), {}, source.entries))
     for path, value in changes.items():
         problem.set(path, value)

@@ -147,7 +147,7 @@ class Result(Shown):
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> Path:
         """Write the run folder that ``ocp solve`` writes: problem, trajectory, summary, pictures, report."""
-        from ocp.app.files.portable import portable
+        from ocp.app.files.problem.portable import portable
         from ocp.app.pages.results import write_run
         from ocp.app.pipeline import provenance
 
@@ -236,7 +236,7 @@ def as_run(given: Result | str | Path) -> Iterator[Path]:
     """The folder of a run, which is what everything that goes on from earlier motions reads; of a result for as long as needed."""
     import tempfile
 
-    from ocp.app.files.portable import portable
+    from ocp.app.files.problem.portable import portable
     from ocp.app.pages.results import write_data
 
     if not isinstance(given, Result):

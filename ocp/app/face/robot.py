@@ -44,7 +44,7 @@ class Robot:
     """
 
     def __init__(self, file: str | Path | None = None, /, **options: Any):
-        from ocp.app.files.schema_robot import RobotSystem
+        from ocp.app.files.robot.schema import RobotSystem
 
         self._written = options.pop("_written", None) or written_at()
         for name in options:
@@ -64,24 +64,20 @@ class Robot:
     @cached_property
     def mechanism(self) -> Mechanism:
         """The robot with its drives and forces, as ``dynamics`` has it."""
-        from pydantic import ValidationError
-
-        from ocp.app.files.findings import Findings, add_validation_errors
-        from ocp.app.files.load_model import mechanism_of_file, read_mechanism, robot_numbers
-        from ocp.app.files.schema_robot import RobotSystem
-        from ocp.app.files.scope import Scope
-        from ocp.app.files.yaml_source import Source
+        from ocp.app.files.robot.model import mechanism_of_file, read_mechanism, robot_numbers
+        from ocp.app.files.robot.schema import RobotSystem
+        from ocp.app.files.syntax.findings import Findings
+        from ocp.app.files.syntax.readable import validated
+        from ocp.app.files.syntax.reader import Section
+        from ocp.app.files.syntax.scope import Scope
+        from ocp.app.files.syntax.yaml_source import Source
 
         findings = Findings(Source(self._written, "", {"system": self.tree}, {}, {("system",): self._written}))
-        try:
-            given = RobotSystem.model_validate(self.tree)
-        except ValidationError as error:
-            inside = Findings(Source(self._written, "", self.tree, {}, {(): self._written}))
-            add_validation_errors(inside, error, RobotSystem)
-            inside.raise_any()
-            raise
+        inside = Findings(Source(self._written, "", self.tree, {}, {(): self._written}))
+        given = validated(inside, RobotSystem)
+        inside.raise_any()
         numbers = robot_numbers(findings, Scope(), ())
-        base = read_mechanism(numbers, given, self.folder, "system", configurations=True)
+        base = read_mechanism(Section(numbers, given, ("system",)), self.folder, configurations=True)
         found = None if base is None else mechanism_of_file(numbers, given, base)
         findings.raise_any()
         assert found is not None
@@ -179,7 +175,7 @@ class Robot:
 
     def configuration(self, q: Any) -> dict[str, Any]:
         """Coordinates [nq] in the order of the model as joints and base by name, for start, final and guess."""
-        from ocp.app.files.robot_state import configuration_by_name
+        from ocp.app.files.robot.states import configuration_by_name
 
         values, model = np.asarray(q, dtype=float).ravel(), self.model
         if len(values) != model.nq:

@@ -184,7 +184,8 @@ def simulated(document: Document, integrator: str | None, dt: float | None, unti
         with as_run(policy or run or "") as folder:
             problem, driven = choose(loaded, words, folder if policy is None else None, None if policy is None else str(folder))
     said = loaded.simulate
-    return Simulated(loaded, simulate(problem, integrator or said.integrator, driven, dt=dt or said.dt, until=until or said.until))
+    return Simulated(loaded, simulate(problem, integrator or said.integrator, driven, dt=dt or said.dt, until=until or said.until,
+                                      charts_by=said.charts))
 
 
 class WholeBody:
@@ -196,7 +197,7 @@ class WholeBody:
     def __init__(self, file: str | Path, /, **changes: Any):
         import json
 
-        from ocp.app.files.wbc_file import load_wbc
+        from ocp.app.files.control.wbc import load_wbc
 
         written = {path: value if isinstance(value, str) else json.dumps(value) for path, value in changes.items()}
         self.loaded = load_wbc(file, written)
@@ -234,7 +235,7 @@ class WholeBodyResult(Shown):
 
     def __getitem__(self, name: Any) -> np.ndarray:
         """A state at ``t`` [n+1] (``q.base.px`` of a floating base), or the torque of a motor ``tau["joint"]`` [n]."""
-        from ocp.app.files.robot_state import alias
+        from ocp.app.files.robot.states import alias
         from ocp.bridge import model_space
 
         run, model, text = self.outcome.run, self.outcome.loaded.mechanism.model, str(name)

@@ -5,39 +5,40 @@ from __future__ import annotations
 import dataclasses
 import re
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
-
 from dynamics.errors import near
 from dynamics.model.model import Model
 from dynamics.model.records import Geometry
-from ocp.app.files.findings import Findings, add_validation_errors, describe
-from ocp.app.files.load_parts import Reader, Section
-from ocp.app.files.load_phases import load_robot, load_symbolic
-from ocp.app.files.load_sections import LoadedSimulation, read_linkages, read_simulate
-from ocp.app.files.load_tree import read_shape
-from ocp.app.files.overrides import apply_overrides
-from ocp.app.files.readable import readable
-from ocp.app.files.schema import ProblemFile, problem_class, to_tree
-from ocp.app.files.schema_robot import RobotPhases, RobotProblem
-from ocp.app.files.schema_tasks import is_ik_tree
-from ocp.app.files.yaml_source import KeyPath, Source, dump, parse_source, read_source
+from ocp.app.files.problem.phases import load_robot, load_symbolic
+from ocp.app.files.problem.schema import ProblemFile, problem_class, to_tree
+from ocp.app.files.problem.sections import read_linkages, read_simulate
+from ocp.app.files.problem.sections_schema import LoadedSimulation
+from ocp.app.files.robot.schema import RobotPhases, RobotProblem
+from ocp.app.files.robot.tree import read_shape
+from ocp.app.files.syntax.findings import Findings, describe
+from ocp.app.files.syntax.kinds import expect
+from ocp.app.files.syntax.overrides import apply_overrides
+from ocp.app.files.syntax.readable import validated
+from ocp.app.files.syntax.reader import Reader, Section
+from ocp.app.files.syntax.yaml_source import KeyPath, Source, parse_source, read_source
+from ocp.app.files.syntax.yaml_text import dump
 from ocp.app.pages.scene import Drawing
 from ocp.certify import Tolerances
 from ocp.derivatives import choose
 from ocp.errors import ProblemError
 from ocp.interrupts import Activity, check
-from ocp.methods import METHODS, NOTHING_TO_SAY, idle, in_discrete_time, switched_off
+from ocp.methods import METHODS, NOTHING_TO_SAY, idle, in_discrete_time, make_options, switched_off
+from ocp.options import section_of, sections
 from ocp.pickles import Portable
 from ocp.problem import Problem
 from ocp.reductions.algebraic_equations import state_equations
 
 if TYPE_CHECKING:
-    from ocp.app.files.load_mpc import LoadedMPC
+    from ocp.app.files.control.mpc import LoadedMPC
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ class LoadedProblem(Portable):
     def tree(self, method: str | None = None) -> dict[str, Any]:
         """What :meth:`expanded` writes, as plain values."""
         name = method or self.method
-        record = METHODS[name].options_type()(**self.options_for(name))
+        record = make_options(name, self.options_for(name))
         solve = self.file.solve.model_copy(update={"method": name, name: dataclasses.asdict(record)})
         accept = {**dataclasses.asdict(Tolerances()), **self.accept}
         return to_tree(self.file.model_copy(update={"solve": solve, "accept": accept}))
@@ -124,7 +125,8 @@ def parse_overrides(words: Sequence[str]) -> dict[str, str]:
 def _load(source: Source, folder: Path, overrides: Mapping[str, str]) -> LoadedProblem:
     source = apply_overrides(source, overrides)
     findings = Findings(source)
-    file = _validate(source, findings)
+    expect(source, "problem")
+    file: ProblemFile = validated(findings, problem_class(source.tree))
     source = findings.source
     drawing: Drawing | None = None
     model: Model | None = None
@@ -136,7 +138,7 @@ def _load(source: Source, folder: Path, overrides: Mapping[str, str]) -> LoadedP
     drawn = Section(reader, file.system, ("system",)).parts("scenery") if hasattr(file.system, "scenery") else []
     scenery = tuple(read_shape(shape, folder) for shape in drawn)
     if problem is not None and file.linkages:
-        linkages = read_linkages(readers, file.linkages, problem)
+        linkages = read_linkages(readers, file, problem)
         problem = problem if findings.found else dataclasses.replace(problem, linkages=linkages)
     if problem is not None and not findings.found:
         with findings.collecting(("system",)):
@@ -145,12 +147,12 @@ def _load(source: Source, folder: Path, overrides: Mapping[str, str]) -> LoadedP
         _refuse_idle_parameters(findings, problem)
     check(Activity.READING)
     options = {name: read_options(reader, getattr(file.solve, name), name, ("solve", name)) for name in METHODS}
-    accept, limit = _accept(reader, file), Section(reader, file.solve, ("solve",)).positive("time_limit", "s; null for none")
+    accept, limit = _accept(reader, file), Section(reader, file.solve, ("solve",)).value("time_limit")
     if problem is not None and not findings.found:
         check_fit(findings, file, problem, options)
     mpc = None
     if problem is not None and not findings.found and getattr(file, "mpc", None) is not None:
-        from ocp.app.files.load_mpc import read_mpc  # few files have a closed loop
+        from ocp.app.files.control.mpc import read_mpc  # few files have a closed loop
 
         mpc = read_mpc(reader, file, problem, lambda changed: _load(changed, folder, {}).problem)
     simulation = LoadedSimulation()
@@ -165,23 +167,6 @@ def _load(source: Source, folder: Path, overrides: Mapping[str, str]) -> LoadedP
     return LoadedProblem(problem, file, source.text, drawing, model, method, options[method], accept,
                          {name: values for name, values in options.items() if values}, mpc, folder, limit, simulation, scenery,
                          without)
-
-
-def _validate(source: Source, findings: Findings) -> ProblemFile:
-    if not isinstance(source.tree, dict):
-        raise ProblemError(f"expected a mapping such as 'name: ...'; got {describe(source.tree)}", where=source.where(()))
-    if is_ik_tree(source.tree):
-        raise ProblemError("is a file of inverse kinematics (it has 'tasks'), not a problem; run: ocp ik", where=source.name)
-    kind = problem_class(source.tree)
-    try:
-        return kind.model_validate(source.tree)
-    except ValidationError as error:
-        add_validation_errors(findings, error, kind)
-        left = readable(findings, kind, error)
-        if left is None:
-            findings.raise_any()
-        assert left is not None  # there was an error
-        return left
 
 
 def _refuse_idle_parameters(findings: Findings, problem: Problem) -> None:
@@ -225,25 +210,37 @@ def _accept(reader: Reader, file: ProblemFile) -> dict[str, float]:
 
 # ---- options of methods -----------------------------------------------------------------------------------------------
 def read_options(reader: Reader, given: Mapping[str, Any], method: str, path: KeyPath) -> dict[str, Any]:
-    """Values by name of the options that stand at ``path``; errors are recorded there."""
+    """Values by name of the options that stand at ``path``, those of sections among the others; errors are recorded there."""
     if not given:
         return {}
     kind = METHODS[method].options_type()
-    hints, values, before = typing.get_type_hints(kind), {}, len(reader.findings.found)
-    known = [f.name for f in dataclasses.fields(kind)]
-    for key, value in given.items():
-        place: KeyPath = (*path, key)
+    before, within = len(reader.findings.found), sections(kind)
+    records = {record: typing.get_type_hints(record) for record in (kind, *within.values())}
+    hints = {f.name: own[f.name] for record, own in records.items() for f in dataclasses.fields(record)}
+    values: dict[str, Any] = {}
+    places: dict[str, KeyPath] = {}
+    for key, value, place in _spread(given, within, path):
+        known = [name for name in hints if place[-2] not in within or section_of(kind).get(name) == place[-2]]
         if key not in known:
             reader.findings.add(place, f"unknown option of {method}{near(key, known, most=len(known))}", at_key=True)
+        elif key in values:
+            reader.findings.add(place, f"{key} is given twice: here and outside {place[-2]}", at_key=True)
         else:
-            values[key] = _option(reader, value, hints[key], place)
+            values[key], places[key] = _option(reader, value, hints[key], place), place
     if len(reader.findings.found) == before:
         try:
-            kind(**values)
+            make_options(method, values)
         except ProblemError as error:
-            named = [key for key in values if re.search(rf"\b{key}\b", f"{error.where} {error.message}")]
-            reader.findings.add((*path, named[0]) if named else path, error.message)
+            named = [place for key, place in places.items() if re.search(rf"\b{key}\b", f"{error.where} {error.message}")]
+            reader.findings.add(named[0] if named else path, error.message)
     return values
+
+
+def _spread(given: Mapping[str, Any], within: Container[str], path: KeyPath) -> Iterator[tuple[str, Any, KeyPath]]:
+    """(name, value, place) of all options, those of sections last."""
+    inner = [name for name in given if name in within and isinstance(given[name], Mapping)]
+    yield from ((name, value, (*path, name)) for name, value in given.items() if name not in inner)
+    yield from ((name, value, (*path, section, name)) for section in inner for name, value in given[section].items())
 
 
 def _option(reader: Reader, value: Any, kind: Any, path: KeyPath) -> Any:
@@ -253,7 +250,7 @@ def _option(reader: Reader, value: Any, kind: Any, path: KeyPath) -> Any:
     if str in kinds and isinstance(value, str) and (value == "auto" or not {int, float} & set(kinds)):
         return value
     # text where a number is wanted is an expression; a bool is an int in Python but never a number in a file
-    numeric = not isinstance(value, bool) and (not isinstance(value, str) or bool not in kinds)
+    numeric = not isinstance(value, (bool, Mapping)) and (not isinstance(value, str) or bool not in kinds)
     if numeric and (int in kinds or float in kinds):
         number = reader.number(value, path)
         if int in kinds and number == round(number, 0) and abs(number) < 2**53:
@@ -261,7 +258,7 @@ def _option(reader: Reader, value: Any, kind: Any, path: KeyPath) -> Any:
         if float in kinds or number != number:
             return number
     words = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
-    expected = " or ".join(words[k] for k in kinds if k in words)
+    expected = " or ".join(words[k] for k in kinds if k in words) or "a mapping"
     reader.findings.add(path, f"expected {expected}; got {describe(value)}")
     return value
 
@@ -274,12 +271,11 @@ def check_fit(findings: Findings, file: ProblemFile, problem: Problem, options: 
         shared = "derivatives" not in given and file.solve.derivatives is not None and name == file.solve.method
         if not given and not shared:
             continue  # nothing that could not fit; and the method is not loaded for it
-        fields = METHODS[name].options_type()(**given)
+        fields = make_options(name, given)
         for key in idle(problem, fields):
             findings.add((*path, key), NOTHING_TO_SAY, at_key=True)
-        source, execution = fields.derivatives, getattr(fields, "execution", "auto")
-        if shared:
-            source = file.solve.derivatives
+        source = str(file.solve.derivatives) if shared else fields.derivatives
+        execution = getattr(fields, "execution", "auto")
         if (source, execution) != ("auto", "auto"):
             try:
                 for phase in problem.phases:
@@ -288,8 +284,8 @@ def check_fit(findings: Findings, file: ProblemFile, problem: Problem, options: 
                 key = "execution" if error.where == "execution" else "derivatives"
                 findings.add(("solve", key) if shared and key == "derivatives" else (*path, key), error.message)
         if "mesh" in given:
-            from ocp.transcription.refine.plan import UNIFORM, read_plans  # only here: it loads the transcription
+            from ocp.transcription.collocation import CollocationOptions, plans_of  # only here: it loads the transcription
 
-            if fields.mesh != UNIFORM:
+            if isinstance(fields, CollocationOptions):
                 with findings.collecting((*path, "mesh")):
-                    read_plans(fields.mesh, [phase.name for phase in problem.phases], fields.scheme, "mesh")
+                    plans_of(problem, fields)

@@ -24,10 +24,11 @@ from ocp.app.sentences import sentences
 from ocp.app.supervisor import report
 from ocp.errors import ProblemError
 from ocp.interrupts import Activity, check
-from ocp.methods import make_options
 from ocp.mpc import ClosedLoop, run
 from ocp.mpc.closed_loop import Progress
 from ocp.mpc.result import StepTimes
+from ocp.options import record_of
+from ocp.shooting.options import ILQROptions
 from ocp.thresholds import CLOSED_LOOPS
 
 
@@ -124,7 +125,7 @@ def run_loaded(loaded: LoadedProblem, *, begin: float | None = None, progress: P
     given = loaded.mpc
     if given is None:
         raise ProblemError("has no section 'mpc'", where=f"problem {loaded.problem.name!r}")
-    solver = make_options("ilqr", {**loaded.options_for("ilqr"), **given.ilqr})
+    solver = record_of(ILQROptions, {**loaded.options_for("ilqr"), **given.ilqr}, "solve.ilqr")
     read = time.perf_counter()
     loop = run(loaded.problem, given.options, solver=solver, plant=given.plant, tracked=given.tracked, progress=progress,
                broken=loaded.accept.get("violation_between", CLOSED_LOOPS.broken))

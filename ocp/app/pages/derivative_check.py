@@ -5,9 +5,8 @@ from __future__ import annotations
 from rich.console import Console
 
 from ocp.app.files.load import LoadedProblem
-from ocp.app.files.schema import SymbolicPhases
-from ocp.app.files.schema_robot import RobotPhases
-from ocp.app.files.yaml_source import KeyPath, parse_source
+from ocp.app.files.problem.phases import stretches
+from ocp.app.files.syntax.yaml_source import parse_source
 from ocp.app.screen import grid, line, plain, wide_console
 from ocp.derivative_check import DerivativeCheck, Finding, Kind, Order, TermCheck
 
@@ -18,10 +17,8 @@ MOST = 12
 def term_places(loaded: LoadedProblem, name: str) -> dict[str, str]:
     """Where the system and the costs stand in the file ``name``, as ``check_derivatives`` wants it."""
     source = parse_source(loaded.text, name)
-    several = isinstance(loaded.file, (SymbolicPhases, RobotPhases))
-    places: list[KeyPath] = [("phases", k) if several else ("phase",) for k in range(len(loaded.problem.phases))]
     costs = {f"cost {cost.name}": source.where((*place, "costs", i))
-             for place, phase in zip(places, loaded.problem.phases, strict=True) for i, cost in enumerate(phase.costs)}
+             for place, _, phase in stretches(loaded.file) for i, cost in enumerate(phase.costs)}
     return {"system": source.where(("system",)), **costs}
 
 

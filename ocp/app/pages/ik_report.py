@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from ocp.app.files.ik_file import IKOutcome, LoadedIK
-from ocp.app.files.robot_state import configuration_by_name
-from ocp.app.files.yaml_source import dump
+from ocp.app.files.control.ik import IKOutcome, LoadedIK
+from ocp.app.files.robot.states import configuration_by_name
+from ocp.app.files.syntax.yaml_text import dump
 from ocp.app.pages.folders import csv_text, jsonable, new_folder, write_arrays, write_summary
 from ocp.app.pages.ik_picture import draw, ik_scene, marks
 from ocp.app.pages.report import environment, motion

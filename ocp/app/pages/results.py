@@ -29,7 +29,7 @@ from typing import Any
 
 import numpy as np
 
-from ocp.app.files.yaml_source import YAML_WORDS
+from ocp.app.files.syntax.yaml_text import YAML_WORDS
 from ocp.app.pages.certificate_record import certificate_of, certificate_record
 from ocp.app.pages.folders import (
     CHECKPOINT,

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from ocp.app.files.load import LoadedProblem
-from ocp.app.files.scope import BUILTINS, SPECIAL
+from ocp.app.files.syntax.scope import BUILTINS, SPECIAL
 from ocp.app.screen import grid, line, plain, wide_console
 from ocp.strategy.table import RULES
 from ocp.thresholds import thresholds

@@ -69,7 +69,16 @@ def _hessian(found: Finding) -> str:
     return f"the second derivative of the {what} is {found.value} at {_at(found)}, components {names}"
 
 
+def _in_section(found: Finding) -> str:
+    """How options are written now that were given as they once were."""
+    own = found.data["sections"]
+    keys = {name: ", ".join(f"{option}: ..." for option in own if own[option] == name) for name in dict.fromkeys(own.values())}
+    written = ", ".join(f"{name}: {{{inside}}}" for name, inside in keys.items())
+    return f"these options of {found.name} are written in a section of their own by now, {written}; they count as given"
+
+
 SENTENCES: Mapping[Kind, Wording] = {
+    Kind.OPTIONS_IN_SECTION: _in_section,
     Kind.GUESS_FROM_INVERSE_DYNAMICS: _of_phase(
         "the guess of the controls comes from inverse dynamics along the guess of the states"),
     Kind.GUESS_MOVED_INTO_BOUNDS: lambda found: (

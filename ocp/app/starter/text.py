@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ocp.app.files.yaml_source import YAML_WORDS
+from ocp.app.files.syntax.yaml_text import YAML_WORDS
 from ocp.app.robot import NamedRobot, ends
 from ocp.app.starter.plan import Plan
 

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.linalg import null_space
 
 from dynamics import algorithms as alg
-from ocp.app.files.load_model import COLLECTION
+from ocp.app.files.robot.model import COLLECTION
 from ocp.app.robot import NamedRobot
 from ocp.app.starter.fly import flight, flying_file
 from ocp.app.starter.plan import Plan, make_plan

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from ocp.app.files.control.wbc import load_wbc
 from ocp.app.files.load import LoadedProblem, load_problem
-from ocp.app.files.wbc_file import load_wbc
 from ocp.app.verify.records import NEEDS_ROBOTS, gather, is_wbc, not_a_problem
 from ocp.errors import ProblemError
 

@@ -10,9 +10,8 @@ from typing import Any
 
 from rich.console import Console
 
-from ocp.app.files.schema_tasks import is_ik_tree
-from ocp.app.files.schema_wbc import is_wbc_tree
-from ocp.app.files.yaml_source import read_source
+from ocp.app.files.syntax.kinds import kind_of
+from ocp.app.files.syntax.yaml_source import read_source
 from ocp.app.screen import grid, line, plain
 from ocp.errors import ProblemError
 
@@ -102,9 +101,9 @@ NEEDS_ROBOTS = "needs the robots extra"
 def not_a_problem(path: Path) -> str:
     """Why a file is not one for ``ocp verify``, in a few words; empty where it is."""
     tree = _tree(path)
-    if is_ik_tree(tree):
+    if kind_of(tree) == "ik":
         return "inverse kinematics: ocp ik"
-    if is_wbc_tree(tree):
+    if kind_of(tree) == "wbc":
         return "whole-body control: ocp wbc"
     if isinstance(tree, dict) and "mpc" in tree:
         return "closed loop: ocp mpc"
@@ -122,7 +121,7 @@ def expects(path: Path) -> bool:
 
 def is_wbc(path: Path) -> bool:
     """Whether a file is one of whole-body control."""
-    return is_wbc_tree(_tree(path))
+    return kind_of(_tree(path)) == "wbc"
 
 
 def _tree(path: Path) -> Any:

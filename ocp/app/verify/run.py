@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from dynamics.errors import ModelError
-from ocp.app.files.gallery import gallery
 from ocp.app.files.load import LoadedProblem, load_problem
+from ocp.app.files.problem.gallery import gallery
 from ocp.app.pages.folders import csv_text, markdown_table
 from ocp.app.pipeline import provenance
 from ocp.app.prepare import missing, needed, prepare
@@ -147,7 +147,8 @@ def _score(task: Task, name: str, quick: bool, limit: float | None, overrides: M
 def _simulated(name: str, loaded: LoadedProblem, integrator: str, begin: float) -> Score | None:
     """The score of a simulation: the energy at its end against what is known; None after Ctrl-C."""
     _, controls = choose(loaded, None, None, None)
-    motion = simulate(loaded.problem, integrator, controls, dt=loaded.simulate.dt, until=loaded.simulate.until)
+    motion = simulate(loaded.problem, integrator, controls, dt=loaded.simulate.dt, until=loaded.simulate.until,
+                      charts_by=loaded.simulate.charts)
     if motion.ending is Ending.INTERRUPTED:
         return None
     expected, = (item for item in loaded.simulate.expect if item.integrator == integrator)
@@ -163,7 +164,7 @@ def _simulated(name: str, loaded: LoadedProblem, integrator: str, begin: float) 
 
 def _whole_body(path: Path, name: str, quick: bool, overrides: Mapping[str, str], begin: float) -> Score | None:
     """The score of a file of whole-body control: it finished, kept equations, cones and limits, and ended as it expects."""
-    from ocp.app.files.wbc_file import load_wbc
+    from ocp.app.files.control.wbc import load_wbc
     from ocp.app.wbc.run import run_loaded
 
     try:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ocp.app.files.wbc_file import LoadedWbc
+from ocp.app.files.control.wbc import LoadedWbc
 from ocp.app.pages.folders import held_csv, jsonable, write_arrays
 from ocp.app.pages.report import motion, write_report
 from ocp.app.pages.scene import Scene, frame_times, scene_from_model

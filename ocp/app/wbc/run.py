@@ -13,7 +13,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from ocp.app.files.wbc_file import LoadedWbc, load_wbc
+from ocp.app.files.control.wbc import LoadedWbc, load_wbc
 from ocp.app.mpc.run import step_table
 from ocp.app.pages.folders import new_folder
 from ocp.app.prepare import compile_in_time, tell, waiting_for

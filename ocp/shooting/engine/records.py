@@ -11,7 +11,7 @@ import numpy as np
 
 from dynamics.kernels import Kernel, Workspace, compile_many
 from ocp.interrupts import Activity, check, seconds_left
-from ocp.shooting.options import ILQROptions
+from ocp.shooting.options import ILQROptions, Tuning
 from ocp.shooting.stages.horizon import Horizon
 
 if TYPE_CHECKING:  # Numba costs half a second: it is imported by the functions that make something for it
@@ -55,7 +55,7 @@ def compile_horizon(horizon: Horizon, options: ILQROptions) -> Compiled:
             found |= {"step": stage.step}
             bend = stage.whole or stage.bend  # one kernel serves both: a null pointer says what is not wanted
             found |= {"slope": stage.slope, "bend": bend, "whole": stage.whole} if full else {"expand": stage.expand}
-            if options.hessian == "auto" or options.convexify == "gauss_newton":
+            if options.hessian == "auto" or options.tuning.convexify == "gauss_newton":
                 found["expand"] = stage.expand
         if stage.rows.count:
             found |= {"value": stage.rows.value, "jacobian": stage.rows.jacobian}
@@ -124,7 +124,7 @@ def make_store(compiled: Compiled) -> tuple[Engine, Kept]:
     held = record.Held(
         np.array([s.rows.count for s in kinds]), rows[0].copy(), rows[1].copy(), holds, z((S + 1, r)), np.ones((S + 1, r)),
         z((S + 1, r)), z((S + 1, r)), z((S + 1 if any_rows else 1, r, w)), z((1, r)), z((1, r)), z((2, N + M, w)), z((r, r)))
-    coarse = options.hessian != "gauss_newton" and options.convexify == "gauss_newton"
+    coarse = options.hessian != "gauss_newton" and options.tuning.convexify == "gauss_newton"
     spare = record.Spare(z((S + 1, nw)), z((S, M)), z((1, nw)), z((1, nx)), z((64, 2)), z((S + 1 if coarse else 1, N + M, w)),
                          z((N + M, N + M)))
     policy, work, settings, state = lq.policy(n, m), lq.scratch(n, m), z(record.SETTINGS), z(record.STATE)
@@ -171,19 +171,18 @@ def _records(compiled: Compiled) -> tuple[Any, Any, Any, Kept]:
 def _settings(options: ILQROptions) -> np.ndarray:
     from ocp.shooting.engine import record as r
     from ocp.shooting.engine.iterate import MOST_BLENDS
-    from ocp.shooting.options import CHOICES
 
-    found = np.zeros(r.SETTINGS)
-    found[[r.ARMIJO, r.SHORTEST, r.GAP_TOLERANCE]] = options.armijo, options.step_min, options.gap_tolerance
-    found[[r.MU_LEAST, r.MU_MOST]] = MIN_REGULARISATION, options.regularisation_max
+    found, tuning = np.zeros(r.SETTINGS), options.tuning
+    found[[r.ARMIJO, r.SHORTEST, r.GAP_TOLERANCE]] = tuning.armijo, tuning.step_min, tuning.gap_tolerance
+    found[[r.MU_LEAST, r.MU_MOST]] = MIN_REGULARISATION, tuning.regularisation_max
     found[r.FULL] = options.hessian == "full"
-    found[r.CONVEXIFY] = CHOICES["convexify"].index(options.convexify)
-    found[r.SHOOTING] = CHOICES["shooting"].index(options.shooting)
-    found[r.FILTER] = options.globalisation == "filter" or (options.globalisation == "auto" and options.shooting == "multiple")
+    found[r.CONVEXIFY] = Tuning.CHOICES["convexify"].index(tuning.convexify)
+    found[r.SHOOTING] = tuple(options.CHOICES["shooting"]).index(options.shooting)
+    found[r.FILTER] = tuning.globalisation == "filter" or (tuning.globalisation == "auto" and options.shooting == "multiple")
     found[r.PATIENCE] = PATIENCE
     found[r.UNIT] = 1.0
     found[r.AUTO] = options.hessian == "auto"
-    found[r.FIRST_BLEND] = 0.0 if options.hessian == "full" and options.convexify != "shift" else MOST_BLENDS
+    found[r.FIRST_BLEND] = 0.0 if options.hessian == "full" and tuning.convexify != "shift" else MOST_BLENDS
     return found
 
 
@@ -198,8 +197,9 @@ def reset(store: Engine, options: ILQROptions) -> None:
     from ocp.shooting.engine import record as r
 
     store.held.lam[:] = 0.0
-    store.held.mu[:] = options.penalty
+    store.held.mu[:] = options.tuning.penalty
     store.state[:] = 0.0
     store.settings[:] = _settings(options)
     store.state[r.BLEND] = store.settings[r.FIRST_BLEND]
-    store.state[[r.MU, r.MU_FACTOR, r.SMALLEST, r.COST, r.FAILED, r.LOST]] = options.regularisation, 1.0, np.inf, np.inf, -1, -1
+    start = options.tuning.regularisation, 1.0, np.inf, np.inf, -1, -1
+    store.state[[r.MU, r.MU_FACTOR, r.SMALLEST, r.COST, r.FAILED, r.LOST]] = start

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from ocp.errors import ProblemError
 from ocp.interrupts import Activity, check
 from ocp.problem import Finding, Kind, Status
-from ocp.problem.checkpoint import Checkpoint, Keep, Pace, joined, log_rows
+from ocp.problem.checkpoint import NOBODY, Outside, Pace, joined, log_rows
 from ocp.shooting.engine import checkpoint as saved
 from ocp.shooting.engine import iterate as it
 from ocp.shooting.engine import outer, unit
@@ -25,7 +25,6 @@ from ocp.shooting.options import ILQROptions
 from ocp.shooting.polish import PolishStatus
 from ocp.shooting.stages.horizon import Horizon
 
-Progress = Callable[[Mapping[str, float]], None]
 Ending = tuple[Status, Finding]
 
 INNER_TOLERANCE = 0.1
@@ -53,15 +52,15 @@ COLUMNS = (*it.COLUMNS, "penalty", "outer")
 class Search:
     """The iterations of one solve on a store; ``store.path`` is the iterate, always the best so far.
 
-    given: the states of the path are a guess whose gaps are to be closed. helpers: records for further threads. checkpoint: gets
-    the state of the search every now and then. resume: a checkpoint that the store was restored from. attempt: its number where
-    others came before, whose rows are ``before``; patient: not to be given up while there are iterations left.
+    given: the states of the path are a guess whose gaps are to be closed. helpers: records for further threads. outside:
+    its checkpoint to go on from is what the store was restored from. attempt: its number where others came before, whose rows are
+    ``before``; patient: not to be given up while there are iterations left.
     """
 
     def __init__(self, horizon: Horizon, options: ILQROptions, store: Engine, helpers: tuple[Engine, ...] = (), given: bool = False,
-                 progress: Progress | None = None, checkpoint: Keep | None = None, resume: Checkpoint | None = None,
-                 attempt: int = 1, before: tuple[Mapping[str, float], ...] = (), patient: bool = True):
-        self.horizon, self.options, self.store, self.given, self.progress = horizon, options, store, given, progress
+                 outside: Outside = NOBODY, attempt: int = 1, before: tuple[Mapping[str, float], ...] = (), patient: bool = True):
+        self.horizon, self.options, self.store, self.given = horizon, options, store, given
+        self.progress, self.checkpoint, resume = outside.progress, outside.checkpoint, outside.resume
         self.team = (store, *helpers)
         self.multipliers = Multipliers(horizon, store)
         self.log: list[dict[str, float]] = []
@@ -70,12 +69,11 @@ class Search:
         self.load_seconds = 0.0
         self.polished, self.began = False, 0.0
         self.schedule: np.ndarray | None = None
-        limits = (options.tolerance, options.constraint_tolerance, options.penalty_max, options.regularisation,
-                  options.polish == "newton")
+        limits = (options.tolerance, options.constraint_tolerance, options.tuning.penalty_max, options.tuning.regularisation,
+                  options.tuning.polish == "newton")
         self.outer = outer.Outer(np.ones(outer.SCHEDULE), np.array(limits, dtype=float), self.multipliers.found,
                                  self.multipliers.previous) if self.multipliers.any_rows else None
-        self.checkpoint, self.pace = checkpoint, Pace()
-        self.attempt, self.patient = attempt, patient
+        self.attempt, self.patient, self.pace = attempt, patient, Pace()
         self._best, self._since, self._looked = np.inf, 0, 0
         self.resumed: tuple[Mapping[str, float], ...] = ()
         self.before, self.first = before, len(before)
@@ -86,7 +84,7 @@ class Search:
                 self.schedule[:] = schedule
             self.first = int(resume["iterations"][0])
             self.multipliers.previous[:] = resume["violations"]  # they decide about the penalties of the next update
-        if options.globalisation == "auto" and options.shooting == "multiple":
+        if options.tuning.globalisation == "auto" and options.shooting == "multiple":
             # a filter alone can dead-end; with rows gaps and multipliers trade against each other under it
             store.settings[r.FILTER] = 0.0 if self.multipliers.any_rows else it.EITHER
         dropped = {"gap"} if options.shooting in ("single", "open") else set()
@@ -108,7 +106,7 @@ class Search:
         be evaluated."""
         state, options = self.store.state, self.options
         found = max(float(state[r.VIOLATION]), float(state[r.GAP]))
-        if state[r.VIOLATION] <= options.constraint_tolerance and state[r.GAP] <= options.gap_tolerance:
+        if state[r.VIOLATION] <= options.constraint_tolerance and state[r.GAP] <= options.tuning.gap_tolerance:
             return 0.0
         return found if np.isfinite(found) and np.isfinite(state[r.COST]) else np.inf
 
@@ -148,8 +146,8 @@ class Search:
             found[0] is Status.ITERATION_LIMIT
             and state[r.GRADIENT] <= NEAR * scale.py_func(self.store.settings[r.UNIT], state[r.COST]))
         short = near and state[r.VIOLATION] <= POLISH_FROM
-        wanted = (short and self.options.polish != "never") or (
-            found[0] is Status.CONVERGED and self.options.polish == "newton" and not self.polished)
+        wanted = (short and self.options.tuning.polish != "never") or (
+            found[0] is Status.CONVERGED and self.options.tuning.polish == "newton" and not self.polished)
         return (self._polish() or found) if wanted else found
 
     def _begin(self) -> Ending | None:
@@ -165,7 +163,7 @@ class Search:
         began = time.perf_counter()
         found = self._expand()
         if found is None and fresh:
-            unit.find(self.store, self.options.penalty)
+            unit.find(self.store, self.options.tuning.penalty)
             if rows:
                 self._perform(follow)
                 found = self._expand()

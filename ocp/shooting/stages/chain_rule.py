@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import casadi as ca
 
@@ -30,6 +30,25 @@ from ocp.shooting.stages.stretch import Stretch
 from ocp.shooting.stages.written import Written
 
 Expr = Any
+
+
+class Point(NamedTuple):
+    """What a step begins with: time, state, control, parameters, length."""
+
+    t: Expr
+    x: Expr
+    u: Expr
+    p: Expr
+    h: Expr
+
+
+class End(NamedTuple):
+    """Of a step: e in ambient coordinates and E = de/dz, P(e), and its derivative F in its tangent space."""
+
+    e: Expr
+    E: Expr
+    after: Expr
+    F: Expr
 
 
 @dataclass(frozen=True)
@@ -52,23 +71,22 @@ class Node:
 
 def write(stretch: Stretch, tableau: Tableau, rectangle: bool, t: Expr, x: Expr, u: Expr, p: Expr, h: Expr) -> Written:
     """The step from x under u. rectangle: the running cost counts at x alone, with weight h."""
-    local = _Local(stretch)
+    local, at = _Local(stretch), Point(t, x, u, p, h)
     nodes: list[Node] = []
     base = ca.horzcat(ca.SX(stretch.space.rate(x)), ca.SX(x.shape[0], u.shape[0]))
     weights = (1.0, *(0.0,) * (len(tableau.b) - 1)) if rectangle else tableau.b
     for c, row, b in zip(tableau.c, tableau.a, weights, strict=True):
-        nodes.append(local.node(t + c * h if c else t, x, u, p, h, base, nodes, row, h * b if b else None))
-    end, E = _moved(x, base, nodes, tableau.b)
-    after, F = local.landed(end, E)
+        nodes.append(local.node(at._replace(t=t + c * h if c else t), base, nodes, row, h * b if b else None))
+    end = local.landed(*_moved(x, base, nodes, tableau.b))
     costs = [(node.weight, *local.cost(node.t, node.p, u, p)) for node in nodes if node.weight is not None]
-    x_bar, u_bar, _, _ = local.back(nodes, tableau, h, u, p, None)
+    x_bar, u_bar, _, _ = local.back(nodes, tableau, at, None)
 
     def full(costate: Expr) -> Expr:
-        return local.hessian(nodes, tableau, x, u, p, h, end, E, after, costate)
+        return local.hessian(nodes, tableau, at, end, costate)
 
     return Written(
-        after=after, cost=sum((w * value for w, value, _ in costs), start=ca.SX(0)),
-        gradient=ca.vertcat(ca.mtimes(base[:, :stretch.space.ndx].T, x_bar), u_bar), F=F,
+        after=end.after, cost=sum((w * value for w, value, _ in costs), start=ca.SX(0)),
+        gradient=ca.vertcat(ca.mtimes(base[:, :stretch.space.ndx].T, x_bar), u_bar), F=end.F,
         gauss_newton=local.gauss_newton(nodes, u, p), full=full)
 
 
@@ -104,9 +122,9 @@ class _Local:
         self.project = ca.Function("project", [c], [landed, ca.jacobian(landed, c)])
         self.project_bend = ca.Function("project_bend", [c, y], [ca.hessian(ca.dot(y, landed), c)[0]])
 
-    def node(self, t: Expr, x: Expr, u: Expr, p: Expr, h: Expr, base: Expr, before: Sequence[Node], row: Sequence[float],
-             weight: Expr | None) -> Node:
+    def node(self, begin: Point, base: Expr, before: Sequence[Node], row: Sequence[float], weight: Expr | None) -> Node:
         """The node whose base point is x moved by the rises before."""
+        t, x, u, p, h = begin
         c, C = _moved(x, base, before, row)
         at, dp, projection = c, C, None
         if self.curved and c is not x:
@@ -117,17 +135,17 @@ class _Local:
         Y = h * (ca.mtimes(A, dp) + ca.horzcat(ca.SX(c.shape[0], n), B))
         return Node(t, c, C, at, dp, projection, A, B, h * f, Y, weight)
 
-    def landed(self, end: Expr, E: Expr) -> tuple[Expr, Expr]:
-        """The next state and its derivative in its tangent space."""
+    def landed(self, e: Expr, E: Expr) -> End:
+        """The end of a step on the manifold."""
         if not self.curved:
-            return end, E
-        after, projection = self.project(end)
-        return after, ca.mtimes(ca.mtimes(self.space.rate_inverse(after), projection), E)
+            return End(e, E, e, E)
+        after, projection = self.project(e)
+        return End(e, E, after, ca.mtimes(ca.mtimes(self.space.rate_inverse(after), projection), E))
 
-    def back(self, nodes: Sequence[Node], tableau: Tableau, h: Expr, u: Expr, p: Expr, end_bar: Expr | None
+    def back(self, nodes: Sequence[Node], tableau: Tableau, begin: Point, end_bar: Expr | None
              ) -> tuple[Expr, Expr, list[Expr], list[Expr]]:
         """Adjoints of the running cost and, if given, of the end: of x and u, of the rises and of the points of every node."""
-        nx = self.space.nx
+        nx, (_, _, u, p, h) = self.space.nx, begin
         nothing = ca.SX(nx, 1)
         x_bar, u_bar = nothing if end_bar is None else end_bar, ca.SX(self.nu, 1)
         rises, points, bases = ([nothing] * len(nodes) for _ in range(3))
@@ -166,26 +184,25 @@ class _Local:
         Z = ca.vertcat(X, ca.horzcat(ca.SX(m, n), ca.SX.eye(m)))
         return ca.mtimes(Z.T, ca.mtimes(K, Z))
 
-    def hessian(self, nodes: Sequence[Node], tableau: Tableau, x: Expr, u: Expr, p: Expr, h: Expr, end: Expr, E: Expr, after: Expr,
-                costate: Expr) -> Expr:
+    def hessian(self, nodes: Sequence[Node], tableau: Tableau, begin: Point, end: End, costate: Expr) -> Expr:
         """The full Hessian of cost and ``costate . minus(after, step)``."""
         space, n, m = self.space, self.space.ndx, self.nu
         found, end_bar = ca.SX(n + m, n + m), costate
         if self.curved:
             a, e, y = (ca.SX.sym(name, size) for name, size in (("a", space.nx), ("e", space.nx), ("y", n)))
             K, slope = ca.hessian(ca.dot(y, space.minus(a, project(space, e))), e)
-            K, end_bar = ca.Function("end", [a, e, y], [K, slope])(after, end, costate)
-            found += ca.mtimes(E.T, ca.mtimes(K, E))
-        x_bar, _, rises, points = self.back(nodes, tableau, h, u, p, end_bar)
+            K, end_bar = ca.Function("end", [a, e, y], [K, slope])(end.after, end.e, costate)
+            found += ca.mtimes(end.E.T, ca.mtimes(K, end.E))
+        x_bar, _, rises, points = self.back(nodes, tableau, begin, end_bar)
         for node, rise, point in zip(nodes, rises, points, strict=True):
-            K = self.bend(node.t, node.p, u, p, rise)
+            K = self.bend(node.t, node.p, begin.u, begin.p, rise)
             if node.weight is not None:
-                K = K + node.weight * self.cost_bend(node.t, node.p, u, p)
+                K = K + node.weight * self.cost_bend(node.t, node.p, begin.u, begin.p)
             found += self._congruence(K, node.dp)
             if node.projection is not None:
                 found += ca.mtimes(node.C.T, ca.mtimes(self.project_bend(node.c, point), node.C))
         if self.curved:
             dx, at, y = (ca.SX.sym(name, size) for name, size in (("dx", n), ("x", space.nx), ("y", space.nx)))
             bend = ca.substitute(ca.hessian(ca.dot(y, space.jet(at, dx)), dx)[0], dx, ca.SX.zeros(n))
-            found += ca.diagcat(ca.Function("start", [at, y], [bend])(x, x_bar), ca.SX(m, m))
+            found += ca.diagcat(ca.Function("start", [at, y], [bend])(begin.x, x_bar), ca.SX(m, m))
         return found

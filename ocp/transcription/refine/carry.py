@@ -15,7 +15,7 @@ from scipy.linalg import solveh_banded
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from ocp.nlp import NLP, Warm
-from ocp.nlp.names import groups
+from ocp.nlp.names import groups, phase_of
 from ocp.thresholds import ROUNDING, WARM_START
 from ocp.transcription.mesh import Mesh
 
@@ -70,7 +70,7 @@ def _moved(old: Sequence[str], new: Sequence[str], values: Array, meshes: Meshes
     for name, own in groups(new).items():
         if name not in known:
             continue
-        pair = meshes.get("") or meshes.get(name.split(": ")[0])
+        pair = meshes.get("") or meshes.get(phase_of(name))
         a, b = (None, None) if pair is None else (_places(pair[0], len(known[name])), _places(pair[1], len(own)))
         if a is not None and b is not None:
             found[own] = np.interp(b, a, values[known[name]] / _cells(a)) * _cells(b)

@@ -11,10 +11,11 @@ from pages import Page
 from repository import ROOT
 
 import dynamics
-from ocp.app.files.ik_file import load_ik, load_ik_text, solve_loaded
+from ocp.app.files.control.ik import load_ik, load_ik_text, solve_loaded
 from ocp.app.files.load import load_text
-from ocp.app.files.robot_state import configuration_by_name
-from ocp.app.files.yaml_source import dump, parse_source
+from ocp.app.files.robot.states import configuration_by_name
+from ocp.app.files.syntax.yaml_source import parse_source
+from ocp.app.files.syntax.yaml_text import dump
 from ocp.app.pages.ik_picture import AXES, ik_scene, marks
 from ocp.app.pages.ik_report import verdict
 

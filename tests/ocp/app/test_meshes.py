@@ -101,7 +101,7 @@ def test_scenery_stands_in_the_world():
     assert np.allclose(box.vertices.min(axis=0), [2.5, -1.0, 0.0])
     ball = next(dot for dot in scene.dots if dot.radius)
     assert np.allclose(scene.points[:, ball.point], [0.0, 1.0, 1.0])
-    with pytest.raises(ProblemError, match="sizes must be positive"):
+    with pytest.raises(ProblemError, match="sphere: must be positive, got -0.2 m"):
         load_text(text.replace("sphere: 0.2", "sphere: -0.2"))
 
 

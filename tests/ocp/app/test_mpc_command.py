@@ -12,9 +12,9 @@ import pytest
 from commands import call
 from repository import ROOT
 
-from ocp.app.files.findings import ProblemFileError
 from ocp.app.files.load import load_problem, load_text
-from ocp.app.files.schema import problem_json_schema
+from ocp.app.files.problem.schema import problem_json_schema
+from ocp.app.files.syntax.findings import ProblemFileError
 
 FOLDER = ROOT / "problems"
 BALANCE = FOLDER / "mpc" / "cartpole_balance.yaml"
@@ -162,7 +162,7 @@ MISTAKES = {
               "has 2 components, the quantity 3"),
     "noise name": (TEXT, "process_noise: {v: 0.02", "process_noise: {vv: 0.02", "mpc.disturbances.process_noise.vv",
                    "no state named"),
-    "negative noise": (TEXT, "measurement_noise: {x: 0.001", "measurement_noise: {x: -1", "mpc.disturbances.measurement_noise",
+    "negative noise": (TEXT, "measurement_noise: {x: 0.001", "measurement_noise: {x: -1", "mpc.disturbances.measurement_noise.x",
                        "must not be negative"),
     "kick in the past": (TEXT, "time: 3,", "time: -3,", "mpc.disturbances.kicks[0].time", "must not be negative"),
     "empty push": (TEXT, "duration: 0.5, controls: {force: 3}", "duration: 0.5", "mpc.disturbances.pushes[0]", "pushes nothing"),

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from commands import call
 
-from ocp.app.files.ik_file import load_ik
+from ocp.app.files.control.ik import load_ik
 from ocp.app.files.load import load_problem
 from ocp.app.robot import read_robot
 from ocp.app.starter.plan import make_plan

@@ -8,8 +8,8 @@ import pytest
 from commands import call
 from repository import ROOT
 
-from ocp.app.files.findings import ProblemFileError
 from ocp.app.files.load import load_problem, load_text
+from ocp.app.files.syntax.findings import ProblemFileError
 from ocp.app.simulate.controls import choose
 from ocp.errors import ProblemError
 from ocp.simulation import simulate

@@ -6,7 +6,7 @@ import pytest
 from dynamics import algorithms as alg
 from dynamics.errors import ModelError
 from dynamics.model.robots import robot_paths
-from ocp.app.files.wbc_file import load_wbc
+from ocp.app.files.control.wbc import load_wbc
 from ocp.app.robot import read_robot
 from ocp.app.starter.write import write_starter
 from ocp.errors import ProblemError

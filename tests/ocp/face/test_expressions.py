@@ -6,8 +6,8 @@ import pytest
 
 import ocp
 from ocp.app.face.expression import Expr, expr
-from ocp.app.files.expressions import parse_vector
-from ocp.app.files.scope import Scope
+from ocp.app.files.syntax.expressions import parse_vector
+from ocp.app.files.syntax.scope import Scope
 from ocp.errors import ProblemError
 
 a, b, c = (Expr(name) for name in "abc")

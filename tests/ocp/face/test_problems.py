@@ -9,7 +9,7 @@ import pytest
 
 import ocp
 from ocp.app.files.load import load_problem
-from ocp.app.files.yaml_source import parse_source, read_source
+from ocp.app.files.syntax.yaml_source import parse_source, read_source
 from ocp.app.verify.records import NEEDS_ROBOTS, not_a_problem
 from ocp.errors import ProblemError
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from scipy.interpolate import CubicSpline
 
-from ocp.app.files.expressions import MAX_CHARACTERS, parse, parse_vector
-from ocp.app.files.scope import BUILTINS, FUNCTION_NAMES, Scope, Table, VectorFunction
+from ocp.app.files.syntax.expressions import MAX_CHARACTERS, parse, parse_vector
+from ocp.app.files.syntax.scope import BUILTINS, FUNCTION_NAMES, Scope, Table, VectorFunction
 from ocp.errors import ProblemError
 
 X, Y, OMEGA = ca.SX.sym("x"), ca.SX.sym("y"), ca.SX.sym("omega")

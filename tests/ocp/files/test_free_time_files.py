@@ -9,8 +9,8 @@ from repository import ROOT
 import dynamics
 from dynamics import algorithms as alg
 from ocp.app.files.load import load_problem, load_text
-from ocp.app.files.schema import SymbolicPhases, problem_json_schema
-from ocp.app.files.schema_robot import RobotPhases
+from ocp.app.files.problem.schema import SymbolicPhases, problem_json_schema
+from ocp.app.files.robot.schema import RobotPhases
 from ocp.errors import ProblemError
 from ocp.methods import solve
 from ocp.problem import At, Kind, with_parameters
@@ -283,5 +283,5 @@ def test_durations_may_be_bounded_by_zero():
 
 @pytest.mark.parametrize("duration", ["{lower: -1, upper: 2}", "{lower: 0, upper: 0}", "0"])
 def test_durations_that_cannot_be_positive_are_refused(duration):
-    with pytest.raises(ProblemError, match="a duration must be positive"):
+    with pytest.raises(ProblemError, match="a duration must be positive|must not be negative, got -1 s"):
         load_text(VANISHING.replace("ONE", "u**2").replace("{lower: 0, upper: 5}", duration, 1))

@@ -11,9 +11,9 @@ from repository import ROOT
 from scipy.spatial.transform import Rotation
 
 import dynamics
-from ocp.app.files.findings import ProblemFileError
-from ocp.app.files.ik_file import load_ik, load_ik_text, solve_loaded
+from ocp.app.files.control.ik import load_ik, load_ik_text, solve_loaded
 from ocp.app.files.load import load_problem, load_text
+from ocp.app.files.syntax.findings import ProblemFileError
 from ocp.errors import ProblemError
 
 FOLDER = ROOT / "problems"
@@ -247,12 +247,13 @@ MISTAKES = [
      "9:40: tasks[2].posture: names no joint; give joints, configuration or base"),
     ("joint name", ("posture: {joints: {elbow: 0.5}}", "joint: {name: elbo, value: 1}"),
      "9:45: tasks[2].joint.name: no joint that moves named 'elbo'; did you mean 'elbow'?"),
-    ("weight", ("name: tip,", "name: tip, weight: 0,"), "7:25: tasks[0].weight: a weight must be positive, got 0"),
+    ("weight", ("name: tip,", "name: tip, weight: 0,"),
+     "7:25: tasks[0].weight: must be positive, got 0; leave the task or the component out instead"),
     ("weights", ("name: tip,", "name: tip, weight: [1, 2],"),
      "7:25: tasks[0].weight: 2 values for 3 components of the error"),
     ("task tolerance", ("name: tip,", "name: tip, tolerance: -1,"), "7:28: tasks[0].tolerance: must be positive, got -1"),
-    ("name twice", ("name: nose", "name: tip"), "8:5: tasks[1]: the name 'tip' is already that of tasks[0]"),
-    ("priority zero", ("priority: 1", "priority: 0"), "7:27: tasks[0].priority: priorities count from 1, got 0"),
+    ("name twice", ("name: nose", "name: tip"), "8:12: tasks[1].name: the name 'tip' is already used by tasks[0]"),
+    ("priority zero", ("priority: 1", "priority: 0"), "7:27: tasks[0].priority: must be at least 1, got 0"),
     ("priority word", ("priority: 1", "priority: high"),
      "7:27: tasks[0].priority: expected a whole number; got the text 'high'"),
     ("priority of some", ("priority: 2, ", ""),
@@ -266,7 +267,7 @@ MISTAKES = [
       "pose: {frame: hand, position: [0, 0, 1]}"),
      "tasks[1].pose: needs exactly one of rpy, quaternion, axis_angle; found none"),
     ("tolerance", ("tolerance: 1e-7", "tolerance: 0"), "11:22: options.tolerance: must be positive, got 0"),
-    ("restarts", ("restarts: 4", "restarts: -4"), "11:38: options.restarts: must be at least 0, got -4"),
+    ("restarts", ("restarts: 4", "restarts: -4"), "11:38: options.restarts: must not be negative, got -4"),
     ("seed", ("seed: 3", "seed: 1.5"), "options.seed: expected a whole number; got the number 1.5"),
     ("limits", ("{position: true}", "{position: 1}"), "10:20: limits.position: expected true or false; got the number 1"),
     ("clearance and priorities",

@@ -7,7 +7,7 @@ from repository import ROOT
 from scipy.integrate import solve_ivp
 
 from ocp.app.files.load import load_problem, load_text
-from ocp.app.files.schema import to_yaml
+from ocp.app.files.problem.schema import to_yaml
 from ocp.errors import ProblemError
 from ocp.methods import solve
 

@@ -15,12 +15,13 @@ from repository import ROOT
 from scipy.spatial.transform import Rotation
 
 from ocp.app.files.load import LoadedProblem, load_problem, load_text, parse_overrides
-from ocp.app.files.schema import SymbolicProblem, problem_json_schema, to_yaml
-from ocp.app.files.schema_parts import Solve
+from ocp.app.files.problem.schema import SymbolicProblem, problem_json_schema, to_yaml
+from ocp.app.files.problem.sections_schema import Solve
 from ocp.app.pages.scene import Disc, Polyline, scene_from_drawing
 from ocp.certify import Tolerances
 from ocp.errors import ProblemError
 from ocp.methods import METHODS
+from ocp.options import flat
 from ocp.problem import INF, At, Cost, Sense
 
 PENDULUM = """\
@@ -191,7 +192,8 @@ def test_file_to_record_to_yaml_to_record(pendulum: LoadedProblem) -> None:
 
 def test_expanding_writes_every_default_and_changes_nothing(pendulum: LoadedProblem) -> None:
     again = load_text(pendulum.expanded())
-    options = dataclasses.asdict(METHODS["ilqr"].options_type()())
+    kind = METHODS["ilqr"].options_type()
+    options = flat(kind, dataclasses.asdict(kind()))
     assert again.options_for("ilqr") == options | {"intervals": 50, "tolerance": 1e-6}
     assert again.accept == dataclasses.asdict(Tolerances()) | {"gap_segment": 1e-4}
     assert again.expanded() == pendulum.expanded()
@@ -223,7 +225,7 @@ def test_overrides_replace_values_everywhere() -> None:
     ("phase.duration", "-1", "--set phase.duration=-1: phase.duration", "a duration must be positive"),
     ("phase.duration", "{lowr: 1}", "--set phase.duration={lowr: 1}: phase.duration.lowr", "did you mean 'lower'?"),
     ("phase.duration", "{lower: -1, upper: 2}", "--set phase.duration={lower: -1, upper: 2}: phase.duration.lower",
-     "a duration must be positive"),
+     "must not be negative, got -1 s"),
     ("phase.costs[0].running", "torqe", "--set phase.costs[0].running=torqe: phase.costs[0].running", "did you mean 'torque'"),
     ("phase.costs[4].running", "1", "--set phase.costs[4].running=1", "phase.costs has 4 entries, the last is [3]"),
     ("phase.costs.efort.running", "1", "--set phase.costs.efort.running=1", "no entry named 'efort'; did you mean 'effort'?"),

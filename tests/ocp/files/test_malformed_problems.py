@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from ocp.app.files.findings import ProblemFileError
 from ocp.app.files.load import load_problem, load_text
-from ocp.app.files.yaml_source import parse_source
+from ocp.app.files.syntax.findings import ProblemFileError
+from ocp.app.files.syntax.yaml_source import parse_source
 from ocp.errors import ProblemError
 
 SYMBOLIC = """\
@@ -214,7 +214,7 @@ CASES: dict[str, Case] = {
     "duration crossed": ("duration: 2.0", "duration: {lower: 3, upper: 2}", "19:13: phase.duration",
         "lower (3 s) is above upper (2 s)"),
     "negative duration": ("duration: 2.0", "duration: {lower: -1, upper: 2}", "19:21: phase.duration.lower",
-        "a duration must be positive, got -1 s"),
+        "must not be negative, got -1 s"),
     "duration without end": ("duration: 2.0", "duration: {lower: 1}", "19:13: phase.duration",
         "needs 'guess' where there is no upper end"),
     "guess outside the duration": ("duration: 2.0", "duration: {lower: 1, upper: 2, guess: 3}",
@@ -228,7 +228,7 @@ CASES: dict[str, Case] = {
     "weights of another length": ("weights: [1, 2]", "weights: [1, 2, 3]", "25:66: phase.costs[1].weights",
         "3 values for 2 residuals"),
     "negative weight": ("weights: [1, 2]", "weights: [1, -2]", "25:70: phase.costs[1].weights[1]",
-        "a weight must not be negative, got -2"),
+        "must not be negative, got -2"),
     "final cost of a control": ("final_residual: [omega,", "final_residual: [torque,",
         "25:36: phase.costs[1].final_residual",
         "depends on control 'torque'; a cost at the end cannot depend on controls"),
@@ -248,7 +248,7 @@ CASES: dict[str, Case] = {
     "equal of another length": ("equal: [0.5, 0]", "equal: [0.5, 0, 1]", "28:69: phase.constraints[1].equal",
         "3 values for 2 components"),
     "soft without weight": ("upper: 0.6", "upper: 0.6, soft: 0", "27:61: phase.constraints[0].soft",
-        "a penalty weight must be positive, got 0"),
+        "must be positive, got 0"),
     "component without bound": ("equal: [0.5, 0]", "upper: [0.5, null]", "28:7: phase.constraints[1]",
         "has no bound in component 1"),
     "guess of no state": ("states: {theta: [0, pi]}", "states: {theta: [0, pi], omga: 1}",

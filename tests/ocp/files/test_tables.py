@@ -61,7 +61,7 @@ def test_csv_files_are_the_same_and_move_with_the_problem(tmp_path):
         rate(f"{{x: {X}, y: {Y}, values: {GRID}}}", "drag(h, v)", 1.7, 0.6))
 
     import ocp
-    from ocp.app.files.portable import portable
+    from ocp.app.files.problem.portable import portable
 
     (tmp_path / "p.yaml").write_text(FILE.format(table="one.csv", call="drag(h)"))
     (tmp_path / "in").mkdir()

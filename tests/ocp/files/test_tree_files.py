@@ -12,9 +12,9 @@ from dynamics.joints import KINDS
 from dynamics.model import BodyInertia, Builder, Joint, Placement
 from dynamics.model.builder import change_joint, joint
 from dynamics.model.rigid import rotation_rpy
-from ocp.app.files.ik_file import load_ik_text, solve_loaded
+from ocp.app.files.control.ik import load_ik_text, solve_loaded
 from ocp.app.files.load import load_problem, load_text
-from ocp.app.files.portable import portable
+from ocp.app.files.problem.portable import portable
 from ocp.app.pages.scene import scene_from_model
 from ocp.errors import ProblemError
 
@@ -167,7 +167,7 @@ def test_a_changed_joint_keeps_its_place():
     ("crank: [0.1, 0.2]", "crank: 0.1", "start.joints.crank", "a list [q1, q2]"),
     ("mass: 1, joint", "mass: -1, joint", "cart", "mass must be finite and not negative"),
     ("{sphere: 0.1}", "{sphere: 0.1, box: [1, 1, 1]}", "shapes[0]", "needs exactly one of sphere, box, cylinder"),
-    ("{sphere: 0.1}", "{sphere: 0}", "sphere", "sizes must be positive"),
+    ("{sphere: 0.1}", "{sphere: 0}", "sphere", "must be positive, got 0 m"),
     ("upper: [2, 3]", "upper: [2, 3, 4]", "cart", "limit upper needs 2 values"),
     ("{body: grip, position", "{body: gripp, position", "mark", "'gripp' has not been added yet; did you mean"),
     ("frames: [{},", "frames: [", "bone", "needs at least four, got 3"),
@@ -337,7 +337,7 @@ def test_meshes_give_inertias_and_come_along(block):
     ("block.stl", "blok.stl", r"shapes\[0\]\.mesh: no file .*blok.stl"),
     ("block.stl", "open.stl", r"shapes\[0\]\.mesh: .*not closed"),
     ("block.stl", "text.stl", r"shapes\[0\]\.mesh: mesh .*text.stl (cannot be read|holds no triangles)"),
-    ("scale: 1e-3", "scale: -1", r"shapes\[0\]\.mesh: sizes must be positive"),
+    ("scale: 1e-3", "scale: -1", r"shapes\[0\]\.scale: must be positive, got -1$"),
     ("mesh: parts/block.stl", "sphere: 1", "'scale' is that of a mesh"),
 ])
 def test_wrong_meshes_are_named(block, old, new, words):

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ocp.app.files.yaml_source import MAX_CHARACTERS, MAX_DEPTH, dump, format_path, parse_source, read_source
+from ocp.app.files.syntax.yaml_source import MAX_CHARACTERS, MAX_DEPTH, format_path, parse_source, read_source
+from ocp.app.files.syntax.yaml_text import dump
 from ocp.errors import ProblemError
 
 

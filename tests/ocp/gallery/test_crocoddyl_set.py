@@ -6,8 +6,10 @@ from crocoddyl_problems import CASES, ROBOT_FREE, case, moves, probe, rollout, t
 
 from dynamics.errors import ModelError
 from dynamics.model.robots import robot_paths
+from ocp.methods import make_options
 from ocp.problem import Status
 from ocp.shooting.ilqr import ILQROptions, solve
+from ocp.shooting.options import Tuning
 
 try:
     PATHS = robot_paths()
@@ -47,8 +49,8 @@ def solved(name, guess, **options):
     """The solution by the method of Crocoddyl's solver, FDDP: gaps of the guess stay until steps close them, and a step has to
     bring a tenth of the decrease that the model promises."""
     built = case(name, guess)
-    solution = solve(built.problem, ILQROptions(intervals=built.intervals, shooting="feasible", armijo=0.1, tolerance=1e-9,
-                                                **built.options, **options))
+    solution = solve(built.problem, make_options("ilqr", {
+        "intervals": built.intervals, "shooting": "feasible", "armijo": 0.1, "tolerance": 1e-9, **built.options, **options}))
     assert solution.status is Status.CONVERGED, solution.ending
     return built, solution
 
@@ -111,7 +113,8 @@ def test_one_step_solves_the_linear_quadratic_problem():
 def test_overshoot_at_the_rounding_level_is_answered_by_shorter_steps():
     """Whole steps of Gauss-Newton leave the error times -0.9 here; below rounding nothing else would halve them."""
     chosen = case("panda", "hold")
-    found = solve(chosen.problem, ILQROptions(**chosen.options, intervals=100, shooting="feasible", armijo=0.1, tolerance=1e-9,
-                                              hessian="gauss_newton", polish="never"))
+    found = solve(chosen.problem, ILQROptions(
+        **chosen.options, intervals=100, shooting="feasible", tolerance=1e-9, hessian="gauss_newton",
+        tuning=Tuning(armijo=0.1, polish="never")))
     assert found.status is Status.CONVERGED
     assert len(found.iterations) - 1 <= 50

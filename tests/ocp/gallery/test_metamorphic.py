@@ -12,7 +12,7 @@ from rescaled import Units, control_factors, rescaled, state_factors
 
 from ocp.app.files.load import load_problem
 from ocp.certify import Tolerances
-from ocp.guess import from_motion
+from ocp.guesses.motion import from_motion
 from ocp.methods import solve
 from ocp.problem import Kind
 

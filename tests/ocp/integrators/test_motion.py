@@ -17,11 +17,12 @@ from dynamics.model.builder import Builder
 from dynamics.model.model import BodyInertia, Joint
 from dynamics.model.synthetic import random_tree, serial_chain
 from dynamics.model.urdf import read_urdf
-from dynamics.redmax.implicit import Options, simulate, system
+from dynamics.redmax.implicit import simulate, system
 from ocp.app.files.load import load_problem
 from ocp.bridge import equations_of_motion, robot_system
 from ocp.implicit import implicit
 from ocp.integrators import MULTISTEP, motion
+from ocp.problem import Formulation
 
 ONE_STEP = ("bdf1", "sdirk2")
 
@@ -64,7 +65,7 @@ def test_motions_are_those_of_redmax(name):
     mechanism, n = chain(), 12
     sys, u = robot_system(mechanism), np.array([0.5, -0.3, 0.2])
     x = np.array([0.4, -0.6, 0.3, 0.5, -1.0, 0.8])
-    other = simulate(system(mechanism), name, (x[:3], x[3:]), 0.02, n, u=np.tile(u, (n, 1)), options=Options(1e-14))
+    other = simulate(system(mechanism), name, (x[:3], x[3:]), 0.02, n, u=np.tile(u, (n, 1)))
     x = march(sys, x, u, 0.02 * n, n) if name == "bdf2" else integrate(stepper(sys, name, kind=ca.MX), x, u, 0.02 * n, n)[0]
     np.testing.assert_allclose(x, np.r_[other.q[-1], other.v[-1]], rtol=0, atol=1e-10)
 
@@ -152,7 +153,7 @@ def test_no_mass_matrix_is_inverted():
     with pytest.raises(ModelError, match="nothing resists"):
         mechanism.forward_dynamics(ca.SX(0), ca.SX(0), ca.SX(0))
     plain = robot_system(serial_chain(1))
-    sys = replace(plain, motion=lambda: equations_of_motion(mechanism))
+    sys = replace(plain, formulation=replace(plain.formulation, motion=lambda: equations_of_motion(mechanism)))
     for name in ONE_STEP:
         x, _ = integrate(stepper(sys, name, kind=ca.MX), np.zeros(2), np.array([1.0]), 3.0, 60)
         np.testing.assert_allclose(x, [1.0, 0.0], atol=1e-6)
@@ -185,4 +186,4 @@ def test_differences_of_the_rate_are_asked_of_the_rate():
     sys = robot_system(chain())
     assert motion.moves(sys)
     assert not motion.moves(replace(sys, derivatives="fd"))
-    assert not motion.moves(replace(sys, motion=None))
+    assert not motion.moves(replace(sys, formulation=Formulation()))

@@ -12,9 +12,10 @@ from dynamics import algorithms as alg
 from dynamics.mechanism import Thruster, drivable_joints
 from dynamics.model.synthetic import random_tree
 from dynamics.model.urdf import read_urdf
-from ocp.bridge import model_space, robot_system
+from ocp.bridge import inverse_dynamics_system, model_space, residual_dynamics_system, robot_system
 from ocp.errors import ProblemError
-from ocp.guess import on_manifold
+from ocp.guesses.sampling import on_manifold
+from ocp.problem import Form
 from ocp.robot_terms import RobotTerms
 
 
@@ -126,3 +127,26 @@ def test_a_guess_may_be_off_the_sphere_but_not_at_its_centre(robot):
     x[2, 3:7] = 0.0
     with pytest.raises(ProblemError, match="length zero"):
         on_manifold(space, x)
+
+
+@pytest.mark.parametrize(("make", "form"), [
+    (robot_system, Form.EXPLICIT), (inverse_dynamics_system, Form.INVERSE), (residual_dynamics_system, Form.IMPLICIT)])
+def test_a_robot_stands_in_one_form(make, form):
+    """The equations of motion hold in each with what it calls accelerations and efforts."""
+    rng = np.random.default_rng(4)
+    model = random_tree(3, rng, kinds=["revolute"])
+    system = make(model)
+    assert [one is system.robot for one in (system.mechanism, system.inverse, system.held)] == [form is other for other in Form]
+    assert system.formulation.form is form
+    x, u = rng.standard_normal(system.nx), rng.standard_normal(system.nu)
+    a = np.array(system.rate(0, x, u, [])).ravel()[model.nv:]
+    tau = np.array(system.robot.inverse_dynamics(*(ca.DM(part) for part in (x[:model.nq], x[model.nq:], a)))).ravel()
+    if form is Form.EXPLICIT:
+        np.testing.assert_allclose(tau, u, atol=1e-9)
+    elif form is Form.IMPLICIT:
+        np.testing.assert_allclose(np.array(system.residual(0, x, u, [])).ravel(), tau - u[:model.nv], atol=1e-9)
+    else:
+        np.testing.assert_array_equal(a, u)
+    other = system.with_controls(("one", *system.controls), system.rate)
+    assert (other.robot is system.robot) is (form is Form.IMPLICIT)  # whose own unknowns stay behind the controls
+    assert other.motion is None

@@ -136,7 +136,7 @@ def test_what_has_no_meaning_is_refused():
                         (("duration: 6", "duration: 6.5"), "6.5 s; a system in discrete time makes whole steps, of 1 s"),
                         (("duration: 6", "duration: {lower: 1, upper: 9}"), "duration is free"),
                         (("next: {", "dynamics: {stock: order}, next: {"), "cannot stand beside"),
-                        (("- 3*t}}", "- 3*t}, period: -1}"), "period is positive"),
+                        (("- 3*t}}", "- 3*t}, period: -1}"), "period: must be positive, got -1 s"),
                         (("next: {stock:", "next: {stok:"), "stok")):
         with pytest.raises(ProblemError, match=told):
             load_text(STOCK.replace(*words))

@@ -8,8 +8,8 @@ import pytest
 from repository import ROOT
 
 from ocp.app.files.load import load_problem
-from ocp.fitted_guess import simulated, with_fitted_controls
-from ocp.guess import INTERVALS
+from ocp.guesses.fitted import simulated, with_fitted_controls
+from ocp.guesses.sampling import INTERVALS
 from ocp.methods import solve
 from ocp.problem import At, Boundary, Constraint, Duration, Guess, Phase, Problem, System
 from ocp.spaces import euclidean

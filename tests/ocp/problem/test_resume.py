@@ -16,7 +16,7 @@ from repository import ROOT
 import ocp.problem.checkpoint as checkpoint_module
 from ocp.app.checkpoints import is_certified, kept, load_resumable
 from ocp.app.files.load import load_problem
-from ocp.app.files.portable import portable
+from ocp.app.files.problem.portable import portable
 from ocp.app.pages.folders import is_unfinished
 from ocp.app.pages.results import read_run
 from ocp.app.pipeline import run, run_loaded

@@ -13,7 +13,7 @@ from scipy.integrate import solve_ivp
 from ocp.app.files.load import load_text
 from ocp.certify import certify
 from ocp.errors import ProblemError
-from ocp.guess import from_motion
+from ocp.guesses.motion import from_motion
 from ocp.methods import METHODS, make_options, method, solve, uncertified
 from ocp.problem import At, Boundary, Constraint, Cost, Duration, Guess, Phase, Problem, Solution, Status, System, Trajectory
 from ocp.reductions import REDUCTIONS, ReducedProblem, Reduction, chain_of, fit_guess, invert, redundant, with_dropped_conditions

@@ -3,11 +3,12 @@
 import casadi as ca
 import numpy as np
 import pytest
+from scipy.linalg import expm
 from scipy.optimize import minimize, minimize_scalar
 
 from ocp.app.files.load import load_text
 from ocp.methods import solve
-from ocp.problem import At, Kind
+from ocp.problem import At, Kind, Trajectory
 from ocp.reductions.modes import Mode, Modes, Surfaces
 
 MOVE = """
@@ -67,11 +68,31 @@ phase:
 """, np.sqrt(J)
 
 
+def mud(drag, edge, far=1.0):
+    """x'' = u from rest to rest, with drag behind an edge: the energies by Gramians, least over when and how fast."""
+    def energy(a, T, before, behind):
+        A = np.array([[0.0, 1.0], [0.0, -a]])
+        # blocks of the exponential of [[A, b b'], [0, -A']] (Van Loan)
+        E = expm(np.block([[A, np.diag([0.0, 1.0])], [np.zeros((2, 2)), -A.T]]) * T)
+        missing = behind - E[:2, :2] @ before
+        return missing @ np.linalg.solve(E[:2, 2:] @ E[:2, :2].T, missing)
+
+    def J(z):
+        tau, v = np.clip(z[0], 0.05, 0.95), z[1]
+        crossing, end = np.array([edge, v]), np.array([far, 0.0])
+        return energy(0.0, tau, np.zeros(2), crossing) + energy(drag, 1 - tau, crossing, end)
+
+    found = min((minimize(J, z, method="Nelder-Mead", options={"xatol": 1e-12, "fatol": 1e-12, "maxiter": 4000})
+                 for z in ([0.3, 1.0], [0.5, 1.5], [0.7, 1.0])), key=lambda one: one.fun)
+    return MOVE.format(rate=f"u - if_else(x > {edge}, {drag}, 0)*v", cost="u**2"), found.fun
+
+
 PROBLEMS = {"toll": toll(1e-3, 30), "toll of high speeds": toll(0.4, 30), "friction": waits(10.0), "price of moving": waits(0, 100),
-            "both": waits(5.0, 60), "refraction": refraction(2.0), "quickest": quickest(2.0)}
+            "both": waits(5.0, 60), "refraction": refraction(2.0), "quickest": quickest(2.0),
+            "mud": mud(3.0, 0.5), "deep mud": mud(12.0, 0.7)}
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[] if name == "toll" else [pytest.mark.slow])
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[] if name in ("toll", "price of moving") else [pytest.mark.slow])
                                   for name in PROBLEMS])
 def test_the_minimum_over_crossings_and_rests_is_certified(name):
     text, true = PROBLEMS[name]
@@ -122,6 +143,35 @@ def test_on_a_surface_the_state_stays_there():
         v = np.sin(x)
         assert float(stays.function(0, [x, v], np.cos(x) * v, [])) == pytest.approx(0.0, abs=1e-15)
         assert abs(float(stays.function(0, [x, v], np.cos(x) * v + 1, []))) == pytest.approx(1.0)
+
+
+def test_a_surface_that_moves_is_followed():
+    phase = load_text(MOVE.format(rate="u", cost="u**2 + if_else(v > sin(3*t), 1, 0)")).problem.phases[0]
+    stays = Surfaces(phase).keep((0,), phase.system.rate)
+    for t in (0.2, 1.3):
+        assert float(stays.function(t, [0.4, np.sin(3 * t)], 3 * np.cos(3 * t), [])) == pytest.approx(0.0, abs=1e-14)
+
+
+def test_states_of_a_mode_on_a_surface_are_moved_onto_it():
+    """To first order along the gradient: what is left is quadratic in the distance."""
+    surfaces = Surfaces(load_text(MOVE.format(rate="u", cost="u**2 + if_else(v > sin(x), 1, 0)")).problem.phases[0])
+    t, x = np.linspace(0.0, 1.0, 5), np.column_stack([np.linspace(0.2, 0.9, 5)] * 2)
+    x[:, 1] = np.sin(x[:, 0]) + 1e-6
+    moved = surfaces.on((0,), Trajectory(t=t, x=x, t_u=t, u=np.zeros((5, 1)), state=lambda s: np.array([0.5, np.sin(0.5) - 1e-6]),
+                                         control=lambda s: np.zeros((len(s), 1))))
+    assert np.abs(moved.x[:, 1] - np.sin(moved.x[:, 0])).max() < 1e-11
+    ahead = moved.x - x
+    assert np.allclose(ahead[:, 0] * 1.0 + ahead[:, 1] * np.cos(x[:, 0]), 0.0, atol=1e-11)  # along (-cos x, 1)
+    at = moved.state(0.3)
+    assert at.shape == (2,)
+    assert abs(at[1] - np.sin(at[0])) < 1e-11
+
+
+@pytest.mark.parametrize(("condition", "on"), [("v > 0", 0.0), ("v >= 0", 3.0), ("v < 0", 0.0), ("v <= 0", 3.0)])
+def test_on_a_surface_functions_have_the_value_that_they_have_there(condition, on):
+    phase = load_text(MOVE.format(rate="u", cost=f"u**2 + if_else({condition}, 3, 0)")).problem.phases[0]
+    cost, surfaces = phase.costs[0].function, Surfaces(phase)
+    assert float(surfaces.in_mode((0,))[cost.__hash__()](0, [0, 5.0], 0.0, [])) == on == float(cost(0, [0, 0.0], 0.0, []))
 
 
 def test_without_jumps_in_the_state_there_are_no_surfaces():

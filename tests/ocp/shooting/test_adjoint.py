@@ -24,7 +24,7 @@ def loaded(name="spring_arm_design"):
 @pytest.mark.parametrize("integrator", ["bdf1", "sdirk2", "bdf2"])
 def test_gradients_against_differences(integrator):
     """By torques, the length of a link and stiffnesses together, within 1e-6 of what they are large by."""
-    shot = Shot(build(loaded().problem, AdjointOptions(integrator, 12).steps()), "auto")
+    shot = Shot(build(loaded().problem, AdjointOptions(integrator=integrator, intervals=12).steps()), "auto")
     u = np.random.default_rng(3).normal(size=int(shot.filled.sum()))
     u[:3] = 0.1, 6.0, 4.0
     shot.value(u)

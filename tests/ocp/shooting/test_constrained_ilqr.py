@@ -11,7 +11,7 @@ from shooting_problems import function, make
 
 from ocp.app.files.load import load_problem, load_text
 from ocp.errors import ProblemError
-from ocp.guess import inverse_dynamics_controls
+from ocp.guesses.inverse_dynamics import inverse_dynamics_controls
 from ocp.methods import solve
 from ocp.problem import INF, At, Boundary, Constraint, Kind, Sense, Status
 from ocp.spaces import euclidean

@@ -13,7 +13,7 @@ from shooting_problems import cart_pole, make, pendulum, quadrotor
 from ocp.problem import Guess, Status
 from ocp.shooting.engine.expansion import coarsen, convexify, project
 from ocp.shooting.ilqr import ILQROptions, solve
-from ocp.shooting.options import CHOICES
+from ocp.shooting.options import Tuning
 from ocp.spaces import euclidean
 
 
@@ -50,16 +50,20 @@ def wild(problem, seed, size=2.0):
 
 
 # ---- from far away
+
+WAYS = Tuning.CHOICES["convexify"]
+
+
 @pytest.mark.parametrize(("name", "how"), [
-    *(("cart-pole", how) for how in CHOICES["convexify"]), ("quadrotor", "project"), ("acrobot", "project"),
-    *(pytest.param(*case, marks=pytest.mark.slow) for case in itertools.product(("pendulum", "quadrotor"), CHOICES["convexify"])
+    *(("cart-pole", how) for how in WAYS), ("quadrotor", "project"), ("acrobot", "project"),
+    *(pytest.param(*case, marks=pytest.mark.slow) for case in itertools.product(("pendulum", "quadrotor"), WAYS)
       if case != ("quadrotor", "project"))])
 @pytest.mark.sample(2)
 def test_every_choice_leads_to_a_minimum_from_far(name, how):
     build, intervals = PROBLEMS[name]
     for seed in range(1 if name == "quadrotor" else 2):
         problem = wild(build(), seed)
-        found = solve(problem, ILQROptions(intervals=intervals, hessian="full", convexify=how, polish="never"))
+        found = solve(problem, ILQROptions(intervals=intervals, hessian="full", tuning=Tuning(convexify=how, polish="never")))
         assert found.status is Status.CONVERGED, found.ending
         assert found.optimality.residuals()[0] < 1e-7
         costs = [row["cost"] for row in found.iterations]
@@ -82,7 +86,8 @@ def test_far_from_the_solution_the_full_hessian_is_not_convex():
 @pytest.mark.parametrize("name", ["cart-pole", "acrobot"])
 def test_automatic_hessians_begin_as_gauss_newton_and_end_as_newton(name):
     build, intervals = PROBLEMS[name]
-    runs = {h: solve(build(), ILQROptions(intervals=intervals, hessian=h, polish="never")) for h in ("auto", "gauss_newton")}
+    runs = {h: solve(build(), ILQROptions(intervals=intervals, hessian=h, tuning=Tuning(polish="never")))
+            for h in ("auto", "gauss_newton")}
     assert runs["auto"].status is Status.CONVERGED
     first = [[row["cost"] for row in runs[h].iterations[:3]] for h in ("auto", "gauss_newton")]
     np.testing.assert_allclose(*first, rtol=1e-9)
@@ -122,7 +127,7 @@ def test_blends_lie_between_the_full_hessian_and_that_of_gauss_newton(name):
     build, intervals = PROBLEMS[name]
     problem = wild(build(), 3, 0.5)
     n, m = problem.phase.system.space.ndx, problem.phase.system.nu
-    _, store = on_path(problem, ILQROptions(intervals=intervals, hessian="full", convexify="gauss_newton"))
+    _, store = on_path(problem, ILQROptions(intervals=intervals, hessian="full", tuning=Tuning(convexify="gauss_newton")))
     _, plain = on_path(problem, ILQROptions(intervals=intervals, hessian="gauss_newton"))
     full, coarse = (symmetric(s.model.H[:, :n + m, :n + m].copy()) for s in (store, plain))
     g, F = store.model.g.copy(), store.model.F.copy()

@@ -12,6 +12,7 @@ from scipy.integrate import quad, solve_ivp
 from shooting_problems import cart_pole, double_integrator, function, make, pendulum, quadrotor
 
 from ocp.errors import ProblemError, UnsupportedError
+from ocp.methods import make_options
 from ocp.problem import INF, At, Boundary, Constraint, Cost, Finding, Kind, Sense, Status
 from ocp.shooting.ilqr import ILQROptions, prepare, run, solve, unsupported
 from ocp.spaces import euclidean
@@ -245,7 +246,7 @@ def test_wrong_input_is_refused():
                 {"regularisation": -1.0}, {"hessian": "newton"}, {"max_iterations": True}, {"threads": 0}, {"gap_tolerance": 0.0},
                 {"globalisation": "trust"}, {"convexify": ""}):
         with pytest.raises(ProblemError):
-            ILQROptions(**bad)
+            make_options("ilqr", bad)
     body = quadrotor()
     crooked = (*body.phase.start.value[:3], 1.0, 0.5, 0.0, 0.0, *body.phase.start.value[7:])
     with pytest.raises(ProblemError, match="start quaternion .* has length 1.118"):

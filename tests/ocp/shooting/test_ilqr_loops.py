@@ -176,7 +176,8 @@ def test_wrong_derivatives_of_the_loops_are_noticed(hessian, monkeypatch):
         body = system.model.bodies[-1]
         heavy = dataclasses.replace(body, inertia=dataclasses.replace(body.inertia, mass=1.01 * body.inertia.mass))
         model = dataclasses.replace(system.model, bodies=(*system.model.bodies[:-1], heavy))
-        other = dataclasses.replace(system, model=model, mechanism=dataclasses.replace(system.mechanism, model=model))
+        other = dataclasses.replace(system, model=model, formulation=dataclasses.replace(
+            system.formulation, mechanism=dataclasses.replace(system.mechanism, model=model)))
         made, more = mechanics.make_mechanics(other, options.integrator, False, compiled.robot)
         local = compiled.horizon.kinds[0].local
         return step, own, sensitivities.make_sensitivities(made, other, options.integrator, local.support), [*kept, *more]

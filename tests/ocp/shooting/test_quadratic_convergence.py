@@ -15,6 +15,7 @@ from ocp.bridge import robot_system
 from ocp.problem import INF, At, Boundary, Cost, Duration, Guess, Phase, Problem
 from ocp.shooting import ilqr
 from ocp.shooting.ilqr import ILQROptions
+from ocp.shooting.options import Tuning
 from ocp.spaces import euclidean
 
 INTERVALS = 30
@@ -64,7 +65,7 @@ def after_gauss_newton(problem, options, level):
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_the_full_hessian_squares_the_residual_and_gauss_newton_divides_it(name):
     build, more = PROBLEMS[name]
-    options = ILQROptions(intervals=INTERVALS, polish="never", tolerance=1e-13, **more)
+    options = ILQROptions(intervals=INTERVALS, tuning=Tuning(polish="never"), tolerance=1e-13, **more)
     near = after_gauss_newton(build(), options, 1e-4)
     full, coarse = (residuals(ilqr.solve(near, dataclasses.replace(options, hessian=h, max_iterations=4)))
                     for h in ("full", "gauss_newton"))

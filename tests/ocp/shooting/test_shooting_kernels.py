@@ -13,19 +13,20 @@ from engine_paths import blocks, on_path
 from shooting_problems import cart_pole, function, pendulum, quadrotor
 
 from dynamics.kernels import find_compiler
-from ocp.guess import from_motion
+from ocp.guesses.motion import from_motion
 from ocp.problem import At, Cost, Status
 from ocp.shooting import ilqr
 from ocp.shooting.engine import iterate
 from ocp.shooting.engine.expansion import expand
 from ocp.shooting.engine.rollout import rollout, trial
 from ocp.shooting.ilqr import ILQROptions, prepare, run, solve
+from ocp.shooting.options import Tuning
 from ocp.shooting.stages import chain_rule
 
 
 @pytest.mark.skipif(find_compiler() is None, reason="needs a C compiler")
 def test_interpreted_and_compiled_kernels_give_the_same_iterates():
-    one, two = (solve(cart_pole(), ILQROptions(kernels=mode, max_iterations=15, polish="never"))
+    one, two = (solve(cart_pole(), ILQROptions(kernels=mode, max_iterations=15, tuning=Tuning(polish="never")))
                 for mode in ("compiled", "interpreted"))
     assert one.findings != two.findings
     for a, b in zip(one.iterations, two.iterations, strict=True):
@@ -66,18 +67,17 @@ def test_a_wrong_input_matrix_is_noticed(monkeypatch, factor):
     right = chain_rule._Local.landed
 
     def wrong(self, end, E):
-        after, F = right(self, end, E)
-        n = self.space.ndx
-        return after, ca.horzcat(F[:, :n], factor * F[:, n:])
+        found, n = right(self, end, E), self.space.ndx
+        return found._replace(F=ca.horzcat(found.F[:, :n], factor * found.F[:, n:]))
 
     monkeypatch.setattr(chain_rule._Local, "landed", wrong)
-    solution = solve(cart_pole(), ILQROptions(intervals=40, max_iterations=200, polish="never"))
+    solution = solve(cart_pole(), ILQROptions(intervals=40, max_iterations=200, tuning=Tuning(polish="never")))
     assert solution.optimality.residuals()[0] > 1e-4
 
 
 def test_a_wrong_curvature_slows_down_and_nothing_else(monkeypatch):
     """Poison: the full Hessian is that of the wrong costate. The optimum stays, the quadratic convergence goes."""
-    options = ILQROptions(hessian="full", convexify="gauss_newton", polish="never")
+    options = ILQROptions(hessian="full", tuning=Tuning(convexify="gauss_newton", polish="never"))
     right = solve(cart_pole(), options)
     made = chain_rule.write
 

@@ -17,6 +17,7 @@ from ocp.app.sentences import sentence
 from ocp.bridge import inverse_dynamics_system, robot_system
 from ocp.problem import At, Boundary, Cost, Duration, Guess, Kind, Phase, Problem, Status
 from ocp.shooting.ilqr import ILQROptions, prepare, solve
+from ocp.shooting.options import Tuning
 from ocp.shooting.stages import expressions, single, symplectic
 from ocp.shooting.stages.horizon import build
 
@@ -159,7 +160,7 @@ def test_full_hessians_behind_steps_in_closed_form(loops, monkeypatch):
     """By loops, and written out as well; against loops for everything."""
     if loops:
         monkeypatch.setattr(single, "BENDS_LIMIT", 0)
-    options = replace(CLOSED, intervals=2, hessian="full", convexify="shift")
+    options = replace(CLOSED, intervals=2, hessian="full", tuning=Tuning(convexify="shift"))
     u = np.random.default_rng(3).normal(size=(2, 6))
     mixed, ours = on_path(ur5(0.1), options, u)
     assert (mixed.horizon.kinds[0].whole is None) == loops
@@ -184,7 +185,7 @@ def test_a_wrong_closed_form_is_noticed(what, monkeypatch):
     """The true gradient, from the integrator's own step, does not vanish where the search ends."""
     right = symplectic.forward_dynamics_partials
     monkeypatch.setattr(symplectic, "forward_dynamics_partials", lambda *arguments: POISON[what](right(*arguments)))
-    found = solve(ur5(), replace(CLOSED, intervals=15, max_iterations=100, polish="never"))
+    found = solve(ur5(), replace(CLOSED, intervals=15, max_iterations=100, tuning=Tuning(polish="never")))
     assert found.optimality.residuals()[0] > 1e-4
 
 

@@ -110,7 +110,7 @@ def test_first_and_second_derivatives_against_differences_on_the_manifold(horizo
 
 
 def test_gradients_of_free_durations_parameters_and_starts_against_differences():
-    assert_gradient(Shot(build(RICH, AdjointOptions("bdf2", 6).steps()), "interpreted"), 4)
+    assert_gradient(Shot(build(RICH, AdjointOptions(integrator="bdf2", intervals=6).steps()), "interpreted"), 4)
 
 
 def assert_gradient(shot, seed, rows=None):
@@ -193,7 +193,7 @@ def test_optima_of_multiple_shooting_are_stationary_and_motions_those_of_simulat
     """Its defects know neither stages nor Newton's method inside a step; of the floating robot it finds another, worse optimum."""
     problem, steps = robot(kind), 8
     other = by_multiple_shooting(problem, intervals=steps)
-    shot = Shot(build(problem, AdjointOptions("bdf2", steps).steps()), "interpreted")
+    shot = Shot(build(problem, AdjointOptions(integrator="bdf2", intervals=steps).steps()), "interpreted")
     assert shot.value(other.trajectory.u.ravel()) == pytest.approx(other.objective, rel=1e-11)
     assert np.abs(shot.gradient()).max() < 1e-6 * other.objective
     np.testing.assert_allclose(shot.x[:, :problem.phase.system.nx], other.trajectory.x, atol=1e-9)
@@ -212,13 +212,14 @@ def test_optima_of_multiple_shooting_are_stationary_and_motions_those_of_simulat
 
 @pytest.mark.parametrize("kind", ["arm", "floating"])
 def test_gradients_of_robots_against_forward_differentiation_and_differences(kind):
-    assert_gradient(Shot(build(robot(kind), AdjointOptions("bdf2", 8).steps()), "interpreted"), 7, rows=6)
+    assert_gradient(Shot(build(robot(kind), AdjointOptions(integrator="bdf2", intervals=8).steps()), "interpreted"), 7, rows=6)
 
 
 @pytest.mark.slow
 def test_a_gradient_of_thousands_of_steps():
     """By torques, a length and stiffnesses along one direction, from 3000 steps of the arm on springs."""
-    shot = Shot(build(load_problem(ROOT / "problems/spring_arm_design.yaml").problem, AdjointOptions("bdf2", 3000).steps()), "auto")
+    options = AdjointOptions(integrator="bdf2", intervals=3000)
+    shot = Shot(build(load_problem(ROOT / "problems/spring_arm_design.yaml").problem, options.steps()), "auto")
     rng = np.random.default_rng(1)
     u, along = rng.normal(size=int(shot.filled.sum())), rng.normal(size=int(shot.filled.sum()))
     u[:3] = 0.1, 6.0, 4.0
@@ -261,7 +262,8 @@ def test_one_iteration_solves_a_linear_system_with_quadratic_costs():
 @pytest.mark.slow
 def test_a_single_interval_is_the_first_step():
     """And the certificate's finer grid has one step that looks back, whose functions the coarse one has not."""
-    one, other = solve(oscillator(), "ilqr", {**BDF2, "intervals": 1}), ilqr.solve(oscillator(), ILQROptions(1, "sdirk2"))
+    one = solve(oscillator(), "ilqr", {**BDF2, "intervals": 1})
+    other = ilqr.solve(oscillator(), ILQROptions(intervals=1, integrator="sdirk2"))
     assert one.objective == pytest.approx(other.objective, rel=1e-12)
     assert one.certificate.objective_error.value > 0
 
@@ -340,7 +342,7 @@ def test_closed_loops_come_to_rest_as_by_other_steps(more):
     """They differ by the length of steps: first controls see how a horizon begins."""
     options, errors = MPCOptions(rate=20, duration=3.0, **more), []
     for n in (30, 60):
-        one, other = (mpc.run(oscillator(), options, solver=ILQROptions(n, name)) for name in ("bdf2", "rk4"))
+        one, other = (mpc.run(oscillator(), options, solver=ILQROptions(intervals=n, integrator=name)) for name in ("bdf2", "rk4"))
         assert one.ok, one.notes
         assert one.cost == pytest.approx(other.cost, rel=2e-3)
         errors.append(np.abs(one.x - other.x).max())
@@ -365,7 +367,8 @@ def test_newton_that_fails_in_a_step_that_looks_back_is_named(method):
 
 @pytest.mark.slow
 def test_loops_over_the_robot_are_said_to_know_no_such_steps():
-    found = ilqr.solve(robot("spherical"), ILQROptions(3, "bdf2", hessian="gauss_newton", execution="loops", max_iterations=1))
+    options = ILQROptions(intervals=3, integrator="bdf2", hessian="gauss_newton", execution="loops", max_iterations=1)
+    found = ilqr.solve(robot("spherical"), options)
     assert Finding(Kind.CODE_GENERATED, data={"integrator": "bdf2"}) in found.findings
 
 

@@ -7,6 +7,7 @@ import pytest
 from control_problems import block_move, cart_pole
 from direct_problems import with_phase
 from rescaled import Units, rescaled
+from shooting_problems import options as made_options
 
 from ocp.certify import certify
 from ocp.problem import Status
@@ -24,7 +25,7 @@ def twins(problem):
                                      {"hessian": "full", "shooting": "multiple"}], ids=lambda o: "-".join(o) or "default")
 @pytest.mark.parametrize("build", [block_move, cart_pole])
 def test_iterations_are_those_of_the_same_cost_in_other_units(build, options):
-    chosen = ILQROptions(intervals=30, kernels="interpreted", max_iterations=15, **options)  # before limits of penalties count
+    chosen = made_options(intervals=30, max_iterations=15, **options)  # before limits of penalties count
     first, second = (solve(p, chosen) for p in twins(build()))
     assert first.status is second.status
     assert len(first.iterations) == len(second.iterations) > 5

@@ -10,6 +10,7 @@ from rescaled import Units, rescaled
 
 from ocp.problem import At, Constraint, Kind, Sense, Status
 from ocp.shooting.ilqr import ILQROptions, prepare, solve
+from ocp.shooting.options import Tuning
 
 
 def given(build, ratio=1.0):
@@ -18,7 +19,8 @@ def given(build, ratio=1.0):
                                                                                                       kernels="interpreted")
 
 
-@pytest.mark.parametrize("more", [{}, {"polish": "newton"}, {"shooting": "multiple"}], ids=lambda o: "-".join(o) or "default")
+@pytest.mark.parametrize("more", [{}, {"tuning": Tuning(polish="newton")}, {"shooting": "multiple"}],
+                         ids=lambda o: "-".join(o) or "default")
 @pytest.mark.parametrize("ratio", [2.0**20, 2.0**-20])
 @pytest.mark.parametrize("build", [planar_cone, three_obstacles])
 @pytest.mark.sample(3)
@@ -54,7 +56,7 @@ def test_messages_speak_in_the_units_of_the_file():
         held = Constraint("held", At.PATH, ca.Function("held", [t, x, u, p], [ratio * (u[0] - 5)]), (0.0,), (0.0,), Sense.EQUAL)
         impossible = replace(problem, phases=(replace(
             problem.phase, constraints=(held,), final=None, u_lower=(-2.0, -2.0), u_upper=(2.0, 2.0)),))
-        found = solve(impossible, replace(options, retry="never"))
+        found = solve(impossible, replace(options, tuning=Tuning(retry="never")))
         assert found.status is Status.INFEASIBLE, found.ending
         assert found.ending.kind is Kind.VIOLATION_STAYS
         assert "held" in found.ending.name

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from bounded import Bounded, solve_bounded
 from cascade import solve_cascade
 from level_stacks import enumerated, excess, random_stack
 from scipy.optimize import nnls
@@ -10,7 +11,6 @@ from scipy.optimize import nnls
 from ocp.control.notation.prioritised import solve_levels
 from ocp.errors import ProblemError
 from ocp.solvers import hqp
-from ocp.solvers.active_set import Bounded, solve_bounded
 from ocp.solvers.engines import ENGINES, Dense, Osqp
 from ocp.solvers.hqp import Hierarchy, HQPOptions, HQPStatus, Level, merged, solve_hqp
 from ocp.solvers.level_programme import FAILED

@@ -8,7 +8,7 @@ import pytest
 from uncertified import by_collocation
 
 from ocp.app.sentences import message
-from ocp.guess import perturbed
+from ocp.guesses.perturbed import perturbed
 from ocp.methods import solve
 from ocp.problem import At, Constraint, Kind, Status
 from ocp.strategy import programs

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from made_solutions import certificate
 
-from ocp.guesses.cascade import perturbations
+from ocp.guesses.table import perturbations
 from ocp.problem import SOLVED, Finding, Kind, Solution, Status, Trajectory
 from ocp.strategy import loop, table, unsolved
 from ocp.strategy.collocation import Collocation, searching

@@ -13,9 +13,10 @@ from shooting_problems import options
 from uncertified import by_ilqr
 
 from ocp.errors import ProblemError
+from ocp.guesses.table import starts
 from ocp.problem import INF, At, Boundary, Constraint, Guess, Kind, Status
 from ocp.shooting.ilqr import ILQROptions, prepare, run, solve
-from ocp.shooting.starts import starts
+from ocp.shooting.options import Tuning
 from ocp.strategy.loop import searched
 from ocp.strategy.shooting import searching_prepared
 
@@ -108,7 +109,7 @@ def test_starts_by_options_and_problem():
 
     def of(given=problem, **more):
         program = prepare(given, options(**cut, **more))
-        return [(one.shooting, one.line) for one in starts(program.horizon, given.phases, program.options)]
+        return [(one.shooting, one.line) for one in starts(given.phases, program.options.shooting, program.retries)]
 
     assert of(shooting="feasible") == [("feasible", False), ("feasible", True), ("single", False)]
     assert of(shooting="multiple") == [("multiple", False), ("feasible", True), ("single", False)]
@@ -122,11 +123,11 @@ def test_starts_by_options_and_problem():
     nothing_hard = with_phase(open_end, x_lower=(), x_upper=())
     assert of(nothing_hard, shooting="single") == [("single", False)]
     with pytest.raises(ProblemError, match="retry"):
-        ILQROptions(retry="alway")
+        ILQROptions(tuning=Tuning(retry="alway"))
 
 
 def test_the_line_ends_where_the_final_state_is_prescribed_and_else_where_the_guess_ends():
-    from ocp.shooting.guess import write_guess
+    from ocp.shooting.written_guess import write_guess
 
     problem, cut = pendulum(1)
     half = with_phase(problem, final=Boundary((2.0, 5.0), (True, False)))

@@ -12,21 +12,21 @@ from ocp.thresholds import RECORDS, thresholds
 from ocp.thresholds.record import listed
 
 #: rooms whose numbers that decide are all thresholds
-CONVERTED = ("ocp/certify", "ocp/reach", "ocp/explain", "ocp/guess.py", "ocp/fitted_guess.py", "ocp/guesses", "ocp/reductions",
+CONVERTED = ("ocp/certify", "ocp/reach", "ocp/explain", "ocp/guesses", "ocp/reductions",
              "ocp/transcription/refine", "ocp/transcription/duration_guard.py", "ocp/transcription/repeated.py", "ocp/strategy")
 #: constants that are mathematics or notation
 MATHEMATICS = {
     ("ocp/certify/stiff.py", "STAGES"): "of Radau IIA of order 9",
     ("ocp/explain/not_finite.py", "_TIGHT"): "precedence of operators",
-    ("ocp/guess.py", "WAVES"): "the basis of perturbations: half waves over a phase",
+    ("ocp/guesses/perturbed.py", "WAVES"): "the basis of perturbations: half waves over a phase",
     ("ocp/transcription/refine/finer_rule.py", "EXTRA_POINTS"): "order of the error: two would do for its leading term",
     ("ocp/transcription/refine/finer_rule.py", "MAX_DECAY"): "stands for infinity: a lower degree holds the function already",
     ("ocp/transcription/refine/margins.py", "NODES_PER_PEAK"): "how far nodes move for a peak between them to move by one",
 }
 #: constants that are a format: sizes of tables, decimals, and how the same numbers are stored
 FORMAT = {
-    ("ocp/guess.py", "SAMPLES"): "size of a table",
-    ("ocp/guess.py", "INTERVALS"): "size of a table",
+    ("ocp/guesses/sampling.py", "SAMPLES"): "size of a table",
+    ("ocp/guesses/sampling.py", "INTERVALS"): "size of a table",
     ("ocp/transcription/refine/criteria.py", "SAMPLES_PER_INTERVAL"): "size of a table",
     ("ocp/transcription/refine/plan.py", "DECIMALS"): "of edges in the text of a mesh",
     ("ocp/transcription/refine/carry.py", "MIN_DENSE_SHARE"): "columns of a matrix that are stored as full ones",

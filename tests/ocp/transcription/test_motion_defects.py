@@ -36,7 +36,8 @@ def by_fine_steps(name, intervals):
 
 
 def without_motion(problem):
-    return replaced_systems(problem, [replace(phase.system, motion=None) for phase in problem.phases])
+    return replaced_systems(problem, [replace(phase.system, formulation=replace(phase.system.formulation, motion=None))
+                                      for phase in problem.phases])
 
 
 @pytest.mark.parametrize("method", ["sdirk2", *(pytest.param(name, marks=pytest.mark.slow) for name in ("bdf1", "bdf2"))])

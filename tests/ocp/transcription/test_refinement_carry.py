@@ -72,7 +72,7 @@ def test_passes_take_fewer_iterations(monkeypatch):
     problems = [load_problem(PROBLEMS / f"{name}.yaml").problem for name in names] + [known.cart_pole()]
     carrying = [later(problem) for problem in problems]
     own = programs.solve_program
-    monkeypatch.setattr(programs, "solve_program", lambda *arguments: own(*arguments[:9]))  # without ``begin``
+    monkeypatch.setattr(programs, "solve_program", lambda *arguments: own(*arguments[:6]))  # without ``begin``
     plain = [later(problem) for problem in problems]
     assert sum(n for n, _ in carrying) < 0.75 * sum(n for n, _ in plain)
     for (_, one), (_, other) in zip(carrying, plain, strict=True):

@@ -13,7 +13,7 @@ from uncertified import by_collocation
 
 from dynamics.kernels import find_compiler
 from ocp.errors import ProblemError, UnsupportedError
-from ocp.guess import sample_guess
+from ocp.guesses.sampling import sample_guess
 from ocp.nlp import IpoptOptions, solve_nlp
 from ocp.nlp.whole import Whole
 from ocp.problem import INF, At, Boundary, Constraint, Cost, Duration, Finding, Guess, Kind, Phase, Sense
@@ -238,7 +238,7 @@ def test_interpolants_collocate(scheme):
 def test_guess_is_sampled_at_the_nodes():
     problem = known.block_move()
     guess = Guess(np.array([0.0, 0.25, 1.0]), np.array([[0, 1], [2, 0], [4, 3.0]]), np.array([[1], [2], [0.0]]))
-    nlp = transcribe(known.problem(replace(problem.phase, guess=guess)), CollocationOptions("trapezoid", intervals=2)).nlp
+    nlp = transcribe(known.problem(replace(problem.phase, guess=guess)), CollocationOptions(scheme="trapezoid", intervals=2)).nlp
     # the ends of the state are prescribed (0, 0), (1, 0); in the middle one third of the way from (2, 0) to (4, 3)
     np.testing.assert_allclose(nlp.x0, [0, 0, 1, 2 + 2 / 3, 1, 4 / 3, 1, 0, 0])
     held = Guess(np.array([0.5]), np.array([[7.0, 8.0]]), np.array([[9.0]]))

@@ -7,7 +7,7 @@ import pytest
 from repository import ROOT
 from scipy.spatial import ConvexHull
 
-from ocp.app.files.wbc_file import load_wbc, load_wbc_text
+from ocp.app.files.control.wbc import load_wbc, load_wbc_text
 from ocp.app.sentences import sentence
 from ocp.app.wbc.folder import summarise, verdict
 from ocp.app.wbc.run import run_loaded

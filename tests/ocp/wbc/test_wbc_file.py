@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ocp.app.cli import main
-from ocp.app.files.wbc_file import load_wbc, load_wbc_text
+from ocp.app.files.control.wbc import load_wbc, load_wbc_text
 from ocp.app.wbc.run import run_loaded
 from ocp.errors import ProblemError
 from ocp.solvers.hqp import HQPOptions
@@ -20,7 +20,7 @@ TEXT = (FOLDER / "quadruped_push.yaml").read_text(encoding="utf-8")
 
 @pytest.mark.parametrize(("old", "new", "words"), [
     ("frame: lf_foot, friction: 0.6", "frame: lf_fot, friction: 0.6", r"contacts\.lf\.frame: .*did you mean 'lf_foot'"),
-    ("frame: lf_foot, friction: 0.6", "frame: lf_foot, friction: 0", r"contacts\.lf\.friction: a cone needs a positive"),
+    ("frame: lf_foot, friction: 0.6", "frame: lf_foot, friction: 0", r"contacts\.lf\.friction: must be positive, got 0; on ice"),
     ("frame: lf_foot, friction: 0.6, least: 2", "frame: lf_foot, friction: 0.6, least: 2, most: 1", r"lf\.most: must be above"),
     ("frame: lf_foot, friction: 0.6, least: 2", "frame: lf_foot, friction: 0.6, sides: 2", r"contacts\.lf\.sides: .*at least 3"),
     ("frame: lf_foot, friction: 0.6, least: 2", "frame: lf_foot, friction: 0.6, height: 0.1", r"lf: is taken .* below its plane"),
@@ -31,9 +31,10 @@ TEXT = (FOLDER / "quadruped_push.yaml").read_text(encoding="utf-8")
     ("on: swing foot}", "on: swing}", r"schedule\[2\]\.on: no task named 'swing'"),
     ("effort: {}}", "effort: {}, com: {}}", r"tasks\[3\]"),
     ("  - {name: least torques, priority: 2, effort: {}}", "  - {name: least torques, priority: 2}", r"tasks\[3\]"),
-    ("{name: trunk, priority: 1,", "{name: mass centre, priority: 1,", r"tasks\[1\]: the name 'mass centre' is that of another"),
+    ("{name: trunk, priority: 1,", "{name: mass centre, priority: 1,",
+     r"tasks\[1\]\.name: the name 'mass centre' is already used by tasks\[0\]"),
     ("gain: 20, on: false", "gain: -1, on: false", r"tasks\[2\]\.gain: must not be negative"),
-    ("priority: 2, effort", "priority: 0, effort", r"tasks\[3\]\.priority: priorities count from 1"),
+    ("priority: 2, effort", "priority: 0, effort", r"tasks\[3\]\.priority: must be at least 1, got 0"),
     ("{time: 1.5, release: lf}", "{time: -1, release: lf}", r"schedule\[1\]\.time: must not be negative"),
     ("{time: 1.5, release: lf}", "{time: 1.5, release: lf, take: rf}", r"schedule\[1\]"),
     ("{time: 4.0, over: 0.1, push", "{time: 4.0, push", r"schedule\[8\]: a push lasts"),

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ocp.app.files.wbc_file import load_wbc, load_wbc_text
+from ocp.app.files.control.wbc import load_wbc, load_wbc_text
 from ocp.app.wbc.folder import contact_rows, scene
 from ocp.app.wbc.run import run_loaded
 from ocp.wbc import Ending

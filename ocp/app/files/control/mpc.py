@@ -1,0 +1,241 @@
+"""The section ``mpc`` of a problem file turned into options, a plant and tracked quantities."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import casadi as ca
+import numpy as np
+
+from dynamics.errors import near
+from dynamics.joints import record
+from dynamics.model.model import Model
+from dynamics.model.rigid import body_inertia
+from ocp.app.files.control import mpc_schema as schema
+from ocp.app.files.load import read_options
+from ocp.app.files.robot.states import aliases
+from ocp.app.files.syntax.overrides import apply_overrides
+from ocp.app.files.syntax.reader import Reader, Section, sound, unknown
+from ocp.app.files.syntax.scope import FollowOnError
+from ocp.app.files.syntax.yaml_source import Source
+from ocp.bridge import robot_system
+from ocp.errors import ProblemError
+from ocp.methods import NOTHING_TO_SAY
+from ocp.mpc.options import MPCOptions, Tracked
+from ocp.plants import Disturbances, Kick, PlantSpec, Push
+from ocp.problem import Problem, System
+
+PLANT_KEYS = ("system", "constants", "parameters")
+"""First keys of a path under ``mpc.plant.set``: what makes a plant."""
+Reload = Callable[[Source], Problem]
+
+
+@dataclass(frozen=True)
+class LoadedMPC:
+    """A section ``mpc``, read. ilqr: given options of the solver that differ from those of ``solve.ilqr``."""
+
+    options: MPCOptions
+    ilqr: Mapping[str, Any]
+    plant: PlantSpec
+    tracked: tuple[Tracked, ...]
+
+
+@sound
+def read_mpc(reader: Reader, file: Any, problem: Problem, reload: Reload) -> LoadedMPC:
+    """The section of a file whose problem has been read without errors; None where errors were recorded.
+
+    reload: turns a changed source into a problem; for plants that differ from the model.
+    """
+    given: schema.MPC = file.mpc
+    system = problem.phase.system
+    section = Section(reader, given, ("mpc",))
+    options = _options(section, system.period)
+    ilqr = read_options(reader, given.ilqr, "ilqr", ("mpc", "ilqr"))
+    if given.intervals is not None:
+        if "intervals" in given.ilqr:
+            section.refuse("is also given as mpc.ilqr.intervals; give one of them", "intervals")
+        ilqr["intervals"] = given.intervals
+    if system.period is not None and "intervals" in ilqr:
+        section.refuse(f"intervals: {NOTHING_TO_SAY}")
+    tracked = section.all("track", _tracked)
+    if options is not None and options.horizon is None and problem.phase.duration.free:
+        section.refuse("the phase has a free duration, so the horizon needs a length; set 'horizon'")
+    # a horizon that begins at a measurement leaves nothing of these to the solver
+    if problem.phase.start is None or not problem.phase.start.complete:
+        reader.findings.add(("phase", "start"), "a closed loop (section 'mpc') begins at a whole state; prescribe every part of it")
+    if problem.phase.free_parameters:
+        reader.findings.add(("parameters",), "a closed loop (section 'mpc') has no parameters to choose; give their values")
+    disturbances = _disturbances(section.part("disturbances"), system)
+    plant = _plant_system(section.part("plant"), file, system, reload)
+    reader.findings.settle()
+    assert options is not None
+    assert plant is not None
+    with section.collecting("plant"):
+        return LoadedMPC(options, ilqr, PlantSpec(plant[0], given.plant.integrator, given.plant.substeps, disturbances, plant[1]),
+                         tracked)
+    raise FollowOnError("recorded")
+
+
+def _options(section: Section, period: float | None) -> MPCOptions:
+    rate = 100.0 if period is None else 1 / period
+    values = {"rate": section.value("rate", rate), "duration": section.value("duration"), "horizon": section.value("horizon")}
+    if period is not None and abs(values["rate"] * period - 1) > 1e-9:
+        section.refuse(f"must be {rate:.9g}, or left out: the system is in discrete time, with a step every {period:g} s, and a "
+                       "closed loop samples at each", "rate")
+    section.findings.settle()
+    values |= {name: getattr(section.given, name) for name in ("iterations", "start_iterations", "feedback", "delay")}
+    try:
+        return MPCOptions(**values)
+    except ProblemError as error:
+        section.refuse(error.message, "duration")
+        raise FollowOnError("recorded") from None
+
+
+@sound
+def _tracked(section: Section) -> Tracked:
+    reader, item = section.reader, section.given
+    value = reader.column(item.quantity, section.at("quantity"))
+    reference = reader.column(item.reference, section.at("reference"))
+    if value is None or reference is None:
+        raise FollowOnError("recorded")
+    if reference.numel() == 1 and value.numel() > 1:
+        reference = ca.repmat(reference, value.numel(), 1)
+    if reference.numel() != value.numel():
+        section.refuse(f"has {reference.numel()} components, the quantity {value.numel()}", "reference")
+    if reader.depends(reference, reader.x) or reader.depends(reference, reader.u):
+        section.refuse("depends on the state or the controls; a reference is a function of the time t", "reference")
+    section.findings.settle()
+    state = next((k for k in range(reader.x.numel()) if value.numel() == 1 and ca.is_equal(value, reader.x[k])), None)
+    return Tracked(item.name, reader.function("tracked", value), reader.function("reference", reference), item.unit, state,
+                   section.value("within"))
+
+
+# ---- disturbances -------------------------------------------------------------------------------------------------------
+def _disturbances(section: Section, system: System) -> Disturbances:
+    return Disturbances(
+        seed=section.given.seed, process=_noise(section, system, "process_noise"),
+        measurement=_noise(section, system, "measurement_noise"),
+        kicks=tuple(Kick(kick.value("time"), _by_state(kick, system, "state")) for kick in section.parts("kicks")),
+        pushes=tuple(_push(push, system) for push in section.parts("pushes")))
+
+
+def _noise(section: Section, system: System, key: str) -> tuple[float, ...]:
+    """Standard deviations [ndx], or none where all are zero."""
+    named = isinstance(getattr(section.given, key), Mapping)
+    found = _by_state(section, system, key) if named else (section.value(key),) * system.space.ndx
+    return found if any(found) else ()
+
+
+def _by_state(section: Section, system: System, key: str) -> tuple[float, ...]:
+    """Numbers [ndx] from a mapping by name; ``q`` and ``v`` are all of a robot's, ``base.`` its floating base."""
+    names = _state_names(system)
+    found = [0.0] * system.space.ndx
+    # groups first, so that a name beside its group wins
+    for name, number in sorted(section.known(key, names, "state"), key=lambda item: item[0] not in ("q", "v")):
+        for i in names[name]:
+            found[i] = number
+    return tuple(found)
+
+
+def _state_names(system: System) -> dict[str, Sequence[int]]:
+    """Tangent components by name."""
+    names: dict[str, Sequence[int]] = {name: (i,) for i, name in enumerate(system.space.tangent_names)}
+    model = system.model
+    if model is None:
+        return names
+    for prefix in ("q.", "v."):
+        names |= {short: names[name] for short, name in aliases(model, list(names), prefix).items()}
+    return {**names, "q": range(model.nv), "v": range(model.nv, 2 * model.nv)}
+
+
+def _push(section: Section, system: System) -> Push:
+    push, duration = section.given, section.value("duration")
+    controls = [0.0] * system.nu
+    for name, value in section.known("controls", system.controls, "control"):
+        controls[system.controls.index(name)] = value
+    frame, force = "", ()  # type: tuple[str, tuple[float, ...]]
+    if push.force is not None:
+        frame, force = push.force.frame, section.part("force").value("force")
+        if system.model is None:
+            section.refuse("only a robot has frames; push 'rate' instead, a force divided by its mass", "force")
+        else:
+            section.part("force").frame(system.model, "frame")
+    return Push(section.value("time"), duration, _by_state(section, system, "rate") if push.rate else (),
+                tuple(controls) if push.controls else (), frame, force)
+
+
+# ---- a plant that differs -----------------------------------------------------------------------------------------------
+@sound
+def _plant_system(section: Section, file: Any, system: System, reload: Reload) -> tuple[System, tuple[str, ...]]:
+    """The plant's system and its changes in words; None after an error was recorded."""
+    given, findings = section.given, section.findings
+    words = [f"{key} = {value}" for key, value in given.set.items()]
+    plant = _changed_file(section, reload) if given.set else system
+    changed = plant.model if plant is not None else None
+    for kind, unit in (("masses", "kg"), ("damping", "")):
+        for name, number in section.value(kind).items():
+            words.append(f"{'mass' if kind == 'masses' else kind} of {name} = {number:g} {unit}".rstrip())
+            if plant is not None and changed is None:
+                section.refuse("only a robot has bodies and joints; change constants under 'set'", kind, name, at_key=True)
+            elif changed is not None:
+                changed = _changed_body(section, changed, kind, name, number)
+    findings.settle()
+    assert plant is not None
+    if changed is not None and changed is not plant.model:
+        if plant.mechanism is None:
+            raise ProblemError("masses and damping need the robot's forward dynamics")
+        parameters = dict(zip(plant.parameters, plant.parameter_values, strict=True))
+        plant = robot_system(replace(plant.mechanism, model=changed), parameters=parameters)
+    if (plant.space.names, plant.controls) != (system.space.names, system.controls):
+        mine, theirs = (*system.space.names, *system.controls), (*plant.space.names, *plant.controls)
+        lost = [name for name in mine if name not in theirs] + [name for name in theirs if name not in mine]
+        section.refuse("the plant must have the states and controls of the model; "
+                       f"different: {', '.join(map(repr, lost[:6])) or 'their order'}")
+    return plant, tuple(words)
+
+
+@sound
+def _changed_file(section: Section, reload: Reload) -> System:
+    findings = section.findings
+    source = replace(findings.source, tree={key: value for key, value in findings.source.tree.items() if key != "mpc"})
+    for key, value in section.given.set.items():
+        first = re.split(r"[.\[]", key)[0]
+        if first not in PLANT_KEYS:
+            section.refuse(f"does not belong to the plant{near(first, PLANT_KEYS)}", "set", key, at_key=True)
+            continue
+        try:
+            source = apply_overrides(source, {key: json.dumps(value)})
+        except ProblemError as error:
+            section.refuse(error.message, "set", key, at_key=True)
+    findings.settle()
+    try:
+        return reload(source).phase.system
+    except ProblemError as error:
+        section.refuse(f"with these changes the file is wrong: {error.message}", "set")
+        raise FollowOnError("recorded") from None
+
+
+def _changed_body(section: Section, model: Model, kind: str, name: str, number: float) -> Model:
+    """The robot with another mass of one body, its inertia about the centre of mass scaled with it, or another viscous damping of
+    one joint."""
+    if kind == "masses":
+        bodies, what = {body.name: body for body in model.bodies}, "body"
+    else:
+        bodies, what = {body.joint.name: body for body in model.bodies if record(body.joint).nv}, "joint that moves"
+    if name not in bodies:
+        unknown(section.findings, name, list(bodies), section.at(kind, name), what)
+        return model
+    body = bodies[name]
+    if kind == "damping":
+        made = replace(body, joint=replace(body.joint, damping=(number,) * record(body.joint).nv))
+    elif body.inertia.mass > 0:
+        scaled = number / body.inertia.mass * np.array(body.inertia.inertia)
+        made = replace(body, inertia=body_inertia(number, body.inertia.com, scaled))
+    else:
+        section.refuse(f"the body {name!r} has no mass to scale", kind, name, at_key=True)
+        return model
+    return replace(model, bodies=tuple(made if other is body else other for other in model.bodies))

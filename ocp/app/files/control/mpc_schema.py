@@ -1,0 +1,91 @@
+"""The section ``mpc`` of a problem file: how its horizon recedes, against which plant, disturbed by what, judged by what."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, StrictBool, StrictInt, Tag
+from typing_extensions import TypeAliasType
+
+from ocp.app.files.problem.sections_schema import Option
+from ocp.app.files.robot.tree_schema import PushForce
+from ocp.app.files.syntax.parts import Key, Name, Number, NumberOrList, Part, by_form, refuse
+
+Noise = TypeAliasType("Noise", Annotated[
+    Annotated[Number, Tag("<number>")] | Annotated[Number, Tag("<text>")] | Annotated[Number, Tag("<Degrees>")]
+    | Annotated[dict[str, Number], Tag("<names>")],
+    by_form("a number for every state, or a mapping from names of states to numbers", "<names>"),
+    Field(description="standard deviation: a number for every state, or by name of the state")])
+
+
+class TrackedQuantity(Part):
+    """A quantity whose error is reported and judged."""
+
+    name: Name = Key("name in tables and plots")
+    quantity: NumberOrList = Key("expression, or a list of them: what is tracked")
+    reference: NumberOrList = Key("what it should be: expressions of the time t, as many", 0.0)
+    unit: str = Key("unit in tables and plots", "")
+    within: Number | None = Key("largest error over the last horizon of the run; null: it must not be lost", None, above=0)
+
+
+class Kick(Part):
+    """A jump of the state."""
+
+    time: Number = Key("when [s]", least=0, hint="; the run begins at 0")
+    state: Annotated[dict[str, Number], Field(min_length=1)] = Key("jump by name of the state; for a robot q.JOINT and v.JOINT "
+                                                                   "(attitudes: tangent components)")
+
+
+class Push(Part):
+    """Something that acts for a while."""
+
+    time: Number = Key("when it begins [s]", least=0, hint="; the run begins at 0")
+    duration: Number = Key("how long it lasts [s]", above=0)
+    rate: dict[str, Number] = Key("added to the rates of states, by name as in a kick", dict)
+    controls: dict[str, Number] = Key("added to controls after their bounds, by name", dict)
+    force: PushForce | None = Key("force on a frame of a robot", None)
+
+    def check(self) -> None:
+        if not self.rate and not self.controls and self.force is None:
+            raise refuse("pushes nothing; give 'rate', 'controls' or 'force'")
+
+
+class Disturbances(Part):
+    """What happens to the plant and to its measurement."""
+
+    seed: Annotated[StrictInt, Field(ge=0)] = Key("seed of all noise; the same seed gives the same run", 0)
+    process_noise: Noise = Key("on the state: what it gathers in one second (unit / sqrt(s))", 0.0, least=0)
+    measurement_noise: Noise = Key("on every measurement", 0.0, least=0)
+    kicks: tuple[Kick, ...] = Key("jumps of the state", ())
+    pushes: tuple[Push, ...] = Key("forces and rates that act for a while", ())
+
+
+class Plant(Part):
+    """What stands for the real thing: this file's system, with changes that the solver does not know of."""
+
+    integrator: Literal["euler", "semi_implicit_euler", "midpoint", "rk4", "bdf1", "sdirk2"] = Key(
+        "its one-step map; bdf1 and sdirk2 are implicit, for stiff robots", "rk4")
+    substeps: Annotated[StrictInt, Field(ge=1)] = Key("steps in one sampling period", 4)
+    set: dict[str, Any] = Key("keys of this file that differ, as after --set: path.to.key: value", dict)
+    masses: dict[str, Number] = Key("masses of bodies of a robot that differ [kg]; inertias scale with them", dict, least=0)
+    damping: dict[str, Number] = Key("viscous damping of joints of a robot that differs [N m s/rad or N s/m]", dict, least=0)
+
+
+class MPC(Part):
+    """A receding horizon in closed loop (``ocp mpc``)."""
+
+    rate: Number | None = Key("samples per second [Hz]; one sampling period is the deadline of a step. null: 100, or one at each "
+                              "step of a system in discrete time", None, above=0)
+    duration: Number = Key("simulated time [s]", 10.0, above=0)
+    horizon: Number | None = Key("length of the horizon [s]; null: the duration of the phase", None, above=0)
+    intervals: Annotated[StrictInt, Field(ge=1)] | None = Key("steps of the horizon; null: those of iLQR's options", None)
+    iterations: Annotated[StrictInt, Field(ge=1)] = Key("solver iterations in every step", 1)
+    start_iterations: Annotated[StrictInt, Field(ge=0)] = Key("iterations from the guess before the clock starts", 100)
+    feedback: StrictBool = Key("true: Riccati feedback between samples; false: the plan as it stands", False)
+    delay: Literal["none", "predicted", "ignored"] = Key("none: a control acts at once. One sampling period late: predicted (the "
+                                                         "solver starts from the state that its model predicts for then) or "
+                                                         "ignored", "none")
+    ilqr: dict[str, Option] = Key("options of iLQR that differ from those under solve.ilqr", dict)
+    track: tuple[TrackedQuantity, ...] = Key("quantities whose errors are reported and judged", ())
+    plant: Plant = Key("how the plant differs from the model", Plant)
+    disturbances: Disturbances = Key("noise, kicks and pushes", Disturbances)

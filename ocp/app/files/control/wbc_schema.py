@@ -1,0 +1,205 @@
+"""A file of whole-body control (``ocp wbc``): a robot, contacts, tasks by priority, what happens when, and the plant."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import StrictBool, StrictInt
+
+from dynamics.constraints import FlatContact, PointContact
+from ocp.app.files.control.tasks import KINDS as OF_IK
+from ocp.app.files.control.tasks import ComTask, OfSix, OfThree, PositionTask, RankedTask, Referred
+from ocp.app.files.robot.schema import RobotFile
+from ocp.app.files.robot.tree_schema import BasePose, Configuration, FreeRotation, PushForce, RobotState
+from ocp.app.files.syntax.parts import Key, Name, Number, NumberOrList, OneOf, Part, Vector3, refuse
+from ocp.problem import INF
+from ocp.solvers.hqp import HQPOptions
+from ocp.wbc import ContactPlan
+
+
+def _box(x: tuple[float, float], y: tuple[float, float], z: tuple[float, float]) -> tuple[tuple[float, float], ...]:
+    return x, y, z
+
+
+def _ends(pair: tuple[float | None, float | None]) -> tuple[float, float]:
+    low, high = pair
+    return -INF if low is None else low, INF if high is None else high
+
+
+class Within(Part):
+    """A box along the axes of the world; what is null does not end."""
+
+    makes = _box
+    x: tuple[Number | None, Number | None] = Key("from, to [m]", (None, None), then=_ends)
+    y: tuple[Number | None, Number | None] = Key("from, to [m]", (None, None), then=_ends)
+    z: tuple[Number | None, Number | None] = Key("from, to [m]", (None, None), then=_ends)
+
+
+def _plan(name: str, frame: str, friction: float, points: Any, normal: Any, height: float, position: Any, axis: Any,
+          half_sizes: tuple[float, float] | None = None, **more: Any) -> ContactPlan:
+    record = PointContact(name, frame, points, normal, height, friction) if half_sizes is None else \
+        FlatContact(name, frame, position, axis, normal, height, friction, half_sizes)
+    return ContactPlan(record, **more)
+
+
+class Contact(Part):
+    """Where the robot may touch a plane of the world."""
+
+    makes = _plan
+    frame: Name = Key("frame of the robot that touches")
+    points: tuple[Vector3, ...] = Key("points that touch, in the frame [m]", ((0.0, 0.0, 0.0),), min_length=1)
+    half_sizes: tuple[Number, Number] | None = Key("of a flat rectangular sole around 'position' [m]; null: the points", None)
+    position: Vector3 = Key("centre of the sole in the frame [m]", (0.0, 0.0, 0.0))
+    axis: Vector3 = Key("axis of the frame that points along the normal, of a sole", (0.0, 0.0, 1.0))
+    normal: Vector3 = Key("of the plane, away from it, in the world; any length but zero", (0.0, 0.0, 1.0))
+    height: Number = Key("of the plane along its normal [m]", 0.0)
+    within: Within | None = Key("box of the world outside of which the plane ends, as at the mouth of a hole; null: it does not "
+                                "end", None)
+    friction: Number = Key("coefficient of friction, positive", above=0, hint="; on ice take a small one")
+    taken: StrictBool = Key("whether the robot stands on it at the start", True)
+    slides: StrictBool = Key("the points move along the plane, with known friction", False)
+    least: Number = Key("least normal force of each point [N]", 0.0, least=0)
+    most: Number | None = Key("largest normal force of each point [N]; null: any", None)
+    ramp: Number = Key("seconds in which the force grows when it is taken, and shrinks when it is released", 0.1, least=0)
+    sides: StrictInt = Key("of the pyramid that stands for the cone", 8, least=3)
+    pyramid: Literal["inner", "outer"] = Key("whether the pyramid lies in the cone or holds it", "inner")
+
+
+class WbcPosition(PositionTask):
+    """Origin of a frame at a point."""
+
+    target: Vector3 | None = Key("expressions of t [m]; null: where it is when the task begins", None)  # type: ignore[assignment]
+
+
+class WbcCom(ComTask):
+    """Centre of mass at a point."""
+
+    target: Vector3 | None = Key("expressions of t [m]; null: where it is when the task begins", None)  # type: ignore[assignment]
+
+
+class WbcOrientation(OfThree, Referred, FreeRotation):
+    """Axes of a frame along prescribed ones; no rotation: those at which it begins."""
+
+
+class WbcPose(OfSix, Referred, BasePose):
+    """Position and orientation of a frame; what is left out is where it begins."""
+
+
+class WbcPosture(Configuration):
+    """Joints at given values; none named: every joint with a motor, where it begins."""
+
+
+class ForceItem(OfThree):
+    """Force of a contact on the robot, at each of its points."""
+
+    contact: Name = Key("contact whose force it is")
+    force: Vector3 = Key("on the robot, in the world, expressions of t [N]")
+
+
+class MomentumItem(OfSix):
+    """Momentum about the centre of mass, world axes."""
+
+    target: tuple[Number, ...] = Key("[linear; angular] [kg m/s; kg m²/s]", (0.0,) * 6, min_length=6, max_length=6)
+
+
+class EffortItem(Part):
+    """Torques as small as possible."""
+
+
+KINDS = (*OF_IK, "force", "momentum", "effort")
+
+
+class WbcTask(RankedTask):
+    """One task: exactly one of the kinds, how much it counts, and how fast it acts."""
+
+    forms = KINDS
+    pose: WbcPose | None = Key("position and orientation of a frame", None)
+    position: WbcPosition | None = Key("origin of a frame", None)
+    orientation: WbcOrientation | None = Key("axes of a frame", None)
+    com: WbcCom | None = Key("centre of mass", None)
+    posture: WbcPosture | None = Key("values of several joints", None)
+    force: ForceItem | None = Key("force of a contact", None)
+    momentum: MomentumItem | None = Key("momentum about the centre of mass", None)
+    effort: EffortItem | None = Key("torques as small as possible", None)
+    gain: Number = Key("frequency of its error [rad/s]; of a momentum the rate of its decay [1/s]", 10.0, least=0)
+    damping_ratio: Number = Key("of its error; 1: no overshoot", 1.0, least=0)
+    on: StrictBool = Key("whether it is on at the start; the schedule may put it on and off", True)
+
+
+class Move(FreeRotation):
+    """A task's target goes somewhere else."""
+
+    task: Name = Key("task whose target moves")
+    to: NumberOrList | None = Key("where to, expressions of t: of positions, centres of mass, forces, joints", None)
+    by: Vector3 | None = Key("from what it reached before, of positions and centres of mass [m]", None)
+    joints: dict[str, Number] = Key("of postures: joints that move, the others stay [rad or m]", dict)
+
+
+class Event(OneOf):
+    """Something that happens at a time."""
+
+    beside = ("time", "over")
+
+    time: Number = Key("when [s]", least=0)
+    over: Number = Key("how long a move or a push takes [s]", 0.0, least=0)
+    move: Move | None = Key("a target moves smoothly", None)
+    take: Name | None = Key("contact to be taken as soon as it touches", None)
+    release: Name | None = Key("contact to be given up, its force shrinking over its ramp", None)
+    on: Name | None = Key("task that begins, from where the robot is then", None)
+    off: Name | None = Key("task that ends", None)
+    push: PushForce | None = Key("a force on a frame, for 'over' seconds", None)
+
+
+class PlantPart(Part):
+    """What stands for the real robot."""
+
+    kind: Literal["hybrid", "mujoco"] = Key("our simulator of events, or MuJoCo (the extra of that name)", "hybrid")
+    friction: dict[str, Number] = Key("of contacts where it is not what the controller thinks", dict, least=0)
+    restitution: dict[str, Number] = Key("of contacts, in [0, 1]; hybrid only", dict, least=0, most=1)
+    cone: Literal["exact", "inner", "outer"] = Key("what friction may be: the exact cone, or a pyramid within or around it; "
+                                                   "pyramids hybrid only", "exact")
+    sides: StrictInt = Key("of the pyramid; the normal of its first is the first tangent of the plane", 4, ge=3)
+
+
+def _engine(name: str) -> HQPOptions:
+    return HQPOptions(engine=name)
+
+
+class Control(Part):
+    """How the controller runs."""
+
+    rate: Number = Key("control steps per second [Hz]", 500.0, above=0)
+    duration: Number = Key("simulated time [s]", 5.0, above=0)
+    engine: Literal["active_set", "osqp", "daqp"] = Key(
+        "what looks for limits that hold", "active_set", name="options", then=_engine)
+    rest_gain: Number = Key("rate at which velocities of standing points decay [1/s]", 20.0)
+    trust: Number = Key("share of the friction that the controller counts on, so that feet do not stand on the edge of "
+                        "slipping", 0.95, above=0, most=1)
+    horizon: Number | None = Key("seconds within which joints keep their limits; null: they do not", 0.05, above=0,
+                                 unit="s; null leaves limits of joints out")
+    efforts: NumberOrList | dict[str, Number] | None = Key("limits of torques [N m or N], of all or by joint; null: those of the "
+                                                           "robot file", None, name="")
+
+
+class Expect(Part):
+    """What a coordinate or velocity must be at the end."""
+
+    value: Number = Key("value [rad, m, rad/s or m/s]")
+    tolerance: Number = Key("largest difference", 1e-6)
+
+
+class WbcFile(RobotFile):
+    """A file of whole-body control."""
+
+    start: RobotState = Key("where it starts; what is not named is zero. Contacts within 2 cm are closed", RobotState)
+    contacts: dict[str, Contact] = Key("contacts by name", dict)
+    tasks: tuple[WbcTask, ...] = Key("tasks in order of priority, or each with its priority; none: no torques", ())
+    schedule: tuple[Event, ...] = Key("what happens when", ())
+    wbc: Control = Key("how the controller runs; {} takes every default")
+    expect: dict[str, Expect] = Key("closed forms: states at the end by name, q.JOINT and v.JOINT, of a floating base q.base.px "
+                                    "and so on", dict)
+    plant: PlantPart = Key("what stands for the real robot", PlantPart)
+
+    def check(self) -> None:
+        if not self.tasks and any(event.move or event.on or event.off for event in self.schedule):
+            raise refuse("the schedule names tasks, and there are none")

@@ -1,0 +1,1 @@
+"""What every problem file says: sections, phases, systems given by their equations, tables."""

@@ -1,0 +1,79 @@
+"""A problem file that stands alone: the files that it names beside it, in a folder of their own.
+
+A run folder keeps what its problem was made from, so that the problem can be read again from there and from nowhere else:
+robot files (URDF, MJCF without assets), their named configurations, meshes of its own bodies, matrices in CSV files.
+"""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ElementTree
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ocp.app.files.load import LoadedProblem
+from ocp.app.files.problem.gallery import in_gallery
+from ocp.app.files.problem.schema import KINDS
+from ocp.app.files.robot.model import robot_path
+from ocp.app.files.syntax.findings import paths
+from ocp.app.files.syntax.yaml_text import dump
+
+FOLDER = "models"
+
+
+@dataclass(frozen=True)
+class Portable:
+    """text: of the problem file, every default written out; files: contents by the names that it uses, relative to it."""
+
+    text: str
+    files: dict[str, bytes] = field(default_factory=dict)
+
+
+def portable(loaded: LoadedProblem, method: str | None = None) -> Portable:
+    """A problem with the default method ``method`` (default: the file's) and the files it needs."""
+    tree = loaded.tree(method)
+    files: dict[str, bytes] = {}
+    for holder, key, declared in list(paths(tree, KINDS)):
+        if declared == "robot":
+            _keep_robot(holder, loaded.folder, files)
+        elif declared not in ("srdf", "packages"):
+            holder[key] = _keep(in_gallery(loaded.folder / holder[key]), files)
+    return Portable(dump(tree), files)
+
+
+def _keep_robot(part: dict[str, Any], folder: Path, files: dict[str, bytes]) -> None:
+    """Store the files of a robot, and name them in its part of the tree."""
+    path = robot_path(part["robot"], folder)
+    if path.suffix != ".urdf" and not _stands_alone(path):
+        part["robot"] = str(path.resolve())  # assets may be large; the file stays where it is
+        return
+    part["robot"] = _keep(path, files)
+    part["packages"] = {}  # they only locate meshes, which nothing reads
+    if path.suffix == ".urdf":
+        found = _srdf(path) if part["srdf"] == "auto" else folder / part["srdf"]
+        if found is not None:
+            # where "auto" looks for it
+            name = _keep(found, files, Path(part["robot"]).with_suffix(".srdf").name)
+            part["srdf"] = "auto" if part["srdf"] == "auto" else name
+
+
+def _srdf(urdf: Path) -> Path | None:
+    from dynamics.model.srdf import find_srdf
+
+    return find_srdf(urdf, ElementTree.parse(urdf).getroot().get("name", urdf.stem))
+
+
+def _stands_alone(mjcf: Path) -> bool:
+    """Whether an MJCF file includes no other file and has no meshes, height fields or textures in files."""
+    return not any(element.tag == "include" or element.get("file") for element in ElementTree.parse(mjcf).iter())
+
+
+def _keep(path: Path, files: dict[str, bytes], name: str = "") -> str:
+    """Store a file, under a name of its own unless the same is there already. Returns the name."""
+    data = path.read_bytes()
+    wish = Path(name or path.name)
+    for number in range(1, 1000):
+        found = f"{FOLDER}/{wish.stem}{'' if number == 1 else f'-{number}'}{wish.suffix}"
+        if files.setdefault(found, data) == data:
+            return found
+    raise AssertionError("a thousand files of one name")

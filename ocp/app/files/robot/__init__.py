@@ -1,0 +1,1 @@
+"""What files say of robots: their trees, states, drives, forces and constraints."""

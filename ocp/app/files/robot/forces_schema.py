@@ -1,0 +1,303 @@
+"""Forces and constraints of a robot in a problem file: springs, dampers, cables, drag, contacts, and equations that are written
+out; and the numbers among them that the solver may choose."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import StrictBool
+
+from dynamics import constraints as held
+from dynamics import forces as law
+from dynamics.redmax.parameters import AddedInertia, Length
+from ocp.app.files.robot.tree_schema import AtFrame
+from ocp.app.files.syntax.parts import Key, Name, Number, NumberOrList, OneOf, Part, Vector3, listed, refuse, unit_vector
+
+
+class AtJoint(Part):
+    """What acts at a joint."""
+
+    joint: Name = Key("joint")
+
+
+class Point(Part):
+    """A point of the robot, or of the world."""
+
+    makes = law.Place
+    frame: Name = Key("frame of the robot, or world", "world")
+    position: Vector3 = Key("coordinates in the frame [m]", (0.0, 0.0, 0.0))
+
+
+class JointSpring(AtJoint):
+    """``-stiffness (q - rest)``; of a spherical joint the rotation vector from rest."""
+
+    makes = law.JointSpring
+    stiffness: Number = Key("N m/rad or N/m", name="k")
+    rest: NumberOrList | None = Key("coordinates without force; null: the neutral ones", None, then=listed)
+
+
+class JointDamper(AtJoint):
+    """``-linear v - quadratic |v| v`` at each velocity of the joint."""
+
+    makes = law.JointDamper
+    linear: Number = Key("N m s/rad or N s/m", 0.0, name="c")
+    quadratic: Number = Key("N m s^2/rad^2 or N s^2/m^2", 0.0)
+
+
+class JointFriction(AtJoint):
+    """Dry friction made smooth: ``-level tanh(v / speed)``."""
+
+    makes = law.JointFriction
+    level: Number = Key("N m or N")
+    speed: Number = Key("at three times this speed 99.5 % of the level act [rad/s or m/s]", 0.01)
+
+
+class JointStop(Part):
+    """Elastic end stops: a spring, with damping, at each coordinate beyond its stops."""
+
+    makes = law.JointStop
+    joint: Name = Key("joint whose velocities are the rates of its coordinates")
+    lower: NumberOrList = Key("where the lower stops begin [rad or m]", then=listed)
+    upper: NumberOrList = Key("where the upper stops begin [rad or m]", then=listed)
+    stiffness: Number = Key("N m/rad or N/m", name="k")
+    damping: Number = Key("N m s/rad or N s/m; the force then jumps at the stop", 0.0, name="c")
+
+
+class Spring(Part):
+    """A spring and damper along straight lines from point to point."""
+
+    makes = law.Spring
+    points: tuple[Point, ...] = Key("points in order", name="places", min_length=2)
+    stiffness: Number = Key("N/m", name="k")
+    damping: Number = Key("N s/m", 0.0, name="c")
+    length: Number = Key("length without force [m]")
+
+
+class Cable(Spring):
+    """The same, which pulls or does nothing."""
+
+    makes = law.Cable
+
+
+class Bushing(Part):
+    """A spring and damper of the same strength in all directions between two points that may meet."""
+
+    makes = law.Bushing
+    points: tuple[Point, ...] = Key("the two points", name=("first", "second"), min_length=2, max_length=2)
+    stiffness: Number = Key("N/m", name="k")
+    damping: Number = Key("N s/m", 0.0, name="c")
+
+
+class Torsion(Part):
+    """A torsion spring and damper between two frames: ``-stiffness phi``, phi the rotation vector from the first to the second."""
+
+    makes = law.Torsion
+    first: Name = Key("frame of the robot, or world")
+    second: Name = Key("frame of another body, or world")
+    stiffness: Number = Key("N m/rad", name="k")
+    damping: Number = Key("N m s/rad", 0.0, name="c")
+    rest: Vector3 = Key("rotation vector without torque [rad]", (0.0, 0.0, 0.0))
+
+
+class Push(Part):
+    """A constant force in the axes of the world."""
+
+    makes = law.PointForce
+    point: Point = Key("where it acts", name="place")
+    force: Vector3 = Key("N")
+
+
+class Drag(AtFrame):
+    """``-linear V - quadratic |V| V`` for each component of the twist V of a frame, in its axes."""
+
+    makes = law.Drag
+    linear: tuple[Number, ...] | None = Key("[translation; rotation], N s/m, N m s", None, min_length=6, max_length=6)
+    quadratic: tuple[Number, ...] | None = Key("[translation; rotation], N s^2/m^2, N m s^2", None, min_length=6, max_length=6)
+
+
+class ElasticGround(Part):
+    """Points that a flat ground pushes out and rubs: elastic and damped along the normal; friction creeps, or slides where that
+    is less."""
+
+    makes = law.Ground
+    points: tuple[Point, ...] = Key("points that may touch", name="places", min_length=1)
+    stiffness: Number = Key("along the normal [N/m]", name="k")
+    damping: Number = Key("along the normal, inside [N s/m]; it may pull, and jumps where a point touches", 0.0, name="c")
+    dissipation: Number = Key("damping that grows with the depth: the elastic force times 1 + dissipation times the speed inwards, "
+                              "never pulling [s/m]", 0.0, name="e")
+    friction: Number = Key("coefficient of sliding friction, of the elastic part of the normal force", 0.0, name="mu")
+    creep: Number = Key("viscous friction below sliding [N s/m]", 0.0, name="k_t")
+    normal: Vector3 = Key("out of the ground, any length but zero", (0.0, 0.0, 1.0))
+    origin: Vector3 = Key("a point of the ground [m]", (0.0, 0.0, 0.0))
+
+
+class Loop(Part):
+    """A joint between two frames that the tree of the robot does not have."""
+
+    makes = held.Closure
+    first: Name = Key("frame of the robot, or world")
+    second: Name = Key("frame of another body; it coincides with the first but for the joint's motion")
+    joint: Name = Key("fixed, revolute, prismatic, cylindrical, spherical or planar", "fixed")
+    axis: Vector3 = Key("of the joint, in the axes of both frames; planar: the normal", (0.0, 0.0, 1.0))
+
+
+class Rod(Part):
+    """Two points at a constant distance."""
+
+    makes = held.Rod
+    points: tuple[Point, ...] = Key("the two points", name=("first", "second"), min_length=2, max_length=2)
+    length: Number = Key("distance [m]")
+
+
+class Belt(Part):
+    """``sum ratio q + offset = 0``."""
+
+    makes = held.Coupling
+    ratios: dict[str, Number] = Key("joints of one coordinate and their ratios", then=lambda found: tuple(found.items()),
+                                   min_length=1)
+    offset: Number = Key("rad or m", 0.0)
+
+
+class Ground(Part):
+    """What all contacts with the ground say."""
+
+    frame: Name = Key("frame of the robot that touches")
+    normal: Vector3 = Key("of the ground, in the world, any length but zero", (0.0, 0.0, 1.0))
+    height: Number = Key("of the ground along the normal [m]", 0.0)
+    friction: Number | None = Key("coefficient of friction; null: as much as it takes", None)
+    cone: Literal["second_order", "pyramid"] = Key("limit of friction: the cone, or the four-sided pyramid inside it",
+                                                   "second_order", name="")
+    unilateral: StrictBool = Key("the ground only pushes, and friction is limited", True, name="")
+    clearance: Number | None = Key("least height over the ground in phases where the contact is not active [m]; null: not "
+                                   "held", None, name="")
+
+
+class Touch(Ground):
+    """Points of a frame that do not slip on the ground."""
+
+    makes = held.PointContact
+    points: tuple[Vector3, ...] = Key("coordinates in the frame [m]", ((0.0, 0.0, 0.0),), min_length=1)
+    places: tuple[Vector3, ...] = Key("world positions where they are held; none: wherever they touch [m]", ())
+    slides: StrictBool = Key("without friction: only the normal is held", False)
+
+
+class Sole(Ground):
+    """A sole that lies flat on the ground and neither slips nor turns."""
+
+    makes = held.FlatContact
+    position: Vector3 = Key("its origin in the frame [m]", (0.0, 0.0, 0.0))
+    axis: Vector3 = Key("axis of the frame that points along the normal", (0.0, 0.0, 1.0))
+    half_sizes: tuple[Number, ...] | None = Key("of the rectangle that holds the centre of pressure [m]", None, min_length=2,
+                                                max_length=2)
+
+    def check(self) -> None:
+        if self.half_sizes is None:
+            raise refuse("needs half_sizes [along, across] in m: a sole without edges would be glued to the ground, and never tip; "
+                         "what is to be glued takes a closure with joint: fixed")
+
+
+class Roller(Ground):
+    """A wheel or a ball that rolls on the ground without slipping."""
+
+    makes = held.RollingContact
+    radius: Number = Key("around the origin of the frame [m]")
+    axis: Vector3 | None = Key("of a wheel, in the frame; null: a ball", None)
+
+
+class Blade(AtFrame):
+    """A point of a frame does not move along an axis of the frame."""
+
+    makes = held.Skate
+    axis: Vector3 = Key("sideways, in the frame")
+    position: Vector3 = Key("of the point in the frame [m]", (0.0, 0.0, 0.0))
+
+
+class JointPath(AtJoint):
+    """A joint follows a function of time."""
+
+    path: NumberOrList = Key("its coordinates, expressions of t [rad or m]")
+
+
+class FramePath(AtFrame):
+    """A frame follows a function of time, in its position, its rotation, or both."""
+
+    position: Vector3 | None = Key("of its origin in the world, expressions of t [m]; null: free", None)
+    rpy: Vector3 | None = Key("roll, pitch, yaw about fixed axes, expressions of t [rad]; null: free", None)
+
+
+class Equation(OneOf):
+    """Equations that are written down."""
+
+    position: NumberOrList | None = Key("expressions of q and t that are zero", None)
+    velocity: NumberOrList | None = Key("expressions of q, v and t, affine in v, that are zero", None)
+
+
+class MechanismConstraint(OneOf):
+    """What the robot's own mechanics hold."""
+
+    name: Name | None = Key("name; null: what it is, with a number", None)
+    closure: Loop | None = Key("a joint that closes a loop", None)
+    rod: Rod | None = Key("a rod between two points", None)
+    coupling: Belt | None = Key("a linear coupling of joints", None)
+    contact: Touch | None = Key("points that stand on the ground", None)
+    flat_contact: Sole | None = Key("a sole that stands on the ground", None)
+    rolling: Roller | None = Key("a wheel or ball that rolls on the ground", None)
+    skate: Blade | None = Key("a blade or thin wheel that does not move sideways", None)
+    joint_motion: JointPath | None = Key("a joint that follows a function of time", None)
+    frame_motion: FramePath | None = Key("a frame that follows a function of time", None)
+    equation: Equation | None = Key("an equation of positions or of velocities", None)
+
+
+class RobotForce(OneOf):
+    """A force that acts on the robot by itself."""
+
+    name: Name | None = Key("name; null: what it is, with a number", None)
+    joint_spring: JointSpring | None = Key("a spring at a joint", None)
+    joint_damper: JointDamper | None = Key("a damper at a joint", None)
+    joint_friction: JointFriction | None = Key("dry friction at a joint", None)
+    joint_stop: JointStop | None = Key("elastic end stops of a joint", None)
+    spring: Spring | None = Key("a spring and damper between points", None)
+    cable: Cable | None = Key("a cable over points", None)
+    bushing: Bushing | None = Key("a spring of the same strength in all directions between two points", None)
+    torsion: Torsion | None = Key("a torsion spring and damper between two frames", None)
+    push: Push | None = Key("a constant force at a point", None)
+    drag: Drag | None = Key("resistance of a medium", None)
+    ground: ElasticGround | None = Key("a flat ground as a force on points", None)
+    efforts: dict[str, Number] | None = Key("efforts [N m or N] by joint, as expressions of q, v and constants", None)
+
+
+# ---- numbers that parameters of the problem stand for ---------------------------------------------------------------------
+class DesignLength(Part):
+    """The joint's place in its parent body moves along an axis; what hangs from it goes along."""
+
+    makes = Length
+    joint: Name = Key("joint that moves")
+    axis: Vector3 = Key("direction in the joint's own frame, any length but zero", nonzero=True, then=unit_vector)
+
+
+class DesignForce(Part):
+    """A number of a force of 'forces' or of the robot file."""
+
+    name: Name = Key("name of the force")
+    field: Literal["stiffness", "damping", "length", "friction", "creep", "level", "speed", "linear", "quadratic"] = Key(
+        "which number, as 'forces' call it")
+
+
+class DesignInertia(Part):
+    """Added to a body."""
+
+    makes = AddedInertia
+    body: Name = Key("body")
+    component: Literal["mass", "hx", "hy", "hz", "xx", "yy", "zz", "xy", "xz", "yz"] = Key(
+        "mass at the body's origin [kg], first moment [kg m], or an entry of its inertia about the origin [kg m^2]")
+
+
+class Design(OneOf):
+    """What one parameter stands for."""
+
+    beside = ("parameter",)
+
+    parameter: Name = Key("parameter of the file")
+    length: DesignLength | None = Key("metres that a joint moves away from where the robot file has it", None)
+    force: DesignForce | None = Key("a number of a force, in its own unit", None)
+    inertia: DesignInertia | None = Key("inertia added to a body", None)

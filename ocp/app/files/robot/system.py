@@ -1,0 +1,273 @@
+"""A robot problem file turned into a Problem, in the forward or the inverse formulation of its dynamics."""
+
+from __future__ import annotations
+
+import functools
+import keyword
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import casadi as ca
+import numpy as np
+
+from dynamics.constraints import Contact
+from dynamics.errors import UnknownNameError
+from dynamics.mechanism import Mechanism
+from dynamics.model.model import Model
+from dynamics.redmax.parameters import AddedInertia, Parameter, Varied, varied
+from ocp import bridge
+from ocp.app.files.problem.names import free_parameters
+from ocp.app.files.problem.sections import in_samples, named_error, read_constraint, read_costs, read_duration
+from ocp.app.files.problem.symbolic import read_robot_definitions
+from ocp.app.files.robot import states as robot_state
+from ocp.app.files.robot.forces import read_design
+from ocp.app.files.robot.forces_schema import Ground
+from ocp.app.files.robot.loaded import LoadedRobot, RobotBoxes, formulation, read_bounds, read_guess
+from ocp.app.files.robot.model import RESERVED, mechanism_of_file
+from ocp.app.files.robot.schema import RobotPhase, RobotSystem
+from ocp.app.files.robot.scope import state_scope
+from ocp.app.files.robot.start import WORDS, read_start
+from ocp.app.files.syntax import reader as lp
+from ocp.app.files.syntax.scope import RESERVED_NAMES, Scope, Table, VectorFunction
+from ocp.app.files.syntax.yaml_source import KeyPath
+from ocp.contacts import clear_constraint, constraint_forces, contact_constraints, with_contacts
+from ocp.errors import ProblemError
+from ocp.guesses.inverse_dynamics import standing
+from ocp.interrupts import Activity, check
+from ocp.problem import At, Bounds, Constraint, Phase, System
+from ocp.robot_terms import RobotTerms
+
+SX = Any
+#: what the components of a difference from a frame's target are called
+AXES = {"position_error": ("x", "y", "z"), "orientation_error": ("about x", "about y", "about z"),
+        "pose_error": ("x", "y", "z", "about x", "about y", "about z")}
+
+
+# ---- the robot ----------------------------------------------------------------------------------------------------------
+def names_configurations(phases: Sequence[RobotPhase]) -> bool:
+    """Whether phases use named configurations, so that an SRDF file must be read."""
+    named: list[Any] = []
+    for phase in phases:
+        guess = phase.guess.states
+        guesses = list(guess) if isinstance(guess, tuple) else [] if guess is None else [guess]
+        named += [phase.start, phase.final, *guesses, *(cost.state_error for cost in phase.costs),
+                  *(task.posture for state in guesses for task in state.ik)]
+    others = (getattr(phase.start, "others", None) for phase in phases)
+    return any(given is not None and given.configuration for given in named) or any(word not in (None, *WORDS) for word in others)
+
+
+def robot_of_file(numbers: lp.Reader, given: RobotSystem, base: Mechanism, active: Sequence[str] | None = None
+                  ) -> LoadedRobot | None:
+    """The robot of the robot file as the system of the problem file, with the contacts of the phase (None: all); None after an
+    error was recorded."""
+    mechanism = mechanism_of_file(numbers, given, base)
+    if mechanism is None:
+        return None
+    contacts = {c.name: c for c in mechanism.constraints if isinstance(c, Contact)}
+    for i, name in enumerate(active or ()):
+        if name not in contacts:
+            lp.unknown(numbers.findings, name, list(contacts), (*numbers.phase, "contacts", i), "contact in system.constraints")
+            return None
+    held = mechanism if active is None else with_contacts(mechanism, active)
+    idle = () if active is None else tuple(c for name, c in contacts.items() if name not in active)
+    with numbers.findings.collecting(numbers.place):
+        return replace(controlled(numbers, given, held, base), idle=idle)
+    return None
+
+
+def controlled(numbers: lp.Reader, given: RobotSystem, mechanism: Mechanism, base: Mechanism) -> LoadedRobot:
+    """The mechanism as a system, with the reader of its expressions. Raises ProblemError where the formulation does not serve."""
+    values, design = {p.name: p.value for p in numbers.parameters}, None
+    if not given.design:
+        check(Activity.READING)
+    elif formulation(given) != "forward_dynamics":
+        raise ProblemError(f"numbers of the robot can be chosen with forward_dynamics, not with {given.formulation}",
+                           where="system.formulation")
+    else:
+        design = read_design(lp.Section(numbers, given, numbers.place), mechanism)
+    forward = bridge.robot_system(mechanism, parameters=values) if not design else \
+        bridge.designed_system(mechanism, design, values)
+    forms = {"inverse_dynamics": bridge.inverse_dynamics_system, "residual": bridge.residual_dynamics_system}
+    form = formulation(given)
+    system = forms[form](mechanism, parameters=values) if form in forms else forward
+    return _with_reader(numbers, LoadedRobot(base, mechanism, given, system, forward, numbers, ca.SX(0, 1)), design)
+
+
+# ---- what names mean ----------------------------------------------------------------------------------------------------
+def _with_reader(numbers: lp.Reader, robot: LoadedRobot, design: Mapping[str, Parameter] | None = None) -> LoadedRobot:
+    """The robot with the reader of its expressions. Names of inputs mean efforts and thrusts in both formulations."""
+    check(Activity.READING)
+    model, system = robot.model, robot.system
+    x = ca.vertcat(*(ca.SX.sym(name) for name in system.space.names))
+    u = ca.vertcat(ca.SX(0, 1), *(ca.SX.sym(name) for name in system.inputs))
+    q, v, t, p = x[: model.nq], x[model.nq :], ca.SX.sym("t"), lp.parameter_symbols(numbers.parameters)
+    if robot.inverse:
+        a, thrusts = u[: model.nv], u[model.nv :]
+        tau = dict(zip(model.velocity_names, ca.vertsplit(bridge.inverse_effort(robot.mechanism, x, u, t=t)), strict=True))
+        shares = {name: tau[velocity] if ratio == 1.0 else tau[velocity] / ratio
+                  for name, (velocity, ratio) in bridge.motor_shares(robot.mechanism).items()}
+        efforts = {**tau, **shares, **{thruster.name: thrusts[i] for i, thruster in enumerate(robot.mechanism.thrusters)}}
+    else:
+        a = system.rate(t, x, u, p if design else np.zeros(system.np))[model.nv :]
+        efforts = {name: u[i] for i, name in enumerate(system.controls)}
+    inputs = {name: efforts[name] for name in robot.inputs}
+    held = functools.cache(lambda: constraint_forces(robot.mechanism, (t, x, u, None), robot.unknowns)
+                           if robot.mechanism.constraints else {})
+
+    def force(name: str) -> SX:
+        if name not in held():
+            raise UnknownNameError("constraint that is active in this phase", name, held())
+        return held()[name]
+
+    effort = ca.vertcat(ca.SX(0, 1), *inputs.values())
+    taken = {*RESERVED, *RESERVED_NAMES, *numbers.constants.names, *(p.name for p in numbers.parameters)}
+    plain = {name: value for name, value in inputs.items()
+             if name.isidentifier() and not keyword.iskeyword(name) and name not in taken}
+    state, mechanical = state_scope(numbers, model, x), lambda: robot.mechanism.energy(q, v)
+    if design:
+        at = [p.name for p in numbers.parameters]
+        wide = varied(robot.mechanism, list(design.values()), ca.vertcat(*(p[at.index(name)] for name in design)), q, v,
+                      ca.SX(model.nv, 1))
+        state = replace(state, functions=state_scope(numbers, wide.mechanism.model, ca.vertcat(wide.q, wide.v)).functions)
+        robot = replace(robot, wide=wide)
+        mechanical = functools.partial(_energy_of, wide)
+    rows = bridge.row_names(robot.mechanism) if robot.inverse or robot.residual else ()
+    multipliers = {name: u[i] for i, name in enumerate(system.inputs) if i >= system.nu - len(rows)}
+    forces = {"multiplier": Table(ca.vertcat(ca.SX(0, 1), *multipliers.values()), multipliers)} if multipliers else {}
+    scope = Scope(
+        names=plain,
+        tables={**state.tables, "a": Table(a, robot_state.entries(model, a, velocities=True)), "tau": Table(effort, efforts),
+                **forces},
+        functions={**state.functions,
+                   "energy": VectorFunction(mechanical, takes_name=False),
+                   "constraint_force": VectorFunction(force, what="constraint")},
+    )
+    reader = lp.make_reader(numbers.findings, numbers.constants, x, u, scope, numbers.parameters, numbers.place, numbers.phase,
+                            t, p)
+    return replace(robot, reader=read_robot_definitions(reader, robot.given.define, RESERVED), effort=effort)
+
+
+def _energy_of(wide: Varied) -> SX:
+    if any(isinstance(one, AddedInertia) for one in wide.added):
+        raise ProblemError("energy() does not know inertias that are parameters", where="design")
+    return wide.mechanism.energy(wide.q, wide.v)
+
+
+# ---- the phase ----------------------------------------------------------------------------------------------------------
+def robot_phase(robot: LoadedRobot, given: RobotPhase, name: str) -> Phase:
+    """The phase at the keys ``robot.reader.phase``."""
+    reader, model, system, at = robot.reader, robot.model, _in_time(robot, robot.system), robot.reader.phase
+    boxes = read_bounds(reader, robot.mechanism, robot.given.limits, given.bounds)
+    controls, efforts = _control_bounds(robot, given, boxes)
+    names = robot_state.RobotNames(reader, model, system.space, boxes.x, constraints=robot.mechanism.constraints)
+    begins = given.guess.states[0] if isinstance(given.guess.states, tuple) else given.guess.states
+    start = read_start(names, given.start, at, begins)
+    final = robot_state.read_state(names, given.final, (*at, "final")) if given.final else None
+    whole = lp.Section(reader, given, at)
+    constraints = whole.all("constraints", lambda section: _constraint(section, robot.places))
+
+    def error(cost: Any, form: str, path: KeyPath) -> SX | None:
+        return _error(robot, names, lp.Section(reader, getattr(cost, form), path), form)
+
+    free_start = given.start is not None and not (start and start.coordinates.all())
+    where = reader.findings.source.where((*reader.place, "constraints"))
+    closed = tuple(replace(c, where=where) for c in system.constraints if c.at is At.START and free_start)
+
+    phase = Phase(
+        name=name, system=replace(system, constraints=()), duration=read_duration(reader, given.duration, system.period),
+        guess=read_guess(names, robot, given, start, final, boxes.inputs),
+        start=start.boundary() if start else None, final=final.boundary() if final else None,
+        costs=read_costs(whole, error, system.period), constraints=(*constraints, *efforts, *closed, *_ground(robot)),
+        free_parameters=free_parameters(reader),
+    ).with_bounds(states=Bounds.of(boxes.x), controls=Bounds.of(controls))
+    # without efforts a robot on contacts falls, and their forces lie outside their cones
+    return phase if given.guess.controls or reader.findings.found else standing(phase)
+
+
+def _in_time(robot: LoadedRobot, system: System) -> System:
+    """The system, or its samples where the file asks for them."""
+    if robot.given.sampled is not None and (robot.inverse or robot.residual or robot.mechanism.constraints):
+        what = "constraints" if robot.mechanism.constraints else f"the formulation {formulation(robot.given)}"
+        robot.reader.findings.add((*robot.reader.place, "sampled"), f"steps of robots with {what} are not known", at_key=True)
+        return system
+    return in_samples(robot.reader, robot.given.sampled, system)
+
+
+def _ground(robot: LoadedRobot) -> tuple[Constraint, ...]:
+    """What the ground allows contacts that are active, and the clearance of those that are not, where the file asks for it."""
+    reader, mechanism = robot.reader, robot.mechanism
+    where = reader.findings.source.where((*reader.place, "constraints"))
+    rules = {item.name or f"{item.form()} {i + 1}": getattr(item, item.form()) for i, item in enumerate(robot.given.constraints)}
+    rules = {name: rule for name, rule in rules.items() if isinstance(rule, Ground)}
+    free = [name for name, rule in rules.items() if not rule.unilateral]
+    cones = {name: rule.cone for name, rule in rules.items()}
+    unknowns = robot.unknowns
+    found = list(contact_constraints(mechanism, robot.system.np, unknowns, cone=cones, where=where, bilateral=free))
+    for c in robot.idle:
+        if (clearance := rules[c.name].clearance) is not None:
+            least = reader.number(clearance, (*reader.place, "constraints"))
+            found.append(clear_constraint(mechanism, c, least, robot.system.np, unknowns, where=where))
+    return tuple(found)
+
+
+def _control_bounds(robot: LoadedRobot, given: RobotPhase, boxes: RobotBoxes
+                    ) -> tuple[np.ndarray, tuple[Constraint, ...]]:
+    """Bounds [nu, 2] of the controls, and the constraints on efforts that they do not express."""
+    findings, at = robot.reader.findings, robot.reader.phase
+    if not robot.inverse:
+        for part, key in ((given.bounds, "bounds"), (given.guess, "guess")):
+            if part.accelerations and not robot.residual:
+                findings.add((*at, key, "accelerations"), "accelerations are controls in system.formulation: inverse_dynamics; "
+                             'a constraint on a["joint"] holds in both', at_key=True)
+        where = findings.source.where((*robot.reader.place, "robot"))
+        shared = tuple(replace(c, where=where) for c in robot.system.constraints
+                       if c.at is At.PATH and robot.given.limits.effort)
+        if not robot.residual:
+            return boxes.inputs, shared
+        free = np.tile([-np.inf, np.inf], (len(robot.system.algebraic) - robot.model.nv, 1))
+        return np.vstack([boxes.inputs, boxes.accelerations, free]), shared
+    first = len(robot.mechanism.motors)
+    limits = {name: (low, high) for name, (low, high) in zip(robot.inputs[:first], boxes.inputs.tolist(), strict=False)}
+    efforts = bridge.effort_constraints(robot.mechanism, limits=limits, parameters=robot.system.np,
+                                 where=findings.source.where((*robot.reader.place, "formulation")))
+    free = np.tile([-np.inf, np.inf], (len(bridge.row_names(robot.mechanism)), 1))
+    return np.vstack([boxes.accelerations, boxes.inputs[first:], free]), efforts
+
+
+def _error(robot: LoadedRobot, names: robot_state.RobotNames, section: lp.Section, form: str) -> SX | None:
+    """Residuals of a cost on the difference from a state, from inputs, or from a target of a frame."""
+    if form == "control_error":
+        return named_error(section.reader, section.given, robot.inputs, robot.effort, section.path, "control")
+    if form != "state_error":
+        return _frame_error(section, robot.places, form)
+    state = robot_state.read_state(names, section.given, section.path)
+    chosen = np.flatnonzero(state.tangent)
+    if not len(chosen):
+        section.refuse("names no part of the state")
+        return None
+    return robot.system.space.minus(ca.DM(state.x), section.reader.x)[chosen.tolist()]
+
+
+@lp.sound
+def _constraint(section: lp.Section, places: tuple[Model, SX]) -> Constraint:
+    form = section.given.form()
+    value = section.column(form) if form == "expression" else _frame_error(section.part(form), places, form)
+    section.findings.settle()
+    found = read_constraint(section, value)
+    return replace(found, labels=AXES[form]) if form in AXES else found
+
+
+@lp.sound
+def _frame_error(section: lp.Section, places: tuple[Model, SX], form: str) -> SX:
+    (model, q), target = places, section.given
+    terms = RobotTerms(model)
+    section.frame(model, "frame")
+    quaternion = None if form == "position_error" else robot_state.read_rotation(section.reader, target, section.path)
+    section.findings.settle()
+    if quaternion is None:
+        return terms.position(target.frame, q) - ca.DM(section.value("position"))
+    rotation = robot_state.rotation_matrix(quaternion)
+    if form == "orientation_error":
+        return terms.orientation_error(target.frame, q, rotation)
+    return terms.pose_error(target.frame, q, rotation, np.array(section.value("position")))

@@ -1,0 +1,87 @@
+"""Guesses as numbers: states on the manifold and controls at any fractions of a phase, and the sizes of states there."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import casadi as ca
+import numpy as np
+
+from ocp.errors import ProblemError
+from ocp.problem import Guess, Phase, Trajectory
+from ocp.spaces import Space
+
+#: points at which a solution is sampled for a guess, besides its own knots
+SAMPLES = 201
+#: equal intervals of a phase on which guesses are perturbed, fitted, simulated, and made consistent with algebraic equations
+INTERVALS = 40
+
+
+def sample_guess(guess: Guess, space: Space, fractions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """States [k, nx] and controls [k, nu] of a guess at these fractions; its ends are held where it does not reach.
+
+    States lie on the manifold: ``x_i [+] r (x_{i+1} [-] x_i)``. Raises ProblemError for a malformed guess.
+    """
+    s, x, u = (np.asarray(a, dtype=float) for a in (guess.s, guess.x, guess.u))
+    if s.ndim != 1 or len(s) == 0 or np.any(np.diff(s) <= 0) or s[0] < 0 or s[-1] > 1:
+        raise ProblemError("fractions must increase within [0, 1]", where="guess.s")
+    for name, value, width in (("x", x, space.nx), ("u", u, None)):
+        if value.ndim != 2 or len(value) != len(s) or (width is not None and value.shape[1] != width):
+            raise ProblemError(f"expected shape ({len(s)}, {'nu' if width is None else width}), got {value.shape}",
+                               where=f"guess.{name}")
+        if not np.all(np.isfinite(value)):
+            raise ProblemError("holds NaN or infinity", where=f"guess.{name}")
+    return states_at(guess, space, fractions), controls_at(guess, fractions)
+
+
+def controls_at(guess: Guess, fractions: np.ndarray) -> np.ndarray:
+    """Controls [k, nu] of a guess."""
+    u = np.asarray(guess.u, dtype=float)
+    return np.column_stack([np.interp(fractions, guess.s, c) for c in u.T]) if u.shape[1] else np.zeros((len(fractions), 0))
+
+
+def states_at(guess: Guess, space: Space, fractions: np.ndarray) -> np.ndarray:
+    """States [k, nx] of a guess, interpolated on the manifold."""
+    s, x = np.asarray(guess.s, dtype=float), np.asarray(guess.x, dtype=float)
+    if (x == x[0]).all():
+        return np.repeat(x[:1], len(fractions), axis=0)
+    if space.is_vector_space:
+        return np.column_stack([np.interp(fractions, s, c) for c in x.T])
+    i = np.clip(np.searchsorted(s, fractions, side="right") - 1, 0, len(s) - 2)
+    ratio = np.clip((fractions - s[i]) / (s[i + 1] - s[i]), 0.0, 1.0)
+    return np.ascontiguousarray(_between(space)(x[i].T, x[i + 1].T, ratio[None, :]).full().T)
+
+
+@lru_cache(maxsize=64)
+def _between(space: Space) -> ca.Function:
+    """(a, b, r) -> the point at the fraction r of the way; made once for a space, so that solving again costs nothing here."""
+    a, b, r = ca.SX.sym("a", space.nx), ca.SX.sym("b", space.nx), ca.SX.sym("r")
+    return ca.Function("between", [a, b, r], [space.plus(a, r * space.minus(a, b))])
+
+
+def on_manifold(space: Space, x: np.ndarray) -> np.ndarray:
+    """States [..., nx] with their quaternions brought back to unit length. Raises ProblemError for one of length zero."""
+    x = np.array(x, dtype=float)
+    for q in space.quaternions:
+        length = np.linalg.norm(x[..., q:q + 4], axis=-1, keepdims=True)
+        if np.any(length == 0.0):
+            raise ProblemError(f"the quaternion {', '.join(space.names[q:q + 4])} has length zero: it stands for no rotation")
+        x[..., q:q + 4] /= length
+    return x
+
+
+def ranges(phase: Phase, x: np.ndarray) -> np.ndarray:
+    """Range of each tangent component [ndx]; 1 where the space is not flat."""
+    return phase.system.space.by_tangent(phase.state_bounds.width_or(1.0 + np.abs(x).max(axis=0)))
+
+
+def polyline(t: np.ndarray, x: np.ndarray, u: np.ndarray) -> Trajectory:
+    """A trajectory of states t [N+1], x [N+1, nx], straight between them, and held controls u [N, nu]."""
+    def state(at: Any) -> np.ndarray:
+        return np.stack([np.interp(at, t, column) for column in x.T], axis=-1)
+
+    def control(at: Any) -> np.ndarray:
+        return np.asarray(u[np.clip(np.searchsorted(t, at, side="right") - 1, 0, len(u) - 1)])
+
+    return Trajectory(t, x, u, t[:-1], state, control)
