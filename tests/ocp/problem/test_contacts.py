@@ -15,7 +15,6 @@ from ocp.app.files.load import load_problem, load_text
 from ocp.app.sentences import sentences
 from ocp.bridge import residual_dynamics_system, robot_system, start_constraints
 from ocp.contacts import clear_constraint, contact_constraints, impact_map, with_contacts
-from ocp.derivative_check.closed_form import closed_form
 from ocp.derivatives import choose, differentiated
 from ocp.errors import ProblemError
 from ocp.guesses.silent import bridged
@@ -329,6 +328,8 @@ def test_closed_forms_of_constrained_mechanisms_reach_solvers():
 
 
 def test_the_closed_form_road_of_the_derivative_check_knows_constraints():
+    from ocp.derivative_check.closed_form import closed_form
+
     system = guided_system()
     closed, note = closed_form(system)
     assert note == ""
