@@ -166,8 +166,8 @@ def _touched(robot: LoadedRobot, before: LoadedRobot, given: RobotPhaseInOrder) 
 
 def _beside_touches(phases: list[Phase], robots: list[LoadedRobot], i: int) -> Phase:
     """The phase whose idle contacts know of the phases beside it in which they touch: there their height is said by these."""
-    beside = [robots[k].mechanism.constraints if 0 <= k < len(robots) else () for k in (i - 1, i + 1)]
-    touching = {f"{c.name} clear": tuple(c in held for held in beside) for c in robots[i].idle}
+    before, after = (robots[k].mechanism.constraints if 0 <= k < len(robots) else () for k in (i - 1, i + 1))
+    touching = {f"{c.name} clear": (c in before, c in after) for c in robots[i].idle}
     return replace(phases[i], constraints=tuple(
         replace(c, met=touching[c.name]) if c.name in touching else c for c in phases[i].constraints))
 
