@@ -19,7 +19,7 @@ psi = M^-1 (mu - J^T nu), J psi = 0.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import casadi as ca
 import numpy as np
@@ -33,10 +33,8 @@ from dynamics.loops import layout as at
 from dynamics.loops.factor import solve
 from dynamics.loops.lanes import get, put
 from dynamics.loops.vectors import OPTIONS
+from dynamics.mechanism import ByFingerprint, Mechanism
 from dynamics.mechanism.constrained import demanded, reduced, stacked
-
-if TYPE_CHECKING:
-    from dynamics.mechanism import Mechanism
 
 Array = np.ndarray
 VALUES, SLOPES, BENDS = range(3)
@@ -55,26 +53,13 @@ def acts(mechanism: Mechanism) -> bool:
     return bool(mechanism.forces or mechanism.thrusters or mechanism.constraints)
 
 
-class _ByFingerprint:
-    """A mechanism that is equal to others of the same fingerprint."""
-
-    def __init__(self, mechanism: Mechanism) -> None:
-        self.mechanism = mechanism
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _ByFingerprint) and other.mechanism.fingerprint == self.mechanism.fingerprint
-
-    def __hash__(self) -> int:
-        return hash(self.mechanism.fingerprint)
-
-
 def compiled(mechanism: Mechanism) -> tuple[tuple[Kernel, ...], int]:
     """The three functions of a mechanism, and how many rows its constraints have."""
-    return _compiled(_ByFingerprint(mechanism))
+    return _compiled(ByFingerprint(mechanism))
 
 
 @lru_cache(maxsize=16)
-def _compiled(key: _ByFingerprint) -> tuple[tuple[Kernel, ...], int]:
+def _compiled(key: ByFingerprint) -> tuple[tuple[Kernel, ...], int]:
     mechanism = key.mechanism
     model, held = mechanism.model, reduced(mechanism.constraints)
     q, v, a = ca.SX.sym("q", model.nq), ca.SX.sym("v", model.nv), ca.SX.sym("a", model.nv)

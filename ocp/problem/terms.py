@@ -65,6 +65,8 @@ class Constraint:
 
     ``soft`` is None for a hard constraint (the default); a weight turns it into the penalty
     ``1/2 soft |violation|^2``, and only where the user wrote it.
+    met: whether other conditions hold a path constraint with equality where the phase starts, and where it ends. Collocation does
+    not state it there once more: an inequality beside its own equality leaves no interior (Mangasarian and Fromovitz 1967).
     """
 
     name: str
@@ -76,6 +78,7 @@ class Constraint:
     soft: float | None = None
     where: str | None = None  # place in the user's file
     labels: tuple[str, ...] = ()  # names of the components, such as joints; numbers where there are none
+    met: tuple[bool, bool] = (False, False)
 
     @classmethod
     def within(cls, name: str, at: At, function: ca.Function, bounds: Bounds, **more: Any) -> Constraint:

@@ -47,7 +47,7 @@ class Surfaces:
         self.symbols = [ca.SX.sym(name, size) for name, size in zip("txup", (1, system.nx, system.nu, system.np), strict=True)]
         self.w: list[ca.SX] = []
         self.functions: dict[int, tuple[Opened, list[tuple[int, int]]]] = {}
-        robot = (system.mechanism or system.inverse or system.held) is not None
+        robot = system.robot is not None
         for function in functions_of(phase):
             if (own := opened(function, 1)) is None or any(step.code in ROUNDINGS for step in own.steps):
                 continue

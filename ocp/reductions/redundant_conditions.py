@@ -212,14 +212,18 @@ class Ends:
         return best
 
     def _states(self, on: Callable[[Point], Rows]) -> Iterator[Point]:
-        """States near the guess, and near what is prescribed, where these rows are zero."""
+        """States near the guess, and near what is prescribed, where these rows are zero. Prescribed velocities are met: where all
+        are zero, feet that hold velocities alone make the more of them redundant, and near by they only seem not to."""
         rng, spaces = np.random.default_rng(0), self.spaces
         for size in (0.0, *[FORMULATION.rank_distance] * (REACH.points - 1)):
             point = []
             for (number, at), space, boundary in zip(self.ends, spaces, self.boundaries, strict=True):
                 x = np.asarray(self.problem.phases[number].guess.x[0 if at is At.START else -1], dtype=float)
                 to = np.zeros(space.ndx) if boundary is None else np.where(boundary.fixed, _between(space, x, boundary.value), 0.0)
-                point.append(_moved(space, x, to + size * rng.standard_normal(space.ndx)))
+                away = size * rng.standard_normal(space.ndx)
+                if boundary is not None:
+                    away[np.asarray(boundary.fixed) & (2 * np.arange(space.ndx) >= space.ndx)] = 0.0
+                point.append(_moved(space, x, to + away))
             point, miss = onto(on, self._moved, point, near=ROUNDING.negligible, steps=FORMULATION.max_projection_steps,
                                rank=ROUNDING.resolution)
             if miss <= ROUNDING.negligible:

@@ -31,8 +31,15 @@ def hard_rows(constraint: Constraint, arguments: Sequence[Expr]) -> Rows:
     value = _value(constraint, arguments)
     if constraint.sense is Sense.CONE:
         rows = ca.vertcat(value[0] ** 2 - ca.sumsqr(value[1:]), value[0])
-        return Rows(rows, (0.0, 0.0), (INF, INF), (f"{constraint.name} (cone)", f"{constraint.name} (cone axis)"))
-    return Rows(value, constraint.lower, constraint.bounds.upper, constraint.components())
+        return Rows(rows, (0.0, 0.0), (INF, INF), hard_names(constraint))
+    return Rows(value, constraint.lower, constraint.bounds.upper, hard_names(constraint))
+
+
+def hard_names(constraint: Constraint) -> tuple[str, ...]:
+    """Names of the rows of a hard constraint."""
+    if constraint.sense is Sense.CONE:
+        return f"{constraint.name} (cone)", f"{constraint.name} (cone axis)"
+    return constraint.components()
 
 
 def penalty(constraint: Constraint, arguments: Sequence[Expr]) -> Expr:

@@ -17,7 +17,7 @@ from ocp.nlp.names import Names
 from ocp.problem import At, Constraint, Phase
 from ocp.spaces import Expr
 from ocp.transcription.blocks import Block, vector
-from ocp.transcription.conditions import Rows, cost_value, gauss_newton, hard_rows, penalty
+from ocp.transcription.conditions import Rows, cost_value, gauss_newton, hard_names, hard_rows, penalty
 from ocp.transcription.mesh import Discretisation, Mesh, Table
 from ocp.transcription.part import Part, Place, graph_kind, identity, join, nothing, stacked
 from ocp.transcription.static_unknowns import Clock, clock
@@ -86,7 +86,10 @@ def bare_part(place: Place, mesh: Mesh) -> Part:
     phase = place.phase
     others = np.flatnonzero(np.bincount(mesh.places.node, minlength=mesh.nodes) == 0)
     on_state = [c for c in phase.constraints if c.at is At.PATH and c.soft is None and not c.function.jac_sparsity(0, 2).nnz()]
-    return node_rows(place, mesh, ca.SX, "nodes", others, on_state)
+    ends = [others[(others == node)] for node in (0, mesh.nodes - 1)]
+    inside = np.setdiff1d(others, np.concatenate(ends))
+    return stacked([node_rows(place, mesh, ca.SX, f"{name}nodes", nodes, [c for c in on_state if side is None or not c.met[side]])
+                    for name, nodes, side in (("", inside, None), ("first_", ends[0], 0), ("last_", ends[1], 1))], place.n)
 
 
 def node_rows(place: Place, mesh: Discretisation, kind: Any, label: str, nodes: np.ndarray, constraints: Sequence[Constraint],
@@ -206,7 +209,11 @@ def _kept_rows(place: Place, mesh: Mesh, path: Rows) -> tuple[np.ndarray, np.nda
     on_control = rows_on_control(place.phase)
     on_control += [False] * (len(path.names) - len(on_control))
     again = np.array(on_control) & (mesh.controls == "held")
-    places, rows = np.nonzero(mesh.places.first_of_node[:, None] | again)
+    met = np.zeros((len(path.names), 2), dtype=bool)
+    own = [c.met for c in place.phase.constraints if c.at is At.PATH and c.soft is None for _ in hard_names(c)]
+    met[:len(own)] = np.reshape(own, (-1, 2))
+    ends = np.column_stack([mesh.places.node == 0, mesh.places.node == mesh.nodes - 1])
+    places, rows = np.nonzero((mesh.places.first_of_node[:, None] | again) & ~(ends.astype(int) @ met.T.astype(int)).astype(bool))
     return places, rows
 
 

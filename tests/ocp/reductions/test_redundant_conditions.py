@@ -13,9 +13,10 @@ from dynamics.constraints import Closure
 from dynamics.mechanism import Mechanism, direct_motors
 from ocp.app.files.load import load_problem, load_text
 from ocp.bridge import robot_system
-from ocp.methods import solve
+from ocp.methods import method, solve
 from ocp.problem import Boundary, Duration, Guess, Phase, Problem
 from ocp.reductions import chain_of, redundant
+from ocp.transcription.collocation import CollocationOptions
 from tests.support.row_trees import tree_of
 
 FIVE_BAR = """
@@ -249,3 +250,26 @@ phase:
     phase = problem.phase
     still = replace(phase, guess=replace(phase.guess, x=np.zeros_like(phase.guess.x)))
     assert redundant(reduced(replace(problem, phases=(still,)))).final[0].count(True) == 1
+
+
+def test_feet_on_the_ground_leave_the_base_twelve_conditions():
+    """A quadruped on four feet, whose base is to stand somewhere with all joints at rest: feet that do not slip hold velocities
+    alone, and with six velocities of the base at rest all are."""
+    feet = "".join(f"\n    - {{name: {leg}, contact: {{frame: {leg}_foot, friction: 0.6}}}}" for leg in ("lf", "rf", "lh", "rh"))
+    joints = ", ".join(f"{leg}_thigh: 0.6, {leg}_knee: -1.2, {leg}_abduction: 0" for leg in ("lf", "rf", "lh", "rh"))
+    problem = load_text(f"""
+name: Quadruped on four feet
+system:
+  robot: models/quadruped.urdf
+  root: free_flyer
+  constraints: {feet}
+phase:
+  duration: 0.6
+  start: {{base: {{rpy: [0, 0, 0]}}, joints: {{{joints}}}, rest: true, others: assembled}}
+  final: {{base: {{position: [0, 0, 0.3], rpy: [0, 0, 0]}}, rest: true}}
+  costs: [{{name: effort, running: "dot(tau, tau)"}}]
+""", ROOT / "problems").problem
+    assert sum(problem.phase.final.fixed) == 24
+    reduced = method("collocation").reduce(problem, CollocationOptions(intervals=2))
+    fixed = np.array(reduced.phase.final.fixed)
+    assert (fixed[:18].sum(), fixed[18:].sum()) == (6, 6)

@@ -26,6 +26,7 @@ from ocp.app.pages import scene
 from ocp.bridge import closed
 from ocp.contacts import impact_map
 from ocp.errors import ProblemError
+from ocp.guesses.silent import bridged
 from ocp.interrupts import Activity, check
 from ocp.problem import Constraint, Phase, Problem
 from ocp.spaces import Space
@@ -91,6 +92,10 @@ def load_robot(file: RobotProblem | RobotPhases, findings: Findings, folder: Pat
                                                 given.reset is None))
         phases.append(phase)
         robots.append(robot)
+    if not findings.found and len({phase.system.space.names for phase in phases}) == 1:
+        said = [given.start or given.final or given.guess.states is not None for _, _, given in stretches(file)]
+        phases = list(bridged(phases, [not one for one in said]))
+    phases = [_beside_touches(phases, robots, i) for i in range(len(phases))]
     # records of runs hold the fingerprint of this model: of one phase that of the robot file, of several that of the first phase
     model = robots[0].model if isinstance(file, RobotPhases) else robots[0].base.model
     return _problem(file, findings, phases, robots[0].reader), model, [robot.reader for robot in robots]
@@ -157,6 +162,14 @@ def _touched(robot: LoadedRobot, before: LoadedRobot, given: RobotPhaseInOrder) 
     conditions = (closed(robot.mechanism, c, robot.system.np, robot.unknowns, speeds=not impact, where=where)
                   for c in robot.mechanism.constraints if c.name not in held)
     return tuple(replace(c, name=f"{c.name} begins") for c in conditions if c.size)
+
+
+def _beside_touches(phases: list[Phase], robots: list[LoadedRobot], i: int) -> Phase:
+    """The phase whose idle contacts know of the phases beside it in which they touch: there their height is said by these."""
+    before, after = (robots[k].mechanism.constraints if 0 <= k < len(robots) else () for k in (i - 1, i + 1))
+    touching = {f"{c.name} clear": (c in before, c in after) for c in robots[i].idle}
+    return replace(phases[i], constraints=tuple(
+        replace(c, met=touching[c.name]) if c.name in touching else c for c in phases[i].constraints))
 
 
 def _robot_reset(robot: LoadedRobot, before: LoadedRobot, given: RobotReset) -> dict[str, SX]:

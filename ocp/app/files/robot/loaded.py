@@ -13,6 +13,7 @@ from dynamics.mechanism import Mechanism
 from dynamics.model.model import Model
 from dynamics.redmax.parameters import Varied
 from ocp.app.files.robot import states as robot_state
+from ocp.app.files.robot.forces_schema import Ground
 from ocp.app.files.robot.schema import GuessState, RobotBounds, RobotPhase, RobotSystem, UseLimits
 from ocp.app.files.robot.states import alias, quaternion_coordinates
 from ocp.app.files.syntax import reader as lp
@@ -58,16 +59,25 @@ class LoadedRobot:
 
     @property
     def inverse(self) -> bool:
-        return self.given.formulation == "inverse_dynamics"
+        return formulation(self.given) == "inverse_dynamics"
 
     @property
     def residual(self) -> bool:
-        return self.given.formulation == "residual"
+        return formulation(self.given) == "residual"
 
     @property
     def unknowns(self) -> int:
         """Inputs of the system beyond its drives; the multipliers of constraints, where they are inputs, are the last."""
         return self.system.nu - self.mechanism.nu
+
+
+def formulation(given: RobotSystem) -> str:
+    """What "auto" stands for. Cones of friction are functions of the forces of contacts: where these are unknowns they are short,
+    and everything that is differentiated twice is. Numbers of the robot that are parameters need forward dynamics."""
+    if given.formulation != "auto":
+        return given.formulation
+    contacts = any(isinstance(getattr(item, item.form()), Ground) for item in given.constraints)
+    return "residual" if contacts and not given.design else "forward_dynamics"
 
 
 # ---- bounds -----------------------------------------------------------------------------------------------------------
