@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -18,7 +19,7 @@ from ocp.certify.motion import Motion
 from ocp.errors import ProblemError
 from ocp.interrupts import CERTIFICATE_S, Activity, Stopped, check, closing
 from ocp.problem import SOLVED, Certificate, Finding, Kind, Linkage, Residual, Solution, Statement, Violation
-from ocp.reductions import invert, origins, redundant
+from ocp.reductions import invert, judged_in_pieces, origins, redundant
 from ocp.reductions.algebraic_equations import with_equations
 from ocp.thresholds import VERDICTS
 
@@ -123,14 +124,16 @@ def _certified(solution: Solution, tolerances: Tolerances) -> Solution:
     program = invert(solution, keep_controls=True)  # the controls are those of the unknowns whose optimality is judged
     given = invert(program)
     phases = given.problem.phases
-    motions = _motions(program)  # with the same states; kinks that reductions took out of costs do not cut their integration
-    of_given = motions if given is program else _motions(given)
-    named_phases = [phase.name if len(phases) > 1 else "" for phase in phases]
     pieces = origins(program.problem)
+    of_given = _motions(given)
+    # with the same states; kinks that reductions took out of costs do not cut their integration
+    motions = of_given if given is program else _motions(program, [of_given[i] for i in pieces])
+    judged = motions if judged_in_pieces(program.problem) else of_given
+    named_phases = [phase.name if len(phases) > 1 else "" for phase in phases]
     names = [named_phases[i] for i in pieces]
     size, varied = own.done("scale of the objective", lambda: objective.size(motions), (1.0, 1.0))
     again, whole = ([own.done("re-integration", partial(dynamics.gaps, motion), dynamics.unknown(motion)) for motion in of]
-                    for of in (motions, of_given if len(phases) < len(motions) else []))
+                    for of in (motions, [] if given is program or judged is motions else of_given))
     defects = [own.done("defect between knots", partial(dynamics.defects, motion),
                         np.full(len(motion.trajectory.t) - 1, nan)) for motion in motions]
     balances = [b for b in (own.done("energy balance", partial(dynamics.energy_balance, motion),
@@ -146,7 +149,7 @@ def _certified(solution: Solution, tolerances: Tolerances) -> Solution:
         (linkage, motions) for linkage in program.problem.linkages[len(given.problem.linkages):]],  # that reductions added
         () if dropped is None else dropped.linkages, tolerances)
     quadrature = own.done("objective against its quadrature", lambda: _objective(
-        solution, of_given, float(sum(values.sum() for values in defects)), size, tolerances),
+        solution, judged, float(sum(values.sum() for values in defects)), size, tolerances),
         Residual(Kind.OBJECTIVE, nan, tolerances.objective, cause=Kind.NOT_EXAMINED))
     unknown: Residual | None = Residual(Kind.POINT, nan, tolerances.point, cause=Kind.NOT_EXAMINED)
     point = own.done("distance from the point of the multipliers",
@@ -161,11 +164,11 @@ def _certified(solution: Solution, tolerances: Tolerances) -> Solution:
     kind = replace(kind, weak=unjudged and not all(one.stepped for one in motions))
     none: list[float] = []
     widths = own.done("resolution", lambda: [one.look.width for one in motions if one.finite and not one.stepped], none)
-    judged = [*zip(again, names, strict=True), *zip(whole, named_phases if whole else [], strict=True)]
+    every = [*zip(again, names, strict=True), *zip(whole, named_phases if whole else [], strict=True)]
     certificate = Certificate(
         stationarity=stationarity, complementarity=complementarity, violations=(*named, *passages, *links), second_order=kind,
-        gap_segment=objective.largest([one.segment_residual(tolerances.gap_segment, name) for one, name in judged]),
-        gap_total=objective.largest([one.total_residual(tolerances.gap_total, name) for one, name in judged]),
+        gap_segment=objective.largest([one.segment_residual(tolerances.gap_segment, name) for one, name in every]),
+        gap_total=objective.largest([one.total_residual(tolerances.gap_total, name) for one, name in every]),
         error_estimate=objective.largest([_defect(*one, tolerances.error_estimate)
                                           for one in zip(motions, names, defects, strict=True)]),
         energy=Residual(Kind.ENERGY, float(np.max(balances)), tolerances.energy) if balances else None,
@@ -193,10 +196,10 @@ def _links(own: _Checks, linkages: Sequence[tuple[Linkage, Sequence[Motion]]], d
     return found
 
 
-def _motions(solution: Solution) -> list[Motion]:
-    """The motions of the phases, whose algebraic equations are constraints like others."""
-    return [Motion(with_equations(phase), part) for phase, part in
-            zip(solution.problem.phases, solution.parts or (solution.trajectory,), strict=True)]
+def _motions(solution: Solution, wholes: Sequence[Motion] = ()) -> list[Motion]:
+    """The motions of the phases, whose algebraic equations are constraints like others; wholes: what they are pieces of."""
+    return [Motion(with_equations(phase), part, whole) for phase, part, whole in itertools.zip_longest(
+        solution.problem.phases, solution.parts or (solution.trajectory,), wholes)]
 
 
 def _objective(solution: Solution, motions: Sequence[Motion], defects: float, size: float, tolerances: Tolerances) -> Residual:

@@ -10,6 +10,7 @@ import numpy as np
 from ocp.certify.along import INSIDE, POINTS, WEIGHTS, Along
 from ocp.certify.events import Look, look
 from ocp.certify.scale import Scales, scales
+from ocp.problem import Phase, Trajectory
 from ocp.thresholds import QUADRATURE
 
 __all__ = ["INSIDE", "Motion"]
@@ -18,11 +19,19 @@ Array = np.ndarray
 
 
 class Motion(Along):
-    """A phase along a trajectory with what the certificate asks of it; scale [ndx]: what each tangent component is measured by."""
+    """A phase along a trajectory with what the certificate asks of it; scale [ndx]: what each tangent component is measured by.
+    whole: the motion of the phase that this one is a piece of: what rests in a piece is measured by what it does in all."""
+
+    def __init__(self, phase: Phase, trajectory: Trajectory, whole: Motion | None = None):
+        super().__init__(phase, trajectory)
+        self.whole = whole
 
     @cached_property
     def scales(self) -> Scales:
-        return scales(self)
+        if self.whole is None:
+            return scales(self)
+        names = {name: i for i, name in enumerate(self.whole.phase.system.controls)}
+        return scales(self).at_least(self.whole.scales, [names.get(name, -1) for name in self.phase.system.controls])
 
     @property
     def scale(self) -> Array:

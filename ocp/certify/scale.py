@@ -8,7 +8,8 @@ its whole range.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import casadi as ca
 import numpy as np
@@ -34,6 +35,21 @@ class Scales:
     t: Array
     x: Array
     u: Array
+
+    def at_least(self, other: Scales, controls: Sequence[int]) -> Scales:
+        """The same, no smaller than another's; controls: the numbers there of the controls here, -1 of those that it has not."""
+        own, there = np.arange(len(controls)), np.array(controls, dtype=int)
+
+        def larger(name: str) -> Array:
+            mine, its = getattr(self, name), getattr(other, name)
+            if name.endswith("control"):
+                found = mine.copy()
+                found[own[there >= 0]] = np.maximum(mine[own[there >= 0]], its[there[there >= 0]])
+                return np.asarray(found)
+            return np.asarray(np.maximum(mine, its))
+
+        return replace(self, **{name: larger(name) for name in (
+            "tangent", "coordinates", "control", "wide_tangent", "wide_coordinates", "wide_control")})
 
 
 def scales(motion: Along) -> Scales:

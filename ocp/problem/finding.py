@@ -66,6 +66,7 @@ Kind = enum.StrEnum("Kind", [
     "KERNELS_WORTH_COMPILING", "KERNEL_MODES", "KERNEL_REMARK",
     # reductions: how a problem was formulated for a method
     "ABSOLUTE_VALUE_AS_SUM", "NORM_AS_SLACK", "PIECES_AT_JUMPS", "INSTANTS_MEET", "INSTANTS_SWAPPED",
+    "PIECES_AT_SURFACES", "SURFACE_MET", "OTHER_MODES",
     # closed loops: what the plant did, judged by the file
     "CONSTRAINT_BROKEN", "TRACKING_MISSED", "TRACKING_LOST", "BODY_ON_GROUND", "BASE_SANK", "BASE_TILTED", "NOTHING_HOLDS",
     "TIPPING", "LEANING", "CONTACT_SLID", "JOINT_SPEED", "JOINT_RANGE",

@@ -29,6 +29,7 @@ from ocp.reductions.chain import (
     Step,
     fit_guess,
     invert,
+    judged_in_pieces,
     objective_shortfall,
     origins,
     redundant,
@@ -40,7 +41,7 @@ from ocp.reductions.redundant_conditions import RedundantConditions
 from ocp.reductions.time_switches import TimeSwitches
 
 __all__ = ["EXPLICIT", "REDUCTIONS", "Chain", "ReducedProblem", "Reduction", "Redundant", "Step", "chain_of", "fit_guess", "invert",
-           "objective_shortfall", "origins", "redundant", "with_dropped_conditions"]
+           "judged_in_pieces", "objective_shortfall", "origins", "redundant", "with_dropped_conditions"]
 
 REDUCTIONS: Mapping[str, Reduction] = {one.name: one for one in (
     TimeSwitches(), ControlNorms(), AlgebraicEquations(), AlgebraicElimination(), RedundantConditions(), ControlBounds())}

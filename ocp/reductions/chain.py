@@ -22,12 +22,14 @@ class Reduction:
     """An equivalent formulation of a problem, and the way back.
 
     keeps_controls: the controls of the problem are the first inputs of the reduced one. drops_conditions: bounds or end conditions
-    are missing from the reduced problem, so that an analysis of bounds looks at the problem before.
+    are missing from the reduced problem, so that an analysis of bounds looks at the problem before. judged_in_pieces: the motion
+    lies where functions of the problem jump, so that rounding decides on their values: those of the pieces count.
     """
 
     name: str
     keeps_controls: bool = True
     drops_conditions: bool = False
+    judged_in_pieces: bool = False
 
     def needed(self, options: Any) -> bool:
         """Whether a method with these options asks for it."""
@@ -139,6 +141,11 @@ def origins(problem: Problem) -> tuple[int, ...]:
         if (of := step.reduction.origins(step.data)) is not None:
             found = tuple(of[i] for i in found)
     return found
+
+
+def judged_in_pieces(problem: Problem) -> bool:
+    """Whether rates and costs along a motion are those of the pieces of its phases."""
+    return any(step.reduction.judged_in_pieces for step in _steps(problem))
 
 
 def with_dropped_conditions(problem: Problem) -> Problem:

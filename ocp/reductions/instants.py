@@ -63,7 +63,7 @@ class Instant:
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """An operation that steps: its code, its argument w(t, p), its value and the symbol that stands for it in ``Opened``."""
+    """An operation that steps: its code, its argument w(t, p) or w(t, x, p), its value and its symbol in ``Opened``."""
 
     code: int
     w: ca.SX
@@ -118,9 +118,10 @@ def functions_of(phase: Phase) -> list[ca.Function]:
     return found if phase.system.residual is None else [*found, phase.system.residual]
 
 
-def opened(function: ca.Function) -> Opened | None:
-    """The function with its steps in explicit time opened; None where it has none, or does not show them."""
-    if not function.nnz_in(0) or not function.jac_sparsity(0, 0).nnz():
+def opened(function: ca.Function, moved_by: int = 0) -> Opened | None:
+    """The function of (t, x, u, p) with its steps in explicit time opened, of which parameters may be part; moved_by 1: those in
+    the state, of which time may be part, too. None where it has none, or does not show them."""
+    if not function.nnz_in(moved_by) or not function.jac_sparsity(0, moved_by).nnz():
         return None
     try:
         function = function if function.is_a("SXFunction") else function.expand()
@@ -128,7 +129,7 @@ def opened(function: ca.Function) -> Opened | None:
         return None
     arguments, steps = function.sx_in(), list[Step]()
     work: dict[int, ca.SX] = {}
-    known = {symbol.element_hash() for i in (0, 3) for symbol in ca.vertsplit(arguments[i])}
+    known = {symbol.element_hash() for i in {0, moved_by, 3} for symbol in ca.vertsplit(arguments[i])}
     value = ca.SX.zeros(function.sparsity_out(0))
     for k in range(function.n_instructions()):
         code, into, given = function.instruction_id(k), function.instruction_output(k), function.instruction_input(k)
@@ -145,7 +146,7 @@ def opened(function: ca.Function) -> Opened | None:
             made = ca.SX.unary(code, *operands) if len(operands) == 1 else ca.SX.binary(code, *operands)
             if code in SIDES or code in ROUNDINGS:
                 w = operands[0] - operands[1] if code in COMPARISONS else operands[0]
-                if ca.depends_on(w, arguments[0]) and {s.element_hash() for s in ca.symvar(w)} <= known:
+                if ca.depends_on(w, arguments[moved_by]) and {s.element_hash() for s in ca.symvar(w)} <= known:
                     steps.append(Step(code, w, made, ca.SX.sym(f"step_{len(steps)}")))
                     made = steps[-1].symbol
             work[into[0]] = made

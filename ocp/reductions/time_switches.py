@@ -14,29 +14,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import casadi as ca
 import numpy as np
 
-from ocp.guess import from_motion, sample_guess
-from ocp.problem import (
-    INF,
-    At,
-    Duration,
-    Finding,
-    Guess,
-    Kind,
-    Linkage,
-    Phase,
-    Problem,
-    Solution,
-    glued,
-    join,
-    relinked,
-)
-from ocp.reductions.chain import Chain, ReducedProblem, Reduction, Redundant, invert
+from ocp.guess import from_motion
+from ocp.problem import INF, At, Duration, Linkage, Phase, Problem, Solution, relinked
+from ocp.reductions.chain import Chain, ReducedProblem, invert
 from ocp.reductions.instants import Finder, FreeParameters, Instant, Opened, Step, free_parameters, functions_of, opened
+from ocp.reductions.pieces import Cut, Pieces, piece
 from ocp.thresholds import MESH_CHANGE, ROUNDING, SWITCHES
 
 Array = np.ndarray
@@ -63,12 +50,9 @@ class Stepping:
 
 
 @dataclass(frozen=True, eq=False)
-class Pieces:
-    """The problem before, the numbers of the pieces of each of its phases, its instants, which phases they matter to, and the order
-    of the reduced problem."""
+class Ordered(Pieces):
+    """The pieces, the instants of the problem, which phases they matter to, and the order of the reduced problem."""
 
-    before: Problem
-    numbers: tuple[tuple[int, ...], ...]
     free: FreeParameters
     instants: tuple[Instant, ...]
     used: tuple[frozenset[int], ...]
@@ -76,15 +60,14 @@ class Pieces:
 
 
 @dataclass(frozen=True)
-class TimeSwitches(Reduction):
+class TimeSwitches(Cut):
     """Phases end at jumps in explicit time that move with an unknown; not where systems are in discrete time, where rates that jump
     are those of a mechanism, or where integrals are constrained. order: of instants and ends of phases; None: as in the guess."""
 
     order: tuple[Mark, ...] | None = None
     name = "time_switches"
-    keeps_controls = False
 
-    def apply(self, problem: Problem) -> tuple[Problem, Pieces | None]:
+    def apply(self, problem: Problem) -> tuple[Problem, Ordered | None]:
         free = free_parameters(problem)
         if not free.names and not any(phase.duration.free for phase in problem.phases):
             return problem, None
@@ -108,30 +91,8 @@ class TimeSwitches(Reduction):
             phases += made
             linkages += place.ties(made, free, first[number], first[-1])
         numbers = tuple(tuple(range(a, b)) for a, b in zip(first[:-1], first[1:], strict=True))
-        return replace(problem, phases=tuple(phases), linkages=tuple(linkages)), Pieces(
+        return replace(problem, phases=tuple(phases), linkages=tuple(linkages)), Ordered(
             problem, numbers, free, tuple(instants), tuple(frozenset(own.numbers) for own in found), order)
-
-    def invert(self, solution: Solution, data: Pieces) -> Solution:
-        paths = solution.parts or (solution.trajectory,)
-        parts = tuple(glued([paths[k] for k in own]) for own in data.numbers)
-        phases = []
-        for phase, own, part in zip(data.before.phases, data.numbers, parts, strict=True):
-            found = solution.problem.phases[own[0]]
-            length = found.duration if len(own) == 1 else replace(phase.duration, guess=float(part.t[-1] - part.t[0]))
-            system = replace(phase.system, parameter_values=found.system.parameter_values)
-            phases.append(replace(phase, duration=length, system=system))
-        cut = tuple(Finding(Kind.PIECES_AT_JUMPS, name=phase.name, value=len(own))
-                    for phase, own in zip(phases, data.numbers, strict=True) if len(own) > 1)
-        return replace(solution, problem=replace(solution.problem, phases=tuple(phases), linkages=data.before.linkages),
-                       trajectory=join(parts), parts=parts if len(parts) > 1 else (), extra=_extra(solution, data),
-                       findings=(*solution.findings, *(cut if solution.optimality is not None else ())))
-
-    def origins(self, data: Pieces) -> tuple[int, ...]:
-        return tuple(i for i, own in enumerate(data.numbers) for _ in own)
-
-    def redundant_before(self, found: Redundant, data: Pieces) -> Redundant:
-        return Redundant(tuple(found.start[own[0]] for own in data.numbers), tuple(found.final[own[-1]] for own in data.numbers),
-                         found.linkages[:len(data.before.linkages)])
 
 
 def neighbours(solution: Solution) -> Iterator[tuple[Problem, float]]:
@@ -157,7 +118,7 @@ def neighbours(solution: Solution) -> Iterator[tuple[Problem, float]]:
         yield chain.apply(from_motion(whole.problem, parts, dict(zip(data.free.names, q, strict=True)))), when[i]
 
 
-def _meet(data: Pieces, a: Mark, b: Mark) -> bool:
+def _meet(data: Ordered, a: Mark, b: Mark) -> bool:
     """Whether it matters to a phase which of two comes first."""
     instants = {mark.number for mark in (a, b) if not mark.edge}
     near = {n for mark in (a, b) if mark.edge for n in (mark.number - 1, mark.number)} or set(range(len(data.used)))
@@ -280,24 +241,7 @@ class _Place:
                 duration = Duration(here, here, here)
             elif m and k == m and given[:-1].all():
                 duration = Duration(max(length.lower - ends[k], least / 2), length.upper - ends[k], here)
-            yield self._piece(k, duration, (ends[k] / length.guess, ends[k + 1] / length.guess))
-
-    def _piece(self, k: int, duration: Duration, share: tuple[float, float]) -> Phase:
-        phase, last, functions = self.phase, len(self.inside), self._functions(k)
-
-        def own(function: Any) -> Any:
-            return None if function is None else functions.get(function.__hash__(), function)
-
-        kept = {At.PATH, At.INTEGRAL, *([At.START] if k == 0 else []), *([At.FINAL] if k == last else [])}
-        s = np.unique(np.clip(np.concatenate([share, phase.guess.s]), *share))
-        x, u = sample_guess(phase.guess, phase.system.space, s)
-        return replace(
-            phase, name=f"{phase.name}.{k}" if last else phase.name, duration=duration,
-            system=replace(phase.system, rate=own(phase.system.rate), residual=own(phase.system.residual)),
-            guess=Guess((s - share[0]) / (share[1] - share[0]), x, u), start=phase.start if k == 0 else None,
-            final=phase.final if k == last else None, reset=phase.reset if k == 0 else None,
-            costs=tuple(replace(c, function=own(c.function)) for c in phase.costs if c.at in kept),
-            constraints=tuple(replace(c, function=own(c.function)) for c in phase.constraints if c.at in kept))
+            yield piece(phase, k, m + 1, duration, (ends[k] / length.guess, ends[k + 1] / length.guess), self._functions(k))
 
     def ties(self, made: Sequence[Phase], free: FreeParameters, first: int, count: int) -> Iterator[Linkage]:
         """What ties ends of pieces to instants, keeps others outside the phase, and all lengths together to that of the phase."""
@@ -321,22 +265,3 @@ class _Place:
                 yield tie(f"instant {i} behind", len(made) - 1, place - ca.sum1(T[:first + len(made)]), 0.0, INF)
         if made[-1].duration.free and any(one.duration.free for one in made[:-1]):
             yield tie("length", len(made) - 1, ca.sum1(T[first:first + len(made)]), phase.duration.lower, phase.duration.upper)
-
-
-# ---- back -------------------------------------------------------------------------------------------------------------------
-def _extra(solution: Solution, data: Pieces) -> dict[str, Array]:
-    """Arrays of pieces put together, by names of phases; arrays of segments without the instants between pieces."""
-    found = dict(solution.extra)
-    names = [phase.name for phase in solution.problem.phases]
-    for phase, own in zip(data.before.phases, data.numbers, strict=True):
-        prefix = f"{phase.name}." if len(data.numbers) > 1 else ""
-        for key in [key for key in found if key.startswith(f"{names[own[0]]}.")]:
-            rest = key.removeprefix(f"{names[own[0]]}.")
-            pieces = [found.pop(f"{names[k]}.{rest}") for k in own if f"{names[k]}.{rest}" in found]
-            found |= {prefix + rest: np.concatenate(pieces)} if len(pieces) == len(own) else {}
-    segments = np.cumsum([len(part.t) for part in solution.parts])
-    seams = [segments[k] - 1 for own in data.numbers for k in own[:-1]]
-    for key in ("certificate_segment_gap", "certificate_segment_defect"):
-        if key in found:
-            found[key] = np.delete(found[key], seams)
-    return found

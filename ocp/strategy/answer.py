@@ -88,8 +88,9 @@ def _controlled(part: Trajectory, better: Better) -> Trajectory:
     return replace(part, u=control(part.t_u), control=control)
 
 
-def lower(search: Search, state: State, begun: Problem, left: Finding) -> State | None:
-    """The state whose answer is the solution from a guess, where that is lower; None: it is not. left: what is said then."""
+def lower(search: Search, state: State, begun: Problem, left: Finding, *, certified: bool = False) -> State | None:
+    """The state whose answer is the solution from a guess, where that is lower; None: it is not. left: what is said then;
+    certified: whether it may be as low as the motion of an answer without a certificate, and has one."""
     from ocp.strategy.loop import searched
 
     found = answered(state)
@@ -100,16 +101,27 @@ def lower(search: Search, state: State, begun: Problem, left: Finding) -> State 
         if late():
             return None
         raise KeyboardInterrupt
-    if not new.objective < found.objective - ROUNDING.negligible * size:
+    below = new.objective < found.objective - ROUNDING.negligible * size
+    certified = certified and not found.ok and new.objective <= _of_motion(found) + search.tolerances.objective_error * size
+    if not (below or certified):
         return None
     new = replace(new, findings=(*_of_search(found), left, *new.findings),
                   iterations=(*found.iterations, *new.iterations[1:]), strategy=(*found.strategy, *new.strategy))
     new = new if new.certificate is not None else certify(new, search.tolerances)
+    if certified and not new.ok:
+        return None
     falls = new.objective < found.objective - ANSWERS.unbounded_fall * size
     if falls and (new.status not in SOLVED or new.escape is not None):
         ending = replace(left, kind=Kind.FALLS_WITHOUT_BOUND, value=found.objective, data={**left.data, "objective": new.objective})
         return replace(state, answer=replace(new, status=Status.UNBOUNDED, ending=ending))
     return replace(state, answer=new) if new.status in SOLVED else None
+
+
+def _of_motion(found: Solution) -> float:
+    """The objective that the motion itself has."""
+    assert found.certificate is not None
+    assert found.certificate.objective is not None
+    return float(found.certificate.objective.data.get("integrated", found.objective))
 
 
 def _of_search(found: Solution) -> tuple[Finding, ...]:

@@ -2,16 +2,21 @@
 (``ocp.strategy.relaxation``), or are impulses.
 
 An impulse on a mesh is a control that lasts for an interval, so that it doubles where every interval is cut in two, while its
-integral stays. A control without bounds whose square, or whose own size, is integrable grows by less: as t^-a, a < 1, by 2^a.
+integral stays. A control without bounds whose square, or whose own size, is integrable grows by less: as t^-a, a < 1, by 2^a. Rates
+grow with an impulse, and what its interval costs stays finite: where running costs are quadratic in the control, it doubles, and
+the peak belongs to a boundary layer that the mesh does not resolve yet (coercivity: Cesari 1983, Optimization: Theory and
+Applications, chapter 11).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from ocp.certify.motion import Motion
+from ocp.certify.objective import running
 from ocp.problem import At, Finding, Kind, Phase, Residual, Trajectory
 from ocp.strategy.answer import answered
 from ocp.strategy.records import State
@@ -30,8 +35,9 @@ def no_minimum(search: Search, state: State) -> Finding | None:
     for phase, part, other in zip(found.problem.phases, *parts, strict=True):
         for i in _unlimited(phase):
             before, after = float(np.max(np.abs(part.u[:, i]))), float(np.max(np.abs(other.u[:, i])))
-            much = ROUNDING.negligible * float(Motion(phase, other).scales.wide_control[i])  # less is what rounding leaves
-            if after >= ANSWERS.impulse_growth * before > much and _impulsive(other, i):
+            motions = [Motion(phase, one) for one in (part, other)]
+            much = ROUNDING.negligible * float(motions[1].scales.wide_control[i])  # less is what rounding leaves
+            if after >= ANSWERS.impulse_growth * before > much and _impulsive(other, i) and _unlike_layers(motions, i):
                 return Finding(Kind.NOT_ATTAINED, phase.name if len(parts[0]) > 1 else "", phase.system.inputs[i],
                                time=float(other.t_u[np.argmax(np.abs(other.u[:, i]))]), value=finer.objective,
                                data={"before": before, "after": after})
@@ -59,7 +65,29 @@ def _unlimited(phase: Phase) -> list[int]:
 
 def _impulsive(part: Trajectory, i: int) -> bool:
     """Whether a control does in the interval of its peak what counts beside all that it does."""
-    u, t, every = np.abs(part.u[:, i]), part.t_u, part.t
-    k = int(np.clip(np.searchsorted(every, t[np.argmax(u)], side="right") - 1, 0, len(every) - 2))
+    u, t = np.abs(part.u[:, i]), part.t_u
     whole = float(np.sum(np.diff(t) * (u[1:] + u[:-1]) / 2))
-    return float(u.max() * (every[k + 1] - every[k])) > DIAGNOSES.max_rel_difference * whole
+    return float(u.max() * _interval(part, i)) > DIAGNOSES.max_rel_difference * whole
+
+
+def _interval(part: Trajectory, i: int) -> float:
+    """Length [s] of the interval in which a control has its peak."""
+    k = int(np.searchsorted(part.t, part.t_u[np.argmax(np.abs(part.u[:, i]))], side="right")) - 1
+    return float(np.diff(part.t)[np.clip(k, 0, len(part.t) - 2)])
+
+
+def _unlike_layers(motions: Sequence[Motion], i: int) -> bool:
+    """Whether rates at the peak of a control grow with it on the finer mesh, and running costs of the interval, of their part
+    that is quadratic in it, do not."""
+    effects, squares = [], []
+    for motion in motions:
+        k = int(np.argmax(np.abs(motion.trajectory.u[:, i])))
+        t, u = motion.trajectory.t_u[[k]], motion.trajectory.u[[k]]
+        x, one = motion.state(t), np.arange(u.shape[1]) == i
+        inputs = [np.where(one, part * u, u) for part in (0, 1, 2)]
+        none, once, twice = (float(running(motion, t, x, own)[0]) for own in inputs)
+        squares.append((twice - 2 * once + none) * _interval(motion.trajectory, i))
+        rates = [motion.rates(t, x, own)[0] for own in inputs[:2]]
+        effects.append(float(np.max(np.abs(rates[1] - rates[0]) / motions[0].scales.coordinates, initial=0.0)))
+    quadratic = squares[0] > 0 and squares[1] >= ANSWERS.impulse_growth**2 / 2 * squares[0]
+    return effects[1] >= ANSWERS.impulse_growth * effects[0] and not quadratic

@@ -72,8 +72,8 @@ class Collocation(Direct):
                          max_passes=min(BUDGETS.max_early_passes, options.max_passes) if early else None)
 
     def on_finer_mesh(self, search: Search, problem: Problem, found: Solution) -> Solution:
-        """On the mesh of the solution with every interval cut in two, which ``freeze`` names; from its multipliers where there is
-        one phase, so that the optimum is the same."""
+        """On the mesh of the solution with every interval cut in two, which ``freeze`` names; from its multipliers, so that the
+        optimum is the same."""
         options = search.options
         once = replace(options, refine="none", guess="given", scaling=rule(str(found.freeze.get("scaling", options.scaling))),
                        **{name: str(found.freeze.get(name, getattr(options, name))) for name in ("scheme", "controls")})
@@ -84,10 +84,10 @@ class Collocation(Direct):
         changed = tuple(halved(plan) for plan in plans)
         meshes, left, programs = family.meshes(problem, changed), found.optimality, Collocation(once).programs
         again: Solution | None = None
-        if len(meshes) == 1 and left is not None:
+        if left is not None:
             most = replace(once, max_iterations=min(BUDGETS.max_iterations_from_optimum, once.max_iterations))
             again = programs.solve(problem, meshes, options=most,
-                                   begin=_from_multipliers(left, family.meshes(problem, plans)[0], meshes[0]))
+                                   begin=_from_multipliers(left, problem, family.meshes(problem, plans), meshes))
         if again is None or again.status is not Status.CONVERGED:
             again = programs.solve(problem, meshes)
         return replace(again, freeze={**again.freeze, "mesh": plans_text(changed)})
@@ -170,6 +170,8 @@ def _error_of(options: CollocationOptions) -> Any:
     return error
 
 
-def _from_multipliers(left: Any, before: Mesh, after: Mesh) -> Any:
-    """What starts a program on one mesh with the multipliers of a solution on another."""
-    return lambda program: carried(left.nlp, left.lam_x, left.lam_g, before, program.nlp, after)
+def _from_multipliers(left: Any, problem: Problem, before: Sequence[Mesh], after: Sequence[Mesh]) -> Any:
+    """What starts a program on some meshes with the multipliers of a solution on others."""
+    names = [phase.name for phase in problem.phases] if len(after) > 1 else [""]
+    meshes = dict(zip(names, zip(before, after, strict=True), strict=True))
+    return lambda program: carried(left.nlp, left.lam_x, left.lam_g, program.nlp, meshes)

@@ -97,7 +97,7 @@ class Direct(Method):
         before = refinement.family.meshes(search.problem, last.task.plans)[0]
 
         def begin(program: Transcription) -> Warm:
-            return carried(found.nlp, found.lam_x, found.lam_g, before, program.nlp, meshes[0])
+            return carried(found.nlp, found.lam_x, found.lam_g, program.nlp, {"": (before, meshes[0])})
 
         return begin
 

@@ -6,7 +6,7 @@ add a remedy, write its diagnosis and its remedy in a file of their own and put 
 
 from __future__ import annotations
 
-from ocp.strategy import answer, attained, instants, nodes, relaxation, solved, unsolved, zero_order_hold
+from ocp.strategy import answer, attained, instants, modes, nodes, relaxation, solved, unsolved, zero_order_hold
 from ocp.strategy.rule import Rule, Stage
 
 UNSOLVED, SOLVED, ENDED, ANSWER = (Stage.UNSOLVED,), (Stage.SOLVED,), (Stage.ENDED,), (Stage.ANSWER,)
@@ -66,6 +66,10 @@ RULES: tuple[Rule, ...] = (
     Rule("order_of_instants", ANSWER, instants.meet, instants.swapped,
          "an instant at which rates or costs jump meets an end of a phase, or another instant",
          "search again from the solution with the two in the other order", "the objective", 12, optional=True),
+    Rule("order_of_modes", ANSWER, modes.crosses, modes.in_modes,
+         "the motion crosses, or meets, a surface of the state across which rates or costs jump",
+         "search again from the solution in pieces that end on the surface, or with one more that waits on it",
+         "the objective", 12, optional=True),
     Rule("escape", ANSWER, answer.not_a_minimum, answer.escape,
          "a direction of negative curvature leads down from the point", "search again from 0.3, -0.3 and 1 of its size along it",
          "the objective", 3, optional=True),

@@ -7,7 +7,7 @@ Sec. 3.6, begin, here with the multipliers of bounds and rows in their places).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,17 +20,18 @@ from ocp.thresholds import ROUNDING, WARM_START
 from ocp.transcription.mesh import Mesh
 
 Array = np.ndarray
+#: by phase, "" of a single one: its mesh in the old program, and in the new one
+Meshes = Mapping[str, tuple[Mesh, Mesh]]
 
 #: columns with more entries than this part of the rows belong to the whole phase, and to no band along it
 MIN_DENSE_SHARE = 0.3
 
 
-def carried(old: NLP, lam_x: Array, lam_g: Array, before: Mesh, new: NLP, after: Mesh) -> Warm:
-    """The primal-dual point of the program ``new`` of one phase, on the mesh ``after``, that begins at its guess with the
-    multipliers of a solution of ``old``, on the mesh ``before``."""
+def carried(old: NLP, lam_x: Array, lam_g: Array, new: NLP, meshes: Meshes) -> Warm:
+    """The primal-dual point of the program ``new`` that begins at its guess with the multipliers of a solution of ``old``."""
     held = old.x_lower == old.x_upper  # what holds the ends belongs to no neighbour
-    bounds = _moved(old.variables, new.variables, np.where(held, 0.0, lam_x), before, after)
-    rows = _moved(old.constraints, new.constraints, lam_g, before, after)
+    bounds = _moved(old.variables, new.variables, np.where(held, 0.0, lam_x), meshes)
+    rows = _moved(old.constraints, new.constraints, lam_g, meshes)
     defects = new.defects
     x = np.clip(new.x0, new.x_lower, new.x_upper)
     fixed = new.x_lower == new.x_upper
@@ -39,15 +40,15 @@ def carried(old: NLP, lam_x: Array, lam_g: Array, before: Mesh, new: NLP, after:
     bounds[fixed] = 0.0
     A = jacobian[defects].tocsc()[:, np.flatnonzero(~fixed)]
     missing = -(gradient + jacobian.T @ rows + bounds)[~fixed]
-    rows[defects] = _least_squares(A, missing)
+    rows[defects] = _least_squares(A, missing, MIN_DENSE_SHARE / len(meshes))
     bounds[fixed] = -(gradient + jacobian.T @ rows)[fixed]
     return Warm(x, bounds, rows, WARM_START.barrier)
 
 
-def _least_squares(A: sp.csc_matrix, right: Array) -> Array:
-    """lam [m] with the least ``|A' lam - right|^2 + regularisation |lam|^2``: banded along time, columns of what belongs to all of
-    it (durations, parameters) apart."""
-    wide = np.diff(A.indptr) > MIN_DENSE_SHARE * A.shape[0]
+def _least_squares(A: sp.csc_matrix, right: Array, share: float) -> Array:
+    """lam [m] with the least ``|A' lam - right|^2 + regularisation |lam|^2``: banded along time; columns with more than this share
+    of the rows, of what belongs to all of a phase (durations, parameters), apart."""
+    wide = np.diff(A.indptr) > share * A.shape[0]
     narrow, dense = A[:, np.flatnonzero(~wide)], A[:, np.flatnonzero(wide)].toarray()
     normal = narrow @ narrow.T
     normal = sp.csr_matrix(normal + ROUNDING.regularisation * max(1.0, normal.diagonal().max(initial=0.0)) * sp.eye(A.shape[0]))
@@ -63,13 +64,14 @@ def _least_squares(A: sp.csc_matrix, right: Array) -> Array:
     return np.asarray(lam - other @ np.linalg.solve(np.eye(other.shape[1]) + dense.T @ other, dense.T @ lam))
 
 
-def _moved(old: Sequence[str], new: Sequence[str], values: Array, before: Mesh, after: Mesh) -> Array:
-    """Values by name: of groups that are spread over the phase by interpolation, the same where there are as many, else zero."""
+def _moved(old: Sequence[str], new: Sequence[str], values: Array, meshes: Meshes) -> Array:
+    """Values by name: of groups that are spread over a phase by interpolation, the same where there are as many, else zero."""
     found, known = np.zeros(len(new)), groups(old)
     for name, own in groups(new).items():
         if name not in known:
             continue
-        a, b = _places(before, len(known[name])), _places(after, len(own))
+        pair = meshes.get("") or meshes.get(name.split(": ")[0])
+        a, b = (None, None) if pair is None else (_places(pair[0], len(known[name])), _places(pair[1], len(own)))
         if a is not None and b is not None:
             found[own] = np.interp(b, a, values[known[name]] / _cells(a)) * _cells(b)
         elif len(own) == len(known[name]):

@@ -6,8 +6,10 @@ import pytest
 
 from ocp.app.files.load import load_text
 from ocp.app.sentences import sentence
+from ocp.certify.motion import Motion
 from ocp.methods import solve
-from ocp.problem import Kind
+from ocp.problem import Kind, Trajectory
+from ocp.strategy.attained import _unlike_layers
 from ocp.strategy.relaxation import relaxed_problem
 
 ONE = """
@@ -97,6 +99,25 @@ def test_minima_that_are_attained_stay_certified(cost, end, minimum):
     found = solve(load_text(given).problem)
     assert found.ok, found.certificate.failures
     assert found.objective == pytest.approx(minimum, abs=1e-3)
+
+
+@pytest.mark.parametrize(("cost", "rate", "impulse"), [
+    ("x**2", "u", True), ("x**2 + 1e-8*u**2", "u", False),  # a boundary layer of 1e-4 s
+    ("x**2 + 0.01*u", "tanh(u)", False),  # whatever the control, it does no more
+])
+def test_a_boundary_layer_that_meshes_do_not_resolve_is_no_impulse(cost, rate, impulse):
+    """Of two meshes on which the first control doubles."""
+    text = ONE.replace("START", "1").replace("REST", "").replace("COST", cost).replace("{x: u}", f'{{x: "{rate}"}}')
+    (phase,) = load_text(text).problem.phases
+    motions = []
+    for n in (10, 20):
+        t = np.linspace(0.0, 1.0, n + 1)
+        u = np.where(np.arange(n) == 0, -float(n), 0.0)[:, None]
+        x = np.clip(1 - n * t, 0.0, 1.0)[:, None]
+        motions.append(Motion(phase, Trajectory(
+            t=t, x=x, t_u=t[:-1], u=u, state=lambda s, t=t, x=x: np.interp(s, t, x[:, 0])[..., None],
+            control=lambda s, n=n, u=u: u[np.clip((np.asarray(s) * n).astype(int), 0, n - 1)])))
+    assert _unlike_layers(motions, 0) is impulse
 
 
 @pytest.mark.slow

@@ -26,7 +26,7 @@ def test_least_squares_of_a_band_with_columns_of_the_whole_phase():
     A = sp.diags([rng.normal(size=m) for _ in range(5)], [0, 30, 60, 90, 199], shape=(m, n)).tolil()
     A[:, [0, n - 1]] = rng.normal(size=(m, 2))
     A, right = A.tocsc(), rng.normal(size=n)
-    np.testing.assert_allclose(_least_squares(A, right), np.linalg.lstsq(A.toarray().T, right, rcond=None)[0], atol=1e-5)
+    np.testing.assert_allclose(_least_squares(A, right, 0.3), np.linalg.lstsq(A.toarray().T, right, rcond=None)[0], atol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["van_der_pol_limited", "rayleigh_mixed"])  # a bound of a state, a row along the path
@@ -38,7 +38,7 @@ def test_carried_multipliers_are_close_to_those_of_the_finer_solution(scheme, na
     before, after = uniform_meshes(problem, coarse)[0], uniform_meshes(problem, fine)[0]
     nlp = transcribe(continued(problem, (first.trajectory,), first.problem, [after]), fine).nlp
     o = first.optimality
-    found = carried(o.nlp, o.lam_x, o.lam_g, before, nlp, after)
+    found = carried(o.nlp, o.lam_x, o.lam_g, nlp, {"": (before, after)})
     wanted = second.optimality
     # the costate says it best: multipliers of defects by themselves depend on the form of the scheme
     program = transcribe(problem, fine)
@@ -46,6 +46,19 @@ def test_carried_multipliers_are_close_to_those_of_the_finer_solution(scheme, na
     assert np.median(np.abs(p - q)) < 0.03 * np.max(np.abs(q))
     assert np.max(np.abs(found.x - wanted.x)) < 0.3 * np.max(np.abs(wanted.x))
     assert np.linalg.norm(found.lam_x - wanted.lam_x) < 0.7 * np.linalg.norm(wanted.lam_x)
+
+
+def test_multipliers_of_several_phases_are_carried_phase_by_phase():
+    problem = load_problem(PROBLEMS / "bouncing_ball.yaml").problem
+    coarse, fine = (CollocationOptions(scheme="radau", intervals=n, tolerance=1e-10) for n in (10, 20))
+    first, second = by_collocation(problem, coarse), by_collocation(problem, fine)
+    pairs = zip(uniform_meshes(problem, coarse), uniform_meshes(problem, fine), strict=True)
+    meshes = {phase.name: pair for phase, pair in zip(problem.phases, pairs, strict=True)}
+    nlp = transcribe(continued(problem, first.parts, first.problem, [after for _, after in meshes.values()]), fine).nlp
+    found = carried(first.optimality.nlp, first.optimality.lam_x, first.optimality.lam_g, nlp, meshes)
+    program = transcribe(problem, fine)
+    for p, q in zip(program.costate(found.lam_g), program.costate(second.optimality.lam_g), strict=True):
+        assert np.median(np.abs(p - q)) < 0.03 * np.max(np.abs(q))
 
 
 def test_passes_take_fewer_iterations(monkeypatch):
