@@ -12,6 +12,7 @@ FLOORS = {
     "dynamics": [
         "errors",
         "kernels",
+        "steps",
         "lie",
         "spatial",
         "joints",
@@ -67,8 +68,8 @@ CONFINED = {
     "ruamel": ("ocp/app/",), "cyclopts": ("ocp/app/",), "osqp": ("ocp/solvers/",),
     "mujoco": ("dynamics/model/mjcf.py", "ocp/plants/mujoco.py"),
     "pinocchio": (),  # of tests and benchmarks
-    "numba": ("ocp/app/derivative_study/", "dynamics/kernels/", "dynamics/loops/", "dynamics/derivatives/", "ocp/shooting/",
-              "ocp/nlp/interior_point/", "ocp/transcription/", "ocp/control/", "ocp/solvers/"),
+    "numba": ("ocp/app/derivative_study/", "dynamics/kernels/", "dynamics/steps/", "dynamics/loops/", "dynamics/derivatives/",
+              "ocp/shooting/", "ocp/nlp/interior_point/", "ocp/transcription/", "ocp/control/", "ocp/solvers/"),
 }
 # ---- control flow by prose: what code says to people it does not read itself
 SPOKEN = {"words", "notes", "note", "message", "sentence", "said", "told", "where", "text"}  # attributes that hold messages

@@ -49,6 +49,11 @@ class Constraint(ABC):
         """The rows that hold velocities alone: no slip, no sideways motion."""
         return ()
 
+    def position_rows(self, model: Model) -> tuple[int, ...]:
+        """The rows that hold positions, and not velocities alone."""
+        count = self.jacobian(model, ca.SX.sym("q", model.nq)).shape[0]
+        return tuple(i for i in range(count) if i not in self.velocity_rows)
+
     def facing(self, model: Model, q: Expr, t: Expr = 0.0) -> Expr:
         """Cosine of the angle of what is to be aligned, [1] or [0]: where g = 0 it is 1, or -1 where it is turned round by half."""
         return ca.DM(0, 1)

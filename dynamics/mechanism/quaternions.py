@@ -7,7 +7,7 @@ singular: ``S' S`` is constant (Sueda, "Analytically differentiable articulated 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -54,17 +54,32 @@ def in_quaternions(mechanism: Mechanism, joints: Collection[str]) -> Mechanism:
     Armature, damping and motors of such a joint then belong to its angular velocity: the motion is the same one only where they are
     zero. Raises ModelError for forces and constraints that are written in the coordinates of these joints.
     """
+    return _rejointed(mechanism, joints, _turned)
+
+
+def _rejointed(mechanism: Mechanism, joints: Collection[str], change: Callable[[Joint], Joint]) -> Mechanism:
+    """With other joints in the place of these, whose velocities keep their order."""
     items: tuple[Any, ...] = (*mechanism.forces, *mechanism.constraints)
     for item in items:
         # a closure has a joint of its own, which is a kind
         if (joint := getattr(item, "joint", None)) in joints and not hasattr(item, "axis"):
             raise ModelError("acts on its coordinates", element=f"{item.name!r} at joint {joint!r}")
     model = mechanism.model
-    bodies = tuple(replace(body, joint=_turned(body.joint)) if body.joint.name in joints else body for body in model.bodies)
+    bodies = tuple(replace(body, joint=change(body.joint)) if body.joint.name in joints else body for body in model.bodies)
     other = replace(model, bodies=bodies, configurations={})
     names = dict(zip(model.velocity_names, other.velocity_names, strict=True))
     motors = (replace(motor, gears=tuple((names[v], ratio) for v, ratio in motor.gears)) for motor in mechanism.motors)
     return replace(mechanism, model=other, motors=tuple(motors))
+
+
+def in_charts(mechanism: Mechanism, names: Mapping[Turn, str]) -> Mechanism:
+    """The mechanism with rotations in other sequences of Euler angles, of joints that consist of one; the same restrictions as of
+    :func:`in_quaternions`. Raises ModelError for joints of several parts."""
+    chosen = {turn.joint: name for turn, name in names.items() if name != turn.chart}
+    for body in mechanism.model.bodies:
+        if body.joint.name in chosen and body.joint.parts:
+            raise ModelError("consists of several parts, whose charts are not switched", element=f"joint {body.joint.name!r}")
+    return _rejointed(mechanism, chosen, lambda joint: replace(joint, chart=chosen[joint.name], limits=Limits()))
 
 
 def _turned(joint: Joint) -> Joint:

@@ -68,11 +68,11 @@ def gradient(system: System, objective: Objective, run: Simulation) -> Gradient:
     multipliers = np.zeros((len(run.solves), n))
     for k in reversed(range(len(run.solves))):
         solve, node = run.solves[k], k + 1
-        s, u = solve.stage.gamma * run.h, run.u[solve.step]
+        s, u = solve.gamma * run.h, run.u[solve.step]
         at = run.factors[k] if run.factors else Factors.of(s, *system.slopes(run.nodes[node], u, run.p)[1:])
         z = at.adjoint(q_bar[node] + v_bar[node] / s)
         by_w, by_v = at.M.T @ z, at.damping.T @ z - v_bar[node] / s
-        for weight, j in zip(solve.stage.weights, solve.past, strict=True):
+        for weight, j in zip(solve.weights, solve.past, strict=True):
             q_bar[j] += weight.c * by_w + weight.a * by_v
             v_bar[j] += run.h * (weight.d * by_w + weight.b * by_v)
         by_u, by_p = system.pull(*run.nodes[node], u, run.p, z)

@@ -2,6 +2,11 @@
 
 A free vertex is a body on a ``translation`` joint from the world; the mass of an attached one joins that of its body; an edge is a
 Spring. Source: Sueda, section 2.8, whose energy of an edge is ``K/2 ((l - L)/L)^2``: a spring of stiffness ``K / L^2`` [N/m].
+
+>>> from dynamics.model.synthetic import serial_chain
+>>> places = Vertex("held", 0.1, Place("b0", (0.5, 0.0, 0.0))), Vertex("loose", 0.1, Place("world", (0.7, 0.0, 0.0)))
+>>> with_mass_springs(Mechanism(serial_chain(1)), places, [Edge("held", "loose", 5.0, 0.2)]).model.coordinate_names
+('j0', 'loose.x', 'loose.y', 'loose.z')
 """
 
 from __future__ import annotations

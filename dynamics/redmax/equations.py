@@ -4,6 +4,12 @@
 
 M_m are the inertias of the bodies, f_m the wrenches on them (gravity, gyroscopic, thrusts), f_r forces of joints and of records.
 Source: Sueda, Eqs. 2.19, 3.54 to 3.58.
+
+>>> from dynamics.model.synthetic import serial_chain
+>>> z = ca.SX.sym("z")
+>>> curl = ca.Function("curl", [z], [ca.vertcat(z, 2 * z)])  # two joints that move as one coordinate
+>>> hyper_reduced(Mechanism(serial_chain(2)), curl, ca.DM(0.3), ca.DM(0))
+(DM(0.93135), DM(8.14415))
 """
 
 from __future__ import annotations

@@ -3,6 +3,11 @@
 Such a robot is a mechanism like any other, of free-flyers and closures; its velocities are the twists that J of
 ``dynamics.redmax.kinematics`` gives. At the level of velocities the joints are rows too: of the twist of a body relative to its
 parent those that the joint does not allow. Source: Sueda, sections 1.10 and 1.12.
+
+>>> from dynamics.model.synthetic import serial_chain
+>>> robot = in_maximal_coordinates(serial_chain(2))  # simulated, or optimised, like any other
+>>> robot.model.nv, [c.name for c in robot.constraints]
+(12, ['j0', 'j1'])
 """
 
 from __future__ import annotations

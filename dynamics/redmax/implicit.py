@@ -2,7 +2,13 @@
 
 With ``r = ID(q, v, a) - f`` the residual of a solve is ``g = (gamma h)^2 r(q, v, w / (gamma h)^2)`` and its Newton matrix
 ``H = M + gamma h r_v + (gamma h)^2 r_q``: M + dM w - gamma h D - (gamma h)^2 K in the words of the document. Source: Sueda,
-section 3.4 and Algorithm 12; r and its slopes come from the recursions, in O(n depth) operations.
+section 3.4 and Algorithm 12; r and its slopes come from the recursions, in O(n depth) operations. The steps are those of
+``dynamics.steps``, with accelerations as unknowns: Newton's iterates are the same.
+
+>>> from dynamics.model.synthetic import serial_chain
+>>> run = simulate(system(Mechanism(serial_chain(1)), mode="interpreted"), "bdf2", ([0.0], [0.0]), 0.01, 10)
+>>> run.t[-1].item(), run.q[-1].round(4), linearly_implicit(Mechanism(serial_chain(1)))(0, 0, [], 0.01)
+(0.1, array([0.1467]), (DM(0.00293713), DM(0.293713)))
 """
 
 from __future__ import annotations
@@ -18,30 +24,31 @@ from numpy.typing import ArrayLike
 from dynamics.algorithms import rate_matrix
 from dynamics.derivatives.inverse_first import inverse_dynamics_partials
 from dynamics.errors import ModelError, Picklable
-from dynamics.kernels import Kernel, compile_kernel
+from dynamics.kernels import Kernel, compile_many
 from dynamics.mechanism import Mechanism
 from dynamics.redmax import parameters as free
 from dynamics.redmax.equations import redmax
-from dynamics.redmax.schemes import Solve, Stage, plan
+from dynamics.steps.march import Equations, March, Newton
+from dynamics.steps.schemes import Solve, plan
 
 Expr = Any
 
 
-#: residuals over the mass below which rounding may be all that is left: they are taken where they shrink no further [rad or m]
-ROUNDED = 1e-9
+#: of Newton's method in flat coordinates
+COAST = Newton(coast=True)
 
 
 @dataclass(frozen=True)
 class System:
-    """A mechanism with free parameters as kernels: residual(q, v, a, u, p) -> r; terms(...) -> r, r_q, r_v, M;
-    pull(..., z) -> ``r_u' z`` and ``r_p' z``. nominal: the parameters [np] at which the mechanism is itself."""
+    """A mechanism with free parameters as kernels: terms(q, v, a, u, p) -> r, r_q, r_v, M; pull(..., z) -> ``r_u' z``, ``r_p' z``;
+    steps: those of a march. nominal: the parameters [np] at which the mechanism is itself."""
 
     mechanism: Mechanism
     parameters: tuple[free.Parameter, ...]
     nominal: np.ndarray
-    residual: Kernel
     terms: Kernel
     pull: Kernel
+    steps: tuple[Kernel, ...]
 
     def slopes(self, node: np.ndarray, u: np.ndarray, p: np.ndarray) -> tuple[np.ndarray, ...]:
         """r [n], and r_q, r_v, M [n, n], at a node (q, v, a)."""
@@ -61,12 +68,23 @@ def system(mechanism: Mechanism, parameters: Sequence[free.Parameter] = (), mode
     z = ca.SX.sym("z", n)
     slopes = _differentiated(r, at) if parameters else _closed_form(mechanism, at)
     names = list("qvaup")
-    functions = (
-        ca.Function("residual", at, [ca.densify(r)], names, ["r"]),
-        ca.Function("terms", at, [ca.densify(x) for x in ca.cse([r, *slopes])], names, ["r", "r_q", "r_v", "M"]),
-        ca.Function("pull", [*at, z], [ca.densify(ca.jtimes(r, x, z, True)) for x in at[3:]], [*names, "z"], ["r_u_z", "r_p_z"]))
-    kernels = [compile_kernel(function, mode) for function in functions]  # type: ignore[arg-type]
-    return System(mechanism, tuple(parameters), np.array(free.nominal(mechanism, parameters)), *kernels)
+    terms = ca.Function("terms", at, [ca.densify(x) for x in ca.cse([r, *slopes])], names, ["r", "r_q", "r_v", "M"])
+    pull = ca.Function("pull", [*at, z], [ca.densify(ca.jtimes(r, x, z, True)) for x in at[3:]], [*names, "z"], ["r_u_z", "r_p_z"])
+    values, pulls, *steps = compile_many([terms, pull, *_steps(terms)], mode=mode)  # type: ignore[arg-type]
+    return System(mechanism, tuple(parameters), np.array(free.nominal(mechanism, parameters)), values, pulls, tuple(steps))
+
+
+def _steps(terms: ca.Function) -> Equations:
+    """Stages in flat coordinates: ``v = v_0 + y_v + s a``, ``q = q_0 + y_q + s v`` with s = gamma h, and H as the matrix."""
+    n, nu, count = (terms.size1_in(i) for i in (0, 3, 4))
+    sizes = {"a": n, "t": 1, "x": 2 * n, "y": 2 * n, "s": 1, "u": nu, "p": count}
+    a, t, x, y, s, u, p = inputs = [ca.SX.sym(name, size) for name, size in sizes.items()]
+    v = x[n:] + y[n:] + s * a
+    q = x[:n] + y[:n] + s * v
+    r, r_q, r_v, M = terms(q, v, a, u, p)
+    return Equations(ca.Function("stage", inputs, [r, M + s * r_v + s**2 * r_q]),
+                     ca.Function("reached", [a, x, y, s], [ca.vertcat(q, v), ca.vertcat(v, a)]),
+                     ca.Function("back", [x, y], [y - x]), ca.Function("running", [t, x, u, p], [ca.DM(0, 1)]))
 
 
 def _differentiated(r: Expr, at: Sequence[Expr]) -> list[Expr]:
@@ -83,16 +101,6 @@ def _closed_form(mechanism: Mechanism, at: Sequence[Expr]) -> list[Expr]:
         found, pushed = inverse_dynamics_partials(model, q, v, a, mechanism.wrenches(thrusts)), 0
     by_q, by_v = found.dtau_dq - mechanism.stiffness(q, v) - pushed, found.dtau_dv - mechanism.damping(q, v)
     return [ca.SX(by_q), ca.SX(by_v), ca.SX(found.M)]
-
-
-@dataclass(frozen=True)
-class Options:
-    """Of Newton: tolerance of the residual over the diagonal of M, in the units of q (rad or m); most iterations; most halvings
-    of a step, 0 for none."""
-
-    tolerance: float = 1e-11
-    iterations: int = 50
-    halvings: int = 20
 
 
 class Factors(NamedTuple):
@@ -145,13 +153,13 @@ class NewtonError(Picklable, RuntimeError):
 
 
 def simulate(system: System, method: str, start: tuple[ArrayLike, ArrayLike], h: float, steps: int, u: ArrayLike | None = None,
-             p: ArrayLike | None = None, options: Options | None = None, keep: bool = False) -> Simulation:
+             p: ArrayLike | None = None, options: Newton | None = None, keep: bool = False) -> Simulation:
     """Steps of length h [s] from start = (q, v). u: [N, nu], held over each step, None: 0; p: [np], None: nominal; keep: factors of
-    every solve, 3 n^2 numbers each, with which a gradient evaluates no matrix again.
+    every solve, 3 n^2 numbers each, with which a gradient evaluates no matrix again; options: default: stages start where their
+    velocities carry them.
 
     Raises ModelError for wrong sizes, NewtonError where a step fails.
     """
-    options = options or Options()
     n, nu = system.mechanism.model.nv, system.mechanism.nu
     controls = np.zeros((steps, nu)) if u is None else np.asarray(u, float)
     values = system.nominal if p is None else np.asarray(p, float)
@@ -163,81 +171,21 @@ def simulate(system: System, method: str, start: tuple[ArrayLike, ArrayLike], h:
     if not (h > 0 and np.isfinite(h)):
         raise ModelError(f"the step must be positive, got {h}", element=f"model {system.mechanism.model.name!r}")
     solves = plan(method, steps)
-    nodes = np.zeros((len(solves) + 1, 3, n))
-    nodes[0, 0], nodes[0, 1] = q, v
-    iterations: list[int] = []
-    factors: list[Factors] = []
-
-    def so_far(count: int) -> Simulation:
-        ends = [0, *(k + 1 for k, solve in enumerate(solves[:count]) if solve.last)]
-        return Simulation(h * np.arange(len(ends)), nodes[ends, 0], nodes[ends, 1], nodes[:count + 1], solves[:count],
-                          controls, values, h, tuple(iterations), tuple(factors))
-
-    times = [0.0, *(solve.time for solve in solves)]
-    for k, solve in enumerate(solves):
-        step = Step(system, solve.stage, list(nodes[list(solve.past)]), h, (controls[solve.step], values))
-        guess = nodes[k, 0] + h * (times[k + 1] - times[k]) * nodes[k, 1]
-        try:
-            nodes[k + 1], count, slopes = step.newton(guess, options)
-        except StepFailed as failed:
-            worst = int(np.argmax(np.abs(failed.residual)))
-            raise NewtonError(solve.step, h * solve.time, system.mechanism.model.velocity_names[worst],
-                              float(np.abs(failed.residual[worst])), so_far(k), failed.why) from None
-        iterations.append(count)
-        if keep:
-            factors.append(Factors.of(step.scale, *slopes))
-    return so_far(len(solves))
-
-
-class StepFailed(Picklable, Exception):
-    """One solve failed. Attributes: why, and the residual [n] over the mass, in rad or m."""
-
-    def __init__(self, why: str, residual: np.ndarray):
-        self.why, self.residual = why, residual
-
-
-class Step:
-    """One solve: the residual as a function of q alone. past: (q, v, ...) of the past nodes; rest: u [nu] and p [np]."""
-
-    def __init__(self, system: System, stage: Stage, past: Sequence[np.ndarray], h: float, rest: tuple[np.ndarray, np.ndarray]):
-        self.system, self.rest, self.scale = system, rest, stage.gamma * h
-        weighed = list(zip(stage.weights, past, strict=True))
-        self.from_v = sum(w.a * x[0] + h * w.b * x[1] for w, x in weighed)
-        self.from_w = sum(w.c * x[0] + h * w.d * x[1] for w, x in weighed)
-
-    def node(self, q: np.ndarray) -> np.ndarray:
-        """(q, v, a)."""
-        return np.array([q, (q - self.from_v) / self.scale, (q - self.from_w) / self.scale**2])
-
-    def newton(self, q: np.ndarray, options: Options) -> tuple[np.ndarray, int, tuple[np.ndarray, ...]]:
-        """The node from a first q, how many steps it took, at least one, and r_q, r_v, M there. Raises StepFailed."""
-        s, before = self.scale, np.inf
-        for count in range(1, options.iterations + 1):
-            r, r_q, r_v, M = self.system.slopes(self.node(q), *self.rest)
-            weights = np.maximum(np.diag(M), 1e-300) / s**2
-            g = r / weights
-            size = np.abs(g).max(initial=0.0)
-            if count > 1 and (size <= options.tolerance or before / 2 < size <= ROUNDED):
-                return self.node(q), count - 1, (r_q, r_v, M)
-            before = size
-            if not np.all(np.isfinite(g)):
-                raise StepFailed("the residual is not finite", np.nan_to_num(g, nan=np.inf))
-            try:
-                move = -np.linalg.solve(M / s**2 + r_v / s + r_q, r)
-            except np.linalg.LinAlgError:
-                raise StepFailed("the Newton matrix is singular", g) from None
-            q = self._accepted(q, move, float(g @ g), weights, options)
-        raise StepFailed(f"no convergence in {options.iterations} iterations of Newton", g)
-
-    def _accepted(self, q: np.ndarray, move: np.ndarray, merit: float, weights: np.ndarray, options: Options) -> np.ndarray:
-        """Halves the move until the residual gets smaller; the full move where none of them makes it so."""
-        share = 1.0
-        for _ in range(options.halvings):
-            trial = np.ravel(self.system.residual(*self.node(q + share * move), *self.rest)) / weights
-            if trial @ trial < merit:  # False for NaN
-                return q + share * move
-            share /= 2
-        return q + move
+    march = March(system.steps, method, options or COAST)
+    found = march.run(np.concatenate([q, v]), h * np.arange(steps + 1), controls, values)
+    count, failed = len(found.z), found.failure
+    nodes = np.zeros((count + 1, 3, n))
+    nodes[:, :2] = np.vstack([np.concatenate([q, v]), found.nodes]).reshape(-1, 2, n)
+    nodes[1:, 2] = found.z
+    factors = [Factors.of(solve.gamma * h, *system.slopes(node, controls[solve.step], values)[1:])
+               for solve, node in zip(solves, nodes[1:], strict=False) if keep]
+    ends = [0, *(k + 1 for k, solve in enumerate(solves[:count]) if solve.last)]
+    run = Simulation(h * np.arange(len(ends)), nodes[ends, 0], nodes[ends, 1], nodes, solves[:count], controls, values, h,
+                     tuple(found.iterations.tolist()), tuple(factors))
+    if failed is not None:
+        raise NewtonError(failed.step, failed.time, system.mechanism.model.velocity_names[failed.row],
+                          failed.residual * failed.gamma**2, run, failed.why)
+    return run
 
 
 def linearly_implicit(mechanism: Mechanism, symmetric: bool = False) -> ca.Function:

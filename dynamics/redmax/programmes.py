@@ -3,6 +3,10 @@
 At the level of velocities f is the momentum ``M v + h f`` and multipliers are impulses; at the level of accelerations they are
 forces. Forces on the constraint are ``+ rows' multipliers`` everywhere. Solvers of quadratic programmes live elsewhere:
 here is their data. Source: Sueda, sections 1.10 to 1.13, with the signs that push bodies apart.
+
+>>> fall = dual_contact(np.eye(1), np.array([-2.0]), np.eye(1))  # a unit mass with momentum -2 onto the ground: the impulse is 2
+>>> fall.P.item(), fall.g.item(), recovered(np.eye(1), np.array([-2.0]), np.eye(1), np.array([2.0])).item()
+(1.0, -2.0, 0.0)
 """
 
 from __future__ import annotations

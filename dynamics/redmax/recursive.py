@@ -2,6 +2,11 @@
 
 Body coordinates at body origins as in ``dynamics.redmax.kinematics``. Sources: Sueda, Algorithms 5, 6, 9 and 10; Kim 2012,
 "Lie group formulation of articulated rigid body dynamics".
+
+>>> from dynamics.model.synthetic import serial_chain
+>>> found = hybrid_dynamics(serial_chain(2), [0.3, -0.2], [0, 0], [1, 0], prescribed=["j0"])  # j0 moves as given, j1 without effort
+>>> found.a, found.tau
+(DM([1, 1.72441]), DM([-8.66635, 0]))
 """
 
 from __future__ import annotations
@@ -13,7 +18,8 @@ from typing import Any, NamedTuple
 import casadi as ca
 
 from dynamics import spatial
-from dynamics.algorithms import body_poses, tree
+from dynamics.algorithms import body_poses, body_velocities, tree
+from dynamics.algorithms.kinematics import body_accelerations
 from dynamics.errors import ModelError
 from dynamics.joints.kind import part
 from dynamics.model.model import Model
@@ -39,28 +45,12 @@ def _bodies(model: Model, q: Expr) -> list[_Body]:
 
 def twists(model: Model, q: Expr, x: Expr) -> Expr:
     """``J x`` [6n], x [nv]."""
-    out: list[Expr] = []
-    for body in _bodies(model, tree.as_column(q)):
-        y = body.S @ part(x, body.own)
-        out.append(y if body.parent < 0 else spatial.motion_to_child(body.X, out[body.parent]) + y)
-    return ca.vertcat(*out)
+    return ca.vertcat(*body_velocities(model, q, x))
 
 
 def twist_drift(model: Model, q: Expr, v: Expr) -> Expr:
     """``dJ/dt v`` [6n] along v [nv]."""
-    y: list[Expr] = []
-    z: list[Expr] = []
-    for i, body in enumerate(_bodies(model, tree.as_column(q))):
-        s, bias = body.S @ part(v, body.own), tree.joint_bias(model, i, q, v)
-        drift = tree.zeros(6, 1, q, v) if bias is None else bias
-        if body.parent < 0:
-            y.append(s)
-            z.append(drift)
-            continue
-        above = spatial.motion_to_child(body.X, y[body.parent])
-        y.append(above + s)
-        z.append(spatial.motion_to_child(body.X, z[body.parent]) - spatial.cross_motion(s, above) + drift)
-    return ca.vertcat(*z)
+    return ca.vertcat(*body_accelerations(model, q, v, ca.DM(model.nv, 1)))
 
 
 def efforts(model: Model, q: Expr, y: Expr) -> Expr:

@@ -23,7 +23,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypedDict, Unpack
 
-import casadi as ca
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -139,15 +138,9 @@ def aim_task(frame: str, axis: ArrayLike, point: ArrayLike, *, reference: str = 
 def closure_tasks(model: Model, constraints: Sequence[Constraint]) -> list[Task]:
     """Constraints of a mechanism as tasks that its positions meet them: loops are closed, gears mesh. Contacts are none: they hold
     where somebody takes them."""
-    kept = [c for c in constraints if not isinstance(c, Contact) and position_rows(model, c)]
-    return [Task(f"constraint {c.name!r}", Shape("closure", constraint=c, components=position_rows(model, c)), np.zeros(0))
+    kept = [c for c in constraints if not isinstance(c, Contact) and c.position_rows(model)]
+    return [Task(f"constraint {c.name!r}", Shape("closure", constraint=c, components=c.position_rows(model)), np.zeros(0))
             for c in kept]
-
-
-def position_rows(model: Model, constraint: Constraint) -> tuple[int, ...]:
-    """The rows of a constraint that hold positions, and not velocities alone."""
-    count = constraint.jacobian(model, ca.SX.sym("q", model.nq)).shape[0]
-    return tuple(i for i in range(count) if i not in constraint.velocity_rows)
 
 
 def _task(kind: str, shape: Shape, target: Array, *, weight: ArrayLike = 1.0, rate: ArrayLike = 0.0, gain: float = 1.0,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
@@ -31,8 +32,8 @@ INTEGRATORS: Mapping[str, Integrator] = MappingProxyType({i.name: i for i in (
     Integrator("cf4", 4, lie_group.cf4),
     Integrator("rkmk4", 4, lie_group.rkmk4),
     _from("implicit_euler", tableaus.IMPLICIT_EULER),
-    Integrator("bdf1", 1, motion.bdf1, tableau=tableaus.IMPLICIT_EULER),
-    Integrator("sdirk2", 2, motion.sdirk2, tableau=tableaus.SDIRK2),
+    Integrator("bdf1", 1, functools.partial(motion.moved, method="bdf1"), tableau=tableaus.IMPLICIT_EULER),
+    Integrator("sdirk2", 2, functools.partial(motion.moved, method="sdirk2"), tableau=tableaus.SDIRK2),
     _from("tr_bdf2", tableaus.TR_BDF2),
     _from("gauss_legendre_1", tableaus.GAUSS_LEGENDRE_1),
     _from("gauss_legendre_2", tableaus.GAUSS_LEGENDRE_2),

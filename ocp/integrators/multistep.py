@@ -15,14 +15,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-import casadi as ca
 import numpy as np
 
+from dynamics.steps import schemes
 from ocp.errors import ProblemError
-from ocp.implicit import implicit
 from ocp.integrators import motion
 from ocp.integrators.integrator import Expr, Node
-from ocp.integrators.stage_equations import INLINE_LIMIT
 from ocp.problem import System
 
 Onward = Callable[[System, Expr, Expr, Expr, Expr, Expr, Expr, Expr], tuple[Expr, tuple[Node, ...]]]
@@ -47,32 +45,14 @@ class Multistep:
 
 def bdf2(system: System, t: Expr, before: Expr, x: Expr, u: Expr, p: Expr, h: Expr, ratio: Expr) -> tuple[Expr, tuple[Node, ...]]:
     """The step of the module's docstring; of robots by their equations of motion."""
-    if motion.moves(system):
-        return motion.bdf2(system, t, before, x, u, p, h, ratio)
-    space, n = system.space, system.space.ndx
-    c, X, xi = ca.SX.sym("c", space.nx), ca.SX.sym("X", space.nx), ca.SX.sym("xi", n)
-    minus = ca.Function("minus", [c, X], [ca.densify(space.minus(c, X))])
-    plus = ca.Function("plus", [c, xi], [ca.densify(space.plus(c, xi))])
-    seen = ca.Function("seen", [c, X, xi], [ca.densify(ca.jtimes(space.minus(c, X), X, ca.mtimes(space.rate(X), xi)))])
-    scalar = system.rate.is_a("SXFunction") and system.rate.n_instructions() <= INLINE_LIMIT
-    sym = ca.SX.sym if scalar else ca.MX.sym
-    inputs = [sym(name, size) for name, size in (("d", n), ("t", 1), ("x", space.nx), ("y", n), ("u", system.nu), ("p", system.np),
-                                                 ("h", 1), ("w", 1))]
-    d, now, here, y, held, known, length, w = inputs
-    after = plus(here, d)
-    slope = seen(here, after, system.rate(now + length, after, held, known))
-    G = (1 + 2 * w) / (1 + w) * d + w**2 / (1 + w) * y - length * slope
-    right = -ca.horzcat(*(ca.jacobian(G, part) for part in inputs[1:]))
-    solve = implicit("bdf2", inputs, ca.densify(G), ca.densify(ca.jacobian(G, d)), ca.densify(right))
-    found = plus(x, solve(ca.DM.zeros(n), (t, x, minus(x, before), u, p, h, ratio)))
-    return found, ((1.0, t + h, found),)
+    return motion.moved(system, t, x, u, p, h, "bdf2", (before, ratio))
 
 
 def bdf2_weights(edges: np.ndarray) -> np.ndarray:
     """Weights [N]: the rise of an integral over step k is ``w^2/(1 + 2 w)`` of the one before and ``(1 + w)/(1 + 2 w) h l``."""
     h = np.diff(edges)
-    w = h[1:] / h[:-1]
-    own, kept = np.append(1.0, (1 + w) / (1 + 2 * w)), np.append(w**2 / (1 + 2 * w), 0.0)
+    (stage,) = schemes.backward(h[1:] / h[:-1])
+    own, kept = np.append(1.0, stage.gamma), np.append(-stage.terms[1].a, 0.0)
     goes_on = np.ones(len(h))
     for k in range(len(h) - 2, -1, -1):
         goes_on[k] += kept[k] * goes_on[k + 1]

@@ -15,6 +15,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
+
+from dynamics.steps import schemes
 
 Row = tuple[float, ...]
 Tree = tuple["Tree", ...]
@@ -131,7 +134,7 @@ RK4 = Tableau(4, a=((0.0, 0.0, 0.0, 0.0), (1 / 2, 0.0, 0.0, 0.0), (0.0, 1 / 2, 0
 
 # ---- implicit ----------------------------------------------------------------------------------------------------
 #: BDF1; the one-stage Radau IIA method. L-stable
-IMPLICIT_EULER = Tableau(1, a=((1.0,),), b=(1.0,), c=(1.0,))
+IMPLICIT_EULER = Tableau(1, *schemes.butcher("bdf1"))
 
 _G = 2 - math.sqrt(2)
 #: a trapezoidal step to t + gamma h, then BDF2 through t and t + gamma h, gamma = 2 - sqrt 2: Bank et al. 1985, as a one-step
@@ -139,41 +142,29 @@ _G = 2 - math.sqrt(2)
 TR_BDF2 = Tableau(2, a=((0.0, 0.0, 0.0), (_G / 2, _G / 2, 0.0), (math.sqrt(2) / 4, math.sqrt(2) / 4, _G / 2)),
                   b=(math.sqrt(2) / 4, math.sqrt(2) / 4, _G / 2), c=(0.0, _G, 1.0))
 
-_S2 = 1 - math.sqrt(1 / 2)
 #: two stages with one matrix: Alexander 1977, "Diagonally implicit Runge-Kutta methods for stiff ODE's". L-stable
-SDIRK2 = Tableau(2, a=((_S2, 0.0), (1 - _S2, _S2)), b=(1 - _S2, _S2), c=(_S2, 1.0))
+SDIRK2 = Tableau(2, *schemes.butcher("sdirk2"))
 
-#: the implicit midpoint rule. Gauss methods (HW, section IV.5; Hairer, Lubich, Wanner, Geometric Numerical Integration, Table
-#: II.1.1): A-stable, symmetric, symplectic, and exact for quadratic invariants
-GAUSS_LEGENDRE_1 = Tableau(2, a=((1 / 2,),), b=(1.0,), c=(1 / 2,))
-
-_R = math.sqrt(3) / 6
-GAUSS_LEGENDRE_2 = Tableau(4, a=((1 / 4, 1 / 4 - _R), (1 / 4 + _R, 1 / 4)), b=(1 / 2, 1 / 2), c=(1 / 2 - _R, 1 / 2 + _R))
-
-_F = math.sqrt(15)
-GAUSS_LEGENDRE_3 = Tableau(6, a=((5 / 36, 2 / 9 - _F / 15, 5 / 36 - _F / 30), (5 / 36 + _F / 24, 2 / 9, 5 / 36 - _F / 24),
-                                 (5 / 36 + _F / 30, 2 / 9 + _F / 15, 5 / 36)),
-                           b=(5 / 18, 4 / 9, 5 / 18), c=(1 / 2 - _F / 10, 1 / 2, 1 / 2 + _F / 10))
-
+def collocation(order: int, nodes: ArrayLike) -> Tableau:
+    """The method that collocates at these nodes in (0, 1] (HW, section IV.5): a and b integrate the Lagrange polynomials through
+    them."""
+    c = np.asarray(nodes, float)
+    cardinal = np.linalg.inv(np.vander(c, increasing=True))  # row k: the coefficients of c^k in the Lagrange polynomials
+    powers = np.arange(1, len(c) + 1)
+    a = (c[:, None] ** powers / powers) @ cardinal
+    b = a[-1] if c[-1] == 1 else (1 / powers) @ cardinal
+    return Tableau(order, tuple(map(tuple, a.tolist())), tuple(b.tolist()), tuple(c.tolist()))
 
 
 def gauss(stages: int) -> Tableau:
-    """The Gauss method with so many stages, of twice that order: collocation at the zeros of a Legendre polynomial."""
-    nodes = (np.polynomial.legendre.leggauss(stages)[0] + 1) / 2
-    cardinal = np.linalg.inv(np.vander(nodes, increasing=True))  # row k: the coefficients of c^k in the Lagrange polynomials
-    powers = np.arange(1, stages + 1)
-    a, b = (nodes[:, None] ** powers / powers) @ cardinal, (1 / powers) @ cardinal
-    return Tableau(2 * stages, tuple(map(tuple, a.tolist())), tuple(b.tolist()), tuple(nodes.tolist()))
+    """The Gauss method with so many stages, of twice that order: collocation at the zeros of a Legendre polynomial. A-stable,
+    symmetric, symplectic, and exact for quadratic invariants (Hairer, Lubich, Wanner, Geometric Numerical Integration, Table
+    II.1.1); with one stage the implicit midpoint rule."""
+    return collocation(2 * stages, (np.polynomial.legendre.leggauss(stages)[0] + 1) / 2)
 
 
-GAUSS_LEGENDRE_4 = gauss(4)
+GAUSS_LEGENDRE_1, GAUSS_LEGENDRE_2, GAUSS_LEGENDRE_3, GAUSS_LEGENDRE_4 = map(gauss, (1, 2, 3, 4))
 
-#: HW, Table IV.5.5. Radau IIA methods: L-stable, and they end on a stage
-RADAU_IIA_2 = Tableau(3, a=((5 / 12, -1 / 12), (3 / 4, 1 / 4)), b=(3 / 4, 1 / 4), c=(1 / 3, 1.0))
-
-_S = math.sqrt(6)
-#: HW, Table IV.5.6
-RADAU_IIA_3 = Tableau(5, a=(((88 - 7 * _S) / 360, (296 - 169 * _S) / 1800, (-2 + 3 * _S) / 225),
-                            ((296 + 169 * _S) / 1800, (88 + 7 * _S) / 360, (-2 - 3 * _S) / 225),
-                            ((16 - _S) / 36, (16 + _S) / 36, 1 / 9)),
-                      b=((16 - _S) / 36, (16 + _S) / 36, 1 / 9), c=((4 - _S) / 10, (4 + _S) / 10, 1.0))
+#: HW, Tables IV.5.5 and IV.5.6. Radau IIA methods: L-stable, and they end on a stage
+RADAU_IIA_2 = collocation(3, (1 / 3, 1.0))
+RADAU_IIA_3 = collocation(5, ((4 - math.sqrt(6)) / 10, (4 + math.sqrt(6)) / 10, 1.0))

@@ -15,6 +15,7 @@ import casadi as ca
 import numpy as np
 from scipy.linalg import block_diag, null_space, qr
 
+from dynamics.mechanism.assembly import onto
 from ocp.bridge.constraints import start_constraints
 from ocp.problem import At, Boundary, Linkage, Phase, Problem, Solution
 from ocp.reductions.chain import Reduction, Redundant
@@ -209,16 +210,14 @@ class _Ends:
                 x = np.asarray(self.problem.phases[number].guess.x[0 if at is At.START else -1], dtype=float)
                 to = np.zeros(space.ndx) if boundary is None else np.where(boundary.fixed, _between(space, x, boundary.value), 0.0)
                 point.append(_moved(space, x, to + size * rng.standard_normal(space.ndx)))
-            for _ in range(FORMULATION.max_projection_steps):
-                value, slope = on(point)
-                if not (known := bool(np.all(np.isfinite(value)) and np.all(np.isfinite(slope)))) or np.max(
-                        np.abs(value), initial=0.0) <= ROUNDING.negligible:
-                    break
-                newton = -np.linalg.lstsq(slope, value, ROUNDING.resolution)[0]
-                step = np.split(newton, np.cumsum([space.ndx for space in spaces])[:-1])
-                point = [_moved(space, x, dx) for space, x, dx in zip(spaces, point, step, strict=True)]
-            if known and np.max(np.abs(value), initial=0.0) <= ROUNDING.negligible:
+            point, miss = onto(on, self._moved, point, near=ROUNDING.negligible, steps=FORMULATION.max_projection_steps,
+                               rank=ROUNDING.resolution)
+            if miss <= ROUNDING.negligible:
                 yield point
+
+    def _moved(self, point: Point, step: Array) -> Point:
+        parts = np.split(step, np.cumsum([space.ndx for space in self.spaces])[:-1])
+        return [_moved(space, x, dx) for space, x, dx in zip(self.spaces, point, parts, strict=True)]
 
 
 def _unit(slope: Array) -> Array:

@@ -15,7 +15,7 @@ from dynamics.kernels import Kernel, compile_kernel
 from ocp.integrators import project
 from ocp.integrators.integrator import velocity
 from ocp.problem import System
-from ocp.simulation.one_step import OneStep, StepError
+from ocp.simulation.one_step import OneStep, StepError, Stretch, by_steps
 
 NAME = "dop853"
 RELATIVE, ABSOLUTE = 1e-10, 1e-12  # tolerances of every inner step
@@ -34,6 +34,9 @@ class AdaptiveSteps(OneStep):
         self._t, self._x = 0.0, np.array(system.space.neutral)
         self.risen = np.zeros(len(integrands))
         self.notes = self._slope.notes
+
+    def run(self, u: np.ndarray, t: np.ndarray) -> Stretch:
+        return by_steps(self.step, lambda: self.risen, u, t)
 
     def step(self, u: ArrayLike, dt: float) -> np.ndarray:
         from scipy.integrate import solve_ivp  # only here: it takes a third of a second

@@ -30,7 +30,7 @@ from ocp.bridge import robot_system
 from ocp.errors import ProblemError
 from ocp.integrators import INTEGRATORS
 from ocp.problem import System
-from ocp.simulation.one_step import StepError
+from ocp.simulation.one_step import StepError, Stretch, by_steps
 from ocp.simulation.stepper import Stepper, stepper
 
 #: |det S| below which a chart is left, and below half of which a step that ended there is made again without it
@@ -39,14 +39,15 @@ LEAVE = 0.5
 TRIES, SAME = 4, 1e-6
 #: events in words, and times that a sentence names
 SAYS = {"leaves": "left its chart {} for a quaternion", "returns": "returned to its chart {} for a motor",
-        "stays": "stays in its chart {}, nearest to singular"}
+        "stays": "stays in its chart {}, nearest to singular", "switches": "changed its chart {}"}
 MOST = 5
+GONE = ("leaves", "switches")
 Joints = frozenset[str]
 
 
 class Switch(NamedTuple):
     """What befell the chart of a joint at t [s], and det S there. event: it ``leaves`` its chart, ``returns`` to it, or ``stays``
-    in it, then at the smallest det S; why: it stays."""
+    in it, then at the smallest det S, or ``switches`` to another; why: it stays, or the other chart."""
 
     joint: str
     chart: str
@@ -118,18 +119,11 @@ class Twin:
                 raise ModelError("armature, damping, friction or another force acts on its coordinates")
 
 
-def charted(system: System, integrator: str, integrands: Sequence[ca.Function] = (), mode: str = "auto") -> Stepper:
-    """The stepper of a system, as ``stepper`` takes and makes it; of robots with charts of rotations one that leaves them."""
-    if system.model is None or system.period is not None or not turns(system.model):
-        return stepper(system, integrator, integrands, mode)
-    return ChartSteps(system, integrator, integrands, mode)
-
-
 def words(switches: Sequence[Switch]) -> list[str]:
     """What befell each joint, how often and when."""
     found = []
     for joint, chart, event in dict.fromkeys((s.joint, s.chart, s.event) for s in switches):
-        own = [s for s in switches if (s.joint, s.event) == (joint, event)]
+        own = [s for s in switches if (s.joint, s.chart, s.event) == (joint, chart, event)]
         spots = ", ".join(f"t = {s.t:.6g} s (det S = {s.det:.2g})" for s in own[:MOST]) + ", .." * (len(own) > MOST)
         times = "" if event == "stays" else "once, " if len(own) == 1 else f"{len(own)} times, "
         found.append(f"joint {joint!r} {SAYS[event].format(chart)} {times}at {spots}{own[0].why and ': ' + own[0].why}")
@@ -173,7 +167,7 @@ class ChartSteps:
 
     def step(self, u: ArrayLike, dt: float) -> np.ndarray:
         u, before = np.asarray(u, float), self._det
-        pushed = frozenset().union(*(joints for joints, control in zip(self._motors, u, strict=False) if control))
+        pushed = self._pushed(u)
         self._go(self._wanted(pushed))
         try:
             x = self._moved(u, dt)
@@ -189,6 +183,22 @@ class ChartSteps:
             after = self._measures(x)
         self._t, self._x, self._det, self._own = float(self._t + dt), x, after, self._mover.measure()
         return self.measure()
+
+    def run(self, u: np.ndarray, t: np.ndarray) -> Stretch:
+        return by_steps(self.step, lambda: self.risen, u, t)
+
+    def look_back(self, before: np.ndarray, h: float, rose: np.ndarray) -> None:
+        """Nothing: a change of charts is made inside."""
+
+    def _pushed(self, u: np.ndarray) -> Joints:
+        """Joints on whose rates a motor acts."""
+        return frozenset().union(*(joints for joints, control in zip(self._motors, u, strict=False) if control))
+
+    def _rises(self, mover: Stepper, x: np.ndarray, u: np.ndarray, dt: float) -> np.ndarray:
+        """Of integrals in a step that ends in x, made in other coordinates than those of the file."""
+        p = np.array(self._given.parameter_values)
+        return np.array([mover.risen[0] if f is self._given.power else dt / 2 * float(
+            f(self._t, self._x, u, p) + f(self._t + dt, x, u, p)) for f in self._integrands])
 
     def _measures(self, x: np.ndarray) -> dict[str, float]:
         """det S of each joint, of several turns in it the smallest one."""
@@ -272,7 +282,6 @@ class ChartSteps:
             x, self.risen = self._chart.step(u, dt), self._chart.risen
             return x
         twin, mover = self._twin(self._left)
-        x, p = twin.seen(mover.step(u, dt), self._x), np.array(self._given.parameter_values)
-        self.risen = np.array([mover.risen[0] if f is self._given.power else dt / 2 * float(
-            f(self._t, self._x, u, p) + f(self._t + dt, x, u, p)) for f in self._integrands])
+        x = twin.seen(mover.step(u, dt), self._x)
+        self.risen = self._rises(mover, x, u, dt)
         return x

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 
 import casadi as ca
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.errors import Picklable
-from dynamics.kernels import Kernel, compile_kernel
+from dynamics.kernels import Kernel, compile_kernel, workspace
+from dynamics.steps.march import repeated
 from ocp.integrators import serving
 from ocp.problem import Cost, System
+from ocp.simulation.linearly_implicit import NAME, step_of
 
 #: instructions of rate and integrands up to which a step becomes one scalar graph; above, they stay calls
 INLINE = 2000
@@ -54,15 +57,36 @@ def step_function(system: System, integrator: str, integrands: Sequence[ca.Funct
     return function
 
 
+Stretch = tuple[np.ndarray, np.ndarray, "StepError | None"]
+"""States [k, nx] after k steps, rises of the integrals [k, l] over each, and why the next one failed."""
+
+
+def by_steps(step: Callable[[np.ndarray, float], np.ndarray], risen: Callable[[], np.ndarray], u: np.ndarray, t: np.ndarray
+             ) -> Stretch:
+    """A stretch step by step."""
+    states, rises = list[np.ndarray](), list[np.ndarray]()
+    error = None
+    for held, h in zip(u, np.diff(t), strict=True):
+        try:
+            states.append(step(held, float(h)))
+        except StepError as failed:
+            error = failed
+            break
+        rises.append(risen())
+    return np.array(states), np.array(rises), error
+
+
 class OneStep:
     """Steps of a one-step map as one kernel."""
 
     def __init__(self, system: System, integrator: str, integrands: Sequence[ca.Function] = (), mode: str = "auto"):
-        self._kernel: Kernel = compile_kernel(step_function(system, integrator, integrands), mode)  # type: ignore[arg-type]
+        made = step_of if integrator == NAME else functools.partial(step_function, integrator=integrator)
+        self._kernel: Kernel = compile_kernel(made(system, integrands=integrands), mode)  # type: ignore[arg-type]
+        self._work = workspace(self._kernel)
         self._names, self._p = system.space.names, np.array(system.parameter_values, float)
         self._t, self._x = 0.0, np.array(system.space.neutral)
         self.risen = np.zeros(len(integrands))
-        self._implicit = serving(system, integrator).implicit
+        self._implicit = integrator != NAME and serving(system, integrator).implicit
         self.notes = self._kernel.notes
 
     def reset(self, x: ArrayLike, t: float = 0.0) -> None:
@@ -72,12 +96,20 @@ class OneStep:
         return self._x.copy()
 
     def step(self, u: ArrayLike, dt: float) -> np.ndarray:
-        x, rises = self._kernel(self._t, self._x, u, self._p, dt)
-        x = np.atleast_1d(x)
-        if not np.all(np.isfinite(x)):
-            worst = self._names[int(np.argmin(np.isfinite(x)))]
-            lost = "the state leaves the finite range"
-            raise StepError(worst, float("nan"), f"the equations of the step have no solution that Newton finds, or {lost}"
-                            if self._implicit else lost)
-        self._t, self._x, self.risen = self._t + dt, x, np.atleast_1d(rises)
+        error = self.run(np.reshape(np.asarray(u, float), (1, -1)), np.array([self._t, self._t + dt]))[2]
+        if error is not None:
+            raise error
         return self.measure()
+
+    def look_back(self, before: np.ndarray, h: float, rose: np.ndarray) -> None:
+        """Nothing: one step sees one state."""
+
+    def run(self, u: np.ndarray, t: np.ndarray) -> Stretch:
+        x, rises = repeated(self._kernel, self._work, self._x, t, u, self._p)
+        if done := len(rises):
+            self._t, self._x, self.risen = float(t[done]), x[done], rises[-1]
+        if done == len(u):
+            return x[1:], rises, None
+        lost = "the state leaves the finite range"
+        why = f"the equations of the step have no solution that Newton finds, or {lost}" if self._implicit else lost
+        return x[1:done + 1], rises, StepError(self._names[int(np.argmin(np.isfinite(x[done + 1])))], float("nan"), why)

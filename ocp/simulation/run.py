@@ -18,6 +18,7 @@ from ocp.interrupts import Activity, asked, held, late
 from ocp.problem import At, Phase, Problem
 from ocp.reductions import EXPLICIT, chain_of
 from ocp.simulation import charts
+from ocp.simulation.chart_switching import CHARTS, charted
 from ocp.simulation.diagnosis import beyond_spline, singular_joint
 from ocp.simulation.one_step import StepError, integrand
 from ocp.simulation.stepper import Stepper, check_integrator
@@ -27,6 +28,8 @@ from ocp.spaces import Space
 STEPS = 500
 #: most steps of one phase
 MOST = 10_000_000
+#: steps that run in one go where controls are known ahead; what is shown, and Ctrl-C, come between
+STRETCH = 256
 REPORT_EVERY = 0.1  # s of wall time
 Progress = Callable[[Mapping[str, Any]], None]
 
@@ -42,7 +45,8 @@ class Ending(enum.Enum):
 
 class Controls(Protocol):
     """What drives a system: the control [nu] that is held over the step from t to t + h [s] of a phase (from 0), at the state x
-    [nx] where it begins. ``begin`` is called at the start of each simulation. words: what they are, for tables."""
+    [nx] where it begins. ``begin`` is called at the start of each simulation. words: what they are, for tables. Those that do not
+    look at the state have ``ahead(phase, t [N+1]) -> u [N, nu]`` as well, and are asked that alone."""
 
     @property
     def words(self) -> str: ...
@@ -92,6 +96,7 @@ class Motion:
     message: str = ""
     seconds: Mapping[str, float] | None = None
     notes: tuple[str, ...] = ()
+    charts: str = CHARTS[0]
 
     @property
     def ok(self) -> bool:
@@ -113,13 +118,14 @@ def running(phase: Phase) -> list[Any]:
 
 
 def simulate(problem: Problem, integrator: str, controls: Controls, *, dt: float | None = None, until: float | None = None,
-             finer: int = 1, progress: Progress | None = None, kernels: str = "auto") -> Motion:
+             finer: int = 1, charts_by: str = CHARTS[0], progress: Progress | None = None, kernels: str = "auto") -> Motion:
     """Move a problem's system on from the start of its first phase (the guess where that leaves it free) for the durations of its
     phases, resets between them included.
 
     dt: longest step [s], default a 500th of the whole; each phase has equal steps, and those of a system in discrete time are
     given. until: when to stop [s]; beyond the end of the last phase its system goes on. finer: every step as so many. progress:
-    gets {time, until, step} ten times a second. A step that fails, and Ctrl-C, end the motion and keep what there is. Raises
+    gets {time, until, step} ten times a second; charts_by: where charts of rotations get singular, on in a "quaternion", or
+    "switch" to other charts. A step that fails, and Ctrl-C, end the motion and keep what there is. Raises
     ProblemError for what cannot be simulated.
     """
     check_integrator(integrator)
@@ -138,7 +144,7 @@ def simulate(problem: Problem, integrator: str, controls: Controls, *, dt: float
         with held(False, _seldom(progress, end), Activity.SIMULATION) as hold:
             for k, (a, b) in enumerate(spans):
                 phase, before = plain.phases[k], time.perf_counter()
-                made[k] = mover = charts.charted(phase.system, integrator, _integrands(phase), kernels)
+                made[k] = mover = charted(phase.system, integrator, _integrands(phase), kernels, charts_by)
                 notes += [note for note in mover.notes if note not in notes]
                 prepared += time.perf_counter() - before
                 if k and phase.reset is not None:
@@ -150,9 +156,9 @@ def simulate(problem: Problem, integrator: str, controls: Controls, *, dt: float
                 legs.append(record.leg(0))
                 mover.reset(x, a)
                 try:
-                    for i in range(N):
-                        record.take(i, mover, controls(k, record.t[i], record.t[i + 1] - record.t[i], record.x[i]))
-                        hold.progress({"time": record.t[i + 1], "until": end, "step": record.done})
+                    while record.done < N:
+                        record.take(mover, controls, k)
+                        hold.progress({"time": record.t[record.done], "until": end, "step": record.done})
                 finally:
                     legs[-1] = record.leg(record.done, getattr(mover, "switches", ()))
                 x = record.x[N]
@@ -172,7 +178,7 @@ def simulate(problem: Problem, integrator: str, controls: Controls, *, dt: float
         notes += [words for leg in legs for words in _astray(leg)]
     total = time.perf_counter() - began
     return Motion(problem, integrator, controls.words, tuple(legs), step, end, ending, message,
-                  {"prepare": prepared, "run": total - prepared}, tuple(notes))
+                  {"prepare": prepared, "run": total - prepared}, tuple(notes), charts_by)
 
 
 def _astray(leg: Leg) -> list[str]:
@@ -182,7 +188,7 @@ def _astray(leg: Leg) -> list[str]:
     if model is None:
         return said
     q = leg.x[:, :model.nq]
-    if (found := singular_joint(model, q, {switch.joint for switch in leg.switches if switch.event == "leaves"})) is not None:
+    if (found := singular_joint(model, q, {switch.joint for switch in leg.switches if switch.event in charts.GONE})) is not None:
         joint, k, share = found
         said.append(f"the coordinates of joint {joint!r} are next to singular at t = {leg.t[k]:.6g} s (smallest singular value of "
                     f"its S {share:.1e} of the largest): another chart, or a kind in quaternions, goes through")
@@ -202,11 +208,18 @@ class _Record:
         self.integrals = np.zeros((len(t), len(_integrands(phase))))
         self.x[0] = x
 
-    def take(self, i: int, mover: Stepper, u: np.ndarray) -> None:
-        self.u[i] = u
-        self.x[i + 1] = mover.step(self.u[i], self.t[i + 1] - self.t[i])
-        self.integrals[i + 1] = self.integrals[i] + mover.risen
-        self.done = i + 1
+    def take(self, mover: Stepper, controls: Controls, phase: int) -> None:
+        """A stretch of steps whose controls are known ahead, or one step. Raises StepError where one fails."""
+        i = self.done
+        t = self.t[i:i + STRETCH + 1] if (ahead := getattr(controls, "ahead", None)) else self.t[i:i + 2]
+        u = ahead(phase, t) if ahead else np.reshape(controls(phase, t[0], t[1] - t[0], self.x[i]), (1, -1))
+        x, rises, error = mover.run(u, t)
+        self.done = end = i + len(rises)
+        if end > i:
+            self.u[i:end], self.x[i + 1:end + 1] = u[:end - i], x
+            self.integrals[i + 1:end + 1] = self.integrals[i] + np.cumsum(rises, axis=0)
+        if error is not None:
+            raise error
 
     def leg(self, n: int, switches: tuple[charts.Switch, ...] = ()) -> Leg:
         return Leg(self.phase, self.t[:n + 1], self.x[:n + 1], self.u[:n], self.integrals[:n + 1], switches)
@@ -292,7 +305,11 @@ class Constant:
         return None
 
     def __call__(self, phase: int, t: float, h: float, x: np.ndarray) -> np.ndarray:
-        return np.array([self.values.get(name, 0.0) for name in self.problem.phases[phase].system.controls])
+        return self.ahead(phase, np.array([t, t + h]))[0]
+
+    def ahead(self, phase: int, t: np.ndarray) -> np.ndarray:
+        own = [self.values.get(name, 0.0) for name in self.problem.phases[phase].system.controls]
+        return np.tile(np.array(own, float), (len(t) - 1, 1))
 
 
 class Guessed:
@@ -309,12 +326,15 @@ class Guessed:
         return None
 
     def __call__(self, phase: int, t: float, h: float, x: np.ndarray) -> np.ndarray:
+        return self.ahead(phase, np.array([t, t + h]))[0]
+
+    def ahead(self, phase: int, t: np.ndarray) -> np.ndarray:
         given = self._phases[phase]
         s, u = np.asarray(given.guess.s), np.asarray(given.guess.u)[:, :len(given.system.controls)]
-        share = min(1.0, (t + h / 2 - self._begins[phase]) / given.duration.guess)
+        share = np.minimum(1.0, ((t[:-1] + t[1:]) / 2 - self._begins[phase]) / given.duration.guess)
         if self._stairs[phase]:
-            return u[max(0, int(np.searchsorted(s, share, side="right")) - 1)]
-        return np.array([np.interp(share, s, column) for column in u.T])
+            return np.asarray(u[np.maximum(0, np.searchsorted(s, share, side="right") - 1)])
+        return np.reshape([np.interp(share, s, column) for column in u.T], (u.shape[1], len(share))).T
 
 
 def with_steps_halved(motion: Motion, controls: Controls, **how: Any) -> tuple[float, str, float] | None:
@@ -322,13 +342,14 @@ def with_steps_halved(motion: Motion, controls: Controls, **how: Any) -> tuple[f
     or is interrupted, and in discrete time."""
     if any(leg.phase.steps is not None for leg in motion.legs):
         return None
-    other = simulate(motion.problem, motion.integrator, controls, dt=motion.dt, until=motion.until, finer=2, **how)
+    other = simulate(motion.problem, motion.integrator, controls, dt=motion.dt, until=motion.until, finer=2,
+                     charts_by=motion.charts, **how)
     if not other.ok:
         return None
     worst = (0.0, "", 0.0)
     for one, two in zip(motion.legs, other.legs, strict=True):
         space, xs, left = one.phase.system.space, (one.x, two.x[::2]), {s.joint for s in one.switches + two.switches
-                                                                        if s.event == "leaves"}
+                                                                        if s.event in charts.GONE}
         if left:  # poses and twists tell how accurate it is; angles next to gimbal lock do not
             twin = charts.Twin(one.phase.system, frozenset(left))
             space, xs = twin.system.space, (twin.states(one.x), twin.states(two.x[::2]))

@@ -17,9 +17,9 @@ from dynamics.errors import near
 from ocp.errors import ProblemError
 from ocp.integrators import INTEGRATORS, MULTISTEP
 from ocp.problem import System
-from ocp.simulation import adaptive
+from ocp.simulation import adaptive, linearly_implicit
 from ocp.simulation.implicit import ImplicitSteps
-from ocp.simulation.one_step import OneStep
+from ocp.simulation.one_step import OneStep, Stretch
 
 
 class Stepper(Protocol):
@@ -35,20 +35,26 @@ class Stepper(Protocol):
     def measure(self) -> np.ndarray:
         """The state [nx] now."""
 
+    def run(self, u: np.ndarray, t: np.ndarray) -> Stretch:
+        """Steps over the edges t [N+1] under controls u [N, nu], all of them or until one fails, which raises nothing."""
+
+    def look_back(self, before: np.ndarray, h: float, rose: np.ndarray) -> None:
+        """After ``reset``: the state h [s] before, and what integrals rose by since, for methods that look back."""
+
     def step(self, u: ArrayLike, dt: float) -> np.ndarray:
         """The state [nx] after dt [s] under a held control u [nu]. Raises StepError where that fails, and stays where it was."""
 
 
 def check_integrator(name: str) -> None:
     """Raises ProblemError for an integrator that a simulation does not know."""
-    known = tuple(dict.fromkeys((*INTEGRATORS, *MULTISTEP, adaptive.NAME)))
+    known = tuple(dict.fromkeys((*INTEGRATORS, *MULTISTEP, adaptive.NAME, linearly_implicit.NAME)))
     if name not in known:
         raise ProblemError(f"no integrator named {name!r}{near(name, known, most=30)}", where="integrator")
 
 
 def stepper(system: System, integrator: str, integrands: Sequence[ca.Function] = (), mode: str = "auto") -> Stepper:
     """A stepper of an explicit system (algebraic unknowns eliminated) by a method of ``ocp.integrators``; bdf1, sdirk2 and bdf2 go
-    on from what the step before found; dop853 chooses the lengths of inner steps.
+    on from what the step before found; dop853 chooses the lengths of inner steps; linearly_implicit solves one linear system.
 
     integrands: scalar Functions of (t, x, u, p). Raises ProblemError for an unknown integrator, or a system that it is not for.
     """

@@ -15,22 +15,21 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
+from dynamics.steps import schemes
 from ocp.integrators.integrator import Expr, Node
-from ocp.integrators.motion import ALPHA, looked_back, moves, reached, split
+from ocp.integrators.motion import known, known_places, moves, reached, shares, split
 from ocp.problem import Phase, System
 from ocp.transcription.mesh import Discretisation, Grid
-
-METHODS = ("bdf1", "sdirk2", "bdf2")
 
 
 def by_motion(system: System, mesh: Discretisation) -> bool:
     """Whether defects are the equations of motion."""
-    return isinstance(mesh, Grid) and mesh.integrator in METHODS and mesh.steps == 1 and not mesh.linear and moves(system)
+    return isinstance(mesh, Grid) and mesh.integrator in schemes.METHODS and mesh.steps == 1 and not mesh.linear and moves(system)
 
 
 def stages(mesh: Grid, k: int) -> int:
     """Stages of interval k."""
-    return 2 if mesh.integrator == "sdirk2" or (mesh.integrator == "bdf2" and not k) else 1
+    return len(schemes.stages(mesh.integrator, 1.0 if k else None))
 
 
 def unknowns(phase: Phase, mesh: Discretisation) -> tuple[tuple[str, ...], ...]:
@@ -58,7 +57,7 @@ def guess(phase: Phase, mesh: Discretisation, k: int, x: np.ndarray) -> np.ndarr
     found = np.zeros(len(names))
     nv = phase.system.space.ndx // 2
     if isinstance(mesh, Grid) and names and stages(mesh, k) > 1:
-        found[:nv] = x[k, -nv:] + ALPHA * (x[k + 1, -nv:] - x[k, -nv:])
+        found[:nv] = x[k, -nv:] + schemes.ALPHA * (x[k + 1, -nv:] - x[k, -nv:])
     return found
 
 
@@ -67,34 +66,20 @@ def equations(system: System, method: str, t: Expr, x: Expr, after: Expr, inside
     """(state that the next one has to be, rows of motion, quadrature nodes) of one interval; before: of steps that look back."""
     F, space = system.motion(), system.space
     nv = space.ndx // 2
-    held = F.size1_in(2) - nv
-    q, v = split(system, x)
-    last = split(system, after)[1]
-    rows: list[Expr] = []
-    none = type(x)(0, 1)  # of one unknown x[1:] would be a row
-
-    def moved(at: Expr, state: Expr, a: Expr, multipliers: Expr, gamma: Expr) -> None:
-        rows.append(gamma * F(at, state, ca.vertcat(a, multipliers), u, p))
-
-    def stage(speed: Expr, known: Expr, d: Expr, gamma: Expr) -> tuple[Expr, Expr]:
-        a = (speed - known) / gamma
-        return ca.vertcat(reached(space, q, known, d, gamma, a)[:q.shape[0]], speed), a
-
-    still = type(x).zeros(nv, 1)
-    nodes: tuple[Node, ...] = ()
-    if before is not None:
-        known, d, gamma = looked_back(system, before[0], x, h, before[1])
-    elif method == "bdf1":
-        known, d, gamma = v, still, h
-    else:
-        between, a = stage(inside[:nv], v, still, ALPHA * h)
-        moved(t + ALPHA * h, between, a, inside[nv:nv + held] if held else none, ALPHA * h)
-        nodes = ((1 - ALPHA, t + ALPHA * h, between),)
-        known, d, gamma = v + (1 - ALPHA) * h * a, (1 - ALPHA) * h * inside[:nv], ALPHA * h
-    end, a = stage(last, known, d, gamma)
-    moved(t + h, after, a, inside[inside.shape[0] - held:] if held else none, gamma)
-    weight = ALPHA if nodes else 1.0
-    return end, ca.vertcat(*rows), (*nodes, (weight, t + h, after))
+    held, at = F.size1_in(2) - nv, 0
+    v, none = split(space, x)[1], type(x)(0, 1)  # of one unknown x[1:] would be a row
+    places, slopes, rows, nodes = known_places(space, x, before), dict[int, Expr](), list[Expr](), list[Node]()
+    own = schemes.stages(method, None if before is None else before[1])
+    for number, (one, share) in enumerate(zip(own, shares(own), strict=True), 1):
+        inner, gamma, y = number < len(own), one.gamma * h, known(one, h, places, slopes)
+        speed = inside[at:at + nv] if inner else split(space, after)[1]
+        at += nv * inner
+        end, slopes[number] = reached(space, x, y, gamma, speed), ca.vertcat(speed, (speed - v - y[nv:]) / gamma)
+        places[number] = y + gamma * slopes[number]
+        nodes.append((share, t + one.time * h, end if inner else after))
+        rows.append(gamma * F(*nodes[-1][1:], ca.vertcat(slopes[number][nv:], inside[at:at + held] if held else none), u, p))
+        at += held
+    return end, ca.vertcat(*rows), tuple(nodes)
 
 
 def names_of_rows(phase: Phase, mesh: Grid, form_names: tuple[str, ...], k: int) -> list[str]:

@@ -1,7 +1,7 @@
 """The same mechanisms simulated here and by MuJoCo: error at the end over processor time, for chains and a tendon-driven finger.
 
-Writes results/benchmarks/simulation_against_mujoco.csv, .md and .png. One MJCF text is read by both. MuJoCo steps in C, many steps
-to a call; ours step from Python, one call a step, as ``ocp simulate`` does. The exact end is that of DOP853 at 1e-12 on our
+Writes results/benchmarks/simulation_against_mujoco.csv, .md and .png. One MJCF text is read by both. Both run all steps in
+one call from Python, ours as ``ocp simulate`` does. The exact end is that of DOP853 at 1e-12 on our
 equations of motion, whose accelerations are checked against MuJoCo's first. About three minutes.
 """
 
@@ -27,7 +27,7 @@ from dynamics.mechanism.mjcf import read_mjcf_mechanism
 from ocp.app.pipeline import processor
 from ocp.bridge import robot_system
 from ocp.problem import System
-from ocp.simulation import StepError, stepper
+from ocp.simulation import stepper
 
 OURS = ("rk4", "bdf1", "sdirk2", "bdf2")
 THEIRS = ("Euler", "implicitfast", "RK4")
@@ -104,14 +104,11 @@ class Case:
         return float("inf") if bad else self.error(data.qpos), min(spent)
 
     def here(self, integrator: str, steps: int) -> tuple[float, float]:
-        mover, u, spent = stepper(self.system, integrator), np.zeros(0), []
+        mover, u, t, spent = stepper(self.system, integrator), np.zeros((steps, 0)), np.linspace(0, UNTIL, steps + 1), []
         for repeat in range(REPEATS):
             mover.reset(np.zeros(2 * self.n))
             begin = time.thread_time()
-            try:
-                for _ in range(steps):
-                    mover.step(u, UNTIL / steps)
-            except StepError:
+            if mover.run(u, t)[2] is not None:
                 return float("inf"), float("nan")
             spent.append(time.thread_time() - begin)
             if sum(spent) > SECONDS and repeat >= 1:
@@ -145,8 +142,8 @@ def reached(rows: list[dict[str, Any]], case: str, who: str, integrator: str, er
 def page(rows: list[dict[str, Any]]) -> str:
     text = (f"{processor()}, one thread, others at work beside it; MuJoCo {mujoco.__version__}. Mechanisms fall from rest for "
             f"{UNTIL:g} s, MuJoCo's contacts switched off. Error: the largest of the coordinates at the end [rad], against "
-            "DOP853 at 1e-11. Times are processor time, the least of up to three repeats. MuJoCo steps in C, all steps in one "
-            "call; ours from Python, one call a step, with compiled kernels. Written by "
+            "DOP853 at 1e-11. Times are processor time, the least of up to three repeats. Both run all steps in one call from "
+            "Python, MuJoCo in C, ours in compiled loops over kernels. Written by "
             "tests/benchmarks/simulation_against_mujoco.py; all rows are in simulation_against_mujoco.csv.")
     lines = ["# Simulations beside MuJoCo", "", textwrap.fill(text, 130), "", "![errors over time](simulation_against_mujoco.png)",
              ""]

@@ -67,7 +67,7 @@ def wbc(
 
 def simulate(
     file: Problem, /, *, integrator: str | None = None, dt: float | None = None, until: float | None = None,
-    controls: list[str] | None = None,
+    charts: str | None = None, controls: list[str] | None = None,
     from_: Annotated[Path | None, Parameter(name="--from")] = None, policy: str | None = None,
     quick: Flag = False, set_: Overrides = None, out: Out = None, overwrite: Overwrite = False,
     quiet: Quiet = False, time_limit: TimeLimit = None,
@@ -80,11 +80,15 @@ def simulate(
     ----------
     integrator
         Any integrator of shooting methods (rk4, radau_iia_3, ..); bdf1, sdirk2, bdf2, which solve for positions where the system is
-        a mechanism; or dop853, whose inner steps follow their own error. Default: what the file says, or rk4.
+        a mechanism; linearly_implicit, one linear solve a step, of robots; or dop853, whose inner steps follow their own error.
+        Default: what the file says, or rk4.
     dt
         Longest step [s]; default: what the file says, or a 500th of the whole.
     until
         When to stop [s]; default: at the end of the last phase. Later, the last phase goes on.
+    charts
+        Where charts of rotations get singular: quaternion (on in a quaternion) or switch (to another chart, over which methods look
+        back). Default: what the file says, or quaternion.
     controls
         guess (that of the file, the default), zero, or constants NAME=VALUE.
     from_
@@ -98,8 +102,9 @@ def simulate(
         from ocp.app.simulate.run import run
 
     with limited(time_limit):
-        return run(file, integrator=integrator, dt=dt, until=until, controls=controls, from_=from_, policy=policy, quick=quick,
-                   overrides=common.overridden(set_), out=out, overwrite=overwrite, quiet=quiet, command=common.started())
+        return run(file, integrator=integrator, dt=dt, until=until, charts=charts, controls=controls, from_=from_, policy=policy,
+                   quick=quick, overrides=common.overridden(set_), out=out, overwrite=overwrite, quiet=quiet,
+                   command=common.started())
 
 
 def compare(

@@ -64,8 +64,11 @@ def _document(text: str) -> str | None:
 
 
 MODULES = ("ocp", "ocp.problem.problem", "ocp.problem.solution", "ocp.bridge", "ocp.methods", "ocp.solvers.hqp",
-           "ocp.control.whole_body", "dynamics", "dynamics.functions", "dynamics.mechanism", "dynamics.forces",
-           "dynamics.constraints", "dynamics.kernels", "dynamics.loops")
+           "ocp.control.whole_body", "dynamics", "dynamics.functions", "dynamics.mechanism",
+           "dynamics.mechanism.assembly", "dynamics.forces", "dynamics.constraints", "dynamics.steps.march",
+           "dynamics.steps.schemes", "dynamics.kernels", "dynamics.loops",
+           *(f"dynamics.redmax{room}" for room in ("", ".equations", ".implicit", ".adjoint", ".parameters", ".recursive",
+                                                   ".free_bodies", ".programmes", ".friction", ".deformable")))
 
 
 def interface_page() -> str:

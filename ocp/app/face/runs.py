@@ -184,7 +184,8 @@ def simulated(document: Document, integrator: str | None, dt: float | None, unti
         with as_run(policy or run or "") as folder:
             problem, driven = choose(loaded, words, folder if policy is None else None, None if policy is None else str(folder))
     said = loaded.simulate
-    return Simulated(loaded, simulate(problem, integrator or said.integrator, driven, dt=dt or said.dt, until=until or said.until))
+    return Simulated(loaded, simulate(problem, integrator or said.integrator, driven, dt=dt or said.dt, until=until or said.until,
+                                      charts_by=said.charts))
 
 
 class WholeBody:

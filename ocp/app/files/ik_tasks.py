@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import casadi as ca
 import numpy as np
 
 from dynamics.constraints import Constraint
+from dynamics.mechanism.assembly import Assembly
 from dynamics.model.model import Model
 from ocp.app.files import robot_state
 from ocp.app.files import schema_tasks as schema
@@ -253,13 +253,13 @@ def within(names: RobotNames) -> Model:
 
 def open_loops(model: Model, constraints: Sequence[Constraint], result: IKResult, tolerance: float) -> list[str]:
     """Constraints of the mechanism that a configuration breaks, and by how much, in words."""
-    found = []
+    found, turned = [], Assembly(model, constraints).misses(result.q)[2] if constraints else []
     for task in closure_tasks(model, constraints):
         c = task.shape.constraint
         assert c is not None
         if not result.residuals[task.name] <= tolerance:
             found.append(f"{task.name} open by {result.residuals[task.name]:.3g} (m, rad)")
-        elif np.array(ca.DM(c.facing(model, ca.DM(result.q)))).min(initial=1.0) < 0.0:
+        elif c.name in turned:
             found.append(f"{task.name} closed the wrong way, its frames half a turn apart")
     return found
 

@@ -343,6 +343,7 @@ class LoadedSimulation:
     until: float | None = None
     controls: Mapping[str, float] | None = None
     expect: tuple[Expected, ...] = ()
+    charts: str = "quaternion"
 
 
 def read_simulate(reader: Reader, given: parts.Simulate, problem: Problem) -> LoadedSimulation:
@@ -363,4 +364,5 @@ def read_simulate(reader: Reader, given: parts.Simulate, problem: Problem) -> Lo
         expect.append(Expected(integrator(part), part.number("energy"), part.positive("tolerance")))
     if expect and any(phase.system.energy is None for phase in problem.phases):
         section.refuse("an energy is expected, and the system has none; add 'energy' and 'power' to it", "expect")
-    return LoadedSimulation(integrator(section), section.positive("dt"), section.positive("until"), controls, tuple(expect))
+    return LoadedSimulation(integrator(section), section.positive("dt"), section.positive("until"), controls, tuple(expect),
+                            given.charts)

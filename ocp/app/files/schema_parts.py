@@ -374,9 +374,11 @@ class Expectation(Part):
 class Simulate(Part):
     """How the system is simulated unless the command line says otherwise."""
 
-    integrator: Name = Key("any integrator of shooting methods, bdf1, sdirk2, bdf2, or dop853", "rk4")
+    integrator: Name = Key("any integrator of shooting methods, bdf1, sdirk2, bdf2, linearly_implicit, or dop853", "rk4")
     dt: Number | None = Key("longest step [s]; null: a 500th of the whole", None)
     until: Number | None = Key("when to stop [s]; null: at the end of the last phase", None)
+    charts: Literal["quaternion", "switch"] = Key("where charts of rotations get singular: on in a quaternion, or in another chart",
+                                                  "quaternion")
     controls: dict[str, Number] | None = Key("constant controls by name, zero for the rest ({}: all zero); null: those of the "
                                              "guess", None)
     expect: tuple[Expectation, ...] = Key("known results", ())

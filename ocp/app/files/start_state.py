@@ -8,23 +8,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import casadi as ca
 import numpy as np
 
-import dynamics
 from dynamics.errors import near
+from dynamics.mechanism.assembly import TRIES, Assembly
 from dynamics.model.model import Model
 from ocp.app.files import load_parts as lp
 from ocp.app.files import robot_state
 from ocp.app.files.findings import Findings
 from ocp.app.files.schema_tree import Configuration, StartState
 from ocp.app.files.yaml_source import KeyPath
-from ocp.control.tasks import position_rows
 
 OTHERS = "others"
 WORDS = ("free", "neutral")
 ASSEMBLED = "assembled"  # of robots whose mechanism has constraints
-CLOSED, STEPS, TRIES = 1e-9, 50, 20
+OPEN = 1e-6  # of a loop or its rate: below it, it is closed [m, rad, and per second]
 SHOWN = 12  # names in a message
 LATER = "a later phase goes on from the one before; only the first has others"
 
@@ -118,76 +116,48 @@ def _fill(names: robot_state.RobotNames, found: robot_state.PartialState, word: 
 
 def assemble(names: robot_state.RobotNames, found: robot_state.PartialState, path: KeyPath, guess: Configuration | None = None
              ) -> None:
-    """Give what is not named the values that close the mechanism, and the least velocities that keep it closed. Gauss-Newton steps
-    begin at the guess, at neutral values where it names none, then at random ones around them (mechanisms are often stretched out
-    there); the first that close are taken, so that whoever wants another way to assemble it names one more joint."""
+    """Give what is not named the values that close the mechanism, and the least velocities that keep it closed, near the guess,
+    near neutral values where it names none; whoever wants another way to assemble it names one more joint."""
     model, space = names.model, names.space
-    left, neutral = np.flatnonzero(~found.tangent[: model.nv]), np.array(space.neutral[: model.nq])
+    neutral, nq, nv = np.array(space.neutral[: model.nq]), model.nq, model.nv
     if guess is not None:
         before = len(names.reader.findings.found)
         near = robot_state.read_configuration(names, guess, path)
         wrong = len(names.reader.findings.found) > before
         del names.reader.findings.found[before:]  # they are recorded where the guess is read
-        neutral = np.where(near.coordinates[: model.nq] & (not wrong), near.x[: model.nq], neutral)
-    q = np.where(found.coordinates[: model.nq], found.x[: model.nq], neutral)
+        neutral = np.where(near.coordinates[:nq] & (not wrong), near.x[:nq], neutral)
+    q = np.where(found.coordinates[:nq], found.x[:nq], neutral)
     if not np.isfinite(q).all():  # an error was recorded
         found.coordinates[:] = found.tangent[:] = True
         return
-    symbols = ca.SX.sym("q", model.nq), ca.SX.sym("v", model.nv)
-    g, G, J, pace = (ca.Function(key, [symbols[0]], [ca.densify(ca.SX(ca.vertcat(*parts)))]) for key, parts in (
-        ("g", [c.value(model, symbols[0])[list(position_rows(model, c))] for c in names.constraints]),
-        ("G", [c.jacobian(model, symbols[0])[list(position_rows(model, c)), :] for c in names.constraints]),
-        ("J", [c.jacobian(model, symbols[0]) for c in names.constraints]),
-        ("pace", [c.rate(model, symbols[0], ca.SX(model.nv, 1)) for c in names.constraints])))
-    facing = ca.Function("facing", [symbols[0]], [ca.SX(ca.vertcat(*(c.facing(model, symbols[0]) for c in names.constraints)))])
-    move, begin = dynamics.make(model, "integrate"), q
-
-    def closing(q: np.ndarray) -> np.ndarray:
-        for _ in range(STEPS):
-            step, miss, slope = np.zeros(model.nv), np.array(g(q)).ravel(), np.array(G(q))[:, left]
-            if np.abs(miss).max(initial=0.0) < CLOSED or not np.isfinite(slope).all():
-                break
-            step[left] = -np.linalg.lstsq(slope, miss, rcond=1e-9)[0]
-            q = np.array(move(q, step * min(1.0, 0.5 / max(np.abs(step).max(), 1e-300)))).ravel()
-        return q
-
-    rng, away = np.random.default_rng(0), np.zeros(model.nv)
-    for _ in range(TRIES):
-        q = closing(np.array(move(begin, away)).ravel())
-        if np.abs(np.array(g(q))).max(initial=0.0) < CLOSED and np.array(facing(q)).min(initial=1.0) > 0.0:
-            break
-        away[left] = rng.standard_normal(len(left))
-    else:
-        names.reader.findings.add(path, f"the mechanism cannot be assembled from what is named: {_open(names, q)} at the last of "
+    loops = Assembly(model, names.constraints)
+    q, closed = loops.close(q, ~found.tangent[:nv])
+    if not closed:
+        names.reader.findings.add(path, f"the mechanism cannot be assembled from what is named: {_open(loops, q)} at the last of "
                                         f"{TRIES} trials")
         return
-    fixed, rate = found.tangent[model.nv :], np.array(J(q))
-    speed = np.where(fixed, found.x[model.nq :], 0.0)
-    speed[~fixed] = -np.linalg.lstsq(rate[:, ~fixed], rate @ speed + np.array(pace(q)).ravel(), rcond=1e-9)[0]
-    found.x[:] = np.concatenate([q, speed])
+    found.x[:] = np.concatenate([q, loops.velocities(q, found.x[nq:], found.tangent[nv:])])
     found.coordinates[:] = found.tangent[:] = True
     robot_state.check_bounds(names, found, range(space.nx), path)
 
 
 def _check_closed(names: robot_state.RobotNames, found: robot_state.PartialState, path: KeyPath) -> None:
     """Record a complete start that breaks the constraints of the mechanism."""
-    model = names.model
-    q, v = ca.DM(found.x[: model.nq]), ca.DM(found.x[model.nq :])
-    worst = max(float(ca.norm_inf(ca.DM(x))) for c in names.constraints for x in (c.value(model, q), c.rate(model, q, v)))
-    turned = next((c.name for c in names.constraints if np.array(ca.DM(c.facing(model, q))).min(initial=1.0) < 0.0), None)
-    if turned is not None:
-        names.reader.findings.add(path, f"breaks a constraint of the mechanism: the frames of {turned!r} are half a turn apart")
-    elif worst > 1e-6:
-        missed = _open(names, np.array(q).ravel())
-        names.reader.findings.add(path, f"breaks a constraint of the mechanism: {missed}; name fewer joints and write others: "
-                                        f"{ASSEMBLED}, or others: free")
+    loops, (q, v) = Assembly(names.model, names.constraints), np.split(found.x, [names.model.nq])
+    gaps, rates, turned = loops.misses(q, v)
+    broken = "breaks a constraint of the mechanism"
+    if turned:
+        names.reader.findings.add(path, f"{broken}: the frames of {turned[0]!r} are half a turn apart")
+    elif max(*gaps.values(), *rates.values()) > OPEN:
+        names.reader.findings.add(path, f"{broken}: {_open(loops, q)}; name fewer joints and write others: {ASSEMBLED}, or others: "
+                                        "free")
 
 
-def _open(names: robot_state.RobotNames, q: np.ndarray) -> str:
+def _open(loops: Assembly, q: np.ndarray) -> str:
     """The constraint that is missed most, and by how much; of velocities where positions fit."""
-    misses = {c.name: float(ca.norm_inf(ca.DM(c.value(names.model, ca.DM(q))))) for c in names.constraints}
+    misses = loops.misses(q)[0]
     name = max(misses, key=lambda key: misses[key])
-    return f"{name!r} by {misses[name]:.2g} (m, rad)" if misses[name] > 1e-6 else "velocities do not keep it"
+    return f"{name!r} by {misses[name]:.2g} (m, rad)" if misses[name] > OPEN else "velocities do not keep it"
 
 
 def _refuse_left(findings: Findings, path: KeyPath, left: Sequence[str], choices: str) -> None:

@@ -111,9 +111,9 @@ ROBOTS = (".urdf", ".xml")
 
 
 def run(file: Path, *, integrator: str | None = None, dt: float | None = None, until: float | None = None,
-        controls: Sequence[str] | None = None, from_: Path | None = None, policy: str | None = None, quick: bool = False,
-        overrides: Mapping[str, str] | None = None, out: Path | None = None, overwrite: bool = False, quiet: bool = False,
-        command: Sequence[str] = (), console: Console | None = None) -> int:
+        charts: str | None = None, controls: Sequence[str] | None = None, from_: Path | None = None, policy: str | None = None,
+        quick: bool = False, overrides: Mapping[str, str] | None = None, out: Path | None = None, overwrite: bool = False,
+        quiet: bool = False, command: Sequence[str] = (), console: Console | None = None) -> int:
     """Simulate, write the folder, print the tables; returns the exit code: 0 where the motion reached its end.
 
     Raises ProblemError and ModelError for what the user got wrong, before anything runs.
@@ -129,6 +129,7 @@ def run(file: Path, *, integrator: str | None = None, dt: float | None = None, u
         with busy(screen, quiet=quiet) as say:
             say("compiling")
             motion = simulate(problem, integrator or said.integrator, driven, dt=dt or said.dt, until=until or said.until,
+                              charts_by=charts or said.charts,
                               progress=None if quiet else lambda row: say(where(row)))
             report(holding=True)
             halved, why = _halved(motion, driven, quick or policy == MPC)

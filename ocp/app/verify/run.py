@@ -147,7 +147,8 @@ def _score(task: Task, name: str, quick: bool, limit: float | None, overrides: M
 def _simulated(name: str, loaded: LoadedProblem, integrator: str, begin: float) -> Score | None:
     """The score of a simulation: the energy at its end against what is known; None after Ctrl-C."""
     _, controls = choose(loaded, None, None, None)
-    motion = simulate(loaded.problem, integrator, controls, dt=loaded.simulate.dt, until=loaded.simulate.until)
+    motion = simulate(loaded.problem, integrator, controls, dt=loaded.simulate.dt, until=loaded.simulate.until,
+                      charts_by=loaded.simulate.charts)
     if motion.ending is Ending.INTERRUPTED:
         return None
     expected, = (item for item in loaded.simulate.expect if item.integrator == integrator)

@@ -3,6 +3,7 @@
 import casadi as ca
 import numpy as np
 import pytest
+from linkages import assembled, four_bar
 from scipy.integrate import solve_ivp
 from scipy.spatial.transform import Rotation
 
@@ -13,7 +14,7 @@ from dynamics.constraints import CLOSURES, Closure, Coupling, Rod
 from dynamics.forces import Place
 from dynamics.lie import se3
 from dynamics.mechanism import Mechanism, direct_motors
-from dynamics.model import Builder, Joint, Placement
+from dynamics.model import Builder, Joint
 from dynamics.model.model import BodyInertia
 from dynamics.model.synthetic import random_tree
 from dynamics.redmax.programmes import equality
@@ -92,37 +93,6 @@ def test_a_closure_lets_its_joint_move_and_nothing_else(joint):
 
 
 # ---- a four-bar linkage ---------------------------------------------------------------------------------------------------
-def four_bar(closed="revolute"):
-    """Crank 0.2, coupler 0.5, rocker 0.4 on a base of 0.5 m in the x-z plane, gravity down; the rocker hangs from the base."""
-    b, y = Builder("four_bar"), ((0.0, 1.0, 0.0),)
-
-    def bar(length, mass):
-        across = mass * length**2 / 12
-        return BodyInertia(mass, (length / 2, 0.0, 0.0), ((1e-5, 0, 0), (0, across, 0), (0, 0, across)))
-
-    b.body("crank", parent="world", joint=Joint("crank", "revolute", Placement(), y), inertia=bar(0.2, 0.5))
-    b.body("coupler", parent="crank", joint=Joint("coupler", "revolute", Placement(position=(0.2, 0, 0)), y), inertia=bar(0.5, 1.0))
-    b.body("rocker", parent="world", joint=Joint("rocker", "revolute", Placement(position=(0.5, 0, 0)), y), inertia=bar(0.4, 0.8))
-    b.frame("end", body="coupler", placement=Placement(position=(0.5, 0, 0)))
-    b.frame("tip", body="rocker", placement=Placement(position=(0.4, 0, 0)))
-    model = b.build()
-    return Mechanism(model, direct_motors(model, ["crank"]), constraints=(Closure("pin", "end", "tip", closed, (0.0, 1.0, 0.0)),))
-
-
-def assembled(angle):
-    """(coupler, rocker) angles of the open assembly, by the law of cosines; angles about y turn x towards -z."""
-    A = np.array([0.2 * np.cos(angle), -0.2 * np.sin(angle)])
-    B = np.array([0.5, 0.0])
-    d = B - A
-    L = np.linalg.norm(d)
-    base = np.arctan2(-d[1], d[0])
-    inner = np.arccos((0.5**2 + L**2 - 0.4**2) / (2 * 0.5 * L))
-    coupler = base - inner
-    end = A + 0.5 * np.array([np.cos(coupler), -np.sin(coupler)])
-    rocker = np.arctan2(-(end - B)[1], (end - B)[0])
-    return coupler - angle, rocker
-
-
 def reduced_acceleration(angle, speed, torque, h=1e-5):
     """Lagrange's equation in the crank's angle alone: bodies along the assembled linkage by differences, without any constraint."""
     masses = ((0.5, 0.2), (1.0, 0.5), (0.8, 0.4))

@@ -16,7 +16,8 @@ from dynamics.mechanism import Mechanism
 from dynamics.model import BodyInertia, Builder, Joint
 from dynamics.model.shapes import box
 from dynamics.redmax.equations import body_wrenches, redmax
-from dynamics.redmax.implicit import Options, simulate, system
+from dynamics.redmax.implicit import simulate, system
+from dynamics.steps.march import Newton
 
 
 def bodies(count, gravity=(0.0, 0.0, 0.0), inertia=None):
@@ -307,7 +308,7 @@ def test_a_thrown_box_comes_to_rest_where_it_must():
     corners = tuple(Place("b", (x, y, z)) for x in (-1.5, 1.5) for y in (-0.5, 0.5) for z in (-0.5, 0.5))
     robot = Mechanism(b.build(), forces=(Ground("ground", corners, 1e5, 3e1, 0.5, 1e2, (0.0, 1.0, 0.0)),))
     run = simulate(system(robot, mode="interpreted"), "bdf1", ([-1.0, 2.0, 0.0], [5.0, 70.0, 2.0]), 5e-4, 1200,
-                   options=Options(iterations=100))
+                   options=Newton(iterations=100))
     q, v = ca.SX.sym("q", 3), ca.SX.sym("v", 3)
     energy = ca.Function("E", [q, v], [robot.energy(q, v)])
     found = float(energy(run.q[-1], run.v[-1])) - float(energy(run.q[0], np.zeros(3)))

@@ -16,9 +16,9 @@ from dynamics.forces import JointDamper, Place, Spring
 from dynamics.mechanism import Mechanism, direct_motors
 from dynamics.model import BodyInertia, Builder, Joint, Placement
 from dynamics.redmax.adjoint import Objective, gradient, value
-from dynamics.redmax.implicit import Options, simulate, system
+from dynamics.redmax.implicit import simulate, system
 from dynamics.redmax.parameters import COMPONENTS, AddedInertia, ForceField, Length, residual
-from dynamics.redmax.schemes import ALPHA, METHODS, plan
+from dynamics.steps.schemes import ALPHA, METHODS, plan
 
 MODEL = tree_of_kinds("revolute", "exponential", "prismatic", "universal", seed=3)
 LAST = MODEL.bodies[-1].name
@@ -29,7 +29,6 @@ PARAMETERS = (Length(MODEL.bodies[1].joint.name, (0.6, 0.0, 0.8)), Length(MODEL.
               AddedInertia(MODEL.bodies[0].name, "mass"), AddedInertia(LAST, "hy"), AddedInertia(LAST, "xz"),
               AddedInertia(LAST, "zz"), ForceField("spring", "k"), ForceField("spring", "length"), ForceField("damper", "c"))
 N, H, STEPS = MODEL.nv, 0.05, 6
-TIGHT = Options(tolerance=1e-13)
 
 
 def objective():
@@ -56,7 +55,7 @@ def inputs(seed=0):
 
 
 def run(robot, method, x):
-    return simulate(robot, method, (x["q"], x["v"]), H, STEPS, x["u"], x["p"], TIGHT)
+    return simulate(robot, method, (x["q"], x["v"]), H, STEPS, x["u"], x["p"])
 
 
 @pytest.mark.row("003:A01", "003:A02", "003:A03", "003:A04", "003:A05", "003:A06")
@@ -123,7 +122,7 @@ def test_the_gradient_is_that_of_differentiation_through_newton(method):
     sym = [ca.SX.sym(name, size) for name, size in zip("tqvup", (1, n, n, n, 2), strict=True)]
     ours = Objective(ca.Function("f", sym, [ca.sumsqr(sym[1] - 0.3) + ca.sumsqr(sym[2]) / 5 + ca.sumsqr(sym[3]) / 9]))
     made = system(robot, parameters, mode="interpreted")
-    found = gradient(made, ours, simulate(made, method, (x["q"], x["v"]), h, steps, x["u"], x["p"], TIGHT))
+    found = gradient(made, ours, simulate(made, method, (x["q"], x["v"]), h, steps, x["u"], x["p"]))
     for name, exact in zip("qvup", theirs(x["q"], x["v"], x["u"].T, x["p"]), strict=True):
         exact = np.array(exact)
         np.testing.assert_allclose(getattr(found, name), exact.T if name == "u" else exact.ravel(), rtol=1e-7, atol=1e-9)
@@ -139,7 +138,7 @@ def blocks(method, steps):
     q, v = [unit[0], *unit[2:]], [unit[1]]
     rows = []
     for k, solve in enumerate(solves):
-        s, past = solve.stage.gamma, list(zip(solve.stage.weights, solve.past, strict=True))
+        s, past = solve.gamma, list(zip(solve.weights, solve.past, strict=True))
         v.append((q[k + 1] - sum(w.a * q[j] + w.b * v[j] for w, j in past)) / s)
         of_M = q[k + 1] - sum(w.c * q[j] + w.d * v[j] for w, j in past)
         rows.append((of_M, -(s**2) * v[k + 1]))
@@ -189,7 +188,7 @@ def test_the_sweep_solves_the_global_system(tree, method):
     assert len(evaluated) == count
     assert motion.nodes.shape == (count + 1, 3, N)
     # with the factors of the simulation nothing is evaluated again; memory grows by the solve
-    kept = simulate(tree, method, (x["q"], x["v"]), H, STEPS, x["u"], x["p"], TIGHT, keep=True)
+    kept = simulate(tree, method, (x["q"], x["v"]), H, STEPS, x["u"], x["p"], keep=True)
     assert [at.lu[0].shape for at in kept.factors] == [(N, N)] * count
     again = gradient(replace(tree, terms=counted), GOAL, kept)
     assert len(evaluated) == count
@@ -202,7 +201,7 @@ def test_the_sweep_solves_the_global_system(tree, method):
     final = [ca.Function("s", [sym[1], sym[2], sym[4]], [ca.gradient(GOAL.final(sym[1], sym[2], sym[4]), y)]) for y in sym[1:3]]
     for k, (of_M, of_D) in enumerate(blocks(method, STEPS)):
         solve, rows = motion.solves[k], slice(k * N, (k + 1) * N)
-        u, s = motion.u[solve.step], solve.stage.gamma * H
+        u, s = motion.u[solve.step], solve.gamma * H
         _, r_q, r_v, M = tree.slopes(motion.nodes[k + 1], u, motion.p)
         for j in range(k):
             big[rows, j * N:(j + 1) * N] = of_M[j + 2] * M - of_D[j + 2] * H * r_v
@@ -224,8 +223,8 @@ def velocities(method):
     unit = np.eye(len(solves) + 2)
     q, v = [unit[0], *unit[2:]], [unit[1]]
     for k, solve in enumerate(solves):
-        past = zip(solve.stage.weights, solve.past, strict=True)
-        v.append((q[k + 1] - sum(w.a * q[j] + w.b * v[j] for w, j in past)) / solve.stage.gamma)
+        past = zip(solve.weights, solve.past, strict=True)
+        v.append((q[k + 1] - sum(w.a * q[j] + w.b * v[j] for w, j in past)) / solve.gamma)
     return v
 
 

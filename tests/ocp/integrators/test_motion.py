@@ -17,7 +17,7 @@ from dynamics.model.builder import Builder
 from dynamics.model.model import BodyInertia, Joint
 from dynamics.model.synthetic import random_tree, serial_chain
 from dynamics.model.urdf import read_urdf
-from dynamics.redmax.implicit import Options, simulate, system
+from dynamics.redmax.implicit import simulate, system
 from ocp.app.files.load import load_problem
 from ocp.bridge import equations_of_motion, robot_system
 from ocp.implicit import implicit
@@ -64,7 +64,7 @@ def test_motions_are_those_of_redmax(name):
     mechanism, n = chain(), 12
     sys, u = robot_system(mechanism), np.array([0.5, -0.3, 0.2])
     x = np.array([0.4, -0.6, 0.3, 0.5, -1.0, 0.8])
-    other = simulate(system(mechanism), name, (x[:3], x[3:]), 0.02, n, u=np.tile(u, (n, 1)), options=Options(1e-14))
+    other = simulate(system(mechanism), name, (x[:3], x[3:]), 0.02, n, u=np.tile(u, (n, 1)))
     x = march(sys, x, u, 0.02 * n, n) if name == "bdf2" else integrate(stepper(sys, name, kind=ca.MX), x, u, 0.02 * n, n)[0]
     np.testing.assert_allclose(x, np.r_[other.q[-1], other.v[-1]], rtol=0, atol=1e-10)
 

@@ -5,13 +5,15 @@ import json
 import casadi as ca
 import numpy as np
 import pytest
+from repository import ROOT
 
 from dynamics import algorithms as alg
 from dynamics.joints import charts
 from dynamics.lie import euler
 from ocp.app import cli
-from ocp.app.files.load import load_text
+from ocp.app.files.load import load_problem, load_text
 from ocp.app.simulate import findings
+from ocp.errors import ProblemError
 from ocp.simulation import Constant, Ending, Guessed, simulate, stepper, with_steps_halved
 
 NAMES = (*euler.SEQUENCES, charts.VECTOR)
@@ -284,8 +286,8 @@ class Late(Constant):
         super().__init__({name: 0.3}, problem)
         self.since = since
 
-    def __call__(self, phase, t, h, x):
-        return super().__call__(phase, t, h, x) * (t > self.since - 1e-9)
+    def ahead(self, phase, t):
+        return super().ahead(phase, t) * (t[:-1, None] > self.since - 1e-9)
 
 
 def test_a_motor_brings_its_chart_back_where_it_can():
@@ -336,3 +338,21 @@ def test_the_summary_tells(tmp_path, capsys):
     said = "joint 'top' left its chart zyx for a quaternion once, at t = "
     assert any(said in note for note in summary["notes"])
     assert said in capsys.readouterr().out
+
+
+@pytest.mark.row("003:J07", "003:J10", "003:I06")
+def test_bars_on_balls_change_their_charts():
+    """The published energy of BDF2 on the way through two other charts, far from what quaternions give; the same way all along."""
+    problem = load_problem(ROOT / "problems" / "redmax" / "balls.yaml").problem
+    switched, left = (move(problem, "bdf2", dt=2e-3, charts_by=how) for how in ("switch", "quaternion"))
+    assert [(s.joint, s.chart, s.why) for s in switched.legs[0].switches] == [("b2", "xyz", "xyx"), ("b2", "xyx", "yxz")]
+    assert findings.energies(switched).change == pytest.approx(8.6544602745403390e3, rel=2e-8)
+    assert abs(findings.energies(left).change - 8654.46) > 10
+    np.testing.assert_allclose(seen(switched)[:150], seen(left)[:150], atol=0.2)
+    steps = np.abs(np.diff(switched.legs[0].x[:, :6], axis=0)).max()
+    assert steps < 0.5  # angles go on in the chart of the file
+
+
+def test_an_unknown_way_out_of_a_chart_is_named():
+    with pytest.raises(ProblemError, match="one of quaternion, switch, got 'quaternions'.*did you mean 'quaternion'"):
+        move(top("xyz"), charts_by="quaternions")

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import casadi as ca
 import numpy as np
 import pytest
 from repository import ROOT
@@ -284,10 +285,12 @@ def test_ctrl_c_keeps_what_ran():
     found = problem(OSCILLATOR)
 
     class Stopped(Constant):
+        ahead = None  # asked at every state
+
         def __call__(self, phase, t, h, x):
             if t > 0.5:
                 raise KeyboardInterrupt
-            return super().__call__(phase, t, h, x)
+            return np.zeros(found.phase.system.nu)
 
     motion = simulate(found, "rk4", Stopped({}, found), dt=0.01, kernels="interpreted")
     assert motion.ending is Ending.INTERRUPTED
@@ -306,6 +309,52 @@ def test_wrong_input_is_named(how, words):
     found = problem(OSCILLATOR)
     with pytest.raises(ProblemError, match=words):
         simulate(found, **{"integrator": "rk4", **how}, controls=Guessed(found), kernels="interpreted")
+
+
+@pytest.mark.parametrize("integrator", ["rk4", "bdf1", "sdirk2", "bdf2"])
+def test_a_stretch_is_its_steps(integrator):
+    """Under changing controls, over steps of any length, one of which grows so much that what looks back begins anew; a stretch
+    that fails keeps what came before."""
+    found, rng = problem(OSCILLATOR), np.random.default_rng(3)
+    phase = found.phase
+    at = [ca.SX.sym(name, size) for name, size in (("t", 1), ("x", 2), ("u", 1), ("p", phase.system.np))]
+    cost = ca.Function("cost", at, [3.0 + 0.1 * at[1][1] ** 2])
+    u, h = rng.standard_normal((30, phase.system.nu)), rng.uniform(0.02, 0.03, 30)
+    h[17] = 0.2
+    t = np.concatenate([[0.0], np.cumsum(h)])
+    whole, single = (stepper(phase.system, integrator, [cost], mode="interpreted") for _ in range(2))
+    for mover in (whole, single):
+        mover.reset([0.3, -0.2])
+    x, rises, error = whole.run(u, t)
+    assert error is None
+    for k in range(30):
+        np.testing.assert_allclose(single.step(u[k], t[k + 1] - t[k]), x[k], atol=1e-9)
+        np.testing.assert_allclose(single.risen, rises[k], atol=1e-12)
+    u[20] = np.nan
+    whole.reset([0.3, -0.2])
+    kept, _, error = whole.run(u, t)
+    assert isinstance(error, StepError)
+    np.testing.assert_array_equal(kept, x[:20])
+    np.testing.assert_array_equal(whole.measure(), x[19])
+
+
+def test_linearly_implicit_steps_are_those_of_bdf1_where_all_is_linear():
+    """A mass on a stiff spring with a damper, driven: one solve is exact, integrals included; others are refused by name."""
+    found = load_text("""
+name: A mass on a stiff spring
+system:
+  bodies: {mass: {mass: 2, joint: {kind: prismatic, axis: [1, 0, 0]}}}
+  forces: [{joint_spring: {joint: mass, stiffness: 1.0e+6}}, {joint_damper: {joint: mass, linear: 3}}]
+phase: {duration: 0.5, start: {joints: {mass: 0.1}, rest: true}, costs: []}
+""").problem
+    one, two = (simulate(found, name, Constant({found.phase.system.controls[0]: 4.0}, found), dt=0.01, kernels="interpreted")
+                for name in ("linearly_implicit", "bdf1"))
+    np.testing.assert_allclose(one.legs[0].x, two.legs[0].x, atol=1e-10)
+    np.testing.assert_allclose(one.legs[0].integrals, two.legs[0].integrals, atol=1e-8)
+    with pytest.raises(ProblemError, match="'linearly_implicit' is for robots"):
+        end(problem(OSCILLATOR), "linearly_implicit", dt=0.1)
+    with pytest.raises(ProblemError, match="'spherical' has not"):
+        end(problem(SPHERE), "linearly_implicit", dt=0.1)
 
 
 def test_a_step_that_fails_leaves_the_stepper_where_it_was():
