@@ -26,6 +26,7 @@ with at_once():
     from ocp.app.commands.common import BAD_INPUT, CERTIFIED, INTERNAL, NOT_SOLVED
     from ocp.app.commands.run import compare, ik, mpc, simulate, verify, wbc
     from ocp.app.commands.solve import resume, solve
+    from ocp.app.commands.sweep import report, sweep
     from ocp.app.commands.understand import check_derivatives, derivatives, diff, explain, policy, replay, view
     from ocp.app.supervisor import supervise
 
@@ -34,8 +35,8 @@ PLACES = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, e
 
 COMMANDS: dict[str, tuple[Callable[..., int], ...]] = {  # as --help lists them
     "Begin": (robot, init, check, show),
-    "Run a file": (solve, ik, mpc, wbc, simulate, compare, verify),
-    "Understand an answer": (explain, view, diff, derivatives, check_derivatives),
+    "Run a file": (solve, sweep, ik, mpc, wbc, simulate, compare, verify),
+    "Understand an answer": (explain, report, view, diff, derivatives, check_derivatives),
     "Go on from a run": (resume, replay, policy),
     "About lieocp": (doctor,),
 }

@@ -44,13 +44,14 @@ _LOG = {"obj": "objective", "inf_pr": "inf_pr", "inf_du": "inf_du", "mu": "mu", 
         "alpha_du": "alpha_du", "regularization_size": "regularization"}
 
 
-def prepare(nlp: NLP, options: SolverOptions) -> Run:
-    """A function that solves the program with IPOPT, from one start after another.
+def prepare(nlp: NLP, options: SolverOptions, solvers: dict[float | None, tuple[Any, Bell]] | None = None) -> Run:
+    """A function that solves the program with IPOPT, from one start after another. solvers: what was made for a program with the
+    same functions and other limits, which serves this one, too.
 
     An interrupt (Ctrl-C, or KeyboardInterrupt raised by ``progress``) ends a solve with the last iterate and
     Status.INTERRUPTED; a second Ctrl-C interrupts Python as usual. Any other exception of ``progress`` is raised again.
     """
-    solvers: dict[float | None, tuple[Any, Bell]] = {}
+    solvers = {} if solvers is None else solvers
     # CasADi takes lists several times faster than arrays
     bounds = {name: ca.DM(value.tolist()) for name, value in (("lbx", nlp.x_lower), ("ubx", nlp.x_upper), ("lbg", nlp.g_lower),
                                                                ("ubg", nlp.g_upper))}
@@ -93,7 +94,8 @@ def prepare(nlp: NLP, options: SolverOptions) -> Run:
             findings=findings,
         )
 
-    solvers[None] = _solver(nlp, options, None)
+    if None not in solvers:
+        solvers[None] = _solver(nlp, options, None)
     return run
 
 

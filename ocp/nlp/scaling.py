@@ -21,6 +21,7 @@ from ocp.nlp.names import groups
 from ocp.nlp.options import SCALINGS
 from ocp.nlp.program import NLP, Functions
 from ocp.nlp.result import NLPResult, Progress, Warm, WatchPoint
+from ocp.observed import translated
 from ocp.problem import Finding, Kind
 
 #: factors outside are cut: entries at the first point say little about others
@@ -83,13 +84,20 @@ class Unscale:
         return Warm(warm.x * s.columns, warm.lam_x / (s.columns * s.objective), warm.lam_g * s.rows / s.objective,
                     warm.mu / s.objective)
 
+    def limited(self, inner: NLP, nlp: NLP) -> NLP:
+        """The scaled program with the limits and the guess of a program."""
+        s = self.scaling
+        return replace(inner, x0=nlp.x0 / s.columns, x_lower=nlp.x_lower / s.columns, x_upper=nlp.x_upper / s.columns,
+                       g_lower=nlp.g_lower * s.rows, g_upper=nlp.g_upper * s.rows)
+
     def row(self, row: Any) -> dict[str, float]:
         """A row of the iteration log with the objective of the program; residuals stay those of the scaled program."""
         return {**row, **({"objective": row["objective"] / self.scaling.objective} if "objective" in row else {})}
 
     def seen_by(self, progress: Progress | None, watch_point: WatchPoint | None) -> tuple[Progress | None, WatchPoint | None]:
         """Listeners of the scaled program for those of the program."""
-        shown = None if progress is None else lambda row: progress(self.row(row))
+        told = translated(progress, self.up)
+        shown = None if told is None else lambda row: told(self.row(row))
         if watch_point is None:
             return shown, None
         due, take = watch_point
@@ -264,10 +272,8 @@ def scaled(nlp: NLP, how: str | Scaling, magnitudes: np.ndarray | None = None) -
         jac=ca.Function("jacobian", [z], [s.rows * g, weighted(jacobian, s.rows)], ["x"], ["g", "jacobian"]),
         hess=ca.Function("hessian", [z, sigma, lam], [second], ["x", "sigma", "lam_g"], ["hessian"]),
         gauss_newton=gauss_newton)
-    return replace(
-        nlp, functions=functions, x0=nlp.x0 / s.columns, x_lower=nlp.x_lower / s.columns, x_upper=nlp.x_upper / s.columns,
-        g_lower=nlp.g_lower * s.rows, g_upper=nlp.g_upper * s.rows,
-        diagnose=None if diagnose is None else seen, keep=(nlp.keep, nlp)), back
+    inner = replace(nlp, functions=functions, diagnose=None if diagnose is None else seen, keep=(nlp.keep, nlp))
+    return back.limited(inner, nlp), back
 
 
 def _power(values: np.ndarray, largest: float = LARGEST) -> np.ndarray:

@@ -13,7 +13,7 @@ from ocp.nlp import fatrop, ipopt
 from ocp.nlp.options import SolverOptions
 from ocp.nlp.program import NLP, outside, worst_violations
 from ocp.nlp.result import NLPResult, Progress, Run, Warm, WatchPoint
-from ocp.nlp.scaling import scaled
+from ocp.nlp.scaling import Scaling, scaled
 from ocp.problem import Finding, Kind, Status
 
 
@@ -40,12 +40,18 @@ ROUNDING = 2.0 ** -44
 
 @dataclass(frozen=True, eq=False)
 class Solver:
-    """A program and options made ready: only the solve itself is left to do. One solve at a time."""
+    """A program and options made ready: only the solve itself is left to do. One solve at a time. again(program): a run of
+    a program with the same functions and other limits, for which what was made serves again."""
 
     nlp: NLP
     options: SolverOptions
     run: Run
+    again: Callable[[NLP], Run]
     findings: tuple[Finding, ...] = ()
+
+    def moved(self, nlp: NLP) -> Solver:
+        """For a program with the same functions and other bounds, limits and guess."""
+        return replace(self, nlp=nlp, run=self.again(nlp))
 
     def solve(self, warm: Warm | None = None, x0: Any = None, progress: Progress | None = None,
               watch_point: WatchPoint | None = None) -> NLPResult:
@@ -94,17 +100,22 @@ def _falls(found: NLPResult) -> Finding | None:
     return Finding(Kind.OBJECTIVE_UNBOUNDED, data={"first": values[0], "last": values[-1]})
 
 
-def _scaled_run(nlp: NLP, options: SolverOptions) -> tuple[Run, tuple[Finding, ...]]:
-    """A run of the scaled program in the terms of the program itself."""
-    inner, way = scaled(nlp, options.scaling)
-    run = BACK_ENDS[options.solver](inner, options)
+def _scaled_runs(nlp: NLP, options: SolverOptions, factors: Scaling | None, run_of: Callable[[NLP], Run]
+                 ) -> tuple[Callable[[NLP], Run], tuple[Finding, ...]]:
+    """Runs of the scaled program, whatever its limits, in the terms of the program itself. run_of: of a program as it is."""
+    inner, way = scaled(nlp, options.scaling if factors is None else factors)
 
-    def outer(x0: np.ndarray, warm: Warm | None, progress: Progress | None, watch_point: WatchPoint | None) -> NLPResult:
-        found = way.result(run(x0 / way.scaling.columns, None if warm is None else way.down(warm),
-                               *way.seen_by(progress, watch_point)))
-        return replace(found, findings=(*found.findings, *unscaled_violation(nlp, found, options.tolerance)))
+    def again(own: NLP) -> Run:
+        run = run_of(way.limited(inner, own))
 
-    return outer, (way.scaling.finding,)
+        def outer(x0: np.ndarray, warm: Warm | None, progress: Progress | None, watch_point: WatchPoint | None) -> NLPResult:
+            found = way.result(run(x0 / way.scaling.columns, None if warm is None else way.down(warm),
+                                   *way.seen_by(progress, watch_point)))
+            return replace(found, findings=(*found.findings, *unscaled_violation(own, found, options.tolerance)))
+
+        return outer
+
+    return again, (way.scaling.finding,)
 
 
 def unscaled_violation(nlp: NLP, found: NLPResult, tolerance: float) -> tuple[Finding, ...]:
@@ -114,13 +125,19 @@ def unscaled_violation(nlp: NLP, found: NLPResult, tolerance: float) -> tuple[Fi
                  for name, value in worst if value > SLACK * tolerance)
 
 
-def prepare_solver(nlp: NLP, options: SolverOptions) -> Solver:
-    """The chosen back end made ready for the program."""
+def prepare_solver(nlp: NLP, options: SolverOptions, factors: Scaling | None = None) -> Solver:
+    """The chosen back end made ready for the program. factors: of its scaling, in the place of those of the options."""
     if options.hessian == "gauss_newton" and nlp.gauss_newton is None:
         raise ProblemError("hessian gauss_newton, but the program brings none; take hessian exact", where="nlp")
-    if options.scaling != "none":
-        return Solver(nlp, options, *_scaled_run(nlp, options))
-    return Solver(nlp, options, BACK_ENDS[options.solver](nlp, options))
+    made: dict[Any, Any] = {}
+
+    def again(own: NLP) -> Run:
+        return ipopt.prepare(own, options, made) if options.solver == "ipopt" else BACK_ENDS[options.solver](own, options)
+
+    if options.scaling == "none" and factors is None:
+        return Solver(nlp, options, again(nlp), again)
+    outer, findings = _scaled_runs(nlp, options, factors, again)
+    return Solver(nlp, options, outer(nlp), outer, findings)
 
 
 def solve_nlp(nlp: NLP, options: SolverOptions, progress: Progress | None = None, watch_point: WatchPoint | None = None,

@@ -13,6 +13,7 @@ import numpy as np
 
 from ocp.interrupts import Activity, late, stop
 from ocp.nlp.result import Progress, Warm, WatchPoint
+from ocp.observed import presenting
 
 Rows = tuple[Mapping[str, float], ...]
 
@@ -60,8 +61,9 @@ class Watch:
             if self.progress is not None and not self.stop:
                 new = rows(self.reported)
                 self.reported += len(new)
-                for row in new:
-                    self.progress(dict(row))
+                with presenting(lambda: point(rows(0))):
+                    for row in new:
+                        self.progress(dict(row))
             if self.point is not None and not self.stop:
                 due, take = self.point
                 if due():

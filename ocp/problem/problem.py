@@ -42,16 +42,18 @@ class Boundary:
 
 @dataclass(frozen=True)
 class Duration:
-    """Length of a phase [s]: fixed when ``lower == upper``. vanishing: whether lower stands for zero."""
+    """Length of a phase [s]: fixed when ``lower == upper``. vanishing: whether lower stands for zero; unknown: whether it is one of
+    a program even where it is fixed, by its bounds."""
 
     lower: float
     upper: float
     guess: float
     vanishing: bool = False
+    unknown: bool = False
 
     @property
     def free(self) -> bool:
-        return self.lower != self.upper
+        return self.unknown or self.lower != self.upper
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ import numpy as np
 from ocp.derivatives import choose
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.integrators import INTEGRATORS
+from ocp.observed import presenting
 from ocp.problem import Finding, Guess, Kind, Phase, Problem, Solution, Status, with_parameters
 from ocp.problem.checkpoint import Checkpoint, Keep
 from ocp.reductions.algebraic_elimination import require_explicit
@@ -134,6 +135,29 @@ def _execution(problem: Problem, options: ILQROptions) -> tuple[bool, tuple[Find
     return by_loops, findings
 
 
+def moved(program: Program, problem: Problem) -> Program:
+    """The program for a problem, reduced, that differs in numbers alone (``ocp.problem.numbers``); it shares kernels and memory
+    with the one before, which must not be run any more. Raises ProblemError for numbers that stand in its functions."""
+    from ocp.shooting.stages.horizon import moved as again
+
+    refuse_limits(program.problem, problem)
+    horizon, plan = again(program.horizon, problem), program.store.plan
+    for name in ("t", "h", "p", "lower", "upper"):
+        getattr(plan, name)[:] = getattr(horizon, name)
+    return replace(program, problem=problem, horizon=horizon, compiled=replace(program.compiled, horizon=horizon))
+
+
+def refuse_limits(one: Problem, other: Problem) -> None:
+    """Raise ProblemError for other limits of rows: they stand in the functions of the stages."""
+    for a, b in zip(one.phases, other.phases, strict=True):
+        limits = [(phase.final, phase.state_bounds, [(c.lower, c.upper) for c in phase.constraints]) for phase in (a, b)]
+        if limits[0] != limits[1] or (a.duration != b.duration and not a.duration.free):
+            raise ProblemError("prescribed final states, bounds on states, limits of constraints and fixed durations stand in the "
+                               "functions of iLQR; it has to be built anew", where=f"phase {a.name!r}")
+    if [(one.lower, one.upper) for one in one.linkages] != [(one.lower, one.upper) for one in other.linkages]:
+        raise ProblemError("limits of linkages stand in the functions of iLQR; it has to be built anew", where="linkages")
+
+
 def run(program: Program, progress: Progress | None = None, checkpoint: Keep | None = None, resume: Checkpoint | None = None,
         guess: Guess | Sequence[Guess] | None = None) -> Solution:
     """Solve a prepared problem from the guess of its phases, from another (one for each phase), or from a checkpoint. Raises
@@ -162,7 +186,8 @@ def shot(program: Program, progress: Progress | None = None, checkpoint: Keep | 
     else:
         given = saved.restore(resume, horizon, own, store)
         findings = [Finding(Kind.RESUMED, value=float(resume["cost"][0]), data={"iterations": int(resume["iterations"][0])})]
-    one = Search(horizon, own, store, program.helpers, given, progress, checkpoint, resume, number, before, patient=patient)
+    seen = None if progress is None else _seeing(progress, program)
+    one = Search(horizon, own, store, program.helpers, given, seen, checkpoint, resume, number, before, patient=patient)
     status, ending = one.run()
     missed, log = one.left_over(), one.whole_log
     if status is not Status.CONVERGED:
@@ -183,6 +208,19 @@ def shot(program: Program, progress: Progress | None = None, checkpoint: Keep | 
         iterations=log[len(before):], seconds=seconds, findings=tuple(findings), extra=extras(horizon, store, one.swept, chosen),
         optimality=ShootingOptimality(horizon, store.path.x.copy(), store.path.u.copy(), store.held.slope.copy()))
     return found, (missed, float(store.path.cost.sum()) if np.isfinite(missed) else np.inf)
+
+
+def _seeing(progress: Progress, program: Program) -> Progress:
+    """Progress that sees the motion on the path."""
+    def told(row: Mapping[str, float]) -> None:
+        def motion() -> Any:
+            whole, parts = trajectories(program.compiled, program.store.path)
+            return parts or (whole,)
+
+        with presenting(motion):
+            progress(row)
+
+    return told
 
 
 def guessed(phases: Sequence[Phase], guess: Guess | Sequence[Guess]) -> tuple[Phase, ...]:

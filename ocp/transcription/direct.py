@@ -17,7 +17,8 @@ from ocp.nlp.local import Local, Owners
 from ocp.nlp.scaling import Scaling, choose_scaling, extraordinary, scaled
 from ocp.nlp.scaling_text import read_scaling, rule, scaling_text
 from ocp.nlp.solve import unscaled_violation
-from ocp.problem import At, Finding, Kind, Problem, Sense, Solution, Status, Trajectory, with_parameters
+from ocp.observed import translated
+from ocp.problem import At, Finding, Kind, Problem, Sense, Solution, Status, Trajectory, join, with_parameters
 from ocp.problem.checkpoint import Checkpoint, Keep, Pace, check_layout, joined, layout, log_arrays, log_rows, text
 from ocp.transcription.duration_guard import DurationGuard
 from ocp.transcription.program import Transcription
@@ -148,7 +149,8 @@ class _Search:
             pace = None if self.checkpoint is None else Pace()
             reach = None if self.longest is None else DurationGuard(self.longest, self.program.durations, pace, self.keep)
             watch = None if pace is None else (pace.due, self.keep)
-            result = _solved(self.program.nlp, self.solver, self.factors, warm, None if self.progress is None else self._show,
+            show = translated(None if self.progress is None else self._show, lambda point: self.program.parts(point.x))
+            result = _solved(self.program.nlp, self.solver, self.factors, warm, show,
                              watch if reach is None else (reach.due, reach.take))
             if reach is not None and reach.left:
                 result = replace(result, status=Status.DIVERGED)
@@ -192,28 +194,41 @@ class _Search:
 
     def solution(self, result: NLPResult) -> Solution:
         program, problem = self.program, self.problem
-        parts, chosen = program.parts(result.x), program.parameters(result.x)
+        found = as_solution(program, problem, self.method, self.options, result, program.parameters(result.x))
         redundant = repeated(problem) if overdetermined(program.nlp) else ()
         findings = [*program.findings, *result.findings, *self.findings, *redundant]
         if self.resume is not None:
             findings.append(Finding(Kind.RESUMED, value=float(self.resume["cost"][0]), data={"iterations": self.first}))
-        extra = {"lam_x": result.lam_x, "lam_g": result.lam_g}
-        for name, values in (("costate", program.costate(result.lam_g)),
-                             ("integral_multipliers", [result.lam_g[rows] for rows in program.integrals])):
-            extra |= {name if len(parts) == 1 else f"{phase.name}.{name}": value
-                      for phase, value in zip(problem.phases, values, strict=True) if len(value)}
-        if chosen:
-            extra["parameters"] = np.array(list(chosen.values()))
-            findings += [Finding(Kind.PARAMETER_CHOSEN, name=name, value=value) for name, value in chosen.items()]
         spent = {**self.spent, "transcription": self.spent["transcription"] - self.spent["compile"],
                  "total": time.perf_counter() - self.started}
-        optimality = Optimality(program.nlp, result.x, result.lam_x, result.lam_g, program.parts, program.owners)
-        return Solution(
-            problem=with_parameters(problem, chosen), method=self.method, options=asdict(self.options), status=result.status,
-            ending=result.ending, objective=result.f, trajectory=program.invert(result.x), parts=parts if len(parts) > 1 else (),
-            iterations=joined(self.before, _numbered(self.rows, self.first)), seconds=spent, optimality=optimality,
-            findings=tuple(findings), extra=extra,
+        return replace(
+            found, iterations=joined(self.before, _numbered(self.rows, self.first)), seconds=spent,
+            findings=(*findings, *found.findings),
             freeze={} if self.factors is None else {"scaling": scaling_text(program.nlp, self.factors)})
+
+
+def as_solution(program: Transcription, problem: Problem, method: str, options: Any, result: NLPResult,
+                chosen: Mapping[str, float]) -> Solution:
+    """The point of a program as a solution of the problem, with the values of the parameters that were chosen."""
+    parts = program.parts(result.x)
+    extra = {"lam_x": result.lam_x, "lam_g": result.lam_g}
+    for name, values in (("costate", program.costate(result.lam_g)),
+                         ("integral_multipliers", [result.lam_g[rows] for rows in program.integrals])):
+        extra |= {name if len(parts) == 1 else f"{phase.name}.{name}": value
+                  for phase, value in zip(problem.phases, values, strict=True) if len(value)}
+    extra |= {"parameters": np.array(list(chosen.values()))} if chosen else {}
+    return Solution(
+        problem=with_parameters(problem, chosen), method=method, options=asdict(options), status=result.status,
+        ending=result.ending, objective=result.f, trajectory=join(parts), parts=parts if len(parts) > 1 else (),
+        iterations=result.iterations, seconds=result.seconds, extra=extra,
+        optimality=Optimality(program.nlp, result.x, result.lam_x, result.lam_g, program.parts, program.owners),
+        findings=tuple(Finding(Kind.PARAMETER_CHOSEN, name=name, value=value) for name, value in chosen.items()))
+
+
+def factors_of(nlp: NLP, scaling: str) -> Scaling | None:
+    """The factors by which a program is scaled: those of the option ``scaling``, or of one that is extraordinary; None for none."""
+    found = _factors(nlp, scaling)
+    return extraordinary(nlp) if found is None else found
 
 
 def _factors(nlp: NLP, scaling: str) -> Scaling | None:

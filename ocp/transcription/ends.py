@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import casadi as ca
 import numpy as np
 
@@ -65,11 +67,22 @@ def _boundary_rows(place: Place, at: At, boundary: Boundary | None, x: Expr) -> 
     if boundary is not None and held:
         away = space.minus(ca.DM(boundary.value), x)
         names = tuple(f"{at.value} value of {space.tangent_names[i]}" for i in held)
-        rows.append(Rows(ca.vertcat(*(away[i] for i in held)), (0.0,) * len(held), (0.0,) * len(held), names))
+        limits = _from_reference(place, at, boundary, held)
+        rows.append(Rows(ca.vertcat(*(away[i] for i in held)), limits, limits, names))
     if norms:
         for q in space.quaternions:
             rows.append(Rows(ca.sumsqr(x[q:q + 4]), (1.0,), (1.0,), (f"unit norm of {space.names[q]} ... @ start",)))
     return rows
+
+
+def _from_reference(place: Place, at: At, boundary: Boundary, held: Sequence[int]) -> tuple[float, ...]:
+    """What the rows of a prescribed state come to at it: they measure from the state in the functions of the program."""
+    phase = place.reference
+    before = None if phase is None else phase.start if at is At.START else phase.final
+    if before is None:
+        return (0.0,) * len(held)
+    away = np.array(ca.DM(place.phase.system.space.minus(ca.DM(before.value), ca.DM(boundary.value)))).ravel()
+    return tuple(away[list(held)].tolist())
 
 
 def passage_part(before: Place, after: Place) -> Part:

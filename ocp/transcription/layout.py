@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import casadi as ca
 import numpy as np
 
 from ocp.errors import ProblemError
@@ -41,9 +42,9 @@ class Layout:
 
 
 def phase_layout(phase: Phase, mesh: Discretisation, form: Form, first: int, prefix: str = "",
-                 centres: np.ndarray | None = None) -> Layout:
+                 centres: np.ndarray | None = None, keep: bool = False) -> Layout:
     """The layout of a phase whose first column is ``first``. centres [M, nx]: states to centre tangent unknowns at, instead of the
-    guess.
+    guess; keep: ends that are prescribed do not become centres.
 
     Prescribed components are fixed by their bounds where the space is flat, and everywhere at an end that is prescribed in full
     and stands in tangent unknowns, or at a start. Raises ProblemError for a prescribed value outside the bounds and for a malformed
@@ -68,7 +69,7 @@ def phase_layout(phase: Phase, mesh: Discretisation, form: Form, first: int, pre
     if u.shape[1] != nu:
         raise ProblemError(f"has {u.shape[1]} controls, the system has {nu}", where="guess.u")
     if form.tangent:
-        x = on_manifold(space, x if centres is None else centres)
+        wanted, x = on_manifold(space, x), on_manifold(space, x if centres is None else centres)
     n = int(widths.sum())
     lower, upper, guess = np.full(n, -np.inf), np.full(n, np.inf), np.empty(n)
     lower[controls], upper[controls], guess[controls] = *phase.control_bounds.arrays, u
@@ -78,13 +79,15 @@ def phase_layout(phase: Phase, mesh: Discretisation, form: Form, first: int, pre
         guess[columns] = motion.guess(phase, mesh, k, x)
     ends = ((At.START, 0, phase.start), (At.FINAL, M - 1, phase.final))
     for _, j, boundary in ends:
-        if boundary is not None and boundary.complete:
+        if boundary is not None and boundary.complete and not (keep and form.tangent):
             x[j] = boundary.value
     bounds = _state_bounds(phase, form, x)
     for at, j, boundary in ends:
         if boundary is not None:
             _prescribe(phase, form, at, boundary, x[j], bounds[0][j], bounds[1][j])
     lower[states], upper[states], guess[states] = bounds[0], bounds[1], 0.0 if form.tangent else x
+    if form.tangent and keep:
+        guess[states] = _away(form, x, wanted)
     fixed = lower == upper
     guess[fixed] = lower[fixed]
 
@@ -136,7 +139,15 @@ def _prescribe(phase: Phase, form: Form, at: At, boundary: Boundary, x: np.ndarr
         elif k < 0 and boundary.complete and at is At.START and not form.tangent:
             lower[i] = upper[i] = boundary.value[i]
     if form.tangent and boundary.complete:
-        lower[:], upper[:] = 0.0, 0.0
+        lower[:] = upper[:] = _away(form, x[None], np.array([boundary.value]))[0]
+
+
+def _away(form: Form, centres: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Tangent unknowns [k, size] of states x [k, nx] about their centres."""
+    nx = form.space.nx
+    a, b = ca.SX.sym("a", nx), ca.SX.sym("b", nx)
+    minus = ca.Function("minus", [a, b], [ca.densify(form.space.minus(a, b))])
+    return np.asarray(minus(centres.T, x.T).full().T)
 
 
 def held_by_rows(phase: Phase, form: Form, at: At) -> tuple[list[int], bool]:

@@ -42,7 +42,8 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Place:
-    """A phase on its way into a program: where its unknowns lie. ``first``: the first static column; ``n``: all columns."""
+    """A phase on its way into a program: where its unknowns lie. ``first``: the first static column; ``n``: all columns; reference:
+    the phase whose numbers stand in the functions of the program, where these were made for another problem."""
 
     problem: Problem
     number: int
@@ -51,6 +52,7 @@ class Place:
     static: StaticUnknowns
     first: int
     n: int
+    reference: Phase | None = None
 
     @property
     def phase(self) -> Phase:
@@ -72,17 +74,21 @@ class Place:
 
 
 def located(problem: Problem, meshes: Sequence[Discretisation], states: str,
-            centres: Sequence[np.ndarray] | None = None) -> tuple[Place, ...]:
-    """Where the unknowns of all phases lie. states: their form, see ``charts.form``; centres: see ``phase_layout``."""
+            centres: Sequence[np.ndarray] | None = None, before: Sequence[Place] | None = None) -> tuple[Place, ...]:
+    """Where the unknowns of all phases lie. states: their form, see ``charts.form``; centres: see ``phase_layout``; before: the
+    places of the problem whose functions serve this one, about whose centres tangent unknowns stand."""
     static = static_unknowns(problem)
     forms = [form(phase.system.space, states) for phase in problem.phases]
     layouts: list[Layout] = []
     first = 0
     for i, (phase, mesh) in enumerate(zip(problem.phases, meshes, strict=True)):
         prefix = f"{phase.name}: " if len(problem.phases) > 1 else ""
-        layouts.append(phase_layout(phase, mesh, forms[i], first, prefix, None if centres is None else centres[i]))
+        layouts.append(phase_layout(phase, mesh, forms[i], first, prefix, None if centres is None else centres[i],
+                                    before is not None))
         first += layouts[-1].count
-    return tuple(Place(problem, i, forms[i], layouts[i], static, first, first + static.count) for i in range(len(layouts)))
+    references = [None] * len(layouts) if before is None else [place.phase for place in before]
+    return tuple(Place(problem, i, forms[i], layouts[i], static, first, first + static.count, references[i])
+                 for i in range(len(layouts)))
 
 
 def stacked(parts: Sequence[Part], n: int) -> Part:

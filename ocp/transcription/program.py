@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import casadi as ca
 import numpy as np
 
 from ocp.derivatives import choose, differentiated_phase
+from ocp.errors import ProblemError
 from ocp.integrators import MULTISTEP
 from ocp.interrupts import Activity, check
 from ocp.nlp import NLP
@@ -22,6 +24,7 @@ from ocp.nlp.separable import Separable
 from ocp.nlp.values import at_places, evaluated
 from ocp.nlp.whole import Whole
 from ocp.problem import At, Finding, Kind, Problem, Trajectory, distinct, join
+from ocp.problem.numbers import numbers_of, with_guess, with_numbers
 from ocp.reductions.algebraic_elimination import followed, solving
 from ocp.reductions.algebraic_equations import require_equations
 from ocp.transcription import blocks, places
@@ -74,7 +77,8 @@ class Transcription:
     intervals); parameters(x): values of free parameters by name; meshes: of the phases; state_columns: by phase, the columns
     [M, size] of all nodes; integrals: by phase, the rows of its integral constraints; centres(x): by phase, the states of all
     nodes, about which tangent unknowns may be centred anew; owners(): what the unknowns stand for; findings: about derivatives and
-    kernels; seconds: of which "compile" was spent on kernels
+    kernels; seconds: of which "compile" was spent on kernels; moved(problem): the same program, its functions the same objects, for
+    a problem that differs in numbers alone (``ocp.problem.numbers``) and whose parameters that do are free, each between equal ends
     """
 
     nlp: NLP
@@ -90,6 +94,7 @@ class Transcription:
     owners: Callable[[], Owners]
     findings: tuple[Finding, ...] = ()
     seconds: Mapping[str, float] = field(default_factory=dict)
+    moved: Callable[[Problem], Transcription] | None = None
 
     def invert(self, x: Array) -> Trajectory:
         return join(self.parts(x))
@@ -105,8 +110,50 @@ def build(problem: Problem, meshes: Sequence[Discretisation], how: How, centres:
     given, (problem, loops, findings) = problem, _differentiated(problem, meshes, how)
     placed = located(problem, meshes, how.states, centres)
     forms, layouts, static, n = tuple(p.form for p in placed), [p.layout for p in placed], placed[0].static, placed[0].n
+    pieces, defects = _pieces(placed, meshes, loops)
+    passages = len(pieces) - len(problem.linkages) - len(placed) + 1 + np.arange(len(placed) - 1)
+    whole = stacked(pieces, n)
+    above = np.cumsum([0, *(part.rows for part in pieces)])
+    prepared = [_prepared(block, whole, how) for block in whole.blocks]
+    functions = [own for own, _, _ in prepared]
+    elements = separable(whole.linear, whole.blocks, functions, how.gauss_newton)
+    nlp = NLP(
+        functions=Whole(elements, blocks.FLAT_BELOW), **_unknowns(placed),
+        g_lower=whole.lower, g_upper=whole.upper, constraints=whole.names,
+        variables=Names.joined([*(layout.names for layout in layouts), static.names]),
+        diagnose=diagnosis(given, meshes, _unpack(placed)), keep=[own.keep for own in functions],
+        defects=np.concatenate([above[i] + np.arange(pieces[i].defects) for i in defects]),
+        timeline=None if any(looks_back(mesh) for mesh in meshes) else
+        timeline(placed, meshes, above[defects].tolist(), above[passages].tolist()))
+    back = _Back(placed, tuple(meshes), elements, above[defects].tolist(), loops)
+    of_kernels = [one for _, own, _ in prepared for one in own]
+    findings += of_kernels or ([] if how.kernels == BY_SOLVER else [Finding(Kind.KERNELS_INTERPRETED)])
+    compiling = sum(seconds for _, _, seconds in prepared)
+    made = Transcription(nlp, back.parts, back.costate, back.parameters, back.durations, back.centres, tuple(meshes), forms,
+                         tuple(layout.states for layout in layouts), _integrals(problem, whole.names),
+                         lambda: _owners(placed, meshes), distinct(findings), {"compile": compiling})
+
+    def moved(other: Problem) -> Transcription:
+        own = with_guess(with_numbers(problem, numbers_of(other)), other)
+        _refuse_constants(problem, own, static.parameters)
+        there = located(own, meshes, how.states, [p.layout.centres for p in placed], placed)
+        limits = whole if _same_limits(problem, own) else stacked(_pieces(there, meshes, loops)[0], n)
+        if limits.rows != whole.rows:
+            raise ProblemError("other limits make other rows of the program; it has to be built anew",
+                               where=f"problem {own.name!r}")
+        changed = replace(nlp, **_unknowns(there), g_lower=limits.lower, g_upper=limits.upper,
+                          diagnose=diagnosis(own, meshes, _unpack(there)))
+        way = _Back(there, tuple(meshes), elements, back.defects, loops)
+        return replace(made, nlp=changed, parts=way.parts, costate=way.costate, parameters=way.parameters, durations=way.durations,
+                       centres=way.centres, owners=lambda: _owners(there, meshes), moved=moved)
+
+    return replace(made, moved=moved)
+
+
+def _pieces(placed: Sequence[Place], meshes: Sequence[Discretisation], loops: Sequence[bool]) -> tuple[list[Part], list[int]]:
+    """The pieces of the program: of phases, of passages, of linkages; and with which of them the rows of each phase begin."""
     pieces: list[Part] = []
-    defects = []  # with these the rows of each phase begin
+    defects = []
     for place, mesh, by_loops in zip(placed, meshes, loops, strict=True):
         check(Activity.FUNCTIONS)
         defects.append(len(pieces))
@@ -118,33 +165,40 @@ def build(problem: Problem, meshes: Sequence[Discretisation], how: How, centres:
             part = motion_part if by_motion(place.phase.system, mesh) else shooting_part
             pieces += [part(place, mesh), path_part(place, mesh)]
         pieces.append(ends_part(place))
-    passages = len(pieces) + np.arange(len(placed) - 1)
     pieces += [passage_part(a, b) for a, b in zip(placed[:-1], placed[1:], strict=True)]
-    pieces += [linkage_part(linkage, placed, i) for i, linkage in enumerate(problem.linkages)]
-    whole = stacked(pieces, n)
-    above = np.cumsum([0, *(part.rows for part in pieces)])
-    prepared = [_prepared(block, whole, how) for block in whole.blocks]
-    functions = [own for own, _, _ in prepared]
-    elements = separable(whole.linear, whole.blocks, functions, how.gauss_newton)
-    bounds = static.bounds.T
-    nlp = NLP(
-        functions=Whole(elements, blocks.FLAT_BELOW),
-        x0=np.concatenate([*(layout.guess for layout in layouts), bounds[2]]),
-        x_lower=np.concatenate([*(layout.lower for layout in layouts), bounds[0]]),
-        x_upper=np.concatenate([*(layout.upper for layout in layouts), bounds[1]]),
-        g_lower=whole.lower, g_upper=whole.upper, constraints=whole.names,
-        variables=Names.joined([*(layout.names for layout in layouts), static.names]),
-        diagnose=diagnosis(given, meshes, _unpack(placed)), keep=[own.keep for own in functions],
-        defects=np.concatenate([above[i] + np.arange(pieces[i].defects) for i in defects]),
-        timeline=None if any(looks_back(mesh) for mesh in meshes) else
-        timeline(placed, meshes, above[defects].tolist(), above[passages].tolist()))
-    back = _Back(placed, tuple(meshes), elements, above[defects].tolist(), loops)
-    of_kernels = [one for _, own, _ in prepared for one in own]
-    findings += of_kernels or ([] if how.kernels == BY_SOLVER else [Finding(Kind.KERNELS_INTERPRETED)])
-    compiling = sum(seconds for _, _, seconds in prepared)
-    return Transcription(nlp, back.parts, back.costate, back.parameters, back.durations, back.centres, tuple(meshes), forms,
-                         tuple(layout.states for layout in layouts), _integrals(problem, whole.names),
-                         lambda: _owners(placed, meshes), distinct(findings), {"compile": compiling})
+    pieces += [linkage_part(linkage, tuple(placed), i) for i, linkage in enumerate(placed[0].problem.linkages)]
+    return pieces, defects
+
+
+def _unknowns(placed: Sequence[Place]) -> dict[str, Any]:
+    """Guess and bounds of all unknowns, as fields of the program."""
+    bounds, layouts = placed[0].static.bounds.T, [place.layout for place in placed]
+    return {field: np.concatenate([*(getattr(layout, name) for layout in layouts), bounds[at]])
+            for field, name, at in (("x0", "guess", 2), ("x_lower", "lower", 0), ("x_upper", "upper", 1))}
+
+
+def _refuse_constants(one: Problem, other: Problem, free: Mapping[str, int]) -> None:
+    """Raise ProblemError for another value of what stands in the functions of the program as a constant."""
+    for a, b in zip(one.phases, other.phases, strict=True):
+        if not a.duration.free and a.duration != b.duration:
+            raise ProblemError(f"the duration of {a.duration.lower:g} s is fixed in the program; it has to be built anew",
+                               where=f"phase {a.name!r}")
+        values = zip(a.system.parameters, a.system.parameter_values, b.system.parameter_values, strict=True)
+        for name, before, now in values:
+            if before != now and name not in free:
+                raise ProblemError(f"parameter {name!r} is fixed in the program; it has to be built anew",
+                                   where=f"phase {a.name!r}")
+
+
+def _same_limits(one: Problem, other: Problem) -> bool:
+    """Whether two problems have the same limits of rows: those of unknowns aside."""
+    def limits(problem: Problem) -> list[Any]:
+        curved = [(phase.state_bounds, phase.start, phase.final) for phase in problem.phases
+                  if not phase.system.space.is_vector_space]
+        return [curved, [(c.lower, c.upper) for phase in problem.phases for c in phase.constraints],
+                [(linkage.lower, linkage.upper) for linkage in problem.linkages]]
+
+    return limits(one) == limits(other)
 
 
 def _differentiated(problem: Problem, meshes: Sequence[Discretisation], how: How) -> tuple[Problem, list[bool], list[Finding]]:

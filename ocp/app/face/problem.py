@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from ocp.app.face.result import Result
     from ocp.app.face.runs import ClosedLoopResult, Simulated
     from ocp.app.face.shown import Told
+    from ocp.app.face.solver import Solver
+    from ocp.app.face.watched import Callback
 
 
 class Problem(Phase):
@@ -158,26 +160,48 @@ class Problem(Phase):
 
     @told
     def solve(self, method: str | None = None, /, *, guess: Result | str | Path | None = None, time_limit: float | None = None,
-              without: Sequence[str] = (), verbose: bool = False, **options: Any) -> Result:
+              without: Sequence[str] = (), verbose: bool = False, callback: Callback | None = None, **options: Any) -> Result:
         """Solve and certify: ``solve()``, ``solve("ilqr", intervals=100)``.
 
         method: collocation, multiple_shooting or ilqr; options: of that method. guess: an earlier result, or the folder of a run,
         to start from. time_limit [s]: the best answer until then comes back. without: rules of the
-        strategy that are switched off (``ocp show --strategy``). verbose: print the iterations.
+        strategy that are switched off (``ocp show --strategy``). verbose: print the iterations. callback: called after each
+        iteration, in every pass, with the iterate (``ocp.app.face.watched.Iterate``: its row, ``iterate["x"]``); where it
+        returns something true, the solve stops with the best iterate. The logger ``ocp`` of ``logging`` hears the same.
         """
         from ocp.app.face.result import solved
 
+        document = self._chosen(method, options)
+        if time_limit is not None:
+            document.put(("solve", "time_limit"), time_limit)
+        if without:
+            document.put(("solve", "strategy", "without"), list(without))
+        return solved(document, guess=guess, verbose=verbose, callback=callback)
+
+    def _chosen(self, method: str | None, options: Mapping[str, Any]) -> Document:
+        """A copy of the document with a method and its options."""
         document = self._document.copy()
         if method is not None:
             document.put(("solve", "method"), method)
         name = document.tree.get("solve", {}).get("method", "collocation")
         for key, value in options.items():
             document.put(("solve", name, key), value)
-        if time_limit is not None:
-            document.put(("solve", "time_limit"), time_limit)
-        if without:
-            document.put(("solve", "strategy", "without"), list(without))
-        return solved(document, guess=guess, verbose=verbose)
+        return document
+
+    @told
+    def compile(self, method: str | None = None, /, *, vary: Sequence[str] = (), **options: Any) -> Solver:
+        """Build once, solve often: ``solver = problem.compile()``, then ``solver.solve(x0={"theta": 0.1})``.
+
+        vary: paths of numbers that stand in functions, such as ``constants.mass``; parameters that the problem declares, starts,
+        goals, bounds and limits need no mention. method, options: as of :meth:`solve`.
+        """
+        from ocp.app.face.solver import Solver
+
+        return Solver(self._chosen(method, options), tuple(vary))
+
+    def vary(self, *paths: str, method: str | None = None, **options: Any) -> Solver:
+        """The same by paths: ``ocp.load(file).vary("constants.mass", "phase.start.theta")``."""
+        return self.compile(method, vary=paths, **options)
 
     @told
     def mpc(self, **section: Any) -> ClosedLoopResult:

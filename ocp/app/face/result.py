@@ -18,6 +18,7 @@ from ocp.errors import ProblemError
 
 if TYPE_CHECKING:
     from ocp.app.face.shown import Told
+    from ocp.app.face.watched import Callback
     from ocp.app.files.load import LoadedProblem
     from ocp.app.pages.scene import Scene
     from ocp.problem import Certificate, Finding, Solution
@@ -206,10 +207,11 @@ class Result(Shown):
         return as_printed(lambda console: print_outcome(done, console))
 
 
-def solved(document: Document, *, guess: Result | str | Path | None, verbose: bool) -> Result:
+def solved(document: Document, *, guess: Result | str | Path | None, verbose: bool, callback: Callback | None = None) -> Result:
     """Compile, solve, certify."""
     from dataclasses import replace
 
+    from ocp.app.face.watched import logged, watched
     from ocp.app.pages.iterations import iteration_table
     from ocp.app.prepare import tell, waiting
     from ocp.app.runs import from_run
@@ -225,9 +227,10 @@ def solved(document: Document, *, guess: Result | str | Path | None, verbose: bo
     tell(waiting(loaded, loaded.method))
     with iteration_table(loaded.method, quiet=not verbose) as progress:
         solution = solve(loaded.problem, loaded.method, loaded.options_for(loaded.method), tolerances=Tolerances(**loaded.accept),
-                         progress=progress if verbose else None, time_limit=loaded.time_limit,
+                         progress=watched(loaded.problem, callback, progress if verbose else None), time_limit=loaded.time_limit,
                          without=loaded.without)
         progress.finish(solution)
+    logged(solution)
     return Result(document, loaded, solution, {"read": read - begin, "solve": time.perf_counter() - read})
 
 

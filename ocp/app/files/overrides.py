@@ -13,7 +13,7 @@ from ocp.errors import ProblemError
 
 _STEP = re.compile(r'\.?(?:([^.\[\]"]+)|"([^"]*)"|\[(\d+)\]|\["([^"]*)"\])')
 # Mappings whose keys the user invents: here a key that the file lacks would be read and then never used.
-_INVENTED_KEYS = (("constants",), ("system", "define"), ("drawing", "points"))
+_INVENTED_KEYS = (("constants",), ("parameters",), ("system", "define"), ("drawing", "points"))
 
 
 def apply_overrides(source: Source, overrides: Mapping[str, str]) -> Source:

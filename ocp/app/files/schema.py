@@ -170,13 +170,13 @@ def problem_class(tree: Any) -> type[ProblemFile]:
 
 # ---- writing ----------------------------------------------------------------------------------------------------------
 FIRST = ("name", "theme", "description", "source", "reference", "constants", "tables", "parameters", "system", "drawing", "phase",
-         "phases", "linkages", "mpc", "simulate", "solve", "accept")
+         "phases", "linkages", "mpc", "simulate", "sweep", "solve", "accept")
 
 
 def to_tree(file: ProblemFile) -> dict[str, Any]:
     """Plain values of the whole file, every default written out."""
     tree = file.model_dump(mode="json")
-    return {key: tree[key] for key in FIRST if key in tree and not (key in ("mpc", "simulate") and tree[key] is None)}
+    return {key: tree[key] for key in FIRST if key in tree and not (key in ("mpc", "simulate", "sweep") and tree[key] is None)}
 
 
 def to_yaml(file: ProblemFile) -> str:

@@ -384,6 +384,22 @@ class Simulate(Part):
     expect: tuple[Expectation, ...] = Key("known results", ())
 
 
+Values = Annotated[Any, Field(description="a list of values, or text: a:b:n for n values from a to b, a:b for a range to be "
+                                          "sampled, log(..) of these for equal ratios")]
+
+
+class Sweep(Part):
+    """Cases that ``ocp sweep`` solves unless the command line says otherwise."""
+
+    over: dict[str, Values] = Key("values by path of what is varied", dict)
+    table: str | None = Key("CSV file with the cases in the place of 'over', its first line paths", None)
+    design: Literal["grid", "random", "latin", "sobol"] = Key("how values are combined", "grid")
+    samples: int = Key("cases of a random, latin or sobol design", 0, ge=0)
+    seed: int = Key("of these designs", 0, ge=0)
+    starts: int = Key("starts of every case: the guess and perturbed ones", 1, ge=1)
+    keep: Literal["none", "all", "failed", "best"] = Key("cases of which the run is kept as a folder", "none")
+
+
 class Common(Part):
     """Keys that every problem file has."""
 
@@ -397,5 +413,6 @@ class Common(Part):
     parameters: dict[str, ParameterValue] = Key("named numbers that stay symbols in the problem; the solver may choose them", dict)
     linkages: tuple[Linkage, ...] = Key("constraints between the ends of phases; a periodic motion is one", ())
     simulate: Simulate | None = Key("how ocp simulate moves the system, and what must come of it", None)
+    sweep: Sweep | None = Key("cases of ocp sweep", None)
     solve: Solve = Key("default method and its options", Solve)
     accept: dict[str, Number] = Key("tolerances of the certificate that differ from the default", dict)

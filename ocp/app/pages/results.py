@@ -53,7 +53,7 @@ from ocp.methods import in_discrete_time
 from ocp.problem.finding import Finding
 from ocp.problem.solution import Certificate, Solution
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 REPORT, FROZEN = "report.html", "freeze.yaml"
 RESERVED = ("t", "x", "u", "t_u", "state_names", "control_names", "algebraic_names")
 
@@ -172,8 +172,8 @@ def read_run(folder: str | Path) -> Run:
     if missing:
         raise ProblemError(f"run is incomplete: {', '.join(missing)} missing", where=str(place))
     summary = json.loads((place / "summary.json").read_text(encoding="utf-8"))
-    if summary["format_version"] != FORMAT_VERSION:
-        raise ProblemError(f"run has format version {summary['format_version']}; this version reads {FORMAT_VERSION}",
+    if not 1 <= summary["format_version"] <= FORMAT_VERSION:  # what earlier ones lack has a default wherever it is read
+        raise ProblemError(f"run has format version {summary['format_version']}; this version reads up to {FORMAT_VERSION}",
                            where=str(place))
     arrays = read_arrays(place / "trajectory.npz")
     lines = (place / "iterations.jsonl").read_text(encoding="utf-8").splitlines()
@@ -206,6 +206,7 @@ def summarise(solution: Solution, provenance: Mapping[str, Any]) -> dict[str, An
         "chosen": {"durations": durations, "parameters": parameters},
         "sizes": {"states": max(s.nx for s in systems), "controls": max(len(s.controls) for s in systems), "knots": len(t),
                   "iterations": len(solution.iterations)},
+        "units": {"time": "s", **{name: unit for system in systems for name, unit in system.units.items()}},
         "seconds": solution.seconds,
         "options": solution.options,
         "notes": remarks(solution), "findings": [one.record() for one in solution.findings],

@@ -156,11 +156,26 @@ def build(problem: Problem, options: ILQROptions, loops: bool = False, kinds: tu
     if len(kinds) != len(drafts):  # none, or of a single interval, which has no step that looks back
         kinds = tuple(make_stage(draft, width, options.hessian != "gauss_newton") for draft in drafts)
     t, h = _times(legs, len(which))
-    lower, upper = _bounds(drafts, legs, which, choice)
-    start, chosen = _start(parts[0], choice)
+    lower, upper = _bounds(max(len(d.controls) for d in drafts), legs, len(which), choice is not None)
+    start, chosen = _start(parts[0], choice is not None)
     return Horizon(problem, tuple(legs), parts[0].constants, kinds, np.array(which, dtype=np.int64), t, h,
                    _parameters(drafts, legs, which, t, h), lower, upper, start, chosen,
                    0.0 if choice is not None else _constant(parts[0].phase), width)
+
+
+def moved(horizon: Horizon, problem: Problem) -> Horizon:
+    """The horizon of a problem that differs in start state, parameters, bounds of controls, durations and guess alone."""
+    parts, choice = stretches(problem), len(horizon.chosen) > 0
+    legs = tuple(replace(leg, stretch=stretch) for leg, stretch in zip(horizon.legs, parts, strict=True))
+    t, h = _times(legs, len(horizon.which))
+    p = horizon.p.copy()
+    for k in range(len(p)):
+        system = _leg(legs, k).stretch.phase.system
+        p[k, :system.np] = system.parameter_values
+    lower, upper = _bounds(horizon.lower.shape[1], legs, len(horizon.which), choice)
+    start, chosen = _start(parts[0], choice)
+    return replace(horizon, problem=problem, legs=legs, constants=parts[0].constants, t=t, h=h, p=p, lower=lower, upper=upper,
+                   start=start, chosen=chosen, constant=0.0 if choice else _constant(parts[0].phase))
 
 
 def _constant(phase: Phase) -> float:
@@ -318,7 +333,7 @@ def _free_start(stretch: Stretch) -> Draft | None:
                  lambda t, x, u, p: start_rows(stretch, t, chosen(x, u), p, prescribed=False), sym)
 
 
-def _start(stretch: Stretch, choice: Draft | None) -> tuple[np.ndarray, np.ndarray]:
+def _start(stretch: Stretch, choice: bool) -> tuple[np.ndarray, np.ndarray]:
     """State of the first knot, and the guess of what is free there. Raises ProblemError for a quaternion that is not of unit
     length."""
     phase, space = stretch.phase, stretch.phase.system.space
@@ -334,7 +349,7 @@ def _start(stretch: Stretch, choice: Draft | None) -> tuple[np.ndarray, np.ndarr
             if i >= 0 and not phase.start.fixed[i]:
                 x[c] = guess[c]
     x = np.array(ca.vertcat(x, stretch.constants.remembered(ca.DM(stretch.constants.guess), (0, At.START), ca.DM(x)))).ravel()
-    if choice is None:
+    if not choice:
         return x, np.zeros(0)
     coordinate = {i: c for c, i in enumerate(stretch.space.tangent_index) if i >= 0}
     return x, np.array([x[coordinate[i]] if i in coordinate else 0.0 for i in free_at_start(stretch)])
@@ -363,15 +378,13 @@ def _times(legs: Sequence[Leg], count: int) -> tuple[np.ndarray, np.ndarray]:
     return t, h
 
 
-def _bounds(drafts: Sequence[Draft], legs: Sequence[Leg], which: Sequence[int], choice: Draft | None) -> tuple[np.ndarray,
-                                                                                                               np.ndarray]:
-    """Control bounds of every stage."""
-    most = max(len(d.controls) for d in drafts)
-    lower, upper = np.full((len(which), most), -np.inf), np.full((len(which), most), np.inf)
+def _bounds(most: int, legs: Sequence[Leg], count: int, choice: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Control bounds of every stage [count, most]; choice: whether the first stage chooses what is free at the start."""
+    lower, upper = np.full((count, most), -np.inf), np.full((count, most), np.inf)
     for leg in legs:
         stage = slice(leg.first, leg.last), slice(leg.stretch.phase.system.nu)
         lower[stage], upper[stage] = leg.stretch.phase.control_bounds.arrays
-    if choice is not None:
+    if choice:
         stretch = legs[0].stretch
         constants, space = stretch.constants, stretch.phase.system.space
         coordinate = {i: c for c, i in enumerate(space.tangent_index) if i >= 0}

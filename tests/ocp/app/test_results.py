@@ -339,3 +339,30 @@ def test_methods_order_their_columns_and_lose_none() -> None:
     rows = [{"gradient": 1.0, "other": 2.0, "cost": 3.0, "iteration": 0}]
     assert [c.key for c in columns("ilqr", rows)] == ["iteration", "cost", "gradient", "other"]
     assert [c.key for c in columns("a method of tomorrow", rows)] == ["iteration", "gradient", "other", "cost"]
+
+
+def test_the_summary_has_its_version_findings_and_units(run):
+    summary = json.loads((run / "summary.json").read_text())
+    assert summary["format_version"] == results.FORMAT_VERSION == 2
+    assert summary["units"]["time"] == "s"
+    assert {name: unit for name, unit in summary["units"].items() if name != "time"} == dict(cart().problem.phase.system.units)
+    assert isinstance(summary["findings"], list)
+
+
+def test_runs_of_earlier_versions_are_read(run, tmp_path):
+    """Version 1 had no units, and before that no findings beside the notes; a later version is refused by its number."""
+    import shutil
+
+    for name, change in (("one", {"format_version": 1}), ("older", {"format_version": 1, "findings": None}),
+                         ("later", {"format_version": 3})):
+        shutil.copytree(run, tmp_path / name)
+        summary = json.loads((run / "summary.json").read_text()) | change
+        summary = {key: value for key, value in summary.items() if value is not None and (key != "units" or name == "later")}
+        (tmp_path / name / "summary.json").write_text(json.dumps(summary))
+    for name in ("one", "older"):
+        found = read_run(tmp_path / name)
+        assert found.summary["objective"] == read_run(run).summary["objective"]
+        assert found.certificate == read_run(run).certificate
+        np.testing.assert_array_equal(found.arrays["x"], read_run(run).arrays["x"])
+    with pytest.raises(ProblemError, match="format version 3; this version reads up to 2"):
+        read_run(tmp_path / "later")

@@ -1,0 +1,118 @@
+"""What the command line asks of a sweep, beside the section of the file; how it tells its progress and its table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table as Printed
+
+from dynamics.errors import near
+from ocp.app.batch.plan import axis_of, cases, read_axis, table_of
+from ocp.app.batch.run import KEEP, Sweep, Table, Tell, axes_of_starts, local_optima
+from ocp.app.batch.work import START
+from ocp.app.files.overrides import apply_overrides
+from ocp.app.files.schema_parts import Sweep as Section
+from ocp.app.files.yaml_source import dump, read_source
+from ocp.errors import ProblemError
+
+#: rows that the terminal shows
+SHOWN = 12
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What goes before the section ``sweep`` of the file."""
+
+    over: tuple[str, ...] = ()
+    table: Path | None = None
+    design: str | None = None
+    samples: int | None = None
+    seed: int | None = None
+    starts: int | None = None
+    keep: str | None = None
+
+
+def prepared(file: Path, overrides: Mapping[str, str], asked: Asked) -> Sweep:
+    """The sweep of a file. Raises ProblemError for what cannot be varied, with near misses."""
+    source = apply_overrides(read_source(file), overrides)
+    tree = dict(source.tree) if isinstance(source.tree, dict) else {}
+    section = tree.pop("sweep", None) or {}
+    try:
+        Section.model_validate(section)
+    except ValidationError as error:
+        first = error.errors()[0]
+        at = ("sweep", *(key for key in first["loc"] if isinstance(key, (str, int))))
+        keys = near(str(at[-1]), Section.model_fields) if first["type"] == "extra_forbidden" else ""
+        raise ProblemError(f"{first['msg']}{keys}", where=source.where(at)) from None
+
+    def option(name: str, otherwise: Any) -> Any:
+        given = getattr(asked, name)
+        return section.get(name, otherwise) if given is None else given
+
+    table = asked.table or (None if asked.over or "table" not in section else file.parent / section["table"])
+    axes = [read_axis(words) for words in asked.over] or [axis_of(path, own) for path, own in section.get("over", {}).items()]
+    starts = int(option("starts", 1))
+    if table is not None:
+        if axes:
+            raise ProblemError("cases are those of a table or those of axes (--over); give one of them", where="--table")
+        paths, rows = table_of(table)
+        rows = [(*row, k) for row in rows for k in range(starts)] if starts > 1 else rows
+        paths = (*paths, START) if starts > 1 else paths
+    else:
+        axes = list(axes_of_starts(axes, starts))
+        if not axes:
+            raise ProblemError("nothing is varied: --over path=a:b:n, --table FILE, --starts N, or a section sweep in the file",
+                               where=str(file))
+        paths = tuple(axis.path for axis in axes)
+        rows = cases(axes, option("design", "grid"), int(option("samples", 0)), int(option("seed", 0)))
+    keep = option("keep", "none")
+    if keep not in KEEP:
+        raise ProblemError(f"keeps none, all, failed or best; got {keep!r}{near(str(keep), KEEP)}", where="--keep")
+    return Sweep(dump(tree), str(file.parent.resolve()), file.name, paths, tuple(rows), keep)
+
+
+@contextmanager
+def told(count: int, quiet: bool) -> Iterator[Tell | None]:
+    """One bar for all cases, on the terminal's standard error."""
+    if quiet:
+        yield None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task("cases", total=count)
+        yield lambda done, certified, total: bar.update(task, completed=done, description=f"{certified} certified")
+
+
+def print_table(found: Table, sweep: Sweep) -> None:
+    """The first rows, how many are certified, the best, and local optima of a multi-start."""
+    console = Console(highlight=False)
+    shown = [*sweep.paths, "status", "objective", "by"]
+    printed = Printed(*shown, box=None)
+    for row in found.rows[:SHOWN]:
+        printed.add_row(*(_text(row[name]) for name in shown))
+    console.print(printed)
+    if len(found) > SHOWN:
+        console.print(f"... {len(found) - SHOWN} more")
+    good = sum(bool(row["ok"]) for row in found.rows)
+    console.print(f"{good} of {len(found)} cases certified")
+    for row in [row for row in found.rows if not row["ok"]][:3]:
+        console.print(f"  case {row['case']}: {row['message']}", markup=False)
+    best = found.best()
+    if best is not None:
+        console.print(f"best: case {best['case']}, objective {best['objective']:.8g}")
+    if START in sweep.paths:
+        for one in local_optima(found.rows):
+            console.print(f"  optimum {one['objective']:.8g}: {one['starts']} starts, the first in case {one['case']}")
+    if found.folder is not None:
+        console.print(f"written to {found.folder}: cases.csv; ocp report {found.folder}", markup=False)
+
+
+def _text(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else "" if value is None else str(value)

@@ -1,0 +1,169 @@
+"""One case as pure data, and what a worker makes of it: a row of the table, and the point that neighbours start from.
+
+A case is solved by the program of its recipe, from the point of a neighbour; where that comes to no certified answer, it is solved
+like a file of its own. Programs are kept by each worker, and made from the recipe alone, so that rows depend on no other case.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ocp.app.batch.recipe import Recipe
+from ocp.app.files.load import LoadedProblem, load_text
+from ocp.app.sentences import ending, sentences
+from ocp.batch.compiled import Compiled, Point
+from ocp.batch.starts import started
+from ocp.certify import Tolerances
+from ocp.errors import ProblemError, UnsupportedError
+from ocp.methods import solve
+from ocp.problem import Solution
+
+#: programs that a worker keeps
+PROGRAMS = 8
+#: the axis of a multi-start; its value is the seed of ``ocp.batch.starts``, 0 for the guess
+START = "start"
+#: how a row came about
+BY_PROGRAM, BY_SEARCH, REFUSED, LOST = "program", "search", "refused", "lost"
+
+
+@dataclass(frozen=True)
+class Work:
+    """number: of the case; values: of all paths, as the file reads them; text, folder, name: of the file; recipe: of its program,
+    None where it shares that with no other; point: of the neighbour, None where there is none; keep: which runs are kept as folders
+    in ``runs``, "all", "failed" or "" (none); certified: whether certificates are made."""
+
+    number: int
+    values: Mapping[str, Any]
+    text: str
+    folder: str
+    name: str
+    recipe: Recipe | None = None
+    point: Point | None = None
+    keep: str = ""
+    runs: str = ""
+    certified: bool = True
+
+
+@dataclass(frozen=True)
+class Done:
+    """What became of a case. row: of the table; seconds; point: that neighbours start from."""
+
+    number: int
+    row: dict[str, Any]
+    seconds: float
+    point: Point | None = None
+    solution: Any = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class Kept:
+    loaded: LoadedProblem
+    program: Compiled
+
+
+_KEPT: OrderedDict[str, Kept | ProblemError] = OrderedDict()
+_ALONE = threading.Lock()
+
+
+def done(work: Work) -> Done:
+    """Solve a case; errors of the file become rows. One at a time in every process, for programs are shared."""
+    with _ALONE:
+        return _done(work)
+
+
+def _done(work: Work) -> Done:
+    begin = time.perf_counter()
+    try:
+        solution, by, point, loaded = _solved(work)
+        row = row_of(solution, by)
+    except (ProblemError, ArithmeticError) as error:  # of the user's values; anything else is ours, and ends the sweep
+        kind = "UNSUPPORTED" if isinstance(error, UnsupportedError) else "REFUSED"
+        row, point, solution = empty_row(kind, REFUSED, str(error)), None, None
+    if solution is not None and (work.keep == "all" or work.keep == "failed" and not solution.ok):
+        _write(work, loaded, solution)
+    return Done(work.number, row, time.perf_counter() - begin, point)
+
+
+def _solved(work: Work) -> tuple[Solution, str, Point | None, LoadedProblem]:
+    start = int(work.values.get(START, 0))
+    if work.recipe is not None:
+        kept = program_of(work.recipe)
+        problem = work.recipe.problem(kept.loaded, work.values)
+        case = kept.program.solve(started(problem, start), work.point, guess=bool(start), certified=work.certified,
+                                  time_limit=kept.loaded.time_limit)
+        if case.solution.ok or not work.certified:
+            return case.solution, BY_PROGRAM, case.point, kept.loaded
+    loaded = read(work.text, work.folder, work.name, work.values)
+    problem = started(loaded.problem, start)
+    found = solve(problem, loaded.method, loaded.options_for(loaded.method), tolerances=Tolerances(**loaded.accept),
+                  time_limit=loaded.time_limit, without=loaded.without)
+    return found, BY_SEARCH, None, loaded
+
+
+def program_of(recipe: Recipe) -> Kept:
+    """The program of a recipe, made once by each worker."""
+    if recipe.key not in _KEPT:
+        try:
+            loaded = recipe.load()
+            _KEPT[recipe.key] = Kept(loaded, recipe.compile(loaded))
+        except ProblemError as error:
+            _KEPT[recipe.key] = error
+        while len(_KEPT) > PROGRAMS:
+            _KEPT.popitem(last=False)
+    _KEPT.move_to_end(recipe.key)
+    found = _KEPT[recipe.key]
+    if isinstance(found, ProblemError):
+        raise found
+    return found
+
+
+def row_of(solution: Solution, by: str) -> dict[str, Any]:
+    """What the table says of a solution."""
+    failures = solution.findings if solution.certificate is None else solution.certificate.failures
+    failures = () if solution.ok else failures
+    ended = () if solution.ending is None or solution.ok else (solution.ending,)
+    t = solution.trajectory.t
+    chosen = {solution.problem.phases[k].system.parameters[i]: solution.problem.phases[k].system.parameter_values[i]
+              for k in range(len(solution.problem.phases)) for i, _, _ in solution.problem.phases[k].free_parameters}
+    worst = "" if solution.ok else "; ".join((ending(solution), *sentences(failures)))
+    return {"status": solution.status.name, "ok": solution.ok, "objective": _number(solution.objective),
+            "duration": _number(float(t[-1] - t[0])), "iterations": len(solution.iterations), "by": by,
+            "findings": json.dumps([str(one.kind) for one in (*ended, *failures)]), "message": worst,
+            **{f"chosen.{name}": _number(value) for name, value in chosen.items()}}
+
+
+def empty_row(status: str, by: str, message: str) -> dict[str, Any]:
+    """Of a case that has no solution."""
+    return {"status": status, "ok": False, "objective": None, "duration": None, "iterations": 0, "by": by, "findings": "[]",
+            "message": message}
+
+
+def _number(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+def read(text: str, folder: str, name: str, values: Mapping[str, Any]) -> LoadedProblem:
+    """The file with the values of a case."""
+    texts = {path: value if isinstance(value, str) else json.dumps(value) for path, value in values.items() if path != START}
+    return load_text(text, folder, name, texts)
+
+
+def _write(work: Work, loaded: LoadedProblem, solution: Solution) -> None:
+    """The run as ``ocp solve`` writes it, without pictures."""
+    from ocp.app.files.portable import portable
+    from ocp.app.pipeline import write_run_data
+
+    own = read(work.text, work.folder, work.name, work.values)
+    place = Path(work.runs) / f"{work.number:06d}"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    write_run_data(own, ["ocp", "sweep"], portable(own, own.method), replace(solution, freeze=solution.freeze), place)
+
+

@@ -1,0 +1,183 @@
+"""Who solves the cases: processes of this machine, or the workers of a Dask cluster; both take the same pure data.
+
+Every process has one thread: of BLAS, of Numba and of OpenMP. Numba's and the kernels' caches are written by atomic renames, so
+that processes share them.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import time
+from collections.abc import Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from dynamics.kernels import threads
+from ocp.app.batch.work import LOST, Done, Work, done, empty_row
+from ocp.errors import ProblemError
+
+#: how often a case may take its process down with it
+LIVES = 2
+#: seconds within which a scheduler answers
+ANSWERS = 10.0
+#: seconds between looks at what a cluster has done
+POLLED = 0.005
+
+
+class Workers(Protocol):
+    """Takes work, hands back what is done."""
+
+    def submit(self, work: Work) -> None: ...
+
+    def finished(self, seconds: float) -> list[Done]:
+        """What is done since the last call; waits so long where nothing is."""
+
+
+class Here:
+    """This process, one case at a time."""
+
+    def __init__(self) -> None:
+        self._waiting: list[Work] = []
+
+    def submit(self, work: Work) -> None:
+        self._waiting.append(work)
+
+    def finished(self, seconds: float) -> list[Done]:
+        return [done(self._waiting.pop(0))] if self._waiting else []
+
+
+class Processes:
+    """Processes of this machine. One that dies is replaced, and its cases are tried again, each alone: one that takes its process
+    down twice becomes a row that says so."""
+
+    def __init__(self, count: int):
+        self.count, self.running, self.deaths = count, dict[Future[Done], Work](), dict[int, int]()
+        self.alone: list[Work] = []  # after a death nobody knows whose fault it was: one by one
+        self._start()
+
+    def _start(self) -> None:
+        with threads.inherited():
+            self.pool = ProcessPoolExecutor(self.count, multiprocessing.get_context("spawn"), initializer=_ready)
+            list(self.pool.map(abs, range(self.count)))  # all are there while the environment holds
+
+    def submit(self, work: Work) -> None:
+        if self.alone:
+            self.alone.append(work)
+        else:
+            self._run(work)
+
+    def _run(self, work: Work) -> None:
+        try:
+            self.running[self.pool.submit(done, work)] = work
+        except BrokenProcessPool:
+            self.alone.append(work)
+
+    def finished(self, seconds: float) -> list[Done]:
+        if not self.running and self.alone:
+            self._run(self.alone.pop(0))
+        found = []
+        over = wait(self.running, seconds, FIRST_COMPLETED).done
+        died = []
+        for future in over:
+            work = self.running.pop(future)
+            try:
+                found.append(future.result())
+            except BrokenProcessPool:
+                died.append(work)
+        if died:
+            found += self._replaced([*died, *self.running.values()])
+        return found
+
+    def _replaced(self, lost: list[Work]) -> list[Done]:
+        """New processes in the place of those that died; what cannot be tried again."""
+        self.running.clear()
+        self.pool.shutdown(wait=False, cancel_futures=True)
+        self._start()
+        gone = []
+        for work in lost:
+            self.deaths[work.number] = self.deaths.get(work.number, 0) + (len(lost) == 1)
+            if self.deaths[work.number] >= LIVES:
+                gone.append(Done(work.number, empty_row("WORKER_DIED", LOST, "the process that solved it died"), 0.0))
+            else:
+                self.alone.append(work)
+        return gone
+
+    def close(self, wait_for_them: bool) -> None:
+        if not wait_for_them:
+            for process in list((getattr(self.pool, "_processes", None) or {}).values()):
+                process.terminate()
+        self.pool.shutdown(wait=True, cancel_futures=True)
+
+
+class Cluster:
+    """Workers of a Dask scheduler (extra ``cluster``)."""
+
+    def __init__(self, address: str):
+        try:
+            from distributed import Client
+        except ImportError:
+            raise ProblemError("needs the package distributed: pip install 'lieocp[cluster]'", where="--scheduler") from None
+        try:
+            self.client = Client(address, timeout=ANSWERS, set_as_default=False)
+        except (OSError, ValueError, TimeoutError) as error:
+            raise ProblemError(f"no scheduler answers: {error}", where=f"--scheduler {address}") from None
+        self.address = address
+        self.works: dict[Any, Work] = {}  # by future
+        self.count = max(1, sum(self.client.nthreads().values()))
+        self.client.run(threads.pinned)
+
+    def submit(self, work: Work) -> None:
+        self.works[self.client.submit(done, work, pure=False)] = work
+
+    def finished(self, seconds: float) -> list[Done]:
+        end = time.monotonic() + seconds
+        while not (ready := [future for future in self.works if future.done()]) and time.monotonic() < end:
+            time.sleep(POLLED)
+        if self.client.status != "running":
+            raise ProblemError("the scheduler is gone; the cases that are done are kept, the same command goes on with the others",
+                               where=f"--scheduler {self.address}")
+        found = []
+        for future in ready:
+            work = self.works.pop(future)
+            if future.status == "finished":
+                found.append(future.result())
+            elif type(error := future.exception()).__name__ == "KilledWorker":
+                found.append(Done(work.number, empty_row("WORKER_DIED", LOST, f"the workers that solved it died: {error}"), 0.0))
+            else:
+                raise error
+        return found
+
+    def close(self, wait_for_them: bool) -> None:
+        if not wait_for_them:
+            self.client.cancel([*self.works])
+        self.client.close()
+
+
+def _ready() -> None:
+    """Of a process: one thread, and deaf to Ctrl-C, which is for the one who asked, who ends the others."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threads.pinned()
+
+
+@contextmanager
+def workers(count: int, scheduler: str | None) -> Iterator[tuple[Workers, int]]:
+    """(who works, how many at once): a scheduler's workers, processes, or this process where the count is 0."""
+    if scheduler is None and count == 0:
+        yield Here(), 1
+        return
+    made: Processes | Cluster = Processes(count) if scheduler is None else Cluster(scheduler)
+    whole = False
+    try:
+        yield made, made.count
+        whole = True
+    finally:
+        made.close(whole)
+
+
+def processors() -> int:
+    """How many processes of this machine may work at once."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

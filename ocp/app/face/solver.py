@@ -1,0 +1,239 @@
+"""Build once, solve often, from Python: what ``Problem.compile`` and ``Problem.vary`` hand back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dynamics.errors import near
+from ocp.app.batch.recipe import Range, Recipe, recipe_of
+from ocp.app.batch.work import Kept
+from ocp.app.face.document import Document, key_text, ordered, plain
+from ocp.app.face.result import Result
+from ocp.app.face.watched import Callback, logged, watched
+from ocp.batch.compiled import Point
+from ocp.errors import ProblemError
+from ocp.problem import Problem as Mathematics
+
+if TYPE_CHECKING:
+    from ocp.app.batch.run import Table
+
+
+@dataclass(frozen=True, repr=False)
+class CaseResult(Result):
+    """The result of a case. point: that other cases may start from."""
+
+    point: Point | None = field(default=None, repr=False)
+
+    def alone(self) -> Result:
+        """The same as the result of a problem of its own, which has the values of the case written in it."""
+        return Result(self.document, self.document.load(), self.solution, self.seconds)
+
+    def save(self, folder: str | Path, *, overwrite: bool = False) -> Path:
+        return self.alone().save(folder, overwrite=overwrite)
+
+
+class Solver:
+    """A problem whose program stands ready.
+
+    values of cases go by their paths in the file, ``{"phase.start.theta": 0.1}``, or by words: ``x0={"theta": 0.1}``,
+    ``goal={"theta": 3.1}``, ``parameters={"mass": 2}``, ``bounds={"force": (-5, 5)}``. Whatever leaves the functions of the problem
+    as they are is taken without building anything; parameters and constants have to be named to ``compile``, unless the problem
+    declares them as parameters.
+    """
+
+    def __init__(self, document: Document, paths: Sequence[str]):
+        """paths: what is varied, beside the parameters that the problem declares."""
+        self._document, self.folder = document, document.folder
+        given = document.tree.get("parameters") or {}
+        free = {name for name, own in given.items() if isinstance(own, Mapping) and own.get("optimise") is not None}
+        self._paths = list(dict.fromkeys((*(f"parameters.{name}" for name in given if name not in free), *paths)))
+        self._recipe, self._refused = self._made(self._paths)
+        if named := [path for path in paths if path in self._refused]:
+            raise ProblemError("is no number of one program: each of its values makes another one; solve them as a sweep "
+                               "(Problem.sweep, ocp sweep)", where=named[0])
+        self._kept: Kept | None = None
+
+    def _made(self, paths: Sequence[str]) -> tuple[Recipe, tuple[str, ...]]:
+        from ocp.app.files.yaml_source import dump
+
+        ranges = {path: _around(self._value(path), None) for path in paths}
+        return recipe_of(dump(ordered(self._document.tree)), self.folder, self._document.name, ranges)
+
+    def _value(self, path: str) -> Any:
+        """What stands at a path. Raises ProblemError, with near misses, where nothing does."""
+        from ocp.app.files.overrides import _index, _parse_path
+
+        node: Any = self._document.tree
+        at: tuple[Any, ...] = ()
+        for key in _parse_path(path, path):
+            if isinstance(node, list):
+                key = _index(node, key, at, path)
+            elif not isinstance(node, Mapping) or key not in node:
+                known = list(node) if isinstance(node, Mapping) else []
+                raise ProblemError(f"there is no {key!r}{near(str(key), map(str, known))}", where=path)
+            node, at = node[key], (*at, key)
+        if isinstance(node, Mapping) and "value" in node and at[0] == "parameters":
+            return node["value"]
+        return node
+
+    @property
+    def kept(self) -> Kept:
+        """The program; made when it is first needed."""
+        if self._kept is None:
+            loaded = self._recipe.load()
+            self._kept = Kept(loaded, self._recipe.compile(loaded))
+        return self._kept
+
+    @property
+    def base(self) -> Result:
+        """The solution for the values that the problem has."""
+        solution = self.kept.program.base.solution
+        return Result(self._document, self.kept.loaded, solution, {"read": 0.0, "solve": solution.seconds.get("total", 0.0)})
+
+    # ---- one case -----------------------------------------------------------------------------------------------------
+    def solve(self, values: Mapping[str, Any] | None = None, /, *, x0: Any = None, goal: Any = None, parameters: Any = None,
+              bounds: Any = None, guess: Result | str | Path | None = None, certify: bool = True,
+              callback: Callback | None = None, time_limit: float | None = None) -> CaseResult:
+        """Solve a case. guess: an earlier result, or the folder of a run, to start from; default: the solution for the values that
+        the problem has. certify: whether the solution gets its certificate, without which it is not ``ok``. callback: called after
+        each iteration (``ocp.app.face.watched.Iterate``); the solve stops where it returns something true.
+
+        Raises ProblemError for a path that is not there, for a value outside its bounds, and for what is no number of the program.
+        """
+        begin = time.perf_counter()
+        given = self.by_path(values, x0=x0, goal=goal, parameters=parameters, bounds=bounds)
+        problem = self._case(given)
+        kept, start = self.kept, guess.point if isinstance(guess, CaseResult) else None
+        if guess is not None and start is None:
+            problem = _with_guess(problem, guess)
+        case = kept.program.solve(problem, start, guess=guess is not None and start is None, certified=certify,
+                                  progress=watched(problem, callback), time_limit=time_limit)
+        document = self._document.copy()
+        for path, value in given.items():
+            _put(document, path, value)
+        logged(case.solution)
+        return CaseResult(document, kept.loaded, case.solution, {"read": 0.0, "solve": time.perf_counter() - begin}, case.point)
+
+    def _case(self, given: Mapping[str, Any]) -> Mathematics:
+        """The problem with the values of a case; paths that come up for the first time are looked at."""
+        for path, value in given.items():
+            if not isinstance(value, (int, float)) or isinstance(value, bool):
+                raise ProblemError(f"expected a number, got {value!r}", where=path)
+        new = [path for path in given if path not in self._recipe.base]
+        if new:
+            self._learn(new, given)
+        values = {**self._recipe.base, **{path: float(value) for path, value in given.items()}}
+        return self._recipe.problem(self.kept.loaded, values)
+
+    def _learn(self, paths: Sequence[str], given: Mapping[str, Any]) -> None:
+        """Paths of numbers that need no other program."""
+        ranges = {path: _around(self._value(path), given[path]) for path in paths}
+        found, left = recipe_of(self._recipe.text, self.folder, self._document.name, ranges)
+        if left or found.parameters:
+            path = (*left, *found.parameters)[0]
+            raise ProblemError("stands in the functions of the program; name it to compile(), or solve its values as a sweep",
+                               where=path)
+        self._recipe = replace(self._recipe, base={**self._recipe.base, **found.base},
+                               slopes={**self._recipe.slopes, **found.slopes})
+
+    def by_path(self, values: Mapping[str, Any] | None = None, /, *, x0: Any = None, goal: Any = None, parameters: Any = None,
+                bounds: Any = None) -> dict[str, float]:
+        """The values of a case by their paths in the file."""
+        tree = self._document.tree
+        first, last = ("phase", "phase") if "phase" in tree else ("phases[0]", f"phases[{len(tree.get('phases', [])) - 1}]")
+        found: dict[str, Any] = {}
+        for at, given in ((f"{first}.start", x0), (f"{last}.final", goal), (f"{first}.bounds", bounds)):
+            found.update(_leaves(at, plain(given)) if given is not None else ())
+        for name, value in (parameters or {}).items():
+            known = "constants" if key_text(name) in (tree.get("constants") or {}) else "parameters"
+            found[f"{known}.{key_text(name)}"] = plain(value)
+        found.update((str(path), plain(value)) for path, value in (values or {}).items())
+        return found
+
+    # ---- many ---------------------------------------------------------------------------------------------------------
+    def solve_many(self, table: Any, *, processes: int | None = 0, scheduler: str | None = None, folder: str | Path | None = None,
+                   keep: str = "none", certify: bool = True, progress: bool = False, overwrite: bool = False) -> Table:
+        """Solve the cases of a table, each from the solution of its nearest neighbour: rows do not depend on how many work.
+
+        table: a list of mappings of paths to values, or a mapping of paths to columns (a data frame is one). processes: of this
+        machine, 0: this one, None: as many as there are processors; scheduler: address of a Dask scheduler. folder: where rows are
+        kept; the same call goes on with what a killed one left. progress: show a bar.
+        """
+        from ocp.app.batch.command import told
+        from ocp.app.batch.run import Sweep, swept
+        from ocp.app.batch.workers import processors
+        from ocp.app.files.yaml_source import dump
+
+        rows = [self.by_path(row) for row in rows_of(table)]
+        paths = tuple(dict.fromkeys(path for row in rows for path in row))
+        for path in paths:
+            self._value(path)
+        cases = tuple(tuple(row.get(path, self._value(path)) for path in paths) for row in rows)
+        sweep = Sweep(dump(ordered(self._document.tree)), str(Path(self.folder).resolve()), self._document.name, paths, cases, keep,
+                      certify)
+        place, count = None if folder is None else Path(folder), processors() if processes is None else processes
+        with told(len(cases), not progress) as tell:
+            return swept(sweep, place, processes=count, scheduler=scheduler, overwrite=overwrite, tell=tell)
+
+    def __repr__(self) -> str:
+        return f"Solver of {self._document.tree['name']!r}: {', '.join(self._recipe.base) or 'nothing varied yet'}"
+
+
+def rows_of(table: Any) -> list[dict[str, Any]]:
+    """The rows of a table as mappings."""
+    if hasattr(table, "to_dict") and hasattr(table, "columns"):
+        table = {name: list(table[name]) for name in table.columns}
+    if isinstance(table, Mapping):
+        columns = {name: list(column) for name, column in table.items()}
+        if len({len(column) for column in columns.values()}) > 1:
+            raise ProblemError(f"columns of different lengths: {', '.join(f'{n} {len(c)}' for n, c in columns.items())}",
+                               where="solve_many")
+        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    return [dict(row) for row in table]
+
+
+def _around(known: Any, given: Any) -> Range:
+    """A range with the known value as its base, or the given one where that is no number."""
+    numbers = [float(v) for v in (known, given) if isinstance(v, (int, float)) and not isinstance(v, bool)]
+    if not numbers:
+        raise ProblemError(f"{known!r} is no number; give a number")
+    low, high = min(numbers), max(numbers)
+    if low == high:
+        high = low + 0.1 * (abs(low) or 1.0)
+    return Range(low, high, numbers[0])
+
+
+def _leaves(path: str, given: Any) -> Iterable[tuple[str, Any]]:
+    """Numbers below a path."""
+    if isinstance(given, Mapping):
+        for name, value in given.items():
+            word = str(name) if str(name).isidentifier() else f'"{name}"'
+            yield from _leaves(f"{path}.{word}", value)
+    elif isinstance(given, (list, tuple)):
+        for i, value in enumerate(given):
+            yield from _leaves(f"{path}[{i}]", value)
+    else:
+        yield path, given
+
+
+def _put(document: Document, path: str, value: Any) -> None:
+    from ocp.app.files.overrides import changed
+    from ocp.app.files.yaml_source import Source
+
+    if path.startswith("parameters.") and isinstance(document.tree["parameters"].get(path.split(".")[1]), Mapping):
+        path += ".value"
+    source = changed(Source(document.name, "", document.tree, document.entries, document.origins), path, value, path)
+    document.tree, document.entries, document.origins = source.tree, source.entries, dict(source.origins)
+
+
+def _with_guess(problem: Mathematics, guess: Result | str | Path) -> Mathematics:
+    from ocp.app.runs import from_run
+    from ocp.guess import from_motion
+
+    if isinstance(guess, Result):
+        return from_motion(problem, guess.solution.parts or (guess.solution.trajectory,))
+    return from_run(problem, guess)

@@ -1,0 +1,132 @@
+"""``ocp sweep`` and ``ocp report`` from the command line."""
+
+import csv
+import re
+
+import numpy as np
+import pytest
+from commands import call
+from pages import Page
+
+from ocp.app.batch.pictures import front, pictures
+from ocp.app.batch.report import page
+
+FILE = """
+name: block
+parameters: {mass: 2.0}
+system:
+  states: {x: m, v: m/s}
+  controls: {force: N}
+  dynamics: {x: v, v: force/mass}
+phase:
+  duration: 1.0
+  start: {x: 0, v: 0}
+  final: {x: 1, v: 0}
+  bounds: {force: [-100, 100]}
+  costs: [{name: effort, running: force**2}]
+solve:
+  method: collocation
+  collocation: {scheme: hermite_simpson, intervals: 10}
+sweep:
+  over: {parameters.mass: "1:3:3", phase.duration: [1, 2]}
+"""
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sweep")
+    (folder / "block.yaml").write_text(FILE)
+    assert call("sweep", folder / "block.yaml", "--out", folder / "out", "-j", "0", "-q") == 0
+    return folder
+
+
+def test_the_section_says_what_is_swept(swept, capsys):
+    with (swept / "out" / "cases.csv").open() as lines:
+        rows = list(csv.DictReader(lines))
+    assert [(float(row["parameters.mass"]), float(row["phase.duration"])) for row in rows] == [
+        (m, t) for m in (1.0, 2.0, 3.0) for t in (1.0, 2.0)]
+    for row in rows:
+        wanted = 12 * float(row["parameters.mass"]) ** 2 / float(row["phase.duration"]) ** 3
+        assert float(row["objective"]) == pytest.approx(wanted, rel=1e-6)
+    assert call("solve", swept / "block.yaml", "--out", swept / "run", "--quiet") == 0
+    assert "sweep:" in (swept / "run" / "problem.yaml").read_text()
+
+
+def test_the_report_has_table_and_pictures(swept):
+    assert call("report", swept / "out") == 0
+    found = Page((swept / "out" / "report.html").read_text())
+    assert not [link for link in found.links if link and not link.startswith("data:")]
+    pictured = [image["alt"] for image in found.all("img")]
+    assert pictured == ["Parallel coordinates of the sweep", "Response surface of the sweep", "Success map of the sweep",
+                        "Pareto front of the sweep"]
+    cells = [attributes["data-key"] for attributes in found.all("td") if "data-key" in attributes]
+    assert "108.0" in " ".join(str(float(key)) if re.match(r"\d", key or "") else "" for key in cells) or "108" in str(cells)
+    assert "6 of 6 cases are certified" in " ".join(found.words)
+
+
+def test_a_report_escapes_and_tells_refused_cases_apart():
+    rows = [{"case": k, "a.b": float(k), "status": "REFUSED" if k == 1 else "CONVERGED", "ok": k != 1, "objective": None if k == 1
+             else 3.0 - k, "duration": 1.0 + k, "iterations": 3, "by": "program", "message": "<b>no</b>" if k == 1 else ""}
+            for k in range(3)]
+    head = {"file": "<i>x</i>.yaml", "text": "a: 1", "paths": ["a.b"], "cases": [[0.0], [1.0], [2.0], [3.0]]}
+    text = page(head, rows, ("duration", "objective"))
+    assert "<b>no</b>" not in text
+    assert "<i>x</i>" not in text
+    assert "2 of 4 cases are certified; 1 are not done yet" in " ".join(" ".join(Page(text).words).split())
+    assert set(pictures(rows, ["a.b"], ("duration", "objective"))) == {"parallel", "response", "success", "pareto"}
+    assert set(pictures([], [], ("duration", "objective"))) == set()
+
+
+def test_the_pareto_front():
+    """Against all pairs."""
+    points = np.random.default_rng(3).random((60, 2))
+    found = set(front(points).tolist())
+    for i, own in enumerate(points):
+        dominated = any(np.all(other <= own) and np.any(other < own) for other in points)
+        assert (i in found) == (not dominated)
+
+
+@pytest.mark.parametrize(("words", "message"), [
+    (["--over", "parameters.mas=1:2:3"], "did you mean 'mass'"),
+    (["--over", "phase.duration=0:1"], "a grid needs a number of values"),
+    (["--over", "phase.duration=1:2", "--design", "latn", "--samples", "3"], "did you mean 'latin'"),
+    (["--over", "phase.duration=1:2", "--design", "latin"], "needs samples"), (["--keep", "som"], "keeps none"),
+    (["--scheduler", "tcp://127.0.0.1:9", "--over", "phase.duration=1:2:2"], "no scheduler answers")])
+def test_bad_input_is_named(swept, tmp_path, capsys, words, message):
+    if "--scheduler" in words:
+        pytest.importorskip("distributed")
+    assert call("sweep", swept / "block.yaml", "--out", tmp_path / "out", "-j", "0", "-q", *words) == 2
+    assert message in " ".join(capsys.readouterr().err.split())
+
+
+def test_no_sweep_has_no_report(tmp_path, capsys):
+    assert call("report", tmp_path) == 2
+    assert "is not the folder of a sweep" in capsys.readouterr().err
+
+
+def test_multi_start_lists_local_optima(tmp_path, capsys):
+    """A particle in the double well ``(x^2 - 1)^2 + x/4`` ends in either; the better one is at the left."""
+    (tmp_path / "well.yaml").write_text("""
+name: well
+system:
+  states: {x: m}
+  controls: {u: m/s}
+  dynamics: {x: u}
+phase:
+  duration: 1.0
+  start: {x: 0.1}
+  costs:
+    - {name: effort, running: 0.01*u**2}
+    - {name: end, final: "(x**2 - 1)**2 + x/4"}
+  guess: {states: {x: 1}}
+solve:
+  method: collocation
+  collocation: {scheme: hermite_simpson, intervals: 10}
+""")
+    assert call("sweep", tmp_path / "well.yaml", "--starts", "12", "--out", tmp_path / "out", "-j", "0") == 0
+    told = capsys.readouterr().out
+    optima = [float(number) for number in re.findall(r"optimum (\S+):", told)]
+    x = np.linspace(-2, 2, 400001)
+    value = (x**2 - 1) ** 2 + x / 4 + 0.01 * (x - 0.1) ** 2  # at constant speed
+    minima = sorted(value[1:-1][(value[1:-1] < value[:-2]) & (value[1:-1] < value[2:])])
+    np.testing.assert_allclose(optima, minima, rtol=1e-5)

@@ -1,0 +1,330 @@
+"""Sweeps: which cases, the same table whoever works, nothing lost when killed."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ocp.app.batch.plan import Axis, axis_of, cases, fractions, read_axis, table_of
+from ocp.app.batch.recipe import Range, recipe_of
+from ocp.app.batch.run import Sweep, local_optima, swept
+from ocp.app.batch.store import Store, read_rows
+from ocp.app.batch.work import Done
+from ocp.app.files.load import load_problem
+from ocp.batch.order import parents
+from ocp.errors import ProblemError
+
+BLOCK = """
+name: block
+parameters: {mass: 2.0}
+system:
+  states: {x: m, v: m/s}
+  controls: {force: N}
+  dynamics: {x: v, v: force/mass}
+phase:
+  duration: 1.0
+  start: {x: 0, v: 0}
+  final: {x: 1, v: 0}
+  bounds: {force: [-100, 100]}
+  costs: [{name: effort, running: force**2}]
+solve:
+  method: collocation
+  collocation: {scheme: hermite_simpson, intervals: 10}
+"""
+
+
+def block(*words, **more):
+    axes = [read_axis(word) for word in words]
+    return Sweep(BLOCK, ".", "block.yaml", tuple(axis.path for axis in axes), tuple(cases(axes)), **more)
+
+
+# ---- cases ------------------------------------------------------------------------------------------------------------
+def test_axes():
+    assert read_axis("a.b=0:1:3").grid() == (0.0, 0.5, 1.0)
+    np.testing.assert_allclose(read_axis("a=log(1:100:3)").grid(), [1, 10, 100])
+    assert read_axis("solve.method=[ilqr, collocation]").grid() == ("ilqr", "collocation")
+    assert axis_of("a", "1:3:2").grid() == (1.0, 3.0)
+    assert cases([Axis("a", (1, 2)), Axis("b", ("x", "y"))]) == [(1, "x"), (1, "y"), (2, "x"), (2, "y")]
+
+
+@pytest.mark.parametrize(("words", "message"), [
+    ("a", "expected path=a:b:n"), ("a=2:1:3", "must increase"), ("a=log(-1:1:3)", "above zero"), ("a=x:1:3", "no number"),
+    ("a=log(1:2:3", "bracket is missing"), ("a=0:1:1", "one value"), ("a=nan:1:3", "not finite")])
+def test_what_is_no_axis(words, message):
+    with pytest.raises(ProblemError, match=message):
+        read_axis(words)
+
+
+@pytest.mark.parametrize("design", ["random", "latin", "sobol"])
+def test_designs(design):
+    """Latin hypercubes have one point in each of n slices of every axis, Sobol's of 2^k points in each of 2^k; a seed says all."""
+    points = np.array(fractions(design, 3, 16, seed=4))
+    assert points.shape == (16, 3)
+    assert points.min() >= 0
+    assert points.max() < 1
+    np.testing.assert_array_equal(points, fractions(design, 3, 16, seed=4))
+    assert abs(points - fractions(design, 3, 16, seed=5)).max() > 1e-3
+    slices = [sorted(set(np.floor(16 * column).astype(int).tolist())) for column in points.T]
+    assert (slices == [list(range(16))] * 3) == (design != "random")
+    mixed = cases([Axis("a", lower=1.0, upper=3.0), Axis("b", ("p", "q"))], design, 8, 0)
+    assert {b for _, b in mixed} == {"p", "q"}
+    assert all(1 <= a <= 3 for a, _ in mixed)
+
+
+def test_a_table_of_cases(tmp_path):
+    file = tmp_path / "cases.csv"
+    file.write_text("parameters.mass,solve.method\n1.5,ilqr\n2,collocation\n")
+    assert table_of(file) == (("parameters.mass", "solve.method"), [(1.5, "ilqr"), (2, "collocation")])
+    file.write_text("parameters.mass,solve.method\n1.5\n")
+    with pytest.raises(ProblemError, match=r"cases.csv:2: has 1 values for 2 paths"):
+        table_of(file)
+
+
+def test_neighbours():
+    """Every case but the first of its group starts from one of a batch before; no way is longer than the logarithm of the number,
+    and of those before none is nearer."""
+    rng = np.random.default_rng(1)
+    points, groups = rng.random((100, 2)), np.array([f"{i % 3}" for i in range(100)])
+    found = parents(points, groups)
+    assert sum(found < 0) == 3
+    for i in range(100):
+        depth, at = 0, i
+        while found[at] >= 0:
+            assert groups[found[at]] == groups[at]
+            at, depth = found[at], depth + 1
+        assert depth <= 7
+    line = parents(np.linspace(0, 1, 9)[:, None], np.zeros(9))
+    assert line[4] == -1
+    assert abs(np.flatnonzero(line >= 0) - line[line >= 0]).max() <= 4
+    np.testing.assert_array_equal(found, parents(points, groups))
+
+
+# ---- numbers of one program -------------------------------------------------------------------------------------------
+def test_paths_are_numbers_parameters_or_structure():
+    loaded = load_problem("problems/cartpole_swingup.yaml")
+    ranges = {"constants.m2": Range(0.2, 0.4, 0.3), "phase.start.theta": Range(-0.1, 0.1, 0.0),
+              "phase.bounds.force[1]": Range(15.0, 20.0, 20.0), "phase.duration": Range(1.8, 2.2, 2.0),
+              "solve.collocation.intervals": Range(20.0, 30.0, 20.0)}
+    recipe, left = recipe_of(loaded.text, "problems", "cartpole.yaml", ranges)
+    assert set(recipe.slopes) == {"phase.start.theta", "phase.bounds.force[1]", "phase.duration"}
+    assert recipe.parameters == {"constants.m2": "m2"}
+    assert left == ("solve.collocation.intervals",)
+    case = recipe.problem(recipe.load(), {**recipe.base, "phase.start.theta": 0.07, "constants.m2": 0.35})
+    assert case.phase.start.value[1] == pytest.approx(0.07)
+    assert case.phase.system.parameter_values == (0.35,)
+
+
+def test_unknown_paths_are_named():
+    for path, message in (("parameters.mas", "did you mean 'mass'"), ("phase.start.y", "no state named 'y'"),
+                          ("phase.final[0]", "no state named"), ("solve.collocation.interval", "did you mean 'intervals'")):
+        with pytest.raises(ProblemError, match=message):
+            swept(block(f"{path}=[1, 2, 3]"), processes=0)
+
+
+# ---- tables -----------------------------------------------------------------------------------------------------------
+def test_a_sweep_has_the_objectives_in_closed_form():
+    """``12 (m d)^2 / T^3`` [N^2 s] from rest to rest over d in the time T; by the program, and where the method differs."""
+    found = swept(block("parameters.mass=1:2:3", "phase.start.x=0:0.5:2", "phase.duration=[1, 2]"), processes=0)
+    assert found.ok
+    assert set(found["by"]) == {"program"}
+    for row in found.rows:
+        wanted = 12 * (row["parameters.mass"] * (1 - row["phase.start.x"])) ** 2 / row["phase.duration"] ** 3
+        assert row["objective"] == pytest.approx(wanted, rel=1e-6)
+    methods = swept(block("solve.method=[collocation, ilqr]", "phase.final.x=[1, 2, 3]"), processes=0)
+    assert methods.ok
+    for row in methods.rows:
+        assert row["objective"] == pytest.approx(12 * (2 * row["phase.final.x"]) ** 2, rel=2e-3)
+
+
+def test_failed_and_refused_cases_are_rows(tmp_path):
+    sweep = block("phase.bounds.force[1]=[-200, 1, 100]", keep="failed")
+    found = swept(sweep, tmp_path / "sweep", processes=0)
+    assert [row["ok"] for row in found.rows] == [False, False, True]
+    assert found.rows[0]["status"] == "REFUSED"
+    assert "lower" in found.rows[0]["message"]
+    assert found.rows[1]["status"] == "INFEASIBLE"
+    assert found.rows[1]["findings"] != "[]"
+    assert [place.name for place in (tmp_path / "sweep" / "runs").iterdir()] == ["000001"]
+    assert found.best()["case"] == 2
+
+
+def table_with(tmp_path, name, sweep, **how):
+    swept(sweep, tmp_path / name, **how)
+    return (tmp_path / name / "cases.csv").read_bytes()
+
+
+@pytest.mark.slow
+def test_the_table_is_the_same_whoever_works(tmp_path):
+    sweep = block("parameters.mass=1:2:4", "phase.start.x=0:0.5:4")
+    one = table_with(tmp_path, "one", sweep, processes=0)
+    assert table_with(tmp_path, "two", sweep, processes=2) == one
+    assert not list((tmp_path / "two" / "points").iterdir())
+
+
+def test_a_journal_cut_anywhere_goes_on(tmp_path):
+    """Whatever a killed process left of the last line, the sweep ends with the same table, and solves no case twice."""
+    sweep = block("parameters.mass=1:2:3", "phase.start.x=0:0.5:2")
+    whole = table_with(tmp_path, "whole", sweep, processes=0)
+    lines = (tmp_path / "whole" / "journal.jsonl").read_bytes().splitlines(keepends=True)
+
+    class Killed(BaseException):
+        pass
+
+    for after in (1, 3, 5):
+        def stop(done, certified, total, after=after):
+            if done >= after:
+                raise Killed
+
+        with pytest.raises(Killed):
+            swept(sweep, tmp_path / f"cut {after}", processes=0, tell=stop)
+        journal = tmp_path / f"cut {after}" / "journal.jsonl"
+        with journal.open("ab") as file:
+            file.write(lines[-1][:10 * after])
+        seen = []
+        swept(sweep, tmp_path / f"cut {after}", processes=0, tell=lambda done, certified, total, seen=seen: seen.append(done))
+        assert seen == list(range(after + 1, 7))
+        assert (tmp_path / f"cut {after}" / "cases.csv").read_bytes() == whole
+
+
+@pytest.mark.slow
+def test_kills_lose_nothing(tmp_path):
+    """kill -9 at odd moments, of the whole session: the table in the end is that of a sweep nobody disturbed."""
+    file = tmp_path / "block.yaml"
+    file.write_text(BLOCK)
+    words = [sys.executable, "-m", "ocp.app.cli", "sweep", str(file), "--over", "parameters.mass=1:2:5", "--over",
+             "phase.start.x=0:0.5:5", "-q", "-j", "2"]
+    environment = {**os.environ, "PYTHONPATH": str(Path.cwd())}
+    subprocess.run([*words, "--out", str(tmp_path / "whole")], check=True, env=environment, stdout=subprocess.DEVNULL)
+    journal = tmp_path / "killed" / "journal.jsonl"
+    for kill in range(10):
+        process = subprocess.Popen([*words, "--out", str(tmp_path / "killed")], env=environment, start_new_session=True,
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        wanted, end = 2 * (kill + 1), time.monotonic() + 120
+        while process.poll() is None and time.monotonic() < end:
+            if journal.exists() and journal.read_bytes().count(b"\n") >= wanted:
+                break
+            time.sleep(0.01)
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    done = subprocess.run([*words, "--out", str(tmp_path / "killed")], env=environment, stdout=subprocess.DEVNULL, check=False)
+    assert done.returncode == 0
+    assert (tmp_path / "killed" / "cases.csv").read_bytes() == (tmp_path / "whole" / "cases.csv").read_bytes()
+    numbers = [line.split(b",")[0] for line in journal.read_bytes().splitlines()]
+    assert len(numbers) == len(set(numbers)) == 25
+
+
+def test_another_sweep_does_not_go_on_in_a_folder(tmp_path):
+    swept(block("parameters.mass=[1, 2]"), tmp_path / "sweep", processes=0)
+    with pytest.raises(ProblemError, match="holds another sweep"):
+        swept(block("parameters.mass=[1, 3]"), tmp_path / "sweep", processes=0)
+    swept(block("parameters.mass=[1, 3]"), tmp_path / "sweep", processes=0, overwrite=True)
+    head, rows = read_rows(tmp_path / "sweep")
+    assert [row["parameters.mass"] for row in rows] == [1, 3]
+    assert head["version"] == 1
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "mine.txt").write_text("mine")
+    with pytest.raises(ProblemError, match="holds no sweep"):
+        swept(block("parameters.mass=[1, 2]"), tmp_path / "other", processes=0, overwrite=True)
+    with pytest.raises(ProblemError, match=r"no sweep\.json"):
+        read_rows(tmp_path / "other")
+
+
+def test_a_full_disk_leaves_whole_lines(tmp_path, monkeypatch):
+    store = Store(tmp_path / "sweep", {"paths": [], "cases": []}, False)
+    store.add(Done(0, {"ok": True}, 1.0))
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda where, data: write(where, data[:7]))
+    with pytest.raises(OSError, match="no space left"):
+        store.add(Done(1, {"ok": True}, 1.0))
+    monkeypatch.undo()
+    store.add(Done(2, {"ok": True}, 1.0))
+    store.leave()
+    assert set(Store(tmp_path / "sweep", {"paths": [], "cases": []}, False).done) == {0, 2}
+
+
+def test_local_optima():
+    rows = [{"case": k, "ok": ok, "objective": value} for k, (ok, value) in enumerate(
+        [(True, 2.0), (True, 1.0), (False, 0.5), (True, 2.0000001), (True, 1.0)])]
+    assert [(one["objective"], one["starts"], one["case"]) for one in local_optima(rows)] == [(1.0, 2, 1), (2.0, 2, 0)]
+
+
+# ---- workers ----------------------------------------------------------------------------------------------------------
+@pytest.mark.slow
+def test_a_worker_that_dies_becomes_a_row(monkeypatch, tmp_path):
+    """A case that takes its process down twice says so; the others are solved."""
+    from ocp.app.batch import workers
+    from ocp.app.batch.work import Work
+
+    made = workers.Processes(2)
+    try:
+        for number in range(4):
+            made.submit(Work(number, {"phase.duration": 1.0 + number}, BLOCK if number != 2 else DEADLY, ".", "block.yaml"))
+        found, end = [], time.monotonic() + 120
+        while len(found) < 4 and time.monotonic() < end:
+            for process in made.pool._processes.values() if any(w.number == 2 for w in made.running.values()) else ():
+                os.kill(process.pid, signal.SIGKILL)
+                break
+            found += made.finished(0.2)
+    finally:
+        made.close(False)
+    rows = {one.number: one.row for one in found}
+    assert rows[2]["status"] == "WORKER_DIED"
+    assert [rows[k]["status"] for k in (0, 1, 3)] == ["CONVERGED"] * 3
+
+
+DEADLY = BLOCK.replace("intervals: 10", "intervals: 400")
+
+
+def test_a_dead_scheduler_is_named():
+    pytest.importorskip("distributed")
+    from ocp.app.batch import workers
+
+    with pytest.raises(ProblemError, match=r"tcp://127\.0\.0\.1:9.*no scheduler answers"), \
+            workers.workers(0, "tcp://127.0.0.1:9"):
+        pass
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_a_cluster_makes_the_same_table(tmp_path):
+    """A scheduler and two workers, each a process of its own; one worker is killed on the way."""
+    pytest.importorskip("distributed")
+    environment = {**os.environ, "PYTHONPATH": str(Path.cwd())}
+    here = {"env": environment, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": Path.cwd()}
+    file = tmp_path / "scheduler.json"
+    processes = [subprocess.Popen([sys.executable, "-m", "distributed.cli.dask_scheduler", "--port", "0", "--no-dashboard",
+                                   "--host", "127.0.0.1", "--scheduler-file", str(file)], **here)]
+    try:
+        processes += [subprocess.Popen([sys.executable, "-m", "distributed.cli.dask_worker", "--scheduler-file", str(file),
+                                        "--nthreads", "1", "--no-nanny", "--no-dashboard"], **here) for _ in range(2)]
+        end = time.monotonic() + 60
+        while not file.exists() and time.monotonic() < end:
+            time.sleep(0.1)
+        import json
+
+        address = json.loads(file.read_text())["address"]
+        from distributed import Client
+
+        with Client(address, timeout=30) as client:
+            client.wait_for_workers(2, timeout=60)
+        sweep = block("parameters.mass=1:2:4", "phase.start.x=0:0.5:4")
+        one = table_with(tmp_path, "one", sweep, processes=0)
+        assert table_with(tmp_path, "cluster", sweep, scheduler=address) == one
+        killed = []
+
+        def kill(done, certified, total):
+            if done == 4 and not killed:
+                killed.append(processes[-1].kill())
+
+        assert table_with(tmp_path, "killed", sweep, scheduler=address, tell=kill) == one
+        assert killed
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()

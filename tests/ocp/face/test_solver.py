@@ -1,0 +1,136 @@
+"""Solvers and callbacks in Python: against problems that are solved from scratch, and the equations of the motion."""
+
+import copy
+import logging
+import pickle
+
+import numpy as np
+import pytest
+
+import ocp
+from ocp.problem import Status
+
+
+@pytest.fixture(scope="module")
+def pendulum():
+    p = ocp.Problem("pendulum", duration=1.0)
+    theta, omega = p.state("theta", "rad"), p.state("omega", "rad/s")
+    torque = p.control("torque", "N*m")
+    mass, g = p.parameter("mass", 1.0), p.constant("g", 9.81)
+    p.dynamics({theta: omega, omega: torque / mass - g * ocp.sin(theta)})
+    p.start(theta=0, omega=0)
+    p.final(theta=1.0, omega=0)
+    p.bounds(torque=(-20, 20))
+    p.cost(torque**2)
+    return p
+
+
+@pytest.fixture(scope="module")
+def solver(pendulum):
+    return pendulum.vary("constants.g", scheme="hermite_simpson", intervals=30)
+
+
+@pytest.mark.parametrize("case", [
+    {"x0": {"theta": 0.3}}, {"goal": {"theta": 1.5}}, {"parameters": {"mass": 1.4}}, {"parameters": {"g": 1.6}},
+    {"bounds": {"torque": (-8, 8)}, "x0": {"omega": 0.5}}], ids=str)
+def test_cases_are_those_of_a_solve_from_scratch(pendulum, solver, case):
+    found = solver.solve(**case)
+    alone = pendulum.copy()
+    for path, value in solver.by_path(**case).items():
+        alone.set(path, value)
+    whole = alone.solve(scheme="hermite_simpson", intervals=30)
+    assert found.ok
+    assert found.objective == pytest.approx(whole.objective, rel=1e-7)
+    np.testing.assert_allclose(found["theta"], whole["theta"], atol=1e-5)
+    assert found.alone().document.load().problem.phase.start == whole.loaded.problem.phase.start
+
+
+def test_a_solve_again_takes_hardly_more_than_its_program(solver):
+    """Nothing is built: of the time of a case without certificate the solver has most."""
+    solver.solve(x0={"theta": 0.1}, certify=False)
+    found = solver.solve(x0={"theta": 0.12}, certify=False)
+    assert "transcription" not in found.solution.seconds
+    assert not found.ok
+    assert found.solution.status is Status.CONVERGED
+    with_neighbour = solver.solve(x0={"theta": 0.121}, guess=found, certify=False)
+    assert len(with_neighbour.solution.iterations) <= len(found.solution.iterations)
+
+
+def test_paths_and_values_are_checked(solver, pendulum):
+    with pytest.raises(ocp.ProblemError, match="did you mean 'theta'"):
+        solver.solve(x0={"thetta": 1.0})
+    with pytest.raises(ocp.ProblemError, match="stands in the functions"):
+        solver.solve({"phase.costs[0].running": 1.0})
+    with pytest.raises(ocp.ProblemError, match="expected a number"):
+        solver.solve({"phase.start.theta": "up"})
+    limited = pendulum.copy()
+    limited.bounds(theta=(-1, 4))
+    made = limited.compile(scheme="hermite_simpson", intervals=10)
+    with pytest.raises(ocp.ProblemError, match="outside its bounds"):
+        made.solve(goal={"theta": 5.0})
+
+
+def test_a_table_is_solved_from_neighbours(solver):
+    table = {"phase.start.theta": [0.0, 0.1, 0.2, 0.3], "parameters.mass": [1.0, 1.1, 1.2, 1.3]}
+    found = solver.solve_many(table)
+    assert found.ok
+    for theta, mass, objective in zip(*table.values(), found["objective"], strict=True):
+        assert objective == pytest.approx(solver.solve(x0={"theta": theta}, parameters={"mass": mass}).objective, rel=1e-7)
+    with pytest.raises(ocp.ProblemError, match="columns of different lengths"):
+        solver.solve_many({"phase.start.theta": [0.0], "parameters.mass": [1.0, 2.0]})
+    with pytest.raises(ocp.ProblemError, match="did you mean 'objective'"):
+        found["objectiv"]
+
+
+def test_a_callback_sees_iterates(pendulum):
+    """Their last one is the solution; each row is one of the log."""
+    seen = []
+    found = pendulum.solve(callback=lambda it: seen.append(
+        (it.number, it.number_of_pass, it.objective, it["theta"], it("theta", 0.5))))
+    assert [number for number, *_ in seen] == list(range(len(found.solution.iterations)))
+    assert {number for _, number, *_ in seen} == {int(row["pass"]) for row in found.solution.iterations}
+    np.testing.assert_allclose(seen[-1][3], found["theta"], atol=1e-6)
+    assert seen[-1][4] == pytest.approx(float(found("theta", 0.5)), abs=1e-6)
+    assert abs(seen[1][3] - found["theta"]).max() > 1e-3
+
+
+@pytest.mark.parametrize(("method", "options"), [("collocation", {}), ("ilqr", {"intervals": 30})])
+def test_a_callback_stops_a_solve(pendulum, method, options):
+    found = pendulum.solve(method, callback=lambda it: it.number >= 3, **options)
+    assert found.solution.status is Status.INTERRUPTED
+    assert len(found.solution.iterations) <= 6
+    assert np.all(np.isfinite(found["theta"]))
+
+
+def test_an_error_of_a_callback_is_raised(pendulum):
+    def broken(iterate):
+        raise RuntimeError("mine")
+
+    with pytest.raises(RuntimeError, match="mine"):
+        pendulum.solve(callback=broken)
+
+
+def test_the_log_of_python_hears_iterations_and_outcome(pendulum, caplog):
+    with caplog.at_level(logging.DEBUG, logger="ocp"):
+        found = pendulum.solve()
+    rows = [record for record in caplog.records if record.levelno == logging.DEBUG]
+    assert len(rows) == len(found.solution.iterations)
+    assert caplog.records[-1].levelno == logging.INFO
+    assert "CONVERGED by collocation" in caplog.records[-1].getMessage()
+
+
+def test_problems_results_and_errors_travel(pendulum):
+    found = pendulum.solve(scheme="hermite_simpson", intervals=10)
+    for copied in (pickle.loads(pickle.dumps(found)), copy.deepcopy(found)):
+        assert copied.ok
+        assert copied.objective == found.objective
+        np.testing.assert_array_equal(copied("theta", [0.3, 0.7]), found("theta", [0.3, 0.7]))
+    again = pickle.loads(pickle.dumps(pendulum))
+    assert again.to_yaml() == pendulum.to_yaml()
+    assert copy.copy(pendulum).to_yaml() == pendulum.to_yaml()
+    broken = pendulum.copy()
+    broken.start(y=0)
+    with pytest.raises(ocp.ProblemError) as raised:
+        broken.solve()
+    assert str(pickle.loads(pickle.dumps(raised.value))) == str(raised.value)
+    assert str(copy.deepcopy(raised.value)) == str(raised.value)
