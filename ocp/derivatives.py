@@ -8,7 +8,7 @@ for all robots. "auto" chooses both by size.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -17,16 +17,18 @@ import casadi as ca
 from dynamics import spatial
 from dynamics.algorithms import tree
 from dynamics.derivatives import analytic_constrained, analytic_function, unit_configuration
-from dynamics.derivatives.efforts import recursion, split
+from dynamics.derivatives.inner import efforts, split
 from dynamics.derivatives.numeric import NUMERIC_SOURCES, numeric_function
 from dynamics.errors import near
 from dynamics.kernels import operations
 from dynamics.mechanism import Mechanism, Thruster, thrust_wrenches
 from dynamics.model.model import Model
-from ocp.bridge import accelerations
+from ocp.bridge import accelerations, inner
 from ocp.errors import ProblemError
 from ocp.problem import At, Constraint, Cost, Finding, Kind, Phase, System
 
+Expr = ca.MX
+Values = Callable[[Expr, Expr, Expr], Expr]
 Held = TypeVar("Held", Cost, Constraint)
 SOURCES = ("ad", "analytic", *NUMERIC_SOURCES)
 DERIVATIVES = ("auto", *SOURCES)
@@ -102,7 +104,7 @@ def operations_of(system: System) -> int:
     """Operations of one evaluation of the dynamics."""
     # where accelerations are controls, the rate is none; the power holds efforts and little else
     if system.residual is not None and system.held is not None:
-        return operations(recursion(system.held.model))
+        return operations(efforts(system.held.model, system.nu, len(system.controls)).sought)
     inverse = accelerations(system) is not None and system.power is not None
     return operations(system.power if inverse else system.rate)
 
@@ -138,11 +140,11 @@ def _obstacle(system: System, fixed: bool) -> Kind | None:
     return None
 
 
-def differentiated(system: System, source: str) -> System:
+def differentiated(system: System, source: str, values: Values | None = None) -> System:
     """The same system, whose rate brings derivatives from ``source`` into the graphs of every solver.
 
-    source: one of ``SOURCES``. Values on the manifold stay the same. Raises ProblemError for an unknown source and for "analytic"
-    where there is no closed form.
+    source: one of ``SOURCES``. values: ``_analytic(system)``, where that is there already. Values on the manifold stay the same.
+    Raises ProblemError for an unknown source and for "analytic" where there is no closed form.
     """
     if source not in SOURCES:
         raise ProblemError(f"no derivative source {source!r}{near(source, SOURCES)}", where="derivatives")
@@ -158,47 +160,47 @@ def differentiated(system: System, source: str) -> System:
     elif _inverse(system) is not None:
         return system
     else:
-        xi = _analytic_rate(system, *symbols[:3])
+        xi = ca.vertcat(symbols[1][system.model.nq:], (values or _analytic(system))(*symbols[:3])[:system.model.nv])
     # spliced into the graph that calls it, so that the dynamics are evaluated once for values and derivatives together
     rate = ca.Function("rate", symbols, [ca.densify(xi)], names, ["xi"], {"always_inline": True})
     return replace(system, rate=rate, derivatives=source)
 
 
-def differentiated_phase(phase: Phase, source: str) -> Phase:
-    """The phase with a ``differentiated`` system, for graphs of exact Hessians. Where accelerations are controls, or unknowns of a
-    residual, and ``source`` is "analytic", the functions of its costs and constraints along the path bring closed-form derivatives
-    of efforts along, the residual among them.
+def differentiated_phase(phase: Phase, source: str, by_loops: bool = False) -> Phase:
+    """The phase with a ``differentiated`` system, for graphs of exact Hessians. Where ``source`` is "analytic", the functions of
+    its costs and constraints along the path bring closed-form derivatives of what they hold of the dynamics along: efforts where
+    accelerations are controls or unknowns of a residual, which is among them, and else forces of constraints. by_loops: the rate
+    is left to loops over the robot.
 
     Raises ProblemError as ``differentiated`` does.
     """
-    system = differentiated(phase.system, source)
-    own = _inverse(system) if source == "analytic" else None
-    if own is None:
+    known = inner(phase.system) if source == "analytic" else None
+    values = None if known is None or _without_closed_form(phase.system) else _analytic(phase.system)
+    system = phase.system if by_loops else differentiated(phase.system, source, values)
+    if known is None or values is None:
         return phase if system is phase.system else replace(phase, system=system)
-    (mechanism, start), symbols = own, _symbols(system)
-    model = mechanism.model
-    rate = ca.Function("rate", symbols, [ca.vertcat(symbols[1][model.nq:], symbols[2][start:start + model.nv])], list("txup"),
-                       ["xi"], {"always_inline": True})
-    known = model, start, recursion(model), analytic_function(model, "inverse_dynamics")
-    constraints = tuple(_with_efforts(*known, constraint) for constraint in phase.constraints)
-    residual = next((new.function for new, old in zip(constraints, phase.constraints, strict=True)
-                     if old.function is system.residual), system.residual)
-    return replace(phase, system=replace(system, rate=rate, derivatives=source, residual=residual),
-                   costs=tuple(_with_efforts(*known, cost) for cost in phase.costs), constraints=constraints)
+    own, symbols = _inverse(system), _symbols(system)
+    constraints = tuple(_with_values(known.sought, values, one) for one in phase.constraints)
+    if own is not None:
+        model, start = own[0].model, own[1]
+        rate = ca.Function("rate", symbols, [ca.vertcat(symbols[1][model.nq:], symbols[2][start:start + model.nv])], list("txup"),
+                           ["xi"], {"always_inline": True})
+        residual = next((new.function for new, old in zip(constraints, phase.constraints, strict=True)
+                         if old.function is system.residual), system.residual)
+        system = replace(system, rate=rate, derivatives=source, residual=residual)
+    return replace(phase, system=system, costs=tuple(_with_values(known.sought, values, cost) for cost in phase.costs),
+                   constraints=constraints)
 
 
-def _with_efforts(model: Model, start: int, sought: ca.Function, effort: ca.Function, item: Held) -> Held:
-    """The cost or constraint, whose function of (t, x, u, p) calls ``effort`` where it holds ``sought``, both of (q, v, a); start:
-    where a begins in u."""
+def _with_values(sought: ca.Function, values: Values, item: Held) -> Held:
+    """The cost or constraint, whose function of (t, x, u, p) calls ``values`` where it holds ``sought``, both of (t, x, u)."""
     function = item.function
-    along = item.at in (At.PATH, At.INTEGRAL) and function.is_a("SXFunction")
-    rest = split(model, function, sought, start) if along else None
+    rest = split(function, sought) if item.at in (At.PATH, At.INTEGRAL) else None
     if rest is None:
         return item
     symbols = [ca.MX.sym(name, function.size1_in(i)) for i, name in enumerate("txup")]
-    _, x, u, _ = symbols
-    value = rest(*symbols, effort(x[:model.nq], x[model.nq:], u[start:start + model.nv]))
-    # spliced, so that a place evaluates its efforts once, whatever its costs and constraints make of them
+    value = rest(*symbols, values(*symbols[:3]))
+    # spliced, so that a place evaluates its dynamics once, whatever its costs and constraints make of them
     spliced = ca.Function(function.name(), symbols, [value], function.name_in(), function.name_out(), {"always_inline": True})
     return replace(item, function=spliced)
 
@@ -207,17 +209,27 @@ def _symbols(system: System) -> list[ca.MX]:
     return [ca.MX.sym(n, size) for n, size in zip("txup", (1, system.nx, system.nu, system.np), strict=True)]
 
 
-def _analytic_rate(system: System, t: ca.MX, x: ca.MX, u: ca.MX) -> ca.MX:
+def _analytic(system: System) -> Values:
+    """What functions of (t, x, u) call for values of the dynamics with closed-form derivatives: efforts [nv], or accelerations [nv]
+    with the multipliers of reduced constraints [m] behind them."""
+    if (own := _inverse(system)) is not None:
+        (mechanism, start), model = own, own[0].model
+        effort = analytic_function(model, "inverse_dynamics")
+        return lambda t, x, u: effort(x[:model.nq], x[model.nq:], u[start:start + model.nv])
     model, mechanism = system.model, system.mechanism
-    q, v = x[:model.nq], x[model.nq:]
-    tau = mechanism.motor_effort(u)
-    if mechanism.thrusters:
-        tau += _thrust_force(model, mechanism.thrusters)(q, u[len(mechanism.motors):])
-    if mechanism.forces:
-        tau += _forces(mechanism)(q, v)
-    if mechanism.constraints:
-        return ca.vertcat(v, analytic_constrained(model, mechanism.constraints)(q, v, tau, t))
-    return ca.vertcat(v, analytic_function(model, "forward_dynamics")(q, v, tau))
+    held, n = mechanism.constraints, len(mechanism.motors)
+    thrust = _thrust_force(model, mechanism.thrusters) if mechanism.thrusters else None
+    forces = _forces(mechanism) if mechanism.forces else None
+    dynamics = analytic_constrained(model, held) if held else analytic_function(model, "forward_dynamics")
+
+    def values(t: Expr, x: Expr, u: Expr) -> Expr:
+        q, v, tau = x[:model.nq], x[model.nq:], mechanism.motor_effort(u)
+        if thrust is not None:
+            tau += thrust(q, u[n:])
+        if forces is not None:
+            tau += forces(q, v)
+        return dynamics(q, v, tau, t) if held else dynamics(q, v, tau)
+    return values
 
 
 def _forces(mechanism: Mechanism) -> ca.Function:

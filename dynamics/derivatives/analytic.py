@@ -23,6 +23,7 @@ from dynamics.kernels import remembered
 from dynamics.model.model import Model
 
 Expr = Any
+CONSTRAINED = "constrained_dynamics"
 INJECTED = {"inverse_dynamics": ("a", "tau"), "forward_dynamics": ("tau", "a")}
 """Functions that can be injected: name of the last input and of the output."""
 
@@ -69,8 +70,8 @@ def _forms(model: Model, name: str) -> ca.Function:
 
 
 def analytic_constrained(model: Model, constraints: Sequence[Constraint], compiled: bool = False) -> ca.Function:
-    """(q, v, tau, t) -> a [nv] under constraints, for MX graphs, with closed-form first and second derivatives; else as
-    ``analytic_function``."""
+    """(q, v, tau, t) -> (a [nv], multipliers of the reduced constraints [m]) in one column, for MX graphs, with closed-form first
+    and second derivatives; else as ``analytic_function``."""
     held, n = tuple(constraints), model.nv
     forms = remembered(["analytic constrained", model.fingerprint, *map(repr, held)], lambda: _constrained_forms(model, held))
     q, v, tau, t, seed = symbols = forms.sx_in()
@@ -79,24 +80,24 @@ def analytic_constrained(model: Model, constraints: Sequence[Constraint], compil
     blocks = [[rest_of[i, j] for j in (slice(0, n), slice(n, 2 * n), slice(2 * n, 2 * n + 1))] for i in (
         slice(0, n), slice(n, 2 * n), slice(2 * n, 2 * n + 1))]
     return with_derivatives(
-        "constrained_dynamics", {"q": q, "v": v, "tau": tau, "t": t}, "a", value, seed, jacobian=jacobian, gradient=gradient,
+        CONSTRAINED, {"q": q, "v": v, "tau": tau, "t": t}, "y", value, seed, jacobian=jacobian, gradient=gradient,
         hessian=[[qq, qv, qw, qt], *([first, *row] for first, row in zip((qv.T, qw.T, qt.T), blocks, strict=True))],
         compiled=compiled)
 
 
 def _constrained_forms(model: Model, constraints: tuple[Constraint, ...]) -> ca.Function:
-    """(q, v, tau, t, seed) -> a; Jacobians and gradients by q, v, tau, t; second derivatives qq, qv, qtau, qt, and those by (v,
-    tau, t); all in the coordinates of q."""
+    """(q, v, tau, t, seed) -> (a, multipliers); Jacobians and gradients by q, v, tau, t; second derivatives qq, qv, qtau, qt, and
+    those by (v, tau, t); all in the coordinates of q."""
     n = model.nv
-    q, v, tau, t, seed = (ca.SX.sym(name, size) for name, size in (
-        ("q", model.nq), ("v", n), ("tau", n), ("t", 1), ("seed", n)))
+    q, v, tau, t = (ca.SX.sym(name, size) for name, size in (("q", model.nq), ("v", n), ("tau", n), ("t", 1)))
     unit, _ = unit_configuration(model, q)
     E, parts = ambient_map(model, q), (slice(0, n), slice(n, 2 * n), slice(2 * n, 3 * n), slice(3 * n, 3 * n + 1))
     found = constrained_dynamics_partials(model, constraints, unit, v, tau, t=t)
-    rows = found.force.shape[0]
-    gradient, H = contracted_constrained_dynamics(model, constraints, unit, v, tau, (seed, ca.SX(rows, 1)), t=t)
-    by_q, *others = (found.Y[:n, at] for at in parts)
-    results = [found.a, by_q @ E, *others, ambient_gradient(model, q, gradient[parts[0]]), *(gradient[at] for at in parts[1:]),
+    value = ca.vertcat(found.a, found.force)
+    seed = ca.SX.sym("seed", value.shape[0])
+    gradient, H = contracted_constrained_dynamics(model, constraints, unit, v, tau, (seed[:n], seed[n:]), t=t)
+    by_q, *others = (found.Y[:, at] for at in parts)
+    results = [value, by_q @ E, *others, ambient_gradient(model, q, gradient[parts[0]]), *(gradient[at] for at in parts[1:]),
                ambient_hessian(model, q, gradient[parts[0]], H[parts[0], parts[0]]), *(E.T @ H[parts[0], at] for at in parts[1:]),
                H[n:, n:]]
     return ca.Function("forms", [q, v, tau, t, seed], ca.cse([ca.SX(y) for y in results]))

@@ -59,18 +59,19 @@ class Struck(NamedTuple):
 
 
 class _System(NamedTuple):
-    """The linear system at a point: solution y, residuals' derivatives by the parts of x in order, as pairs of blocks."""
+    """The linear system at a point: solution y, residuals' derivatives by the parts of x in order, as pairs of blocks; whether rows
+    of constraints depend on each other."""
 
     at: Point
     saddle: Saddle
     y: tuple[Expr, Expr]
     by: dict[str, tuple[Expr, Expr]]
-    dependent: bool
+    turns: bool
 
     def solved(self) -> Expr:
         """Y."""
         x, multipliers = self.saddle.solve(*(-ca.horzcat(*(blocks[i] for blocks in self.by.values())) for i in (0, 1)))
-        if self.dependent:
+        if self.turns:
             multipliers = multipliers + self._turning()
         return ca.vertcat(x, multipliers)
 
@@ -104,12 +105,15 @@ class _System(NamedTuple):
         return gradient, -(r_xx + through + through.T)
 
 
-def _dependent(model: Model, constraints: Sequence[Constraint]) -> bool:
-    """Whether rows depend on each other wherever the robot is."""
+def dependent(model: Model, constraints: Sequence[Constraint]) -> bool:
+    """Whether rows depend on each other wherever the robot is; those that the tree keeps anyway, whose forces are zero, do not
+    count."""
     q, t = ca.SX.sym("q", model.nq), ca.SX.sym("t")
     J = np.array(ca.Function("J", [q, t], [ca.densify(ca.SX(equations.stacked(model, constraints, "jacobian", q, t)))])(
         alg.random_configuration(model, np.random.default_rng(0)), 0.3))
-    return bool(np.linalg.matrix_rank(J, tol=1e-9 * np.abs(J).max()) < len(J))
+    least = 1e-9 * np.abs(J).max(initial=0.0)
+    J = J[np.abs(J).max(axis=1) > least]
+    return bool(np.linalg.matrix_rank(J, tol=least) < len(J))
 
 
 def _wrench_terms(model: Model, bodies: Sequence[str], q: Expr, x: Expr) -> tuple[Expr, Expr]:
@@ -132,7 +136,7 @@ def _dynamics(model: Model, constraints: Sequence[Constraint], q: Expr, v: Expr,
     (effort_q, effort_t), rows, m = at.effort(y[1]), at.rows(ca.DM(n, 1)), saddle.J.shape[0]
     by = {"q": (first.dtau_dq - effort_q, rows.k_q), "v": (first.dtau_dv, rows.k_v), "tau": (-ca.DM.eye(n), ca.DM(m, n)),
           "t": (-effort_t, rows.k_t), "w": (-_wrench_terms(model, bodies, q, ca.DM(n, 1))[0].T, ca.DM(m, 6 * len(bodies)))}
-    return _System(at, saddle, y, by, _dependent(model, constraints))
+    return _System(at, saddle, y, by, dependent(model, constraints))
 
 
 def constrained_dynamics_partials(model: Model, constraints: Sequence[Constraint], q: Expr, v: Expr, tau: Expr, *, t: Expr = 0.0,
@@ -176,7 +180,7 @@ def _impact(model: Model, constraints: Sequence[Constraint], q: Expr, v: Expr, r
     by = {"q": (first.dtau_dq - effort_q, later.k_q + scale @ rows.k_q), "v": (-M, scale @ saddle.J),
           "t": (-effort_t, later.k_t + scale @ rows.k_t),
           "w": (-_wrench_terms(model, bodies, q, ca.DM(n, 1))[0].T, ca.DM(m, 6 * len(bodies)))}
-    return _System(after, saddle, (v + change, impulse), by, _dependent(model, constraints)), e
+    return _System(after, saddle, (v + change, impulse), by, dependent(model, constraints)), e
 
 
 def _change(model: Model, q: Expr, change: Expr, impulses: Wrenches) -> InversePartials:

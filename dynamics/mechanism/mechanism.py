@@ -139,10 +139,7 @@ class Mechanism:
 
     def forward_dynamics(self, q: Expr, v: Expr, u: Expr, t: Expr = 0.0, f_ext: Wrenches = None) -> Expr:
         """Acceleration a [nv] under the controls u [nu] and external wrenches; t [s]: for constraints that depend on time."""
-        if self.constraints:
-            return self.constrained_dynamics(q, v, u, t, f_ext)[0]
-        q, v, u = tree.as_column(q), tree.as_column(v), tree.as_column(u)
-        return alg.forward_dynamics(self.model, q, v, self.motor_effort(u) + self.force(q, v), self._pushed(q, u, f_ext))
+        return self.reduced_dynamics(q, v, u, t, f_ext)[0]
 
     def constrained_dynamics(self, q: Expr, v: Expr, u: Expr, t: Expr = 0.0, f_ext: Wrenches = None) -> tuple[Expr, Expr]:
         """(a [nv], lambda [m]): the solution of ``M a - J' lambda = tau - h``, ``J a = -drift - 2 RATE rate - RATE^2 g``.
@@ -150,10 +147,16 @@ class Mechanism:
         Rows may depend on each other: lambda is then the smallest one, a is unique. Off the constraint, g decays at ``RATE``
         (Baumgarte 1972), on it the terms vanish. q, v, u: expressions or numbers.
         """
-        q, v, u = tree.as_column(q), tree.as_column(v), tree.as_column(u)
-        tau = self.motor_effort(u) + self.force(q, v)
-        a, rows = constrained.accelerations(self.model, self.constraints, q, v, tau, t, self._pushed(q, u, f_ext))
+        a, rows = self.reduced_dynamics(q, v, u, t, f_ext)
         return a, constrained.spread(self.model, self.constraints, q, rows)
+
+    def reduced_dynamics(self, q: Expr, v: Expr, u: Expr, t: Expr = 0.0, f_ext: Wrenches = None) -> tuple[Expr, Expr]:
+        """The same with the multipliers of the reduced constraints; none where there are no constraints."""
+        q, v, u = tree.as_column(q), tree.as_column(v), tree.as_column(u)
+        tau, pushed = self.motor_effort(u) + self.force(q, v), self._pushed(q, u, f_ext)
+        if not self.constraints:
+            return alg.forward_dynamics(self.model, q, v, tau, pushed), type(tau)(0, 1)
+        return constrained.accelerations(self.model, self.constraints, q, v, tau, t, pushed)
 
     def constraint_forces(self, q: Expr, v: Expr, u: Expr, t: Expr = 0.0, f_ext: Wrenches = None) -> dict[str, Expr]:
         """The multipliers of each constraint by its name, one for each row: forces and moments on the robot along its rows."""
@@ -328,3 +331,16 @@ def direct_motors(model: Model, joints: str | Sequence[str] = "all") -> tuple[Mo
             raise ModelError(f"cannot drive joint {joint!r}{near(joint, known)}")
         motors += [Motor(name, ((name, 1.0),), -INF, INF) for name in model.velocity_names[model.v_slice(model.joint_index(joint))]]
     return tuple(motors)
+
+
+class ByFingerprint:
+    """A mechanism that is equal to others of the same fingerprint: the key of what is made once of it."""
+
+    def __init__(self, mechanism: Mechanism) -> None:
+        self.mechanism = mechanism
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ByFingerprint) and other.mechanism.fingerprint == self.mechanism.fingerprint
+
+    def __hash__(self) -> int:
+        return hash(self.mechanism.fingerprint)

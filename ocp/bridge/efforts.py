@@ -33,7 +33,7 @@ class Efforts:
 def drive_efforts(system: System) -> Efforts | None:
     """Of a system that is a robot; None for others. In inverse dynamics, whose controls are accelerations, they follow from the
     equations of motion (``inverse_effort``)."""
-    mechanism = system.inverse or system.mechanism or system.held
+    mechanism = system.robot
     if mechanism is None:
         return None
     model, motors = mechanism.model, len(mechanism.motors)

@@ -15,6 +15,7 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
+from dynamics.derivatives import inner as inside
 from dynamics.forces import Force
 from dynamics.mechanism import Mechanism, Thruster
 from dynamics.mechanism.constrained import reduced, stacked
@@ -141,6 +142,16 @@ def _own(mechanism: Mechanism, system: System) -> tuple[Constraint, ...]:
 def accelerations(system: System) -> Model | None:
     """The model of a system whose first controls are its accelerations, else None."""
     return None if system.inverse is None else system.inverse.model
+
+
+def inner(system: System) -> inside.Inner | None:
+    """Values of the dynamics that costs and constraints of a robot may hold, with closed forms of their derivatives: efforts where
+    accelerations are among the inputs; accelerations and forces of constraints where efforts alone are. None: there are none."""
+    if system.inverse is not None:
+        return inside.efforts(system.inverse.model, system.nu)
+    if system.held is not None and system.residual is not None:
+        return inside.efforts(system.held.model, system.nu, len(system.controls))
+    return None if system.mechanism is None else inside.forces(system.mechanism)
 
 
 def _system(mechanism: Mechanism, space: Space, controls: tuple[str, ...], arguments: list[Expr], a: Expr, power: Expr,

@@ -54,7 +54,7 @@ class Along:
             self._efforts = ca.Function("efforts", [t, x, u, p], [efforts])
             rate = ca.vertcat(v, a)
             self.driven = ca.Function("driven", [t, x, tau, p], [space.rate(x) @ rate])
-        self._consistent = Consistent(system) if system.residual is not None else None
+        self._consistent = Consistent(system, self.call) if system.residual is not None else None
         self._slope: ca.Function | None = None
         self._calls: dict[int, tuple[ca.Function, int, Kernel | None]] = {}  # by identity: function, times, machine code
         self.stepped = system.period is not None  # in discrete time: nothing lies between knots

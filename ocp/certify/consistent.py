@@ -1,40 +1,71 @@
 """Rates of a system with algebraic unknowns, of the certificate's own: the equations are solved anew at every point.
 
-Newton's method in NumPy, many points at once, from the unknowns of the motion; derivatives by the implicit-function theorem.
+Newton's method in NumPy, many points at once, from the unknowns of the motion; derivatives by the implicit-function theorem. Where
+the unknowns are a robot's accelerations and the forces of its constraints they are its forward dynamics, in machine code: another
+road than the equations that the method has solved.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from typing import Any
 
 import casadi as ca
 import numpy as np
 
+from dynamics.derivatives.constrained import dependent
 from dynamics.kernels import operations
+from dynamics.mechanism.constrained import reduced
 from ocp.interrupts import Activity, check
 from ocp.problem import System
+from ocp.reductions.algebraic_elimination import forward_dynamics
 from ocp.thresholds import QUADRATURE, ROUNDING
 
 Array = np.ndarray
+#: (function of (t, x, u, p), t [k], x [k, nx], u [k, nu]) -> [k, n]
+Call = Callable[[ca.Function, Array, Array, Array], Array]
 
 
 class Consistent:
     """dx/dt [k, nx] of a system with algebraic unknowns at states of its own, z solved for; and its derivative by x."""
 
-    def __init__(self, system: System):
+    def __init__(self, system: System, call: Call | None = None):
+        """call: evaluates functions at many points; None: one after the other."""
+        self.system, self.call, self.first, robot = system, call, len(system.controls), system.held
+        soft = robot is not None and robot.constraints and dependent(robot.model, reduced(robot.constraints))
+        self.closed = None if soft else forward_dynamics(system)  # the equations of rows that repeat each other are softened
+        arguments, field, _ = self._graphs
+        self.rate = ca.Function("rate", arguments, [ca.densify(field)])
+
+    @cached_property
+    def _graphs(self) -> tuple[list[Any], Any, Any]:
+        """Symbols (t, x, u, p), dx/dt and the equations of these."""
+        system = self.system
         sym = ca.SX.sym if system.residual.is_a("SXFunction") and system.rate.is_a("SXFunction") else ca.MX.sym
         t, x, w, p = arguments = [sym(n, size) for n, size in zip("txup", (1, system.nx, system.nu, system.np), strict=True)]
-        self.first = len(system.controls)
-        field = ca.mtimes(system.space.rate(x), system.rate(t, x, w, p))
-        F = ca.densify(system.residual(t, x, w, p))
-        self.equations = ca.Function("equations", arguments, [F, ca.densify(ca.jacobian(F, w)[:, self.first:])])
-        self.rate = ca.Function("rate", arguments, [ca.densify(field)])
-        self.slopes = ca.Function("slopes", arguments, [ca.densify(part) for part in (
+        return arguments, ca.mtimes(system.space.rate(x), system.rate(t, x, w, p)), ca.densify(system.residual(t, x, w, p))
+
+    @cached_property
+    def equations(self) -> ca.Function:
+        """The equations, and their derivative by the unknowns."""
+        arguments, _, F = self._graphs
+        return ca.Function("equations", arguments, [F, ca.densify(ca.jacobian(F, arguments[2])[:, self.first:])])
+
+    @cached_property
+    def slopes(self) -> ca.Function:
+        """Derivatives of dx/dt by x and by the unknowns, and of the equations."""
+        arguments, field, F = self._graphs
+        _, x, w, _ = arguments
+        return ca.Function("slopes", arguments, [ca.densify(part) for part in (
             ca.jacobian(field, x), ca.jacobian(field, w)[:, self.first:], ca.jacobian(F, x), ca.jacobian(F, w)[:, self.first:])])
 
     def solved(self, t: Array, x: Array, w: Array, p: Array) -> Array:
         """Inputs [k, nu] whose unknowns solve the equations, from those of w; NaN where Newton's method does not converge."""
         w, k = w.copy(), len(t)
+        if self.closed is not None:
+            w[:, self.first:] = self._at(self.closed, t, x, w, p)
+            return w
         last = np.full(k, np.inf)
         for _ in range(QUADRATURE.newton_steps):
             F, J = evaluated(self.equations, t, x, w, p)
@@ -50,7 +81,10 @@ class Consistent:
 
     def field(self, t: Array, x: Array, w: Array, p: Array) -> Array:
         """dx/dt [k, nx]; t [k], x [k, nx], w [k, nu]: controls, and unknowns to begin with; p [np, k]."""
-        return evaluated(self.rate, t, x, self.solved(t, x, w, p), p)[0].T
+        return self._at(self.rate, t, x, self.solved(t, x, w, p), p)
+
+    def _at(self, function: ca.Function, t: Array, x: Array, w: Array, p: Array) -> Array:
+        return evaluated(function, t, x, w, p)[0].T if self.call is None else self.call(function, t, x, w)
 
     def jacobian(self, t: Array, x: Array, w: Array, p: Array) -> Array:
         """d(dx/dt)/dx [k, nx, nx]: ``f_x - f_z F_z^-1 F_x``."""

@@ -20,10 +20,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.linalg.lapack import dsysv, dsytrf
-from scipy.sparse.csgraph import reverse_cuthill_mckee
-from scipy.sparse.linalg import splu
 
+from ocp.certify.banded import Factors, negative
 from ocp.certify.flat import Values, descent
 from ocp.certify.motion import Motion
 from ocp.interrupts import Activity, check
@@ -217,7 +215,7 @@ def _curved(held: _Scaled, down: float = SECOND_ORDER.negative, gain: float = SE
     if held.below(np.sqrt(SECOND_ORDER.shift_factor) * shift) > 0:
         shift *= np.sqrt(SECOND_ORDER.shift_factor)
     try:
-        factor = splu(held.matrix(2 * shift))
+        factor = Factors(held.matrix(2 * shift))
     except RuntimeError:
         return None
     v = np.random.default_rng(0).standard_normal(n)
@@ -241,7 +239,7 @@ def _inward(held: _Scaled, v: Array) -> Array | None:
     A = held.A[:, ~weak]
     n, m = A.shape[1], A.shape[0]
     try:
-        rest = splu(sp.bmat([[sp.diags(held.W[~weak]), A.T], [A, -ROUNDING.regularisation * sp.eye(m)]], format="csc"))
+        rest = Factors(sp.bmat([[sp.diags(held.W[~weak]), A.T], [A, -ROUNDING.regularisation * sp.eye(m)]], format="csc"))
     except RuntimeError:
         return None
     v[~weak] += rest.solve(np.r_[np.zeros(n), -(held.A @ v)])[:n]
@@ -281,7 +279,7 @@ def _decrease(local: Local, size: Array, objective: float) -> float:
     barrier = sp.diags(columns) + C.T @ sp.diags(rows) @ C + SECOND_ORDER.negative * sp.diags(held.W)
     matrix = held.matrix(0.0) + sp.block_diag((barrier, sp.csc_matrix((len(missed), len(missed)))))
     try:
-        d = splu(sp.csc_matrix(matrix)).solve(-np.r_[slope, missed])[:n]
+        d = Factors(matrix).solve(-np.r_[slope, missed])[:n]
     except RuntimeError:
         return float("nan")
     return float(abs(slope @ d + 0.5 * d @ (held.H @ d + (barrier - SECOND_ORDER.negative * sp.diags(held.W)) @ d))
@@ -292,53 +290,3 @@ def _stiffness(value: Array, lower: Array, upper: Array, lam: Array) -> Array:
     """Multipliers over the distances to the bounds that they stand for; zero where these are infinite or met."""
     distance = np.where(lam > 0, upper - value, value - lower)
     return np.where(np.isfinite(distance) & (distance > 0), np.abs(lam) / np.where(distance > 0, distance, 1.0), 0.0)
-
-
-def negative(matrix: sp.spmatrix) -> int:
-    """How many eigenvalues of a symmetric matrix are negative: along a banded order, block after block; what has many neighbours
-    comes last."""
-    matrix = sp.csr_matrix(matrix)
-    n = matrix.shape[0]
-    if not n:
-        return 0
-    degree, least = np.diff(matrix.indptr), SECOND_ORDER.min_block
-    last = np.flatnonzero(degree > max(least, SECOND_ORDER.dense_share * n)) if n > 4 * least else np.zeros(0, dtype=int)
-    first = np.setdiff1d(np.arange(n), last)
-    inner = matrix[first][:, first]
-    order = first[reverse_cuthill_mckee(sp.csr_matrix(inner), symmetric_mode=True)]
-    arranged = matrix[order][:, order].tocoo()
-    width = max(least, int(np.max(np.abs(arranged.row - arranged.col), initial=0)))
-    edges = np.append(np.arange(0, len(order), width), len(order))
-    banded, border = arranged.tocsr(), matrix[order][:, last].toarray()
-    corner, count = matrix[last][:, last].toarray(), 0
-    carried = np.zeros((0, 0))
-    for a, b, c in zip(edges[:-1], edges[1:], np.append(edges[2:], edges[-1]), strict=True):
-        check(Activity.CURVATURE)
-        block = banded[a:b, a:b].toarray()
-        block[:carried.shape[0], :carried.shape[0]] -= carried
-        right = np.hstack([banded[a:b, b:c].toarray(), border[a:b]])
-        sides = right if right.shape[1] else np.zeros((b - a, 1))
-        factor, pivots, solved, _ = dsysv(block, sides, lower=1, lwork=SECOND_ORDER.lapack_block * (b - a))
-        count += _negative_pivots(factor, pivots)
-        eliminated = right.T @ solved if right.shape[1] else np.zeros((0, 0))
-        k = c - b
-        carried = eliminated[:k, :k]
-        border[b:c] -= eliminated[:k, k:]
-        corner -= eliminated[k:, k:]
-    if len(last):
-        factor, pivots, _ = dsytrf(corner, lower=1)
-        count += _negative_pivots(factor, pivots)
-    return count
-
-
-def _negative_pivots(factor: Array, pivots: Array) -> int:
-    """Negative eigenvalues of the block diagonal D of a factorisation L D L'."""
-    count, i = 0, 0
-    while i < len(pivots):
-        if pivots[i] < 0:  # two by two, always of either sign
-            count += 1
-            i += 2
-        else:
-            count += bool(factor[i, i] < 0)
-            i += 1
-    return count

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.linalg import splu
 
+from ocp.certify.banded import Factors
 from ocp.interrupts import Activity, check
 from ocp.nlp.local import CONTROL, DURATION, PARAMETER
 from ocp.thresholds import ROUNDING, SECOND_ORDER
@@ -91,6 +91,6 @@ def _restored(scaled: Any, values: Values, restore: Any, move: Array) -> float |
 
 def _factor(blocks: list[list[Any]]) -> Any:
     try:
-        return splu(sp.bmat(blocks, format="csc"))
+        return Factors(sp.bmat(blocks, format="csr"))
     except RuntimeError:
         return None

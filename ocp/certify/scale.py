@@ -97,7 +97,7 @@ def _declared(motion: Along, t: Array, x: Array, u: Array, ranges: Array, sizes:
         still, magnitude, largest = np.ones(len(own), dtype=bool), hint, float(hint.max())
     largest = largest or 1.0
     effects = _effects(motion, t, x, u, magnitude, largest, np.flatnonzero(still | (np.arange(len(own)) >= ndx)))
-    moving, span = ranges > ROUNDING.negligible * ranges.max(initial=0.0), ranges.copy()
+    moving, span = (ranges > ROUNDING.negligible * ranges.max(initial=0.0)) & ~still[:ndx], ranges.copy()
     for i in range(ndx, len(own)):  # a control that moves nothing by more than a rounding stands still, though it be the largest
         pushed = float(np.max(effects[i][moving] / span[moving], initial=0.0)) * motion.duration * float(own[i])
         still[i] |= 0 < pushed <= ROUNDING.resolution

@@ -88,6 +88,11 @@ class System:
         return self.space.nx
 
     @property
+    def robot(self) -> Any:
+        """The mechanism with its drives, forces and constraints, whichever form its equations have; None where there is none."""
+        return self.mechanism or self.inverse or self.held
+
+    @property
     def inputs(self) -> tuple[str, ...]:
         """Names of what every function calls u: controls, then algebraic unknowns."""
         return self.controls + self.algebraic

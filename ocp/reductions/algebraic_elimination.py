@@ -6,6 +6,7 @@ consistent: Newton's method begins at it.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
+from ocp.bridge import equations_of_motion
 from ocp.errors import ProblemError
 from ocp.implicit import implicit
 from ocp.problem import At, Constraint, Cost, Phase, Problem, Solution, System, Trajectory, join
@@ -79,8 +81,11 @@ def explicit_system(phase: Phase) -> System:
     """The system of a stated phase with its unknowns eliminated."""
     system, plain = phase.system, composer(phase)
     energy, power = (None if f is None else plain(f) for f in (system.energy, system.power))
+    robot = system.held
+    moved = {} if robot is None else {"mechanism": robot, "held": None, "motion": functools.cache(
+        lambda: equations_of_motion(robot, system.np))}
     return replace(system, algebraic=(), residual=None, equations=(), constraints=(), rate=plain(system.rate), energy=energy,
-                   power=power, u_limits=system.u_limits[:len(system.controls)])
+                   power=power, u_limits=system.u_limits[:len(system.controls)], **moved)
 
 
 def composer(phase: Phase) -> Callable[[ca.Function], ca.Function]:
@@ -101,9 +106,11 @@ def unknowns(phase: Phase) -> ca.Function:
 
 def settled(system: System) -> ca.Function:
     """(t, x, (u, start), p) -> z [nz] that solves the equations; NaN where Newton's method does not converge, which begins at
-    start. Exact to every derivative: a linear solve where the equations are linear in z, else the implicit-function theorem
-    (``ocp.implicit``)."""
+    start. Exact to every derivative: of a robot its forward dynamics, a linear solve where the equations are linear in z, else the
+    implicit-function theorem (``ocp.implicit``)."""
     F, n, count = system.residual, len(system.algebraic), len(system.controls)
+    if (closed := forward_dynamics(system)) is not None:
+        return closed
     kind, sizes = ca.SX if F.is_a("SXFunction") else ca.MX, (1, system.nx, count, system.np)
     arguments = [kind.sym(name, size) for name, size in zip("txup", sizes, strict=True)]
     z = kind.sym("z", n)
@@ -122,6 +129,16 @@ def settled(system: System) -> ca.Function:
         solve = implicit("unknowns", [z, *arguments], value, ca.densify(slope), ca.densify(right))
         found = solve(w[count:], here)
     return ca.Function("unknowns", symbols, [found], list("txup"), ["z"])
+
+
+def forward_dynamics(system: System) -> ca.Function | None:
+    """(t, x, (u, start), p) -> accelerations and multipliers of a robot in residual form; None for other systems."""
+    if system.held is None:
+        return None
+    t, x, w, p = (ca.SX.sym(name, size) for name, size in zip("txup", (1, system.nx, system.nu, system.np), strict=True))
+    nq = system.held.model.nq
+    found = ca.vertcat(*system.held.reduced_dynamics(x[:nq], x[nq:], w[:len(system.controls)], t))
+    return ca.Function("unknowns", [t, x, w, p], [ca.cse(ca.densify(found))], list("txup"), ["z"])
 
 
 def _composed(system: System, z: ca.Function, function: ca.Function) -> ca.Function:

@@ -117,7 +117,7 @@ def _linkage_without(linkage: Linkage, redundant: Sequence[bool]) -> Linkage:
 def _kept(phase: Phase) -> ca.Function | None:
     """(t, x) -> (rows, derivatives along the tangent of x) that the dynamics of a phase keep zero; None where there are none."""
     system = phase.system
-    mechanism, space = system.mechanism or system.held or system.inverse, system.space
+    mechanism, space = system.robot, system.space
     if mechanism is None or space.ndx != 2 * mechanism.model.nv or not (found := start_constraints(mechanism)):
         return None
     t, x = ca.SX.sym("t"), ca.SX.sym("x", space.nx)

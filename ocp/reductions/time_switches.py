@@ -142,7 +142,7 @@ def _stepping(problem: Problem, number: int, free: FreeParameters, instants: lis
         return none
     functions: dict[int, Opened] = {}
     steps: dict[Step, list[int]] = {}
-    robot = (system.mechanism or system.inverse or system.held) is not None
+    robot = system.robot is not None
     for function in functions_of(phase):
         if (own := opened(function)) is None:
             continue

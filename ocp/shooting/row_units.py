@@ -15,7 +15,6 @@ import numpy as np
 
 from ocp.guess import sample_guess
 from ocp.problem import Bounds, Phase
-from ocp.shooting.stages.expressions import dense_function
 from ocp.shooting.stages.horizon import Horizon, Leg
 from ocp.shooting.stages.rows import IN_CONE, Rows
 
@@ -91,7 +90,8 @@ def in_units(rows: Rows, unit: Array, width: int) -> Rows:
         kind = ca.SX if function.is_a("SXFunction") else ca.MX
         given = [kind.sym(function.name_in(i), function.sparsity_in(i)) for i in range(function.n_in())]
         found = function.call([*given[:-1], given[-1] / unit] if weighted else given)
-        return dense_function(function.name(), given, [one / each for one, each in zip(found, by or (1.0, 1.0), strict=False)])
+        parts = [ca.densify(one / each) for one, each in zip(found, by or (1.0, 1.0), strict=False)]
+        return ca.Function(function.name(), given, parts)  # what is shared was found before: a division adds nothing
 
     return replace(rows, value=made(rows.value, False, unit), jacobian=made(rows.jacobian, False, unit, np.tile(unit, (width, 1))),
                    curvature=made(rows.curvature, True), adjoint=made(rows.adjoint, True), unit=unit)

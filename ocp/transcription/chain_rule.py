@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import casadi as ca
 
-from dynamics.derivatives.analytic import INJECTED
+from dynamics.derivatives.analytic import CONSTRAINED, INJECTED
 from dynamics.kernels import operations
 from ocp.spaces import Expr
 
@@ -86,7 +86,7 @@ def _called(symbols: Sequence[ca.MX], expressions: Sequence[ca.MX]) -> list[ca.M
     """Nodes that call functions with closed-form derivatives, in the order of evaluation."""
     graph = ca.Function("graph", list(symbols), list(expressions))
     nodes = [graph.instruction_MX(k) for k in range(graph.n_instructions()) if graph.instruction_id(k) == ca.OP_CALL]
-    return [node for node in nodes if node.which_function().name() in INJECTED]
+    return [node for node in nodes if node.which_function().name() in (*INJECTED, CONSTRAINED)]
 
 
 def _written(v: ca.MX, d: ca.MX, cost: ca.MX, rows: ca.MX, calls: Sequence[Call]) -> Written:

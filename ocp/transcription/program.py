@@ -210,7 +210,7 @@ def _differentiated(problem: Problem, meshes: Sequence[Discretisation], how: How
         fixed = fixed and not phase.duration.free
         execution = how.execution if isinstance(mesh, Mesh) else "generated"
         source, by_loops, own = choose(phase.system, how.derivatives, execution, exact=True, fixed=fixed)
-        phases.append(phase if by_loops else differentiated_phase(phase, source))
+        phases.append(differentiated_phase(phase, source, by_loops))
         loops.append(by_loops)
         findings += own
     return replace(problem, phases=tuple(phases)), loops, findings

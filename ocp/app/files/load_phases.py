@@ -26,6 +26,7 @@ from ocp.app.pages import scene
 from ocp.bridge import closed
 from ocp.contacts import impact_map
 from ocp.errors import ProblemError
+from ocp.guesses.silent import bridged
 from ocp.interrupts import Activity, check
 from ocp.problem import Constraint, Phase, Problem
 from ocp.spaces import Space
@@ -101,6 +102,9 @@ def load_robot(file: RobotProblem | RobotPhases, findings: Findings, folder: Pat
             findings.add((*at, "reset"), FIRST, at_key=True)
         phases.append(phase)
         robots.append(robot)
+    if not findings.found and len({phase.system.space.names for phase in phases}) == 1:
+        said = [given.start or given.final or given.guess.states is not None for _, _, given in given_phases]
+        phases = list(bridged(phases, [not one for one in said]))
     # records of runs hold the fingerprint of this model: of one phase that of the robot file, of several that of the first phase
     model = robots[0].model if isinstance(file, RobotPhases) else robots[0].base.model
     return _problem(file, findings, phases, robots[0].reader), model, [robot.reader for robot in robots]

@@ -23,7 +23,7 @@ from ocp.app.files.load_forces import read_design
 from ocp.app.files.load_model import RESERVED, mechanism_of_file
 from ocp.app.files.load_sections import in_samples, named_error, read_constraint, read_costs, read_duration
 from ocp.app.files.load_symbolic import read_robot_definitions
-from ocp.app.files.loaded_robot import LoadedRobot, RobotBoxes, read_bounds, read_guess
+from ocp.app.files.loaded_robot import LoadedRobot, RobotBoxes, formulation, read_bounds, read_guess
 from ocp.app.files.robot_state import state_scope
 from ocp.app.files.schema_forces import Ground
 from ocp.app.files.schema_robot import RobotPhase, RobotSystem
@@ -80,7 +80,7 @@ def controlled(numbers: lp.Reader, given: RobotSystem, mechanism: Mechanism, bas
     values, design = {p.name: p.value for p in numbers.parameters}, None
     if not given.design:
         check(Activity.READING)
-    elif given.formulation != "forward_dynamics":
+    elif formulation(given) != "forward_dynamics":
         raise ProblemError(f"numbers of the robot can be chosen with forward_dynamics, not with {given.formulation}",
                            where="system.formulation")
     else:
@@ -88,7 +88,8 @@ def controlled(numbers: lp.Reader, given: RobotSystem, mechanism: Mechanism, bas
     forward = bridge.robot_system(mechanism, parameters=values) if not design else \
         bridge.designed_system(mechanism, design, values)
     forms = {"inverse_dynamics": bridge.inverse_dynamics_system, "residual": bridge.residual_dynamics_system}
-    system = forms[given.formulation](mechanism, parameters=values) if given.formulation in forms else forward
+    form = formulation(given)
+    system = forms[form](mechanism, parameters=values) if form in forms else forward
     return _with_reader(numbers, LoadedRobot(base, mechanism, given, system, forward, numbers, ca.SX(0, 1)), design)
 
 
@@ -187,7 +188,7 @@ def robot_phase(robot: LoadedRobot, given: RobotPhase, name: str) -> Phase:
 def _in_time(robot: LoadedRobot, system: System) -> System:
     """The system, or its samples where the file asks for them."""
     if robot.given.sampled is not None and (robot.inverse or robot.residual or robot.mechanism.constraints):
-        what = "constraints" if robot.mechanism.constraints else f"the formulation {robot.given.formulation}"
+        what = "constraints" if robot.mechanism.constraints else f"the formulation {formulation(robot.given)}"
         robot.reader.findings.add((*robot.reader.place, "sampled"), f"steps of robots with {what} are not known", at_key=True)
         return system
     return in_samples(robot.reader, robot.given.sampled, system)

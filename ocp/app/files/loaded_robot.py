@@ -15,6 +15,7 @@ from dynamics.redmax.parameters import Varied
 from ocp.app.files import load_parts as lp
 from ocp.app.files import robot_state
 from ocp.app.files.robot_state import alias, quaternion_coordinates
+from ocp.app.files.schema_forces import Ground
 from ocp.app.files.schema_robot import GuessState, RobotBounds, RobotPhase, RobotSystem, UseLimits
 from ocp.app.files.yaml_source import KeyPath
 from ocp.bridge import row_names, state_limits
@@ -58,16 +59,25 @@ class LoadedRobot:
 
     @property
     def inverse(self) -> bool:
-        return self.given.formulation == "inverse_dynamics"
+        return formulation(self.given) == "inverse_dynamics"
 
     @property
     def residual(self) -> bool:
-        return self.given.formulation == "residual"
+        return formulation(self.given) == "residual"
 
     @property
     def unknowns(self) -> int:
         """Inputs of the system beyond its drives; the multipliers of constraints, where they are inputs, are the last."""
         return self.system.nu - self.mechanism.nu
+
+
+def formulation(given: RobotSystem) -> str:
+    """What "auto" stands for. Cones of friction are functions of the forces of contacts: where these are unknowns they are short,
+    and everything that is differentiated twice is. Numbers of the robot that are parameters need forward dynamics."""
+    if given.formulation != "auto":
+        return given.formulation
+    contacts = any(isinstance(getattr(item, item.form()), Ground) for item in given.constraints)
+    return "residual" if contacts and not given.design else "forward_dynamics"
 
 
 # ---- bounds -----------------------------------------------------------------------------------------------------------

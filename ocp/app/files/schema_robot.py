@@ -124,10 +124,10 @@ class RobotFile(Part):
 class RobotSystem(RobotModel):
     """The robot as a controlled system: x = (q, v), controls are joint efforts and thrusts, or accelerations and thrusts."""
 
-    formulation: Literal["forward_dynamics", "inverse_dynamics", "residual"] = Key(
-        "forward_dynamics: efforts are the controls; inverse_dynamics: accelerations are, and limits of efforts and joints without "
-        "a motor become constraints; residual: efforts are, and accelerations and multipliers of constraints are unknowns of the "
-        "equations of motion", "forward_dynamics")
+    formulation: Literal["auto", "forward_dynamics", "inverse_dynamics", "residual"] = Key(
+        "auto: residual for robots with contacts, else forward_dynamics; forward_dynamics: efforts are the controls; "
+        "inverse_dynamics: accelerations are, and limits of efforts and joints without a motor become constraints; residual: "
+        "efforts are, and accelerations and multipliers of constraints are unknowns of the equations of motion", "auto")
     actuated: Annotated[Annotated[Literal["all", "joints"], Tag("<text>")] | Annotated[tuple[str, ...], Tag("<list>")],
                         parts.by_form("'all', 'joints' or a list of names")] = Key(
         "what drives the robot: all, the actuators of its file (URDF: every joint); joints, a motor at every joint; or a list of "

@@ -91,13 +91,13 @@ class _Local:
         f = stretch.field(t, c, u, p)
         self.field = ca.Function("field", at, [f, ca.jacobian(f, c), ca.jacobian(f, u)])
         self.bend = ca.Function("bend", [*at, y], [ca.hessian(ca.dot(y, f), z)[0]])
-        self.slopes = slopes(space, nu, system.np, costs, ca.SX.sym, model=stretch.accelerated)
+        self.slopes = slopes(space, nu, system.np, costs, ca.SX.sym, inner=stretch.inner)
         value, self.curved = ca.SX(total(costs, *at)), not (space.is_vector_space and space.nx == space.ndx)
         slope, bend = ca.gradient(value, z), ca.SX(nx + nu, nx + nu)
         if self.curved:
             bend = ca.hessian(value, z)[0]
         elif costs:  # in flat coordinates what ``slopes`` knows of the structure of costs holds
-            slope, bend = slopes(space, nu, system.np, costs, ca.SX.sym, True, stretch.accelerated)(*at)
+            slope, bend = slopes(space, nu, system.np, costs, ca.SX.sym, True, stretch.inner)(*at)
         self.cost = ca.Function("cost", at, [value, slope])
         self.cost_bend = ca.Function("cost_bend", at, [bend])
         landed = project(space, c)

@@ -9,8 +9,8 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
-from dynamics.derivatives import efforts
-from dynamics.model.model import Model
+from dynamics.derivatives.inner import Inner, split, through
+from ocp.bridge import inner as inner_of
 from ocp.errors import ProblemError
 from ocp.problem import At, Constraint, Cost, Phase, Sense
 from ocp.shooting.stages.expressions import Symbol, shared, symbol_for
@@ -58,24 +58,24 @@ def total(costs: Sequence[Cost], t: Expr, x: Expr, u: Expr, p: Expr) -> Expr:
     return sum((cost.expression(t, x, u, p) for cost in costs), start=ca.DM(0))
 
 
-def slopes(space: Space, nu: int, np_: int, costs: Sequence[Cost], sym: Symbol, exact: bool = False, model: Model | None = None
+def slopes(space: Space, nu: int, np_: int, costs: Sequence[Cost], sym: Symbol, exact: bool = False, inner: Inner | None = None
            ) -> Slopes:
     """(t, x, u, p) -> gradient [ndx + nu] and Hessian of the costs at one point, in (dx, u).
 
     The Hessian is exact for scalar costs (taken along ``jet``, which agrees with ``plus`` to second order) and that of
-    Gauss-Newton, ``J_r' W J_r``, for residual costs unless ``exact``. model: of a system whose controls are accelerations (SX
-    only): efforts in the costs are differentiated in closed form.
+    Gauss-Newton, ``J_r' W J_r``, for residual costs unless ``exact``. inner: values of the dynamics that costs may hold, which are
+    differentiated in closed form.
     """
     ndx = space.ndx
-    rests = [None if model is None else efforts.split(model, cost.function) for cost in costs]
-    known = 0 if model is None or not any(rests) else model.nv
-    t, x, p, z, tau = sym("t"), sym("x", space.nx), sym("p", np_), sym("z", ndx + nu), sym("tau", known)
+    rests = [None if inner is None else split(cost.function, inner.sought) for cost in costs]
+    known = 0 if inner is None or not any(rests) else inner.count
+    t, x, p, z, k = sym("t"), sym("x", space.nx), sym("p", np_), sym("z", ndx + nu), sym("k", known)
     T, (dx, u) = sym("T", known, ndx + nu), ca.vertsplit(z, [0, ndx, ndx + nu])
     near = space.jet(x, dx)
     gradient, hessian, weights = ca.DM(ndx + nu, 1), ca.DM(ndx + nu, ndx + nu), ca.DM(known, 1)
     for cost, rest in zip(costs, rests, strict=True):
-        function = cost.function if rest is None else _filled(rest, tau)
-        near_cost, variables = replace(cost, function=function), z if rest is None else ca.vertcat(z, tau)
+        function = cost.function if rest is None else _filled(rest, k)
+        near_cost, variables = replace(cost, function=function), z if rest is None else ca.vertcat(z, k)
         if cost.weights is None or exact:
             bend, slope = ca.hessian(near_cost.expression(t, near, u, p), variables)
         else:
@@ -86,22 +86,22 @@ def slopes(space: Space, nu: int, np_: int, costs: Sequence[Cost], sym: Symbol, 
         if rest is not None:
             if cost.weights is None or exact:
                 weights += slope[ndx + nu:]
-            slope, bend = slope[:ndx + nu] + ca.mtimes(T.T, slope[ndx + nu:]), efforts.through(bend, T)
+            slope, bend = slope[:ndx + nu] + ca.mtimes(T.T, slope[ndx + nu:]), through(bend, T)
         gradient, hessian = gradient + slope, hessian + bend
-    function = ca.Function("local", [t, x, z, p, tau, T], [gradient, hessian, weights])
+    function = ca.Function("local", [t, x, z, p, k, T], [gradient, hessian, weights])
 
     def at(t: Expr, x: Expr, u: Expr, p: Expr) -> tuple[Expr, Expr]:
-        found = efforts.first(model, x, u) if known and model is not None else (ca.DM(0, 1), ca.DM(0, ndx + nu))
+        found = inner.first(t, x, u) if known and inner is not None else (ca.DM(0, 1), ca.DM(0, ndx + nu))
         slope, bend, pull = function(t, x, ca.vertcat(ca.DM.zeros(ndx), u), p, *found)
-        if known and model is not None and pull.nnz():
-            bend = bend + efforts.second(model, x, u, pull)
+        if known and inner is not None and pull.nnz():
+            bend = bend + inner.second(t, x, u, pull)
         return slope, bend
 
     return at
 
 
-def _filled(rest: ca.Function, tau: Expr) -> Callable[..., Expr]:
-    return lambda t, x, u, p: rest(t, x, u, p, tau)
+def _filled(rest: ca.Function, k: Expr) -> Callable[..., Expr]:
+    return lambda t, x, u, p: rest(t, x, u, p, k)
 
 
 @dataclass(frozen=True)
@@ -126,8 +126,8 @@ def local_cost(phase: Phase) -> LocalCost:
     system, ndx, costs = phase.system, phase.system.space.ndx, terms(phase, At.PATH)
     sym = symbol_for([cost.function for cost in costs])
     arguments = [sym("t"), sym("x", system.nx), sym("u", system.nu), sym("p", system.np)]
-    slope, bend = slopes(system.space, system.nu, system.np, costs, sym)(*arguments)
-    exact = slopes(system.space, system.nu, system.np, costs, sym, exact=True)(*arguments)[1]
+    slope, bend = slopes(system.space, system.nu, system.np, costs, sym, inner=inner_of(system))(*arguments)
+    exact = slopes(system.space, system.nu, system.np, costs, sym, True, inner_of(system))(*arguments)[1]
     pattern = np.array(ca.DM(_sparsity(arguments, exact), 1).full()).reshape(exact.shape)
     support = tuple(int(i) for i in np.flatnonzero(pattern[:ndx].any(axis=1)))
     rows = list(support)

@@ -40,9 +40,15 @@ def dense_function(name: str, inputs: Sequence[Expr], outputs: Sequence[Expr]) -
 
 def shared(outputs: Sequence[Expr], kind: type) -> list[Expr]:
     """Outputs as dense SX or MX, every shared term computed once. CasADi writes down every node to find them, functions that are
-    called with all that is in them: for large ones that takes longer than to differentiate them."""
-    found: list[Expr] = ca.cse([ca.densify(kind(output)) for output in outputs])
-    return found
+    called with all that is in them: where these are beyond INLINE_LIMIT that takes longer than to differentiate them, and they are
+    nodes that expressions share as they are."""
+    found: list[Expr] = [ca.densify(kind(output)) for output in outputs]
+    if kind is ca.MX:
+        graph = ca.Function("graph", ca.symvar(ca.veccat(*found)), found)
+        if any(graph.instruction_MX(i).which_function().n_instructions() > INLINE_LIMIT for i in range(graph.n_instructions())
+               if graph.instruction_id(i) == ca.OP_CALL):
+            return found
+    return ca.cse(found)
 
 
 def by_rows(matrix: Expr, width: int) -> Expr:

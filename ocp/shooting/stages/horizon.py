@@ -211,12 +211,12 @@ def _step(stretch: Stretch, options: ILQROptions, loops: bool, single: Write | N
         found = running_terms(stretch, running, [(h * w * counts, ti, xi) for w, ti, xi in nodes], sym)
         return after if two is None else ca.vertcat(after, stretch.split(now)[0]), found
 
-    def rows(t: Expr, x: Expr, u: Expr, p: Expr, *tau: Expr) -> list[Row]:
-        return path_rows(stretch, t, stretch.now(x), u, p if two is None else p[:system.np], *tau)
+    def rows(t: Expr, x: Expr, u: Expr, p: Expr, *k: Expr) -> list[Row]:
+        return path_rows(stretch, t, stretch.now(x), u, p if two is None else p[:system.np], *k)
 
     return Draft(phase.name, stretch.behind if later else space, system.controls, system.np + (0 if two is None else 2),
                  space if two is None else stretch.behind, advance, rows, sym, local_cost(phase) if loops else None, single,
-                 None if later else stretch.accelerated)
+                 None if later else stretch.inner)
 
 
 def _parameters(drafts: Sequence[Draft], legs: Sequence[Leg], which: Sequence[int], t: np.ndarray, h: np.ndarray) -> np.ndarray:

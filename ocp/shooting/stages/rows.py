@@ -13,8 +13,7 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
-from dynamics.derivatives.efforts import first, second, split, through
-from dynamics.model.model import Model
+from dynamics.derivatives.inner import Inner, through
 from ocp.problem import At, Boundary, Constraint, Sense
 from ocp.shooting.stages.expressions import by_rows, dense_function
 from ocp.shooting.stages.stretch import Stretch
@@ -60,12 +59,13 @@ class Rows:
         return len(self.names)
 
 
-def path_rows(stretch: Stretch, t: Expr, x: Expr, u: Expr, p: Expr, tau: Expr | None = None) -> list[Row]:
-    """Rows along the path: bounds on states, hard path constraints. tau: symbols for efforts (``dynamics.derivatives.efforts``)."""
+def path_rows(stretch: Stretch, t: Expr, x: Expr, u: Expr, p: Expr, k: Expr | None = None) -> list[Row]:
+    """Rows along the path: bounds on states, hard path constraints. k: symbols for values of the dynamics that they may hold
+    (``dynamics.derivatives.inner``)."""
     found, phase = [], stretch.phase
     for i, (name, (lower, upper)) in enumerate(zip(phase.system.space.names, phase.state_bounds.pairs(), strict=True)):
         found += _between(f"bound {name}", x[i], lower, upper)
-    return found + _constraints(stretch, At.PATH, t, x, u, p, tau)
+    return found + _constraints(stretch, At.PATH, t, x, u, p, k)
 
 
 def final_rows(stretch: Stretch, t: Expr, x: Expr, p: Expr) -> list[Row]:
@@ -105,11 +105,11 @@ def _prescribed(label: str, stretch: Stretch, boundary: Boundary | None, x: Expr
     return [Row(f"{label} {name}", away[i], EQUAL) for i, name in enumerate(space.tangent_names) if boundary.fixed[i]]
 
 
-def _constraints(stretch: Stretch, at: At, t: Expr, x: Expr, u: Expr, p: Expr, tau: Expr | None = None) -> list[Row]:
+def _constraints(stretch: Stretch, at: At, t: Expr, x: Expr, u: Expr, p: Expr, k: Expr | None = None) -> list[Row]:
     found = []
     for c in stretch.hard(at):
-        rest = None if tau is None or stretch.accelerated is None else split(stretch.accelerated, c.function)
-        found += _constraint(c, stretch.at_point(c.function)(t, x, u, p) if rest is None else rest(t, x, u, p, tau))
+        rest = None if k is None else stretch.around(c.function)
+        found += _constraint(c, stretch.at_point(c.function)(t, x, u, p) if rest is None else rest(t, x, u, p, k))
     return found
 
 
@@ -129,46 +129,57 @@ def _between(name: str, value: Expr, lower: float, upper: float) -> list[Row]:
     return rows + ([Row(f"{name} (lower)", lower - value, BELOW)] if np.isfinite(lower) else [])
 
 
-def make_rows(label: str, space: Space, nu: int, np_: int, make: Callable[..., list[Row]], width: int, model: Model | None = None
+def make_rows(label: str, space: Space, nu: int, np_: int, make: Callable[..., list[Row]], width: int, inner: Inner | None = None
               ) -> Rows:
-    """Functions of the rows that ``make(t, x, u, p)`` lists. model: of a system whose controls are accelerations; ``make`` then
-    takes symbols for the efforts, whose derivatives are known in closed form."""
-    t, x, u, p = (ca.SX.sym(n, size) for n, size in zip("txup", (1, space.nx, nu, np_), strict=True))
-    made = make(t, x, u, p)
-    c = ca.densify(ca.vertcat(ca.SX(0, 1), *(row.expression for row in made)))
-    y = ca.SX.sym("y", len(made))
-    J, H = _derivatives(space, t, x, u, p, make, y, model)
-    arguments, product = [t, x, u, p], ca.dot(y, c)
+    """Functions of the rows that ``make(t, x, u, p)`` lists. inner: values of the dynamics that they may hold; ``make`` then takes
+    symbols for these, whose derivatives are known in closed form."""
+    sizes = (1, space.nx, nu, np_)
+    at = tuple(ca.SX.sym(n, size) for n, size in zip("txup", sizes, strict=True))
+    k = ca.SX.sym("k", 0 if inner is None else inner.count)
+    control = at[2]
+    made = make(*at, *(() if inner is None else (k,)))
+    c, y = ca.densify(ca.vertcat(ca.SX(0, 1), *(row.expression for row in made))), ca.SX.sym("y", len(made))
+    inner = inner if inner is not None and ca.depends_on(c, k) else None
+    slope, bend = _derivatives(label, space, at, make, y, width, k, inner)
+    if inner is not None:  # what is large is called: nothing else is shared with it
+        outer = ca.Function("outer", [*at, k], [ca.cse(c)])
+        *at, y = (ca.MX.sym(n, size) for n, size in zip("txupy", (*sizes, len(made)), strict=True))
+        c = outer(*at, inner.sought(*at[:3]))
+    product, make_function = ca.dot(y, c), dense_function if inner is None else ca.Function
     return Rows(
-        value=dense_function(f"{label}_rows", arguments, [c]),
-        jacobian=dense_function(f"{label}_jacobian", arguments, [c, by_rows(J, width)]),
-        curvature=dense_function(f"{label}_bend", [*arguments, y], [by_rows(H, width)]),
-        adjoint=dense_function(f"{label}_adjoint", [*arguments, y], [ca.gradient(product, x), ca.gradient(product, u)]),
+        value=make_function(f"{label}_rows", [*at], [c]), jacobian=slope, curvature=bend,
+        adjoint=make_function(f"{label}_adjoint", [*at, y], [ca.densify(ca.gradient(product, at[i])) for i in (1, 2)]),
         kind=np.array([row.kind for row in made], dtype=np.int64), size=np.array([row.size for row in made], dtype=np.int64),
-        needs_control=_needs(made, u), names=tuple(row.name for row in made),
+        needs_control=_needs(made, ca.vertcat(control, k)), names=tuple(row.name for row in made),
         unit=np.ones(len(made)))
 
 
-def _derivatives(space: Space, t: Expr, x: Expr, u: Expr, p: Expr, make: Callable[..., list[Row]], y: Expr, model: Model | None
-                 ) -> tuple[Expr, Expr]:
-    """Derivative of the rows and Hessian of their product with y by z = (dx, u), on and below the diagonal."""
+def _derivatives(label: str, space: Space, at: tuple[Expr, Expr, Expr, Expr], make: Callable[..., list[Row]], y: Expr, width: int,
+                 k: Expr, inner: Inner | None) -> tuple[ca.Function, ca.Function]:
+    """Of (t, x, u, p): the rows and their derivative by z = (dx, u); of these and y: the Hessian of ``y . rows``, on and below the
+    diagonal. k: symbols of ``make``; inner: what they stand for, None where rows hold nothing of it."""
+    t, x, u, p = at
     size = space.ndx + u.shape[0]
-    z, tau = ca.SX.sym("z", size), ca.SX.sym("tau", 0 if model is None else model.nv)
+    z = ca.SX.sym("z", size)
     dx, du = ca.vertsplit(z, [0, space.ndx, size])
-    near = make(t, space.jet(x, dx), u + du, p, *(() if model is None else (tau,)))
-    at_z, variables = ca.densify(ca.vertcat(ca.SX(0, 1), *(row.expression for row in near))), ca.vertcat(z, tau)
-
-    def here(expression: Expr, effort: Expr) -> Expr:
-        return ca.substitute(ca.SX(expression), variables, ca.vertcat(ca.SX.zeros(size), effort))
-
+    near = make(t, space.jet(x, dx), u + du, p, *((k,) if k.shape[0] else ()))
+    at_z, variables = ca.densify(ca.vertcat(ca.SX(0, 1), *(row.expression for row in near))), ca.vertcat(z, k)
     J = ca.jacobian(at_z, variables)
-    H, slope = ca.hessian(ca.dot(y, at_z), variables) if near else (ca.SX(size, size), ca.SX(size, 1))
-    if model is None or not J[:, size:].nnz():
-        nothing = ca.SX.zeros(tau.shape[0])
-        return here(J[:, :size], nothing), here(ca.tril(H[:size, :size]), nothing)
-    effort, T = first(model, x, u)
-    J, H, slope = here(J, effort), here(H, effort), here(slope[size:], effort)
-    return J[:, :size] + ca.mtimes(J[:, size:], T), ca.tril(through(H, T) + second(model, x, u, slope))
+    H, slope = ca.hessian(ca.dot(y, at_z), variables) if near else (ca.SX(variables.shape[0], variables.shape[0]), 0 * variables)
+    value, J, H, slope = ca.substitute([at_z, J, H, slope], [z], [ca.SX.zeros(size)])
+    names = f"{label}_jacobian", f"{label}_bend"
+    if inner is None:
+        return (dense_function(names[0], [*at], [value, by_rows(J[:, :size], width)]),
+                dense_function(names[1], [*at, y], [by_rows(ca.tril(H[:size, :size]), width)]))
+    first = ca.Function("first", [*at, k], [value, J])
+    second = ca.Function("second", [*at, k, y], ca.cse([H, slope[size:]]))
+    t, x, u, p, y = (ca.MX.sym(name, part.shape[0]) for name, part in zip("txupy", (*at, y), strict=True))
+    known, T = inner.first(t, x, u)
+    value, J = first(t, x, u, p, known)
+    H, pull = second(t, x, u, p, known, y)
+    H = ca.tril(through(H, T) + inner.second(t, x, u, pull))
+    return (ca.Function(names[0], [t, x, u, p], [ca.densify(value), ca.densify(by_rows(J[:, :size] + J[:, size:] @ T, width))]),
+            ca.Function(names[1], [t, x, u, p, y], [ca.densify(by_rows(H, width))]))
 
 
 def _needs(made: Sequence[Row], u: Expr) -> np.ndarray:

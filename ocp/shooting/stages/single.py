@@ -91,7 +91,7 @@ def _once(stretch: Stretch, t: Expr, x: Expr, u: Expr, p: Expr, h: Expr, after: 
     space, system, costs = stretch.space, stretch.phase.system, stretch.costs(At.PATH)
     found = running_terms(stretch, costs, [(h, t, x)], ca.SX.sym)
     g, F, H = first_order(space, space, x, u, p, found, after, F)
-    n, m, apart = space.ndx, system.nu, bend is not None or stretch.accelerated is not None
+    n, m, apart = space.ndx, system.nu, bend is not None or stretch.inner is not None
 
     def differentiated(costate: Expr) -> Expr:
         z, y, there = ca.SX.sym("z", n + m), ca.SX.sym("y", n), ca.SX.sym("after", space.nx)
@@ -104,7 +104,7 @@ def _once(stretch: Stretch, t: Expr, x: Expr, u: Expr, p: Expr, h: Expr, after: 
 
     def full(costate: Expr) -> Expr:
         H = differentiated(costate) if bend is None else bend(x, u, h, costate)
-        return H + h * slopes(space, m, system.np, costs, ca.SX.sym, True, stretch.accelerated)(t, x, u, p)[1] if apart else H
+        return H + h * slopes(space, m, system.np, costs, ca.SX.sym, True, stretch.inner)(t, x, u, p)[1] if apart else H
 
     return Written(after, h * total(costs, t, x, u, p), g, F, H, None if bend is None and integrator is None else full)
 
@@ -118,6 +118,5 @@ def _inlined(phase: Phase, dynamics: Sequence[ca.Function]) -> bool:
 
 def running_terms(stretch: Stretch, costs: Sequence[Cost], nodes: Sequence[tuple[Expr, Expr, Expr]], sym: Symbol) -> list[Term]:
     """Running costs at the nodes of a step."""
-    system = stretch.phase.system
-    model = stretch.accelerated if sym is ca.SX.sym else None
-    return [term(w, t, x, stretch.space, system.nu, system.np, costs, sym, True, model) for w, t, x in nodes] if costs else []
+    system, inner = stretch.phase.system, stretch.inner if costs else None
+    return [term(w, t, x, stretch.space, system.nu, system.np, costs, sym, True, inner) for w, t, x in nodes] if costs else []

@@ -20,7 +20,7 @@ from typing import Any
 
 import casadi as ca
 
-from dynamics.model.model import Model
+from dynamics.derivatives.inner import Inner
 from ocp.problem import Cost
 from ocp.shooting.stages.costs import LocalCost, slopes, total
 from ocp.shooting.stages.expressions import Symbol, by_rows, dense_function, filled, shared
@@ -51,7 +51,7 @@ class Draft:
 
     advance(t, x, u, p, h) -> state after it in ``after``, cost terms;  rows(t, x, u, p) -> rows of hard constraints
     sym: SX.sym or MX.sym; local: the running cost where loops over a robot take the step or, beside ``single``, its full Hessian.
-    accelerated: the model where the controls are its accelerations; rows then takes symbols for efforts as its last argument.
+    inner: values of the dynamics that rows may hold; rows then takes symbols for them as its last argument.
     single: the same as ``advance``, with its expansions, as one scalar graph (SX); None: by algorithmic differentiation.
     """
 
@@ -65,7 +65,7 @@ class Draft:
     sym: Symbol
     local: LocalCost | None = None
     single: Write | None = None
-    accelerated: Model | None = None
+    inner: Inner | None = None
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ def make_stage(draft: Draft, width: int, full: bool) -> Stage:
         difference=dense_function("difference", [x, other], [space.minus(x, other)]),
         plus=dense_function("plus", [x, dx], [space.plus(x, dx)]),
         adjoint=dense_function("adjoint", [*inputs, y], [ca.gradient(pulled, x), ca.gradient(pulled, u)]),
-        rows=make_rows("stage", space, nu, draft.parameters, draft.rows, width, draft.accelerated), local=draft.local)
+        rows=make_rows("stage", space, nu, draft.parameters, draft.rows, width, draft.inner), local=draft.local)
 
 
 def _inputs(draft: Draft, sym: Symbol) -> list[Expr]:
@@ -165,9 +165,9 @@ def _first_output(function: ca.Function) -> ca.Function:
 
 
 def term(weight: Expr, t: Expr, x: Expr, space: Space, nu: int, np_: int, costs: Sequence[Cost], sym: Symbol,
-         controlled: bool, model: Model | None = None) -> Term:
-    """Costs at a point; nu: size of the control that the cost functions take; model: see ``slopes``."""
-    return Term(weight, t, x, space, tuple(costs), slopes(space, nu, np_, costs, sym, model=model), controlled)
+         controlled: bool, inner: Inner | None = None) -> Term:
+    """Costs at a point; nu: size of the control that the cost functions take; inner: see ``slopes``."""
+    return Term(weight, t, x, space, tuple(costs), slopes(space, nu, np_, costs, sym, inner=inner), controlled)
 
 
 def _control(term: Term, u: Expr) -> Expr:

@@ -19,8 +19,8 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
-from dynamics.model.model import Model
-from ocp.bridge import accelerations
+from dynamics.derivatives.inner import Inner, split
+from ocp.bridge import inner
 from ocp.integrators import MULTISTEP, Node, looking_back, motion, serving
 from ocp.integrators.integrator import velocity
 from ocp.problem import At, Constraint, Cost, Linkage, Phase, Problem
@@ -141,9 +141,10 @@ class Stretch:
         return x if x.shape[0] == self.space.nx else x[:self.space.nx]
 
     @cached_property
-    def accelerated(self) -> Model | None:
-        """The model where the controls are its accelerations (``dynamics.derivatives.efforts``) and no constants are carried."""
-        return None if self.constants.count else accelerations(self.phase.system)
+    def inner(self) -> Inner | None:
+        """Values of the dynamics that costs and constraints may hold, as functions of the carried state."""
+        found = inner(self.phase.system)
+        return None if found is None else found.carried(self.phase.system.nx, self.constants.count)
 
     def split(self, x: Expr) -> tuple[Expr, Expr]:
         """State of the system, and theta."""
@@ -179,6 +180,16 @@ class Stretch:
             state, theta = self.split(x)
             return function(self.clock(t, theta), state, u, self.parameters(p, theta))
         return call
+
+    def around(self, function: ca.Function) -> ca.Function | None:
+        """The same with values k of ``inner`` as the last argument; None where it holds none."""
+        if self.inner is None or not function.is_a("SXFunction"):
+            return None
+        if self.constants.count:
+            sizes = (1, self.space.nx, function.size1_in(2), function.size1_in(3))
+            symbols = [ca.SX.sym(n, size) for n, size in zip("txup", sizes, strict=True)]
+            function = ca.Function(function.name(), symbols, [self.at_point(function)(*symbols)])
+        return split(function, self.inner.sought)
 
     def costs(self, at: At) -> tuple[Cost, ...]:
         """Costs of the phase there as functions of the carried state; running costs per unit of the time argument."""

@@ -1,5 +1,7 @@
 """What things are measured by: ranges of the motion, and not ones."""
 
+from dataclasses import replace
+
 import direct_problems as direct
 import numpy as np
 import pytest
@@ -62,6 +64,31 @@ def test_states_are_measured_by_their_range(size):
     scales = Motion(found.problem.phase, found.trajectory).scales
     np.testing.assert_allclose(scales.tangent, size * np.array([1.0, 1.5]), rtol=1e-3)
     np.testing.assert_allclose(scales.control, [6 * size], rtol=1e-3)
+
+
+def test_the_noise_of_what_stands_still_is_no_motion():
+    """y, w stand still but for the rounding of a solver. A deviation of w by ten would move y by ten within the second, and that of
+    y by ten would move x by a tenth of its range: noise of y is nothing that w is measured by."""
+    text = """
+name: three
+system: {states: {x: m, y: m, w: m/s}, controls: {u: N, f: N}, dynamics: {x: "u + 0.1*y", y: w, w: f}}
+phase:
+  duration: 1
+  start: {x: 0, y: 0, w: 0}
+  final: {x: 1, y: 0, w: 0}
+  costs: [{name: effort, running: "u**2 + f**2"}]
+"""
+    found = solve(load_text(text).problem, "collocation", {"intervals": 4})
+    path = found.trajectory
+    noise = np.array([0.0, 1e-7, 1e-7])
+
+    def state(t):
+        return path.state(t) + noise * np.sin(40 * np.asarray(t))[..., None]
+
+    noisy = replace(path, x=state(path.t), state=state)
+    clean, tangent = (Motion(found.problem.phase, one).scales.tangent for one in (path, noisy))
+    np.testing.assert_allclose(tangent, clean, rtol=1e-3)
+    np.testing.assert_allclose(tangent, [1.0, 0.1, 0.1], rtol=1e-3)
 
 
 def test_a_state_that_stands_still_is_measured_by_what_it_would_do():

@@ -10,7 +10,7 @@ from control_problems import one_state
 
 from ocp.app.files.load import load_text
 from ocp.certify import curvature
-from ocp.certify.curvature import negative
+from ocp.certify.banded import Factors, negative
 from ocp.methods import solve
 from ocp.nlp.local import CONTROL, PARAMETER, Local, Owners
 from ocp.problem import Kind, Statement, Status
@@ -32,6 +32,8 @@ def test_inertia_is_that_of_dense_eigenvalues(seed):
         A[i, n - 1] = rng.standard_normal()
     K = sp.bmat([[H + H.T, A.T], [A, -1e-10 * sp.eye(m)]])
     assert negative(K) == int(np.sum(np.linalg.eigvalsh(K.toarray()) < 0))
+    b = rng.standard_normal(n + m)
+    np.testing.assert_allclose(Factors(K).solve(b), np.linalg.solve(K.toarray(), b), rtol=1e-6, atol=1e-9)
 
 
 def escapes(found):

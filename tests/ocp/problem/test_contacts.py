@@ -5,6 +5,7 @@ from dataclasses import replace
 import casadi as ca
 import numpy as np
 import pytest
+from row_trees import tree_of
 
 from dynamics import algorithms as alg
 from dynamics.constraints import FlatContact, FrameMotion, JointMotion, PointContact, RollingContact, Skate
@@ -12,12 +13,13 @@ from dynamics.mechanism import Mechanism, direct_motors
 from dynamics.model.synthetic import random_tree
 from ocp.app.files.load import load_problem, load_text
 from ocp.app.sentences import sentences
-from ocp.bridge import robot_system, start_constraints
+from ocp.bridge import residual_dynamics_system, robot_system, start_constraints
 from ocp.contacts import clear_constraint, contact_constraints, impact_map, with_contacts
 from ocp.derivative_check.closed_form import closed_form
 from ocp.derivatives import choose, differentiated
 from ocp.errors import ProblemError
-from ocp.problem import At, Sense
+from ocp.guesses.silent import bridged
+from ocp.problem import At, Duration, Guess, Phase, Sense
 
 HEAD = """name: Leg
 system:
@@ -52,7 +54,7 @@ def written(tmp_path, robot="problems/models/hopper.urdf"):
     ("{name: hand, frame_motion: {frame: torso, position: [0.1*t, 0, 0.5], rpy: [0, 0.2*t, 0]}}", FrameMotion)])
 def test_files_say_every_kind(written, text, kind):
     loaded = written(text, start="{others: free}")
-    (record,) = loaded.problem.phase.system.mechanism.constraints
+    (record,) = loaded.problem.phase.system.robot.constraints
     assert isinstance(record, kind)
     if kind is JointMotion:
         assert float(record.path(0.5)) == pytest.approx(0.2 * np.sin(0.5))
@@ -69,11 +71,11 @@ def test_a_sole_without_edges_is_refused(written):
 def test_equations_of_files(written):
     loaded = written('{name: gait, equation: {position: \'q["hip"] + 0.5*q["knee"] - 0.1*sin(t)\'}}', start="{others: free}")
     system = loaded.problem.phase.system
-    record, model = system.mechanism.constraints[0], system.model
+    record, model = system.robot.constraints[0], system.model
     q = np.arange(5.0)
     assert float(record.value(model, ca.DM(q), 0.3)) == pytest.approx(3 + 2 - 0.1 * np.sin(0.3))
     rolled = written('{name: roll, equation: {velocity: \'v["base_x"] - 0.3*v["hip"]\'}}', start="{others: free}")
-    record = rolled.problem.phase.system.mechanism.constraints[0]
+    record = rolled.problem.phase.system.robot.constraints[0]
     np.testing.assert_allclose(np.array(ca.DM(record.jacobian(model, ca.DM(q)))).ravel(), [1, 0, 0, -0.3, 0])
 
 
@@ -119,8 +121,8 @@ def leap():
 
 def test_phases_name_their_contacts():
     stance, flight, landing = leap().phases
-    assert [[c.name for c in phase.system.mechanism.constraints] for phase in (stance, flight, landing)] == [["foot"], [], ["foot"]]
-    named = [[(c.name, c.at, c.sense) for c in phase.constraints] for phase in (stance, flight, landing)]
+    assert [[c.name for c in phase.system.robot.constraints] for phase in (stance, flight, landing)] == [["foot"], [], ["foot"]]
+    named = [[(c.name, c.at, c.sense) for c in phase.constraints if c.name != "equations"] for phase in (stance, flight, landing)]
     assert named[0] == [("foot friction", At.PATH, Sense.CONE)]
     assert named[1] == [("foot clear", At.PATH, Sense.BOX)]
     assert named[2] == [("foot friction", At.PATH, Sense.CONE), ("foot begins", At.START, Sense.EQUAL)]
@@ -136,9 +138,9 @@ def test_phases_name_their_contacts():
     np.testing.assert_allclose(J.T @ impulse, M @ (after - x)[5:], atol=1e-9)
     assert impulse[1] > 1.0
     # height alone at the start of the landing: the impact sees to the velocity
-    begins = landing.constraints[1].function
+    begins = next(c.function for c in landing.constraints if c.name == "foot begins")
     foot = np.array(ca.DM(alg.frame_pose(model, q, "foot").p)).ravel()
-    np.testing.assert_allclose(np.array(begins(0, x, [0, 0], [])).ravel(), [foot[2]], atol=1e-12)
+    np.testing.assert_allclose(np.array(begins(0, x, np.zeros(landing.system.nu), [])).ravel(), [foot[2]], atol=1e-12)
 
 
 PHASES = """name: Leg
@@ -175,22 +177,55 @@ def test_contacts_that_a_phase_cannot_have_are_refused(written):
     with pytest.raises(ProblemError, match="nothing strikes"):
         written("", (PHASES % ", reset: {impact: true}").replace("contacts: []", "contacts: [foot]"))
     with pytest.raises(ProblemError, match="no contact named 'leg'"):
-        with_contacts(leap().phases[0].system.mechanism, ["leg"])
+        with_contacts(leap().phases[0].system.robot, ["leg"])
 
 
 def test_files_read_forces_of_constraints_by_name(written):
-    loaded = written("{name: foot, contact: {frame: foot}}", HEAD.replace("costs: [", "constraints: [{name: push, expression: "
+    head = HEAD.replace("  actuated", "  formulation: forward_dynamics\n  actuated")
+    loaded = written("{name: foot, contact: {frame: foot}}", head.replace("costs: [", "constraints: [{name: push, expression: "
                      "'constraint_force(\"foot\")[2]', lower: 5}]\n  costs: ["))
     phase = loaded.problem.phase
     push = next(c for c in phase.constraints if c.name == "push").function
     x, u = np.array(phase.start.value), [3.0, -10.0]
-    mechanism = phase.system.mechanism
+    mechanism = phase.system.mechanism  # None in the residual form, whose forces are inputs
     force = mechanism.constraint_forces(ca.DM(x[:5]), ca.DM(x[5:]), ca.DM(u))["foot"]
     assert float(push(0, x, u, [])) == pytest.approx(float(force[2]), rel=1e-10)
     assert float(force[2]) > 20
     with pytest.raises(ProblemError, match="no constraint that is active in this phase named 'fot'"):
         written("{name: foot, contact: {frame: foot}}", HEAD.replace("costs: [", "constraints: [{name: push, expression: "
                 "'constraint_force(\"fot\")[2]', lower: 5}]\n  costs: ["))
+
+
+def test_robots_with_contacts_have_their_forces_among_the_unknowns(written):
+    """auto: also in phases without any of them; other constraints, and what needs forward dynamics, leave it."""
+    assert all(phase.system.held is not None for phase in leap().phases)
+    assert [len(phase.system.algebraic) for phase in leap().phases] == [8, 5, 8]
+    other = written("{name: drive, joint_motion: {joint: base_x, path: 0.2*sin(t)}}", start="{others: free}")
+    assert other.problem.phase.system.mechanism is not None
+    head = HEAD.replace("  actuated", "  formulation: forward_dynamics\n  actuated")
+    loaded = written("{name: foot, contact: {frame: foot}}", head)
+    assert loaded.problem.phase.system.mechanism is not None
+
+
+def test_a_flight_that_says_nothing_goes_from_the_phase_before_to_the_next(written):
+    """Its base falls on the way: the parabola through both ends."""
+    head, ground = PHASES[:PHASES.index("  - {name: air")], "  - {name: %s, contacts: [foot], duration: 1, costs: [], %s}\n"
+    text = head + ground % ("push", "start: {joints: {base_pitch: 0, hip: -0.3, knee: 0.5}, rest: true, others: assembled}") + \
+        "  - {name: air, contacts: [], duration: 0.4, costs: []}\n" + ground % ("land", "final: {joints: {base_x: 0.3, knee: 0.7}}")
+    push, flight, land = written("", text).problem.phases
+    x, begin, end = flight.guess.x, push.guess.x[-1], land.guess.x[0]
+    np.testing.assert_allclose(x[[0, -1], :5], [begin[:5], end[:5]], atol=1e-12)
+    np.testing.assert_allclose(x[20, :5], (begin + end)[:5] / 2, atol=1e-12)  # the base is guided: no parabola
+    np.testing.assert_allclose(x[20, 5:], (end - begin)[:5] / 0.4, atol=1e-9)
+    free = tree_of("free_flyer", "revolute", seed=3)
+    system, n = residual_dynamics_system(free), free.nq + free.nv
+    ends = np.zeros((3, n))
+    ends[:, 3:7] = [0.0, 0.0, 0.0, 1.0] if free.coordinate_names[6].endswith("w") else [1.0, 0.0, 0.0, 0.0]
+    phases = [Phase(name, system, Duration(0.5, 0.5, 0.5), Guess(np.array([0.0]), row[None], np.zeros((1, system.nu))))
+              for name, row in zip("abc", ends, strict=True)]
+    x = bridged(phases, [False, True, False])[1].guess.x
+    assert x[20, 2] == pytest.approx(9.81 * 0.25 / 8, rel=1e-9)
+    np.testing.assert_allclose(x[[0, -1], 2], 0, atol=1e-12)
 
 
 # ---- what the ground allows -----------------------------------------------------------------------------------------------
@@ -320,7 +355,7 @@ def test_loops_hold_contacts_and_skates():
     np.testing.assert_allclose(found, expected, atol=1e-7 * np.abs(found).max())
 
 
-@pytest.mark.parametrize("formulation", ["forward_dynamics", "residual", "inverse_dynamics"])
+@pytest.mark.parametrize("formulation", ["auto", "forward_dynamics", "residual", "inverse_dynamics"])
 def test_a_guess_without_efforts_stands(formulation):
     """A quadruped on four feet: inputs of the guess hold it still, its weight in the feet, every force inside its cone."""
     feet = "".join(f"\n    - {{name: {leg}, contact: {{frame: {leg}_foot, friction: 0.6}}}}" for leg in ("lf", "rf", "lh", "rh"))
@@ -340,7 +375,7 @@ phase:
 """, "problems")
     phase = loaded.problem.phase
     system, x, u = phase.system, phase.guess.x[0], phase.guess.u[0]
-    mechanism = system.mechanism or system.held or system.inverse
+    mechanism = system.robot
     assert np.max(np.abs(np.array(system.rate(0, x, u, [])))) < 1e-9
     if system.residual is not None:
         assert np.max(np.abs(np.array(system.residual(0, x, u, [])))) < 1e-9

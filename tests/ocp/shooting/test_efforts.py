@@ -6,18 +6,23 @@ import pytest
 from shooting_problems import function
 
 from dynamics import algorithms as alg
-from dynamics.derivatives import efforts
+from dynamics.derivatives import inner
 from dynamics.model.synthetic import random_tree, serial_chain
 from ocp.bridge import accelerations, effort_constraints, inverse_dynamics_system, robot_system
 from ocp.problem import At, Boundary, Constraint, Cost, Duration, Guess, Phase, Problem
 from ocp.shooting.ilqr import ILQROptions
-from ocp.shooting.stages import expressions, stretch
+from ocp.shooting.stages import costs, expressions, stretch
 from ocp.shooting.stages.horizon import build
 
 TREES = {
     "flat": lambda: random_tree(4, np.random.default_rng(1), kinds=("revolute", "prismatic", "universal"), damping=True),
     "curved": lambda: random_tree(2, np.random.default_rng(3), kinds=("spherical",), root="planar", damping=True),
 }
+
+
+def without_closed_forms(monkeypatch):
+    for module in (stretch, costs):
+        monkeypatch.setattr(module, "inner" if module is stretch else "inner_of", lambda system: None)
 
 
 def torque(model, x, u):
@@ -36,7 +41,7 @@ def problem(model, seed=5):
     system, rng = inverse_dynamics_system(model), np.random.default_rng(seed)
     nx, nu = system.nx, system.nu
     x0 = np.r_[alg.random_configuration(model, rng), rng.normal(size=model.nv)]
-    costs = (
+    running = (
         Cost("effort", At.PATH, function(nx, nu, lambda t, x, u: torque(model, x, u)), weights=(0.3,) * model.nv),
         Cost("mixed", At.PATH, function(nx, nu, mixed(model)), weights=(0.5, 1.0, 0.2, 0.1)),
         Cost("scalar", At.PATH, function(nx, nu, lambda t, x, u: ca.sin(torque(model, x, u)[1] + x[0]))),
@@ -44,7 +49,7 @@ def problem(model, seed=5):
     limits = effort_constraints(model, limits=dict.fromkeys(model.velocity_names, (-2.0, 3.0)))
     odd = Constraint("odd", At.PATH, function(nx, nu, mixed(model)), (-1.0,) * 4, (1.0,) * 4)
     guess = Guess(np.array([0.0, 1.0]), np.tile(x0, (2, 1)), rng.normal(size=(2, nu)))
-    return Problem("robot", (Phase("move", system, Duration(0.4, 0.4, 0.4), guess, costs=costs, constraints=(*limits, odd),
+    return Problem("robot", (Phase("move", system, Duration(0.4, 0.4, 0.4), guess, costs=running, constraints=(*limits, odd),
                                    start=Boundary(tuple(x0), (True,) * system.space.ndx)),))
 
 
@@ -58,7 +63,7 @@ def test_what_is_left_of_a_function_holds_efforts_as_symbols(name):
     model = TREES[name]()
     system, (x, u) = inverse_dynamics_system(model), point(model)
     f = function(system.nx, system.nu, mixed(model))
-    rest = efforts.split(model, f)
+    rest = inner.split(f, inner.efforts(model, system.nu).sought)
     assert rest is not None
     assert rest.n_instructions() < 0.2 * f.n_instructions() + 40
     tau = np.array(ca.DM(torque(model, ca.DM(x), ca.DM(u)))).ravel()
@@ -72,7 +77,7 @@ def test_where_no_effort_is_nothing_is_found():
     system = inverse_dynamics_system(model)
     for build_one in (lambda t, x, u: u, lambda t, x, u: x[0] * u[1], lambda t, x, u: ca.SX(0, 1),
                       lambda t, x, u: torque(model, x, 2 * u)):  # the efforts of another motion are not those of this one
-        assert efforts.split(model, function(system.nx, system.nu, build_one)) is None
+        assert inner.split(function(system.nx, system.nu, build_one), inner.efforts(model, system.nu).sought) is None
     assert accelerations(system) is model
     assert accelerations(robot_system(model)) is None
 
@@ -84,8 +89,9 @@ def test_derivatives_of_the_efforts_against_differences_on_the_manifold(name):
     X, U, D, W = (ca.SX.sym(n, k) for n, k in (("x", system.nx), ("u", system.nu), ("d", 3 * model.nv), ("w", model.nv)))
     n = system.space.ndx
     moved = ca.Function("moved", [X, U, D], [torque(model, system.space.plus(X, D[:n]), U + D[n:])])
-    tau, T = efforts.first(model, X, U)
-    found = ca.Function("found", [X, U, W], [tau, T, efforts.second(model, X, U, W)])
+    known = inner.efforts(model, system.nu)
+    tau, T = known.first(0, X, U)
+    found = ca.Function("found", [X, U, W], [tau, T, known.second(0, X, U, W)])
     w = np.random.default_rng(8).normal(size=model.nv)
     value, J, H = (np.array(y) for y in found(x, u, w))
 
@@ -114,7 +120,7 @@ def test_stages_are_those_without_the_closed_form(name, integrator, exact, monke
     model = TREES[name]()
     given, options = problem(model), ILQROptions(intervals=3, integrator=integrator, hessian="full" if exact else "gauss_newton")
     ours = build(given, options).kinds[0]
-    monkeypatch.setattr(stretch, "accelerations", lambda system: None)
+    without_closed_forms(monkeypatch)
     theirs = build(given, options).kinds[0]
     assert ours.rows.names == theirs.rows.names
     (x, u), rng = point(model), np.random.default_rng(4)
@@ -137,7 +143,7 @@ def test_the_closed_form_is_short(monkeypatch):
     model = serial_chain(6)
     given, options = problem(model), ILQROptions(intervals=3, integrator="semi_implicit_euler", hessian="full")
     ours = build(given, options).kinds[0]
-    monkeypatch.setattr(stretch, "accelerations", lambda system: None)
+    without_closed_forms(monkeypatch)
     theirs = build(given, options).kinds[0]
     assert ours.rows.curvature.n_instructions() < 0.5 * theirs.rows.curvature.n_instructions()
     assert ours.whole.n_instructions() < 0.35 * theirs.whole.n_instructions()
@@ -145,12 +151,12 @@ def test_the_closed_form_is_short(monkeypatch):
 
 def test_a_wrong_closed_form_is_noticed(monkeypatch):
     """Poison: the curvature of the efforts is off by a thousandth; only the Hessians change."""
-    right = efforts.second
-    monkeypatch.setattr(efforts, "second", lambda *arguments: 1.001 * right(*arguments))
+    right = inner.contracted_inverse_dynamics
+    monkeypatch.setattr(inner, "contracted_inverse_dynamics", lambda *a: type(right(*a))(*(1.001 * part for part in right(*a))))
     model = TREES["flat"]()
     given, options = problem(model), ILQROptions(intervals=3, integrator="semi_implicit_euler", hessian="full")
     ours = build(given, options).kinds[0]
-    monkeypatch.setattr(stretch, "accelerations", lambda system: None)
+    without_closed_forms(monkeypatch)
     theirs = build(given, options).kinds[0]
     x, u = point(model)
     costate = np.ones(2 * model.nv)
