@@ -37,6 +37,8 @@ def _arranged(matrix: sp.csr_matrix) -> tuple[Array, Array]:
     """Indices along a banded order, and of what has many neighbours, which comes last."""
     n, least = matrix.shape[0], SECOND_ORDER.min_block
     last = np.zeros(0, dtype=int)
+    if not n:
+        return last, last
     if n > 4 * least:
         last = np.flatnonzero(np.diff(matrix.indptr) > max(least, SECOND_ORDER.dense_share * n))
     first = np.setdiff1d(np.arange(n), last)

@@ -17,7 +17,7 @@ import casadi as ca
 import numpy as np
 
 from ocp.errors import ProblemError
-from ocp.problem import INF, At, Bounds, Constraint, Cost, Duration, Guess, Phase, Problem, Sense
+from ocp.problem import INF, At, Bounds, Constraint, Cost, Duration, Formulation, Guess, Phase, Problem, Sense
 from ocp.simulation import step_function
 
 Expr = Any
@@ -30,8 +30,9 @@ def scheduled(problem: Problem, length: float, step: float, integrator: str = "r
     whole = _Schedule(problem, step, integrator)
     first, count = problem.phases[0], round(length / step)
     guess = np.array(first.start.value if first.start is not None else first.guess.x[0], float)
-    none = dict.fromkeys(("residual", "motion", "inverse", "held", "mechanism", "model", "drawn"))
-    system = replace(first.system.with_controls(first.system.controls, whole.rate(), **none), name=problem.name, period=step)
+    system = first.system.with_controls(
+        first.system.controls, whole.rate(), residual=None, formulation=Formulation(), model=None, drawn=None)
+    system = replace(system, name=problem.name, period=step)
     x_bounds, u_bounds = (_widest([getattr(phase, kind) for phase in problem.phases])
                           for kind in ("state_bounds", "control_bounds"))
     lasting = Duration(count * step, count * step, count * step)

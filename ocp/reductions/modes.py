@@ -61,8 +61,9 @@ class Surfaces:
         values = self._samples(w)
         for i, other in enumerate(self.w):
             known = self._samples(other)
-            if abs(values @ known) >= (1 - ROUNDING.negligible) * np.linalg.norm(values) * np.linalg.norm(known):
-                return i, 1 if values @ known > 0 else -1
+            ratio = values @ known / max(known @ known, ROUNDING.coincident)
+            if np.abs(values - ratio * known).max(initial=0.0) <= ROUNDING.coincident * np.abs(values).max(initial=0.0):
+                return i, 1 if ratio > 0 else -1
         self.w.append(w)
         return len(self.w) - 1, 1
 
@@ -161,7 +162,7 @@ def _pieces(phase: Phase, sequence: Sequence[Mode]) -> Iterator[Phase]:
         if k == 0 and 0 in mode.sides and (phase.start is None or not phase.start.complete):
             added.append(surfaces.meet([i for i, side in enumerate(mode.sides) if not side], At.START))
         least = SWITCHES.vanished * length.guess
-        duration = Duration(least, max(length.upper, 2 * least), max(mode.length * length.guess, 2 * least))
+        duration = Duration(least, max(length.upper, 2 * least), max(mode.length * length.guess, 2 * least), vanishing=True)
         yield piece(phase, k, count, duration, mode.share, functions, tuple(added))
 
 

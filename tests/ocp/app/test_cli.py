@@ -72,7 +72,7 @@ def test_unsupported_constraints_exit_with_two_and_their_names(tmp_path, capsys)
     (("solve", BLOCK, "--method", "colocation"), "did you mean 'collocation'"),
     (("solve", BLOCK, "--set", "phase.duratoin=2"), "duration"),
     (("solve", BLOCK, "--set", "phase.duration"), "expected path.to.key=value"),
-    (("solve", BLOCK, "--set", "solve.collocation.intervals=0"), "at least 1"),
+    (("solve", BLOCK, "--set", "solve.collocation.intervals=0"), "must be a whole number >= 1, got 0"),
     (("solve", BLOCK, "--fast"), "--fast"),
     (("solve",), "try: ocp solve --help"),
     (("slove", BLOCK), "slove"),

@@ -128,7 +128,7 @@ def test_specs_have_labels_and_folders():
 
 @pytest.mark.parametrize(("arguments", "words"), [
     (("--methods", "collocation:intervalz=5"), "did you mean 'intervals'"),
-    (("--methods", "collocation:intervals=0"), "at least 1"),
+    (("--methods", "collocation:intervals=0"), "must be a whole number >= 1, got 0"),
     (("--repeat", "-1"), "must not be negative"), (("--tolerance", "0"), "must be positive"),
 ])
 def test_mistakes_exit_with_two_before_anything_runs(arguments, words, tmp_path, capsys):

@@ -98,7 +98,7 @@ def test_a_first_compilation_is_ended(monkeypatch, tmp_path):
     (["wbc", FOLDER / "wbc" / "box_slides.yaml"], Activity.CLOSED_LOOP),
     (["simulate", FOLDER / "cartpole_swingup.yaml", "--quick"], Activity.SIMULATION)])
 def test_what_runs_in_time_keeps_what_ran(words, activity, ctrl_c, tmp_path, capsys):
-    clock = StoppingClock(activity, 7, ctrl_c=ctrl_c)
+    clock = StoppingClock(activity, 1 if activity is Activity.SIMULATION else 7, ctrl_c=ctrl_c)
     with clock.limited():
         assert call(*words, "--quiet", "--out", tmp_path / "run") == 1
     assert clock.asked <= 2  # to stop, and why

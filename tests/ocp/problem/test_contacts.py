@@ -327,23 +327,6 @@ def test_closed_forms_of_constrained_mechanisms_reach_solvers():
     assert sorted(called) == sorted([wanted, f"adj1_{wanted}", f"jac_{wanted}", f"jac_adj1_{wanted}"])
 
 
-def test_the_closed_form_road_of_the_derivative_check_knows_constraints():
-    from ocp.derivative_check.closed_form import closed_form
-
-    system = guided_system()
-    closed, note = closed_form(system)
-    assert note == ""
-    rng, n = np.random.default_rng(2), system.space.ndx + system.nu
-    x = np.r_[alg.random_configuration(system.model, rng), rng.standard_normal(system.model.nv)]
-    u, lam = rng.standard_normal(system.nu), rng.standard_normal(system.space.ndx)
-    z = ca.SX.sym("z", n + 1)
-    moved = system.space.jet(ca.DM(x), z[:system.space.ndx])
-    rate = system.rate(0.4 + z[n], moved, ca.DM(u) + z[system.space.ndx:n], ca.SX(0, 1))
-    J, H = ca.Function("f", [z], [ca.jacobian(rate, z), ca.hessian(ca.dot(ca.DM(lam), rate), z)[0]])(np.zeros(n + 1))
-    np.testing.assert_allclose(np.array(closed.jacobian(x, u, 0.4)), np.array(J), atol=1e-8)
-    np.testing.assert_allclose(np.array(closed.hessian(x, u, lam, 0.4)), np.array(H), atol=1e-7 * np.abs(np.array(H)).max())
-
-
 def test_the_energy_balance_counts_the_work_of_guides():
     system = guided_system()
     rng = np.random.default_rng(4)

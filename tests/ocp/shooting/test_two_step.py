@@ -272,7 +272,7 @@ def test_gains_values_and_costates_are_by_the_present_state():
     """The state before moves as the present one does: then they are those of one-step methods, but for the length of steps."""
     counts, errors = np.array([50, 100, 200]), {"K": [], "Vx": [], "Vxx": [], "costate": []}
     for n in counts:
-        one, other = (ilqr.solve(oscillator(), ILQROptions(int(n), name)).extra for name in ("bdf2", "rk4"))
+        one, other = (ilqr.solve(oscillator(), ILQROptions(intervals=int(n), integrator=name)).extra for name in ("bdf2", "rk4"))
         for name, found in errors.items():
             middle = slice(n // 5, 4 * n // 5)
             assert one[name].shape == other[name].shape

@@ -176,7 +176,7 @@ def test_names_mean_the_same_in_both_formulations():
 def test_mistakes_are_named():
     for old, new, words in (
         ("  formulation: inverse_dynamics\n", "", "accelerations are controls in system.formulation: inverse_dynamics"),
-        ("inverse_dynamics", "inverse", "expected one of forward_dynamics, inverse_dynamics"),
+        ("inverse_dynamics", "inverse", "expected one of auto, forward_dynamics, inverse_dynamics"),
         ("accelerations: {shoulder", "accelerations: {shouldr", "did you mean 'shoulder'"),
         ("controls: {elbow: [-2, 4]}", "controls: {shoulder: [-2, 4]}", "no control named 'shoulder'"),
         ("control_error: {elbow: 1}", "control_error: {elbw: 1}", "did you mean 'elbow'"),

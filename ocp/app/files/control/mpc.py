@@ -93,10 +93,12 @@ def read_mpc(reader: Reader, file: Any, problem: Problem, reload: Reload) -> Loa
     assert plant is not None
     with section.collecting("plant"):
         spec = PlantSpec(plant[0], given.plant.integrator, given.plant.substeps, disturbances, plant[1])
-        estimate = None if given.estimate is None else _estimate(section.part("estimate"), problem, options)
-        reader.findings.settle()
-        return LoadedMPC(options, ilqr, spec, tracked, trials, estimate, across)
-    raise FollowOnError("recorded")
+    estimate: EstimateSpec | None = None
+    if given.estimate is not None:
+        with section.collecting("estimate"):
+            estimate = _estimate(section.part("estimate"), problem, options)
+    reader.findings.settle()
+    return LoadedMPC(options, ilqr, spec, tracked, trials, estimate, across)
 
 
 def _options(section: Section, period: float | None) -> MPCOptions:
