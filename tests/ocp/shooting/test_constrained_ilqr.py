@@ -167,6 +167,7 @@ system:
     frame: {mass: 10, com: [0, 0.5, 0], inertia: {xx: 1.0, yy: 1.0, zz: 0.3}, joint: {kind: planar, name: root, rpy: [pi/2, 0, 0]}}
     wheel: {parent: frame, mass: 2, inertia: {xx: 0.01, yy: 0.02, zz: 0.01},
             joint: {name: axle, kind: revolute, axis: [0, 0, 1], effort: 20}}
+  formulation: forward_dynamics
   actuated: [axle]
   constraints:
     - {name: tyre, rolling: {frame: wheel, radius: 0.2, axis: [0, 0, 1], friction: 0.8}}
