@@ -2,9 +2,9 @@
 
 Where accelerations are controls, x = (q, v) and u = (a, ...), efforts ``tau = ID(q, v, a)`` occur in costs and limits; where
 efforts are controls, accelerations and the forces of constraints (``forward dynamics under constraints``) do, in cones of friction
-and costs of force. They are parts of expressions of (x, u) that nobody marks. ``split`` finds them: it numbers the values of the
-graph, equal numbers for equal operations on equal values, and puts symbols where a value of the dynamics stands. What is left,
-``rho(t, x, u, p, k)``, is the same function for any graph; if nothing is found, nothing changes but the work. Its derivatives in
+and costs of force. Expressions of (x, u) contain them as unmarked subexpressions k. ``split`` finds these by value numbering of the
+graph (equal operations on equal values get equal numbers) and replaces them by symbols. The remaining function
+``rho(t, x, u, p, k)`` equals the expression at k = k(x, u), whether subexpressions were found or not. Its derivatives in
 z = (dx, u) are, with T = dk / dz,
 
     rho_z + rho_k T        rho_zz + rho_zk T + (rho_zk T)' + T' rho_kk T + rho_k . k''

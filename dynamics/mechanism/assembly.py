@@ -77,7 +77,7 @@ class Assembly:
 
     def close(self, q: Array, free: Array | None = None) -> Assembled:
         """The configuration next to q [nq] that closes the loops, moved in the components of the velocity that are ``free`` (mask
-        [nv], None: all). Where Newton's method comes to nothing (mechanisms are often stretched out where they are neutral), it
+        [nv], None: all). Where Newton's method does not converge (mechanisms are often stretched out where they are neutral), it
         begins again at random configurations around q."""
         left = np.arange(self.model.nv) if free is None else np.flatnonzero(free)
 

@@ -84,8 +84,8 @@ class March:
         self.begin()
 
     def begin(self, before: Array | None = None, h: float = 0.0, rose: Array | None = None) -> None:
-        """Forget what was found; before [nx]: the state h [s] before, where a method is to look back at it, rose [l]: the rise of
-        integrals since."""
+        """Start a new motion. before [nx]: the state h [s] earlier, which two-step methods use at once; rose [l]: the
+        increase of integrals since then."""
         self._before, self._h = np.zeros(self._nx) if before is None else np.array(before, float), h
         self._z, self._rose = np.zeros(self._nz), np.zeros(self._l) if rose is None else np.array(rose, float)
 

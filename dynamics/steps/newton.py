@@ -92,7 +92,7 @@ def _weigh(J: Array, n: int, own: bool, weights: Array) -> None:
 @linked(**OPTIONS)
 def solve(where: Array, arg: Array, res: Array, iw: Array, w: Array, z: Array, trial: Array, G: Array, J: Array, move: Array,
           weights: Array, order: Array, numbers: Array, limits: Array) -> tuple[int, int]:
-    """(status, iterations) of Newton's method from z, which becomes the solution; where that comes to nothing from 0, and then with
+    """(status, iterations) of Newton's method from z, which becomes the solution; where it does not converge, from 0, and then with
     every row over its entry on the diagonal of J. arg: addresses of all arguments but z."""
     n, total, status = z.shape[0], 0, NOT_CONVERGED
     res[0], res[1], arg[0] = address_of(G), address_of(J), address_of(trial)

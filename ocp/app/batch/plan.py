@@ -23,7 +23,7 @@ from ocp.app.files.syntax.yaml_source import parse_source
 from ocp.errors import ProblemError
 
 DESIGNS = ("grid", "random", "latin", "sobol")
-MOST = 1_000_000
+MAX_CASES = 1_000_000
 _RANGE = re.compile(r"^(log\()?\s*([^:\[\]()]+):([^:\[\]()]+)(?::\s*(\d+)\s*)?(\))?$")
 
 
@@ -117,11 +117,11 @@ def cases(axes: Sequence[Axis], design: str = "grid", samples: int = 0, seed: in
         if samples:
             raise ProblemError("a grid has the cases of its axes; samples are for random, latin and sobol", where="samples")
         columns = [axis.grid() for axis in axes]
-        if math.prod(map(len, columns)) > MOST:
-            raise ProblemError(f"{math.prod(map(len, columns))} cases; the most are {MOST}", where="--over")
+        if math.prod(map(len, columns)) > MAX_CASES:
+            raise ProblemError(f"{math.prod(map(len, columns))} cases; the most are {MAX_CASES}", where="--over")
         return list(itertools.product(*columns))
-    if not 0 < samples <= MOST:
-        raise ProblemError(f"a design {design} needs samples, between 1 and {MOST}", where="samples")
+    if not 0 < samples <= MAX_CASES:
+        raise ProblemError(f"a design {design} needs samples, between 1 and {MAX_CASES}", where="samples")
     return [tuple(axis.pick(f) for axis, f in zip(axes, row, strict=True)) for row in fractions(design, len(axes), samples, seed)]
 
 

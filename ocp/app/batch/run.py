@@ -48,7 +48,7 @@ class Sweep:
 
 @dataclass(frozen=True)
 class Table:
-    """The rows of a sweep, and where they lie."""
+    """The results of a sweep, one row a case, and their folder."""
 
     rows: list[dict[str, Any]] = field(repr=False)
     folder: Path | None = None

@@ -115,7 +115,7 @@ class Store:
 
 
 def read_head(folder: Path) -> dict[str, Any] | None:
-    """What a folder says that it is; None where it holds no sweep."""
+    """The description of the sweep in a folder; None where it holds no sweep."""
     try:
         found = json.loads((folder / HEAD).read_text(encoding="utf-8"))
     except (OSError, ValueError):

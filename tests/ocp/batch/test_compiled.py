@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from block_file import BLOCK
 
 from ocp.app.files.load import load_problem, load_text
 from ocp.batch.compiled import compiled
@@ -12,25 +13,12 @@ from ocp.methods import solve
 from ocp.problem import SOLVED, Bounds
 from ocp.problem.numbers import numbers_of, structure_of, with_numbers
 
-BLOCK = """
-name: block
-parameters: {mass: 2.0}
-system:
-  states: {x: m, v: m/s}
-  controls: {force: N}
-  dynamics: {x: v, v: force/mass}
-phase:
-  duration: 1.0
-  start: {x: 0, v: 0}
-  final: {x: 1, v: 0}
-  bounds: {force: [-100, 100]}
-  costs: [{name: effort, running: force**2}]
-  constraints: [{name: speed, expression: v, upper: 10}]
+CASE = BLOCK + """  constraints: [{name: speed, expression: v, upper: 10}]
 """
 
 
 def block():
-    return load_text(BLOCK).problem
+    return load_text(CASE).problem
 
 
 def changed(problem, **ends):

@@ -5,29 +5,14 @@ import re
 
 import numpy as np
 import pytest
+from block_file import SOLVED_BLOCK
 from commands import call
 from pages import Page
 
 from ocp.app.batch.pictures import front, pictures
 from ocp.app.batch.report import page
 
-FILE = """
-name: block
-parameters: {mass: 2.0}
-system:
-  states: {x: m, v: m/s}
-  controls: {force: N}
-  dynamics: {x: v, v: force/mass}
-phase:
-  duration: 1.0
-  start: {x: 0, v: 0}
-  final: {x: 1, v: 0}
-  bounds: {force: [-100, 100]}
-  costs: [{name: effort, running: force**2}]
-solve:
-  method: collocation
-  collocation: {scheme: hermite_simpson, intervals: 10}
-sweep:
+FILE = SOLVED_BLOCK + """sweep:
   over: {parameters.mass: "1:3:3", phase.duration: [1, 2]}
 """
 

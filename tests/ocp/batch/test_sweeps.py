@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from block_file import SOLVED_BLOCK as BLOCK
 
 from ocp.app.batch.plan import Axis, axis_of, cases, fractions, read_axis, table_of
 from ocp.app.batch.recipe import Range, recipe_of
@@ -18,24 +19,6 @@ from ocp.app.batch.work import Done
 from ocp.app.files.load import load_problem
 from ocp.batch.order import parents
 from ocp.errors import ProblemError
-
-BLOCK = """
-name: block
-parameters: {mass: 2.0}
-system:
-  states: {x: m, v: m/s}
-  controls: {force: N}
-  dynamics: {x: v, v: force/mass}
-phase:
-  duration: 1.0
-  start: {x: 0, v: 0}
-  final: {x: 1, v: 0}
-  bounds: {force: [-100, 100]}
-  costs: [{name: effort, running: force**2}]
-solve:
-  method: collocation
-  collocation: {scheme: hermite_simpson, intervals: 10}
-"""
 
 
 def block(*words, **more):

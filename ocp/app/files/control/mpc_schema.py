@@ -139,4 +139,4 @@ class MPC(Part):
     plant: Plant = Key("how the plant differs from the model", Plant)
     disturbances: Disturbances = Key("noise, kicks and pushes", Disturbances)
     trials: Trials = Key("what is random in trials", Trials)
-    estimate: Estimate | None = Key("sensors and an estimator, by which the controller acts; null: it is told the state", None)
+    estimate: Estimate | None = Key("sensors and an estimator, whose estimate the controller acts on; null: the true state", None)
