@@ -116,6 +116,8 @@ class _Loop:
     # ---- the run --------------------------------------------------------------------------------------------------------
     def run(self) -> WholeBodyRun:
         self.plant.reset(self.setup.start)
+        if self.setup.planner is not None:
+            self.setup.planner.begin(self.setup.start)
         self.x[0] = self.setup.start
         gaps, _ = self._where(self.setup.start)
         for contact in self.contacts:
@@ -187,6 +189,8 @@ class _Loop:
         q, v = x[:self.nq], x[self.nq:]
         gaps, points = self._where(x)
         self._switch(t, q)
+        if self.setup.planner is not None:
+            self.setup.planner.update(t, x)
         began = time.perf_counter_ns()
         current = self._items(t)
         terms = self.whole.terms(q, v, [item for level in current for _, item in level if isinstance(item, Task)])

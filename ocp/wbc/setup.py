@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -66,6 +67,16 @@ class Switch:
     name: str
 
 
+class Planner(Protocol):
+    """What plans a motion while it is followed."""
+
+    seconds: list[float]
+    failed: int
+
+    def begin(self, x: np.ndarray) -> None: ...
+    def update(self, t: float, x: np.ndarray) -> None: ...
+
+
 @dataclass(frozen=True, eq=False)
 class Setup:
     """A controller and its schedule.
@@ -73,7 +84,8 @@ class Setup:
     start [nq + nv]; efforts: limits by control (default: the robot's). rate (Hz), duration (s). horizon (s): of joint
     limits, None: none. rest_gain [1/s]: how fast velocities of contacts decay. trust: share of the friction that
     the controller counts on, so that feet do not stand on the edge of slipping; caution: share of that at a foot that slips, until
-    it stands for a while. Raises ProblemError for names and numbers that cannot be.
+    it stands for a while. planner: told the measured state before every step. Raises ProblemError for names and numbers
+    that cannot be.
     """
 
     mechanism: Mechanism
@@ -89,6 +101,7 @@ class Setup:
     trust: float = 0.95
     caution: float = 0.7
     options: HQPOptions = field(default_factory=HQPOptions)
+    planner: Planner | None = None
 
     def __post_init__(self) -> None:
         for what, names in (("contact", [c.name for c in self.contacts]), ("task", [t.name for t in self.tasks])):

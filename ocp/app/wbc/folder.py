@@ -147,7 +147,7 @@ def task_rows(run: WholeBodyRun) -> list[dict[str, Any]]:
 
 def summarise(outcome: Outcome, record: Mapping[str, Any]) -> dict[str, Any]:
     """Everything about a run but its arrays, as plain JSON data."""
-    run, file = outcome.run, outcome.loaded.file
+    run, file, plans = outcome.run, outcome.loaded.file, outcome.run.setup.planner
     return jsonable({
         "format": FORMAT, "format_version": FORMAT_VERSION,
         "problem": {"name": file.name, "description": file.description, "source": file.source},
@@ -159,6 +159,7 @@ def summarise(outcome: Outcome, record: Mapping[str, Any]) -> dict[str, Any]:
         "step_times": dataclasses.asdict(run.times), "rate": run.setup.rate, "duration": float(run.t[-1]),
         "sizes": {"velocities": outcome.loaded.mechanism.model.nv, "motors": len(run.driven), "steps": len(run.solved)},
         "events": [dataclasses.asdict(event) for event in outcome.events[:400]],
+        "plans": None if plans is None else {"count": len(plans.seconds), "failed": plans.failed},
         "log": [dataclasses.asdict(note) for note in run.notes], "notes": outcome.notes, "seconds": dict(outcome.seconds),
         "provenance": record,
     })

@@ -183,13 +183,18 @@ class Control(Part):
 
 
 class Follow(Part):
-    """A solved motion that the robot follows: its joints and base, its contacts and their forces."""
+    """A motion that the robot follows: a solved one, with its contacts and their forces, or one that a receding horizon plans."""
 
     makes = Following
-    run: Name = Key("folder of the run of ocp solve, relative to this file", path=True)
+    run: str = Key("folder of a run of ocp solve, relative to this file; or 'mpc'", "", path=True)
+    mpc: str = Key("problem file with a section 'mpc', relative to this file, which plans at its own rate", "", path=True)
     priority: StrictInt = Key("of joints and base; forces have the next lower one", 1, least=1)
     gain: Number = Key("frequency of the errors [rad/s]", 20.0, least=0)
     forces: StrictBool = Key("follow the forces of contacts of one point, too", True)
+
+    def check(self) -> None:
+        if bool(self.run) == bool(self.mpc):
+            raise refuse("names either a run or a file for mpc")
 
 
 class Expect(Part):
@@ -206,7 +211,7 @@ class WbcFile(RobotFile):
     contacts: dict[str, Contact] = Key("contacts by name", dict)
     tasks: tuple[WbcTask, ...] = Key("tasks in order of priority, or each with its priority; none: no torques", ())
     schedule: tuple[Event, ...] = Key("what happens when", ())
-    follow: Follow | None = Key("a solved motion to follow; without 'start' the robot begins where it does, without a duration the "
+    follow: Follow | None = Key("a motion to follow; without 'start' the robot begins where it does, without a duration the "
                                 "loop ends with it", None)
     wbc: Control = Key("how the controller runs; {} takes every default")
     expect: dict[str, Expect] = Key("closed forms: states at the end by name, q.JOINT and v.JOINT, of a floating base q.base.px "
