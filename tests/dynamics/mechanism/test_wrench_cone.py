@@ -6,7 +6,7 @@ import pytest
 from scipy.optimize import linprog
 
 from dynamics.constraints import FlatContact
-from dynamics.constraints.wrench_cone import wrench_cone
+from dynamics.constraints.friction_cone import wrench_cone
 
 SIZES, MU = (0.11, 0.05), 0.6
 
