@@ -122,6 +122,18 @@ class Contact(ContactTerms, FrameConstraint):
     def apart(self) -> tuple[Contact, ...]:
         """One contact for each point that touches, named as this one, with a number where there are several."""
 
+    @abstractmethod
+    def gap(self, model: Model, q: Expr) -> Expr:
+        """Heights [k] (m) of what may touch over the plane."""
+
+    @abstractmethod
+    def pushes(self, force: Expr) -> Expr:
+        """What is not negative [k] (N, N m) while the contact only pushes; force [m]: the multipliers."""
+
+    @abstractmethod
+    def cones(self, force: Expr) -> tuple[Expr, ...]:
+        """``(mu f_n, f_t)`` [3] of every point with friction: in the second-order cone where it does not slip."""
+
 
 def plane_axes(normal: Sequence[float]) -> Array:
     """[3, 3]: rows are two tangents of a plane and its unit normal; normal [3]: any length but zero."""

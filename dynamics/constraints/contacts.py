@@ -6,7 +6,7 @@ forces on the robot in these axes. Where on the plane a contact lies is not said
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -301,8 +301,9 @@ class RollingContact(Contact):
         return () if self.friction is None else (second_order(self.friction, force),)
 
 
-def _each(contact: Contact, points: Sequence[Sequence[float]], friction: float | None) -> tuple[PointContact, ...]:
+def _each(contact: Contact, points: Iterable[Iterable[float]], friction: float | None) -> tuple[PointContact, ...]:
     """The contact at each of some points of its frame."""
-    names = [contact.name] if len(points) == 1 else [f"{contact.name} {k}" for k in range(len(points))]
-    return tuple(PointContact(name, contact.frame, ((float(x), float(y), float(z)),), contact.normal, contact.height, friction,
-                              **contact.terms) for name, (x, y, z) in zip(names, points, strict=True))
+    places = tuple((float(x), float(y), float(z)) for x, y, z in points)
+    names = [contact.name] if len(places) == 1 else [f"{contact.name} {k}" for k in range(len(places))]
+    return tuple(PointContact(name, contact.frame, (place,), contact.normal, contact.height, friction, **contact.terms)
+                 for name, place in zip(names, places, strict=True))

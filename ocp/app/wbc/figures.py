@@ -64,9 +64,8 @@ def _contacts(run: WholeBodyRun) -> bytes:
     pick, forces, shares = sheet.thinned(len(run.solved)), [], []
     t = run.t[:-1][pick]
     for plan, c in zip(run.setup.contacts, run.contacts, strict=True):
-        n = np.asarray(plan.record.normal, float) / np.linalg.norm(plan.record.normal)
         told = bool(np.isfinite(c.actual).any())
-        both = [c.actual @ n, c.commanded @ n] if told else [c.commanded @ n]
+        both = [force @ plan.plane[2] for force in ((c.actual, c.commanded) if told else (c.commanded,))]
         labels = ("plant", "commanded") if told else ("",)
         forces.append(line_cell(c.name, "N", t, np.column_stack(both)[pick], labels))
         share = c.share[pick][:, ::-1] if told else c.share[pick][:, :1]
