@@ -128,11 +128,6 @@ class PointContact(Contact):
         across, n = self.plane[:2], self.plane[2]
         return n[None, :], across + (self.friction or 0.0) * np.outer(across @ np.asarray(self.slip), n)
 
-    def inside(self, force: ArrayLike, slack: float = 0.0) -> bool:
-        """The force lies in the exact cone, up to slack (N)."""
-        f = self.plane @ np.asarray(force, float)
-        return bool(f[2] >= -slack and np.hypot(f[0], f[1]) <= (self.friction or 0.0) * f[2] + slack)
-
     def used(self, force: ArrayLike) -> float:
         """The share of its friction that a force uses: 1 on the cone, more outside; infinite where it pulls."""
         f = self.plane @ np.asarray(force, float)
