@@ -17,11 +17,11 @@ from dynamics import algorithms as alg
 from dynamics.constraints import Contact
 from dynamics.model.model import Model
 from ocp.control import tasks as control
+from ocp.control.stance import stances_of
 from ocp.control.whole_body import ForceTask
 from ocp.errors import ProblemError
-from ocp.wbc.closed_loop import stances_of
 from ocp.wbc.paths import At, Path, Source, path_kind
-from ocp.wbc.setup import Assignment, ContactPlan, Setup, Switch
+from ocp.wbc.setup import Assignment, Setup, Switch
 
 Array = NDArray[np.float64]
 FOLLOWED = "followed motion"
@@ -177,15 +177,15 @@ def followed(setup: Setup, how: Following, source: Source) -> Assignment:
     return Assignment(FOLLOWED, how.priority, posture, Path.of(path_kind(posture), target))
 
 
-def _contacts(setup: Setup, motion: Motion) -> tuple[tuple[ContactPlan, ...], list[Switch]]:
+def _contacts(setup: Setup, motion: Motion) -> tuple[tuple[Contact, ...], list[Switch]]:
     """The contacts, taken as the motion begins, and when each is taken and released after that."""
     plans = {plan.name: plan for plan in setup.contacts}
     for stretch in motion.stretches:
         for contact in stretch.contacts:
-            plans.setdefault(contact.name, ContactPlan(contact, ramp=0.0))
+            plans.setdefault(contact.name, contact.but(ramp=0.0))
     held = [{contact.name for contact in stretch.contacts} for stretch in motion.stretches]
     scheduled = set().union(*held)
     switches = [Switch(float(stretch.t[0]) - motion.begins, "take" if name in now else "release", name)
                 for stretch, before, now in zip(motion.stretches[1:], held, held[1:], strict=False)
                 for name in sorted(before ^ now)]
-    return tuple(replace(plan, taken=plan.name in held[0]) if plan.name in scheduled else plan for plan in plans.values()), switches
+    return tuple(plan.but(taken=plan.name in held[0]) if plan.name in scheduled else plan for plan in plans.values()), switches

@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics.constraints import Contact
+from dynamics.constraints import Cone, Contact
 from dynamics.errors import near
 from dynamics.mechanism import Mechanism
 from ocp.control.whole_body import Item
@@ -36,26 +36,12 @@ class Assignment:
         return self.item if self.path is None else at_target(self.item, self.path, t)
 
 
-@dataclass(frozen=True, eq=False)
-class ContactPlan:
-    """A contact that the controller may use. record: with its plane and friction; taken: at the start; least, most: normal force
-    of each point (N); ramp: seconds in which its force may grow, or shrinks when it is given up; sides, pyramid: of the cone's
-    stand-in. slides: the point moves along the plane with known friction, only its normal is held. within [3, 2] (m, world): box
-    outside of which the plane ends."""
-
-    record: Contact
-    taken: bool = True
-    least: float = 0.0
-    most: float = float("inf")
-    ramp: float = 0.1
-    sides: int = 8
-    pyramid: str = "inner"
-    slides: bool = False
-    within: tuple[tuple[float, float], ...] | None = None
-
-    @property
-    def name(self) -> str:
-        return self.record.name
+def ContactPlan(record: Contact, taken: bool = True, least: float = 0.0, most: float = float("inf"), ramp: float = 0.1,
+                sides: int = 8, pyramid: str = "inner", slides: bool = False,
+                within: tuple[tuple[float, float], ...] | None = None) -> Contact:
+    """A contact with what a controller asks of it besides. slides: its points move along the plane with known friction."""
+    return record.but(taken=taken, least=least, most=most, ramp=ramp, cone=Cone(sides, pyramid), within=within,
+                      slip=(0.0, 0.0, 0.0) if slides else None)
 
 
 @dataclass(frozen=True)
@@ -90,7 +76,7 @@ class Setup:
 
     mechanism: Mechanism
     start: np.ndarray
-    contacts: Sequence[ContactPlan]
+    contacts: Sequence[Contact]
     tasks: Sequence[Assignment]
     switches: Sequence[Switch] = ()
     efforts: ArrayLike | None = None

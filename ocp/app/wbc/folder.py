@@ -123,10 +123,10 @@ def contact_rows(run: WholeBodyRun) -> list[dict[str, Any]]:
     """One record for each contact: steps taken, range of its normal force, shares of friction, how far standing points moved."""
     rows = []
     for plan, c in zip(run.setup.contacts, run.contacts, strict=True):
-        n = np.asarray(plan.record.normal, float) / np.linalg.norm(plan.record.normal)
         told = bool(np.isfinite(c.actual).any())
         taken = c.state > 0
-        normal = (c.commanded[taken] if taken.any() or not told else c.actual) @ n  # a contact that is never taken is the plant's
+        # a contact that is never taken is the plant's
+        normal = (c.commanded[taken] if taken.any() or not told else c.actual) @ plan.plane[2]
         share, actual = (float(np.nanmax(c.share[:, k], initial=0.0)) for k in range(2))
         rows.append({"name": c.name, "taken": float((c.state > 0).mean()) if c.state.size else 0.0,
                      "least": float(normal.min(initial=np.inf)) if normal.size else 0.0, "most": float(normal.max(initial=0.0)),

@@ -60,7 +60,7 @@ def print_check(loaded: LoadedWbc, console: Console | None = None) -> None:
         tasks = ", ".join(task.name for task in loaded.setup.tasks if task.priority == rank)
         line(out, f"  priority {rank}: {tasks}")
     for plan in loaded.setup.contacts:
-        out.print(f"  contact {plan.name}: {'taken' if plan.taken else 'open'} at the start, friction {plan.record.friction:g}",
+        out.print(f"  contact {plan.name}: {'taken' if plan.taken else 'open'} at the start, friction {plan.friction:g}",
                   markup=False)
 
 
