@@ -50,7 +50,7 @@ TERMS = (
          "a value or joint is held at something; a hand holds"),
     Term(r"\bladders?\b|\brungs?\b|\bscouts?\b", "cascade of initial guesses, stage, probe solve"),
     Term(r"\b(ways?|leads?|leading|led|goes|going|went) down\b", "descent direction, direction of negative curvature"),
-    Term(r"\bbars?\b", "error bound", r"(four|five|three|six|slider|progress|scroll|colou?r|error|one|two|crank|torsion)[ -_]?bars?|"
+    Term(r"\bbars?\b", "error bound", r"(four|five|three|six|slider|progress|scroll|colou?r|error|two|crank|torsion)[ -_]?bars?|"
          r"linkage|mechanism|chart|plot|figure|tool|rigid|steel|screen|pressure|progress|joint|metre|`bar",
          "linkages have bars, figures and screens, too"),
     Term(r"\bown sizes?\b|\bbeside (its|their) (own )?size\b|\bin (huge|tiny) numbers\b|\bparts of (its|their) size\b",
@@ -188,6 +188,7 @@ def prose(page: str) -> str:
     """The text of a page, without code, tables, directives and the addresses of links."""
     page = re.sub(r"\A---\n.*?\n---\n", "", page, flags=re.S)
     page = re.sub(r"^(```|:::).*?^\1 *$|^\|[^\n]*$|^\$\$.*?\$\$ *$", "", page, flags=re.M | re.S)
+    page = re.sub(r"\$[^$]+\$", "an expression", page)
     return re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", page)
 
 

@@ -29,15 +29,14 @@ TOC = """
 ```
 """
 GROUPS = {
-    "Start": ("ocp/docs/own_robot", "ocp/docs/commands", "ocp/docs/reports", "ocp/docs/files", "ocp/docs/python",
-              "ocp/docs/sweeps"),
+    "Start": ("ocp/docs/install", "ocp/docs/own_robot"),
     "Tutorials": ("ocp/docs/tutorials/*",),
-    "How it works": ("ocp/docs/methods", "ocp/docs/strategy", "options",
-                     "ocp/docs/certificate", "ocp/docs/derivatives", "ocp/docs/robots"),
-    "Simulate and control": ("ocp/docs/mpc", "ocp/docs/simulation", "ocp/docs/whole_body"),
-    "Look up": ("keys", "problems/README", "ocp/docs/gallery", "ocp/docs/conventions", "equations", "interface",
-                "ocp/docs/benchmarks"),
-    "The project": ("ocp/docs/house", "ocp/docs/changelog"),
+    "Guides": ("ocp/docs/robots", "ocp/docs/contacts", "ocp/docs/mpc", "ocp/docs/whole_body", "ocp/docs/simulation", "ocp/docs/sweeps",
+               "ocp/docs/derivatives", "ocp/docs/deploy", "ocp/docs/extend"),
+    "Explanation": ("ocp/docs/certificate", "ocp/docs/methods", "ocp/docs/mathematics", "ocp/docs/strategy", "ocp/docs/architecture"),
+    "Reference": ("ocp/docs/files", "keys", "options", "ocp/docs/commands", "ocp/docs/python", "interface", "ocp/docs/reports",
+                  "ocp/docs/conventions", "equations", "problems/README", "ocp/docs/gallery"),
+    "Record": ("ocp/docs/benchmarks", "ocp/docs/changelog"),
 }
 
 
