@@ -2,6 +2,7 @@
 
     python tests/language.py                  # counts of every package and room
     python tests/language.py ocp/explain      # every finding below a folder, or in a file
+    python tests/language.py --messages       # every message of the product
     python tests/language.py --write          # lowers the ceilings of tests/language.txt to the present counts
 
 A term has a pattern, the field's word for it, and the contexts in which the word is the right one. Names are judged where they are
@@ -205,6 +206,34 @@ def mean_words(page: str) -> float:
     return sum(len(one.split()) for one in found) / max(1, len(found))
 
 
+def template(node: ast.expr) -> str:
+    """A message as it stands in the source: values of an f-string between braces, joined parts in one line."""
+    if isinstance(node, ast.JoinedStr):
+        return "".join(template(one) for one in node.values)
+    if isinstance(node, ast.FormattedValue):
+        return f"{{{ast.unparse(node.value)}}}"
+    if isinstance(node, ast.BinOp):
+        return template(node.left) + template(node.right)
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else f"{{{ast.unparse(node)}}}"
+
+
+def messages(below: str = "") -> Iterator[tuple[str, int, str]]:
+    """(file, line, text) of the messages of the product: of raised errors, of refusals, and of everything in ocp/app/sentences."""
+    for path in modules(below):
+        here = path.relative_to(ROOT).as_posix()
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and node.exc.args:
+                yield here, node.lineno, template(node.exc.args[0])
+            elif isinstance(node, ast.Call) and getattr(node.func, "id", getattr(node.func, "attr", "")) in ("refuse", "fault") \
+                    and node.args:
+                yield here, node.lineno, template(node.args[0])
+        if here.startswith("ocp/app/sentences/"):
+            inner = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in ast.walk(node) if part is not node}
+            yield from ((here, node.lineno, template(node)) for node in ast.walk(tree) if id(node) not in inner
+                        and isinstance(node, ast.JoinedStr | ast.Constant) and " " in template(node))
+
+
 def package(path: str) -> str:
     """The room that a file counts for: two levels, three below ocp/app."""
     parts = path.removesuffix(".py").split("/")
@@ -242,8 +271,12 @@ def ceilings() -> dict[str, Counter[str]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("below", nargs="?", default="")
+    parser.add_argument("--messages", action="store_true", help="list every message of the product")
     parser.add_argument("--write", action="store_true", help="write the present counts as ceilings")
     given = parser.parse_args()
+    if given.messages:
+        print("\n".join(f"{path}:{line}: {' '.join(text.split())}" for path, line, text in messages(given.below)))
+        return
     if given.below:
         for hit in findings(given.below):
             print(f"{hit.path}:{hit.line}: {hit.kind}: {hit.found}  -> {hit.better}")
