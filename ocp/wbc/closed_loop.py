@@ -40,7 +40,7 @@ from ocp.wbc.setup import ContactPlan, Setup
 
 Array = NDArray[np.float64]
 Progress = Callable[[Mapping[str, float]], None]
-NEAR, FLAT = 1e-4, 1e-3  # m: a contact that is to be taken touches with one point, and the others of its sole are so near
+MAX_TOUCHING_GAP, MAX_SOLE_GAP = 1e-4, 1e-3  # m: of one point of a contact that is to be taken, and of the others of its sole
 LOST = 5e-3  # m: one that was taken has left its plane
 SLIPS = 0.03  # m/s
 STANDS = 0.2  # s of standing after which a point is trusted again
@@ -119,7 +119,7 @@ class _Loop:
         self.x[0] = self.setup.start
         gaps, _ = self._where(self.setup.start)
         for contact in self.contacts:
-            if contact.taken and gaps[contact.rows].max() > FLAT:
+            if contact.taken and gaps[contact.rows].max() > MAX_SOLE_GAP:
                 raise ProblemError("is taken at the start, but does not touch its plane: a point is "
                                    f"{gaps[contact.rows].max():.3g} m above it", where=f"contact {contact.plan.name!r}")
         check_inertia(self.model, self.setup.start[:self.nq])
@@ -254,7 +254,7 @@ class _Loop:
         """Who is taken, given up and slips, by what is measured; how far ramps have come."""
         for contact in self.contacts:
             gap, name, ramp = gaps[contact.rows], contact.plan.name, contact.plan.ramp
-            if contact.wanted and not contact.taken and gap.min() <= NEAR and gap.max() <= FLAT:
+            if contact.wanted and not contact.taken and gap.min() <= MAX_TOUCHING_GAP and gap.max() <= MAX_SOLE_GAP:
                 contact.taken, contact.full = True, 0.0 if ramp else 1.0
                 self.notes.append(Note(t, name, "touches, and is taken"))
             elif contact.taken and gap.min() > LOST:

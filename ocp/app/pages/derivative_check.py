@@ -10,7 +10,7 @@ from ocp.app.files.syntax.yaml_source import parse_source
 from ocp.app.screen import grid, line, plain, wide_console
 from ocp.derivative_check import DerivativeCheck, Finding, Kind, Order, TermCheck
 
-MOST = 12
+MAX_FINDINGS_OF_TERM = 12
 """Findings shown for each term."""
 
 
@@ -22,7 +22,7 @@ def term_places(loaded: LoadedProblem, name: str) -> dict[str, str]:
     return {"system": source.where(("system",)), **costs}
 
 
-def print_derivative_check(check: DerivativeCheck, console: Console | None = None, *, most: int = MOST) -> None:
+def print_derivative_check(check: DerivativeCheck, console: Console | None = None, *, most: int = MAX_FINDINGS_OF_TERM) -> None:
     """The table of terms, the findings (at most ``most`` for each term, and how many more), remarks and the verdict."""
     out = console or wide_console()
     out.print(f"\n[bold]{plain(check.problem)}[/]  derivatives of {len(check.terms)} terms, seed {check.seed}", soft_wrap=True)

@@ -20,7 +20,7 @@ from ocp.control.ik import solve_ik
 from ocp.control.tasks import pose_task, position_task, posture_task
 from ocp.errors import ProblemError
 
-NEAR, BELOW = 0.06, 0.1  # m: how far feet lie apart in height, and at least below the root
+MAX_HEIGHT_SPREAD, MIN_DEPTH_BELOW_ROOT = 0.06, 0.1  # m: how far feet lie apart in height, and at least below the root
 FLAT, INSIDE = 0.02, 0.8  # half width of the smallest sole [m], and the share of it that is counted on
 BAND = 0.02  # m: what lies so low on a foot is its sole
 #: names of configurations in which robots stand, the surest word first
@@ -152,7 +152,7 @@ def _feet(model: Model, q: np.ndarray, root: float, where: str) -> list[Foot]:
     """The lowest ends of the tree."""
     heights = {name: float(_pose(model, q, name)[1][2]) for name in ends(model)}
     lowest = min(heights.values())
-    names = [name for name, z in heights.items() if z < lowest + NEAR and z < root - BELOW]
+    names = [name for name, z in heights.items() if z < lowest + MAX_HEIGHT_SPREAD and z < root - MIN_DEPTH_BELOW_ROOT]
     if len(names) < 2:
         why = f"only {names[0]!r} reaches down" if names else "no limb of it reaches down below its root"
         raise ProblemError(f"does not stand on feet in any configuration that its file gives: {why}", where=where)

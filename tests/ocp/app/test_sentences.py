@@ -53,7 +53,8 @@ SAID = (
     (Finding(Kind.NOT_FINITE, data={"found": ()}), "the functions are finite at the last iterate, but not at a trial point"),
     (Finding(Kind.FUNCTION_NOT_FINITE, "rise", "root", "root[x]", 0.5, math.nan,
              data={"term": "constraint", "node": "knot 3", "by": "u", "values": {"x": 1.5, "u": -2.0}}),
-     "phase 'rise': the derivative with respect to u of constraint 'root' of root[x] is nan at knot 3 (t = 0.5 s; x = 1.5, u = -2)"),
+     "phase 'rise': the derivative with respect to u of constraint 'root' of root[x] is nan at knot 3 (t = 0.5 s; x = 1.5, "
+     "u = -2)"),
     (Finding(Kind.SCALED, name="guess", data={
         "reasons": ("unknowns", "costs"), "columns": (0.5, 4.0), "rows": (), "objective": 8.0}),
      "scaling guess for its unknowns and costs: columns 0.5 to 4, rows none, objective 8"),
@@ -73,8 +74,8 @@ SAID = (
     (Finding(Kind.KERNELS_COMPILED, data={"operations": {"node_cost": 8, "node_rows": 6}}),
      "kernels: compiled node_cost (8 operations), node_rows (6 operations); the rest interpreted"),
     (Finding(Kind.CODE_GENERATED, data={"obstacle": Kind.TIMED_CONSTRAINTS}),
-     "execution: generated code instead of loops, because constraints of the robot depend on time, times are free, and they know no "
-     "derivatives by time"),
+     "execution: generated code instead of loops, because constraints of the robot depend on time, times are free, and they "
+     "know no derivatives by time"),
 )
 
 
