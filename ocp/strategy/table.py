@@ -1,7 +1,7 @@
-"""What is tried for an answer, as a table: diagnosis, remedy and budget, in the order in which rules are asked.
+"""The rules of the search as a table: diagnosis, remedy and budget, in the order of evaluation.
+The first rule that applies and whose remedy succeeds decides; then the task is solved, and the table is evaluated again. To add a
+remedy, write its diagnosis and its remedy in a file of their own and add a row.
 
-The first rule that applies and whose remedy comes to something decides; then the task is solved, and the table is asked again. To
-add a remedy, write its diagnosis and its remedy in a file of their own and put a row where it belongs.
 """
 
 from __future__ import annotations
