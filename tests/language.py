@@ -43,7 +43,7 @@ class Term:
 
 
 TERMS = (
-    Term(r"\brows?\b", "constraint, equation, residual component",
+    Term(r"\brows?\b(?!:)", "constraint, equation, residual component",
          r"matri|table|column|csv|jacobian|array|line|factor|element|entr|rank|block|norm|a row\b|\bA\b|pivot|screen|file|key|"
          r"record|linear|sparse|hierarch|level|qp\b|kernel|stack|catalog|header|rules",
          "matrices, tables and files have rows, and so have the constraint matrices of quadratic programs"),
@@ -56,10 +56,10 @@ TERMS = (
          "linkages have bars, figures and screens, too"),
     Term(r"\bown sizes?\b|\bbeside (its|their) (own )?size\b|\bin (huge|tiny) numbers\b|\bparts of (its|their) size\b",
          "scale, magnitude"),
-    Term(r"\bplaces?\b(?! (of|where|to|in) (a|the)? ?(goal|target))", "evaluation point, collocation point, location",
+    Term(r"\bplaces?\b(?!:|, t\b)(?! (of|where|to|in) (a|the)? ?(goal|target))", "evaluation point, collocation point, location",
          r"(in|takes?|took|taking|into|out of) (the |its |their |that )?place|decimal|pick and place|places? (a|the|it|them)\b",
          "in place (memory), decimal places, to place something"),
-    Term(r"\bmargins?\b", "constraint tightening", r"plot|figure|axis|axes|page|safety|stability|pixel|width|css|panel|label",
+    Term(r"\bmargins?\b(?!:)", "constraint tightening", r"plot|figure|axis|axes|page|safety|stability|pixel|width|css|panel|label",
          "figures and pages have margins"),
     Term(r"\bdrawn in\b", "tightened"),
     Term(r"\bimplied\b|\bmarked\b", "redundant", r"pytest|marked (optional|slow|`)|marker", "tests have marks"),
@@ -229,7 +229,8 @@ def messages(below: str = "") -> Iterator[tuple[str, int, str]]:
                     and node.args:
                 yield here, node.lineno, template(node.args[0])
         if here.startswith("ocp/app/sentences/"):
-            inner = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in ast.walk(node) if part is not node}
+            inner = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)
+                     for part in ast.walk(node) if part is not node}
             yield from ((here, node.lineno, template(node)) for node in ast.walk(tree) if id(node) not in inner
                         and isinstance(node, ast.JoinedStr | ast.Constant) and " " in template(node))
 

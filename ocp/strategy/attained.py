@@ -2,10 +2,10 @@
 (``ocp.strategy.relaxation``), or are impulses.
 
 An impulse on a mesh is a control that lasts for an interval, so that it doubles where every interval is cut in two, while its
-integral stays. A control without bounds whose square, or whose magnitude, is integrable grows by less: as t^-a, a < 1, by 2^a. Rates
-grow with an impulse, and what its interval costs stays finite: where running costs are quadratic in the control, it doubles, and
-the peak belongs to a boundary layer that the mesh does not resolve yet (coercivity: Cesari 1983, Optimization: Theory and
-Applications, chapter 11).
+integral stays. A control without bounds whose square, or whose magnitude, is integrable grows by less: as t^-a, a < 1, by 2^a.
+Rates grow with an impulse, and the cost of its interval stays finite. If running costs are quadratic in the control, that cost
+doubles, and the peak belongs to a boundary layer that the mesh does not resolve yet (coercivity: Cesari 1983, Optimization: Theory
+and Applications, chapter 11).
 """
 
 from __future__ import annotations
