@@ -45,7 +45,8 @@ class Term:
 TERMS = (
     Term(r"\brows?\b(?!:)", "constraint, equation, residual component",
          r"matri|table|column|csv|jacobian|array|line|factor|element|entr|rank|block|norm|a row\b|\bA\b|pivot|screen|file|key|"
-         r"record|linear|sparse|hierarch|level|qp\b|kernel|stack|catalog|header|rules",
+         r"record|linear|sparse|hierarch|level|qp\b|kernel|stack|catalog|header|rules|first rows?|row weights|task|"
+         r"full stretch|log\b",
          "matrices, tables and files have rows, and so have the constraint matrices of quadratic programs"),
     Term(r"\bheld\b", "zero-order hold; active", r"held (fixed|constant|at|by|out|down|back)|lock|hand|piecewise|constant",
          "a value or joint is held at something; a hand holds"),

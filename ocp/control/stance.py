@@ -61,7 +61,7 @@ class Stance:
 
     @property
     def contact(self) -> Contact:
-        """The point held, for Jacobians."""
+        """The contact point, for Jacobians."""
         return Contact(self.frame, self.point)
 
     @property

@@ -1,5 +1,4 @@
-"""What ``ocp compare`` shows: a line while each method runs, one table and the verdict; and the motions of all methods laid over
-each other, every state and control in a panel, one colour for each method."""
+"""Terminal output of ``ocp compare``: a line while each method runs, one table at the end."""
 
 from __future__ import annotations
 
@@ -93,6 +92,7 @@ def say_entry(entry: Entry, k: int, count: int, console: Console) -> None:
 
 
 def print_comparison(found: Comparison, folder: Path, out: Console) -> None:
+    """Print the table, then the verdict."""
     out.print(f"\n[bold]{plain(found.name)}[/]", soft_wrap=True)
     out.print(table(found, out.width >= WIDE))
     for entry in found.entries:

@@ -104,7 +104,7 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
 
 # ---- the explanation ----------------------------------------------------------------------------------------------------
 def explanation(subject: Subject, say: Say, out: Console | None = None) -> Explanation:
-    """Look for the cause, or what Ctrl-C leaves of it; out: told what is found on the way. Raises UnsupportedError where no program
+    """Find the cause; Ctrl-C returns what is known; out: prints progress. Raises UnsupportedError where no program
     can be made of the problem."""
     problem = subject.loaded.problem
     chosen = method(subject.method if subject.method in TRANSCRIBING else

@@ -1,4 +1,4 @@
-"""What ``ocp explain`` shows: a word about what it is doing, then the finding in tables."""
+"""Terminal output of ``ocp explain``: progress, then the findings in tables."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MAX_NAMES_IN_LINE = 6
 
 
 def print_first(subject: Subject, found: Sequence[Finding], out: Console) -> None:
-    """What the problem alone tells."""
+    """Print findings that follow from the problem alone."""
     if not found:
         return
     out.print(f"\n[bold]{plain(subject.loaded.problem.name)}[/]  at first sight:", soft_wrap=True)
@@ -33,7 +33,7 @@ def print_first(subject: Subject, found: Sequence[Finding], out: Console) -> Non
 
 
 def print_worst(worst: Sequence[tuple[str, float]], out: Console | None) -> None:
-    """What the point that is looked at violates most, before the search for the cause."""
+    """Print the largest violations of the point, before the search for the cause."""
     if out is not None and worst:
         line(out, f"  violated most: {', '.join(f'{name} by {size:.3g}' for name, size in worst)}; looking for the cause")
 
@@ -78,6 +78,7 @@ def _value(value: Any) -> str:
 
 
 def print_explanation(found: Explanation, out: Console) -> None:
+    """Print the explanation in tables."""
     subject = found.subject
     if found.interrupted:
         out.print("\n  [yellow]interrupted[/]: this is what was known", soft_wrap=True)
@@ -210,7 +211,7 @@ def _when(price: Price) -> str:
 
 
 def words(price: Price) -> str:
-    """A price in words: what room saves, to first order."""
+    """A price in words: the saving by a relaxation, to first order."""
     way = {"lower": "lower", "upper": "higher"}.get(price.side) or ("less" if price.price > 0 else "more")
     return f"saves {price.relief:.4g} per {price.unit or 'unit'} {way}"
 
@@ -223,7 +224,7 @@ def _conditioning(found: Explanation, out: Console) -> None:
     if at is None:
         return
     if at.worst:
-        out.print("\n  Worst rows at the last iterate")
+        out.print("\n  Largest violations at the last iterate")
         for name, value in at.worst:
             line(out, f"    {value:10.3g}  {name}")
     if at.active:

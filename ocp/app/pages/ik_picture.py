@@ -1,4 +1,4 @@
-"""What inverse kinematics shows: the robot at its start and at the configuration found, with the targets drawn as axes, points and
+"""Pictures of inverse kinematics: the robot at its start and at the configuration found, with the targets drawn as axes, points and
 arrows; still, and as a scene for the player."""
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Mark:
 
 
 def marks(model: Model, q: np.ndarray, tasks: Sequence[Task]) -> tuple[Mark, ...]:
-    """The targets that have a place in the world, those of moving references as they lie at q."""
+    """The targets that have a position in the world, those of moving references as they lie at q."""
     names = sorted({name for task in tasks for name in (task.shape.frame, task.shape.reference)} - {"world"})
     symbol = ca.SX.sym("q", model.nq)
     frames = [alg.frame_pose(model, symbol, name) for name in names]
@@ -69,7 +69,7 @@ def marks(model: Model, q: np.ndarray, tasks: Sequence[Task]) -> tuple[Mark, ...
 
 
 def ik_scene(model: Model, start: np.ndarray, result: IKResult, found: Sequence[Mark]) -> Scene:
-    """The motion along the geodesic from start to solution, with the start as a thin line and the targets standing still."""
+    """The motion along the geodesic from start to solution, with the start as a thin line and fixed targets."""
     t = frame_times(0.0, DURATION)
     s = t / DURATION
     q0, d, r = ca.SX.sym("q0", model.nq), ca.SX.sym("d", model.nv), ca.SX.sym("r")

@@ -1,4 +1,4 @@
-"""A solution phase by phase: what the pages of a run work with, be it one phase or several, of one system or of different ones."""
+"""A solution phase by phase, as the plots and tables of a run need it, for one phase or several."""
 
 from __future__ import annotations
 

@@ -46,12 +46,13 @@ def marks_of(motion: Sequence[Leg]) -> list[tuple[float, str]]:
 
 
 def span_of(motion: Sequence[Leg]) -> tuple[float, float]:
+    """The start and end of the motion [s]."""
     return motion[0].span[0], motion[-1].span[1]
 
 
 # ------------------------------------------------------------------------------------------------ states and controls
 def plot_states(motion: Sequence[Leg], certificate: Certificate | None = None) -> bytes:
-    """States in small multiples, positions above velocities where they can be told apart."""
+    """States in small multiples, positions above velocities where known."""
     names = union([one.phase.system.space.names for one in motion])
     if not names:
         return sheet.sentence("This system has no states.")
@@ -149,7 +150,7 @@ def _multiples(motion: Sequence[Leg], curves: Curves, parts: Sequence[tuple[str,
 
 
 def _split(system: System) -> int | None:
-    """Where velocities begin in x: known for robots, otherwise told by units (m above m/s, component by component)."""
+    """Where velocities begin in x: known for robots, otherwise by units (m above m/s, component by component)."""
     names, units = system.space.names, system.units
     if system.model is not None and 0 < system.model.nq < len(names):
         return int(system.model.nq)

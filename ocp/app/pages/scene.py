@@ -1,4 +1,4 @@
-"""What a report animates: points, lines and solids over time, in three dimensions or in a drawing plane.
+"""The scene of an animation: points, lines and solids over time, in three dimensions or in a drawing plane.
 
 A :class:`Scene` is plain arrays computed once in Python; the player in the report only interpolates and draws. It comes
 from the robot's own links (:func:`scene_from_model`) or from a :class:`Drawing` that the problem declares
@@ -125,7 +125,7 @@ class Disc:
 
 @dataclass(frozen=True)
 class Drawing:
-    """A planar picture of a system without a robot model, drawn in order: the first primitive lies at the back."""
+    """A planar picture of a system without a robot model, drawn in order: the first primitive at the back."""
 
     primitives: tuple[Polyline | Disc, ...]
 
@@ -282,6 +282,7 @@ def solid_of(body: int, shape: Any) -> Solid:
 
 
 def placed(vertices: np.ndarray, shape: Any) -> np.ndarray:
+    """Vertices [n, 3] of a shape in the axes of its body."""
     return vertices @ np.asarray(shape.placement.rotation, float).T + np.asarray(shape.placement.position, float)
 
 

@@ -206,6 +206,7 @@ def plain(text: str) -> str:
 
 
 def clip_text(text: str, most: int) -> str:
+    """Text cut to a number of characters, with an ellipsis."""
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
@@ -267,7 +268,7 @@ def stretched(ax: Axes, t: np.ndarray, values: np.ndarray, stretches: Sequence[S
             bad = over[:, k] > np.broadcast_to(tolerance, n)[k]
             if bad.any():
                 ax.plot(t, np.where(bad, data[:, k], np.nan), color=FAIL, lw=2.4, zorder=5, marker="o", ms=1.8, mew=0)
-    if n == 1 and len(stretches) == 1:  # what lies outside of the picture is told
+    if n == 1 and len(stretches) == 1:  # a label names values outside the picture
         signed = zip("≥≤", stretches[0].bounds.pairs()[0], strict=True)
         unseen = [f"{sign} {v:.4g}".replace("-", "\u2212") for sign, v in signed if np.isfinite(v) and not bottom < v < top]
         ax.text(0.99, 0.03, ", ".join(unseen), transform=ax.transAxes, fontsize=7, color=SOFT, ha="right", va="bottom", zorder=2.5,

@@ -37,6 +37,7 @@ class Foot:
     points: tuple[tuple[float, ...], ...] = ((0.0, 0.0, 0.0),)
 
     def contact(self) -> str:
+        """The foot as a contact in a file."""
         sole = "" if len(self.points) == 1 else f", points: {flow(self.points)}"
         return f"{{frame: {flow(self.frame)}{sole}, friction: 0.7, least: 1}}"
 
@@ -163,7 +164,7 @@ def _feet(model: Model, q: np.ndarray, root: float, where: str) -> list[Foot]:
             for shape in model.bodies[model.frame(frame).body].geometry:
                 if shape.kind == "mesh" and not Path(str(shape.path)).is_file():
                     raise ProblemError(f"the sole of {frame!r} is not known: its mesh {shape.path} is not there", where=where)
-        raise ProblemError(f"stands on two points ({', '.join(points)}), on which nothing can stand still; whole-body control of a "
+        raise ProblemError(f"stands on two points ({', '.join(points)}), on which no robot can stand; whole-body control of a "
                            "standing robot needs soles, or three feet", where=where)
     return feet if len(names) == 2 else [Foot(foot.frame) for foot in feet]
 

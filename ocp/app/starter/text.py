@@ -83,7 +83,7 @@ def _weights(robot: NamedRobot, plan: Plan) -> list[float]:
 
 
 def _joints(values: Mapping[str, float], indent: int) -> str:
-    """Joints by name, on one line where there is room."""
+    """Joints by name, on one line if it is short enough."""
     space = " " * indent
     rows = [f"{flow(name)}: {value:.10g}" for name, value in values.items()]
     if len(", ".join(rows)) <= 100:

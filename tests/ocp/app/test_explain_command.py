@@ -133,7 +133,7 @@ def test_a_run_without_an_end_says_what_it_sees(short, capsys, wide):
     short.write_text(text, encoding="utf-8")
     assert call("explain", short, "--set", "solve.collocation.max_iterations=30", "--set", "solve.collocation.intervals=10") == 0
     printed = capsys.readouterr().out
-    assert "Worst rows at the last iterate" in printed
+    assert "Largest violations at the last iterate" in printed
     assert "u.force has grown to" in printed
     assert "falls for ever" in printed or "without limit" in printed
     assert "Scales of the Jacobian" in printed
