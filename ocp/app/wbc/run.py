@@ -26,7 +26,7 @@ from ocp.interrupts import Activity, check
 from ocp.wbc import run
 from ocp.wbc.closed_loop import Progress
 
-MOST_NOTES = 12
+MAX_NOTES = 12
 
 
 def where(state: Mapping[str, float]) -> str:
@@ -95,10 +95,10 @@ def _rest(outcome: Outcome, console: Console) -> None:
     if counted:
         words = ", ".join(f"{count} {kind}" for kind, count in counted.items())
         line(console, f"  events      {words}")
-    for note in run.notes[:MOST_NOTES]:
+    for note in run.notes[:MAX_NOTES]:
         line(console, f"  {note.time:8.3f} s  {note.what} {note.words}")
-    if len(run.notes) > MOST_NOTES:
-        console.print(f"  and {len(run.notes) - MOST_NOTES} more in the report", soft_wrap=True)
+    if len(run.notes) > MAX_NOTES:
+        console.print(f"  and {len(run.notes) - MAX_NOTES} more in the report", soft_wrap=True)
     if run.levels:
         console.print(step_table({"wall": run.times}))
 

@@ -22,14 +22,14 @@ Array = np.ndarray
 KAPPA, FALL, POWER, TAU_MIN = 10.0, 0.2, 1.5, 0.99
 #: a start lies inside its bounds by this; Sec. 3.6
 PUSH = 1e-2
-#: rows and objective are scaled to gradients of at most this at the start, and never by less than LEAST_SCALE; Sec. 3.8
-STEEPEST, LEAST_SCALE = 100.0, 1e-8
+#: rows and objective are scaled to gradients of at most this at the start, and never by less than MIN_SCALE; Sec. 3.8
+STEEPEST, MIN_SCALE = 100.0, 1e-8
 #: steps relative to the iterate that change nothing
-TINY = 10.0 * 2.220446049250313e-16
+MIN_RELATIVE_STEP = 10.0 * 2.220446049250313e-16
 #: such steps are taken as they are where violations are at most this
 ALMOST = 1e-4
 #: iterates this large have diverged
-FAR = 1e20
+MAX_ITERATE = 1e20
 
 
 @linked(error_model="numpy")
@@ -53,12 +53,12 @@ def _scales(p: Program, q: st.State) -> None:
         if q.free[p.jacobian_columns[e]]:
             q.scale[p.jacobian_rows[e]] = max(q.scale[p.jacobian_rows[e]], abs(q.J[e]))
     for i in range(len(q.scale)):
-        q.scale[i] = max(LEAST_SCALE, STEEPEST / q.scale[i]) if q.scale[i] > STEEPEST else 1.0
+        q.scale[i] = max(MIN_SCALE, STEEPEST / q.scale[i]) if q.scale[i] > STEEPEST else 1.0
     steepest = 0.0
     for j in range(len(q.x)):
         if q.free[j]:
             steepest = max(steepest, abs(q.gradient[j]))
-    q.scale_f = max(LEAST_SCALE, STEEPEST / steepest) if steepest > STEEPEST else 1.0
+    q.scale_f = max(MIN_SCALE, STEEPEST / steepest) if steepest > STEEPEST else 1.0
 
 
 @linked(error_model="numpy")
@@ -221,7 +221,7 @@ def _curved(p: Program, q: st.State, corrected: Array) -> bool:
 def _along(p: Program, q: st.State, room: Factors, corrected: Array) -> bool:
     """Go along the direction; False where no step is taken and feasibility is to be restored."""
     still = False
-    if note_step(q) < TINY and q.violation <= ALMOST:
+    if note_step(q) < MIN_RELATIVE_STEP and q.violation <= ALMOST:
         still = _whole_step(q)
     else:
         q.tiny_steps = 0
@@ -275,6 +275,6 @@ def _finish(p: Program, q: st.State) -> None:
     largest = 0.0
     for j in range(len(q.x)):
         largest = max(largest, abs(q.x[j]))
-    if largest > FAR:
+    if largest > MAX_ITERATE:
         q.status = st.DIVERGED
     _write(q)
