@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
+from typing import Any
 
 import numpy as np
 
@@ -47,10 +48,15 @@ class LoadedWbc:
     restitution: Mapping[str, float]
     notes: tuple[str, ...]
     expect: Mapping[str, tuple[int, float, float]]
+    folder: FilePath = FilePath()
 
     def expanded(self) -> str:
         """The file as YAML with every default written out."""
-        return dump(self.file.model_dump(mode="json", exclude_none=True))
+        return dump(self.tree())
+
+    def tree(self) -> dict[str, Any]:
+        """What :meth:`expanded` writes, as plain values."""
+        return self.file.model_dump(mode="json", exclude_none=True)
 
     def plant(self, kind: str = "") -> Plant:
         """A plant of the kind (default: the file's). Raises ProblemError, also for MuJoCo where it is not installed."""
@@ -107,7 +113,7 @@ def _load(source: Source, folder: FilePath, overrides: Mapping[str, str]) -> Loa
     with findings.collecting(("wbc",)):
         setup = Setup(mechanism, start, contacts, tasks, switches, **values)
         advice = unsupported(setup)
-        return LoadedWbc(file, source.text, mechanism, setup, pushes, friction, restitution, (*notes, *advice), expect)
+        return LoadedWbc(file, source.text, mechanism, setup, pushes, friction, restitution, (*notes, *advice), expect, folder)
     findings.raised()
 
 
