@@ -15,7 +15,8 @@ from rich.table import Table as Printed
 
 from dynamics.errors import near
 from ocp.app.batch.plan import axis_of, cases, read_axis, table_of
-from ocp.app.batch.run import KEEP, Sweep, Table, Tell, axes_of_starts, local_optima
+from ocp.app.batch.run import KEEP, Sweep, Table, axes_of_starts, local_optima
+from ocp.app.batch.schedule import Tell
 from ocp.app.batch.work import START
 from ocp.app.files.problem.sections_schema import Sweep as Section
 from ocp.app.files.syntax.overrides import apply_overrides
