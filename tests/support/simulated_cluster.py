@@ -26,8 +26,8 @@ class Timed:
 
 class SimulatedCluster:
     """Workers that take tasks first in, first out. latency (s): from submission to a worker, and back. The time that the
-    scheduler itself takes, writing included, passes on the simulated clock, too, where ``honest``. most: tasks that were out at once; own:
-    seconds of the scheduler."""
+    scheduler itself takes, writing included, passes on the simulated clock, too, where ``honest``. most: tasks that were out at
+    once; own: seconds of the scheduler."""
 
     def __init__(self, count: int, latency: float = 0.0, honest: bool = False):
         self.free, self.latency, self.honest = [0.0] * count, latency, honest

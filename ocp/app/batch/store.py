@@ -78,8 +78,9 @@ class Store:
         for one in new.values():
             if one.point is not None:
                 _replaced(self.folder / POINTS / f"{one.number}.npz", _packed(one.point))
-        lines = "".join(json.dumps({"case": one.number, "row": one.row, "seconds": one.seconds, "measured": dict(one.measured)}) + "\n"
-                        for one in new.values()).encode()
+        records = ({"case": one.number, "row": one.row, "seconds": one.seconds, "measured": dict(one.measured)}
+                   for one in new.values())
+        lines = "".join(json.dumps(record) + "\n" for record in records).encode()
         before = os.fstat(self._journal).st_size
         try:
             if os.write(self._journal, lines) < len(lines):

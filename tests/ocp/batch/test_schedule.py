@@ -11,7 +11,8 @@ from ocp.app.batch.store import Store
 from ocp.app.batch.study import swept
 
 
-@pytest.mark.parametrize("kind", ["equal", "uniform", "smooth", "exponential"])
+@pytest.mark.parametrize("kind", [
+    "smooth", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("equal", "uniform", "exponential"))])
 def test_a_thousand_workers_are_busy(kind):
     """Within a tenth of the ideal, in which nobody waits from the first second to the last, and within Graham's bound."""
     seconds = durations(kind, 100_000)
