@@ -81,15 +81,15 @@ def prepared(file: Path, overrides: Mapping[str, str], asked: Asked) -> Sweep:
 
 
 @contextmanager
-def told(count: int, quiet: bool) -> Iterator[Tell | None]:
-    """One bar for all cases, on the terminal's standard error."""
+def told(count: int, quiet: bool, word: str = "certified") -> Iterator[Tell | None]:
+    """One bar for all cases, on the terminal's standard error; word: what is said of those that are well."""
     if quiet:
         yield None
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True)) as bar:
         task = bar.add_task("cases", total=count)
-        yield lambda done, certified, total: bar.update(task, completed=done, description=f"{certified} certified")
+        yield lambda done, certified, total: bar.update(task, completed=done, description=f"{certified} {word}")
 
 
 def print_table(found: Table, sweep: Sweep) -> None:

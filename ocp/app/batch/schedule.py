@@ -1,8 +1,8 @@
-"""What is worked on next: tasks whose parents are done, few at a time, so that neither workers wait nor queues grow. Those that
-others wait for come first, then those whose parents took longest: neighbours take about as long, and what is long shall not
-begin last (Graham 1969).
+"""What is worked on next: tasks whose parents are done, few at a time, so that neither workers wait nor queues grow.
 
-The same loop serves sweeps and trials, this process, processes of this machine and a cluster; whoever works hands back what is done.
+Those that others wait for come first, then those whose parents took longest: neighbours take about as long, and what is long shall
+not begin last (Graham 1969). The same loop serves sweeps and trials, this process, processes of this machine and a cluster; whoever
+works hands back what is done.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ class Table:
 
     def best(self) -> dict[str, Any] | None:
         """The certified row of the smallest objective; None without any."""
-        certified = [row for row in self.rows if row["ok"]]
+        certified = [row for row in self.rows if row["ok"] and row["objective"] is not None]
         return min(certified, key=lambda row: (row["objective"], row["case"])) if certified else None
 
 

@@ -24,7 +24,7 @@ from ocp.batch.starts import started
 from ocp.certify import Tolerances
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.methods import solve
-from ocp.problem import Solution
+from ocp.problem import Solution, Status
 
 #: programs that a worker keeps
 PROGRAMS = 8
@@ -56,6 +56,8 @@ class Work:
         begin = time.perf_counter()
         try:
             solution, by, point, loaded = _solved(self)
+            if solution.status is Status.INTERRUPTED:  # which is not what became of the case
+                raise KeyboardInterrupt
             row = row_of(solution, by)
         except (ProblemError, ArithmeticError) as error:  # of the user's values; anything else is ours, and ends the sweep
             row, point, solution = refused_row(error), None, None

@@ -51,7 +51,8 @@ def standing_alone(tree: dict[str, Any], kinds: Sequence[type[BaseModel]], folde
         if declared == "robot":
             _keep_robot(holder, folder, files)
         elif declared not in ("srdf", "packages"):
-            holder[key] = _keep(in_gallery(folder / holder[key]), files)
+            path = in_gallery(folder / holder[key])
+            holder[key] = str(path.resolve()) if path.is_dir() else _keep(path, files)
     return Portable(dump(tree), files)
 
 
