@@ -27,7 +27,7 @@ with at_once():
     from ocp.app.commands.run import compare, ik, mpc, simulate, verify, wbc
     from ocp.app.commands.solve import resume, solve
     from ocp.app.commands.sweep import report, sweep
-    from ocp.app.commands.understand import check_derivatives, derivatives, diff, explain, policy, replay, view
+    from ocp.app.commands.understand import check_derivatives, derivatives, diff, explain, export, policy, replay, view
     from ocp.app.supervisor import supervise
 
 #: what the system says of places where nothing can be written, or no longer
@@ -37,7 +37,7 @@ COMMANDS: dict[str, tuple[Callable[..., int], ...]] = {  # as --help lists them
     "Begin": (robot, init, check, show),
     "Run a file": (solve, sweep, ik, mpc, wbc, simulate, compare, verify),
     "Understand an answer": (explain, report, view, diff, derivatives, check_derivatives),
-    "Go on from a run": (resume, replay, policy),
+    "Go on from a run": (resume, replay, export, policy),
     "About lieocp": (doctor,),
 }
 GROUPS = tuple(cyclopts.Group(title, sort_key=order) for order, title in enumerate(COMMANDS))
