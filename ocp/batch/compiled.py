@@ -13,6 +13,7 @@ import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -22,7 +23,7 @@ from ocp.errors import ProblemError
 from ocp.guesses.motion import free_values, from_motion, from_samples
 from ocp.interrupts import limited
 from ocp.methods import make_options, method, solve
-from ocp.nlp import NLP, Warm, prepare_solver
+from ocp.nlp import NLP, NLPResult, Warm, prepare_solver
 from ocp.observed import translated
 from ocp.problem import SOLVED, Problem, Solution, Status
 from ocp.problem.numbers import structure_of, with_guess
@@ -37,12 +38,20 @@ BARRIER = 1e-3
 BY_PROGRAM = ("collocation", "multiple_shooting")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Case:
-    """A solution, and the point that others may start from; None where it is no answer."""
+    """How a solve ended, and the point that others may start from, None where it is no answer; the solution, with its motion between
+    the knots, is made where somebody asks for it."""
 
-    solution: Solution
+    status: Status
+    objective: float
     point: Point | None
+    make: Callable[[], Solution]
+
+    @cached_property
+    def solution(self) -> Solution:
+        return self.make()
+
 
 
 class Varied(NamedTuple):
@@ -88,13 +97,18 @@ class Compiled:
         point = None if guess else start or self.base.point
         with limited(time_limit):
             found = self.program.solve(reduced, point, progress)
-            if point is not None and found.solution.status not in (*SOLVED, Status.INTERRUPTED, Status.TIME_LIMIT):
+            if point is not None and found.status not in (*SOLVED, Status.INTERRUPTED, Status.TIME_LIMIT):
                 again = self.program.solve(reduced, None, progress)
-                found = again if again.solution.status in SOLVED else found
+                found = again if again.status in SOLVED else found
             middle = time.perf_counter()
-            solution = certify(found.solution, self.tolerances) if certified else found.solution
-        seconds = {**solution.seconds, "method": middle - begin, "certificate": time.perf_counter() - middle}
-        return Case(invert(replace(solution, seconds=seconds)), found.point)
+            judged = certify(found.solution, self.tolerances) if certified else None
+        spent = {"method": middle - begin, "certificate": time.perf_counter() - middle}
+
+        def whole() -> Solution:
+            solution = found.solution if judged is None else judged
+            return invert(replace(solution, seconds={**solution.seconds, **spent}))
+
+        return Case(found.status if judged is None else judged.status, found.objective, found.point, whole)
 
     def _reduce(self, problem: Problem) -> Problem:
         """What the program solves in a case."""
@@ -128,10 +142,10 @@ def compiled(problem: Problem, name: str = "collocation", options: Mapping[str, 
     make = DirectProgram if name in BY_PROGRAM else MotionProgram
     made = make(reduced, name, frozen, Varied(tuple(parameters), durations), found.optimality if found.status in SOLVED else None)
     base = made.solve(reduced, None, None)
-    if base.solution.status in SOLVED:
+    if base.status in SOLVED:
         found = invert(certify(base.solution, tolerances or Tolerances()))
-    return Compiled(ready, name, frozen, tuple(parameters), tolerances or Tolerances(), Case(found, base.point), made,
-                    reduced, structure_of(reduced))
+    return Compiled(ready, name, frozen, tuple(parameters), tolerances or Tolerances(),
+                    Case(found.status, found.objective, base.point, lambda: found), made, reduced, structure_of(reduced))
 
 
 def serves(name: str, one: Problem, other: Problem) -> bool:
@@ -180,23 +194,29 @@ class DirectProgram:
         assert transcribe is not None
         self.name, self.options, self.varied = name, options, varied
         self.program = transcribe(pinned(problem, varied), options)
+        assert self.program.moved is not None and self.program.limited is not None
+        self._moved, self._limited = self.program.moved, self.program.limited
         self.margins = _tightened(self.program.nlp, None if first is None else first.nlp)
         plain = replace(options.nlp(), scaling="none")
         self.solver = prepare_solver(self.program.nlp, plain, factors_of(self.program.nlp, options.scaling))
 
     def solve(self, problem: Problem, start: Point | None, progress: Progress | None) -> Case:
+        given = pinned(problem, self.varied)
+        nlp = self._limited(given) if start is not None else self._moved(given).nlp
+        warm = None if start is None else Warm(start["x"], start["lam_x"], start["lam_g"], BARRIER)
+        result = self.solver.moved(self.margins(nlp)).solve(
+            warm, None, translated(progress, lambda point: self._moved(given).parts(point.x)))
+        point = {"x": result.x, "lam_x": result.lam_x, "lam_g": result.lam_g} if result.status in SOLVED else None
+        return Case(result.status, result.f, point, lambda: self._solution(problem, given, result))
+
+    def _solution(self, problem: Problem, given: Problem, result: NLPResult) -> Solution:
         from ocp.transcription.direct import as_solution
 
-        assert self.program.moved is not None
-        program = self.program.moved(pinned(problem, self.varied))
-        warm = None if start is None else Warm(start["x"], start["lam_x"], start["lam_g"], BARRIER)
+        program = self._moved(given)
         program = replace(program, nlp=self.margins(program.nlp))
-        result = self.solver.moved(program.nlp).solve(warm, None, translated(progress, lambda point: program.parts(point.x)))
         chosen = {name: value for name, value in program.parameters(result.x).items() if name not in self.varied.parameters}
         found = as_solution(program, problem, self.name, self.options, result, chosen)
-        found = replace(found, findings=(*program.findings, *result.findings, *found.findings))
-        solved = result.status in SOLVED
-        return Case(found, {"x": result.x, "lam_x": result.lam_x, "lam_g": result.lam_g} if solved else None)
+        return replace(found, findings=(*program.findings, *result.findings, *found.findings))
 
 
 def _tightened(nlp: NLP, first: NLP | None) -> Callable[[NLP], NLP]:
@@ -259,7 +279,7 @@ class MotionProgram:
         parts = found.parts or (found.trajectory,)
         point = {f"{name}_{i}": value for i, part in enumerate(parts)
                  for name, value in (("t", part.t), ("x", part.x), ("t_u", part.t_u), ("u", part.u))}
-        return Case(found, point if found.status in SOLVED else None)
+        return Case(found.status, found.objective, point if found.status in SOLVED else None, lambda: found)
 
 
 def _along(problem: Problem, start: Point) -> Problem:
