@@ -20,13 +20,13 @@ import numpy as np
 
 from ocp.certify import Tolerances, certify
 from ocp.errors import ProblemError
-from ocp.guesses.motion import free_values, from_motion, from_samples
+from ocp.guesses.motion import free_values, from_motion
 from ocp.interrupts import limited
 from ocp.methods import make_options, method, solve
-from ocp.nlp import NLP, NLPResult, Warm, prepare_solver
+from ocp.nlp import NLP, NLPResult, Solver, Warm, prepare_solver
 from ocp.observed import translated
 from ocp.problem import SOLVED, Problem, Solution, Status
-from ocp.problem.numbers import structure_of, with_guess
+from ocp.problem.numbers import structure_of
 from ocp.reductions import ReducedProblem, again, invert
 
 Progress = Callable[[Mapping[str, Any]], None]
@@ -34,7 +34,9 @@ Progress = Callable[[Mapping[str, Any]], None]
 Point = Mapping[str, np.ndarray]
 #: barrier parameter of a solve that starts from the solution of a neighbour, so that its active bounds may change
 BARRIER = 1e-3
-#: of direct methods; others go on from a motion
+#: how solves end after which nothing else is tried
+ENDED = (*SOLVED, Status.INTERRUPTED, Status.TIME_LIMIT)
+#: of direct methods; others go on from a path
 BY_PROGRAM = ("collocation", "multiple_shooting")
 
 
@@ -97,7 +99,7 @@ class Compiled:
         point = None if guess else start or self.base.point
         with limited(time_limit):
             found = self.program.solve(reduced, point, progress)
-            if point is not None and found.status not in (*SOLVED, Status.INTERRUPTED, Status.TIME_LIMIT):
+            if point is not None and found.status not in ENDED:
                 again = self.program.solve(reduced, None, progress)
                 found = again if again.status in SOLVED else found
             middle = time.perf_counter()
@@ -184,7 +186,8 @@ def _frozen(name: str, given: Any, found: Solution) -> Any:
 
 # ---- nonlinear programs -----------------------------------------------------------------------------------------------
 class DirectProgram:
-    """A nonlinear program, whose numbers are its bounds, its limits and unknowns that are fixed by equal bounds."""
+    """A nonlinear program, whose numbers are its bounds, its limits and unknowns that are fixed by equal bounds. Where IPOPT would
+    solve it, the same method in compiled loops comes first (``ocp.nlp.interior_point``), whose kernels and elimination stay."""
 
     def __init__(self, problem: Problem, name: str, options: Any, varied: Varied, first: Any):
         """first: what the first solve left for its certificate: its program has limits that were tightened between nodes."""
@@ -192,20 +195,33 @@ class DirectProgram:
 
         transcribe = method(name).parts().transcribe
         assert transcribe is not None
-        self.name, self.options, self.varied = name, options, varied
-        self.program = transcribe(pinned(problem, varied), options)
+        repeats = options.solver == "ipopt" and options.hessian != "limited_memory"
+        self.name, self.options, self.varied = name, replace(options, solver="interior_point") if repeats else options, varied
+        self.program = transcribe(pinned(problem, varied), self.options)
         assert self.program.moved is not None and self.program.limited is not None
         self._moved, self._limited = self.program.moved, self.program.limited
         self.margins = _tightened(self.program.nlp, None if first is None else first.nlp)
-        plain = replace(options.nlp(), scaling="none")
-        self.solver = prepare_solver(self.program.nlp, plain, factors_of(self.program.nlp, options.scaling))
+        self._factors = factors_of(self.program.nlp, options.scaling)
+        self.solver = self._prepared(self.options)
+        self._second = options if repeats else None
+
+    def _prepared(self, options: Any) -> Solver:
+        return prepare_solver(self.program.nlp, replace(options.nlp(), scaling="none"), self._factors)
+
+    @cached_property
+    def second(self) -> Solver | None:
+        """Where the first solver comes to nothing."""
+        return None if self._second is None else self._prepared(self._second)
 
     def solve(self, problem: Problem, start: Point | None, progress: Progress | None) -> Case:
         given = pinned(problem, self.varied)
         nlp = self._limited(given) if start is not None else self._moved(given).nlp
         warm = None if start is None else Warm(start["x"], start["lam_x"], start["lam_g"], BARRIER)
-        result = self.solver.moved(self.margins(nlp)).solve(
-            warm, None, translated(progress, lambda point: self._moved(given).parts(point.x)))
+        nlp, tell = self.margins(nlp), translated(progress, lambda point: self._moved(given).parts(point.x))
+        result = self.solver.moved(nlp).solve(warm, None, tell)
+        if result.status not in ENDED and self.second is not None:
+            other = self.second.moved(nlp).solve(warm, None, tell)
+            result = other if other.status in ENDED else result
         point = {"x": result.x, "lam_x": result.lam_x, "lam_g": result.lam_g} if result.status in SOLVED else None
         return Case(result.status, result.f, point, lambda: self._solution(problem, given, result))
 
@@ -233,6 +249,8 @@ def _tightened(nlp: NLP, first: NLP | None) -> Callable[[NLP], NLP]:
         shifts[name][known] = theirs[known[:len(theirs)]] - ours[known]
     fixed = nlp.x_lower == nlp.x_upper
     shifts["x_lower"][fixed] = shifts["x_upper"][fixed] = 0.0
+    if not any(np.any(shift) for shift in shifts.values()):
+        return lambda own: own
 
     def moved(own: NLP) -> NLP:
         new = {name: getattr(own, name) + shift for name, shift in shifts.items()}
@@ -258,7 +276,7 @@ def pinned(problem: Problem, varied: Varied) -> Problem:
 
 # ---- loops ------------------------------------------------------------------------------------------------------------
 class MotionProgram:
-    """Kernels of iLQR, which take start, parameters and bounds as data; a point is a motion."""
+    """Kernels of iLQR, which take start, parameters and bounds as data; a point is the path of its stages."""
 
     def __init__(self, problem: Problem, name: str, options: Any, varied: Varied, first: Any):
         from ocp.shooting import ilqr
@@ -272,18 +290,9 @@ class MotionProgram:
         from ocp.problem.checkpoint import Outside
         from ocp.shooting import ilqr
 
-        if start is not None:
-            problem = with_guess(problem, _along(problem, start))
         self.program = ilqr.moved(self.program, problem)
-        found, _ = ilqr.shot(self.program, Outside(progress), start=None if start is None else Start("neighbour", "feasible"))
-        parts = found.parts or (found.trajectory,)
-        point = {f"{name}_{i}": value for i, part in enumerate(parts)
-                 for name, value in (("t", part.t), ("x", part.x), ("t_u", part.t_u), ("u", part.u))}
-        return Case(found.status, found.objective, point if found.status in SOLVED else None, lambda: found)
-
-
-def _along(problem: Problem, start: Point) -> Problem:
-    """The problem with the motion of a point as its guess."""
-    phases = tuple(from_samples(phase, start[f"t_{i}"], start[f"x_{i}"], start[f"t_u_{i}"], start[f"u_{i}"])
-                   for i, phase in enumerate(problem.phases))
-    return replace(problem, phases=phases)
+        neighbour = {} if start is None else {"start": Start("neighbour", "feasible"), "path": (start["x"], start["u"])}
+        found, _ = ilqr.shot(self.program, Outside(progress), **neighbour)
+        path = self.program.store.path
+        solved = found.status in SOLVED
+        return Case(found.status, found.objective, {"x": path.x.copy(), "u": path.u.copy()} if solved else None, lambda: found)

@@ -101,10 +101,20 @@ def phase_layout(phase: Phase, mesh: Discretisation, form: Form, first: int, pre
                   guess, Names(n, names))
 
 
-def limits(phase: Phase, form: Form, layout: Layout, first: int) -> tuple[np.ndarray, np.ndarray]:
-    """Bounds [n] of the unknowns of a phase that differs from that of the layout in numbers alone. Raises ProblemError for a
-    prescribed value outside the bounds."""
-    return _limits(phase, form, layout.count, layout.states - first, layout.controls - first, layout.centres)
+def limits(phase: Phase, form: Form, layout: Layout, first: int, before: Phase) -> tuple[np.ndarray, np.ndarray]:
+    """Bounds [n] of the unknowns of a phase that differs in numbers alone from that of the layout, ``before``. Raises ProblemError
+    for a prescribed value outside the bounds."""
+    states = layout.states - first
+    if (phase.x_lower, phase.x_upper, phase.u_lower, phase.u_upper) != (before.x_lower, before.x_upper, before.u_lower,
+                                                                        before.u_upper):
+        return _limits(phase, form, layout.count, states, layout.controls - first, layout.centres)
+    lower, upper = layout.lower.copy(), layout.upper.copy()  # the same components are prescribed
+    for at, j, boundary in ((At.START, 0, phase.start), (At.FINAL, -1, phase.final)):
+        if boundary is not None:
+            low, high = lower[states[j]], upper[states[j]]
+            _prescribe(phase, form, at, boundary, layout.centres[j], low, high)
+            lower[states[j]], upper[states[j]] = low, high
+    return lower, upper
 
 
 def _limits(phase: Phase, form: Form, n: int, states: np.ndarray, controls: np.ndarray, x: np.ndarray

@@ -156,7 +156,8 @@ def build(problem: Problem, meshes: Sequence[Discretisation], how: How, centres:
         if not _same_limits(placed, there):
             return replace(moved(other).nlp, x0=nlp.x0)
         firsts = np.cumsum([0, *(layout.count for layout in layouts)])
-        own = [limits(place.phase, place.form, place.layout, first) for place, first in zip(there, firsts, strict=False)]
+        own = [limits(place.phase, place.form, place.layout, first, phase)
+               for place, first, phase in zip(there, firsts, problem.phases, strict=False)]
         bounds = static_unknowns(other).bounds
         lower, upper = (np.concatenate([*(pair[i] for pair in own), bounds[:, i]]) for i in (0, 1))
         return replace(nlp, x_lower=lower, x_upper=upper)
