@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging
+import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,20 +16,48 @@ from ocp.app.batch.recipe import Range, Recipe, recipe_of
 from ocp.app.batch.work import Kept
 from ocp.app.face.document import Document, key_text, ordered, plain
 from ocp.app.face.result import Result
-from ocp.app.face.watched import Callback, logged, watched
-from ocp.batch.compiled import Point
+from ocp.app.face.watched import LOG, Callback, logged, watched
+from ocp.batch.compiled import Case, Point
 from ocp.errors import ProblemError
 from ocp.problem import Problem as Mathematics
 
 if TYPE_CHECKING:
     from ocp.app.batch.run import Table
+    from ocp.app.files.load import LoadedProblem
+    from ocp.problem import Solution
 
 
-@dataclass(frozen=True, repr=False)
 class CaseResult(Result):
-    """The result of a case. point: that other cases may start from."""
+    """The result of a case; its solution, and the document that has its values in it, are made where somebody asks for them.
+    values: of the case, by path."""
 
-    point: Point | None = field(default=None, repr=False)
+    def __init__(self, base: Document, loaded: LoadedProblem, case: Case, values: Mapping[str, Any], seconds: dict[str, float]):
+        vars(self).update(base=base, loaded=loaded, case=case, values=values, seconds=seconds)
+
+    @cached_property
+    def document(self) -> Document:
+        made: Document = vars(self)["base"].copy()
+        for path, value in vars(self)["values"].items():
+            _put(made, path, value)
+        return made
+
+    @cached_property
+    def solution(self) -> Solution:
+        found: Solution = vars(self)["case"].solution
+        return found
+
+    @property
+    def objective(self) -> float:
+        return float(vars(self)["case"].objective)
+
+    @property
+    def point(self) -> Point | None:
+        """That other cases may start from."""
+        found: Point | None = vars(self)["case"].point
+        return found
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _case_result, (vars(self)["base"], self.loaded, self.solution, self.point, vars(self)["values"], self.seconds)
 
     def alone(self) -> Result:
         """The same as the result of a problem of its own, which has the values of the case written in it."""
@@ -34,6 +65,10 @@ class CaseResult(Result):
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> Path:
         return self.alone().save(folder, overwrite=overwrite)
+
+
+def _case_result(base: Document, loaded: LoadedProblem, solution: Solution, point: Point | None, *rest: Any) -> CaseResult:
+    return CaseResult(base, loaded, Case(solution.status, solution.objective, point, lambda: solution), *rest)
 
 
 class Solver:
@@ -94,6 +129,10 @@ class Solver:
         solution = self.kept.program.base.solution
         return Result(self._document, self.kept.loaded, solution, {"read": 0.0, "solve": solution.seconds.get("total", 0.0)})
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the program: it is made anew where it is needed."""
+        return {**vars(self), "_kept": None}
+
     # ---- one case -----------------------------------------------------------------------------------------------------
     def solve(self, values: Mapping[str, Any] | None = None, /, *, x0: Any = None, goal: Any = None, parameters: Any = None,
               bounds: Any = None, guess: Result | str | Path | None = None, certify: bool = True,
@@ -112,17 +151,15 @@ class Solver:
             problem = _with_guess(problem, guess)
         case = kept.program.solve(problem, start, guess=guess is not None and start is None, certified=certify,
                                   progress=watched(problem, callback), time_limit=time_limit)
-        document = self._document.copy()
-        for path, value in given.items():
-            _put(document, path, value)
-        logged(case.solution)
-        return CaseResult(document, kept.loaded, case.solution, {"read": 0.0, "solve": time.perf_counter() - begin}, case.point)
+        if certify or LOG.isEnabledFor(logging.INFO):
+            logged(case.solution)
+        return CaseResult(self._document, kept.loaded, case, given, {"read": 0.0, "solve": time.perf_counter() - begin})
 
     def _case(self, given: Mapping[str, Any]) -> Mathematics:
         """The problem with the values of a case; paths that come up for the first time are looked at."""
         for path, value in given.items():
-            if not isinstance(value, (int, float)) or isinstance(value, bool):
-                raise ProblemError(f"expected a number, got {value!r}", where=path)
+            if not isinstance(value, (int, float)) or isinstance(value, bool) or not math.isfinite(value):
+                raise ProblemError(f"expected a finite number, got {value!r}", where=path)
         new = [path for path in given if path not in self._recipe.base]
         if new:
             self._learn(new, given)
