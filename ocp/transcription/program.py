@@ -79,8 +79,8 @@ class Transcription:
     [M, size] of all nodes; integrals: by phase, the rows of its integral constraints; centres(x): by phase, the states of all
     nodes, about which tangent unknowns may be centred anew; owners(): what the unknowns stand for; findings: about derivatives and
     kernels; seconds: of which "compile" was spent on kernels; moved(problem): the same program, its functions the same objects, for
-    a problem that differs in numbers alone (``ocp.problem.numbers``) and whose parameters that do are free, each between equal ends;
-    limited(problem): the nonlinear program of that, with the guess of this one
+    a problem that differs in numbers alone (``ocp.problem.numbers``) and whose parameters that do are free, each between equal
+    ends; limited(problem): the nonlinear program of that, with the guess of this one but for durations and parameters
     """
 
     nlp: NLP
@@ -153,14 +153,15 @@ def build(problem: Problem, meshes: Sequence[Discretisation], how: How, centres:
     def limited(other: Problem) -> NLP:
         _refuse_constants(problem, other, static.parameters)
         there = [replace(place, problem=other) for place in placed]
-        if not _same_limits(placed, there):
-            return replace(moved(other).nlp, x0=nlp.x0)
         firsts = np.cumsum([0, *(layout.count for layout in layouts)])
-        own = [limits(place.phase, place.form, place.layout, first, phase)
-               for place, first, phase in zip(there, firsts, problem.phases, strict=False)]
+        if not _same_limits(placed, there):
+            own = moved(other).nlp
+            return replace(own, x0=np.concatenate([nlp.x0[:firsts[-1]], own.x0[firsts[-1]:]]))
+        ranges = [limits(place.phase, place.form, place.layout, first, phase)
+                  for place, first, phase in zip(there, firsts, problem.phases, strict=False)]
         bounds = static_unknowns(other).bounds
-        lower, upper = (np.concatenate([*(pair[i] for pair in own), bounds[:, i]]) for i in (0, 1))
-        return replace(nlp, x_lower=lower, x_upper=upper)
+        lower, upper = (np.concatenate([*(pair[i] for pair in ranges), bounds[:, i]]) for i in (0, 1))
+        return replace(nlp, x0=np.concatenate([nlp.x0[:firsts[-1]], bounds[:, 2]]), x_lower=lower, x_upper=upper)
 
     return replace(made, moved=moved, limited=limited)
 

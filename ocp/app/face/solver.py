@@ -144,6 +144,7 @@ class Solver:
         Raises ProblemError for a path that is not there, for a value outside its bounds, and for what is no number of the program.
         """
         begin = time.perf_counter()
+        _check_how(guess, callback, time_limit)
         given = self.by_path(values, x0=x0, goal=goal, parameters=parameters, bounds=bounds)
         problem = self._case(given)
         kept, start = self.kept, guess.point if isinstance(guess, CaseResult) else None
@@ -179,17 +180,27 @@ class Solver:
 
     def by_path(self, values: Mapping[str, Any] | None = None, /, *, x0: Any = None, goal: Any = None, parameters: Any = None,
                 bounds: Any = None) -> dict[str, float]:
-        """The values of a case by their paths in the file."""
+        """The values of a case by their paths in the file; x0 and goal may list all states in their order."""
         tree = self._document.tree
         first, last = ("phase", "phase") if "phase" in tree else ("phases[0]", f"phases[{len(tree.get('phases', [])) - 1}]")
         found: dict[str, Any] = {}
-        for at, given in ((f"{first}.start", x0), (f"{last}.final", goal), (f"{first}.bounds", bounds)):
-            found.update(_leaves(at, plain(given)) if given is not None else ())
-        for name, value in (parameters or {}).items():
+        for at, word, given in ((f"{first}.start", "x0", x0), (f"{last}.final", "goal", goal)):
+            if isinstance(own := plain(given), (list, tuple)):
+                own = self._by_name(word, own)
+            found.update(_leaves(at, _mapping(word, own)))
+        found.update(_leaves(f"{first}.bounds", _mapping("bounds", plain(bounds))))
+        for name, value in _mapping("parameters", parameters).items():
             known = "constants" if key_text(name) in (tree.get("constants") or {}) else "parameters"
             found[f"{known}.{key_text(name)}"] = plain(value)
-        found.update((str(path), plain(value)) for path, value in (values or {}).items())
+        found.update((str(path), plain(value)) for path, value in _mapping("values", values).items())
         return found
+
+    def _by_name(self, word: str, given: Sequence[Any]) -> dict[str, Any]:
+        """All states by name, of the first phase, or of the last."""
+        names = self.kept.loaded.problem.phases[0 if word == "x0" else -1].system.space.names
+        if len(given) != len(names):
+            raise ProblemError(f"needs {len(names)} values ({', '.join(names)}), got {len(given)}", where=word)
+        return dict(zip(names, given, strict=True))
 
     # ---- many ---------------------------------------------------------------------------------------------------------
     def solve_many(self, table: Any, *, processes: int | None = 0, scheduler: str | None = None, folder: str | Path | None = None,
@@ -206,6 +217,10 @@ class Solver:
         from ocp.app.files.syntax.yaml_text import dump
 
         rows = [self.by_path(row) for row in rows_of(table)]
+        for number, row in enumerate(rows):
+            for path, value in row.items():
+                if isinstance(value, float) and not math.isfinite(value):
+                    raise ProblemError(f"row {number}: expected a finite number, got {value!r}", where=path)
         paths = tuple(dict.fromkeys(path for row in rows for path in row))
         for path in paths:
             self._value(path)
@@ -230,7 +245,26 @@ def rows_of(table: Any) -> list[dict[str, Any]]:
             raise ProblemError(f"columns of different lengths: {', '.join(f'{n} {len(c)}' for n, c in columns.items())}",
                                where="solve_many")
         return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    return [dict(row) for row in table]
+    rows = list(table) if isinstance(table, Iterable) else [table]
+    if not all(isinstance(row, Mapping) for row in rows):
+        raise ProblemError("expected a list of mappings of paths to values, or a mapping of paths to columns", where="solve_many")
+    return [dict(row) for row in rows]
+
+
+def _mapping(word: str, given: Any) -> Mapping[Any, Any]:
+    if given is not None and not isinstance(given, Mapping):
+        raise ProblemError(f"expected a mapping of names to values, got {given!r}", where=word)
+    return given or {}
+
+
+def _check_how(guess: Any, callback: Any, time_limit: Any) -> None:
+    """Raise ProblemError for what says nothing about how to solve."""
+    for word, given, right, wanted in (
+            ("guess", guess, isinstance(guess, (Result, str, Path)), "a result or the folder of a run"),
+            ("callback", callback, callable(callback), "a function"),
+            ("time_limit", time_limit, isinstance(time_limit, (int, float)) and time_limit > 0, "seconds above zero")):
+        if given is not None and not right:
+            raise ProblemError(f"expected {wanted}, got {given!r}", where=word)
 
 
 def _around(known: Any, given: Any) -> Range:

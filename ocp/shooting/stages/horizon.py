@@ -182,7 +182,9 @@ def _constant(phase: Phase) -> float:
     """Costs at a prescribed start."""
     assert phase.start is not None
     costs = Stretch(phase, 0, Constants(), False, (phase.duration.guess,)).costs(At.START)
-    return 0.0 if not costs else float(total(costs, 0.0, ca.DM(phase.start.value), ca.DM.zeros(phase.system.nu), ca.DM(phase.system.parameter_values)))
+    if not costs:
+        return 0.0
+    return float(total(costs, 0.0, ca.DM(phase.start.value), ca.DM.zeros(phase.system.nu), ca.DM(phase.system.parameter_values)))
 
 
 def _symbols(stretch: Stretch, costs: Sequence[Any], *more: ca.Function, implicit: bool = False) -> Symbol:
