@@ -7,7 +7,8 @@ The same program on both sides: Hermite-Simpson in separated form on 50 interval
 rockit; the same functions of the problem, tolerance 1e-9, and no set-up in the times. Cases differ in their start states. *Cold*:
 every case from the guess of the problem, on both sides the same; *warm*: from the solution of the problem as its file has it, ours
 with its multipliers, Opti with its own (``lam_g``). Opti is called as users do (``opti.solve``) and as a function
-(``opti.to_function``); the faster one counts. Processor milliseconds, in turn in one process; a row counts where optima agree.
+(``opti.to_function``); the faster one counts. Processor milliseconds, medians over the cases of three rounds in which the tools take
+turns, one process; cases count where optima agree.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from ocp.batch.compiled import Compiled, compiled  # noqa: E402
 from ocp.problem import Phase, Problem, with_parameters  # noqa: E402
 from ocp.problem.numbers import with_guess  # noqa: E402
 
-N, CASES, SAME = 50, 7, 1e-6
+N, CASES, ROUNDS, SAME = 50, 7, 3, 1e-6
 #: how far cases are from the start of the file, relative to the range of the state over the guess
 AWAY = 0.02
 #: of a robot, intervals are fewer: Opti expands every one of them
@@ -189,7 +190,7 @@ def clocked(call: Callable[[], Any]) -> tuple[Any, float]:
 
 def compare(name: str, program: str, warm: bool, mine: Compiled, theirs: dict[str, Callable[[Problem], float]],
             cases: list[Problem]) -> dict[str, Any]:
-    """Every case by everyone, in turn; the first case once before."""
+    """All cases by one tool after another, as a study solves them, in several rounds; the first round does not count."""
     guess = mine.problem if warm else None
 
     def own(case: Problem) -> float:
@@ -197,24 +198,26 @@ def compare(name: str, program: str, warm: bool, mine: Compiled, theirs: dict[st
         return found.objective if found.point is not None else float("nan")
 
     tools: dict[str, Callable[[Problem], float]] = {"ours": own, **theirs}
-    times: dict[str, list[float]] = {tool: [] for tool in tools}
+    times: dict[str, list[list[float]]] = {tool: [] for tool in tools}
     answers: dict[str, list[float]] = {tool: [] for tool in tools}
-    for k, case in enumerate([cases[0], *cases]):
+    for turn in range(ROUNDS + 1):
         for tool, solve in tools.items():
-            try:
-                value, spent = clocked(lambda solve=solve, case=case: solve(case))
-            except RuntimeError:  # Opti's word for no solution
-                value, spent = float("nan"), float("nan")
-            if k:
-                times[tool].append(spent)
-                answers[tool].append(value)
+            own_round = []
+            for case in cases if turn else cases[:1]:
+                try:
+                    own_round.append(clocked(lambda solve=solve, case=case: solve(case)))
+                except RuntimeError:  # Opti's word for no solution
+                    own_round.append((float("nan"), float("nan")))
+            if turn:
+                times[tool].append([spent for _, spent in own_round])
+                answers[tool] = [value for value, _ in own_round]
     row: dict[str, Any] = {"problem": name, "program": program, "start": "warm" if warm else "cold"}
     agree = np.ones(len(cases), dtype=bool)
     for tool in theirs:
         a, b = np.array(answers["ours"]), np.array(answers[tool])
         agree &= ~(np.abs(a - b) > SAME * np.maximum(1e-3, np.abs(b)))
     solved = agree & np.all([np.isfinite(answers[tool]) for tool in tools], axis=0)
-    median = {tool: statistics.median(np.array(own)[solved].tolist()) if solved.any() else float("nan") for tool, own in times.items()}
+    median = {tool: float(np.median(np.array(own)[:, solved])) if solved.any() else float("nan") for tool, own in times.items()}
     best = min((value for tool, value in median.items() if tool != "ours"), default=float("nan"))
     return row | {f"{tool} [ms]": value for tool, value in median.items()} | {
         "ratio": median["ours"] / best, "agree": f"{int(solved.sum())}/{len(cases)}"}
