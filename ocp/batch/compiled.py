@@ -34,7 +34,7 @@ Progress = Callable[[Mapping[str, Any]], None]
 #: where a solve starts, or ended: arrays by name, pure data
 Point = Mapping[str, np.ndarray]
 #: barrier parameter of a solve that starts from the solution of a neighbour, so that its active bounds may change
-BARRIER = 1e-3
+BARRIER = 1e-4
 #: how solves end after which nothing else is tried
 ENDED = (*SOLVED, Status.INTERRUPTED, Status.TIME_LIMIT)
 #: of direct methods; others go on from a path
