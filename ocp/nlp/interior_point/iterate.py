@@ -46,6 +46,18 @@ def _inside(value: float, lower: float, upper: float, push: float) -> float:
 
 
 @linked(error_model="numpy")
+def _central(value: float, lower: float, upper: float, zl: float, zu: float, mu: float) -> float:
+    """Off its bounds as far as a point of the central path is that has these multipliers; where they vanish, too, by the root of mu,
+    and never by more than a third of what is between two."""
+    most = (upper - lower) / 3.0
+    if lower > -np.inf:
+        value = max(value, lower + min(mu / max(zl, np.sqrt(mu)), most))
+    if upper < np.inf:
+        value = min(value, upper - min(mu / max(zu, np.sqrt(mu)), most))
+    return value
+
+
+@linked(error_model="numpy")
 def _scales(p: Program, q: st.State) -> None:
     """Scaling by gradients at the start."""
     q.scale[:] = 0.0
@@ -67,6 +79,8 @@ def begin(p: Program, q: st.State, plan: Plan, room: Factors, push: float) -> No
     n, m = len(q.x), len(q.y)
     for j in range(n):
         if q.free[j]:
+            if q.warm:
+                q.x[j] = _central(q.x[j], q.lower[j], q.upper[j], q.zl[j], q.zu[j], q.mu)
             q.x[j] = _inside(q.x[j], q.lower[j], q.upper[j], push)
     q.scale[:] = 1.0
     q.scale_f = 1.0
@@ -85,7 +99,11 @@ def begin(p: Program, q: st.State, plan: Plan, room: Factors, push: float) -> No
         q.lower[n + i] *= q.scale[i]
         q.upper[n + i] *= q.scale[i]
         if q.free[n + i]:
-            q.s[i] = _inside(q.g[i], q.lower[n + i], q.upper[n + i], push)
+            q.s[i] = q.g[i]
+            if q.warm:
+                part = scale / q.scale[i]
+                q.s[i] = _central(q.g[i], q.lower[n + i], q.upper[n + i], q.zl[n + i] * part, q.zu[n + i] * part, q.mu)
+            q.s[i] = _inside(q.s[i], q.lower[n + i], q.upper[n + i], push)
     mu = q.mu
     if q.warm:
         for j in range(n):
