@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -76,7 +76,7 @@ def mpc(
 
 
 def wbc(
-    file: Problem, /, *, plant: Literal["hybrid", "mujoco"] | None = None, set_: Overrides = None, out: Out = None,
+    file: Problem, /, *, plant: str | None = None, set_: Overrides = None, out: Out = None,
     overwrite: Overwrite = False, quiet: Quiet = False, time_limit: TimeLimit = None,
 ) -> int:
     """Run a file of whole-body control in closed loop: tasks by strict priority, contacts with friction, a schedule.

@@ -21,10 +21,9 @@ from ocp.app.files.syntax.reader import Section, sound
 from ocp.app.files.syntax.yaml_source import Source, parse_source, read_source
 from ocp.app.files.syntax.yaml_text import dump
 from ocp.bridge import model_space
-from ocp.errors import ProblemError
 from ocp.plants import Plant, Push
 from ocp.plants.coulomb import EXACT, Cone
-from ocp.plants.hybrid import HybridOptions, HybridPlant
+from ocp.plants.table import PLANTS, Setting, plant_named
 from ocp.problem import INF
 from ocp.wbc import ContactPlan, Setup
 from ocp.wbc.ground import Ground
@@ -59,18 +58,9 @@ class LoadedWbc:
         ground = Ground.below(self.mechanism, self.setup.contacts, self.setup.start)
         contacts += ground.parts if ground else ()
         within = {plan.name: plan.within for plan in self.setup.contacts if plan.within is not None}
-        if (kind or self.file.plant.kind) == "mujoco":
-            if within:
-                raise ProblemError(f"the plane of contact {next(iter(within))!r} ends ('within'), which this plant does not know; "
-                                   "take the hybrid plant", where="plant 'mujoco'")
-            if self.file.plant.cone != "exact":
-                raise ProblemError("knows the exact cone alone; take the hybrid plant for pyramids", where="plant 'mujoco'")
-            from ocp.plants.mujoco import MujocoPlant  # an extra
-
-            return MujocoPlant(self.mechanism, contacts, pushes=self.pushes)
         cone = EXACT if self.file.plant.cone == "exact" else Cone(self.file.plant.sides, self.file.plant.cone)
-        return HybridPlant(self.mechanism, contacts, restitution=self.restitution, options=HybridOptions(cone=cone),
-                           pushes=self.pushes, within=within)
+        made = PLANTS[plant_named(kind or self.file.plant.kind)]
+        return made.make(Setting(self.mechanism, tuple(contacts), self.restitution, within, self.pushes, cone))
 
 
 def load_wbc(path: str | FilePath, overrides: Mapping[str, str] | None = None) -> LoadedWbc:
@@ -101,6 +91,8 @@ def _load(source: Source, folder: FilePath, overrides: Mapping[str, str]) -> Loa
     switches, pushes = read_schedule(stage, whole, tasks)
     control, plant, known = whole.part("wbc"), whole.part("plant"), [plan.name for plan in contacts]
     values = {"efforts": _efforts(control, mechanism), **control.made()}
+    if plant.given.kind not in PLANTS:
+        lp.unknown(findings, plant.given.kind, tuple(PLANTS), plant.at("kind"), "plant")
     friction, restitution = (dict(plant.known(key, known, "contact")) for key in ("friction", "restitution"))
     expect = _expected(numbers, mechanism, file)
     findings.raise_any()
