@@ -115,10 +115,10 @@ def report(rows: Sequence[Row]) -> list[str]:
     of = {(row["problem"], row["solver"]): row for row in rows}
     names = [name for name in KINDS if all((name, solver) in of for solver in SOLVERS)]
     lines = ["# The interior-point method in compiled loops beside IPOPT", "",
-             f"{processor()}, shared with other work. Collocation with what is chosen for each file; seconds of processor time",
-             "for solve, passes of the mesh and certificate, code from the caches. Iterations: of the last pass. Again: other starts",
-             f"of a program that stands ready, from the solution of the first, {CASES} cases; medians. Ratio: of the times, the loops",
-             "over IPOPT. Written by tests/benchmarks/interior_point.py.", "",
+             f"{processor()}, shared with other work. Collocation with what is chosen for each file; seconds of processor",
+             "time for solve, passes of the mesh and certificate, code from the caches. Iterations: of the last pass. Again: other",
+             f"starts of a program that stands ready, from the solution of the first, {CASES} cases; medians. Ratio: of the times,",
+             "the loops over IPOPT. Written by tests/benchmarks/interior_point.py.", "",
              "| set | files | certified: IPOPT | loops | other optimum | ratio of solves | solved again: IPOPT | loops | ratio |",
              "|---|---:|---:|---:|---:|---:|---:|---:|---:|"]
     for kind in ("gallery", "robot", "contact"):

@@ -30,7 +30,7 @@ TOC = """
 """
 GROUPS = {
     "Start": ("ocp/docs/own_robot", "ocp/docs/commands", "ocp/docs/reports", "ocp/docs/files", "ocp/docs/python",
-              "ocp/docs/sweeps"),
+              "ocp/docs/extending", "ocp/docs/sweeps"),
     "Tutorials": ("ocp/docs/tutorials/*",),
     "How it works": ("ocp/docs/methods", "ocp/docs/strategy", "options",
                      "ocp/docs/certificate", "ocp/docs/derivatives", "ocp/docs/robots"),
