@@ -156,7 +156,7 @@ def main() -> None:
     given = parser.parse_args()
     table = FOLDER / "interior_point.csv"
     rows = {(row["problem"], row["solver"]): row for row in read_table(table)}
-    for name in given.problems or KINDS:
+    for name in given.problems or (*CONTACTS, *ROBOTS, *GALLERY):
         file = next(path for path in (PROBLEMS / f"{name}.yaml", FIRST / f"{name}.yaml") if path.is_file())
         with contextlib.redirect_stdout(io.StringIO()):
             loaded = load_problem(file)
