@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from dynamics.constraints import Contact
+from dynamics.constraints import Cone, Contact
 from dynamics.errors import near
 from dynamics.mechanism import Mechanism
 from dynamics.tables import Table
 from ocp.errors import ProblemError
-from ocp.plants.coulomb import EXACT, Cone
-from ocp.plants.hybrid import Box, HybridOptions, HybridPlant
+from ocp.plants.hybrid import HybridOptions, HybridPlant
 from ocp.plants.integrated import Push
 from ocp.plants.mujoco import MujocoPlant
 from ocp.plants.plant import Plant
@@ -19,15 +18,12 @@ from ocp.plants.plant import Plant
 
 @dataclass(frozen=True)
 class Setting:
-    """What a plant is made of: a robot, what may touch and how it bounces by name, where planes end, forces that push it, and what
-    friction may be."""
+    """What a plant is made of: a robot, what may touch, forces that push it, and what friction may be."""
 
     mechanism: Mechanism
     contacts: tuple[Contact, ...] = ()
-    restitution: float | Mapping[str, float] = 0.0
-    within: Mapping[str, Box] | None = None
     pushes: tuple[Push, ...] = ()
-    cone: Cone = EXACT
+    cone: Cone = Cone()
 
 
 @dataclass(frozen=True)
@@ -40,14 +36,14 @@ class PlantKind:
 
 def hybrid(setting: Setting) -> Plant:
     """Our simulator of events."""
-    return HybridPlant(setting.mechanism, setting.contacts, restitution=setting.restitution,
-                       options=HybridOptions(cone=setting.cone), pushes=setting.pushes, within=setting.within)
+    return HybridPlant(setting.mechanism, setting.contacts, options=HybridOptions(cone=setting.cone),
+                       pushes=setting.pushes)
 
 
 def mujoco(setting: Setting) -> Plant:
     """MuJoCo, of the extra of that name."""
-    if setting.within:
-        raise ProblemError(f"the plane of contact {next(iter(setting.within))!r} ends ('within'), which this plant does not know; "
+    if ends := [one.name for one in setting.contacts if one.within is not None]:
+        raise ProblemError(f"the plane of contact {ends[0]!r} ends ('within'), which this plant does not know; "
                            "take the hybrid plant", where="plant 'mujoco'")
     if setting.cone.sides:
         raise ProblemError("knows the exact cone alone; take the hybrid plant for pyramids", where="plant 'mujoco'")

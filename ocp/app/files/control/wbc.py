@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path as FilePath
 
 import numpy as np
 
-from dynamics.constraints import Contact
+from dynamics.constraints import Cone, Contact
 from dynamics.mechanism import Mechanism
 from dynamics.model.model import Model
 from ocp.app.files.control import wbc_schema as schema
@@ -22,10 +22,10 @@ from ocp.app.files.syntax.yaml_source import Source, parse_source, read_source
 from ocp.app.files.syntax.yaml_text import dump
 from ocp.bridge import model_space
 from ocp.plants import Plant, Push
-from ocp.plants.coulomb import EXACT, Cone
 from ocp.plants.table import PLANTS, Setting, plant_named
 from ocp.problem import INF
-from ocp.wbc import ContactPlan, Setup
+from ocp.wbc import Setup
+from ocp.wbc.follow import Following
 from ocp.wbc.ground import Ground
 from ocp.wbc.start import close_contacts, unsupported
 
@@ -35,7 +35,8 @@ CLOSED = 0.02  # m: contacts that are taken at the start may be so far from thei
 @dataclass(frozen=True)
 class LoadedWbc:
     """A file of whole-body control, read. notes: what was done to the start, in words; pushes, friction, restitution: of the
-    plant; expect: by name of a state its place in x, what it is at the end, and the tolerance."""
+    plant; expect: by name of a state its place in x, what it is at the end, and the tolerance; following: a motion; folder: of
+    the file."""
 
     file: schema.WbcFile
     text: str
@@ -46,6 +47,8 @@ class LoadedWbc:
     restitution: Mapping[str, float]
     notes: tuple[str, ...]
     expect: Mapping[str, tuple[int, float, float]]
+    following: Following | None = None
+    folder: FilePath = FilePath()
 
     def expanded(self) -> str:
         """The file as YAML with every default written out."""
@@ -53,14 +56,13 @@ class LoadedWbc:
 
     def plant(self, kind: str = "") -> Plant:
         """A plant of the kind (default: the file's). Raises ProblemError, also for MuJoCo where it is not installed."""
-        contacts: list[Contact] = [replace(plan.record, friction=self.friction.get(plan.name, plan.record.friction))  # type: ignore[type-var]
-                    for plan in self.setup.contacts]
+        contacts: list[Contact] = [one.but(friction=self.friction.get(one.name, one.friction),
+                                           restitution=self.restitution.get(one.name, 0.0)) for one in self.setup.contacts]
         ground = Ground.below(self.mechanism, self.setup.contacts, self.setup.start)
         contacts += ground.parts if ground else ()
-        within = {plan.name: plan.within for plan in self.setup.contacts if plan.within is not None}
-        cone = EXACT if self.file.plant.cone == "exact" else Cone(self.file.plant.sides, self.file.plant.cone)
+        cone = Cone() if self.file.plant.cone == "exact" else Cone(self.file.plant.sides, self.file.plant.cone)
         made = PLANTS[plant_named(kind or self.file.plant.kind)]
-        return made.make(Setting(self.mechanism, tuple(contacts), self.restitution, within, self.pushes, cone))
+        return made.make(Setting(self.mechanism, tuple(contacts), self.pushes, cone))
 
 
 def load_wbc(path: str | FilePath, overrides: Mapping[str, str] | None = None) -> LoadedWbc:
@@ -95,22 +97,24 @@ def _load(source: Source, folder: FilePath, overrides: Mapping[str, str]) -> Loa
         lp.unknown(findings, plant.given.kind, tuple(PLANTS), plant.at("kind"), "plant")
     friction, restitution = (dict(plant.known(key, known, "contact")) for key in ("friction", "restitution"))
     expect = _expected(numbers, mechanism, file)
+    following = None if file.follow is None else whole.part("follow").made()
     findings.raise_any()
     with findings.collecting(("wbc",)):
         setup = Setup(mechanism, start, contacts, tasks, switches, **values)
         advice = unsupported(setup)
-        return LoadedWbc(file, source.text, mechanism, setup, pushes, friction, restitution, (*notes, *advice), expect)
+        return LoadedWbc(file, source.text, mechanism, setup, pushes, friction, restitution, (*notes, *advice), expect, following,
+                         folder)
     findings.raised()
 
 
-def _contacts(file: Section, model: Model) -> tuple[ContactPlan, ...]:
+def _contacts(file: Section, model: Model) -> tuple[Contact, ...]:
     found = [_contact(file.part("contacts", name), name, model) for name in file.given.contacts]
     return tuple(plan for plan in found if plan is not None)
 
 
 @sound
-def _contact(section: Section, name: str, model: Model) -> ContactPlan:
-    made: ContactPlan = section.made(name=name)
+def _contact(section: Section, name: str, model: Model) -> Contact:
+    made: Contact = section.made(name=name)
     if made.most <= made.least:
         section.refuse(f"must be above least ({made.least:g} N), got {made.most:g} N", "most")
     for axis, (low, high) in zip("xyz", made.within or (), strict=False):
@@ -118,11 +122,11 @@ def _contact(section: Section, name: str, model: Model) -> ContactPlan:
             section.refuse(f"must end above its beginning, got {low:g} to {high:g} m", "within", axis)
     section.frame(model, "frame")
     section.findings.settle()
-    made.record.check(model)
+    made.but(slip=None).check(model)
     return made
 
 
-def _closed(findings: Findings, mechanism: Mechanism, contacts: tuple[ContactPlan, ...], start: np.ndarray
+def _closed(findings: Findings, mechanism: Mechanism, contacts: tuple[Contact, ...], start: np.ndarray
             ) -> tuple[np.ndarray, tuple[str, ...]]:
     """The start with its contacts closed, where they nearly are."""
     x, gaps = close_contacts(mechanism, contacts, start, CLOSED)
