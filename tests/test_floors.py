@@ -11,6 +11,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FLOORS = {
     "dynamics": [
         "errors",
+        "tables",
         "kernels",
         "steps",
         "lie",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import casadi as ca
 import numpy as np
@@ -28,7 +28,7 @@ from ocp.problem.numbers import numbers_of, with_guess, with_numbers
 from ocp.reductions.algebraic_elimination import followed, solving
 from ocp.reductions.algebraic_equations import require_equations
 from ocp.transcription import blocks, places
-from ocp.transcription.blocks import Block, BlockFunctions, differentiate
+from ocp.transcription.blocks import Block, differentiate
 from ocp.transcription.charts import Form
 from ocp.transcription.compressed import compressed_part, middle
 from ocp.transcription.diagnosis import diagnosis
@@ -36,7 +36,7 @@ from ocp.transcription.elements import separable
 from ocp.transcription.ends import ends_part, linkage_part, passage_part
 from ocp.transcription.interpolation import collocation_trajectory, cubic, parabola, shooting_trajectory
 from ocp.transcription.intervals import integrate, motion_part, path_part, shooting_part
-from ocp.transcription.kernels import with_kernels
+from ocp.transcription.kernels import Prepared, with_kernels
 from ocp.transcription.layout import held_by_rows, limits
 from ocp.transcription.mesh import Compressed, Discretisation, Grid, Mesh
 from ocp.transcription.motion import by_motion
@@ -218,7 +218,15 @@ def _same_limits(one: Sequence[Place], other: Sequence[Place]) -> bool:
     return rows(one) == rows(other)
 
 
-def _differentiated(problem: Problem, meshes: Sequence[Discretisation], how: How) -> tuple[Problem, list[bool], list[Finding]]:
+class Differentiated(NamedTuple):
+    """A problem with the derivatives that are chosen for its phases; which of them run as loops; findings."""
+
+    problem: Problem
+    loops: list[bool]
+    findings: list[Finding]
+
+
+def _differentiated(problem: Problem, meshes: Sequence[Discretisation], how: How) -> Differentiated:
     """The problem with the derivatives that are chosen for its phases; which of them run as loops; findings about the choice."""
     phases, loops, fixed = [], [], True
     findings: list[Finding] = []
@@ -230,7 +238,7 @@ def _differentiated(problem: Problem, meshes: Sequence[Discretisation], how: How
         phases.append(differentiated_phase(phase, source, by_loops))
         loops.append(by_loops)
         findings += own
-    return replace(problem, phases=tuple(phases)), loops, findings
+    return Differentiated(replace(problem, phases=tuple(phases)), loops, findings)
 
 
 def looks_back(mesh: Discretisation) -> bool:
@@ -267,12 +275,12 @@ def _owners(placed: Sequence[Place], meshes: Sequence[Discretisation]) -> Owners
     return found
 
 
-def _prepared(block: Block, whole: Part, how: How) -> tuple[BlockFunctions, tuple[Finding, ...], float]:
+def _prepared(block: Block, whole: Part, how: How) -> Prepared:
     """The functions of a block, findings about their kernels, and the seconds that these took."""
     if block.name in whole.external:
-        return whole.external[block.name], (), 0.0
+        return Prepared(whole.external[block.name], (), 0.0)
     functions = differentiate(block, how.gauss_newton)
-    return (functions, (), 0.0) if how.kernels == BY_SOLVER else with_kernels(functions, how.kernels, block.count)
+    return Prepared(functions, (), 0.0) if how.kernels == BY_SOLVER else with_kernels(functions, how.kernels, block.count)
 
 
 def _unpack(placed: Sequence[Place]) -> Callable[[Array], list[tuple[Array, Array, float, float, Array]]]:

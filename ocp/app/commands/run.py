@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -97,7 +97,7 @@ def _trials(kind: str, file: Path, count: int, seed: int, set_: list[str] | None
 
 
 def wbc(
-    file: Problem, /, *, plant: Literal["hybrid", "mujoco"] | None = None, follow: Path | None = None,
+    file: Problem, /, *, plant: str | None = None, follow: Path | None = None,
     trials: Annotated[int, Parameter(validator=Number(gte=1))] | None = None, seed: int = 0,
     trial: Annotated[int, Parameter(validator=Number(gte=0))] | None = None, processes: Processes = None,
     scheduler: Scheduler = None, set_: Overrides = None, out: Out = None, overwrite: Overwrite = False, quiet: Quiet = False,

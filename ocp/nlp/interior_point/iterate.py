@@ -75,7 +75,8 @@ def _scales(p: Program, q: st.State) -> None:
 
 @linked(error_model="numpy")
 def begin(p: Program, q: st.State, plan: Plan, room: Factors, push: float) -> None:
-    """From x, bounds (unscaled) and, where warm, multipliers (unscaled) to the first iterate."""
+    """From x, bounds (unscaled) and, where warm, multipliers (unscaled) to the first iterate. push: off bounds, and of a warm start
+    the least multipliers, which are taken as they are: raised to what mu asks for they would cost iterations at a solution."""
     n, m = len(q.x), len(q.y)
     for j in range(n):
         if q.free[j]:
@@ -113,7 +114,7 @@ def begin(p: Program, q: st.State, plan: Plan, room: Factors, push: float) -> No
             q.y[i] *= scale / q.scale[i]
             q.zl[n + i] *= scale / q.scale[i]
             q.zu[n + i] *= scale / q.scale[i]
-        _floor(q, mu)
+        _floor(q, push)
     else:
         for j in range(n + m):
             q.zl[j] = 1.0 if q.free[j] and q.lower[j] > -np.inf else 0.0
@@ -129,11 +130,11 @@ def begin(p: Program, q: st.State, plan: Plan, room: Factors, push: float) -> No
 
 
 @linked(error_model="numpy")
-def _floor(q: st.State, mu: float) -> None:
-    """Multipliers of bounds at least what mu asks for; those where there is no bound are 0."""
+def _floor(q: st.State, least: float) -> None:
+    """Multipliers of bounds are no less than so much; those where there is no bound are 0."""
     for j in range(len(q.w)):
-        q.zl[j] = max(q.zl[j], mu / (q.w[j] - q.lower[j])) if q.free[j] and q.lower[j] > -np.inf else 0.0
-        q.zu[j] = max(q.zu[j], mu / (q.upper[j] - q.w[j])) if q.free[j] and q.upper[j] < np.inf else 0.0
+        q.zl[j] = max(q.zl[j], least) if q.free[j] and q.lower[j] > -np.inf else 0.0
+        q.zu[j] = max(q.zu[j], least) if q.free[j] and q.upper[j] < np.inf else 0.0
 
 
 @linked(error_model="numpy")

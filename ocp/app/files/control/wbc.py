@@ -23,10 +23,9 @@ from ocp.app.files.syntax.reader import Section, sound
 from ocp.app.files.syntax.yaml_source import Source, parse_source, read_source
 from ocp.app.files.syntax.yaml_text import dump
 from ocp.bridge import model_space
-from ocp.errors import ProblemError
 from ocp.mpc.trials import RandomTrials
 from ocp.plants import Plant, Push
-from ocp.plants.hybrid import HybridOptions, HybridPlant
+from ocp.plants.table import PLANTS, Setting, plant_named
 from ocp.problem import INF
 from ocp.wbc import Setup
 from ocp.wbc.follow import Following
@@ -75,17 +74,9 @@ class LoadedWbc:
                                            restitution=self.restitution.get(one.name, 0.0)) for one in self.setup.contacts]
         ground = Ground.below(self.mechanism, self.setup.contacts, self.setup.start)
         contacts += ground.parts if ground else ()
-        if (kind or self.file.plant.kind) == "mujoco":
-            if ends := [one.name for one in contacts if one.within is not None]:
-                raise ProblemError(f"the plane of contact {ends[0]!r} ends ('within'), which this plant does not know; "
-                                   "take the hybrid plant", where="plant 'mujoco'")
-            if self.file.plant.cone != "exact":
-                raise ProblemError("knows the exact cone alone; take the hybrid plant for pyramids", where="plant 'mujoco'")
-            from ocp.plants.mujoco import MujocoPlant  # an extra
-
-            return MujocoPlant(self.mechanism, contacts, pushes=self.pushes)
         cone = Cone() if self.file.plant.cone == "exact" else Cone(self.file.plant.sides, self.file.plant.cone)
-        return HybridPlant(self.mechanism, contacts, options=HybridOptions(cone=cone), pushes=self.pushes)
+        made = PLANTS[plant_named(kind or self.file.plant.kind)]
+        return made.make(Setting(self.mechanism, tuple(contacts), self.pushes, cone))
 
 
 def load_wbc(path: str | FilePath, overrides: Mapping[str, str] | None = None) -> LoadedWbc:
@@ -116,6 +107,8 @@ def _load(source: Source, folder: FilePath, overrides: Mapping[str, str]) -> Loa
     switches, pushes = read_schedule(stage, whole, tasks)
     control, plant, known = whole.part("wbc"), whole.part("plant"), [plan.name for plan in contacts]
     values = {"efforts": _efforts(control, mechanism), **control.made()}
+    if plant.given.kind not in PLANTS:
+        lp.unknown(findings, plant.given.kind, tuple(PLANTS), plant.at("kind"), "plant")
     friction, restitution = (dict(plant.known(key, known, "contact")) for key in ("friction", "restitution"))
     expect = _expected(numbers, mechanism, file)
     trials = read_trials(whole.part("trials"), space, model, known)

@@ -154,7 +154,7 @@ class Event(OneOf):
 class PlantPart(Part):
     """What stands for the real robot."""
 
-    kind: Literal["hybrid", "mujoco"] = Key("our simulator of events, or MuJoCo (the extra of that name)", "hybrid")
+    kind: Name = Key("hybrid, our simulator of events; mujoco (the extra of that name); or one that was registered", "hybrid")
     friction: dict[str, Number] = Key("of contacts where it is not what the controller thinks", dict, least=0)
     restitution: dict[str, Number] = Key("of contacts, in [0, 1]; hybrid only", dict, least=0, most=1)
     cone: Literal["exact", "inner", "outer"] = Key("what friction may be: the exact cone, or a pyramid within or around it; "
