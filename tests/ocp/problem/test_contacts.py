@@ -162,6 +162,37 @@ def test_without_an_impact_velocities_have_to_vanish_before_touch_down(written):
     assert [c.name for c in problem.phases[0].constraints if c.name != "equations"] == ["heel clear"]
 
 
+TWO = PHASES.replace("{name: air, contacts: []", "{name: one, contacts: [foot]").replace("contacts: [foot], duration: 1, costs: []%s",
+                                                                                       "contacts: [foot, heel], duration: 1, costs: []%s")
+STANDS = "start: {joints: {hip: -0.4, knee: 0.5}, rest: true, others: assembled}"
+
+
+def two(more):
+    return (TWO % more).replace("start: {others: neutral, joints: {base_z: 2, knee: 0.5}}", STANDS)
+
+
+def test_an_impact_of_some_contacts_leaves_the_others_without_an_impulse(written):
+    """The momentum that goes lies in the span of the forces of the contact that lands; the one that stood must not move after it."""
+    stand, both = written("", two(", reset: {impact: [heel]}")).problem.phases
+    model, rng = both.system.model, np.random.default_rng(3)
+    before = np.array(stand.start.value) + np.r_[np.zeros(5), rng.standard_normal(5)]
+    after, q = np.array(both.reset(before, [])).ravel(), ca.DM(before[:5])
+    M = np.array(ca.DM(alg.mass_matrix(model, q)))
+    foot, heel = (np.array(ca.DM(alg.frame_jacobian(model, q, f, "world_aligned")))[[0, 2]] for f in ("foot", "shank"))
+    taken = M @ (after - before)[5:]
+    np.testing.assert_allclose(heel.T @ np.linalg.lstsq(heel.T, taken, rcond=None)[0], taken, atol=1e-10)
+    np.testing.assert_allclose(heel @ after[5:], 0, atol=1e-10)
+    begins = {c.name: c for c in both.constraints if c.at is At.START}
+    assert {name: c.size for name, c in begins.items()} == {"foot begins": 2, "heel begins": 1}
+    moved = np.array(begins["foot begins"].function(0, after, np.zeros(both.system.nu), [])).ravel()
+    np.testing.assert_allclose(moved, foot @ after[5:], atol=1e-12)
+    assert np.abs(moved).max() > 0.1
+    everything = written("", two(", reset: {impact: true}")).problem.phases[1]
+    np.testing.assert_allclose(foot @ np.array(everything.reset(before, [])).ravel()[5:], 0, atol=1e-10)
+    with pytest.raises(ProblemError, match="no contact that is active in this phase named 'hel'"):
+        written("", two(", reset: {impact: [hel]}"))
+
+
 @pytest.mark.parametrize(("more", "words"), [
     (", reset: {impact: true, velocities: {hip: 0}}", "an impact says what all velocities become"),
     (", reset: {impact: true, restitution: 2}", "between 0 and 1"), (", reset: {impacts: true}", "impacts")])
