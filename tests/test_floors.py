@@ -50,6 +50,7 @@ FLOORS = {
         "plants",
         "solvers",
         "control",
+        "gaits",
         "nlp",
         "transcription",
         "shooting",

@@ -85,7 +85,7 @@ class Point:
     def _split(self, rows: Expr) -> list[tuple[Constraint, Expr]]:
         out, start = [], 0
         for c in self.constraints:
-            count = c.jacobian(self.model, ca.SX.sym("q", self.model.nq)).shape[0]
+            count = c.size(self.model)
             out.append((c, rows[start:start + count]))
             start += count
         return out

@@ -49,7 +49,7 @@ def spread(model: Model, constraints: Sequence[Constraint], q: Expr, multipliers
     """Multipliers of all rows [m] from those of the reduced constraints."""
     parts, start = [], 0
     for c in constraints:
-        count = c.reduced.jacobian(model, ca.SX.sym("q", model.nq)).shape[0]
+        count = c.reduced.size(model)
         parts.append(c.spread(model, q, multipliers[start:start + count]))
         start += count
     return ca.vertcat(*parts)
@@ -107,7 +107,7 @@ def bounce(model: Model, constraints: Sequence[Constraint], restitution: Restitu
                 raise UnknownNameError("constraint", name, names)
     parts = []
     for c in constraints:
-        rows = c.jacobian(model, ca.SX.sym("q", model.nq)).shape[0]
+        rows = c.size(model)
         e = ca.DM(restitution.get(c.name, 0.0) if isinstance(restitution, Mapping) else restitution)
         if e.numel() not in (1, rows):
             raise ModelError(f"{e.numel()} restitutions for {rows} independent rows; one number serves all",

@@ -14,9 +14,10 @@ from dynamics.errors import near
 from dynamics.model.model import Model
 from dynamics.model.records import Geometry
 from ocp.app.files.problem.phases import load_robot, load_symbolic
-from ocp.app.files.problem.schema import ProblemFile, problem_class, to_tree
+from ocp.app.files.problem.schema import AnyFile, ProblemFile, problem_class, to_tree
 from ocp.app.files.problem.sections import read_linkages, read_simulate
 from ocp.app.files.problem.sections_schema import LoadedSimulation
+from ocp.app.files.robot.gait_schema import RobotGait
 from ocp.app.files.robot.schema import RobotPhases, RobotProblem
 from ocp.app.files.robot.tree import read_shape
 from ocp.app.files.syntax.findings import Findings, describe
@@ -126,7 +127,13 @@ def _load(source: Source, folder: Path, overrides: Mapping[str, str]) -> LoadedP
     source = apply_overrides(source, overrides)
     findings = Findings(source)
     expect(source, "problem")
-    file: ProblemFile = validated(findings, problem_class(source.tree))
+    written: AnyFile = validated(findings, problem_class(source.tree))
+    if isinstance(written, RobotGait):
+        from ocp.app.files.robot.gait import expanded  # inverse kinematics, which few files need
+
+        file: ProblemFile = expanded(written, findings, folder)
+    else:
+        file = written
     source = findings.source
     drawing: Drawing | None = None
     model: Model | None = None

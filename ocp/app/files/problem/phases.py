@@ -79,10 +79,12 @@ def load_robot(file: RobotProblem | RobotPhases, findings: Findings, folder: Pat
     robots: list[LoadedRobot] = []
     for at, name, given, place, system in _each(findings, file):
         numbers = robot_numbers(findings, constants, parameters, place, at)
-        # phases of one robot share its model, which takes a moment to read
-        same = next((robot for robot in robots if robot.given == system), None)
-        base = same.base if same else read_mechanism(lp.Section(numbers, system, place), folder, configurations=configurations)
-        robot = robot_of_file(numbers, system, base, given.contacts) if base is not None else None
+        # phases of one robot share its model, those that stand on the same contacts its dynamics: each takes a moment to read
+        same = [robot for robot in robots if robot.given == system]
+        base = same[0].base if same else read_mechanism(lp.Section(numbers, system, place), folder, configurations=configurations)
+        robot = next((replace(robot, reader=replace(robot.reader, phase=at, place=place)) for robot in same
+                      if robot.stands_on(given.contacts)), None)
+        robot = robot or (robot_of_file(numbers, system, base, given.contacts) if base is not None else None)
         if base is None or robot is None:
             return None, None if base is None else base.model, [numbers]
         phase = robot_phase(robot, given, name)
