@@ -19,6 +19,7 @@ from ocp.gaits.schedule import Landing, Schedule, Stretch
 
 Array = np.ndarray
 REACHED = 1e-6  # m and rad: feet so near are where they are to be
+RESTARTS = 10  # of inverse kinematics, from random configurations
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ def postures(model: Model, contacts: Mapping[str, Contact], schedule: Schedule, 
             feet = {name: _foot_task(c, start[name][0], places[name]) for name, c in contacts.items()}
             trunk = [pose_task(root, R, base)] if model.kind(0).nv == 6 else []
             result = solve_ik(model, [[*feet.values()], *([trunk] if trunk else []), stay], q0=q, tolerance=REACHED,
-                              constraints=constraints)
+                              constraints=constraints, restarts=RESTARTS)
             missed = {name: result.residuals[task.name] for name, task in feet.items()}
             if not missed[worst := max(missed, key=lambda name: missed[name])] <= 10 * REACHED:
                 where = ", ".join(f"{x:.3g}" for x in places[worst])

@@ -111,6 +111,7 @@ def check(file: Problem, /, *, set_: Overrides = None) -> int:
 def show(
     file: Annotated[Target | None, Parameter(help="The file (YAML); the options below need none, but --set.")] = None, /, *,
     set_: Overrides = None, schema: Flag = False, functions: Flag = False, strategy: Flag = False, thresholds: Flag = False,
+    phases: Flag = False,
 ) -> int:
     """Print a problem file fully expanded, every default written out.
 
@@ -124,6 +125,8 @@ def show(
         The table of rules by which answers are found instead: diagnosis, remedy, budget.
     thresholds
         Every number that decides in solves and certificates instead, with its unit and its reason.
+    phases
+        The file with its gait written out as phases instead, to go on from.
     """
     from ocp.app.files.load import load_problem
     from ocp.app.files.problem.schema import problem_json_schema
@@ -142,8 +145,10 @@ def show(
             tables.print_vocabulary(loaded)
         elif loaded is None:
             raise ProblemError("name a problem file, or say --schema, --functions, --strategy or --thresholds", where="ocp show")
+        elif phases and not loaded.written_out:
+            raise ProblemError("has no gait to write out", where=str(file))
         else:
-            print(loaded.expanded(), end="")
+            print(loaded.written_out if phases else loaded.expanded(), end="")
     return CERTIFIED
 
 

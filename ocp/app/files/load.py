@@ -52,6 +52,7 @@ class LoadedProblem(Portable):
     accept: certificate tolerances that differ from the default; options: given options by method; mpc: the section of that name
     folder: what paths in the file are relative to; time_limit: of a solve [s], or None; simulate: the section of that name
     scenery: what stands in the world and is drawn; without: rules of the strategy that are switched off
+    written_out: the file with its gait written out as phases; "" of files without one
     """
 
     problem: Problem
@@ -69,6 +70,7 @@ class LoadedProblem(Portable):
     simulate: LoadedSimulation = field(default_factory=LoadedSimulation)
     scenery: tuple[Geometry, ...] = ()
     without: tuple[str, ...] = ()
+    written_out: str = ""
 
     def options_for(self, method: str) -> dict[str, Any]:
         """The options that the file gives for a method; those under its own name win over what is said for all."""
@@ -173,7 +175,7 @@ def _load(source: Source, folder: Path, overrides: Mapping[str, str]) -> LoadedP
         method = "multiple_shooting"  # the default of files has no time to discretise
     return LoadedProblem(problem, file, source.text, drawing, model, method, options[method], accept,
                          {name: values for name, values in options.items() if values}, mpc, folder, limit, simulation, scenery,
-                         without)
+                         without, dump(source.tree) if isinstance(written, RobotGait) else "")
 
 
 def _refuse_idle_parameters(findings: Findings, problem: Problem) -> None:

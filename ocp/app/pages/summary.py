@@ -5,6 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.markup import escape
 
+from dynamics.constraints import Contact
 from ocp.app.files.load import LoadedProblem
 from ocp.app.pages.folders import CHECKPOINT
 from ocp.app.pages.legs import chosen, legs
@@ -15,7 +16,7 @@ from ocp.app.sentences import ending, remarks, sentence, sentences, tried
 from ocp.app.sentences.certificate import CHECKS
 from ocp.explain import infinite_ends
 from ocp.methods import METHODS
-from ocp.problem import Kind, Problem
+from ocp.problem import Kind, Phase, Problem
 
 
 def print_outcome(outcome: Outcome, console: Console | None = None) -> None:
@@ -90,11 +91,14 @@ def print_check(loaded: LoadedProblem, console: Console | None = None) -> bool:
     problem = loaded.problem
     infinite = _infinite(problem)
     out.print(f"{problem.name}: valid" + "".join(f", but {said}" for said in infinite), markup=False, soft_wrap=True)
+    touches = any(_contacts(phase) for phase in problem.phases)
     for phase in problem.phases:
         label = f"phase {phase.name}: " if len(problem.phases) > 1 else ""
         unknown = f"{len(phase.system.algebraic)} algebraic unknowns, " if phase.system.algebraic else ""
         out.print(f"  {label}{phase.system.nx} states, {len(phase.system.controls)} controls, {unknown}{len(phase.costs)} costs, "
                   f"{len(phase.constraints)} constraints", markup=False)
+        if touches:
+            out.print(f"  {label}{_timing(phase)}", markup=False)
         for index, lower, upper in phase.free_parameters:
             out.print(f"  {label}chooses {phase.system.parameters[index]} within [{lower:g}, {upper:g}]", markup=False)
     if loaded.model is not None:
@@ -106,6 +110,16 @@ def print_check(loaded: LoadedProblem, console: Console | None = None) -> bool:
         for reason in reasons:
             line(out, f"    - {reason}")
     return not infinite
+
+
+def _contacts(phase: Phase) -> list[str]:
+    return [] if phase.system.robot is None else [c.name for c in phase.system.robot.constraints if isinstance(c, Contact)]
+
+
+def _timing(phase: Phase) -> str:
+    """How long a phase takes, and on which contacts the robot stands in it."""
+    low, high, names = phase.duration.lower, phase.duration.upper, _contacts(phase)
+    return f"{f'{low:g} s' if low == high else f'{low:g} to {high:g} s'}, {'on ' + ', '.join(names) if names else 'in flight'}"
 
 
 def _mark(holds: bool) -> str:
