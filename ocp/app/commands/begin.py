@@ -38,8 +38,8 @@ def robot(robot: Robot, /, *, root: str | None = None, picture: Path | None = No
 
 
 def init(
-    robot: Robot, /, *, pose: Flag = False, mpc: Flag = False, ik: Flag = False, wbc: Flag = False, frame: str | None = None,
-    root: str | None = None,
+    robot: Robot, /, *, pose: Flag = False, mpc: Flag = False, ik: Flag = False, wbc: Flag = False, gait: str | None = None,
+    frame: str | None = None, root: str | None = None,
     out: Annotated[Path | None, Parameter(help="File to write; default: named after the robot, here.")] = None,
     overwrite: Overwrite = False,
 ) -> int:
@@ -58,26 +58,29 @@ def init(
         Inverse kinematics of a pose.
     wbc
         Whole-body control of a robot that stands on its feet.
+    gait
+        A robot that stands on its feet moves them: stand, step, walk, trot, pace, bound or jump.
     frame
         What --pose and --ik move; default: a tool or hand by its name, else the end of the longest branch.
     root
-        fixed, free_flyer or planar (URDF): how its root link is attached; default: fixed, with --wbc and of what flies free_flyer.
+        fixed, free_flyer or planar (URDF): how its root link is attached; default: fixed; free_flyer with --wbc, --gait and of what
+        flies.
     """
     from ocp.app.robot import read_robot
     from ocp.app.starter.fly import flight
     from ocp.app.starter.write import write_starter
     from ocp.errors import ProblemError
 
-    kinds = [name for name, wanted in (("pose", pose), ("mpc", mpc), ("ik", ik), ("wbc", wbc)) if wanted]
+    kinds = [name for name, wanted in (("pose", pose), ("mpc", mpc), ("ik", ik), ("wbc", wbc), ("gait", gait)) if wanted]
     if len(kinds) > 1:
-        raise ProblemError("one of --pose, --mpc, --ik and --wbc at a time", where="ocp init")
+        raise ProblemError("one of --pose, --mpc, --ik, --wbc and --gait at a time", where="ocp init")
     kind = kinds[0] if kinds else "move"
-    if wbc and root is None and not robot.endswith(".xml"):
+    if (wbc or gait) and root is None and not robot.endswith(".xml"):
         root = "free_flyer"
     found = read_robot(robot, root=root)
     if root is None and found.path.suffix == ".urdf" and flight(found) is not None:
         found = read_robot(robot, root="free_flyer")
-    place = write_starter(found, kind, frame=frame, out=out, overwrite=overwrite, command=started())
+    place = write_starter(found, kind, frame=frame, gait=gait or "", out=out, overwrite=overwrite, command=started())
     print(f"written: {place}\nnow run: ocp {kind if kind in ('ik', 'mpc', 'wbc') else 'solve'} {place}")
     return CERTIFIED
 

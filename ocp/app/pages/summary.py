@@ -18,6 +18,8 @@ from ocp.explain import infinite_ends
 from ocp.methods import METHODS
 from ocp.problem import Kind, Phase, Problem
 
+SHOWN = 8  # reasons why a method cannot serve
+
 
 def print_outcome(outcome: Outcome, console: Console | None = None) -> None:
     """Status, objective, reference, certificate and where the run lies."""
@@ -96,9 +98,7 @@ def print_check(loaded: LoadedProblem, console: Console | None = None) -> bool:
         label = f"phase {phase.name}: " if len(problem.phases) > 1 else ""
         unknown = f"{len(phase.system.algebraic)} algebraic unknowns, " if phase.system.algebraic else ""
         out.print(f"  {label}{phase.system.nx} states, {len(phase.system.controls)} controls, {unknown}{len(phase.costs)} costs, "
-                  f"{len(phase.constraints)} constraints", markup=False)
-        if touches:
-            out.print(f"  {label}{_timing(phase)}", markup=False)
+                  f"{len(phase.constraints)} constraints{_timing(phase) if touches else ''}", markup=False)
         for index, lower, upper in phase.free_parameters:
             out.print(f"  {label}chooses {phase.system.parameters[index]} within [{lower:g}, {upper:g}]", markup=False)
     if loaded.model is not None:
@@ -107,8 +107,10 @@ def print_check(loaded: LoadedProblem, console: Console | None = None) -> bool:
         reasons = method.unsupported(problem)
         default = " (default)" if method.name == loaded.method else ""
         out.print(f"  {method.name}{default}: {'can solve it' if not reasons else 'cannot enforce'}", markup=False)
-        for reason in reasons:
+        for reason in reasons[:SHOWN]:
             line(out, f"    - {reason}")
+        if len(reasons) > SHOWN:
+            line(out, f"    - and {len(reasons) - SHOWN} more")
     return not infinite
 
 
@@ -119,7 +121,7 @@ def _contacts(phase: Phase) -> list[str]:
 def _timing(phase: Phase) -> str:
     """How long a phase takes, and on which contacts the robot stands in it."""
     low, high, names = phase.duration.lower, phase.duration.upper, _contacts(phase)
-    return f"{f'{low:g} s' if low == high else f'{low:g} to {high:g} s'}, {'on ' + ', '.join(names) if names else 'in flight'}"
+    return f"; {f'{low:g} s' if low == high else f'{low:g} to {high:g} s'}, {'on ' + ', '.join(names) if names else 'in flight'}"
 
 
 def _mark(holds: bool) -> str:

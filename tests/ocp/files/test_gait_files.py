@@ -232,7 +232,7 @@ phase:
     ("{pattern: trot, swings: {lf: [[0, 1]]}}", (), "problem.yaml:11:7: gait: needs a pattern, or 'swings'"),
     ("{swings: {lf: [[0.1, 0.5]]}}", (), "'duration' goes with 'swings'"),
     ("{swings: {lf: [[0.1, 0.5]]}, duration: 1, cycles: 2}", (), "'cycles' is of patterns"),
-    ("{swings: {fl: [[0.1, 0.5]]}, duration: 1}", (), "no contact in system.constraints named 'fl' (known: lf, lh, rf, rh)"),
+    ("{swings: {fl: [[0.1, 0.5]]}, duration: 1}", (), "no contact in system.constraints named 'fl'; did you mean"),
     ("{swings: {lf: [[0, 1]]}, duration: 1}", (), "problem.yaml:11:7: gait: the foot 'lf' never stands"),
     ("{pattern: trot, feet: {LF: rightfront}}", (), "problem.yaml:11:30: gait.feet.LF: no contact in system.constraints named"),
     ("{pattern: trot, landings: {lf: [{place: [9, 0]}]}}", (), "the foot 'lf' does not reach [4.59, 0.07, 0.05] m at 0.325 s"),

@@ -174,8 +174,8 @@ def _striking(robot: LoadedRobot, given: RobotReset | None) -> tuple[MechanismCo
     """The constraints that strike at the start of a phase: all of the mechanism, or without the contacts that are not listed."""
     if given is None or not given.impact:
         return ()
-    return tuple(c for c in robot.mechanism.constraints
-                 if given.impact is True or not isinstance(c, Contact) or c.name in given.impact)
+    listed = given.impact if isinstance(given.impact, tuple) else None
+    return tuple(c for c in robot.mechanism.constraints if listed is None or not isinstance(c, Contact) or c.name in listed)
 
 
 def _beside_touches(phases: list[Phase], robots: list[LoadedRobot], i: int) -> Phase:

@@ -56,11 +56,11 @@ def _expansion(section: lp.Section, robot: Mechanism, file: RobotGait) -> _Expan
     feet = {c.name: c for c in robot.constraints if isinstance(c, Contact)}
     if not feet:
         section.refuse("the robot has no contact in system.constraints to stand on")
-    for key, names in (("swings", [*given.swings]), ("landings", [*given.landings]), ("feet", [*given.feet.values()])):
-        for name in names:
-            if name not in feet:
-                place = next((role for role, own in given.feet.items() if own == name), name) if key == "feet" else name
-                lp.unknown(section.findings, name, list(feet), section.at(key, place), "contact in system.constraints")
+    named = [*(("swings", name, name) for name in given.swings), *(("landings", name, name) for name in given.landings),
+             *(("feet", role, name) for role, name in given.feet.items())]
+    for key, place, name in named:
+        if name not in feet:
+            lp.unknown(section.findings, name, list(feet), section.at(key, place), "contact in system.constraints")
     boxes = read_bounds(section.reader, robot, file.system.limits, file.phase.bounds)
     names = robot_state.RobotNames(section.reader, model, model_space(model), boxes.x, constraints=robot.constraints)
     q0 = robot_state.complete(names, read_start(names, file.phase.start, ("phase",)))[:model.nq]
