@@ -70,27 +70,25 @@ def standing_file(robot: NamedRobot, command: str) -> str:
 def walking_file(robot: NamedRobot, gait: str, command: str) -> str:
     """A problem file of a gait. Raises ProblemError for robots that do not stand on feet and gaits that they do not have."""
     model, (root, q, feet) = robot.mechanism.model, standing(robot)
-    swings_of(gait, [foot.frame for foot in feet], roles({foot.frame: pose_of(model, q, foot.frame)[1] for foot in feet}))
+    at = {foot.frame: pose_of(model, q, foot.frame)[1].tolist() for foot in feet}
+    swings_of(gait, list(at), roles(at))  # raises
     q = _on_the_ground(model, q, root, feet)
-    base, tall = model.q_slice(root), float(q[model.q_slice(root)][2])
-    moves = PATTERNS[gait].groups is not None and PATTERNS[gait].groups != ALL
-    joints = configuration_by_name(model, np.round(q, EXACT) + 0.0)["joints"]
-    given = {"robot": robot.file, **({"root": robot.root} if robot.path.suffix == ".urdf" else {})}
-    return rendered("walking.yaml.j2", command=command, robot=robot, given=given, gait=gait, joints=joints,
-                    feet={foot.frame: foot.held(model, q) for foot in feet}, moves=moves, lift=min(0.05, round(0.15 * tall, 3)),
-                    place=_short(q[base][:3], EXACT), quaternion=dict(zip("wxyz", _short(q[base][3:], EXACT), strict=True)),
-                    advance=round(0.3 * tall, 2))
+    written = configuration_by_name(model, np.round(q, EXACT) + 0.0)
+    tall = written["base"]["position"][2]
+    return rendered(
+        "walking.yaml.j2", command=command, robot=robot, gait=gait, **written, feet={foot.frame: foot.held(model, q) for foot in feet},
+        given={"robot": robot.file, **({"root": robot.root} if robot.path.suffix == ".urdf" else {})},
+        moves=PATTERNS[gait].groups not in (None, ALL), lift=min(0.05, round(0.15 * tall, 3)), advance=round(0.3 * tall, 2))
 
 
 def _on_the_ground(model: Model, q: np.ndarray, root: int, feet: list[Foot]) -> np.ndarray:
     """The posture with all feet on the ground exactly, soles flat, and the base over the origin."""
-    places = {foot.frame: pose_of(model, q, foot.frame) for foot in feet}
     R, p = pose_of(model, q, model.bodies[root].name)
     low = {foot.frame: np.mean(foot.places(model, q)[:, 2]) for foot in feet}
     shift = np.array([p[0], p[1], np.mean(list(low.values()))])
     tasks = []
     for foot in feet:
-        turn, at = places[foot.frame]
+        turn, at = pose_of(model, q, foot.frame)
         place = np.array([*(at - shift)[:2], at[2] - low[foot.frame]])
         tasks.append(pose_task(foot.frame, turn, place) if len(foot.points) > 1 else position_task(foot.frame, place))
     return solve_ik(model, [tasks, pose_task(model.bodies[root].name, R, p - shift)], q0=q, tolerance=10.0**-EXACT).q
@@ -165,11 +163,12 @@ def _postures(model: Model, root: int) -> list[np.ndarray]:
     known = {name.lower(): q for name, q in model.configurations.items()}
     order = [*(name for name in STANDING if name in known), *(name for name in known if name not in STANDING)]
     found = [np.asarray(known[name], dtype=float) for name in order] or [resting(model)]
-    return [*found, *(bent for q in found[:1] if (bent := _bent(model, q, root)) is not None)]
+    return [*found, *(bent for q in found[:1] for under in (False, True) if (bent := _bent(model, q, root, under)) is not None)]
 
 
-def _bent(model: Model, q: np.ndarray, root: int) -> np.ndarray | None:
-    """The configuration with knees bent: feet where they are, the root lower, all else as near as may be. None where that fails."""
+def _bent(model: Model, q: np.ndarray, root: int, under: bool) -> np.ndarray | None:
+    """The configuration with knees bent: feet where they are, or ``under`` the mass centre, the root lower, all else as near as
+    may be. None where that fails."""
     name = model.bodies[root].name
     R, p = pose_of(model, q, name)
     try:
@@ -177,6 +176,9 @@ def _bent(model: Model, q: np.ndarray, root: int) -> np.ndarray | None:
     except ProblemError:
         return None
     places = {frame: pose_of(model, q, frame) for frame in feet}
+    if under:
+        away = np.mean([at[:2] for _, at in places.values()], axis=0) - _mass_centre(model, q)[:2]
+        places = {frame: (turn, at - [*away, 0.0]) for frame, (turn, at) in places.items()}
     down = np.array([0.0, 0.0, BENT * (p[2] - np.mean([at[2] for _, at in places.values()]))])
     ankles = len(feet) == 2  # soles stay flat
     tasks = [pose_task(name, R, p - down), *(pose_task(frame, *at) if ankles else position_task(frame, at[1])
