@@ -76,7 +76,8 @@ def walking_file(robot: NamedRobot, gait: str, command: str) -> str:
     written = configuration_by_name(model, np.round(q, EXACT) + 0.0)
     tall = written["base"]["position"][2]
     return rendered(
-        "walking.yaml.j2", command=command, robot=robot, gait=gait, **written, feet={foot.frame: foot.held(model, q) for foot in feet},
+        "walking.yaml.j2", command=command, robot=robot, gait=gait, **written,
+        feet={foot.frame: foot.held(model, q) for foot in feet},
         given={"robot": robot.file, **({"root": robot.root} if robot.path.suffix == ".urdf" else {})},
         moves=PATTERNS[gait].groups not in (None, ALL), lift=min(0.05, round(0.15 * tall, 3)), advance=round(0.3 * tall, 2))
 
