@@ -20,6 +20,7 @@ from ocp.app.prepare import compile_in_time, tell, waiting_for
 from ocp.app.screen import busy, grid, line, plain, say_robot, say_where, wide_console
 from ocp.app.supervisor import report
 from ocp.app.wbc.folder import FORMAT, Outcome, contact_rows, level_rows, task_rows, verdict, write
+from ocp.app.wbc.follow import followed
 from ocp.interrupts import Activity, check
 from ocp.wbc import run
 from ocp.wbc.closed_loop import Progress
@@ -110,7 +111,7 @@ def wbc(file: Path, *, plant: str = "", overrides: Mapping[str, str] | None = No
     Raises ProblemError and ModelError for what the user got wrong, before anything runs.
     """
     begin = time.perf_counter()
-    loaded = load_wbc(file, overrides or {})
+    loaded = followed(load_wbc(file, overrides or {}))
     place, replace_it = out or Path("results") / f"{file.stem}-wbc", overwrite or out is None
     screen = wide_console()
     parts = ("whole-body control",) if loaded.setup.tasks else ()

@@ -27,6 +27,7 @@ from ocp.plants.coulomb import EXACT, Cone
 from ocp.plants.hybrid import HybridOptions, HybridPlant
 from ocp.problem import INF
 from ocp.wbc import ContactPlan, Setup
+from ocp.wbc.follow import Following
 from ocp.wbc.ground import Ground
 from ocp.wbc.start import close_contacts, unsupported
 
@@ -36,7 +37,8 @@ CLOSED = 0.02  # m: contacts that are taken at the start may be so far from thei
 @dataclass(frozen=True)
 class LoadedWbc:
     """A file of whole-body control, read. notes: what was done to the start, in words; pushes, friction, restitution: of the
-    plant; expect: by name of a state its place in x, what it is at the end, and the tolerance."""
+    plant; expect: by name of a state its place in x, what it is at the end, and the tolerance; following: a motion; folder: of
+    the file."""
 
     file: schema.WbcFile
     text: str
@@ -47,6 +49,8 @@ class LoadedWbc:
     restitution: Mapping[str, float]
     notes: tuple[str, ...]
     expect: Mapping[str, tuple[int, float, float]]
+    following: Following | None = None
+    folder: FilePath = FilePath()
 
     def expanded(self) -> str:
         """The file as YAML with every default written out."""
@@ -103,11 +107,13 @@ def _load(source: Source, folder: FilePath, overrides: Mapping[str, str]) -> Loa
     values = {"efforts": _efforts(control, mechanism), **control.made()}
     friction, restitution = (dict(plant.known(key, known, "contact")) for key in ("friction", "restitution"))
     expect = _expected(numbers, mechanism, file)
+    following = None if file.follow is None else whole.part("follow").made()
     findings.raise_any()
     with findings.collecting(("wbc",)):
         setup = Setup(mechanism, start, contacts, tasks, switches, **values)
         advice = unsupported(setup)
-        return LoadedWbc(file, source.text, mechanism, setup, pushes, friction, restitution, (*notes, *advice), expect)
+        return LoadedWbc(file, source.text, mechanism, setup, pushes, friction, restitution, (*notes, *advice), expect, following,
+                         folder)
     findings.raised()
 
 

@@ -15,6 +15,7 @@ from ocp.app.files.syntax.parts import Key, Name, Number, NumberOrList, OneOf, P
 from ocp.problem import INF
 from ocp.solvers.hqp import HQPOptions
 from ocp.wbc import ContactPlan
+from ocp.wbc.follow import Following
 
 
 def _box(x: tuple[float, float], y: tuple[float, float], z: tuple[float, float]) -> tuple[tuple[float, float], ...]:
@@ -181,6 +182,16 @@ class Control(Part):
                                                            "robot file", None, name="")
 
 
+class Follow(Part):
+    """A solved motion that the robot follows: its joints and base, its contacts and their forces."""
+
+    makes = Following
+    run: Name = Key("folder of the run of ocp solve, relative to this file", path=True)
+    priority: StrictInt = Key("of joints and base; forces have the next lower one", 1, least=1)
+    gain: Number = Key("frequency of the errors [rad/s]", 20.0, least=0)
+    forces: StrictBool = Key("follow the forces of contacts of one point, too", True)
+
+
 class Expect(Part):
     """What a coordinate or velocity must be at the end."""
 
@@ -195,6 +206,8 @@ class WbcFile(RobotFile):
     contacts: dict[str, Contact] = Key("contacts by name", dict)
     tasks: tuple[WbcTask, ...] = Key("tasks in order of priority, or each with its priority; none: no torques", ())
     schedule: tuple[Event, ...] = Key("what happens when", ())
+    follow: Follow | None = Key("a solved motion to follow; without 'start' the robot begins where it does, without a duration the "
+                                "loop ends with it", None)
     wbc: Control = Key("how the controller runs; {} takes every default")
     expect: dict[str, Expect] = Key("closed forms: states at the end by name, q.JOINT and v.JOINT, of a floating base q.base.px "
                                     "and so on", dict)
