@@ -22,6 +22,8 @@ from dynamics.spatial import Transform
 Expr = Any
 #: the square of the cosine of half an angle, below which half a turn begins
 SLIVER = 1e-3
+#: 1/s at which violations of constraints decay unless they say otherwise, critically damped (Baumgarte 1972)
+RATE = 10.0
 
 
 class Constraint(ABC):
@@ -31,6 +33,8 @@ class Constraint(ABC):
     """
 
     name: str
+    gains: tuple[float, float] = (RATE**2, 2 * RATE)
+    """(k, d) of the decay of violations, g'' + d g' + k g = 0 [1/s^2, 1/s]."""
 
     @abstractmethod
     def check(self, model: Model) -> None:

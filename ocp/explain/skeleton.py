@@ -57,12 +57,14 @@ class _Rows:
 def _missed(problem: Problem) -> Iterator[Finding]:
     phases, space = problem.phases, problem.phases[0].system.space
     guesses, moves, rows = list[Array](), list[ca.MX](), _Rows()
+    begin = np.asarray(phases[0].guess.x[0], float)
 
     def state(guess: Array, phase: Phase, name: str) -> ca.MX:
         d = ca.MX.sym("d", space.ndx)
-        guesses.append(np.zeros(space.ndx))
+        guess = phase.state_bounds.clip(guess)
+        guesses.append(np.array([*ca.DM(space.minus(ca.DM(guess), ca.DM(begin))).full().T, np.zeros(space.ndx)]))
         moves.append(d)
-        x = space.plus(ca.MX(ca.DM(phase.state_bounds.clip(guess))), d)
+        x = space.plus(ca.MX(ca.DM(guess)), d)
         flat = [i for i in np.flatnonzero(phase.state_bounds.bounded) if space.tangent_index[i] >= 0]
         low, high = np.array(phase.state_bounds.pairs())[flat].reshape(-1, 2).T
         rows.add(x[flat], ("bounds", phase.name, name), low, high)
@@ -70,13 +72,16 @@ def _missed(problem: Problem) -> Iterator[Finding]:
 
     before, places = None, _places(phases)
     for phase in phases:
-        T = ca.MX.sym("T")
-        guesses.append(np.array([phase.duration.guess]))
-        moves.append(T)
-        rows.add(T, ("duration", phase.name, ""), [phase.duration.lower], [phase.duration.upper])
+        T = ca.MX(phase.duration.guess)
+        if phase.duration.free:
+            T = ca.MX.sym("T")
+            guesses.append(np.full((2, 1), phase.duration.guess))
+            moves.append(T)
+            rows.add(T, ("duration", phase.name, ""), [phase.duration.lower], [phase.duration.upper])
         first = before if before is not None and phase.reset is None else state(phase.guess.x[0], phase, "start")
         if before is not None and phase.reset is not None:
-            rows.add(space.minus(phase.reset(before, ca.DM(phase.system.parameter_values)), first), ("jump", phase.name, ""))
+            jump = space.minus(phase.reset(before, ca.DM(phase.system.parameter_values)), first)
+            rows.add(jump[:space.ndx // 2], ("jump", phase.name, ""))  # impulses may be any
         last = state(phase.guess.x[-1], phase, "end")
         _asked(rows, phase, first, last, T)
         _held(rows, phase, first, last, places)
@@ -84,7 +89,7 @@ def _missed(problem: Problem) -> Iterator[Finding]:
         before = last
     found = _searched(rows, guesses, moves)
     if found:
-        yield Finding(Kind.CONTACTS_OUT_OF_REACH, data={"missed": found, "searches": REACH.starts + 1})
+        yield Finding(Kind.CONTACTS_OUT_OF_REACH, data={"missed": found, "searches": REACH.points})
 
 
 def _asked(rows: _Rows, phase: Phase, first: ca.MX, last: ca.MX, T: ca.MX) -> None:
@@ -164,15 +169,17 @@ def _ways_to_fall(robot: Mechanism) -> Array:
 
 # ---- the search ---------------------------------------------------------------------------------------------------------------
 def _searched(rows: _Rows, guesses: list[Array], moves: list[ca.MX]) -> dict[tuple[str, ...], float]:
-    """By how much the best of all searches misses, by the words of rows; empty where every row is met."""
+    """By how much the best of all searches misses, by the words of rows; empty where every row is met. They begin at the
+    first state everywhere, at the guess, and near that: a guess may have stretched legs, from which no way leads on."""
     z = ca.vertcat(*moves)
     value = ca.vertcat(*rows.values)
     lower, upper = np.concatenate(rows.lower), np.concatenate(rows.upper)
     evaluate = ca.Function("skeleton", [z], [value, ca.jacobian(value, z)])
-    rng, start = np.random.default_rng(0), np.concatenate(guesses)
+    rng, starts = np.random.default_rng(0), np.hstack(guesses)
     best = np.full(len(lower), np.inf)
-    for k in range(REACH.starts + 1):
-        outside = _descend(evaluate, start + (k > 0) * REACH.spread / 10 * rng.uniform(-1, 1, len(start)), lower, upper)
+    for k in range(REACH.points):
+        nudge = rng.uniform(-1, 1, starts.shape[1]) / 10 if k > 1 else 0.0
+        outside = _descend(evaluate, starts[min(k, 1)] + nudge, lower, upper)
         if np.linalg.norm(outside) < np.linalg.norm(best):
             best = outside
         if np.max(np.abs(best), initial=0.0) <= REACH.missed:
@@ -192,18 +199,20 @@ def _descend(evaluate: ca.Function, z: Array, lower: Array, upper: Array) -> Arr
         outside = value - np.clip(value, lower, upper)
         return outside, slopes.full() * ((outside != 0) | (lower == upper))[:, None]
 
-    damping, (r, J) = 1e-3, at(z)
+    damping, crawl, (r, J) = 1e-3, 0, at(z)
     for _ in range(REACH.max_evaluations):
         if not np.all(np.isfinite(r)) or np.max(np.abs(r), initial=0.0) <= REACH.missed / 10:
             break
-        step = np.linalg.solve(J.T @ J + damping * np.eye(len(z)), -J.T @ r)
+        H = J.T @ J
+        step = np.linalg.solve(H + damping * np.diag(H.diagonal() + damping), -J.T @ r)
         after, slopes = at(z + step)
         better = np.all(np.isfinite(after)) and after @ after < r @ r
-        slow = better and after @ after > (1 - 1e-4) * (r @ r)
+        slow = better and after @ after > 0.9 * (r @ r)
         if better:
             z, r, J = z + step, after, slopes
         damping = max(damping / 10, 1e-12) if better else damping * 10
-        if slow or damping > 1e8:
+        crawl = crawl + slow if slow or not better else 0
+        if crawl > 5 or damping > 1e8:
             break
     return r
 

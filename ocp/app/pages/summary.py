@@ -14,7 +14,7 @@ from ocp.app.pipeline import Outcome
 from ocp.app.screen import grid, line, say_robot, say_where, wide_console
 from ocp.app.sentences import ending, remarks, sentence, sentences, tried
 from ocp.app.sentences.certificate import CHECKS
-from ocp.explain import infinite_ends
+from ocp.explain import contact_findings, infinite_ends
 from ocp.methods import METHODS
 from ocp.problem import Kind, Phase, Problem
 
@@ -91,8 +91,11 @@ def print_check(loaded: LoadedProblem, console: Console | None = None) -> bool:
     """Sizes of a valid problem and, for every method, whether it can enforce what is asked. Whether motions can begin and end."""
     out = console or wide_console()
     problem = loaded.problem
-    infinite = _infinite(problem)
+    contacts = contact_findings(problem)
+    infinite = [*_infinite(problem), *sentences(one for one in contacts if one.kind is Kind.CONTACTS_OUT_OF_REACH)]
     out.print(f"{problem.name}: valid" + "".join(f", but {said}" for said in infinite), markup=False, soft_wrap=True)
+    for said in sentences(one for one in contacts if one.kind is Kind.CONTACTS_REPEAT):
+        line(out, f"  note: {said}")
     touches = any(_contacts(phase) for phase in problem.phases)
     for phase in problem.phases:
         label = f"phase {phase.name}: " if len(problem.phases) > 1 else ""
