@@ -51,6 +51,7 @@ FLOORS = {
         "plants",
         "solvers",
         "control",
+        "gaits",
         "nlp",
         "transcription",
         "shooting",
