@@ -6,9 +6,11 @@ What belongs to one time is coupled to its neighbours alone, so the reverse Cuth
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import scipy.sparse as sp
-from scipy.linalg.lapack import dsysv, dsytrf
+from scipy.linalg.lapack import dsysv
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 from scipy.sparse.linalg import splu
 
@@ -46,35 +48,43 @@ def _arranged(matrix: sp.csr_matrix) -> tuple[Array, Array]:
 
 
 def negative(matrix: sp.spmatrix) -> int:
-    """How many eigenvalues of a symmetric matrix are negative: along a banded order, block after block; what has many neighbours
-    comes last."""
-    matrix, least = sp.csr_matrix(matrix), SECOND_ORDER.min_block
+    """How many eigenvalues of a symmetric matrix are negative: along a banded order, block after block, each with the front that
+    the blocks before are coupled to; cuts are where this is narrow, and what has many neighbours comes last."""
+    matrix = sp.csr_matrix(matrix)
     if not matrix.shape[0]:
         return 0
-    order, last = _arranged(matrix)
-    arranged = matrix[order][:, order].tocoo()
-    width = max(least, int(np.max(np.abs(arranged.row - arranged.col), initial=0)))
-    edges = np.append(np.arange(0, len(order), width), len(order))
-    banded, border = arranged.tocsr(), matrix[order][:, last].toarray()
-    corner, count = matrix[last][:, last].toarray(), 0
-    carried = np.zeros((0, 0))
-    for a, b, c in zip(edges[:-1], edges[1:], np.append(edges[2:], edges[-1]), strict=True):
+    order = np.concatenate(_arranged(matrix))
+    arranged = sp.csr_matrix(matrix[order][:, order])
+    count, front, update = 0, np.zeros(0, dtype=int), np.zeros((0, 0))
+    for a, b in itertools.pairwise(_narrow(arranged)):
         check(Activity.CURVATURE)
-        block = banded[a:b, a:b].toarray()
-        block[:carried.shape[0], :carried.shape[0]] -= carried
-        right = np.hstack([banded[a:b, b:c].toarray(), border[a:b]])
-        sides = right if right.shape[1] else np.zeros((b - a, 1))
-        factor, pivots, solved, _ = dsysv(block, sides, lower=1, lwork=SECOND_ORDER.lapack_block * (b - a))
+        rows = arranged[a:b]
+        beyond = np.union1d(front[front >= b], rows.indices[rows.indices >= b])
+        here, later = front[front < b] - a, np.searchsorted(beyond, front[front >= b])
+        k, block, right = len(here), rows[:, a:b].toarray(), rows[:, beyond].toarray()
+        block[np.ix_(here, here)] -= update[:k, :k]
+        right[np.ix_(here, later)] -= update[:k, k:]
+        factor, pivots, solved, _ = dsysv(block, right if len(beyond) else np.zeros((b - a, 1)), lower=1,
+                                          lwork=SECOND_ORDER.lapack_block * (b - a))
         count += _negative_pivots(factor, pivots)
-        eliminated = right.T @ solved if right.shape[1] else np.zeros((0, 0))
-        k = c - b
-        carried = eliminated[:k, :k]
-        border[b:c] -= eliminated[:k, k:]
-        corner -= eliminated[k:, k:]
-    if len(last):
-        factor, pivots, _ = dsytrf(corner, lower=1)
-        count += _negative_pivots(factor, pivots)
+        after = right.T @ solved if len(beyond) else np.zeros((0, 0))
+        after[np.ix_(later, later)] += update[k:, k:]
+        front, update = beyond, after
     return count
+
+
+def _narrow(arranged: sp.csr_matrix) -> list[int]:
+    """Where blocks begin and end: as large as the widest front, up to twice that, cut where fewest of the later indices are coupled
+    to earlier ones."""
+    n, pairs, first = arranged.shape[0], arranged.tocoo(), np.arange(arranged.shape[0])
+    np.minimum.at(first, pairs.col, pairs.row)
+    width = np.cumsum(np.bincount(first + 1, minlength=n + 2) - np.bincount(np.arange(1, n + 1), minlength=n + 2))
+    size = max(SECOND_ORDER.min_block, int(width.max()))
+    edges = [0]
+    while n - edges[-1] > 2 * size:
+        begin = edges[-1] + size
+        edges.append(begin + int(np.argmin(width[begin:begin + size])))
+    return [*edges, n]
 
 
 def _negative_pivots(factor: Array, pivots: Array) -> int:
