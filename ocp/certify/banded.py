@@ -1,7 +1,8 @@
 """Symmetric matrices of programs along time: their inertia and their factors, along a banded order.
 
-What belongs to one time is coupled to its neighbours alone, so the reverse Cuthill-McKee order has a narrow band: minimum degree on
-``A' A``, the default of SuperLU, fills a saddle-point matrix of 15 thousand rows five times as much, and takes 25 times as long.
+What belongs to one time is coupled to its neighbours alone, so along time, or in the reverse Cuthill-McKee order, few indices are
+coupled to earlier ones (the front): minimum degree on ``A' A``, the default of SuperLU, fills a saddle-point matrix of 15 thousand
+rows five times as much, and takes 25 times as long.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class Factors:
     def __init__(self, matrix: sp.spmatrix):
         check(Activity.CURVATURE)
         matrix = sp.csr_matrix(matrix)
-        self._order = np.concatenate(_arranged(matrix))
+        self._order = _arranged(matrix)
         self._lu = splu(matrix[self._order][:, self._order].tocsc(), permc_spec="NATURAL")
 
     def solve(self, b: Array) -> Array:
@@ -35,25 +36,41 @@ class Factors:
         return x
 
 
-def _arranged(matrix: sp.csr_matrix) -> tuple[Array, Array]:
-    """Indices along a banded order, and of what has many neighbours, which comes last."""
+def _arranged(matrix: sp.csr_matrix, unknowns: int | None = None) -> Array:
+    """Indices along whichever order has the narrower fronts, Cuthill and McKee's or that of the unknowns, each row among those that
+    it holds; what has many neighbours comes last."""
     n, least = matrix.shape[0], SECOND_ORDER.min_block
     last = np.zeros(0, dtype=int)
     if not n:
-        return last, last
+        return last
     if n > 4 * least:
         last = np.flatnonzero(np.diff(matrix.indptr) > max(least, SECOND_ORDER.dense_share * n))
     first = np.setdiff1d(np.arange(n), last)
-    return first[reverse_cuthill_mckee(sp.csr_matrix(matrix[first][:, first]), symmetric_mode=True)], last
+    inner = sp.csr_matrix(matrix[first][:, first])
+    count = int(np.searchsorted(first, n if unknowns is None else unknowns))
+    held = sp.csr_matrix(abs(inner[count:, :count]) > 0)
+    middle = (held @ np.arange(count)) / np.maximum(np.diff(held.indptr), 1)
+    along = np.argsort(np.concatenate([np.arange(count), middle]), kind="stable")
+    orders = reverse_cuthill_mckee(inner, symmetric_mode=True), along
+    best = min(orders, key=lambda order: float(np.sum(_fronts(sp.csr_matrix(inner[order][:, order])).astype(float)**2)))
+    return np.concatenate([first[best], last])
 
 
-def negative(matrix: sp.spmatrix) -> int:
+def _fronts(arranged: sp.csr_matrix) -> Array:
+    """How many indices from each one on are coupled to earlier ones [n + 1]."""
+    n, pairs, first = arranged.shape[0], arranged.tocoo(), np.arange(arranged.shape[0])
+    np.minimum.at(first, pairs.col, pairs.row)
+    return np.cumsum(np.bincount(first + 1, minlength=n + 1)[:n + 1] - np.bincount(np.arange(1, n + 1), minlength=n + 1))
+
+
+def negative(matrix: sp.spmatrix, unknowns: int | None = None) -> int:
     """How many eigenvalues of a symmetric matrix are negative: along a banded order, block after block, each with the front that
-    the blocks before are coupled to; cuts are where this is narrow, and what has many neighbours comes last."""
+    the blocks before are coupled to; cuts are where this is narrow. unknowns: so many indices stand for unknowns along time, the
+    others for equations between them; None: all."""
     matrix = sp.csr_matrix(matrix)
     if not matrix.shape[0]:
         return 0
-    order = np.concatenate(_arranged(matrix))
+    order = _arranged(matrix, unknowns)
     arranged = sp.csr_matrix(matrix[order][:, order])
     count, front, update = 0, np.zeros(0, dtype=int), np.zeros((0, 0))
     for a, b in itertools.pairwise(_narrow(arranged)):
@@ -76,9 +93,7 @@ def negative(matrix: sp.spmatrix) -> int:
 def _narrow(arranged: sp.csr_matrix) -> list[int]:
     """Where blocks begin and end: as large as the widest front, up to twice that, cut where fewest of the later indices are coupled
     to earlier ones."""
-    n, pairs, first = arranged.shape[0], arranged.tocoo(), np.arange(arranged.shape[0])
-    np.minimum.at(first, pairs.col, pairs.row)
-    width = np.cumsum(np.bincount(first + 1, minlength=n + 2) - np.bincount(np.arange(1, n + 1), minlength=n + 2))
+    n, width = arranged.shape[0], _fronts(arranged)
     size = max(SECOND_ORDER.min_block, int(width.max()))
     edges = [0]
     while n - edges[-1] > 2 * size:
