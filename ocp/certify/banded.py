@@ -58,8 +58,10 @@ def _arranged(matrix: sp.csr_matrix, unknowns: int | None = None) -> Array:
 
 def _fronts(arranged: sp.csr_matrix) -> Array:
     """How many indices from each one on are coupled to earlier ones [n + 1]."""
-    n, pairs, first = arranged.shape[0], arranged.tocoo(), np.arange(arranged.shape[0])
-    np.minimum.at(first, pairs.col, pairs.row)
+    n = arranged.shape[0]
+    filled = np.flatnonzero(np.diff(arranged.indptr))
+    first = np.arange(n)
+    first[filled] = np.minimum(filled, np.minimum.reduceat(arranged.indices, arranged.indptr[filled]))
     return np.cumsum(np.bincount(first + 1, minlength=n + 1)[:n + 1] - np.bincount(np.arange(1, n + 1), minlength=n + 1))
 
 

@@ -40,7 +40,7 @@ def test_inertia_of_a_programme_along_time():
     """Knots of 3 unknowns, 20 inside each interval, 12 rows that couple these with the knots on either side: blocks are cut at
     knots, and the Schur complement that each hands on is that of its front."""
     rng, knots, inside, rows = np.random.default_rng(1), 3, 20, 12
-    count, width = 40, knots + inside
+    count, width = 12, knots + inside
     H = sp.block_diag([sp.csr_matrix(G + G.T) for G in rng.standard_normal((count + 1, width, width))])
     A = sp.lil_matrix((count * rows, H.shape[0]))
     for k in range(count):
