@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 import casadi as ca
-import numpy as np
 
 from dynamics.constraints import Contact
+from dynamics.constraints.friction_cone import EXACT, PYRAMID
 from dynamics.errors import near
 from dynamics.mechanism import Mechanism
 from dynamics.mechanism.constrained import spread
@@ -18,7 +18,7 @@ from ocp.errors import ProblemError
 from ocp.problem import INF, At, Constraint, Sense
 
 Expr = Any
-CONES = ("second_order", "pyramid")
+CONES = {"second_order": EXACT, "pyramid": PYRAMID}
 
 
 def with_contacts(mechanism: Mechanism, active: Sequence[str]) -> Mechanism:
@@ -32,32 +32,32 @@ def with_contacts(mechanism: Mechanism, active: Sequence[str]) -> Mechanism:
 
 
 def contact_constraints(mechanism: Mechanism, parameters: int = 0, unknowns: int = 0, *,
-                        cone: str | Mapping[str, str] = "second_order", bilateral: Sequence[str] = (),
+                        cone: str | Mapping[str, str] | None = None, bilateral: Sequence[str] = (),
                         where: str | None = None) -> tuple[Constraint, ...]:
     """Path constraints of all contacts of a mechanism: the ground only pushes, and forces stay in their cones of friction.
 
-    cone: "second_order", or "pyramid", the four-sided pyramid inside the cone, of all or by the name of the contact; bilateral:
-    names of contacts that may also pull, without limits. A cone says that its point pushes; that is not said twice. parameters,
+    cone: in place of those of the contacts, of all or by name: "second_order", or "pyramid", the four-sided pyramid inside it;
+    bilateral: names of further contacts that may also pull. A cone says that its point pushes; that is not said twice. parameters,
     unknowns: how many parameters the system has, and inputs beyond its drives; multipliers are the last of these. Raises
     ProblemError.
     """
     arguments, *_ = _arguments(mechanism, parameters, unknowns)
-    contacts = [c for c in mechanism.constraints if isinstance(c, Contact) and c.name not in bilateral]
+    contacts = [c for c in mechanism.constraints if isinstance(c, Contact) and c.unilateral and c.name not in bilateral]
     forces = constraint_forces(mechanism, arguments, unknowns) if contacts else {}
     found = []
     for c in contacts:
-        kind = cone if isinstance(cone, str) else cone.get(c.name, "second_order")
-        if kind not in CONES:
+        kind = cone.get(c.name) if isinstance(cone, Mapping) else cone
+        if kind is not None and kind not in CONES:
             raise ProblemError(f"no cone named {kind!r}{near(kind, CONES)}", where=f"contact {c.name!r}")
+        shape = c.cone if kind is None else CONES[kind]
         cones, pushes = c.cones(forces[c.name]), c.pushes(forces[c.name])
         for i, value in enumerate(cones):
             name = f"{c.name} friction" if len(cones) == 1 else f"{c.name} friction {i + 1}"
-            if kind == "second_order":
+            if shape.sides:
+                sides = -(ca.sparsify(ca.DM(shape.rows(1.0))) @ ca.vertcat(value[1:], value[0]))
+                found.append(_path(name, arguments, sides, Sense.BOX, where))
+            else:
                 found.append(_path(name, arguments, value, Sense.CONE, where))
-                continue
-            most = value[0] / np.sqrt(2)
-            sides = ca.vertcat(*(most + sign * value[k] for k in (1, 2) for sign in (1, -1)))
-            found.append(_path(name, arguments, sides, Sense.BOX, where))
         if pushes.shape[0] > len(cones):
             found.append(_path(f"{c.name} pushes", arguments, pushes[len(cones):], Sense.BOX, where))
     return tuple(found)

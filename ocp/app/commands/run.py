@@ -76,8 +76,8 @@ def mpc(
 
 
 def wbc(
-    file: Problem, /, *, plant: Literal["hybrid", "mujoco"] | None = None, set_: Overrides = None, out: Out = None,
-    overwrite: Overwrite = False, quiet: Quiet = False, time_limit: TimeLimit = None,
+    file: Problem, /, *, plant: Literal["hybrid", "mujoco"] | None = None, follow: Path | None = None, set_: Overrides = None,
+    out: Out = None, overwrite: Overwrite = False, quiet: Quiet = False, time_limit: TimeLimit = None,
 ) -> int:
     """Run a file of whole-body control in closed loop: tasks by strict priority, contacts with friction, a schedule.
 
@@ -87,11 +87,16 @@ def wbc(
     ----------
     plant
         hybrid, our simulator of events, or mujoco (the extra of that name); default: what the file says.
+    follow
+        Folder of a run of ocp solve: the robot follows its motion, contacts and forces; or a problem file with a section mpc, which
+        plans the motion at its own rate.
     """
     from ocp.app.wbc.run import wbc as run_wbc
 
+    overrides = {**common.overridden(set_), **({} if follow is None else {
+        "follow.run" if follow.is_dir() else "follow.mpc": str(follow.absolute())})}
     with limited(time_limit):
-        return run_wbc(file, plant=plant or "", overrides=common.overridden(set_), out=out, overwrite=overwrite, quiet=quiet,
+        return run_wbc(file, plant=plant or "", overrides=overrides, out=out, overwrite=overwrite, quiet=quiet,
                        command=common.started())
 
 

@@ -27,7 +27,7 @@ def test_feet_are_found_and_stand_on_the_ground(tmp_path):
     for name, feet, points in (("a1", 4, 4), ("talos_reduced", 2, 8)):
         place = write_starter(read_robot(name, root="free_flyer"), "wbc", out=tmp_path / f"{name}.yaml")
         loaded = load_wbc(place)
-        contacts = [plan.record for plan in loaded.setup.contacts]
+        contacts = list(loaded.setup.contacts)
         assert len(contacts) == feet
         model, x = loaded.mechanism.model, np.asarray(loaded.setup.start)
         heights = []
@@ -63,7 +63,7 @@ def test_soles_of_tilted_frames_lie_in_a_plane_and_missing_meshes_are_named(tmp_
     """iCub's sole frames are tilted, so that rounded corners need not lie in a plane; Romeo's meshes are not in the collection."""
     loaded = load_wbc(write_starter(read_robot("icub", root="free_flyer"), "wbc", out=tmp_path / "icub.yaml"))
     for plan in loaded.setup.contacts:
-        assert np.linalg.svd(np.subtract(plan.record.points, plan.record.points[0]), compute_uv=False)[2] < 1e-9
+        assert np.linalg.svd(np.subtract(plan.points, plan.points[0]), compute_uv=False)[2] < 1e-9
     with pytest.raises(ProblemError, match=r"sole of 'l_sole' is not known: its mesh .*LAnkleRollBasic.mesh is not there"):
         write_starter(read_robot("romeo_laas_small", root="free_flyer"), "wbc", out=tmp_path / "x.yaml")
 

@@ -12,6 +12,7 @@ from dynamics import forces as law
 from dynamics.redmax.parameters import AddedInertia, Length
 from ocp.app.files.robot.tree_schema import AtFrame
 from ocp.app.files.syntax.parts import Key, Name, Number, NumberOrList, OneOf, Part, Vector3, listed, refuse, unit_vector
+from ocp.contacts import CONES
 
 
 class AtJoint(Part):
@@ -166,10 +167,10 @@ class Ground(Part):
     height: Number = Key("of the ground along the normal [m]", 0.0)
     friction: Number | None = Key("coefficient of friction; null: as much as it takes", None)
     cone: Literal["second_order", "pyramid"] = Key("limit of friction: the cone, or the four-sided pyramid inside it",
-                                                   "second_order", name="")
-    unilateral: StrictBool = Key("the ground only pushes, and friction is limited", True, name="")
+                                                   "second_order", then=CONES.get)
+    unilateral: StrictBool = Key("the ground only pushes, and friction is limited", True)
     clearance: Number | None = Key("least height over the ground in phases where the contact is not active [m]; null: not "
-                                   "held", None, name="")
+                                   "held", None)
 
 
 class Touch(Ground):
