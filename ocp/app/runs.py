@@ -172,6 +172,11 @@ def _of_loop(folder: Path, models: str | Path | None) -> Policy:
     return along(_problem(run, models, summary["provenance"].get("model", {}).get("sha256")).problem, arrays)
 
 
+def problem_of(run: Run) -> Problem:
+    """The problem of a run, with the robot in its folder. Raises ProblemError where that is another by now."""
+    return _problem(run, None, run.summary.get("model_hash")).problem
+
+
 def _problem(run: Run, models: str | Path | None, known: str | None) -> LoadedProblem:
     """The problem of a run, with the very robot that it was solved for."""
     place = run.folder if models is None else Path(models)

@@ -38,7 +38,9 @@ def sample_guess(guess: Guess, space: Space, fractions: np.ndarray) -> tuple[np.
 def controls_at(guess: Guess, fractions: np.ndarray) -> np.ndarray:
     """Controls [k, nu] of a guess."""
     u = np.asarray(guess.u, dtype=float)
-    return np.column_stack([np.interp(fractions, guess.s, c) for c in u.T]) if u.shape[1] else np.zeros((len(fractions), 0))
+    if (u == u[0]).all():
+        return np.repeat(u[:1], len(fractions), axis=0)
+    return np.column_stack([np.interp(fractions, guess.s, c) for c in u.T])
 
 
 def states_at(guess: Guess, space: Space, fractions: np.ndarray) -> np.ndarray:

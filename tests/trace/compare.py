@@ -19,11 +19,20 @@ from record import Trace, read  # beside this file
 
 FRACTION = re.compile(r"-?\d+(?:\.\d+(?:[eE][-+]?\d+)?|[eE][-+]?\d+)")
 CAPPED = "end capped"
+ENDED = re.compile(r"end (?P<status>\w+) (?P<verdict>\w+) \d+ iterations objective (?P<objective>\S+)")
 
 
 def simplified(lines: Sequence[str], ignore: Sequence[str], digits: int | None) -> list[str]:
     kept = [line for line in lines if line.split(" ", 1)[0] not in ignore]
     return kept if digits is None else [FRACTION.sub(lambda found: f"{float(found.group()):.{digits}g}", line) for line in kept]
+
+
+def answer(lines: Sequence[str]) -> list[str]:
+    """Of a trace what other processors find, too: the verdict and, where that is "certified", status and objective."""
+    found = ENDED.fullmatch(lines[-1])
+    if found is None:
+        return list(lines[-1:])
+    return [f"end {found['status']} {found['objective']}"] if found["verdict"] == "certified" else [f"end {found['verdict']}"]
 
 
 def differences(old: Mapping[str, Trace], new: Mapping[str, Trace], ignore: Sequence[str] = (), digits: int | None = None

@@ -6,8 +6,9 @@
 gallery: problems/*.yaml; first_files: tests/first_files/*.yaml; hostile: the cases of tests/support/hostile.py; gallery_defaults:
 those of the gallery as if they had no ``solve`` and no ``accept`` section; without --set all of them. --quick: only the problems
 of ``quick.txt``. --root: the checkout whose code and problem files are traced; default: this one. Writes FOLDER/SET.txt (default:
-results/trace) after every problem, with a paragraph for each; --resume goes on where an earlier recording into the same folder
-ended, else the paragraphs of all problems asked for are written anew. --times: a table to which the seconds of each are added.
+results/trace) after every problem, with a paragraph for each, and machine.txt, on which machine; --resume goes on where an earlier
+recording into the same folder ended, else the paragraphs of all problems asked for are written anew. --times: a table to which the
+seconds of each are added.
 
 Each problem is solved in a process of its own, from the file's own options, without a limit of time, on one thread, and from an
 empty cache of kernels and without a C compiler: whether functions are compiled depends on what is in the cache, and rounding on
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -25,6 +27,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from importlib import metadata
 from pathlib import Path
 from threading import Lock
 
@@ -64,6 +67,15 @@ def write(file: Path, traces: Mapping[str, Trace], order: Sequence[str]) -> None
     part = file.with_suffix(".part")
     part.write_text(text, encoding="utf-8")
     part.replace(file)
+
+
+def machine() -> str:
+    """What the last bits of sums, and so numbers of iterations, depend on: the processor and the libraries that do the sums."""
+    info = Path("/proc/cpuinfo")
+    told = dict(line.split("\t", 1) for line in info.read_text().split("\n\n", 1)[0].splitlines() if "\t" in line) \
+        if info.is_file() else {}
+    words = [told[key].strip("\t :") for key in ("vendor_id", "cpu family", "model") if key in told] or [platform.machine()]
+    return " ".join([*words, *(f"{name} {metadata.version(name)}" for name in ("casadi", "numpy", "scipy"))])
 
 
 def names_of(kind: str, root: Path) -> list[str]:
@@ -111,6 +123,7 @@ def traced(kind: str, name: str, root: Path, cap: float = CAP_S) -> tuple[Trace,
 def record(kind: str, names: Sequence[str], root: Path, out: Path, *, resume: bool, jobs: int, times: Path | None) -> None:
     """The set's file in a folder, written after every problem."""
     out.mkdir(parents=True, exist_ok=True)
+    (out / "machine.txt").write_text(machine() + "\n", encoding="utf-8")
     file, order = out / f"{kind}.txt", names_of(kind, root)
     if unknown := sorted(set(names) - set(order)):
         sys.exit(f"no such problem in {kind}: {', '.join(unknown)}")

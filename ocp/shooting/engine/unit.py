@@ -33,8 +33,8 @@ def sizes(store: Engine) -> tuple[float, float]:
     for kind in range(len(store.plan.nx)):
         if len(k := np.flatnonzero(store.plan.which[:-1] == kind)):
             n, m = int(model.n[k[0]]), int(model.m[k[0]])
-            curved = np.abs(np.einsum("kii->ki", model.H[:, n:n + m, n:n + m])[k])
-            bent += 0.5 * float(np.sum(curved * far[k, :m]**2))
+            curved = np.abs(np.einsum("kii->ki", model.H[:, n:n + m, n:n + m]))
+            bent += 0.5 * float(np.vdot(curved[k], far[k, :m]**2))
     return float(np.abs(store.path.cost).sum()), bent
 
 
