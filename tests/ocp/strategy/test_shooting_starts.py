@@ -20,7 +20,7 @@ from ocp.errors import ProblemError
 from ocp.guesses.inverse_dynamics import inverse_dynamics_motion
 from ocp.guesses.table import starts
 from ocp.problem import INF, At, Boundary, Constraint, Cost, Guess, Kind, Phase, Problem, Status
-from ocp.shooting.ilqr import ILQROptions, prepare, run, solve
+from ocp.shooting.ilqr import ILQROptions, prepare, run, shot, solve
 from ocp.shooting.options import Tuning
 from ocp.strategy.loop import searched
 from ocp.strategy.shooting import searching_prepared
@@ -176,6 +176,7 @@ def test_where_a_rollout_runs_away_its_motion_is_what_the_search_starts_from():
     alone = by_ilqr(falling(), options(retry="never"))
     assert alone.status is Status.DIVERGED
     assert not np.isfinite(alone.objective)
+    assert shot(prepare(falling(), options()))[1] == (np.inf, np.inf)  # whatever else is found misses less
     assert found.status is Status.CONVERGED, found.ending
     (served,) = of_kind(Kind.GUESS_SERVED, found)
     assert served.name == "motion of inverse dynamics"
