@@ -12,6 +12,7 @@ The unknowns are z = (dx, u), and L = sum_j h b_j l_j + costate . end is linear,
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import casadi as ca
@@ -33,7 +34,7 @@ _DX, _U = 0, 1  # the first two blocks
 def write(stretch: Stretch, tableau: Tableau, rectangle: bool, t: Expr, x: Expr, u: Expr, p: Expr, h: Expr) -> Written:
     """The step from x under u. rectangle: the running cost counts at x alone, with weight h."""
     local, space, y = _Local(stretch), stretch.space, _Blocks(stretch.space.ndx, u.shape[0])
-    start = y.add(y.pick({_DX: 1}), ca.SX(space.rate(x)), lambda lam: local.start(x, lam), space.nx)
+    start = y.add(y.pick({_DX: 1}), ca.SX(space.rate(x)), partial(local.start, x), space.nx)
     fields: dict[int, Expr] = {}  # by block
     costs: list[tuple[int, int, Expr, Sequence[Expr]]] = []  # node, block, weight, arguments
 
@@ -53,15 +54,14 @@ def write(stretch: Stretch, tableau: Tableau, rectangle: bool, t: Expr, x: Expr,
         if b:
             value, slope = local.cost(*given)
             values.append(h * b * value)
-            k = y.add(X_y, ca.vertcat(J, slope.T), lambda lam, given=given: local.bend(*given, lam[:-1]) + lam[-1] * local.cost_bend(
-                *given), space.nx, 1)
+            k = y.add(X_y, ca.vertcat(J, slope.T), partial(local.point_bend, given), space.nx, 1)
             costs.append((len(y.nodes) - 1, k + 1, h * b, given))
         else:
-            k = y.add(X_y, J, lambda lam, given=given: local.bend(*given, lam), space.nx)
+            k = y.add(X_y, J, partial(local.bend, *given), space.nx)
         fields[k] = f
     e, parts = moved(tableau.b)
     after, J = local.landed(e)
-    end = y.add(y.pick(parts), J, lambda lam: local.end_bend(after, e, lam), space.ndx)
+    end = y.add(y.pick(parts), J, partial(local.end_bend, after, e), space.ndx)
     seed = {block: weight for _, block, weight, _ in costs}
     gradient, links = backward(y.nodes, y.seed(seed))
     Y, inputs = forward(y.nodes, links)
@@ -78,7 +78,7 @@ def write(stretch: Stretch, tableau: Tableau, rectangle: bool, t: Expr, x: Expr,
 
 def _projected(local: _Local, y: _Blocks, c: Expr, parts: Parts) -> tuple[Expr, Parts]:
     at, J = local.project(c)
-    return at, {y.add(y.pick(parts), J, lambda lam: local.project_bend(c, lam), c.shape[0]): 1}
+    return at, {y.add(y.pick(parts), J, partial(local.project_bend, c), c.shape[0]): 1}
 
 
 class _Blocks:
@@ -94,7 +94,7 @@ class _Blocks:
 
     def add(self, X_y: Expr, J: Expr, bend: Callable[[Expr], Expr], *sizes: int) -> int:
         """A node whose results have these sizes: the block of the first."""
-        self.nodes.append(Node(X_y, lambda lam: (J, lambda: bend(lam))))
+        self.nodes.append(Node(X_y, lambda lam: (J, partial(bend, lam))))
         self.sizes += sizes
         return len(self.sizes) - len(sizes)
 
@@ -127,6 +127,10 @@ class _Local:
         landed = project(space, c)
         self.project = ca.Function("project", [c], [landed, ca.jacobian(landed, c)])
         self.project_bend = ca.Function("project_bend", [c, y], [ca.hessian(ca.dot(y, landed), c)[0]])
+
+    def point_bend(self, given: Sequence[Expr], lam: Expr) -> Expr:
+        """Of ``lam . (f, l)`` by (x, u)."""
+        return self.bend(*given, lam[:-1]) + lam[-1] * self.cost_bend(*given)
 
     def start(self, x: Expr, x_bar: Expr) -> Expr:
         """Of ``x_bar . jet(x, dx)`` by dx."""

@@ -20,8 +20,8 @@ def chain(linear):
     def node(k, before):
         J = ca.jacobian(f[k](z), z)
         bend = ca.hessian(ca.dot(lam, f[k](z)), z)[0]
-        return Node(ca.jacobian(X[k], before), lambda weights: (
-            ca.substitute(J, z, X[k]), lambda: ca.substitute(bend, ca.vertcat(z, lam), ca.vertcat(X[k], weights))), linear=linear or not k)
+        return Node(ca.jacobian(X[k], before), lambda weights: (ca.substitute(J, z, X[k]), lambda: ca.substitute(
+            bend, ca.vertcat(z, lam), ca.vertcat(X[k], weights))), linear=linear or not k)
 
     nodes = [node(0, v), node(1, ca.vertcat(v, s1))]
     gradient, links = backward(nodes, ca.gradient(L, y))
