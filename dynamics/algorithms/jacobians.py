@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import casadi as ca
 
 from dynamics import spatial
 from dynamics.algorithms import kinematics, tree
+from dynamics.lie.expression import Expr
 from dynamics.model.model import Model
 from dynamics.spatial import Transform
-
-Expr = Any
 
 
 def support(model: Model, body: int) -> list[int]:

@@ -9,7 +9,6 @@ on the manifold); an unknown source is an error.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import casadi as ca
 
@@ -18,9 +17,9 @@ from dynamics import functions
 from dynamics.algorithms.forward_dynamics import solve_mass
 from dynamics.derivatives.inverse_first import inverse_dynamics_partials
 from dynamics.errors import ModelError, near
+from dynamics.lie.expression import Expr
 from dynamics.model.model import Model
 
-Expr = Any
 SOURCES = ("ad", "analytic", "fd")
 # cube root of machine epsilon balances truncation and rounding of central differences for unit-scaled arguments
 FD_STEP = 6.0e-6

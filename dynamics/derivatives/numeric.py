@@ -8,7 +8,6 @@ Sturdza and Alonso 2003). Derivatives are by the coordinates of the arguments.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import casadi as ca
 
@@ -16,7 +15,6 @@ from dynamics.derivatives.complex_step import complexified
 from dynamics.derivatives.injection import with_derivatives
 from dynamics.errors import ModelError, near
 
-Expr = Any
 NUMERIC_SOURCES = ("complex_step", "fd")
 
 TINY = 1e-30

@@ -18,18 +18,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import casadi as ca
 
+from dynamics.lie.expression import Expr
 from ocp.integrators import project
 from ocp.integrators.tableaus import Tableau
 from ocp.problem import At
 from ocp.shooting.stages.costs import slopes, total
 from ocp.shooting.stages.stretch import Stretch
 from ocp.shooting.stages.written import Written
-
-Expr = Any
 
 
 class Point(NamedTuple):
