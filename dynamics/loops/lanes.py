@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
@@ -46,6 +47,9 @@ class LanesType(types.Type):
 
 
 lanes = LanesType()
+
+#: eight numbers, or one that stands for eight, in compiled code
+Lanes: TypeAlias = Any
 
 
 @register_model(LanesType)
