@@ -1,5 +1,7 @@
 """What the README and the pages of the documentation say is run: Python blocks, problem files, the two commands and the map."""
 
+import functools
+import importlib
 import re
 from contextlib import contextmanager
 from pathlib import Path
@@ -79,6 +81,38 @@ def test_links_lead_somewhere(page):
         assert target.startswith("http") or (folder / target).exists(), f"{page}: {target} does not exist"
 
 
+def anchors(page):
+    """The addresses of the headings of a page."""
+    titles = re.findall(r"^#+ (.+)$", re.sub(r"```.*?```", "", PAGES[page], flags=re.S), flags=re.M)
+    return {re.sub(r"[^a-z0-9 -]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", sorted(PAGES))
+def test_links_to_headings_lead_to_headings(page):
+    links = re.findall(r"\]\(([a-z_]*)(?:\.md)?#([^)]+)\)", PAGES[page])
+    assert [(to, heading) for to, heading in links if heading not in anchors(to or page)] == []
+
+
+@pytest.mark.parametrize("page", sorted(set(PAGES) - {"changelog"}))
+def test_names_of_the_packages_exist(page):
+    """Every dotted name of `ocp` and `dynamics` in the text of a page is a module, or an attribute of one."""
+    text = re.sub(r"```.*?```", "", PAGES[page], flags=re.S)
+    names = re.findall(r"`((?:ocp|dynamics)(?:\.[A-Za-z_][A-Za-z_0-9]*)+)`", text)
+    assert [name for name in names if not resolves(name)] == []
+
+
+def resolves(name):
+    """Whether a dotted name is a module, or an attribute of a module or class."""
+    parts = name.split(".")
+    for k in range(len(parts), 0, -1):
+        try:
+            found = importlib.import_module(".".join(parts[:k]))
+        except ModuleNotFoundError:
+            continue
+        return functools.reduce(lambda one, part: getattr(one, part, None), parts[k:], found) is not None
+    return False
+
+
 def test_the_front_page_is_short_and_leads_to_every_page():
     front = PAGES["README"]
     assert len(front.splitlines()) <= 150
@@ -132,9 +166,9 @@ def test_the_gallery_is_listed():
 
 def test_the_map_is_true():
     """Every place that the map names exists, and every package and module of the upper two floors is on it."""
-    house = next(b for b in blocks("text", PAGES["house"]) if b.startswith("dynamics/"))
+    drawn = next(b for b in blocks("text", PAGES["architecture"]) if b.startswith("dynamics/"))
     places, stack = set(), []
-    for line in house.splitlines():
+    for line in drawn.splitlines():
         name = line.strip().split()[0]
         depth = (len(line) - len(line.lstrip())) // 2
         stack = stack[:depth] + [name.rstrip("/")]
@@ -148,28 +182,11 @@ def test_the_map_is_true():
 
 
 def test_every_name_in_the_table_of_symbols_exists():
-    """Dotted names of the tour's right column resolve to something in the packages."""
-    import importlib
-
+    """Dotted names of the table's right column resolve to something in the packages."""
     table = PAGES["conventions"].split("| symbol in the literature | name in code |", 1)[1].split("\n\n", 1)[0]
     cells = " ".join(row.split("|")[2] for row in table.splitlines() if row.count("|") == 3)
     names = re.findall(r"`((?:[a-z_0-9]+\.)+[A-Za-z_0-9]+)", cells)
     assert len(names) >= 20
 
-    def resolves(name):
-        for prefix in ("", "dynamics.", "dynamics.lie.", "dynamics.algorithms.", "dynamics.notation."):
-            module, _, attribute = (prefix + name).rpartition(".")
-            try:
-                found = importlib.import_module(module)
-            except ModuleNotFoundError:
-                continue
-            if hasattr(found, attribute):
-                return True
-            try:
-                importlib.import_module(prefix + name)
-            except ModuleNotFoundError:
-                continue
-            return True
-        return False
-
-    assert [name for name in names if not resolves(name)] == []
+    prefixes = ("", "dynamics.", "dynamics.lie.", "dynamics.algorithms.", "dynamics.notation.")
+    assert [name for name in names if not any(resolves(prefix + name) for prefix in prefixes)] == []

@@ -26,7 +26,6 @@ from dynamics.constraints import Constraint
 from dynamics.constraints.constraint import FrameConstraint
 from dynamics.derivatives.frame_motions import FrameMotions, frame_motions
 from dynamics.lie.expression import Expr
-from dynamics.mechanism.constrained import RATE
 from dynamics.model.model import Model
 from dynamics.spatial import Transform
 
@@ -84,7 +83,7 @@ class Point:
     def _split(self, rows: Expr) -> list[tuple[Constraint, Expr]]:
         out, start = [], 0
         for c in self.constraints:
-            count = c.jacobian(self.model, ca.SX.sym("q", self.model.nq)).shape[0]
+            count = c.size(self.model)
             out.append((c, rows[start:start + count]))
             start += count
         return out
@@ -113,7 +112,7 @@ def relation(c: FrameConstraint, struck: bool) -> Relation:
     fixed = [R, p, V, A, W, t]
     poses, twists = c.unpacked(R, p, V)
     g, rate = (ca.densify(ca.SX(x)) for x in c.relation(poses, twists, t))
-    rows = rate if struck else ca.jacobian(rate, V) @ A + c.carried(R, p, V, t) + 2 * RATE * rate + RATE**2 * g
+    rows = rate if struck else ca.jacobian(rate, V) @ A + c.carried(R, p, V, t) + c.gains[1] * rate + c.gains[0] * g
     Jx = ca.substitute(ca.jacobian(rate, V), V, ca.SX.zeros(6 * k)) @ W
     # every frame displaced along its own axes, exact to second order
     moved = [_displaced(x, s) for x, s in zip(poses, c.unpacked(R, p, xi)[1], strict=True)]
@@ -207,8 +206,8 @@ class Coordinates:
         (q, v, a, x, t), d, moved = cls._symbols(at)
         J = c.jacobian(at.model, moved, t)
         k = c.rate(at.model, moved, v, t) if at.struck else (
-            J @ a + c.drift(at.model, moved, v, t) + 2 * RATE * c.rate(at.model, moved, v, t)
-            + RATE**2 * c.value(at.model, moved, t))
+            J @ a + c.drift(at.model, moved, v, t) + c.gains[1] * c.rate(at.model, moved, v, t)
+            + c.gains[0] * c.value(at.model, moved, t))
         return [q, v, a, x, t], d, ca.densify(ca.SX(k)), J
 
     @classmethod

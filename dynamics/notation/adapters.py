@@ -107,6 +107,18 @@ def sizes(model: Model, library: str, *, order: Sequence[str] | None = None, bou
     return _layout(model, library, order, bounded)[1:]
 
 
+def coordinate_names(model: Model, library: str, *, order: Sequence[str] | None = None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Names of the components of the library's q and v: the joint, and the component where it has several; ours for components
+    that are stored as ours are, else numbers."""
+    found: tuple[list[str], list[str]] = [], []
+    for piece in _layout(model, library, order, False)[0]:
+        joint, kind = model.bodies[piece.body].joint.name, model.kind(piece.body)
+        for out, own, count in ((found[0], kind.q_names, piece.encoding.stored), (found[1], kind.v_names, kind.nv)):
+            parts = own if len(own) == count else [str(k) for k in range(count)]
+            out += [joint] if count == 1 else [f"{joint}.{part}" for part in parts]
+    return tuple(found[0]), tuple(found[1])
+
+
 # ------------------------------------------------------------------------------------------------ conversion
 def to_library(model: Model, library: str, *, q: Any = None, v: Any = None, a: Any = None, tau: Any = None,
                order: Sequence[str] | None = None, bounded: bool = False) -> State:

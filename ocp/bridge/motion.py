@@ -113,15 +113,13 @@ def mechanism_of(robot: Model | Mechanism, actuated: str | Sequence[str] = "all"
 
 def row_names(mechanism: Mechanism) -> tuple[str, ...]:
     """Names of the multipliers of the reduced constraints, by constraint and row."""
-    model = mechanism.model
-    counts = ((c.name, c.jacobian(model, ca.DM(alg.neutral(model))).shape[0]) for c in reduced(mechanism.constraints))
+    counts = ((c.name, c.size(mechanism.model)) for c in reduced(mechanism.constraints))
     return tuple(f"{name}[{i}]" for name, count in counts for i in range(count))
 
 
 def equations_of_motion(mechanism: Mechanism, parameters: int = 0) -> ca.Function:
     """(t, x, w, u, p) -> F [nv + m], the rows of ``residual_dynamics_system`` with w = (a, lambda); p: so many, without effect."""
-    model, count = mechanism.model, sum(c.jacobian(mechanism.model, ca.DM(alg.neutral(mechanism.model))).shape[0]
-                                        for c in reduced(mechanism.constraints))
+    model, count = mechanism.model, sum(c.size(mechanism.model) for c in reduced(mechanism.constraints))
     (t, x, u, p), q, v = symbols(model, model_space(model), mechanism.nu, parameters)
     w = ca.SX.sym("w", model.nv + count)
     value = motion(mechanism, (t, q, v, u), w[:model.nv], w[model.nv:])

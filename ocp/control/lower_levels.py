@@ -132,8 +132,7 @@ def _to_first_limit(descent: Descent, q: Array, d: Array, largest: float) -> Arr
 
 
 def _restore(descent: Descent, q: Array, held: Array, above: slice, level: int) -> Array | None:
-    """The nearest configuration whose higher errors are the held ones, or (where those are singular) no larger; None if
-    none."""
+    """The nearest configuration with the same errors of the higher levels, or (at a singularity) no larger ones; None if none."""
     start = q.copy()
     box = descent.box
     for _ in range(8):

@@ -75,7 +75,7 @@ class NLP:
                 raise ProblemError(f"{name} needs {size} values, got shape {np.shape(getattr(self, name))}", where="nlp")
         columns, rows = (self.x_lower, self.x_upper, self.variables), (self.g_lower, self.g_upper, self.constraints)
         for lower, upper, names in (columns, rows):
-            for i in np.flatnonzero(~(lower <= upper)):
+            for i in () if np.all(lower <= upper) else np.flatnonzero(~(lower <= upper)):
                 raise ProblemError(f"lower bound {lower[i]:.6g} is not below upper bound {upper[i]:.6g}", where=names[i])
 
     @property

@@ -112,7 +112,7 @@ class ILQROptions(StepOptions):
         **StepOptions.CHOICES, "cost_quadrature": ("integrator", "rectangle"), "execution": EXECUTIONS,
         "hessian": ("auto", "gauss_newton", "full"), "shooting": ("single", "open", "feasible", "multiple"),
         "control_bounds": ("clamped", "rows")}
-    LEAST: ClassVar[Mapping[str, int]] = {**MethodOptions.LEAST, "threads": 1}
+    MIN_COUNTS: ClassVar[Mapping[str, int]] = {**MethodOptions.MIN_COUNTS, "threads": 1}
 
     max_iterations: int = 500
     tolerance: float = 1e-8

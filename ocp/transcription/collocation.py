@@ -25,7 +25,7 @@ from ocp.transcription.options import DirectOptions
 from ocp.transcription.program import Transcription, build
 from ocp.transcription.refine.plan import UNIFORM, Family, Plan, read_plans, uniform_plan
 from ocp.transcription.refine.policy import POLICIES
-from ocp.transcription.schemes import CONTROLS, FORMS, MOST, SCHEMES, Scheme, checked_degree, make_scheme
+from ocp.transcription.schemes import CONTROLS, FORMS, MAX_DEGREE, SCHEMES, Scheme, checked_degree, make_scheme
 
 __all__ = ["METHOD", "CollocationOptions", "Optimality", "transcribe", "uniform_meshes", "unsupported"]
 
@@ -74,7 +74,7 @@ class CollocationOptions(DirectOptions):
     CHOICES: ClassVar[Mapping[str, Collection[str]]] = {
         **DirectOptions.CHOICES, "scheme": SCHEMES, "form": (*FORMS, "compressed"), "controls": (AUTO, *CONTROLS),
         "execution": EXECUTIONS, "refine": POLICIES}
-    LEAST: ClassVar[Mapping[str, int]] = {**DirectOptions.LEAST, "degree": 1, "max_passes": 1}
+    MIN_COUNTS: ClassVar[Mapping[str, int]] = {**DirectOptions.MIN_COUNTS, "degree": 1, "max_passes": 1}
 
     intervals: int | str = AUTO
     scheme: str = AUTO
@@ -108,8 +108,8 @@ class CollocationOptions(DirectOptions):
                 raise ProblemError("needs states at midpoints, which form compressed does not have; take form integral",
                                    where=f"{METHOD}.{name}")
         check_fractions(self, ("tolerance_mesh",), METHOD)
-        if not 1 <= self.max_degree <= MOST or (raises and self.max_degree < degree):
-            raise ProblemError(f"must lie between the degree of the first mesh, {degree}, and {MOST}, got {self.max_degree}",
+        if not 1 <= self.max_degree <= MAX_DEGREE or (raises and self.max_degree < degree):
+            raise ProblemError(f"must lie between the degree of the first mesh, {degree}, and {MAX_DEGREE}, got {self.max_degree}",
                                where=f"{METHOD}.max_degree")
 
     def record(self) -> Scheme:

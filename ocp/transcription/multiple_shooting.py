@@ -39,7 +39,7 @@ class MultipleShootingOptions(DirectOptions):
     METHOD: ClassVar[str] = METHOD
     CHOICES: ClassVar[Mapping[str, Collection[str]]] = {
         **DirectOptions.CHOICES, "integrator": STEPS, "controls": CONTROLS}
-    LEAST: ClassVar[Mapping[str, int]] = {**DirectOptions.LEAST, "steps": 1}
+    MIN_COUNTS: ClassVar[Mapping[str, int]] = {**DirectOptions.MIN_COUNTS, "steps": 1}
 
     intervals: int = 50
     integrator: str = "rk4"

@@ -39,7 +39,7 @@ from ocp.errors import ProblemError
 from ocp.transcription import legendre
 
 #: largest degree offered; the points hold for more
-MOST = 128
+MAX_DEGREE = 128
 DEFAULT_DEGREE = 3
 #: "integral": X_i - X_0 - h sum_j A_ij F_j; "differential": (D X)_i - h F_i at the collocated nodes. Same solutions.
 FORMS = ("integral", "differential")
@@ -199,8 +199,8 @@ def checked_degree(name: str, degree: int | str | None = None, form: str = "inte
     if family.only is not None and degree != family.only:
         raise ProblemError(f"{name} has degree {family.only} and no other, got {degree}; lobatto is its family with a degree to "
                            "choose", where="degree")
-    if not family.lowest <= degree <= MOST:
-        raise ProblemError(f"{name} has degrees from {family.lowest} to {MOST}, got {degree}", where="degree")
+    if not family.lowest <= degree <= MAX_DEGREE:
+        raise ProblemError(f"{name} has degrees from {family.lowest} to {MAX_DEGREE}, got {degree}", where="degree")
     if form == "differential" and not family.differential:
         able = ", ".join(one for one, other in SCHEMES.items() if other.differential)
         raise ProblemError(f"{name} has no differential form: its {degree} states in an interval do not fix a polynomial of degree "

@@ -10,7 +10,7 @@ from dynamics.constraints import Cone, FlatContact, PointContact
 from ocp.app.files.control.tasks import KINDS as OF_IK
 from ocp.app.files.control.tasks import ComTask, OfSix, OfThree, PositionTask, RankedTask, Referred
 from ocp.app.files.robot.schema import RobotFile
-from ocp.app.files.robot.tree_schema import BasePose, Configuration, FreeRotation, PushForce, RobotState
+from ocp.app.files.robot.tree_schema import BasePose, Configuration, FreeRotation, PushForce, RandomStart, RobotState
 from ocp.app.files.syntax.parts import Key, Name, Number, NumberOrList, OneOf, Part, Vector3, refuse
 from ocp.problem import INF
 from ocp.solvers.hqp import HQPOptions
@@ -197,6 +197,13 @@ class Follow(Part):
             raise refuse("names either a run or a file for mpc")
 
 
+class WbcTrials(RandomStart):
+    """What is random in the trials of ``ocp wbc FILE --trials N``. Contacts that are taken touch at every start."""
+
+    friction: dict[str, Number] = Key("half the width of a uniform distribution about the friction of the plant, by contact", dict,
+                                      least=0)
+
+
 class Expect(Part):
     """What a coordinate or velocity must be at the end."""
 
@@ -217,6 +224,7 @@ class WbcFile(RobotFile):
     expect: dict[str, Expect] = Key("closed forms: states at the end by name, q.JOINT and v.JOINT, of a floating base q.base.px "
                                     "and so on", dict)
     plant: PlantPart = Key("what stands for the real robot", PlantPart)
+    trials: WbcTrials = Key("what is random in trials", WbcTrials)
 
     def check(self) -> None:
         if not self.tasks and any(event.move or event.on or event.off for event in self.schedule):
