@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import casadi as ca
 
 from dynamics.constraints import Contact, FlatContact
 from dynamics.constraints.friction_cone import EXACT, PYRAMID
 from dynamics.errors import near
+from dynamics.lie.expression import Expr
 from dynamics.mechanism import Mechanism
 from dynamics.mechanism.constrained import spread
 from ocp.bridge import model_space, row_names
 from ocp.errors import ProblemError
 from ocp.problem import INF, At, Constraint, Sense
 
-Expr = Any
 CONES = {"second_order": EXACT, "pyramid": PYRAMID, "outer_pyramid": replace(PYRAMID, pyramid="outer")}
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import casadi as ca
 
@@ -21,13 +21,13 @@ from dynamics.derivatives.inner import efforts, split
 from dynamics.derivatives.numeric import NUMERIC_SOURCES, numeric_function
 from dynamics.errors import near
 from dynamics.kernels import operations
+from dynamics.lie.expression import Expr
 from dynamics.mechanism import Mechanism, Thruster, thrust_wrenches
 from dynamics.model.model import Model
 from ocp.bridge import accelerations, inner
 from ocp.errors import ProblemError
 from ocp.problem import At, Constraint, Cost, Finding, Kind, Phase, System
 
-Expr = Any
 Values = Callable[[Expr, Expr, Expr], Expr]
 Held = TypeVar("Held", Cost, Constraint)
 SOURCES = ("ad", "analytic", *NUMERIC_SOURCES)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from dynamics import algorithms as alg
 from dynamics import spatial
 from dynamics.lie import se3, so3
+from dynamics.lie.expression import Expr
 from dynamics.model.model import Model
-
-Expr = Any
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import casadi as ca
 import numpy as np
@@ -11,9 +10,8 @@ import numpy as np
 from dynamics.algorithms import tree
 from dynamics.joints import JointKind
 from dynamics.joints.kind import part
+from dynamics.lie.expression import Expr
 from dynamics.model.model import Model
-
-Expr = Any
 
 
 def _stack(model: Model, pieces: Callable[[JointKind, slice, slice], Expr]) -> Expr:

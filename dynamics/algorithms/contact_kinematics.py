@@ -17,9 +17,9 @@ import numpy as np
 from dynamics import spatial
 from dynamics.algorithms import configuration, floating_base, jacobian_rate, jacobians, moving_frames, tree
 from dynamics.errors import ModelError
+from dynamics.lie.expression import Expr
 from dynamics.model.model import Model
 
-Expr = Any
 RANK_TOLERANCE = 1e-8
 """Singular values below this share of the largest count as zero (coordinates are known to about 1e-12)."""
 

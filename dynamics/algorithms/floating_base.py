@@ -10,17 +10,14 @@ other coordinates keep their places.
 
 from __future__ import annotations
 
-from typing import Any
-
 import casadi as ca
 
 from dynamics import spatial
 from dynamics.algorithms import configuration, jacobian_rate, jacobians, kinematic_hessian, kinematics, tree
 from dynamics.errors import ModelError
+from dynamics.lie.expression import Expr
 from dynamics.model.model import Model
 from dynamics.spatial import Transform
-
-Expr = Any
 
 
 def base_index(model: Model) -> int:

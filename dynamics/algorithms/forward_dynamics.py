@@ -16,10 +16,9 @@ from dynamics.algorithms import tree
 from dynamics.algorithms.inverse_dynamics import bias_force
 from dynamics.algorithms.mass_matrix import check_inertia, mass_matrix
 from dynamics.joints.kind import part
+from dynamics.lie.expression import Expr
 from dynamics.model.model import Model
 from dynamics.spatial import Transform
-
-Expr = Any
 
 
 class Articulated(NamedTuple):

@@ -6,16 +6,14 @@ Source: Featherstone, Rigid Body Dynamics Algorithms (2008), Table 5.1, with [li
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import casadi as ca
 
 from dynamics import spatial
 from dynamics.algorithms import tree
 from dynamics.joints.kind import part
+from dynamics.lie.expression import Expr
 from dynamics.model.model import Model
-
-Expr = Any
 
 
 def inverse_dynamics(model: Model, q: Expr, v: Expr, a: Expr, f_ext: Mapping[str, Expr] | None = None) -> Expr:

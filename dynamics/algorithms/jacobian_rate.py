@@ -8,16 +8,13 @@ joints), so that ``d/dt (J v) = J a + dJ/dt v``.
 
 from __future__ import annotations
 
-from typing import Any
-
 import casadi as ca
 
 from dynamics import spatial
 from dynamics.algorithms import jacobians, kinematics, tree
 from dynamics.joints.kind import part
+from dynamics.lie.expression import Expr
 from dynamics.model.model import Model
-
-Expr = Any
 
 
 def subspace_rate(model: Model, i: int, q: Expr, v: Expr) -> Expr | None:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import casadi as ca
 
 from dynamics import spatial
 from dynamics.algorithms import kinematics, tree
 from dynamics.algorithms.kinematics import support
+from dynamics.lie.expression import Expr
 from dynamics.model.model import Model
 from dynamics.spatial import Transform
-
-Expr = Any
 
 
 def frame_jacobian(model: Model, q: Expr, frame: str, reference: str = "body") -> Expr:

@@ -16,16 +16,13 @@ with more than one degree of freedom in a joint that is wrong, and the joints ha
 
 from __future__ import annotations
 
-from typing import Any
-
 import casadi as ca
 import numpy as np
 
 from dynamics import spatial
 from dynamics.algorithms import jacobian_rate, jacobians, kinematics, tree
+from dynamics.lie.expression import Expr
 from dynamics.model.model import Model
-
-Expr = Any
 
 
 def frame_hessian(model: Model, q: Expr, frame: str, reference: str = "body") -> tuple[Expr, ...]:

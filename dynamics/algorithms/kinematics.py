@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import casadi as ca
 
 from dynamics import spatial
 from dynamics.algorithms import tree
 from dynamics.joints.kind import part
+from dynamics.lie.expression import Expr
 from dynamics.model.model import Model
 from dynamics.spatial import Transform
-
-Expr = Any
 
 
 def body_poses(model: Model, q: Expr) -> list[Transform]:

@@ -5,17 +5,15 @@ Source: Featherstone, Rigid Body Dynamics Algorithms (2008), Table 6.2.
 
 from __future__ import annotations
 
-from typing import Any
-
 import casadi as ca
 import numpy as np
 
 from dynamics import spatial
 from dynamics.algorithms import configuration, tree
 from dynamics.errors import ModelError
+from dynamics.lie.expression import Expr
 from dynamics.model.model import Model
 
-Expr = Any
 #: a pivot below this fraction of its diagonal entry is zero: what is left of it is rounding
 SINGULAR = 1e-13
 

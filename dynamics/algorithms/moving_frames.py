@@ -7,15 +7,12 @@ lecture notes (ETH Zurich, HS 2023).
 
 from __future__ import annotations
 
-from typing import Any
-
 import casadi as ca
 
 from dynamics import spatial
 from dynamics.algorithms import jacobian_rate, jacobians, kinematics, tree
+from dynamics.lie.expression import Expr
 from dynamics.model.model import Model
-
-Expr = Any
 
 
 # ------------------------------------------------------------------------------------------------ 3-vectors

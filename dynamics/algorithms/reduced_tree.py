@@ -25,11 +25,10 @@ from dynamics import spatial
 from dynamics.algorithms import tree
 from dynamics.joints import JointKind
 from dynamics.joints.kind import part
+from dynamics.lie.expression import Expr
 from dynamics.model import rigid
 from dynamics.model.model import BodyInertia, Model, Placement
 from dynamics.spatial import Inertia, Transform
-
-Expr = Any
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from typing import Any
 import casadi as ca
 
 from dynamics.algorithms.forward_dynamics import solve_mass
+from dynamics.lie.expression import Expr
 
-Expr = Any
 EPSILON = 1e-8
 """What is added to the diagonal of ``J M^-1 J'``, relative to its mean."""
 

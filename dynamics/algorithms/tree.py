@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import casadi as ca
 
 from dynamics import spatial
 from dynamics.errors import ModelError, UnknownNameError
 from dynamics.joints.kind import part
+from dynamics.lie.expression import Expr
 from dynamics.model.model import Model, Placement
 from dynamics.spatial import Transform
-
-Expr = Any
 
 
 def placement_transform(placement: Placement) -> Transform:

@@ -16,10 +16,10 @@ import casadi as ca
 
 from dynamics import spatial
 from dynamics.algorithms import frame_jacobian, frame_jacobian_drift, frame_pose, rate_matrix
+from dynamics.lie.expression import Expr
 from dynamics.model.model import Model
 from dynamics.spatial import Transform
 
-Expr = Any
 #: the square of the cosine of half an angle, below which half a turn begins
 SLIVER = 1e-3
 #: 1/s at which violations of constraints decay unless they say otherwise, critically damped (Baumgarte 1972)

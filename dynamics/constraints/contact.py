@@ -21,11 +21,11 @@ from dynamics import spatial
 from dynamics.constraints.constraint import Constraint, FrameConstraint
 from dynamics.constraints.friction_cone import EXACT, Cone
 from dynamics.errors import ModelError
+from dynamics.lie.expression import Expr
 from dynamics.model.model import Model
 from dynamics.model.rigid import rotation_from_z
 
 Array = NDArray[np.float64]
-Expr = Any
 Vector = tuple[float, float, float]
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import casadi as ca
 import numpy as np
@@ -22,11 +21,11 @@ from dynamics.constraints.contact import Contact, Vector, check_axis, plane_axes
 from dynamics.constraints.friction_cone import Cone, second_order, wrench_cone
 from dynamics.errors import ModelError
 from dynamics.forces.force import Place
+from dynamics.lie.expression import Expr
 from dynamics.model.model import Model
 from dynamics.spatial import Transform
 
 Array = NDArray[np.float64]
-Expr = Any
 STAND_IN = Cone(8)
 """The pyramid that stands for an exact cone where inequalities are needed."""
 

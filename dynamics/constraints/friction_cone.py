@@ -15,16 +15,15 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import casadi as ca
 import numpy as np
 from numpy.typing import NDArray
 
 from dynamics.errors import ModelError
+from dynamics.lie.expression import Expr
 
 Array = NDArray[np.float64]
-Expr = Any
 PYRAMIDS = ("inner", "outer")
 ON_SIDE = 0.02  # rad: motion so near to the normal of a side is opposed by a point within the side, else by a corner
 

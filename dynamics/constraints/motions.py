@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import casadi as ca
 import numpy as np
@@ -14,10 +13,9 @@ from dynamics.algorithms import rate_matrix
 from dynamics.constraints.constraint import ByContent, Constraint, FrameConstraint, misaligned, point
 from dynamics.constraints.contact import check_axis
 from dynamics.errors import ModelError, near
+from dynamics.lie.expression import Expr
 from dynamics.model.model import Model
 from dynamics.spatial import Transform
-
-Expr = Any
 
 
 def _derivative(path: ca.Function, t: Expr) -> Expr:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import casadi as ca
 import numpy as np
@@ -13,11 +13,11 @@ from dynamics import spatial
 from dynamics.constraints.constraint import Constraint, FrameConstraint, misaligned, point, unfolded
 from dynamics.errors import ModelError, near
 from dynamics.forces.force import Place, check_place
+from dynamics.lie.expression import Expr
 from dynamics.model.model import Model
 from dynamics.model.rigid import rotation_from_z
 from dynamics.spatial import Transform
 
-Expr = Any
 CLOSURES = {"fixed": ("all", "all"), "revolute": ("all", "tilt"), "prismatic": ("across", "all"),
             "cylindrical": ("across", "tilt"), "spherical": ("all", ""), "planar": ("along", "tilt")}
 """What a joint between two frames holds: of the position (all of it, across the axis, along the axis) and of the rotation (all of

@@ -7,7 +7,6 @@ the unit sphere too.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import casadi as ca
 
@@ -22,7 +21,6 @@ from dynamics.errors import ModelError, near
 from dynamics.kernels import remembered
 from dynamics.model.model import Model
 
-Expr = Any
 CONSTRAINED = "constrained_dynamics"
 INJECTED = {"inverse_dynamics": ("a", "tau"), "forward_dynamics": ("tau", "a")}
 """Functions that can be injected: name of the last input and of the output."""

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import casadi as ca
 import numpy as np
 
-Expr = Any
+from dynamics.lie.expression import Expr
 
 
 class Z(NamedTuple):

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import casadi as ca
 import numpy as np
@@ -32,11 +32,11 @@ from dynamics.derivatives.frame_motions import frame_motions
 from dynamics.derivatives.inverse_contracted import contracted_inverse_dynamics
 from dynamics.derivatives.inverse_first import InversePartials, inverse_dynamics_and_mass, inverse_dynamics_partials
 from dynamics.derivatives.manifold import symmetrised
+from dynamics.lie.expression import Expr
 from dynamics.mechanism import constrained as equations
 from dynamics.mechanism.constrained import Restitution
 from dynamics.model.model import Model
 
-Expr = Any
 Wrenches = Mapping[str, Expr] | None
 
 

@@ -25,10 +25,9 @@ from dynamics.algorithms import tree
 from dynamics.constraints import Constraint
 from dynamics.constraints.constraint import FrameConstraint
 from dynamics.derivatives.frame_motions import FrameMotions, frame_motions
+from dynamics.lie.expression import Expr
 from dynamics.model.model import Model
 from dynamics.spatial import Transform
-
-Expr = Any
 
 
 class Rows(NamedTuple):

@@ -8,8 +8,6 @@ on the manifold); an unknown source is an error.
 
 from __future__ import annotations
 
-from typing import Any
-
 import casadi as ca
 
 from dynamics import algorithms as alg
@@ -18,9 +16,9 @@ from dynamics.algorithms.forward_dynamics import solve_mass
 from dynamics.derivatives.inverse_first import inverse_dynamics_partials
 from dynamics.derivatives.numeric import difference_jacobian
 from dynamics.errors import ModelError, near
+from dynamics.lie.expression import Expr
 from dynamics.model.model import Model
 
-Expr = Any
 SOURCES = ("ad", "analytic", "fd")
 
 

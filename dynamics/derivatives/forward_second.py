@@ -13,7 +13,7 @@ Derivatives of Rigid-Body Dynamics: Theory and Implementation; Nganga and Wensin
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import casadi as ca
 import numpy as np
@@ -23,9 +23,8 @@ from dynamics.algorithms.forward_dynamics import solve_mass
 from dynamics.derivatives.inverse_contracted import contracted_inverse_dynamics
 from dynamics.derivatives.inverse_first import inverse_dynamics_and_mass, inverse_dynamics_partials
 from dynamics.derivatives.inverse_second import inverse_dynamics_second_partials
+from dynamics.lie.expression import Expr
 from dynamics.model.model import Model
-
-Expr = Any
 
 
 class ForwardPartials(NamedTuple):

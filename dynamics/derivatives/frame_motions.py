@@ -29,11 +29,10 @@ from dynamics.algorithms.reduced_tree import ReducedTree, reduced_tree
 from dynamics.derivatives.pullback import Pullback, pullback
 from dynamics.derivatives.sweep import cross_columns
 from dynamics.joints.kind import part
+from dynamics.lie.expression import Expr
 from dynamics.model import rigid
 from dynamics.model.model import Model
 from dynamics.spatial import Transform, cross_force, cross_motion
-
-Expr = Any
 
 
 class Columns(NamedTuple):

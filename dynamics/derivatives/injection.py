@@ -18,8 +18,7 @@ from typing import Any
 import casadi as ca
 
 from dynamics import kernels
-
-Expr = Any
+from dynamics.lie.expression import Expr
 
 # never "never_inline": scalar graphs keep such calls, and what value, gradient and Hessian share would be computed for each.
 # one seed: the reverse derivative; several, or forward mode: the Jacobian. CasADi compares penalty x size with the seeds

@@ -26,11 +26,11 @@ from dynamics import algorithms as alg
 from dynamics.derivatives.constrained import constrained_dynamics_partials, contracted_constrained_dynamics, dependent
 from dynamics.derivatives.inverse_contracted import contracted_inverse_dynamics
 from dynamics.derivatives.inverse_first import inverse_dynamics_partials
+from dynamics.lie.expression import Expr
 from dynamics.mechanism import ByFingerprint, Mechanism
 from dynamics.mechanism.constrained import reduced
 from dynamics.model.model import Model
 
-Expr = Any
 _COMMUTE = (ca.OP_ADD, ca.OP_MUL)
 
 

@@ -40,10 +40,9 @@ from dynamics.derivatives.sweep import (
     sweep,
 )
 from dynamics.joints.kind import part
+from dynamics.lie.expression import Expr
 from dynamics.model.model import Model
 from dynamics.spatial import angular, linear
-
-Expr = Any
 
 
 class ContractedInverse(NamedTuple):

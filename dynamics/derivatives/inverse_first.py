@@ -14,17 +14,16 @@ respect to q are right-tangent, d/ds f(q [+] s e_j). External wrenches are const
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import casadi as ca
 
 from dynamics import spatial
 from dynamics.algorithms import tree
 from dynamics.derivatives.sweep import Sweep, add_coriolis, coriolis_to_parent, cross_columns, sweep
+from dynamics.lie.expression import Expr
 from dynamics.model.model import Model
 from dynamics.spatial import angular
-
-Expr = Any
 
 
 class InversePartials(NamedTuple):

@@ -34,10 +34,9 @@ from dynamics.derivatives.sweep import (
     turned_coriolis,
     turned_inertia,
 )
+from dynamics.lie.expression import Expr
 from dynamics.model.model import Model
 from dynamics.spatial import Inertia, angular
-
-Expr = Any
 
 
 class InverseSecondPartials(NamedTuple):

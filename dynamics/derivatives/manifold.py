@@ -15,16 +15,13 @@ Source: Singh, Russell and Wensing (2022), section on Lie derivatives; Sola, Der
 
 from __future__ import annotations
 
-from typing import Any
-
 import casadi as ca
 import numpy as np
 
 from dynamics.algorithms import configuration, tree
 from dynamics.joints.kind import part
+from dynamics.lie.expression import Expr
 from dynamics.model.model import Model
-
-Expr = Any
 
 
 def structure_constants(model: Model) -> np.ndarray:

@@ -8,7 +8,6 @@ Sturdza and Alonso 2003). Derivatives are by the coordinates of the arguments.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import casadi as ca
 
@@ -16,7 +15,6 @@ from dynamics.derivatives.complex_step import complex_step_jacobian
 from dynamics.derivatives.injection import with_derivatives
 from dynamics.errors import ModelError, near
 
-Expr = Any
 NUMERIC_SOURCES = ("complex_step", "fd")
 
 # central differences lose least where truncation and rounding balance: h ~ eps^(1/3) for a first derivative of values (and for

@@ -19,8 +19,7 @@ from dynamics.algorithms import tree
 from dynamics.algorithms.reduced_tree import Link, ReducedTree
 from dynamics.joints.kind import part
 from dynamics.joints.moving import bends, slopes
-
-Expr = Any
+from dynamics.lie.expression import Expr
 
 
 class FirstOrderBack(NamedTuple):

@@ -23,9 +23,8 @@ from dynamics.derivatives.inverse_first import inverse_dynamics_partials
 from dynamics.derivatives.inverse_second import inverse_dynamics_second_partials
 from dynamics.derivatives.manifold import symmetrised, symmetrised_tensor
 from dynamics.derivatives.numeric import difference_jacobian
+from dynamics.lie.expression import Expr
 from dynamics.model.model import Model
-
-Expr = Any
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import casadi as ca
 
@@ -12,10 +11,9 @@ from dynamics.derivatives import constrained
 from dynamics.derivatives import forward_second as forward
 from dynamics.derivatives.inverse_contracted import ContractedInverse, contracted_inverse_dynamics
 from dynamics.derivatives.inverse_second import InverseSecondPartials, inverse_dynamics_second_partials
+from dynamics.lie.expression import Expr
 from dynamics.mechanism.constrained import Restitution, reduced, stacked
 from dynamics.model.model import Model
-
-Expr = Any
 
 
 def _function(title: str, model: Model, inputs: Sequence[tuple[str, int]], build: Callable[..., Sequence[Expr]],

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import casadi as ca
 
@@ -29,10 +29,9 @@ from dynamics.algorithms.reduced_tree import ReducedTree, link_wrenches, reduced
 from dynamics.derivatives.pullback import Pullback, pullback
 from dynamics.errors import ModelError, near
 from dynamics.joints.kind import part
+from dynamics.lie.expression import Expr
 from dynamics.model.model import Model
 from dynamics.spatial import Inertia, Transform, angular, linear
-
-Expr = Any
 
 
 class Coriolis(NamedTuple):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import casadi as ca
 
@@ -11,9 +10,8 @@ from dynamics import spatial
 from dynamics.algorithms import frame_hessian, frame_jacobian
 from dynamics.errors import ModelError
 from dynamics.forces.force import Force, Place, check_number, check_place, columns
+from dynamics.lie.expression import Expr
 from dynamics.model.model import Model
-
-Expr = Any
 
 
 @dataclass(frozen=True)

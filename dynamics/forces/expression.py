@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import casadi as ca
 
 from dynamics.algorithms import jet
 from dynamics.errors import ModelError
 from dynamics.forces.force import Force
+from dynamics.lie.expression import Expr
 from dynamics.model.model import Model
-
-Expr = Any
 
 
 @dataclass(frozen=True)

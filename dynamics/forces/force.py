@@ -9,16 +9,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import casadi as ca
 
 from dynamics import spatial
 from dynamics.algorithms import frame_hessian, frame_jacobian, frame_pose
 from dynamics.errors import ModelError
+from dynamics.lie.expression import Expr
 from dynamics.model.model import Model
-
-Expr = Any
 
 
 class Force(ABC):

@@ -15,7 +15,7 @@ out and slow down.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import casadi as ca
 import numpy as np
@@ -23,10 +23,9 @@ import numpy as np
 from dynamics import spatial
 from dynamics.errors import ModelError
 from dynamics.forces.force import Force, Place, check_number, check_place, columns
+from dynamics.lie.expression import Expr
 from dynamics.lie.operators import norm
 from dynamics.model.model import Model
-
-Expr = Any
 
 
 class PointForceAt(NamedTuple):

@@ -7,15 +7,14 @@ The length L(q) of the path has the gradient g = dL/dq and the Hessian W; a tens
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import casadi as ca
 
 from dynamics.errors import ModelError
 from dynamics.forces.force import Force, Place, check_number, check_place, columns
+from dynamics.lie.expression import Expr
 from dynamics.model.model import Model
-
-Expr = Any
 
 
 class Path(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import casadi as ca
 
@@ -12,9 +12,8 @@ from dynamics.algorithms import frame_hessian, frame_jacobian, frame_pose
 from dynamics.errors import ModelError
 from dynamics.forces.force import Force, check_number, columns
 from dynamics.lie import so3
+from dynamics.lie.expression import Expr
 from dynamics.model.model import Model
-
-Expr = Any
 
 
 class Turned(NamedTuple):

@@ -22,8 +22,8 @@ from dynamics.joints.euler import EULER
 from dynamics.joints.exponential import EXPONENTIAL
 from dynamics.joints.kind import JointKind
 from dynamics.lie import euler, quaternion, series, so3
+from dynamics.lie.expression import Expr
 
-Expr = Any
 VECTOR = "rotation_vector"
 SINGULAR = 1e-6  # |det S| below which rates are not taken to another chart
 

@@ -7,14 +7,13 @@ With A the motion transform of the joint's pose from child to parent, ``D_k A = 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import casadi as ca
 
 from dynamics import spatial
 from dynamics.joints.kind import JointKind, Slices
-
-Expr = Any
+from dynamics.lie.expression import Expr
 
 
 class JointDerivatives(NamedTuple):

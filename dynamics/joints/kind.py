@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dynamics.lie.expression import Expr
 from dynamics.spatial import Transform
 
-Expr = Any
 Axes = tuple[tuple[float, ...], ...]
 
 

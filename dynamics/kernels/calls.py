@@ -20,13 +20,14 @@ used again after the call.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
 from numba.extending import intrinsic
 
-from dynamics.kernels.insides import TypingError
+from dynamics.kernels.insides import Builder, Context, Signature, Type, Typed, TypingContext, TypingError, Value
 from dynamics.kernels.linked import linked
 
 _INT = ir.IntType(32)
@@ -34,13 +35,13 @@ _LONG = ir.IntType(64)
 _POINTER = ir.IntType(8).as_pointer()
 
 
-def _require(array: Any, dtype: Any, name: str, layouts: str = "C") -> None:
+def _require(array: Type, dtype: Type, name: str, layouts: str = "C") -> None:
     if not isinstance(array, types.Array) or array.dtype != dtype or array.layout not in layouts:
         raise TypingError(f"{name} must be a contiguous array of {dtype} (layout {' or '.join(layouts)}), got {array}")
 
 
 @intrinsic
-def call(typingctx: Any, address: Any, handle: Any, arg: Any, res: Any, iw: Any, w: Any) -> Any:
+def call(typingctx: TypingContext, address: Type, handle: Type, arg: Type, res: Type, iw: Type, w: Type) -> Typed | None:
     """call(address, handle, arg, res, iw, w) -> status (int64, 0 is success); for use inside @njit.
 
     address, handle: integers of a `Workspace` (or a `Kernel`). arg, res: intp arrays that hold the addresses of the inputs and
@@ -54,7 +55,7 @@ def call(typingctx: Any, address: Any, handle: Any, arg: Any, res: Any, iw: Any,
     _require(iw, types.int64, "iw")
     _require(w, types.float64, "w")
 
-    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+    def codegen(context: Context, builder: Builder, signature: Signature, values: Sequence[Value]) -> Value:
         work = [
             builder.bitcast(context.make_array(kind)(context, builder, value).data, _POINTER)
             for kind, value in zip(signature.args[2:], values[2:], strict=True)
@@ -65,13 +66,13 @@ def call(typingctx: Any, address: Any, handle: Any, arg: Any, res: Any, iw: Any,
 
 
 @intrinsic
-def call_at(typingctx: Any, address: Any, handle: Any, arg: Any, res: Any, iw: Any, w: Any) -> Any:
+def call_at(typingctx: TypingContext, address: Type, handle: Type, arg: Type, res: Type, iw: Type, w: Type) -> Typed | None:
     """``call`` with the addresses of the four arrays (intp) in place of the arrays."""
     for number, name in ((address, "address"), (handle, "handle"), (arg, "arg"), (res, "res"), (iw, "iw"), (w, "w")):
         if not isinstance(number, types.Integer):
             raise TypingError(f"{name} must be an integer, got {number}")
 
-    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+    def codegen(context: Context, builder: Builder, signature: Signature, values: Sequence[Value]) -> Value:
         work = [builder.inttoptr(context.cast(builder, value, kind, types.int64), _POINTER)
                 for kind, value in zip(signature.args[2:], values[2:], strict=True)]
         return _called(context, builder, signature, values, work)
@@ -79,7 +80,8 @@ def call_at(typingctx: Any, address: Any, handle: Any, arg: Any, res: Any, iw: A
     return types.int64(address, handle, arg, res, iw, w), codegen
 
 
-def _called(context: Any, builder: Any, signature: Any, values: Any, work: Any) -> Any:
+def _called(context: Context, builder: Builder, signature: Signature, values: Sequence[Value],
+            work: Sequence[Value]) -> Value:
     """Code that calls a kernel, compiled or interpreted, with pointers to arg, res, iw, w; its status as int64."""
     where, which = (context.cast(builder, value, kind, types.int64)
                     for kind, value in zip(signature.args[:2], values[:2], strict=True))
@@ -105,11 +107,11 @@ def _called(context: Any, builder: Any, signature: Any, values: Any, work: Any) 
 
 
 @intrinsic
-def put_integer(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
+def put_integer(typingctx: TypingContext, array: Type, index: Type, value: Type) -> Typed | None:
     """put_integer(array, i, n): write the eight bytes of an integer (an address, say) in place of one number of a float64 array."""
     _require(array, types.float64, "array", "CF")
 
-    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+    def codegen(context: Context, builder: Builder, signature: Signature, values: Sequence[Value]) -> Value:
         data = context.make_array(signature.args[0])(context, builder, values[0]).data
         at = builder.gep(data, [context.cast(builder, values[1], signature.args[1], types.int64)])
         number = context.cast(builder, values[2], signature.args[2], types.int64)
@@ -120,11 +122,11 @@ def put_integer(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
 
 
 @intrinsic
-def address_of(typingctx: Any, array: Any) -> Any:
+def address_of(typingctx: TypingContext, array: Type) -> Typed | None:
     """address_of(array) -> intp: address of the first element of a contiguous float64 array; for use inside @njit."""
     _require(array, types.float64, "array", "CF")
 
-    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+    def codegen(context: Context, builder: Builder, signature: Signature, values: Sequence[Value]) -> Value:
         data = context.make_array(signature.args[0])(context, builder, values[0]).data
         return builder.ptrtoint(data, context.get_value_type(types.intp))
 
@@ -132,10 +134,10 @@ def address_of(typingctx: Any, array: Any) -> Any:
 
 
 @intrinsic
-def _row_major(typingctx: Any, array: Any) -> Any:
+def _row_major(typingctx: TypingContext, array: Type) -> Typed | None:
     _require(array, types.float64, "array")
 
-    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+    def codegen(context: Context, builder: Builder, signature: Signature, values: Sequence[Value]) -> Value:
         return context.get_dummy_value()
 
     return types.none(array), codegen

@@ -9,22 +9,34 @@ that it was tested with, and where every name that it takes the place of is ther
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 import numba
+from llvmlite import ir  # type: ignore[import-untyped]
 from numba.core import cgutils
+from numba.core.base import BaseContext as Context
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, Flags
 from numba.core.datamodel import PrimitiveModel
 from numba.core.datamodel.models import OpaqueModel
 from numba.core.errors import TypingError
 from numba.core.imputils import lower_setattr_generic
-from numba.core.typing.templates import AbstractTemplate, AttributeTemplate, infer_global, signature
+from numba.core.typing.context import BaseContext as TypingContext
+from numba.core.typing.templates import AbstractTemplate, AttributeTemplate, Signature, infer_global, signature
 from numba.np import arrayobj
 from numba.np.arrayobj import populate_array
 
-__all__ = ["AbstractTemplate", "AttributeTemplate", "Compiler", "Flags", "JITCodeLibrary", "LINKS", "OpaqueModel", "PrimitiveModel",
-           "TypingError", "arrayobj", "cgutils", "changed", "infer_global", "lower_setattr_generic", "populate_array", "signature"]
+__all__ = ["AbstractTemplate", "AttributeTemplate", "Builder", "Compiler", "Context", "Flags", "JITCodeLibrary", "LINKS",
+           "OpaqueModel", "PrimitiveModel", "Signature", "Type", "Typed", "TypingContext", "TypingError", "Value", "arrayobj",
+           "cgutils", "changed", "infer_global", "lower_setattr_generic", "populate_array", "signature"]
+
+#: Numba's type of an argument; what makes LLVM's code, and a value there
+Type: TypeAlias = numba.types.Type
+Builder: TypeAlias = ir.IRBuilder
+Value: TypeAlias = ir.Value
+#: what an intrinsic gives: its signature, and what writes its code
+Typed: TypeAlias = tuple[Signature, Callable[[Context, Builder, Signature, Sequence[Value]], Value]]
 
 #: versions that linking was tested with
 TESTED = ("0.68",)

@@ -18,7 +18,7 @@ from llvmlite.ir import Constant  # type: ignore[import-untyped]
 from numba import njit, types
 from numba.extending import register_model
 
-from dynamics.kernels.insides import LINKS, Compiler, Flags, JITCodeLibrary, OpaqueModel, arrayobj
+from dynamics.kernels.insides import LINKS, Builder, Compiler, Context, Flags, JITCodeLibrary, OpaqueModel, Value, arrayobj
 
 _NEEDLESS = {"WithLifting", "InlineClosureLikes", "RewriteDynamicRaises", "MakeFunctionToJitFunction", "InlineInlinables",
              "FindLiterallyCalls", "LiteralUnroll", "LiteralPropagationSubPipelinePass", "InlineOverloads", "NopythonRewrites",
@@ -112,7 +112,7 @@ class _Typing:
 
     known: ClassVar[dict[Any, Any]] = {}
 
-    def __init__(self, context: Any, flags: Flags):
+    def __init__(self, context: Context, flags: Flags):
         self._context, self._flags = context, (flags.nrt, str(flags.error_model))
 
     def __getattr__(self, name: str) -> Any:
@@ -130,7 +130,7 @@ class _Typing:
 _WRAPPED = arrayobj.fix_integer_index
 
 
-def _as_it_is(context: Any, builder: Any, kind: Any, index: Any, size: Any) -> Any:
+def _as_it_is(context: Context, builder: Builder, kind: Any, index: Value, size: Value) -> Value:
     """The index of an array without the question whether it is negative; of constants that is known."""
     if isinstance(index, Constant):
         return _WRAPPED(context, builder, kind, index, size)
@@ -182,7 +182,7 @@ INNER: dict[str, Any] = {"pipeline_class": _Linked, "no_cpython_wrapper": True, 
 class _Type(types.Dispatcher):
     """A constant as an argument is a number as any other: nothing is compiled once more for it."""
 
-    def get_call_type(self, context: Any, args: Any, kws: Any) -> Any:
+    def get_call_type(self, context: Context, args: Any, kws: Any) -> Any:
         plain = {name: types.unliteral(kind) for name, kind in kws.items()}
         return super().get_call_type(context, tuple(types.unliteral(kind) for kind in args), plain)
 

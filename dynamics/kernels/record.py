@@ -15,7 +15,7 @@ the table itself; both sides may set them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any, Self
 
@@ -24,7 +24,18 @@ from llvmlite import ir  # type: ignore[import-untyped]
 from numba import from_dtype, types
 from numba.extending import NativeValue, infer_getattr, lower_getattr_generic, register_model, unbox
 
-from dynamics.kernels.insides import AttributeTemplate, PrimitiveModel, cgutils, lower_setattr_generic, populate_array
+from dynamics.kernels.insides import (
+    AttributeTemplate,
+    Builder,
+    Context,
+    PrimitiveModel,
+    Signature,
+    Type,
+    Value,
+    cgutils,
+    lower_setattr_generic,
+    populate_array,
+)
 
 _WORD = ir.IntType(64)
 
@@ -32,12 +43,12 @@ _WORD = ir.IntType(64)
 class RecordType(types.Type):
     """Numba's type of a record: its class and the types of its fields."""
 
-    def __init__(self, record: type[Record], fields: tuple[tuple[str, Any], ...]):
+    def __init__(self, record: type[Record], fields: tuple[tuple[str, Type], ...]):
         self.record, self.fields = record, fields
         listed = ", ".join(f"{name}: {kind}" for name, kind in fields)
         super().__init__(f"{record.__module__}.{record.__qualname__}({listed})")
 
-    def place(self, name: str) -> tuple[int, Any]:
+    def place(self, name: str) -> tuple[int, Type]:
         """(first word in the table, type) of a field."""
         at = 0
         for field, kind in self.fields:
@@ -48,12 +59,12 @@ class RecordType(types.Type):
 
 
 @lru_cache
-def _array_type(dtype: np.dtype[Any], dimensions: int) -> Any:
+def _array_type(dtype: np.dtype[Any], dimensions: int) -> Type:
     return types.Array(from_dtype(dtype), dimensions, "C")
 
 
 @lru_cache(maxsize=256)
-def _record_type(record: Any, fields: tuple[tuple[str, Any], ...]) -> RecordType:
+def _record_type(record: Any, fields: tuple[tuple[str, Type], ...]) -> RecordType:
     return RecordType(record, fields)
 
 
@@ -80,7 +91,7 @@ class Record:
         names = tuple(type(self).__annotations__)
         if len(values) != len(names):
             raise TypeError(f"{type(self).__name__} has the fields {', '.join(names)}; {len(values)} values were given")
-        fields: list[tuple[str, Any]] = []
+        fields: list[tuple[str, Type]] = []
         words: list[int] = []
         numbers: dict[str, tuple[type, int]] = {}
         for name, value in zip(names, values, strict=True):
@@ -134,12 +145,12 @@ class Record:
 
 @register_model(RecordType)
 class _Model(PrimitiveModel):
-    def __init__(self, manager: Any, kind: Any):
+    def __init__(self, manager: object, kind: Type):
         super().__init__(manager, kind, _WORD.as_pointer())
 
 
 @unbox(RecordType)
-def _unbox(kind: Any, value: Any, c: Any) -> NativeValue:
+def _unbox(kind: Type, value: Value, c: Any) -> NativeValue:
     number = c.pyapi.object_getattr_string(value, "_where")
     address = c.pyapi.long_as_voidptr(number)
     c.pyapi.decref(number)
@@ -151,17 +162,17 @@ def _unbox(kind: Any, value: Any, c: Any) -> NativeValue:
 class _Fields(AttributeTemplate):
     key = RecordType
 
-    def generic_resolve(self, kind: RecordType, name: str) -> Any:
+    def generic_resolve(self, kind: RecordType, name: str) -> Type | None:
         return dict(kind.fields).get(name)
 
 
-def _number(context: Any, builder: Any, table: Any, at: int, kind: Any) -> Any:
+def _number(context: Context, builder: Builder, table: Value, at: int, kind: Type) -> Value:
     """The place of a number in a table."""
     return builder.bitcast(cgutils.gep_inbounds(builder, table, at), context.get_data_type(kind).as_pointer())
 
 
 @lower_setattr_generic(RecordType)
-def _set(context: Any, builder: Any, sig: Any, given: Any, name: str) -> Any:
+def _set(context: Context, builder: Builder, sig: Signature, given: Sequence[Value], name: str) -> Value:
     at, kind = sig.args[0].place(name)
     if not isinstance(kind, types.Number):
         raise TypeError(f"{sig.args[0].record.__name__}.{name} cannot be set: only numbers of a record can")
@@ -169,12 +180,12 @@ def _set(context: Any, builder: Any, sig: Any, given: Any, name: str) -> Any:
 
 
 @lower_getattr_generic(RecordType)
-def _field(context: Any, builder: Any, kind: RecordType, table: Any, name: str) -> Any:
+def _field(context: Context, builder: Builder, kind: RecordType, table: Value, name: str) -> Value:
     at, field = kind.place(name)
     if isinstance(field, types.Number):
         return builder.load(_number(context, builder, table, at, field))
 
-    def word(i: int) -> Any:
+    def word(i: int) -> Value:
         found = builder.load(cgutils.gep_inbounds(builder, table, at + i))
         found.set_metadata("invariant.load", builder.module.add_metadata([]))  # the places of arrays never change
         return found

@@ -11,6 +11,9 @@ from dynamics.errors import ChartSingularityError
 Expression: TypeAlias = Any
 """`casadi.SX`, `casadi.MX` or `casadi.DM`; `Any`, as no type says "the same of the three, in and out"."""
 
+Expr: TypeAlias = Expression
+"""The same where it stands in every line."""
+
 ExpressionLike: TypeAlias = Any
 """An `Expression`, a NumPy array of numbers, or a sequence of numbers or scalar expressions."""
 

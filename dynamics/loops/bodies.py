@@ -11,14 +11,12 @@ twelve numbers instead of thirty-six, that add up over a subtree.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from dynamics.kernels.linked import linked
 from dynamics.loops import layout as at
 from dynamics.loops.kinematics import column_address, constants_at
-from dynamics.loops.lanes import WIDTH, get, load, put, splat
+from dynamics.loops.lanes import WIDTH, Lanes, get, load, put, splat
 from dynamics.loops.vectors import (
     INLINE,
     OPTIONS,
@@ -43,7 +41,7 @@ Array = np.ndarray
 
 
 @linked(**INLINE)
-def second_moments(h: Any, s: Any, m: Any, x: Any, y: Any, z: Any, p: Any) -> Any:
+def second_moments(h: Lanes, s: Lanes, m: Lanes, x: Lanes, y: Lanes, z: Lanes, p: Lanes) -> Lanes:
     """First and second moments after the rotation with columns x, y, z and the translation p."""
     r = apply(x, y, z, h)
     d, o = s
@@ -60,7 +58,7 @@ def second_moments(h: Any, s: Any, m: Any, x: Any, y: Any, z: Any, p: Any) -> An
 
 
 @linked(**INLINE)
-def rate_matrix(h: Any, s: Any, u: Any, w: Any) -> Any:
+def rate_matrix(h: Lanes, s: Lanes, u: Lanes, w: Lanes) -> Lanes:
     """Columns of K = int rdot r^T dm = u h^T + w^ Sigma for rdot = u + w x r."""
     d, o = s
     return (add3(mul3(h[0], u), cross3(w, (d[0], o[0], o[1]))), add3(mul3(h[1], u), cross3(w, (o[0], d[1], o[2]))),
@@ -68,7 +66,7 @@ def rate_matrix(h: Any, s: Any, u: Any, w: Any) -> Any:
 
 
 @linked(**INLINE)
-def world_inertia(reals: Array, work: Array, c: int, w: int) -> Any:
+def world_inertia(reals: Array, work: Array, c: int, w: int) -> Lanes:
     """(m, (h, Sigma)) of eight bodies at the reference origin."""
     m = load(reals, c + at.K_M)
     return m, second_moments(load3(reals, c + at.K_H), load6(reals, c + at.K_S), m, load3(work, w + at.R),
@@ -76,7 +74,7 @@ def world_inertia(reals: Array, work: Array, c: int, w: int) -> Any:
 
 
 @linked(**INLINE)
-def wrench(m: Any, h: Any, s: Any, v: Any, a: Any) -> Any:
+def wrench(m: Lanes, h: Lanes, s: Lanes, v: Lanes, a: Lanes) -> Lanes:
     """``I a + v x* I v``."""
     return add6(inertia_times(m, h, s, a), cross_force(v, inertia_times(m, h, s, v)))
 
@@ -149,14 +147,14 @@ def subtree_sums(table: Array, work: Array, row: int, count: int) -> None:
 
 
 @linked(**INLINE)
-def coriolis(momentum: Any, x: Any, y: Any, z: Any, a: Any) -> Any:
+def coriolis(momentum: Lanes, x: Lanes, y: Lanes, z: Lanes, a: Lanes) -> Lanes:
     """``2 B`` times a motion vector with angular part a; x, y, z: columns of K."""
     trace = x[0] + y[1] + z[2]
     return mul3(2.0, cross3(a, momentum)), mul3(2.0, sub3(mul3(trace, a), apply(x, y, z, a)))
 
 
 @linked(**INLINE)
-def coriolis_transposed(momentum: Any, x: Any, y: Any, z: Any, u: Any) -> Any:
+def coriolis_transposed(momentum: Lanes, x: Lanes, y: Lanes, z: Lanes, u: Lanes) -> Lanes:
     """Angular part of ``2 B^T`` times a motion vector u; the linear part is zero."""
     trace, a = x[0] + y[1] + z[2], u[1]
     return mul3(2.0, add3(cross3(momentum, u[0]), sub3(mul3(trace, a), (dot3(x, a), dot3(y, a), dot3(z, a)))))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dynamics.algorithms.mass_matrix import check_inertia
 from dynamics.errors import ModelError, UnknownNameError
@@ -17,7 +18,7 @@ from dynamics.mechanism import Mechanism
 from dynamics.model.model import Model
 
 Array = np.ndarray
-Wrenches = Mapping[str, Any] | None
+Wrenches = Mapping[str, ArrayLike] | None
 
 
 class SecondOrder(NamedTuple):
@@ -71,29 +72,29 @@ class LoopDynamics:
             object.__setattr__(self, name, value)
 
     # ---- values
-    def inverse_dynamics(self, q: Any, v: Any, a: Any, f_ext: Wrenches = None, out: Array | None = None, *,
-                         thrusts: Any = None) -> Array:
+    def inverse_dynamics(self, q: ArrayLike, v: ArrayLike, a: ArrayLike, f_ext: Wrenches = None, out: Array | None = None, *,
+                         thrusts: ArrayLike | None = None) -> Array:
         """tau [nv] that produces the acceleration a: M a + h - J^T f_ext, with armature and damping."""
         tau = self._out("out", out, (self.tables.nv,))
         rnea.inverse_dynamics(*self._start(q, thrusts), self._v("v", v), self._v("a", a), self._wrenches(f_ext), tau)
         return tau
 
-    def mass_matrix(self, q: Any, out: Array | None = None) -> Array:
+    def mass_matrix(self, q: ArrayLike, out: Array | None = None) -> Array:
         """M [nv, nv] with armature."""
         M = self._out("out", out, (self.tables.nv, self.tables.nv))
         first_order.mass_matrix(*self._start(q), M)
         return M
 
-    def forward_dynamics(self, q: Any, v: Any, tau: Any, f_ext: Wrenches = None, out: Array | None = None, *, t: float = 0.0,
-                         thrusts: Any = None) -> Array:
+    def forward_dynamics(self, q: ArrayLike, v: ArrayLike, tau: ArrayLike, f_ext: Wrenches = None, out: Array | None = None, *,
+                         t: float = 0.0, thrusts: ArrayLike | None = None) -> Array:
         """Acceleration a [nv] under tau. Raises ModelError that names the joints without inertia where M is singular."""
         a = self._out("out", out, (self.tables.nv,))
         forward.forward_dynamics(*self._start(q, thrusts, t), self._v("v", v), self._v("tau", tau), self._wrenches(f_ext), a)
         self._check(q, a)
         return a
 
-    def constrained_dynamics(self, q: Any, v: Any, tau: Any, f_ext: Wrenches = None, *, t: float = 0.0, thrusts: Any = None
-                             ) -> tuple[Array, Array]:
+    def constrained_dynamics(self, q: ArrayLike, v: ArrayLike, tau: ArrayLike, f_ext: Wrenches = None, *, t: float = 0.0,
+                             thrusts: ArrayLike | None = None) -> tuple[Array, Array]:
         """(a [nv], multipliers [rows] of reduced constraints) of a mechanism: ``M a + h = tau + f + J^T multipliers``."""
         a = self.forward_dynamics(q, v, tau, f_ext, t=t, thrusts=thrusts)
         rows = int(self.tables.integers[at.N_ROWS])
@@ -101,16 +102,17 @@ class LoopDynamics:
         return a, self.work[first:first + rows].copy()
 
     # ---- first order
-    def inverse_dynamics_derivatives(self, q: Any, v: Any, a: Any, f_ext: Wrenches = None, out: Array | None = None, *,
-                                     thrusts: Any = None) -> Array:
+    def inverse_dynamics_derivatives(self, q: ArrayLike, v: ArrayLike, a: ArrayLike, f_ext: Wrenches = None,
+                                     out: Array | None = None, *, thrusts: ArrayLike | None = None) -> Array:
         """[3, nv, nv]: dtau/dq, dtau/dv and dtau/da = M."""
         d = self._out("out", out, (3, self.tables.nv, self.tables.nv))
         first_order.inverse_dynamics_derivatives(
             *self._start(q, thrusts), self._v("v", v), self._v("a", a), self._wrenches(f_ext), d)
         return d
 
-    def forward_dynamics_derivatives(self, q: Any, v: Any, tau: Any, f_ext: Wrenches = None,
-                                     out: Array | None = None, *, t: float = 0.0, thrusts: Any = None) -> tuple[Array, Array]:
+    def forward_dynamics_derivatives(self, q: ArrayLike, v: ArrayLike, tau: ArrayLike, f_ext: Wrenches = None,
+                                     out: Array | None = None, *, t: float = 0.0,
+                                     thrusts: ArrayLike | None = None) -> tuple[Array, Array]:
         """(a [nv], [3, nv, nv]): the acceleration and da/dq, da/dv, da/dtau = M^-1."""
         a, d = np.empty(self.tables.nv), self._out("out", out, (3, self.tables.nv, self.tables.nv))
         forward.forward_dynamics_derivatives(
@@ -119,16 +121,16 @@ class LoopDynamics:
         return a, d
 
     # ---- second order
-    def contracted_gradient(self, q: Any, v: Any, a: Any, lam: Any, f_ext: Wrenches = None, out: Array | None = None, *,
-                            thrusts: Any = None) -> Array:
+    def contracted_gradient(self, q: ArrayLike, v: ArrayLike, a: ArrayLike, lam: ArrayLike, f_ext: Wrenches = None,
+                            out: Array | None = None, *, thrusts: ArrayLike | None = None) -> Array:
         """[3, nv]: the gradients of lam^T tau by q, v, a; no Jacobian is formed."""
         g = self._out("out", out, (3, self.tables.nv))
         second_order.contracted_gradient(
             *self._start(q, thrusts), self._v("v", v), self._v("a", a), self._v("lam", lam), self._wrenches(f_ext), g)
         return g
 
-    def contracted_second_order(self, q: Any, v: Any, a: Any, lam: Any, f_ext: Wrenches = None, out: Array | None = None, *,
-                                symmetric: bool = True, thrusts: Any = None) -> Array:
+    def contracted_second_order(self, q: ArrayLike, v: ArrayLike, a: ArrayLike, lam: ArrayLike, f_ext: Wrenches = None,
+                                out: Array | None = None, *, symmetric: bool = True, thrusts: ArrayLike | None = None) -> Array:
         """[4, nv, nv]: second derivatives of lam^T tau, named (row, column): qq, vq, vv, aq (av and aa are zero).
 
         symmetric: qq is the Hessian of lam^T tau(q [+] d) at d = 0. Otherwise qq[j, k] is the derivative along j
@@ -139,8 +141,8 @@ class LoopDynamics:
                                              self._wrenches(f_ext), h, symmetric)
         return h
 
-    def second_order(self, q: Any, v: Any, a: Any, f_ext: Wrenches = None, out: Array | None = None, *,
-                     symmetric: bool = True, thrusts: Any = None) -> Array:
+    def second_order(self, q: ArrayLike, v: ArrayLike, a: ArrayLike, f_ext: Wrenches = None, out: Array | None = None, *,
+                     symmetric: bool = True, thrusts: ArrayLike | None = None) -> Array:
         """[nv, 4, nv, nv]: for each tau_i what ``contracted_second_order`` gives for the i-th unit vector."""
         n = self.tables.nv
         t = self._out("out", out, (n, 4, n, n))
@@ -148,8 +150,8 @@ class LoopDynamics:
                              symmetric)
         return t
 
-    def forward_contracted_second_order(self, q: Any, v: Any, tau: Any, mu: Any, f_ext: Wrenches = None, *, t: float = 0.0,
-                                        thrusts: Any = None) -> SecondOrder:
+    def forward_contracted_second_order(self, q: ArrayLike, v: ArrayLike, tau: ArrayLike, mu: ArrayLike, f_ext: Wrenches = None, *,
+                                        t: float = 0.0, thrusts: ArrayLike | None = None) -> SecondOrder:
         """(a [nv], first [3, nv, nv], [4, nv, nv]): forward dynamics, its first derivatives, and the second derivatives of
         mu^T a, named (row, column): qq (symmetric), vq, vv, tq, the last by tau and q."""
         n = self.tables.nv
@@ -160,23 +162,23 @@ class LoopDynamics:
         self._check(q, a)
         return SecondOrder(a, first, out)
 
-    def _check(self, q: Any, a: Array) -> None:
+    def _check(self, q: ArrayLike, a: Array) -> None:
         """An acceleration without end, or next to it, may be the sign of a singular mass matrix."""
         if not np.abs(a).max(initial=0.0) < 1e12:
             check_inertia(self.model, np.asarray(q, dtype=float))
 
     # ---- arguments
-    def _start(self, q: Any, thrusts: Any = None, t: float = 0.0) -> Arguments:
+    def _start(self, q: ArrayLike, thrusts: ArrayLike | None = None, t: float = 0.0) -> Arguments:
         if isinstance(self.robot, Mechanism):
             count = len(self.robot.thrusters)
             given = np.zeros(count) if thrusts is None else self._vector("thrusts", thrusts, count)
             acting.give(self.tables.integers, self.work, float(t), given, 0, count)
         return Arguments(self.tables.integers, self.tables.reals, self.work, self._vector("q", q, self.tables.nq))
 
-    def _v(self, name: str, x: Any) -> Array:
+    def _v(self, name: str, x: ArrayLike) -> Array:
         return self._vector(name, x, self.tables.nv)
 
-    def _vector(self, name: str, x: Any, n: int) -> Array:
+    def _vector(self, name: str, x: ArrayLike, n: int) -> Array:
         # one array type only, else Numba would compile again
         if not (type(x) is np.ndarray and x.dtype == np.float64 and x.flags.carray):
             x = np.require(x, np.float64, ["C", "A", "W"])

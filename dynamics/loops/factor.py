@@ -6,13 +6,11 @@ entries are kept packed, row by row, the nearest ancestor first, and 1 / D apart
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from dynamics.kernels.linked import linked
 from dynamics.loops import layout as at
-from dynamics.loops.lanes import WIDTH, get, load, put, splat, store, store_masked
+from dynamics.loops.lanes import WIDTH, Lanes, get, load, put, splat, store, store_masked
 from dynamics.loops.vectors import INLINE, OPTIONS
 
 Array = np.ndarray
@@ -60,13 +58,13 @@ def solve(table: Array, work: Array, x: Array) -> None:
 
 
 @linked(**INLINE)
-def _load6(array: Array, i: int) -> Any:
+def _load6(array: Array, i: int) -> Lanes:
     return (load(array, i), load(array, i + 8), load(array, i + 16), load(array, i + 24), load(array, i + 32),
             load(array, i + 40))
 
 
 @linked(**INLINE)
-def _store6(array: Array, i: int, x: Any) -> None:
+def _store6(array: Array, i: int, x: Lanes) -> None:
     store(array, i, x[0])
     store(array, i + 8, x[1])
     store(array, i + 16, x[2])
@@ -76,7 +74,7 @@ def _store6(array: Array, i: int, x: Any) -> None:
 
 
 @linked(**INLINE)
-def _minus(x: Any, factor: Any, y: Any) -> Any:
+def _minus(x: Lanes, factor: Lanes, y: Lanes) -> Lanes:
     return (x[0] - factor * y[0], x[1] - factor * y[1], x[2] - factor * y[2], x[3] - factor * y[3], x[4] - factor * y[4],
             x[5] - factor * y[5])
 

@@ -12,8 +12,6 @@ computed for eight columns at once, and each row of a result is written a block 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from dynamics.kernels.linked import linked
@@ -23,7 +21,7 @@ from dynamics.loops.bodies import coriolis, coriolis_transposed, external, force
 from dynamics.loops.dense import clear
 from dynamics.loops.general import first_general, fold
 from dynamics.loops.kinematics import column_address, constants_at, move, place
-from dynamics.loops.lanes import WIDTH, get, load, put, splat, store_masked
+from dynamics.loops.lanes import WIDTH, Lanes, get, load, put, splat, store_masked
 from dynamics.loops.vectors import (
     INLINE,
     OPTIONS,
@@ -44,13 +42,13 @@ Array = np.ndarray
 
 
 @linked(**INLINE)
-def splat3(array: Array, i: int) -> Any:
+def splat3(array: Array, i: int) -> Lanes:
     a = get3(array, i)
     return splat(a[0]), splat(a[1]), splat(a[2])
 
 
 @linked(**INLINE)
-def splat6(array: Array, i: int) -> Any:
+def splat6(array: Array, i: int) -> Lanes:
     return splat3(array, i), splat3(array, i + 3 * WIDTH)
 
 

@@ -6,15 +6,13 @@ contracted Hessians) lie in the scratch of the workspace, the blocks of single j
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from dynamics.kernels.linked import linked
 from dynamics.loops import hooks
 from dynamics.loops import layout as at
 from dynamics.loops.kinematics import column_address, constants_at
-from dynamics.loops.lanes import WIDTH, get, put
+from dynamics.loops.lanes import WIDTH, Lanes, get, put
 from dynamics.loops.vectors import INLINE, OPTIONS, add3, cross_motion, dot3, dot6, get3
 
 Array = np.ndarray
@@ -28,7 +26,7 @@ def scale(table: Array, reals: Array, base: int, column: int) -> float:
 
 
 @linked(**INLINE)
-def link(table: Array, g: int) -> Any:
+def link(table: Array, g: int) -> Lanes:
     """(first column, first velocity, number of velocities, address of G) of a general link."""
     record = get(table, at.AT_GENERAL) + at.GENERAL * g
     return get(table, record), get(table, record + 1), get(table, record + 2), get(table, record + 3 + hooks.POSE) + 12
@@ -133,7 +131,7 @@ def weights(table: Array, work: Array, second: bool) -> None:
 
 
 @linked(**INLINE)
-def _get6(array: Array, i: int) -> Any:
+def _get6(array: Array, i: int) -> Lanes:
     return get3(array, i), get3(array, i + 3 * WIDTH)
 
 

@@ -8,14 +8,13 @@ base are constant, and distances stay those within the robot however far it is f
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from dynamics.kernels.linked import linked
 from dynamics.loops import hooks
 from dynamics.loops import layout as at
-from dynamics.loops.lanes import WIDTH, get, load, put, store
+from dynamics.loops.lanes import WIDTH, Lanes, get, load, put, store
 from dynamics.loops.trigonometry import LARGEST, sine_cosine
 from dynamics.loops.vectors import (
     INLINE,
@@ -119,12 +118,12 @@ def _place_multi(table: Array, reals: Array, work: Array, q: Array, base: int) -
 
 
 @linked(**INLINE)
-def _three(array: Array, i: int) -> Any:
+def _three(array: Array, i: int) -> Lanes:
     return get(array, i), get(array, i + 1), get(array, i + 2)
 
 
 @linked(**INLINE)
-def _rotation(w: float, x: float, y: float, z: float) -> Any:
+def _rotation(w: float, x: float, y: float, z: float) -> Lanes:
     """Columns of the rotation matrix of a quaternion of any length, 1 + 2 (w v^ + v^ v^) / |q|^2 (Sola 2017, Eq. 115)."""
     s = 2.0 / (w * w + x * x + y * y + z * z)
     return ((1.0 - s * (y * y + z * z), s * (x * y + w * z), s * (x * z - w * y)),

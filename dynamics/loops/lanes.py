@@ -11,13 +11,25 @@ Products followed by sums may be fused (``contract``); nothing else of fast-math
 from __future__ import annotations
 
 import operator
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
 from numba.extending import intrinsic, lower_builtin, models, register_model
 
-from dynamics.kernels.insides import AbstractTemplate, infer_global, signature
+from dynamics.kernels.insides import (
+    AbstractTemplate,
+    Builder,
+    Context,
+    Signature,
+    Type,
+    Typed,
+    TypingContext,
+    Value,
+    infer_global,
+    signature,
+)
 
 WIDTH = 8
 _DOUBLE = ir.DoubleType()
@@ -36,37 +48,40 @@ class LanesType(types.Type):
 
 lanes = LanesType()
 
+#: eight numbers, or one that stands for eight, in compiled code
+Lanes: TypeAlias = Any
+
 
 @register_model(LanesType)
 class _LanesModel(models.PrimitiveModel):
-    def __init__(self, dmm: Any, fe_type: Any) -> None:
+    def __init__(self, dmm: object, fe_type: Type) -> None:
         super().__init__(dmm, fe_type, _VECTOR)
 
 
-def _splat(builder: Any, value: Any) -> Any:
+def _splat(builder: Builder, value: Value) -> Value:
     zero = ir.Constant(ir.IntType(32), 0)
     single = builder.insert_element(ir.Constant(_VECTOR, ir.Undefined), value, zero)
     order = ir.Constant(ir.VectorType(ir.IntType(32), WIDTH), [zero] * WIDTH)
     return builder.shuffle_vector(single, ir.Constant(_VECTOR, ir.Undefined), order)
 
 
-def _as_vector(context: Any, builder: Any, value: Any, kind: Any) -> Any:
+def _as_vector(context: Context, builder: Builder, value: Value, kind: Type) -> Value:
     if isinstance(kind, LanesType):
         return value
     return _splat(builder, context.cast(builder, value, kind, types.float64))
 
 
-def _binary(op: Any, instruction: str) -> None:
+def _binary(op: Callable[..., object], instruction: str) -> None:
     @infer_global(op)
     class Template(AbstractTemplate):
-        def generic(self, args: Any, kws: Any) -> Any:
+        def generic(self, args: Sequence[Type], kws: Mapping[str, Type]) -> Signature | None:
             if len(args) == 2 and any(isinstance(a, LanesType) for a in args):
                 out = [a if isinstance(a, LanesType) else types.float64 for a in args]
                 if all(isinstance(a, LanesType | types.Number) for a in args):
                     return signature(lanes, *out)
             return None
 
-    def lower(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+    def lower(context: Context, builder: Builder, sig: Signature, values: Sequence[Value]) -> Value:
         a, b = (_as_vector(context, builder, x, kind) for x, kind in zip(values, sig.args, strict=True))
         return getattr(builder, instruction)(a, b, flags=_FLAGS)
 
@@ -82,37 +97,37 @@ _binary(operator.truediv, "fdiv")
 
 @infer_global(operator.neg)
 class _NegTemplate(AbstractTemplate):
-    def generic(self, args: Any, kws: Any) -> Any:
+    def generic(self, args: Sequence[Type], kws: Mapping[str, Type]) -> Signature | None:
         return signature(lanes, lanes) if len(args) == 1 and isinstance(args[0], LanesType) else None
 
 
 @lower_builtin(operator.neg, LanesType)
-def _lower_neg(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+def _lower_neg(context: Context, builder: Builder, sig: Signature, values: Sequence[Value]) -> Value:
     return builder.fneg(values[0])
 
 
-def _pointer(context: Any, builder: Any, kind: Any, array: Any, index: Any) -> Any:
+def _pointer(context: Context, builder: Builder, kind: Type, array: Value, index: Value) -> Value:
     data = context.make_array(kind)(context, builder, array).data
     return builder.gep(data, [index], inbounds=True)
 
 
-def _float_array(kind: Any) -> bool:
+def _float_array(kind: Type) -> bool:
     return isinstance(kind, types.Array) and kind.dtype in (types.float64, types.int64)
 
 
 @intrinsic
-def get(typingctx: Any, array: Any, index: Any) -> Any:
+def get(typingctx: TypingContext, array: Type, index: Type) -> Typed | None:
     """get(array, i) -> the number at flat index i."""
-    def codegen(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+    def codegen(context: Context, builder: Builder, sig: Signature, values: Sequence[Value]) -> Value:
         return builder.load(_pointer(context, builder, sig.args[0], values[0], values[1]))
 
     return (array.dtype(array, types.int64), codegen) if _float_array(array) else None
 
 
 @intrinsic
-def put(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
+def put(typingctx: TypingContext, array: Type, index: Type, value: Type) -> Typed | None:
     """put(array, i, x): write one number at flat index i."""
-    def codegen(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+    def codegen(context: Context, builder: Builder, sig: Signature, values: Sequence[Value]) -> Value:
         builder.store(values[2], _pointer(context, builder, sig.args[0], values[0], values[1]))
         return context.get_dummy_value()
 
@@ -120,9 +135,9 @@ def put(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
 
 
 @intrinsic
-def load(typingctx: Any, array: Any, index: Any) -> Any:
+def load(typingctx: TypingContext, array: Type, index: Type) -> Typed | None:
     """load(array, i) -> eight neighbours from flat index i."""
-    def codegen(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+    def codegen(context: Context, builder: Builder, sig: Signature, values: Sequence[Value]) -> Value:
         pointer = _pointer(context, builder, sig.args[0], values[0], values[1])
         return builder.load(builder.bitcast(pointer, _VECTOR.as_pointer()), align=_BYTES)
 
@@ -130,9 +145,9 @@ def load(typingctx: Any, array: Any, index: Any) -> Any:
 
 
 @intrinsic
-def store(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
+def store(typingctx: TypingContext, array: Type, index: Type, value: Type) -> Typed | None:
     """store(array, i, lanes): write eight neighbours from flat index i."""
-    def codegen(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+    def codegen(context: Context, builder: Builder, sig: Signature, values: Sequence[Value]) -> Value:
         pointer = _pointer(context, builder, sig.args[0], values[0], values[1])
         builder.store(values[2], builder.bitcast(pointer, _VECTOR.as_pointer()), align=_BYTES)
         return context.get_dummy_value()
@@ -141,9 +156,9 @@ def store(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
 
 
 @intrinsic
-def store_masked(typingctx: Any, array: Any, index: Any, value: Any, mask: Any) -> Any:
+def store_masked(typingctx: TypingContext, array: Type, index: Type, value: Type, mask: Type) -> Typed | None:
     """store_masked(array, i, lanes, mask): write lane l where bit l of the integer ``mask`` is set, touch nothing else."""
-    def codegen(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+    def codegen(context: Context, builder: Builder, sig: Signature, values: Sequence[Value]) -> Value:
         pointer = _pointer(context, builder, sig.args[0], values[0], values[1])
         pointer = builder.bitcast(pointer, _VECTOR.as_pointer())
         bits = builder.bitcast(builder.trunc(values[3], ir.IntType(WIDTH)), _MASK)
@@ -156,9 +171,9 @@ def store_masked(typingctx: Any, array: Any, index: Any, value: Any, mask: Any) 
 
 
 @intrinsic
-def load_masked(typingctx: Any, array: Any, index: Any, mask: Any) -> Any:
+def load_masked(typingctx: TypingContext, array: Type, index: Type, mask: Type) -> Typed | None:
     """load_masked(array, i, mask) -> lanes whose bit is set in the integer ``mask``; zero elsewhere, which is not read."""
-    def codegen(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+    def codegen(context: Context, builder: Builder, sig: Signature, values: Sequence[Value]) -> Value:
         pointer = _pointer(context, builder, sig.args[0], values[0], values[1])
         pointer = builder.bitcast(pointer, _VECTOR.as_pointer())
         bits = builder.bitcast(builder.trunc(values[2], ir.IntType(WIDTH)), _MASK)
@@ -171,18 +186,18 @@ def load_masked(typingctx: Any, array: Any, index: Any, mask: Any) -> Any:
 
 
 @intrinsic
-def splat(typingctx: Any, value: Any) -> Any:
+def splat(typingctx: TypingContext, value: Type) -> Typed | None:
     """splat(x) -> eight copies of one number."""
-    def codegen(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+    def codegen(context: Context, builder: Builder, sig: Signature, values: Sequence[Value]) -> Value:
         return _splat(builder, values[0])
 
     return (lanes(types.float64), codegen) if isinstance(value, types.Number) else None
 
 
 @intrinsic
-def where_negative(typingctx: Any, test: Any, negative: Any, otherwise: Any) -> Any:
+def where_negative(typingctx: TypingContext, test: Type, negative: Type, otherwise: Type) -> Typed | None:
     """Lane by lane: ``negative`` where test < 0, else ``otherwise`` (also where test is NaN)."""
-    def codegen(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+    def codegen(context: Context, builder: Builder, sig: Signature, values: Sequence[Value]) -> Value:
         flags = builder.fcmp_ordered("<", values[0], ir.Constant(_VECTOR, [0.0] * WIDTH))
         return builder.select(flags, values[1], values[2])
 
@@ -190,9 +205,9 @@ def where_negative(typingctx: Any, test: Any, negative: Any, otherwise: Any) -> 
 
 
 @intrinsic
-def blend(typingctx: Any, mask: Any, yes: Any, no: Any) -> Any:
+def blend(typingctx: TypingContext, mask: Type, yes: Type, no: Type) -> Typed | None:
     """Lane l of ``yes`` where bit l of the integer ``mask`` is set, of ``no`` elsewhere."""
-    def codegen(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+    def codegen(context: Context, builder: Builder, sig: Signature, values: Sequence[Value]) -> Value:
         bits = builder.bitcast(builder.trunc(values[0], ir.IntType(WIDTH)), _MASK)
         return builder.select(bits, values[1], values[2])
 
@@ -200,9 +215,9 @@ def blend(typingctx: Any, mask: Any, yes: Any, no: Any) -> Any:
 
 
 @intrinsic
-def nearest(typingctx: Any, value: Any) -> Any:
+def nearest(typingctx: TypingContext, value: Type) -> Typed | None:
     """Round each lane to the nearest integer, ties to even."""
-    def codegen(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+    def codegen(context: Context, builder: Builder, sig: Signature, values: Sequence[Value]) -> Value:
         function = builder.module.declare_intrinsic("llvm.rint.v8f64", fnty=ir.FunctionType(_VECTOR, [_VECTOR]))
         return builder.call(function, [values[0]])
 
@@ -210,9 +225,9 @@ def nearest(typingctx: Any, value: Any) -> Any:
 
 
 @intrinsic
-def fused(typingctx: Any, a: Any, b: Any, c: Any) -> Any:
+def fused(typingctx: TypingContext, a: Type, b: Type, c: Type) -> Typed | None:
     """a b + c with one rounding, as the reduction of large angles needs it."""
-    def codegen(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+    def codegen(context: Context, builder: Builder, sig: Signature, values: Sequence[Value]) -> Value:
         function = builder.module.declare_intrinsic("llvm.fma.v8f64", fnty=ir.FunctionType(_VECTOR, [_VECTOR] * 3))
         return builder.call(function, list(values))
 
@@ -220,9 +235,9 @@ def fused(typingctx: Any, a: Any, b: Any, c: Any) -> Any:
 
 
 @intrinsic
-def total(typingctx: Any, value: Any) -> Any:
+def total(typingctx: TypingContext, value: Type) -> Typed | None:
     """total(lanes) -> their sum, in pairs."""
-    def codegen(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+    def codegen(context: Context, builder: Builder, sig: Signature, values: Sequence[Value]) -> Value:
         index, vector = ir.IntType(32), values[0]
         width = WIDTH
         while width > 1:

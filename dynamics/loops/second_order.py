@@ -20,8 +20,6 @@ with respect to q_j first. Symmetrised inside each joint they are the Hessian of
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from dynamics.kernels.linked import linked
@@ -33,7 +31,7 @@ from dynamics.loops.dense import clear
 from dynamics.loops.first_order import columns_first, rows_first, rows_of_mass, splat3, splat6
 from dynamics.loops.general import fold, gradient_general, second_general
 from dynamics.loops.kinematics import accumulate, column_address, constants_at, gather, move, place
-from dynamics.loops.lanes import WIDTH, get, load, put, store, store_masked
+from dynamics.loops.lanes import WIDTH, Lanes, get, load, put, store, store_masked
 from dynamics.loops.vectors import (
     INLINE,
     OPTIONS,
@@ -84,7 +82,7 @@ def weigh(table: Array, reals: Array, work: Array, lam: Array) -> None:
 
 
 @linked(**INLINE)
-def turned(x: Any, y: Any, z: Any, a: Any) -> Any:
+def turned(x: Lanes, y: Lanes, z: Lanes, a: Lanes) -> Lanes:
     """``2 (tr(K) 1 - K) a``, the angular part of D a, with the columns of K."""
     return mul3(2.0, sub3(mul3(x[0] + y[1] + z[2], a), apply(x, y, z, a)))
 
@@ -100,8 +98,8 @@ def columns_second(table: Array, reals: Array, work: Array) -> None:
 
 
 @linked(**INLINE)
-def columns_second_block(table: Array, reals: Array, work: Array, b: int, hw: Any, weighted: Any, x: Any, y: Any, z: Any,
-                         w_above: Any) -> None:
+def columns_second_block(table: Array, reals: Array, work: Array, b: int, hw: Lanes, weighted: Lanes, x: Lanes, y: Lanes, z: Lanes,
+                         w_above: Lanes) -> None:
     """Eight columns of ``columns_second`` from subtree sums h, z (``weighted``), columns x, y, z of K_w, and the parents' w."""
     w = b * at.ROWS
     m = load(reals, constants_at(table) + b * at.CONSTANTS + at.K_TOTAL)

@@ -7,8 +7,6 @@ columns that share no path with i need not be visited.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from dynamics.kernels.linked import linked
@@ -16,7 +14,7 @@ from dynamics.loops import layout as at
 from dynamics.loops.bodies import coriolis_transposed, rate_matrix
 from dynamics.loops.first_order import kinematics_first, splat3, splat6
 from dynamics.loops.kinematics import column_address, constants_at
-from dynamics.loops.lanes import WIDTH, blend, get, load, put, splat
+from dynamics.loops.lanes import WIDTH, Lanes, blend, get, load, put, splat
 from dynamics.loops.second_order import columns_second_block, contracted_second_order, own_block, row_second
 from dynamics.loops.vectors import INLINE, OPTIONS, inertia_times, load3, load6, store3, store6
 
@@ -24,12 +22,12 @@ Array = np.ndarray
 
 
 @linked(**INLINE)
-def _blend3(mask: int, a: Any, b: Any) -> Any:
+def _blend3(mask: int, a: Lanes, b: Lanes) -> Lanes:
     return blend(mask, a[0], b[0]), blend(mask, a[1], b[1]), blend(mask, a[2], b[2])
 
 
 @linked(**INLINE)
-def _mine(w: int, weight: Any, m: Any, work: Array) -> Any:
+def _mine(w: int, weight: Lanes, m: Lanes, work: Array) -> Lanes:
     """h, z and the columns of K_w of eight composite bodies that all move with the twist ``weight``."""
     h, sigma = load3(work, w + at.H), load6(work, w + at.SIGMA)
     z = coriolis_transposed(load3(work, w + at.L), load3(work, w + at.K), load3(work, w + at.K + 3 * WIDTH),
@@ -38,7 +36,7 @@ def _mine(w: int, weight: Any, m: Any, work: Array) -> Any:
 
 
 @linked(**INLINE)
-def _splat_inertia(work: Array, w: int) -> Any:
+def _splat_inertia(work: Array, w: int) -> Lanes:
     return splat3(work, w + at.H), splat6(work, w + at.SIGMA)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dynamics.kernels.linked import linked
-from dynamics.loops.lanes import fused, nearest, splat, where_negative
+from dynamics.loops.lanes import Lanes, fused, nearest, splat, where_negative
 from dynamics.loops.vectors import INLINE
 
 LARGEST = 1.0e6  # rad; beyond it (and for NaN and infinity) callers use the C library
@@ -17,7 +17,7 @@ _C = (-1 / 2, 1 / 24, -1 / 720, 1 / 40320, -1 / 3628800, 1 / 479001600, -1 / 871
 
 
 @linked(**INLINE)
-def sine_cosine(x: Any) -> tuple[Any, Any]:
+def sine_cosine(x: Lanes) -> tuple[Any, Any]:
     """(sin x, cos x) of eight angles (rad) of at most LARGEST."""
     k = nearest(x * _TURN)
     r = fused(k, splat(-_LOW), fused(k, splat(-_MIDDLE), fused(k, splat(-_HIGH), x)))

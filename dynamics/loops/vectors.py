@@ -9,44 +9,44 @@ from __future__ import annotations
 from typing import Any
 
 from dynamics.kernels.linked import PLAIN, linked
-from dynamics.loops.lanes import WIDTH, get, load, put, store
+from dynamics.loops.lanes import WIDTH, Lanes, get, load, put, store
 
 OPTIONS: dict[str, Any] = {**PLAIN, "cache": True, "fastmath": {"contract"}, "error_model": "numpy"}
 INLINE: dict[str, Any] = {**PLAIN, "forceinline": True, "fastmath": {"contract"}, "error_model": "numpy"}
-Vector = tuple[Any, Any, Any]
+Vector = tuple[Lanes, Lanes, Lanes]
 
 
 @linked(**INLINE)
-def load3(array: Any, i: int) -> Vector:
+def load3(array: Lanes, i: int) -> Vector:
     return load(array, i), load(array, i + WIDTH), load(array, i + 2 * WIDTH)
 
 
 @linked(**INLINE)
-def store3(array: Any, i: int, a: Vector) -> None:
+def store3(array: Lanes, i: int, a: Vector) -> None:
     store(array, i, a[0])
     store(array, i + WIDTH, a[1])
     store(array, i + 2 * WIDTH, a[2])
 
 
 @linked(**INLINE)
-def get3(array: Any, i: int) -> Vector:
+def get3(array: Lanes, i: int) -> Vector:
     return get(array, i), get(array, i + WIDTH), get(array, i + 2 * WIDTH)
 
 
 @linked(**INLINE)
-def put3(array: Any, i: int, a: Vector) -> None:
+def put3(array: Lanes, i: int, a: Vector) -> None:
     put(array, i, a[0])
     put(array, i + WIDTH, a[1])
     put(array, i + 2 * WIDTH, a[2])
 
 
 @linked(**INLINE)
-def load6(array: Any, i: int) -> tuple[Vector, Vector]:
+def load6(array: Lanes, i: int) -> tuple[Vector, Vector]:
     return load3(array, i), load3(array, i + 3 * WIDTH)
 
 
 @linked(**INLINE)
-def store6(array: Any, i: int, x: tuple[Vector, Vector]) -> None:
+def store6(array: Lanes, i: int, x: tuple[Vector, Vector]) -> None:
     store3(array, i, x[0])
     store3(array, i + 3 * WIDTH, x[1])
 
@@ -62,12 +62,12 @@ def sub3(a: Vector, b: Vector) -> Vector:
 
 
 @linked(**INLINE)
-def mul3(s: Any, a: Vector) -> Vector:
+def mul3(s: Lanes, a: Vector) -> Vector:
     return s * a[0], s * a[1], s * a[2]
 
 
 @linked(**INLINE)
-def dot3(a: Vector, b: Vector) -> Any:
+def dot3(a: Vector, b: Vector) -> Lanes:
     return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 
 
@@ -97,12 +97,12 @@ def add6(x: tuple[Vector, Vector], y: tuple[Vector, Vector]) -> tuple[Vector, Ve
 
 
 @linked(**INLINE)
-def mul6(s: Any, x: tuple[Vector, Vector]) -> tuple[Vector, Vector]:
+def mul6(s: Lanes, x: tuple[Vector, Vector]) -> tuple[Vector, Vector]:
     return mul3(s, x[0]), mul3(s, x[1])
 
 
 @linked(**INLINE)
-def dot6(x: tuple[Vector, Vector], y: tuple[Vector, Vector]) -> Any:
+def dot6(x: tuple[Vector, Vector], y: tuple[Vector, Vector]) -> Lanes:
     return dot3(x[0], y[0]) + dot3(x[1], y[1])
 
 
@@ -119,7 +119,7 @@ def cross_force(v: tuple[Vector, Vector], f: tuple[Vector, Vector]) -> tuple[Vec
 
 
 @linked(**INLINE)
-def inertia_times(m: Any, h: Vector, s: tuple[Vector, Vector], x: tuple[Vector, Vector]) -> tuple[Vector, Vector]:
+def inertia_times(m: Lanes, h: Vector, s: tuple[Vector, Vector], x: tuple[Vector, Vector]) -> tuple[Vector, Vector]:
     """Momentum of twist x: mass m, first moment h, second moments s = integral of r r^T (so that I = tr(s) 1 - s)."""
     spin = x[1]
     total = s[0][0] + s[0][1] + s[0][2]

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import casadi as ca
 
@@ -17,9 +17,9 @@ from dynamics.algorithms.jacobians import body_jacobians
 from dynamics.algorithms.saddle import Saddle
 from dynamics.constraints import Constraint
 from dynamics.errors import ModelError, UnknownNameError
+from dynamics.lie.expression import Expr
 from dynamics.model.model import Model
 
-Expr = Any
 Restitution = float | Mapping[str, float | Sequence[float]]
 
 

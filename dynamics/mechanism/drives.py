@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from dynamics import spatial
 from dynamics.algorithms.tree import placement_transform
 from dynamics.errors import ModelError, UnknownNameError, near
+from dynamics.lie.expression import Expr
 from dynamics.model.model import Model, Placement
 
-Expr = Any
 INF = float("inf")
 
 

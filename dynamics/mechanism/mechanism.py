@@ -12,7 +12,6 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import casadi as ca
 import numpy as np
@@ -24,13 +23,13 @@ from dynamics.algorithms.saddle import Saddle
 from dynamics.constraints import Constraint
 from dynamics.errors import ModelError, UnknownNameError, near
 from dynamics.forces import Force
+from dynamics.lie.expression import Expr
 from dynamics.mechanism import constrained
 from dynamics.mechanism.constrained import Impact, Restitution
 from dynamics.mechanism.drives import INF, Motor, Thruster, check_drives
 from dynamics.model.lock import lock_joints
 from dynamics.model.model import Model
 
-Expr = Any
 Wrenches = Mapping[str, Expr] | None
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import casadi as ca
@@ -19,7 +20,7 @@ from dynamics.forces import Bushing, Cable, Expression, Force, JointSpring, Plac
 from dynamics.lie import quaternion, so3
 from dynamics.mechanism.drives import INF, Motor, Thruster, reflected
 from dynamics.mechanism.mechanism import Mechanism
-from dynamics.model.mjcf import compile_mjcf, model_of, names_of
+from dynamics.model.mjcf import MjModel, compile_mjcf, model_of, names_of
 from dynamics.model.model import Model
 from dynamics.model.xmltree import Notes
 
@@ -63,7 +64,7 @@ class Drives(NamedTuple):
 
 
 # ---- actuators ----------------------------------------------------------------------------------------------------------
-def _drives(m: Any, mujoco: Any, model: Model, joints: list[str], sites: tuple[str, ...], notes: Notes
+def _drives(m: MjModel, mujoco: ModuleType, model: Model, joints: list[str], sites: tuple[str, ...], notes: Notes
             ) -> Drives:
     """Motors, thrusters, and what rotors add to the armature of velocities by name."""
     kind = mujoco.mjtTrn
@@ -124,7 +125,7 @@ def _twist_between(model: Model, name: str, site: str, reference: str, gear: np.
     return Thruster(name, reference, (0.0, 0.0, 0.0), moment=(-float(gear[3]), -float(gear[4]), -float(gear[5])), against=site)
 
 
-def _range(m: Any, mujoco: Any, a: int, name: str, notes: Notes) -> tuple[float, float]:
+def _range(m: MjModel, mujoco: ModuleType, a: int, name: str, notes: Notes) -> tuple[float, float]:
     """Limits of the force of an actuator, [N m or N] before its gear."""
     low, high = -INF, INF
     gain, plain = float(m.actuator_gainprm[a][0]), int(m.actuator_gaintype[a]) == int(mujoco.mjtGain.mjGAIN_FIXED)
@@ -141,7 +142,7 @@ def _range(m: Any, mujoco: Any, a: int, name: str, notes: Notes) -> tuple[float,
     return float(max(low, least)), float(min(high, most))
 
 
-def _transmitted(m: Any, mujoco: Any, a: int, name: str, notes: Notes) -> tuple[float, float]:
+def _transmitted(m: MjModel, mujoco: ModuleType, a: int, name: str, notes: Notes) -> tuple[float, float]:
     """What a hinge, a slide or a tendon allows all its actuators together: of joints behind the gears, of tendons before them;
     [N m or N] before the gear of this one."""
     kind, what, target, gear = mujoco.mjtTrn, int(m.actuator_trntype[a]), int(m.actuator_trnid[a][0]), float(m.actuator_gear[a][0])
@@ -170,7 +171,7 @@ def _ratio(model: Model, joint: str) -> float:
     return 1.0 if mimic is None else mimic.multiplier
 
 
-def _combination(m: Any, mujoco: Any, model: Model, joints: list[str], tendon: int) -> dict[str, float] | None:
+def _combination(m: MjModel, mujoco: ModuleType, model: Model, joints: list[str], tendon: int) -> dict[str, float] | None:
     """The velocities that a fixed tendon adds up, with their coefficients; None for a spatial one."""
     out: dict[str, float] = {}
     first = int(m.tendon_adr[tendon])
@@ -183,7 +184,7 @@ def _combination(m: Any, mujoco: Any, model: Model, joints: list[str], tendon: i
 
 
 # ---- springs, tendons, compensation --------------------------------------------------------------------------------------
-def _springs(m: Any, model: Model, joints: list[str]) -> list[Force]:
+def _springs(m: MjModel, model: Model, joints: list[str]) -> list[Force]:
     out: list[Force] = []
     for j in np.flatnonzero(m.jnt_stiffness):
         name, k, at = joints[j], float(m.jnt_stiffness[j]), int(m.jnt_qposadr[j])
@@ -200,7 +201,7 @@ def _springs(m: Any, model: Model, joints: list[str]) -> list[Force]:
     return out
 
 
-def _free_spring(m: Any, model: Model, name: str, k: float, at: int) -> list[Force]:
+def _free_spring(m: MjModel, model: Model, name: str, k: float, at: int) -> list[Force]:
     """Of MuJoCo's free joint: the position pulls in the world, the rotation turns, each by itself."""
     body = model.bodies[model.joint_index(name)].name
     rest = [float(x) for x in m.qpos_spring[at:at + 7]]
@@ -222,7 +223,7 @@ def _rotors(model: Model) -> list[Force]:
     return out
 
 
-def _tendons(m: Any, mujoco: Any, model: Model, joints: list[str], sites: tuple[str, ...], notes: Notes) -> list[Force]:
+def _tendons(m: MjModel, mujoco: ModuleType, model: Model, joints: list[str], sites: tuple[str, ...], notes: Notes) -> list[Force]:
     out: list[Force] = []
     for t, name in enumerate(names_of(m, mujoco, "TENDON", m.ntendon)):
         for array, what in (("tendon_armature", "armature"), ("tendon_frictionloss", "dry friction"), ("tendon_limited", "limit"),
@@ -251,7 +252,7 @@ def _tendons(m: Any, mujoco: Any, model: Model, joints: list[str], sites: tuple[
     return out
 
 
-def _length_at_zero(m: Any, model: Model, joints: list[str], tendon: int) -> float:
+def _length_at_zero(m: MjModel, model: Model, joints: list[str], tendon: int) -> float:
     """What followers add to the length of a fixed tendon when their leaders are at zero."""
     first, total = int(m.tendon_adr[tendon]), 0.0
     for w in range(first, first + int(m.tendon_num[tendon])):
@@ -273,7 +274,7 @@ def _fixed_tendon(model: Model, name: str, ratios: dict[str, float], offset: flo
     return Expression(name, ca.Function("tendon", [q, v], [ca.densify(-g * (k * stretch + c * ca.dot(g, v)))]))
 
 
-def _compensation(m: Any, mujoco: Any, model: Model) -> list[Force]:
+def _compensation(m: MjModel, mujoco: ModuleType, model: Model) -> list[Force]:
     """Lifts at the centres of mass of bodies whose weight MuJoCo takes away."""
     out: list[Force] = []
     names = names_of(m, mujoco, "BODY", m.nbody)

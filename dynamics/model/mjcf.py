@@ -11,7 +11,8 @@ import os
 import re
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from types import ModuleType
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -33,6 +34,9 @@ from dynamics.model.xmltree import Notes, load
 
 _KINDS = ("free_flyer", "spherical", "prismatic", "revolute")  # in the order of mjtJoint: free, ball, slide, hinge
 _NV = {"free_flyer": 6, "spherical": 3, "prismatic": 1, "revolute": 1}
+
+#: MuJoCo's model
+MjModel: TypeAlias = Any
 
 
 def read_mjcf(path_or_text: str | os.PathLike[str], *, gravity: tuple[float, ...] | None = None) -> Model:
@@ -66,7 +70,7 @@ class Read(NamedTuple):
     loops: tuple[tuple[str, str, str, str], ...]
 
 
-def model_of(m: Any, source: str | None, mujoco: Any, notes: Notes, gravity: tuple[float, ...] | None = None,
+def model_of(m: MjModel, source: str | None, mujoco: ModuleType, notes: Notes, gravity: tuple[float, ...] | None = None,
              closed: bool = False) -> Read:
     """The tree of a compiled model; ``notes`` get what is left out. closed: with frames for what closes its loops."""
     joint_names = names_of(m, mujoco, "JOINT", m.njnt)
@@ -102,7 +106,7 @@ class Compiled(NamedTuple):
 
     model: Any
     source: str | None
-    mujoco: Any
+    mujoco: ModuleType
 
 
 def compile_mjcf(path_or_text: str | os.PathLike[str]) -> Compiled:
@@ -124,7 +128,7 @@ def compile_mjcf(path_or_text: str | os.PathLike[str]) -> Compiled:
                          line=int(line.group(1)) if line else None) from err
 
 
-def _disable(m: Any, bit: Any) -> None:
+def _disable(m: MjModel, bit: Any) -> None:
     """Zero what ``<option><flag .../>`` switches off, as MuJoCo's step would ignore it."""
     def off(*flags: str) -> bool:
         # older versions have one flag PASSIVE in the place of SPRING and DAMPER
@@ -144,7 +148,7 @@ def _disable(m: Any, bit: Any) -> None:
         m.body_gravcomp[:] = 0
 
 
-def names_of(m: Any, mujoco: Any, what: str, count: int) -> list[str]:
+def names_of(m: MjModel, mujoco: ModuleType, what: str, count: int) -> list[str]:
     """Names of all objects of one type; what and number, made unique, for those without one."""
     given = [mujoco.mj_id2name(m, getattr(mujoco.mjtObj, f"mjOBJ_{what}"), i) for i in range(count)]
     taken = Counter(name for name in given if name)
@@ -172,8 +176,8 @@ class _Carrier:
 
 @dataclass
 class _Tree:
-    m: Any
-    mujoco: Any
+    m: MjModel
+    mujoco: ModuleType
     notes: Notes
     joint_names: list[str]
     mimics: dict[int, Mimic]
@@ -288,7 +292,7 @@ def _shapes(tree: _Tree, b: int, at: Placement) -> list[Geometry]:
     return out
 
 
-def _mesh(m: Any, i: int, here: Placement) -> Geometry:
+def _mesh(m: MjModel, i: int, here: Placement) -> Geometry:
     # MuJoCo moves the vertices into the mesh's principal axes; undo that to draw the file as it is
     moved_by = placement(rotation_quaternion(m.mesh_quat[i]), m.mesh_pos[i])
     start, scale = int(m.mesh_pathadr[i]), tuple(float(x) for x in m.mesh_scale[i])

@@ -8,26 +8,25 @@ and Saccon, Multibody dynamics notation, section 5.4. m/s^2 and rad/s^2.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import casadi as ca
 
 from dynamics import spatial
 from dynamics.algorithms import kinematics, tree
 from dynamics.algorithms.tree import as_column
+from dynamics.lie.expression import Expr
 from dynamics.model.model import Model
-from dynamics.notation.representation import as_pose, convert_twist_rate, motion_map
-
-Expr = Any
+from dynamics.notation.representation import PoseLike, as_pose, convert_twist_rate, motion_map
 
 
 # ------------------------------------------------------------------------------------------------ frames
-def intrinsic(C_H_B: Any, B_vdot_AB: Expr) -> Expr:
+def intrinsic(C_H_B: PoseLike, B_vdot_AB: Expr) -> Expr:
     """``C_a_AB = C_X_B B_vdot_AB`` [6]; Traversaro and Saccon, Eq. 47."""
     return spatial.motion_to_parent(as_pose(C_H_B), as_column(B_vdot_AB))
 
 
-def apparent(C_H_B: Any, B_v_CB: Expr, B_v_AB: Expr, B_vdot_AB: Expr) -> Expr:
+def apparent(C_H_B: PoseLike, B_v_CB: Expr, B_v_AB: Expr, B_vdot_AB: Expr) -> Expr:
     """``C_vdot_AB = C_X_B (B_v_CB x B_v_AB + B_vdot_AB)`` [6] seen from a third moving frame C; Eqs. 45 and 56."""
     crossed = spatial.cross_motion(as_column(B_v_CB), as_column(B_v_AB))
     return spatial.motion_to_parent(as_pose(C_H_B), crossed + as_column(B_vdot_AB))

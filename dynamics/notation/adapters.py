@@ -15,13 +15,13 @@ import numpy as np
 from dynamics import spatial
 from dynamics.algorithms import tree
 from dynamics.errors import ModelError, UnknownNameError
+from dynamics.lie.expression import Expr
 from dynamics.model.model import Model
 from dynamics.notation import libraries
 from dynamics.notation.libraries import Encoding
-from dynamics.notation.representation import as_pose
+from dynamics.notation.representation import PoseLike, as_pose
 from dynamics.spatial import Transform
 
-Expr = Any
 CONSISTENT = 1e-8  # largest disagreement (rad or m) of a follower with its leader that counts as rounding
 
 
@@ -230,7 +230,7 @@ def from_kindr(model: Model, **state: Any) -> State:
     return from_library(model, "kindr", **state)
 
 
-def to_mujoco_wrench(W_H_B: Any, B_f: Expr, B_com: Expr) -> Expr:
+def to_mujoco_wrench(W_H_B: PoseLike, B_f: Expr, B_com: Expr) -> Expr:
     """MuJoCo's ``xfrc_applied`` [6] of a wrench ``B_f`` on a body: [force; moment about the centre of mass], world axes.
 
     B_com: centre of mass of MuJoCo's body [3] (m) in B.

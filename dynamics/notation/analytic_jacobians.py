@@ -12,18 +12,15 @@ A chart's singularity raises ``ChartSingularityError`` for numbers and gives inf
 
 from __future__ import annotations
 
-from typing import Any
-
 import casadi as ca
 
 from dynamics import spatial
 from dynamics.algorithms import jacobian_rate, jacobians, kinematics, tree
 from dynamics.lie import position as positions
 from dynamics.lie import rotation as rotations
+from dynamics.lie.expression import Expr
 from dynamics.model.model import Model
 from dynamics.spatial import Transform
-
-Expr = Any
 
 
 def coordinate_names(position: str, rotation: str) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ of three rotation coordinates; otherwise ``E_fb E_fb^+ = 1`` and ``E_fb^+ E_fb``
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import casadi as ca
 
@@ -19,10 +19,9 @@ from dynamics.algorithms import configuration, floating_base, tree
 from dynamics.lie import position as positions
 from dynamics.lie import quaternion
 from dynamics.lie import rotation as rotations
+from dynamics.lie.expression import Expr
 from dynamics.model.model import Model
 from dynamics.notation import analytic_jacobians as analytic
-
-Expr = Any
 
 
 @dataclass(frozen=True)

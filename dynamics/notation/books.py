@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
 
 from dynamics import spatial
 from dynamics.algorithms.tree import as_column
 from dynamics.errors import ModelError, near
+from dynamics.lie.expression import Expr
 from dynamics.notation.representation import (
+    PoseLike,
     as_pose,
     force_map,
     force_map_inverse,
@@ -23,8 +24,6 @@ from dynamics.notation.representation import (
     motion_map_inverse,
     motion_map_rate,
 )
-
-Expr = Any
 
 
 @dataclass(frozen=True)
@@ -70,31 +69,31 @@ def _order(record: Notation, vector: Expr) -> Expr:
     return spatial.exchange(vector) if record.angular_first else vector
 
 
-def twist_as(name: str, A_H_B: Any, B_v_AB: Expr) -> Expr:
+def twist_as(name: str, A_H_B: PoseLike, B_v_AB: Expr) -> Expr:
     """The velocity of B [6] as that notation writes it, from our left-trivialised twist."""
     record = notation(name)
     return _order(record, motion_map(A_H_B, record.representation) @ as_column(B_v_AB))
 
 
-def twist_from(name: str, A_H_B: Any, v: Expr) -> Expr:
+def twist_from(name: str, A_H_B: PoseLike, v: Expr) -> Expr:
     """The inverse of :func:`twist_as`."""
     record = notation(name)
     return motion_map_inverse(A_H_B, record.representation) @ _order(record, as_column(v))
 
 
-def wrench_as(name: str, A_H_B: Any, B_f: Expr) -> Expr:
+def wrench_as(name: str, A_H_B: PoseLike, B_f: Expr) -> Expr:
     """A wrench [6] as that notation writes it, dual to its twists: same power."""
     record = notation(name)
     return _order(record, force_map(A_H_B, record.representation) @ as_column(B_f))
 
 
-def wrench_from(name: str, A_H_B: Any, f: Expr) -> Expr:
+def wrench_from(name: str, A_H_B: PoseLike, f: Expr) -> Expr:
     """The inverse of :func:`wrench_as`."""
     record = notation(name)
     return force_map_inverse(A_H_B, record.representation) @ _order(record, as_column(f))
 
 
-def acceleration_as(name: str, A_H_B: Any, B_v_AB: Expr, B_vdot_AB: Expr) -> Expr:
+def acceleration_as(name: str, A_H_B: PoseLike, B_v_AB: Expr, B_vdot_AB: Expr) -> Expr:
     """What that notation calls the acceleration of B [6], from our twist and its derivative."""
     record = notation(name)
     out = motion_map(A_H_B, record.representation) @ as_column(B_vdot_AB)
@@ -103,7 +102,7 @@ def acceleration_as(name: str, A_H_B: Any, B_v_AB: Expr, B_vdot_AB: Expr) -> Exp
     return _order(record, out)
 
 
-def acceleration_from(name: str, A_H_B: Any, B_v_AB: Expr, a: Expr) -> Expr:
+def acceleration_from(name: str, A_H_B: PoseLike, B_v_AB: Expr, a: Expr) -> Expr:
     """The inverse of :func:`acceleration_as`; B_v_AB is ours."""
     record = notation(name)
     out = _order(record, as_column(a))

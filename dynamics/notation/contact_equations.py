@@ -11,13 +11,10 @@ as all quantities are of the same one.
 
 from __future__ import annotations
 
-from typing import Any
-
 import casadi as ca
 
 from dynamics.algorithms import tree
-
-Expr = Any
+from dynamics.lie.expression import Expr
 
 
 def solve_acceleration(M: Expr, h: Expr, W: Expr, contact_force: Expr) -> Expr:

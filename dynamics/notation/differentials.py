@@ -6,15 +6,13 @@ Source: Traversaro and Saccon, Multibody dynamics notation, section 3.1, Eq. 9, 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import casadi as ca
 
 from dynamics import algorithms as alg
 from dynamics.lie import se3
+from dynamics.lie.expression import Expr
 from dynamics.model.model import Model
-
-Expr = Any
 
 
 def differential(f: Expr, x: Expr, z: Expr) -> Expr:

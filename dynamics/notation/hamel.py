@@ -12,17 +12,14 @@ Multibody dynamics notation, section 9, Eqs. 83 and 84.
 
 from __future__ import annotations
 
-from typing import Any
-
 import casadi as ca
 
 from dynamics import algorithms as alg
 from dynamics import spatial
 from dynamics.algorithms import tree
 from dynamics.joints.kind import part
+from dynamics.lie.expression import Expr
 from dynamics.model.model import Model
-
-Expr = Any
 
 
 def trivialised_lagrangian(model: Model, q: Expr, xi: Expr) -> Expr:

@@ -6,13 +6,13 @@ Saccon, Multibody dynamics notation, section 7, with Eqs. 37 and 61 for what mov
 
 from __future__ import annotations
 
-from typing import Any
-
 import casadi as ca
 
 from dynamics import spatial
 from dynamics.algorithms.tree import as_column
+from dynamics.lie.expression import Expr
 from dynamics.notation.representation import (
+    PoseLike,
     as_pose,
     force_map,
     motion_map,
@@ -20,15 +20,13 @@ from dynamics.notation.representation import (
     motion_map_rate,
 )
 
-Expr = Any
-
 
 def inertia_at_com(mass: Expr, C_I: Expr) -> Expr:
     """``C_M`` [6, 6] = diag(m 1, C_I) in a frame C at the centre of mass; Eq. 67. C_I: [3, 3] kg m^2."""
     return ca.diagcat(mass * ca.DM.eye(3), as_column(C_I))
 
 
-def inertia_in(B_H_C: Any, C_M: Expr) -> Expr:
+def inertia_in(B_H_C: PoseLike, C_M: Expr) -> Expr:
     """``B_M = B_X^C C_M C_X_B`` [6, 6] of an inertia given in C; Eq. 68, for any pose, turned axes included."""
     H = as_pose(B_H_C)
     to_C = spatial.motion_matrix(spatial.inverse(H))
@@ -41,7 +39,7 @@ def parallel_axis(mass: Expr, B_o_C: Expr, B_R_C: Expr, C_I: Expr) -> Expr:
     return R @ as_column(C_I) @ R.T - mass * o @ o
 
 
-def inertia_represented(A_H_B: Any, B_M: Expr, representation: str) -> Expr:
+def inertia_represented(A_H_B: PoseLike, B_M: Expr, representation: str) -> Expr:
     """The inertia [6, 6] that maps the twist of a representation to the momentum in the same: ``T^-T B_M T^-1``.
 
     ``right`` is the inertia in the inertial frame A, which moves with the body; see :func:`inertia_rate`.
@@ -50,19 +48,19 @@ def inertia_represented(A_H_B: Any, B_M: Expr, representation: str) -> Expr:
     return back.T @ as_column(B_M) @ back
 
 
-def inertia_rate(A_H_B: Any, B_v_AB: Expr, B_M: Expr, representation: str) -> Expr:
+def inertia_rate(A_H_B: PoseLike, B_v_AB: Expr, B_M: Expr, representation: str) -> Expr:
     """Its derivative [6, 6] while B moves with ``B_v_AB``; in ``right`` it is ``(v x*) M - M (v x)`` with v = A_v_AB."""
     M = inertia_represented(A_H_B, B_M, representation)
     turn = motion_map_rate(A_H_B, B_v_AB, representation) @ motion_map_inverse(A_H_B, representation)
     return -turn.T @ M - M @ turn
 
 
-def momentum(A_H_B: Any, v: Expr, B_M: Expr, representation: str = "left") -> Expr:
+def momentum(A_H_B: PoseLike, v: Expr, B_M: Expr, representation: str = "left") -> Expr:
     """Momentum [6] in a representation, from the twist v [6] in the same one; ``right``: about the inertial origin."""
     return inertia_represented(A_H_B, B_M, representation) @ as_column(v)
 
 
-def newton_euler(A_H_B: Any, v: Expr, v_dot: Expr, B_M: Expr, representation: str = "left") -> Expr:
+def newton_euler(A_H_B: PoseLike, v: Expr, v_dot: Expr, B_M: Expr, representation: str = "left") -> Expr:
     """Resultant wrench [6] on a body with twist v and apparent acceleration v_dot, all in one representation.
 
     left:  ``M vdot + v x* M v``;  right: ``d/dt (A_M A_v)``, the rate of the momentum in the inertial frame. The others are
@@ -75,7 +73,7 @@ def newton_euler(A_H_B: Any, v: Expr, v_dot: Expr, B_M: Expr, representation: st
     return force_map(A_H_B, representation) @ (M @ left_dot + spatial.cross_force(left, M @ left))
 
 
-def free_body_acceleration(A_H_B: Any, v: Expr, f: Expr, B_M: Expr, representation: str = "left") -> Expr:
+def free_body_acceleration(A_H_B: PoseLike, v: Expr, f: Expr, B_M: Expr, representation: str = "left") -> Expr:
     """dv/dt [6] of a free body under the resultant wrench f [6]: :func:`newton_euler` solved for the acceleration."""
     v, back, M = as_column(v), motion_map_inverse(A_H_B, representation), as_column(B_M)
     left = back @ v

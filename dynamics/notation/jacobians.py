@@ -8,7 +8,6 @@ Traversaro and Saccon, Multibody dynamics notation, section 8, Eqs. 70-76; conta
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import casadi as ca
 
@@ -17,13 +16,12 @@ from dynamics import spatial
 from dynamics.algorithms import jacobian_rate as rates
 from dynamics.algorithms.jacobians import relative_jacobian as relative_jacobian_mixed
 from dynamics.algorithms.tree import as_column
+from dynamics.lie.expression import Expr
 from dynamics.model.model import Model
 from dynamics.notation import moving_base
-from dynamics.notation.representation import as_pose, motion_map, motion_map_inverse, motion_map_rate
+from dynamics.notation.representation import PoseLike, as_pose, motion_map, motion_map_inverse, motion_map_rate
 from dynamics.notation.twists import relative_twist
 from dynamics.spatial import Transform
-
-Expr = Any
 
 
 def jacobian(model: Model, q: Expr, frame: str, output: str = "left", base: str = "left") -> Expr:
@@ -36,7 +34,7 @@ def jacobian(model: Model, q: Expr, frame: str, output: str = "left", base: str 
     return J if base == "left" else J @ moving_base.velocity_map(model, q, base)
 
 
-def jacobian_in(model: Model, q: Expr, frame: str, A_H_D: Any, base: str = "left") -> Expr:
+def jacobian_in(model: Model, q: Expr, frame: str, A_H_D: PoseLike, base: str = "left") -> Expr:
     """``D_J_AE/C`` [6, nv]: the twist of E in the coordinates of any frame D given by its world pose; Eq. 75."""
     D_H_E = spatial.compose(spatial.inverse(as_pose(A_H_D)), alg.frame_pose(model, q, frame))
     return spatial.motion_to_parent(D_H_E, jacobian(model, q, frame, "left", base))

@@ -11,17 +11,16 @@ are what differentiation along the motion leaves of the conditions; nothing of t
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import casadi as ca
 
 from dynamics import algorithms as alg
 from dynamics.algorithms import tree
 from dynamics.errors import ModelError
+from dynamics.lie.expression import Expr
 from dynamics.model.model import Model
 from dynamics.notation.hamel import hamel_function
-
-Expr = Any
 
 
 class FirstKind(NamedTuple):

@@ -18,17 +18,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
 
 import casadi as ca
 
 from dynamics import spatial
 from dynamics.errors import ModelError, near
 from dynamics.lie import quaternion, rpy
+from dynamics.lie.expression import Expr
 from dynamics.notation.representation import motion_map, motion_map_rate
 from dynamics.spatial import Transform
-
-Expr = Any
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,6 @@ and 9 (Eqs. 75-83); ANYbotics/kindr cheat sheet, "Transformation of EoM".
 
 from __future__ import annotations
 
-from typing import Any
-
 import casadi as ca
 
 from dynamics import algorithms as alg
@@ -21,6 +19,7 @@ from dynamics.algorithms import jacobian_rate, kinematics, tree
 from dynamics.algorithms.floating_base import base_index, base_pose
 from dynamics.algorithms.tree import as_column
 from dynamics.errors import ModelError
+from dynamics.lie.expression import Expr
 from dynamics.model.model import Model
 from dynamics.notation.representation import (
     motion_map,
@@ -28,8 +27,6 @@ from dynamics.notation.representation import (
     motion_map_inverse_rate,
     motion_map_rate,
 )
-
-Expr = Any
 
 
 def has_base(model: Model) -> bool:

@@ -10,15 +10,14 @@ Jacobian. Hutter et al., Robot Dynamics lecture notes (ETH Zurich, HS 2023), sec
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import casadi as ca
 
 from dynamics import spatial
 from dynamics.algorithms import kinematics, tree
+from dynamics.lie.expression import Expr
 from dynamics.model.model import Model
-
-Expr = Any
 
 
 class CutFree(NamedTuple):

@@ -11,16 +11,16 @@ velocity: ``house`` (v, base twist in base axes; any robot) or ``hybrid`` (u of 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import casadi as ca
 
 from dynamics import spatial
 from dynamics.algorithms import floating_base, jacobian_rate, jacobians, kinematics, moving_frames, tree
 from dynamics.errors import ModelError, near
+from dynamics.lie.expression import Expr
 from dynamics.model.model import Body, Model
 
-Expr = Any
 VELOCITIES = ("house", "hybrid")
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import casadi as ca
 import numpy as np
@@ -24,9 +24,8 @@ from dynamics import spatial
 from dynamics.algorithms.tree import as_column
 from dynamics.errors import ModelError, near
 from dynamics.lie import se3
+from dynamics.lie.expression import Expr
 from dynamics.spatial import Transform
-
-Expr = Any
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,11 @@ def representation(name: str) -> Representation:
     return REPRESENTATIONS[name]
 
 
-def as_pose(A_H_B: Any) -> Transform:
+#: a pose of any make, see ``as_pose``
+PoseLike: TypeAlias = "Transform | tuple[Expr, Expr] | Expr"
+
+
+def as_pose(A_H_B: PoseLike) -> Transform:
     """A pose of any make as a Transform of CasADi matrices: Transform, ``lie.Pose``, (R, p), or a 4x4 matrix.
 
     Raises ModelError for a numeric rotation that is not orthogonal and right-handed to 1e-6.
@@ -98,7 +101,7 @@ def _parts(A_H_B: Transform, name: str) -> Axes:
     return Axes(r, A_H_B.R if r.linear_in_A else one, A_H_B.R if r.angular_in_A else one)
 
 
-def motion_map(A_H_B: Any, target: str) -> Expr:
+def motion_map(A_H_B: PoseLike, target: str) -> Expr:
     """T [6, 6]: a left-trivialised twist ``B_v_AB`` to the target representation."""
     H = as_pose(A_H_B)
     r, P, Q = _parts(H, target)
@@ -106,7 +109,7 @@ def motion_map(A_H_B: Any, target: str) -> Expr:
     return spatial.blocks(P, shift, ca.DM(3, 3), Q)
 
 
-def motion_map_inverse(A_H_B: Any, source: str) -> Expr:
+def motion_map_inverse(A_H_B: PoseLike, source: str) -> Expr:
     """T^-1 [6, 6]: a twist in the source representation to the left-trivialised one, by structure (no numeric inverse)."""
     H = as_pose(A_H_B)
     r, P, Q = _parts(H, source)
@@ -114,7 +117,7 @@ def motion_map_inverse(A_H_B: Any, source: str) -> Expr:
     return spatial.blocks(P.T, shift, ca.DM(3, 3), Q.T)
 
 
-def motion_map_rate(A_H_B: Any, B_v_AB: Expr, target: str) -> Expr:
+def motion_map_rate(A_H_B: PoseLike, B_v_AB: Expr, target: str) -> Expr:
     """dT/dt [6, 6] along the motion ``B_v_AB`` (left-trivialised) [6]; Traversaro and Saccon, Eq. 37, for each row of the
     table: the adjoint of the frame the representation is read in, which itself moves."""
     H, v = as_pose(A_H_B), as_column(B_v_AB)
@@ -125,34 +128,34 @@ def motion_map_rate(A_H_B: Any, B_v_AB: Expr, target: str) -> Expr:
     return spatial.blocks(dP, shift, zero, dQ)
 
 
-def motion_map_inverse_rate(A_H_B: Any, B_v_AB: Expr, source: str) -> Expr:
+def motion_map_inverse_rate(A_H_B: PoseLike, B_v_AB: Expr, source: str) -> Expr:
     """d(T^-1)/dt [6, 6] along ``B_v_AB``: ``-T^-1 dT/dt T^-1``."""
     back = motion_map_inverse(A_H_B, source)
     return -back @ motion_map_rate(A_H_B, B_v_AB, source) @ back
 
 
-def force_map(A_H_B: Any, target: str) -> Expr:
+def force_map(A_H_B: PoseLike, target: str) -> Expr:
     """T^-T [6, 6]: a wrench ``B_f`` to the target representation, keeping its power; Traversaro and Saccon, Eq. 59."""
     return motion_map_inverse(A_H_B, target).T
 
 
-def force_map_inverse(A_H_B: Any, source: str) -> Expr:
+def force_map_inverse(A_H_B: PoseLike, source: str) -> Expr:
     """T^T [6, 6]: a wrench in the source representation to ``B_f``."""
     return motion_map(A_H_B, source).T
 
 
 # ------------------------------------------------------------------------------------------------ conversions
-def convert_twist(A_H_B: Any, v: Expr, source: str, target: str) -> Expr:
+def convert_twist(A_H_B: PoseLike, v: Expr, source: str, target: str) -> Expr:
     """Velocity of B with respect to A [6, k], from one representation to another."""
     return motion_map(A_H_B, target) @ (motion_map_inverse(A_H_B, source) @ as_column(v))
 
 
-def convert_wrench(A_H_B: Any, f: Expr, source: str, target: str) -> Expr:
+def convert_wrench(A_H_B: PoseLike, f: Expr, source: str, target: str) -> Expr:
     """Wrench on B [6, k], from one representation to another. ``f^T v`` is the same in all of them."""
     return force_map(A_H_B, target) @ (force_map_inverse(A_H_B, source) @ as_column(f))
 
 
-def convert_twist_rate(A_H_B: Any, v: Expr, v_dot: Expr, source: str, target: str) -> Expr:
+def convert_twist_rate(A_H_B: PoseLike, v: Expr, v_dot: Expr, source: str, target: str) -> Expr:
     """Derivative [6] of the twist in the target representation from v and dv/dt [6], both in the source one.
 
     Entrywise derivatives (apparent accelerations): between left and right no cross product appears, towards mixed and kindr

@@ -20,12 +20,10 @@ import casadi as ca
 from dynamics import spatial
 from dynamics.algorithms.tree import as_column
 from dynamics.errors import FrameMismatchError
-from dynamics.lie.expression import column, matrix
+from dynamics.lie.expression import Expr, column, matrix
 from dynamics.notation import twists, wrenches
 from dynamics.notation.representation import as_pose
 from dynamics.spatial import Transform
-
-Expr = Any
 
 
 def at_with_axes(B: str, A: str) -> str:

@@ -6,21 +6,18 @@ are anything :func:`dynamics.notation.representation.as_pose` takes. Linear part
 
 from __future__ import annotations
 
-from typing import Any
-
 import casadi as ca
 
 from dynamics import spatial
 from dynamics.algorithms.moving_frames import derivative_in_moving_frame
 from dynamics.algorithms.tree import as_column
 from dynamics.lie import se3, so3
-from dynamics.notation.representation import as_pose, convert_twist, motion_map_inverse
+from dynamics.lie.expression import Expr
+from dynamics.notation.representation import PoseLike, as_pose, convert_twist, motion_map_inverse
 from dynamics.spatial import Transform
 
-Expr = Any
 
-
-def composite(A_H_B: Any) -> Transform:
+def composite(A_H_B: PoseLike) -> Transform:
     """Pose ``A_H_B[A]`` of the composite frame B[A]: origin of B, axes of A."""
     return Transform(spatial.constant([[1, 0, 0], [0, 1, 0], [0, 0, 1]]), as_pose(A_H_B).p)
 
@@ -38,36 +35,36 @@ def twist_from_pose_rate(A_R_B: Expr, A_o_B: Expr, A_Rdot_B: Expr, A_odot_B: Exp
     return convert_twist(H, left, "left", representation)
 
 
-def pose_rate(A_H_B: Any, v: Expr, representation: str = "left") -> tuple[Expr, Expr]:
+def pose_rate(A_H_B: PoseLike, v: Expr, representation: str = "left") -> tuple[Expr, Expr]:
     """Entrywise rates (A_Rdot_B [3, 3], A_odot_B [3]) of a pose: ``dH/dt = H (B_v_AB)^``, Eqs. 36 and 77."""
     H = as_pose(A_H_B)
     left = motion_map_inverse(H, representation) @ as_column(v)
     return H.R @ spatial.hat(spatial.angular(left)), H.R @ spatial.linear(left)
 
 
-def homogeneous_rate(A_H_B: Any, v: Expr, representation: str = "left") -> Expr:
+def homogeneous_rate(A_H_B: PoseLike, v: Expr, representation: str = "left") -> Expr:
     """``dH/dt`` [4, 4] as one matrix; last row zero."""
     Rdot, odot = pose_rate(A_H_B, v, representation)
     return ca.blockcat([[Rdot, odot], [ca.DM(1, 3), ca.DM(1, 1)]])
 
 
 # ------------------------------------------------------------------------------------------------ velocity transform
-def A_X_B(A_H_B: Any) -> Expr:
+def A_X_B(A_H_B: PoseLike) -> Expr:
     """Velocity transform [6, 6] from B to A coordinates, the adjoint Ad of ``A_H_B``; Traversaro and Saccon, Eq. 27."""
     return spatial.motion_matrix(as_pose(A_H_B))
 
 
-def B_X_A(A_H_B: Any) -> Expr:
+def B_X_A(A_H_B: PoseLike) -> Expr:
     """Its inverse [6, 6], built from the inverse pose."""
     return spatial.motion_matrix(spatial.inverse(as_pose(A_H_B)))
 
 
-def A_X_B_rate(A_H_B: Any, B_v_AB: Expr) -> Expr:
+def A_X_B_rate(A_H_B: PoseLike, B_v_AB: Expr) -> Expr:
     """``dA_X_B/dt = A_X_B (B_v_AB x)`` [6, 6]; Traversaro and Saccon, Eqs. 37 and 42."""
     return A_X_B(A_H_B) @ spatial.cross_motion_matrix(as_column(B_v_AB))
 
 
-def adjoint_action(A_H_B: Any, xi: Expr) -> Expr:
+def adjoint_action(A_H_B: PoseLike, xi: Expr) -> Expr:
     """``vee6(H xi^ H^-1)`` [6], the conjugation that defines the adjoint; Traversaro and Saccon, Eqs. 29-31.
 
     The definition, computed with 4x4 matrices; :func:`A_X_B` times xi is the same vector.
@@ -80,13 +77,13 @@ def _lie(H: Transform) -> se3.Pose:
     return se3.Pose(H.R, H.p)
 
 
-def express(C_H_B: Any, B_v: Expr) -> Expr:
+def express(C_H_B: PoseLike, B_v: Expr) -> Expr:
     """A twist known in B coordinates, in any other frame C: ``C_v_AB = C_X_B B_v_AB`` [6, k]; Eq. 33."""
     return spatial.motion_to_parent(as_pose(C_H_B), as_column(B_v))
 
 
 # ------------------------------------------------------------------------------------------------ relative velocities
-def relative_twist(A_H_B: Any, B_v_WB: Expr, A_v_WA: Expr) -> Expr:
+def relative_twist(A_H_B: PoseLike, B_v_WB: Expr, A_v_WA: Expr) -> Expr:
     """``B_v_AB`` [6] of two frames that both move in W, each given by its left-trivialised twist in W.
 
     From ``C_v_WA + C_v_AB = C_v_WB`` in any one frame C.
@@ -94,7 +91,7 @@ def relative_twist(A_H_B: Any, B_v_WB: Expr, A_v_WA: Expr) -> Expr:
     return as_column(B_v_WB) - spatial.motion_to_child(as_pose(A_H_B), as_column(A_v_WA))
 
 
-def opposite_twist(A_H_B: Any, B_v_AB: Expr) -> Expr:
+def opposite_twist(A_H_B: PoseLike, B_v_AB: Expr) -> Expr:
     """``A_v_BA`` [6] (left-trivialised for the inverse pose) from ``B_v_AB``: ``C_v_BA = -C_v_AB`` in every C."""
     return -spatial.motion_to_parent(as_pose(A_H_B), as_column(B_v_AB))
 

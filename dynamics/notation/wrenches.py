@@ -6,33 +6,30 @@ dynamics notation, section 6. The Lie-theoretic names: ``A_X^B`` is the coadjoin
 
 from __future__ import annotations
 
-from typing import Any
-
 import casadi as ca
 
 from dynamics import spatial
 from dynamics.algorithms.tree import as_column
-from dynamics.notation.representation import as_pose
+from dynamics.lie.expression import Expr
+from dynamics.notation.representation import PoseLike, as_pose
 
-Expr = Any
 
-
-def A_Xf_B(A_H_B: Any) -> Expr:
+def A_Xf_B(A_H_B: PoseLike) -> Expr:
     """Wrench transform [6, 6] from B to A, ``A_X^B = (B_X_A)^T``; Traversaro and Saccon, Eqs. 59 and 64."""
     return spatial.force_matrix(as_pose(A_H_B))
 
 
-def B_Xf_A(A_H_B: Any) -> Expr:
+def B_Xf_A(A_H_B: PoseLike) -> Expr:
     """Its inverse [6, 6], ``(A_X_B)^T``."""
     return spatial.force_matrix(spatial.inverse(as_pose(A_H_B)))
 
 
-def A_Xf_B_rate(A_H_B: Any, B_v_AB: Expr) -> Expr:
+def A_Xf_B_rate(A_H_B: PoseLike, B_v_AB: Expr) -> Expr:
     """``dA_X^B/dt = A_X^B (B_v_AB x*)`` [6, 6]; Traversaro and Saccon, Eqs. 61 and 66."""
     return A_Xf_B(A_H_B) @ spatial.cross_force_matrix(as_column(B_v_AB))
 
 
-def express(A_H_B: Any, B_f: Expr) -> Expr:
+def express(A_H_B: PoseLike, B_f: Expr) -> Expr:
     """``A_f`` [6, k] of a wrench given in B: the moment also collects ``A_o_B x force``."""
     return spatial.force_to_parent(as_pose(A_H_B), as_column(B_f))
 

@@ -13,15 +13,12 @@ so that start-up steps and initial states need no case of their own. Gradients b
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import casadi as ca
 import numpy as np
 
 from dynamics.errors import ModelError
 from dynamics.redmax.implicit import Factors, Simulation, System
-
-Expr = Any
 
 
 @dataclass(frozen=True)

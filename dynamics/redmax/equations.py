@@ -14,18 +14,17 @@ Source: Sueda, Eqs. 2.19, 3.54 to 3.58.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import casadi as ca
 
 from dynamics import spatial
 from dynamics.algorithms import body_poses, tree
 from dynamics.errors import ModelError
+from dynamics.lie.expression import Expr
 from dynamics.mechanism import Mechanism
 from dynamics.model.model import Model
 from dynamics.redmax.kinematics import Maximal, maximal
-
-Expr = Any
 
 
 class RedMax(NamedTuple):

@@ -13,7 +13,6 @@ parent those that the joint does not allow. Source: Sueda, sections 1.10 and 1.1
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import casadi as ca
 import numpy as np
@@ -23,10 +22,10 @@ from dynamics.algorithms import body_poses, body_velocities, tree
 from dynamics.constraints import Closure
 from dynamics.errors import ModelError
 from dynamics.lie import quaternion
+from dynamics.lie.expression import Expr
 from dynamics.mechanism import Mechanism
 from dynamics.model.model import Body, Frame, Joint, Model
 
-Expr = Any
 CLOSED_BY = {"fixed": "fixed", "revolute": "revolute", "continuous": "revolute", "prismatic": "prismatic", "spherical": "spherical",
              "exponential": "spherical", "euler": "spherical", "planar": "planar", "free_2d": "planar"}
 FREE = ("free_flyer", "free_3d", "free_3d_reversed")

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import casadi as ca
 import numpy as np
@@ -25,14 +25,12 @@ from dynamics.algorithms import rate_matrix
 from dynamics.derivatives.inverse_first import inverse_dynamics_partials
 from dynamics.errors import ModelError, Picklable
 from dynamics.kernels import Kernel, compile_many
+from dynamics.lie.expression import Expr
 from dynamics.mechanism import Mechanism
 from dynamics.redmax import parameters as free
 from dynamics.redmax.equations import redmax
 from dynamics.steps.march import Equations, March, Newton
 from dynamics.steps.schemes import Solve, plan
-
-Expr = Any
-
 
 #: of Newton's method in flat coordinates
 COAST = Newton(coast=True)

@@ -11,7 +11,7 @@ last, the body adjoints' derivatives are written here as brackets with S, which 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import casadi as ca
 
@@ -19,9 +19,8 @@ from dynamics import spatial
 from dynamics.algorithms import tree
 from dynamics.joints.derivatives import rates, slices
 from dynamics.joints.kind import part
+from dynamics.lie.expression import Expr
 from dynamics.model.model import Model
-
-Expr = Any
 
 
 class Maximal(NamedTuple):

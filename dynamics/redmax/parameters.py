@@ -10,7 +10,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import casadi as ca
 import numpy as np
@@ -19,11 +18,11 @@ from dynamics import algorithms as alg
 from dynamics import spatial
 from dynamics.algorithms.kinematics import body_accelerations
 from dynamics.errors import ModelError, near
+from dynamics.lie.expression import Expr
 from dynamics.mechanism import Mechanism
 from dynamics.model.model import Body, Joint, Model, Placement
 from dynamics.spatial import Inertia
 
-Expr = Any
 COMPONENTS = ("mass", "hx", "hy", "hz", "xx", "yy", "zz", "xy", "xz", "yz")
 
 

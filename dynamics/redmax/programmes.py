@@ -12,7 +12,7 @@ here is their data. Source: Sueda, sections 1.10 to 1.13, with the signs that pu
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import casadi as ca
 import numpy as np
@@ -22,9 +22,9 @@ from dynamics.constraints import PointContact
 from dynamics.constraints.contact import plane_axes
 from dynamics.errors import ModelError
 from dynamics.forces import Place
+from dynamics.lie.expression import Expr
 from dynamics.model.model import Model
 
-Expr = Any
 Array = np.ndarray
 
 

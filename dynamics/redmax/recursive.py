@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import casadi as ca
 
@@ -22,10 +22,9 @@ from dynamics.algorithms import body_poses, body_velocities, tree
 from dynamics.algorithms.kinematics import body_accelerations
 from dynamics.errors import ModelError
 from dynamics.joints.kind import part
+from dynamics.lie.expression import Expr
 from dynamics.model.model import Model
 from dynamics.spatial import Transform
-
-Expr = Any
 
 
 @dataclass(frozen=True)

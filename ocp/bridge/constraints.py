@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import casadi as ca
 import numpy as np
 
 from dynamics.constraints import Constraint as MechanismConstraint
+from dynamics.lie.expression import Expr
 from dynamics.mechanism import Mechanism, Thruster
 from dynamics.model.model import Model
 from ocp.bridge.motion import held, inverse_effort, mechanism_of, model_space, motor_shares, multipliers_in, row_names, symbols
 from ocp.problem import At, Constraint, Sense
-
-Expr = Any
 
 
 def effort_constraints(robot: Model | Mechanism, actuated: str | Sequence[str] = "all", thrusters: Sequence[Thruster] = (), *,

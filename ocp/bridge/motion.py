@@ -12,13 +12,12 @@ import numpy as np
 from dynamics import algorithms as alg
 from dynamics.errors import ModelError, UnknownNameError
 from dynamics.forces import Force
+from dynamics.lie.expression import Expr
 from dynamics.mechanism import Mechanism, Thruster, direct_motors
 from dynamics.mechanism.constrained import demanded, reduced, stacked
 from dynamics.model.model import Model
 from ocp.errors import ProblemError
 from ocp.spaces import Space
-
-Expr = Any
 
 
 def model_space(model: Model) -> Space:

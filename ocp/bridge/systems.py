@@ -17,6 +17,7 @@ import numpy as np
 
 from dynamics.derivatives import inner as inside
 from dynamics.forces import Force
+from dynamics.lie.expression import Expr
 from dynamics.mechanism import Mechanism, Thruster
 from dynamics.mechanism.constrained import reduced, stacked
 from dynamics.model.model import Model
@@ -26,8 +27,6 @@ from ocp.bridge.constraints import effort_constraints, shared_effort_constraints
 from ocp.errors import ProblemError
 from ocp.problem import INF, Constraint, Form, Formulation, System
 from ocp.spaces import Space
-
-Expr = Any
 
 
 def robot_system(robot: Model | Mechanism, *, actuated: str | Sequence[str] = "all", thrusters: Sequence[Thruster] = (),

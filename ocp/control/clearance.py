@@ -20,13 +20,13 @@ from numpy.typing import ArrayLike, NDArray
 from dynamics import algorithms as alg
 from dynamics import spatial
 from dynamics.kernels import Kernel, compile_kernel
+from dynamics.lie.expression import Expr
 from dynamics.model.model import Model
 from ocp.control.task_kernel import RobotKey
 from ocp.errors import ProblemError
 
 Array = NDArray[np.float64]
 Point = tuple[float, float, float]
-Expr = Any
 
 
 @dataclass(frozen=True)

@@ -218,7 +218,7 @@ def _given(name: str, value: ArrayLike, shape: tuple[int, ...]) -> Array:
     return given.ravel()
 
 
-def _number(value: Any, before: Any) -> bool:
+def _number(value: object, before: object) -> bool:
     """Whether this is a number, and the same as before: there is nothing to write."""
     return type(value) is float and type(before) is float and value == before
 

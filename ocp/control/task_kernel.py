@@ -16,12 +16,12 @@ from dynamics import spatial
 from dynamics.algorithms import tree
 from dynamics.kernels import Kernel, compile_kernel
 from dynamics.lie import se3, so3
+from dynamics.lie.expression import Expr
 from dynamics.model.model import Model
 from ocp.control.tasks import Shape, Task
 from ocp.errors import ProblemError
 
 Array = NDArray[np.float64]
-Expr = Any
 
 
 @dataclass(frozen=True, eq=False)

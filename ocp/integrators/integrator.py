@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import casadi as ca
 
+from dynamics.lie.expression import Expr
 from ocp.integrators.tableaus import Tableau
 from ocp.problem import System
 from ocp.spaces import Space
 
-Expr = Any
 Node = tuple[float, Expr, Expr]
 """Weight, time and state at which a running cost is evaluated."""
 

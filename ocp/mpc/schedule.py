@@ -11,16 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 import casadi as ca
 import numpy as np
 
+from dynamics.lie.expression import Expr
 from ocp.errors import ProblemError
 from ocp.problem import INF, At, Bounds, Constraint, Cost, Duration, Formulation, Guess, Phase, Problem, Sense
 from ocp.simulation import step_function
 
-Expr = Any
 SLACK = 1e-6  # of a step: an instant this near to a knot lies on it
 
 

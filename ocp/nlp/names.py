@@ -6,9 +6,9 @@ taken apart.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import Any, SupportsIndex, overload
+from typing import SupportsIndex, overload
 
 import numpy as np
 
@@ -47,7 +47,7 @@ class Names(Sequence[str]):
     def __getitem__(self, i: SupportsIndex | slice) -> str | tuple[str, ...]:
         return self.all[i]
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[str]:
         return iter(self.all)
 
     def __contains__(self, name: object) -> bool:

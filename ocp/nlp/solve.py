@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ocp.errors import ProblemError
 from ocp.nlp import fatrop, ipopt
@@ -53,7 +54,7 @@ class Solver:
         """For a program with the same functions and other bounds, limits and guess."""
         return replace(self, nlp=nlp, run=self.again(nlp))
 
-    def solve(self, warm: Warm | None = None, x0: Any = None, progress: Progress | None = None,
+    def solve(self, warm: Warm | None = None, x0: ArrayLike | None = None, progress: Progress | None = None,
               watch_point: WatchPoint | None = None) -> NLPResult:
         """Solve from the primal-dual point ``warm``, else from x0 [n], else from the program's own guess.
 

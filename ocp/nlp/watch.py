@@ -6,6 +6,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any
 
 import casadi as ca
@@ -140,7 +141,7 @@ def interrupts(interrupt: Callable[[], None]) -> Iterator[None]:
         yield
         return
 
-    def handle(number: int, frame: Any) -> None:
+    def handle(number: int, frame: FrameType | None) -> None:
         signal.signal(signal.SIGINT, before)
         stop()
         interrupt()

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import casadi as ca
 import numpy as np
@@ -18,12 +17,12 @@ from numpy.typing import ArrayLike
 from dynamics import algorithms as alg
 from dynamics.errors import near
 from dynamics.kernels import Kernel, compile_many
+from dynamics.lie.expression import Expr
 from ocp.errors import ProblemError, check_counts
 from ocp.integrators import INTEGRATORS, refuse_history
 from ocp.problem import Cost, System
 from ocp.simulation import integrand, step_function
 
-Expr = Any
 _SLACK = 1e-9  # s; events closer than this to a substep's end belong to it
 
 

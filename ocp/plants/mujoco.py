@@ -221,11 +221,11 @@ def _check(mechanism: Mechanism) -> None:
                                "take the hybrid plant", where="plant 'mujoco'")
 
 
-def _numbers(values: Any) -> str:
+def _numbers(values: ArrayLike) -> str:
     return " ".join(f"{float(x):.17g}" for x in np.ravel(values))
 
 
-def _first(values: Any) -> str:
+def _first(values: ArrayLike | None) -> str:
     return _numbers(np.atleast_1d(values if values is not None and np.size(values) else 0.0)[:1])
 
 
@@ -235,7 +235,7 @@ def _rotation(w: Array) -> Array:
     return np.asarray((a * a * n - 1.0) * np.eye(3) + n * (np.outer(u, u) + a * np.array([[0, -d, c], [d, 0, -b], [-c, b, 0]])))
 
 
-def _quaternion(R: Any) -> str:
+def _quaternion(R: ArrayLike) -> str:
     phi = np.asarray(so3.log(np.array(R, float)).full()).ravel()
     angle = float(np.linalg.norm(phi))
     return _numbers(np.r_[np.cos(angle / 2), (np.sin(angle / 2) / angle if angle > 1e-12 else 0.5) * phi])

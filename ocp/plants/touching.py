@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import casadi as ca
 import numpy as np
@@ -15,12 +14,13 @@ from dynamics.constraints import Contact, FlatContact, PointContact
 from dynamics.errors import UnknownNameError
 from dynamics.forces.force import Place
 from dynamics.kernels import Kernel, compile_many
+from dynamics.lie.expression import Expr
 from dynamics.mechanism import Mechanism
 from dynamics.mechanism.constrained import reduced, stacked
+from dynamics.model.model import Model
 from ocp.errors import ProblemError
 
 Array = NDArray[np.float64]
-Expr = Any
 
 Box = Sequence[tuple[float, float]]
 
@@ -117,7 +117,7 @@ def compile_touching(mechanism: Mechanism, contacts: Sequence[Contact], restitut
     return Touching(mechanism, points, tuple(frames), compiled[0], compiled[1])
 
 
-def _place(model: Any, record: Contact, q: Expr) -> Expr:
+def _place(model: Model, record: Contact, q: Expr) -> Expr:
     """[3] in axes of the plane; what rolls has no place to be held at, only its gap."""
     gap = record.gap(model, q)
     if isinstance(record, PointContact):

@@ -12,7 +12,6 @@ on the steps and rows of the horizon, whatever the solve used.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import casadi as ca
 import numpy as np
@@ -26,8 +25,6 @@ from ocp.shooting.stages.costs import total
 from ocp.shooting.stages.horizon import Horizon
 from ocp.shooting.stages.rows import BELOW
 from ocp.shooting.stages.stage import Stage
-
-Expr = Any
 
 
 @dataclass(frozen=True)

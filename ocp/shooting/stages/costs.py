@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import casadi as ca
 import numpy as np
 
 from dynamics.derivatives.inner import Inner, split, through
+from dynamics.lie.expression import Expr
 from ocp.bridge import inner as inner_of
 from ocp.errors import ProblemError
 from ocp.problem import At, Constraint, Cost, Phase, Sense
 from ocp.shooting.stages.expressions import Symbol, shared, symbol_for
 from ocp.spaces import Space
 
-Expr = Any
 Slopes = Callable[[Expr, Expr, Expr, Expr], tuple[Expr, Expr]]
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import casadi as ca
 
+from dynamics.lie.expression import Expr
 from ocp.interrupts import Activity, check
 
-Expr = Any
 Symbol = Callable[..., Expr]
 
 INLINE_LIMIT = 400

@@ -16,6 +16,7 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
+from dynamics.lie.expression import Expr
 from ocp.derivatives import choose, differentiated
 from ocp.errors import ProblemError
 from ocp.integrators import Multistep, looking_back, serving
@@ -29,8 +30,6 @@ from ocp.shooting.stages.stage import NOWHERE, Draft, Stage, Term, make_stage, t
 from ocp.shooting.stages.stretch import Constants, Stretch, stretches
 from ocp.shooting.stages.written import Write
 from ocp.spaces import Space
-
-Expr = Any
 
 
 @dataclass(frozen=True)

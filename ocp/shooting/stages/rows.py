@@ -8,18 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import casadi as ca
 import numpy as np
 
 from dynamics.derivatives.inner import Inner, through
+from dynamics.lie.expression import Expr
 from ocp.problem import At, Boundary, Constraint, Sense
 from ocp.shooting.stages.expressions import by_rows, dense_function
 from ocp.shooting.stages.stretch import Stretch
 from ocp.spaces import Space
 
-Expr = Any
 EQUAL, BELOW, CONE, IN_CONE = 0, 1, 2, 3
 """Kinds of rows: c = 0; c <= 0; first row of a cone ``|c[1:]| <= c[0]``; its other rows."""
 

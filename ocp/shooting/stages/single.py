@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 import casadi as ca
 
 from dynamics.kernels import operations
+from dynamics.lie.expression import Expr
 from ocp.derivatives import choose
 from ocp.integrators import serving
 from ocp.problem import At, Cost, Phase
@@ -25,8 +25,6 @@ from ocp.shooting.stages.stage import Term, first_order, term
 from ocp.shooting.stages.stretch import Stretch
 from ocp.shooting.stages.symplectic import robot_curvature
 from ocp.shooting.stages.written import Write, Written
-
-Expr = Any
 
 LIMIT = 3000
 """Instructions of one Function up to which it is inlined here."""

@@ -16,11 +16,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import casadi as ca
 
 from dynamics.derivatives.inner import Inner
+from dynamics.lie.expression import Expr
 from ocp.problem import Cost
 from ocp.shooting.stages.costs import LocalCost, slopes, total
 from ocp.shooting.stages.expressions import Symbol, by_rows, dense_function, filled, shared
@@ -28,7 +28,6 @@ from ocp.shooting.stages.rows import Row, Rows, make_rows
 from ocp.shooting.stages.written import Write, Written
 from ocp.spaces import Space, euclidean
 
-Expr = Any
 NOWHERE = euclidean(())
 
 

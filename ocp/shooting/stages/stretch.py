@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 import casadi as ca
 import numpy as np
 
 from dynamics.derivatives.inner import Inner, split
+from dynamics.lie.expression import Expr
 from ocp.bridge import inner
 from ocp.integrators import MULTISTEP, Node, looking_back, motion, serving
 from ocp.integrators.integrator import velocity
@@ -28,7 +28,6 @@ from ocp.shooting.stages.costs import terms
 from ocp.shooting.stages.symplectic import robot_step
 from ocp.spaces import Space, euclidean, product
 
-Expr = Any
 End = tuple[int, At]
 
 

@@ -12,15 +12,15 @@ the costs there is computed once: on arms half of the operations of differentiat
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import casadi as ca
 
 from dynamics import algorithms as alg
 from dynamics.derivatives.forward_second import contracted_forward_dynamics, forward_dynamics_partials
+from dynamics.lie.expression import Expr
 from ocp.problem import System
 
-Expr = Any
 
 class RobotStep(NamedTuple):
     """State after the step [nx]; its derivatives by (dq, dv) [ndx, ndx], by u [ndx, nu] and by h [ndx, 1], in tangent spaces."""

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
-Expr = Any
+from dynamics.lie.expression import Expr
 
 
 @dataclass(frozen=True)
