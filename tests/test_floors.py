@@ -11,6 +11,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FLOORS = {
     "dynamics": [
         "errors",
+        "tables",
         "kernels",
         "steps",
         "lie",
@@ -50,6 +51,7 @@ FLOORS = {
         "plants",
         "solvers",
         "control",
+        "gaits",
         "nlp",
         "transcription",
         "shooting",

@@ -75,7 +75,15 @@ class _Piece(NamedTuple):
     v: slice
 
 
-def _layout(model: Model, library: str, order: Sequence[str] | None, bounded: bool) -> tuple[list[_Piece], int, int]:
+class Layout(NamedTuple):
+    """Pieces of a state in the order of a library, and its numbers of coordinates and velocities."""
+
+    pieces: list[_Piece]
+    nq: int
+    nv: int
+
+
+def _layout(model: Model, library: str, order: Sequence[str] | None, bounded: bool) -> Layout:
     lib, pieces, nq, nv = libraries.library(library), [], 0, 0
     for i in joint_order(model, library, order):
         body, kind = model.bodies[i], model.kind(i)
@@ -91,7 +99,7 @@ def _layout(model: Model, library: str, order: Sequence[str] | None, bounded: bo
         frame = tree.placement_transform(body.joint.placement) if at_world else spatial.identity()
         pieces.append(_Piece(i, encoding, frame, slice(nq, nq + encoding.stored), slice(nv, nv + kind.nv)))
         nq, nv = nq + encoding.stored, nv + kind.nv
-    return pieces, nq, nv
+    return Layout(pieces, nq, nv)
 
 
 def sizes(model: Model, library: str, *, order: Sequence[str] | None = None, bounded: bool = False) -> tuple[int, int]:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from ocp.app.quick_start import few_collections
-from ocp.interrupts import NOTHING, at_once, held
+from ocp.interrupts import NOTHING, at_once, forget, held
 
 few_collections()
 with at_once():
@@ -97,6 +97,7 @@ def guarded(action: Callable[[], int | None]) -> int:
         return BAD_INPUT
     except KeyboardInterrupt as stopped:
         print(str(stopped) or NOTHING, file=sys.stderr)
+        forget(stopped)
         return NOT_SOLVED
     except Exception as error:
         return _told(error)

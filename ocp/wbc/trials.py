@@ -25,6 +25,6 @@ def draw(setup: Setup, random: RandomTrials, friction: Mapping[str, float], seed
     axes = random_pushes(random, setup.duration, rng)
     force = tuple(float(value) for value in np.sum([push.scale * np.array(push.force) for push in axes], axis=0)) if axes else ()
     pushes = tuple(replace(push, force=force, scale=1.0) for push in axes[:1])
-    known = {plan.name: plan.record.friction or 0.0 for plan in setup.contacts}
+    known = {plan.name: plan.friction or 0.0 for plan in setup.contacts}
     drawn = {name: max(0.0, friction.get(name, known[name]) + width * rng.uniform(-1.0, 1.0)) for name, width in random.friction}
     return replace(setup, start=start), pushes, {**friction, **drawn}

@@ -24,7 +24,7 @@ from ocp.app.batch.schedule import Memory
 from ocp.app.batch.store import Store
 from ocp.app.pages.folders import markdown_table
 
-KINDS = {"equal": "equal", "uniform": "uniform from 0.5 to 1.5 s", "smooth": "like those of neighbours, from 0.1 to 3 s",
+KINDS = {"equal": "equal", "uniform": "uniform from 0.5 to 1.5 s", "smooth": "like those of neighbours, from 0.1 to 7 s",
          "exponential": "exponential", "lognormal": "lognormal, heavy tail"}
 LATENCY_S = 0.005
 """From the scheduler to a worker, and back."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -97,7 +97,7 @@ def _trials(kind: str, file: Path, count: int, seed: int, set_: list[str] | None
 
 
 def wbc(
-    file: Problem, /, *, plant: Literal["hybrid", "mujoco"] | None = None, follow: Path | None = None,
+    file: Problem, /, *, plant: str | None = None, follow: Path | None = None,
     trials: Annotated[int, Parameter(validator=Number(gte=1))] | None = None, seed: int = 0,
     trial: Annotated[int, Parameter(validator=Number(gte=0))] | None = None, processes: Processes = None,
     scheduler: Scheduler = None, set_: Overrides = None, out: Out = None, overwrite: Overwrite = False, quiet: Quiet = False,
@@ -112,7 +112,8 @@ def wbc(
     plant
         hybrid, our simulator of events, or mujoco (the extra of that name); default: what the file says.
     follow
-        Folder of a run of ocp solve: the robot follows its motion, contacts and forces.
+        Folder of a run of ocp solve: the robot follows its motion, contacts and forces; or a problem file with a section mpc, which
+        plans the motion at its own rate.
     trials
         so many runs with random starts, friction and pushes (``trials``): how many succeed; failures are kept. The same command
         goes on with what was interrupted.
@@ -123,7 +124,8 @@ def wbc(
     """
     from ocp.app.wbc.run import wbc as run_wbc
 
-    given = [*(set_ or ()), *([] if follow is None else [f"follow.run={follow.absolute()}"])]
+    follows = [] if follow is None else [f"follow.{'run' if follow.is_dir() else 'mpc'}={follow.absolute()}"]
+    given = [*(set_ or ()), *follows]
     overrides = common.overridden(given)
     with limited(time_limit):
         if trials is not None:

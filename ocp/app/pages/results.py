@@ -97,7 +97,7 @@ def write_run(solution: Solution, folder: str | Path, *, problem_yaml: str, prov
 def write_data(solution: Solution, folder: str | Path, *, problem_yaml: str, provenance: Mapping[str, Any],
                overwrite: bool = False, files: Mapping[str, bytes] | None = None,
                checkpoint: Mapping[str, np.ndarray] | None = None) -> Path:
-    """As :func:`write_run`, without pictures and report: what must not be lost, within milliseconds."""
+    """As :func:`write_run`, without pictures and report: the essential files, within milliseconds."""
     with new_folder(Path(folder), overwrite, FORMAT) as partial:
         write_summary(partial, _write_data(partial, solution, problem_yaml, provenance, files, checkpoint))
     return Path(folder)
@@ -221,7 +221,7 @@ def summarise(solution: Solution, provenance: Mapping[str, Any]) -> dict[str, An
 
 
 def with_bar(solution: Solution) -> str:
-    """The objective with its bar, ``58.8076661 ± 2e-6``; as it is where it has none."""
+    """The objective with its error bound, ``58.8076661 ± 2e-6``; without one, the objective alone."""
     bar = float("nan") if solution.certificate is None else solution.certificate.bar
     if not math.isfinite(bar) or not math.isfinite(solution.objective):
         return f"{solution.objective:.10g}"
@@ -311,7 +311,7 @@ def frozen_lines(method: str, freeze: Mapping[str, Any]) -> str:
 
 
 def choice(solution: Solution) -> str:
-    """What was solved with, in one line: method, scheme, mesh and passes. The mesh itself may be kilobytes of text."""
+    """The configuration of the solve in one line: method, scheme, mesh and passes. The mesh itself may be kilobytes of text."""
     options, rows = solution.options, solution.extra.get("refinement")
     words = [solution.method]
     if in_discrete_time(solution.problem):

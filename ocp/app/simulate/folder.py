@@ -37,7 +37,7 @@ CAPTIONS = {
     "controls": ("Controls", "As applied, held over each step. Shaded: forbidden by a bound of the problem."),
     "constraints": ("Constraints", "The path constraints of the problem, which nothing enforces here. Red: violated."),
 }
-TINY = 1e-18
+MIN_DRIFT_SHOWN = 1e-18
 
 
 def plot_motion(solution: Solution, energy: Energy | None, drift: Sequence[Drift]) -> dict[str, bytes]:
@@ -73,7 +73,7 @@ def plot_drift(drift: Sequence[Drift], span: tuple[float, float], marks: sheet.M
     groups = []
     for heading, which in (("gap, as a power of ten [m, rad]", "gap"), ("rate, as a power of ten [m/s, rad/s]", "rate")):
         cells = []
-        for one in drift[:plots.MOST_PANELS]:
+        for one in drift[:plots.MAX_PANELS]:
             sizes = getattr(one, which)
             if np.isfinite(sizes).any():
                 pick = sheet.thinned(len(one.t))
@@ -84,7 +84,7 @@ def plot_drift(drift: Sequence[Drift], span: tuple[float, float], marks: sheet.M
 
 
 def _log_cell(title: str, t: np.ndarray, sizes: np.ndarray) -> Cell:
-    level = np.log10(np.maximum(sizes, TINY))
+    level = np.log10(np.maximum(sizes, MIN_DRIFT_SHOWN))
 
     def draw(ax: Axes) -> None:
         low, high = float(np.nanmin(level)), float(np.nanmax(level))

@@ -124,10 +124,10 @@ def contact_rows(run: WholeBodyRun) -> list[dict[str, Any]]:
     """One record for each contact: steps taken, range of its normal force, shares of friction, how far standing points moved."""
     rows = []
     for plan, c in zip(run.setup.contacts, run.contacts, strict=True):
-        n = np.asarray(plan.record.normal, float) / np.linalg.norm(plan.record.normal)
         told = bool(np.isfinite(c.actual).any())
         taken = c.state > 0
-        normal = (c.commanded[taken] if taken.any() or not told else c.actual) @ n  # a contact that is never taken is the plant's
+        # a contact that is never taken is the plant's
+        normal = (c.commanded[taken] if taken.any() or not told else c.actual) @ plan.plane[2]
         share, actual = (float(np.nanmax(c.share[:, k], initial=0.0)) for k in range(2))
         rows.append({"name": c.name, "taken": float((c.state > 0).mean()) if c.state.size else 0.0,
                      "least": float(normal.min(initial=np.inf)) if normal.size else 0.0, "most": float(normal.max(initial=0.0)),
@@ -148,7 +148,7 @@ def task_rows(run: WholeBodyRun) -> list[dict[str, Any]]:
 
 def summarise(outcome: Outcome, record: Mapping[str, Any]) -> dict[str, Any]:
     """Everything about a run but its arrays, as plain JSON data."""
-    run, file = outcome.run, outcome.loaded.file
+    run, file, plans = outcome.run, outcome.loaded.file, outcome.run.setup.planner
     return jsonable({
         "format": FORMAT, "format_version": FORMAT_VERSION,
         "problem": {"name": file.name, "description": file.description, "source": file.source},
@@ -160,6 +160,7 @@ def summarise(outcome: Outcome, record: Mapping[str, Any]) -> dict[str, Any]:
         "step_times": dataclasses.asdict(run.times), "rate": run.setup.rate, "duration": float(run.t[-1]),
         "sizes": {"velocities": outcome.loaded.mechanism.model.nv, "motors": len(run.driven), "steps": len(run.solved)},
         "events": [dataclasses.asdict(event) for event in outcome.events[:400]],
+        "plans": None if plans is None else {"count": len(plans.seconds), "failed": plans.failed},
         "log": [dataclasses.asdict(note) for note in run.notes], "notes": outcome.notes, "seconds": dict(outcome.seconds),
         "provenance": record,
     })

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dynamics.constraints import Contact
+from dynamics.constraints import Cone, Contact
 from dynamics.mechanism import Mechanism
 from dynamics.model.model import Model
 from ocp.app.files.control import wbc_schema as schema
@@ -23,13 +23,11 @@ from ocp.app.files.syntax.reader import Section, sound
 from ocp.app.files.syntax.yaml_source import Source, parse_source, read_source
 from ocp.app.files.syntax.yaml_text import dump
 from ocp.bridge import model_space
-from ocp.errors import ProblemError
 from ocp.mpc.trials import RandomTrials
 from ocp.plants import Plant, Push
-from ocp.plants.coulomb import EXACT, Cone
-from ocp.plants.hybrid import HybridOptions, HybridPlant
+from ocp.plants.table import PLANTS, Setting, plant_named
 from ocp.problem import INF
-from ocp.wbc import ContactPlan, Setup
+from ocp.wbc import Setup
 from ocp.wbc.follow import Following
 from ocp.wbc.ground import Ground
 from ocp.wbc.start import close_contacts, unsupported
@@ -72,23 +70,13 @@ class LoadedWbc:
 
     def plant(self, kind: str = "") -> Plant:
         """A plant of the kind (default: the file's). Raises ProblemError, also for MuJoCo where it is not installed."""
-        contacts: list[Contact] = [replace(plan.record, friction=self.friction.get(plan.name, plan.record.friction))  # type: ignore[type-var]
-                    for plan in self.setup.contacts]
+        contacts: list[Contact] = [one.but(friction=self.friction.get(one.name, one.friction),
+                                           restitution=self.restitution.get(one.name, 0.0)) for one in self.setup.contacts]
         ground = Ground.below(self.mechanism, self.setup.contacts, self.setup.start)
         contacts += ground.parts if ground else ()
-        within = {plan.name: plan.within for plan in self.setup.contacts if plan.within is not None}
-        if (kind or self.file.plant.kind) == "mujoco":
-            if within:
-                raise ProblemError(f"the plane of contact {next(iter(within))!r} ends ('within'), which this plant does not know; "
-                                   "take the hybrid plant", where="plant 'mujoco'")
-            if self.file.plant.cone != "exact":
-                raise ProblemError("knows the exact cone alone; take the hybrid plant for pyramids", where="plant 'mujoco'")
-            from ocp.plants.mujoco import MujocoPlant  # an extra
-
-            return MujocoPlant(self.mechanism, contacts, pushes=self.pushes)
-        cone = EXACT if self.file.plant.cone == "exact" else Cone(self.file.plant.sides, self.file.plant.cone)
-        return HybridPlant(self.mechanism, contacts, restitution=self.restitution, options=HybridOptions(cone=cone),
-                           pushes=self.pushes, within=within)
+        cone = Cone() if self.file.plant.cone == "exact" else Cone(self.file.plant.sides, self.file.plant.cone)
+        made = PLANTS[plant_named(kind or self.file.plant.kind)]
+        return made.make(Setting(self.mechanism, tuple(contacts), self.pushes, cone))
 
 
 def load_wbc(path: str | FilePath, overrides: Mapping[str, str] | None = None) -> LoadedWbc:
@@ -119,6 +107,8 @@ def _load(source: Source, folder: FilePath, overrides: Mapping[str, str]) -> Loa
     switches, pushes = read_schedule(stage, whole, tasks)
     control, plant, known = whole.part("wbc"), whole.part("plant"), [plan.name for plan in contacts]
     values = {"efforts": _efforts(control, mechanism), **control.made()}
+    if plant.given.kind not in PLANTS:
+        lp.unknown(findings, plant.given.kind, tuple(PLANTS), plant.at("kind"), "plant")
     friction, restitution = (dict(plant.known(key, known, "contact")) for key in ("friction", "restitution"))
     expect = _expected(numbers, mechanism, file)
     trials = read_trials(whole.part("trials"), space, model, known)
@@ -132,14 +122,14 @@ def _load(source: Source, folder: FilePath, overrides: Mapping[str, str]) -> Loa
     findings.raised()
 
 
-def _contacts(file: Section, model: Model) -> tuple[ContactPlan, ...]:
+def _contacts(file: Section, model: Model) -> tuple[Contact, ...]:
     found = [_contact(file.part("contacts", name), name, model) for name in file.given.contacts]
     return tuple(plan for plan in found if plan is not None)
 
 
 @sound
-def _contact(section: Section, name: str, model: Model) -> ContactPlan:
-    made: ContactPlan = section.made(name=name)
+def _contact(section: Section, name: str, model: Model) -> Contact:
+    made: Contact = section.made(name=name)
     if made.most <= made.least:
         section.refuse(f"must be above least ({made.least:g} N), got {made.most:g} N", "most")
     for axis, (low, high) in zip("xyz", made.within or (), strict=False):
@@ -147,11 +137,11 @@ def _contact(section: Section, name: str, model: Model) -> ContactPlan:
             section.refuse(f"must end above its beginning, got {low:g} to {high:g} m", "within", axis)
     section.frame(model, "frame")
     section.findings.settle()
-    made.record.check(model)
+    made.but(slip=None).check(model)
     return made
 
 
-def _closed(findings: Findings, mechanism: Mechanism, contacts: tuple[ContactPlan, ...], start: np.ndarray
+def _closed(findings: Findings, mechanism: Mechanism, contacts: tuple[Contact, ...], start: np.ndarray
             ) -> tuple[np.ndarray, tuple[str, ...]]:
     """The start with its contacts closed, where they nearly are."""
     x, gaps = close_contacts(mechanism, contacts, start, CLOSED)
