@@ -73,10 +73,10 @@ def main() -> None:
         "workers and clock are simulated, and the time that the scheduler takes passes on that clock. Ideal: all workers work from the first",
         f"second to the last. The worst of {given.seeds} seeds; the journal once.", "",
         *markdown_table(heads, [[f"{v:.4g}" if isinstance(v, float) else str(v) for v in one.values()] for one in rows]), "",
-        "Every case starts from the solution of another, so that at first few can work: ten generations of cases pass until",
-        "a thousand have begun. Cases that others wait for come first, then those whose parents took longest. By Graham's bound (1969)",
-        "the longest case may be lost at the end: a lognormal one lasts a fifth of the ideal, and nothing tells beforehand which",
-        "it is.", "",
+        "Every case starts from the solution of another, so that at first few can work: ten generations of cases pass until a",
+        "thousand have begun. Cases that others wait for come first, then those whose parents took longest. By Graham's bound",
+        "(1969) the longest case may be lost at the end: a lognormal one lasts a fifth of the ideal, and nothing tells",
+        "beforehand which it is.", "",
         f"Memory of the scheduler: {held[half]:.0f} MB for {half:,} cases, {held[given.cases]:.0f} MB for {cases}, rows of the",
         "table included; at most twice as many cases as workers are handed out, with their points."])
 
