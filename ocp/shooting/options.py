@@ -109,6 +109,9 @@ class ILQROptions(StepOptions):
     """
 
     METHOD: ClassVar[str] = "ilqr"
+    FIXED: ClassVar[Mapping[str, str | float]] = {  # options of earlier versions, which their runs name, and what they are now
+        "cost_tolerance": 0.0, "polish_tolerance": 1e-9, "penalty_growth": 10.0, "inner_tolerance": 0.1, "max_outer": 60,
+        "step_reduction": 0.5, "regularise": "control", "regularisation_min": 1e-8, "state_limit": 1e8}
     CHOICES: ClassVar[Mapping[str, Collection[str]]] = {
         **StepOptions.CHOICES, "cost_quadrature": ("integrator", "rectangle"), "execution": EXECUTIONS,
         "hessian": ("auto", "gauss_newton", "full"), "shooting": ("single", "open", "feasible", "multiple"),

@@ -103,7 +103,8 @@ def parallel(rows: Sequence[Row], paths: Sequence[str]) -> bytes:
         ax.plot([k, k], [0.0, 1.0], color=INK, lw=0.8, zorder=4)
         ax.text(k, 1.06, plain(clip_text(name, 26)), ha="center", fontsize=8, color=INK)
         for height, label in zip(np.linspace(0, 1, len(labels)), labels, strict=True):
-            ax.text(k, height, f" {plain(clip_text(label, 12))}", fontsize=7, color=SOFT, va="center")
+            ax.annotate(plain(clip_text(label, 18)), (k, height), (5, 0), textcoords="offset points", fontsize=7, color=INK,
+                        va="center", zorder=6, bbox={"boxstyle": "square,pad=0.15", "fc": "white", "ec": "none", "alpha": 0.85})
     ax.set_xlim(-0.2, len(names) - 0.5)
     ax.set_ylim(-0.06, 1.16)
     return png(fig)
@@ -135,13 +136,14 @@ def response(rows: Sequence[Row], paths: Sequence[str]) -> bytes:
         _labelled(ax, paths[0], "objective")
         return png(fig)
     if len(values):
-        if len({tuple(p) for p in good.tolist()}) >= 4 and np.linalg.matrix_rank(good - good.mean(axis=0), tol=1e-12) == 2:
-            mean = {tuple(p): np.min(values[(good == p).all(axis=1)]) for p in good.tolist()}
-            places = np.array(list(mean), dtype=float)
-            ax.tricontourf(places[:, 0], places[:, 1], np.array(list(mean.values())), levels=14, cmap="viridis", alpha=0.75)
+        if (surface := _surface(good, values, bad)) is not None:
+            ax.tricontourf(*surface, levels=14, cmap="viridis", alpha=0.75)
         drawn = ax.scatter(good[:, 0], good[:, 1], c=values, cmap="viridis", s=26, edgecolors="white", linewidths=0.7, zorder=4)
         bar = fig.colorbar(drawn, cax=axes(fig, (WIDTH - 1.2, 0.6, 0.18, 3.3)))
-        bar.ax.tick_params(labelsize=7)
+        for share in np.linspace(0.0, 1.0, 5 if np.ptp(values) else 1):
+            bar.ax.text(1.25, share, f"{values.min() + share * np.ptp(values):.4g}", transform=bar.ax.transAxes, fontsize=7,
+                        color=SOFT, va="center")
+        bar.ax.text(0.0, 1.03, "objective", transform=bar.ax.transAxes, fontsize=8, color=SOFT)
     ax.plot(bad[:, 0], bad[:, 1], "x", color=FAIL, ms=7, mew=1.6, zorder=5)
     for own, limit in ((0, ax.set_xlim), (1, ax.set_ylim)):
         low, high = (edge([float(row[paths[own]]) for row in rows]) for edge in (min, max))
@@ -150,9 +152,26 @@ def response(rows: Sequence[Row], paths: Sequence[str]) -> bytes:
     return png(fig)
 
 
+def _surface(good: np.ndarray, values: np.ndarray, bad: np.ndarray) -> tuple[Any, np.ndarray] | None:
+    """(triangles between all places, without those at a place that is not certified; the best value of each place); None where
+    there is no surface."""
+    from matplotlib.tri import Triangulation
+
+    best = {tuple(p): float(np.min(values[(good == p).all(axis=1)])) for p in good.tolist()}
+    known = best | {tuple(p): np.nan for p in bad.tolist() if tuple(p) not in best}
+    places, found = np.array(list(known), dtype=float), np.array(list(known.values()))
+    if len(best) < 4 or np.linalg.matrix_rank(good - good.mean(axis=0), tol=1e-12) < 2 or not np.ptp(values):
+        return None
+    triangles = Triangulation(places[:, 0], places[:, 1])
+    out = np.isnan(found)[triangles.triangles].any(axis=1)
+    triangles.set_mask(out)
+    return None if out.all() else (triangles, np.where(np.isnan(found), np.nanmin(found), found))
+
+
 def success(rows: Sequence[Row], paths: Sequence[str]) -> bytes:
-    fig = figure(3.8)
-    ax = axes(fig, (0.8, 0.6, WIDTH - 1.4, 2.9))
+    high = 2.9 if len(paths) > 1 else 0.9
+    fig = figure(high + 0.9)
+    ax = axes(fig, (0.8, 0.6, WIDTH - 1.4, high))
     at: dict[tuple[float, ...], int] = {}
     points, colours = [], []
     span = np.ptp([row[paths[0]] for row in rows]) or 1.0
@@ -185,8 +204,9 @@ def _split(rows: Sequence[Row], paths: Sequence[str]) -> tuple[np.ndarray, np.nd
 
 
 def _labelled(ax: Any, x: str, y: str) -> None:
-    ticks(ax)
-    ax.text(1.0, -0.16, plain(x), transform=ax.transAxes, ha="right", fontsize=8, color=SOFT)
+    ticks(ax, "linear", "linear" if y else "")
+    ax.annotate(plain(x), (1.0, 0.0), (0, -27), xycoords="axes fraction", textcoords="offset points", ha="right", fontsize=8,
+                color=SOFT)
     ax.text(0.0, 1.03, plain(y), transform=ax.transAxes, fontsize=8, color=SOFT)
 
 

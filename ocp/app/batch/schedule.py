@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ocp.batch.compiled import Point
+from ocp.interrupts import held
 
 #: told after tasks are done: how many, of which well, and all
 Tell = Callable[[int, int, int], Any]
@@ -119,7 +120,10 @@ def scheduled(parent: np.ndarray, task: Callable[[int, Point | None], Task], led
                 who.submit(task(number, start(number)))
                 running += 1
         found = who.finished(1.0) if running else []
-        ledger.add(found)
+        with held() as waiting:  # what is written is done
+            ledger.add(found)
+        if waiting.asked:
+            raise KeyboardInterrupt
         for done in found:
             running -= 1
             good += bool(done.row["ok"])

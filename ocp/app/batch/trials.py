@@ -101,12 +101,14 @@ class WbcTrials:
     """Closed loops of whole-body control of one file."""
 
     def __init__(self, text: str, folder: str, name: str, plant: str):
-        self.loaded, self.plant = followed(load_wbc_text(text, folder, name)), plant
+        self.read, self.plant = load_wbc_text(text, folder, name), plant
+        self.loaded = followed(self.read)
         mpc_trials.check_random(bool(self.loaded.trials), "trials")
         compile_in_time(("whole-body control",) if self.loaded.setup.tasks else ())
 
     def draw(self, seed: int, number: int) -> tuple[Drawn, Any]:
-        loaded = self.loaded
+        planned = self.read.following is not None and bool(self.read.following.mpc)
+        loaded = followed(self.read) if planned else self.loaded  # a horizon goes on from where its last trial ended
         drawn = loaded.trial(seed, number)
         row = {**_starts(model_space(loaded.mechanism.model), drawn.setup.start, loaded.trials.start),
                **_pushed(drawn.pushes[len(loaded.pushes):]),

@@ -223,6 +223,7 @@ def read_options(reader: Reader, given: Mapping[str, Any], method: str, path: Ke
     if not given:
         return {}
     kind = METHODS[method].options_type()
+    fixed: Mapping[str, Any] = getattr(kind, "FIXED", {})
     before, within = len(reader.findings.found), sections(kind)
     records = {record: typing.get_type_hints(record) for record in (kind, *within.values())}
     hints = {f.name: own[f.name] for record, own in records.items() for f in dataclasses.fields(record)}
@@ -230,7 +231,10 @@ def read_options(reader: Reader, given: Mapping[str, Any], method: str, path: Ke
     places: dict[str, KeyPath] = {}
     for key, value, place in _spread(given, within, path):
         known = [name for name in hints if place[-2] not in within or section_of(kind).get(name) == place[-2]]
-        if key not in known:
+        if key in fixed and key not in known:
+            if value != fixed[key]:
+                reader.findings.add(place, f"is no option any more: it is always {fixed[key]!r}")
+        elif key not in known:
             reader.findings.add(place, f"unknown option of {method}{near(key, known, most=len(known))}", at_key=True)
         elif key in values:
             reader.findings.add(place, f"{key} is given twice: here and outside {place[-2]}", at_key=True)

@@ -115,3 +115,20 @@ solve:
     value = (x**2 - 1) ** 2 + x / 4 + 0.01 * (x - 0.1) ** 2  # at constant speed
     minima = sorted(value[1:-1][(value[1:-1] < value[:-2]) & (value[1:-1] < value[2:])])
     np.testing.assert_allclose(optima, minima, rtol=1e-5)
+
+
+def test_a_surface_leaves_out_what_is_not_certified():
+    """Triangles at a refused place are masked; no value beyond those of certified places is drawn."""
+    from ocp.app.batch.pictures import _surface
+
+    places = np.array([(i, j) for i in range(4) for j in range(4)], dtype=float)
+    bad = places[places.min(axis=1) >= 2]
+    good = places[places.min(axis=1) < 2]
+    triangles, values = _surface(good, good.sum(axis=1), bad)
+    kept = triangles.triangles[~triangles.mask]
+    corners = np.stack([triangles.x, triangles.y], axis=1)[kept]
+    assert len(kept)
+    assert not (corners.min(axis=2) >= 2).any()
+    np.testing.assert_allclose(values[kept], corners.sum(axis=2))
+    assert _surface(good[:3], np.arange(3.0), bad) is None
+    assert _surface(good, np.zeros(len(good)), bad) is None

@@ -202,6 +202,36 @@ def test_kills_lose_nothing(tmp_path):
     assert len(numbers) == len(set(numbers)) == 25
 
 
+@pytest.mark.slow
+def test_ctrl_c_says_what_is_kept_and_how_to_go_on(tmp_path):
+    """SIGINT to the command as a terminal sends it, to all of its processes: the cases that are done are rows, none is marked as
+    interrupted, and the same command ends with the table of a sweep nobody disturbed."""
+    file, out = tmp_path / "block.yaml", tmp_path / "stopped"
+    file.write_text(BLOCK)
+    words = [sys.executable, "-m", "ocp.app.cli", "sweep", str(file), "--over", "parameters.mass=1:2:5", "--over",
+             "phase.start.x=0:0.5:5", "-q"]
+    environment = {**os.environ, "PYTHONPATH": str(Path.cwd())}
+    for processes, wanted in (("0", 3), ("2", 9)):
+        process = subprocess.Popen([*words, "-j", processes, "--out", str(out)], env=environment, start_new_session=True,
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        end, journal = time.monotonic() + 120, out / "journal.jsonl"
+        while process.poll() is None and time.monotonic() < end:
+            if journal.exists() and journal.read_bytes().count(b"\n") >= wanted:
+                break
+            time.sleep(0.01)
+        os.killpg(process.pid, signal.SIGINT)
+        said = process.communicate(timeout=120)[1]
+        assert process.returncode == 1
+        done = journal.read_bytes().count(b"\n")
+        assert f"interrupted: {done} of 25 cases are done and kept in {out}" in said
+        assert b"INTERRUPTED" not in journal.read_bytes()
+        assert (out / "cases.csv").read_text().count("\n") == done + 1
+        assert wanted <= done < 25
+    subprocess.run([*words, "-j", "2", "--out", str(out)], check=True, env=environment, stdout=subprocess.DEVNULL)
+    whole = table_with(tmp_path, "whole", block("parameters.mass=1:2:5", "phase.start.x=0:0.5:5"), processes=0)
+    assert (out / "cases.csv").read_bytes() == whole
+
+
 def test_another_sweep_does_not_go_on_in_a_folder(tmp_path):
     swept(block("parameters.mass=[1, 2]"), tmp_path / "sweep", processes=0)
     with pytest.raises(ProblemError, match="holds another sweep"):

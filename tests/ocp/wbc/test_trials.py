@@ -29,7 +29,7 @@ def test_a_trial_is_random_where_it_is_asked_to_be_and_touches():
     assert np.linalg.norm(push.force) == pytest.approx(40.0)
     assert 0.0 <= push.time <= 4.9
     assert 0.4 <= one.friction["lf"] <= 0.8
-    feet = [plan.record for plan in loaded.setup.contacts]
+    feet = loaded.setup.contacts
     heights = []
     for record in feet:
         at = dynamics.make_frame(loaded.mechanism.model, "pose", record.frame)
