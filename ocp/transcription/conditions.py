@@ -26,11 +26,11 @@ class Rows:
 def hard_rows(constraint: Constraint, arguments: Sequence[Expr]) -> Rows:
     """Rows of a hard constraint at (t, x, u, p).
 
-    A cone ``|c[1:]| <= c[0]`` becomes ``c[0]^2 - |c[1:]|^2 >= 0`` and ``c[0] >= 0``, smooth also at its apex.
+    A cone ``|c[1:]| <= c[0]`` becomes ``(c[0]^2 - |c[1:]|^2) / unit^2 >= 0`` and ``c[0] >= 0``, smooth also at its apex.
     """
     value = _value(constraint, arguments)
     if constraint.sense is Sense.CONE:
-        rows = ca.vertcat(value[0] ** 2 - ca.sumsqr(value[1:]), value[0])
+        rows = ca.vertcat((value[0] ** 2 - ca.sumsqr(value[1:])) / constraint.unit**2, value[0])
         return Rows(rows, (0.0, 0.0), (INF, INF), hard_names(constraint))
     return Rows(value, constraint.lower, constraint.bounds.upper, hard_names(constraint))
 
