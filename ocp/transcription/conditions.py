@@ -9,6 +9,7 @@ from typing import Any
 import casadi as ca
 
 from ocp.errors import ProblemError
+from ocp.nlp.names import MEASURED
 from ocp.problem import INF, Constraint, Cost, Sense
 from ocp.spaces import Expr
 
@@ -38,7 +39,7 @@ def hard_rows(constraint: Constraint, arguments: Sequence[Expr]) -> Rows:
 def hard_names(constraint: Constraint) -> tuple[str, ...]:
     """Names of the rows of a hard constraint."""
     if constraint.sense is Sense.CONE:
-        return f"{constraint.name} (cone)", f"{constraint.name} (cone axis)"
+        return f"{constraint.name}{' (cone)' if constraint.unit == 1 else MEASURED}", f"{constraint.name} (cone axis)"
     return constraint.components()
 
 

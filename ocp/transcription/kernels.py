@@ -35,10 +35,14 @@ KEPT = 64
 def prepared(block: Block, mode: str, gauss_newton: bool) -> Prepared:
     """The functions of a block, findings about their kernels, and the seconds that these took. Equal graphs are differentiated
     once: passes on other meshes and phases that repeat have the functions of the first."""
-    if gauss_newton:  # which the graph of values does not tell
+    graph = ca.Function("graph", [block.v, block.data], [block.cost, block.rows])
+    try:
+        text = "" if gauss_newton else graph.serialize()  # that Hessian is no function of the values alone
+    except RuntimeError:  # external code has no text
+        text = ""
+    if not text:
         return _prepared(block, mode, gauss_newton)
-    graph = ca.Function("graph", [block.v, block.data], [block.cost, block.rows]).serialize()
-    key = sha256(graph.encode()).digest(), mode, block.count >= WORTH_WAITING
+    key = sha256(text.encode()).digest(), mode, block.count >= WORTH_WAITING
     found = _PREPARED.pop(key, None) or _prepared(block, mode, gauss_newton)
     if not late(Activity.KERNELS):
         _PREPARED[key] = (*found[:2], 0.0)
