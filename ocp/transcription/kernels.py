@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
 from dataclasses import fields, replace
-from hashlib import sha256
 from typing import Any
 
 import casadi as ca
@@ -13,7 +11,7 @@ import casadi as ca
 from dynamics.kernels import compile_many, find_compiler, is_cached, operations
 from ocp.interrupts import Activity, late, leave_out, seconds_left
 from ocp.problem import Finding, Kind
-from ocp.transcription.blocks import Block, BlockFunctions, differentiate
+from ocp.transcription.blocks import BlockFunctions
 
 #: "auto" never compiles smaller functions: the interpreter needs less than a millisecond for a hundred nodes.
 WORTH_COMPILING = 3000
@@ -26,34 +24,6 @@ WORTH_WAITING = 500
 SECONDS_TO_WRITE = 8e-6
 #: in place of a choice of kernels: elements keep the functions that CasADi wrote, for solvers that make kernels of them
 BY_SOLVER = "by solver"
-Prepared = tuple[BlockFunctions, tuple[Finding, ...], float]
-#: of the latest ``KEPT`` blocks, by their graphs
-_PREPARED: OrderedDict[Any, Prepared] = OrderedDict()
-KEPT = 64
-
-
-def prepared(block: Block, mode: str, gauss_newton: bool) -> Prepared:
-    """The functions of a block, findings about their kernels, and the seconds that these took. Equal graphs are differentiated
-    once: passes on other meshes and phases that repeat have the functions of the first."""
-    graph = ca.Function("graph", [block.v, block.data], [block.cost, block.rows])
-    try:
-        text = "" if gauss_newton else graph.serialize()  # that Hessian is no function of the values alone
-    except RuntimeError:  # external code has no text
-        text = ""
-    if not text:
-        return _prepared(block, mode, gauss_newton)
-    key = sha256(text.encode()).digest(), mode, block.count >= WORTH_WAITING
-    found = _PREPARED.pop(key, None) or _prepared(block, mode, gauss_newton)
-    if not late(Activity.KERNELS):
-        _PREPARED[key] = (*found[:2], 0.0)
-        if len(_PREPARED) > KEPT:
-            _PREPARED.popitem(last=False)
-    return found
-
-
-def _prepared(block: Block, mode: str, gauss_newton: bool) -> Prepared:
-    functions = differentiate(block, gauss_newton)
-    return (functions, (), 0.0) if mode == BY_SOLVER else with_kernels(functions, mode, block.count)
 
 
 def with_kernels(functions: BlockFunctions, mode: Any, nodes: int) -> tuple[BlockFunctions, tuple[Finding, ...], float]:

@@ -27,8 +27,8 @@ from ocp.problem import At, Finding, Kind, Problem, Trajectory, distinct, join
 from ocp.problem.numbers import numbers_of, with_guess, with_numbers
 from ocp.reductions.algebraic_elimination import followed, solving
 from ocp.reductions.algebraic_equations import require_equations
-from ocp.transcription import places
-from ocp.transcription.blocks import FLAT_BELOW
+from ocp.transcription import blocks, places
+from ocp.transcription.blocks import Block, BlockFunctions, differentiated
 from ocp.transcription.charts import Form
 from ocp.transcription.compressed import compressed_part, middle
 from ocp.transcription.diagnosis import diagnosis
@@ -36,7 +36,7 @@ from ocp.transcription.elements import separable
 from ocp.transcription.ends import ends_part, linkage_part, passage_part
 from ocp.transcription.interpolation import collocation_trajectory, cubic, parabola, shooting_trajectory
 from ocp.transcription.intervals import integrate, motion_part, path_part, shooting_part
-from ocp.transcription.kernels import BY_SOLVER, prepared
+from ocp.transcription.kernels import BY_SOLVER, with_kernels
 from ocp.transcription.layout import held_by_rows
 from ocp.transcription.mesh import Compressed, Discretisation, Grid, Mesh
 from ocp.transcription.motion import by_motion
@@ -111,12 +111,11 @@ def build(problem: Problem, meshes: Sequence[Discretisation], how: How, centres:
     passages = len(pieces) - len(problem.linkages) - len(placed) + 1 + np.arange(len(placed) - 1)
     whole = stacked(pieces, n)
     above = np.cumsum([0, *(part.rows for part in pieces)])
-    ready = [(whole.external[block.name], (), 0.0) if block.name in whole.external else
-             prepared(block, how.kernels, how.gauss_newton) for block in whole.blocks]
+    ready = [_prepared(block, whole, how) for block in whole.blocks]
     functions = [own for own, _, _ in ready]
     elements = separable(whole.linear, whole.blocks, functions, how.gauss_newton)
     nlp = NLP(
-        functions=Whole(elements, FLAT_BELOW), **_unknowns(placed),
+        functions=Whole(elements, blocks.FLAT_BELOW), **_unknowns(placed),
         g_lower=whole.lower, g_upper=whole.upper, constraints=whole.names,
         variables=Names.joined([*(layout.names for layout in layouts), static.names]),
         diagnose=diagnosis(given, meshes, _unpack(placed)), keep=[own.keep for own in functions],
@@ -247,6 +246,14 @@ def _owners(placed: Sequence[Place], meshes: Sequence[Discretisation]) -> Owners
             if name in names:
                 found.put(np.array([place.first + number]), PARAMETER, place.number, names.index(name))
     return found
+
+
+def _prepared(block: Block, whole: Part, how: How) -> tuple[BlockFunctions, tuple[Finding, ...], float]:
+    """The functions of a block, findings about their kernels, and the seconds that these took."""
+    if block.name in whole.external:
+        return whole.external[block.name], (), 0.0
+    functions = differentiated(block, how.gauss_newton)
+    return (functions, (), 0.0) if how.kernels == BY_SOLVER else with_kernels(functions, how.kernels, block.count)
 
 
 def _unpack(placed: Sequence[Place]) -> Callable[[Array], list[tuple[Array, Array, float, float, Array]]]:
