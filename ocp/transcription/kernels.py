@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from dataclasses import fields, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import casadi as ca
 
 from dynamics.kernels import compile_many, find_compiler, is_cached, operations
 from ocp.interrupts import Activity, late, leave_out, seconds_left
 from ocp.problem import Finding, Kind
-from ocp.transcription.blocks import BlockFunctions
+from ocp.transcription.blocks import Block, BlockFunctions, differentiated
 
 #: "auto" never compiles smaller functions: the interpreter needs less than a millisecond for a hundred nodes.
 WORTH_COMPILING = 3000
@@ -26,7 +26,21 @@ SECONDS_TO_WRITE = 8e-6
 BY_SOLVER = "by solver"
 
 
-def with_kernels(functions: BlockFunctions, mode: Any, nodes: int) -> tuple[BlockFunctions, tuple[Finding, ...], float]:
+class Prepared(NamedTuple):
+    """Functions of a block, findings about their kernels, and the seconds that these took."""
+
+    functions: BlockFunctions
+    findings: tuple[Finding, ...]
+    seconds: float
+
+
+def prepared(block: Block, mode: str, gauss_newton: bool) -> Prepared:
+    """The functions of a block, findings about their kernels, and the seconds that these took."""
+    functions = differentiated(block, gauss_newton)
+    return Prepared(functions, (), 0.0) if mode == BY_SOLVER else with_kernels(functions, mode, block.count)
+
+
+def with_kernels(functions: BlockFunctions, mode: Any, nodes: int) -> Prepared:
     """(the functions with compiled code where ``mode`` asks for it, findings about the choice, seconds it took).
 
     nodes: at how many the functions are evaluated. "auto" takes compiled code where it is in the cache or where compiling pays
@@ -38,7 +52,7 @@ def with_kernels(functions: BlockFunctions, mode: Any, nodes: int) -> tuple[Bloc
     sizes = {name: operations(function) for name, function in own.items()}
     if late(Activity.KERNELS) or sum(sizes.values()) * SECONDS_TO_WRITE > seconds_left():
         leave_out(Activity.KERNELS, ", ".join(own[name].name() for name in own if sizes[name] >= WORTH_COMPILING))
-        return functions, (), 0.0
+        return Prepared(functions, (), 0.0)
     large = [name for name in own if sizes[name] >= WORTH_COMPILING]
     wanted = list(own) if mode == "compiled" else []
     findings: list[Finding] = []
@@ -50,7 +64,7 @@ def with_kernels(functions: BlockFunctions, mode: Any, nodes: int) -> tuple[Bloc
         else:
             wanted += waiting  # the kernels themselves say what they looked for
     if not wanted:
-        return functions, tuple(findings), 0.0
+        return Prepared(functions, tuple(findings), 0.0)
     kernels = dict(zip(wanted, compile_many([own[name] for name in wanted], mode=mode, seconds_left=seconds_left),
                        strict=True))
     if slow := [kernel.name for kernel in kernels.values() if kernel.mode == "interpreted"] if late(Activity.KERNELS) else []:
@@ -60,4 +74,4 @@ def with_kernels(functions: BlockFunctions, mode: Any, nodes: int) -> tuple[Bloc
         findings.insert(0, Finding(Kind.KERNELS_COMPILED, data={"operations": {own[name].name(): sizes[name] for name in chosen}}))
     remarks = sorted({remark for kernel in kernels.values() for remark in kernel.notes})
     findings += [Finding(Kind.KERNEL_REMARK, data={"remark": remark}) for remark in remarks]
-    return replace(functions, **chosen), tuple(findings), time.perf_counter() - started
+    return Prepared(replace(functions, **chosen), tuple(findings), time.perf_counter() - started)
