@@ -76,6 +76,11 @@ def parts_of_name(name: str) -> tuple[str, str]:
 MEASURED = " (cone, by weight)"
 
 
+def measured(name: str) -> bool:
+    """Whether a row stands in a unit of its own already."""
+    return name.endswith(MEASURED)
+
+
 def phase_of(name: str) -> str:
     """The phase of what is named in a program of several, "" of what belongs to none or to a single one."""
     phase, several, _ = name.partition(": ")
