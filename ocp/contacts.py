@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -43,7 +44,8 @@ def contact_constraints(mechanism: Mechanism, parameters: int = 0, unknowns: int
     arguments, *_ = _arguments(mechanism, parameters, unknowns)
     contacts = [c for c in mechanism.constraints if isinstance(c, Contact) and c.unilateral and c.name not in bilateral]
     forces = constraint_forces(mechanism, arguments, unknowns) if contacts else {}
-    found = []
+    found, model = [], mechanism.model
+    weight = model.mass * math.hypot(*model.gravity) or 1.0
     for c in contacts:
         kind = cone.get(c.name) if isinstance(cone, Mapping) else cone
         if kind is not None and kind not in CONES:
@@ -56,7 +58,7 @@ def contact_constraints(mechanism: Mechanism, parameters: int = 0, unknowns: int
                 sides = -(ca.sparsify(ca.DM(shape.rows(1.0))) @ ca.vertcat(value[1:], value[0]))
                 found.append(_path(name, arguments, sides, Sense.BOX, where))
             else:
-                found.append(_path(name, arguments, value, Sense.CONE, where))
+                found.append(replace(_path(name, arguments, value, Sense.CONE, where), unit=weight))
         normals = pushes[:1] if isinstance(c, FlatContact) else pushes
         if c.least > 0 or c.most < INF:
             found.append(_path(f"{c.name} force", arguments, normals, Sense.BOX, where, (c.least, c.most)))

@@ -105,7 +105,7 @@ def entry_key(function: ca.Function, flags: Sequence[str], limit: int) -> str:
     native = any(flag.startswith("-m") and flag.endswith("=native") for flag in flags)
     parts = [
         SCHEMA,
-        hashlib.sha256(function.serialize().encode()).hexdigest(),
+        _written(function),
         list(flags),
         limit,
         ca.CasadiMeta.version(),
@@ -115,6 +115,12 @@ def entry_key(function: ca.Function, flags: Sequence[str], limit: int) -> str:
         cpu_identity() if native else "",
     ]
     return _digest(json.dumps(parts).encode())[:40]
+
+
+@lru_cache(maxsize=64)
+def _written(function: ca.Function) -> str:
+    """Digest of a function; the same object is written out once."""
+    return hashlib.sha256(function.serialize().encode()).hexdigest()
 
 
 def entry_symbol(key: str) -> str:

@@ -72,6 +72,15 @@ def parts_of_name(name: str) -> tuple[str, str]:
     return what, place
 
 
+#: ends the names of rows that stand in a unit of their own already: their entries are as small as what they hold at the guess
+MEASURED = " (cone, by weight)"
+
+
+def measured(name: str) -> bool:
+    """Whether a row stands in a unit of its own already."""
+    return name.endswith(MEASURED)
+
+
 def phase_of(name: str) -> str:
     """The phase of what is named in a program of several, "" of what belongs to none or to a single one."""
     phase, several, _ = name.partition(": ")

@@ -17,7 +17,7 @@ import casadi as ca
 import numpy as np
 
 from ocp.errors import ProblemError
-from ocp.nlp.names import groups
+from ocp.nlp.names import groups, measured
 from ocp.nlp.options import SCALINGS
 from ocp.nlp.program import NLP, Functions
 from ocp.nlp.result import NLPResult, Progress, Warm, WatchPoint
@@ -177,14 +177,15 @@ def objective_size(nlp: NLP, x: np.ndarray) -> float:
 def extraordinary(nlp: NLP) -> Scaling | None:
     """Factors by the guess where a program stands in numbers that solvers, whose tolerances and first steps are absolute, are not
     made for: huge or tiny unknowns, tiny bounds (they are relaxed by absolute amounts), constraints whose Jacobian's entries are
-    all tiny at the first point, or some of them huge, an objective whose gradient there is huge. None where there is nothing of
-    that kind."""
+    all tiny at the first point (``measured`` ones aside), or some of them huge, an objective whose gradient there is huge. None
+    where there is nothing of that kind."""
     sizes, widths = _sizes(nlp)
     entries, steep = _row_sizes(nlp, np.clip(nlp.x0, nlp.x_lower, nlp.x_upper), np.ones(nlp.n)), objective_factor(nlp)
+    own = np.array([measured(name) for name in groups(nlp.constraints)], dtype=bool)
     huge = (entries > MAX_ENTRY) & (_least_bounds(nlp) * MAX_ENTRY > entries)
     kinds = {"unknowns": ((sizes > 1 / MIN_SCALE) | ((sizes > 0) & (sizes < MIN_SCALE**2))).any(),
              "bounds": ((widths > 0) & (widths < MIN_SCALE)).any(),
-             "rows": (((entries > 0) & (entries < MIN_SCALE)) | huge).any(), "costs": steep < STEEP}
+             "rows": (((entries > 0) & (entries < MIN_SCALE) & ~own) | huge).any(), "costs": steep < STEEP}
     found = [kind for kind, there in kinds.items() if there]
     return replace(choose_scaling(nlp, "guess"), reasons=tuple(found)) if found else None
 

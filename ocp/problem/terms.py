@@ -67,6 +67,7 @@ class Constraint:
     ``1/2 soft |violation|^2``, and only where the user wrote it.
     met: whether other conditions hold a path constraint with equality where the phase starts, and where it ends. Collocation does
     not state it there once more: an inequality beside its own equality leaves no interior (Mangasarian and Fromovitz 1967).
+    unit: what the squares of a cone are measured by in programs: of forces of contacts the weight that they bear.
     """
 
     name: str
@@ -79,6 +80,7 @@ class Constraint:
     where: str | None = None  # place in the user's file
     labels: tuple[str, ...] = ()  # names of the components, such as joints; numbers where there are none
     met: tuple[bool, bool] = (False, False)
+    unit: float = 1.0
 
     @classmethod
     def within(cls, name: str, at: At, function: ca.Function, bounds: Bounds, **more: Any) -> Constraint:

@@ -50,8 +50,8 @@ def _lifted(phase: Phase) -> Phase:
     known = None if system.mechanism is None or not system.mechanism.constraints or system.period is not None else inner(system)
     if known is None:
         return phase
-    rests = {id(item): split(item.function, known.sought) for item in (*phase.costs, *phase.constraints)
-             if item.at in (At.PATH, At.INTEGRAL)}
+    items: tuple[Any, ...] = (*phase.costs, *phase.constraints)
+    rests = {id(item): split(item.function, known.sought) for item in items if item.at in (At.PATH, At.INTEGRAL)}
     if not any(rests.values()):
         return phase
     parameters = dict(zip(system.parameters, system.parameter_values, strict=True))

@@ -14,8 +14,10 @@ No derivative is taken through the program as a whole. ``ocp.transcription.eleme
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
 import casadi as ca
@@ -91,6 +93,28 @@ class BlockFunctions:
     gauss_newton_pattern: ca.Sparsity | None = None
     batched: bool = False
     keep: Any = None
+
+
+#: of the latest ``KEPT`` blocks, by their graphs
+_DIFFERENTIATED: OrderedDict[bytes, BlockFunctions] = OrderedDict()
+KEPT = 64
+
+
+def differentiated(block: Block, gauss_newton: bool = False) -> BlockFunctions:
+    """The same as ``differentiate``, once for equal graphs: passes on other meshes and phases that repeat have the functions of the
+    first."""
+    graph = ca.Function("graph", [block.v, block.data], [block.cost, block.rows])
+    try:
+        text = "" if gauss_newton else graph.serialize()  # that Hessian is no function of the values alone
+    except RuntimeError:  # external code has no text
+        text = ""
+    if not text:
+        return differentiate(block, gauss_newton)
+    key = sha256(text.encode()).digest()
+    found = _DIFFERENTIATED[key] = _DIFFERENTIATED.pop(key, None) or differentiate(block)
+    if len(_DIFFERENTIATED) > KEPT:
+        _DIFFERENTIATED.popitem(last=False)
+    return found
 
 
 def differentiate(block: Block, gauss_newton: bool = False) -> BlockFunctions:

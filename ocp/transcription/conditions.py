@@ -9,6 +9,7 @@ from typing import Any
 import casadi as ca
 
 from ocp.errors import ProblemError
+from ocp.nlp.names import MEASURED
 from ocp.problem import INF, Constraint, Cost, Sense
 from ocp.spaces import Expr
 
@@ -26,11 +27,11 @@ class Rows:
 def hard_rows(constraint: Constraint, arguments: Sequence[Expr]) -> Rows:
     """Rows of a hard constraint at (t, x, u, p).
 
-    A cone ``|c[1:]| <= c[0]`` becomes ``c[0]^2 - |c[1:]|^2 >= 0`` and ``c[0] >= 0``, smooth also at its apex.
+    A cone ``|c[1:]| <= c[0]`` becomes ``(c[0]^2 - |c[1:]|^2) / unit^2 >= 0`` and ``c[0] >= 0``, smooth also at its apex.
     """
     value = _value(constraint, arguments)
     if constraint.sense is Sense.CONE:
-        rows = ca.vertcat(value[0] ** 2 - ca.sumsqr(value[1:]), value[0])
+        rows = ca.vertcat((value[0] ** 2 - ca.sumsqr(value[1:])) / constraint.unit**2, value[0])
         return Rows(rows, (0.0, 0.0), (INF, INF), hard_names(constraint))
     return Rows(value, constraint.lower, constraint.bounds.upper, hard_names(constraint))
 
@@ -38,7 +39,7 @@ def hard_rows(constraint: Constraint, arguments: Sequence[Expr]) -> Rows:
 def hard_names(constraint: Constraint) -> tuple[str, ...]:
     """Names of the rows of a hard constraint."""
     if constraint.sense is Sense.CONE:
-        return f"{constraint.name} (cone)", f"{constraint.name} (cone axis)"
+        return f"{constraint.name}{' (cone)' if constraint.unit == 1 else MEASURED}", f"{constraint.name} (cone axis)"
     return constraint.components()
 
 

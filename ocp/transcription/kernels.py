@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
 from dataclasses import fields, replace
-from hashlib import sha256
 from typing import Any, NamedTuple
 
 import casadi as ca
@@ -13,7 +11,7 @@ import casadi as ca
 from dynamics.kernels import compile_many, find_compiler, is_cached, operations
 from ocp.interrupts import Activity, late, leave_out, seconds_left
 from ocp.problem import Finding, Kind
-from ocp.transcription.blocks import Block, BlockFunctions, differentiate
+from ocp.transcription.blocks import Block, BlockFunctions, differentiated
 
 #: "auto" never compiles smaller functions: the interpreter needs less than a millisecond for a hundred nodes.
 WORTH_COMPILING = 3000
@@ -36,28 +34,9 @@ class Prepared(NamedTuple):
     seconds: float
 
 
-#: of the latest ``KEPT`` blocks, by their graphs
-_PREPARED: OrderedDict[Any, Prepared] = OrderedDict()
-KEPT = 64
-
-
 def prepared(block: Block, mode: str, gauss_newton: bool) -> Prepared:
-    """The functions of a block, findings about their kernels, and the seconds that these took. Equal graphs are differentiated
-    once: passes on other meshes and phases that repeat have the functions of the first."""
-    if gauss_newton:  # which the graph of values does not tell
-        return _prepared(block, mode, gauss_newton)
-    graph = ca.Function("graph", [block.v, block.data], [block.cost, block.rows]).serialize()
-    key = sha256(graph.encode()).digest(), mode, block.count >= WORTH_WAITING
-    found = _PREPARED.pop(key, None) or _prepared(block, mode, gauss_newton)
-    if not late(Activity.KERNELS):
-        _PREPARED[key] = found._replace(seconds=0.0)
-        if len(_PREPARED) > KEPT:
-            _PREPARED.popitem(last=False)
-    return found
-
-
-def _prepared(block: Block, mode: str, gauss_newton: bool) -> Prepared:
-    functions = differentiate(block, gauss_newton)
+    """The functions of a block, findings about their kernels, and the seconds that these took."""
+    functions = differentiated(block, gauss_newton)
     return Prepared(functions, (), 0.0) if mode == BY_SOLVER else with_kernels(functions, mode, block.count)
 
 

@@ -27,8 +27,7 @@ from ocp.problem import At, Finding, Kind, Problem, Trajectory, distinct, join
 from ocp.problem.numbers import numbers_of, with_guess, with_numbers
 from ocp.reductions.algebraic_elimination import followed, solving
 from ocp.reductions.algebraic_equations import require_equations
-from ocp.transcription import places
-from ocp.transcription.blocks import FLAT_BELOW
+from ocp.transcription import blocks, places
 from ocp.transcription.charts import Form
 from ocp.transcription.compressed import compressed_part, middle
 from ocp.transcription.diagnosis import diagnosis
@@ -118,7 +117,7 @@ def build(problem: Problem, meshes: Sequence[Discretisation], how: How, centres:
     functions = [own for own, _, _ in ready]
     elements = separable(whole.linear, whole.blocks, functions, how.gauss_newton)
     nlp = NLP(
-        functions=Whole(elements, FLAT_BELOW), **_unknowns(placed),
+        functions=Whole(elements, blocks.FLAT_BELOW), **_unknowns(placed),
         g_lower=whole.lower, g_upper=whole.upper, constraints=whole.names,
         variables=Names.joined([*(layout.names for layout in layouts), static.names]),
         diagnose=diagnosis(given, meshes, _unpack(placed)), keep=[own.keep for own in functions],

@@ -37,3 +37,29 @@ def test_a_squat_on_four_feet():
     assert found.ok
     assert found.objective == pytest.approx(1.010334, rel=1e-5)
     assert len(found.iterations) < 60
+
+
+JUMP = HEAD + f"""
+phases:
+  - name: push
+    contacts: [FL, FR, HL, HR]
+    duration: 0.4
+    start: {STANDS}{COSTS}
+  - name: flight
+    contacts: []
+    duration: 0.25{COSTS}
+  - name: landing
+    contacts: [FL, FR, HL, HR]
+    reset: {{impact: true}}
+    duration: 0.4
+    final: {{base: {{position: [0, 0, "0.32*cos(0.8)"], rpy: [0, 0, 0]}}, rest: true}}{COSTS}"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("formulation", ["residual", "forward_dynamics"])
+def test_a_jump_in_place(formulation):
+    """Push, flight and landing by impact. Two programs, whose flights are algebraic and explicit, end at the same optimum."""
+    found = solve(load_text(JUMP.replace("  root:", f"  formulation: {formulation}\n  root:")).problem)
+    assert found.ok, found.certificate.failures
+    assert found.objective == pytest.approx(1.1652, rel=2e-4)
+    assert len(found.iterations) < 120

@@ -22,6 +22,7 @@ from ocp.guesses.silent import bridged
 from ocp.methods import method
 from ocp.problem import At, Duration, Guess, Phase, Sense
 from ocp.transcription.collocation import CollocationOptions, transcribe
+from ocp.transcription.conditions import hard_rows
 
 HEAD = """name: Leg
 system:
@@ -303,6 +304,23 @@ def test_pyramids_lie_inside_cones():
     clear = clear_constraint(mechanism, foot, 0.2)
     gap = float(ca.DM(foot.gap(model, ca.DM(x[:model.nq]))))
     assert float(clear.function(0, x, u, [])) == pytest.approx(gap - 0.2)
+
+
+def test_cones_of_a_heavier_robot_are_the_same_rows_of_a_programme():
+    """Their squares are measured by the weight: a robot five times as heavy, under five times the force, has the same numbers."""
+    rows = []
+    for times in (1.0, 5.0):
+        model = random_tree(4, np.random.default_rng(3), root="free_flyer")
+        model = replace(model, bodies=tuple(replace(body, inertia=replace(body.inertia, mass=times * body.inertia.mass))
+                                            for body in model.bodies))
+        robot = Mechanism(model, direct_motors(model), constraints=(PointContact("foot", model.bodies[-1].name, friction=0.6),))
+        system = residual_dynamics_system(robot)
+        (cone,) = contact_constraints(robot, 0, system.nu - robot.nu)
+        force = np.zeros(system.nu)
+        force[-3:] = times * np.array([2.0, 3.0, 40.0])
+        rows.append(hard_rows(cone, [0.0, ca.DM(system.nx, 1), ca.DM(force), ca.DM(0, 1)]).expression[0])
+        np.testing.assert_allclose(rows[-1] * cone.unit**2, times**2 * ((0.6 * 40)**2 - 2.0**2 - 3.0**2))
+    assert float(rows[0]) == pytest.approx(float(rows[1]), rel=1e-12)
 
 
 def test_impacts_need_constraints_that_stand_still():
