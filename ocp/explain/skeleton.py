@@ -155,12 +155,13 @@ def _flown(rows: _Rows, phase: Phase, first: ca.MX, last: ca.MX, T: ca.MX, state
 
 
 def _ways_to_fall(robot: Mechanism) -> Array:
-    """Directions [k, 3] of the world in which the whole robot moves freely, driven by no motor."""
+    """Directions [k, 3] of the world in which all that has mass moves freely, driven by no motor."""
     model, q = robot.model, ca.DM(alg.neutral(robot.model))
-    J = np.vstack([np.array(ca.DM(alg.frame_jacobian(model, q, body.name, "world_aligned"))) for body in model.bodies])
+    heavy = [body.name for body in model.bodies if body.inertia.mass > 0]
+    J = np.vstack([np.array(ca.DM(alg.frame_jacobian(model, q, name, "world_aligned"))) for name in heavy])
     S, found = np.array(ca.DM(robot.selection)), []
     for axis in np.eye(3):
-        wanted = np.tile(np.r_[axis, np.zeros(3)], len(model.bodies))
+        wanted = np.tile(np.r_[axis, np.zeros(3)], len(heavy))
         e = np.linalg.lstsq(J, wanted, rcond=None)[0]
         if np.allclose(J @ e, wanted, atol=1e-9) and np.allclose(S.T @ e, 0, atol=1e-9):
             found.append(axis)
