@@ -45,8 +45,8 @@ class _Rows:
     upper: list[Array] = field(default_factory=list)
     words: list[tuple[str, ...]] = field(default_factory=list)
 
-    def add(self, value: ca.MX, words: tuple[str, ...], lower: Sequence[float] | None = None, upper: Sequence[float] | None = None
-            ) -> None:
+    def add(self, value: ca.MX, words: tuple[str, ...], lower: Sequence[float] | Array | None = None,
+            upper: Sequence[float] | Array | None = None) -> None:
         size = value.shape[0]
         self.values.append(value)
         self.lower.append(np.zeros(size) if lower is None else np.asarray(lower, float))
@@ -141,7 +141,7 @@ def _flown(rows: _Rows, phase: Phase, first: ca.MX, last: ca.MX, T: ca.MX, state
     model, x = robot.model, ca.SX.sym("x", phase.system.nx)
     q, v = x[:model.nq], x[model.nq:]
     com = ca.Function("com", [x], [ca.densify(ca.cse(ca.SX(y))) for y in (
-        free @ alg.centre_of_mass(model, q), free @ (alg.centre_of_mass_jacobian(model, q) @ v))])
+        ca.DM(free) @ alg.centre_of_mass(model, q), ca.DM(free) @ (alg.centre_of_mass_jacobian(model, q) @ v))])
     g, (r, speed) = ca.DM(free @ np.array(model.gravity)), com(first)
     middle = state((np.asarray(phase.guess.x[0]) + phase.guess.x[-1]) / 2, phase, "middle")
     at, rate = com(last)
@@ -212,7 +212,7 @@ def _descend(evaluate: ca.Function, z: Array, lower: Array, upper: Array) -> Arr
         if better:
             z, r, J = z + step, after, slopes
         damping = max(damping / 10, 1e-12) if better else damping * 10
-        crawl = crawl + slow if slow or not better else 0
+        crawl = crawl + int(slow) if slow or not better else 0
         if crawl > 5 or damping > 1e8:
             break
     return r

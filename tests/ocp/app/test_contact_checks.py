@@ -76,7 +76,7 @@ def test_what_contacts_cannot_do_is_named(name, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(("text", "fields"), [
-    (ONE, {"rest": ", " + PLACE.format(x=0)}), (FLIGHT, {"time": 0.1, "start": HIGH.replace('"cos(0.4)"', "0.96")}),
+    (ONE, {"rest": ", " + PLACE.format(x=0)}), (FLIGHT, {"time": 0.1, "start": HIGH.replace('"cos(0.4)"', "0.66")}),
     (LEAP, {"stands": STANDS, "place": PLACE.format(x=0.4)})])
 def test_what_they_can_is_left_alone(text, fields, tmp_path):
     assert contact_findings(load_problem(written(tmp_path, text, fields)).problem) == ()
