@@ -135,11 +135,19 @@ def _displaced(pose: Transform, xi: Expr) -> Transform:
     return Transform(pose.R @ (ca.SX.eye(3) + w + w @ w / 2), pose.p + pose.R @ (v + w @ v / 2))
 
 
+class MovedFrames(NamedTuple):
+    """Motions of the frames, the arguments of the functions of a relation, and z by (q, v) [24 k + 1, nv]."""
+
+    motions: FrameMotions
+    arguments: list[Expr]
+    slopes: list[Expr]
+
+
 class Between:
     """Terms of relations between frames."""
 
     @staticmethod
-    def _motions(at: Point, c: FrameConstraint, x: Expr) -> tuple[FrameMotions, list[Expr], list[Expr]]:
+    def _motions(at: Point, c: FrameConstraint, x: Expr) -> MovedFrames:
         """Motions of the frames, the arguments of the functions of a relation, and z by (q, v) [24 k + 1, nv]."""
         motions = frame_motions(at.model, c.frames, at.q, at.v, at.a, x)
         jets, n = motions.jets, at.model.nv
@@ -149,7 +157,7 @@ class Between:
         moved, driven = ([ca.vertcat(*parts) for parts in zip(*blocks, strict=True)] for blocks in (
             [(j.pose_q, j.V_q, j.A_q, j.W_q) for j in jets], [(j.V_v, j.A_v) for j in jets]))
         by_q, by_v = ca.vertcat(*moved, still), ca.vertcat(none, *driven, none, still)
-        return motions, arguments, [by_q, by_v]
+        return MovedFrames(motions, arguments, [by_q, by_v])
 
     @classmethod
     def rows(cls, at: Point, c: FrameConstraint, x: Expr) -> Rows:

@@ -4,7 +4,7 @@ mechanism in accelerations, efforts and multipliers of its reduced constraints: 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import casadi as ca
 import numpy as np
@@ -71,11 +71,19 @@ def units_of(mechanism: Mechanism, *, accelerations: bool = False) -> dict[str, 
     return units | {thruster.name: "N" if any(thruster.axis) else "N m" for thruster in mechanism.thrusters}
 
 
-def symbols(model: Model, space: Space, nu: int, parameters: Mapping[str, float] | int | None) -> tuple[list[Expr], Expr, Expr]:
+class RobotSymbols(NamedTuple):
+    """Symbols [t, x, u, p], and q and v in x."""
+
+    arguments: list[Expr]
+    q: Expr
+    v: Expr
+
+
+def symbols(model: Model, space: Space, nu: int, parameters: Mapping[str, float] | int | None) -> RobotSymbols:
     """Symbols [t, x, u, p], and q and v in x."""
     count = parameters if isinstance(parameters, int) else len(parameters or {})
     x = ca.SX.sym("x", space.nx)
-    return [ca.SX.sym("t"), x, ca.SX.sym("u", nu), ca.SX.sym("p", count)], x[:model.nq], x[model.nq:]
+    return RobotSymbols([ca.SX.sym("t"), x, ca.SX.sym("u", nu), ca.SX.sym("p", count)], x[:model.nq], x[model.nq:])
 
 
 #: what keeps redundant rows of constraints apart in residual form, relative to the inverse inertia that rows see

@@ -37,7 +37,7 @@ _I = len(_FLOATS)
 
 
 def shape_of(stances: Sequence[PointContact], groups: Sequence[Level | Sequence[Item]]) -> Hashable | None:
-    """What decides how rows are laid out; None where a point slides or levels of the user's own are among them."""
+    """A key of the layout of the constraints; None if a point slides or the user gives levels of their own."""
     if any(s.slip is not None for s in stances):
         return None
     out: list[Hashable] = [tuple([(s.name, s.pyramid.sides) for s in stances])]
@@ -145,7 +145,7 @@ class PreparedStep:
             at += rows.size
 
     def fitting(self, stances: tuple[PointContact, ...], priorities: Sequence[Any]) -> list[Item] | None:
-        """The items, where these have the shape of the last ones: told without making and hashing it, or not at all."""
+        """The items, if they have the shape of the last ones, found without making and hashing a key; None if unknown."""
         before = self._set
         if stances is not self._stances or len(priorities) != len(self._counts) or not before:
             return None
@@ -224,7 +224,7 @@ def _number(value: Any, before: Any) -> bool:
 
 
 def _set(item: Item, before: Item | None, rows: _Rows) -> None:
-    """Write what an item says in its rows, where the one before, of the same kind, said something else."""
+    """Write an item into its rows of the matrices, unless it equals the one before, of the same kind."""
     size = rows.b.size
     if isinstance(item, Task):
         old = before if isinstance(before, Task) else None
@@ -253,7 +253,7 @@ def _set(item: Item, before: Item | None, rows: _Rows) -> None:
 
 
 class _Given(NamedTuple):
-    """What the kernel wrote and what tasks ask for: views of the arrays of a step."""
+    """Output of the kernel and targets of tasks: views of the arrays of a step."""
 
     M: Array
     h: Array

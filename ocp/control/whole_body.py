@@ -59,16 +59,19 @@ class Control:
 
     @cached_property
     def forces(self) -> dict[str, Array]:
+        """Contact forces [3] (N, world axes, on the robot) by stance."""
         x, at = self.solution.x, self.acceleration.size
         return {s.name: x[at + 3 * k:at + 3 * k + 3] for k, s in enumerate(self.stances)}
 
     @property
     def closures(self) -> Array:
+        """Multipliers of the closed loops."""
         x = self.solution.x
         return x[self.acceleration.size + 3 * len(self.stances):x.size - self.torque.size]
 
     @property
     def ok(self) -> bool:
+        """Whether the hierarchy was solved."""
         return self.solution.ok
 
 
@@ -205,8 +208,8 @@ class WholeBody:
 
     def step(self, q: ArrayLike, v: ArrayLike, priorities: Sequence[Priority], stances: Sequence[PointContact] | None = None
              ) -> Control:
-        """One control step at q [nq], v [nv]: what `terms`, `levels` and `solve` give, with stances below limits where both cannot
-        hold. What does not change from step to step is kept, and the rest filled in by compiled loops."""
+        """One control step at q [nq], v [nv]: `terms`, `levels` and `solve`, with stances below limits if both cannot hold.
+        Constant parts are reused, and the rest is filled in by compiled loops."""
         stances = tuple(self.stances if stances is None else stances)
         latest = self._latest
         if latest is not None and (items := latest.fitting(stances, priorities)):
@@ -232,12 +235,12 @@ class WholeBody:
         return self._prepared[key].solve(q, v, stances, items)
 
     def task_rows(self, task: Task) -> slice:
-        """Where the task's rows sit in the terms."""
+        """The rows of the task in the terms."""
         k = self._index(task)
         return slice(self._state.rows[k], self._state.rows[k + 1])
 
     def stance_rows(self, name: str) -> slice:
-        """Where the stance's rows sit in the terms. Raises ProblemError with what is near."""
+        """The rows of the stance in the terms. Raises ProblemError with near spellings."""
         if name not in self._names:
             raise ProblemError(f"no stance named {name!r}{near(name, self._names)}", where="WholeBody")
         return slice(3 * self._names.index(name), 3 * self._names.index(name) + 3)

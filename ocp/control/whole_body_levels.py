@@ -71,7 +71,7 @@ def groups_of(priorities: Sequence[Priority]) -> list[Level | tuple[Item, ...]]:
 
 
 class Layout:
-    """Rows for one state and the stances of one step."""
+    """The levels of one step, for one state and its stances."""
 
     def __init__(self, whole: WholeBody, terms: Terms, stances: tuple[PointContact, ...]) -> None:
         self.whole, self.terms, self.stances = whole, terms, stances
@@ -87,12 +87,15 @@ class Layout:
         return A
 
     def equations(self) -> Level:
+        """The equations of motion as a level."""
         return Level("equations", np.hstack([self.terms.M, -self.J_c.T, -self.terms.J_l.T, -self.terms.S.T]), -self.terms.h)
 
     def closures(self) -> Level:
+        """The closed loops as a level."""
         return Level("closures", self._over(self.terms.J_l, 0), -self.terms.drift_l)
 
     def at_rest(self, gain: float) -> Level:
+        """Contact points at rest as a level; gain [1/s]: feedback of their velocities."""
         A, b = self._over(self.J_c, 0), -self.drift_c - gain * (self.J_c @ self.terms.v)
         if all(s.slip is None for s in self.stances):
             return Level("stances", A, b)
@@ -124,6 +127,7 @@ class Layout:
         return Level("limits", D=np.vstack(blocks), f=np.concatenate(upper), lower=np.concatenate(lower), limits=tuple(names))
 
     def joints(self, horizon: float) -> Level | None:
+        """Joint limits over the horizon [s] as bounds on accelerations."""
         model, v = self.whole.model, self.terms.v
         lower, upper = velocity_bounds(model, self.terms.q, self.whole._box, horizon, gain=0.25)
         rows = np.flatnonzero(np.isfinite(lower) | np.isfinite(upper))

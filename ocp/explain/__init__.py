@@ -1,5 +1,5 @@
-"""Why a problem was not solved, and what its constraints cost: what contradicts what and how much to relax, which expression is
-not finite, which equations depend on each other, which bounds press. Records and functions; nothing is printed."""
+"""Diagnosis of unsolved problems and prices of constraints: conflicting constraints and the amounts by which to relax them,
+expressions that are not finite, dependent equations, active bounds. Records and functions; nothing is printed."""
 
 from ocp.explain.active import Price, prices
 from ocp.explain.advice import Advice, advice

@@ -28,7 +28,7 @@ from ocp.plants import Plant
 from ocp.problem import Finding, Kind
 from ocp.solvers.hqp import Level
 from ocp.thresholds import CLOSED_LOOPS
-from ocp.wbc.contact_state import FLAT, LOST, ContactState
+from ocp.wbc.contact_state import LOST, MAX_SOLE_GAP, ContactState
 from ocp.wbc.ground import Ground, beyond_limits, faces_up
 from ocp.wbc.paths import value_at
 from ocp.wbc.result import ContactRecord, Ending, Note, WholeBodyRun
@@ -91,7 +91,7 @@ class _Loop:
         self.x[0] = self.setup.start
         gaps, _ = self._where(self.setup.start)
         for contact in self.contacts:
-            if contact.taken and gaps[contact.rows].max() > FLAT:
+            if contact.taken and gaps[contact.rows].max() > MAX_SOLE_GAP:
                 raise ProblemError("is taken at the start, but does not touch its plane: a point is "
                                    f"{gaps[contact.rows].max():.3g} m above it", where=f"contact {contact.name!r}")
         check_inertia(self.model, self.setup.start[:self.nq])

@@ -16,7 +16,7 @@ from ocp.control.stance import stances_of
 from ocp.wbc.result import Note
 
 Array = NDArray[np.float64]
-NEAR, FLAT = 1e-4, 1e-3  # m: a contact that is to be taken touches with one point, and the others of its sole are so near
+MAX_TOUCHING_GAP, MAX_SOLE_GAP = 1e-4, 1e-3  # m: of one point of a contact that is to be taken, and of the others of its sole
 LOST = 5e-3  # m: one that was taken has left its plane
 SLIPS = 0.03  # m/s
 STANDS = 0.2  # s of standing after which a point is trusted again
@@ -54,7 +54,7 @@ class ContactState:
     def feel(self, t: float, gap: Array, points: Array, speeds: Array, dt: float) -> list[Note]:
         """On by dt (s), by what is measured at its points: gap [k] (m), points, speeds [k, 3] (world). What happened."""
         notes, ramp = list[Note](), self.contact.ramp
-        if self.wanted and not self.taken and gap.min() <= NEAR and gap.max() <= FLAT:
+        if self.wanted and not self.taken and gap.min() <= MAX_TOUCHING_GAP and gap.max() <= MAX_SOLE_GAP:
             self.taken, self.full = True, 0.0 if ramp else 1.0
             notes.append(Note(t, self.name, "touches, and is taken"))
         elif self.taken and gap.min() > LOST:

@@ -1,4 +1,4 @@
-"""What the commands print at their end: the outcome of a solve and the verdict on a file."""
+"""Terminal output at the end of commands: the outcome of a solve, its certificate and files."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def print_outcome(outcome: Outcome, console: Console | None = None) -> None:
         line(out, f"  note        {note}")
     for rule in tried(solution):
         line(out, f"  tried       {rule}")
-    where = "" if outcome.folder is None or not solution.freeze else f"; the lines that freeze it: {outcome.folder / FROZEN}"
+    where = "" if outcome.folder is None or not solution.freeze else f"; to reproduce it: {outcome.folder / FROZEN}"
     line(out, f"  choice      {choice(solution)}{where}")
     if certificate is not None:
         table = grid("  certificate", ">value", ">tolerance", "", pad=2)

@@ -26,7 +26,7 @@ from ocp.gaits.patterns import ALL
 from ocp.gaits.postures import pose_of
 
 EXACT = 9  # digits of a posture that touches the ground
-NEAR, BELOW = 0.06, 0.1  # m: how far feet lie apart in height, and at least below the root
+MAX_HEIGHT_SPREAD, MIN_DEPTH_BELOW_ROOT = 0.06, 0.1  # m: how far feet lie apart in height, and at least below the root
 FLAT, INSIDE = 0.02, 0.8  # half width of the smallest sole [m], and the share of it that is counted on
 BAND = 0.02  # m: what lies so low on a foot is its sole
 #: names of configurations in which robots stand, the surest word first
@@ -43,6 +43,7 @@ class Foot:
     points: tuple[tuple[float, ...], ...] = ((0.0, 0.0, 0.0),)
 
     def contact(self) -> str:
+        """The foot as a contact in a file."""
         sole = "" if len(self.points) == 1 else f", points: {flow(self.points)}"
         return f"{{frame: {flow(self.frame)}{sole}, friction: 0.7, least: 1}}"
 
@@ -203,7 +204,7 @@ def _feet(model: Model, q: np.ndarray, root: float, where: str) -> list[Foot]:
     """The lowest ends of the tree."""
     heights = {name: float(pose_of(model, q, name)[1][2]) for name in ends(model)}
     lowest = min(heights.values())
-    names = [name for name, z in heights.items() if z < lowest + NEAR and z < root - BELOW]
+    names = [name for name, z in heights.items() if z < lowest + MAX_HEIGHT_SPREAD and z < root - MIN_DEPTH_BELOW_ROOT]
     if len(names) < 2:
         why = f"only {names[0]!r} reaches down" if names else "no limb of it reaches down below its root"
         raise ProblemError(f"does not stand on feet in any configuration that its file gives: {why}", where=where)
@@ -214,7 +215,7 @@ def _feet(model: Model, q: np.ndarray, root: float, where: str) -> list[Foot]:
             for shape in model.bodies[model.frame(frame).body].geometry:
                 if shape.kind == "mesh" and not Path(str(shape.path)).is_file():
                     raise ProblemError(f"the sole of {frame!r} is not known: its mesh {shape.path} is not there", where=where)
-        raise ProblemError(f"stands on two points ({', '.join(points)}), on which nothing can stand still; whole-body control of a "
+        raise ProblemError(f"stands on two points ({', '.join(points)}), on which no robot can stand; whole-body control of a "
                            "standing robot needs soles, or three feet", where=where)
     return feet if len(names) == 2 else [Foot(foot.frame) for foot in feet]
 

@@ -28,7 +28,7 @@ def write_starter(robot: NamedRobot, kind: str, *, frame: str | None = None, gai
                   overwrite: bool = False, command: Sequence[str] = ()) -> Path:
     """Write a starter file of the kind ``move``, ``pose``, ``mpc``, ``ik``, ``wbc`` or ``gait``; returns it.
 
-    frame: what ``pose`` and ``ik`` move; default: a tool or hand by its name, else the end of the longest branch. Raises
+    frame: moved by ``pose`` and ``ik``; default: a tool or hand by its name, else the end of the longest branch. Raises
     ProblemError for robots that cannot move, and where the file is there.
     """
     place = out or Path(f"{robot.stem}_{gait or kind}.yaml")

@@ -30,7 +30,7 @@ CAPTIONS = {
 FLOOR = -16.0
 #: excess over a bound that is drawn red
 VISIBLE = 1e-6
-MOST_PANELS = 24
+MAX_PANELS = 24
 
 
 def plot_run(run: WholeBodyRun) -> dict[str, bytes]:
@@ -81,7 +81,7 @@ def _torques(run: WholeBodyRun) -> bytes:
         return sheet.sentence("There are no motors.")
     pick = sheet.thinned(len(run.solved))
     cells = []
-    for columns in bundle(run.driven, range(len(run.driven)), {}, (), MOST_PANELS):
+    for columns in bundle(run.driven, range(len(run.driven)), {}, (), MAX_PANELS):
         title, labels = stem([run.driven[i] for i in columns])
         most = float(run.efforts[columns].max())
         cells.append(line_cell(title, "N m", run.t[:-1][pick], run.torque[pick][:, columns], labels,
@@ -92,7 +92,7 @@ def _torques(run: WholeBodyRun) -> bytes:
 Array = NDArray[np.float64]
 LONGEST, WALL = 0.3, 0.2  # of the scene's extent: the arrow of a large force, and half a wall
 RING, HEAD = 12, 0.12  # points of the edge of a cone; the head of an arrow, of its length
-LARGE = 0.98  # quantile of the forces over time that is drawn LONGEST: impacts last for one step
+FORCE_QUANTILE = 0.98  # quantile of the forces over time that is drawn LONGEST: impacts last for one step
 
 
 def with_contacts(scene: Scene, run: WholeBodyRun, model: Model, pick: NDArray[np.int64]) -> tuple[Scene, str]:
@@ -105,7 +105,7 @@ def with_contacts(scene: Scene, run: WholeBodyRun, model: Model, pick: NDArray[n
     told = [c.actual if np.isfinite(c.actual).any() else c.commanded for c in run.contacts]
     sizes = np.linalg.norm(np.nan_to_num(np.array(told)), axis=2).max(axis=0)
     extent = float(np.ptp(scene.points[0], axis=0).max(initial=0.0)) or 1.0
-    largest = float(np.quantile(sizes, LARGE)) or 1.0
+    largest = float(np.quantile(sizes, FORCE_QUANTILE)) or 1.0
     scale = LONGEST * extent / largest
     points, edges, at = [scene.points], list(scene.edges), scene.points.shape[1]
     for plan, place, force in zip(run.setup.contacts, _places(run, model, scene, pick), told, strict=True):
