@@ -1,7 +1,7 @@
 """Whether a robot on contacts can be where its phases want it: the motion reduced to its skeleton, the states at the ends of phases
 and in the middle of flights.
 
-Between two of these a contact that holds keeps its place, and the mass centre of a robot in flight falls along its parabola. What
+Between two of these an active contact does not move, and the mass centre of a robot in flight falls along its parabola. What
 the file asks of the ends, these conditions and the bounds of states must be met by some states and durations; they are searched by
 least squares from the guess and from random starts. Torques are not asked, so that what is missed here is missed by every motion;
 no proof, for a search can end in a local minimum.
@@ -26,8 +26,8 @@ Array = np.ndarray
 
 
 def contact_findings(problem: Problem) -> tuple[Finding, ...]:
-    """What contacts ask and no states were found to meet; ``missed``: by how much (m, rad, and per second), by what it is. And
-    contacts whose rows repeat each other."""
+    """Conditions of contacts that no states were found to meet, with the amounts ``missed`` (m, rad, and per second), and redundant
+    contacts."""
     robots = [phase.system.robot for phase in problem.phases]
     if not any(isinstance(c, Contact) for robot in robots if robot is not None for c in robot.constraints) or \
             any(robot is None or robot.prescribed for robot in robots) or len({p.system.space.names for p in problem.phases}) != 1:
@@ -93,7 +93,7 @@ def _missed(problem: Problem) -> Iterator[Finding]:
 
 
 def _asked(rows: _Rows, phase: Phase, first: ca.MX, last: ca.MX, T: ca.MX) -> None:
-    """What the file asks of both ends, as far as it depends on states alone."""
+    """Conditions of the file on both ends that depend on states alone."""
     for at, x, boundary, name in ((At.START, first, phase.start, "start"), (At.FINAL, last, phase.final, "end")):
         if boundary is not None:
             chosen = np.flatnonzero(boundary.fixed).tolist()
@@ -218,7 +218,7 @@ def _descend(evaluate: ca.Function, z: Array, lower: Array, upper: Array) -> Arr
     return r
 
 
-# ---- rows that repeat each other -------------------------------------------------------------------------------------------
+# ---- redundant contacts -------------------------------------------------------------------------------------------
 def _repeated(problem: Problem) -> Iterator[Finding]:
     """Contact sets whose rows depend on each other along the guess: their forces are not unique."""
     seen = set[tuple[str, ...]]()
