@@ -8,7 +8,6 @@ on the manifold); an unknown source is an error.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import casadi as ca
@@ -17,13 +16,12 @@ from dynamics import algorithms as alg
 from dynamics import functions
 from dynamics.algorithms.forward_dynamics import solve_mass
 from dynamics.derivatives.inverse_first import inverse_dynamics_partials
+from dynamics.derivatives.numeric import difference_jacobian
 from dynamics.errors import ModelError, near
 from dynamics.model.model import Model
 
 Expr = Any
 SOURCES = ("ad", "analytic", "fd")
-# cube root of machine epsilon balances truncation and rounding of central differences for unit-scaled arguments
-FD_STEP = 6.0e-6
 
 
 def _check(source: str) -> None:
@@ -80,12 +78,7 @@ def _differences(model: Model, name: str, last: str, title: str, outputs: list[s
     f, move = functions.make(model, name), functions.make(model, "integrate")
     q, v, w = ca.MX.sym("q", model.nq), ca.MX.sym("v", model.nv), ca.MX.sym(last, model.nv)
 
-    def column(at: Callable[[ca.DM], tuple[Expr, Expr, Expr]], j: int) -> Expr:
-        step = ca.DM(model.nv, 1)
-        step[j] = FD_STEP
-        return (f(*at(step)) - f(*at(-step))) / (2 * FD_STEP)
-
-    directions: list[Callable[[ca.DM], tuple[Expr, Expr, Expr]]] = [
-        lambda d: (move(q, d), v, w), lambda d: (q, v + d, w), lambda d: (q, v, w + d)]
-    results = [ca.horzcat(*(column(at, j) for j in range(model.nv))) for at in directions]
+    d = ca.MX.sym("d", model.nv)
+    moved = ca.Function("moved", [d, q, v, w], [f(move(q, d), v, w)], {"never_inline": True})
+    results = [difference_jacobian(moved)(ca.DM.zeros(model.nv), q, v, w), *(difference_jacobian(f, i)(q, v, w) for i in (1, 2))]
     return ca.Function(title, [q, v, w], results, ["q", "v", last], outputs)

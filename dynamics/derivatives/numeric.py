@@ -12,14 +12,13 @@ from typing import Any
 
 import casadi as ca
 
-from dynamics.derivatives.complex_step import complexified
+from dynamics.derivatives.complex_step import complex_step_jacobian
 from dynamics.derivatives.injection import with_derivatives
 from dynamics.errors import ModelError, near
 
 Expr = Any
 NUMERIC_SOURCES = ("complex_step", "fd")
 
-COMPLEX_STEP = 1e-30
 # central differences lose least where truncation and rounding balance: h ~ eps^(1/3) for a first derivative of values (and for
 # the derivative of an exact gradient), h ~ eps^(1/4) where a second derivative is taken of values
 STEP = 6.0e-6
@@ -35,9 +34,10 @@ def numeric_function(function: ca.Function, source: str) -> ca.Function:
     if source not in NUMERIC_SOURCES:
         raise ModelError(f"no numerical derivative source {source!r}{near(source, NUMERIC_SOURCES)}")
     sizes = [function.size1_in(i) for i in range(function.n_in())]
-    jacobian = _complex_jacobian(function, sizes) if source == "complex_step" else _difference_jacobian(function, sizes)
     n, ny = sum(sizes), function.size1_out(0)
     z, seed = ca.MX.sym("z", n), ca.MX.sym("seed", ny)
+    flat = ca.Function("flat", [z], [function(*ca.vertsplit(z, _offsets(sizes)))], {"never_inline": True})
+    jacobian = (complex_step_jacobian if source == "complex_step" else difference_jacobian)(flat)
     if source == "complex_step":
         gradient = ca.Function("gradient", [z, seed], [jacobian(z).T @ seed])
         columns = _differences(gradient, z, seed, STEP)
@@ -66,22 +66,16 @@ def _ranges(sizes: Sequence[int]) -> list[tuple[int, int]]:
     return list(zip(offsets[:-1], offsets[1:], strict=True))
 
 
-def _complex_jacobian(function: ca.Function, sizes: Sequence[int]) -> ca.Function:
-    """z [n] -> J [ny, n], one complex evaluation a column."""
-    n, twin = sum(sizes), complexified(function)
-    z, d = ca.MX.sym("z", n), ca.MX.sym("d", n)
-    real, imaginary = ca.vertsplit(z, _offsets(sizes)), ca.vertsplit(COMPLEX_STEP * d, _offsets(sizes))
-    column = ca.Function("column", [z, d], [twin(*real, *imaginary)[1] / COMPLEX_STEP], {"never_inline": True})
-    return ca.Function("complex_jacobian", [z], [column.map(n)(ca.repmat(z, 1, n), ca.DM.eye(n))])
-
-
-def _difference_jacobian(function: ca.Function, sizes: Sequence[int]) -> ca.Function:
-    n = sum(sizes)
-    z = ca.MX.sym("z", n)
-    flat = ca.Function("flat", [z], [function(*ca.vertsplit(z, _offsets(sizes)))], {"never_inline": True})
-    moved = STEP * ca.DM.eye(n)
-    ahead, behind = flat.map(n)(ca.repmat(z, 1, n) + moved), flat.map(n)(ca.repmat(z, 1, n) - moved)
-    return ca.Function("difference_jacobian", [z], [(ahead - behind) / (2 * STEP)])
+def difference_jacobian(function: ca.Function, i_in: int = 0) -> ca.Function:
+    """The Jacobian [ny, n] of the first output by one input, both columns, by central differences; with the function's inputs."""
+    inputs, n = function.mx_in(), function.size1_in(i_in)
+    if not n:
+        return ca.Function("difference_jacobian", inputs, [ca.MX(function.size1_out(0), 0)])
+    many = function.map("steps", "serial", n, [k for k in range(len(inputs)) if k != i_in], [])
+    ahead, behind = (
+        many.call([ca.repmat(x, 1, n) + step * ca.DM.eye(n) if k == i_in else x for k, x in enumerate(inputs)])[0]
+        for step in (STEP, -STEP))
+    return ca.Function("difference_jacobian", inputs, [(ahead - behind) / (2 * STEP)])
 
 
 def _differences(gradient: ca.Function, z: ca.MX, seed: ca.MX, h: float) -> ca.MX:

@@ -18,11 +18,11 @@ import numpy as np
 from dynamics import algorithms as alg
 from dynamics.derivatives import forward_second as forward
 from dynamics.derivatives.complex_step import complex_step_jacobian
-from dynamics.derivatives.first_order import FD_STEP
 from dynamics.derivatives.inverse_contracted import contracted_inverse_dynamics
 from dynamics.derivatives.inverse_first import inverse_dynamics_partials
 from dynamics.derivatives.inverse_second import inverse_dynamics_second_partials
 from dynamics.derivatives.manifold import symmetrised, symmetrised_tensor
+from dynamics.derivatives.numeric import difference_jacobian
 from dynamics.model.model import Model
 
 Expr = Any
@@ -173,14 +173,16 @@ def _ad_of_analytic(model: Model, what: Quantity) -> tuple[list[Expr], Sequence[
     return inputs, _assembled(what, lambda out, x: _pages(values[out], inputs[x], None if x else rate))
 
 
-def _complex_step(model: Model, what: Quantity) -> tuple[list[Expr], Sequence[Expr]]:
+def _stepped(jacobian: Callable[[ca.Function, int], ca.Function], model: Model, what: Quantity
+             ) -> tuple[list[Expr], Sequence[Expr]]:
+    """By complex steps or differences along coordinates, which ``rate_matrix`` turns into those along the manifold."""
     inputs, symbols = _symbols(ca.MX, model, what.inputs), _symbols(ca.SX, model, what.inputs)
     values, rate = _base(model, what).call(symbols), alg.rate_matrix(model, inputs[0])
     D: dict[tuple[int, int], Expr] = {}
     # outputs that are wanted by the same input are stepped together
     for x, outputs in (((0, (0,)), (1, (0,)), (2, (0,))) if what.order == 1 else ((0, (0, 2)), (1, (0, 1)))):
         stacked = ca.Function("stacked", symbols, [ca.vertcat(*(values[out].nz[:] for out in outputs))])
-        J = complex_step_jacobian(stacked, x, 0)(*inputs)
+        J = jacobian(stacked, x)(*inputs)
         start = 0
         for out in outputs:
             pattern = values[out].sparsity()
@@ -188,21 +190,6 @@ def _complex_step(model: Model, what: Quantity) -> tuple[list[Expr], Sequence[Ex
             D[out, x] = _spread(pattern, rows if x else rows @ rate)
             start += pattern.nnz()
     return inputs, _assembled(what, lambda out, x: D[out, x])
-
-
-def _differences(model: Model, what: Quantity) -> tuple[list[Expr], Sequence[Expr]]:
-    inputs = _symbols(ca.MX, model, what.inputs)
-    base, n = _base(model, what), model.nv
-    y = [*_symbols(ca.SX, model, ["q"]), ca.SX.sym("d", n)]
-    move = ca.Function("integrate", y, [alg.integrate(model, *y)])
-    columns: dict[int, list[list[Expr]]] = {}
-    for x in range(3):
-        columns[x] = []
-        for step in FD_STEP * ca.DM.eye(n).full():
-            ends = [base.call([(move(y, s) if x == 0 else y + s) if k == x else y for k, y in enumerate(inputs)])
-                    for s in (step, -step)]
-            columns[x].append([(up - down) / (2 * FD_STEP) for up, down in zip(*ends, strict=True)])
-    return inputs, _assembled(what, lambda out, x: ca.horzcat(*(column[out] for column in columns[x])) if n else ca.MX(0, 0))
 
 
 # ------------------------------------------------------------------------------------------------ closed form
@@ -221,5 +208,5 @@ def _analytic(model: Model, what: Quantity) -> tuple[list[Expr], Sequence[Expr]]
 
 BUILDERS: Mapping[str, Callable[[Model, Quantity], tuple[list[Expr], Sequence[Expr]]]] = {
     "ad_sx": partial(_ad, ca.SX), "ad_mx": partial(_ad, ca.MX), "ad_of_analytic": _ad_of_analytic, "analytic": _analytic,
-    "complex_step": _complex_step, "fd": _differences,
+    "complex_step": partial(_stepped, complex_step_jacobian), "fd": partial(_stepped, difference_jacobian),
 }

@@ -14,38 +14,42 @@ from ocp.guesses.sampling import SAMPLES, sample_guess
 from ocp.problem import Guess, Phase, Problem
 
 
-def inverse_dynamics_controls(phase: Phase, intervals: int) -> np.ndarray | None:
-    """Controls [N, nu] at the middle of equal intervals that carry a robot along the states of the guess, from rest to rest in
-    time; None where there is no motion in the guess, the system is not a robot, or thrusters act.
+def carried(phase: Phase) -> bool:
+    """Whether a phase is of a robot whose guess names configurations and no controls, which inverse dynamics can carry from one to
+    the next."""
+    mechanism, guess = phase.system.mechanism, phase.guess
+    return mechanism is not None and not mechanism.thrusters and not mechanism.constraints and phase.system.nu > 0 and \
+        not np.any(guess.u) and len(guess.s) > 1 and bool(np.ptp(np.asarray(guess.x)[:, :phase.system.model.nq], axis=0).any())
+
+
+def inverse_dynamics_motion(phase: Phase, intervals: int) -> tuple[np.ndarray, np.ndarray] | None:
+    """States [N+1, nx] at the ends of equal intervals and controls [N, nu] at their middles, which carry a robot along the
+    configurations of the guess, from rest to rest in time; None where there is no motion in the guess, the system is not a robot,
+    or thrusters act.
 
     The configurations of the guess are joined on the manifold by a quintic in time (zero velocity and acceleration at both ends of
     every stretch), and inverse dynamics gives the generalised forces; those that no motor can give are left out.
     """
-    system, guess = phase.system, phase.guess
-    mechanism = system.mechanism
-    if mechanism is None or mechanism.thrusters or mechanism.constraints or len(guess.s) < 2 or not system.nu:
+    system, guess, mechanism = phase.system, phase.guess, phase.system.mechanism
+    if mechanism is None or not carried(phase):
         return None
     model, nq = system.model, system.model.nq
     q = np.asarray(guess.x, dtype=float)[:, :nq]
     away = dynamics.make(model, "difference")
-    steps = [np.array(away(a, b)).ravel() for a, b in zip(q[:-1], q[1:], strict=True)]
-    if not any(np.any(np.abs(d) > 0) for d in steps):
-        return None
+    steps = np.array([np.array(away(a, b)).ravel() for a, b in zip(q[:-1], q[1:], strict=True)])
     symbols = [ca.SX.sym(name, size) for name, size in (("q", nq), ("v", model.nv), ("a", model.nv))]
     move, inverse = dynamics.make(model, "integrate"), ca.Function("inverse", symbols, [mechanism.inverse_dynamics(*symbols)])
-    duration = phase.duration.guess
+    s = np.arange(2 * intervals + 1) / (2 * intervals)
+    i = np.clip(np.searchsorted(guess.s, s, side="right") - 1, 0, len(steps) - 1)
+    width = np.diff(guess.s)[i]
+    r, rate = np.clip((s - np.asarray(guess.s)[i]) / width, 0.0, 1.0), 1.0 / (width * phase.duration.guess)
+    at, speed = r**3 * (10 - 15 * r + 6 * r * r), 30 * r * r * (1 - r) ** 2 * rate
+    bend = 60 * r * (1 - r) * (1 - 2 * r) * rate**2
+    configurations, velocities, accelerations = (
+        np.atleast_2d(move(q[i].T, (at[:, None] * steps[i]).T).full().T), speed[:, None] * steps[i], bend[:, None] * steps[i])
+    efforts = inverse(configurations.T, velocities.T, accelerations.T).full().T
     share = np.linalg.pinv(np.array(ca.DM(mechanism.selection)))
-    u = np.zeros((intervals, system.nu))
-    for k in range(intervals):
-        s = (k + 0.5) / intervals
-        i = min(int(np.searchsorted(guess.s, s, side="right")) - 1, len(steps) - 1)
-        width = guess.s[i + 1] - guess.s[i]
-        r, rate = (s - guess.s[i]) / width, 1.0 / (width * duration)
-        at, speed = r**3 * (10 - 15 * r + 6 * r * r), 30 * r * r * (1 - r) ** 2 * rate
-        bend = 60 * r * (1 - r) * (1 - 2 * r) * rate**2
-        tau = np.array(inverse(move(q[i], at * steps[i]), speed * steps[i], bend * steps[i])).ravel()
-        u[k] = share @ tau
-    return u
+    return np.hstack([configurations, velocities])[::2], (efforts @ share.T)[1::2]
 
 
 def standing(phase: Phase) -> Phase:
@@ -74,9 +78,10 @@ def with_dynamic_controls(problem: Problem) -> Problem | None:
     for i, phase in enumerate(phases):
         if np.any(phase.guess.u):
             continue
-        u = inverse_dynamics_controls(phase, SAMPLES)
-        if u is None:
+        motion = inverse_dynamics_motion(phase, SAMPLES)
+        if motion is None:
             continue
+        _, u = motion
         s = (np.arange(SAMPLES) + 0.5) / SAMPLES
         fractions = np.union1d(s, phase.guess.s)
         x, _ = sample_guess(phase.guess, phase.system.space, fractions)

@@ -25,6 +25,7 @@ import numpy as np
 from dynamics.errors import near
 from ocp.errors import ProblemError
 from ocp.guesses.fitted import simulated, with_fitted_controls
+from ocp.guesses.inverse_dynamics import carried
 from ocp.guesses.motion import free_values, from_motion
 from ocp.guesses.perturbed import perturbed
 from ocp.guesses.straight import has_line
@@ -122,15 +123,18 @@ def guessed(problem: Problem, name: str, probe: Probe) -> Problem | None:
 # ---- shooting -----------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Start:
-    """One way to start: its name, the way of shooting, whether states are a straight line (``ocp.guesses.straight``)."""
+    """One way to start: its name, the way of shooting, and where its states come from, if not from the guess: "line", the straight
+    line (``ocp.guesses.straight``), or "motion", that of inverse dynamics (``ocp.guesses.inverse_dynamics``)."""
 
     name: str
     shooting: str
-    line: bool = False
+    states: str = ""
 
 
 FAILURES = (Status.INFEASIBLE, Status.STALLED, Status.ITERATION_LIMIT)
 """Endings after which another start may help."""
+MOTION = "motion of inverse dynamics"
+"""Name of the start that takes over where a rollout runs away."""
 GAPPED = ("feasible", "multiple")
 """Ways of shooting that have the states as unknowns of their own."""
 
@@ -138,10 +142,13 @@ GAPPED = ("feasible", "multiple")
 def starts(phases: Sequence[Phase], shooting: str, more: bool) -> tuple[Start, ...]:
     """The starts in their order. The first is as asked; more: those after it, too, along the straight line on the manifold from the
     start to the prescribed final state, with the controls of the guess; from the controls of the guess alone, or along the states
-    of the guess where these did not count at first."""
+    of the guess where these did not count at first. Where inverse dynamics finds the controls, the motion that they carry comes
+    second: a rollout may run away from it, for no feedback acts on it, and from its states feedback does."""
     found = [Start("given", shooting)]
+    if more and shooting not in GAPPED and any(carried(phase) for phase in phases):
+        found.append(Start(MOTION, "feasible", "motion"))
     if more and has_line(phases):
-        found.append(Start("straight line", "feasible", line=True))
+        found.append(Start("straight line", "feasible", "line"))
     if more and shooting in GAPPED:
         found.append(Start("controls alone", "single"))
     elif more and all(np.ptp(phase.guess.x, axis=0).any() for phase in phases):

@@ -189,7 +189,7 @@ def shot(program: Program, outside: Outside = NOBODY, guess: Guess | Sequence[Gu
         write_path(horizon, store.path, *path)
         given, findings = own.shooting in GAPPED, []
     elif resume is None:
-        given, findings = write_guess(horizon, own, store.path, phases, start is not None and start.line)
+        given, findings = write_guess(horizon, own, store.path, phases, "" if start is None else start.states)
     else:
         given = saved.restore(resume, horizon, own, store)
         findings = [Finding(Kind.RESUMED, value=float(resume["cost"][0]), data={"iterations": int(resume["iterations"][0])})]

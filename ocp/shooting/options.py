@@ -29,10 +29,11 @@ class Tuning:
         "project" takes the nearest positive semidefinite matrix of every stage, "shift" only regularises.
     polish: "newton" ends with Newton's method on the optimality conditions of all knots together, with the active constraints as
         equations; "auto" does so where the rest of the search falls short of its tolerances.
-    retry: "auto" tries other starts where hard constraints or gaps cannot be met: the straight line of states from the start to the
-        prescribed final state, then the controls of the guess alone (or its states, where these did not count); an attempt with
-        others to come is given up where violation and gaps have not halved within 150 iterations. Of failures the one that misses
-        least is the result; the notes tell them all. "never", or fewer than 150 iterations allowed: as asked and no more.
+    retry: "auto" tries other starts where hard constraints or gaps cannot be met, or the first rollout runs away: the motion that
+        controls by inverse dynamics carry, the straight line of states from the start to the prescribed final state, then the
+        controls of the guess alone (or its states, where these did not count); an attempt with others to come is given up where
+        violation and gaps have not halved within 150 iterations. Of failures the one that misses least is the result; the notes
+        tell them all. "never", or fewer than 150 iterations allowed: as asked and no more.
     penalty, penalty_max: of the augmented Lagrangian that holds hard constraints: at the start, and where the constraints are
         given up as infeasible.
     armijo: smallest accepted ratio of actual to expected decrease. step_min: shortest trial step.

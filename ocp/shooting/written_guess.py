@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ocp.errors import ProblemError
-from ocp.guesses.inverse_dynamics import inverse_dynamics_controls
+from ocp.guesses.inverse_dynamics import inverse_dynamics_motion
 from ocp.guesses.sampling import controls_at, states_at
 from ocp.guesses.straight import line as straight_line
 from ocp.guesses.table import GAPPED
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from ocp.shooting.engine.record import Path
 
 
-def write_guess(horizon: Horizon, options: ILQROptions, path: Path, phases: Sequence[Phase] | None = None, line: bool = False
+def write_guess(horizon: Horizon, options: ILQROptions, path: Path, phases: Sequence[Phase] | None = None, states: str = ""
                 ) -> tuple[bool, list[Finding]]:
     """Write controls, and states where the options start from them, into a path. Returns (whether the states count, findings).
 
-    phases: those whose guesses count, by default the phases of the horizon. line: the states are the straight line on the manifold
-    from the start to the final state, which must be possible (``ocp.guesses.straight``).
+    phases: those whose guesses count, by default the phases of the horizon. states: "line" for the straight line on the manifold
+    from the start to the final state, which must be possible (``ocp.guesses.straight``), "motion" for that of inverse dynamics.
 
     Controls: the guess at the middle of every interval, moved into the bounds; where the guess names a motion of a robot and no
     controls, those that inverse dynamics finds along it. States: the guess at the knots, interpolated on the manifold.
@@ -44,8 +44,9 @@ def write_guess(horizon: Horizon, options: ILQROptions, path: Path, phases: Sequ
     for leg, phase in zip(horizon.legs, own, strict=True):
         steps = leg.last - leg.first
         u = controls_at(phase.guess, (np.arange(steps) + 0.5) / steps)
-        if not u.any() and (found := inverse_dynamics_controls(phase, steps)) is not None:
-            u = found
+        motion = None if u.any() else inverse_dynamics_motion(phase, steps)
+        if motion is not None:
+            u = motion[1]
             findings.append(Finding(Kind.GUESS_FROM_INVERSE_DYNAMICS, phase.name if several else ""))
         inside = np.clip(u, *(bound[leg.first:leg.last, :phase.system.nu] for bound in (horizon.lower, horizon.upper)))
         moved = tuple(name for name, other in zip(phase.system.controls, (u != inside).any(axis=0).tolist(), strict=True) if other)
@@ -53,9 +54,10 @@ def write_guess(horizon: Horizon, options: ILQROptions, path: Path, phases: Sequ
             findings.append(Finding(Kind.GUESS_MOVED_INTO_BOUNDS, phase.name if several else "", data={"controls": moved}))
         path.u[leg.first:leg.last, :phase.system.nu] = inside
         if given:
-            guess = straight_line(phase, start) if line else phase.guess
+            guess = straight_line(phase, start) if states == "line" else phase.guess
             x, nx = path.x[leg.first:leg.last + 1], phase.system.nx
-            x[:, :nx] = states_at(guess, phase.system.space, np.arange(steps + 1) / steps)
+            x[:, :nx] = motion[0] if states == "motion" and motion is not None else states_at(
+                guess, phase.system.space, np.arange(steps + 1) / steps)
             x[:, nx:nx + horizon.constants.count] = horizon.constants.guess
     if given:
         path.x[0, :len(start)] = start

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ocp.certify import Tolerances
-from ocp.guesses.table import FAILURES, Start, starts
-from ocp.problem import SOLVED, Guess, Problem, Solution
+from ocp.guesses.table import FAILURES, MOTION, Start, starts
+from ocp.problem import SOLVED, Guess, Problem, Solution, Status
 from ocp.problem.checkpoint import Checkpoint, log_arrays
 from ocp.shooting import adjoint, ilqr
 from ocp.shooting.adjoint import AdjointOptions
@@ -61,9 +61,11 @@ class ILQR(Method):
         return replace(found, seconds={**seconds, "total": sum(spent for name, spent in seconds.items() if name != "total")})
 
     def final(self, search: Search, state: State) -> bool:
-        """Whether no other guess can change the outcome of the last attempt."""
-        first = len(state.attempts) == 1
-        return first and not (state.last.solution.status in FAILURES and state.last.missed[0] > 0.0)
+        """Whether no other start can help: it does where constraints are missed, and that along a motion where the rollout of its
+        controls ran away."""
+        status, missed = state.last.solution.status, state.last.missed[0]
+        lost = status is Status.DIVERGED and MOTION in state.task.left
+        return len(state.attempts) == 1 and not (lost or (status in FAILURES and missed > 0.0))
 
     def restarted(self, search: Search, problem: Problem, **changes: Any) -> tuple[Search, State]:
         """A search within this one by the same method."""

@@ -24,7 +24,7 @@ import numpy as np
 from dynamics.kernels import operations
 from ocp.interrupts import Activity, check
 from ocp.spaces import Expr
-from ocp.transcription.chain_rule import Written, written
+from ocp.transcription.calls import Written, written
 from ocp.transcription.mesh import Table
 
 #: below so many instructions in all, calling a small function over and over costs more than what it computes, and one flat function

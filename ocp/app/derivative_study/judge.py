@@ -6,9 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
-from ocp.app.derivative_study.measure import MEASURED, SOURCES, Entry, Measured, Values
+from ocp.app.derivative_study.measure import MEASURED, SOURCES, Entry, Measured, Values, distance
 
 EXACT, DIFFERENCES = 1e-9, 1e-3  # largest error of a way that counts as exact, and of one that is an approximation by nature
 APPROXIMATE = ("fd",)
@@ -32,17 +30,6 @@ class Reference:
         if self.distance is None:
             return f"{label}, confirmed by nothing else"
         return f"{label}, confirmed by {SOURCES[self.confirmed_by][0]} to {self.distance:.1e}"
-
-
-def distance(a: Values, b: Values) -> float:
-    """Largest ``|a - b| / max(1, |b|)`` in the maximum norm, over points and outputs; infinite where one is not finite."""
-    worst = 0.0
-    for xs, ys in zip(a, b, strict=True):
-        for x, y in zip(xs, ys, strict=True):
-            if np.shape(x) != np.shape(y) or not (np.isfinite(x).all() and np.isfinite(y).all()):
-                return float("inf")
-            worst = max(worst, float(np.abs(x - y).max(initial=0.0) / max(1.0, np.abs(y).max(initial=0.0))))
-    return worst
 
 
 def choose(found: Mapping[str, Values]) -> Reference | None:

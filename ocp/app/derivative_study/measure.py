@@ -216,6 +216,17 @@ class Measured:
     sparsity: tuple[ca.Sparsity, ...] = ()
 
 
+def distance(a: Values, b: Values) -> float:
+    """Largest ``|a - b| / max(1, |b|)`` in the maximum norm, over points and outputs; infinite where one is not finite."""
+    worst = 0.0
+    for xs, ys in zip(a, b, strict=True):
+        for x, y in zip(xs, ys, strict=True):
+            if np.shape(x) != np.shape(y) or not (np.isfinite(x).all() and np.isfinite(y).all()):
+                return float("inf")
+            worst = max(worst, float(np.abs(x - y).max(initial=0.0) / max(1.0, np.abs(y).max(initial=0.0))))
+    return worst
+
+
 def draw(model: Model, count: int, seed: int) -> tuple[Point, ...]:
     """``count`` states: configurations within the joint limits, the rest standard normal. tau is made from a, not drawn, because
     random torques on light fingers would mean accelerations of no use."""
@@ -280,8 +291,7 @@ def _compiled(entry: Entry, candidate: Candidate, function: ca.Function, inputs:
     result = kernel(*inputs)
     found = _shaped(candidate, result if isinstance(result, tuple) else (result,))
     # the two run the same operations, so anything but rounding is a miscompilation
-    gap = max(float(np.abs(a - b).max(initial=0.0) / max(1.0, np.abs(b).max(initial=0.0)))
-              for a, b in zip(found, expected, strict=True))
+    gap = distance((found,), (tuple(expected),))
     if not gap < 1e-9:
         return replace(entry, status=FAILED, reason=f"compiled and interpreted code differ by {gap:.1e}")
     return replace(entry, compile_s=kernel.compile_seconds, compiled_us=microseconds(kernel_run(kernel, inputs), effort),

@@ -106,9 +106,10 @@ class Search:
         be evaluated."""
         state, options = self.store.state, self.options
         found = max(float(state[r.VIOLATION]), float(state[r.GAP]))
-        if state[r.VIOLATION] <= options.constraint_tolerance and state[r.GAP] <= options.tuning.gap_tolerance:
-            return 0.0
-        return found if np.isfinite(found) and np.isfinite(state[r.COST]) else np.inf
+        if not (np.isfinite(found) and np.isfinite(state[r.COST])):
+            return np.inf
+        within = state[r.VIOLATION] <= options.constraint_tolerance and state[r.GAP] <= options.tuning.gap_tolerance
+        return 0.0 if within else found
 
     @property
     def whole_log(self) -> tuple[Mapping[str, float], ...]:

@@ -2,7 +2,7 @@
 
 Where a step evaluates dynamics and costs once, inlining repeats nothing, and what dynamics, their derivatives and costs have in
 common is computed once. The dynamics of a robot under symplectic Euler come in closed form (``ocp.shooting.stages.symplectic``),
-all others are differentiated algorithmically. Explicit Runge-Kutta steps go by the chain rule (``ocp.shooting.stages.chain_rule``).
+all others are differentiated algorithmically. Explicit Runge-Kutta steps go by the chain rule (``ocp.shooting.stages.explicit``).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ocp.derivatives import choose
 from ocp.integrators import serving
 from ocp.problem import At, Cost, Phase
 from ocp.shooting.options import ILQROptions
-from ocp.shooting.stages import chain_rule
+from ocp.shooting.stages import explicit
 from ocp.shooting.stages.costs import slopes, terms, total
 from ocp.shooting.stages.expressions import Symbol, symbol_for
 from ocp.shooting.stages.stage import Term, first_order, term
@@ -80,7 +80,7 @@ def single_graph(stretch: Stretch, options: ILQROptions) -> Write | None:
     functions = [system.rate, *(cost.function for cost in terms(stretch.phase, At.PATH))]
     tableau = scheme.tableau
     if tableau is not None and tableau.explicit and not scheme.single and symbol_for(functions) is ca.SX.sym:
-        return lambda t, x, u, p, h: chain_rule.write(stretch, tableau, options.cost_quadrature == "rectangle", t, x, u, p, h)
+        return lambda t, x, u, p, h: explicit.write(stretch, tableau, options.cost_quadrature == "rectangle", t, x, u, p, h)
     return None
 
 

@@ -11,7 +11,7 @@ from shooting_problems import function, make
 
 from ocp.app.files.load import load_problem, load_text
 from ocp.errors import ProblemError
-from ocp.guesses.inverse_dynamics import inverse_dynamics_controls
+from ocp.guesses.inverse_dynamics import inverse_dynamics_motion
 from ocp.methods import solve
 from ocp.problem import INF, At, Boundary, Constraint, Kind, Sense, Status
 from ocp.spaces import euclidean
@@ -92,7 +92,7 @@ def test_path_constraints_agree_with_collocation_and_bind(kind):
 
 def test_the_robot_guess_comes_from_inverse_dynamics():
     loaded = load_problem("problems/panda_reach.yaml")
-    u = inverse_dynamics_controls(loaded.problem.phase, 100)
+    _, u = inverse_dynamics_motion(loaded.problem.phase, 100)
     system = loaded.problem.phase.system
     assert u.shape == (100, system.nu)
     # the arm starts from rest: its first torques hold it up
@@ -102,7 +102,7 @@ def test_the_robot_guess_comes_from_inverse_dynamics():
     assert found.ok, (found.ending, found.certificate.failures)
     assert found.objective == pytest.approx(loaded.problem.reference.objective, rel=loaded.problem.reference.tolerance)
     assert Kind.GUESS_FROM_INVERSE_DYNAMICS in [one.kind for one in found.findings]
-    assert inverse_dynamics_controls(cart_pole().phase, 10) is None
+    assert inverse_dynamics_motion(cart_pole().phase, 10) is None
 
 
 def test_a_small_cost_is_no_infeasibility():

@@ -21,7 +21,7 @@ from ocp.shooting.engine.expansion import expand
 from ocp.shooting.engine.rollout import rollout, trial
 from ocp.shooting.ilqr import ILQROptions, prepare, run, solve
 from ocp.shooting.options import Tuning
-from ocp.shooting.stages import chain_rule
+from ocp.shooting.stages import explicit
 
 
 @pytest.mark.skipif(find_compiler() is None, reason="needs a C compiler")
@@ -64,13 +64,13 @@ def test_expansion_by_differences_is_the_exact_one():
 @pytest.mark.parametrize("factor", [-1.0, 0.5])
 def test_a_wrong_input_matrix_is_noticed(monkeypatch, factor):
     """Poison: B is scaled in the kernel. The true gradient, by the other road, must not vanish at what comes out."""
-    right = chain_rule._Local.landed
+    right = explicit.write
 
-    def wrong(self, end, E):
-        found, n = right(self, end, E), self.space.ndx
-        return found._replace(F=ca.horzcat(found.F[:, :n], factor * found.F[:, n:]))
+    def wrong(stretch, *given):
+        found, n = right(stretch, *given), stretch.space.ndx
+        return dataclasses.replace(found, F=ca.horzcat(found.F[:, :n], factor * found.F[:, n:]))
 
-    monkeypatch.setattr(chain_rule._Local, "landed", wrong)
+    monkeypatch.setattr(explicit, "write", wrong)
     solution = solve(cart_pole(), ILQROptions(intervals=40, max_iterations=200, tuning=Tuning(polish="never")))
     assert solution.optimality.residuals()[0] > 1e-4
 
@@ -79,13 +79,13 @@ def test_a_wrong_curvature_slows_down_and_nothing_else(monkeypatch):
     """Poison: the full Hessian is that of the wrong costate. The optimum stays, the quadratic convergence goes."""
     options = ILQROptions(hessian="full", tuning=Tuning(convexify="gauss_newton", polish="never"))
     right = solve(cart_pole(), options)
-    made = chain_rule.write
+    made = explicit.write
 
     def wrong(*given):
         written = made(*given)
         return dataclasses.replace(written, full=lambda costate: written.full(0.5 * costate))
 
-    monkeypatch.setattr(chain_rule, "write", wrong)
+    monkeypatch.setattr(explicit, "write", wrong)
     poisoned = solve(cart_pole(), options)
     assert poisoned.status is Status.CONVERGED
     assert poisoned.objective == pytest.approx(right.objective, rel=1e-9)

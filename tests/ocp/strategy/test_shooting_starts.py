@@ -9,13 +9,18 @@ from constrained_problems import PROBLEMS, start_guess, with_guess
 from control_problems import block_move
 from direct_problems import with_phase
 from plain_shooting import of_solution
-from shooting_problems import options
+from scipy.integrate import solve_ivp
+from shooting_problems import function, held, options
 from uncertified import by_ilqr
 
+from dynamics.forces import Expression
+from dynamics.model.synthetic import serial_chain
+from ocp.bridge import robot_system
 from ocp.errors import ProblemError
+from ocp.guesses.inverse_dynamics import inverse_dynamics_motion
 from ocp.guesses.table import starts
-from ocp.problem import INF, At, Boundary, Constraint, Guess, Kind, Status
-from ocp.shooting.ilqr import ILQROptions, prepare, run, solve
+from ocp.problem import INF, At, Boundary, Constraint, Cost, Guess, Kind, Phase, Problem, Status
+from ocp.shooting.ilqr import ILQROptions, prepare, run, shot, solve
 from ocp.shooting.options import Tuning
 from ocp.strategy.loop import searched
 from ocp.strategy.shooting import searching_prepared
@@ -109,19 +114,19 @@ def test_starts_by_options_and_problem():
 
     def of(given=problem, **more):
         program = prepare(given, options(**cut, **more))
-        return [(one.shooting, one.line) for one in starts(given.phases, program.options.shooting, program.retries)]
+        return [(one.shooting, one.states) for one in starts(given.phases, program.options.shooting, program.retries)]
 
-    assert of(shooting="feasible") == [("feasible", False), ("feasible", True), ("single", False)]
-    assert of(shooting="multiple") == [("multiple", False), ("feasible", True), ("single", False)]
-    assert of(shooting="single") == [("single", False), ("feasible", True), ("feasible", False)]
-    assert of(shooting="feasible", retry="never") == [("feasible", False)]
-    assert of(shooting="feasible", max_iterations=100) == [("feasible", False)]
+    assert of(shooting="feasible") == [("feasible", ""), ("feasible", "line"), ("single", "")]
+    assert of(shooting="multiple") == [("multiple", ""), ("feasible", "line"), ("single", "")]
+    assert of(shooting="single") == [("single", ""), ("feasible", "line"), ("feasible", "")]
+    assert of(shooting="feasible", retry="never") == [("feasible", "")]
+    assert of(shooting="feasible", max_iterations=100) == [("feasible", "")]
     still = with_phase(problem, guess=Guess(np.array([0.0, 1.0]), np.zeros((2, 2)), np.zeros((2, 1))))
-    assert of(still, shooting="single") == [("single", False), ("feasible", True)]
+    assert of(still, shooting="single") == [("single", ""), ("feasible", "line")]
     open_end = with_phase(problem, final=None)
-    assert of(open_end, shooting="feasible") == [("feasible", False), ("single", False)]
+    assert of(open_end, shooting="feasible") == [("feasible", ""), ("single", "")]
     nothing_hard = with_phase(open_end, x_lower=(), x_upper=())
-    assert of(nothing_hard, shooting="single") == [("single", False)]
+    assert of(nothing_hard, shooting="single") == [("single", "")]
     with pytest.raises(ProblemError, match="retry"):
         ILQROptions(tuning=Tuning(retry="alway"))
 
@@ -133,11 +138,51 @@ def test_the_line_ends_where_the_final_state_is_prescribed_and_else_where_the_gu
     half = with_phase(problem, final=Boundary((2.0, 5.0), (True, False)))
     program = prepare(half, options(**cut))
     path = program.store.path
-    given, _ = write_guess(program.horizon, replace(program.options, shooting="feasible"), path, half.phases, line=True)
+    given, _ = write_guess(program.horizon, replace(program.options, shooting="feasible"), path, half.phases, "line")
     assert given
     start, end = np.array(half.phase.start.value), np.array([2.0, half.phase.guess.x[-1, 1]])
     s = np.linspace(0, 1, cut["intervals"] + 1)[:, None]
     np.testing.assert_allclose(path.x, start + s * (end - start), atol=1e-14)
+
+
+def falling(duration=3.0, kind="prismatic", stiffness=400.0):
+    """Two links from rest to rest, whose joints are pushed away from zero: left alone they leave it exponentially."""
+    model = serial_chain(2, kind=kind)
+    q, v = ca.SX.sym("q", model.nq), ca.SX.sym("v", model.nv)
+    push = Expression("push", ca.Function("push", [q, v], [stiffness * q]))
+    system, end = robot_system(model, forces=(push,)), (0.3, -0.2, 0.0, 0.0)
+    guess = Guess(np.array([0.0, 1.0]), np.array([np.zeros(4), end]), np.zeros((2, 2)))
+    efforts = Cost("effort", At.PATH, function(4, 2, lambda t, x, u: ca.sumsqr(u)))
+    return Problem("falling", (Phase("", system, held(duration), guess, Boundary((0.0,) * 4, (True,) * 4),
+                                     Boundary(end, (True,) * 4), costs=(efforts,)),))
+
+
+@pytest.mark.parametrize("kind", ["revolute", "prismatic"])
+def test_the_motion_of_inverse_dynamics_obeys_the_equations_of_motion(kind):
+    """Within an interval efforts are held at their middle, which misses velocities by the cube of its length."""
+    phase, misses = falling(0.5, kind, 4.0).phase, []
+    for count in (80, 160):
+        x, u = inverse_dynamics_motion(phase, count)
+        h = 0.5 / count
+        ends = [solve_ivp(lambda t, x, u=one: phase.system.rate(t, x, u, []).full().ravel(), (0, h), at, rtol=1e-10, atol=1e-12)
+                .y[:, -1] for at, one in zip(x[:-1], u, strict=True)]
+        misses.append(np.max(np.abs(np.array(ends) - x[1:])))
+    np.testing.assert_allclose(x[[0, -1]], phase.guess.x, atol=1e-14)
+    assert misses[0] / misses[1] == pytest.approx(8.0, rel=0.15)
+
+
+def test_where_a_rollout_runs_away_its_motion_is_what_the_search_starts_from():
+    found = by_ilqr(falling(), options())
+    alone = by_ilqr(falling(), options(retry="never"))
+    assert alone.status is Status.DIVERGED
+    assert not np.isfinite(alone.objective)
+    assert shot(prepare(falling(), options()))[1] == (np.inf, np.inf)  # whatever else is found misses less
+    assert found.status is Status.CONVERGED, found.ending
+    (served,) = of_kind(Kind.GUESS_SERVED, found)
+    assert served.name == "motion of inverse dynamics"
+    assert served.data["failed"] == {"given": "DIVERGED"}
+    np.testing.assert_allclose(found.trajectory.x[-1], [0.3, -0.2, 0, 0], atol=1e-6)
+    assert of_solution(found).cost == pytest.approx(found.objective, rel=1e-7)
 
 
 def test_a_search_that_does_not_halve_its_violation_is_given_up():

@@ -20,7 +20,7 @@ from ocp.derivatives import choose, differentiated_phase
 from ocp.errors import ProblemError
 from ocp.methods import method, solve
 from ocp.problem import At, Constraint, Cost, Duration, Guess, Kind, Phase, Problem
-from ocp.transcription import blocks, chain_rule, collocation, multiple_shooting
+from ocp.transcription import blocks, calls, collocation, multiple_shooting
 from ocp.transcription.part import located
 from ocp.transcription.places import place_block
 
@@ -161,7 +161,7 @@ def test_a_call_without_derivatives_of_its_own_is_written_out_as_well():
     v, s, mu = ca.MX.sym("v", 9), ca.MX.sym("s"), ca.MX.sym("mu", 2)
     tau = dynamics.make(model, "inverse_dynamics")(v[:3] * v[3:6], v[3:6], ca.sin(v[6:]))
     cost, rows = ca.sumsqr(tau), ca.vertcat(tau[0] * v[1], tau[2] ** 2)
-    found = chain_rule.written(v, ca.MX.sym("d", 0), cost, rows)
+    found = calls.written(v, ca.MX.sym("d", 0), cost, rows)
     assert found is not None
     hessian = ca.triu(ca.hessian(s * cost + ca.dot(mu, rows), v)[0])
     theirs = ca.Function("theirs", [v, s, mu], [cost, rows, ca.gradient(cost, v), ca.jacobian(rows, v), hessian])
@@ -209,9 +209,9 @@ def test_a_place_evaluates_its_efforts_once():
     problem = replace(problem, phases=(differentiated_phase(problem.phase, "analytic"),))
     meshes = collocation.uniform_meshes(problem, collocation.CollocationOptions(intervals=2))
     block, _ = place_block(located(problem, meshes, "coordinates")[0], meshes[0])
-    calls, left = chain_rule.separated(block.v, block.data, [block.cost, block.rows])
-    assert [call.function.name() for call in calls] == ["inverse_dynamics"]
-    assert all(ca.depends_on(part, calls[0].s) for part in left)
+    made, left = calls.separated(block.v, block.data, [block.cost, block.rows])
+    assert [call.function.name() for call in made] == ["inverse_dynamics"]
+    assert all(ca.depends_on(part, made[0].s) for part in left)
     plain = place_block(located(inverse_problem(model), meshes, "coordinates")[0], meshes[0])[0]
     ours, theirs = blocks.differentiate(block), blocks.differentiate(plain)
     assert ours.hessian.n_instructions() < 0.3 * theirs.hessian.n_instructions()

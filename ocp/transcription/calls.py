@@ -1,24 +1,21 @@
 """Blocks whose functions bring derivatives of their own, written out as one scalar graph by the chain rule.
 
 Such functions are nodes of a matrix graph. Differentiating that graph pushes one dense direction after another through every node;
-on floating bases this takes three times as long as the sparse products below. With s_k = f_k(X_k(v, s_1 .. s_k-1)) for the calls in
-the order of evaluation, y = (v, s_1, s_2, ...), Y = dy/dv and a Lagrangian L(y),
-
-    dL/dv = Y' L_y        d2L/dv2 = Y' (T_yy + sum_k X_k,y' f_k''(lam_k) X_k,y) Y,      T = L + sum_k g_k . X_k,
-
-where lam_k is the derivative of L by s_k, later calls included, g_k = f_k,X' lam_k is held constant in T, and f_k''(lam_k) is the
-contracted second derivative that f_k brings along.
+on floating bases this takes three times as long as the sparse products of ``dynamics.derivatives.chain_rule``, in whose terms the
+nodes are s_k = f_k(X_k(v, s_1 .. s_k-1)) for the calls in the order of evaluation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import casadi as ca
 
 from dynamics.derivatives.analytic import CONSTRAINED, INJECTED
+from dynamics.derivatives.chain_rule import Node, backward, curvature, forward
 from dynamics.kernels import operations
 from ocp.spaces import Expr
 
@@ -95,29 +92,18 @@ def _written(v: ca.MX, d: ca.MX, cost: ca.MX, rows: ca.MX, calls: Sequence[Call]
     V, D, *S = flat.sx_in()
     cost, rows, *X = flat.call([V, D, *S])
     y = ca.vertcat(V, *S)
-    n, weight, mu = V.shape[0], ca.SX.sym("s"), ca.SX.sym("mu", rows.shape[0])
-    ends = [n]
-    for s in S:
-        ends.append(ends[-1] + s.shape[0])
-    L = weight * cost + ca.dot(mu, rows)
-    X_y = [ca.jacobian(x, y) for x in X]
-    total, pulls = ca.gradient(L, y), [ca.SX.sym(f"g{k}", x.shape[0]) for k, x in enumerate(X)]
-    J: list[ca.SX] = []
-    bends: list[ca.SX] = []
-    pulled: list[ca.SX] = []
-    for k in reversed(range(len(calls))):
-        lam = total[ends[k]:ends[k + 1]]
-        j, bent = _derivatives(calls[k], X[k], S[k], lam)
-        g = ca.mtimes(j.T, lam)
-        total = total + ca.mtimes(X_y[k].T, g)
-        J, bends, pulled = [j, *J], [ca.mtimes(X_y[k].T, ca.mtimes(bent, X_y[k])), *bends], [g, *pulled]
-    Y = ca.SX.eye(n)
-    for x_y, j in zip(X_y, J, strict=True):
-        Y = ca.vertcat(Y, ca.mtimes(j, ca.mtimes(x_y[:, :Y.shape[0]], Y)))
+    weight, mu = ca.SX.sym("s"), ca.SX.sym("mu", rows.shape[0])
+    L, pulls = weight * cost + ca.dot(mu, rows), [ca.SX.sym(f"g{k}", x.shape[0]) for k, x in enumerate(X)]
+    nodes = []
+    for k, (call, x) in enumerate(zip(calls, X, strict=True)):
+        X_y = ca.jacobian(x, ca.vertcat(V, *S[:k]))
+        nodes.append(Node(X_y, partial(_derivatives, call, x, S[k]), linear=not ca.depends_on(X_y, y)))
+    _, links = backward(nodes, ca.gradient(L, y))
+    Y, W = forward(nodes, links)
     T = L + sum((ca.dot(g, x) for g, x in zip(pulls, X, strict=True)), start=ca.SX(0))
-    bend = sum(bends, start=ca.substitute(ca.hessian(T, y)[0], ca.vertcat(*pulls), ca.vertcat(*pulled)))
+    bend = ca.substitute(ca.hessian(T, y)[0], ca.vertcat(*pulls), ca.vertcat(*(link.g for link in links)))
     results = [cost, rows, ca.densify(ca.mtimes(Y.T, ca.gradient(cost, y))), ca.mtimes(ca.jacobian(rows, y), Y),
-               ca.triu(ca.mtimes(Y.T, ca.mtimes(bend, Y)))]
+               ca.triu(curvature(nodes, links, Y, W, bend))]
     for call, x, s in reversed(list(zip(calls, X, S, strict=True))):
         results = ca.substitute(results, [s], [call.function(*_parts(call, x))])
     # repetitions are not looked for: what is shared was written once, and the search would take longer than all of the above
@@ -132,11 +118,11 @@ def _parts(call: Call, x: ca.SX) -> list[ca.SX]:
     return ca.vertsplit(x, ends)
 
 
-def _derivatives(call: Call, x: ca.SX, s: ca.SX, lam: ca.SX) -> tuple[ca.SX, ca.SX]:
+def _derivatives(call: Call, x: ca.SX, s: ca.SX, lam: ca.SX) -> tuple[ca.SX, Callable[[], ca.SX]]:
     """Jacobian of f, and second derivatives of ``lam . f``, by all inputs: from one evaluation, for the two share their work."""
     reverse, k = call.function.reverse(1), len(call.inputs)
     parts = _parts(call, x)
     blocks = reverse.jacobian().call([*parts, s, lam, *parts])
     width = k + 2  # of each adjoint: by the inputs, the value and the seed
     return (ca.horzcat(*(blocks[i * width + k + 1].T for i in range(k))),
-            ca.vertcat(*(ca.horzcat(*blocks[i * width:i * width + k]) for i in range(k))))
+            lambda: ca.vertcat(*(ca.horzcat(*blocks[i * width:i * width + k]) for i in range(k))))
