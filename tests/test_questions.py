@@ -38,6 +38,7 @@ QUESTIONS = (
     ("run folder", "commands", "The run folder"),
     ("estimation sensors", "mpc", "Estimation"),
     ("phases gait", "contacts", "Phases of a gait"),
+    ("trot pattern", "contacts", "Write a gait"),
     ("whole-body plants", "whole_body", "Plants"),
 )
 BEST = 3  # results that a reader looks at

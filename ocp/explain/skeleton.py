@@ -1,7 +1,7 @@
 """Whether a robot on contacts can be where its phases want it: the motion reduced to its skeleton, the states at the ends of phases
 and in the middle of flights.
 
-Between two of these a contact that holds keeps its place, and the mass centre of a robot in flight falls along its parabola. What
+Between two of these an active contact does not move, and the mass centre of a robot in flight falls along its parabola. What
 the file asks of the ends, these conditions and the bounds of states must be met by some states and durations; they are searched by
 least squares from the guess and from random starts. Torques are not asked, so that what is missed here is missed by every motion;
 no proof, for a search can end in a local minimum.
@@ -26,8 +26,8 @@ Array = np.ndarray
 
 
 def contact_findings(problem: Problem) -> tuple[Finding, ...]:
-    """What contacts ask and no states were found to meet; ``missed``: by how much (m, rad, and per second), by what it is. And
-    contacts whose rows repeat each other."""
+    """Conditions of contacts that no states were found to meet, with the amounts ``missed`` (m, rad, and per second), and redundant
+    contacts."""
     robots = [phase.system.robot for phase in problem.phases]
     if not any(isinstance(c, Contact) for robot in robots if robot is not None for c in robot.constraints) or \
             any(robot is None or robot.prescribed for robot in robots) or len({p.system.space.names for p in problem.phases}) != 1:
@@ -45,8 +45,8 @@ class _Rows:
     upper: list[Array] = field(default_factory=list)
     words: list[tuple[str, ...]] = field(default_factory=list)
 
-    def add(self, value: ca.MX, words: tuple[str, ...], lower: Sequence[float] | None = None, upper: Sequence[float] | None = None
-            ) -> None:
+    def add(self, value: ca.MX, words: tuple[str, ...], lower: Sequence[float] | Array | None = None,
+            upper: Sequence[float] | Array | None = None) -> None:
         size = value.shape[0]
         self.values.append(value)
         self.lower.append(np.zeros(size) if lower is None else np.asarray(lower, float))
@@ -93,7 +93,7 @@ def _missed(problem: Problem) -> Iterator[Finding]:
 
 
 def _asked(rows: _Rows, phase: Phase, first: ca.MX, last: ca.MX, T: ca.MX) -> None:
-    """What the file asks of both ends, as far as it depends on states alone."""
+    """Conditions of the file on both ends that depend on states alone."""
     for at, x, boundary, name in ((At.START, first, phase.start, "start"), (At.FINAL, last, phase.final, "end")):
         if boundary is not None:
             chosen = np.flatnonzero(boundary.fixed).tolist()
@@ -141,7 +141,7 @@ def _flown(rows: _Rows, phase: Phase, first: ca.MX, last: ca.MX, T: ca.MX, state
     model, x = robot.model, ca.SX.sym("x", phase.system.nx)
     q, v = x[:model.nq], x[model.nq:]
     com = ca.Function("com", [x], [ca.densify(ca.cse(ca.SX(y))) for y in (
-        free @ alg.centre_of_mass(model, q), free @ (alg.centre_of_mass_jacobian(model, q) @ v))])
+        ca.DM(free) @ alg.centre_of_mass(model, q), ca.DM(free) @ (alg.centre_of_mass_jacobian(model, q) @ v))])
     g, (r, speed) = ca.DM(free @ np.array(model.gravity)), com(first)
     middle = state((np.asarray(phase.guess.x[0]) + phase.guess.x[-1]) / 2, phase, "middle")
     at, rate = com(last)
@@ -155,12 +155,13 @@ def _flown(rows: _Rows, phase: Phase, first: ca.MX, last: ca.MX, T: ca.MX, state
 
 
 def _ways_to_fall(robot: Mechanism) -> Array:
-    """Directions [k, 3] of the world in which the whole robot moves freely, driven by no motor."""
+    """Directions [k, 3] of the world in which all that has mass moves freely, driven by no motor."""
     model, q = robot.model, ca.DM(alg.neutral(robot.model))
-    J = np.vstack([np.array(ca.DM(alg.frame_jacobian(model, q, body.name, "world_aligned"))) for body in model.bodies])
+    heavy = [body.name for body in model.bodies if body.inertia.mass > 0]
+    J = np.vstack([np.array(ca.DM(alg.frame_jacobian(model, q, name, "world_aligned"))) for name in heavy])
     S, found = np.array(ca.DM(robot.selection)), []
     for axis in np.eye(3):
-        wanted = np.tile(np.r_[axis, np.zeros(3)], len(model.bodies))
+        wanted = np.tile(np.r_[axis, np.zeros(3)], len(heavy))
         e = np.linalg.lstsq(J, wanted, rcond=None)[0]
         if np.allclose(J @ e, wanted, atol=1e-9) and np.allclose(S.T @ e, 0, atol=1e-9):
             found.append(axis)
@@ -211,13 +212,13 @@ def _descend(evaluate: ca.Function, z: Array, lower: Array, upper: Array) -> Arr
         if better:
             z, r, J = z + step, after, slopes
         damping = max(damping / 10, 1e-12) if better else damping * 10
-        crawl = crawl + slow if slow or not better else 0
+        crawl = crawl + int(slow) if slow or not better else 0
         if crawl > 5 or damping > 1e8:
             break
     return r
 
 
-# ---- rows that repeat each other -------------------------------------------------------------------------------------------
+# ---- redundant contacts -------------------------------------------------------------------------------------------
 def _repeated(problem: Problem) -> Iterator[Finding]:
     """Contact sets whose rows depend on each other along the guess: their forces are not unique."""
     seen = set[tuple[str, ...]]()

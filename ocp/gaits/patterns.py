@@ -42,8 +42,8 @@ PATTERNS: Mapping[str, Pattern] = {
 
 
 def roles(places: Mapping[str, Sequence[float]]) -> dict[str, str]:
-    """Which foot is which, by where they are in the axes of the base [m]: x ahead, y to the left; feet by role, {} where the
-    places do not tell."""
+    """Which foot is which, by where they are in the axes of the base [m]: x ahead, y to the left; feet by role, {} if the positions
+    do not decide."""
     names, at = list(places), np.array([places[name] for name in places], dtype=float).reshape(-1, 3)
     middle = at.mean(axis=0) if len(at) else at
     words = {2: lambda p: "L" if p[1] > middle[1] else "R",
@@ -85,5 +85,5 @@ def _groups(name: str, pattern: Pattern, feet: Sequence[str], by_role: Mapping[s
     groups = pattern.groups[len(feet)]
     lacking = [role for group in groups for role in group if role not in by_role]
     if lacking:
-        raise ProblemError(f"the places of the feet do not tell which is {', '.join(lacking)}; name them: feet", where="gait")
+        raise ProblemError(f"the positions of the feet do not decide which is {', '.join(lacking)}; name them: feet", where="gait")
     return tuple(tuple(by_role[role] for role in group) for group in groups)

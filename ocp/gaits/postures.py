@@ -33,8 +33,8 @@ class Course:
     levels: Mapping[str, tuple[float, ...]]
 
     def place(self, schedule: Schedule, foot: str, origin: Array, time: float, up: Array) -> tuple[Array, Array]:
-        """Where a foot from ``origin`` is at a time, on a parabola from its last place to the next; and the ground below [3]. up:
-        the normal."""
+        """Where a foot from ``origin`` is at a time, on a parabola from its last foothold to the next; and the ground below [3].
+        up: the normal."""
         own = schedule.swings[foot]
         begun = sum(lift < time - schedule.near for lift, _ in own)
         if not begun:
@@ -85,7 +85,7 @@ def postures(model: Model, contacts: Mapping[str, Contact], schedule: Schedule, 
 
 
 def stood(model: Model, q: Array, contact: Contact) -> tuple[Array, Array]:
-    """R [3, 3] of the frame of a contact and its place p [3] once moved along the normal until the contact touches."""
+    """R [3, 3] of the frame of a contact, and its position p [3] moved along the normal until the contact touches."""
     R, p = pose_of(model, q, contact.frame)
     return R, p - float(np.min(np.array(ca.DM(ca.densify(contact.gap(model, ca.DM(q))))))) * contact.axes.full()[2]
 

@@ -15,8 +15,8 @@ SAME = 1e-9  # share of the whole time: events so near are one
 
 @dataclass(frozen=True)
 class Landing:
-    """Where a foot touches down: height of the ground along its normal [m], place [2] in the world [m], or region [2, 2], the
-    ranges of x and y; what is None is free."""
+    """Where a foot touches down: height of the ground along its normal [m], ``place`` [2] in the world [m], or ``region`` [2, 2],
+    the ranges of x and y; None: free."""
 
     height: float | None = None
     place: tuple[float, ...] | None = None
@@ -24,7 +24,7 @@ class Landing:
 
     @property
     def centre(self) -> tuple[float, ...]:
-        """The place, or the middle of the region [2]; NaN where it is free."""
+        """The prescribed position, or the middle of the region [2]; NaN if free."""
         ranges = self.region or ((None, None),) * 2
         return self.place or tuple(float(np.mean(np.array(ends, dtype=float))) for ends in ranges)
 
@@ -47,6 +47,7 @@ class Stretch:
 
     @property
     def length(self) -> float:
+        """Duration [s]."""
         return self.end - self.start
 
 
@@ -78,6 +79,7 @@ class Schedule:
 
     @property
     def near(self) -> float:
+        """Events closer than this are one [s]."""
         return SAME * self.duration
 
     def standing_time(self, foot: str) -> float:

@@ -101,7 +101,7 @@ def test_gaits_of_other_robots_are_refused():
         scheduled("trott", 4)
     with pytest.raises(ProblemError, match="a trot is one of 4 feet; the robot has 2 contacts"):
         scheduled("trot", 2)
-    with pytest.raises(ProblemError, match="do not tell which is RF"):
+    with pytest.raises(ProblemError, match="do not decide which is RF"):
         swings_of("trot", list("abcd"), {"LF": "a", "RH": "d"})
     assert PATTERNS["jump"].groups == ALL
 
