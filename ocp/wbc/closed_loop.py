@@ -28,7 +28,7 @@ from ocp.plants import Plant
 from ocp.problem import Finding, Kind
 from ocp.solvers.hqp import Level
 from ocp.thresholds import CLOSED_LOOPS
-from ocp.wbc.contact_state import MAX_SOLE_GAP, LOST, ContactState
+from ocp.wbc.contact_state import LOST, MAX_SOLE_GAP, ContactState
 from ocp.wbc.ground import Ground, beyond_limits, faces_up
 from ocp.wbc.paths import value_at
 from ocp.wbc.result import ContactRecord, Ending, Note, WholeBodyRun
