@@ -28,13 +28,14 @@ class Factors:
         self._lu = splu(matrix[self._order][:, self._order].tocsc(), permc_spec="NATURAL")
 
     def solve(self, b: Array) -> Array:
+        """The solution x of A x = b."""
         x = np.empty_like(b)
         x[self._order] = self._lu.solve(b[self._order])
         return x
 
 
 def _arranged(matrix: sp.csr_matrix) -> tuple[Array, Array]:
-    """Indices along a banded order, and of what has many neighbours, which comes last."""
+    """Indices along a banded order, and those of densely coupled unknowns, which come last."""
     n, least = matrix.shape[0], SECOND_ORDER.min_block
     last = np.zeros(0, dtype=int)
     if not n:
@@ -46,8 +47,8 @@ def _arranged(matrix: sp.csr_matrix) -> tuple[Array, Array]:
 
 
 def negative(matrix: sp.spmatrix) -> int:
-    """How many eigenvalues of a symmetric matrix are negative: along a banded order, block after block; what has many neighbours
-    comes last."""
+    """Number of negative eigenvalues of a symmetric matrix: along a banded order, block after block, densely coupled unknowns
+    last."""
     matrix, least = sp.csr_matrix(matrix), SECOND_ORDER.min_block
     if not matrix.shape[0]:
         return 0

@@ -1,4 +1,4 @@
-"""A stretch of time in Python: each call writes what a problem file would say."""
+"""A phase in Python: each call writes the corresponding part of a problem file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Method = TypeVar("Method", bound=Any)
 
 
 def told(method: Method) -> Method:
-    """A method whose errors without a place are placed at the line that called it."""
+    """A method whose errors, if they name no location, name the line that called it."""
     @wraps(method)
     def called(self: Any, *arguments: Any, **options: Any) -> Any:
         try:
@@ -75,7 +75,7 @@ class Phase:
 
     @told
     def sampled(self, period: Any, integrator: str = "rk4", steps: int = 1) -> None:
-        """Discrete time: so many steps of an integrator over the dynamics in every period [s], in which controls are held."""
+        """Discrete time: so many steps of an integrator over the dynamics in every period [s], in which controls are constant."""
         self._document.put((*self._system, "sampled"), {"period": period, "integrator": integrator, "steps": steps})
 
     @told
@@ -232,7 +232,7 @@ class Phase:
 
     @told
     def reset(self, given: Mapping[Any, Any] | None = None, /, **named: Any) -> None:
-        """What jumps at the start of this phase: states as expressions of the state before. Robots: ``impact=True``,
+        """State jumps at the start of this phase: states as expressions of the state before. Robots: ``impact=True``,
         ``restitution=``, ``joints={..}``, ``velocities={..}``."""
         self._document.put((*self._place, "reset"), {**by_name(given), **named})
 
@@ -256,12 +256,14 @@ class Phase:
 
 
 def by_name(given: Mapping[Any, Any] | None) -> dict[str, Any]:
+    """A mapping with its keys as text. Raises ProblemError for other arguments."""
     if given is not None and not isinstance(given, Mapping):
         raise ProblemError(f"expected a mapping of names to values, got {type(given).__name__}")
     return {key_text(key): value for key, value in (given or {}).items()}
 
 
 def scalar(value: Any) -> Expr:
+    """The value as an expression of one component. Raises ProblemError for more components."""
     found = expr(value)
     if found.size not in (1, None):
         raise ProblemError(f"{found!r} has {found.size} components; a single number is expected here")
@@ -274,12 +276,14 @@ def items(value: Any, found: Expr) -> Any:
 
 
 def pair(name: str, value: Any) -> Any:
+    """Bounds (lower, upper) as in a file. Raises ProblemError for other arguments."""
     if isinstance(value, (int, float)) or not hasattr(value, "__len__") or len(value) != 2:
         raise ProblemError(f"the bound of {name!r} is a pair (lower, upper), None for none; got {value!r}")
     return limit(value)
 
 
 def duration_of(value: Any) -> Any:
+    """A duration as in a file, from a number, (shortest, longest) or (shortest, longest, guess)."""
     if isinstance(value, (list, tuple)):
         if len(value) not in (2, 3):
             raise ProblemError(f"a duration is a number, (shortest, longest) or (shortest, longest, guess); got {value!r}")

@@ -1,4 +1,5 @@
-"""Problems in Python, or of files: each call writes what a problem file would say, and the compiler of files does the rest."""
+"""Problems in Python, or from files: each call writes the corresponding part of a problem file, which is then compiled like any
+other."""
 
 from __future__ import annotations
 
@@ -50,7 +51,7 @@ class Problem(Phase):
 
     @property
     def tree(self) -> dict[str, Any]:
-        """What a file of this problem says, as plain values; a copy."""
+        """The content of a file of this problem, as plain values; a copy."""
         return ordered(self._document.copy().tree)
 
     # ---- numbers, phases, linkages ------------------------------------------------------------------------------------
@@ -108,7 +109,7 @@ class Problem(Phase):
 
     @told
     def set(self, path: str, value: Any) -> None:
-        """Set any key of the file: ``set("phase.duration", 2)``; what the file language knows and this face has no word for."""
+        """Set any key of the file: ``set("phase.duration", 2)``, also keys without a method of their own."""
         from ocp.app.files.syntax.overrides import changed
         from ocp.app.files.syntax.yaml_source import Source
 
@@ -125,7 +126,7 @@ class Problem(Phase):
 
     @property
     def folder(self) -> Path:
-        """What paths in the problem are relative to."""
+        """The folder to which paths in the problem are relative."""
         return self._document.folder
 
     def save(self, path: str | Path) -> Path:
@@ -214,7 +215,7 @@ class Problem(Phase):
     @told
     def controller(self, *, safe: Any = "hold", **section: Any) -> Controller:
         """Its receding horizon for a loop of your own: ``mpc = p.controller(rate=100)``, ``mpc.reset(x)``, then ``u = mpc.step(x,
-        t)`` every sampling period. safe: what acts where a step has no plan: ``"hold"``, ``"plan"`` or a function (t, x) -> u.
+        t)`` every sampling period. safe: the control of a step without a plan: ``"hold"``, ``"plan"`` or a function (t, x) -> u.
         Keywords are those of the section ``mpc``; what is there of plants, disturbances and tracked quantities plays no part."""
         from ocp.app.face.runs import controller_of
 

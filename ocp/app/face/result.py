@@ -1,4 +1,4 @@
-"""What a solve in Python hands back: the certified solution, its motion by name, its pictures, and where it can be kept."""
+"""The result of a solve in Python: the certified solution, its motion by name, its pictures, and the run folder."""
 
 from __future__ import annotations
 
@@ -51,6 +51,7 @@ class Result(Shown):
 
     @property
     def objective(self) -> float:
+        """The objective."""
         return self.solution.objective
 
     @property
@@ -60,7 +61,7 @@ class Result(Shown):
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """What was found about the solution and on the way to it, as data: first what of the certificate fails, then the rest.
+        """Findings about the solution and its search, as data: first what of the certificate fails, then the rest.
 
         Each has its ``kind`` (``ocp.problem.Kind``), phase, name, component, time [s], value beside its tolerance, and ``data``;
         ``ocp.app.sentences.sentence`` puts it in words.

@@ -1,4 +1,4 @@
-"""Build once, solve often, from Python: what ``Problem.compile`` and ``Problem.vary`` hand back."""
+"""Compile once, solve often, from Python: results of ``Problem.compile`` and ``Problem.vary``."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ class CaseResult(Result):
         return Result(self.document, self.document.load(), self.solution, self.seconds)
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> Path:
+        """Write the run folder of this case."""
         return self.alone().save(folder, overwrite=overwrite)
 
 
@@ -64,7 +65,7 @@ class Solver:
         return recipe_of(dump(ordered(self._document.tree)), self.folder, self._document.name, ranges)
 
     def _value(self, path: str) -> Any:
-        """What stands at a path. Raises ProblemError, with near misses, where nothing does."""
+        """The value at a path. Raises ProblemError, with near misses, where nothing does."""
         from ocp.app.files.syntax.overrides import _index, _parse_path
 
         node: Any = self._document.tree

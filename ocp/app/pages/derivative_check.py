@@ -33,7 +33,7 @@ def print_derivative_check(check: DerivativeCheck, console: Console | None = Non
         cells = [*_cells(term.first), *(_cells(term.second) if term.second else ("", ""))]
         table.add_row(plain(name), str(term.size), *cells, _verdict(term))
     out.print(table)
-    out.print("  first, second: largest relative difference between exact roads (CasADi, complex step, closed form)", style="dim",
+    out.print("  first, second: largest relative difference between exact methods (CasADi, complex step, closed form)", style="dim",
               soft_wrap=True)
     out.print("  bar: largest relative error bound of the finite differences for comparison", style="dim", soft_wrap=True)
     for term in check.terms:
