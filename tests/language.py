@@ -46,7 +46,7 @@ TERMS = (
     Term(r"\brows?\b(?!:)", "constraint, equation, residual component",
          r"matri|table|column|csv|jacobian|array|line|factor|element|entr|rank|block|norm|a row\b|\bA\b|pivot|screen|file|key|"
          r"record|linear|sparse|hierarch|level|qp\b|kernel|stack|catalog|header|rules|first rows?|row weights|task|"
-         r"full stretch|log\b",
+         r"full stretch|log\b|\bJ|dJ|twist|axes|contradict|inertia",
          "matrices, tables and files have rows, and so have the constraint matrices of quadratic programs"),
     Term(r"\bheld\b", "zero-order hold; active", r"held (fixed|constant|at|by|out|down|back)|lock|hand|piecewise|constant",
          "a value or joint is held at something; a hand holds"),
@@ -102,7 +102,7 @@ BOUNDS = {"MOST", "LEAST", "NEAR", "WORSE", "TINY", "FAR", "FEW", "MANY", "HUGE"
 #: definitions that keep their name, with the reason
 EXCEPTIONS = {
     "ocp/reach/": "interval arithmetic of reachable sets: the field's word",
-    "dynamics.lie.floor": "the function",
+    "dynamics/notation/": "names of textbooks, such as the house velocity beside the hybrid one",
 }
 
 

@@ -61,6 +61,7 @@ class Link:
 
     @cached_property
     def spatial_inertia(self) -> Inertia:
+        """Spatial inertia about the origin of the link."""
         return spatial.inertia_from_com(self.inertia.mass, self.inertia.com, self.inertia.inertia)
 
     def coordinates(self, q: Expr) -> Expr:
@@ -88,6 +89,7 @@ class ReducedTree:
 
     @property
     def nu(self) -> int:
+        """Number of link velocities u."""
         return self.links[-1].columns.stop if self.links else 0
 
     @cached_property
@@ -112,6 +114,7 @@ class ReducedTree:
 
     @cached_property
     def children(self) -> tuple[tuple[int, ...], ...]:
+        """Children of each link."""
         out: list[list[int]] = [[] for _ in self.links]
         for i, link in enumerate(self.links):
             if link.parent >= 0:
