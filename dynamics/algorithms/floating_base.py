@@ -77,7 +77,7 @@ def _base_only(model: Model, block: Expr) -> Expr:
 
 
 def hybrid_acceleration(model: Model, q: Expr, v: Expr, a: Expr) -> Expr:
-    """``du/dt`` [nv] from the model velocity v, a: world acceleration ``R (dv + w x v)`` of the base origin, ``B_psi = dB_w/dt``."""
+    """``du/dt`` [nv] from v and a: world acceleration ``R (dv + w x v)`` of the base origin, ``B_psi = dB_w/dt``."""
     v, a = tree.as_column(v), tree.as_column(a)
     return hybrid_from_body(model, q) @ a + hybrid_from_body_rate(model, q, v) @ v
 

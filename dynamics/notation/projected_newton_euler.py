@@ -1,7 +1,7 @@
 """Projected Newton-Euler equations: M, g and f as sums over bodies, projected by the Jacobians of their centres of mass.
 
-An independent derivation of the equations of motion, ``M du/dt - h = W lambda`` with ``h = f - g``: nothing here uses the recursions
-of ``mass_matrix`` or ``inverse_dynamics``. Source: Kindr cheat sheet, "Projected Newton-Euler equations". Mind the sign: this h
+Independent equations of motion, ``M du/dt - h = W lambda`` with ``h = f - g``: nothing here uses the recursions of
+``mass_matrix`` or ``inverse_dynamics``. Source: Kindr cheat sheet, "Projected Newton-Euler equations". Mind the sign: this h
 is what pushes (applied minus gyroscopic forces), the bias force of the rest of the package is ``tau - h``; and gravity is one
 of the applied forces f.
 
