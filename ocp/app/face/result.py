@@ -17,7 +17,7 @@ from ocp.app.face.shown import Shown, column
 from ocp.errors import ProblemError
 
 if TYPE_CHECKING:
-    from ocp.app.face.shown import Told
+    from ocp.app.face.shown import Explanation
     from ocp.app.face.watched import Callback
     from ocp.app.files.load import LoadedProblem
     from ocp.app.pages.scene import Scene
@@ -178,7 +178,7 @@ class Result(Shown):
 
         return sensitivities(self.solution)
 
-    def explain(self) -> Told:
+    def explain(self) -> Explanation:
         """Why it was not solved (what to relax and by how much, what is not finite and where), or what its constraints cost."""
         import tempfile
 

@@ -154,7 +154,7 @@ def column(name: Any, states: tuple[str, ...], controls: tuple[str, ...]) -> tup
 
 
 @dataclass(frozen=True, repr=False)
-class Told:
+class Explanation:
     """What there is to say, printed as it stands. named: whether a cause, or the price of every constraint, is named."""
 
     text: str = field(repr=False)
@@ -167,7 +167,7 @@ class Told:
         return as_text(self.text)
 
 
-def explained(target: Path) -> Told:
+def explained(target: Path) -> Explanation:
     """The explanation of a problem file, or of the folder of a run."""
     from rich.console import Console
 
@@ -175,4 +175,4 @@ def explained(target: Path) -> Told:
 
     out = io.StringIO()
     code = explain(target, quiet=True, console=Console(file=out, width=140, highlight=False))
-    return Told(out.getvalue().strip("\n"), code == EXPLAINED)
+    return Explanation(out.getvalue().strip("\n"), code == EXPLAINED)

@@ -74,7 +74,7 @@ def watched(problem: Problem, callback: Callback | None, progress: Progress | No
     if callback is None and progress is None and not LOG.isEnabledFor(logging.DEBUG):
         return None
 
-    def told(row: Mapping[str, Any]) -> None:
+    def notify(row: Mapping[str, Any]) -> None:
         if LOG.isEnabledFor(logging.DEBUG):
             LOG.debug("%s: %s", problem.name, " ".join(f"{key}={value:.6g}" for key, value in row.items()))
         if progress is not None:
@@ -82,7 +82,7 @@ def watched(problem: Problem, callback: Callback | None, progress: Progress | No
         if callback is not None and callback(Iterate(dict(row), problem)):
             raise KeyboardInterrupt
 
-    return told
+    return notify
 
 
 def logged(solution: Any) -> None:
