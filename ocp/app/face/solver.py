@@ -54,7 +54,7 @@ class Solver:
         self._paths = list(dict.fromkeys((*(f"parameters.{name}" for name in given if name not in free), *paths)))
         self._recipe, self._refused = self._made(self._paths)
         if named := [path for path in paths if path in self._refused]:
-            raise ProblemError("is no number of one program: each of its values makes another one; solve them as a sweep "
+            raise ProblemError("changes the program: each of its values needs another one; solve them as a sweep "
                                "(Problem.sweep, ocp sweep)", where=named[0])
         self._kept: Kept | None = None
 
