@@ -138,7 +138,7 @@ class Cluster:
         while not (ready := [future for future in self.works if future.done()]) and time.monotonic() < end:
             time.sleep(POLLED)
         if self.client.status != "running":
-            raise ProblemError("the scheduler is unreachable; finished cases are kept, and the same command continues with the others",
+            raise ProblemError("the scheduler is unreachable; finished cases are kept, and the same command continues",
                                where=f"--scheduler {self.address}")
         found = []
         for future in ready:
