@@ -8,7 +8,7 @@ from typing import Any
 
 import casadi as ca
 
-from dynamics.constraints import Contact
+from dynamics.constraints import Contact, FlatContact
 from dynamics.constraints.friction_cone import EXACT, PYRAMID
 from dynamics.errors import near
 from dynamics.mechanism import Mechanism
@@ -18,7 +18,7 @@ from ocp.errors import ProblemError
 from ocp.problem import INF, At, Constraint, Sense
 
 Expr = Any
-CONES = {"second_order": EXACT, "pyramid": PYRAMID}
+CONES = {"second_order": EXACT, "pyramid": PYRAMID, "outer_pyramid": replace(PYRAMID, pyramid="outer")}
 
 
 def with_contacts(mechanism: Mechanism, active: Sequence[str]) -> Mechanism:
@@ -36,10 +36,10 @@ def contact_constraints(mechanism: Mechanism, parameters: int = 0, unknowns: int
                         where: str | None = None) -> tuple[Constraint, ...]:
     """Path constraints of all contacts of a mechanism: the ground only pushes, and forces stay in their cones of friction.
 
-    cone: in place of those of the contacts, of all or by name: "second_order", or "pyramid", the four-sided pyramid inside it;
-    bilateral: names of further contacts that may also pull. A cone says that its point pushes; that is not said twice. parameters,
-    unknowns: how many parameters the system has, and inputs beyond its drives; multipliers are the last of these. Raises
-    ProblemError.
+    cone: in place of those of the contacts, of all or by name: "second_order", or a pyramid of four sides, "pyramid" inside it and
+    "outer_pyramid" around it; bilateral: names of further contacts that may also pull. A cone says that its point pushes; that is
+    not said twice. Limits of normal forces are those of the contacts. parameters, unknowns: how many parameters the
+    system has, and inputs beyond its drives; multipliers are the last of these. Raises ProblemError.
     """
     arguments, *_ = _arguments(mechanism, parameters, unknowns)
     contacts = [c for c in mechanism.constraints if isinstance(c, Contact) and c.unilateral and c.name not in bilateral]
@@ -58,6 +58,9 @@ def contact_constraints(mechanism: Mechanism, parameters: int = 0, unknowns: int
                 found.append(_path(name, arguments, sides, Sense.BOX, where))
             else:
                 found.append(_path(name, arguments, value, Sense.CONE, where))
+        normals = pushes[:1] if isinstance(c, FlatContact) else pushes
+        if c.least > 0 or c.most < INF:
+            found.append(_path(f"{c.name} force", arguments, normals, Sense.BOX, where, (c.least, c.most)))
         if pushes.shape[0] > len(cones):
             found.append(_path(f"{c.name} pushes", arguments, pushes[len(cones):], Sense.BOX, where))
     return tuple(found)
@@ -97,7 +100,8 @@ def _arguments(mechanism: Mechanism, parameters: int, unknowns: int) -> tuple[li
     return [ca.SX.sym("t"), x, u, ca.SX.sym("p", parameters)], x[:model.nq], x[model.nq:], u
 
 
-def _path(name: str, arguments: Sequence[Expr], value: Expr, sense: Sense, where: str | None) -> Constraint:
+def _path(name: str, arguments: Sequence[Expr], value: Expr, sense: Sense, where: str | None,
+          ends: tuple[float, float] = (0.0, INF)) -> Constraint:
     function = ca.Function("contact", list(arguments), [ca.densify(ca.cse(ca.SX(value)))], ["t", "x", "u", "p"], ["value"])
     count = value.shape[0]
-    return Constraint(name, At.PATH, function, (0.0,) * count, (INF,) * count, sense, where=where)
+    return Constraint(name, At.PATH, function, ends[:1] * count, ends[1:] * count, sense, where=where)

@@ -11,6 +11,7 @@ import io
 import marshal
 import pickle
 from collections.abc import Mapping, Sequence
+from functools import _lru_cache_wrapper, cache
 from types import CellType, FunctionType, MappingProxyType
 from typing import Any
 
@@ -32,6 +33,8 @@ class _Pickler(pickle.Pickler):
             held = value.__closure__ or ()
             return (_function, (marshal.dumps(value.__code__), value.__module__, len(held)),
                     ({k: getattr(value, k) for k in KEPT}, [cell.cell_contents for cell in held]), None, None, _fill_function)
+        if isinstance(value, _lru_cache_wrapper) and "<locals>" in value.__qualname__:
+            return cache, (value.__wrapped__,)
         if isinstance(value, MappingProxyType):
             return MappingProxyType, (dict(value),)
         return NotImplemented

@@ -3,15 +3,31 @@
 import functools
 import importlib
 import re
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from dynamics import joints
+from dynamics.joints import KINDS
+from ocp.app.files.robot.forces_schema import MechanismConstraint, RobotForce
+from ocp.app.files.syntax.parts import make_anew
+from ocp.integrators import INTEGRATORS
+from ocp.plants.table import PLANTS
+from ocp.transcription.schemes import SCHEMES
 
 ROOT = Path(__file__).resolve().parent.parent
 FILES = (ROOT / "README.md", *sorted((ROOT / "ocp" / "docs").glob("*.md")))
 PAGES = {path.stem: path.read_text(encoding="utf-8") for path in FILES}
+
+
+@contextmanager
+def kept(kind):
+    """The keys of a mapping afterwards are those of before."""
+    before = dict(kind.__pydantic_fields__)
+    yield
+    for name in kind.__pydantic_fields__.keys() - before.keys():
+        del kind.__pydantic_fields__[name]
+        make_anew()
 
 
 def blocks(language, text):
@@ -29,10 +45,10 @@ def every_block(language):
 @pytest.mark.parametrize("block", every_block("python"))
 def test_python_blocks_run(block, monkeypatch):
     monkeypatch.chdir(ROOT)
-    kinds = dict(joints.KINDS)  # what a block registers goes with it
-    monkeypatch.setattr(joints, "_KNOWN", kinds)
-    monkeypatch.setattr(joints, "KINDS", kinds)
-    exec(compile(block, "a block of the documentation", "exec"), {"__name__": "documentation"})
+    for table in (KINDS, INTEGRATORS, SCHEMES, PLANTS):  # what a block registers goes with it
+        monkeypatch.setattr(table, "_rows", dict(table._rows))
+    with kept(RobotForce), kept(MechanismConstraint):
+        exec(compile(block, "a block of the documentation", "exec"), {"__name__": "documentation"})
 
 
 @pytest.mark.parametrize("block", every_block("yaml"))

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynamics import spatial
-from dynamics.constraints.constraint import FrameConstraint
+from dynamics.constraints.constraint import Constraint, FrameConstraint
 from dynamics.constraints.friction_cone import EXACT, Cone
 from dynamics.errors import ModelError
 from dynamics.model.model import Model
@@ -37,7 +37,7 @@ class ContactTerms:
     point (N). restitution: Newton's, in [0, 1]. within [3, 2] (m, world): box outside of which the plane ends, None: it does not.
     clearance (m): least height over the plane where the contact is not held, None: any. slip [3]: None for points that stand; for
     those that slide the direction, of length 1 or less (0: not known): friction is then -mu f_n slip. taken: at the start; ramp
-    (s): in which a controller lets its force grow, or shrink.
+    (s): in which a controller lets its force grow, or shrink. gains: see ``Constraint``.
     """
 
     cone: Cone = EXACT
@@ -50,6 +50,7 @@ class ContactTerms:
     slip: Vector | None = None
     taken: bool = True
     ramp: float = 0.1
+    gains: tuple[float, float] = Constraint.gains
 
 
 class Contact(ContactTerms, FrameConstraint):
@@ -81,6 +82,8 @@ class Contact(ContactTerms, FrameConstraint):
             raise ModelError(f"friction must be finite and not negative, got {self.friction:g}", element=self._where)
         if not 0.0 <= self.least <= self.most:
             raise ModelError(f"expected 0 <= least <= most, got {self.least!r} and {self.most!r}", element=self._where)
+        if len(self.gains) != 2 or not all(0.0 <= x < np.inf for x in self.gains):
+            raise ModelError(f"gains are two finite numbers, none negative, got {self.gains}", element=self._where)
         if not 0.0 <= self.restitution <= 1.0:
             raise ModelError(f"restitution must lie between 0 and 1, got {self.restitution:g}", element=self._where)
         if np.shape(self.box) != (3, 2) or not (self.box[:, 0] < self.box[:, 1]).all():

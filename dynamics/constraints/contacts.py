@@ -152,6 +152,10 @@ class Patch(FrameConstraint):
         self.contact.check(model)
 
     @property
+    def gains(self) -> tuple[float, float]:  # type: ignore[override]
+        return self.contact.gains
+
+    @property
     def frames(self) -> tuple[str, ...]:
         return self.contact.frames
 

@@ -13,36 +13,48 @@ import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from ocp.certify import Tolerances, certify
 from ocp.errors import ProblemError
-from ocp.guesses.motion import free_values, from_motion, from_samples
+from ocp.guesses.motion import free_values, from_motion
 from ocp.interrupts import limited
 from ocp.methods import make_options, method, solve
-from ocp.nlp import NLP, Warm, prepare_solver
+from ocp.nlp import NLP, NLPResult, Solver, Warm, prepare_solver
 from ocp.observed import translated
-from ocp.problem import SOLVED, Problem, Solution, Status
+from ocp.problem import SOLVED, Guess, Problem, Solution, Status
 from ocp.problem.numbers import structure_of, with_guess
 from ocp.reductions import ReducedProblem, again, invert
+from ocp.transcription.static_unknowns import static_unknowns
 
 Progress = Callable[[Mapping[str, Any]], None]
 #: where a solve starts, or ended: arrays by name, pure data
 Point = Mapping[str, np.ndarray]
 #: barrier parameter of a solve that starts from the solution of a neighbour, so that its active bounds may change
-BARRIER = 1e-3
-#: of direct methods; others go on from a motion
+BARRIER = 1e-4
+#: how solves end after which nothing else is tried
+ENDED = (*SOLVED, Status.INTERRUPTED, Status.TIME_LIMIT)
+#: of direct methods; others go on from a path
 BY_PROGRAM = ("collocation", "multiple_shooting")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Case:
-    """A solution, and the point that others may start from; None where it is no answer."""
+    """How a solve ended, and the point that others may start from, None where it is no answer; the solution, with its motion
+    between the knots, is made where somebody asks for it."""
 
-    solution: Solution
+    status: Status
+    objective: float
     point: Point | None
+    make: Callable[[], Solution]
+
+    @cached_property
+    def solution(self) -> Solution:
+        return self.make()
+
 
 
 class Varied(NamedTuple):
@@ -53,7 +65,9 @@ class Varied(NamedTuple):
 
 
 class Program(Protocol):
-    """What solves reduced problems that differ in numbers."""
+    """What solves reduced problems that differ in numbers. made_of: what it was made of beside problem, name and options."""
+
+    made_of: tuple[Any, ...]
 
     def solve(self, problem: Problem, start: Point | None, progress: Progress | None) -> Case:
         """From a point of this program, or from the guess of the problem."""
@@ -74,6 +88,12 @@ class Compiled:
     reduced: Problem
     structure: str
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pure data: the program is made anew where it is read, from cached kernels."""
+        base = (self.base.solution, self.base.point)
+        return _read, (self.problem, self.name, self.options, self.parameters, self.tolerances, base, self.reduced, self.structure,
+                       self.program.made_of)
+
     def solve(self, problem: Problem, start: Point | None = None, *, guess: bool = False, certified: bool = True,
               progress: Progress | None = None, time_limit: float | None = None) -> Case:
         """Solve a case. problem: that of :attr:`problem` with other numbers (``ocp.problem.numbers``); start: the point of another
@@ -88,13 +108,18 @@ class Compiled:
         point = None if guess else start or self.base.point
         with limited(time_limit):
             found = self.program.solve(reduced, point, progress)
-            if point is not None and found.solution.status not in (*SOLVED, Status.INTERRUPTED, Status.TIME_LIMIT):
+            if point is not None and found.status not in ENDED:
                 again = self.program.solve(reduced, None, progress)
-                found = again if again.solution.status in SOLVED else found
+                found = again if again.status in SOLVED else found
             middle = time.perf_counter()
-            solution = certify(found.solution, self.tolerances) if certified else found.solution
-        seconds = {**solution.seconds, "method": middle - begin, "certificate": time.perf_counter() - middle}
-        return Case(invert(replace(solution, seconds=seconds)), found.point)
+            judged = certify(found.solution, self.tolerances) if certified else None
+        spent = {"method": middle - begin, "certificate": time.perf_counter() - middle}
+
+        def whole() -> Solution:
+            solution = found.solution if judged is None else judged
+            return invert(replace(solution, seconds={**solution.seconds, **spent}))
+
+        return Case(found.status if judged is None else judged.status, found.objective, found.point, whole)
 
     def _reduce(self, problem: Problem) -> Problem:
         """What the program solves in a case."""
@@ -125,13 +150,30 @@ def compiled(problem: Problem, name: str = "collocation", options: Mapping[str, 
     if found.status in SOLVED:
         ready = from_motion(problem, found.parts or (found.trajectory,), free_values(problem, found))
     reduced = method(name).reduce(ready, frozen)
-    make = DirectProgram if name in BY_PROGRAM else MotionProgram
-    made = make(reduced, name, frozen, Varied(tuple(parameters), durations), found.optimality if found.status in SOLVED else None)
+    first = found.optimality if found.status in SOLVED else None
+    made = _program(reduced, name, frozen, Varied(tuple(parameters), durations), _limits(first.nlp) if name in BY_PROGRAM and first
+                    else None)
     base = made.solve(reduced, None, None)
-    if base.solution.status in SOLVED:
+    if base.status in SOLVED:
         found = invert(certify(base.solution, tolerances or Tolerances()))
-    return Compiled(ready, name, frozen, tuple(parameters), tolerances or Tolerances(), Case(found, base.point), made,
-                    reduced, structure_of(reduced))
+    return Compiled(ready, name, frozen, tuple(parameters), tolerances or Tolerances(), _known(found, base.point), made, reduced,
+                    structure_of(reduced))
+
+
+def _known(solution: Solution, point: Point | None) -> Case:
+    return Case(solution.status, solution.objective, point, lambda: solution)
+
+
+def _program(problem: Problem, name: str, options: Any, varied: Varied, first: Mapping[str, np.ndarray] | None) -> Program:
+    if name in BY_PROGRAM:
+        return DirectProgram(problem, name, options, varied, first)
+    return MotionProgram(problem, name, options, varied)
+
+
+def _read(problem: Problem, name: str, options: Any, parameters: tuple[str, ...], tolerances: Tolerances, base: Any,
+          reduced: Problem, structure: str, made_of: Any) -> Compiled:
+    made = _program(reduced, name, options, *made_of)
+    return Compiled(problem, name, options, parameters, tolerances, _known(*base), made, reduced, structure)
 
 
 def serves(name: str, one: Problem, other: Problem) -> bool:
@@ -170,49 +212,89 @@ def _frozen(name: str, given: Any, found: Solution) -> Any:
 
 # ---- nonlinear programs -----------------------------------------------------------------------------------------------
 class DirectProgram:
-    """A nonlinear program, whose numbers are its bounds, its limits and unknowns that are fixed by equal bounds."""
+    """A nonlinear program, whose numbers are its bounds, its limits and unknowns that are fixed by equal bounds. Where IPOPT would
+    solve it, the same method in compiled loops comes first (``ocp.nlp.interior_point``), whose kernels and elimination stay."""
 
-    def __init__(self, problem: Problem, name: str, options: Any, varied: Varied, first: Any):
-        """first: what the first solve left for its certificate: its program has limits that were tightened between nodes."""
+    def __init__(self, problem: Problem, name: str, options: Any, varied: Varied, first: Mapping[str, np.ndarray] | None):
+        """first: limits of the program of the first solve, which were tightened between nodes."""
         from ocp.transcription.direct import factors_of
 
         transcribe = method(name).parts().transcribe
         assert transcribe is not None
-        self.name, self.options, self.varied = name, options, varied
-        self.program = transcribe(pinned(problem, varied), options)
-        self.margins = _tightened(self.program.nlp, None if first is None else first.nlp)
-        plain = replace(options.nlp(), scaling="none")
-        self.solver = prepare_solver(self.program.nlp, plain, factors_of(self.program.nlp, options.scaling))
+        repeats = options.solver == "ipopt" and options.hessian != "limited_memory"
+        self.name, self.options, self.varied = name, replace(options, solver="interior_point") if repeats else options, varied
+        self._first = pinned(problem, varied)
+        self.program = transcribe(self._first, self.options)
+        self._guess: tuple[list[Guess], np.ndarray] = [phase.guess for phase in problem.phases], self.program.nlp.x0
+        assert self.program.moved is not None
+        assert self.program.limited is not None
+        self._moved, self._limited = self.program.moved, self.program.limited
+        self.made_of = varied, first
+        self.margins = _tightened(self.program.nlp, first)
+        self._factors = factors_of(self.program.nlp, options.scaling)
+        self.solver = self._prepared(self.options)
+        self._second = options if repeats else None
+
+    def _prepared(self, options: Any) -> Solver:
+        return prepare_solver(self.program.nlp, replace(options.nlp(), scaling="none"), self._factors)
+
+    @cached_property
+    def second(self) -> Solver | None:
+        """Where the first solver comes to nothing."""
+        return None if self._second is None else self._prepared(self._second)
 
     def solve(self, problem: Problem, start: Point | None, progress: Progress | None) -> Case:
+        given = pinned(problem, self.varied)
+        nlp = self._limited(given)
+        nlp = nlp if start is not None else replace(nlp, x0=self._first_point(given, nlp))
+        warm = None if start is None else Warm(start["x"], start["lam_x"], start["lam_g"], BARRIER)
+        nlp, tell = self.margins(nlp), translated(progress, lambda point: self._moved(given).parts(point.x))
+        result = self.solver.moved(nlp).solve(warm, None, tell)
+        if result.status not in ENDED and self.second is not None:
+            other = self.second.moved(nlp).solve(warm, None, tell)
+            result = other if other.status in ENDED else result
+        point = {"x": result.x, "lam_x": result.lam_x, "lam_g": result.lam_g} if result.status in SOLVED else None
+        return Case(result.status, result.f, point, lambda: self._solution(problem, given, result))
+
+    def _first_point(self, given: Problem, nlp: NLP) -> np.ndarray:
+        """The guess of a problem as unknowns [n] of its program, which other numbers leave as it is, but for what they fix."""
+        guesses = [phase.guess for phase in given.phases]
+        if len(self._guess[0]) != len(guesses) or any(a is not b for a, b in zip(self._guess[0], guesses, strict=True)):
+            self._guess = guesses, self._moved(with_guess(self._first, given)).nlp.x0
+        lengths = len(nlp.x0) - static_unknowns(given).count
+        x0 = np.concatenate([self._guess[1][:lengths], nlp.x0[lengths:]])
+        return np.where(nlp.x_lower == nlp.x_upper, nlp.x_lower, x0)
+
+    def _solution(self, problem: Problem, given: Problem, result: NLPResult) -> Solution:
         from ocp.transcription.direct import as_solution
 
-        assert self.program.moved is not None
-        program = self.program.moved(pinned(problem, self.varied))
-        warm = None if start is None else Warm(start["x"], start["lam_x"], start["lam_g"], BARRIER)
+        program = self._moved(given)
         program = replace(program, nlp=self.margins(program.nlp))
-        result = self.solver.moved(program.nlp).solve(warm, None, translated(progress, lambda point: program.parts(point.x)))
         chosen = {name: value for name, value in program.parameters(result.x).items() if name not in self.varied.parameters}
         found = as_solution(program, problem, self.name, self.options, result, chosen)
-        found = replace(found, findings=(*program.findings, *result.findings, *found.findings))
-        solved = result.status in SOLVED
-        return Case(found, {"x": result.x, "lam_x": result.lam_x, "lam_g": result.lam_g} if solved else None)
+        return replace(found, findings=(*program.findings, *result.findings, *found.findings))
 
 
-def _tightened(nlp: NLP, first: NLP | None) -> Callable[[NLP], NLP]:
+def _limits(nlp: NLP) -> dict[str, np.ndarray]:
+    return {name: getattr(nlp, name) for name in ("x_lower", "x_upper", "g_lower", "g_upper")}
+
+
+def _tightened(nlp: NLP, first: Mapping[str, np.ndarray] | None) -> Callable[[NLP], NLP]:
     """What moves limits as those of the first program differ from these, where it has the same unknowns, but for those that are
     fixed, and rows."""
-    if first is None or first.m != nlp.m or not nlp.n - len(first.x0) >= 0:
+    if first is None or len(first["g_lower"]) != nlp.m or not nlp.n - len(first["x_lower"]) >= 0:
         return lambda own: own
     shifts = {}
-    for name in ("x_lower", "x_upper", "g_lower", "g_upper"):
-        ours, theirs = getattr(nlp, name), getattr(first, name)
+    for name, ours in _limits(nlp).items():
+        theirs = first[name]
         known = np.zeros(len(ours), dtype=bool)
         known[:len(theirs)] = np.isfinite(theirs) & np.isfinite(ours[:len(theirs)])
         shifts[name] = np.zeros(len(ours))
         shifts[name][known] = theirs[known[:len(theirs)]] - ours[known]
     fixed = nlp.x_lower == nlp.x_upper
     shifts["x_lower"][fixed] = shifts["x_upper"][fixed] = 0.0
+    if not any(np.any(shift) for shift in shifts.values()):
+        return lambda own: own
 
     def moved(own: NLP) -> NLP:
         new = {name: getattr(own, name) + shift for name, shift in shifts.items()}
@@ -238,32 +320,22 @@ def pinned(problem: Problem, varied: Varied) -> Problem:
 
 # ---- loops ------------------------------------------------------------------------------------------------------------
 class MotionProgram:
-    """Kernels of iLQR, which take start, parameters and bounds as data; a point is a motion."""
+    """Kernels of iLQR, which take start, parameters and bounds as data; a point is the path of its stages."""
 
-    def __init__(self, problem: Problem, name: str, options: Any, varied: Varied, first: Any):
+    def __init__(self, problem: Problem, name: str, options: Any, varied: Varied):
         from ocp.shooting import ilqr
 
         if name != "ilqr":
             raise ProblemError(f"{name} has no program to keep; take collocation, multiple_shooting or ilqr", where="method")
-        self.program = ilqr.prepare(problem, options)
+        self.program, self.made_of = ilqr.prepare(problem, options), (varied, None)
 
     def solve(self, problem: Problem, start: Point | None, progress: Progress | None) -> Case:
         from ocp.guesses.table import Start
         from ocp.problem.checkpoint import Outside
         from ocp.shooting import ilqr
 
-        if start is not None:
-            problem = with_guess(problem, _along(problem, start))
         self.program = ilqr.moved(self.program, problem)
-        found, _ = ilqr.shot(self.program, Outside(progress), start=None if start is None else Start("neighbour", "feasible"))
-        parts = found.parts or (found.trajectory,)
-        point = {f"{name}_{i}": value for i, part in enumerate(parts)
-                 for name, value in (("t", part.t), ("x", part.x), ("t_u", part.t_u), ("u", part.u))}
-        return Case(found, point if found.status in SOLVED else None)
-
-
-def _along(problem: Problem, start: Point) -> Problem:
-    """The problem with the motion of a point as its guess."""
-    phases = tuple(from_samples(phase, start[f"t_{i}"], start[f"x_{i}"], start[f"t_u_{i}"], start[f"u_{i}"])
-                   for i, phase in enumerate(problem.phases))
-    return replace(problem, phases=phases)
+        own, path = (None, None) if start is None else (Start("neighbour", "feasible"), (start["x"], start["u"]))
+        found, _ = ilqr.shot(self.program, Outside(progress), start=own, path=path)
+        now, solved = self.program.store.path, found.status in SOLVED
+        return Case(found.status, found.objective, {"x": now.x.copy(), "u": now.u.copy()} if solved else None, lambda: found)

@@ -7,10 +7,11 @@ from ocp.explain.conditioning import Conditioning, Dependence, condition, depend
 from ocp.explain.groups import Group, Limit, Program, program_of, worst_rows
 from ocp.explain.not_finite import Operand, Origin, Point, find_not_finite, infinite_ends, is_finite, points_of, trace
 from ocp.explain.remedies import Amount, Elastic, Infeasibility, Remedy, explain_infeasibility, relax, solve_elastic
+from ocp.explain.skeleton import contact_findings
 
 __all__ = [
     "Advice", "Amount", "Conditioning", "Dependence", "Elastic", "Group", "Infeasibility", "Limit", "Operand", "Origin",
-    "Point", "Price", "Program", "Remedy", "advice", "condition", "dependent_rows", "explain_infeasibility", "find_not_finite",
-    "infinite_ends", "is_finite", "points_of", "prices", "program_of", "relax", "solve_elastic", "trace", "unbounded_hints",
-    "worst_rows",
+    "Point", "Price", "Program", "Remedy", "advice", "condition", "contact_findings", "dependent_rows", "explain_infeasibility",
+    "find_not_finite", "infinite_ends", "is_finite", "points_of", "prices", "program_of", "relax", "solve_elastic", "trace",
+    "unbounded_hints", "worst_rows",
 ]

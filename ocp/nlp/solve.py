@@ -17,15 +17,15 @@ from ocp.nlp.scaling import Scaling, scaled
 from ocp.problem import Finding, Kind, Status
 
 
-def _interior_point(nlp: NLP, options: SolverOptions) -> Run:
+def _interior_point(nlp: NLP, options: SolverOptions, made: dict[Any, Any]) -> Run:
     from ocp.nlp.interior_point.prepare import prepare  # compiled loops take half a second to load
 
-    return prepare(nlp, options)
+    return prepare(nlp, options, made)
 
 
-#: solver -> what makes a run of a program and options
-BACK_ENDS: dict[str, Callable[[NLP, SolverOptions], Run]] = {
-    "ipopt": ipopt.prepare, "interior_point": _interior_point, "fatrop": fatrop.prepare}
+#: solver -> what makes a run of a program, options, and what was made for a program with the same functions and other limits
+BACK_ENDS: dict[str, Callable[[NLP, SolverOptions, dict[Any, Any]], Run]] = {
+    "ipopt": ipopt.prepare, "interior_point": _interior_point, "fatrop": lambda nlp, options, made: fatrop.prepare(nlp, options)}
 
 
 #: how much more than the tolerance an unscaled violation may be before a finding says so
@@ -132,7 +132,7 @@ def prepare_solver(nlp: NLP, options: SolverOptions, factors: Scaling | None = N
     made: dict[Any, Any] = {}
 
     def again(own: NLP) -> Run:
-        return ipopt.prepare(own, options, made) if options.solver == "ipopt" else BACK_ENDS[options.solver](own, options)
+        return BACK_ENDS[options.solver](own, options, made)
 
     if options.scaling == "none" and factors is None:
         return Solver(nlp, options, again(nlp), again)

@@ -14,6 +14,7 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
+from dynamics.mechanism import ByFingerprint
 from ocp.bridge import equations_of_motion
 from ocp.errors import ProblemError
 from ocp.implicit import implicit
@@ -136,11 +137,14 @@ def settled(system: System) -> ca.Function:
 
 def forward_dynamics(system: System) -> ca.Function | None:
     """(t, x, (u, start), p) -> accelerations and multipliers of a robot in residual form; None for other systems."""
-    if system.held is None:
-        return None
-    t, x, w, p = (ca.SX.sym(name, size) for name, size in zip("txup", (1, system.nx, system.nu, system.np), strict=True))
-    nq = system.held.model.nq
-    found = ca.vertcat(*system.held.reduced_dynamics(x[:nq], x[nq:], w[:len(system.controls)], t))
+    return None if system.held is None else _forward_dynamics(ByFingerprint(system.held), system.nu, system.np)
+
+
+@functools.lru_cache(maxsize=16)
+def _forward_dynamics(key: ByFingerprint, nu: int, np: int) -> ca.Function:
+    held, nq, nv = key.mechanism, key.mechanism.model.nq, key.mechanism.model.nv
+    t, x, w, p = (ca.SX.sym(name, size) for name, size in zip("txup", (1, nq + nv, nu, np), strict=True))
+    found = ca.vertcat(*held.reduced_dynamics(x[:nq], x[nq:], w[:held.nu], t))
     return ca.Function("unknowns", [t, x, w, p], [ca.cse(ca.densify(found))], list("txup"), ["z"])
 
 

@@ -47,7 +47,15 @@ def uses(function: ca.Function, wanted: set[int]) -> bool:
     return bool(codes & wanted) and ca.OP_CALL not in codes
 
 
-def opened(function: ca.Function) -> tuple[list[ca.SX], dict[int | Norm, ca.SX], ca.SX]:
+class Opened(NamedTuple):
+    """Arguments, symbols of absolute values by number of their control and of norms, and the value in both."""
+
+    arguments: list[ca.SX]
+    norms: dict[int | Norm, ca.SX]
+    value: ca.SX
+
+
+def opened(function: ca.Function) -> Opened:
     """(arguments, symbols of absolute values by number of their control and of norms, the value in both)."""
     arguments = function.sx_in()
     norms: dict[int | Norm, ca.SX] = {}
@@ -74,7 +82,7 @@ def opened(function: ca.Function) -> tuple[list[ca.SX], dict[int | Norm, ca.SX],
         else:
             operands = [work[i] for i in given]
             work[into[0]] = ca.SX.unary(code, *operands) if len(operands) == 1 else ca.SX.binary(code, *operands)
-    return arguments, norms, outputs
+    return Opened(arguments, norms, outputs)
 
 
 def norm_in(arguments: list[ca.SX], inside: ca.SX) -> Norm | None:

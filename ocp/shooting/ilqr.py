@@ -28,7 +28,7 @@ import numpy as np
 from ocp.derivatives import choose
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.guesses.table import FAILURES, GAPPED, Start
-from ocp.integrators import INTEGRATORS
+from ocp.integrators import GIVEN, INTEGRATORS
 from ocp.interrupts import Progress
 from ocp.observed import presenting
 from ocp.problem import Finding, Guess, Kind, Phase, Problem, Solution, Status, with_parameters
@@ -43,7 +43,7 @@ from ocp.shooting.row_units import in_own_units
 from ocp.shooting.stages.horizon import Horizon, build
 from ocp.shooting.stages.single import bends, closed_form
 from ocp.shooting.stages.stage import Stage
-from ocp.shooting.written_guess import write_guess
+from ocp.shooting.written_guess import write_guess, write_path
 
 if TYPE_CHECKING:  # Numba costs half a second: it is imported by the functions that run something
     from ocp.shooting.engine.record import Engine
@@ -73,9 +73,6 @@ class Program:
         hard = self.options.shooting in GAPPED or any(kind.rows.count for kind in self.horizon.kinds)
         return hard and self.options.retries
 
-
-LOOPED = tuple(name for name, one in INTEGRATORS.items() if one.loops)
-"""Integrators of loops over the robot."""
 
 
 def solve(problem: Problem, options: ILQROptions | None = None, progress: Progress | None = None, checkpoint: Keep | None = None,
@@ -129,7 +126,7 @@ def _execution(problem: Problem, options: ILQROptions) -> tuple[bool, tuple[Find
     _, by_loops, findings = choose(phase.system, options.derivatives, options.execution)
     plain = len(problem.phases) == 1 and not phase.duration.free and not phase.free_parameters and phase.start is not None \
         and phase.start.complete and not problem.linkages
-    if by_loops and not (plain and options.integrator in LOOPED):
+    if by_loops and not (plain and INTEGRATORS.get(options.integrator, GIVEN).loops):
         findings = (Finding(Kind.CODE_GENERATED, data={"integrator": options.integrator} if plain else {"free": True}),)
         by_loops = False
     if closed:
@@ -171,11 +168,11 @@ def run(program: Program, outside: Outside = NOBODY, guess: Guess | Sequence[Gue
 
 
 def shot(program: Program, outside: Outside = NOBODY, guess: Guess | Sequence[Guess] | None = None, start: Start | None = None,
-         number: int = 1, patient: bool = True, before: tuple[Mapping[str, float], ...] = ()
-         ) -> tuple[Solution, tuple[float, float]]:
+         number: int = 1, patient: bool = True, before: tuple[Mapping[str, float], ...] = (),
+         path: tuple[np.ndarray, np.ndarray] | None = None) -> tuple[Solution, tuple[float, float]]:
     """One search: its solution, and what it misses, then its cost, infinite where it cannot be evaluated. start: None for that of
     the options; number: of the search among those of a problem, whose rows so far are ``before``; patient: not to be given up while
-    there are iterations left."""
+    there are iterations left; path: states and controls of a path of the same stages, in the place of the guess."""
     from ocp.shooting.engine import checkpoint as saved
     from ocp.shooting.engine.search import Search
 
@@ -187,7 +184,11 @@ def shot(program: Program, outside: Outside = NOBODY, guess: Guess | Sequence[Gu
         phases, problem = guessed(phases, guess), replace(problem, phases=guessed(problem.phases, guess))
     own = options if start is None or start.shooting == options.shooting else replace(options, shooting=start.shooting)
     records.reset(store, own)
-    if resume is None:
+    findings: list[Finding]
+    if path is not None:
+        write_path(horizon, store.path, *path)
+        given, findings = own.shooting in GAPPED, []
+    elif resume is None:
         given, findings = write_guess(horizon, own, store.path, phases, start is not None and start.line)
     else:
         given = saved.restore(resume, horizon, own, store)

@@ -10,7 +10,7 @@ import numpy as np
 
 from ocp.derivatives import EXECUTIONS
 from ocp.errors import ProblemError, check_choices, check_fractions, check_positive
-from ocp.integrators import INTEGRATORS, MULTISTEP
+from ocp.integrators import STEPS
 from ocp.options import MethodOptions
 from ocp.problem import At, Constraint, Linkage, Phase, Problem, Sense
 
@@ -75,7 +75,7 @@ class StepOptions(MethodOptions):
     """
 
     CHOICES: ClassVar[Mapping[str, Collection[str]]] = {
-        **MethodOptions.CHOICES, "kernels": ("auto", "tuned", "compiled", "interpreted"), "integrator": (*INTEGRATORS, *MULTISTEP)}
+        **MethodOptions.CHOICES, "kernels": ("auto", "tuned", "compiled", "interpreted"), "integrator": STEPS}
 
     intervals: int = 100
     integrator: str = "rk4"

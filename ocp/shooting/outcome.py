@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,18 +39,17 @@ def trajectories(compiled: records.Compiled, path: Path) -> tuple[Trajectory, tu
 
 def _trajectory(compiled: records.Compiled, leg: Leg, path: Path) -> Trajectory:
     """The trajectory of a phase."""
-    horizon, made = compiled.horizon, list[Any]()  # kernels of its own, once somebody asks between knots
+    horizon, width = compiled.horizon, path.x.shape[1]
+    own = cache(lambda: records.stepper(compiled))  # kernels of its own, once somebody asks between knots
 
     def between(k: np.ndarray, x: np.ndarray, length: np.ndarray) -> np.ndarray:
         from ocp.shooting.engine import record, rollout
 
-        out = np.empty((len(k), path.x.shape[1]))
-        if not made:
-            made.extend(records.stepper(compiled))
-        step, own, kept = made
+        out = np.empty((len(k), width))
+        step, bank, kept = own()
         none, no_size = np.zeros((0, 0)), np.zeros(0, dtype=np.int64)
         plan = record.Plan(horizon.which[k], no_size, no_size, horizon.t[k], length, horizon.p[k], none, none)
-        failed = rollout.sample(record.Sampler(own, step, plan), record.Path(x, u[k - leg.first], np.empty(len(k)), none), out)
+        failed = rollout.sample(record.Sampler(bank, step, plan), record.Path(x, u[k - leg.first], np.empty(len(k)), none), out)
         if failed >= 0:
             time = horizon.place(int(k[failed]), path.x)[1]
             raise ArithmeticError(f"the step from t = {time:g} s failed ({len(kept)} kernels of its own)")

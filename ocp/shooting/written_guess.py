@@ -66,6 +66,14 @@ def write_guess(horizon: Horizon, options: ILQROptions, path: Path, phases: Sequ
     return given, findings
 
 
+def write_path(horizon: Horizon, path: Path, x: np.ndarray, u: np.ndarray) -> None:
+    """Write the states and controls of another path of the same stages into a path, from the start of the horizon and with controls
+    that are moved into its bounds."""
+    path.x[:], path.gap[:] = x, 0.0
+    path.x[0, :len(horizon.start)] = horizon.start
+    path.u[:] = np.clip(u, horizon.lower[:-1, :u.shape[1]], horizon.upper[:-1, :u.shape[1]])
+
+
 def _chosen(horizon: Horizon, phase: Phase) -> tuple[np.ndarray, np.ndarray]:
     """State of the first knot and what is chosen there, where the guess of the first phase is another than the horizon's. Raises
     ProblemError where it would have to turn a rotation."""

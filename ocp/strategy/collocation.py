@@ -13,7 +13,7 @@ from ocp.errors import ProblemError
 from ocp.guesses.table import guesses
 from ocp.nlp.scaling_text import rule
 from ocp.problem import At, Problem, Solution, Status
-from ocp.strategy.direct import Direct
+from ocp.strategy.direct import Direct, from_multipliers
 from ocp.strategy.programs import Programs
 from ocp.strategy.records import State, Task
 from ocp.strategy.search import DEFAULTS, NOBODY, Judge, Outside, Refinement, Search
@@ -29,7 +29,6 @@ from ocp.transcription.collocation import (
     uniform_meshes,
 )
 from ocp.transcription.mesh import Compressed, Mesh
-from ocp.transcription.refine.carry import carried
 from ocp.transcription.refine.criteria import ByCertificate, ByMesh, first_margins
 from ocp.transcription.refine.error import Estimator
 from ocp.transcription.refine.plan import UNIFORM, plans_text, read_plans
@@ -89,7 +88,7 @@ class Collocation(Direct):
         if left is not None:
             most = replace(once, max_iterations=min(BUDGETS.max_iterations_from_optimum, once.max_iterations))
             again = programs.solve(problem, meshes, options=most,
-                                   begin=_from_multipliers(left, problem, family.meshes(problem, plans), meshes))
+                                   begin=from_multipliers(left, problem, family.meshes(problem, plans), meshes))
         if again is None or again.status is not Status.CONVERGED:
             again = programs.solve(problem, meshes)
         return replace(again, freeze={**again.freeze, "mesh": plans_text(changed)})
@@ -171,10 +170,3 @@ def _error_of(options: CollocationOptions) -> Any:
         return own.estimate(found, [mesh for mesh in given if isinstance(mesh, Mesh)]).motion
 
     return error
-
-
-def _from_multipliers(left: Any, problem: Problem, before: Sequence[Mesh], after: Sequence[Mesh]) -> Any:
-    """The start of a program on some meshes from the multipliers of a solution on others."""
-    names = [phase.name for phase in problem.phases] if len(after) > 1 else [""]
-    meshes = dict(zip(names, zip(before, after, strict=True), strict=True))
-    return lambda program: carried(left.nlp, left.lam_x, left.lam_g, program.nlp, meshes)

@@ -17,7 +17,7 @@ from ocp.strategy.records import Attempt, Judged, State, Task
 from ocp.strategy.search import Method, Refinement, Search
 from ocp.strategy.solved import with_parts
 from ocp.thresholds import BUDGETS
-from ocp.transcription.direct import Begin, Polish
+from ocp.transcription.direct import Begin, Optimality, Polish
 from ocp.transcription.freeze import frozen
 from ocp.transcription.mesh import Compressed, Mesh
 from ocp.transcription.program import Transcription
@@ -97,19 +97,13 @@ class Direct(Method):
         return _judged(search, refinement, state, found, meshes, smooth, bounds[-1], began)
 
     def _beginning(self, search: Search, refinement: Refinement, state: State, meshes: Sequence[Mesh]) -> Begin | None:
-        """The start of the program on new meshes from multipliers of the last pass; None with several phases."""
-        if not state.task.warm or not refinement.carry or len(meshes) > 1:
+        """The start of the program on new meshes from multipliers of the last pass."""
+        if not state.task.warm or not refinement.carry:
             return None
         last = state.passes[-1]
         found = last.solution.optimality
-        if found is None:
-            return None
-        before = refinement.family.meshes(search.problem, last.task.plans)[0]
-
-        def begin(program: Transcription) -> Warm:
-            return carried(found.nlp, found.lam_x, found.lam_g, program.nlp, {"": (before, meshes[0])})
-
-        return begin
+        return None if found is None else from_multipliers(
+            found, search.problem, refinement.family.meshes(search.problem, last.task.plans), meshes)
 
     def on_arcs(self, search: Search, task: Task, problem: Problem, plans: Plans, meshes: Sequence[Mesh]) -> Solution:
         """The problem with its phases cut into arcs, on meshes of its own."""
@@ -164,6 +158,13 @@ def _times(solution: Solution, jumps: Sequence[Sequence[Jump]]) -> tuple[float, 
     parts = solution.parts or (solution.trajectory,)
     return tuple(float(part.t[0]) + jump.place * duration_of(part)
                  for part, own in zip(parts, jumps, strict=True) for jump in own) if jumps else ()
+
+
+def from_multipliers(left: Optimality, problem: Problem, before: Sequence[Mesh], after: Sequence[Mesh]) -> Begin:
+    """The start of a program on some meshes from the multipliers of a solution on others."""
+    names = [phase.name for phase in problem.phases] if len(after) > 1 else [""]
+    meshes = dict(zip(names, zip(before, after, strict=True), strict=True))
+    return lambda program: carried(left.nlp, left.lam_x, left.lam_g, program.nlp, meshes)
 
 
 def smoothing(problem: Problem, plans: Plans, family: Family, near: bool = False

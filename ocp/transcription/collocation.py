@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -37,6 +37,14 @@ LOBATTO_SHORT = 4
 def unsupported(problem: Problem) -> list[str]:
     """Sentences that name what collocation cannot enforce in this problem; empty where it can enforce everything."""
     return [*direct.unsupported(problem), *in_steps(problem)]
+
+
+class SchemeChoice(NamedTuple):
+    """Name, degree (None: the usual one) and form of a scheme."""
+
+    name: str
+    degree: int | str | None
+    form: str
 
 
 @dataclass(frozen=True)
@@ -108,12 +116,12 @@ class CollocationOptions(DirectOptions):
         """The scheme that the options name."""
         return make_scheme(*self._scheme())
 
-    def _scheme(self) -> tuple[str, int | str | None, str]:
+    def _scheme(self) -> SchemeChoice:
         """Its name, degree and form."""
         if self.form == "compressed" and (self.scheme != "hermite_simpson" or self.shape() != "polynomial"):
             raise ProblemError("is for scheme hermite_simpson with polynomial controls", where=f"{METHOD}.form 'compressed'")
         form = "integral" if self.form == "compressed" else self.form
-        return self.scheme, None if self.degree == AUTO else self.degree, form
+        return SchemeChoice(self.scheme, None if self.degree == AUTO else self.degree, form)
 
     def shape(self) -> str:
         """Of the controls of the first mesh."""

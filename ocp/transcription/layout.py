@@ -71,21 +71,17 @@ def phase_layout(phase: Phase, mesh: Discretisation, form: Form, first: int, pre
     if form.tangent:
         wanted, x = on_manifold(space, x), on_manifold(space, x if centres is None else centres)
     n = int(widths.sum())
-    lower, upper, guess = np.full(n, -np.inf), np.full(n, np.inf), np.empty(n)
-    lower[controls], upper[controls], guess[controls] = *phase.control_bounds.arrays, u
+    guess = np.empty(n)
+    guess[controls] = u
     if inside:
         guess[stages] = np.tile(u[:N, len(system.controls):], inside // len(system.algebraic))
     for k, columns in enumerate(moved):
         guess[columns] = motion.guess(phase, mesh, k, x)
-    ends = ((At.START, 0, phase.start), (At.FINAL, M - 1, phase.final))
-    for _, j, boundary in ends:
+    for j, boundary in ((0, phase.start), (M - 1, phase.final)):
         if boundary is not None and boundary.complete and not (keep and form.tangent):
             x[j] = boundary.value
-    bounds = _state_bounds(phase, form, x)
-    for at, j, boundary in ends:
-        if boundary is not None:
-            _prescribe(phase, form, at, boundary, x[j], bounds[0][j], bounds[1][j])
-    lower[states], upper[states], guess[states] = bounds[0], bounds[1], 0.0 if form.tangent else x
+    lower, upper = _limits(phase, form, n, states, controls, x)
+    guess[states] = 0.0 if form.tangent else x
     if form.tangent and keep:
         guess[states] = _away(form, x, wanted)
     fixed = lower == upper
@@ -103,6 +99,34 @@ def phase_layout(phase: Phase, mesh: Discretisation, form: Form, first: int, pre
 
     return Layout(states + first, controls + first, stages + first, tuple(columns + first for columns in moved), x, lower, upper,
                   guess, Names(n, names))
+
+
+def limits(phase: Phase, form: Form, layout: Layout, first: int, before: Phase) -> tuple[np.ndarray, np.ndarray]:
+    """Bounds [n] of the unknowns of a phase that differs in numbers alone from that of the layout, ``before``. Raises ProblemError
+    for a prescribed value outside the bounds."""
+    states = layout.states - first
+    if (phase.x_lower, phase.x_upper, phase.u_lower, phase.u_upper) != (before.x_lower, before.x_upper, before.u_lower,
+                                                                        before.u_upper):
+        return _limits(phase, form, layout.count, states, layout.controls - first, layout.centres)
+    lower, upper = layout.lower.copy(), layout.upper.copy()  # the same components are prescribed
+    for at, j, boundary in ((At.START, 0, phase.start), (At.FINAL, -1, phase.final)):
+        if boundary is not None:
+            low, high = lower[states[j]], upper[states[j]]
+            _prescribe(phase, form, at, boundary, layout.centres[j], low, high)
+            lower[states[j]], upper[states[j]] = low, high
+    return lower, upper
+
+
+def _limits(phase: Phase, form: Form, n: int, states: np.ndarray, controls: np.ndarray, x: np.ndarray
+            ) -> tuple[np.ndarray, np.ndarray]:
+    lower, upper = np.full(n, -np.inf), np.full(n, np.inf)
+    lower[controls], upper[controls] = phase.control_bounds.arrays
+    bounds = _state_bounds(phase, form, x)
+    for at, j, boundary in ((At.START, 0, phase.start), (At.FINAL, -1, phase.final)):
+        if boundary is not None:
+            _prescribe(phase, form, at, boundary, x[j], bounds[0][j], bounds[1][j])
+    lower[states], upper[states] = bounds
+    return lower, upper
 
 
 def _point_names(mesh: Discretisation) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import casadi as ca
 import numpy as np
@@ -27,8 +27,8 @@ from ocp.problem import At, Finding, Kind, Problem, Trajectory, distinct, join
 from ocp.problem.numbers import numbers_of, with_guess, with_numbers
 from ocp.reductions.algebraic_elimination import followed, solving
 from ocp.reductions.algebraic_equations import require_equations
-from ocp.transcription import blocks, places
-from ocp.transcription.blocks import Block, BlockFunctions, differentiate
+from ocp.transcription import places
+from ocp.transcription.blocks import FLAT_BELOW
 from ocp.transcription.charts import Form
 from ocp.transcription.compressed import compressed_part, middle
 from ocp.transcription.diagnosis import diagnosis
@@ -36,19 +36,15 @@ from ocp.transcription.elements import separable
 from ocp.transcription.ends import ends_part, linkage_part, passage_part
 from ocp.transcription.interpolation import collocation_trajectory, cubic, parabola, shooting_trajectory
 from ocp.transcription.intervals import integrate, motion_part, path_part, shooting_part
-from ocp.transcription.kernels import with_kernels
-from ocp.transcription.layout import held_by_rows
+from ocp.transcription.kernels import BY_SOLVER, Prepared, prepared
+from ocp.transcription.layout import held_by_rows, limits
 from ocp.transcription.mesh import Compressed, Discretisation, Grid, Mesh
 from ocp.transcription.motion import by_motion
 from ocp.transcription.part import Part, Place, located, stacked
-from ocp.transcription.static_unknowns import clock
+from ocp.transcription.static_unknowns import clock, static_unknowns
 from ocp.transcription.timeline import timeline
 
 Array = np.ndarray
-
-
-#: in place of a choice of kernels: elements keep the functions that CasADi wrote, for solvers that make kernels of them
-BY_SOLVER = "by solver"
 
 
 @dataclass(frozen=True)
@@ -79,7 +75,8 @@ class Transcription:
     [M, size] of all nodes; integrals: by phase, the rows of its integral constraints; centres(x): by phase, the states of all
     nodes, about which tangent unknowns may be centred anew; owners(): what the unknowns stand for; findings: about derivatives and
     kernels; seconds: of which "compile" was spent on kernels; moved(problem): the same program, its functions the same objects, for
-    a problem that differs in numbers alone (``ocp.problem.numbers``) and whose parameters that do are free, each between equal ends
+    a problem that differs in numbers alone (``ocp.problem.numbers``) and whose parameters that do are free, each between equal
+    ends; limited(problem): the nonlinear program of that, with the guess of this one but for durations and parameters
     """
 
     nlp: NLP
@@ -96,6 +93,7 @@ class Transcription:
     findings: tuple[Finding, ...] = ()
     seconds: Mapping[str, float] = field(default_factory=dict)
     moved: Callable[[Problem], Transcription] | None = None
+    limited: Callable[[Problem], NLP] | None = None
 
     def invert(self, x: Array) -> Trajectory:
         return join(self.parts(x))
@@ -115,11 +113,12 @@ def build(problem: Problem, meshes: Sequence[Discretisation], how: How, centres:
     passages = len(pieces) - len(problem.linkages) - len(placed) + 1 + np.arange(len(placed) - 1)
     whole = stacked(pieces, n)
     above = np.cumsum([0, *(part.rows for part in pieces)])
-    prepared = [_prepared(block, whole, how) for block in whole.blocks]
-    functions = [own for own, _, _ in prepared]
+    ready = [Prepared(whole.external[block.name], (), 0.0) if block.name in whole.external else
+             prepared(block, how.kernels, how.gauss_newton) for block in whole.blocks]
+    functions = [own for own, _, _ in ready]
     elements = separable(whole.linear, whole.blocks, functions, how.gauss_newton)
     nlp = NLP(
-        functions=Whole(elements, blocks.FLAT_BELOW), **_unknowns(placed),
+        functions=Whole(elements, FLAT_BELOW), **_unknowns(placed),
         g_lower=whole.lower, g_upper=whole.upper, constraints=whole.names,
         variables=Names.joined([*(layout.names for layout in layouts), static.names]),
         diagnose=diagnosis(given, meshes, _unpack(placed)), keep=[own.keep for own in functions],
@@ -127,9 +126,9 @@ def build(problem: Problem, meshes: Sequence[Discretisation], how: How, centres:
         timeline=None if any(looks_back(mesh) for mesh in meshes) else
         timeline(placed, meshes, above[defects].tolist(), above[passages].tolist()))
     back = _Back(placed, tuple(meshes), elements, above[defects].tolist(), loops)
-    of_kernels = [one for _, own, _ in prepared for one in own]
+    of_kernels = [one for _, own, _ in ready for one in own]
     findings += of_kernels or ([] if how.kernels == BY_SOLVER else [Finding(Kind.KERNELS_INTERPRETED)])
-    compiling = sum(seconds for _, _, seconds in prepared)
+    compiling = sum(seconds for _, _, seconds in ready)
     made = Transcription(nlp, back.parts, back.costate, back.parameters, back.durations, back.centres, tuple(meshes), forms,
                          tuple(layout.states for layout in layouts), _integrals(problem, whole.names),
                          lambda: _owners(placed, meshes), distinct(findings), {"compile": compiling})
@@ -138,17 +137,30 @@ def build(problem: Problem, meshes: Sequence[Discretisation], how: How, centres:
         own = with_guess(with_numbers(problem, numbers_of(other)), other)
         _refuse_constants(problem, own, static.parameters)
         there = located(own, meshes, how.states, [p.layout.centres for p in placed], placed)
-        limits = whole if _same_limits(placed, there) else stacked(_pieces(there, meshes, loops)[0], n)
-        if limits.rows != whole.rows:
+        rows = whole if _same_limits(placed, there) else stacked(_pieces(there, meshes, loops)[0], n)
+        if rows.rows != whole.rows:
             raise ProblemError("other limits make other rows of the program; compile it again",
                                where=f"problem {own.name!r}")
-        changed = replace(nlp, **_unknowns(there), g_lower=limits.lower, g_upper=limits.upper,
+        changed = replace(nlp, **_unknowns(there), g_lower=rows.lower, g_upper=rows.upper,
                           diagnose=diagnosis(own, meshes, _unpack(there)))
         way = _Back(there, tuple(meshes), elements, back.defects, loops)
         return replace(made, nlp=changed, parts=way.parts, costate=way.costate, parameters=way.parameters, durations=way.durations,
-                       centres=way.centres, owners=lambda: _owners(there, meshes), moved=moved)
+                       centres=way.centres, owners=lambda: _owners(there, meshes), moved=moved, limited=limited)
 
-    return replace(made, moved=moved)
+    def limited(other: Problem) -> NLP:
+        _refuse_constants(problem, other, static.parameters)
+        there = [replace(place, problem=other) for place in placed]
+        firsts = np.cumsum([0, *(layout.count for layout in layouts)])
+        if not _same_limits(placed, there):
+            own = moved(other).nlp
+            return replace(own, x0=np.concatenate([nlp.x0[:firsts[-1]], own.x0[firsts[-1]:]]))
+        ranges = [limits(place.phase, place.form, place.layout, first, phase)
+                  for place, first, phase in zip(there, firsts, problem.phases, strict=False)]
+        bounds = static_unknowns(other).bounds
+        lower, upper = (np.concatenate([*(pair[i] for pair in ranges), bounds[:, i]]) for i in (0, 1))
+        return replace(nlp, x0=np.concatenate([nlp.x0[:firsts[-1]], bounds[:, 2]]), x_lower=lower, x_upper=upper)
+
+    return replace(made, moved=moved, limited=limited)
 
 
 def _pieces(placed: Sequence[Place], meshes: Sequence[Discretisation], loops: Sequence[bool]) -> tuple[list[Part], list[int]]:
@@ -193,17 +205,25 @@ def _refuse_constants(one: Problem, other: Problem, free: Mapping[str, int]) -> 
 
 def _same_limits(one: Sequence[Place], other: Sequence[Place]) -> bool:
     """Whether the rows of two problems have the same limits; those of unknowns do not count."""
-    def limits(placed: Sequence[Place]) -> list[Any]:
+    def rows(placed: Sequence[Place]) -> list[Any]:
         ends = [boundary for place in placed for at, boundary in ((At.START, place.phase.start), (At.FINAL, place.phase.final))
                 if held_by_rows(place.phase, place.form, at)[0]]
         bounds = [place.phase.state_bounds for place in placed if place.form.tangent]
         return [ends, bounds, [(c.lower, c.upper) for place in placed for c in place.phase.constraints],
                 [(linkage.lower, linkage.upper) for linkage in placed[0].problem.linkages]]
 
-    return limits(one) == limits(other)
+    return rows(one) == rows(other)
 
 
-def _differentiated(problem: Problem, meshes: Sequence[Discretisation], how: How) -> tuple[Problem, list[bool], list[Finding]]:
+class Differentiated(NamedTuple):
+    """A problem with the derivatives that are chosen for its phases; which of them run as loops; findings."""
+
+    problem: Problem
+    loops: list[bool]
+    findings: list[Finding]
+
+
+def _differentiated(problem: Problem, meshes: Sequence[Discretisation], how: How) -> Differentiated:
     """The problem with the derivatives that are chosen for its phases; which of them run as loops; findings about the choice."""
     phases, loops, fixed = [], [], True
     findings: list[Finding] = []
@@ -215,7 +235,7 @@ def _differentiated(problem: Problem, meshes: Sequence[Discretisation], how: How
         phases.append(differentiated_phase(phase, source, by_loops))
         loops.append(by_loops)
         findings += own
-    return replace(problem, phases=tuple(phases)), loops, findings
+    return Differentiated(replace(problem, phases=tuple(phases)), loops, findings)
 
 
 def looks_back(mesh: Discretisation) -> bool:
@@ -250,14 +270,6 @@ def _owners(placed: Sequence[Place], meshes: Sequence[Discretisation]) -> Owners
             if name in names:
                 found.put(np.array([place.first + number]), PARAMETER, place.number, names.index(name))
     return found
-
-
-def _prepared(block: Block, whole: Part, how: How) -> tuple[BlockFunctions, tuple[Finding, ...], float]:
-    """The functions of a block, findings about their kernels, and the seconds that these took."""
-    if block.name in whole.external:
-        return whole.external[block.name], (), 0.0
-    functions = differentiate(block, how.gauss_newton)
-    return (functions, (), 0.0) if how.kernels == BY_SOLVER else with_kernels(functions, how.kernels, block.count)
 
 
 def _unpack(placed: Sequence[Place]) -> Callable[[Array], list[tuple[Array, Array, float, float, Array]]]:

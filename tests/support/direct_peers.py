@@ -271,8 +271,9 @@ def fatrop_shooting(problem: Problem, intervals: int) -> Solve:
     return solve
 
 
-def rockit_shooting(problem: Problem, intervals: int) -> Solve:
-    """rockit's MultipleShooting with RK4."""
+def rockit_shooting(problem: Problem, intervals: int, parametric: bool = False) -> Any:
+    """rockit's MultipleShooting with RK4. parametric: the start is a parameter, and what solves takes another problem, the objective
+    of which it returns."""
     import rockit
 
     phase = problem.phase
@@ -286,11 +287,13 @@ def rockit_shooting(problem: Problem, intervals: int) -> Solve:
         for i, (a, b) in enumerate(zip(low, high, strict=True)):
             if np.isfinite(a) or np.isfinite(b):
                 ocp.subject_to(max(a, -1e8) <= (values[i] <= min(b, 1e8)))
+    begin = ocp.parameter(system.nx) if parametric else None
     for boundary, at in ((phase.start, ocp.at_t0), (phase.final, ocp.at_tf)):
         if boundary is not None:
             for i, fixed in enumerate(boundary.fixed):
                 if fixed:
-                    ocp.subject_to(at(x[i]) == boundary.value[i])
+                    value = begin[i] if parametric and boundary is phase.start else boundary.value[i]
+                    ocp.subject_to(at(x[i]) == value)
     p = ca.DM(system.parameter_values)
     for c in phase.constraints:
         for i in range(c.size):
@@ -305,6 +308,13 @@ def rockit_shooting(problem: Problem, intervals: int) -> Solve:
     ocp.solver("ipopt", {"expand": True, **QUIET})
     ocp.method(rockit.MultipleShooting(N=intervals, M=1, intg="rk"))
 
+    if parametric:
+        ocp.set_value(begin, phase.start.value)
+
+    def again(case: Problem) -> float:
+        ocp.set_value(begin, case.phase.start.value)
+        return float(ocp.solve().value(ocp.objective))
+
     def solve() -> Answer:
         try:
             found = ocp.solve()
@@ -314,4 +324,4 @@ def rockit_shooting(problem: Problem, intervals: int) -> Solve:
         stats = ocp._method.opti.stats()
         return float(found.value(ocp.objective)), int(stats["iter_count"]), ok, function_seconds(stats)
 
-    return solve
+    return again if parametric else solve

@@ -129,14 +129,14 @@ def _straight(path: str) -> bool:
 
 def _slope(source: Source, path: str, ends: Range, folder: str | Path) -> np.ndarray | None:
     """The slope of all numbers by the value at a path; None where the structure changes, or they lie on no straight line."""
-    at = [ends.lower, (ends.lower + ends.upper) / 2, ends.upper]
+    at = [ends.lower, ends.upper, (ends.lower + ends.upper) / 2]  # what the file refuses is told of an end
     read = [load_tree(changed(source, path, value, _label(path, value)), folder) for value in at]
     problems = [one.problem for one in read]
     if ends.lower == ends.upper or len({structure_of(problem) for problem in problems}) > 1:
         return None
-    if not serves(read[0].method, problems[0], problems[2]):
+    if not serves(read[0].method, problems[0], problems[1]):
         return None
-    first, middle, last = (numbers_of(problem) for problem in problems)
+    first, last, middle = (numbers_of(problem) for problem in problems)
     with np.errstate(invalid="ignore"):
         rise = np.where(first == last, 0.0, last - first)
         bend = np.where(first == last, middle != first, abs(middle - (first + last) / 2) > STRAIGHT * (abs(first) + abs(last)))

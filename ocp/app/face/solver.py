@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging
+import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,20 +16,48 @@ from ocp.app.batch.recipe import Range, Recipe, recipe_of
 from ocp.app.batch.work import Kept
 from ocp.app.face.document import Document, key_text, ordered, plain
 from ocp.app.face.result import Result
-from ocp.app.face.watched import Callback, logged, watched
-from ocp.batch.compiled import Point
+from ocp.app.face.watched import LOG, Callback, logged, watched
+from ocp.batch.compiled import Case, Point
 from ocp.errors import ProblemError
 from ocp.problem import Problem as Mathematics
 
 if TYPE_CHECKING:
     from ocp.app.batch.run import Table
+    from ocp.app.files.load import LoadedProblem
+    from ocp.problem import Solution
 
 
-@dataclass(frozen=True, repr=False)
 class CaseResult(Result):
-    """The result of a case. point: that other cases may start from."""
+    """The result of a case; its solution, and the document that has its values in it, are made where somebody asks for them.
+    values: of the case, by path."""
 
-    point: Point | None = field(default=None, repr=False)
+    def __init__(self, base: Document, loaded: LoadedProblem, case: Case, values: Mapping[str, Any], seconds: dict[str, float]):
+        vars(self).update(base=base, loaded=loaded, case=case, values=values, seconds=seconds)
+
+    @cached_property
+    def document(self) -> Document:
+        made: Document = vars(self)["base"].copy()
+        for path, value in vars(self)["values"].items():
+            _put(made, path, value)
+        return made
+
+    @cached_property
+    def solution(self) -> Solution:
+        found: Solution = vars(self)["case"].solution
+        return found
+
+    @property
+    def objective(self) -> float:
+        return float(vars(self)["case"].objective)
+
+    @property
+    def point(self) -> Point | None:
+        """That other cases may start from."""
+        found: Point | None = vars(self)["case"].point
+        return found
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _case_result, (vars(self)["base"], self.loaded, self.solution, self.point, vars(self)["values"], self.seconds)
 
     def alone(self) -> Result:
         """The same as the result of a problem of its own, which has the values of the case written in it."""
@@ -35,6 +66,10 @@ class CaseResult(Result):
     def save(self, folder: str | Path, *, overwrite: bool = False) -> Path:
         """Write the run folder of this case."""
         return self.alone().save(folder, overwrite=overwrite)
+
+
+def _case_result(base: Document, loaded: LoadedProblem, solution: Solution, point: Point | None, *rest: Any) -> CaseResult:
+    return CaseResult(base, loaded, Case(solution.status, solution.objective, point, lambda: solution), *rest)
 
 
 class Solver:
@@ -95,6 +130,10 @@ class Solver:
         solution = self.kept.program.base.solution
         return Result(self._document, self.kept.loaded, solution, {"read": 0.0, "solve": solution.seconds.get("total", 0.0)})
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the program: it is made anew where it is needed."""
+        return {**vars(self), "_kept": None}
+
     # ---- one case -----------------------------------------------------------------------------------------------------
     def solve(self, values: Mapping[str, Any] | None = None, /, *, x0: Any = None, goal: Any = None, parameters: Any = None,
               bounds: Any = None, guess: Result | str | Path | None = None, certify: bool = True,
@@ -106,6 +145,7 @@ class Solver:
         Raises ProblemError for a path that is not there, for a value outside its bounds, and for what is no number of the program.
         """
         begin = time.perf_counter()
+        _check_how(guess, callback, time_limit)
         given = self.by_path(values, x0=x0, goal=goal, parameters=parameters, bounds=bounds)
         problem = self._case(given)
         kept, start = self.kept, guess.point if isinstance(guess, CaseResult) else None
@@ -113,17 +153,15 @@ class Solver:
             problem = _with_guess(problem, guess)
         case = kept.program.solve(problem, start, guess=guess is not None and start is None, certified=certify,
                                   progress=watched(problem, callback), time_limit=time_limit)
-        document = self._document.copy()
-        for path, value in given.items():
-            _put(document, path, value)
-        logged(case.solution)
-        return CaseResult(document, kept.loaded, case.solution, {"read": 0.0, "solve": time.perf_counter() - begin}, case.point)
+        if certify or LOG.isEnabledFor(logging.INFO):
+            logged(case.solution)
+        return CaseResult(self._document, kept.loaded, case, given, {"read": 0.0, "solve": time.perf_counter() - begin})
 
     def _case(self, given: Mapping[str, Any]) -> Mathematics:
         """The problem with the values of a case; paths that come up for the first time are looked at."""
         for path, value in given.items():
-            if not isinstance(value, (int, float)) or isinstance(value, bool):
-                raise ProblemError(f"expected a number, got {value!r}", where=path)
+            if not isinstance(value, (int, float)) or isinstance(value, bool) or not math.isfinite(value):
+                raise ProblemError(f"expected a finite number, got {value!r}", where=path)
         new = [path for path in given if path not in self._recipe.base]
         if new:
             self._learn(new, given)
@@ -143,17 +181,27 @@ class Solver:
 
     def by_path(self, values: Mapping[str, Any] | None = None, /, *, x0: Any = None, goal: Any = None, parameters: Any = None,
                 bounds: Any = None) -> dict[str, float]:
-        """The values of a case by their paths in the file."""
+        """The values of a case by their paths in the file; x0 and goal may list all states in their order."""
         tree = self._document.tree
         first, last = ("phase", "phase") if "phase" in tree else ("phases[0]", f"phases[{len(tree.get('phases', [])) - 1}]")
         found: dict[str, Any] = {}
-        for at, given in ((f"{first}.start", x0), (f"{last}.final", goal), (f"{first}.bounds", bounds)):
-            found.update(_leaves(at, plain(given)) if given is not None else ())
-        for name, value in (parameters or {}).items():
+        for at, word, given in ((f"{first}.start", "x0", x0), (f"{last}.final", "goal", goal)):
+            if isinstance(own := plain(given), (list, tuple)):
+                own = self._by_name(word, own)
+            found.update(_leaves(at, _mapping(word, own)))
+        found.update(_leaves(f"{first}.bounds", _mapping("bounds", plain(bounds))))
+        for name, value in _mapping("parameters", parameters).items():
             known = "constants" if key_text(name) in (tree.get("constants") or {}) else "parameters"
             found[f"{known}.{key_text(name)}"] = plain(value)
-        found.update((str(path), plain(value)) for path, value in (values or {}).items())
+        found.update((str(path), plain(value)) for path, value in _mapping("values", values).items())
         return found
+
+    def _by_name(self, word: str, given: Sequence[Any]) -> dict[str, Any]:
+        """All states by name, of the first phase, or of the last."""
+        names = self.kept.loaded.problem.phases[0 if word == "x0" else -1].system.space.names
+        if len(given) != len(names):
+            raise ProblemError(f"needs {len(names)} values ({', '.join(names)}), got {len(given)}", where=word)
+        return dict(zip(names, given, strict=True))
 
     # ---- many ---------------------------------------------------------------------------------------------------------
     def solve_many(self, table: Any, *, processes: int | None = 0, scheduler: str | None = None, folder: str | Path | None = None,
@@ -170,6 +218,10 @@ class Solver:
         from ocp.app.files.syntax.yaml_text import dump
 
         rows = [self.by_path(row) for row in rows_of(table)]
+        for number, row in enumerate(rows):
+            for path, value in row.items():
+                if isinstance(value, float) and not math.isfinite(value):
+                    raise ProblemError(f"row {number}: expected a finite number, got {value!r}", where=path)
         paths = tuple(dict.fromkeys(path for row in rows for path in row))
         for path in paths:
             self._value(path)
@@ -194,7 +246,26 @@ def rows_of(table: Any) -> list[dict[str, Any]]:
             raise ProblemError(f"columns of different lengths: {', '.join(f'{n} {len(c)}' for n, c in columns.items())}",
                                where="solve_many")
         return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    return [dict(row) for row in table]
+    rows = list(table) if isinstance(table, Iterable) else [table]
+    if not all(isinstance(row, Mapping) for row in rows):
+        raise ProblemError("expected a list of mappings of paths to values, or a mapping of paths to columns", where="solve_many")
+    return [dict(row) for row in rows]
+
+
+def _mapping(word: str, given: Any) -> Mapping[Any, Any]:
+    if given is not None and not isinstance(given, Mapping):
+        raise ProblemError(f"expected a mapping of names to values, got {given!r}", where=word)
+    return given or {}
+
+
+def _check_how(guess: Any, callback: Any, time_limit: Any) -> None:
+    """Raise ProblemError for what says nothing about how to solve."""
+    for word, given, right, wanted in (
+            ("guess", guess, isinstance(guess, (Result, str, Path)), "a result or the folder of a run"),
+            ("callback", callback, callable(callback), "a function"),
+            ("time_limit", time_limit, isinstance(time_limit, (int, float)) and time_limit > 0, "seconds above zero")):
+        if given is not None and not right:
+            raise ProblemError(f"expected {wanted}, got {given!r}", where=word)
 
 
 def _around(known: Any, given: Any) -> Range:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ocp.app.files.load import LoadedProblem
+from ocp.app.files.problem.portable import portable
 from ocp.app.pages import sheet
 from ocp.app.pages.folders import csv_text, held_csv, jsonable, write_arrays
 from ocp.app.pages.plots import MAX_PANELS, bundle, stem
@@ -153,9 +154,8 @@ FORMAT, FORMAT_VERSION = "lieocp closed loop", 1
 def write(loaded: LoadedProblem, loop: ClosedLoop, folder: Path, seconds: Mapping[str, float], command: Sequence[str] = ()) -> None:
     """Fill an empty folder."""
     assert loaded.mpc is not None
-    text = loaded.expanded("ilqr")
+    text = portable(loaded, "ilqr").write(folder)
     summary = summarise(loop, loaded.mpc.plant, provenance(loaded.model, command, loaded.mpc.plant.disturbances.seed), seconds)
-    (folder / "problem.yaml").write_text(text, encoding="utf-8")
     write_arrays(folder / "trajectory.npz", arrays(loop))
     system = loop.problem.phase.system
     header = (*(f"x.{name}" for name in system.space.names), *(f"u.{name}" for name in system.controls))

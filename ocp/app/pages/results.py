@@ -4,9 +4,10 @@ A run folder holds
 
 - ``problem.yaml``: the input, fully expanded, as it was handed in; ``models/``: robot files and matrices that it names;
 - ``trajectory.npz``: named arrays ``t`` [N+1], ``x`` [N+1, nx], ``u`` [M, nu], ``t_u`` [M], ``state_names``,
-  ``control_names`` (of u: controls, then algebraic unknowns, which ``algebraic_names`` names, too) and the extra arrays of the
-  solution; of several phases the same by phase (``drop.x``) and ``phase_names``, and the whole only where all phases have the same
-  states and controls; no pickle;
+  ``control_names`` (of u: controls, then algebraic unknowns, which ``algebraic_names`` names, too), of a robot ``tau`` [N+1, n]
+  and ``tau_names`` (what its drives give at the times t), and the extra arrays of the solution; of several phases
+  the same by phase (``drop.x``) and ``phase_names``, and the whole only where all phases have the same states and controls; no
+  pickle;
 - ``trajectory.csv``: time, states and controls at the knots; the header carries the names and so the order; of several phases the
   name of the phase comes first, and what a phase lacks is empty;
 - ``summary.json``: status, objective, certificate, timings, options, provenance;
@@ -55,7 +56,7 @@ from ocp.problem.solution import Certificate, Solution
 
 FORMAT_VERSION = 2
 REPORT, FROZEN = "report.html", "freeze.yaml"
-RESERVED = ("t", "x", "u", "t_u", "state_names", "control_names", "algebraic_names")
+RESERVED = ("t", "x", "u", "t_u", "state_names", "control_names", "algebraic_names", "tau", "tau_names")
 
 
 @dataclass(frozen=True)
@@ -258,10 +259,18 @@ def solution_arrays(solution: Solution) -> dict[str, np.ndarray]:
 
 
 def _trajectory_arrays(leg: Leg) -> dict[str, np.ndarray]:
-    path, system = leg.trajectory, leg.phase.system
+    path, system, drives = leg.trajectory, leg.phase.system, drive_efforts(leg.phase.system)
     return {"t": path.t, "x": path.x, "u": path.u, "t_u": path.t_u, "state_names": np.array(system.space.names, dtype=np.str_),
             "control_names": np.array(system.inputs, dtype=np.str_),
-            **({"algebraic_names": np.array(system.algebraic, dtype=np.str_)} if system.algebraic else {})}
+            **({"algebraic_names": np.array(system.algebraic, dtype=np.str_)} if system.algebraic else {}),
+            **({} if drives is None else {"tau": drives.along(path.t, path.x, _at_knots(leg)),
+                                          "tau_names": np.array(drives.names, dtype=np.str_)})}
+
+
+def _at_knots(leg: Leg) -> np.ndarray:
+    """Controls and algebraic unknowns [N+1, nu] at the knots."""
+    path = leg.trajectory
+    return np.asarray(path.control(path.t), float).reshape(len(path.t), leg.phase.system.nu)
 
 
 def solution_csv(solution: Solution) -> str:
@@ -278,7 +287,7 @@ def solution_csv(solution: Solution) -> str:
     rows = [[*(("phase",) if several else ()), *header, *(f"tau.{name}" for name in torques)]]
     for leg, own in zip(found, drives, strict=True):
         path, system = leg.trajectory, leg.phase.system
-        u = np.asarray(path.control(path.t), float).reshape(len(path.t), system.nu)
+        u = _at_knots(leg)
         values = np.column_stack([path.t, widened(path.x, system.space.names, states), widened(u, system.inputs, controls),
                                   *([widened(own.along(path.t, path.x, u), own.names, torques)] if own and torques else [])])
         lacks = [False, *(n not in system.space.names for n in states), *(n not in system.inputs for n in controls),

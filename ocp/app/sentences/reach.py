@@ -69,10 +69,35 @@ def _end(finding: Finding) -> str:
             f"{finding.data['searches']} searches misses {listed}")
 
 
+#: of rows of the skeleton: what is missed, by whether it is about a place, a motion or an end
+ASKED = {"given": "the state that is given at the {place} of {phase}", "bounds": "bounds at the {place} of {phase}",
+         "duration": "the duration of {phase}", "jump": "the jump at the start of {phase}",
+         "falls": "the parabola of the mass centre in {phase}", "stands": "that {what!r} stays where it stands in {phase}",
+         "": "{what!r} at the {place} of {phase}"}
+
+
+def _contacts(finding: Finding) -> str:
+    rows = list(finding.data["missed"].items())[:4]
+    listed = ", ".join(f"{ASKED.get(what, ASKED.get(place, ASKED[''])).format(what=what, phase=phase, place=place)} by {by:.2g}"
+                       for (what, phase, place), by in rows)
+    return (f"no states were found that stand, fly and land as the phases ask, whatever the torques: the nearest of "
+            f"{finding.data['searches']} searches misses {listed} (m, rad, and per second); a foot that is to go elsewhere needs a "
+            "phase without its contact, and a flight takes the time that gravity needs")
+
+
+def _repeat(finding: Finding) -> str:
+    pairs = ", ".join(f"{a!r} and {b!r}" for a, b in finding.data["pairs"])
+    which = f"{pairs} say the same" if pairs else f"those of {', '.join(finding.data['contacts'])} do together"
+    return (f"in {finding.phase} {finding.value:.0f} of {finding.data['rows']} rows of contacts follow from the others: {which}; "
+            "forces are then the smallest of many: leave out points that the others hold")
+
+
 SENTENCES: Mapping[Kind, Wording] = {
     Kind.DISTANCE_TOO_LONG: _distance,
     Kind.STATE_OUT_OF_REACH: _state,
     Kind.CONSTRAINT_OUT_OF_REACH: _constraint,
     Kind.END_OUT_OF_REACH: _end,
+    Kind.CONTACTS_OUT_OF_REACH: _contacts,
+    Kind.CONTACTS_REPEAT: _repeat,
     Kind.NOTHING_SOLVED: "no program was solved: the bounds alone exclude a solution; the trajectory is the guess",
 }

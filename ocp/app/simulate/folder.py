@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ocp.app.files.load import LoadedProblem
+from ocp.app.files.problem.portable import portable
 from ocp.app.pages import plots, sheet
 from ocp.app.pages.folders import jsonable, write_arrays
 from ocp.app.pages.legs import legs
@@ -127,10 +128,9 @@ def find(motion: Motion, halved: tuple[float, str, float] | None = None, why: st
 
 def write(loaded: LoadedProblem, found: Found, folder: Path, command: Sequence[str] = ()) -> None:
     """Fill an empty folder."""
-    motion, text = found.motion, loaded.expanded()
+    motion, text = found.motion, portable(loaded).write(folder)
     solution = findings.as_solution(motion)
     summary = summarise(found, provenance(loaded.model, command))
-    (folder / "problem.yaml").write_text(text, encoding="utf-8")
     more = {} if found.energy is None else {"energy": found.energy.total, "supplied": found.energy.supplied}
     write_arrays(folder / "trajectory.npz", solution_arrays(solution) | more)
     (folder / "trajectory.csv").write_text(solution_csv(solution), encoding="utf-8", newline="")

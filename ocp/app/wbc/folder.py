@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ocp.app.files.control.wbc import LoadedWbc
+from ocp.app.files.problem.portable import standing_alone
 from ocp.app.pages.folders import held_csv, jsonable, write_arrays
 from ocp.app.pages.report import motion, write_report
 from ocp.app.pages.scene import Scene, frame_times, scene_from_model
@@ -64,9 +65,9 @@ class Outcome:
 
 def write(outcome: Outcome, folder: Path, command: Sequence[str] = ()) -> None:
     """Fill an empty folder."""
-    text = outcome.loaded.expanded()
+    loaded = outcome.loaded
+    text = standing_alone(loaded.tree(), (type(loaded.file),), loaded.folder).write(folder)
     summary = summarise(outcome, provenance(outcome.loaded.mechanism.model, command, 0))
-    (folder / "problem.yaml").write_text(text, encoding="utf-8")
     write_arrays(folder / "trajectory.npz", arrays(outcome.run))
     states, run = model_space(outcome.loaded.mechanism.model).names, outcome.run
     header = (*(f"x.{name}" for name in states), *(f"tau.{name}" for name in run.driven))

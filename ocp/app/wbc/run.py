@@ -107,14 +107,16 @@ GOOD, BAD = 0, 1
 
 
 def wbc(file: Path, *, plant: str = "", overrides: Mapping[str, str] | None = None, out: Path | None = None,
-        overwrite: bool = False, quiet: bool = False, command: Sequence[str] = ()) -> int:
-    """Run a file, write the folder, print the tables; returns the exit code.
+        overwrite: bool = False, quiet: bool = False, command: Sequence[str] = (), drawn: tuple[int, int] | None = None) -> int:
+    """Run a file, write the folder, print the tables; returns the exit code. drawn: seed and number of a trial, which runs instead.
 
     0: it reached its end, every step was solved, and equations, cones and torques were kept, deadlines aside; 1: otherwise.
     Raises ProblemError and ModelError for what the user got wrong, before anything runs.
     """
     begin = time.perf_counter()
     loaded = followed(load_wbc(file, overrides or {}))
+    if drawn is not None:
+        loaded = loaded.trial(*drawn)
     place, replace_it = out or Path("results") / f"{file.stem}-wbc", overwrite or out is None
     screen = wide_console()
     parts = ("whole-body control",) if loaded.setup.tasks else ()

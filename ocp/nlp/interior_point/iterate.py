@@ -46,6 +46,18 @@ def _inside(value: float, lower: float, upper: float, push: float) -> float:
 
 
 @linked(error_model="numpy")
+def _central(value: float, lower: float, upper: float, zl: float, zu: float, mu: float) -> float:
+    """A value as far from its bounds as the point of the central path with these multipliers; where they vanish, too, by the root
+    of mu, and never by more than a third of the interval."""
+    most = (upper - lower) / 3.0
+    if lower > -np.inf:
+        value = max(value, lower + min(mu / max(zl, np.sqrt(mu)), most))
+    if upper < np.inf:
+        value = min(value, upper - min(mu / max(zu, np.sqrt(mu)), most))
+    return value
+
+
+@linked(error_model="numpy")
 def _scales(p: Program, q: st.State) -> None:
     """Scaling by gradients at the start."""
     q.scale[:] = 0.0
@@ -63,10 +75,13 @@ def _scales(p: Program, q: st.State) -> None:
 
 @linked(error_model="numpy")
 def begin(p: Program, q: st.State, plan: Plan, room: Factors, push: float) -> None:
-    """From x, bounds (unscaled) and, where warm, multipliers (unscaled) to the first iterate."""
+    """From x, bounds (unscaled) and, where warm, multipliers (unscaled) to the first iterate. push: off bounds, and of a warm start
+    the least multipliers, which are taken as they are: raised to what mu asks for they would cost iterations at a solution."""
     n, m = len(q.x), len(q.y)
     for j in range(n):
         if q.free[j]:
+            if q.warm:
+                q.x[j] = _central(q.x[j], q.lower[j], q.upper[j], q.zl[j], q.zu[j], q.mu)
             q.x[j] = _inside(q.x[j], q.lower[j], q.upper[j], push)
     q.scale[:] = 1.0
     q.scale_f = 1.0
@@ -85,7 +100,11 @@ def begin(p: Program, q: st.State, plan: Plan, room: Factors, push: float) -> No
         q.lower[n + i] *= q.scale[i]
         q.upper[n + i] *= q.scale[i]
         if q.free[n + i]:
-            q.s[i] = _inside(q.g[i], q.lower[n + i], q.upper[n + i], push)
+            q.s[i] = q.g[i]
+            if q.warm:
+                part = scale / q.scale[i]
+                q.s[i] = _central(q.g[i], q.lower[n + i], q.upper[n + i], q.zl[n + i] * part, q.zu[n + i] * part, q.mu)
+            q.s[i] = _inside(q.s[i], q.lower[n + i], q.upper[n + i], push)
     mu = q.mu
     if q.warm:
         for j in range(n):
@@ -95,7 +114,7 @@ def begin(p: Program, q: st.State, plan: Plan, room: Factors, push: float) -> No
             q.y[i] *= scale / q.scale[i]
             q.zl[n + i] *= scale / q.scale[i]
             q.zu[n + i] *= scale / q.scale[i]
-        _floor(q, mu)
+        _floor(q, push)
     else:
         for j in range(n + m):
             q.zl[j] = 1.0 if q.free[j] and q.lower[j] > -np.inf else 0.0
@@ -111,11 +130,11 @@ def begin(p: Program, q: st.State, plan: Plan, room: Factors, push: float) -> No
 
 
 @linked(error_model="numpy")
-def _floor(q: st.State, mu: float) -> None:
-    """Multipliers of bounds at least what mu asks for; those where there is no bound are 0."""
+def _floor(q: st.State, least: float) -> None:
+    """Multipliers of bounds are no less than so much; those where there is no bound are 0."""
     for j in range(len(q.w)):
-        q.zl[j] = max(q.zl[j], mu / (q.w[j] - q.lower[j])) if q.free[j] and q.lower[j] > -np.inf else 0.0
-        q.zu[j] = max(q.zu[j], mu / (q.upper[j] - q.w[j])) if q.free[j] and q.upper[j] < np.inf else 0.0
+        q.zl[j] = max(q.zl[j], least) if q.free[j] and q.lower[j] > -np.inf else 0.0
+        q.zu[j] = max(q.zu[j], least) if q.free[j] and q.upper[j] < np.inf else 0.0
 
 
 @linked(error_model="numpy")

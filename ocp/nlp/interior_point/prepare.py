@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import casadi as ca
 import numpy as np
 
 from ocp.interrupts import seconds_left
-from ocp.nlp.interior_point.elements import load
-from ocp.nlp.interior_point.fronts import THRESHOLD
+from ocp.nlp.interior_point.elements import Loaded, load
+from ocp.nlp.interior_point.fronts import THRESHOLD, Factors, Plan
 from ocp.nlp.interior_point.iterate import PUSH, advance
 from ocp.nlp.interior_point.order import plan, room
 from ocp.nlp.interior_point.state import LOG, NO_ROOM, RUNNING, State, make_state
@@ -38,22 +38,30 @@ _ENDINGS = ((Status.FAILED, Kind.SOLVER_STATUS), (Status.CONVERGED, Kind.SOLVER_
             (Status.FAILED, Kind.OUT_OF_MEMORY), (Status.DIVERGED, Kind.ITERATES_DIVERGED))
 
 
-def prepare(nlp: NLP, options: SolverOptions) -> Run:
-    """A function that solves the program by the interior-point method of this package, from one start after another.
+class Workspace(NamedTuple):
+    """What programs with the same functions and fixed unknowns share; factors: one entry, replaced where it is too small."""
+
+    loaded: Loaded
+    order: Plan
+    state: State
+    factors: list[Factors]
+    corrected: Array
+
+
+def prepare(nlp: NLP, options: SolverOptions, made: dict[Any, Any] | None = None) -> Run:
+    """A function that solves the program by the interior-point method of this package, from one start after another. made: what was
+    made for a program with the same functions and other limits, which serves this one, too.
 
     A warm start gives x, multipliers and the barrier parameter. An interrupt ends a solve with the last iterate.
     """
-    given = nlp.separable or whole(nlp)
-    loaded = load(given, options.hessian == "gauss_newton", "jit")
-    p = loaded.program
+    made = {} if made is None else made
     fixed = nlp.x_lower == nlp.x_upper
-    hessian = np.array([p.hessian_rows, p.hessian_columns])
-    jacobian = np.array([p.jacobian_rows, p.jacobian_columns])
-    order = plan(nlp.n, nlp.m, fixed, (hessian[0], hessian[1]), (jacobian[0], jacobian[1]), nlp.timeline)
-    state = make_state(nlp.n, nlp.m, (len(p.jacobian_rows), len(p.hessian_rows)), options.max_iterations)
-    bounds = _relaxed(nlp, options, state)
-    factors = [room(order, nlp.n + nlp.m)]
-    corrected = np.zeros(nlp.m + 1)[:nlp.m]
+    if (key := fixed.tobytes()) not in made:
+        if "loaded" not in made:
+            made["loaded"] = load(nlp.separable or whole(nlp), options.hessian == "gauss_newton", "jit")
+        made[key] = _workspace(nlp, options, made["loaded"], fixed)
+    loaded, order, state, factors, corrected = made[key]
+    bounds = _relaxed(nlp, options)
 
     def run(x0: Array, warm: Warm | None, progress: Progress | None, watch_point: WatchPoint | None) -> NLPResult:
         started = time.perf_counter()
@@ -80,17 +88,24 @@ def prepare(nlp: NLP, options: SolverOptions) -> Run:
     return run
 
 
-def _relaxed(nlp: NLP, options: SolverOptions, q: State) -> tuple[Array, Array]:
-    """Bounds of x and of the rows, inequalities moved outwards a little so that there is an inside; sets what is free."""
+def _workspace(nlp: NLP, options: SolverOptions, loaded: Loaded, fixed: Array) -> Workspace:
+    p = loaded.program
+    order = plan(nlp.n, nlp.m, fixed, (p.hessian_rows, p.hessian_columns), (p.jacobian_rows, p.jacobian_columns), nlp.timeline)
+    state = make_state(nlp.n, nlp.m, (len(p.jacobian_rows), len(p.hessian_rows)), options.max_iterations)
+    return Workspace(loaded, order, state, [room(order, nlp.n + nlp.m)], np.zeros(nlp.m + 1)[:nlp.m])
+
+
+def _relaxed(nlp: NLP, options: SolverOptions) -> tuple[Array, Array, Array]:
+    """Bounds of x and of the rows, inequalities moved outwards a little so that there is an inside; and which are such."""
     lower, upper = np.append(nlp.x_lower, nlp.g_lower), np.append(nlp.x_upper, nlp.g_upper)
-    q.free[:] = lower < upper
+    free = lower < upper
     by = [np.minimum(options.tolerance, min(1e-8, options.tolerance) * np.maximum(1.0, np.abs(b))) for b in (lower, upper)]
-    return np.where(q.free, lower - by[0], lower), np.where(q.free, upper + by[1], upper)
+    return np.where(free, lower - by[0], lower), np.where(free, upper + by[1], upper), free
 
 
-def _start(nlp: NLP, options: SolverOptions, q: State, bounds: tuple[Array, Array], x0: Array, warm: Warm | None) -> None:
+def _start(nlp: NLP, options: SolverOptions, q: State, bounds: tuple[Array, Array, Array], x0: Array, warm: Warm | None) -> None:
     q.clear()
-    q.lower[:], q.upper[:] = bounds
+    q.lower[:], q.upper[:], q.free[:] = bounds
     q.x[:] = x0 if warm is None else warm.x
     np.copyto(q.x, nlp.x_lower, where=q.free[:nlp.n] == 0)
     q.mu = MU_FIRST if warm is None or not np.isfinite(warm.mu) else max(warm.mu, MU_LEAST)

@@ -34,6 +34,10 @@ class Compiled:
     bank: dict[int, Kernel]
     robot: dict[int, Kernel]
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Kernels are made anew where it is read."""
+        return compile_horizon, (self.horizon, self.options)
+
     @property
     def kernels(self) -> tuple[Kernel, ...]:
         return *self.bank.values(), *self.robot.values()

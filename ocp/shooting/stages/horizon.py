@@ -169,9 +169,9 @@ def moved(horizon: Horizon, problem: Problem) -> Horizon:
     legs = tuple(replace(leg, stretch=stretch) for leg, stretch in zip(horizon.legs, parts, strict=True))
     t, h = _times(legs, len(horizon.which))
     p = horizon.p.copy()
-    for k in range(len(p)):
-        system = _leg(legs, k).stretch.phase.system
-        p[k, :system.np] = system.parameter_values
+    for leg in reversed(legs):  # the knot between two belongs to the first
+        system = leg.stretch.phase.system
+        p[leg.first:leg.last + 1, :system.np] = system.parameter_values
     lower, upper = _bounds(horizon.lower.shape[1], legs, len(horizon.which), choice)
     start, chosen = _start(parts[0], choice)
     return replace(horizon, problem=problem, legs=legs, constants=parts[0].constants, t=t, h=h, p=p, lower=lower, upper=upper,
@@ -182,6 +182,8 @@ def _constant(phase: Phase) -> float:
     """Costs at a prescribed start."""
     assert phase.start is not None
     costs = Stretch(phase, 0, Constants(), False, (phase.duration.guess,)).costs(At.START)
+    if not costs:
+        return 0.0
     return float(total(costs, 0.0, ca.DM(phase.start.value), ca.DM.zeros(phase.system.nu), ca.DM(phase.system.parameter_values)))
 
 
@@ -348,7 +350,8 @@ def _start(stretch: Stretch, choice: bool) -> tuple[np.ndarray, np.ndarray]:
         for c, i in enumerate(space.tangent_index):
             if i >= 0 and not phase.start.fixed[i]:
                 x[c] = guess[c]
-    x = np.array(ca.vertcat(x, stretch.constants.remembered(ca.DM(stretch.constants.guess), (0, At.START), ca.DM(x)))).ravel()
+    if stretch.constants.count:
+        x = np.array(ca.vertcat(x, stretch.constants.remembered(ca.DM(stretch.constants.guess), (0, At.START), ca.DM(x)))).ravel()
     if not choice:
         return x, np.zeros(0)
     coordinate = {i: c for c, i in enumerate(stretch.space.tangent_index) if i >= 0}

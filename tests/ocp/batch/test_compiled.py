@@ -1,5 +1,7 @@
 """A program that was built once against problems that are solved from scratch, closed forms and finite differences."""
 
+import copy
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -86,6 +88,62 @@ def test_a_case_depends_on_nothing_that_was_solved_before():
     again = made.solve(case).solution
     assert first.objective == again.objective
     np.testing.assert_array_equal(first.trajectory.u, again.trajectory.u)
+
+
+@pytest.mark.parametrize(("file", "options"), [
+    ("cartpole_swingup", {}), ("quadrotor", {"states": "tangent", "intervals": 8, "scheme": "hermite_simpson"}),
+    ("bryson_denham", {"intervals": 8, "scheme": "hermite_simpson"})])
+def test_bounds_are_moved_as_by_a_transcription_from_scratch(file, options):
+    """Of other starts, ends and bounds, on curved spaces too; of what is not moved, nothing."""
+    from ocp.batch.compiled import DirectProgram, Varied
+    from ocp.methods import make_options, method
+
+    loaded = load_problem(f"problems/{file}.yaml")
+    chosen = make_options("collocation", {**loaded.options_for("collocation"), **options})
+    problem = method("collocation").reduce(loaded.problem, chosen)
+    made = DirectProgram(problem, "collocation", chosen, Varied(), None)
+    phase, rng = problem.phases[0], np.random.default_rng(0)
+    space = phase.system.space
+    flat = [i for i, k in enumerate(space.tangent_index) if k >= 0]
+    value = np.array(phase.start.value)
+    value[flat] += 0.01 * rng.random(len(flat))
+    low, high = phase.control_bounds.arrays
+    moved = []
+    for one in (replace(phase, start=replace(phase.start, value=tuple(value.tolist()))),
+                phase.with_bounds(controls=Bounds(tuple((low - 1).tolist()), tuple((high + 0.5).tolist())))):
+        case = replace(problem, phases=(one, *problem.phases[1:]))
+        quick, whole = made.program.limited(case), made.program.moved(case).nlp
+        for name in ("x_lower", "x_upper", "g_lower", "g_upper"):
+            np.testing.assert_array_equal(getattr(quick, name), getattr(whole, name))
+        moved.append(not np.array_equal(quick.x_lower, made.program.nlp.x_lower))
+    assert any(moved)
+
+
+def test_where_compiled_loops_come_to_nothing_ipopt_solves():
+    made = compiled(block(), "collocation", {"scheme": "hermite_simpson", "intervals": 10})
+    assert made.base.solution.options["solver"] == "interior_point"
+    case = changed(block(), start=(0.3, 0.0))
+    wanted = made.solve(case).objective
+    made.program.solver = made.program._prepared(replace(made.program.options, max_iterations=0))
+    found = made.solve(case)
+    assert found.solution.ok
+    assert found.objective == pytest.approx(wanted, rel=1e-9)
+    assert "second" in vars(made.program)
+
+
+@pytest.mark.parametrize("method", ["collocation", "ilqr"])
+def test_compiled_programs_travel(method):
+    problem, options = (block(), {}) if method == "collocation" else (
+        load_problem("problems/pendulum_swingup.yaml").problem, {"intervals": 30})
+    made = compiled(problem, method, options)
+    case = changed(problem, start=(0.2, 0.0))
+    wanted = made.solve(case).solution
+    for other in (pickle.loads(pickle.dumps(made)), copy.deepcopy(made)):
+        found = other.solve(case).solution
+        assert found.ok == wanted.ok
+        np.testing.assert_array_equal(found.trajectory.x, wanted.trajectory.x)
+    whole, times = pickle.loads(pickle.dumps(wanted)), np.linspace(0.0, wanted.trajectory.t[-1], 17)
+    np.testing.assert_array_equal(whole.trajectory.state(times), wanted.trajectory.state(times))
 
 
 def test_what_is_no_number_of_the_program_is_refused():

@@ -61,13 +61,59 @@ def test_paths_and_values_are_checked(solver, pendulum):
         solver.solve(x0={"thetta": 1.0})
     with pytest.raises(ocp.ProblemError, match="stands in the functions"):
         solver.solve({"phase.costs[0].running": 1.0})
-    with pytest.raises(ocp.ProblemError, match="expected a number"):
-        solver.solve({"phase.start.theta": "up"})
     limited = pendulum.copy()
     limited.bounds(theta=(-1, 4))
     made = limited.compile(scheme="hermite_simpson", intervals=10)
     with pytest.raises(ocp.ProblemError, match="outside its bounds"):
         made.solve(goal={"theta": 5.0})
+
+
+@pytest.mark.parametrize(("given", "where", "says"), [
+    ({"values": {"phase.start.theta": "up"}}, "phase.start.theta", "expected a finite number, got 'up'"),
+    ({"x0": {"theta": float("nan")}}, "phase.start.theta", "expected a finite number, got nan"),
+    ({"x0": {"theta": True}}, "phase.start.theta", "expected a finite number"),
+    ({"x0": 0.1}, "x0", "expected a mapping of names"), ({"parameters": [1.0]}, "parameters", "expected a mapping of names"),
+    ({"x0": [0.1, 0.0, 0.0]}, "x0", r"needs 2 values \(theta, omega\), got 3"),
+    ({"goal": [1.0]}, "goal", "needs 2 values"),
+    ({"parameters": {"mas": 1.0}}, "parameters.mas", "did you mean 'mass'"),
+    ({"bounds": {"torque": (5.0, -5.0)}}, None, "lower bound 5 is not below upper bound -5"),
+    ({"bounds": {"torque": (-5.0, 5.0, 9.0)}}, r"phase.bounds.torque\[2\]", "has 2 entries"),
+    ({"guess": 3}, "guess", "expected a result"), ({"callback": 3}, "callback", "expected a function"),
+    ({"time_limit": -1.0}, "time_limit", "expected seconds")], ids=str)
+def test_bad_input_is_named(solver, given, where, says):
+    given = dict(given)
+    values = given.pop("values", None)
+    with pytest.raises(ocp.ProblemError, match=f"^{where}.*{says}" if where else says):
+        solver.solve(values, **given)
+
+
+def test_states_may_be_listed_in_their_order(solver):
+    """By position or by name, the same case."""
+    assert solver.by_path(x0=np.array([0.3, -0.1])) == solver.by_path(x0={"theta": 0.3, "omega": -0.1})
+    assert solver.solve(goal=(1.2, 0.0)).objective == solver.solve(goal={"theta": 1.2, "omega": 0.0}).objective
+
+
+@pytest.mark.parametrize(("table", "says"), [
+    ({"phase.start.theta": [0.1, float("nan")]}, "row 1: expected a finite number"),
+    ([{"phase.start.thet": 0.1}], "did you mean 'theta'"), ([3.0], "expected a list of mappings"), (3, "expected a list")], ids=str)
+def test_bad_tables_are_named(solver, table, says):
+    with pytest.raises(ocp.ProblemError, match=says):
+        solver.solve_many(table)
+
+
+def test_solvers_and_cases_travel(solver):
+    """Copies know the same paths, and solve a case to the same bits."""
+    found = solver.solve(x0={"theta": 0.2}, parameters={"g": 3.0})
+    for other in (pickle.loads(pickle.dumps(solver)), copy.deepcopy(solver), copy.copy(solver)):
+        assert repr(other) == repr(solver)
+        again = other.solve(x0={"theta": 0.2}, parameters={"g": 3.0})
+        np.testing.assert_array_equal(again["theta"], found["theta"])
+    kept = pickle.loads(pickle.dumps(found))
+    assert kept.ok
+    assert kept.document.tree == found.document.tree
+    np.testing.assert_array_equal(kept["theta"], found["theta"])
+    near = solver.solve(x0={"theta": 0.21}, guess=kept)
+    assert near.ok
 
 
 def test_a_table_is_solved_from_neighbours(solver):

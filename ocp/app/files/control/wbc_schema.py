@@ -10,7 +10,7 @@ from dynamics.constraints import Cone, FlatContact, PointContact
 from ocp.app.files.control.tasks import KINDS as OF_IK
 from ocp.app.files.control.tasks import ComTask, OfSix, OfThree, PositionTask, RankedTask, Referred
 from ocp.app.files.robot.schema import RobotFile
-from ocp.app.files.robot.tree_schema import BasePose, Configuration, FreeRotation, PushForce, RobotState
+from ocp.app.files.robot.tree_schema import BasePose, Configuration, FreeRotation, PushForce, RandomStart, RobotState
 from ocp.app.files.syntax.parts import Key, Name, Number, NumberOrList, OneOf, Part, Vector3, refuse
 from ocp.problem import INF
 from ocp.solvers.hqp import HQPOptions
@@ -154,7 +154,7 @@ class Event(OneOf):
 class PlantPart(Part):
     """What stands for the real robot."""
 
-    kind: Literal["hybrid", "mujoco"] = Key("our simulator of events, or MuJoCo (the extra of that name)", "hybrid")
+    kind: Name = Key("hybrid, our simulator of events; mujoco (the extra of that name); or one that was registered", "hybrid")
     friction: dict[str, Number] = Key("of contacts where it is not what the controller thinks", dict, least=0)
     restitution: dict[str, Number] = Key("of contacts, in [0, 1]; hybrid only", dict, least=0, most=1)
     cone: Literal["exact", "inner", "outer"] = Key("what friction may be: the exact cone, or a pyramid within or around it; "
@@ -197,6 +197,13 @@ class Follow(Part):
             raise refuse("names either a run or a file for mpc")
 
 
+class WbcTrials(RandomStart):
+    """What is random in the trials of ``ocp wbc FILE --trials N``. Contacts that are taken touch at every start."""
+
+    friction: dict[str, Number] = Key("half the width of a uniform distribution about the friction of the plant, by contact", dict,
+                                      least=0)
+
+
 class Expect(Part):
     """What a coordinate or velocity must be at the end."""
 
@@ -217,6 +224,7 @@ class WbcFile(RobotFile):
     expect: dict[str, Expect] = Key("closed forms: states at the end by name, q.JOINT and v.JOINT, of a floating base q.base.px "
                                     "and so on", dict)
     plant: PlantPart = Key("what stands for the real robot", PlantPart)
+    trials: WbcTrials = Key("what is random in trials", WbcTrials)
 
     def check(self) -> None:
         if not self.tasks and any(event.move or event.on or event.off for event in self.schedule):

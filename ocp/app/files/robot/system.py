@@ -85,12 +85,11 @@ def controlled(numbers: lp.Reader, given: RobotSystem, mechanism: Mechanism, bas
                            where="system.formulation")
     else:
         design = read_design(lp.Section(numbers, given, numbers.place), mechanism)
-    forward = bridge.robot_system(mechanism, parameters=values) if not design else \
-        bridge.designed_system(mechanism, design, values)
-    forms = {"inverse_dynamics": bridge.inverse_dynamics_system, "residual": bridge.residual_dynamics_system}
-    form = formulation(given)
-    system = forms[form](mechanism, parameters=values) if form in forms else forward
-    return _with_reader(numbers, LoadedRobot(base, mechanism, given, system, forward, numbers, ca.SX(0, 1)), design)
+    forms = {"forward_dynamics": bridge.robot_system, "inverse_dynamics": bridge.inverse_dynamics_system,
+             "residual": bridge.residual_dynamics_system}
+    system = bridge.designed_system(mechanism, design, values) if design else \
+        forms[formulation(given)](mechanism, parameters=values)
+    return _with_reader(numbers, LoadedRobot(base, mechanism, given, system, numbers, ca.SX(0, 1)), design)
 
 
 # ---- what names mean ----------------------------------------------------------------------------------------------------
