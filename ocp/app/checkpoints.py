@@ -44,6 +44,23 @@ class Started:
     made: list[Path] = field(default_factory=list)  # folders made at the start, innermost first
     last: Checkpoint | None = None
 
+    def begin(self, *, overwrite: bool) -> None:
+        """Make the folder of a run whose solve is about to begin, unless an earlier run is there. Whoever calls abandons it where
+        this, or what comes after it, ends early. Raises ProblemError for a folder that must not be touched."""
+        target = self.target
+        folders.check_target(target, overwrite, folders.FORMAT)
+        try:
+            _clean(target)
+            if not target.exists() or not any(target.iterdir()):
+                self.made = [folder for folder in (target, *target.parents) if not folder.exists()] or [target]
+                target.mkdir(parents=True, exist_ok=True)
+                self._write(target)
+            elif not os.access(target.parent, os.W_OK):
+                raise PermissionError(errno.EACCES, "the folder around it cannot be written")
+        except OSError as error:
+            raise ProblemError(f"no run can be written there: {error.strerror or error}; name another folder (--out)",
+                               where=str(target)) from error
+
     def keep(self, checkpoint: Checkpoint) -> None:
         """Write a checkpoint, in place of the one before, never half."""
         if not self.made and self.last is None:
@@ -106,32 +123,6 @@ def _as_left(solution: Solution) -> Solution:
     found = [one for one in solution.findings if one.kind is not Kind.STOPPED_IN]
     ending = Finding(Kind.CERTIFICATE_MISSING) if solution.status in SOLVED else solution.ending
     return replace(solution, status=Status.TIME_LIMIT, ending=ending, findings=(*found, *left))
-
-
-def start_run(target: Path, portable: Portable, *, overwrite: bool) -> Started:
-    """Make the folder of a run whose solve is about to begin, unless an earlier run is there.
-
-    Raises ProblemError for a folder that must not be touched.
-    """
-    folders.check_target(target, overwrite, folders.FORMAT)
-    started = Started(target, portable)
-    try:
-        _clean(target)
-        if not target.exists() or not any(target.iterdir()):
-            new = [folder for folder in (target, *target.parents) if not folder.exists()]
-            started.made = new or [target]
-            target.mkdir(parents=True, exist_ok=True)
-            started._write(target)
-        elif not os.access(target.parent, os.W_OK):
-            raise PermissionError(errno.EACCES, "the folder around it cannot be written")
-    except KeyboardInterrupt:
-        started.abandon()
-        raise
-    except OSError as error:
-        started.abandon()
-        raise ProblemError(f"no run can be written there: {error.strerror or error}; name another folder (--out)",
-                           where=str(target)) from error
-    return started
 
 
 def kept(target: Path) -> Path:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from dynamics.model.model import Model
-from ocp.app.checkpoints import SoFar, Started, kept, start_run
+from ocp.app.checkpoints import SoFar, Started, kept
 from ocp.app.files.load import LoadedProblem, load_problem
 from ocp.app.files.problem.portable import Portable, portable
 from ocp.app.pages.folders import is_run
@@ -98,10 +98,11 @@ def _run(loaded: LoadedProblem, stem: str, budget: Budget, *, method_name: str |
     started = None
     if write:
         place = Path(out) if out is not None else Path("results") / f"{stem}-{chosen.name}"
-        started = start_run(kept(place) if keep_certified else place, portable(loaded, chosen.name),
-                            overwrite=overwrite or out is None)
+        started = Started(kept(place) if keep_certified else place, portable(loaded, chosen.name))
     aside: SoFar | None = None
     try:
+        if started is not None:
+            started.begin(overwrite=overwrite or out is None)
         if started is not None and alone and is_supervised():
             aside = SoFar(started, partial(write_run_data, loaded, command))
         compile_ahead(loaded, chosen.name)

@@ -6,7 +6,7 @@
 gallery: problems/*.yaml; first_files: tests/first_files/*.yaml; hostile: the cases of tests/support/hostile.py; gallery_defaults:
 those of the gallery as if they had no ``solve`` and no ``accept`` section; without --set all of them. --quick: only the problems
 of ``quick.txt``. --root: the checkout whose code and problem files are traced; default: this one. Writes FOLDER/SET.txt (default:
-results/trace) after every problem, with a paragraph for each, and machine.txt, on which machine; --resume goes on where an earlier
+results/trace) after every problem, with a paragraph for each, and machines.json; --resume goes on where an earlier
 recording into the same folder ended, else the paragraphs of all problems asked for are written anew. --times: a table to which the
 seconds of each are added.
 
@@ -18,6 +18,7 @@ whether they are. After ``CAP_S`` seconds a solve is ended and its paragraph clo
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import platform
 import signal
@@ -123,7 +124,9 @@ def traced(kind: str, name: str, root: Path, cap: float = CAP_S) -> tuple[Trace,
 def record(kind: str, names: Sequence[str], root: Path, out: Path, *, resume: bool, jobs: int, times: Path | None) -> None:
     """The set's file in a folder, written after every problem."""
     out.mkdir(parents=True, exist_ok=True)
-    (out / "machine.txt").write_text(machine() + "\n", encoding="utf-8")
+    machines = out / "machines.json"
+    known = json.loads(machines.read_text(encoding="utf-8")) if machines.is_file() else {}
+    machines.write_text(json.dumps({**known, kind: machine()}, indent=1) + "\n", encoding="utf-8")
     file, order = out / f"{kind}.txt", names_of(kind, root)
     if unknown := sorted(set(names) - set(order)):
         sys.exit(f"no such problem in {kind}: {', '.join(unknown)}")
