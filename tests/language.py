@@ -46,14 +46,14 @@ TERMS = (
     Term(r"\brows?\b(?!:)", "constraint, equation, residual component",
          r"matri|table|column|csv|jacobian|array|line|factor|element|entr|rank|block|norm|a row\b|\bA\b|pivot|screen|file|key|"
          r"record|linear|sparse|hierarch|level|qp\b|kernel|stack|catalog|header|rules|first rows?|row weights|task|"
-         r"full stretch|log\b",
+         r"full stretch|log\b|\bJ|dJ|twist|axes|contradict|inertia",
          "matrices, tables and files have rows, and so have the constraint matrices of quadratic programs"),
     Term(r"\bheld\b", "zero-order hold; active", r"held (fixed|constant|at|by|out|down|back)|lock|hand|piecewise|constant",
          "a value or joint is held at something; a hand holds"),
     Term(r"\bladders?\b|\brungs?\b|\bscouts?\b", "cascade of initial guesses, stage, probe solve"),
     Term(r"\b(ways?|leads?|leading|led|goes|going|went) down\b", "descent direction, direction of negative curvature"),
     Term(r"\bbars?\b", "error bound", r"(four|five|three|six|slider|progress|scroll|colou?r|error|two|crank|torsion)[ -_]?bars?|"
-         r"linkage|mechanism|chart|plot|figure|tool|rigid|steel|screen|pressure|progress|joint|metre|`bar",
+         r"linkage|mechanism|chart|plot|as bars|bar:|figure|tool|rigid|steel|screen|pressure|progress|joint|metre|`bar",
          "linkages have bars, figures and screens, too"),
     Term(r"\bown sizes?\b|\bbeside (its|their) (own )?size\b|\bin (huge|tiny) numbers\b|\bparts of (its|their) size\b",
          "scale, magnitude"),
@@ -62,7 +62,7 @@ TERMS = (
          "in place (memory), decimal places, to place something"),
     Term(r"\bmargins?\b(?!:)", "constraint tightening", r"plot|figure|axis|axes|page|safety|stability|pixel|width|css|panel|label",
          "figures and pages have margins"),
-    Term(r"\bdrawn in\b", "tightened"),
+    Term(r"\bdrawn in\b(?! order)", "tightened"),
     Term(r"\bimplied\b|\bmarked\b", "redundant", r"pytest|marked (optional|slow|`)|marker", "tests have marks"),
     Term(r"\bstated\b", "given, formulated", r"as (it was )?stated|stated policy|stated by hand|units stated",
          "a problem is stated"),
@@ -85,7 +85,7 @@ TERMS = (
     Term(r"\bhard programs?\b|\bprograms? (is|are|was|were|that is|that are) hard\b",
          "ill-conditioned or slowly converging program"),
     Term(r"\b(comes?|came|coming) to nothing\b", "fails, gives no certified answer"),
-    Term(r"\bno numbers?\b(?! of)", "NaN, not finite", r"parse|word|text|file|given|read", "a word in a file is no number"),
+    Term(r"\bno numbers?\b(?! of)", "NaN, not finite", r"parse|word|text|file|given?|read|result", "a word in a file is no number"),
     Term(r"\bto and fro\b", "back and forth, chatters"),
     Term(r"(?:^|[.:;] )(what|whatever|that which)\b(?! is|'s)(?=[^?]*?\.)", "a sentence whose subject is a noun"),
 )
@@ -102,7 +102,7 @@ BOUNDS = {"MOST", "LEAST", "NEAR", "WORSE", "TINY", "FAR", "FEW", "MANY", "HUGE"
 #: definitions that keep their name, with the reason
 EXCEPTIONS = {
     "ocp/reach/": "interval arithmetic of reachable sets: the field's word",
-    "dynamics.lie.floor": "the function",
+    "dynamics/notation/": "names of textbooks, such as the house velocity beside the hybrid one",
 }
 
 

@@ -21,7 +21,7 @@ QUESTIONS = (
     ("half sizes sole", "contacts", "Half sizes of a sole"),
     ("jerk limit", "own_robot", "Limits on acceleration and jerk"),
     ("own integrator", "extend", "Your own integrator"),
-    ("own joint", "extend", "Your own joint or force"),
+    ("own joint", "extend", "Your own joint"),
     ("own method", "extend", "Your own method"),
     ("warm start", "commands", "Warm start, time limit, interrupt"),
     ("many machines", "sweeps", "Many processors and machines"),

@@ -56,7 +56,7 @@ def contact_positions(model: Model, q: Expr, contacts: Sequence[Contact]) -> Exp
 
 
 def contact_jacobian(model: Model, q: Expr, contacts: Sequence[Contact]) -> Expr:
-    """J_c [rows, nv], the contacts' rows in the order given: linear first, then angular where the rotation is held."""
+    """J_c [rows, nv], the contacts' rows in the order given: linear first, then angular if the contact fixes the rotation."""
     q = tree.as_column(q)
     blocks = []
     for c in contacts:
@@ -97,7 +97,7 @@ def split_base(model: Model, J: Expr) -> tuple[Expr, Expr]:
 # ------------------------------------------------------------------------------------------------ ranks
 @dataclass(frozen=True)
 class ContactRanks:
-    """What a set of contacts can and cannot do, from the singular values of J_c and of its base columns."""
+    """Motions and forces of a set of contacts, from the singular values of J_c and of its base columns."""
 
     rows: int
     """Constraint rows written down, 3 a point."""

@@ -1,6 +1,6 @@
-"""Floating bases: the hybrid velocity u of the robotics literature beside the house velocity v, and everything in terms of it.
+"""Floating bases: the hybrid velocity u of the robotics literature beside the model velocity v, and everything in terms of it.
 
-The house velocity of a floating base is its body twist, ``[B_v_B; B_w_IB]``. Hutter et al. (Robot Dynamics lecture notes, ETH
+The model velocity of a floating base is its body twist, ``[B_v_B; B_w_IB]``. Hutter et al. (Robot Dynamics lecture notes, ETH
 Zurich, HS 2023, Eq. 2.261), the Kindr cheat sheet and MuJoCo use the hybrid ``u = [I_v_B; B_w_IB; joints]``: linear velocity of
 the base origin in world axes, angular velocity in base axes. ``u = B(q) v`` with B orthogonal.
 
@@ -55,14 +55,14 @@ def body_from_hybrid(model: Model, q: Expr) -> Expr:
 
 
 def body_from_hybrid_rate(model: Model, q: Expr, v: Expr) -> Expr:
-    """``d(B^-1)/dt`` [nv, nv] along the motion v (house velocity): ``dR^T/dt = -w^ R^T``."""
+    """``d(B^-1)/dt`` [nv, nv] along the motion v (model velocity): ``dR^T/dt = -w^ R^T``."""
     R = base_pose(model, q).R
     omega = spatial.angular(tree.as_column(v)[model.v_slice(base_index(model))])
     return _base_only(model, ca.diagcat(-(spatial.hat(omega) @ R.T), ca.DM(3, 3)))
 
 
 def hybrid_from_body_rate(model: Model, q: Expr, v: Expr) -> Expr:
-    """``dB/dt`` [nv, nv] along the motion v (house velocity): ``dR/dt = R w^``."""
+    """``dB/dt`` [nv, nv] along the motion v (model velocity): ``dR/dt = R w^``."""
     R = base_pose(model, q).R
     omega = spatial.angular(tree.as_column(v)[model.v_slice(base_index(model))])
     return _base_only(model, ca.diagcat(R @ spatial.hat(omega), ca.DM(3, 3)))
@@ -74,13 +74,13 @@ def _base_only(model: Model, block: Expr) -> Expr:
 
 
 def hybrid_acceleration(model: Model, q: Expr, v: Expr, a: Expr) -> Expr:
-    """``du/dt`` [nv] from the house v, a: world acceleration ``R (dv + w x v)`` of the base origin, ``B_psi = dB_w/dt``."""
+    """``du/dt`` [nv] from v and a: world acceleration ``R (dv + w x v)`` of the base origin, ``B_psi = dB_w/dt``."""
     v, a = tree.as_column(v), tree.as_column(a)
     return hybrid_from_body(model, q) @ a + hybrid_from_body_rate(model, q, v) @ v
 
 
 def body_acceleration(model: Model, q: Expr, u: Expr, u_dot: Expr) -> Expr:
-    """The house ``a = dv/dt`` [nv] from u and du/dt: inverse of :func:`hybrid_acceleration`."""
+    """The model's ``a = dv/dt`` [nv] from u and du/dt: inverse of :func:`hybrid_acceleration`."""
     u, u_dot = tree.as_column(u), tree.as_column(u_dot)
     back = body_from_hybrid(model, q)
     return back @ u_dot + body_from_hybrid_rate(model, q, back @ u) @ u
@@ -140,7 +140,7 @@ def spatial_hessian(model: Model, q: Expr, frame: str) -> tuple[Expr, ...]:
     house = kinematic_hessian.frame_hessian(model, q, frame, "world_aligned")
     slices = []
     for k in range(model.nv):
-        direction = back[:, k]  # the house velocity of u = e_k
+        direction = back[:, k]  # the model velocity of u = e_k
         slices.append(kinematic_hessian.contract(house, direction) @ back
                       + J @ body_from_hybrid_rate(model, q, direction))
     return tuple(slices)

@@ -2,7 +2,7 @@
 
 The columns of joint i in body coordinates are ``E_X_i S_i``; differentiating the motion transform gives
 ``dE_X_i/dt = E_X_i (v_i - i_X_E v_E) x`` (Traversaro and Saccon, Multibody dynamics notation, Eq. 37), and S_i itself turns
-where the joint has a non-constant subspace. Columns act on the house velocity v (body twists of free-flyers and spherical
+where the joint has a non-constant subspace. Columns act on the model velocity v (body twists of free-flyers and spherical
 joints), so that ``d/dt (J v) = J a + dJ/dt v``.
 """
 

@@ -45,7 +45,7 @@ def mass_matrix(model: Model, q: Expr) -> Expr:
             j = model.bodies[j].parent
             vj = model.v_slice(j)
             block = subspaces[j].T @ F
-            # two joints that share a coordinate (mimic) contribute both off-diagonal blocks to the same place
+            # two joints that share a coordinate (mimic) contribute both off-diagonal blocks to the same entries
             M[vj, vi] += block
             M[vi, vj] += block.T
     return M

@@ -60,6 +60,7 @@ class Link:
 
     @cached_property
     def spatial_inertia(self) -> Inertia:
+        """Spatial inertia about the origin of the link."""
         return spatial.inertia_from_com(self.inertia.mass, self.inertia.com, self.inertia.inertia)
 
     def coordinates(self, q: Expr) -> Expr:
@@ -87,6 +88,7 @@ class ReducedTree:
 
     @property
     def nu(self) -> int:
+        """Number of link velocities u."""
         return self.links[-1].columns.stop if self.links else 0
 
     @cached_property
@@ -111,6 +113,7 @@ class ReducedTree:
 
     @cached_property
     def children(self) -> tuple[tuple[int, ...], ...]:
+        """Children of each link."""
         out: list[list[int]] = [[] for _ in self.links]
         for i, link in enumerate(self.links):
             if link.parent >= 0:

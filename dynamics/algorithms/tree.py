@@ -1,4 +1,4 @@
-"""What every recursion over the tree needs: joint coordinates (mimic included), transforms and motion subspaces."""
+"""Common parts of recursions over the tree: joint coordinates (mimic included), transforms and motion subspaces."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What every method needs of a contact with a plane of the world, in one record: its plane, friction with its cone, limits of its
 force, how it begins. Its kinds (``contacts``) add the geometry.
 
-Optimal control, whole-body control, simulators, programmes, inverse kinematics and pictures read the same record; what a contact
+Optimal control, whole-body control, simulators, programs, inverse kinematics and pictures read the same record; what a contact
 does at a time (open, sticking, sliding, landing) is the state of whoever runs it.
 """
 

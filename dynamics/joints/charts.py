@@ -83,7 +83,7 @@ def continued(chart: str, turn: ArrayLike, spin: ArrayLike, before: tuple[ArrayL
     """Coordinates and rates [3 each] of a rotation that go on from those before: of all triples for it the nearest one.
 
     turn: its quaternion [4]; spin: angular velocity [3], body axes, rad/s. So angles wind up, a middle angle goes on through its
-    singular place, and a rotation vector grows beyond a turn. In a singular place (det S below SINGULAR) angles and rates before
+    singularity, and a rotation vector grows beyond a turn. At a singularity (det S below SINGULAR) angles and rates before
     stay in the direction that does not move the body, and of the spin that no rates give (singular values of S below SINGULAR of
     the largest) nothing is seen: these are the limits where a motion goes straight through, else rates have no limit.
     """

@@ -2,7 +2,7 @@
 
 S is the right Jacobian of SO(3), ``c1 1 - c2 q^ + c3 q q'`` with the Stumpff functions c of |q|^2: smooth at q = 0, singular at
 full turns, where ``|q| = 2 pi``. ``reparametrised`` keeps |q| within pi. Source: Gallego and Yezzi 2015 for dR/dq; the form in
-Stumpff functions, their slopes ``2 dc_k/ds = k c_{k+2} - c_{k+1}`` and the second derivatives have no quotient that vanishes.
+Stumpff functions, their derivatives ``2 dc_k/ds = k c_{k+2} - c_{k+1}`` and the second derivatives have no quotient that vanishes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Free motion in coordinates whose rates are the velocities: in the plane, and in space with translation or rotation first.
 
 ``planar`` and ``free_flyer`` have the same motions, but twists of the body as velocities. Three coordinates cannot cover all
-rotations: the chart of a free joint (Euler angles, or ``rotation_vector``) has singular places, a free-flyer has none.
+rotations: the chart of a free joint (Euler angles, or ``rotation_vector``) has singularities, a free-flyer has none.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a joint is: one record of functions with its parameters bound. Every algorithm works through this record only."""
+"""Joints: one record of functions with its parameters bound. Every algorithm works through this record only."""
 
 from __future__ import annotations
 
@@ -101,10 +101,12 @@ class Step(NamedTuple):
 
     @property
     def coordinates(self) -> slice:
+        """The joint's part of q."""
         return slice(self.q, self.q + self.kind.nq)
 
     @property
     def velocities(self) -> slice:
+        """The joint's part of v."""
         return slice(self.v, self.v + self.kind.nv)
 
 

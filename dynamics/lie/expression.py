@@ -1,4 +1,4 @@
-"""What every function of this package accepts and returns: CasADi expressions of a checked shape."""
+"""Arguments and results of every function of this package: CasADi expressions of a checked shape."""
 
 from collections.abc import Sequence
 from typing import Any, TypeAlias

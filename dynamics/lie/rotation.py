@@ -32,7 +32,7 @@ FRAMES = ("body", "world")
 
 @dataclass(frozen=True)
 class Parameterisation:
-    """What the operations need of a parameterisation with elements of shape `shape`, n entries in all.
+    """The interface of a parameterisation with elements of shape `shape`, n entries in all.
 
     Entries of matrices are stacked by columns, 9 x 1, wherever a rate is concerned.
     """

@@ -1,6 +1,6 @@
 """Generalised coordinates of a floating robot with any chart for its base, and their maps to the hybrid velocity u.
 
-``x = (chi_b, q_j)``: the base's seven house coordinates are replaced, in place, by position and rotation coordinates of its
+``x = (chi_b, q_j)``: the base's seven model coordinates are replaced, in place, by position and rotation coordinates of its
 world pose in charts of choice; the joints keep theirs. ``u = E_fb(x) dx/dt`` with ``u = [I_v_B; B_w_IB; joints]``: Hutter et
 al., Robot Dynamics lecture notes (ETH Zurich, HS 2023), Eq. 2.262. As u holds the angular velocity in BASE axes, the rotation
 block is the body map ``C_IB^T E_R``, not the E_R of Eqs. 2.86-2.107, which leads to world axes. dim x = dim u only for charts
@@ -53,7 +53,7 @@ def coordinate_names(model: Model, chart: BaseChart) -> tuple[str, ...]:
 
 # ------------------------------------------------------------------------------------------------ coordinates
 def coordinates(model: Model, q: Expr, chart: BaseChart) -> Expr:
-    """x from the house configuration q [nq]. The base pose is that in the world, wherever the base joint is placed."""
+    """x from the model configuration q [nq]. The base pose is that in the world, wherever the base joint is placed."""
     q = tree.as_column(q)
     qs = model.q_slice(floating_base.base_index(model))
     pose = floating_base.base_pose(model, q)
@@ -63,7 +63,7 @@ def coordinates(model: Model, q: Expr, chart: BaseChart) -> Expr:
 
 
 def configuration_of(model: Model, x: Expr, chart: BaseChart) -> Expr:
-    """The house configuration q [nq] of x: inverse of :func:`coordinates`."""
+    """The model configuration q [nq] of x: inverse of :func:`coordinates`."""
     head, chi_P, chi_R, tail = _parts(model, x, chart)
     at = tree.placement_transform(model.bodies[floating_base.base_index(model)].joint.placement)
     p = spatial.act_point(spatial.inverse(at), positions.to_cartesian(chart.position, chi_P))

@@ -41,7 +41,7 @@ def jacobian_in(model: Model, q: Expr, frame: str, A_H_D: PoseLike, base: str = 
 
 
 def jacobian_rate(model: Model, q: Expr, v: Expr, frame: str, output: str = "left", base: str = "left") -> Expr:
-    """dJ/dt [6, nv] along the house velocity v [nv]: ``d(twist)/dt = J dnu/dt + dJ/dt nu``."""
+    """dJ/dt [6, nv] along the model velocity v [nv]: ``d(twist)/dt = J dnu/dt + dJ/dt nu``."""
     q, v = as_column(q), as_column(v)
     pose, T = alg.frame_pose(model, q, frame), motion_map(alg.frame_pose(model, q, frame), output)
     J = alg.frame_jacobian(model, q, frame, "body")
@@ -65,7 +65,7 @@ def relative_jacobian(model: Model, q: Expr, A: str, E: str, output: str = "left
 
 
 def relative_jacobian_rate(model: Model, q: Expr, v: Expr, A: str, E: str, output: str = "left") -> Expr:
-    """dJ/dt [6, nv] of :func:`relative_jacobian` along the house velocity v."""
+    """dJ/dt [6, nv] of :func:`relative_jacobian` along the model velocity v."""
     q, v = as_column(q), as_column(v)
     A_H_E = relative_pose(model, q, A, E)
     J_E, J_A = alg.frame_jacobian(model, q, E, "body"), alg.frame_jacobian(model, q, A, "body")

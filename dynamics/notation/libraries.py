@@ -122,6 +122,7 @@ LIBRARIES: Mapping[str, Library] = MappingProxyType({lib.name: lib for lib in (
 
 
 def library(name: str) -> Library:
+    """The adapter of this name. Raises ModelError with near spellings."""
     if name not in LIBRARIES:
         raise ModelError(f"no adapter named {name!r}{near(name, LIBRARIES)}")
     return LIBRARIES[name]

@@ -1,6 +1,6 @@
 """Floating-base equations in any representation of the base velocity, and with any body as the base.
 
-The house velocity v carries the left-trivialised twist of the base; ``nu`` is the same motion with the base twist in another
+The model velocity v carries the left-trivialised twist of the base; ``nu`` is the same motion with the base twist in another
 representation, ``v = Y nu``, and (M, h, tau) follow by
 
     M_nu = Y^T M Y,   h_nu = Y^T (h + M dY/dt nu),   J_nu = J Y,   tau_nu = Y^T tau,   a = Y dnu/dt + dY/dt nu.
@@ -49,7 +49,7 @@ def twist_joint_transform(model: Model, B_X_C: Expr) -> Expr:
 
 
 def velocity_map(model: Model, q: Expr, representation: str) -> Expr:
-    """Y [nv, nv] with ``v = Y nu``: from the base twist in ``representation`` to the house velocity."""
+    """Y [nv, nv] with ``v = Y nu``: from the base twist in ``representation`` to the model velocity."""
     q = as_column(q)
     return _embed(model, motion_map_inverse(base_pose(model, q), representation), 1.0)
 
@@ -61,7 +61,7 @@ def velocity_map_inverse(model: Model, q: Expr, representation: str) -> Expr:
 
 
 def velocity_map_rate(model: Model, q: Expr, v: Expr, representation: str) -> Expr:
-    """dY/dt [nv, nv] along the house velocity v."""
+    """dY/dt [nv, nv] along the model velocity v."""
     q, v = as_column(q), as_column(v)
     B_v = v[model.v_slice(base_index(model))]
     return _embed(model, motion_map_inverse_rate(base_pose(model, q), B_v, representation), 0.0)
@@ -181,7 +181,7 @@ def base_change_inverse(model: Model, q: Expr, frame: str) -> Expr:
 
 
 def base_change_inverse_rate(model: Model, q: Expr, v: Expr, frame: str) -> Expr:
-    """d(T^-1)/dt [nv, nv] along the house velocity v: ``-T^-1 dT/dt T^-1``."""
+    """d(T^-1)/dt [nv, nv] along the model velocity v: ``-T^-1 dT/dt T^-1``."""
     q, v = as_column(q), as_column(v)
     rate = tree.zeros(model.nv, model.nv, q, v)
     rate[model.v_slice(base_index(model)), :] = jacobian_rate.frame_jacobian_rate(model, q, v, frame, "body")

@@ -1,7 +1,7 @@
 """Projected Newton-Euler equations: M, g and f as sums over bodies, projected by the Jacobians of their centres of mass.
 
-An independent road to the equations of motion, ``M du/dt - h = W lambda`` with ``h = f - g``: nothing here uses the recursions
-of ``mass_matrix`` or ``inverse_dynamics``. Source: Kindr cheat sheet, "Projected Newton-Euler equations". Mind the sign: this h
+Independent equations of motion, ``M du/dt - h = W lambda`` with ``h = f - g``: nothing here uses the recursions of
+``mass_matrix`` or ``inverse_dynamics``. Source: Kindr cheat sheet, "Projected Newton-Euler equations". Mind the sign: this h
 is what pushes (applied minus gyroscopic forces), the bias force of the rest of the package is ``tau - h``; and gravity is one
 of the applied forces f.
 
@@ -76,7 +76,7 @@ def applied_force(model: Model, q: Expr, applied: Sequence[Applied] = (), joint_
                   velocity: str = "house") -> Expr:
     """``f = sum J_Q^T f_Q + J_R^T t`` [nv], with the weight ``m g`` of every body at its centre of mass among the forces.
 
-    joint_force [nv] (N or N m): actuation, added in house coordinates. Raises UnknownNameError.
+    joint_force [nv] (N or N m): actuation, added in model coordinates. Raises UnknownNameError.
     """
     q = tree.as_column(q)
     total = tree.zeros(model.nv, 1, q)
@@ -122,7 +122,7 @@ def _at_com(J: Expr, body: Body) -> tuple[Expr, Expr]:
 
 
 def _velocity(model: Model, q: Expr, v: Expr | None, velocity: str) -> tuple[Expr | None, Expr | None]:
-    """(B^-1, d(B^-1)/dt) of a hybrid velocity, None for the house velocity. Raises ModelError."""
+    """(B^-1, d(B^-1)/dt) of a hybrid velocity, None for the model velocity. Raises ModelError."""
     if velocity not in VELOCITIES:
         raise ModelError(f"no velocity named {velocity!r}{near(velocity, VELOCITIES)}")
     if velocity == "house":

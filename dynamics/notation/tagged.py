@@ -187,6 +187,7 @@ class TaggedPose:
 
     @property
     def transform(self) -> Transform:
+        """The pose as a `Transform`."""
         return as_pose(self.H)
 
     def inverse(self) -> TaggedPose:

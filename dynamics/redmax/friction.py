@@ -1,14 +1,14 @@
 """Friction by staggered projections: normal impulses for given friction, friction for given normal impulses, until both agree.
 
-Contacts of points have normal impulses a from a programme of their own. Joints need none: what a joint carries follows from the
+Contacts of points have normal impulses a from a program of their own. Joints need none: what a joint carries follows from the
 motion that the tree allows, and is shared out over points of its bearing, with the smallest impulses that carry it (bilateral
 staggered projections). Impulses of friction b satisfy ``|b| <= mu |a|`` and oppose the motion as far as they can:
 
     min 1/2 b' T W T' b + b' T W f,  W = M^-1, or that of the motions that rows G leave
 
-Sources: Kaufman, Sueda, James and Pai 2008; Sueda, sections 2.12 and 2.12.1. Programmes in boxes are solved by whoever calls.
+Sources: Kaufman, Sueda, James and Pai 2008; Sueda, sections 2.12 and 2.12.1. Programs in boxes are solved by whoever calls.
 
->>> def solve(P, g, lower, upper): return np.clip(-g / np.diag(P), lower, upper)  # of programmes without coupling
+>>> def solve(P, g, lower, upper): return np.clip(-g / np.diag(P), lower, upper)  # of programs without coupling
 >>> normal = contacts(np.eye(2), np.array([[0.0, 1.0]]), [0], [0.5], solve)  # a unit mass in a plane, friction 0.5
 >>> staggered(np.eye(2), np.array([3.0, -2.0]), np.array([[1.0, 0.0]]), normal, solve).x  # falls and slides: loses 0.5 * 2
 array([2., 0.])

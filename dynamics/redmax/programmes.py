@@ -1,7 +1,7 @@
-"""Constrained dynamics as programmes over velocities or accelerations x, in any coordinates: ``min 1/2 x' M x - x' f`` with rows.
+"""Constrained dynamics as programs over velocities or accelerations x, in any coordinates: ``min 1/2 x' M x - x' f`` with rows.
 
 At the level of velocities f is the momentum ``M v + h f`` and multipliers are impulses; at the level of accelerations they are
-forces. Forces on the constraint are ``+ rows' multipliers`` everywhere. Solvers of quadratic programmes live elsewhere:
+forces. Forces on the constraint are ``+ rows' multipliers`` everywhere. Solvers of quadratic programs live elsewhere:
 here is their data. Source: Sueda, sections 1.10 to 1.13, with the signs that push bodies apart.
 
 >>> fall = dual_contact(np.eye(1), np.array([-2.0]), np.eye(1))  # a unit mass with momentum -2 onto the ground: the impulse is 2
@@ -84,7 +84,7 @@ def pyramid(friction: Sequence[float]) -> Array:
 
 
 def friction_programme(M: Array, f: Array, N: Array, T: Array, friction: Sequence[float]) -> Programme:
-    """One convex programme over normal and tangential multipliers, all >= 0 and inside the pyramid (Anitescu and Hart 2004).
+    """One convex program over normal and tangential multipliers, all >= 0 and inside the pyramid (Anitescu and Hart 2004).
 
     It is a relaxation: a sliding contact lifts off with ``N x = mu |T x|``, and loses less speed than by Coulomb's law.
     """

@@ -129,7 +129,7 @@ class Compiled:
             return found
         reduced = method(self.name).reduce(problem, self.options)
         if structure_of(reduced) != self.structure:
-            raise ProblemError("with these numbers the problem reduces to another one; it has to be built anew",
+            raise ProblemError("with these numbers the problem reduces to another one; compile it again",
                                where=f"problem {problem.name!r}")
         return reduced
 

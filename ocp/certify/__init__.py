@@ -15,7 +15,7 @@ integrated again, and energy is balanced against power.
     curvature     minimum, saddle or maximum by the inertia of the reduced Hessian, and what a Newton step would gain
     hamiltonian   running costs and rates weighed by costates, as functions of the inputs
     minimum_principle  no admissible control has a smaller Hamiltonian, at many times
-    jumps         what programs do not see: when the state passes a place where rates or costs jump
+    jumps         jumps that programs do not represent: the time at which the state crosses a jump of rates or costs
     ringing       controls whose points alternate
     objective     the objective by quadrature, and whether multipliers and trajectory belong to one point
 """

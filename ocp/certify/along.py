@@ -19,7 +19,7 @@ Array = np.ndarray
 #: nodes of a panel where defects and costs are integrated (Gauss-Legendre, exact to degree 9)
 POINTS, WEIGHTS = np.polynomial.legendre.leggauss(5)
 POINTS, WEIGHTS = (POINTS + 1) / 2, WEIGHTS / 2
-#: held controls jump at knots: a segment must never see its successor's control
+#: piecewise-constant controls jump at knots: a segment must never see its successor's control
 INSIDE = 1.0 - ROUNDING.beside
 
 
@@ -68,10 +68,12 @@ class Along:
 
     @property
     def span(self) -> tuple[float, float]:
+        """Start and end of the phase [s]."""
         return float(self.trajectory.t[0]), float(self.trajectory.t[-1])
 
     @property
     def duration(self) -> float:
+        """Duration of the phase [s]."""
         return self.span[1] - self.span[0]
 
     def call(self, function: ca.Function, t: Array, x: Array, u: Array) -> Array:
@@ -101,14 +103,14 @@ class Along:
         return np.asarray(self.trajectory.control(t)).reshape(len(t), self.phase.system.nu)
 
     def control(self, t: Array) -> Array:
-        """Inputs [k, nu]; of a system with algebraic unknowns these are solved for anew, from where the method has them."""
+        """Inputs [k, nu]; algebraic unknowns among them solve the equations, from the values of the method."""
         u = self.returned(t)
         if self._consistent is None or not len(t):
             return u
         return self._consistent.solved(t, self.state(t), u, np.repeat(self.p[:, None], len(t), axis=1))
 
     def drive(self, t: Array) -> Array:
-        """What drives the motion at these times: controls, or efforts of a robot whose controls are its accelerations."""
+        """Inputs of the re-integration at these times: controls, or efforts of a robot whose controls are its accelerations."""
         u = self.control(t)
         return u if self._efforts is None else self.call(self._efforts, t, self.state(t), u)
 
@@ -119,7 +121,7 @@ class Along:
         return self._consistent.field(t, x, u, np.repeat(self.p[:, None], len(t), axis=1))
 
     def again(self, t: Array, x: Array) -> Array:
-        """dx/dt [k, nx] at states x [k, nx] that need not be those of the motion, under what drives it."""
+        """dx/dt [k, nx] at arbitrary states x [k, nx], under the inputs of ``drive``."""
         return self.call(self.driven, t, x, self.drive(t)) if self._consistent is None else self.rates(t, x, self.returned(t))
 
     def again_slope(self, t: Array, x: Array) -> Array:
@@ -135,6 +137,7 @@ class Along:
         return found.reshape(d, k, d).transpose(1, 0, 2)
 
     def state(self, t: Array) -> Array:
+        """States [k, nx] at times t [k]."""
         return np.asarray(self.trajectory.state(t)).reshape(len(t), self.phase.system.nx)
 
     def nodes(self, panels: int | None = None) -> tuple[Array, Array]:

@@ -31,14 +31,15 @@ class Factors:
         self._lu = splu(matrix[self._order][:, self._order].tocsc(), permc_spec="NATURAL")
 
     def solve(self, b: Array) -> Array:
+        """The solution x of A x = b."""
         x = np.empty_like(b)
         x[self._order] = self._lu.solve(b[self._order])
         return x
 
 
 def _arranged(matrix: sp.csr_matrix, unknowns: int | None = None) -> Array:
-    """Indices along whichever order has the narrower fronts, Cuthill and McKee's or that of the unknowns, each row among those that
-    it holds; what has many neighbours comes last."""
+    """Indices along the order of narrower fronts, Cuthill and McKee's or that of the unknowns, each equation among its unknowns;
+    densely coupled unknowns come last."""
     n, least = matrix.shape[0], SECOND_ORDER.min_block
     last = np.zeros(0, dtype=int)
     if not n:
@@ -57,7 +58,7 @@ def _arranged(matrix: sp.csr_matrix, unknowns: int | None = None) -> Array:
 
 
 def _fronts(arranged: sp.csr_matrix) -> Array:
-    """How many indices from each one on are coupled to earlier ones [n + 1]."""
+    """Number of indices from each one on that are coupled to earlier ones [n + 1]."""
     n = arranged.shape[0]
     filled = np.flatnonzero(np.diff(arranged.indptr))
     first = np.arange(n)
@@ -66,9 +67,9 @@ def _fronts(arranged: sp.csr_matrix) -> Array:
 
 
 def negative(matrix: sp.spmatrix, unknowns: int | None = None) -> int:
-    """How many eigenvalues of a symmetric matrix are negative: along a banded order, block after block, each with the front that
-    the blocks before are coupled to; cuts are where this is narrow. unknowns: so many indices stand for unknowns along time, the
-    others for equations between them; None: all."""
+    """Number of negative eigenvalues of a symmetric matrix: along a banded order, block after block, each with the front to which
+    earlier blocks are coupled; cuts are where it is narrow. unknowns: number of indices that are unknowns along time, the others
+    being equations between them; None: all."""
     matrix = sp.csr_matrix(matrix)
     if not matrix.shape[0]:
         return 0

@@ -30,7 +30,7 @@ Redundancy = tuple[Sequence[bool], Sequence[bool]]
 
 @dataclass(frozen=True)
 class Tolerances:
-    """What a solution must hold to be certified; override any of them under ``accept:`` in a problem file. All are relative to the
+    """Tolerances of a certified solution; override any of them under ``accept:`` in a problem file. All are relative to the
     sizes of what they judge (``ocp.certify.scale``), so that no unit matters.
 
     stationarity: the larger of what one more Newton step would change of the objective and the gradient of the Lagrangian
@@ -43,7 +43,7 @@ class Tolerances:
     energy: energy balance error divided by the energy exchanged
     objective: the objective against its quadrature along the trajectory; for a coarse mesh is no lie, ten times the sum of all
         defects is allowed besides, up to error_estimate
-    objective_error: half the bar of the objective, over its size
+    objective_error: half the error bound of the objective, over its scale
     minimum_principle: what controls with a smaller Hamiltonian than the motion's would gain, over how much the objective varies
     point: trajectory and objective against the point whose optimality is judged, over their magnitudes
     """
@@ -69,12 +69,12 @@ class Tolerances:
 
 @dataclass
 class _Checks:
-    """Checks one after another; left_out: names of those that there was no time for."""
+    """The checks one after another; left_out: names of those omitted for lack of time."""
 
     left_out: list[str] = field(default_factory=list)
 
     def done(self, name: str, of: Callable[[], T], otherwise: T) -> T:
-        """What a check finds, ``otherwise`` where the time is up before."""
+        """The result of a check, ``otherwise`` if the time is up before."""
         try:
             check(Activity.CERTIFICATE)
             return of()
@@ -85,8 +85,8 @@ class _Checks:
 
     def violations(self, motion: Motion, of_program: Sequence[Motion], tolerances: Tolerances, dropped: Redundancy
                    ) -> list[Violation]:
-        """Of the conditions of a phase, and of those that reductions added: unless these hold, too, the objective of the program is
-        not that of the motion. NaN for those that there was no time for."""
+        """Of the conditions of a phase, and of those that reductions added: the objective of the program is that of the motion only
+        if these hold, too. NaN for those omitted for lack of time."""
         found: list[Violation] = []
         own = (tolerances.violation, tolerances.violation_between, tolerances.gap_segment)
         try:
@@ -111,11 +111,9 @@ def _not_examined(name: str, tolerances: Tolerances) -> Violation:
 
 
 def certify(solution: Solution, tolerances: Tolerances | None = None) -> Solution:
-    """The same solution with its certificate. A trajectory that contains NaN gets one that holds nothing.
-
-    Where the time is up (``ocp.interrupts``), checks that are not done do not hold, and the certificate names them.
-    """
-    # matrices are small: threads only wait for each other; infinite rates at a knot are told by checks that have no number
+    """The same solution with its certificate. A trajectory that contains NaN gets one in which nothing holds. After the time limit
+    (``ocp.interrupts``) the remaining checks do not hold, and the certificate names them."""
+    # matrices are small: threads only wait for each other; infinite rates at a knot make these checks NaN
     with threadpool_limits(1), closing(CERTIFICATE_S), np.errstate(invalid="ignore"):
         return _certified(solution, tolerances or Tolerances())
 
@@ -208,7 +206,8 @@ def _links(own: _Checks, linkages: Sequence[tuple[Linkage, Sequence[Motion]]], d
 
 
 def _motions(solution: Solution, wholes: Sequence[Motion] = ()) -> list[Motion]:
-    """The motions of the phases, whose algebraic equations are constraints like others; wholes: what they are pieces of."""
+    """The motions of the phases, whose algebraic equations are ordinary constraints; wholes: the motions of which they are
+    pieces."""
     return [Motion(with_equations(phase), part, whole) for phase, part, whole in itertools.zip_longest(
         solution.problem.phases, solution.parts or (solution.trajectory,), wholes)]
 
@@ -227,7 +226,7 @@ def _objective(solution: Solution, motions: Sequence[Motion], defects: float, si
 
 
 def _worth(solution: Solution, motions: Sequence[Motion], again: Sequence[dynamics.Gaps]) -> float:
-    """What the objective changes by, to first order, with the states that re-integration finds; 0 where costates are unknown."""
+    """The change of the objective, to first order, with the re-integrated states; 0 without costates."""
     return sum(one.worth(found.ends) for one, found in zip(hamiltonians(solution, motions), again, strict=True)
                if one is not None and found.ends is not None)
 
@@ -237,7 +236,7 @@ Compared = tuple[Residual | None, tuple[Better | None, ...]]
 
 
 def _minimum_principle(solution: Solution, motions: Sequence[Motion], varied: float, tolerances: Tolerances) -> Compared:
-    """What better controls would gain, and these by phase; None where a phase has no costates."""
+    """The gain by better controls, in total and by phase; None if a phase has no costates."""
     other = better_value(solution.problem, motions)
     if other is not None and other.gain > tolerances.minimum_principle * varied:
         return Residual(Kind.MINIMUM_PRINCIPLE, other.gain / varied, tolerances.minimum_principle, cause=Kind.BETTER_PARAMETER,
@@ -284,8 +283,8 @@ def _no_optimality(tolerances: Tolerances, cause: Kind | None = None) -> Optimum
 
 def _optimality(solution: Solution, motions: Sequence[Motion], size: float, varied: float, tolerances: Tolerances,
                 principle: Residual | None) -> Optimum:
-    """First-order conditions in the sizes of the problem, what kind of point it is, and a direction that leads down from it. Flat
-    directions are followed where the minimum principle does not tell of better controls."""
+    """Scaled first-order conditions, the kind of point, and a direction of negative curvature. Flat directions are followed unless
+    the minimum principle already shows better controls."""
     unknown, left = _no_optimality(tolerances), solution.optimality
     if left is None or not all(motion.finite for motion in motions):
         return unknown
@@ -306,7 +305,7 @@ def _optimality(solution: Solution, motions: Sequence[Motion], size: float, vari
 
 
 def _discrete(found: curvature.Curvature, solution: Solution) -> tuple[Kind, ...]:
-    """Why the statement speaks of the discrete problem alone; empty where curvature speaks for the continuous one, too."""
+    """Reasons why the statement concerns the discrete problem only; empty if it holds for the continuous one, too."""
     if all(phase.steps is not None for phase in solution.problem.phases):
         return ()
     constant = solution.options.get("controls") == "held" or (

@@ -1,8 +1,8 @@
-"""Rates of a system with algebraic unknowns, of the certificate's own: the equations are solved anew at every point.
+"""Rates of a system with algebraic unknowns, computed by the certificate: the equations are solved at every evaluation point.
+Newton's method in NumPy, many points at once, from the unknowns of the motion; derivatives by the implicit-function theorem. If the
+unknowns are a robot's accelerations and constraint forces, they come from its forward dynamics in machine code, which is
+independent of the equations that the method has solved.
 
-Newton's method in NumPy, many points at once, from the unknowns of the motion; derivatives by the implicit-function theorem. Where
-the unknowns are a robot's accelerations and the forces of its constraints they are its forward dynamics, in machine code: another
-road than the equations that the method has solved.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ class Graphs(NamedTuple):
 
 
 class Consistent:
-    """dx/dt [k, nx] of a system with algebraic unknowns at states of its own, z solved for; and its derivative by x."""
+    """dx/dt [k, nx] of a system with algebraic unknowns at arbitrary states, z solved for; and its derivative with respect to x."""
 
     def __init__(self, system: System, call: Call | None = None):
         """call: evaluates functions at many points; None: one after the other."""
         self.system, self.call, self.first, robot = system, call, len(system.controls), system.held
         soft = robot is not None and robot.constraints and dependent(robot.model, reduced(robot.constraints))
-        self.closed = None if soft else forward_dynamics(system)  # the equations of rows that repeat each other are softened
+        self.closed = None if soft else forward_dynamics(system)  # redundant equations are regularised
         arguments, field, _ = self._graphs
         self.rate = ca.Function("rate", arguments, [ca.densify(field)])
 
@@ -56,13 +56,13 @@ class Consistent:
 
     @cached_property
     def equations(self) -> ca.Function:
-        """The equations, and their derivative by the unknowns."""
+        """The equations, and their derivative with respect to the unknowns."""
         arguments, _, F = self._graphs
         return ca.Function("equations", arguments, [F, ca.densify(ca.jacobian(F, arguments[2])[:, self.first:])])
 
     @cached_property
     def slopes(self) -> ca.Function:
-        """Derivatives of dx/dt by x and by the unknowns, and of the equations."""
+        """Derivatives of dx/dt with respect to x and the unknowns, and of the equations."""
         arguments, field, F = self._graphs
         _, x, w, _ = arguments
         return ca.Function("slopes", arguments, [ca.densify(part) for part in (
@@ -102,7 +102,7 @@ class Consistent:
 
 
 def in_pieces(function: ca.Function, count: int) -> Iterator[slice]:
-    """So many points in pieces, each small enough for one call."""
+    """The points in batches, each small enough for one call."""
     length = int(np.clip(QUADRATURE.max_batch_operations / max(1, operations(function)), 1, QUADRATURE.max_batch))
     for i in range(0, max(1, count), length):
         check(Activity.EVALUATION)
@@ -117,7 +117,7 @@ def evaluated(function: ca.Function, t: Array, x: Array, w: Array, p: Array) -> 
 
 
 def _blocks(stacked: Array, k: int) -> Array:
-    """Matrices [k, m, n] from those that stand side by side."""
+    """Matrices [k, m, n] from a horizontal stack."""
     return stacked.reshape(stacked.shape[0], k, -1).transpose(1, 0, 2)
 
 

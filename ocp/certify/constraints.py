@@ -1,4 +1,4 @@
-"""How far a motion leaves its constraints: one entry for each name, at the knots and between them."""
+"""Violations of the constraints of a motion: one entry for each name, at the knots and between them."""
 
 from __future__ import annotations
 
@@ -18,20 +18,17 @@ Array = np.ndarray
 
 def violations(motion: Motion, tolerance: float, between: float, integrated: float,
                redundant: tuple[Sequence[bool], Sequence[bool]] = ((), ())) -> Iterator[Violation]:
-    """One entry per named constraint of a phase, bounds and boundary states included.
-
-    tolerance, between, integrated: at knots, between them, and of redundant components of the start and of the final state, which
-    hold as closely as the motion is integrated; as parts of the size of what is held (``ocp.certify.scale``). Entries carry them in
-    the units of their values.
-    """
+    """One entry per named constraint of a phase, bounds and boundary states included. tolerance, between, integrated: at knots,
+    between them, and for redundant components of the start and final state, which hold to the accuracy of the integration; relative
+    to the scale of the constraint (``ocp.certify.scale``). Entries have the units of their values."""
     for size, found in _violations(motion, redundant, max(integrated / tolerance, 1.0)):
         own = tolerance * size
         yield replace(found, tolerance=own, tolerance_between=max(between, tolerance) * size)
 
 
 def passage(before: Motion, after: Motion, tolerance: float) -> Violation:
-    """How far the start of a phase is from where the reset puts it, or from the end of the phase before, as parts of the sizes of
-    the states."""
+    """Distance of the start of a phase from its reset, or from the end of the phase before, relative to the scales of the
+    states."""
     x, phase = before.trajectory.x[-1], after.phase
     there = x if phase.reset is None else np.asarray(phase.reset(x, after.p)).ravel()
     gap = np.abs(np.asarray(after.minus(there, after.trajectory.x[0])).ravel()) / after.scale
@@ -42,7 +39,7 @@ def passage(before: Motion, after: Motion, tolerance: float) -> Violation:
 
 def linked(linkage: Linkage, motions: Sequence[Motion], tolerance: float, integrated: float, redundant: Sequence[bool] = ()
            ) -> Violation:
-    """How far ends of phases are from what links them; integrated: tolerance of redundant equations."""
+    """Violations of linkages by the ends of phases; integrated: tolerance of redundant equations."""
     states = [motions[i].trajectory.x[0 if at is At.START else -1] for i, at in linkage.ends]
     durations = [m.trajectory.t[-1] - m.trajectory.t[0] for m in motions]
     known = {name: value for m in reversed(motions)  # the first phase that has it, as in the program
@@ -58,7 +55,7 @@ def linked(linkage: Linkage, motions: Sequence[Motion], tolerance: float, integr
 
 def _linkage_sizes(linkage: Linkage, motions: Sequence[Motion], states: list[Array], durations: list[float], known: list[float],
                    value: Array) -> Array:
-    """How much the rows of a linkage vary when one state or duration varies by its size; ones for what does not vary."""
+    """Variation of the components of a linkage when one state or duration varies by its scale; ones for constant components."""
     found = np.zeros(len(value))
 
     def tried(states: list[Array], durations: list[float]) -> None:
@@ -75,7 +72,7 @@ def _linkage_sizes(linkage: Linkage, motions: Sequence[Motion], states: list[Arr
 
 def _violations(motion: Motion, redundant: tuple[Sequence[bool], Sequence[bool]], wider: float
                 ) -> Iterator[tuple[float, Violation]]:
-    """(size of what is held, its violation); wider: what is redundant may be off by so many times more."""
+    """(scale of the constraint, its violation); wider: factor of the tolerance for redundant conditions."""
     phase, system, trajectory = motion.phase, motion.phase.system, motion.trajectory
     t, states, scales = trajectory.t, trajectory.x, motion.scales
     look = motion.look if motion.finite and not motion.stepped else None
@@ -118,7 +115,7 @@ def _constraint(motion: Motion, constraint: Constraint) -> tuple[float, Violatio
         if function.jac_sparsity(0, 2).nnz():  # holds where the method holds controls, which need not be at knots
             t = trajectory.t_u if trajectory.t_path is None else trajectory.t_path
             x = motion.state(t)
-        # a held control belongs to the segment on its right
+        # a piecewise-constant control belongs to the segment on its right
         values = motion.call(function, t, x, motion.returned(np.minimum(t, _inside(trajectory)[-1])))
         if motion.finite and not motion.stepped:
             beside = _hunted(motion, constraint)
@@ -148,8 +145,9 @@ def _constraint(motion: Motion, constraint: Constraint) -> tuple[float, Violatio
 
 
 def _where_flat(motion: Motion, constraint: Constraint, times: Array, over: Array, size: Array) -> Array:
-    """Sizes of the rows, smaller where they are hardly felt at the place of the largest violation: a wall like ((x - a)/h)^2 >= 1
-    has a large range, yet at its middle no gradient. What counts is the distance, so how rows vary with small moves there."""
+    """Scales of the components, reduced if their gradient nearly vanishes at the point of the largest violation: a wall like ((x -
+    a)/h)^2 >= 1 has a large range but no gradient at its middle. The distance matters, and therefore the variation with small moves
+    there."""
     worst = int(np.argmax(np.nan_to_num(np.max(over / size, axis=1), nan=np.inf)))
     if not np.any(over[worst] > 0) or constraint.sense is Sense.CONE:
         return size
@@ -159,15 +157,15 @@ def _where_flat(motion: Motion, constraint: Constraint, times: Array, over: Arra
 
 
 def _inside(trajectory: Trajectory) -> Array:
-    """The knots, the last a hair before the end, where the last held control still holds."""
+    """The knots, the last one just before the end, where the last piecewise-constant control still applies."""
     t = trajectory.t.copy()
     t[-1] = t[-2] + INSIDE * (t[-1] - t[-2])
     return t
 
 
 def _hunted(motion: Motion, constraint: Constraint) -> tuple[Array, Array]:
-    """Times [k] to look at, and where the samples leave the constraint most or come near, the worst times beside them; and how far
-    the rows lie outside there [k, nc]."""
+    """Evaluation points [k] with the largest violations or smallest distances, the worst times beside them; and the violations of
+    the components there [k, nc]."""
     look = motion.look
 
     def over(t: Array) -> Array:
@@ -184,7 +182,7 @@ def _hunted(motion: Motion, constraint: Constraint) -> tuple[Array, Array]:
 
 
 def _peaks(t: Array, values: Array) -> Array:
-    """Samples that are local maxima and might hide a violation: outside already, or nearer to the bound than to a neighbour."""
+    """Samples that are local maxima and might hide a violation: already violated, or nearer to the bound than to a neighbour."""
     if len(t) < 3:
         return np.zeros(0, dtype=int)
     with np.errstate(invalid="ignore"):

@@ -1,13 +1,13 @@
-"""What kind of point was found: minimum, flat, saddle or maximum, and how far below the optimum of the discrete problem may lie.
+"""The kind of the point: minimum, flat, saddle or maximum, and how far below the optimum of the discrete problem may lie.
 
-At a point that satisfies the first-order conditions, with the constraints that push held as equations A, the Hessian H of the
+At a point that satisfies the first-order conditions, with the strictly active constraints as equations A, the Hessian H of the
 Lagrangian on the null space of A decides (Nocedal and Wright 2006, Theorems 12.5 and 12.6). Variables are measured by their sizes
 s, curvatures by those of the objective F and by the part w of the phase that belongs to a variable: the eigenvalues k of
 
     (Z' S H S Z) v = k F (Z' W Z) v
 
-do not depend on units, and hardly on the mesh: a deviation by its own size all along the phase changes the objective by k F / 2.
-How many lie below k is told by the inertia of the matrix [S H S / F - k W, A'; A, 0] (Gould 1985), whose blocks along time are
+do not depend on units, and hardly on the mesh: a deviation by its scale all along the phase changes the objective by k F / 2.
+The number below k follows from the inertia of the matrix [S H S / F - k W, A'; A, 0] (Gould 1985), whose blocks along time are
 factorised one after another with the pivots of Bunch and Kaufman. Constraints that are met without pushing (weakly active) are
 first left out: if the rest is a minimum, so is the whole; if not, a direction counts only if it leaves none of them: those that it
 would leave are held, and another is looked for.
@@ -37,8 +37,8 @@ class Curvature:
     """kind: one of the four; lowest: the lowest curvature that was found, minus infinity for below every bound tried; below: how
     many eigenvalues are negative, of all; direction [n]: one of negative curvature in the program's unknowns, or None;
     decrease: by how much a Newton step would change the objective, over its size, NaN where there is no minimum;
-    of a flat minimum the direction may lead down so little that only a search along it tells (``_doubtful``);
-    weak: constraints that are met and do not push; pushing: inequalities that do;
+    for a flat minimum the decrease may be so small that only a search along the direction decides (``_doubtful``);
+    weak: weakly active constraints; pushing: strictly active inequalities;
     slope: gradient of the Lagrangian, root mean square over the phase, over the variation of the objective."""
 
     kind: Kind
@@ -53,6 +53,7 @@ class Curvature:
 
     @property
     def minimum(self) -> bool:
+        """Whether the point is a minimum, strict or flat."""
         return self.kind in MINIMA
 
 
@@ -71,10 +72,10 @@ def sizes(local: Local, motions: Sequence[Motion]) -> Array:
 
 
 class _Scaled:
-    """The program at its point in variables over their sizes, the objective over its size; what is held."""
+    """The program at its point, with scaled variables and objective, and its active constraints."""
 
     def __init__(self, local: Local, size: Array, objective: float, also: tuple[Array, Array] | None = None):
-        """also: masks of rows and columns that are held though they do not push."""
+        """also: masks of weakly active constraints and variables that are treated as active."""
         self.local, self.size = local, size
         S = sp.diags(size)
         A = sp.csr_matrix(local.jacobian @ S)
@@ -95,7 +96,7 @@ class _Scaled:
 
     @staticmethod
     def _held(value: Array, lower: Array, upper: Array, push: Array, size: Array, share: Array | float) -> tuple[Array, Array]:
-        """(constraints that push, constraints that are met)."""
+        """(strictly active constraints, weakly active constraints)."""
         with np.errstate(invalid="ignore"):
             distance = np.minimum(np.where(np.isfinite(lower), value - lower, np.inf),
                                   np.where(np.isfinite(upper), upper - value, np.inf)) / size
@@ -109,17 +110,15 @@ class _Scaled:
                         [self.A, -ROUNDING.regularisation * sp.eye(self.A.shape[0])]], format="csc")
 
     def below(self, shift: float) -> int:
-        """How many eigenvalues lie below the shift."""
+        """Number of eigenvalues below the shift."""
         return negative(self.matrix(shift), len(self.columns)) - self.A.shape[0]
 
 
 def judge(local: Local, motions: Sequence[Motion], objective: float, varied: float, values: Values | None = None
           ) -> Curvature | None:
-    """What kind of point the program stands at; None where derivatives are not finite or the program is too large.
-
-    objective, varied: the size of the objective, and by how much it varies with states and controls. values: of the program beside
-    its point, by which flat directions are followed.
-    """
+    """The kind of the point; None if derivatives are not finite or the program is too large. objective, varied: the scale of the
+    objective, and its variation with states and controls. values: of the program beside its point, by which flat directions are
+    followed."""
     size = sizes(local, motions)
     finite = all(np.all(np.isfinite(part)) for part in (local.hessian.data, local.jacobian.data, local.gradient, size))
     if not finite or len(local.x) + len(local.g) > SECOND_ORDER.max_unknowns:
@@ -147,8 +146,8 @@ def judge(local: Local, motions: Sequence[Motion], objective: float, varied: flo
 
 
 def complementarity(local: Local, objective: float) -> float:
-    """Sum of the products of multipliers and distances to the bounds that they stand for, over the size of the objective; a
-    multiplier whose bound is infinite counts as it is."""
+    """Sum of the products of multipliers and distances to their bounds, over the scale of the objective; a multiplier whose bound
+    is infinite counts by itself."""
     total = 0.0
     for value, lower, upper, lam in ((local.x, local.x_lower, local.x_upper, local.lam_x),
                                      (local.g, local.g_lower, local.g_upper, local.lam_g)):
@@ -159,15 +158,15 @@ def complementarity(local: Local, objective: float) -> float:
 
 
 def _rank(held: _Scaled) -> int:
-    """Independent rows among those that are held."""
+    """Number of independent active constraints."""
     n, m = len(held.columns), held.A.shape[0]
     diagonal = np.r_[np.full(n, 1e-3), np.full(m, 1e-9)]
     return negative(sp.diags(diagonal) + sp.bmat([[None, held.A.T], [held.A, None]], format="csc"), n) if m else 0
 
 
 def _down(loose: _Scaled, objective: float) -> tuple[_Scaled, Array | None]:
-    """What is held, and a direction of negative curvature among the rest that leaves no weakly active constraint; None: none is
-    found. Constraints that one would leave are held, and another is looked for; in the end all of them are."""
+    """The active constraints, and a direction of negative curvature among the rest that leaves no weakly active constraint; None if
+    none is found. Constraints that a direction would leave are made active, and the search is repeated, until all of them are."""
     weak = loose.weak_rows, loose.weak_columns
     rows, columns = (np.zeros_like(mask) for mask in weak)
     held = loose
@@ -191,8 +190,8 @@ def _down(loose: _Scaled, objective: float) -> tuple[_Scaled, Array | None]:
 
 
 def _doubtful(loose: _Scaled) -> Array | None:
-    """A direction [n] in which a flat minimum may be none: what it gains is little beside the whole objective, yet all that the
-    objective feels of it points down. None: there is none."""
+    """A direction [n] along which a flat minimum may not be one: it decreases the terms that it affects, by an amount that is small
+    against the whole objective. None if there is none."""
     if loose.below(-SECOND_ORDER.doubtful) == 0 or (v := _curved(loose, SECOND_ORDER.doubtful, 0.0)) is None:
         return None
     gain = float(v @ (loose.H @ v))
@@ -207,7 +206,7 @@ def _doubtful(loose: _Scaled) -> Array | None:
 
 
 def _curved(held: _Scaled, down: float = SECOND_ORDER.negative, gain: float = SECOND_ORDER.min_gain) -> Array | None:
-    """A direction [columns] of negative curvature that keeps what is held; None: none is found."""
+    """A direction [columns] of negative curvature on the active constraints; None if none is found."""
     n, shift = len(held.columns), -down
     while held.below(SECOND_ORDER.shift_factor * shift) > 0:
         shift *= SECOND_ORDER.shift_factor
@@ -229,8 +228,8 @@ def _curved(held: _Scaled, down: float = SECOND_ORDER.negative, gain: float = SE
 
 
 def _inward(held: _Scaled, v: Array) -> Array | None:
-    """The direction with all weakly active columns moved inwards by as much, and the others so that what is held is kept; None
-    where that leads nowhere down."""
+    """The direction with all weakly active variables moved inwards, projected onto the active constraints; None if it is no descent
+    direction."""
     weak = held.weak_columns[held.columns]
     if not weak.any():
         return None
@@ -251,7 +250,7 @@ def _inward(held: _Scaled, v: Array) -> Array | None:
 
 
 def _left_by(held: _Scaled, v: Array) -> tuple[Array, Array]:
-    """Masks of the weakly active rows and columns that a direction [columns] leaves."""
+    """Masks of the weakly active constraints and variables that a direction [columns] leaves."""
     local, small = held.local, ROUNDING.resolution
     full, found = np.zeros(len(local.x)), []
     full[held.columns] = v
@@ -264,7 +263,7 @@ def _left_by(held: _Scaled, v: Array) -> tuple[Array, Array]:
 
 
 def _decrease(local: Local, size: Array, objective: float) -> float:
-    """Change of the objective by a Newton step onto the constraints that push, over its size."""
+    """Change of the objective by a Newton step onto the strictly active constraints, relative to its scale."""
     held = _Scaled(local, size, objective)
     n = len(held.columns)
     slope = (local.gradient + local.jacobian.T @ local.lam_g)[held.columns] * size[held.columns] / objective
@@ -288,6 +287,6 @@ def _decrease(local: Local, size: Array, objective: float) -> float:
 
 
 def _stiffness(value: Array, lower: Array, upper: Array, lam: Array) -> Array:
-    """Multipliers over the distances to the bounds that they stand for; zero where these are infinite or met."""
+    """Multipliers over the distances to their bounds; zero for infinite or active bounds."""
     distance = np.where(lam > 0, upper - value, value - lower)
     return np.where(np.isfinite(distance) & (distance > 0), np.abs(lam) / np.where(distance > 0, distance, 1.0), 0.0)

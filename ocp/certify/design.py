@@ -1,7 +1,7 @@
-"""Free parameters that only costs feel: their values are compared over the whole of their range, the motion being the same.
+"""Free parameters on which only costs depend: their values are compared over their whole range, for the same motion.
+A degenerate stationary value, such as that of ``-(p - 1/2)^4``, passes first- and second-order conditions. If rates and constraints
+do not depend on a parameter, every value is feasible with the same motion, and its cost is known.
 
-A degenerate stationary value, such as that of ``-(p - 1/2)^4``, passes first- and second-order conditions. Where rates and
-constraints do not depend on a parameter, every value of it is feasible with the same motion, and what it costs is known.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class Value:
-    """A better value of a parameter; gain: by how much the objective falls, in its unit."""
+    """A better value of a parameter; gain: decrease of the objective, in its unit."""
 
     name: str
     value: float
@@ -30,7 +30,7 @@ class Value:
 
 
 def better_value(problem: Problem, motions: Sequence[Motion]) -> Value | None:
-    """The value that gains most, of a parameter that only costs feel; None where none does."""
+    """The value of largest gain of a parameter on which only costs depend; None without a gain."""
     bounds = {motion.phase.system.parameters[i]: (low, high) for motion in motions for i, low, high in motion.phase.free_parameters}
     linked = {name for linkage in problem.linkages for name in linkage.parameters}
     found = [own for name, (low, high) in bounds.items()
@@ -63,7 +63,7 @@ def _best(motions: Sequence[Motion], name: str, low: float, high: float) -> Valu
 
 
 def _cost(motions: Sequence[Motion], name: str, value: float | None) -> float:
-    """What depends on the parameter of the objective, at this value of it; None: its own."""
+    """The terms of the objective that depend on the parameter, at this value; None: its own."""
     total = 0.0
     for motion in motions:
         if name not in (names := motion.phase.system.parameters):

@@ -1,4 +1,4 @@
-"""Does the motion obey the dynamics: segments and the whole integrated again, defects between knots, energy balance."""
+"""Accuracy of the dynamics: segments and the whole motion integrated again, defects between knots, energy balance."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Step = Callable[[int, Array], Array]
 
 @dataclass(frozen=True)
 class Gaps:
-    """What re-integration found. by_segment [N]; total: from start to end, over the mean growth of errors on the way; open_loop:
+    """The gaps of a re-integration. by_segment [N]; total: from start to end, over the mean growth of errors on the way; open_loop:
     the same as it is, growth: the largest; implicit: whether the implicit integrator was needed; span [s]: the segment with the
     largest gap; ends [N, nx]: where segments end; cause, time [s]: why there are none."""
 
@@ -54,7 +54,7 @@ class Gaps:
 
 
 def unknown(motion: Motion, cause: Kind | None = Kind.NOT_EXAMINED, time: float | None = None) -> Gaps:
-    """Gaps that nobody found."""
+    """Gaps that could not be computed."""
     nan = float("nan")
     return Gaps(np.full(len(motion.trajectory.t) - 1, nan), nan, nan, 1.0, False, cause=cause, time=time)
 

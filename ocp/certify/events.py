@@ -53,6 +53,7 @@ class Watched:
 
     @property
     def sharp(self) -> bool:
+        """Whether the function has switches or ridges."""
         return self.switches is not None or self.ridges is not None
 
 

@@ -36,7 +36,7 @@ _ROWS: tuple[dict[int, float], ...] = (
 )
 STAGES = len(_ROWS)
 A = [np.array([row.get(j, 0.0) for j in range(i + 1)]) for i, row in enumerate(_ROWS)]
-#: places of the stages: row sums
+#: nodes of the stages: row sums of the matrix
 C = np.array([row.sum() for row in A])
 #: errors of the embedded methods, as weights of the stages
 FIFTH = np.zeros(STAGES)

@@ -26,8 +26,8 @@ Array = np.ndarray
 Values = Callable[[Array], tuple[float, Array]]
 
 def descent(scaled: Any, values: Values, objective: float) -> Array | None:
-    """A direction [n] in the unknowns along which the objective falls from the point, its largest component the size of its
-    unknown; None: none of those tried does. scaled: the program with its active constraints held (``curvature``)."""
+    """A direction [n] in the unknowns along which the objective decreases from the point, its largest component the scale of its
+    unknown; None if none of the tried ones does. scaled: the program with its active constraints (``curvature``)."""
     at, now = scaled.local, values(np.zeros(len(scaled.local.x)))[0]
     restore = _factor([[sp.diags(scaled.W), scaled.A.T], [scaled.A, -ROUNDING.regularisation * sp.eye(scaled.A.shape[0])]])
     if restore is None:
@@ -50,8 +50,8 @@ def descent(scaled: Any, values: Values, objective: float) -> Array | None:
 
 
 def _directions(scaled: Any) -> Iterator[Array]:
-    """Directions [columns] of almost no curvature, the largest component 1: what inverse iterations make of moving a control all
-    along a phase, a duration or a parameter, and of random ones."""
+    """Directions [columns] of almost no curvature, the largest component 1: inverse iterations started from moves of one control
+    along a phase, of a duration or of a parameter, and from random ones."""
     own, n = scaled.local.owners, len(scaled.columns)
     factor = _factor([[scaled.matrix(-SECOND_ORDER.negative)]])
     if factor is None:

@@ -46,7 +46,7 @@ class Hamiltonian:
         return np.asarray(self.charged(t, x, u) + np.sum(p * rates, axis=1))
 
     def worth(self, ends: Array) -> float:
-        """What the objective changes by, to first order, when segments end at these states [N, nx] and not at their knots."""
+        """The change of the objective, to first order, if segments end at these states [N, nx] instead of their knots."""
         t, x = self.motion.trajectory.t[1:], self.motion.trajectory.x[1:]
         p = self.costate(t)
         apart = ends - x if p.shape[1] == x.shape[1] else np.asarray(self.motion.minus(x.T, ends.T)).T
@@ -81,7 +81,7 @@ def depends(function: ca.Function, order: int = 2) -> Array:
 
 
 def kinked(function: ca.Function) -> bool:
-    """Whether a function compares, or has kinks: second derivatives then do not tell what is affine."""
+    """Whether a function has comparisons or kinks, so that second derivatives do not show whether it is affine."""
     codes = {ca.OP_FABS, ca.OP_SIGN, ca.OP_FMIN, ca.OP_FMAX, ca.OP_LT, ca.OP_LE, ca.OP_EQ, ca.OP_NE, ca.OP_IF_ELSE_ZERO,
              ca.OP_FLOOR, ca.OP_CEIL}
     return function.is_a("SXFunction") and any(function.instruction_id(k) in codes for k in range(function.n_instructions()))
@@ -96,12 +96,13 @@ def hamiltonians(solution: Solution, motions: Sequence[Motion]) -> list[Hamilton
 
 
 def integrals(motion: Motion) -> list[Constraint]:
+    """The integral constraints of the phase of a motion."""
     return [c for c in motion.phase.constraints if c.at is At.INTEGRAL]
 
 
 def _of_phase(motion: Motion, p: Array | None, nu: Array | None) -> Hamiltonian | None:
     t = motion.trajectory.t_u if motion.trajectory.t_path is None else motion.trajectory.t_path
-    if p is not None and len(motion.trajectory.t) == len(t) + 1:  # controls that are held meet the mean costate of their intervals
+    if p is not None and len(motion.trajectory.t) == len(t) + 1:  # zero-order hold sees the mean costate of an interval
         p = np.vstack([2 * p[:1] - p[1:2], p]) if len(p) == len(t) > 1 else p
         p = (p[1:] + p[:-1]) / 2
     space = motion.phase.system.space

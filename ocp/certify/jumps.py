@@ -6,7 +6,7 @@ what the objective J changes by when the instant moves beside its nodes, ``dJ/d(
     the jump lies where the state crosses a surface: the instant is a choice of the motion. At an optimum the Hamiltonian goes on
     through it, by a jump of the costate along the gradient of the surface (Bryson and Ho 1975, Applied Optimal Control, section
     3.7); costates of the program do not jump, so its Hamiltonian does;
-    the jump lies at a place in time that depends on free parameters: its share of their gradient is missing;
+    the jump is at a time that depends on free parameters: its share of their gradient is missing;
     the jump lies at a given time, and free durations move the nodes past it: what the program thinks that moves it is spurious.
 """
 
@@ -30,9 +30,12 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class Jump:
-    """size: what the program misses of the derivative of the objective by an unknown, times the scale of that unknown, in the unit
-    of the objective; NaN where rates or costs jump and the method left no costates; time [s]: of the instant; phase: "" of a single
-    one; cause: ``STATE_DEPENDENT_JUMP`` or ``MOVING_JUMP``; unknown: what moves the instant, "" for the state."""
+    """A jump whose effect the program misses.
+    size: the missing part of the derivative of the objective with respect to an unknown, times the scale of that unknown, in the
+    unit of the objective; NaN if rates or costs jump and the method left no costates; time [s]: of the instant; phase: "" of a
+    single one; cause: ``STATE_DEPENDENT_JUMP`` or ``MOVING_JUMP``; unknown: that moves the instant, "" for the state.
+
+    """
 
     size: float = 0.0
     time: float | None = None
@@ -42,7 +45,7 @@ class Jump:
 
 
 def unseen(solution: Solution, motions: Sequence[Motion]) -> Jump:
-    """The jump of which the program misses most."""
+    """The jump with the largest derivative that the program misses."""
     found = [Jump()]
     for number, (motion, hamiltonian) in enumerate(zip(motions, hamiltonians(solution, motions), strict=True)):
         if motion.stepped or motion.phase.system.residual is not None or not len(motion.look.breaks):
@@ -54,8 +57,8 @@ def unseen(solution: Solution, motions: Sequence[Motion]) -> Jump:
 
 
 def at_an_end(motion: Motion) -> float | None:
-    """The end [s] of a phase at which rates or costs have another value than beside it, for there the state lies on a surface: what
-    they change by does not shrink with the distance from the end."""
+    """The end [s] of a phase at which rates or costs differ from nearby values, because the state lies on a surface: the difference
+    does not shrink with the distance from the end."""
     for end, inside in zip(motion.span, (1, -1), strict=True):
         t = np.array([end])
         u, aside = motion.control(t), inside * VERDICTS.jump_distance * motion.duration
@@ -122,7 +125,7 @@ def _in_time(motions: Sequence[Motion], number: int, hamiltonian: Hamiltonian | 
 
 
 def _gain(slope: float, value: float, lower: float, upper: float) -> float:
-    """How fast the objective falls by moving an unknown where its bounds let it."""
+    """The rate of decrease of the objective by moving an unknown within its bounds."""
     room = ROUNDING.resolution * max(1.0, abs(value))
     blocked = (slope > 0 and value - lower <= room) or (slope < 0 and upper - value <= room)
     return 0.0 if blocked else abs(slope)
@@ -139,8 +142,8 @@ def _differ(one: Array, other: Array) -> Array:
 
 
 def _speeds(motion: Motion, t: float, x: Array, u: Array) -> Array:
-    """How fast the place of a jump at t moves with each parameter [np], in s per unit: ``-w_p / w_t`` of the switches w that vanish
-    there, largest in magnitude."""
+    """Derivative of the time of a jump at t with respect to each parameter [np], in s per unit: ``-w_p / w_t`` of the switching
+    functions w that vanish there, largest in magnitude."""
     phase, found = motion.phase, np.zeros(len(motion.p))
     functions = [phase.system.rate, *(c.function for c in phase.costs if c.at is At.PATH)]
     functions += [c.function for c in phase.constraints if c.at in (At.PATH, At.INTEGRAL)]

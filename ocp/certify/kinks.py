@@ -1,4 +1,4 @@
-"""Motions that lie where a function has a kink: what stands in ``abs``, ``min``, ``max`` or a comparison stays about zero."""
+"""Motions that lie on a kink: the argument of ``abs``, ``min``, ``max`` or a comparison stays about zero."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ocp.thresholds import VERDICTS
 
 
 def kinks(solution: Solution) -> tuple[Finding, ...]:
-    """A finding on a solution that is not certified, where costs or constraints have kinks that its motion lies on for long: there
-    no slope leads a solver on, and least efforts (``abs`` of a control) end so; none otherwise."""
+    """A finding on an uncertified solution whose motion lies on kinks of costs or constraints for a long time, where gradients are
+    undefined; None otherwise."""
     found = []
     for phase, part in zip(solution.problem.phases, solution.parts or (solution.trajectory,), strict=True):
         terms = [("cost", c.name, c.function) for c in phase.costs if c.at is At.PATH]

@@ -37,16 +37,17 @@ class Better:
 
     @property
     def gain(self) -> float:
+        """The integral of the gap, in the unit of the objective."""
         return float(np.sum(np.diff(self.t) * (self.gap[1:] + self.gap[:-1]) / 2))
 
     @property
     def time(self) -> float:
-        """Where the gap is largest."""
+        """The time of the largest gap [s]."""
         return float(self.t[np.argmax(self.gap)])
 
 
 def better_controls(hamiltonian: Hamiltonian) -> Better | None:
-    """The controls that minimise the Hamiltonian at many times; None where the first-order conditions tell that there are none."""
+    """The controls that minimise the Hamiltonian at many times; None if the first-order conditions exclude better ones."""
     motion = hamiltonian.motion
     inputs = np.array(hamiltonian.nonlinear_inputs(), dtype=int)
     if not len(inputs) or _convex(motion):
@@ -201,7 +202,7 @@ def _autonomous(motion: Motion) -> bool:
 
 
 def _holding(motion: Motion, t: Array, x: Array) -> Array | None:
-    """Admissible inputs [1, nu] under which a state stays where it is, by Gauss-Newton steps from rest; None: none are found."""
+    """Admissible inputs [1, nu] under which a state is constant, by Gauss-Newton steps from rest; None if none are found."""
     phase, bounds = motion.phase, motion.phase.control_bounds
     nu, scale = phase.system.nu, motion.scales.wide_coordinates / motion.duration
     u = bounds.clip(np.zeros((1, nu)))
@@ -228,7 +229,7 @@ def _of_inputs(constraint: Constraint) -> bool:
 
 
 def _equations(equal: list[Constraint]) -> ca.Function:
-    """(values [m], slopes [m, nu]) of path equations at (t, x, u, p)."""
+    """(values [m], Jacobian [m, nu]) of path equations at (t, x, u, p)."""
     first = equal[0].function
     t, x, u, p = (ca.MX.sym(name, first.size1_in(i)) for i, name in enumerate("txup"))
     value = ca.vertcat(*(c.function(t, x, u, p) - ca.DM(c.lower) for c in equal))

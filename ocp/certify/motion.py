@@ -1,4 +1,4 @@
-"""One phase along one trajectory: its functions, what states are measured by, where to look, and integrals over it."""
+"""One phase along one trajectory: its functions, scales of the states, evaluation points, and integrals."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ Array = np.ndarray
 
 
 class Motion(Along):
-    """A phase along a trajectory with what the certificate asks of it; scale [ndx]: what each tangent component is measured by.
-    whole: the motion of the phase that this one is a piece of: what rests in a piece is measured by what it does in all."""
+    """A phase along a trajectory, as the certificate needs it; scale [ndx]: of each tangent component. whole: the motion of the
+    phase of which this one is a piece, by which states that are constant in a piece are scaled."""
 
     def __init__(self, phase: Phase, trajectory: Trajectory, whole: Motion | None = None):
         super().__init__(phase, trajectory)
@@ -28,6 +28,7 @@ class Motion(Along):
 
     @cached_property
     def scales(self) -> Scales:
+        """The scales of states, controls and parameters along the motion."""
         if self.whole is None:
             return scales(self)
         names = {name: i for i, name in enumerate(self.whole.phase.system.controls)}
@@ -35,19 +36,20 @@ class Motion(Along):
 
     @property
     def scale(self) -> Array:
+        """Scales of the tangent components of the state [ndx]."""
         return self.scales.tangent
 
     @cached_property
     def look(self) -> Look:
-        """Times at which whatever holds along the motion is looked at, independent of the mesh, and where functions break."""
+        """Evaluation points along the motion, independent of the mesh, and those at which functions break."""
         return look(self)
 
     def distance(self, a: Array, b: Array) -> Array:
-        """Scaled tangent distance row by row, [k]."""
+        """Scaled tangent distances, [k]."""
         return np.abs(np.asarray(self.minus(a.T, b.T)).T / self.scale).max(axis=1)
 
     def graded_nodes(self, panels: int) -> tuple[Array, Array]:
-        """As ``nodes``; segments in which functions break have panels that shrink towards these places from both sides."""
+        """As ``nodes``; segments in which functions break have panels that shrink towards the breaks from both sides."""
         t, breaks = self.trajectory.t, self.look.breaks
         if not len(breaks):
             return self.nodes(panels)

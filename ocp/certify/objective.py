@@ -1,4 +1,4 @@
-"""The objective by a road of its own, and whether trajectory, objective and multipliers belong to one point."""
+"""An independent quadrature of the objective, and the consistency of trajectory, objective and multipliers."""
 
 from __future__ import annotations
 
@@ -15,16 +15,14 @@ Array = np.ndarray
 
 
 def size(motions: Sequence[Motion]) -> tuple[float, float]:
-    """What the objective is measured by, and how much it varies (``ocp.certify.scale``)."""
+    """The scale of the objective, and its variation (``ocp.certify.scale``)."""
     return cost_size(motions, _value, _items)
 
 
 def integrated(motions: Sequence[Motion], size: float, rectangle: bool = False) -> tuple[float, float]:
-    """The objective by Gauss quadrature of running costs and penalties along the interpolants, with what counts at the ends; and
-    how much the last doubling of the quadrature changed. rectangle: running costs are summed at the left end of every segment.
-
-    NaN for a trajectory that is not finite, and where an integrand is not.
-    """
+    """The objective by Gauss quadrature of running costs and penalties along the interpolants, with the terms at the ends; and the
+    change by the last doubling of the quadrature. rectangle: running costs are summed at the left end of every segment. NaN for a
+    trajectory or integrand that is not finite."""
     if not all(motion.finite for motion in motions):
         return float("nan"), 0.0
     for motion in motions:
@@ -77,8 +75,7 @@ def largest(found: Sequence[Residual]) -> Residual:
 
 
 def turns(motions: Sequence[Motion]) -> int:
-    """How often running costs turn from rising to falling or back, by more than a hundredth of their range, where motions are
-    looked at."""
+    """Number of extrema of the running costs, by more than a hundredth of their range, at the evaluation points."""
     found = 0
     for motion in motions:
         values = running(motion, motion.look.t, motion.look.x, motion.look.u)

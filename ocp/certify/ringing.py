@@ -1,4 +1,4 @@
-"""Controls whose points alternate: light and fast modes that a coarse mesh answers with a saw."""
+"""Controls whose points alternate: fast modes with little cost that a coarse mesh cannot represent."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""What things are measured by, so that a verdict does not depend on units: sizes of states, controls, costs and constraints.
+"""Scales of states, controls, costs and constraints, so that a verdict does not depend on units.
+A state is scaled by its range along the motion, a control by its largest magnitude, a cost by its variation when these vary by
+their scales, a constraint by its range and by its variation likewise. Nearly constant states and controls have a scale, too: a
+hundredth of the declared one, which is the width of the bounds or, if smaller, the deviation that would move the varying states
+through their whole range.
 
-A state is measured by its range along the motion, a control by its largest magnitude, a cost by how much it varies when these vary
-by their sizes, a constraint by its range and by how much it varies likewise. What hardly moves has a size, too: a hundredth of what
-is declared for it, which is the width of its bounds or, where that is less, the deviation that would move what does move through
-its whole range.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class Scales:
-    """Sizes: tangent [ndx] and coordinates [nx] of the state, control [nu], parameters [np]; wide_...: of what stands still the
-    whole of what is declared for it, for how much costs vary; t [k], x [k, nx], u [k, nu]: where they were taken."""
+    """Scales: tangent [ndx] and coordinates [nx] of the state, control [nu], parameters [np]; wide_...: for constant ones the whole
+    declared scale, for the variation of costs; t [k], x [k, nx], u [k, nu]: where they were taken."""
 
     tangent: Array
     coordinates: Array
@@ -37,7 +37,7 @@ class Scales:
     u: Array
 
     def at_least(self, other: Scales, controls: Sequence[int]) -> Scales:
-        """The same, no smaller than another's; controls: the numbers there of the controls here, -1 of those that it has not."""
+        """The same, no smaller than another's; controls: the numbers there of the controls here, -1 for those it lacks."""
         own, there = np.arange(len(controls)), np.array(controls, dtype=int)
 
         def larger(name: str) -> Array:
@@ -53,7 +53,7 @@ class Scales:
 
 
 def scales(motion: Along) -> Scales:
-    """Sizes along the motion; ones for a motion that is not finite."""
+    """Scales along the motion; ones for a motion that is not finite."""
     system, phase = motion.phase.system, motion.phase
     nx, ndx, nu = system.nx, system.space.ndx, system.nu
     parameters = np.maximum(np.abs(motion.p), 1e-300)
@@ -81,8 +81,8 @@ def scales(motion: Along) -> Scales:
 
 
 def _declared(motion: Along, t: Array, x: Array, u: Array, ranges: Array, sizes: Array) -> tuple[Array, Array]:
-    """Declared sizes of states [ndx] and controls [nu]: the smaller of the width of the bounds and of what deviations do. Zero for
-    what moves, where nothing need be declared."""
+    """Declared scales of states [ndx] and controls [nu]: the smaller of the width of the bounds and of the effect of deviations.
+    Zero for varying ones, which need none."""
     phase, ndx, of_tangent = motion.phase, len(ranges), motion.phase.system.space.by_tangent
     own = np.r_[ranges, sizes]
     width = np.r_[of_tangent(phase.state_bounds.width), phase.control_bounds.width]
@@ -98,10 +98,10 @@ def _declared(motion: Along, t: Array, x: Array, u: Array, ranges: Array, sizes:
     largest = largest or 1.0
     effects = _effects(motion, t, x, u, magnitude, largest, np.flatnonzero(still | (np.arange(len(own)) >= ndx)))
     moving, span = (ranges > ROUNDING.negligible * ranges.max(initial=0.0)) & ~still[:ndx], ranges.copy()
-    for i in range(ndx, len(own)):  # a control that moves nothing by more than a rounding stands still, though it be the largest
+    for i in range(ndx, len(own)):  # a control whose effect is below rounding counts as constant, even if it is the largest
         pushed = float(np.max(effects[i][moving] / span[moving], initial=0.0)) * motion.duration * float(own[i])
         still[i] |= 0 < pushed <= ROUNDING.resolution
-    for _ in range(SCALES.chain):  # what moves only what stands still is measured by what that moves
+    for _ in range(SCALES.chain):  # controls that affect only constant states are scaled by their effects on these
         for i in np.flatnonzero(still).tolist():
             strongest = float(np.max(effects[i][moving] / span[moving], initial=0.0)) * motion.duration
             if strongest > 1e-12 / largest:
@@ -115,7 +115,7 @@ def _declared(motion: Along, t: Array, x: Array, u: Array, ranges: Array, sizes:
 
 
 def _effects(motion: Along, t: Array, x: Array, u: Array, magnitude: Array, largest: float, which: Array) -> dict[int, Array]:
-    """What one unit of deviation from each of these states and controls does to the rates at most, [ndx] each."""
+    """The largest effect of one unit of deviation of each of these states and controls on the rates, [ndx] each."""
     some = np.linspace(0, len(t) - 1, min(SCALES.trials, len(t))).astype(int)
     t, x, u, ndx, plus = t[some], x[some], u[some], motion.phase.system.space.ndx, plus_of(motion)
 
@@ -138,6 +138,7 @@ def _effects(motion: Along, t: Array, x: Array, u: Array, magnitude: Array, larg
 
 
 def plus_of(motion: Along) -> ca.Function:
+    """The addition of tangent vectors on the state space of a motion."""
     space = motion.phase.system.space
     a, d = ca.SX.sym("a", space.nx), ca.SX.sym("d", space.ndx)
     return ca.Function("plus", [a, d], [space.plus(a, d)])

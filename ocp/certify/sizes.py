@@ -1,4 +1,4 @@
-"""Sizes of costs and constraints along motions, from those of states and controls (``ocp.certify.scale``)."""
+"""Scales of costs and constraints along motions, from those of states and controls (``ocp.certify.scale``)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Array = np.ndarray
 
 def variation(motion: Motion, values: Callable[[Array, Array, Array], Array], t: Array, x: Array, u: Array,
               part: float = 1.0, wide: bool = False) -> Array:
-    """How much values [k, n] vary at most when one state or control varies by its size, or this part of it: [k, n]."""
+    """The largest variation of values [k, n] when one state or control varies by its scale, or this part of it: [k, n]."""
     own, space = motion.scales, motion.phase.system.space
     tangent, control = (own.wide_tangent, own.wide_control) if wide else (own.tangent, own.control)
     base = values(t, x, u)
@@ -35,11 +35,9 @@ def variation(motion: Motion, values: Callable[[Array, Array, Array], Array], t:
 
 def cost_size(motions: Sequence[Motion], size: Callable[[Motion, Cost | Constraint, Array, Array, Array], Array],
               items: Callable[[Motion, At], Sequence[Cost | Constraint]]) -> tuple[float, float]:
-    """(size of the objective, its variation): what its terms add up to without cancelling, at most their variation, at least a
-    small part of it; and how much they vary when one state or control varies by its size.
-
-    size: values [k] of one term at times; items: the terms of a phase that hold there.
-    """
+    """(scale of the objective, its variation): the sum of its terms without cancellation, at most their variation, at least a small
+    part of it; and their variation when one state or control varies by its scale. size: values [k] of one term at times; items: the
+    terms of a phase at that point."""
     total, varied = 0.0, 0.0
     for motion in motions:
         if not motion.finite:

@@ -48,7 +48,7 @@ NODES, A = _tableau()
 
 
 def _halves() -> tuple[Array, Array]:
-    """From the stages of a step, as rises from where it begins, to those of its halves, as rises from the same place."""
+    """From the stages of a step to those of its halves, both as differences from its start."""
     support = np.r_[0.0, NODES]
     base = np.vander(support, increasing=True)
     return tuple(np.linalg.solve(base.T, np.vander(at, len(support), increasing=True).T).T[:, 1:]
@@ -169,7 +169,7 @@ def _step(field: Field, jacobian: Field, rows: Array, s: Array, h: Array, y: Arr
 
 
 def _slope(jacobian: Field, rows: Array, s: Array, h: Array, y: Array, z: Array) -> Array:
-    """Derivatives [k, d, d] of the ends of steps by their beginnings; z [k, s, d]: stages, as rises from y."""
+    """Derivatives [k, d, d] of the ends of steps with respect to their starts; z [k, s, d]: stages, as differences from y."""
     k, d = y.shape
     J = jacobian(np.repeat(rows, STAGES), (s[:, None] + h[:, None] * NODES).ravel(), (y[:, None] + z).reshape(k * STAGES, d))
     ones = np.tile(np.eye(d), (k, STAGES, 1))

@@ -1,4 +1,5 @@
-"""Phases that may vanish: a duration bounded by zero has a small bound in its place, for functions of ``t / T`` end with T."""
+"""Phases of zero duration: a duration bounded by zero gets a small bound instead, because functions of ``t / T`` are undefined at T
+= 0."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from ocp.problem import Finding, Kind, Solution
 
 
 def vanished(solution: Solution) -> tuple[Finding, ...]:
-    """A finding for each phase that is as short as the bound in the place of zero lets it be."""
+    """A finding for each phase whose duration is at the bound used instead of zero."""
     parts, phases = solution.parts or (solution.trajectory,), solution.problem.phases
     lengths = [float(part.t[-1] - part.t[0]) for part in parts]
     return tuple(Finding(Kind.PHASE_VANISHES, phase.name if solution.parts else "", value=length)
@@ -18,7 +19,7 @@ def vanished(solution: Solution) -> tuple[Finding, ...]:
 
 
 def shortfall(solution: Solution) -> float:
-    """What the bounds in the place of zero cost, to first order: multipliers times bounds."""
+    """The cost of the bounds used instead of zero, to first order: multipliers times bounds."""
     durations = [phase.duration for phase in solution.problem.phases]
     local = solution.optimality.local() if any(d.vanishing for d in durations) and solution.optimality is not None else None
     if local is None:

@@ -92,7 +92,7 @@ def enter(box: Box, q: np.ndarray) -> None:
 
 
 @njit(cache=True)
-def _pull(s: Scratch) -> float:
+def _free_gradient(s: Scratch) -> float:
     """The largest gradient component that no limit blocks."""
     pull = 0.0
     for i in range(s.g.size):
@@ -152,7 +152,7 @@ def descend(
             return CONVERGED, step
         top = _normal_equations(s.e, s.Jt, weights, s.H, s.g)
         room(box, s.q, largest, s.lo, s.hi)
-        pull = _pull(s)
+        pull = _free_gradient(s)
         if pull <= 1e-14 * (1.0 + top) or pull * pull <= 1e-20 * top * cost:
             return STATIONARY, step
         accepted = False

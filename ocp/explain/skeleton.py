@@ -221,15 +221,15 @@ def _descend(evaluate: ca.Function, z: Array, lower: Array, upper: Array) -> Arr
 # ---- redundant contacts -------------------------------------------------------------------------------------------
 def _repeated(problem: Problem) -> Iterator[Finding]:
     """Contact sets whose rows depend on each other along the guess: their forces are not unique."""
-    seen = set[tuple[str, ...]]()
+    known = set[tuple[str, ...]]()
     for phase in problem.phases:
         robot = phase.system.robot
         assert robot is not None
         contacts = tuple(c for c in robot.constraints if isinstance(c, Contact))
         names = tuple(c.name for c in contacts)
-        if len(contacts) < 2 or names in seen:
+        if len(contacts) < 2 or names in known:
             continue
-        seen.add(names)
+        known.add(names)
         q = ca.SX.sym("q", robot.model.nq)
         rows = ca.Function("rows", [q], [ca.densify(c.reduced.jacobian(robot.model, q)) for c in contacts])
         found = [np.asarray(J) for J in rows.call([ca.DM(np.asarray(phase.guess.x[0])[:robot.model.nq])])]

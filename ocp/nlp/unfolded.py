@@ -64,7 +64,7 @@ class _Copies:
             controls.append(np.arange(len(source) - len(inner) - len(copies), len(source)))
             self.place.append(own)
         if np.any(primary < 0):
-            raise ProblemError(f"column {int(np.argmin(primary))} belongs to no place of the timeline", where="nlp")
+            raise ProblemError(f"column {int(np.argmin(primary))} belongs to no stage of the timeline", where="nlp")
         self.source, self.primary = np.array(source), primary
         self.states, self.controls = tuple(states), tuple(controls)
 

@@ -1,4 +1,4 @@
-"""Quadratic programmes: one at a time, and in strict order."""
+"""Quadratic programs: one at a time, and in strict order."""
 
 from pathlib import Path
 

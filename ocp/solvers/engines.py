@@ -1,4 +1,4 @@
-"""Engines that look for the active set of a small dense programme: OSQP and DAQP. Their answers are guesses only.
+"""Engines that look for the active set of a small dense program: OSQP and DAQP. Their answers are guesses only.
 
     minimise  1/2 x' P x + q' x   subject to   l <= A x <= u
 
@@ -27,7 +27,7 @@ _ADAPTS = 50  # iterations of OSQP between changes of its step size
 
 @dataclass(frozen=True, eq=False)
 class Dense:
-    """Data of one programme: P [n, n] positive semidefinite, q [n], A [m, n], l and u [m]; and where to start: x [n], y [m]."""
+    """Data of one program: P [n, n] positive semidefinite, q [n], A [m, n], l and u [m]; and where to start: x [n], y [m]."""
 
     P: Array
     q: Array
@@ -76,7 +76,7 @@ class Osqp:
             solver.warm_start(x=padded.x, y=padded.y)
             answer = solver.solve(raise_error=False)
             spent += int(answer.info.iter)
-            if answer.info.iter >= _ADAPTS:  # the next programme begins as this one did
+            if answer.info.iter >= _ADAPTS:  # the next program begins as this one did
                 solver.update_settings(rho=self.rho)
             named = answer.info.status_val in (osqp.SolverStatus.OSQP_SOLVED, osqp.SolverStatus.OSQP_SOLVED_INACCURATE,
                                                osqp.SolverStatus.OSQP_MAX_ITER_REACHED)
@@ -104,7 +104,7 @@ class Osqp:
 
 
 def _padded(one: Dense) -> Dense:
-    """The programme in the next of few sizes: unknowns without a cost, rows of zeros without ends."""
+    """The program in the next of few sizes: unknowns without a cost, rows of zeros without ends."""
     (m, n), (N, M) = one.A.shape, (-(-one.q.size // 16) * 16, -(-one.l.size // 24) * 24)
     P, A, ends = np.zeros((N, N)), np.zeros((M, N)), np.full(M - m, np.inf)
     P[:n, :n], A[:m, :n] = one.P, one.A
@@ -114,7 +114,7 @@ def _padded(one: Dense) -> Dense:
 
 
 class Daqp:
-    """The dual active-set solver DAQP (the extra ``daqp``), for single programmes; nothing persists between them."""
+    """The dual active-set solver DAQP (the extra ``daqp``), for single programs; nothing persists between them."""
 
     def __init__(self) -> None:
         try:

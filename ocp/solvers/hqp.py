@@ -1,4 +1,4 @@
-"""Quadratic programmes in strict order: every level is met as well as the levels above it allow, and never at their cost.
+"""Quadratic programs in strict order: every level is met as well as the levels above it allow, and never at their cost.
 
     level k:  minimise  |A x - b|² + |s|²   subject to   lower <= D x - s <= upper,   and to what the levels above have reached
 
@@ -8,7 +8,7 @@ least |x|, so x is unique whichever way it is found.
 
 Reduced: x = x0 + Z z, where Z spans what is left to decide. The equations at the head are solved for as many unknowns
 (`ocp.solvers.elimination`). Below them, a level without inequalities in its way is one orthogonal factor (Hutter et al., Robot
-Dynamics lecture notes, ETH Zurich, HS 2023, Algorithm 2). Otherwise it is a quadratic programme in z and s (their Eq. 3.108 and
+Dynamics lecture notes, ETH Zurich, HS 2023, Algorithm 2). Otherwise it is a quadratic program in z and s (their Eq. 3.108 and
 Escande, Mansard, Wieber 2014): the rows held last time are tried first, then an engine looks for the active set, and least
 squares on that set give the answer to rounding. Rows that push (a multiplier that is not zero) are decided like equations,
 because every optimum of their level holds them. All of that runs in compiled loops (`ocp.solvers.lexicographic`).

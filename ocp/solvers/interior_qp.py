@@ -1,7 +1,7 @@
-"""Quadratic programmes by a dense interior-point method, for those whose active set OSQP does not find.
+"""Quadratic programs by a dense interior-point method, for those whose active set OSQP does not find.
 
 Mehrotra's predictor and corrector (Mehrotra 1992, "On the implementation of a primal-dual interior point method"; Nocedal and
-Wright 2006, 16.6), for an equilibrated programme (Ruiz 2001): a finite accuracy, but hardly sensitive to scaling and degeneracy.
+Wright 2006, 16.6), for an equilibrated program (Ruiz 2001): a finite accuracy, but hardly sensitive to scaling and degeneracy.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 _ITERATIONS = 80
-_ACCURACY = 1e-10  # of the equilibrated programme, absolute
+_ACCURACY = 1e-10  # of the equilibrated program, absolute
 _SHIFT = 1e-10  # keeps the factors finite; refinement takes its effect away
 
 

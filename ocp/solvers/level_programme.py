@@ -1,4 +1,4 @@
-"""The programme of a level whose limits, or those of the levels above, are in the way: least squares between bounds.
+"""The program of a level whose limits, or those of the levels above, are in the way: least squares between bounds.
 
 In z, what is left to decide; rows of D of the level's own are soft.
 """
@@ -53,7 +53,7 @@ def _reduced_row(s: Stack, p: Problem, i: int, at: int, top: int, r: int) -> flo
 
 @linked(**OPTIONS)
 def fill(s: Stack, p: Problem, k: int, tall: bool, first: int, last: int, pending: bool) -> tuple[int, int]:
-    """Fill the programme of a level: rows of D up to ``first`` are hard, of length one, to ``last`` soft, weighed.
+    """Fill the program of a level: rows of D up to ``first`` are hard, of length one, to ``last`` soft, weighed.
     Returns (rows of C, code)."""
     top, mc, far = s.state[2], 0, 1.0
     r = s.state[0] - top
@@ -88,7 +88,7 @@ def fill(s: Stack, p: Problem, k: int, tall: bool, first: int, last: int, pendin
 
 @linked(**OPTIONS)
 def accept(s: Stack, p: Problem, k: int, how: int) -> int:
-    """x and Z after the programme of a level: what it decides, and the rows that push. Returns the new top."""
+    """x and Z after the program of a level: what it decides, and the rows that push. Returns the new top."""
     n, top, seen, pull, pushing = s.state[0], s.state[2], s.state[4], 1e-30, 0
     for c in range(p.nz):
         total = 0.0

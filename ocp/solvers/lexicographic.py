@@ -86,8 +86,8 @@ def _decide(s: Stack, p: Problem, k: int, a_first: int) -> tuple[bool, bool]:
 
 @linked(**OPTIONS)
 def _walk(s: Stack, p: Problem, level: int, careful: bool, guessed: bool) -> tuple[int, int, int, int, int]:
-    """From ``level`` to the last; guessed: the answer of that level's programme is in p. Returns (code, level, kb, mc, soft); ASK:
-    the programme of that level is in p, and its active set is wanted."""
+    """From ``level`` to the last; guessed: the answer of that level's program is in p. Returns (code, level, kb, mc, soft); ASK:
+    the program of that level is in p, and its active set is wanted."""
     n, levels, top = s.state[0], s.state[1], s.state[2]
     a_first, d_first = s.counts[:level, 0].sum(), s.counts[:level, 1].sum()
     for k in range(level, levels + 1):

@@ -1,4 +1,4 @@
-"""Quadratic programmes: OSQP finds the active set, one exact linear solve finds the answer.
+"""Quadratic programs: OSQP finds the active set, one exact linear solve finds the answer.
 
     minimise  1/2 x' P x + q' x   subject to   l <= A x <= u
 
@@ -47,7 +47,7 @@ class QPStatus(Enum):
 
 @dataclass(frozen=True, eq=False)
 class QP:
-    """Data of one programme. P [n, n] symmetric positive semidefinite, q [n], A [m, n], l and u [m]; dense or sparse.
+    """Data of one program. P [n, n] symmetric positive semidefinite, q [n], A [m, n], l and u [m]; dense or sparse.
 
     Stored as copies: float64 vectors and CSC matrices. Raises ProblemError for wrong sizes, an unsymmetric P, l > u, or
     entries that are not finite (l, u: not numbers; l = inf; u = -inf).
@@ -162,7 +162,7 @@ def residuals(qp: QP, x: ArrayLike, y: ArrayLike) -> Residuals:
 
 
 def solve_qp(qp: QP, options: QPOptions | None = None, *, x0: ArrayLike | None = None, y0: ArrayLike | None = None) -> QPResult:
-    """Solve one programme. x0 [n], y0 [m]: starting point and multipliers (warm start).
+    """Solve one program. x0 [n], y0 [m]: starting point and multipliers (warm start).
 
     Raises ProblemError when P is not positive semidefinite or a start has the wrong size.
     """

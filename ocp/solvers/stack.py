@@ -125,7 +125,7 @@ def stack(w: np.ndarray, iw: np.ndarray) -> Stack:
 
 @linked(**VIEWS)
 def problem_of(w: np.ndarray, iw: np.ndarray, size: tuple[int, int, int, int], tolerance: float) -> working_set.Problem:
-    """The programme of a level, of this size (kb, mc, nz, soft)."""
+    """The program of a level, of this size (kb, mc, nz, soft)."""
     return working_set.problem(w, iw, 0, _I, size, tolerance)
 
 

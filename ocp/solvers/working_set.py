@@ -1,4 +1,4 @@
-"""Least squares between bounds: the arrays of one programme, and its minimiser on a working set.
+"""Least squares between bounds: the arrays of one program, and its minimiser on a working set.
 
     minimise  1/2 |B z - e|² + 1/2 |s|²   subject to   lower <= C z <= upper,   lower - s <= D z <= upper + s
 
@@ -32,7 +32,7 @@ INTS = ("side", "held", "h_order", "p_order", "g_order", "seen")
 
 
 class Problem(NamedTuple):
-    """Views of the arrays of one programme, and its sizes in use: kb rows of B, mc rows of C, the last ``soft`` of which are D, nz
+    """Views of the arrays of one program, and its sizes in use: kb rows of B, mc rows of C, the last ``soft`` of which are D, nz
     unknowns. b_size, c_size: lengths of the rows before they were reduced, by which what is left of them is judged; of hard rows
     they are one. The rest is work."""
 
@@ -78,7 +78,7 @@ class Problem(NamedTuple):
 
 
 def sizes(kb: int, mc: int, nz: int, soft: int) -> tuple[Mapping[str, tuple[int, ...]], Mapping[str, tuple[int, ...]]]:
-    """(shapes of the arrays of numbers, of integers) for programmes of at most these sizes."""
+    """(shapes of the arrays of numbers, of integers) for programs of at most these sizes."""
     k, m, n, tall = kb + 1, mc + 1, nz + 1, kb + soft + 1
     most = max(tall, nz + 1, mc + 1)
     shapes = {"B": (k, n), "turned": (k, n), "e": (k,), "b_size": (k,), "C": (m, n),
@@ -90,7 +90,7 @@ def sizes(kb: int, mc: int, nz: int, soft: int) -> tuple[Mapping[str, tuple[int,
 
 @linked(**VIEWS)
 def problem(w: np.ndarray, iw: np.ndarray, floats: int, ints: int, size: tuple[int, int, int, int], tolerance: float) -> Problem:
-    """The programme of size (kb, mc, nz, soft) whose arrays begin at number ``floats`` and ``ints`` of the table."""
+    """The program of size (kb, mc, nz, soft) whose arrays begin at number ``floats`` and ``ints`` of the table."""
     f, i = floats, ints
     return Problem(size[0], size[1], size[2], size[3], tolerance, matrix(w, iw, f), vector(w, iw, f + 1), vector(w, iw, f + 2),
                    matrix(w, iw, f + 3), vector(w, iw, f + 4), vector(w, iw, f + 5), vector(w, iw, f + 6), vector(w, iw, f + 7),

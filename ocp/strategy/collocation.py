@@ -59,7 +59,7 @@ class Collocation(Direct):
     def gauss_nodes(self, search: Search, problem: Problem, outside: Outside) -> tuple[Search, State]:
         """A search with nodes that lie inside the intervals."""
         own, state = self.restarted(search, problem, scheme="gauss")
-        return replace(own, outside=marked(outside, GAUSS)), state
+        return replace(own, outside=with_name(outside, GAUSS)), state
 
     def zero_order_hold(self, search: Search, problem: Problem, outside: Outside, *, early: bool, cascade: bool
                         ) -> tuple[Search, State]:
@@ -68,7 +68,7 @@ class Collocation(Direct):
         options = search.options
         count = int(options.intervals) if early else max(int(options.intervals), MESH_CHANGE.many_intervals)
         held = replace(options, controls="held", mesh=UNIFORM, intervals=count)
-        return searching(problem, held, marked(outside, HELD), search.judge, search.without, search.tolerances,
+        return searching(problem, held, with_name(outside, HELD), search.judge, search.without, search.tolerances,
                          alternative=False, brief=early, cascade=cascade,
                          max_passes=min(BUDGETS.max_early_passes, options.max_passes) if early else None)
 
@@ -137,7 +137,7 @@ def searching(problem: Problem, options: CollocationOptions, outside: Outside = 
     return search, State(first_task(search, task))
 
 
-def marked(outside: Outside, name: str) -> Outside:
+def with_name(outside: Outside, name: str) -> Outside:
     """The same with checkpoints that hold this name."""
     keep = outside.checkpoint
     return outside if keep is None else replace(outside, checkpoint=lambda arrays: keep({**arrays, name: np.ones(1)}))

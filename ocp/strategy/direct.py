@@ -89,7 +89,7 @@ class Direct(Method):
         own = replace(task, max_iterations=BUDGETS.max_iterations) if limited else task
         found = self._programs(own).solve(
             task.problem, meshes, outside=Outside(_numbered(search.outside.progress, len(state.log), task.number),
-                                                  _kept(search.outside.checkpoint, task.plans), task.resume),
+                                                  _with_meshes(search.outside.checkpoint, task.plans), task.resume),
             polish=polish, begin=self._beginning(search, refinement, state, meshes), change=change)
         found = _named(found, task)
         if found.status is not Status.CONVERGED:
@@ -220,7 +220,7 @@ def _numbered(progress: Progress | None, first: int, number: int | None = None) 
     return lambda row: progress({**row, **own, "iteration": row["iteration"] + first})
 
 
-def _kept(checkpoint: Keep | None, plans: Plans) -> Keep | None:
+def _with_meshes(checkpoint: Keep | None, plans: Plans) -> Keep | None:
     if checkpoint is None:
         return None
     return lambda arrays: checkpoint({**arrays, "mesh": text([plans_text(plans)])})

@@ -72,7 +72,7 @@ def step(search: Search, state: State) -> State:
         spent = firings[-1].plus(1, len(rows), time.perf_counter() - began)
         firings = (*firings[:-1], spent)
     state = replace(state, attempts=(*state.attempts, tried), log=(*state.log, *rows), firings=firings)
-    return state.said(*_remarks(search, state, tried))
+    return state.with_findings(*_remarks(search, state, tried))
 
 
 def _remarks(search: Search, state: State, tried: Attempt) -> tuple[Finding, ...]:

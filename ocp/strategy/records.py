@@ -170,7 +170,7 @@ class State:
         """Whether the remedy of a rule has failed."""
         return any(one.rule == rule and not one.taken for one in self.firings)
 
-    def said(self, *findings: Finding) -> State:
+    def with_findings(self, *findings: Finding) -> State:
         """The state with these findings added."""
         return replace(self, findings=(*self.findings, *findings))
 

@@ -27,7 +27,7 @@ def switches_fast(search: Search, state: State) -> Finding | None:
     solution = state.last.solution
     if late(Activity.SOLVING) or not all(map(_relaxable, search.problem.phases)):
         return None
-    turns = sum(map(_turns, solution.parts or (solution.trajectory,)))
+    turns = sum(map(_reversals, solution.parts or (solution.trajectory,)))
     often = turns > ANSWERS.windows // 2
     return Finding(Kind.CONTROLS_SWITCH_FAST, value=solution.objective, data={"turns": turns}) if often else None
 
@@ -58,7 +58,7 @@ def _relaxable(phase: Phase) -> bool:
         c.soft is not None for c in phase.constraints)
 
 
-def _turns(part: Trajectory) -> int:
+def _reversals(part: Trajectory) -> int:
     """Number of jumps of the controls across the middle of their ranges, by at least half of these, from one point to the next."""
     u, half = part.u - (part.u.max(axis=0) + part.u.min(axis=0)) / 2, np.ptp(part.u, axis=0) / 2
     return int(np.sum((u[1:] * u[:-1] < 0) & (np.abs(np.diff(u, axis=0)) >= half)))

@@ -138,7 +138,7 @@ def refine(search: Search, state: State, why: Finding) -> State:
         state = replace(state, settled=moved.found and shift(task.plans, after) <= criterion.shift)
         if accurate(search, state) and not moved.found:
             return state.ended(Finding(Kind.ACCURATE))
-        state = state.said(replace(moved.finding, data={"pass": task.number, **moved.finding.data}))
+        state = state.with_findings(replace(moved.finding, data={"pass": task.number, **moved.finding.data}))
     margins = judged.verdict.margins
     tightened = any((new.times != old.times).any() for new, old in zip(margins, task.margins, strict=True))
     if after == task.plans and not tightened:

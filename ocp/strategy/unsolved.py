@@ -120,7 +120,7 @@ def next_guess(search: Search, state: State, why: Finding) -> State:
 def _exhausted(state: State, why: Finding, begun: int, best: int) -> State:
     """The state after all guesses failed. begun: attempts before the cascade; best: number of the returned attempt."""
     names = tuple(one.task.guess for one in state.attempts[begun:])
-    state = state.said(Finding(Kind.GUESSES_FAILED, data={"guesses": names})) if len(names) > 1 else state
+    state = state.with_findings(Finding(Kind.GUESSES_FAILED, data={"guesses": names})) if len(names) > 1 else state
     return state.ended(replace(why, data={**why.data, "attempt": best}))
 
 

@@ -49,8 +49,8 @@ class MultipleShootingOptions(DirectOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.integrator in MULTISTEP and self.steps > 1:
-            raise ProblemError(f"integrator {self.integrator} takes one step in an interval, for it looks back from knot to knot; "
-                               "take more intervals", where=f"{METHOD}.steps")
+            raise ProblemError(f"integrator {self.integrator} takes one step in an interval, because its defects span two; "
+                               "use more intervals", where=f"{METHOD}.steps")
 
     @property
     def keeps_algebraic_unknowns(self) -> bool:

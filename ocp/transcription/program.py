@@ -138,7 +138,7 @@ def build(problem: Problem, meshes: Sequence[Discretisation], how: How, centres:
         there = located(own, meshes, how.states, [p.layout.centres for p in placed], placed)
         rows = whole if _same_limits(placed, there) else stacked(_pieces(there, meshes, loops)[0], n)
         if rows.rows != whole.rows:
-            raise ProblemError("other limits make other rows of the program; it has to be built anew",
+            raise ProblemError("other limits make other rows of the program; compile it again",
                                where=f"problem {own.name!r}")
         changed = replace(nlp, **_unknowns(there), g_lower=rows.lower, g_upper=rows.upper,
                           diagnose=diagnosis(own, meshes, _unpack(there)))
@@ -193,12 +193,12 @@ def _refuse_constants(one: Problem, other: Problem, free: Mapping[str, int]) -> 
     """Raise ProblemError for another value of what stands in the functions of the program as a constant."""
     for a, b in zip(one.phases, other.phases, strict=True):
         if not a.duration.free and a.duration != b.duration:
-            raise ProblemError(f"the duration of {a.duration.lower:g} s is fixed in the program; it has to be built anew",
+            raise ProblemError(f"the duration of {a.duration.lower:g} s is fixed in the program; compile it again",
                                where=f"phase {a.name!r}")
         values = zip(a.system.parameters, a.system.parameter_values, b.system.parameter_values, strict=True)
         for name, before, now in values:
             if before != now and name not in free:
-                raise ProblemError(f"parameter {name!r} is fixed in the program; it has to be built anew",
+                raise ProblemError(f"parameter {name!r} is fixed in the program; compile it again",
                                    where=f"phase {a.name!r}")
 
 

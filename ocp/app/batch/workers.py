@@ -140,7 +140,7 @@ class Cluster:
         while not (ready := [future for future in self.tasks if future.done()]) and time.monotonic() < end:
             time.sleep(POLLED)
         if self.client.status != "running":
-            raise ProblemError("the scheduler is gone; the cases that are done are kept, the same command goes on with the others",
+            raise ProblemError("the scheduler is unreachable; finished cases are kept, and the same command continues",
                                where=f"--scheduler {self.address}")
         found = []
         for future in ready:

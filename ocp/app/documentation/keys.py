@@ -1,4 +1,4 @@
-"""The page of all keys of files: what the declarations of the file language say, mapping by mapping."""
+"""The page of all keys of files, made from the declarations of the file language, mapping by mapping."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def equations_page(root: Path) -> str:
     tables: dict[str, list[tuple[str, str]]] = {}
     for document, equations, name in cited(root):
         tables.setdefault(document, []).append((equations, name))
-    parts = ["# From equations to functions\n", "What docstrings cite. A name of a module stands for all that it holds.\n"]
+    parts = ["# From equations to functions\n", "Equations that docstrings cite. A module stands for all its functions.\n"]
     for document in sorted(tables, key=lambda d: (d == "Others", d)):
         rows = sorted(tables[document], key=lambda r: [int(n) for n in re.findall(r"\d+", r[0])])
         parts += [f"## {document}\n", "| equation | function |", "|---|---|", *(f"| {e} | `{n}` |" for e, n in rows), ""]

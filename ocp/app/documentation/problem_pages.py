@@ -1,4 +1,4 @@
-"""A page for every file of the gallery: what it is, the file itself, and what a run of it found."""
+"""A page for every file of the gallery: its description, the file itself, and the result of a run."""
 
 import json
 import os
@@ -50,7 +50,7 @@ def _page(path: Path, original: Path, run: bool) -> str:
 
 
 def _result(path: Path, folder: Path, command: str) -> list[str]:
-    """What a run of the file found, as parts of its page; its pictures go into the folder."""
+    """The result of a run of the file, as parts of its page; its pictures go into the folder."""
     with tempfile.TemporaryDirectory() as work:
         out = Path(work, "run")
         done = subprocess.run([*OCP, command, path, "--out", out, "--quiet"], capture_output=True, text=True)

@@ -25,7 +25,7 @@ PHASE = ("name", "system", "contacts", "duration", "reset", "start", "final", "b
 class Document:
     """tree: as a problem file gives it; origins: who wrote what is at a path, in words; entries: places in the file it is from.
 
-    folder: what paths in it are relative to; name: what stands for the file in messages.
+    folder: to which paths in it are relative; name: of the file in messages.
     """
 
     tree: dict[str, Any]
@@ -57,10 +57,11 @@ class Document:
         return node
 
     def copy(self) -> Document:
+        """A copy that can be changed independently."""
         return Document(copy.deepcopy(self.tree), self.folder, self.name, dict(self.origins), self.entries)
 
     def load(self) -> Any:
-        """The problem, compiled (``ocp.app.files.load.LoadedProblem``). Raises ProblemFileError, each error with its place."""
+        """The problem, compiled (``ocp.app.files.load.LoadedProblem``). Raises ProblemFileError, each error with its location."""
         from ocp.app.files.load import load_tree
         from ocp.app.files.syntax.yaml_source import Source
         from ocp.app.files.syntax.yaml_text import dump

@@ -36,6 +36,7 @@ def _component(index: int) -> property:
 
 
 def compared(sign: str) -> Callable[[Any, Any], Relation]:
+    """The method of an operator that compares two expressions."""
     return lambda self, other: Relation(self, sign, other)
 
 
@@ -155,7 +156,7 @@ class Expr:
 
 
 class _Joinable:
-    """What ``&`` and ``|`` join to a condition."""
+    """A condition made by ``&`` or ``|``."""
 
     __slots__ = ()
 
@@ -255,6 +256,7 @@ def call(name: str, *arguments: Any, size: int | None = 1) -> Expr:
 
 
 def described(value: Any) -> str:
+    """A short description of a value for messages."""
     if isinstance(value, Relation):
         return f"the comparison {value}; where a value is needed write if_else({value}, 1, 0)"
     if callable(value):
@@ -280,6 +282,7 @@ def _held(value: Expr, least: int) -> str:
 
 
 def joined(a: Any, sign: str, b: Any) -> Expr:
+    """The expression of an operator between two values."""
     left, right = expr(a), expr(b)
     level = SUM if sign in "+-" else PRODUCT
     sizes = {s for s in (left.size, right.size) if s is not None}
@@ -297,6 +300,7 @@ def joined(a: Any, sign: str, b: Any) -> Expr:
 
 
 def power(a: Expr, b: Expr) -> Expr:
+    """The expression of a power."""
     for what, part in (("base", a), ("exponent", b)):
         if part.size not in (1, None):
             raise ProblemError(f"the {what} {part!r} of a power has {part.size} components; it must be a single number, and a sum "

@@ -1,4 +1,4 @@
-"""A stretch of time in Python: each call writes what a problem file would say."""
+"""A phase in Python: each call writes the corresponding part of a problem file."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from ocp.errors import ProblemError
 Method = TypeVar("Method", bound=Any)
 
 
-def told(method: Method) -> Method:
-    """A method whose errors without a place are placed at the line that called it."""
+def with_caller_in_errors(method: Method) -> Method:
+    """A method whose errors, if they name no location, name the line that called it."""
     @wraps(method)
     def called(self: Any, *arguments: Any, **options: Any) -> Any:
         try:
@@ -36,35 +36,35 @@ class Phase:
         self._document, self._place, self._system, self.name = document, place, system, name
 
     # ---- the system ---------------------------------------------------------------------------------------------------
-    @told
+    @with_caller_in_errors
     def state(self, name: str, unit: str = "") -> Expr:
         """Declare a state."""
         return self._declare("states", name, unit)
 
-    @told
+    @with_caller_in_errors
     def control(self, name: str, unit: str = "") -> Expr:
         """Declare a control."""
         return self._declare("controls", name, unit)
 
-    @told
+    @with_caller_in_errors
     def algebraic(self, name: str, unit: str = "") -> Expr:
         """Declare an unknown that equations determine at every time."""
         return self._declare("algebraic", name, unit)
 
-    @told
+    @with_caller_in_errors
     def define(self, name: str, value: Any) -> Expr:
         """Name an expression, for what follows and for reports."""
         value = expr(value)
         self._declare("define", name, value)
         return Expr(name, size=value.size)
 
-    @told
+    @with_caller_in_errors
     def dynamics(self, rates: Mapping[Any, Any] | None = None, /, **more: Any) -> None:
         """The time derivative of states: ``dynamics({x: v, v: force})`` or ``dynamics(x=v, v=force)``."""
         for name, value in {**by_name(rates), **more}.items():
             self._document.put((*self._system, "dynamics", name), scalar(value))
 
-    @told
+    @with_caller_in_errors
     def next(self, after: Mapping[Any, Any] | None = None, /, *, period: Any = None, **more: Any) -> None:
         """Discrete time: every state after a step, from states and controls before it, ``next({stock: stock + order - sold})``.
         period [s]: between steps, default 1, so that ``t`` counts them."""
@@ -73,12 +73,12 @@ class Phase:
         if period is not None:
             self._document.put((*self._system, "period"), period)
 
-    @told
+    @with_caller_in_errors
     def sampled(self, period: Any, integrator: str = "rk4", steps: int = 1) -> None:
-        """Discrete time: so many steps of an integrator over the dynamics in every period [s], in which controls are held."""
+        """Discrete time: so many steps of an integrator over the dynamics in every period [s], in which controls are constant."""
         self._document.put((*self._system, "sampled"), {"period": period, "integrator": integrator, "steps": steps})
 
-    @told
+    @with_caller_in_errors
     def equation(self, relation: Relation | Any, name: str | None = None) -> None:
         """An implicit equation, ``left == right``; ``der(x)`` is the time derivative of a state."""
         if isinstance(relation, Relation) and relation.sign != "==":
@@ -87,7 +87,7 @@ class Phase:
         known = self._document.get((*self._system, "equations"))
         self._document.put((*self._system, "equations", name or f"equation {len(known) + 1}"), sides)
 
-    @told
+    @with_caller_in_errors
     def balance(self, *, energy: Any, power: Any) -> None:
         """Total mechanical energy [J] and the power supplied [W], for the energy balance of the certificate."""
         self._document.put((*self._system, "energy"), scalar(energy))
@@ -111,13 +111,13 @@ class Phase:
         return "robot" in system or "bodies" in system
 
     # ---- ends, bounds, guess ------------------------------------------------------------------------------------------
-    @told
+    @with_caller_in_errors
     def start(self, given: Any = None, /, **named: Any) -> None:
         """Where the motion starts. ``given``: states by name, a list in order, or what holds for those not named: ``"free"``,
         ``"neutral"`` or a named configuration. Robots: ``joints=``, ``base=``, ``velocities=``, ``rest=True``."""
         self._end("start", {"others": given} if isinstance(given, str) else given, named)
 
-    @told
+    @with_caller_in_errors
     def final(self, given: Any = None, /, **named: Any) -> None:
         """Where it ends; what is not named is free. Robots: ``joints=``, ``base=``, ``velocities=``, ``rest=True``,
         ``configuration=``."""
@@ -131,7 +131,7 @@ class Phase:
             raise ProblemError("either a list of all states, or states by name")
         self._document.put((*self._place, end), given)
 
-    @told
+    @with_caller_in_errors
     def bounds(self, given: Mapping[Any, Any] | None = None, /, **named: Any) -> None:
         """(lower, upper) of states and controls by name, None or infinity for no bound. Robots: ``joints={..}``,
         ``velocities={..}``, ``controls={..}``, ``accelerations={..}``."""
@@ -143,7 +143,7 @@ class Phase:
             else:
                 self._document.put(path, pair(name, value))
 
-    @told
+    @with_caller_in_errors
     def guess(self, **named: Any) -> None:
         """Where the search begins: values, or values at equally spaced times, by name. Robots: ``states=[{..}, {..}]``, each as in
         ``start`` or ``{"ik": [..tasks..]}``; ``controls={..}``."""
@@ -160,7 +160,7 @@ class Phase:
             self._document.put(path, value)
 
     # ---- costs and constraints ----------------------------------------------------------------------------------------
-    @told
+    @with_caller_in_errors
     def cost(self, value: Any = None, /, *, name: str | None = None, at: str = "path", weights: Any = None, between: Any = None,
              **error: Any) -> None:
         """A term of the objective, integrated over time, or ``at="final"`` added at the end; ``at="stage"`` sums it over the steps
@@ -193,7 +193,7 @@ class Phase:
         made |= {} if between is None else {"between": between}
         self._document.append((*self._place, "costs"), {"name": self._name("costs", name, made), **made})
 
-    @told
+    @with_caller_in_errors
     def constraint(self, value: Any = None, /, *, name: str | None = None, at: str = "path", lower: Any = None, upper: Any = None,
                    equal: Any = None, soft: float | None = None) -> None:
         """A constraint: a comparison (``v <= 2``), or an expression with ``lower=``, ``upper=`` or ``equal=``.
@@ -230,9 +230,9 @@ class Phase:
         wish = wish if len(wish) <= 60 else f"{wish[:57]}..."
         return next(n for i in range(1, 10**6) if (n := wish if i == 1 else f"{wish} ({i})") not in taken)
 
-    @told
+    @with_caller_in_errors
     def reset(self, given: Mapping[Any, Any] | None = None, /, **named: Any) -> None:
-        """What jumps at the start of this phase: states as expressions of the state before. Robots: ``impact=True``,
+        """State jumps at the start of this phase: states as expressions of the state before. Robots: ``impact=True``,
         ``restitution=``, ``joints={..}``, ``velocities={..}``."""
         self._document.put((*self._place, "reset"), {**by_name(given), **named})
 
@@ -256,12 +256,14 @@ class Phase:
 
 
 def by_name(given: Mapping[Any, Any] | None) -> dict[str, Any]:
+    """A mapping with its keys as text. Raises ProblemError for other arguments."""
     if given is not None and not isinstance(given, Mapping):
         raise ProblemError(f"expected a mapping of names to values, got {type(given).__name__}")
     return {key_text(key): value for key, value in (given or {}).items()}
 
 
 def scalar(value: Any) -> Expr:
+    """The value as an expression of one component. Raises ProblemError for more components."""
     found = expr(value)
     if found.size not in (1, None):
         raise ProblemError(f"{found!r} has {found.size} components; a single number is expected here")
@@ -274,12 +276,14 @@ def items(value: Any, found: Expr) -> Any:
 
 
 def pair(name: str, value: Any) -> Any:
+    """Bounds (lower, upper) as in a file. Raises ProblemError for other arguments."""
     if isinstance(value, (int, float)) or not hasattr(value, "__len__") or len(value) != 2:
         raise ProblemError(f"the bound of {name!r} is a pair (lower, upper), None for none; got {value!r}")
     return limit(value)
 
 
 def duration_of(value: Any) -> Any:
+    """A duration as in a file, from a number, (shortest, longest) or (shortest, longest, guess)."""
     if isinstance(value, (list, tuple)):
         if len(value) not in (2, 3):
             raise ProblemError(f"a duration is a number, (shortest, longest) or (shortest, longest, guess); got {value!r}")

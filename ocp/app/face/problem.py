@@ -1,4 +1,5 @@
-"""Problems in Python, or of files: each call writes what a problem file would say, and the compiler of files does the rest."""
+"""Problems in Python, or from files: each call writes the corresponding part of a problem file, which is then compiled like any
+other."""
 
 from __future__ import annotations
 
@@ -8,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from ocp.app.face.document import Document, KeyPath, limit, ordered, plain, written_at
 from ocp.app.face.expression import Expr, Relation, expr
-from ocp.app.face.phase import Phase, duration_of, items, told
+from ocp.app.face.phase import Phase, duration_of, items, with_caller_in_errors
 from ocp.app.face.robot import Robot
 from ocp.errors import ProblemError
 
 if TYPE_CHECKING:
     from ocp.app.face.result import Result
     from ocp.app.face.runs import ClosedLoopResult, Simulated
-    from ocp.app.face.shown import Told
+    from ocp.app.face.shown import Explanation
     from ocp.app.face.solver import Solver
     from ocp.app.face.watched import Callback
     from ocp.mpc.controller import Controller
@@ -50,23 +51,23 @@ class Problem(Phase):
 
     @property
     def tree(self) -> dict[str, Any]:
-        """What a file of this problem says, as plain values; a copy."""
+        """The content of a file of this problem, as plain values; a copy."""
         return ordered(self._document.copy().tree)
 
     # ---- numbers, phases, linkages ------------------------------------------------------------------------------------
-    @told
+    @with_caller_in_errors
     def constant(self, name: str, value: Any) -> Expr:
         """A named number."""
         self._document.put(("constants", name), value)
         return Expr(name)
 
-    @told
+    @with_caller_in_errors
     def parameter(self, name: str, value: Any, *, optimise: Any = None) -> Expr:
         """A named number that stays a symbol; optimise: (lower, upper) within which the solver chooses it."""
         self._document.put(("parameters", name), value if optimise is None else {"value": value, "optimise": limit(optimise)})
         return Expr(name)
 
-    @told
+    @with_caller_in_errors
     def phase(self, name: str, *, duration: Any, contacts: Any = None, robot: Robot | None = None, own_system: bool = False
               ) -> Phase:
         """The next of several phases. contacts: those of the robot that are active; robot: another than the problem's; own_system:
@@ -82,7 +83,7 @@ class Problem(Phase):
         at: KeyPath = ("phases", len(self._document.tree["phases"]) - 1)
         return Phase(self._document, at, (*at, "system") if own_system or robot is not None else ("system",), name)
 
-    @told
+    @with_caller_in_errors
     def linkage(self, value: Any, /, *, name: str | None = None, lower: Any = None, upper: Any = None, equal: Any = None) -> None:
         """A constraint between ends of phases: ``linkage(p.at_start("x") == p.at_final("x"))``."""
         limits = {key: limit(item) for key, item in (("lower", lower), ("upper", upper), ("equal", equal)) if item is not None}
@@ -93,22 +94,22 @@ class Problem(Phase):
         made = {"name": name or f"linkage {len(taken) + 1}", "expression": items(value, expr(value)), **limits}
         self._document.append(("linkages",), made)
 
-    @told
+    @with_caller_in_errors
     def method(self, name: str = "collocation", /, **options: Any) -> None:
         """The method that solves it unless :meth:`solve` says otherwise, and its options."""
         self._document.put(("solve", "method"), name)
         for key, value in options.items():
             self._document.put(("solve", name, key), value)
 
-    @told
+    @with_caller_in_errors
     def accept(self, **tolerances: float) -> None:
         """Tolerances of the certificate that differ from the default."""
         for key, value in tolerances.items():
             self._document.put(("accept", key), value)
 
-    @told
+    @with_caller_in_errors
     def set(self, path: str, value: Any) -> None:
-        """Set any key of the file: ``set("phase.duration", 2)``; what the file language knows and this face has no word for."""
+        """Set any key of the file: ``set("phase.duration", 2)``, also keys without a method of their own."""
         from ocp.app.files.syntax.overrides import changed
         from ocp.app.files.syntax.yaml_source import Source
 
@@ -125,7 +126,7 @@ class Problem(Phase):
 
     @property
     def folder(self) -> Path:
-        """What paths in the problem are relative to."""
+        """The folder to which paths in the problem are relative."""
         return self._document.folder
 
     def save(self, path: str | Path) -> Path:
@@ -159,7 +160,7 @@ class Problem(Phase):
         print_check(self.load(), Console(file=out, width=140, highlight=False))
         return out.getvalue()
 
-    @told
+    @with_caller_in_errors
     def solve(self, method: str | None = None, /, *, guess: Result | str | Path | None = None, time_limit: float | None = None,
               without: Sequence[str] = (), verbose: bool = False, callback: Callback | None = None, **options: Any) -> Result:
         """Solve and certify: ``solve()``, ``solve("ilqr", intervals=100)``.
@@ -189,7 +190,7 @@ class Problem(Phase):
             document.put(("solve", name, key), value)
         return document
 
-    @told
+    @with_caller_in_errors
     def compile(self, method: str | None = None, /, *, vary: Sequence[str] = (), **options: Any) -> Solver:
         """Build once, solve often: ``solver = problem.compile()``, then ``solver.solve(x0={"theta": 0.1})``.
 
@@ -204,17 +205,17 @@ class Problem(Phase):
         """The same by paths: ``ocp.load(file).vary("constants.mass", "phase.start.theta")``."""
         return self.compile(method, vary=paths, **options)
 
-    @told
+    @with_caller_in_errors
     def mpc(self, **section: Any) -> ClosedLoopResult:
         """Run it in closed loop, its horizon receding, against a simulated plant; keywords are those of the section ``mpc``."""
         from ocp.app.face.runs import closed_loop
 
         return closed_loop(self._with_mpc(section))
 
-    @told
+    @with_caller_in_errors
     def controller(self, *, safe: Any = "hold", **section: Any) -> Controller:
         """Its receding horizon for a loop of your own: ``mpc = p.controller(rate=100)``, ``mpc.reset(x)``, then ``u = mpc.step(x,
-        t)`` every sampling period. safe: what acts where a step has no plan: ``"hold"``, ``"plan"`` or a function (t, x) -> u.
+        t)`` every sampling period. safe: the control of a step without a plan: ``"hold"``, ``"plan"`` or a function (t, x) -> u.
         Keywords are those of the section ``mpc``; what is there of plants, disturbances and tracked quantities plays no part."""
         from ocp.app.face.runs import controller_of
 
@@ -227,7 +228,7 @@ class Problem(Phase):
             document.put(("mpc", key), value)
         return document
 
-    @told
+    @with_caller_in_errors
     def simulate(self, integrator: str | None = None, /, *, dt: float | None = None, until: float | None = None,
                  run: Result | str | Path | None = None, policy: Result | str | Path | None = None, **controls: float) -> Simulated:
         """Move it on from its start; nothing is optimised. integrator: ``"rk4"``, ``"bdf2"`` ...; dt: longest step [s]; until: when
@@ -237,7 +238,7 @@ class Problem(Phase):
 
         return simulated(self._document.copy(), integrator, dt, until, controls, run, policy)
 
-    def explain(self) -> Told:
+    def explain(self) -> Explanation:
         """Solve it, and say why that fails (what to relax and by how much, what is not finite and where), or what its constraints
         cost."""
         import tempfile

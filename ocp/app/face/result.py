@@ -1,4 +1,4 @@
-"""What a solve in Python hands back: the certified solution, its motion by name, its pictures, and where it can be kept."""
+"""The result of a solve in Python: the certified solution, its motion by name, its pictures, and the run folder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ocp.app.face.shown import Shown, column
 from ocp.errors import ProblemError
 
 if TYPE_CHECKING:
-    from ocp.app.face.shown import Told
+    from ocp.app.face.shown import Explanation
     from ocp.app.face.watched import Callback
     from ocp.app.files.load import LoadedProblem
     from ocp.app.pages.scene import Scene
@@ -51,6 +51,7 @@ class Result(Shown):
 
     @property
     def objective(self) -> float:
+        """The objective."""
         return self.solution.objective
 
     @property
@@ -60,7 +61,7 @@ class Result(Shown):
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """What was found about the solution and on the way to it, as data: first what of the certificate fails, then the rest.
+        """Findings about the solution and its search, as data: first what of the certificate fails, then the rest.
 
         Each has its ``kind`` (``ocp.problem.Kind``), phase, name, component, time [s], value beside its tolerance, and ``data``;
         ``ocp.app.sentences.sentence`` puts it in words.
@@ -177,7 +178,7 @@ class Result(Shown):
 
         return sensitivities(self.solution)
 
-    def explain(self) -> Told:
+    def explain(self) -> Explanation:
         """Why it was not solved (what to relax and by how much, what is not finite and where), or what its constraints cost."""
         import tempfile
 

@@ -1,4 +1,4 @@
-"""A robot by name: what a problem file says of it under ``system``, and its quantities as expressions."""
+"""A robot by name: its description under ``system`` of a problem file, and its quantities as expressions."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Robot:
                                    where=f"{self._written}: Robot")
         self.tree: dict[str, Any] = {**({} if file is None else {"robot": str(file)}), **plain(options)}
         self.folder = Path()
-        _ = self.mechanism  # what is wrong is told here
+        _ = self.mechanism  # errors are raised here
 
     @classmethod
     def _of(cls, document: Document) -> Robot:
@@ -90,6 +90,7 @@ class Robot:
 
     @property
     def name(self) -> str:
+        """The name of the robot."""
         return self.model.name
 
     @property
@@ -134,7 +135,7 @@ class Robot:
 
     @property
     def u(self) -> Expr:
-        """What drives the robot: another name of ``tau``."""
+        """Efforts of the drives: another name of ``tau``."""
         return self.tau
 
     def position(self, frame: str) -> Expr:

@@ -1,4 +1,4 @@
-"""What a closed loop, a simulation and a run of whole-body control in Python hand back; of the last also how its file is run."""
+"""Results of closed loops, simulations and whole-body control in Python, and the whole-body runs of files."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ class Simulated(Shown):
         return self.motion.t
 
     def __getitem__(self, name: Any) -> np.ndarray:
-        """A state at ``t`` [k], or a control as it is held over each step [k less the number of phases]."""
+        """A state at ``t`` [k], or a control, constant over each step [k less the number of phases]."""
         columns = []
         for leg in self.motion.legs:
             system = leg.phase.system
@@ -210,7 +210,7 @@ def simulated(document: Document, integrator: str | None, dt: float | None, unti
 class WholeBody:
     """A file of whole-body control (``ocp init ROBOT --wbc`` writes one). changes: keys by path, ``**{"wbc.duration": 1}``.
 
-    Raises ProblemFileError with all that is wrong in the file, each with its place.
+    Raises ProblemFileError with all errors of the file, each with its location.
     """
 
     def __init__(self, file: str | Path, /, **changes: Any):
@@ -222,8 +222,8 @@ class WholeBody:
         self.loaded = load_wbc(file, written)
 
     def run(self, plant: str | None = None, /) -> WholeBodyResult:
-        """Run it in closed loop against ``"hybrid"``, our simulator of events, ``"mujoco"``, or a plant that was registered;
-        default: what the file says."""
+        """Run it in closed loop against ``"hybrid"``, our simulator of events, ``"mujoco"``, or a registered plant; default: that
+        of the file."""
         from ocp.app.prepare import tell, waiting_for
         from ocp.app.wbc.run import run_loaded
 

@@ -1,4 +1,5 @@
-"""What every result in Python can do: pictures, an animation, a report, tables in notebooks, values by name; and explanations."""
+"""The common interface of results in Python: pictures, an animation, a report, tables in notebooks, values by name; and
+explanations."""
 
 from __future__ import annotations
 
@@ -31,6 +32,7 @@ class Picture:
     data: bytes = field(repr=False)
 
     def save(self, path: str | Path) -> Path:
+        """Write the picture to a file; returns its path."""
         place = Path(path)
         place.write_bytes(self.data)
         return place
@@ -52,6 +54,7 @@ class Pictures:
         return found[name]
 
     def save(self, folder: str | Path) -> Path:
+        """Write all pictures to a folder; returns it."""
         place = Path(folder)
         place.mkdir(parents=True, exist_ok=True)
         for picture in self.pictures:
@@ -73,6 +76,7 @@ class Page:
     html: str = field(repr=False)
 
     def save(self, path: str | Path) -> Path:
+        """Write the page to a file; returns its path."""
         place = Path(path)
         place.write_text(self.html, encoding="utf-8")
         return place
@@ -83,7 +87,7 @@ class Page:
 
 
 class Shown(Portable, ABC):
-    """A result. What remains to be said by each kind: its title, pictures, scene, how notebooks show it, and how it is written."""
+    """A result. Each kind defines its title, pictures, scene, how notebooks show it, and how it is written."""
 
     @abstractmethod
     def save(self, folder: str | Path, *, overwrite: bool = False) -> Path:
@@ -123,7 +127,7 @@ class Shown(Portable, ABC):
 
 
 def as_printed(tell: Callable[[Console], None]) -> str:
-    """What a command prints, for notebooks."""
+    """The output of a command, for notebooks."""
     from rich.console import Console
 
     out = io.StringIO()
@@ -150,7 +154,7 @@ def column(name: Any, states: tuple[str, ...], controls: tuple[str, ...]) -> tup
 
 
 @dataclass(frozen=True, repr=False)
-class Told:
+class Explanation:
     """What there is to say, printed as it stands. named: whether a cause, or the price of every constraint, is named."""
 
     text: str = field(repr=False)
@@ -163,7 +167,7 @@ class Told:
         return as_text(self.text)
 
 
-def explained(target: Path) -> Told:
+def explained(target: Path) -> Explanation:
     """The explanation of a problem file, or of the folder of a run."""
     from rich.console import Console
 
@@ -171,4 +175,4 @@ def explained(target: Path) -> Told:
 
     out = io.StringIO()
     code = explain(target, quiet=True, console=Console(file=out, width=140, highlight=False))
-    return Told(out.getvalue().strip("\n"), code == EXPLAINED)
+    return Explanation(out.getvalue().strip("\n"), code == EXPLAINED)

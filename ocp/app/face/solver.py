@@ -1,4 +1,4 @@
-"""Build once, solve often, from Python: what ``Problem.compile`` and ``Problem.vary`` hand back."""
+"""Compile once, solve often, from Python: results of ``Problem.compile`` and ``Problem.vary``."""
 
 from __future__ import annotations
 
@@ -64,6 +64,7 @@ class CaseResult(Result):
         return Result(self.document, self.document.load(), self.solution, self.seconds)
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> Path:
+        """Write the run folder of this case."""
         return self.alone().save(folder, overwrite=overwrite)
 
 
@@ -88,7 +89,7 @@ class Solver:
         self._paths = list(dict.fromkeys((*(f"parameters.{name}" for name in given if name not in free), *paths)))
         self._recipe, self._refused = self._made(self._paths)
         if named := [path for path in paths if path in self._refused]:
-            raise ProblemError("is no number of one program: each of its values makes another one; solve them as a sweep "
+            raise ProblemError("changes the program: each of its values needs another one; solve them as a sweep "
                                "(Problem.sweep, ocp sweep)", where=named[0])
         self._kept: Kept | None = None
 
@@ -99,7 +100,7 @@ class Solver:
         return recipe_of(dump(ordered(self._document.tree)), self.folder, self._document.name, ranges)
 
     def _value(self, path: str) -> Any:
-        """What stands at a path. Raises ProblemError, with near misses, where nothing does."""
+        """The value at a path. Raises ProblemError, with near misses, where nothing does."""
         from ocp.app.files.syntax.overrides import _index, _parse_path
 
         node: Any = self._document.tree

@@ -1,4 +1,4 @@
-"""Who watches a solve: a callback of the user, which may stop it, and the log of the program."""
+"""Observers of a solve: a callback of the user, which may stop it, and the log of the program."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Callback = Callable[["Iterate"], Any]
 
 @dataclass(frozen=True)
 class Iterate:
-    """What a callback gets after each iteration. row: of the iteration log, ``iteration`` and ``pass`` among it.
+    """The argument of a callback after each iteration. row: of the iteration log, ``iteration`` and ``pass`` among it.
 
     ``iterate["x"]`` is a state or control at the knots of the iterate, ``iterate("x", t)`` anywhere; of several phases take
     :attr:`parts`.
@@ -45,6 +45,7 @@ class Iterate:
 
     @property
     def objective(self) -> float:
+        """The objective, or the cost, of the iterate; NaN without one."""
         return float(self.row.get("objective", self.row.get("cost", np.nan)))
 
     @cached_property
@@ -73,7 +74,7 @@ def watched(problem: Problem, callback: Callback | None, progress: Progress | No
     if callback is None and progress is None and not LOG.isEnabledFor(logging.DEBUG):
         return None
 
-    def told(row: Mapping[str, Any]) -> None:
+    def notify(row: Mapping[str, Any]) -> None:
         if LOG.isEnabledFor(logging.DEBUG):
             LOG.debug("%s: %s", problem.name, " ".join(f"{key}={value:.6g}" for key, value in row.items()))
         if progress is not None:
@@ -81,7 +82,7 @@ def watched(problem: Problem, callback: Callback | None, progress: Progress | No
         if callback is not None and callback(Iterate(dict(row), problem)):
             raise KeyboardInterrupt
 
-    return told
+    return notify
 
 
 def logged(solution: Any) -> None:

@@ -33,11 +33,11 @@ def print_derivative_check(check: DerivativeCheck, console: Console | None = Non
         cells = [*_cells(term.first), *(_cells(term.second) if term.second else ("", ""))]
         table.add_row(plain(name), str(term.size), *cells, _verdict(term))
     out.print(table)
-    out.print("  first, second: largest relative difference between exact roads (CasADi, complex step, closed form)", style="dim",
+    out.print("  first, second: largest relative difference between exact methods (CasADi, complex step, closed form)", style="dim",
               soft_wrap=True)
     out.print("  bar: largest relative error bound of the finite differences for comparison", style="dim", soft_wrap=True)
     for term in check.terms:
-        _roads(term, out)
+        _methods(term, out)
     for term in check.terms:
         for finding in term.findings[:most]:
             _finding(finding, out)
@@ -67,7 +67,7 @@ def _verdict(term: TermCheck) -> str:
     return "[yellow]ok, but kinks[/]" if kinks else "[green]ok[/]"
 
 
-def _roads(term: TermCheck, out: Console) -> None:
+def _methods(term: TermCheck, out: Console) -> None:
     orders = [("", term.first), ("second derivatives of ", term.second)]
     shown: set[tuple[str, str]] = set()
     for which, order in orders:

@@ -188,8 +188,8 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def held_csv(header: Iterable[str], t: np.ndarray, x: np.ndarray, u: np.ndarray) -> str:
-    """Times [n+1], states [n+1, nx] at them, and what is held [n, nu] from each to the next, so that the last has none; header:
-    names of states, then of what is held."""
+    """Times [n+1], states [n+1, nx] at them, and constant inputs [n, nu] from each to the next, so that the last has none; header:
+    names of states, then of inputs."""
     rows = np.column_stack([t, x, np.vstack([u, np.full((1, u.shape[1]), np.nan)])]).tolist()
     return csv_text([["t", *header], *([cell if math.isfinite(cell) else None for cell in row] for row in rows)])
 

@@ -25,7 +25,7 @@ class Column:
     """One column: the key in the iteration log, its heading, a format, and what the number is.
 
     role: ``count``, ``objective``, ``residual`` (should go to zero; plotted on a logarithmic axis), ``step`` (a length
-    or a fraction), ``weight`` (regularisation, barrier) or ``other``; scale: what the number is multiplied by; with_: a key
+    or a fraction), ``weight`` (regularisation, barrier) or ``other``; scale: factor of the number; with_: a key
     whose presence shows this column even before it has a value.
     """
 
@@ -76,7 +76,7 @@ def columns(method: str, rows: Sequence[Row]) -> tuple[Column, ...]:
 
 
 def mark(row: Row, before: Row | None) -> str:
-    """What a row is, in a word, after the row ``before`` it; mostly nothing."""
+    """The kind of a row, in a word, after the row ``before`` it; mostly nothing."""
     if row.get("newton"):
         return "newton"
     attempt = row.get("attempt", 1)
@@ -93,7 +93,7 @@ def marked(rows: Sequence[Row]) -> list[Row]:
 
 
 def certificate_line(solution: Solution) -> str:
-    """The certificate of a solution on one line: what was found, beside the word that says whether it holds."""
+    """The certificate of a solution on one line: its largest values, and whether it holds."""
     certificate = solution.certificate
     if certificate is None:
         return "certificate: none"
@@ -128,7 +128,7 @@ def width(column: Column) -> int:
 
 
 class Shown:
-    """What ``iteration_table`` yields: called with each row, and with the solution at the end (``finish``)."""
+    """The object that ``iteration_table`` yields: called with each row, and with the solution at the end (``finish``)."""
 
     def __call__(self, row: Row) -> None:
         """Show a row."""

@@ -99,7 +99,7 @@ def _allowed(certificate: Certificate | None) -> dict[str, float]:
 
 
 def _curves(motion: Sequence[Leg], names: tuple[str, ...], which: str, allowed: Mapping[str, float]) -> Curves:
-    """The states (``x``) or controls (``u``) of all phases; what a phase lacks is a gap without bounds."""
+    """The states (``x``) or controls (``u``) of all phases; a component that a phase lacks is a gap without bounds."""
     t, values, knots_t, knots, bounds = [], [], [], [], []
     units: dict[str, str] = {}
     for one in motion:

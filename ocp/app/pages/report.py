@@ -20,18 +20,18 @@ from ocp.app.pages.scene import Scene, encode
 TEMPLATES = Path(__file__).parent / "templates"
 NO_SCENE = "No animation: the system has neither a robot model nor a drawing."
 
-# What each check of the certificate means, in one plain sentence.
+# the meaning of each check of the certificate, in one sentence
 MEANING = {
-    "stationarity": "No small allowed change helps: gradient of the Lagrangian, gain of a Newton step.",
-    "complementarity": "A bound pushes only where it is touched: products of multipliers and slacks, beside the objective.",
-    "gap_segment": "Each segment, integrated again by an independent high-order method, ends where the solution says.",
-    "gap_total": "The whole motion, integrated again in one go, ends where the solution says; judged by how errors grow.",
-    "error_estimate": "How far the solution may be from the continuous motion because of its mesh.",
-    "energy": "Energy gained equals the work supplied.",
-    "objective": "The objective is what its terms come to along the trajectory, by a quadrature of its own.",
-    "point": "Trajectory, objective and multipliers belong to one point: how far they are from it.",
-    "minimum_principle": "At many times, no other admissible control has a smaller Hamiltonian: what those that have would gain.",
-    "objective_error": "How far the objective may be from that of the continuous problem: what a finer mesh changes of it.",
+    "stationarity": "Gradient of the Lagrangian, and the decrease of the objective by one more Newton step.",
+    "complementarity": "Products of multipliers and slacks, relative to the objective.",
+    "gap_segment": "Each segment, integrated again by an independent method, ends at the next knot.",
+    "gap_total": "The whole motion, integrated again in open loop, ends at the final state, relative to the growth of errors.",
+    "error_estimate": "Discretisation error: the residual of the dynamics between knots.",
+    "energy": "The change of energy equals the work supplied.",
+    "objective": "The objective equals an independent quadrature of its terms along the trajectory.",
+    "point": "Trajectory, objective and multipliers belong to one point.",
+    "minimum_principle": "At many times, no other admissible control has a smaller Hamiltonian; the gain by those that have one.",
+    "objective_error": "Error bound of the objective against the continuous problem, from a finer mesh.",
 }
 CAPTIONS = {
     "states": ("States", "Lines: the method's own interpolant. Dots: knots. Shaded: forbidden by a bound."),
@@ -65,7 +65,7 @@ def render_report(summary: Mapping[str, Any], iterations: Sequence[Mapping[str, 
 
 def write_report(folder: Path, template: str, summary: Mapping[str, Any], images: Mapping[str, bytes],
                  captions: Mapping[str, tuple[str, str]], **more: Any) -> None:
-    """The pictures of a folder, the page of a template with them, and, last, the summary. more: what the template wants."""
+    """The pictures of a folder, the page of a template with them, and, last, the summary. more: variables of the template."""
     for name, data in images.items():
         (folder / f"{name}.png").write_bytes(data)
     page = environment().get_template(template).render(s=summary, figures=figures(images, captions),
@@ -91,7 +91,7 @@ def environment() -> Any:
 
 
 def motion(scene: Scene | None, note: str = "") -> dict[str, Any]:
-    """What the section with the animation and the player need; ``note`` says why there is no scene."""
+    """Data for the section with the animation and for the player; ``note`` says why there is no scene."""
     from markupsafe import Markup
 
     player = (TEMPLATES / "player.js").read_text(encoding="utf-8") if scene is not None else ""

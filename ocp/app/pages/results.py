@@ -82,7 +82,7 @@ def write_run(solution: Solution, folder: str | Path, *, problem_yaml: str, prov
     """Write a solution and its report to ``folder``; returns the folder.
 
     problem_yaml: fully expanded input, and files what it names, by paths relative to it; checkpoint: from which the solve can go
-    on; provenance: versions, machine, seed, command, ...; scene: what the report animates, or None with ``scene_note`` saying
+    on; provenance: versions, machine, seed, command, ...; scene: the animation of the report, or None with ``scene_note`` saying
     why. A folder that is absent or empty is filled. An earlier run is
     replaced only with ``overwrite``, as a whole and after the new one is complete. Raises ProblemError for any other
     folder, and for arrays that cannot be stored without pickle.

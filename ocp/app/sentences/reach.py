@@ -11,7 +11,7 @@ from ocp.problem.finding import Finding, Kind
 IMPOSSIBLE = (Kind.DISTANCE_TOO_LONG, Kind.STATE_OUT_OF_REACH, Kind.CONSTRAINT_OUT_OF_REACH)
 #: the common premise
 BY = "by the bounds of states and controls alone"
-PLACES = {"start": "at the start", "final": "at the end", "path": "somewhere on the way"}
+LOCATIONS = {"start": "at the start", "final": "at the end", "path": "somewhere on the way"}
 
 
 def impossible(findings: Iterable[Finding]) -> tuple[Finding, ...]:
@@ -58,7 +58,7 @@ def _state(finding: Finding) -> str:
 @_of_phase
 def _constraint(finding: Finding) -> str:
     data = finding.data
-    return (f"{finding.component} can only be {_between(data['within'])} {PLACES[data['at']]}, {BY}; required is "
+    return (f"{finding.component} can only be {_between(data['within'])} {LOCATIONS[data['at']]}, {BY}; required is "
             f"{_between(data['asked'])}")
 
 

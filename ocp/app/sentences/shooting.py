@@ -13,13 +13,13 @@ COLLOCATION = "; try --method collocation, which has the states as unknowns"
 
 def _ending(how: str | Callable[[Finding], str]) -> Wording:
     """How a search ended, the largest violation, and advice."""
-    def words(found: Finding) -> str:
+    def worded(found: Finding) -> str:
         data, number = found.data, {"value": found.value, "tolerance": found.tolerance}
         own = how.format(name=found.name, **number, **data) if isinstance(how, str) else how(found)
         violated = f"; largest violation {data['violation']:.3g} ({data['constraint']})" if "violation" in data else ""
         return f"{own}{violated}{COLLOCATION if 'missed' in data else ''}"
 
-    return words
+    return worded
 
 
 def _at(found: Finding) -> str:
@@ -27,8 +27,8 @@ def _at(found: Finding) -> str:
     return f"t = {found.time:.6g} s" + (f" of phase {found.phase!r}" if found.phase else "")
 
 
-def _of_phase(words: str) -> Wording:
-    return lambda found: of_phase(found) + words
+def _of_phase(worded: str) -> Wording:
+    return lambda found: of_phase(found) + worded
 
 
 def _gradient(found: Finding) -> str:

@@ -19,11 +19,11 @@ def _violations(found: Finding) -> str:
 
 def _solver(how: str | Callable[[Finding], str]) -> Wording:
     """How a solver ended, then the largest violations."""
-    def words(found: Finding) -> str:
+    def worded(found: Finding) -> str:
         own = how if isinstance(how, str) else how(found)
         return f"{SOLVERS[found.data['solver']]}: {own}. {_violations(found)}".rstrip()
 
-    return words
+    return worded
 
 
 def _span(ends: Sequence[float]) -> str:

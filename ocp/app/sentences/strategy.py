@@ -60,12 +60,12 @@ def _guess_served(found: Finding) -> str:
 
 def _until(reason: str) -> Wording:
     """The sentence for a refinement that ended early."""
-    def words(found: Finding) -> str:
+    def worded(found: Finding) -> str:
         error = found.data.get("error")
         where = f" The largest error is {_error(error)}." if error else ""
         return f"Mesh refinement ended after pass {found.data.get('passes', found.data.get('pass', 1))}: {reason}.{where}"
 
-    return words
+    return worded
 
 
 def _by_phase(times: Mapping[str, Sequence[float]], digits: int) -> str:
@@ -74,22 +74,22 @@ def _by_phase(times: Mapping[str, Sequence[float]], digits: int) -> str:
 
 def _jumps(rest: str) -> Wording:
     """The sentence for controls that jump at some times."""
-    def words(found: Finding) -> str:
+    def worded(found: Finding) -> str:
         at = _by_phase(found.data["times"], 6)
         to = _by_phase(found.data["to"], 9) if "to" in found.data else ""
         status = status_word(found.data.get("status", ""))
         number = f"pass {found.data['pass']}: " if "pass" in found.data else ""
         return f"{number}controls jump near t = {at} s: {rest.format(to=to, status=status)}"
 
-    return words
+    return worded
 
 
 def _singular(rest: str) -> Wording:
-    def words(found: Finding) -> str:
+    def worded(found: Finding) -> str:
         number = f"pass {found.data['pass']}: " if "pass" in found.data else ""
         return f"{number}singular arc of {', '.join(found.data['controls'])}: {rest.format(**found.data)}"
 
-    return words
+    return worded
 
 
 def _unbounded(found: Finding) -> str:

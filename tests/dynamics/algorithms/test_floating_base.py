@@ -44,7 +44,7 @@ def test_hybrid_velocity(model):
     np.testing.assert_array_equal(u[6:], v[6:])
     B, back = numbers(floating_base.hybrid_from_body, model, q), numbers(floating_base.body_from_hybrid, model, q)
     np.testing.assert_allclose(back @ B, np.eye(model.nv), atol=1e-14)
-    # power: a world force and a base-axes moment on the base give u^T [f; tau], the same as the house wrench on v
+    # power: a world force and a base-axes moment on the base give u^T [f; tau], the same as the wrench of this package on v
     R = np.array(dynamics.make_frame(model, "pose", model.bodies[0].name)(q)[0])
     f, m = np.array([1.0, -2.0, 0.5]), np.array([0.3, 0.7, -1.1])
     assert u[:3] @ f + u[3:6] @ m == pytest.approx(v[:6] @ np.r_[R.T @ f, m], abs=1e-12)

@@ -64,7 +64,7 @@ def test_inertia_at_the_centre_of_mass_and_anywhere_else(seed):
     close(B_I - cloud.C_R @ C_I @ cloud.C_R.T, cloud.mass * (o @ o * np.eye(3) - np.outer(o, o)))
     moments = np.linalg.eigvalsh(B_I)
     assert moments[2] <= moments[0] + moments[1] + 1e-12  # triangle inequality of a real body
-    # the house record and its own transform say the same
+    # the record of this package and its own transform say the same
     house = spatial.inertia_from_com(cloud.mass, cloud.com, cloud.C_R @ C_I @ cloud.C_R.T)
     close(num(spatial.inertia_matrix(house)), B_M)
 

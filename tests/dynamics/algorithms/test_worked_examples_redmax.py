@@ -1,6 +1,6 @@
 """The printed numbers of Sueda, Analytically Differentiable Articulated Rigid Body Dynamics, sections 1.3 to 1.5.
 
-The document stacks twists as [angular; linear]; ``flip`` takes them to the house order and back.
+The document stacks twists as [angular; linear]; ``flip`` takes them to the order of this package and back.
 """
 
 import casadi as ca

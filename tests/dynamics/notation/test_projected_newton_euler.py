@@ -53,7 +53,7 @@ def test_mass_matrix(model):
 def test_equations_in_another_velocity(model):
     """M = B^T M_bar B, h = B^T h_bar - B^T M_bar dB/dt u, W = B^T W_bar: the same motion from either velocity.
 
-    Three roads to the hybrid M and h: projected with the hybrid Jacobians, the house equations transformed, and the
+    Three roads to the hybrid M and h: projected with the hybrid Jacobians, the equations of this package transformed, and the
     accelerations they give.
     """
     q, v, tau = state(model, 4)

@@ -50,7 +50,7 @@ def test_everything_the_reader_needs_is_on_the_page() -> None:
     words = " ".join(Page(page).words)
     for text in ("cart swing", "✓ Certified", "The method reached its tolerances.", "segment re-integration gap",
                  "Largest on [0.8, 0.9] s", "rail", "0.0003", "by hand", "relative difference", "inf_pr",
-                 "phase: {duration: 2.0}", "ocp solve", "symmetric start", NO_SCENE):
+                 "phase: {duration: 2.0}", "ocp solve", "symmetric problem", NO_SCENE):
         assert text in words, text
     assert "0.005" in words  # |60.3 - 60| / 60
 

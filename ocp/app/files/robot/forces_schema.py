@@ -199,8 +199,8 @@ class Sole(Ground):
 
     def check(self) -> None:
         if self.half_sizes is None:
-            raise refuse("needs half_sizes [along, across] in m: a sole without edges would be glued to the ground, and never tip; "
-                         "what is to be glued takes a closure with joint: fixed")
+            raise refuse("needs half_sizes [along, across] in m: a sole without edges could never tip; to fix a body to the "
+                         "ground, use a closure with joint: fixed")
 
 
 class Roller(Ground):
