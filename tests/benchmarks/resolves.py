@@ -6,9 +6,9 @@
 The same program on both sides: Hermite-Simpson in separated form on 50 intervals against Opti, RK4 multiple shooting on 50 against
 rockit; the same functions of the problem, tolerance 1e-9, and no set-up in the times. Cases differ in their start states. *Cold*:
 every case from the guess of the problem, on both sides the same; *warm*: from the solution of the problem as its file has it, ours
-with its multipliers, Opti with its own (``lam_g``). Opti is called as users do (``opti.solve``) and as a function
-(``opti.to_function``); the faster one counts. Processor milliseconds, medians over the cases of three rounds in which the tools take
-turns, one process; cases count where optima agree.
+with its multipliers, Opti with its own (``lam_g``) and with IPOPT's options for a warm start. Opti is called as users do
+(``opti.solve``) and as a function (``opti.to_function``); the faster one counts. Processor milliseconds, medians over the cases of
+three rounds in which the tools take turns, one process; cases count where optima agree. Robots have 20 intervals, which Opti expands.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ from direct_against_peers import PROBLEMS as DIRECT  # noqa: E402
 from result_tables import FOLDER, read_table, write_page, write_table  # noqa: E402
 
 from ocp.app.files.load import load_problem, load_text  # noqa: E402
-from ocp.batch.compiled import Compiled, compiled  # noqa: E402
+from ocp.batch.compiled import BARRIER, Compiled, compiled  # noqa: E402
 from ocp.problem import Phase, Problem, with_parameters  # noqa: E402
 from ocp.problem.numbers import with_guess  # noqa: E402
 
@@ -95,7 +96,7 @@ def ours(problem: Problem, program: str, intervals: int) -> Compiled:
 class Parametric:
     """Opti's Hermite-Simpson program with start state and parameters of the system as parameters of the program."""
 
-    def __init__(self, problem: Problem, intervals: int):
+    def __init__(self, problem: Problem, intervals: int, warm: bool):
         self.opti = ca.Opti()
         phase, system = problem.phase, problem.phase.system
         self.start = self.opti.parameter(system.nx) if phase.start is not None else None
@@ -126,9 +127,10 @@ class Parametric:
         peers._opti_linkages(opti, replace(problem, phases=(bare,)), T, X)
         opti.minimize(cost)
         quiet = {"expand": True, "print_time": False, "detect_simple_bounds": True}
-        opti.solver("ipopt", quiet, {**peers.QUIET["ipopt"]})
+        pushes = ("bound_push", "bound_frac", "slack_bound_push", "slack_bound_frac", "mult_bound_push")
+        near = {"warm_start_init_point": "yes", "mu_init": BARRIER} | {f"warm_start_{kind}": 1e-9 for kind in pushes}
+        opti.solver("ipopt", quiet, {**peers.QUIET["ipopt"], **(near if warm else {})})
         self.first = opti.debug.value(opti.x, opti.initial())
-        self.multipliers: Any = None
         self.set(problem)
         given = [q for q in (self.start, self.p) if q is not None]
         self.function = opti.to_function("again", [*given, opti.x, opti.lam_g], [opti.f, opti.x, opti.lam_g])
@@ -229,10 +231,10 @@ def rows_of(name: str) -> list[dict[str, Any]]:
     cases = [with_guess(case, problem) for case in cases_of(problem)]
     found = []
     mine = ours(problem, "Hermite-Simpson", intervals)
-    opti = Parametric(problem, intervals)
-    opti.keep(problem)
     for warm in (False, True):
-        theirs = {"Opti": lambda case, warm=warm: opti.solve(case, warm), "function": lambda case, warm=warm: opti.call(case, warm)}
+        opti = Parametric(problem, intervals, warm)
+        opti.keep(problem)
+        theirs = {"Opti": partial(opti.solve, warm=warm), "function": partial(opti.call, warm=warm)}
         found.append(compare(name, "Hermite-Simpson", warm, mine, theirs, cases))
     if name not in ROBOTS and not problem.linkages and problem.phase.start is not None:
         try:
@@ -251,8 +253,8 @@ def page(rows: list[dict[str, Any]]) -> list[str]:
         return "-" if value in ("", None) else f"{float(value):.3g}" if isinstance(value, float) else str(value)
 
     lines = ["# Solves with other numbers beside other tools", "", *(__doc__ or "").split("\n\n", 2)[2].splitlines(), "",
-             f"Made by `tests/benchmarks/resolves.py`; {os.cpu_count()} processors, casadi {ca.__version__}. Ratio: ours over the best "
-             "of the others.", ""]
+             f"Made by `tests/benchmarks/resolves.py`; {os.cpu_count()} processors, casadi {ca.__version__}. Ratio: ours over the "
+             "best of the others.", ""]
     for start in ("cold", "warm"):
         own = [float(row["ratio"]) for row in rows if row["start"] == start and np.isfinite(float(row["ratio"]))]
         if own:
@@ -260,10 +262,10 @@ def page(rows: list[dict[str, Any]]) -> list[str]:
                       f"{sum(r <= 0.3 for r in own)} of {len(own)}.", ""]
     lines += [f"| {' | '.join(COLUMNS)} |", "|---" * len(COLUMNS) + "|",
               *(f"| {' | '.join(cell(row.get(column)) for column in COLUMNS)} |" for row in rows), ""]
-    lines += ["acados has no wheel and is not in the table. Its published figures are of other machines and of other work: a real-time "
-              "iteration is one quadratic program from a shifted point (73 us for a cart-pole on 20 intervals, 176 us for a quadrotor "
-              "of 12 states), not a solve to a tolerance; only its SQP to convergence from a cold start (0.97 ms and 18.4 ms) is of "
-              "the kind of the column *cold*."]
+    lines += [
+        "acados has no wheel and is not in the table. Its published figures are of other machines and of other work: a real-time",
+        "iteration is one quadratic program from a shifted point (73 us for a cart-pole on 20 intervals, 176 us for a quadrotor",
+        "of 12 states), no solve to a tolerance; only its SQP to convergence from a cold start (0.97 and 18.4 ms) is like *cold*."]
     return lines
 
 
@@ -273,8 +275,9 @@ def main() -> None:
     given = parser.parse_args()
     logging.disable(logging.WARNING)
     path = FOLDER / "resolves.csv"
+    words = ("problem", "program", "start", "agree")
     kept: list[dict[str, Any]] = [
-        {key: value if key in ("problem", "program", "start", "agree") or value == "" else float(value) for key, value in row.items()}
+        {key: value if key in words or value == "" else float(value) for key, value in row.items()}
         for row in read_table(path) if row["problem"] not in given.names]
     order = [*DIRECT, *ROBOTS]
     for name in given.names:
