@@ -8,7 +8,7 @@ rockit; the same functions of the problem, tolerance 1e-9, and no set-up in the 
 every case from the guess of the problem, on both sides the same; *warm*: from the solution of the problem as its file has it, ours
 with its multipliers, Opti with its own (``lam_g``) and with IPOPT's options for a warm start. Opti is called as users do
 (``opti.solve``) and as a function (``opti.to_function``); the faster one counts. Processor milliseconds, medians over the cases of
-three rounds in which the tools take turns, one process; cases count where optima agree. Robots have 20 intervals, which Opti expands.
+three rounds in which the tools take turns, one process; cases count where optima agree. Robots have 20 intervals.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ system:
   design: [{parameter: payload, inertia: {body: link06, component: mass}}]
 phase:
   duration: 1.0
-  start: {joints: {joint1: 0, joint2: 1.0, joint3: -1.0, joint4: 0, joint5: 0, joint6: 0}, rest: true}
-  final: {joints: {joint1: 1.0, joint2: 1.6, joint3: -1.6, joint4: 0.3, joint5: 0.2, joint6: 0.5}, rest: true}
+  start: {joints: {joint1: 0, joint2: 1.0, joint3: -1.0, joint4: 0, joint5: 0, joint6: 0, jointGripper: 0}, rest: true}
+  final: {joints: {joint1: 1.0, joint2: 1.6, joint3: -1.6, joint4: 0.3, joint5: 0.2, joint6: 0.5, jointGripper: 0}, rest: true}
   costs: [{name: effort, control_error: 0}]
 """
 
@@ -225,7 +225,8 @@ def compare(name: str, program: str, warm: bool, mine: Compiled, theirs: dict[st
         "ratio": median["ours"] / best, "agree": f"{int(solved.sum())}/{len(cases)}"}
 
 
-def rows_of(name: str) -> list[dict[str, Any]]:
+def rows_of(name: str, shooting: bool) -> list[dict[str, Any]]:
+    """shooting: whether beside rockit, too."""
     problem = problem_of(name)
     intervals = FEW if name in ROBOTS else N
     cases = [with_guess(case, problem) for case in cases_of(problem)]
@@ -236,7 +237,7 @@ def rows_of(name: str) -> list[dict[str, Any]]:
         opti.keep(problem)
         theirs = {"Opti": partial(opti.solve, warm=warm), "function": partial(opti.call, warm=warm)}
         found.append(compare(name, "Hermite-Simpson", warm, mine, theirs, cases))
-    if name not in ROBOTS and not problem.linkages and problem.phase.start is not None:
+    if shooting and name not in ROBOTS and not problem.linkages and problem.phase.start is not None:
         try:
             again = rockit_of(problem, intervals)
             found.append(compare(name, "RK4 shooting", False, ours(problem, "RK4 shooting", intervals), {"rockit": again}, cases))
@@ -272,19 +273,20 @@ def page(rows: list[dict[str, Any]]) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("names", nargs="*", default=[*DIRECT, *ROBOTS])
+    parser.add_argument("--without-rockit", action="store_true", help="its rows stay as they are")
     given = parser.parse_args()
     logging.disable(logging.WARNING)
     path = FOLDER / "resolves.csv"
     words = ("problem", "program", "start", "agree")
     kept: list[dict[str, Any]] = [
         {key: value if key in words or value == "" else float(value) for key, value in row.items()}
-        for row in read_table(path) if row["problem"] not in given.names]
+        for row in read_table(path) if row["problem"] not in given.names or given.without_rockit and "RK4" in row["program"]]
     order = [*DIRECT, *ROBOTS]
     for name in given.names:
-        new = rows_of(name)
+        new = rows_of(name, not given.without_rockit)
         for row in new:
             print({key: round(value, 3) if isinstance(value, float) else value for key, value in row.items()}, flush=True)
-        kept = sorted(kept + new, key=lambda row: order.index(row["problem"]))
+        kept = sorted(kept + new, key=lambda row: (order.index(row["problem"]), row["program"], row["start"]))
         write_table(path, [{column: row.get(column, "") for column in COLUMNS} for row in kept], COLUMNS, "4g")
         write_page(path.with_suffix(".md"), page(kept))
 

@@ -47,8 +47,8 @@ def _inside(value: float, lower: float, upper: float, push: float) -> float:
 
 @linked(error_model="numpy")
 def _central(value: float, lower: float, upper: float, zl: float, zu: float, mu: float) -> float:
-    """Off its bounds as far as a point of the central path is that has these multipliers; where they vanish, too, by the root of mu,
-    and never by more than a third of what is between two."""
+    """Off its bounds as far as a point of the central path is that has these multipliers; where they vanish, too, by the root of
+    mu, and never by more than a third of what is between two."""
     most = (upper - lower) / 3.0
     if lower > -np.inf:
         value = max(value, lower + min(mu / max(zl, np.sqrt(mu)), most))
