@@ -69,8 +69,8 @@ def main() -> None:
         head = list(table[0])
         write_page(path.with_suffix(".md"), [
             "# Multi-start on problems with several optima", "", *(__doc__ or "").split("\n\n")[2].splitlines(), "",
-            f"Starts go on until that share is at most {MISSING:g}, or {MOST} were tried; {given.seeds} seeds each. *Found*: in how",
-            "many the best is among the optima; *without the guess*: among those of random starts alone.", "",
+            f"Starts go on until that share is at most {MISSING:g}, or {MOST} were tried; {given.seeds} seeds each. *Found*: in",
+            "how many the best is among the optima; *without the guess*: among those of random starts alone.", "",
             f"| {' | '.join(head)} |", "|---" * len(head) + "|",
             *(f"| {' | '.join(str(value) for value in row.values())} |" for row in table)])
 
