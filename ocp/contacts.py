@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 import casadi as ca
-import numpy as np
 
-from dynamics.constraints import Contact
+from dynamics.constraints import Contact, FlatContact
+from dynamics.constraints.friction_cone import EXACT, PYRAMID
 from dynamics.errors import near
 from dynamics.mechanism import Mechanism
 from dynamics.mechanism.constrained import spread
@@ -18,7 +18,7 @@ from ocp.errors import ProblemError
 from ocp.problem import INF, At, Constraint, Sense
 
 Expr = Any
-CONES = ("second_order", "pyramid")
+CONES = {"second_order": EXACT, "pyramid": PYRAMID, "outer_pyramid": replace(PYRAMID, pyramid="outer")}
 
 
 def with_contacts(mechanism: Mechanism, active: Sequence[str]) -> Mechanism:
@@ -32,32 +32,35 @@ def with_contacts(mechanism: Mechanism, active: Sequence[str]) -> Mechanism:
 
 
 def contact_constraints(mechanism: Mechanism, parameters: int = 0, unknowns: int = 0, *,
-                        cone: str | Mapping[str, str] = "second_order", bilateral: Sequence[str] = (),
+                        cone: str | Mapping[str, str] | None = None, bilateral: Sequence[str] = (),
                         where: str | None = None) -> tuple[Constraint, ...]:
     """Path constraints of all contacts of a mechanism: the ground only pushes, and forces stay in their cones of friction.
 
-    cone: "second_order", or "pyramid", the four-sided pyramid inside the cone, of all or by the name of the contact; bilateral:
-    names of contacts that may also pull, without limits. A cone says that its point pushes; that is not said twice. parameters,
-    unknowns: how many parameters the system has, and inputs beyond its drives; multipliers are the last of these. Raises
-    ProblemError.
+    cone: in place of those of the contacts, of all or by name: "second_order", or a pyramid of four sides, "pyramid" inside it and
+    "outer_pyramid" around it; bilateral: names of further contacts that may also pull. A cone says that its point pushes; that is
+    not said twice. Limits of normal forces are those of the contacts. parameters, unknowns: how many parameters the
+    system has, and inputs beyond its drives; multipliers are the last of these. Raises ProblemError.
     """
     arguments, *_ = _arguments(mechanism, parameters, unknowns)
-    contacts = [c for c in mechanism.constraints if isinstance(c, Contact) and c.name not in bilateral]
+    contacts = [c for c in mechanism.constraints if isinstance(c, Contact) and c.unilateral and c.name not in bilateral]
     forces = constraint_forces(mechanism, arguments, unknowns) if contacts else {}
     found = []
     for c in contacts:
-        kind = cone if isinstance(cone, str) else cone.get(c.name, "second_order")
-        if kind not in CONES:
+        kind = cone.get(c.name) if isinstance(cone, Mapping) else cone
+        if kind is not None and kind not in CONES:
             raise ProblemError(f"no cone named {kind!r}{near(kind, CONES)}", where=f"contact {c.name!r}")
+        shape = c.cone if kind is None else CONES[kind]
         cones, pushes = c.cones(forces[c.name]), c.pushes(forces[c.name])
         for i, value in enumerate(cones):
             name = f"{c.name} friction" if len(cones) == 1 else f"{c.name} friction {i + 1}"
-            if kind == "second_order":
+            if shape.sides:
+                sides = -(ca.sparsify(ca.DM(shape.rows(1.0))) @ ca.vertcat(value[1:], value[0]))
+                found.append(_path(name, arguments, sides, Sense.BOX, where))
+            else:
                 found.append(_path(name, arguments, value, Sense.CONE, where))
-                continue
-            most = value[0] / np.sqrt(2)
-            sides = ca.vertcat(*(most + sign * value[k] for k in (1, 2) for sign in (1, -1)))
-            found.append(_path(name, arguments, sides, Sense.BOX, where))
+        normals = pushes[:1] if isinstance(c, FlatContact) else pushes
+        if c.least > 0 or c.most < INF:
+            found.append(_path(f"{c.name} force", arguments, normals, Sense.BOX, where, (c.least, c.most)))
         if pushes.shape[0] > len(cones):
             found.append(_path(f"{c.name} pushes", arguments, pushes[len(cones):], Sense.BOX, where))
     return tuple(found)
@@ -97,7 +100,8 @@ def _arguments(mechanism: Mechanism, parameters: int, unknowns: int) -> tuple[li
     return [ca.SX.sym("t"), x, u, ca.SX.sym("p", parameters)], x[:model.nq], x[model.nq:], u
 
 
-def _path(name: str, arguments: Sequence[Expr], value: Expr, sense: Sense, where: str | None) -> Constraint:
+def _path(name: str, arguments: Sequence[Expr], value: Expr, sense: Sense, where: str | None,
+          ends: tuple[float, float] = (0.0, INF)) -> Constraint:
     function = ca.Function("contact", list(arguments), [ca.densify(ca.cse(ca.SX(value)))], ["t", "x", "u", "p"], ["value"])
     count = value.shape[0]
-    return Constraint(name, At.PATH, function, (0.0,) * count, (INF,) * count, sense, where=where)
+    return Constraint(name, At.PATH, function, ends[:1] * count, ends[1:] * count, sense, where=where)

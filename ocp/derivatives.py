@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import casadi as ca
 
@@ -59,8 +59,16 @@ takes 0.03 to 0.2 s more): chain of 2 joints (82 operations) 0.012 + 0.012 again
 times as long, and the limits are the same (results/benchmarks/collocation_derivatives.md)."""
 
 
+class Choice(NamedTuple):
+    """Source of the derivatives, whether the dynamics run as loops over the model, findings about the choice."""
+
+    source: str
+    loops: bool
+    findings: tuple[Finding, ...]
+
+
 def choose(system: System, source: str, execution: str, exact: bool = False, fixed: bool = True
-           ) -> tuple[str, bool, tuple[Finding, ...]]:
+           ) -> Choice:
     """(source of the derivatives, whether the dynamics run as loops over the model, findings about the choice).
 
     source: one of ``DERIVATIVES``; execution: one of ``EXECUTIONS``; exact: for graphs of exact Hessians, those of the direct
@@ -87,17 +95,17 @@ def choose(system: System, source: str, execution: str, exact: bool = False, fix
             f"loops hold closed-form derivatives only, and the source is {chosen!r}; set derivatives to 'analytic'")
         raise ProblemError(f"'loops' is not possible: {reason}", where="execution")
     if chosen != "analytic":
-        return chosen, False, (Finding(Kind.DERIVATIVES_CHOSEN, data={"source": chosen}), *instead)
+        return Choice(chosen, False, (Finding(Kind.DERIVATIVES_CHOSEN, data={"source": chosen}), *instead))
     if missing and not served:
         raise _refusal(system, missing)
     if inverse and not exact:
-        return "ad", False, (Finding(Kind.DERIVATIVES_CHOSEN, data={"source": "ad", "efforts": "analytic"}), *instead)
+        return Choice("ad", False, (Finding(Kind.DERIVATIVES_CHOSEN, data={"source": "ad", "efforts": "analytic"}), *instead))
     if execution == "loops" or (execution == "auto" and (large or missing)):
-        return chosen, True, (Finding(Kind.DERIVATIVES_CHOSEN, data={
-            "source": chosen, "execution": "loops", "degrees_of_freedom": system.model.nv, "operations": size}),)
-    return chosen, False, (Finding(Kind.DERIVATIVES_CHOSEN, data={
+        return Choice(chosen, True, (Finding(Kind.DERIVATIVES_CHOSEN, data={
+            "source": chosen, "execution": "loops", "degrees_of_freedom": system.model.nv, "operations": size}),))
+    return Choice(chosen, False, (Finding(Kind.DERIVATIVES_CHOSEN, data={
         "source": chosen, "execution": "generated", "function": "inverse dynamics" if inverse else "dynamics", "operations": size}),
-        *instead)
+        *instead))
 
 
 def operations_of(system: System) -> int:

@@ -212,7 +212,8 @@ def held(anything: bool = True, progress: Progress | None = None, stage: Activit
 
     def again(dropped: Any) -> None:
         if not isinstance(dropped.exc_value, KeyboardInterrupt):
-            hook(dropped)
+            if not found.raised:
+                hook(dropped)
             return
         timer = threading.Timer(AGAIN, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT)) \
             if hasattr(signal, "pthread_kill") else threading.Timer(AGAIN, _thread.interrupt_main)
@@ -229,6 +230,15 @@ def held(anything: bool = True, progress: Progress | None = None, stage: Activit
     finally:
         sys.unraisablehook = hook
         signal.signal(signal.SIGINT, before)
+
+
+def forget(interrupt: BaseException) -> None:
+    """Let go of what an interrupted action had in its hands. Callbacks of half-made objects fail then; that concerns nobody."""
+    hook, sys.unraisablehook = sys.unraisablehook, lambda dropped: None
+    try:
+        interrupt.__traceback__ = interrupt.__cause__ = interrupt.__context__ = None
+    finally:
+        sys.unraisablehook = hook
 
 
 NOTHING = "interrupted before there was anything to keep"

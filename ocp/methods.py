@@ -117,7 +117,7 @@ class Method:
 
 METHODS: Mapping[str, Method] = {m.name: m for m in (
     Method("collocation", "direct collocation by schemes of any degree, solved as a nonlinear program", _collocation,
-           ("time_switches", "vanishing_sums", "hidden_constraints", "control_norms", "algebraic_equations",
+           ("time_switches", "vanishing_sums", "hidden_constraints", "control_norms", "lifted_forces", "algebraic_equations",
             "algebraic_elimination", "redundant_conditions")),
     Method("multiple_shooting", "direct multiple shooting with any integrator, solved as a nonlinear program", _multiple_shooting,
            ("time_switches", "vanishing_sums", "hidden_constraints", "control_norms", "algebraic_equations",

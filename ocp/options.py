@@ -33,7 +33,7 @@ class MethodOptions:
 
     METHOD: ClassVar[str]
     CHOICES: ClassVar[Mapping[str, Collection[str]]] = {"derivatives": DERIVATIVES, "kernels": KERNELS}
-    LEAST: ClassVar[Mapping[str, int]] = {"intervals": 1, "max_iterations": 0}
+    MIN_COUNTS: ClassVar[Mapping[str, int]] = {"intervals": 1, "max_iterations": 0}
 
     intervals: int | str
     max_iterations: int = 1000
@@ -43,7 +43,7 @@ class MethodOptions:
 
     def __post_init__(self) -> None:
         check_choices(self, self.CHOICES, self.METHOD)
-        check_counts(self, {name: least for name, least in self.LEAST.items() if getattr(self, name) != AUTO}, self.METHOD)
+        check_counts(self, {name: least for name, least in self.MIN_COUNTS.items() if getattr(self, name) != AUTO}, self.METHOD)
 
 
 def sections(kind: type) -> dict[str, type]:

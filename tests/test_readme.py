@@ -1,15 +1,33 @@
 """What the README and the pages of the documentation say is run: Python blocks, problem files, the two commands and the map."""
 
+import functools
+import importlib
 import re
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from dynamics import joints
+from dynamics.joints import KINDS
+from ocp.app.files.robot.forces_schema import MechanismConstraint, RobotForce
+from ocp.app.files.syntax.parts import make_anew
+from ocp.integrators import INTEGRATORS
+from ocp.plants.table import PLANTS
+from ocp.transcription.schemes import SCHEMES
 
 ROOT = Path(__file__).resolve().parent.parent
 FILES = (ROOT / "README.md", *sorted((ROOT / "ocp" / "docs").glob("*.md")))
 PAGES = {path.stem: path.read_text(encoding="utf-8") for path in FILES}
+
+
+@contextmanager
+def kept(kind):
+    """The keys of a mapping afterwards are those of before."""
+    before = dict(kind.__pydantic_fields__)
+    yield
+    for name in kind.__pydantic_fields__.keys() - before.keys():
+        del kind.__pydantic_fields__[name]
+        make_anew()
 
 
 def blocks(language, text):
@@ -27,10 +45,10 @@ def every_block(language):
 @pytest.mark.parametrize("block", every_block("python"))
 def test_python_blocks_run(block, monkeypatch):
     monkeypatch.chdir(ROOT)
-    kinds = dict(joints.KINDS)  # what a block registers goes with it
-    monkeypatch.setattr(joints, "_KNOWN", kinds)
-    monkeypatch.setattr(joints, "KINDS", kinds)
-    exec(compile(block, "a block of the documentation", "exec"), {"__name__": "documentation"})
+    for table in (KINDS, INTEGRATORS, SCHEMES, PLANTS):  # what a block registers goes with it
+        monkeypatch.setattr(table, "_rows", dict(table._rows))
+    with kept(RobotForce), kept(MechanismConstraint):
+        exec(compile(block, "a block of the documentation", "exec"), {"__name__": "documentation"})
 
 
 @pytest.mark.parametrize("block", every_block("yaml"))
@@ -61,6 +79,38 @@ def test_links_lead_somewhere(page):
     folder = ROOT if page == "README" else ROOT / "ocp" / "docs"
     for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", re.sub(r"```.*?```", "", PAGES[page], flags=re.S)):
         assert target.startswith("http") or (folder / target).exists(), f"{page}: {target} does not exist"
+
+
+def anchors(page):
+    """The addresses of the headings of a page."""
+    titles = re.findall(r"^#+ (.+)$", re.sub(r"```.*?```", "", PAGES[page], flags=re.S), flags=re.M)
+    return {re.sub(r"[^a-z0-9 -]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", sorted(PAGES))
+def test_links_to_headings_lead_to_headings(page):
+    links = re.findall(r"\]\(([a-z_]*)(?:\.md)?#([^)]+)\)", PAGES[page])
+    assert [(to, heading) for to, heading in links if heading not in anchors(to or page)] == []
+
+
+@pytest.mark.parametrize("page", sorted(set(PAGES) - {"changelog"}))
+def test_names_of_the_packages_exist(page):
+    """Every dotted name of `ocp` and `dynamics` in the text of a page is a module, or an attribute of one."""
+    text = re.sub(r"```.*?```", "", PAGES[page], flags=re.S)
+    names = re.findall(r"`((?:ocp|dynamics)(?:\.[A-Za-z_][A-Za-z_0-9]*)+)`", text)
+    assert [name for name in names if not resolves(name)] == []
+
+
+def resolves(name):
+    """Whether a dotted name is a module, or an attribute of a module or class."""
+    parts = name.split(".")
+    for k in range(len(parts), 0, -1):
+        try:
+            found = importlib.import_module(".".join(parts[:k]))
+        except ModuleNotFoundError:
+            continue
+        return functools.reduce(lambda one, part: getattr(one, part, None), parts[k:], found) is not None
+    return False
 
 
 def test_the_front_page_is_short_and_leads_to_every_page():
@@ -116,9 +166,9 @@ def test_the_gallery_is_listed():
 
 def test_the_map_is_true():
     """Every place that the map names exists, and every package and module of the upper two floors is on it."""
-    house = next(b for b in blocks("text", PAGES["house"]) if b.startswith("dynamics/"))
+    drawn = next(b for b in blocks("text", PAGES["architecture"]) if b.startswith("dynamics/"))
     places, stack = set(), []
-    for line in house.splitlines():
+    for line in drawn.splitlines():
         name = line.strip().split()[0]
         depth = (len(line) - len(line.lstrip())) // 2
         stack = stack[:depth] + [name.rstrip("/")]
@@ -132,28 +182,11 @@ def test_the_map_is_true():
 
 
 def test_every_name_in_the_table_of_symbols_exists():
-    """Dotted names of the tour's right column resolve to something in the packages."""
-    import importlib
-
+    """Dotted names of the table's right column resolve to something in the packages."""
     table = PAGES["conventions"].split("| symbol in the literature | name in code |", 1)[1].split("\n\n", 1)[0]
     cells = " ".join(row.split("|")[2] for row in table.splitlines() if row.count("|") == 3)
     names = re.findall(r"`((?:[a-z_0-9]+\.)+[A-Za-z_0-9]+)", cells)
     assert len(names) >= 20
 
-    def resolves(name):
-        for prefix in ("", "dynamics.", "dynamics.lie.", "dynamics.algorithms.", "dynamics.notation."):
-            module, _, attribute = (prefix + name).rpartition(".")
-            try:
-                found = importlib.import_module(module)
-            except ModuleNotFoundError:
-                continue
-            if hasattr(found, attribute):
-                return True
-            try:
-                importlib.import_module(prefix + name)
-            except ModuleNotFoundError:
-                continue
-            return True
-        return False
-
-    assert [name for name in names if not resolves(name)] == []
+    prefixes = ("", "dynamics.", "dynamics.lie.", "dynamics.algorithms.", "dynamics.notation.")
+    assert [name for name in names if not any(resolves(prefix + name) for prefix in prefixes)] == []

@@ -46,9 +46,10 @@ def frame_jacobian_rate(model: Model, q: Expr, v: Expr, frame: str, reference: s
     J, rate = tree.zeros(6, model.nv, q, v), tree.zeros(6, model.nv, q, v)
     if named.body < 0:
         return kinematics.from_body(rate, W_H_E, reference)
-    poses, twists = kinematics.body_poses(model, q), kinematics.body_velocities(model, q, v)
+    path = jacobians.support(model, named.body)
+    poses, twists = kinematics.poses_of(model, q, path), kinematics.velocities_of(model, q, v, path)
     v_E = spatial.motion_to_child(tree.placement_transform(named.placement), twists[named.body])
-    for i in jacobians.support(model, named.body):
+    for i in path:
         E_H_i = spatial.compose(spatial.inverse(W_H_E), poses[i])
         S, vs = tree.coupled_subspace(model, i, q), model.v_slice(i)
         if S.shape[1] == 0:

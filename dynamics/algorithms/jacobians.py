@@ -8,29 +8,21 @@ import casadi as ca
 
 from dynamics import spatial
 from dynamics.algorithms import kinematics, tree
+from dynamics.algorithms.kinematics import support
 from dynamics.model.model import Model
 from dynamics.spatial import Transform
 
 Expr = Any
 
 
-def support(model: Model, body: int) -> list[int]:
-    """Bodies on the path from ``body`` (included) to the root."""
-    path: list[int] = []
-    while body >= 0:
-        path.append(body)
-        body = model.bodies[body].parent
-    return path
-
-
 def frame_jacobian(model: Model, q: Expr, frame: str, reference: str = "body") -> Expr:
     """J [6, nv] with twist = J v. reference as in :func:`dynamics.algorithms.kinematics.frame_velocity`."""
     q = tree.as_column(q)
     named = model.frame(frame)
-    poses = kinematics.body_poses(model, q)
+    poses = kinematics.poses_of(model, q, support(model, named.body))
     W_H_F = kinematics.frame_pose(model, q, frame)
     J = tree.zeros(6, model.nv, q)
-    for i in support(model, named.body):
+    for i in poses:
         F_H_B = spatial.compose(spatial.inverse(W_H_F), poses[i])
         # several joints may share a slice when one mimics another on the same chain: accumulate
         J[:, model.v_slice(i)] += spatial.motion_to_parent(F_H_B, tree.coupled_subspace(model, i, q))
@@ -63,7 +55,7 @@ def relative_jacobian(model: Model, q: Expr, base: str, frame: str) -> Expr:
     # B_v_BF = B_X_F F_v_WF - B_v_WB, moved from the origin of B to that of F. Common joints are left out, not cancelled:
     # what an observer cannot see must be structurally zero
     ours, theirs = support(model, model.frame(frame).body), support(model, model.frame(base).body)
-    poses = kinematics.body_poses(model, q)
+    poses = kinematics.poses_of(model, q, sorted({*ours, *theirs}))
     J = tree.zeros(6, model.nv, q)
     for sign, bodies in ((1, [i for i in ours if i not in theirs]), (-1, [i for i in theirs if i not in ours])):
         for i in bodies:
@@ -85,8 +77,9 @@ def frame_jacobian_drift(model: Model, q: Expr, v: Expr, frame: str, reference: 
         return ca.DM(6, 1)
     offset = tree.placement_transform(named.placement)
     zero = ca.DM(model.nv, 1)
-    acceleration = spatial.motion_to_child(offset, kinematics.body_accelerations(model, q, v, zero)[named.body])
-    twist = spatial.motion_to_child(offset, kinematics.body_velocities(model, q, v)[named.body])
+    twists = kinematics.velocities_of(model, q, v, support(model, named.body))
+    acceleration = spatial.motion_to_child(offset, kinematics.accelerations_of(model, q, v, zero, twists)[named.body])
+    twist = spatial.motion_to_child(offset, twists[named.body])
     W_H_F = kinematics.frame_pose(model, q, frame)
     if reference == "world_aligned":
         # the frame's axes turn with omega: d/dt (R v) = R (dv + omega x v), for the linear and the angular part

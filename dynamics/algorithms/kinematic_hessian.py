@@ -38,9 +38,9 @@ def frame_hessian(model: Model, q: Expr, frame: str, reference: str = "body") ->
     tree.check_sizes(model, q=(q, model.nq))
     named = model.frame(frame)
     W_H_E = kinematics.frame_pose(model, q, frame)
-    chain = list(reversed(jacobians.support(model, named.body)))  # root first
+    chain = jacobians.support(model, named.body)
     slices = [tree.zeros(6, model.nv, q) for _ in range(model.nv)]
-    poses = kinematics.body_poses(model, q)
+    poses = kinematics.poses_of(model, q, chain)
     columns, turns = [], []
     for i in chain:
         E_H_i = spatial.compose(spatial.inverse(W_H_E), poses[i])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import casadi as ca
@@ -17,49 +18,72 @@ Expr = Any
 
 def body_poses(model: Model, q: Expr) -> list[Transform]:
     """World pose ``W_H_B`` of every body. q: [nq]."""
+    return list(poses_of(model, q, range(len(model.bodies))).values())
+
+
+def poses_of(model: Model, q: Expr, bodies: Iterable[int]) -> dict[int, Transform]:
+    """World poses of bodies by number, parents before their children: all of them, or those on the path to one (``support``)."""
     q = tree.as_column(q)
     tree.check_sizes(model, q=(q, model.nq))
-    poses: list[Transform] = []
-    for i, body in enumerate(model.bodies):
-        local = tree.parent_transform(model, i, q)
-        poses.append(local if body.parent < 0 else spatial.compose(poses[body.parent], local))
+    poses: dict[int, Transform] = {}
+    for i in bodies:
+        local, parent = tree.parent_transform(model, i, q), model.bodies[i].parent
+        poses[i] = local if parent < 0 else spatial.compose(poses[parent], local)
     return poses
+
+
+def support(model: Model, body: int) -> list[int]:
+    """Bodies on the path from the root to ``body`` (included)."""
+    path: list[int] = []
+    while body >= 0:
+        path.append(body)
+        body = model.bodies[body].parent
+    return path[::-1]
 
 
 def frame_pose(model: Model, q: Expr, frame: str) -> Transform:
     """World pose of a named frame (or body). Raises UnknownNameError."""
     named = model.frame(frame)
     offset = tree.placement_transform(named.placement)
-    return offset if named.body < 0 else spatial.compose(body_poses(model, q)[named.body], offset)
+    return offset if named.body < 0 else spatial.compose(
+        poses_of(model, q, support(model, named.body))[named.body], offset)
 
 
 def body_velocities(model: Model, q: Expr, v: Expr) -> list[Expr]:
     """Left-trivialised twist ``B_v_WB`` [6] of every body. RBDA (4.x), v_i = X v_parent + S v."""
+    return list(velocities_of(model, q, v, range(len(model.bodies))).values())
+
+
+def velocities_of(model: Model, q: Expr, v: Expr, bodies: Iterable[int]) -> dict[int, Expr]:
+    """The same of bodies by number, as ``poses_of``."""
     q, v = tree.as_column(q), tree.as_column(v)
     tree.check_sizes(model, q=(q, model.nq), v=(v, model.nv))
-    twists: list[Expr] = []
-    for i, body in enumerate(model.bodies):
-        own = tree.coupled_subspace(model, i, q) @ part(v, model.v_slice(i))
-        if body.parent >= 0:
-            own = spatial.motion_to_child(tree.parent_transform(model, i, q), twists[body.parent]) + own
-        twists.append(own)
+    twists: dict[int, Expr] = {}
+    for i in bodies:
+        twists[i], parent = tree.coupled_subspace(model, i, q) @ part(v, model.v_slice(i)), model.bodies[i].parent
+        if parent >= 0:
+            twists[i] = spatial.motion_to_child(tree.parent_transform(model, i, q), twists[parent]) + twists[i]
     return twists
 
 
 def body_accelerations(model: Model, q: Expr, v: Expr, a: Expr) -> list[Expr]:
     """Spatial acceleration [6] of every body in body coordinates (derivative of the body twist), without gravity."""
+    return list(accelerations_of(model, q, v, a, velocities_of(model, q, v, range(len(model.bodies)))).values())
+
+
+def accelerations_of(model: Model, q: Expr, v: Expr, a: Expr, twists: Mapping[int, Expr]) -> dict[int, Expr]:
+    """The same of the bodies that these twists are of."""
     q, v, a = tree.as_column(q), tree.as_column(v), tree.as_column(a)
-    twists = body_velocities(model, q, v)
-    accelerations: list[Expr] = []
-    for i, body in enumerate(model.bodies):
+    accelerations: dict[int, Expr] = {}
+    for i in twists:
         S, vs = tree.coupled_subspace(model, i, q), model.v_slice(i)
         acc = S @ part(a, vs) + spatial.cross_motion(twists[i], S @ part(v, vs))
         bias = tree.joint_bias(model, i, q, v)
         if bias is not None:
             acc = acc + bias
-        if body.parent >= 0:
-            acc = acc + spatial.motion_to_child(tree.parent_transform(model, i, q), accelerations[body.parent])
-        accelerations.append(acc)
+        if (parent := model.bodies[i].parent) >= 0:
+            acc = acc + spatial.motion_to_child(tree.parent_transform(model, i, q), accelerations[parent])
+        accelerations[i] = acc
     return accelerations
 
 
@@ -70,7 +94,7 @@ def frame_velocity(model: Model, q: Expr, v: Expr, frame: str, reference: str = 
     if named.body < 0:
         return ca.DM(6, 1)
     offset = tree.placement_transform(named.placement)
-    local = spatial.motion_to_child(offset, body_velocities(model, q, v)[named.body])
+    local = spatial.motion_to_child(offset, velocities_of(model, q, v, support(model, named.body))[named.body])
     return from_body(local, frame_pose(model, q, frame), reference)
 
 

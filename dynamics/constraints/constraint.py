@@ -22,6 +22,8 @@ from dynamics.spatial import Transform
 Expr = Any
 #: the square of the cosine of half an angle, below which half a turn begins
 SLIVER = 1e-3
+#: 1/s at which violations of constraints decay unless they say otherwise, critically damped (Baumgarte 1972)
+RATE = 10.0
 
 
 class Constraint(ABC):
@@ -31,6 +33,8 @@ class Constraint(ABC):
     """
 
     name: str
+    gains: tuple[float, float] = (RATE**2, 2 * RATE)
+    """(k, d) of the decay of violations, g'' + d g' + k g = 0 [1/s^2, 1/s]."""
 
     @abstractmethod
     def check(self, model: Model) -> None:
@@ -44,6 +48,10 @@ class Constraint(ABC):
     def jacobian(self, model: Model, q: Expr, t: Expr = 0.0) -> Expr:
         """J [m, nv] = dg/dq along the right perturbation of q, or A where velocities are held."""
 
+    def size(self, model: Model) -> int:
+        """m, the number of rows."""
+        return int(self.jacobian(model, ca.SX.sym("q", model.nq)).shape[0])
+
     @property
     def velocity_rows(self) -> tuple[int, ...]:
         """The rows that hold velocities alone: no slip, no sideways motion."""
@@ -51,8 +59,7 @@ class Constraint(ABC):
 
     def position_rows(self, model: Model) -> tuple[int, ...]:
         """The rows that hold positions, and not velocities alone."""
-        count = self.jacobian(model, ca.SX.sym("q", model.nq)).shape[0]
-        return tuple(i for i in range(count) if i not in self.velocity_rows)
+        return tuple(i for i in range(self.size(model)) if i not in self.velocity_rows)
 
     def facing(self, model: Model, q: Expr, t: Expr = 0.0) -> Expr:
         """Cosine of the angle of what is to be aligned, [1] or [0]: where g = 0 it is 1, or -1 where it is turned round by half."""
@@ -120,6 +127,9 @@ class FrameConstraint(Constraint):
         drifts = ca.vertcat(*(frame_jacobian_drift(model, q, v, frame, "body") for frame in self.frames))
         at = (*self._entries(model, q), twists, t)
         return self.slopes[1](*at) + self.slopes[0](*at) @ drifts
+
+    def size(self, model: Model) -> int:
+        return int(self.slopes[0].size1_out(0))
 
     @cached_property
     def slopes(self) -> tuple[ca.Function, ca.Function]:

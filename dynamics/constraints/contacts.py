@@ -1,4 +1,4 @@
-"""Contacts with a plane of the world: points, lines and patches of points, flat soles, wheels and balls that roll.
+"""Kinds of contacts: points, lines and patches of points, flat soles, wheels and balls that roll.
 
 All rows are in the axes of the plane: two tangents, then the normal, which points away from the ground. The multipliers are then
 forces on the robot in these axes. Where on the plane a contact lies is not said: tangential rows hold velocities alone.
@@ -6,72 +6,29 @@ forces on the robot in these axes. Where on the plane a contact lies is not said
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import casadi as ca
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from dynamics import spatial
-from dynamics.algorithms import frame_pose
+from dynamics.algorithms import contact_kinematics, frame_pose
 from dynamics.constraints.constraint import Constraint, FrameConstraint, point, unfolded
-from dynamics.constraints.wrench_cone import wrench_cone
+from dynamics.constraints.contact import Contact, Vector, check_axis, plane_axes
+from dynamics.constraints.friction_cone import Cone, second_order, wrench_cone
 from dynamics.errors import ModelError
 from dynamics.forces.force import Place
 from dynamics.model.model import Model
-from dynamics.model.rigid import rotation_from_z
 from dynamics.spatial import Transform
 
+Array = NDArray[np.float64]
 Expr = Any
-Vector = tuple[float, float, float]
-
-
-class Contact(FrameConstraint):
-    """A constraint that holds while something touches the ground: it can only push, and friction is limited.
-
-    normal [3]: of the plane, in the world, any length; height [m]: ``n . x`` of its points, n a unit. friction: coefficient of
-    Coulomb, None for as much as it takes. Neither pushing nor friction is part of the dynamics: ``pushes`` and ``cones`` say what
-    must hold.
-    """
-
-    frame: str
-    normal: Vector
-    height: float
-    friction: float | None
-
-    def check(self, model: Model) -> None:
-        where = f"constraint {self.name!r}"
-        if model.frame(self.frame).body < 0:
-            raise ModelError(f"frame {self.frame!r} belongs to the world, which cannot touch itself", element=where)
-        check_axis(self.name, "normal", self.normal)
-        if not np.isfinite(self.height):
-            raise ModelError(f"height must be finite, got {self.height:g}", element=where)
-        if self.friction is not None and not 0.0 <= self.friction < np.inf:
-            raise ModelError(f"friction must be finite and not negative, got {self.friction:g}", element=where)
-
-    @property
-    def frames(self) -> tuple[str, ...]:
-        return (self.frame,)
-
-    @property
-    def axes(self) -> ca.DM:
-        """[3, 3]: rows are the tangents and the normal of the plane, in the world."""
-        n = np.asarray(self.normal, float) / np.linalg.norm(self.normal)
-        return spatial.constant(rotation_from_z(tuple(n.tolist())).T)
-
-    @abstractmethod
-    def gap(self, model: Model, q: Expr) -> Expr:
-        """Heights [k] (m) of what may touch over the plane."""
-
-    @abstractmethod
-    def pushes(self, force: Expr) -> Expr:
-        """What is not negative [k] (N, N m) while the contact only pushes; force [m]: the multipliers."""
-
-    @abstractmethod
-    def cones(self, force: Expr) -> tuple[Expr, ...]:
-        """``(mu f_n, f_t)`` [3] of every point with friction: in the second-order cone where it does not slip."""
+STAND_IN = Cone(8)
+"""The pyramid that stands for an exact cone where inequalities are needed."""
 
 
 @dataclass(frozen=True)
@@ -91,9 +48,9 @@ class PointContact(Contact):
     places: tuple[Vector, ...] = ()
     slides: bool = False
 
-    def check(self, model: Model) -> None:
-        super().check(model)
-        where = f"constraint {self.name!r}"
+    def check_numbers(self) -> None:
+        super().check_numbers()
+        where = self._where
         if not self.points:
             raise ModelError("has no points", element=where)
         for at in (*self.points, *self.places):
@@ -105,6 +62,9 @@ class PointContact(Contact):
             raise ModelError(f"{len(self.places)} places for {len(self.points)} points", element=where)
         if self.slides and (self.places or self.friction is not None):
             raise ModelError("slides, and so has neither friction nor places where it is held", element=where)
+
+    def apart(self) -> tuple[PointContact, ...]:
+        return _each(self, self.points, 0.0 if self.slides else self.friction)
 
     @property
     def velocity_rows(self) -> tuple[int, ...]:
@@ -141,7 +101,40 @@ class PointContact(Contact):
     def cones(self, force: Expr) -> tuple[Expr, ...]:
         if self.friction is None:
             return ()
-        return tuple(_cone(self.friction, force[3 * i:3 * i + 3]) for i in range(len(self.points)))
+        return tuple(second_order(self.friction, force[3 * i:3 * i + 3]) for i in range(len(self.points)))
+
+    # ---- the only point of a contact, as controllers see it: forces f [3] (N, world axes) on the robot ------------------------
+    @cached_property
+    def place(self) -> contact_kinematics.Contact:
+        """The point held, for Jacobians."""
+        return contact_kinematics.Contact(self.frame, self.points[0])
+
+    def limits(self) -> tuple[Array, Array, Array]:
+        """(D [sides + 1, 3], lower, upper [sides + 1]): lower <= D f <= upper; the pyramid's sides, then the normal force. Of a
+        point that slides the normal force alone."""
+        cone = self.pyramid.rows(self.friction or 0.0) @ self.plane if self.slip is None else np.zeros((0, 3))
+        return (np.vstack([cone, self.plane[2]]), np.r_[np.full(len(cone), -np.inf), self.least],
+                np.r_[np.zeros(len(cone)), self.most])
+
+    @property
+    def pyramid(self) -> Cone:
+        """The pyramid that is its cone, or stands for it."""
+        return self.cone if self.cone.sides else STAND_IN
+
+    def held(self) -> tuple[Array, Array]:
+        """(N [k, 3], F [2, 3] or [0, 3]): N a is held at rest, F f = 0 is the law of its friction."""
+        if self.slip is None:
+            return np.eye(3), np.zeros((0, 3))
+        across, n = self.plane[:2], self.plane[2]
+        return n[None, :], across + (self.friction or 0.0) * np.outer(across @ np.asarray(self.slip), n)
+
+    def used(self, force: ArrayLike) -> float:
+        """The share of its friction that a force uses: 1 on the cone, more outside; infinite where it pulls."""
+        f = self.plane @ np.asarray(force, float)
+        across, most = float(np.hypot(f[0], f[1])), (self.friction or 0.0) * float(f[2])
+        if across <= 1e-6:
+            return 0.0 if f[2] > -1e-6 else float("inf")
+        return across / most if most > 0.0 else float("inf")
 
 
 @dataclass(frozen=True)
@@ -157,6 +150,10 @@ class Patch(FrameConstraint):
 
     def check(self, model: Model) -> None:
         self.contact.check(model)
+
+    @property
+    def gains(self) -> tuple[float, float]:  # type: ignore[override]
+        return self.contact.gains
 
     @property
     def frames(self) -> tuple[str, ...]:
@@ -200,11 +197,19 @@ class FlatContact(Contact):
     friction: float | None = None
     half_sizes: tuple[float, float] | None = None
 
-    def check(self, model: Model) -> None:
-        super().check(model)
+    def check_numbers(self) -> None:
+        super().check_numbers()
         check_axis(self.name, "axis", self.axis)
         if self.half_sizes is not None and (len(self.half_sizes) != 2 or not all(0 < x < np.inf for x in self.half_sizes)):
-            raise ModelError(f"half_sizes are two positive lengths, got {self.half_sizes}", element=f"constraint {self.name!r}")
+            raise ModelError(f"half_sizes are two positive lengths, got {self.half_sizes}", element=self._where)
+
+    def apart(self) -> tuple[Contact, ...]:
+        """The corners of the rectangle; itself where it has none."""
+        if self.half_sizes is None:
+            return (self,)
+        side = plane_axes(self.axis)[:2].T @ np.diag(self.half_sizes)
+        corners = [np.asarray(self.position) + side @ (a, b) for a, b in ((1, 1), (1, -1), (-1, 1), (-1, -1))]
+        return _each(self, corners, self.friction)
 
     @property
     def velocity_rows(self) -> tuple[int, ...]:
@@ -237,7 +242,7 @@ class FlatContact(Contact):
         return ca.vertcat(rows, -ca.DM(turning) @ force)
 
     def cones(self, force: Expr) -> tuple[Expr, ...]:
-        return () if self.friction is None else (_cone(self.friction, force[:3]),)
+        return () if self.friction is None else (second_order(self.friction, force),)
 
 
 @dataclass(frozen=True)
@@ -255,12 +260,15 @@ class RollingContact(Contact):
     height: float = 0.0
     friction: float | None = None
 
-    def check(self, model: Model) -> None:
-        super().check(model)
+    def check_numbers(self) -> None:
+        super().check_numbers()
         if self.axis is not None:
             check_axis(self.name, "axis", self.axis)
         if not 0.0 < self.radius < np.inf:
-            raise ModelError(f"radius must be positive, got {self.radius:g}", element=f"constraint {self.name!r}")
+            raise ModelError(f"radius must be positive, got {self.radius:g}", element=self._where)
+
+    def apart(self) -> tuple[Contact, ...]:
+        return (self,)
 
     @property
     def velocity_rows(self) -> tuple[int, ...]:
@@ -289,14 +297,12 @@ class RollingContact(Contact):
         return force[2]
 
     def cones(self, force: Expr) -> tuple[Expr, ...]:
-        return () if self.friction is None else (_cone(self.friction, force),)
+        return () if self.friction is None else (second_order(self.friction, force),)
 
 
-def check_axis(constraint: str, what: str, axis: tuple[float, ...]) -> None:
-    """Raises ModelError for an axis that is not three finite numbers, not all zero."""
-    if len(axis) != 3 or not np.all(np.isfinite(axis)) or not any(axis):
-        raise ModelError(f"{what} must be three finite numbers, not all zero; got {axis}", element=f"constraint {constraint!r}")
-
-
-def _cone(friction: float, force: Expr) -> Expr:
-    return ca.vertcat(friction * force[2], force[0], force[1])
+def _each(contact: Contact, points: Iterable[Iterable[float]], friction: float | None) -> tuple[PointContact, ...]:
+    """The contact at each of some points of its frame."""
+    places = tuple((float(x), float(y), float(z)) for x, y, z in points)
+    names = [contact.name] if len(places) == 1 else [f"{contact.name} {k}" for k in range(len(places))]
+    return tuple(PointContact(name, contact.frame, (place,), contact.normal, contact.height, friction, **contact.terms)
+                 for name, place in zip(names, places, strict=True))

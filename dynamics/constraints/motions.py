@@ -12,7 +12,7 @@ import numpy as np
 from dynamics import spatial
 from dynamics.algorithms import rate_matrix
 from dynamics.constraints.constraint import ByContent, Constraint, FrameConstraint, misaligned, point
-from dynamics.constraints.contacts import check_axis
+from dynamics.constraints.contact import check_axis
 from dynamics.errors import ModelError, near
 from dynamics.model.model import Model
 from dynamics.spatial import Transform

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import casadi as ca
 import numpy as np
@@ -22,6 +22,14 @@ CLOSURES = {"fixed": ("all", "all"), "revolute": ("all", "tilt"), "prismatic": (
             "cylindrical": ("across", "tilt"), "spherical": ("all", ""), "planar": ("along", "tilt")}
 """What a joint between two frames holds: of the position (all of it, across the axis, along the axis) and of the rotation (all of
 it, the tilt of the axis, nothing). The complement of the joint's motion subspace, in functions that are smooth at every angle."""
+
+
+class HeldAxes(NamedTuple):
+    """What a closure holds: rows of the position [k, 3], the axis [3], two directions across it [2, 3]."""
+
+    rows: Expr
+    axis: Expr
+    across: Expr
 
 
 @dataclass(frozen=True)
@@ -49,12 +57,12 @@ class Closure(FrameConstraint):
         if len(self.axis) != 3 or not any(self.axis):
             raise ModelError(f"axis must be three numbers, not all zero; got {self.axis}", element=where)
 
-    def _held(self) -> tuple[Expr, Expr, Expr]:
+    def _held(self) -> HeldAxes:
         """(rows of the position [k, 3], axis [3], two directions across it [2, 3])."""
         axis = np.asarray(self.axis, float) / np.linalg.norm(self.axis)
         across = rotation_from_z(tuple(axis.tolist()))[:, :2].T
         rows = {"all": np.eye(3), "across": across, "along": axis[None, :]}[CLOSURES[self.joint][0]]
-        return spatial.constant(rows), spatial.constant(axis), spatial.constant(across)
+        return HeldAxes(spatial.constant(rows), spatial.constant(axis), spatial.constant(across))
 
     @property
     def frames(self) -> tuple[str, ...]:

@@ -25,7 +25,6 @@ from dynamics.algorithms import tree
 from dynamics.constraints import Constraint
 from dynamics.constraints.constraint import FrameConstraint
 from dynamics.derivatives.frame_motions import FrameMotions, frame_motions
-from dynamics.mechanism.constrained import RATE
 from dynamics.model.model import Model
 from dynamics.spatial import Transform
 
@@ -85,7 +84,7 @@ class Point:
     def _split(self, rows: Expr) -> list[tuple[Constraint, Expr]]:
         out, start = [], 0
         for c in self.constraints:
-            count = c.jacobian(self.model, ca.SX.sym("q", self.model.nq)).shape[0]
+            count = c.size(self.model)
             out.append((c, rows[start:start + count]))
             start += count
         return out
@@ -114,7 +113,7 @@ def relation(c: FrameConstraint, struck: bool) -> Relation:
     fixed = [R, p, V, A, W, t]
     poses, twists = c.unpacked(R, p, V)
     g, rate = (ca.densify(ca.SX(x)) for x in c.relation(poses, twists, t))
-    rows = rate if struck else ca.jacobian(rate, V) @ A + c.carried(R, p, V, t) + 2 * RATE * rate + RATE**2 * g
+    rows = rate if struck else ca.jacobian(rate, V) @ A + c.carried(R, p, V, t) + c.gains[1] * rate + c.gains[0] * g
     Jx = ca.substitute(ca.jacobian(rate, V), V, ca.SX.zeros(6 * k)) @ W
     # every frame displaced along its own axes, exact to second order
     moved = [_displaced(x, s) for x, s in zip(poses, c.unpacked(R, p, xi)[1], strict=True)]
@@ -136,11 +135,19 @@ def _displaced(pose: Transform, xi: Expr) -> Transform:
     return Transform(pose.R @ (ca.SX.eye(3) + w + w @ w / 2), pose.p + pose.R @ (v + w @ v / 2))
 
 
+class MovedFrames(NamedTuple):
+    """Motions of the frames, the arguments of the functions of a relation, and z by (q, v) [24 k + 1, nv]."""
+
+    motions: FrameMotions
+    arguments: list[Expr]
+    slopes: list[Expr]
+
+
 class Between:
     """Terms of relations between frames."""
 
     @staticmethod
-    def _motions(at: Point, c: FrameConstraint, x: Expr) -> tuple[FrameMotions, list[Expr], list[Expr]]:
+    def _motions(at: Point, c: FrameConstraint, x: Expr) -> MovedFrames:
         """Motions of the frames, the arguments of the functions of a relation, and z by (q, v) [24 k + 1, nv]."""
         motions = frame_motions(at.model, c.frames, at.q, at.v, at.a, x)
         jets, n = motions.jets, at.model.nv
@@ -150,7 +157,7 @@ class Between:
         moved, driven = ([ca.vertcat(*parts) for parts in zip(*blocks, strict=True)] for blocks in (
             [(j.pose_q, j.V_q, j.A_q, j.W_q) for j in jets], [(j.V_v, j.A_v) for j in jets]))
         by_q, by_v = ca.vertcat(*moved, still), ca.vertcat(none, *driven, none, still)
-        return motions, arguments, [by_q, by_v]
+        return MovedFrames(motions, arguments, [by_q, by_v])
 
     @classmethod
     def rows(cls, at: Point, c: FrameConstraint, x: Expr) -> Rows:
@@ -200,8 +207,8 @@ class Coordinates:
         (q, v, a, x, t), d, moved = cls._symbols(at)
         J = c.jacobian(at.model, moved, t)
         k = c.rate(at.model, moved, v, t) if at.struck else (
-            J @ a + c.drift(at.model, moved, v, t) + 2 * RATE * c.rate(at.model, moved, v, t)
-            + RATE**2 * c.value(at.model, moved, t))
+            J @ a + c.drift(at.model, moved, v, t) + c.gains[1] * c.rate(at.model, moved, v, t)
+            + c.gains[0] * c.value(at.model, moved, t))
         return [q, v, a, x, t], d, ca.densify(ca.SX(k)), J
 
     @classmethod

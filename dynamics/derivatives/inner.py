@@ -71,6 +71,12 @@ class Inner:
 
 def efforts(model: Model, nu: int, start: int = 0) -> Inner:
     """Efforts [nv] of inverse dynamics, x = (q, v), accelerations from ``start`` on in u [nu]."""
+    return _efforts(ByFingerprint(Mechanism(model)), nu, start)
+
+
+@functools.lru_cache(maxsize=16)
+def _efforts(key: ByFingerprint, nu: int, start: int) -> Inner:
+    model = key.mechanism.model
     nq, n = model.nq, model.nv
     t, x, u, w = (ca.SX.sym(name, size) for name, size in (("t", 1), ("x", nq + n), ("u", nu), ("w", n)))
     q, v, a = x[:nq], x[nq:], u[start:start + n]

@@ -92,7 +92,16 @@ class _Carried(NamedTuple):
     b: Expr
 
 
-def backward(passed: Sweep, *like: Expr) -> tuple[Expr, Expr, Expr, Expr]:
+class FirstOrder(NamedTuple):
+    """tau [n], its derivatives by q and v, and M [n, n]."""
+
+    tau: Expr
+    dq: Expr
+    dv: Expr
+    M: Expr
+
+
+def backward(passed: Sweep, *like: Expr) -> FirstOrder:
     """tau, dtau/dq, dtau/dv and M of the links, from a forward sweep."""
     n, links = passed.reduced.nu, passed.links
     tau = tree.zeros(n, 1, *like)
@@ -127,4 +136,4 @@ def backward(passed: Sweep, *like: Expr) -> tuple[Expr, Expr, Expr, Expr]:
         inertia[parent] = spatial.add_inertia(inertia[parent], moved)
         B[parent], f[parent] = add_coriolis(B[parent], moved_B), f[parent] + moved_f
         below[parent] += parts
-    return tau, dq, dv, M
+    return FirstOrder(tau, dq, dv, M)

@@ -19,7 +19,7 @@ from dynamics.errors import ModelError, near
 Expr = Any
 NUMERIC_SOURCES = ("complex_step", "fd")
 
-TINY = 1e-30
+COMPLEX_STEP = 1e-30
 # central differences lose least where truncation and rounding balance: h ~ eps^(1/3) for a first derivative of values (and for
 # the derivative of an exact gradient), h ~ eps^(1/4) where a second derivative is taken of values
 STEP = 6.0e-6
@@ -70,8 +70,8 @@ def _complex_jacobian(function: ca.Function, sizes: Sequence[int]) -> ca.Functio
     """z [n] -> J [ny, n], one complex evaluation a column."""
     n, twin = sum(sizes), complexified(function)
     z, d = ca.MX.sym("z", n), ca.MX.sym("d", n)
-    real, imaginary = ca.vertsplit(z, _offsets(sizes)), ca.vertsplit(TINY * d, _offsets(sizes))
-    column = ca.Function("column", [z, d], [twin(*real, *imaginary)[1] / TINY], {"never_inline": True})
+    real, imaginary = ca.vertsplit(z, _offsets(sizes)), ca.vertsplit(COMPLEX_STEP * d, _offsets(sizes))
+    column = ca.Function("column", [z, d], [twin(*real, *imaginary)[1] / COMPLEX_STEP], {"never_inline": True})
     return ca.Function("complex_jacobian", [z], [column.map(n)(ca.repmat(z, 1, n), ca.DM.eye(n))])
 
 

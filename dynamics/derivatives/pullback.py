@@ -13,7 +13,7 @@ Second derivatives are raw: ``D_k D_j f`` at [j, k], as in ``dynamics.derivative
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from dynamics.algorithms import tree
 from dynamics.algorithms.reduced_tree import Link, ReducedTree
@@ -21,6 +21,24 @@ from dynamics.joints.kind import part
 from dynamics.joints.moving import bends, slopes
 
 Expr = Any
+
+
+class FirstOrderBack(NamedTuple):
+    """tau [nv] and its derivatives by q, v and a [nv, nv]."""
+
+    tau: Expr
+    dq: Expr
+    dv: Expr
+    da: Expr
+
+
+class Slopes(NamedTuple):
+    """Derivatives [6, nv]: of a pose, a twist and an acceleration by q, and of the acceleration by v."""
+
+    pose_q: Expr
+    twist_q: Expr
+    acceleration_q: Expr
+    acceleration_v: Expr
 
 
 @dataclass(frozen=True)
@@ -59,16 +77,16 @@ class Pullback:
         """``X G`` [., nv]: what depends on the velocities of the links, seen from v."""
         return columns if self.G is None else columns @ self.G
 
-    def along(self, pose: Expr, V_q: Expr, A_q: Expr, A_v: Expr) -> tuple[Expr, Expr, Expr, Expr]:
+    def along(self, pose: Expr, V_q: Expr, A_q: Expr, A_v: Expr) -> Slopes:
         """Derivatives [6, nv] by q of a frame's pose, twist and acceleration, and of the latter by v, from those by the links."""
         out = [self.columns(x) for x in (pose, V_q, A_q, A_v)]
         if self.reduced.moving:
             out[1] = out[1] + pose @ self.Du
             out[2] = out[2] + A_v @ self.Du + pose @ self.Ddu
             out[3] = out[3] + pose @ self.du_dv
-        return out[0], out[1], out[2], out[3]
+        return Slopes(out[0], out[1], out[2], out[3])
 
-    def first(self, tau: Expr, dq: Expr, dv: Expr, M: Expr) -> tuple[Expr, Expr, Expr, Expr]:
+    def first(self, tau: Expr, dq: Expr, dv: Expr, M: Expr) -> FirstOrderBack:
         """tau [nv] and its derivatives by q, v, a from those of the links."""
         out = [self.congruence(x) for x in (dq, dv, M)]
         if self.reduced.moving:
@@ -76,7 +94,7 @@ class Pullback:
             out[1] = out[1] + self.rows(M @ self.du_dv)
             for link, found in self._bends(tree.zeros(self.reduced.nv, 1), w_q=tau):
                 out[0][link.v, link.v] += found[1]
-        return self.rows(tau), out[0], out[1], out[2]
+        return FirstOrderBack(self.rows(tau), out[0], out[1], out[2])
 
     def second(self, lam: Expr, first: tuple[Expr, ...], contracted: tuple[Expr, ...]) -> tuple[Expr, ...]:
         """Gradients gq, gv, ga and second derivatives qq, qv, vv, qa of ``lam^T tau``. lam: [nv]; first: tau, dq, dv, M of the

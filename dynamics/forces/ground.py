@@ -15,7 +15,7 @@ out and slow down.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import casadi as ca
 import numpy as np
@@ -27,6 +27,14 @@ from dynamics.lie.operators import norm
 from dynamics.model.model import Model
 
 Expr = Any
+
+
+class PointForceAt(NamedTuple):
+    """A force on a point [3] (N) and its derivatives [3, 3] by place and velocity."""
+
+    force: Expr
+    by_place: Expr
+    by_speed: Expr
 
 
 @dataclass(frozen=True)
@@ -59,7 +67,7 @@ class Ground(Force):
             if len(vector) != 3 or not np.all(np.isfinite(vector)) or (what == "normal" and not any(vector)):
                 raise ModelError(f"{what} must be three finite numbers, got {vector}", element=f"force {self.name!r}")
 
-    def law(self, x: Expr, speed: Expr) -> tuple[Expr, Expr, Expr]:
+    def law(self, x: Expr, speed: Expr) -> PointForceAt:
         """The force [3] on a point at x with this velocity, and its derivatives [3, 3] by both; zero outside."""
         n = spatial.constant(np.asarray(self.normal, float) / np.linalg.norm(self.normal))
         T = spatial.constant(np.eye(3)) - n @ n.T
@@ -74,8 +82,8 @@ class Ground(Force):
         inside, out = d < 0, ca.dot(n, speed)
         grip = ca.fmax(0, 1 - self.e * out) if self.e else 1
         by_out = self.c - self.k * d * self.e * (grip > 0) if self.e else self.c
-        return (inside * (friction - (self.k * d * grip + self.c * out) * n), inside * (by_x - self.k * grip * (n @ n.T)),
-                inside * (by_speed - by_out * (n @ n.T)))
+        return PointForceAt(inside * (friction - (self.k * d * grip + self.c * out) * n),
+                            inside * (by_x - self.k * grip * (n @ n.T)), inside * (by_speed - by_out * (n @ n.T)))
 
     def effort(self, model: Model, q: Expr, v: Expr) -> Expr:
         total: Expr = ca.DM(model.nv, 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import casadi as ca
 
@@ -12,6 +12,14 @@ from dynamics.forces.force import Force, check_number
 from dynamics.model.model import Model
 
 Expr = Any
+
+
+class Owned(NamedTuple):
+    """The body that a joint carries, and what is the joint's among coordinates and velocities."""
+
+    body: int
+    q: slice
+    v: slice
 
 
 @dataclass(frozen=True)
@@ -32,9 +40,9 @@ class _AtJoint(Force):
     def remaining(self, model: Model) -> Force | None:
         return self if any(body.joint.name == self.joint and model.kind(i).nv for i, body in enumerate(model.bodies)) else None
 
-    def _slices(self, model: Model) -> tuple[int, slice, slice]:
+    def _slices(self, model: Model) -> Owned:
         i = model.joint_index(self.joint)
-        return i, model.q_slice(i), model.v_slice(i)
+        return Owned(i, model.q_slice(i), model.v_slice(i))
 
     def _spread(self, model: Model, block: Expr, square: bool = False) -> Expr:
         """A block of the joint's own inside [nv] or [nv, nv]."""

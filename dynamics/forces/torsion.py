@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import casadi as ca
 
@@ -15,6 +15,16 @@ from dynamics.lie import so3
 from dynamics.model.model import Model
 
 Expr = Any
+
+
+class Turned(NamedTuple):
+    """The rotation vector phi [3]; in axes of the second frame J of the relative angular velocity [3, nv]; the rotation that takes
+    axes of the first frame to them [3, 3]; J of the first in its own [3, nv]."""
+
+    phi: Expr
+    J: Expr
+    back: Expr
+    J_first: Expr
 
 
 @dataclass(frozen=True)
@@ -41,11 +51,10 @@ class Torsion(Force):
         if len(self.rest) != 3 or not all(abs(x) < float("inf") for x in self.rest):
             raise ModelError(f"rest needs three finite numbers, got {self.rest}", element=f"force {self.name!r}")
 
-    def _relative(self, model: Model, q: Expr) -> tuple[Expr, Expr, Expr, Expr]:
-        """phi, J of w in axes of the second frame, the rotation that takes axes of the first to them, J of the first in its own."""
+    def _relative(self, model: Model, q: Expr) -> Turned:
         back = frame_pose(model, q, self.second).R.T @ frame_pose(model, q, self.first).R
         one, two = (spatial.angular(frame_jacobian(model, q, frame, "body")) for frame in (self.first, self.second))
-        return so3.log(so3.exp(-spatial.constant(self.rest)) @ back.T), two - back @ one, back, one
+        return Turned(so3.log(so3.exp(-spatial.constant(self.rest)) @ back.T), two - back @ one, back, one)
 
     def effort(self, model: Model, q: Expr, v: Expr) -> Expr:
         phi, J, _, _ = self._relative(model, q)

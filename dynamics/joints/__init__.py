@@ -4,7 +4,7 @@ serves it."""
 from __future__ import annotations
 
 from functools import lru_cache
-from types import MappingProxyType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 from dynamics.errors import ModelError, near
@@ -20,11 +20,11 @@ from dynamics.joints.rotational import FREE_FLYER, SPHERICAL
 from dynamics.joints.splines import FRAME_SPLINE, SPLINE_SURFACE
 from dynamics.joints.translational import PLANAR_TRANSLATION, TRANSLATION
 from dynamics.joints.universal import UNIVERSAL
+from dynamics.tables import Table
 
-_KNOWN = {k.name: k for k in (
+KINDS = Table("a joint kind", (
     FIXED, REVOLUTE, CONTINUOUS, PRISMATIC, UNIVERSAL, PLANAR, SPHERICAL, FREE_FLYER, EULER, PLANAR_TRANSLATION, TRANSLATION,
-    EXPONENTIAL, FREE_2D, FREE_3D, FREE_3D_REVERSED, SPLINE_CURVE, FRAME_SPLINE, SPLINE_SURFACE, COMPOSITE)}
-KINDS = MappingProxyType(_KNOWN)
+    EXPONENTIAL, FREE_2D, FREE_3D, FREE_3D_REVERSED, SPLINE_CURVE, FRAME_SPLINE, SPLINE_SURFACE, COMPOSITE), ModelError)
 FIELDS = ("chart", "parts", "points", "frames", "grid")  # of a Joint, beside its axes
 
 
@@ -33,12 +33,10 @@ def register(family: Family) -> None:
 
     See ``JointKind`` for what a record tells; ``dynamics.joints.moving.from_pose`` makes S and its rates from the pose alone.
     """
-    if family.name in _KNOWN:
-        raise ModelError(f"there is a joint kind {family.name!r} already")
     for field in family.takes:
         if field not in FIELDS:
             raise ModelError(f"a joint has no field {field!r} to take{near(field, FIELDS)}", element=f"joint kind {family.name!r}")
-    _KNOWN[family.name] = family
+    KINDS.register(family)
 
 
 def record(joint: Any) -> JointKind:

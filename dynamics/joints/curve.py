@@ -6,7 +6,7 @@ beyond its ends it goes on straight. Points are in the joint frame; at s = 0 the
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import casadi as ca
 import numpy as np
@@ -20,7 +20,15 @@ def truncated_cube(u: Expr, order: int) -> Expr:
     return (1.0, 3.0, 6.0)[order] * ca.fmax(u, 0) ** (3 - order) if order < 3 else 6.0 * (u > 0)
 
 
-def _natural(points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+class Cubic(NamedTuple):
+    """A natural spline p0 + slope s + sum jumps_k max(0, s - knots_k)^3: knots [n], slope [3], jumps [n, 3]."""
+
+    knots: np.ndarray
+    slope: np.ndarray
+    jumps: np.ndarray
+
+
+def _natural(points: np.ndarray) -> Cubic:
     """Knots [n], slope at the start [3] and jumps [n, 3] of a natural spline p0 + slope s + sum jump_k max(0, s - knot_k)^3."""
     chords = np.linalg.norm(np.diff(points, axis=0), axis=1)
     if not np.all(chords > 0):
@@ -32,7 +40,7 @@ def _natural(points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     A[: n - 1, 1:] = np.maximum(0.0, knots[1:, None] - knots[None, :]) ** 3
     A[n - 1, 1:], A[n, 1:] = 1.0, knots
     found = np.linalg.solve(A, np.vstack([points[1:] - points[0], np.zeros((2, 3))]))
-    return knots, found[0], found[1:]
+    return Cubic(knots, found[0], found[1:])
 
 
 def _make(joint: Any) -> JointKind:

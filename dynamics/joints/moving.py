@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import casadi as ca
 
@@ -48,12 +48,21 @@ def from_pose(transform: Callable[[Expr], Transform], nq: int, nv: int, rate: Ca
     return {"transform": transform, "subspace": subspace, "bias": bias, "slices": slices}
 
 
-def _terms(kind: JointKind) -> tuple[list[ca.SX], ca.SX, ca.SX, Callable[[ca.SX], ca.SX]]:
+class Terms(NamedTuple):
+    """(q, v, a), G, dG/dt v, and D of a column."""
+
+    symbols: list[ca.SX]
+    G: ca.SX
+    drift: ca.SX
+    slope: Callable[[ca.SX], ca.SX]
+
+
+def _terms(kind: JointKind) -> Terms:
     """(q, v, a), G, dG/dt v, and D of a column."""
     q, v, a = ca.SX.sym("q", kind.nq), ca.SX.sym("v", kind.nv), ca.SX.sym("a", kind.nv)
     G, N = ca.SX(kind.subspace(q)), ca.SX(kind.rate(q))
     drift = ca.SX(6, 1) if kind.bias is None else ca.SX(kind.bias(q, v))
-    return [q, v, a], G, drift, lambda column: ca.jacobian(column, q) @ N
+    return Terms([q, v, a], G, drift, lambda column: ca.jacobian(column, q) @ N)
 
 
 @lru_cache(maxsize=4096)

@@ -13,6 +13,7 @@ import tempfile
 import threading
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 import casadi as ca
 
@@ -61,12 +62,21 @@ def evaluation_address() -> int:
     return ctypes.cast(_casadi_library().casadi_c_eval_id, ctypes.c_void_p).value or 0
 
 
-def work_sizes(number: int) -> tuple[int, int, int, int]:
+class WorkSizes(NamedTuple):
+    """Lengths of arg, res, iw and w."""
+
+    arg: int
+    res: int
+    iw: int
+    w: int
+
+
+def work_sizes(number: int) -> WorkSizes:
     """Lengths of arg, res, iw and w for the loaded function `number`."""
     sizes = [ctypes.c_longlong() for _ in range(4)]
     if _casadi_library().casadi_c_work_id(number, *(ctypes.byref(size) for size in sizes)) != 0:
         raise KernelError(f"CasADi's C interface gives no work sizes for function number {number}")
-    return sizes[0].value, sizes[1].value, sizes[2].value, sizes[3].value
+    return WorkSizes(sizes[0].value, sizes[1].value, sizes[2].value, sizes[3].value)
 
 
 def checkout(number: int) -> int:

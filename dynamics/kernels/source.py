@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import re
 
-LEAST = 12
+MIN_STORES = 12
 """Neighbouring stores of one value from which they become a loop; a handful is left to the compiler."""
 
 _STORE = re.compile(r"  if \(res\[(\d+)\]!=0\) res\[(\d+)\]\[(\d+)\]=(a\d+);$")
 
 
 def with_loops(source: str) -> str:
-    """The same source, with a loop for every run of LEAST or more stores of one variable into neighbours of one output."""
+    """The same source, with a loop for every run of MIN_STORES or more stores of one variable into neighbours of one output."""
     lines: list[str] = []
     run: list[str] = []
     last: tuple[str, str, int] | None = None
@@ -34,7 +34,7 @@ def with_loops(source: str) -> str:
 
 def _closed(run: list[str], last: tuple[str, str, int] | None) -> list[str]:
     """A run of stores, the last of which is given: as it is, or as a loop."""
-    if last is None or len(run) < LEAST:
+    if last is None or len(run) < MIN_STORES:
         return run
     output, value, end = last
     return [f"  if (res[{output}]!=0) {{casadi_int k; for (k={end + 1 - len(run)}; k<={end}; ++k) res[{output}][k]={value};}}"]

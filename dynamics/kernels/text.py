@@ -16,7 +16,7 @@ from dynamics.kernels.library import ONE, TWO
 #: Operations in a basic block: the time of LLVM's fast register allocator grows with the square of a block's length.
 BLOCK = 1000
 #: So many neighbouring zeros of an output are cleared together.
-LEAST = 8
+MIN_ZEROS = 8
 
 _ARITHMETIC = {ca.OP_ADD: "fadd double {a}, {b}", ca.OP_SUB: "fsub double {a}, {b}", ca.OP_MUL: "fmul double {a}, {b}",
                ca.OP_DIV: "fdiv double {a}, {b}", ca.OP_NEG: "fneg double {a}", ca.OP_SQ: "fmul double {a}, {a}",
@@ -154,7 +154,7 @@ class _Results:
     def clear(self, n: int) -> int:
         """Write the zeros that wait."""
         (to, first, count), self.run = self.run, (0, 0, 0)
-        if count >= LEAST:
+        if count >= MIN_ZEROS:
             self.out.append(f"{self.place % (n, to, first)}\n%{n + 1} = call ptr @memset(ptr %{n}, i32 0, i64 {8 * count})")
             return n + 2
         for j in range(count):

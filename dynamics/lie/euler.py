@@ -17,6 +17,7 @@ sequences; Bernardes and Viollet 2022, "Quaternion to Euler angles conversion", 
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import casadi as ca
 import numpy as np
@@ -41,7 +42,7 @@ class Sequence:
     """Third axis equal to the first; otherwise it is l."""
 
     @property
-    def components(self) -> tuple[str, str, str]:
+    def components(self) -> tuple[str, ...]:
         """Names of the angles: "z", "y", "x", or "z1", "y", "z2"."""
         first, second, third = self.name[0], self.name[1], self.name[2]
         return (first + "1", second, third + "2") if self.proper else (first, second, third)
@@ -214,11 +215,19 @@ def bias(kind: str | Sequence, angles: ExpressionLike, rate: ExpressionLike) -> 
     return rate[1] * ca.cross(carried, middle) + rate[2] * ca.cross(carried + rate[1] * middle, last)
 
 
+class Sines(NamedTuple):
+    """A sequence of axes, and sines and cosines of its three angles."""
+
+    sequence: Sequence
+    sin: tuple[Expression, ...]
+    cos: tuple[Expression, ...]
+
+
 def _trigonometry(
     kind: str | Sequence, angles: ExpressionLike
-) -> tuple[Sequence, tuple[Expression, ...], tuple[Expression, ...]]:
+) -> Sines:
     x = column(angles, 3, "angles")
-    return sequence(kind), tuple(ca.sin(x[m]) for m in range(3)), tuple(ca.cos(x[m]) for m in range(3))
+    return Sines(sequence(kind), tuple(ca.sin(x[m]) for m in range(3)), tuple(ca.cos(x[m]) for m in range(3)))
 
 
 def _unit(axis: int) -> Expression:
@@ -231,32 +240,41 @@ def _place(q: Sequence, i: Expression, j: Expression, l: Expression) -> Expressi
     return ca.vertcat(*(parts[m] for m in range(3)))
 
 
+class Axes(NamedTuple):
+    """Two of the three axes of the turns [3] and (first × second) · third."""
+
+    sequence: Sequence
+    one: Expression
+    other: Expression
+    divisor: Expression
+
+
 def _world_axes(
     kind: str | Sequence, angles: ExpressionLike
-) -> tuple[Sequence, Expression, Expression, Expression]:
+) -> Axes:
     """Second and third axis in the world frame, and (first × second) · third."""
     q, (sa, sb, _), (ca_, cb, _) = _trigonometry(kind, angles)
     s = q.sign
     middle = _place(q, 0.0, ca_, s * sa)
     if q.proper:
-        return q, middle, _place(q, cb, sa * sb, -s * sb * ca_), -sb
-    return q, middle, _place(q, s * sb, -s * sa * cb, ca_ * cb), s * cb
+        return Axes(q, middle, _place(q, cb, sa * sb, -s * sb * ca_), -sb)
+    return Axes(q, middle, _place(q, s * sb, -s * sa * cb, ca_ * cb), s * cb)
 
 
 def _body_axes(
     kind: str | Sequence, angles: ExpressionLike
-) -> tuple[Sequence, Expression, Expression, Expression]:
+) -> Axes:
     """First and second axis in the body frame, and (first × second) · third."""
     q, (_, sb, sc), (_, cb, cc) = _trigonometry(kind, angles)
     s = q.sign
     if q.proper:
-        return q, _place(q, cb, sb * sc, s * sb * cc), _place(q, 0.0, cc, -s * sc), -sb
-    return q, _place(q, cb * cc, -s * cb * sc, s * sb), _place(q, s * sc, cc, 0.0), s * cb
+        return Axes(q, _place(q, cb, sb * sc, s * sb * cc), _place(q, 0.0, cc, -s * sc), -sb)
+    return Axes(q, _place(q, cb * cc, -s * cb * sc, s * sb), _place(q, s * sc, cc, 0.0), s * cb)
 
 
 def _inverse_rows(
     q: Sequence, upright: Expression, middle: Expression, tilted: Expression, divisor: Expression
-) -> tuple[Expression, Expression, Expression]:
+) -> tuple[Expression, ...]:
     """Rows that give the rates about `tilted`, `middle` and `upright`.
 
     `middle` is perpendicular to both others, and n = upright × middle to all but `tilted`, with n · tilted given.

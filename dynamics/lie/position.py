@@ -201,7 +201,7 @@ def from_homogeneous(r: ExpressionLike) -> Expression:
     return r[:3] / r[3]
 
 
-def _directions(x: Expression) -> tuple[Expression, Expression, Expression]:
+def _directions(x: Expression) -> tuple[Expression, ...]:
     """Unit vectors of growing r, θ and φ."""
     sine, cosine = ca.sin(x[1]), ca.cos(x[1])
     tilt, level = ca.sin(x[2]), ca.cos(x[2])

@@ -66,7 +66,7 @@ def stumpff(s: ExpressionLike, top: int) -> tuple[Expression, ...]:
     return tuple(functions)
 
 
-def stumpff_slopes(c: tuple[Expression, ...]) -> tuple[Expression, Expression, Expression]:
+def stumpff_slopes(c: tuple[Expression, ...]) -> tuple[Expression, ...]:
     """2 dc_k/ds for k = 1, 2, 3 from c_0 ... c_5: term by term, 2 c_k' = k c_{k+2} - c_{k+1}."""
     return c[3] - c[2], 2.0 * c[4] - c[3], 3.0 * c[5] - c[4]
 

@@ -19,7 +19,7 @@ psi = M^-1 (mu - J^T nu), J psi = 0.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import casadi as ca
 import numpy as np
@@ -42,10 +42,18 @@ Q, V, A, LAM, PSI, NU, GIVEN = range(7)
 REFINED = 3
 
 
+class Sizes(NamedTuple):
+    """How many numbers a function gives: values, slopes, and second derivatives."""
+
+    values: int
+    slopes: int
+    seconds: int
+
+
 # ---- made with the tables
-def sizes(nv: int, rows: int, thrusters: int) -> tuple[int, int, int]:
+def sizes(nv: int, rows: int, thrusters: int) -> Sizes:
     """How many numbers each function gives."""
-    return nv + rows * nv + rows, (2 * nv + 2 * rows + thrusters) * nv, (4 * nv + rows + thrusters) * nv
+    return Sizes(nv + rows * nv + rows, (2 * nv + 2 * rows + thrusters) * nv, (4 * nv + rows + thrusters) * nv)
 
 
 def acts(mechanism: Mechanism) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,23 @@ from dynamics.model.model import Model
 
 Array = np.ndarray
 Wrenches = Mapping[str, Any] | None
+
+
+class SecondOrder(NamedTuple):
+    """Accelerations a [nv], their first derivatives [3, nv, nv], and the second ones of mu^T a [4, nv, nv]."""
+
+    a: Array
+    first: Array
+    second: Array
+
+
+class Arguments(NamedTuple):
+    """What every loop begins with: integers and numbers of the tables, the workspace, and q [nq]."""
+
+    integers: Array
+    reals: Array
+    work: Array
+    q: Array
 
 
 @dataclass(frozen=True)
@@ -132,7 +149,7 @@ class LoopDynamics:
         return t
 
     def forward_contracted_second_order(self, q: Any, v: Any, tau: Any, mu: Any, f_ext: Wrenches = None, *, t: float = 0.0,
-                                        thrusts: Any = None) -> tuple[Array, Array, Array]:
+                                        thrusts: Any = None) -> SecondOrder:
         """(a [nv], first [3, nv, nv], [4, nv, nv]): forward dynamics, its first derivatives, and the second derivatives of
         mu^T a, named (row, column): qq (symmetric), vq, vv, tq, the last by tau and q."""
         n = self.tables.nv
@@ -141,7 +158,7 @@ class LoopDynamics:
             *self._start(q, thrusts, t), self._v("v", v), self._v("tau", tau), self._v("mu", mu), self._wrenches(f_ext), a, first,
             lam, inverse, out)
         self._check(q, a)
-        return a, first, out
+        return SecondOrder(a, first, out)
 
     def _check(self, q: Any, a: Array) -> None:
         """An acceleration without end, or next to it, may be the sign of a singular mass matrix."""
@@ -149,12 +166,12 @@ class LoopDynamics:
             check_inertia(self.model, np.asarray(q, dtype=float))
 
     # ---- arguments
-    def _start(self, q: Any, thrusts: Any = None, t: float = 0.0) -> tuple[Array, Array, Array, Array]:
+    def _start(self, q: Any, thrusts: Any = None, t: float = 0.0) -> Arguments:
         if isinstance(self.robot, Mechanism):
             count = len(self.robot.thrusters)
             given = np.zeros(count) if thrusts is None else self._vector("thrusts", thrusts, count)
             acting.give(self.tables.integers, self.work, float(t), given, 0, count)
-        return self.tables.integers, self.tables.reals, self.work, self._vector("q", q, self.tables.nq)
+        return Arguments(self.tables.integers, self.tables.reals, self.work, self._vector("q", q, self.tables.nq))
 
     def _v(self, name: str, x: Any) -> Array:
         return self._vector(name, x, self.tables.nv)

@@ -13,7 +13,7 @@ Matrices are written row by row. The weights w are 24 numbers for each joint: w_
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import casadi as ca
 import numpy as np
@@ -32,11 +32,20 @@ POSE, RATE, SLOPES, BENDS = range(4)
 WEIGHTS = 24
 
 
+class Sizes(NamedTuple):
+    """How many numbers a function of a joint gives: pose and S, drift, slopes, and second derivatives."""
+
+    pose: int
+    drift: int
+    slopes: int
+    seconds: int
+
+
 # ---- made with the tables
-def sizes(link: Link) -> tuple[int, int, int, int]:
+def sizes(link: Link) -> Sizes:
     """How many numbers each function gives for one joint."""
     n = link.kind.nv
-    return 12 + 6 * n, 6, 18 * n + n * n, 6 * n + 4 * n * n
+    return Sizes(12 + 6 * n, 6, 18 * n + n * n, 6 * n + 4 * n * n)
 
 
 def compiled(reduced: ReducedTree, nq: int) -> tuple[Kernel, ...]:

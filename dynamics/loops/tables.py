@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import weakref
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import casadi as ca
 import numpy as np
@@ -145,12 +145,21 @@ def _kept(_: list[Workspace]) -> None:
     """Nothing: a finaliser holds on to its arguments."""
 
 
+class GeneralLinks(NamedTuple):
+    """Length of a workspace with their room; their records, those of their functions, and what must outlive the table."""
+
+    length: int
+    records: list[int]
+    functions: list[int]
+    spaces: list[Workspace]
+
+
 def _general(reduced: ReducedTree, nq: int, firsts: np.ndarray, bodies: list[list[int]], start: int
-             ) -> tuple[int, list[int], list[int], list[Workspace]]:
+             ) -> GeneralLinks:
     """Length of a workspace with the room of general links, which begins at ``start``; their records, those of their functions, and
     what must outlive the table. Their poses become the coordinates of the bodies."""
     if not reduced.moving:
-        return start, [], [], []
+        return GeneralLinks(start, [], [], [])
     kernels = hooks.compiled(reduced, nq)
     spaces = [workspace(kernel) for kernel in kernels]
     inputs = np.concatenate([[0], np.cumsum([nq, *[reduced.nv] * 3, hooks.WEIGHTS * len(reduced.moving)])]) + start
@@ -167,14 +176,24 @@ def _general(reduced: ReducedTree, nq: int, firsts: np.ndarray, bodies: list[lis
     sizes = [max(len(getattr(s, name)) for s in spaces) for name in ("arg", "res", "iw", "w")]
     memory = np.cumsum([-(-x // WIDTH) * WIDTH for x in (results[-1], *sizes)])
     functions = [x for space, to in zip(spaces, results[:-1], strict=True) for x in (space.address, space.handle, to)]
-    return int(memory[-1]), [x for r in records for x in r], [*functions, *inputs[:-1].tolist(), *memory[:-1].tolist()], spaces
+    functions += [*inputs[:-1].tolist(), *memory[:-1].tolist()]
+    return GeneralLinks(int(memory[-1]), [x for r in records for x in r], functions, spaces)
 
 
-def _acting(robot: Model | Mechanism, start: int) -> tuple[int, list[int], int, list[Workspace]]:
+class ActingParts(NamedTuple):
+    """Length of a workspace with their room; their record, how many rows constraints have, and what must outlive the table."""
+
+    length: int
+    record: list[int]
+    rows: int
+    spaces: list[Workspace]
+
+
+def _acting(robot: Model | Mechanism, start: int) -> ActingParts:
     """Length of a workspace with the room of what acts on the tree, which begins at ``start``; its record, how many rows its
     constraints have, and what must outlive the table. Nothing where nothing acts."""
     if not (isinstance(robot, Mechanism) and acting.acts(robot)):
-        return start, [], 0, []
+        return ActingParts(start, [], 0, [])
     kernels, rows = acting.compiled(robot)
     spaces, nq, nv = [workspace(kernel) for kernel in kernels], robot.model.nq, robot.model.nv
     thrusters = len(robot.thrusters)
@@ -183,7 +202,7 @@ def _acting(robot: Model | Mechanism, start: int) -> tuple[int, list[int], int, 
               rows * nv, rows**2, rows**2, 3 * rows * nv, 3 * rows]
     places = np.concatenate([[0], np.cumsum([-(-x // WIDTH) * WIDTH for x in needed])]) + start
     functions = [x for space, to in zip(spaces, places.tolist(), strict=False) for x in (space.address, space.handle, to)]
-    return int(places[-1]), [*functions, *places[3:-1].tolist()], rows, spaces
+    return ActingParts(int(places[-1]), [*functions, *places[3:-1].tolist()], rows, spaces)
 
 
 def _fill_constants(constants: np.ndarray, links: list[_Body], firsts: np.ndarray) -> None:

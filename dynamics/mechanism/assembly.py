@@ -48,6 +48,14 @@ class Assembled(NamedTuple):
     closed: bool
 
 
+class Misses(NamedTuple):
+    """How far each constraint is open [m, rad] and how fast it opens, by name; those whose frames are half a turn apart."""
+
+    gaps: dict[str, float]
+    rates: dict[str, float]
+    turned: list[str]
+
+
 class Assembly:
     """The loops of a mechanism as numbers."""
 
@@ -68,11 +76,11 @@ class Assembly:
             ca.Function(name, inputs, [ca.densify(ca.SX(x)) for x in outputs]) for name, (inputs, outputs) in parts.items())
         self._move = make(model, "integrate")
 
-    def misses(self, q: Array, v: Array | None = None) -> tuple[dict[str, float], dict[str, float], list[str]]:
+    def misses(self, q: Array, v: Array | None = None) -> Misses:
         """How far each constraint is open [m, rad] and how fast it opens, by name; those whose frames are half a turn apart."""
         gap, rate, facing = (np.asarray(x).ravel().tolist() for x in self._misses(q, np.zeros(self.model.nv) if v is None else v))
         names = [c.name for c in self.constraints]
-        return (dict(zip(names, gap, strict=True)), dict(zip(names, rate, strict=True)),
+        return Misses(dict(zip(names, gap, strict=True)), dict(zip(names, rate, strict=True)),
                 [name for name, cosine in zip(names, facing, strict=True) if cosine < 0.0])
 
     def close(self, q: Array, free: Array | None = None) -> Assembled:

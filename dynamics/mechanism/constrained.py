@@ -1,6 +1,6 @@
 """The equations of a tree whose motion is constrained: accelerations with forces, velocities after an impact with impulses.
 
-    M a - J' lambda = tau - h        J a = -drift - 2 RATE rate - RATE^2 g
+    M a - J' lambda = tau - h        J a = -drift - d rate - k g
     M v+ - J' Lambda = M v + P       rate(v+) = -e rate(v)
 """
 
@@ -21,9 +21,6 @@ from dynamics.model.model import Model
 
 Expr = Any
 Restitution = float | Mapping[str, float | Sequence[float]]
-
-RATE = 10.0
-"""Rate [1/s] at which violations of constraints decay (Baumgarte 1972)."""
 
 
 class Impact(NamedTuple):
@@ -49,17 +46,16 @@ def spread(model: Model, constraints: Sequence[Constraint], q: Expr, multipliers
     """Multipliers of all rows [m] from those of the reduced constraints."""
     parts, start = [], 0
     for c in constraints:
-        count = c.reduced.jacobian(model, ca.SX.sym("q", model.nq)).shape[0]
+        count = c.reduced.size(model)
         parts.append(c.spread(model, q, multipliers[start:start + count]))
         start += count
     return ca.vertcat(*parts)
 
 
 def demanded(model: Model, constraints: Sequence[Constraint], q: Expr, v: Expr, t: Expr) -> Expr:
-    """What ``J a`` has to be [m]: no acceleration of the rates, and off the constraints their critically damped decay."""
-    drift, rate, g = (stacked(model, constraints, what, *x) for what, x in (
-        ("drift", (q, v, t)), ("rate", (q, v, t)), ("value", (q, t))))
-    return -drift - 2 * RATE * rate - RATE**2 * g
+    """What ``J a`` has to be [m]: no acceleration of the rates, and off the constraints their decay by gains (k, d)."""
+    rows = [-c.drift(model, q, v, t) - c.gains[1] * c.rate(model, q, v, t) - c.gains[0] * c.value(model, q, t) for c in constraints]
+    return ca.vertcat(*rows) if rows else ca.DM(0, 1)
 
 
 def accelerations(model: Model, constraints: Sequence[Constraint], q: Expr, v: Expr, tau: Expr, t: Expr = 0.0,
@@ -107,7 +103,7 @@ def bounce(model: Model, constraints: Sequence[Constraint], restitution: Restitu
                 raise UnknownNameError("constraint", name, names)
     parts = []
     for c in constraints:
-        rows = c.jacobian(model, ca.SX.sym("q", model.nq)).shape[0]
+        rows = c.size(model)
         e = ca.DM(restitution.get(c.name, 0.0) if isinstance(restitution, Mapping) else restitution)
         if e.numel() not in (1, rows):
             raise ModelError(f"{e.numel()} restitutions for {rows} independent rows; one number serves all",

@@ -164,9 +164,9 @@ class Mechanism:
 
     def by_constraint(self, rows: Expr) -> dict[str, Expr]:
         """Entries of all rows [m] split by the names of the constraints."""
-        q, found, start = ca.SX.sym("q", self.model.nq), {}, 0
+        found, start = dict[str, Expr](), 0
         for c in self.constraints:
-            count = c.jacobian(self.model, q).shape[0]
+            count = c.size(self.model)
             found[c.name] = rows[start:start + count]
             start += count
         return found

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import casadi as ca
 import numpy as np
@@ -54,9 +54,17 @@ def _closures(model: Model, loops: Sequence[tuple[str, str, str, str]], notes: N
         yield Closure(name, first, second, joint)
 
 
+class Drives(NamedTuple):
+    """Motors, thrusters, and what rotors add to the armature of velocities by name."""
+
+    motors: list[Motor]
+    thrusters: list[Thruster]
+    armature: dict[str, float]
+
+
 # ---- actuators ----------------------------------------------------------------------------------------------------------
 def _drives(m: Any, mujoco: Any, model: Model, joints: list[str], sites: tuple[str, ...], notes: Notes
-            ) -> tuple[list[Motor], list[Thruster], dict[str, float]]:
+            ) -> Drives:
     """Motors, thrusters, and what rotors add to the armature of velocities by name."""
     kind = mujoco.mjtTrn
     motors: list[Motor] = []
@@ -65,7 +73,7 @@ def _drives(m: Any, mujoco: Any, model: Model, joints: list[str], sites: tuple[s
     disabled = int(m.opt.disableflags) & int(mujoco.mjtDisableBit.mjDSBL_ACTUATION)
     if m.nu and disabled:
         notes.tell("the file's flags disable its actuators; the robot has no drives")
-        return motors, thrusters, armature
+        return Drives(motors, thrusters, armature)
     for a, name in enumerate(names_of(m, mujoco, "ACTUATOR", m.nu)):
         what, target, gear = int(m.actuator_trntype[a]), int(m.actuator_trnid[a][0]), np.array(m.actuator_gear[a])
         group = int(m.actuator_group[a])
@@ -105,7 +113,7 @@ def _drives(m: Any, mujoco: Any, model: Model, joints: list[str], sites: tuple[s
         if np.any(getattr(m, "actuator_damping", np.zeros(m.nu))[a]):
             notes.tell(f"actuator {name!r}: its damping is not carried")
         motors.append(Motor(name, tuple(gears), low, high))
-    return motors, thrusters, armature
+    return Drives(motors, thrusters, armature)
 
 
 def _twist_between(model: Model, name: str, site: str, reference: str, gear: np.ndarray) -> Thruster | None:

@@ -97,7 +97,15 @@ def model_of(m: Any, source: str | None, mujoco: Any, notes: Notes, gravity: tup
     return Read(model, sites, tuple(loops))
 
 
-def compile_mjcf(path_or_text: str | os.PathLike[str]) -> tuple[Any, str | None, Any]:
+class Compiled(NamedTuple):
+    """MuJoCo's model, the name of its file, and the module mujoco."""
+
+    model: Any
+    source: str | None
+    mujoco: Any
+
+
+def compile_mjcf(path_or_text: str | os.PathLike[str]) -> Compiled:
     """(MuJoCo's model, name of the file, the module mujoco), with all that the file's flags disable switched off. Raises ModelError
     as ``read_mjcf`` does."""
     try:
@@ -108,7 +116,7 @@ def compile_mjcf(path_or_text: str | os.PathLike[str]) -> tuple[Any, str | None,
     try:
         m = mujoco.MjModel.from_xml_string(content) if path is None else mujoco.MjModel.from_xml_path(str(path))
         _disable(m, mujoco.mjtDisableBit)
-        return m, source, mujoco
+        return Compiled(m, source, mujoco)
     except ValueError as err:
         words = " ".join(str(err).split())
         line = re.search(r"line(?: number)?[ =]+(\d+)", words, re.IGNORECASE)

@@ -8,6 +8,7 @@ import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 from xml.parsers import expat
 
 from dynamics.errors import ModelError, near
@@ -56,18 +57,26 @@ def _told(text: str, at: list[int]) -> str:
     return f"line {at[0]}: {text}" if len(at) == 1 else f"line {at[0]} and {len(at) - 1} more: {text}"
 
 
-def load(path_or_text: str | os.PathLike[str], what: str) -> tuple[str | bytes, str | None, Path | None]:
+class Document(NamedTuple):
+    """Content, source name for errors, and path; None where text was given."""
+
+    content: str | bytes
+    source: str | None
+    path: Path | None
+
+
+def load(path_or_text: str | os.PathLike[str], what: str) -> Document:
     """Content, source name for errors, and path of a document given as a path or as text (recognised by its ``<``).
 
     Raises ModelError when the file cannot be read.
     """
     if isinstance(path_or_text, str) and "<" in path_or_text:
-        return path_or_text, None, None
+        return Document(path_or_text, None, None)
     if isinstance(path_or_text, str) and not path_or_text.strip():
         raise ModelError(f"expected a path or the text of a {what} file, got an empty string")
     path = Path(path_or_text)
     try:
-        return path.read_bytes(), str(path), path
+        return Document(path.read_bytes(), str(path), path)
     except OSError as err:
         siblings = sorted(p.name for p in path.parent.iterdir() if p.is_file()) if path.parent.is_dir() else []
         close = difflib.get_close_matches(path.name, siblings, n=3)

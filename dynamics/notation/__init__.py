@@ -1,7 +1,8 @@
 """Notation: what textbooks and other libraries write, and other roads to what the algorithms compute.
 
-No command and no system of optimal control reaches this room. It serves readers, who find the formulas of their book here, users,
-who convert to and from other tools, and tests, which ask these forms whether the algorithms are right. Nothing outside imports it.
+No system of optimal control reaches this room. It serves readers, who find the formulas of their book here, users, who convert to
+and from other tools, and tests, which ask these forms whether the algorithms are right. Of what is outside, ``ocp export`` alone
+imports it: its adapters.
 
     representation          left, mixed, right, kindr: one table, the linear maps it implies, conversions
     twists, wrenches, accelerations, inertia    one concept each, on poses and 6-vectors

@@ -8,7 +8,7 @@ and Saccon, Multibody dynamics notation, section 5.4. m/s^2 and rad/s^2.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import casadi as ca
 
@@ -76,17 +76,25 @@ def specific_force(A_R_B: Expr, B_v_AB: Expr, B_vdot_AB: Expr, gravity: Expr) ->
     return spatial.linear(classical(B_v_AB, proper(A_R_B, B_vdot_AB, gravity)))
 
 
+class FrameMotion(NamedTuple):
+    """World pose, left-trivialised twist [6] and its derivative [6] of a frame."""
+
+    pose: Expr
+    twist: Expr
+    acceleration: Expr
+
+
 # ------------------------------------------------------------------------------------------------ frames of a robot
-def _left(model: Model, q: Expr, v: Expr, a: Expr, frame: str) -> tuple[Expr, Expr, Expr]:
+def _left(model: Model, q: Expr, v: Expr, a: Expr, frame: str) -> FrameMotion:
     """World pose, left-trivialised twist and its derivative of a named frame. Raises UnknownNameError."""
     named = model.frame(frame)
     pose = kinematics.frame_pose(model, q, frame)
     if named.body < 0:
-        return pose, ca.DM(6, 1), ca.DM(6, 1)
+        return FrameMotion(pose, ca.DM(6, 1), ca.DM(6, 1))
     offset = tree.placement_transform(named.placement)
     acceleration = kinematics.body_accelerations(model, q, v, a)[named.body]
     twist = kinematics.body_velocities(model, q, v)[named.body]
-    return pose, spatial.motion_to_child(offset, twist), spatial.motion_to_child(offset, acceleration)
+    return FrameMotion(pose, spatial.motion_to_child(offset, twist), spatial.motion_to_child(offset, acceleration))
 
 
 def frame_acceleration(model: Model, q: Expr, v: Expr, a: Expr, frame: str, representation: str = "left") -> Expr:

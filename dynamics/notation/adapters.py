@@ -75,7 +75,15 @@ class _Piece(NamedTuple):
     v: slice
 
 
-def _layout(model: Model, library: str, order: Sequence[str] | None, bounded: bool) -> tuple[list[_Piece], int, int]:
+class Layout(NamedTuple):
+    """Pieces of a state in the order of a library, and its numbers of coordinates and velocities."""
+
+    pieces: list[_Piece]
+    nq: int
+    nv: int
+
+
+def _layout(model: Model, library: str, order: Sequence[str] | None, bounded: bool) -> Layout:
     lib, pieces, nq, nv = libraries.library(library), [], 0, 0
     for i in joint_order(model, library, order):
         body, kind = model.bodies[i], model.kind(i)
@@ -91,12 +99,24 @@ def _layout(model: Model, library: str, order: Sequence[str] | None, bounded: bo
         frame = tree.placement_transform(body.joint.placement) if at_world else spatial.identity()
         pieces.append(_Piece(i, encoding, frame, slice(nq, nq + encoding.stored), slice(nv, nv + kind.nv)))
         nq, nv = nq + encoding.stored, nv + kind.nv
-    return pieces, nq, nv
+    return Layout(pieces, nq, nv)
 
 
 def sizes(model: Model, library: str, *, order: Sequence[str] | None = None, bounded: bool = False) -> tuple[int, int]:
     """(nq, nv) of the robot in that library."""
     return _layout(model, library, order, bounded)[1:]
+
+
+def coordinate_names(model: Model, library: str, *, order: Sequence[str] | None = None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Names of the components of the library's q and v: the joint, and the component where it has several; ours for components
+    that are stored as ours are, else numbers."""
+    found: tuple[list[str], list[str]] = [], []
+    for piece in _layout(model, library, order, False)[0]:
+        joint, kind = model.bodies[piece.body].joint.name, model.kind(piece.body)
+        for out, own, count in ((found[0], kind.q_names, piece.encoding.stored), (found[1], kind.v_names, kind.nv)):
+            parts = own if len(own) == count else [str(k) for k in range(count)]
+            out += [joint] if count == 1 else [f"{joint}.{part}" for part in parts]
+    return tuple(found[0]), tuple(found[1])
 
 
 # ------------------------------------------------------------------------------------------------ conversion

@@ -10,7 +10,7 @@ of three rotation coordinates; otherwise ``E_fb E_fb^+ = 1`` and ``E_fb^+ E_fb``
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import casadi as ca
 
@@ -113,14 +113,23 @@ def second_rate(model: Model, x: Expr, rate: Expr, u_dot: Expr, chart: BaseChart
     return _with_joints(model, x, (r[0], r[3]), (u_dot[:vs.start], u_dot[vs.stop:]), own, chart, inverse=False)
 
 
+class BaseParts(NamedTuple):
+    """Coordinates of joints before the base, its position, its rotation in the shape of its chart, joints after it."""
+
+    before: Expr
+    position: Expr
+    rotation: Expr
+    after: Expr
+
+
 # ------------------------------------------------------------------------------------------------ pieces
-def _parts(model: Model, x: Expr, chart: BaseChart) -> tuple[Expr, Expr, Expr, Expr]:
+def _parts(model: Model, x: Expr, chart: BaseChart) -> BaseParts:
     """Joints before the base, chi_P, chi_R in its shape, joints after the base. Raises ModelError for a wrong length."""
     x, start = tree.as_column(x), model.q_slice(floating_base.base_index(model)).start
     tree.check_sizes(model, x=(x, coordinate_count(model, chart)))
     stop = start + chart.size
     shape = rotations.parameterisation(chart.rotation).shape
-    return x[:start], x[start:start + 3], ca.reshape(x[start + 3:stop], *shape), x[stop:]
+    return BaseParts(x[:start], x[start:start + 3], ca.reshape(x[start + 3:stop], *shape), x[stop:])
 
 
 def _joint_maps(model: Model, q: Expr, *, inverse: bool) -> tuple[Expr, Expr]:

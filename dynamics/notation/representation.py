@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import casadi as ca
 import numpy as np
@@ -84,10 +84,18 @@ def is_SE3(H: Any, tolerance: float = 1e-6) -> bool:
     return bool(H.shape == (4, 4) and is_SO3(H[:3, :3], tolerance) and np.abs(H[3] - [0, 0, 0, 1]).max() < tolerance)
 
 
+class Axes(NamedTuple):
+    """A representation, and the rotations of its linear and angular parts."""
+
+    representation: Representation
+    linear: Expr
+    angular: Expr
+
+
 # ------------------------------------------------------------------------------------------------ the linear maps
-def _parts(A_H_B: Transform, name: str) -> tuple[Representation, Expr, Expr]:
+def _parts(A_H_B: Transform, name: str) -> Axes:
     r, one = representation(name), ca.DM.eye(3)
-    return r, A_H_B.R if r.linear_in_A else one, A_H_B.R if r.angular_in_A else one
+    return Axes(r, A_H_B.R if r.linear_in_A else one, A_H_B.R if r.angular_in_A else one)
 
 
 def motion_map(A_H_B: Any, target: str) -> Expr:

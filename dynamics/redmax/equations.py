@@ -116,11 +116,19 @@ def twist_slopes(at: Maximal, v: Expr) -> Expr:
     return ca.horzcat(*(D @ v for D in at.dJ))
 
 
-def quadratic_velocity(at: Maximal, M_m: Expr, v: Expr) -> tuple[Expr, Expr, Expr]:
+class QuadraticVelocity(NamedTuple):
+    """f [nv] and its derivatives K by q and D by v [nv, nv]."""
+
+    f: Expr
+    K: Expr
+    D: Expr
+
+
+def quadratic_velocity(at: Maximal, M_m: Expr, v: Expr) -> QuadraticVelocity:
     """``f = -J' M_m dJ/dt v`` [nv] and its K and D [nv, nv]; Eqs. 3.53 and 3.56, with ``d(dJ/dt)/dv_k = D_k J``."""
     drift = M_m @ (at.J_dot @ v)
     K = ca.horzcat(*(-D.T @ drift - at.J.T @ (M_m @ (D_dot @ v)) for D, D_dot in zip(at.dJ, at.dJ_dot, strict=True)))
-    return -at.J.T @ drift, K, -at.J.T @ (M_m @ (at.J_dot + twist_slopes(at, v)))
+    return QuadraticVelocity(-at.J.T @ drift, K, -at.J.T @ (M_m @ (at.J_dot + twist_slopes(at, v))))
 
 
 def acceleration_slopes(M: Expr, K: Expr, D: Expr, dM: list[Expr], a: Expr) -> tuple[Expr, Expr]:

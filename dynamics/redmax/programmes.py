@@ -18,6 +18,8 @@ import casadi as ca
 import numpy as np
 
 from dynamics import spatial
+from dynamics.constraints import PointContact
+from dynamics.constraints.contact import plane_axes
 from dynamics.errors import ModelError
 from dynamics.forces import Place
 from dynamics.model.model import Model
@@ -27,12 +29,16 @@ Array = np.ndarray
 
 
 class Touch(NamedTuple):
-    """Two points that touch: the first must not move against the normal [3] (unit, world axes, out of the second) seen from the
-    second."""
+    """Two points of bodies that touch: the first must not move against the normal [3] (unit, world axes, out of the second) seen
+    from the second."""
 
     first: Place
     second: Place
     normal: tuple[float, float, float]
+
+    def jacobian(self, model: Model, q: Expr) -> Expr:
+        """[3, nv]: velocities apart along two tangents and the normal."""
+        return spatial.constant(plane_axes(self.normal)) @ (self.first.jacobian(model, q) - self.second.jacobian(model, q))
 
 
 class Programme(NamedTuple):
@@ -43,16 +49,13 @@ class Programme(NamedTuple):
     A: Array
 
 
-def touch_rows(model: Model, q: Expr, touches: Sequence[Touch]) -> tuple[Expr, Expr]:
-    """N [k, nv], so that ``N v >= 0`` keeps the points apart, and T [4 k, nv]: velocities along ``t1, -t1, t2, -t2`` of each."""
-    normal, tangent = [ca.DM(0, model.nv)], [ca.DM(0, model.nv)]
-    for touch in touches:
-        J = touch.first.jacobian(model, q) - touch.second.jacobian(model, q)
-        n = np.asarray(touch.normal, float)
-        across = np.linalg.svd(n[None, :])[2][1:]
-        normal.append(spatial.constant(n[None, :]) @ J)
-        tangent += [sign * spatial.constant(t[None, :]) @ J for t in across for sign in (1, -1)]
-    return ca.vertcat(*normal), ca.vertcat(*tangent)
+def touch_rows(model: Model, q: Expr, touches: Sequence[Touch | PointContact]) -> tuple[Expr, Expr]:
+    """N [k, nv], so that ``N v >= 0`` keeps the points apart, and T [4 k, nv]: velocities along ``t1, -t1, t2, -t2`` of each. A
+    contact's points touch a plane of the world."""
+    rows = ca.vertcat(ca.DM(0, model.nv), *(touch.jacobian(model, q) for touch in touches))
+    first = range(0, rows.shape[0], 3)
+    across = [sign * rows[i + k, :] for i in first for k in (0, 1) for sign in (1, -1)]
+    return rows[2::3, :], ca.vertcat(ca.DM(0, model.nv), *across)
 
 
 def equality(M: Array, f: Array, G: Array, rhs: Array | None = None) -> tuple[Array, Array]:

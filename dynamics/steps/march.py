@@ -131,7 +131,7 @@ class March:
 
     def _stretch(self, x: Array, t: Array, u: Array, p: Array, ratios: Array | None) -> Found:
         """Steps that all look back, or none of which does."""
-        from dynamics.steps.newton import march  # loads Numba
+        from dynamics.steps.newton import Stretch, Work, march  # loads Numba
 
         table = self._scheme(len(u), ratios)
         steps, s, n, nz = *table.shape[:2], self._n, self._nz
@@ -140,10 +140,10 @@ class March:
         Y, K, L, G, weights = np.zeros((s + 2, n)), np.zeros((s + 2, n)), np.zeros((s + 2, 2 * self._l)), np.zeros(nz), np.zeros(nz)
         numbers = np.array([self.newton.tolerance, 0.0, 0.0])
         limits = np.array([self.newton.iterations, self.newton.halvings, self.newton.coast], np.int64)
-        done, stage, status = march(
-            self._where, *self._work, table, t, path, self._before, np.ascontiguousarray(u), p, self._z, self._rose, nodes, z,
-            rises, iterations, Y, K, L, np.zeros(n), np.zeros(nz), G, np.zeros(nz * nz), np.zeros(nz), weights,
-            np.zeros(nz, np.int64), numbers, limits)
+        work = Work(self._where, *self._work, np.zeros(nz), G, np.zeros(nz * nz), np.zeros(nz), weights, np.zeros(nz, np.int64),
+                    numbers, limits)
+        done, stage, status = march(work, Stretch(table, np.ascontiguousarray(t), path, self._before, np.ascontiguousarray(u),
+                                                  p, self._z, self._rose, nodes, z, rises, iterations, Y, K, L, np.zeros(n)))
         k, failure = done * s + stage, None
         if status:
             left = np.abs(np.where(np.isfinite(G), G, np.inf))
@@ -158,10 +158,10 @@ class March:
 def repeated(kernel: Kernel, work: Workspace, x: Array, t: Array, u: Array, p: Array) -> tuple[Array, Array]:
     """States [N+1, nx] and rises of integrals [k, l] of steps (t, x, u, p, h) -> (x after, rises), from x [nx] over edges t [N+1]
     with controls u [N, nu]: k of them, all or those before the first whose state is not finite."""
-    from dynamics.steps.newton import repeat  # loads Numba
+    from dynamics.steps.newton import Plain, repeat  # loads Numba
 
     path, rises = np.zeros((len(u) + 1, len(x))), np.zeros((len(u), kernel.output_shapes[1][0]))
     path[0] = x
-    done = repeat(work.address, work.handle, work.arg, work.res, work.iw, work.w, path, np.asarray(t, float),
-                  np.ascontiguousarray(u, float), p, np.diff(t), rises)
+    done = repeat(Plain(work.address, work.handle, work.arg, work.res, work.iw, work.w, path, np.ascontiguousarray(t, float),
+                        np.ascontiguousarray(u, float), p, np.diff(t), rises))
     return path, rises[:done]

@@ -88,12 +88,20 @@ def weights(step: tuple[Stage, ...], number: int) -> tuple[Weight, ...]:
 Rows = tuple[tuple[float, ...], ...]
 
 
-def butcher(method: str) -> tuple[Rows, tuple[float, ...], tuple[float, ...]]:
+class Butcher(NamedTuple):
+    """Coefficients a [s, s], b [s], c [s]."""
+
+    a: Rows
+    b: tuple[float, ...]
+    c: tuple[float, ...]
+
+
+def butcher(method: str) -> Butcher:
     """Runge-Kutta coefficients (a, b, c) of a one-step method whose last stage ends the step."""
     own = stages(method, None)
     inner = [{term.node - 1: term.b for term in stage.terms} | {i: stage.gamma} for i, stage in enumerate(own)]
     rows = tuple(tuple(row.get(j, 0.0) for j in range(len(own))) for row in inner)
-    return rows, rows[-1], tuple(stage.time for stage in own)
+    return Butcher(rows, rows[-1], tuple(stage.time for stage in own))
 
 
 class Solve(NamedTuple):

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from ocp.app.quick_start import few_collections
-from ocp.interrupts import NOTHING, at_once, held
+from ocp.interrupts import NOTHING, at_once, forget, held
 
 few_collections()
 with at_once():
@@ -27,7 +27,7 @@ with at_once():
     from ocp.app.commands.run import compare, ik, mpc, simulate, verify, wbc
     from ocp.app.commands.solve import resume, solve
     from ocp.app.commands.sweep import report, sweep
-    from ocp.app.commands.understand import check_derivatives, derivatives, diff, explain, policy, replay, view
+    from ocp.app.commands.understand import check_derivatives, derivatives, diff, explain, export, policy, replay, view
     from ocp.app.supervisor import supervise
 
 #: what the system says of places where nothing can be written, or no longer
@@ -37,7 +37,7 @@ COMMANDS: dict[str, tuple[Callable[..., int], ...]] = {  # as --help lists them
     "Begin": (robot, init, check, show),
     "Run a file": (solve, sweep, ik, mpc, wbc, simulate, compare, verify),
     "Understand an answer": (explain, report, view, diff, derivatives, check_derivatives),
-    "Go on from a run": (resume, replay, policy),
+    "Go on from a run": (resume, replay, export, policy),
     "About lieocp": (doctor,),
 }
 GROUPS = tuple(cyclopts.Group(title, sort_key=order) for order, title in enumerate(COMMANDS))
@@ -97,6 +97,7 @@ def guarded(action: Callable[[], int | None]) -> int:
         return BAD_INPUT
     except KeyboardInterrupt as stopped:
         print(str(stopped) or NOTHING, file=sys.stderr)
+        forget(stopped)
         return NOT_SOLVED
     except Exception as error:
         return _told(error)

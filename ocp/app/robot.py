@@ -140,7 +140,7 @@ def read_robot(words: str, **options: str | None) -> NamedRobot:
     return NamedRobot(Robot(words, _written=words, **given).mechanism, words, place, given.get("root", "fixed"))
 
 
-MANY = 12  # notes beyond which equals are counted
+MAX_NOTES_SHOWN = 12  # notes beyond which equals are counted
 
 
 def print_robot(robot: Mechanism, what: str, console: Console | None = None) -> None:
@@ -167,10 +167,10 @@ def print_robot(robot: Mechanism, what: str, console: Console | None = None) -> 
             out.print(f"\n[bold]{kind}[/]  " + escape(", ".join(item.name for item in items)), soft_wrap=True)
     if model.notes:
         out.print(f"\n[bold]noted[/]  {len(model.notes)}: what was changed or left out")
-    for note in model.notes[:MANY]:
+    for note in model.notes[:MAX_NOTES_SHOWN]:
         line(out, f"  {note}")
-    if len(model.notes) > MANY:
-        out.print(f"  ... and {len(model.notes) - MANY} more: --notes shows them all")
+    if len(model.notes) > MAX_NOTES_SHOWN:
+        out.print(f"  ... and {len(model.notes) - MAX_NOTES_SHOWN} more: --notes shows them all")
 
 
 def _print(out: Console, title: str, headings: Sequence[str], rows: Rows, unit: str = "", folded: str | None = None) -> None:

@@ -87,13 +87,13 @@ def start_constraints(mechanism: Mechanism, parameters: int = 0, where: str | No
     return tuple(c for c in found if c.size)
 
 
-def closed(mechanism: Mechanism, c: MechanismConstraint, parameters: int = 0, unknowns: int = 0, *, speeds: bool = True,
-           where: str | None = None) -> Constraint:
-    """The condition at a start that a constraint holds: see ``start_constraints``. speeds: also its rate."""
+def closed(mechanism: Mechanism, c: MechanismConstraint, parameters: int = 0, unknowns: int = 0, *, places: bool = True,
+           speeds: bool = True, where: str | None = None) -> Constraint:
+    """The condition at a start that a constraint holds: see ``start_constraints``. places: its value; speeds: its rate."""
     model = mechanism.model
     arguments, q, v = symbols(model, model_space(model), mechanism.nu + unknowns, parameters)
     g = c.value(model, q, arguments[0])
-    positions = [g[i] for i in range(g.shape[0]) if i not in c.velocity_rows]
+    positions = [g[i] for i in range(g.shape[0]) if places and i not in c.velocity_rows]
     rows = ca.vertcat(ca.SX(0, 1), *positions, *([c.reduced.rate(model, q, v, arguments[0])] if speeds else []))
     kept = [i for i in range(rows.shape[0]) if ca.depends_on(rows[i], arguments[1])]
     function = ca.Function("closed", arguments, [ca.densify(rows[kept])], ["t", "x", "u", "p"], ["value"])

@@ -4,7 +4,7 @@ mechanism in accelerations, efforts and multipliers of its reduced constraints: 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import casadi as ca
 import numpy as np
@@ -71,11 +71,19 @@ def units_of(mechanism: Mechanism, *, accelerations: bool = False) -> dict[str, 
     return units | {thruster.name: "N" if any(thruster.axis) else "N m" for thruster in mechanism.thrusters}
 
 
-def symbols(model: Model, space: Space, nu: int, parameters: Mapping[str, float] | int | None) -> tuple[list[Expr], Expr, Expr]:
+class RobotSymbols(NamedTuple):
+    """Symbols [t, x, u, p], and q and v in x."""
+
+    arguments: list[Expr]
+    q: Expr
+    v: Expr
+
+
+def symbols(model: Model, space: Space, nu: int, parameters: Mapping[str, float] | int | None) -> RobotSymbols:
     """Symbols [t, x, u, p], and q and v in x."""
     count = parameters if isinstance(parameters, int) else len(parameters or {})
     x = ca.SX.sym("x", space.nx)
-    return [ca.SX.sym("t"), x, ca.SX.sym("u", nu), ca.SX.sym("p", count)], x[:model.nq], x[model.nq:]
+    return RobotSymbols([ca.SX.sym("t"), x, ca.SX.sym("u", nu), ca.SX.sym("p", count)], x[:model.nq], x[model.nq:])
 
 
 #: what keeps redundant rows of constraints apart in residual form, relative to the inverse inertia that rows see
@@ -106,15 +114,13 @@ def mechanism_of(robot: Model | Mechanism, actuated: str | Sequence[str] = "all"
 
 def row_names(mechanism: Mechanism) -> tuple[str, ...]:
     """Names of the multipliers of the reduced constraints, by constraint and row."""
-    model = mechanism.model
-    counts = ((c.name, c.jacobian(model, ca.DM(alg.neutral(model))).shape[0]) for c in reduced(mechanism.constraints))
+    counts = ((c.name, c.size(mechanism.model)) for c in reduced(mechanism.constraints))
     return tuple(f"{name}[{i}]" for name, count in counts for i in range(count))
 
 
 def equations_of_motion(mechanism: Mechanism, parameters: int = 0) -> ca.Function:
     """(t, x, w, u, p) -> F [nv + m], the rows of ``residual_dynamics_system`` with w = (a, lambda); p: so many, without effect."""
-    model, count = mechanism.model, sum(c.jacobian(mechanism.model, ca.DM(alg.neutral(mechanism.model))).shape[0]
-                                        for c in reduced(mechanism.constraints))
+    model, count = mechanism.model, sum(c.size(mechanism.model) for c in reduced(mechanism.constraints))
     (t, x, u, p), q, v = symbols(model, model_space(model), mechanism.nu, parameters)
     w = ca.SX.sym("w", model.nv + count)
     value = motion(mechanism, (t, q, v, u), w[:model.nv], w[model.nv:])

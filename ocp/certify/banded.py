@@ -1,14 +1,17 @@
 """Symmetric matrices of programs along time: their inertia and their factors, along a banded order.
 
-What belongs to one time is coupled to its neighbours alone, so the reverse Cuthill-McKee order has a narrow band: minimum degree on
-``A' A``, the default of SuperLU, fills a saddle-point matrix of 15 thousand rows five times as much, and takes 25 times as long.
+What belongs to one time is coupled to its neighbours alone, so along time, or in the reverse Cuthill-McKee order, few indices are
+coupled to earlier ones (the front): minimum degree on ``A' A``, the default of SuperLU, fills a saddle-point matrix of 15 thousand
+rows five times as much, and takes 25 times as long.
 """
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import scipy.sparse as sp
-from scipy.linalg.lapack import dsysv, dsytrf
+from scipy.linalg.lapack import dsysv
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 from scipy.sparse.linalg import splu
 
@@ -24,7 +27,7 @@ class Factors:
     def __init__(self, matrix: sp.spmatrix):
         check(Activity.CURVATURE)
         matrix = sp.csr_matrix(matrix)
-        self._order = np.concatenate(_arranged(matrix))
+        self._order = _arranged(matrix)
         self._lu = splu(matrix[self._order][:, self._order].tocsc(), permc_spec="NATURAL")
 
     def solve(self, b: Array) -> Array:
@@ -33,48 +36,72 @@ class Factors:
         return x
 
 
-def _arranged(matrix: sp.csr_matrix) -> tuple[Array, Array]:
-    """Indices along a banded order, and of what has many neighbours, which comes last."""
+def _arranged(matrix: sp.csr_matrix, unknowns: int | None = None) -> Array:
+    """Indices along whichever order has the narrower fronts, Cuthill and McKee's or that of the unknowns, each row among those that
+    it holds; what has many neighbours comes last."""
     n, least = matrix.shape[0], SECOND_ORDER.min_block
     last = np.zeros(0, dtype=int)
     if not n:
-        return last, last
+        return last
     if n > 4 * least:
         last = np.flatnonzero(np.diff(matrix.indptr) > max(least, SECOND_ORDER.dense_share * n))
     first = np.setdiff1d(np.arange(n), last)
-    return first[reverse_cuthill_mckee(sp.csr_matrix(matrix[first][:, first]), symmetric_mode=True)], last
+    inner = sp.csr_matrix(matrix[first][:, first])
+    count = int(np.searchsorted(first, n if unknowns is None else unknowns))
+    held = sp.csr_matrix(abs(inner[count:, :count]) > 0)
+    middle = (held @ np.arange(count)) / np.maximum(np.diff(held.indptr), 1)
+    along = np.argsort(np.concatenate([np.arange(count), middle]), kind="stable")
+    orders = reverse_cuthill_mckee(inner, symmetric_mode=True), along
+    best = min(orders, key=lambda order: float(np.sum(_fronts(sp.csr_matrix(inner[order][:, order])).astype(float)**2)))
+    return np.concatenate([first[best], last])
 
 
-def negative(matrix: sp.spmatrix) -> int:
-    """How many eigenvalues of a symmetric matrix are negative: along a banded order, block after block; what has many neighbours
-    comes last."""
-    matrix, least = sp.csr_matrix(matrix), SECOND_ORDER.min_block
+def _fronts(arranged: sp.csr_matrix) -> Array:
+    """How many indices from each one on are coupled to earlier ones [n + 1]."""
+    n = arranged.shape[0]
+    filled = np.flatnonzero(np.diff(arranged.indptr))
+    first = np.arange(n)
+    first[filled] = np.minimum(filled, np.minimum.reduceat(arranged.indices, arranged.indptr[filled]))
+    return np.cumsum(np.bincount(first + 1, minlength=n + 1)[:n + 1] - np.bincount(np.arange(1, n + 1), minlength=n + 1))
+
+
+def negative(matrix: sp.spmatrix, unknowns: int | None = None) -> int:
+    """How many eigenvalues of a symmetric matrix are negative: along a banded order, block after block, each with the front that
+    the blocks before are coupled to; cuts are where this is narrow. unknowns: so many indices stand for unknowns along time, the
+    others for equations between them; None: all."""
+    matrix = sp.csr_matrix(matrix)
     if not matrix.shape[0]:
         return 0
-    order, last = _arranged(matrix)
-    arranged = matrix[order][:, order].tocoo()
-    width = max(least, int(np.max(np.abs(arranged.row - arranged.col), initial=0)))
-    edges = np.append(np.arange(0, len(order), width), len(order))
-    banded, border = arranged.tocsr(), matrix[order][:, last].toarray()
-    corner, count = matrix[last][:, last].toarray(), 0
-    carried = np.zeros((0, 0))
-    for a, b, c in zip(edges[:-1], edges[1:], np.append(edges[2:], edges[-1]), strict=True):
+    order = _arranged(matrix, unknowns)
+    arranged = sp.csr_matrix(matrix[order][:, order])
+    count, front, update = 0, np.zeros(0, dtype=int), np.zeros((0, 0))
+    for a, b in itertools.pairwise(_narrow(arranged)):
         check(Activity.CURVATURE)
-        block = banded[a:b, a:b].toarray()
-        block[:carried.shape[0], :carried.shape[0]] -= carried
-        right = np.hstack([banded[a:b, b:c].toarray(), border[a:b]])
-        sides = right if right.shape[1] else np.zeros((b - a, 1))
-        factor, pivots, solved, _ = dsysv(block, sides, lower=1, lwork=SECOND_ORDER.lapack_block * (b - a))
+        rows = arranged[a:b]
+        beyond = np.union1d(front[front >= b], rows.indices[rows.indices >= b])
+        here, later = front[front < b] - a, np.searchsorted(beyond, front[front >= b])
+        k, block, right = len(here), rows[:, a:b].toarray(), rows[:, beyond].toarray()
+        block[np.ix_(here, here)] -= update[:k, :k]
+        right[np.ix_(here, later)] -= update[:k, k:]
+        factor, pivots, solved, _ = dsysv(block, right if len(beyond) else np.zeros((b - a, 1)), lower=1,
+                                          lwork=SECOND_ORDER.lapack_block * (b - a))
         count += _negative_pivots(factor, pivots)
-        eliminated = right.T @ solved if right.shape[1] else np.zeros((0, 0))
-        k = c - b
-        carried = eliminated[:k, :k]
-        border[b:c] -= eliminated[:k, k:]
-        corner -= eliminated[k:, k:]
-    if len(last):
-        factor, pivots, _ = dsytrf(corner, lower=1)
-        count += _negative_pivots(factor, pivots)
+        after = right.T @ solved if len(beyond) else np.zeros((0, 0))
+        after[np.ix_(later, later)] += update[k:, k:]
+        front, update = beyond, after
     return count
+
+
+def _narrow(arranged: sp.csr_matrix) -> list[int]:
+    """Where blocks begin and end: as large as the widest front, up to twice that, cut where fewest of the later indices are coupled
+    to earlier ones."""
+    n, width = arranged.shape[0], _fronts(arranged)
+    size = max(SECOND_ORDER.min_block, int(width.max()))
+    edges = [0]
+    while n - edges[-1] > 2 * size:
+        begin = edges[-1] + size
+        edges.append(begin + int(np.argmin(width[begin:begin + size])))
+    return [*edges, n]
 
 
 def _negative_pivots(factor: Array, pivots: Array) -> int:

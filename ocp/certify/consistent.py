@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import casadi as ca
 import numpy as np
@@ -27,6 +27,14 @@ Array = np.ndarray
 Call = Callable[[ca.Function, Array, Array, Array], Array]
 
 
+class Graphs(NamedTuple):
+    """Symbols (t, x, u, p), dx/dt, and the equations of these."""
+
+    symbols: list[Any]
+    rate: Any
+    equations: Any
+
+
 class Consistent:
     """dx/dt [k, nx] of a system with algebraic unknowns at states of its own, z solved for; and its derivative by x."""
 
@@ -39,12 +47,12 @@ class Consistent:
         self.rate = ca.Function("rate", arguments, [ca.densify(field)])
 
     @cached_property
-    def _graphs(self) -> tuple[list[Any], Any, Any]:
+    def _graphs(self) -> Graphs:
         """Symbols (t, x, u, p), dx/dt and the equations of these."""
         system = self.system
         sym = ca.SX.sym if system.residual.is_a("SXFunction") and system.rate.is_a("SXFunction") else ca.MX.sym
         t, x, w, p = arguments = [sym(n, size) for n, size in zip("txup", (1, system.nx, system.nu, system.np), strict=True)]
-        return arguments, ca.mtimes(system.space.rate(x), system.rate(t, x, w, p)), ca.densify(system.residual(t, x, w, p))
+        return Graphs(arguments, ca.mtimes(system.space.rate(x), system.rate(t, x, w, p)), ca.densify(system.residual(t, x, w, p)))
 
     @cached_property
     def equations(self) -> ca.Function:

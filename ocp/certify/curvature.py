@@ -110,7 +110,7 @@ class _Scaled:
 
     def below(self, shift: float) -> int:
         """How many eigenvalues lie below the shift."""
-        return negative(self.matrix(shift)) - self.A.shape[0]
+        return negative(self.matrix(shift), len(self.columns)) - self.A.shape[0]
 
 
 def judge(local: Local, motions: Sequence[Motion], objective: float, varied: float, values: Values | None = None
@@ -160,8 +160,9 @@ def complementarity(local: Local, objective: float) -> float:
 
 def _rank(held: _Scaled) -> int:
     """Independent rows among those that are held."""
-    return negative(sp.bmat([[1e-3 * sp.eye(len(held.columns)), held.A.T], [held.A, None]], format="csc")
-                    + sp.diags(np.r_[np.zeros(len(held.columns)), np.full(held.A.shape[0], 1e-9)])) if held.A.shape[0] else 0
+    n, m = len(held.columns), held.A.shape[0]
+    diagonal = np.r_[np.full(n, 1e-3), np.full(m, 1e-9)]
+    return negative(sp.diags(diagonal) + sp.bmat([[None, held.A.T], [held.A, None]], format="csc"), n) if m else 0
 
 
 def _down(loose: _Scaled, objective: float) -> tuple[_Scaled, Array | None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -134,7 +135,15 @@ def _along(motion: Motion, again: _Again, implicit: bool) -> Step:
     return step
 
 
-def _open_loop(gap: Array, spread: Array, step: Step) -> tuple[float, float, float]:
+class OpenLoop(NamedTuple):
+    """What is judged, the open-loop gap and the largest growth."""
+
+    judged: float
+    gap: float
+    growth: float
+
+
+def _open_loop(gap: Array, spread: Array, step: Step) -> OpenLoop:
     """(judged, open-loop gap, largest growth) from the gaps [N, ndx] of segments over their sizes, ``e' = Phi e + gap``, beside
     deviations ``spread`` [k, ndx] from the start."""
     moves = np.vstack([np.zeros_like(spread[:1]), spread])
@@ -143,12 +152,12 @@ def _open_loop(gap: Array, spread: Array, step: Step) -> tuple[float, float, flo
         moves = step(k, moves)
         moves[0] += gap[k]
         if not np.all(np.isfinite(moves)):
-            return float("inf"), float("inf"), max(grown)
+            return OpenLoop(float("inf"), float("inf"), max(grown))
         here = float(np.max(np.abs(moves[0])))
         grown.append(max(float(np.max(np.abs(moves[1:]))), 1e-3))
         total = max(total, here)
         judged = max(judged, here / max(1.0, float(np.mean(grown[-1] / np.array(grown)))))
-    return judged, total, max(grown)
+    return OpenLoop(judged, total, max(grown))
 
 
 def _apart(motion: Motion, a: Array, b: Array) -> Array:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import casadi as ca
 import numpy as np
@@ -58,6 +59,14 @@ def better_controls(hamiltonian: Hamiltonian) -> Better | None:
     return _Search(hamiltonian, t, p, inputs).best()
 
 
+class InputBox(NamedTuple):
+    """Bounds [k, m] of inputs, wide where they have none; and which have none [m]."""
+
+    low: Array
+    high: Array
+    free: Array
+
+
 class _Search:
     """H at times t [k] with states x [k, nx] and costates p [k, n], over the inputs of these numbers."""
 
@@ -71,14 +80,14 @@ class _Search:
         self.lower, self.upper, self.free = self._box()
         self.width = (self.upper - self.lower).max(axis=0)
 
-    def _box(self) -> tuple[Array, Array, Array]:
+    def _box(self) -> InputBox:
         """Bounds [k, m] of the inputs that are varied, wide where they have none; and which have none [m]."""
         lower, upper = self.motion.phase.control_bounds.arrays
         size = self.motion.scales.wide_control
         reach = MINIMUM_PRINCIPLE.reach * np.where(size > 0, size, 1.0)
         low = np.where(np.isfinite(lower), lower, np.minimum(self.u, np.where(np.isfinite(upper), upper, np.inf)) - reach)
         high = np.where(np.isfinite(upper), upper, np.maximum(self.u, np.where(np.isfinite(lower), lower, -np.inf)) + reach)
-        return low[:, self.inputs], high[:, self.inputs], ~np.isfinite(upper - lower)[self.inputs]
+        return InputBox(low[:, self.inputs], high[:, self.inputs], ~np.isfinite(upper - lower)[self.inputs])
 
     def best(self) -> Better:
         own, _ = self._polished(self.u, MINIMUM_PRINCIPLE.neighbourhood)

@@ -1,4 +1,4 @@
-"""What the loops of inverse kinematics take: an evaluator, weights, limits, work arrays; and how a descent ends."""
+"""Arguments of the loops of inverse kinematics: an evaluator, weights, limits and work arrays; and the result of a descent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Distances between simple shapes carried by the robot, with gradients: what keeps a reach free of collisions.
+"""Distances between simple shapes carried by the robot, with gradients, for collision avoidance.
 
 A ball, a capsule (all points within a radius of a segment) and a half-space. The distance between two shapes is that of their
 cores (point, segment, plane) less the radii. Its gradient needs no derivative of the closest points: they move along the cores

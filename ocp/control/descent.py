@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,14 @@ from ocp.control.task_kernel import TaskKernel, compile_tasks
 from ocp.control.tasks import Task
 
 Array = NDArray[np.float64]
+
+
+class Reached(NamedTuple):
+    """q [+] d [nq], e [m] and J [m, nv] there."""
+
+    q: Array
+    e: Array
+    J: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,12 +41,12 @@ class Descent:
     scratch: Scratch
     memory: Workspace
 
-    def evaluate(self, q: Array, d: Array | None = None) -> tuple[Array, Array, Array]:
+    def evaluate(self, q: Array, d: Array | None = None) -> Reached:
         """(q [+] d, e [m], J [m, nv] there)."""
         d = np.zeros(self.model.nv) if d is None else d
         q_next, e, Jt = np.empty(self.model.nq), np.empty(self.scratch.e.size), np.empty(self.scratch.Jt.shape)
         loops.evaluate(self.evaluator, np.ascontiguousarray(q), np.ascontiguousarray(d), q_next, e, Jt)
-        return q_next, e, Jt.T
+        return Reached(q_next, e, Jt.T)
 
     def upto(self, level: int) -> Weights:
         """Weights that see the priorities 0 .. level only."""

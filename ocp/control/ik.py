@@ -2,8 +2,8 @@
 
 The first priority is solved by damped Newton on the configuration manifold from q0 and, where that ends in a local minimum or
 at a limit, from further starts. While no limit is active each step is one Cholesky solve; where limits bind, the step is the
-exact solution of the bounded quadratic programme. Lower priorities then move in the null space of everything above them, and a
-step that would cost a higher priority anything is not taken. With clearances, the steps are quadratic programmes that keep
+exact solution of the bounded quadratic program. Lower priorities then move in the null space of everything above them, and a
+step that would cost a higher priority anything is not taken. With clearances, the steps are quadratic programs that keep
 shapes apart.
 """
 
@@ -35,7 +35,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class IKResult:
-    """What `solve_ik` found.
+    """Result of `solve_ik`.
 
     q [nq]. converged: the first priority is met, every lower one met or at its best given those above. residuals: norm of each
     task's error (m, rad) by name. levels: outcome of each priority. iterations: steps tried in all. starts: initial

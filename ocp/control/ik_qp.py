@@ -1,4 +1,4 @@
-"""Differential inverse kinematics as a quadratic programme: tasks in the cost; limits and clearances as constraints.
+"""Differential inverse kinematics as a quadratic program: tasks in the cost; limits and clearances as constraints.
 
     minimise over v   sum over tasks of weight |J v - (rate - gain e)|² + damping² |v|²
     subject to        lower <= v <= upper                 (velocity limits, and position limits one step ahead)
@@ -57,7 +57,7 @@ def differential_ik(
     clearances: Sequence[Clearance] = (),
     clearance_gain: float = 0.5,
 ) -> VelocityResult:
-    """Velocity v [nv] of the tasks (one priority, weighted) from q [nq], to be held for dt (s).
+    """Velocity v [nv] of the tasks (one priority, weighted) from q [nq], to be applied for dt (s).
 
     speed [nv]: velocity limits (default: the model's). limit_gain, clearance_gain: fraction of the way to a limit or contact
     that one step may go. damping: λ > 0. Any q is allowed, outside the limits too. Raises ProblemError.
@@ -124,7 +124,7 @@ def descend_clear(
 ) -> tuple[Array, float, float, list[Array], int]:
     """Damped Newton on the tasks subject to the limits and h(q) >= 0: (q, cost, largest overlap (m), path, steps).
 
-    Each step is the programme above over the step itself; a step is kept when the cost plus a penalty on the overlap falls
+    Each step is the program above over the step itself; a step is kept when the cost plus a penalty on the overlap falls
     (the exact penalty function of sequential quadratic programming, Nocedal and Wright 2006, 18.3).
     """
     box, nv, root = descent.box, descent.model.nv, descent.weights.root

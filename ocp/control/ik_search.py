@@ -42,6 +42,7 @@ def cost_of(e: np.ndarray, weights: Weights) -> float:
 
 @njit(cache=True)
 def within_tolerance(e: np.ndarray, weights: Weights) -> bool:
+    """Whether the error e [m] of every task is within its tolerance."""
     for k in range(weights.tolerance.size):
         total = 0.0
         for i in range(weights.starts[k], weights.starts[k + 1]):
@@ -92,7 +93,7 @@ def enter(box: Box, q: np.ndarray) -> None:
 
 @njit(cache=True)
 def _pull(s: Scratch) -> float:
-    """The largest slope that no limit blocks."""
+    """The largest gradient component that no limit blocks."""
     pull = 0.0
     for i in range(s.g.size):
         blocked = (s.g[i] > 0.0 and s.lo[i] >= 0.0) or (s.g[i] < 0.0 and s.hi[i] <= 0.0)
@@ -114,7 +115,7 @@ def _damped_step(s: Scratch, damping: float) -> bool:
 
 @njit(cache=True)
 def _predicted(s: Scratch) -> float:
-    """What the undamped model gains by s.d."""
+    """The decrease of the undamped model by s.d."""
     gain = 0.0
     for i in range(s.g.size):
         gain -= s.d[i] * s.g[i]

@@ -47,11 +47,9 @@ def violations(model: Model, q: ArrayLike, box: Box) -> dict[str, float]:
 def velocity_bounds(
     model: Model, q: ArrayLike, box: Box, dt: float, *, gain: float = 1.0, speed: ArrayLike | None = None
 ) -> tuple[Array, Array]:
-    """Bounds [nv] on a velocity held for dt (s): within ``speed`` (default: the model's velocity limits), and no further than
-    the fraction ``gain`` of the way to a position limit.
-
-    Always lower <= upper: outside a limit the bounds ask for a return, at the velocity limit at most, so any start can recover.
-    """
+    """Bounds [nv] on a velocity applied for dt (s): within ``speed`` (default: the model's velocity limits), and no further than
+    the fraction ``gain`` of the way to a position limit. Always lower <= upper: outside a limit the bounds ask for a return, at the
+    velocity limit at most, so any start can recover."""
     if not dt > 0.0 or not 0.0 < gain <= 1.0:
         raise ProblemError(f"expected dt > 0 and 0 < gain <= 1, got {dt!r} and {gain!r}", where="velocity_bounds")
     fastest = model.limit("velocity") if speed is None else np.broadcast_to(np.asarray(speed, float), (model.nv,))

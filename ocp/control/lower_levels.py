@@ -7,7 +7,7 @@ answer is lexicographic, whether the higher levels are met or only as close as t
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,16 @@ Outcome = Literal["met", "best possible", "unfinished"]
 HOLD = 1e-10
 
 
-def refine(descent: Descent, q: Array, iterations: int, largest: float) -> tuple[Array, list[Outcome], list[Array], int]:
+class Refined(NamedTuple):
+    """q [nq], the outcome of each lower level, configurations passed, steps tried."""
+
+    q: Array
+    outcomes: list[Outcome]
+    passed: list[Array]
+    steps: int
+
+
+def refine(descent: Descent, q: Array, iterations: int, largest: float) -> Refined:
     """(q [nq], outcome of each lower level, configurations passed, steps tried)."""
     outcomes: list[Outcome] = []
     passed: list[Array] = []
@@ -33,12 +42,20 @@ def refine(descent: Descent, q: Array, iterations: int, largest: float) -> tuple
         q, outcome, used = _level(descent, q, level, iterations, largest, passed)
         outcomes.append(outcome)
         steps += used
-    return q, outcomes, passed, steps
+    return Refined(q, outcomes, passed, steps)
+
+
+class LevelEnd(NamedTuple):
+    """q [nq], the outcome of a level, steps."""
+
+    q: Array
+    outcome: Outcome
+    steps: int
 
 
 def _level(
     descent: Descent, q: Array, level: int, iterations: int, largest: float, passed: list[Array]
-) -> tuple[Array, Outcome, int]:
+) -> LevelEnd:
     rows, above = descent.levels[level], slice(0, descent.levels[level].start)
     root = descent.weights.root
     tasks = np.flatnonzero((descent.weights.starts[:-1] >= rows.start) & (descent.weights.starts[:-1] < rows.stop))
@@ -48,12 +65,12 @@ def _level(
     damping, growth = 1e-3, 4.0
     for step in range(iterations):
         if (descent.task_norms(e)[tasks] <= descent.weights.tolerance[tasks]).all():
-            return q, "met", step
+            return LevelEnd(q, "met", step)
         error, rate = root[rows] * e[rows], root[rows, None] * J[rows]
         cost = 0.5 * float(error @ error)
         motion, pull = _free_step(descent, q, error, rate, root[above, None] * J[above], damping * cost)
         if pull * pull <= 1e-18 * (1e-30 + cost) * float(np.sum(rate * rate)):
-            return q, "best possible", step
+            return LevelEnd(q, "best possible", step)
         trial = _to_first_limit(descent, q, motion, largest)
         landed = _restore(descent, trial, held, above, level)
         after = np.inf
@@ -67,13 +84,13 @@ def _level(
             passed.append(q)
             damping, growth = max(damping / 4.0, 1e-12), 4.0
             if after > cost * (1.0 - 1e-12):
-                return q, "best possible", step + 1
+                return LevelEnd(q, "best possible", step + 1)
         else:
             damping, growth = damping * growth, growth * 2.0
             if damping > 1e12:
-                return q, "best possible", step + 1
+                return LevelEnd(q, "best possible", step + 1)
     met = (descent.task_norms(e)[tasks] <= descent.weights.tolerance[tasks]).all()
-    return q, ("met" if met else "unfinished"), iterations
+    return LevelEnd(q, ("met" if met else "unfinished"), iterations)
 
 
 def _free_step(descent: Descent, q: Array, error: Array, rate: Array, upper: Array, damping: float) -> tuple[Array, float]:
@@ -115,8 +132,7 @@ def _to_first_limit(descent: Descent, q: Array, d: Array, largest: float) -> Arr
 
 
 def _restore(descent: Descent, q: Array, held: Array, above: slice, level: int) -> Array | None:
-    """The nearest configuration whose higher errors are the held ones, or (where those are singular) no larger; None if
-    none."""
+    """The nearest configuration with the same errors of the higher levels, or (at a singularity) no larger ones; None if none."""
     start = q.copy()
     box = descent.box
     for _ in range(8):

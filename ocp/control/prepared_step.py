@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dynamics import algorithms as alg
+from dynamics.constraints import PointContact
 from dynamics.kernels import workspace
 from dynamics.kernels.calls import call
 from dynamics.kernels.linked import linked
 from ocp.control.limits import velocity_bounds
-from ocp.control.stance import Stance
 from ocp.control.tasks import Task
 from ocp.control.whole_body_levels import ITEMS, EffortTask, ForceTask, Item, MomentumTask, check_shapes, spread
 from ocp.errors import ProblemError
@@ -36,11 +36,11 @@ _INTS = ("source", "stances", "arg", "res", "iw", "sizes")
 _I = len(_FLOATS)
 
 
-def shape_of(stances: Sequence[Stance], groups: Sequence[Level | Sequence[Item]]) -> Hashable | None:
-    """What decides how rows are laid out; None where a point slides or levels of the user's own are among them."""
+def shape_of(stances: Sequence[PointContact], groups: Sequence[Level | Sequence[Item]]) -> Hashable | None:
+    """A key of the layout of the constraints; None if a point slides or the user gives levels of their own."""
     if any(s.slip is not None for s in stances):
         return None
-    out: list[Hashable] = [tuple([(s.name, s.sides) for s in stances])]
+    out: list[Hashable] = [tuple([(s.name, s.pyramid.sides) for s in stances])]
     for group in groups:
         if isinstance(group, Level):
             return None
@@ -72,7 +72,8 @@ class _Rows(NamedTuple):
 class PreparedStep:
     """The space of one shape of step, for a controller."""
 
-    def __init__(self, whole: WholeBody, stances: tuple[Stance, ...], groups: Sequence[Any], stances_yield: bool = False) -> None:
+    def __init__(self, whole: WholeBody, stances: tuple[PointContact, ...], groups: Sequence[Any], stances_yield: bool = False
+                 ) -> None:
         self.whole = whole
         model, state = whole.model, whole._state
         q = np.array(alg.neutral(model), float).ravel()  # any: levels of the right shape are made there
@@ -103,7 +104,7 @@ class PreparedStep:
         measured = self.space.arrays.reach  # rows that do not change are measured once
         measured[:] = np.where(a.source >= 0, nv, -1)
         measured[:nv] = self.space.n
-        self._stances: tuple[Stance, ...] = stances
+        self._stances: tuple[PointContact, ...] = stances
         self._set: list[Item] = []
         self._counts = [len(group) for group in groups]
         names = [one.name for one in levels]
@@ -143,8 +144,8 @@ class PreparedStep:
                                      a.damping[own], a.rate[own], a.stiffness[own], s.a_root[own], s.b[own]))
             at += rows.size
 
-    def fitting(self, stances: tuple[Stance, ...], priorities: Sequence[Any]) -> list[Item] | None:
-        """The items, where these have the shape of the last ones: told without making and hashing it, or not at all."""
+    def fitting(self, stances: tuple[PointContact, ...], priorities: Sequence[Any]) -> list[Item] | None:
+        """The items, if they have the shape of the last ones, found without making and hashing a key; None if unknown."""
         before = self._set
         if stances is not self._stances or len(priorities) != len(self._counts) or not before:
             return None
@@ -162,7 +163,7 @@ class PreparedStep:
                 found.append(item)
         return found
 
-    def solve(self, q: ArrayLike, v: ArrayLike, stances: tuple[Stance, ...], items: list[Item]) -> HQPResult:
+    def solve(self, q: ArrayLike, v: ArrayLike, stances: tuple[PointContact, ...], items: list[Item]) -> HQPResult:
         """The optimum at a state. Raises ProblemError for states that are not finite."""
         a, s = self.arrays, self.space.arrays
         a.q[:], a.v[:] = _given("q", q, a.q.shape), _given("v", v, a.v.shape)
@@ -181,13 +182,13 @@ class PreparedStep:
             raise ProblemError("the state gives numbers that are not finite", where="WholeBody.step")
         return self.space.solve()
 
-    def _ends(self, stances: tuple[Stance, ...]) -> None:
+    def _ends(self, stances: tuple[PointContact, ...]) -> None:
         """Limits of stances that are not the objects of last time."""
         s, at, nv = self.space.arrays, self._limits.start, self.arrays.sizes[0]
         for k, (stance, before) in enumerate(zip(stances, self._stances, strict=True)):
-            rows = slice(at, at + stance.sides + 1)
+            rows = slice(at, at + stance.pyramid.sides + 1)
             if stance is not before:
-                s.D[rows, nv + 3 * k:nv + 3 * k + 3], s.low[rows], s.high[rows], _ = stance.rows()
+                s.D[rows, nv + 3 * k:nv + 3 * k + 3], s.low[rows], s.high[rows] = stance.limits()
             at = rows.stop
         s.state[6] = 0
         self._stances = stances
@@ -223,7 +224,7 @@ def _number(value: Any, before: Any) -> bool:
 
 
 def _set(item: Item, before: Item | None, rows: _Rows) -> None:
-    """Write what an item says in its rows, where the one before, of the same kind, said something else."""
+    """Write an item into its rows of the matrices, unless it equals the one before, of the same kind."""
     size = rows.b.size
     if isinstance(item, Task):
         old = before if isinstance(before, Task) else None
@@ -252,7 +253,7 @@ def _set(item: Item, before: Item | None, rows: _Rows) -> None:
 
 
 class _Given(NamedTuple):
-    """What the kernel wrote and what tasks ask for: views of the arrays of a step."""
+    """Output of the kernel and targets of tasks: views of the arrays of a step."""
 
     M: Array
     h: Array

@@ -11,6 +11,7 @@ Chiaverini, Siciliano, Egeland 1994 (damping that depends on the smallest singul
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -173,7 +174,16 @@ def singularity(J: ArrayLike, expected: int | None = None, tolerance: float = 1e
     return Singularity(r, expected, s, condition, float(np.prod(s[:expected])), U[:, r : max(expected, r)].copy(), A.shape[1] - r)
 
 
-def _svd(A: ArrayLike, tolerance: float | None) -> tuple[Array, Array, Array, int]:
+class Svd(NamedTuple):
+    """U, singular values, V' and the rank."""
+
+    U: Array
+    s: Array
+    Vt: Array
+    rank: int
+
+
+def _svd(A: ArrayLike, tolerance: float | None) -> Svd:
     A = _matrix(A)
     if not np.isfinite(A).all():
         raise ProblemError("the matrix has entries that are not finite", where="pseudo_inverse")
@@ -182,7 +192,7 @@ def _svd(A: ArrayLike, tolerance: float | None) -> tuple[Array, Array, Array, in
     if not 0.0 <= relative < 1.0:
         raise ProblemError(f"the rank tolerance is relative, expected in [0, 1), got {tolerance!r}", where="pseudo_inverse")
     r = int(np.count_nonzero(s > relative * s[0])) if s.size and s[0] > 0.0 else 0
-    return U, s, Vt, r
+    return Svd(U, s, Vt, r)
 
 
 def _matrix(A: ArrayLike) -> Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import casadi as ca
 import numpy as np
@@ -95,7 +95,15 @@ def _compiled(robot: RobotKey, shapes: tuple[Shape, ...], mode: Any) -> TaskKern
     return TaskKernel(robot.model, shapes, compile_kernel(function, mode), starts, parameters)
 
 
-def task_function(model: Model, shapes: Sequence[Shape]) -> tuple[ca.Function, tuple[int, ...], tuple[int, ...]]:
+class TaskFunction(NamedTuple):
+    """(q, d, p) -> (q_next, e, J) as an SX Function, first rows of the tasks, first parameters of the tasks."""
+
+    function: ca.Function
+    rows: tuple[int, ...]
+    parameters: tuple[int, ...]
+
+
+def task_function(model: Model, shapes: Sequence[Shape]) -> TaskFunction:
     """(q, d, p) -> (q_next, e, J) as an SX Function, first rows of the tasks, first parameters of the tasks."""
     count = parameter_starts(model, shapes)
     q, d, p = ca.SX.sym("q", model.nq), ca.SX.sym("d", model.nv), ca.SX.sym("p", count[-1])
@@ -104,14 +112,23 @@ def task_function(model: Model, shapes: Sequence[Shape]) -> tuple[ca.Function, t
     at = ca.SX(alg.integrate(model, q, d))
     e, J = ca.substitute([errors, jacobians], [moved], [at])
     outputs = ca.cse([ca.densify(at), ca.densify(e), ca.densify(J)])
-    return ca.Function("tasks", [q, d, p], outputs, ["q", "d", "p"], ["q_next", "e", "J"]), rows, count
+    return TaskFunction(ca.Function("tasks", [q, d, p], outputs, ["q", "d", "p"], ["q_next", "e", "J"]), rows, count)
 
 
-def task_rates(model: Model, shapes: Sequence[Shape], q: Expr, v: Expr, p: Expr) -> tuple[Expr, Expr, Expr, tuple[int, ...]]:
+class TaskRates(NamedTuple):
+    """e [m], J [m, nv], dJ/dt v [m], first rows of the tasks."""
+
+    e: Expr
+    J: Expr
+    drift: Expr
+    rows: tuple[int, ...]
+
+
+def task_rates(model: Model, shapes: Sequence[Shape], q: Expr, v: Expr, p: Expr) -> TaskRates:
     """(e [m], J [m, nv], dJ/dt v [m], first rows of the tasks) at SX symbols q and v, targets p: ``e' = J v``,
     ``e'' = J a + dJ/dt v``."""
     e, J, rows = _stacked(model, shapes, q, p)
-    return e, J, ca.jtimes(J @ v, q, alg.rate_matrix(model, q) @ v), rows
+    return TaskRates(e, J, ca.jtimes(J @ v, q, alg.rate_matrix(model, q) @ v), rows)
 
 
 def parameter_starts(model: Model, shapes: Sequence[Shape]) -> tuple[int, ...]:

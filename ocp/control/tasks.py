@@ -1,4 +1,4 @@
-"""Tasks: what a robot should achieve, as an error e(q), its Jacobian J(q) and a desired rate.
+"""Tasks: desired motions as an error e(q), its Jacobian J(q) and a desired rate.
 
 Every error is "actual minus target" on its own manifold, zero at the target, and d/dt e = J v for the velocity v [nv] of the
 model (body-frame tangent for floating bases and spherical joints). Jacobians are analytic: the geometric body Jacobian of the
@@ -35,8 +35,8 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Shape:
-    """What of a task enters compiled code: kind, frame, reference, axis in the frame, joints, chosen rows of the error, and what a
-    task of kind "closure" keeps."""
+    """The part of a task that enters compiled code: kind, frame, reference, axis in the frame, joints, selected components of the
+    error, and the constraint of a task of kind "closure"."""
 
     kind: str
     frame: str = "world"
@@ -50,7 +50,7 @@ class Shape:
 @dataclass(frozen=True, eq=False)
 class Task:
     """One task: shape, target (parameters of its kind, flat, matrices column by column), weight per row of |e|², rate: desired
-    d/dt e* [rows] of the target in the coordinates of the error (0: the target stands still), gain [1/s]: feedback of e.
+    d/dt e* [rows] of the target in the coordinates of the error (0: a constant target), gain [1/s]: feedback of e.
 
     At the level of velocities ``e' = rate - gain e``, at that of accelerations the error swings with the frequency ``gain``
     (rad/s): ``e'' = acceleration + 2 damping_ratio gain (rate - e') - gain² e``.
@@ -75,7 +75,7 @@ class Task:
 
 
 class How(TypedDict, total=False):
-    """What every kind of task takes besides: see ``Task``; name: default by kind and frame."""
+    """Common arguments of all kinds of tasks, see ``Task``; name: default by kind and frame."""
 
     weight: ArrayLike
     rate: ArrayLike

@@ -25,12 +25,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dynamics.constraints import PointContact
 from dynamics.errors import near
 from dynamics.mechanism import Mechanism, Motor
 from dynamics.model.model import Model
 from ocp.control.limits import limit_box
 from ocp.control.prepared_step import PreparedStep, shape_of
-from ocp.control.stance import Stance
 from ocp.control.task_kernel import RobotKey
 from ocp.control.tasks import Task
 from ocp.control.whole_body_kernel import Terms, state_kernel
@@ -55,20 +55,23 @@ class Control:
     torque: Array
     acceleration: Array
     solution: HQPResult
-    stances: tuple[Stance, ...] = field(repr=False)
+    stances: tuple[PointContact, ...] = field(repr=False)
 
     @cached_property
     def forces(self) -> dict[str, Array]:
+        """Contact forces [3] (N, world axes, on the robot) by stance."""
         x, at = self.solution.x, self.acceleration.size
         return {s.name: x[at + 3 * k:at + 3 * k + 3] for k, s in enumerate(self.stances)}
 
     @property
     def closures(self) -> Array:
+        """Multipliers of the closed loops."""
         x = self.solution.x
         return x[self.acceleration.size + 3 * len(self.stances):x.size - self.torque.size]
 
     @property
     def ok(self) -> bool:
+        """Whether the hierarchy was solved."""
         return self.solution.ok
 
 
@@ -86,7 +89,7 @@ class WholeBody:
     """
 
     robot: Model | Mechanism
-    stances: Sequence[Stance]
+    stances: Sequence[PointContact]
     tasks: Sequence[Task] = ()
     driven: Sequence[str] | None = None
     efforts: ArrayLike | None = None
@@ -113,7 +116,7 @@ class WholeBody:
         self._box = limit_box(self.model)
         self._names = tuple(names)
         self._shapes = {shape: k for k, shape in enumerate(dict.fromkeys(task.shape for task in self.tasks))}
-        self._state = state_kernel(RobotKey(self.mechanism), tuple(s.contact for s in self.stances), tuple(self._shapes),  # type: ignore[arg-type]
+        self._state = state_kernel(RobotKey(self.mechanism), tuple(s.place for s in self.stances), tuple(self._shapes),  # type: ignore[arg-type]
                                    self.mode)
         self._hierarchy = Hierarchy(self.options)
         self._prepared: dict[tuple[object, bool], PreparedStep] = {}
@@ -177,7 +180,7 @@ class WholeBody:
         return known
 
     # ---- levels ---------------------------------------------------------------------------------------------------------
-    def levels(self, terms: Terms, priorities: Sequence[Priority], stances: Sequence[Stance] | None = None, *,
+    def levels(self, terms: Terms, priorities: Sequence[Priority], stances: Sequence[PointContact] | None = None, *,
                stances_yield: bool = False) -> tuple[Level, ...]:
         """Equations, closures, stances, limits, then the priorities. stances: those taken now (default: all), by name.
         stances_yield: stances below limits."""
@@ -195,17 +198,18 @@ class WholeBody:
             out.append(group if isinstance(group, Level) else layout.level(f"priority {k}", group))
         return tuple(out)
 
-    def solve(self, levels: Sequence[Level], stances: Sequence[Stance] | None = None) -> Control:
+    def solve(self, levels: Sequence[Level], stances: Sequence[PointContact] | None = None) -> Control:
         """Torques, accelerations and forces of levels that `levels` made for the same stances."""
         return self._control(self._hierarchy.solve(levels), tuple(self.stances if stances is None else stances))
 
-    def _control(self, answer: HQPResult, stances: tuple[Stance, ...]) -> Control:
+    def _control(self, answer: HQPResult, stances: tuple[PointContact, ...]) -> Control:
         x = answer.x
         return Control(x[x.size - self.S.shape[0]:], x[:self.S.shape[1]], answer, stances)
 
-    def step(self, q: ArrayLike, v: ArrayLike, priorities: Sequence[Priority], stances: Sequence[Stance] | None = None) -> Control:
-        """One control step at q [nq], v [nv]: what `terms`, `levels` and `solve` give, with stances below limits where both cannot
-        hold. What does not change from step to step is kept, and the rest filled in by compiled loops."""
+    def step(self, q: ArrayLike, v: ArrayLike, priorities: Sequence[Priority], stances: Sequence[PointContact] | None = None
+             ) -> Control:
+        """One control step at q [nq], v [nv]: `terms`, `levels` and `solve`, with stances below limits if both cannot hold.
+        Constant parts are reused, and the rest is filled in by compiled loops."""
         stances = tuple(self.stances if stances is None else stances)
         latest = self._latest
         if latest is not None and (items := latest.fitting(stances, priorities)):
@@ -216,7 +220,7 @@ class WholeBody:
             answer = self._answer(q, v, groups_of(priorities), stances, stances_yield=True)
         return self._control(answer, stances)
 
-    def _answer(self, q: ArrayLike, v: ArrayLike, groups: Sequence[Level | tuple[Item, ...]], stances: tuple[Stance, ...],
+    def _answer(self, q: ArrayLike, v: ArrayLike, groups: Sequence[Level | tuple[Item, ...]], stances: tuple[PointContact, ...],
                 stances_yield: bool = False) -> HQPResult:
         shape = shape_of(stances, groups)
         if shape is None:
@@ -231,12 +235,12 @@ class WholeBody:
         return self._prepared[key].solve(q, v, stances, items)
 
     def task_rows(self, task: Task) -> slice:
-        """Where the task's rows sit in the terms."""
+        """The rows of the task in the terms."""
         k = self._index(task)
         return slice(self._state.rows[k], self._state.rows[k + 1])
 
     def stance_rows(self, name: str) -> slice:
-        """Where the stance's rows sit in the terms. Raises ProblemError with what is near."""
+        """The rows of the stance in the terms. Raises ProblemError with near spellings."""
         if name not in self._names:
             raise ProblemError(f"no stance named {name!r}{near(name, self._names)}", where="WholeBody")
         return slice(3 * self._names.index(name), 3 * self._names.index(name) + 3)

@@ -1,4 +1,4 @@
-"""What whole-body control needs to know of a state, by one compiled function for a robot, its stances and its tasks.
+"""The terms of whole-body control at a state, by one compiled function for a robot, its stances and its tasks.
 
 Rows of motion, one block below the other: 3 of each stance, those of closures, of tasks, 6 of the momentum about the mass centre.
 For each its Jacobian G, its acceleration ``drift`` without a, and its error e (0 where there is none).
@@ -25,7 +25,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Terms:
-    """What a state gives: M [nv, nv], h [nv] (the robot's own forces within), S [nu, nv]; J_c [3 c, nv] and drift_c [3 c] of all
+    """The terms at a state: M [nv, nv], h [nv] (the robot's own forces within), S [nu, nv]; J_c [3 c, nv] and drift_c [3 c] of all
     known stances; J_l [l, nv] and drift_l [l] of closures (J_l a = -drift_l closes them); e, J, drift of all known tasks, rates [m]
     = J v; momentum [6] about the centre of mass, its Jacobian A_g [6, nv] and drift_g [6]; q [nq], v [nv]."""
 
@@ -47,6 +47,7 @@ class Terms:
 
     @property
     def rates(self) -> Array:
+        """Rates J v [m] of the tasks."""
         return self.J @ self.v
 
 

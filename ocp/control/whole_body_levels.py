@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import block_diag
 
+from dynamics.constraints import PointContact
 from dynamics.errors import near
 from ocp.control.limits import velocity_bounds
-from ocp.control.stance import Stance
 from ocp.control.tasks import Task
 from ocp.control.whole_body_kernel import Terms
 from ocp.errors import ProblemError
@@ -71,9 +71,9 @@ def groups_of(priorities: Sequence[Priority]) -> list[Level | tuple[Item, ...]]:
 
 
 class Layout:
-    """Rows for one state and the stances of one step."""
+    """The levels of one step, for one state and its stances."""
 
-    def __init__(self, whole: WholeBody, terms: Terms, stances: tuple[Stance, ...]) -> None:
+    def __init__(self, whole: WholeBody, terms: Terms, stances: tuple[PointContact, ...]) -> None:
         self.whole, self.terms, self.stances = whole, terms, stances
         self.nv, self.nf, self.nl, self.nu = whole.model.nv, 3 * len(stances), terms.J_l.shape[0], whole.S.shape[0]
         self.u = self.nv + self.nf + self.nl  # where controls begin
@@ -87,16 +87,19 @@ class Layout:
         return A
 
     def equations(self) -> Level:
+        """The equations of motion as a level."""
         return Level("equations", np.hstack([self.terms.M, -self.J_c.T, -self.terms.J_l.T, -self.terms.S.T]), -self.terms.h)
 
     def closures(self) -> Level:
+        """The closed loops as a level."""
         return Level("closures", self._over(self.terms.J_l, 0), -self.terms.drift_l)
 
     def at_rest(self, gain: float) -> Level:
+        """Contact points at rest as a level; gain [1/s]: feedback of their velocities."""
         A, b = self._over(self.J_c, 0), -self.drift_c - gain * (self.J_c @ self.terms.v)
         if all(s.slip is None for s in self.stances):
             return Level("stances", A, b)
-        held = [s.slides() for s in self.stances]
+        held = [s.held() for s in self.stances]
         keep = block_diag(*(N for N, _ in held))
         return Level("stances", np.vstack([keep @ A, self._over(block_diag(*(F for _, F in held)), self.nv)]),
                      np.concatenate([keep @ b, np.zeros(sum(len(F) for _, F in held))]))
@@ -108,11 +111,11 @@ class Layout:
         upper: list[Array] = []
         names: list[str] = []
         for k, stance in enumerate(self.stances):
-            D, low, high, called = stance.rows()
+            D, low, high = stance.limits()
             blocks.append(self._over(D, self.nv + 3 * k))
             lower.append(low)
             upper.append(high)
-            names += called
+            names += [*(f"{stance.name}: friction {i}" for i in range(len(D) - 1)), f"{stance.name}: normal force"]
         rows, low, high, called = self.whole.control_limits
         if len(rows):
             blocks.append(self._over(rows, self.u))
@@ -124,6 +127,7 @@ class Layout:
         return Level("limits", D=np.vstack(blocks), f=np.concatenate(upper), lower=np.concatenate(lower), limits=tuple(names))
 
     def joints(self, horizon: float) -> Level | None:
+        """Joint limits over the horizon [s] as bounds on accelerations."""
         model, v = self.whole.model, self.terms.v
         lower, upper = velocity_bounds(model, self.terms.q, self.whole._box, horizon, gain=0.25)
         rows = np.flatnonzero(np.isfinite(lower) | np.isfinite(upper))

@@ -113,7 +113,7 @@ _BARS = 10.0
 _UNCERTAIN = 1e-3
 # Exact roads may round differently (1 - tanh^2 far out): a smaller relative difference needs the witness of finite differences.
 _PLAIN = 1e-5
-_SMALL = 1e-9  # a derivative below this has no scale of its own: it is what rounding left of a zero
+_MIN_DERIVATIVE_SCALE = 1e-9  # a derivative below this has no scale of its own: it is what rounding left of a zero
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,7 @@ def compare(values: Values, steps: np.ndarray, roads: Mapping[str, np.ndarray], 
     entries = [Entry(Kind.NON_FINITE, int(i), int(j), tuple(table.numbers(i, j)), np.inf) for i, j in np.argwhere(~finite)]
     entries += _judged(table, finite, spread > allowed, apart, bent)
     good = finite & (scale > 0)
-    unit = np.maximum(scale, _SMALL)
+    unit = np.maximum(scale, _MIN_DERIVATIVE_SCALE)
     return Comparison(
         tuple(entries), float((spread / unit)[good].max(initial=0.0)),
         float(np.minimum(estimate.error / unit, 1e300)[good & (estimate.error <= _UNCERTAIN * unit)].max(initial=0.0)),
@@ -204,7 +204,7 @@ def _judged(table: _Table, finite: np.ndarray, differ: np.ndarray, apart: np.nda
         around, fine, bar = table.near(int(j))
         left, right = around.left.value[i], around.right.value[i]
         uncertain = _BARS * (around.left.error[i] + around.right.error[i])
-        exact, allowed, unit = table.reference[i, j], table.tolerance[i, j], max(table.scale[i, 0], _SMALL)
+        exact, allowed, unit = table.reference[i, j], table.tolerance[i, j], max(table.scale[i, 0], _MIN_DERIVATIVE_SCALE)
         numbers = table.numbers(i, j)
         if around.jump[i] > allowed * table.steps[j]:  # else it is rounding
             yield Entry(Kind.JUMP, i, j, (*numbers, Number("step in value", float(around.jump[i]))), np.inf)

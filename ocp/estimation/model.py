@@ -13,6 +13,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import casadi as ca
 import numpy as np
@@ -46,6 +47,15 @@ class EstimatedParameter:
     walk: float = 0.0
     lower: float = -INF
     upper: float = INF
+
+
+class Linearised(NamedTuple):
+    """F [nx], A [ndx, ndx], h [m], H [m, ndx] at a point."""
+
+    F: Array
+    A: Array
+    h: Array
+    H: Array
 
 
 @dataclass(frozen=True)
@@ -146,11 +156,12 @@ class EstimationModel:
         parts = (there, ca.substitute(A, d, still), self.seen(t, x, u), ca.substitute(H, d, still))
         return compile_kernel(ca.Function("linearised", [t, x, u], [ca.densify(part) for part in parts]), "quick")
 
-    def at(self, t: float, x: Array, u: Array) -> tuple[Array, Array, Array, Array]:
+    def at(self, t: float, x: Array, u: Array) -> Linearised:
         """F [nx], A [ndx, ndx], h [m], H [m, ndx] at a point."""
         there, A, seen, H = self.linearised(t, x, u)
         ndx = self.space.ndx
-        return np.reshape(there, -1), np.reshape(A, (ndx, ndx)), np.reshape(seen, -1), np.reshape(H, (self.outputs, ndx))
+        return Linearised(np.reshape(there, -1), np.reshape(A, (ndx, ndx)), np.reshape(seen, -1),
+                          np.reshape(H, (self.outputs, ndx)))
 
     def plus(self, x: Array, d: Array) -> Array:
         """x [+] d [nx]."""

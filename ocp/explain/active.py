@@ -1,8 +1,8 @@
-"""What constraints cost: the multipliers of a solution as prices of the bounds that the user wrote.
+"""Prices of constraints: the multipliers of a solution with respect to the bounds that the user wrote.
+At a solution the derivative of the optimal cost with respect to a bound is minus the multiplier of that bound (Fiacco and McCormick
+1968; Nocedal and Wright 2006, Sec. 12.8), with the signs of ``ocp.nlp``. A bound that holds at many knots is one number in the
+file; its price is the sum.
 
-At a solution the derivative of the least cost by a bound is minus the multiplier of that bound (Fiacco and McCormick 1968; Nocedal
-and Wright 2006, Sec. 12.8), with the signs of ``ocp.nlp``. A bound that holds at many knots is one number in the file: its
-price is the sum.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from ocp.thresholds import EXPLANATION
 
 @dataclass(frozen=True)
 class Price:
-    """One side of a constraint that presses.
-
+    """One side of an active constraint.
     price: d cost / d bound, per unit of the bound; positive: a larger number costs more
-    side: "lower", "upper", or "value" where a value is prescribed; bound: the number in the file, NaN where it varies in time
-    knots: rows or columns where the side is active; first, last: times between which they lie [s], None where there is no time
-    effect: |price| times the scale of the bound: how much is at stake
+    side: "lower", "upper", or "value" for a prescribed value; bound: the number in the file, NaN if it varies in time
+    knots: constraints or variables in which the side is active; first, last: times between which they lie [s], None without a time
+    effect: |price| times the scale of the bound: the change of cost at stake
+
     """
 
     group: str
@@ -39,14 +39,14 @@ class Price:
 
     @property
     def relief(self) -> float:
-        """What one more unit of room saves; for a prescribed value, what a unit in the better direction saves."""
+        """The decrease of cost by one unit of relaxation; for a prescribed value, by a unit in the better direction."""
         return abs(self.price)
 
 
 def prices(program: Program, x: np.ndarray, lam_g: np.ndarray) -> tuple[Price, ...]:
-    """The constraints that press at a solution x [n] with multipliers lam_g [m], the dearest first.
+    """The active constraints at a solution x [n] with multipliers lam_g [m], the most expensive first.
+    Multipliers of bounds follow from stationarity, those of fixed variables included, which solvers may leave out.
 
-    Multipliers of bounds of variables follow from stationarity, those of fixed variables included, which solvers may leave out.
     """
     nlp = program.nlp
     f, gradient = nlp.grad(x)
@@ -98,5 +98,5 @@ def _prices(program: Program, group: Group, x: np.ndarray, g: np.ndarray, force:
 
 
 def _prescribed(program: Program) -> set[int]:
-    """Columns that are fixed by a start or final value."""
+    """Variables that are fixed by a start or final value."""
     return {limit.index for group in program.groups if group.kind in ("start", "final") for limit in group.limits if limit.column}

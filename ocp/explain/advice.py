@@ -1,4 +1,4 @@
-"""What of a certificate fails, and which options help: for runs that converged and are not certified."""
+"""Failed checks of a certificate and the options that help, for runs that converged and are not certified."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OF_MESH = ("gap_segment", "error_estimate", "energy", "objective")
 
 @dataclass(frozen=True)
 class Advice:
-    """One thing that fails, why it does, and by key of the file (``solve.collocation.intervals``) what to try, the best first."""
+    """A failed check, its cause, and settings to try by key of the file (``solve.collocation.intervals``), the best first."""
 
     failure: Finding
     why: Kind
@@ -29,7 +29,7 @@ class Advice:
 
 def advice(certificate: Certificate, method: str, options: Mapping[str, Any], tolerances: Tolerances | None = None
            ) -> tuple[Advice, ...]:
-    """Advice on everything that fails; options: that the method ran with; tolerances: by which the certificate judged."""
+    """Advice on every failed check; options: those of the run; tolerances: of the certificate."""
     allowed = (tolerances or Tolerances()).violation_between
     found = list(_residuals(certificate, method, options))
     for violation in certificate.violations:
@@ -71,7 +71,7 @@ def _residuals(certificate: Certificate, method: str, options: Mapping[str, Any]
 
 
 def _finer(method: str, options: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
-    """Settings that make the mesh finer, as far as the method has them."""
+    """Settings for a finer mesh, as far as the method has them."""
     key, found = f"solve.{method}", list[tuple[str, Any]]()
     refined = options.get("refine", "none") != "none"
     if options.get("refine") == "certificate":  # has ended where it could; tolerance_mesh is none of its options
@@ -99,6 +99,6 @@ def _tighter(method: str, options: Mapping[str, Any]) -> tuple[tuple[str, Any], 
 
 
 def _accepted(name: str, value: float) -> tuple[tuple[str, float], ...]:
-    """A round number above as what is accepted; nothing where no answer could be trusted that is so far off: by more of the size of
-    what is judged than any check allows by itself."""
+    """A rounded tolerance that accepts the value; empty if the value exceeds the largest default tolerance of all checks, since
+    such an answer could not be trusted."""
     return ((f"accept.{name}", float(f"{1.2 * value:.1e}")),) if value <= max(vars(Tolerances()).values()) else ()

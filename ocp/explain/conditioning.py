@@ -1,5 +1,5 @@
-"""How well a program is posed at a point: what is violated and active, the scales of its derivatives, what nothing holds, and
-rows of equations that depend on each other: the null space of the transposed Jacobian, named."""
+"""Conditioning of a program at a point: violated and active constraints, scales of its derivatives, unconstrained variables, and
+dependent equations (the null space of the transposed Jacobian, by name)."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from ocp.thresholds import EXPLANATION, ROUNDING
 
 @dataclass(frozen=True)
 class Dependence:
-    """One combination of equations that vanishes to first order: any one of them can be left out, or contradicts the others.
-
-    rows: their names with the weights of the combination (largest 1), largest first; groups: what they are called without places
+    """A combination of equations that vanishes to first order, so that any one of them is redundant or contradicts the others.
+    rows: names of the equations with their weights in the combination (largest 1), largest first; groups: their names without knots
     singular: the singular value, relative to the largest
+
     """
 
     rows: tuple[tuple[str, float], ...]
@@ -32,10 +32,10 @@ class Dependence:
 
 
 def dependent_rows(nlp: NLP, x: np.ndarray, *, active: bool = False, rank: float = ROUNDING.negligible) -> tuple[Dependence, ...]:
-    """Combinations of equality rows (with ``active``: of active inequality rows too) that are linearly dependent at x [n].
+    """Combinations of equalities (with ``active``: and of active inequalities) that are linearly dependent at x [n].
+    Fixed variables do not count. Equations without a derivative entry are dependent by themselves. Raises nothing: entries that are
+    not finite count as zero.
 
-    Columns of fixed variables do not count: their rows have nothing left to move. Rows without an entry are dependent by
-    themselves. Raises nothing: entries that are not finite count as zero.
     """
     g = nlp.g(x).full().ravel()
     jacobian = _sparse(nlp.jac(x)[1])
@@ -99,7 +99,7 @@ def _small_sparse(J: sp.csr_matrix, rank: float, sweeps: int = 8) -> tuple[np.nd
 
 
 def _localised(left: np.ndarray) -> np.ndarray:
-    """A basis of the span of the columns in which each touches few rows: reduced so that ``k`` rows form the identity."""
+    """A sparse basis of the span of the columns, reduced so that ``k`` rows of the matrix form the identity."""
     _, _, pivots = scipy.linalg.qr(left.T, pivoting=True, mode="economic")
     k = left.shape[1]
     found = np.linalg.solve(left[pivots[:k]].T, left.T).T
@@ -110,11 +110,11 @@ def _localised(left: np.ndarray) -> np.ndarray:
 @dataclass(frozen=True)
 class Conditioning:
     """A program at a point.
-
-    worst: (name, violation) of the largest violations; active: (name, knots) of bounds and inequalities that are touched
-    rows, columns: (name, norm) of the largest and the smallest of the Jacobian, zero ones left out; spread: the quotients of these
-    empty_rows: constraints that no variable moves to first order; idle: variables that neither cost nor constraints depend on
+    worst: (name, violation) of the largest violations; active: (name, knots) of active bounds and inequalities
+    rows, columns: (name, norm) of the largest and the smallest of the Jacobian, without zero ones; spread: their quotients
+    empty_rows: constraints that no variable affects to first order; idle: variables in neither cost nor constraints
     gradient: (name, entry) of the largest entry of the gradient of the cost
+
     """
 
     worst: tuple[tuple[str, float], ...]
@@ -132,7 +132,7 @@ class Conditioning:
 
 
 def condition(nlp: NLP, x: np.ndarray, worst: int = 6) -> Conditioning:
-    """Look at a program at x [n]."""
+    """The conditioning of a program at x [n]."""
     g, jacobian = nlp.jac(x)
     g, gradient = g.full().ravel(), nlp.grad(x)[1].full().ravel()
     row, column = (np.array(i, dtype=int) for i in jacobian.sparsity().get_triplet())
@@ -168,10 +168,8 @@ def _extremes(norms: np.ndarray, names: Sequence[str]) -> tuple[tuple[str, float
 
 
 def unbounded_hints(problem: Problem, nlp: NLP, x: np.ndarray, falling: bool = False) -> tuple[str, ...]:
-    """Sentences about what may run away: variables far out without a bound on that side, and controls that cost nothing.
-
-    falling: whether the objective is known to fall without bound.
-    """
+    """Sentences about possible unboundedness: variables of large magnitude without a bound on that side, and controls without a
+    cost. falling: whether the objective is known to decrease without bound."""
     found = []
     far: dict[str, float] = {}
     large = EXPLANATION.runaway_falling if falling else EXPLANATION.runaway

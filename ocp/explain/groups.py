@@ -1,7 +1,7 @@
-"""The rows and columns of a transcribed problem, grouped by the constraints that the user wrote.
+"""Constraints and variables of a transcribed problem, grouped by the constraints that the user wrote.
+A constraint is called ``speed limit @ knot 5``, a variable ``x.theta @ knot 5``: the part before the @ names what the user wrote,
+the part after it the location. A bound holds at all knots, so that one number relaxes or prices it everywhere.
 
-A row is called ``speed limit @ knot 5``, a column ``x.theta @ knot 5``: what stands before the @ is the constraint, what stands
-after it the place. A bound holds at all knots, so that one number relaxes or prices it everywhere.
 """
 
 from __future__ import annotations
@@ -22,16 +22,14 @@ from ocp.transcription.program import Transcription
 
 LOWER, UPPER = "lower", "upper"
 
-#: rows that are mathematics, not wishes: nobody can relax the equations of motion
+#: constraints of the formulation, which the user cannot relax: the equations of motion
 _MECHANICS = re.compile(r"^(.*: )?((inner )?defect\b.* @ interval \d+|unit norm of .* @ start)$|.* @ passage$")
 
 
 @dataclass(frozen=True)
 class Limit:
-    """One side of one row or column: ``value`` is where it ends.
-
-    column: whether ``index`` counts variables; side: LOWER or UPPER
-    """
+    """One side of one constraint or variable; ``value`` is the bound. column: whether ``index`` counts variables; side: LOWER or
+    UPPER"""
 
     index: int
     side: str
@@ -41,11 +39,11 @@ class Limit:
 
 @dataclass(frozen=True)
 class Group:
-    """A constraint in the user's words with everything in the program that it stands for.
-
+    """A constraint in the user's terms with all its parts in the program.
     kind: "bound", "start", "final", "constraint", "duration" or "parameter"; limits of one side have one value unless the
-    constraint is not constant along the path
-    scale: a magnitude of the limited quantity, so that metres can be weighed against newtons
+    constraint varies along the path
+    scale: a magnitude of the limited quantity, for comparisons of different units
+
     """
 
     name: str
@@ -55,6 +53,7 @@ class Group:
     scale: float = 1.0
 
     def side(self, side: str) -> tuple[Limit, ...]:
+        """Its limits of one side."""
         return tuple(limit for limit in self.limits if limit.side == side)
 
     @property
@@ -66,8 +65,8 @@ class Group:
 
 @dataclass(frozen=True)
 class Program:
-    """A transcribed problem and what its names mean. Durations are columns of ``nlp`` even where they are given: then both
-    bounds are equal, so that they too can be relaxed and priced."""
+    """A transcribed problem and the meaning of its names. Durations are variables of ``nlp`` even if they are fixed, with equal
+    bounds, so that they can be relaxed and priced."""
 
     problem: Problem
     transcription: Transcription
@@ -75,6 +74,7 @@ class Program:
     groups: tuple[Group, ...]
 
     def group(self, name: str) -> Group:
+        """The group of this name."""
         return next(group for group in self.groups if group.name == name)
 
     def trajectories(self, x: np.ndarray) -> tuple[Trajectory, ...]:
@@ -82,7 +82,7 @@ class Program:
         return self.transcription.parts(np.asarray(x, dtype=float))
 
     def time(self, name: str, x: np.ndarray) -> float | None:
-        """When a row or column holds [s]; None where that is not said or belongs to no instant."""
+        """The time [s] of a constraint or variable; None if it has none."""
         phases = self.problem.phases
         number = next((k for k, p in enumerate(phases) if len(phases) > 1 and name.startswith(f"{p.name}: ")), 0)
         durations = self.transcription.durations(np.asarray(x, dtype=float))
@@ -91,8 +91,8 @@ class Program:
 
 
 def program_of(problem: Problem, options: Any = None, transcribe: Callable[..., Transcription] = transcribe) -> Program:
-    """Transcribe a problem, reduced for the method (default: direct collocation), and group its rows and columns. Raises as
-    ``transcribe`` does."""
+    """Transcribe a problem, reduced for the method (default: direct collocation), and group its constraints and variables. Raises
+    as ``transcribe`` does."""
     options = options or CollocationOptions()
     given = [phase.duration for phase in problem.phases]
     # half the length to twice of it: any range that frees the column, which is closed again below; steps are given
@@ -116,7 +116,7 @@ def base(name: str) -> str:
 
 
 def worst_rows(nlp: NLP, x: np.ndarray, most: int = 3) -> tuple[tuple[str, float], ...]:
-    """(constraint, violation) of the constraints that the point x [n] violates most, each once."""
+    """(constraint, violation) of the most violated constraints at the point x [n], each once."""
     found: dict[str, float] = {}
     for name, size in worst_violations(nlp, x, 200):
         found.setdefault(base(name), size)
@@ -124,17 +124,17 @@ def worst_rows(nlp: NLP, x: np.ndarray, most: int = 3) -> tuple[tuple[str, float
 
 
 def place(name: str) -> str:
-    """``knot 5`` of ``x.theta @ knot 5``; empty where there is none."""
+    """The location, ``knot 5`` of ``x.theta @ knot 5``; empty without one."""
     return parts_of_name(name)[1]
 
 
 def is_mechanics(name: str) -> bool:
-    """Whether a row is an equation of motion, of a manifold or of a jump between phases, which cannot be relaxed."""
+    """Whether a constraint is an equation of motion, of a manifold or of a jump between phases, which cannot be relaxed."""
     return bool(_MECHANICS.match(name))
 
 
 def fraction(name: str, mesh: Any) -> float | None:
-    """Where in its phase a named row or column holds, from 0 to 1; None where it holds nowhere in particular."""
+    """The location of a named constraint or variable in its phase, from 0 to 1; None without one."""
     words = place(name).partition(" (")[0]
     if words in ("start", "final"):
         return 0.0 if words == "start" else 1.0
@@ -174,8 +174,8 @@ def _groups(problem: Problem, nlp: NLP) -> list[Group]:
 
 
 def _column_groups(nlp: NLP, units: Mapping[str, str], attitudes: set[str]) -> list[Group]:
-    """Groups of bounds and prescribed values. attitudes: components of quaternions, of which none can be moved by itself. Nobody
-    wrote that parts of controls begin at 0."""
+    """Groups of bounds and prescribed values. attitudes: components of quaternions, which cannot be relaxed one by one. Bounds of
+    parts of controls at 0 come from a reformulation and are left out."""
     columns: dict[str, list[int]] = {}
     for i, name in enumerate(nlp.variables):
         columns.setdefault(base(name), []).append(i)
@@ -221,5 +221,5 @@ def _limits(indices: list[int], lower: np.ndarray, upper: np.ndarray, *, column:
 
 
 def _scale(limits: tuple[Limit, ...], size: float) -> float:
-    """The largest magnitude of a limit, or ``size`` where all are zero or there is none."""
+    """The largest magnitude of a limit, or ``size`` if all are zero or there is none."""
     return max((abs(limit.value) for limit in limits), default=0.0) or size or 1.0

@@ -25,7 +25,7 @@ from ocp.thresholds import EXPLANATION
 
 @dataclass(frozen=True)
 class Operand:
-    """What an operation was applied to, in the user's symbols, and its value."""
+    """An operand of an operation, in the user's symbols, and its value."""
 
     text: str
     value: float
@@ -44,7 +44,7 @@ _TIGHT = 9  # binds tighter than any operator
 
 
 def expanded(function: ca.Function) -> ca.Function | None:
-    """The function as scalar operations; None where it calls what has none."""
+    """The function as scalar operations; None if it calls functions that have none."""
     if function.is_a("SXFunction"):
         return function
     try:
@@ -55,11 +55,9 @@ def expanded(function: ca.Function) -> ca.Function | None:
 
 def trace(function: ca.Function, arguments: Sequence[np.ndarray], entry: int, names: Sequence[Sequence[str]]
           ) -> tuple[str, tuple[Operand, ...], float] | None:
-    """(operation, operands, result) at the root of an output entry that is not finite; None where it is finite or where the
-    function cannot be looked into.
-
-    entry: number of the nonzero of the first output, column by column; names: of the entries of every argument
-    """
+    """(operation, operands, result) at the origin of an output entry that is not finite; None if it is finite or the function
+    cannot be expanded. entry: number of the nonzero of the first output, column by column; names: of the entries of every
+    argument"""
     flat = expanded(function)
     if flat is None:
         return None
@@ -197,12 +195,12 @@ class Point:
 
 @dataclass(frozen=True)
 class Origin:
-    """Where something that is not finite comes from.
-
+    """The origin of a value that is not finite.
     kind, name: "rate", "cost", "constraint", "energy" or "power" and its name; component: number and name of the output entry
     order: VALUE, FIRST or SECOND; by: the variables of a derivative
-    expression: the operation; operands: its operands; result: what came out. Empty where the function cannot be looked into
-    place, t, values: where on the trajectory, and the states and controls there; parameters: their values
+    expression: the operation; operands: its operands; result: its result. Empty if the function cannot be expanded
+    place, t, values: the point of the trajectory, with its states and controls; parameters: their values
+
     """
 
     kind: str
@@ -222,7 +220,7 @@ class Origin:
 
     @property
     def label(self) -> str:
-        """What is not finite, in words."""
+        """The name of the value that is not finite."""
         what = {"rate": f"the rate of {self.component_name}"}.get(self.kind, f"{self.kind} {self.name!r}")
         part = f"[{self.component_name}]" if self.kind == "constraint" and self.component_name else ""
         by = {VALUE: "", FIRST: "the derivative of ", SECOND: "the second derivative of "}[self.order]
@@ -230,7 +228,7 @@ class Origin:
 
     @property
     def sentence(self) -> str:
-        """The operation and its operands in words."""
+        """The operation and its operands as text."""
         if not self.expression:
             return f"{self.label} is {self.result:g}"
         given = ", ".join(f"{o.text} = {o.value:.6g}" for o in self.operands if not _is_number(o.text))
@@ -246,7 +244,7 @@ def is_finite(program: Program, x: np.ndarray) -> bool:
 
 # ---- points -------------------------------------------------------------------------------------------------------------
 def points_of(program: Program, x: np.ndarray) -> tuple[Point, ...]:
-    """All instants of a transcribed problem where its states stand, at its variables x [n]; unknowns must be coordinates."""
+    """All instants of a transcribed problem at which it has states, at its variables x [n]; unknowns must be coordinates."""
     x = np.asarray(x, dtype=float)
     values = dict(zip(program.nlp.variables, x, strict=True))
     chosen = program.transcription.parameters(x)
@@ -272,7 +270,7 @@ def points_of(program: Program, x: np.ndarray) -> tuple[Point, ...]:
 # ---- which function -----------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class _Term:
-    """A function of (t, x, u, p) of the problem, the names of its outputs, and where it applies."""
+    """A function of (t, x, u, p) of the problem, the names of its outputs, and the points at which it applies."""
 
     kind: str
     name: str
@@ -282,10 +280,8 @@ class _Term:
 
 
 def find_not_finite(problem: Problem, points: Sequence[Point], most: int = 6) -> tuple[Origin, ...]:
-    """Every function of the problem that is not finite at these points, with the first point where it happens.
-
-    Values come first; derivatives are looked at only where all values are finite, second ones where the first are too.
-    """
+    """Every function of the problem that is not finite at these points, with the first such point. First derivatives are examined
+    only if all values are finite, and second ones only if the first are."""
     for order in (VALUE, FIRST, SECOND):
         found = []
         for k, phase in enumerate(problem.phases):
@@ -299,8 +295,8 @@ def find_not_finite(problem: Problem, points: Sequence[Point], most: int = 6) ->
 
 
 def infinite_ends(problem: Problem) -> tuple[Origin, ...]:
-    """The first rate of each start and final state that is infinite whatever the motion: the states that it depends on are fixed
-    there, and other controls do not take it away. place: "start" or "end"."""
+    """The first rate of each start and final state that is infinite for every motion: the states it depends on are fixed there, and
+    no control changes it. place: "start" or "end"."""
     found = []
     for k, phase in enumerate(problem.phases):
         system, rate = phase.system, next(_terms(phase))
@@ -360,7 +356,7 @@ def _inspect(phase: Phase, term: _Term, points: Sequence[Point], order: str) -> 
 
 def _derivative(function: ca.Function, own: Sequence[str], order: str
                 ) -> tuple[ca.Function, list[tuple[str, ...]]] | None:
-    """The dense Jacobian by (x, u), or the second derivatives [size, pairs], and the variables of each column."""
+    """The dense Jacobian with respect to (x, u), or the second derivatives [size, pairs], and the variables of each column."""
     flat = expanded(function)
     if flat is None:
         return None

@@ -1,15 +1,14 @@
-"""What contradicts what, and the fewest named constraints to relax.
+"""Conflicting constraints, and the fewest named constraints to relax.
 
-The elastic program of a nonlinear program tells which constraints push against each other. Every named constraint
+The elastic program of a nonlinear program shows which constraints exclude each other. Every named constraint
 (``ocp.explain.groups``) gets one slack for each of its sides, the equations of motion get none:
 
     minimise  sum_k s_k / scale_k     subject to     lower - s <= c(x) <= upper + s,     s >= 0,     mechanics(x) = 0
 
-Slacks that stay positive are what must be given way to (elastic programming; Chinneck 2008, Feasibility and Infeasibility in
-Optimization). One slack serves all knots of a bound, which is one number in the file. The set that may yield is shrunk: one
-constraint alone where that is enough, otherwise a deletion filter (Chinneck and Dravnieks 1991, ORSA Journal on Computing 3(2))
-leaves a set of which none can be spared. Every remedy is tried on the problem itself. All solves are local: what cannot be reached
-from one start might be from another.
+Positive slacks are the necessary relaxations (elastic programming; Chinneck 2008, Feasibility and Infeasibility in Optimization).
+One slack serves all knots of a bound, which is one number in the file. The set to relax is minimised: a single constraint if that
+is enough, otherwise a deletion filter (Chinneck and Dravnieks 1991, ORSA Journal on Computing 3(2)) leaves a minimal set. Every
+remedy is verified on the problem itself. All solves are local: another initial guess may be feasible.
 """
 
 from __future__ import annotations
@@ -33,10 +32,10 @@ OPTIONS = SolverOptions(max_iterations=EXPLANATION.elastic_iterations, tolerance
 
 @dataclass(frozen=True)
 class Elastic:
-    """Solution of an elastic program: x [n] of the original variables, and by (group, side) the slacks and the pushes.
+    """Solution of an elastic program: x [n] of the original variables, and by (group, side) slacks and multipliers.
+    slack: the necessary relaxation of a side; push: largest multiplier of the constraints of a group, in scaled cost per scale: the
+    share of the group in the conflict; feasible: whether the constraints that may not be relaxed hold
 
-    slack: how far the side must give way; push: largest multiplier of the constraints of a group, in scaled cost per scale: how
-    much the group takes part in the conflict; feasible: whether constraints that may not yield hold
     """
 
     x: np.ndarray
@@ -49,7 +48,7 @@ class Elastic:
 
     @property
     def yielding(self) -> tuple[str, ...]:
-        """Names of groups that gave way, most first."""
+        """Names of relaxed groups, the largest slack first."""
         total: dict[str, float] = {}
         for (name, _), value in self.slack.items():
             total[name] = total.get(name, 0.0) + value
@@ -83,7 +82,7 @@ def solve_elastic(nlp: NLP, groups: Sequence[Group], elastic: Iterable[str], x: 
 
 
 def uninterrupted(found: NLPResult) -> NLPResult:
-    """The result; raises KeyboardInterrupt where Ctrl-C ended the solve, which would pass for a failure."""
+    """The result; raises KeyboardInterrupt if Ctrl-C ended the solve, which would otherwise look like a failure."""
     if found.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
     return found
@@ -91,8 +90,7 @@ def uninterrupted(found: NLPResult) -> NLPResult:
 
 def _program(nlp: NLP, groups: Sequence[Group], sides: Sequence[tuple[Group, str]], limits: Sequence[tuple[int, Limit]],
              x: np.ndarray) -> NLP:
-    """Rows: those of the program, without the sides that may yield; then ``c - s <= upper`` or ``c + s >= lower`` for each of
-    these."""
+    """The program without the sides that may be relaxed, with ``c - s <= upper`` or ``c + s >= lower`` for each of these."""
     n, m, k = nlp.n, nlp.m, len(sides)
     stiff = [group for group in groups if group.name not in {own.name for own, _ in sides}]
     (x_lower, g_lower), (x_upper, g_upper) = _ends(nlp, groups, stiff, {})
@@ -141,7 +139,7 @@ def _program(nlp: NLP, groups: Sequence[Group], sides: Sequence[tuple[Group, str
 
 
 def _needed(nlp: NLP, sides: Sequence[tuple[Group, str]], x: np.ndarray, g: np.ndarray) -> np.ndarray:
-    """Slacks that a point needs, a little more so that an interior point has room."""
+    """Slacks that a point needs, slightly enlarged so that an interior point is strictly feasible."""
     found = []
     for group, side in sides:
         worst = max((excess(limit, x, g) for limit in group.side(side)), default=0.0)
@@ -150,13 +148,13 @@ def _needed(nlp: NLP, sides: Sequence[tuple[Group, str]], x: np.ndarray, g: np.n
 
 
 def excess(limit: Limit, x: np.ndarray, g: np.ndarray) -> float:
-    """How far a point lies beyond a limit; negative inside."""
+    """Violation of a limit by a point; negative inside."""
     value = float((x if limit.column else g)[limit.index])
     return limit.value - value if limit.side == LOWER else value - limit.value
 
 
 def _push(nlp: NLP, group: Group, lam_x: np.ndarray, lam_g: np.ndarray) -> float:
-    """Largest multiplier of a group that does not yield."""
+    """Largest multiplier of a group that is not relaxed."""
     found = [abs(float((lam_x if limit.column else lam_g)[limit.index])) for limit in group.limits]
     return max(found, default=0.0) * group.scale
 
@@ -170,14 +168,14 @@ def _largest_violation(nlp: NLP, x: np.ndarray) -> float:
 
 # ---- relaxing -----------------------------------------------------------------------------------------------------------
 def relax(nlp: NLP, groups: Sequence[Group], by: Mapping[tuple[str, str], float]) -> NLP:
-    """The program with sides of groups moved outwards: ``by`` maps (group, side) to an amount."""
+    """The program with sides of groups relaxed: ``by`` maps (group, side) to an amount."""
     (x_lower, g_lower), (x_upper, g_upper) = _ends(nlp, groups, groups, by)
     return replace(nlp, x_lower=x_lower, x_upper=x_upper, g_lower=g_lower, g_upper=g_upper)
 
 
 def _ends(nlp: NLP, groups: Sequence[Group], stiff: Sequence[Group], by: Mapping[tuple[str, str], float]
           ) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
-    """(lower, upper) bounds, each of columns and of rows, where of all groups only the ``stiff`` ones hold, moved by ``by``."""
+    """(lower, upper) bounds of variables and of constraints, with only the ``stiff`` groups, relaxed by ``by``."""
     lower, upper = (nlp.x_lower.copy(), nlp.g_lower.copy()), (nlp.x_upper.copy(), nlp.g_upper.copy())
     for limit in (limit for group in groups for limit in group.limits):
         (lower if limit.side == LOWER else upper)[not limit.column][limit.index] = -np.inf if limit.side == LOWER else np.inf
@@ -196,10 +194,10 @@ Improved = Callable[["Infeasibility"], Any]
 
 @dataclass(frozen=True)
 class Amount:
-    """How far one side of a constraint gives way.
+    """The relaxation of one side of a constraint. least: the smallest sufficient amount; by: rounded up, as tried; bound: the limit
+    in the file
+    where, time: the constraint or variable that needs the whole amount
 
-    least: the smallest amount that will do; by: rounded up, what was tried; bound: where the side ends in the file
-    where, time: the row or column that needs it all
     """
 
     group: str
@@ -236,16 +234,17 @@ class Remedy:
 
     @property
     def groups(self) -> tuple[str, ...]:
+        """Names of the constraints to relax."""
         return tuple(dict.fromkeys(amount.group for amount in self.amounts))
 
 
 @dataclass(frozen=True)
 class Infeasibility:
-    """The finding. conflict: groups that push against each other; remedies: each a smallest set, the least effort first.
+    """The conflict and its remedies.
+    conflict: groups that exclude each other; remedies: each a smallest set, the least effort first. feasible: all constraints can
+    be met at once, at ``point``; then nothing needs relaxation, and ``cost`` is that of the solve from there (NaN if it did not
+    converge); status, ending: of a failed solve, that one or, if nothing is known, the one with every constraint relaxed
 
-    feasible: all constraints can be met at once, at ``point``; then nothing needs to yield, and ``cost`` is that of the solve that
-    went on from there (NaN where it did not converge); status, ending: of a solve that came to nothing, that one or, where
-    nothing is known, the one with every constraint relaxed
     """
 
     feasible: bool
@@ -296,11 +295,8 @@ def _verified(program: Program, remedy: Remedy, x: np.ndarray, options: SolverOp
 def explain_infeasibility(program: Program, x: np.ndarray, *, options: SolverOptions = OPTIONS,
                           solving: SolverOptions | None = None, progress: Progress | None = None,
                           improved: Improved | None = None) -> Infeasibility:
-    """Which named constraints contradict each other, and the smallest sets to relax, found from the point x [n].
-
-    options: of the elastic programs; solving: of the solves that verify; progress: told in words what is done; improved: given
-        what is known so far, whenever that is more
-    """
+    """The named constraints that contradict each other, and the smallest sets to relax, found from the point x [n]. options: of the
+    elastic programs; solving: of the solves that verify; progress: receives messages; improved: receives each improved result"""
     say = progress or (lambda words: None)
     know = improved or (lambda found: None)
     nlp, groups = program.nlp, program.groups
@@ -348,14 +344,14 @@ def explain_infeasibility(program: Program, x: np.ndarray, *, options: SolverOpt
 
 
 def _conflict(found: Elastic) -> tuple[str, ...]:
-    """Groups that push, hardest first: those without a multiplier could go without changing the least total slack."""
+    """Groups with multipliers, largest first: those without one could be removed without changing the least total slack."""
     largest = max(found.push.values(), default=0.0)
     pushing = [name for name, value in found.push.items() if value > 1e-4 * largest and value > 1e-6]
     return tuple(sorted(pushing, key=lambda name: -found.push[name]))
 
 
 def _filtered(program: Program, whole: Elastic, options: SolverOptions, say: Progress) -> tuple[Elastic, int]:
-    """Deletion filter over the groups that gave way: those that give least are spared first. (solution, solves)"""
+    """Deletion filter over the relaxed groups, those of least slack first. (solution, solves)"""
     kept, best, solves = list(whole.yielding), whole, 0
     for name in reversed(whole.yielding):
         rest = [other for other in kept if other != name]

@@ -3,45 +3,52 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
 from dataclasses import replace
-from types import MappingProxyType
 
 import casadi as ca
 
+from dynamics.tables import Names, Table
+from ocp.errors import ProblemError
 from ocp.integrators import lie_group, motion, tableaus
 from ocp.integrators.integrator import Integrator
-from ocp.integrators.multistep import refuse_history
+from ocp.integrators.multistep import MULTISTEP, refuse_history
 from ocp.integrators.runge_kutta import runge_kutta
 from ocp.integrators.tableaus import Tableau
 from ocp.problem import Formulation, System
 
+#: most stages that loops over a robot have room for
+STAGES = 4
 
-def _from(name: str, tableau: Tableau) -> Integrator:
-    return Integrator(name, tableau.order, runge_kutta(tableau), tableau=tableau, loops=tableau.explicit)
+
+def of_tableau(name: str, tableau: Tableau) -> Integrator:
+    """The Runge-Kutta method of these coefficients."""
+    return Integrator(name, tableau.order, runge_kutta(tableau), tableau=tableau,
+                      loops=tableau.explicit and len(tableau.b) <= STAGES)
 
 
-INTEGRATORS: Mapping[str, Integrator] = MappingProxyType({i.name: i for i in (
+INTEGRATORS: Table[Integrator] = Table("an integrator", (
     Integrator("euler", 1, lie_group.euler, tableau=tableaus.EULER, loops=True, single=True),
     Integrator("semi_implicit_euler", 1, lie_group.semi_implicit_euler, lie_group.second_order, loops=True, single=True),
-    _from("midpoint", tableaus.MIDPOINT),
-    _from("heun", tableaus.HEUN),
-    _from("ralston", tableaus.RALSTON),
-    _from("rk3", tableaus.RK3),
-    _from("rk4", tableaus.RK4),
+    of_tableau("midpoint", tableaus.MIDPOINT),
+    of_tableau("heun", tableaus.HEUN),
+    of_tableau("ralston", tableaus.RALSTON),
+    of_tableau("rk3", tableaus.RK3),
+    of_tableau("rk4", tableaus.RK4),
     Integrator("cf4", 4, lie_group.cf4),
     Integrator("rkmk4", 4, lie_group.rkmk4),
-    _from("implicit_euler", tableaus.IMPLICIT_EULER),
+    of_tableau("implicit_euler", tableaus.IMPLICIT_EULER),
     Integrator("bdf1", 1, functools.partial(motion.moved, method="bdf1"), tableau=tableaus.IMPLICIT_EULER),
     Integrator("sdirk2", 2, functools.partial(motion.moved, method="sdirk2"), tableau=tableaus.SDIRK2),
-    _from("tr_bdf2", tableaus.TR_BDF2),
-    _from("gauss_legendre_1", tableaus.GAUSS_LEGENDRE_1),
-    _from("gauss_legendre_2", tableaus.GAUSS_LEGENDRE_2),
-    _from("gauss_legendre_3", tableaus.GAUSS_LEGENDRE_3),
-    _from("gauss_legendre_4", tableaus.GAUSS_LEGENDRE_4),
-    _from("radau_iia_2", tableaus.RADAU_IIA_2),
-    _from("radau_iia_3", tableaus.RADAU_IIA_3),
-)})
+    of_tableau("tr_bdf2", tableaus.TR_BDF2),
+    of_tableau("gauss_legendre_1", tableaus.GAUSS_LEGENDRE_1),
+    of_tableau("gauss_legendre_2", tableaus.GAUSS_LEGENDRE_2),
+    of_tableau("gauss_legendre_3", tableaus.GAUSS_LEGENDRE_3),
+    of_tableau("gauss_legendre_4", tableaus.GAUSS_LEGENDRE_4),
+    of_tableau("radau_iia_2", tableaus.RADAU_IIA_2),
+    of_tableau("radau_iia_3", tableaus.RADAU_IIA_3),
+), ProblemError)
+#: what shooting methods may be told: those, and methods that look back
+STEPS = Names(INTEGRATORS, MULTISTEP)
 
 #: the steps of a system in discrete time, which are given
 GIVEN = Integrator("given", 1, lie_group.euler, single=True)

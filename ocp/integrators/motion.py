@@ -90,7 +90,15 @@ def split(space: Space, x: Expr) -> tuple[Expr, Expr]:
     return x[:nq], x[nq:]
 
 
-def _equations(space: Space, motion: Motion, rate: ca.Function | None) -> tuple[list[Expr], Expr, tuple[Expr, Expr]]:
+class StageEquations(NamedTuple):
+    """Symbols (z, t, x, y, gamma, u, p), the equations of a stage, and the state and slope that it reaches."""
+
+    symbols: list[Expr]
+    equations: Expr
+    reached: tuple[Expr, Expr]
+
+
+def _equations(space: Space, motion: Motion, rate: ca.Function | None) -> StageEquations:
     """Symbols (z, t, x, y, gamma, u, p), the equations of a stage, and the state and slope that it reaches; by the equations of
     motion, or by the rate where that is given."""
     F = motion() if rate is None else rate
@@ -101,12 +109,12 @@ def _equations(space: Space, motion: Motion, rate: ca.Function | None) -> tuple[
         nv = space.ndx // 2
         speed = split(space, x)[1] + y[nv:] + gamma * z[:nv]
         after = reached(space, x, y, gamma, speed)
-        return inputs, ca.cse(F(t, after, z, u, p)), (after, ca.vertcat(speed, z[:nv]))
+        return StageEquations(inputs, ca.cse(F(t, after, z, u, p)), (after, ca.vertcat(speed, z[:nv])))
     c, X, xi = ca.SX.sym("c", space.nx), ca.SX.sym("X", space.nx), ca.SX.sym("xi", space.ndx)
     plus = ca.Function("plus", [c, xi], [ca.densify(space.plus(c, xi))])
     seen = ca.Function("seen", [c, X, xi], [ca.densify(ca.jtimes(space.minus(c, X), X, ca.mtimes(space.rate(X), xi)))])
     after = plus(x, y + gamma * z)
-    return inputs, z - seen(x, after, rate(t, after, u, p)), (after, z)
+    return StageEquations(inputs, z - seen(x, after, rate(t, after, u, p)), (after, z))
 
 
 def stage(system: System) -> Solve:

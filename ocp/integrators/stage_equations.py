@@ -11,6 +11,7 @@ any other, where an explicit guess would be thrown far away. ``ocp.implicit`` ha
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import casadi as ca
 
@@ -50,8 +51,17 @@ def stage_equations(system: System, weights: Sequence[Sequence[float]], delays: 
     return solve
 
 
+class Linearised(NamedTuple):
+    """Symbols (y, t, base, u, p, h); the equations G; dG/dy; and -dG/d(t, base, u, p, h)."""
+
+    symbols: list[Expr]
+    G: Expr
+    J: Expr
+    right: Expr
+
+
 def _linearised(system: System, weights: Sequence[Sequence[float]], delays: Sequence[float], shared: bool
-                ) -> tuple[list[Expr], Expr, Expr, Expr]:
+                ) -> Linearised:
     """Symbols (y, t, base, u, p, h); the equations G; J = dG/dy; and -dG/d(t, base, u, p, h), assembled from df/d(t, x, u, p)."""
     stages, n, f = len(weights), system.nx, field(system)
     scalar = f.is_a("SXFunction") and f.n_instructions() <= INLINE_LIMIT
@@ -69,4 +79,4 @@ def _linearised(system: System, weights: Sequence[Sequence[float]], delays: Sequ
     by_h = [value + delay * h * slope for value, delay, slope in zip(values, delays, by_t, strict=True)]
     right = ca.horzcat(h * ca.vertcat(*by_t), h * (ca.vertcat(*by_x) if shared else ca.diagcat(*by_x)), h * ca.vertcat(*by_u),
                        h * ca.vertcat(*by_p), ca.vertcat(*by_h))
-    return inputs, y - h * ca.vertcat(*values), J, right
+    return Linearised(inputs, y - h * ca.vertcat(*values), J, right)

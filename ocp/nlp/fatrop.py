@@ -40,7 +40,7 @@ SOLVER = {"solver": "fatrop"}
 
 #: after a tiny step FATROP 1.1 moves multipliers of bounds but, for a step length of zero, never those of equations: where only
 #: multipliers are left to find it goes on for ever. Without its detection of tiny steps both move
-TINY = {"tiny_step_tol": 0.0}
+NO_TINY_STEPS = {"tiny_step_tol": 0.0}
 
 
 class _Ring(Buffered):
@@ -224,7 +224,7 @@ def _solver(nlp: NLP, options: SolverOptions, order: _Order, course: _Course, mu
     functions = _functions(nlp, options, order, course)
     own: dict[str, Any] = {
         "print_level": 0, "max_iter": max(0, options.max_iterations - 1),
-        "tol": options.tolerance, "tol_acceptable": options.tolerance, "constr_viol_tol": options.tolerance, **TINY}
+        "tol": options.tolerance, "tol_acceptable": options.tolerance, "constr_viol_tol": options.tolerance, **NO_TINY_STEPS}
     if mu is not None:
         own |= {"mu_init": mu, "bound_push": MU_LEAST, "bound_frac": MU_LEAST}
     x = ca.MX.sym("x", nlp.n)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import casadi as ca
 import numpy as np
@@ -160,17 +160,25 @@ def kkt(nlp: NLP, x: np.ndarray, lam_x: np.ndarray, lam_g: np.ndarray) -> KKT:
     )
 
 
-def _firsts(nlp: NLP, x: np.ndarray, lam_g: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+class FirstOrder(NamedTuple):
+    """The gradient of f [n], g [m], and J' lam_g [n]."""
+
+    gradient: np.ndarray
+    g: np.ndarray
+    pulled: np.ndarray
+
+
+def _firsts(nlp: NLP, x: np.ndarray, lam_g: np.ndarray) -> FirstOrder:
     """(gradient of f [n], g [m], J' lam_g [n]) at x."""
     if nlp.separable is not None and not nlp.built("grad", "jac"):  # once over the elements is faster than building functions
         matrix, values = nlp.separable.jacobian, Values(nlp.separable, x)
         g, slopes = values.g_and_jacobian()
         column = np.repeat(np.arange(nlp.n), np.diff(matrix.indptr))
-        return values.gradient(), g, np.bincount(column, slopes * np.asarray(lam_g)[matrix.rows], nlp.n)
+        return FirstOrder(values.gradient(), g, np.bincount(column, slopes * np.asarray(lam_g)[matrix.rows], nlp.n))
     at = np.asarray(x, dtype=float).tolist()  # CasADi takes lists several times faster than arrays
     g, jacobian = nlp.jac(at)
     pulled = ca.mtimes(jacobian.T, ca.DM(np.asarray(lam_g, dtype=float).tolist()))
-    return nlp.grad(at)[1].full().ravel(), g.full().ravel(), pulled.full().ravel()
+    return FirstOrder(nlp.grad(at)[1].full().ravel(), g.full().ravel(), pulled.full().ravel())
 
 
 def _rows(nlp: NLP, x: np.ndarray) -> np.ndarray:

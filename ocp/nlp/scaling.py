@@ -31,10 +31,10 @@ SQUARED = 2.0 ** 60
 #: rows with smaller largest entries are scaled up no further
 UP = 2.0 ** 7
 #: unknowns and rows between this and its inverse are ordinary
-TINY = 2.0 ** -10
+MIN_SCALE = 2.0 ** -10
 #: rows whose entries are larger are not, unless a bound is smaller beside them than this is beside one: by so steep a row scaling
 #: would make a narrow gate vanish
-HUGE = 2.0 ** 15
+MAX_ENTRY = 2.0 ** 15
 #: unknowns that are smaller, beside the largest, are rounding
 NOISE = 2.0 ** -30
 #: objectives that this factor leaves larger than one are huge
@@ -127,7 +127,7 @@ def choose_scaling(nlp: NLP, how: str, magnitudes: np.ndarray | None = None) -> 
         columns = _power(np.where(largest > 0, largest, 1.0), SQUARED)[own]
         rows = _inverse(_row_sizes(nlp, start, columns), SQUARED)
         idle = _entries(nlp, start, rows[to], columns)  # what has no size, and moves no row at all by one, moves one by its size
-        idle = np.where((largest == 0) & (idle < TINY**2), idle, 0.0)
+        idle = np.where((largest == 0) & (idle < MIN_SCALE**2), idle, 0.0)
         if idle.any():
             columns = columns * _power(np.where(idle > 0, 1.0 / np.where(idle > 0, idle, 1.0), 1.0), SQUARED)[own]
             rows = _inverse(_row_sizes(nlp, start, columns), SQUARED)
@@ -181,10 +181,10 @@ def extraordinary(nlp: NLP) -> Scaling | None:
     that kind."""
     sizes, widths = _sizes(nlp)
     entries, steep = _row_sizes(nlp, np.clip(nlp.x0, nlp.x_lower, nlp.x_upper), np.ones(nlp.n)), objective_factor(nlp)
-    huge = (entries > HUGE) & (_least_bounds(nlp) * HUGE > entries)
-    kinds = {"unknowns": ((sizes > 1 / TINY) | ((sizes > 0) & (sizes < TINY**2))).any(),
-             "bounds": ((widths > 0) & (widths < TINY)).any(),
-             "rows": (((entries > 0) & (entries < TINY)) | huge).any(), "costs": steep < STEEP}
+    huge = (entries > MAX_ENTRY) & (_least_bounds(nlp) * MAX_ENTRY > entries)
+    kinds = {"unknowns": ((sizes > 1 / MIN_SCALE) | ((sizes > 0) & (sizes < MIN_SCALE**2))).any(),
+             "bounds": ((widths > 0) & (widths < MIN_SCALE)).any(),
+             "rows": (((entries > 0) & (entries < MIN_SCALE)) | huge).any(), "costs": steep < STEEP}
     found = [kind for kind, there in kinds.items() if there]
     return replace(choose_scaling(nlp, "guess"), reasons=tuple(found)) if found else None
 

@@ -25,7 +25,7 @@ _LAYOUT = re.compile(r"^\s*(?P<rule>[a-z]+):\s*columns(?P<columns>[^;]*);\s*rows
                      r"\s*objective\s+(?P<objective>-?\d+)\s*$")
 _RUN = re.compile(r"^(?P<exponent>-?\d+)(?:\*(?P<count>\d+))?$")
 #: no exponent of a factor that ``choose_scaling`` makes is larger
-MOST = 60
+MAX_EXPONENT = 60
 
 
 def rule(scaling: str) -> str:
@@ -97,6 +97,6 @@ def _read(text: str, names: Sequence[str], what: str) -> np.ndarray:
 
 
 def _bounded(exponent: int, word: str) -> int:
-    if abs(exponent) > MOST:
-        raise ProblemError(f"{word!r}: exponents lie within {-MOST} and {MOST}", where="scaling")
+    if abs(exponent) > MAX_EXPONENT:
+        raise ProblemError(f"{word!r}: exponents lie within {-MAX_EXPONENT} and {MAX_EXPONENT}", where="scaling")
     return exponent

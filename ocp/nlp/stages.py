@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import casadi as ca
 import numpy as np
 
 from ocp.errors import ProblemError
+
+
+class StageSizes(NamedTuple):
+    """Numbers of states, controls and path rows of every stage."""
+
+    states: list[int]
+    controls: list[int]
+    rows: list[int]
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,10 +64,10 @@ class Stages:
         return np.concatenate([part for pair in zip(dynamics, self.path, strict=True) for part in pair])
 
     @property
-    def sizes(self) -> tuple[list[int], list[int], list[int]]:
+    def sizes(self) -> StageSizes:
         """Numbers of states, controls and path rows of every stage."""
         nx, nu, ng = ([len(part) for part in parts] for parts in (self.states, self.controls, self.path))
-        return nx, nu, ng
+        return StageSizes(nx, nu, ng)
 
 
 @dataclass(frozen=True, eq=False)

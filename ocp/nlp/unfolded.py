@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import casadi as ca
 import numpy as np
@@ -114,6 +115,14 @@ class _Rows:
         self.stages = Stages(copies.states, copies.controls, tuple(dynamics), tuple(np.array(p, dtype=int) for p in path))
 
 
+class Folded(NamedTuple):
+    """x [n] and its multipliers lam_x [n] and lam_g [m] of the program before it was unfolded."""
+
+    x: Array
+    lam_x: Array
+    lam_g: Array
+
+
 def unfolded(nlp: NLP, timeline: Timeline) -> Unfolded:
     """The program with copies. Raises ProblemError naming a row or a pair of unknowns that is not of one stage and the knot to
     come."""
@@ -128,8 +137,8 @@ def unfolded(nlp: NLP, timeline: Timeline) -> Unfolded:
         diagnose=None if nlp.diagnose is None else (lambda values: nlp.diagnose(values[copies.primary]) if nlp.diagnose else ()),
         stages=rows.stages, timeline=None)
 
-    def fold(x: Array, lam_x: Array, lam_g: Array) -> tuple[Array, Array, Array]:
-        return x[copies.primary], np.bincount(copies.source, lam_x, nlp.n), lam_g[:nlp.m]
+    def fold(x: Array, lam_x: Array, lam_g: Array) -> Folded:
+        return Folded(x[copies.primary], np.bincount(copies.source, lam_x, nlp.n), lam_g[:nlp.m])
 
     return Unfolded(new, lambda values: np.asarray(values)[copies.source], fold)
 

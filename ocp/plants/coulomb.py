@@ -13,78 +13,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ocp.errors import ProblemError
+from dynamics.constraints.friction_cone import EXACT, Cone
 
 Array = NDArray[np.float64]
 TOLERANCE = 1e-11
 """Residual, relative to the largest force, at which the law holds."""
 ROUNDS, NEWTON, SWEEPS = 5, 25, 40
-
-
-ON_SIDE = 0.02  # rad: motion so near to the normal of a side is opposed by a point within the side, else by a corner
-
-
-@dataclass(frozen=True)
-class Cone:
-    """What friction may be, beside mu x_n: a disc (sides 0), or a polygon within ("inner") or around it ("outer") whose sides have
-    their normals at the angles 2 pi i / sides from the first tangent. Raises ProblemError."""
-
-    sides: int = 0
-    pyramid: str = "inner"
-
-    def __post_init__(self) -> None:
-        if self.sides and (self.sides < 3 or self.pyramid not in ("inner", "outer")):
-            raise ProblemError(f"a pyramid has at least 3 sides and is 'inner' or 'outer', got {self.sides} and {self.pyramid!r}",
-                               where="cone")
-
-    @cached_property
-    def normals(self) -> Array:
-        """[sides, 2] of the sides."""
-        angle = 2 * np.pi * np.arange(self.sides) / max(self.sides, 1)
-        return np.column_stack([np.cos(angle), np.sin(angle)])
-
-    @cached_property
-    def apothem(self) -> float:
-        """Distance of the sides from the middle."""
-        return float(np.cos(np.pi / self.sides)) if self.sides and self.pyramid == "inner" else 1.0
-
-    def size(self, x: Array) -> Array:
-        """[..] of friction [.., 2]: at most mu x_n within the cone."""
-        if not self.sides:
-            return np.asarray(np.hypot(x[..., 0], x[..., 1]))
-        return np.asarray((x @ self.normals.T).max(axis=-1) / self.apothem)
-
-    def nearest(self, z: Array, most: float) -> tuple[Array, Array, Array]:
-        """(x [2], its slopes by z [2, 2] and by most [2]): the nearest point to z [2] of those with a size up to most."""
-        if float(self.size(z)) <= most:
-            return z, np.eye(2), np.zeros(2)
-        if not self.sides:
-            along = z / float(np.hypot(z[0], z[1]))
-            return most * along, most / float(np.hypot(z[0], z[1])) * (np.eye(2) - np.outer(along, along)), along
-        n, c, half = self.normals, self.apothem, np.tan(np.pi / self.sides)
-        k = int((n @ z).argmax())
-        side = np.array([-n[k, 1], n[k, 0]])
-        if abs(side @ z) <= c * most * half:
-            return c * most * n[k] + (side @ z) * side, np.outer(side, side), c * n[k]
-        corner = c * (n[k] + np.sign(side @ z) * half * side)
-        return most * corner, np.zeros((2, 2)), corner
-
-    def against(self, slip: Array) -> Array:
-        """[2]: friction is -mu x_n times this, where a point moves along the unit vector slip [2]."""
-        if not self.sides:
-            return slip
-        n, half = self.normals, np.tan(np.pi / self.sides)
-        k = int((n @ slip).argmax())
-        side = np.array([-n[k, 1], n[k, 0]])
-        return np.asarray(self.apothem * (n[k] + np.clip((side @ slip) / ON_SIDE, -1.0, 1.0) * half * side))
-
-
-EXACT = Cone()
 
 
 @dataclass(frozen=True, eq=False)

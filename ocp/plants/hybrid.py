@@ -23,10 +23,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from dynamics.algorithms.mass_matrix import check_inertia
 from dynamics.constraints import Contact
+from dynamics.constraints.friction_cone import EXACT, Cone
 from dynamics.errors import near
 from dynamics.mechanism import Mechanism
 from ocp.errors import ProblemError
-from ocp.plants.coulomb import EXACT, Cone, Law, coulomb
+from ocp.plants.coulomb import Law, coulomb
 from ocp.plants.integrated import Push
 from ocp.plants.smooth import OPEN, SLIP, STICK, Modes, Motion, Rows, Smooth, possible
 from ocp.plants.touching import Box, Terms, compile_touching
@@ -77,13 +78,13 @@ class Event:
 class HybridPlant:
     """A plant (`ocp.plants.Plant`) with x = (q, v) of a mechanism and its controls u.
 
-    contacts: points, flat soles with half_sizes, balls and wheels, each with friction. restitution: of all, or by name; within:
-    boxes [3, 2] (m, world) by name, outside of which a plane ends, as at the mouth of a hole. events: log since ``reset``. work: J
+    contacts: points, flat soles with half_sizes, balls and wheels, each with friction. restitution, within: in
+    place of theirs, of all or by name. events: log since ``reset``. work: J
     that friction, impacts and pushes did, and the controls. t, q, v, modes [points] as they are now.
     Raises ProblemError, ModelError, UnknownNameError.
     """
 
-    def __init__(self, mechanism: Mechanism, contacts: Sequence[Contact], *, restitution: float | Mapping[str, float] = 0.0,
+    def __init__(self, mechanism: Mechanism, contacts: Sequence[Contact], *, restitution: float | Mapping[str, float] | None = None,
                  options: HybridOptions | None = None, pushes: Sequence[Push] = (), mode: str = "auto",
                  within: Mapping[str, Box] | None = None):
         self.options, self.pushes = options or HybridOptions(), tuple(pushes)
@@ -92,10 +93,10 @@ class HybridPlant:
         self.touching = compile_touching(mechanism, contacts, restitution, [push.frame for push in self.pushes], mode, within)
         self.points, self.nq = self.touching.points, mechanism.model.nq
         self.names = tuple(point.name for point in self.points)
-        self._low, self._high = (np.array([point.within[:, k] for point in self.points]).reshape(-1, 3) for k in (0, 1))
+        self._low, self._high = (np.array([point.box[:, k] for point in self.points]).reshape(-1, 3) for k in (0, 1))
         self._ends = bool(np.isfinite(self._low).any() or np.isfinite(self._high).any())
-        self._axes = np.array([point.axes for point in self.points]).reshape(-1, 3, 3)
-        self._heights = np.array([point.record.height for point in self.points])
+        self._axes = np.array([point.plane for point in self.points]).reshape(-1, 3, 3)
+        self._heights = np.array([point.height for point in self.points])
         friction = np.array([point.friction for point in self.points])
         rate = self.options.rate if self.options.stabilisation == "baumgarte" else 0.0
         self._smooth = Smooth(self.touching, friction, rate, lambda: self._acting, self.options.cone)
@@ -161,7 +162,7 @@ class HybridPlant:
         if not self._inside(local, self.modes.mode):
             law, rows = self._law(motion.terms, self.v, motion.a_free, motion.W, motion.modes)
             local = self._smooth.forces(law.x, rows, motion.modes) if law.holds else local
-        return {point.name: point.axes.T @ local[k] for k, point in enumerate(self.points)}
+        return {point.name: point.plane.T @ local[k] for k, point in enumerate(self.points)}
 
     @property
     def gaps(self) -> dict[str, float]:

@@ -23,7 +23,7 @@ from dynamics.mechanism import Mechanism
 from dynamics.model.model import Model
 from ocp.errors import ProblemError
 from ocp.plants.integrated import Push
-from ocp.plants.touching import Touch, touches
+from ocp.plants.touching import touches
 
 Array = NDArray[np.float64]
 RADIUS = 1e-4  # m, of the spheres: they stand for points, and roll by their radius times the angle of the link
@@ -141,7 +141,7 @@ class MujocoPlant:
         return self.model.body(self.robot.bodies[frame.body].name).id, np.asarray(frame.placement.position, float)
 
 
-def mjcf(model: Model, points: Sequence[Touch] = (), timestep: float = 5e-4, closures: Sequence[Closure] = ()) -> str:
+def mjcf(model: Model, points: Sequence[Contact] = (), timestep: float = 5e-4, closures: Sequence[Closure] = ()) -> str:
     """The tree as MJCF text, with a sphere at each point and the plane that it may touch, and its loops; nothing else collides."""
     soft = f'solref="{4 * timestep:g} 1" solimp="0.99 0.9999 0.0001 0.5 2"'
     sites, loops = _loops(model, closures, soft)
@@ -159,11 +159,11 @@ def mjcf(model: Model, points: Sequence[Touch] = (), timestep: float = 5e-4, clo
                     f'armature="{_first(joint.armature)}"/>')
         geoms = sites.get(i, "")
         for k, point in enumerate(points):
-            assert isinstance(point.record, PointContact)
-            frame = model.frame(point.record.frame)
+            assert isinstance(point, PointContact)
+            frame = model.frame(point.frame)
             if frame.body == i:
                 R = np.array(frame.placement.rotation, float)
-                at = np.asarray(frame.placement.position) + R @ point.record.points[0]
+                at = np.asarray(frame.placement.position) + R @ point.points[0]
                 geoms += (f'<geom name="point {k}" type="sphere" size="{RADIUS}" pos="{_numbers(at)}" mass="0" contype="0" '
                           'conaffinity="0"/>')
         inside = f'<inertial pos="{_numbers(b.inertia.com)}" mass="{b.inertia.mass:.17g}" fullinertia="{_numbers(full)}"/>' \
@@ -173,12 +173,12 @@ def mjcf(model: Model, points: Sequence[Touch] = (), timestep: float = 5e-4, clo
 
     planes, pairs = "", ""
     for k, point in enumerate(points):
-        n = point.axes[2]
-        at = (point.record.height - RADIUS) * n
-        planes += (f'<geom name="plane {k}" type="plane" size="5 5 0.1" pos="{_numbers(at)}" quat="{_quaternion(point.axes.T)}" '
+        n, friction = point.plane[2], point.friction or 0.0
+        at = (point.height - RADIUS) * n
+        planes += (f'<geom name="plane {k}" type="plane" size="5 5 0.1" pos="{_numbers(at)}" quat="{_quaternion(point.plane.T)}" '
                    'contype="0" conaffinity="0"/>')
-        pairs += (f'<pair geom1="plane {k}" geom2="point {k}" condim="{3 if point.friction else 1}" '
-                  f'friction="{max(point.friction, 1e-5):.17g} {max(point.friction, 1e-5):.17g} 0.005 0.0001 0.0001" '
+        pairs += (f'<pair geom1="plane {k}" geom2="point {k}" condim="{3 if friction else 1}" '
+                  f'friction="{max(friction, 1e-5):.17g} {max(friction, 1e-5):.17g} 0.005 0.0001 0.0001" '
                   f'{soft}/>')
     roots = "".join(body(j) for j in model.children(-1))
     return (f'<mujoco><compiler angle="radian" boundmass="0" boundinertia="0"/><option timestep="{timestep:g}" '

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from ocp.plants.coulomb import EXACT, Cone, coulomb
+from dynamics.constraints.friction_cone import EXACT, Cone
+from ocp.plants.coulomb import coulomb
 from ocp.plants.touching import Terms, Touching
 
 Array = NDArray[np.float64]

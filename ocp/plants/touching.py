@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import casadi as ca
@@ -22,73 +22,32 @@ from ocp.errors import ProblemError
 Array = NDArray[np.float64]
 Expr = Any
 
-
 Box = Sequence[tuple[float, float]]
 
 
-@dataclass(frozen=True, eq=False)
-class Touch:
-    """One point that may touch a plane: its record, friction, restitution, the plane's axes [3, 3] (rows: tangents, normal), and
-    the box [3, 2] (m, world) in which there is a plane."""
-
-    name: str
-    record: Contact
-    friction: float
-    restitution: float
-    axes: Array
-    within: Array
-
-
-def touches(contacts: Sequence[Contact], restitution: float | Mapping[str, float] = 0.0, within: Mapping[str, Box] | None = None
-            ) -> tuple[Touch, ...]:
-    """Every point of the contacts, named as its contact, with a number where there are several.
-
-    restitution: e in [0, 1], of all or by name; within: boxes of the world by name, outside of which a plane ends. Raises
-    ProblemError for what does not say how it slides or tips, UnknownNameError.
-    """
+def touches(contacts: Sequence[Contact], restitution: float | Mapping[str, float] | None = None,
+            within: Mapping[str, Box] | None = None) -> tuple[Contact, ...]:
+    """Every point of the contacts that may touch, each with three rows. restitution, within: in place of those of the contacts, of
+    all or by name. Raises ProblemError for what does not say how it slides or tips, ModelError, UnknownNameError."""
     names, boxes = [contact.name for contact in contacts], within or {}
-    for name in (*(restitution if isinstance(restitution, Mapping) else ()), *boxes):
+    bounce = restitution if isinstance(restitution, Mapping) else {} if restitution is None else dict.fromkeys(names, restitution)
+    for name in (*bounce, *boxes):
         if name not in names:
             raise UnknownNameError("contact", name, names)
-    found = []
+    found: list[Contact] = []
     for contact in contacts:
-        where = f"contact {contact.name!r}"
-        e = float(restitution.get(contact.name, 0.0) if isinstance(restitution, Mapping) else restitution)
-        if not 0.0 <= e <= 1.0:
-            raise ProblemError(f"restitution must lie between 0 and 1, got {e:g}", where=where)
-        slides = isinstance(contact, PointContact) and contact.slides
-        if contact.friction is None and not slides:
-            raise ProblemError("needs a coefficient of friction: what slides and what holds depends on it", where=where)
-        points = _points(contact, where)
-        for k, record in enumerate(points):
-            name = contact.name if len(points) == 1 else f"{contact.name} {k}"
-            box = np.array(boxes.get(contact.name, ((-np.inf, np.inf),) * 3), float)
-            if box.shape != (3, 2) or not (box[:, 0] < box[:, 1]).all():
-                raise ProblemError(f"'within' is no box: {box.tolist()}", where=where)
-            found.append(Touch(name, record, contact.friction or 0.0, e, np.array(contact.axes), box))
+        contact = contact.but(restitution=float(bounce.get(contact.name, contact.restitution)),
+                              within=boxes.get(contact.name, contact.within))
+        contact.check_numbers()
+        points = contact.apart()
+        for wrong, words in (
+                (isinstance(contact, PointContact) and contact.places, "is held at places; a plant finds them itself"),
+                (isinstance(points[0], FlatContact), "is flat, and without half_sizes it is not known where it tips; give them"),
+                (points[0].friction is None, "needs a coefficient of friction: what slides and what holds depends on it")):
+            if wrong:
+                raise ProblemError(words, where=f"contact {contact.name!r}")
+        found += points
     return tuple(found)
-
-
-def _points(contact: Contact, where: str) -> tuple[Contact, ...]:
-    if isinstance(contact, PointContact):
-        if contact.places:
-            raise ProblemError("is held at places; a plant finds them itself", where=where)
-        return tuple(replace(contact, points=(point,), slides=False) for point in contact.points)
-    if isinstance(contact, FlatContact):
-        if contact.half_sizes is None:
-            raise ProblemError("is flat, and without half_sizes it is not known where it tips; give them", where=where)
-        side = np.array(_across(contact.axis)) @ np.diag(contact.half_sizes)
-        corners = [np.asarray(contact.position) + side @ (a, b) for a, b in ((1, 1), (1, -1), (-1, 1), (-1, -1))]
-        return tuple(PointContact(contact.name, contact.frame, ((float(x), float(y), float(z)),), contact.normal, contact.height,
-                                  contact.friction) for x, y, z in corners)
-    return (contact,)
-
-
-def _across(axis: Sequence[float]) -> Array:
-    from dynamics.model.rigid import rotation_from_z
-
-    x, y, z = np.asarray(axis, float) / np.linalg.norm(axis)
-    return np.asarray(rotation_from_z((x, y, z)))[:, :2]
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +74,7 @@ class Touching:
     """A mechanism and the points of it that may touch: ``terms`` and ``plus`` are compiled. frames: those that are pushed."""
 
     mechanism: Mechanism
-    points: tuple[Touch, ...]
+    points: tuple[Contact, ...]
     frames: tuple[str, ...]
     kernel: Kernel
     plus: Kernel
@@ -129,20 +88,20 @@ class Touching:
                      np.reshape(drift_b, -1), np.reshape(J_p, (-1, nv)), float(energy))
 
 
-def compile_touching(mechanism: Mechanism, contacts: Sequence[Contact], restitution: float | Mapping[str, float] = 0.0,
+def compile_touching(mechanism: Mechanism, contacts: Sequence[Contact], restitution: float | Mapping[str, float] | None = None,
                      frames: Sequence[str] = (), mode: str = "auto", within: Mapping[str, Box] | None = None) -> Touching:
     """Constraints of the mechanism that are no contacts stay closed for ever. Raises what `touches` raises, ModelError."""
     model = mechanism.model
-    for contact in contacts:
-        contact.check(model)
-    points = touches(contacts, restitution, within)
+    points = touches([contact.but(slip=None) for contact in contacts], restitution, within)
+    for point in points:
+        point.check(model)
     closures = reduced([c for c in mechanism.constraints if not isinstance(c, Contact)])
     q, v, u = ca.SX.sym("q", model.nq), ca.SX.sym("v", model.nv), ca.SX.sym("u", mechanism.nu)
     wrenches = mechanism.wrenches(u[len(mechanism.motors):], q) if mechanism.thrusters else {}
     f = mechanism.motor_effort(u) + mechanism.force(q, v) - alg.bias_force(model, q, v, wrenches)
-    at = [_place(model, touch.record, q) for touch in points]
-    J = [touch.record.jacobian(model, q) for touch in points]
-    drift = [touch.record.drift(model, q, v) for touch in points]
+    at = [_place(model, point, q) for point in points]
+    J = [point.jacobian(model, q) for point in points]
+    drift = [point.drift(model, q, v) for point in points]
     held = [ca.SX(0, 1), ca.SX(0, model.nv), ca.SX(0, 1)]
     if closures:
         held = [stacked(model, closures, what, *x) for what, x in (

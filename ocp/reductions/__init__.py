@@ -39,6 +39,7 @@ from ocp.reductions.chain import (
 from ocp.reductions.control_bounds import ControlBounds
 from ocp.reductions.control_norms import ControlNorms
 from ocp.reductions.hidden_constraints import HiddenConstraints
+from ocp.reductions.lifted_forces import LiftedForces
 from ocp.reductions.redundant_conditions import RedundantConditions
 from ocp.reductions.time_switches import TimeSwitches
 from ocp.reductions.vanishing_sums import VanishingSums
@@ -47,8 +48,8 @@ __all__ = ["EXPLICIT", "REDUCTIONS", "Chain", "ReducedProblem", "Reduction", "Re
            "fit_guess", "invert", "judged_in_pieces", "objective_shortfall", "origins", "redundant", "with_dropped_conditions"]
 
 REDUCTIONS: Mapping[str, Reduction] = {one.name: one for one in (
-    TimeSwitches(), VanishingSums(), HiddenConstraints(), ControlNorms(), AlgebraicEquations(), AlgebraicElimination(),
-    RedundantConditions(), ControlBounds())}
+    TimeSwitches(), VanishingSums(), HiddenConstraints(), ControlNorms(), LiftedForces(), AlgebraicEquations(),
+    AlgebraicElimination(), RedundantConditions(), ControlBounds())}
 #: what makes systems explicit
 EXPLICIT = ("algebraic_equations", "algebraic_elimination")
 

@@ -1,7 +1,7 @@
 """Algebraic unknowns eliminated: z(t, x, u, p) by the implicit-function theorem, so that the system is explicit.
+The equations must be of index 1 (``ocp.reductions.algebraic_index``) and already be path constraints, which makes the guess
+consistent: Newton's method starts at it.
 
-The equations must be of index 1 (``ocp.reductions.algebraic_index``) and stated as path constraints before, which makes the guess
-consistent: Newton's method begins at it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
+from dynamics.mechanism import ByFingerprint
 from ocp.bridge import equations_of_motion
 from ocp.errors import ProblemError
 from ocp.implicit import implicit
@@ -28,21 +29,24 @@ MAX_SCALAR_UNKNOWNS = 12
 
 
 class AlgebraicElimination(Reduction):
-    """Systems become explicit, and bounds of the unknowns path constraints, for methods whose programs have no unknowns for them.
-    Inverse data: the phases with their equations stated, None for those that have none."""
+    """Makes systems explicit, and bounds of the unknowns path constraints, for methods whose programs have no such unknowns.
+    Inverse data: the phases with their equations, None for those without."""
 
     name = "algebraic_elimination"
 
     def needed(self, options: Any) -> bool:
+        """Whether a method with these options needs explicit systems."""
         return not getattr(options, "keeps_algebraic_unknowns", False)
 
     def apply(self, problem: Problem) -> tuple[Problem, tuple[Phase | None, ...]]:
+        """The problem with explicit systems, and the data for ``invert``."""
         found = tuple(None if phase.system.residual is None else phase for phase in problem.phases)
         if all(phase is None for phase in found):
             return problem, found
         return replace(problem, phases=tuple(_eliminated(phase) for phase in problem.phases)), found
 
     def invert(self, solution: Solution, data: tuple[Phase | None, ...]) -> Solution:
+        """The solution with the algebraic unknowns."""
         problem, paths = solution.problem, solution.parts or (solution.trajectory,)
         pairs = [(phase, path) if stated is None else with_unknowns(stated, phase, path)
                  for stated, phase, path in zip(data, problem.phases, paths, strict=True)]
@@ -52,7 +56,7 @@ class AlgebraicElimination(Reduction):
 
 
 def require_explicit(problem: Problem) -> None:
-    """Raise ProblemError for a problem whose algebraic unknowns have not been eliminated, which would be ignored."""
+    """Raise ProblemError for a problem with algebraic unknowns, which the method would ignore."""
     for phase in problem.phases:
         if phase.system.residual is not None:
             raise ProblemError("has algebraic unknowns, and this method solves explicit systems: solve it by ocp.methods.solve, or "
@@ -78,7 +82,7 @@ def _eliminated(phase: Phase) -> Phase:
 
 
 def explicit_system(phase: Phase) -> System:
-    """The system of a stated phase with its unknowns eliminated."""
+    """The system of a phase with its algebraic unknowns eliminated."""
     system, plain = phase.system, composer(phase)
     energy, power = (None if f is None else plain(f) for f in (system.energy, system.power))
     robot = system.held
@@ -89,13 +93,13 @@ def explicit_system(phase: Phase) -> System:
 
 
 def composer(phase: Phase) -> Callable[[ca.Function], ca.Function]:
-    """What makes functions of (t, x, u, p) of those of (t, x, (u, z), p) of a stated phase."""
+    """A function that makes functions of (t, x, u, p) from those of (t, x, (u, z), p)."""
     system, z = phase.system, unknowns(phase)
     return lambda function: _composed(system, z, function)
 
 
 def unknowns(phase: Phase) -> ca.Function:
-    """(t, x, u, p) -> z [nz], u the controls alone, of a stated phase: ``settled``, which begins where the guess does."""
+    """(t, x, u, p) -> z [nz], u the controls alone: ``settled``, started from the guess."""
     system = phase.system
     z, count = settled(system), len(system.controls)
     sym = ca.SX.sym if z.is_a("SXFunction") else ca.MX.sym
@@ -105,9 +109,9 @@ def unknowns(phase: Phase) -> ca.Function:
 
 
 def settled(system: System) -> ca.Function:
-    """(t, x, (u, start), p) -> z [nz] that solves the equations; NaN where Newton's method does not converge, which begins at
-    start. Exact to every derivative: of a robot its forward dynamics, a linear solve where the equations are linear in z, else the
-    implicit-function theorem (``ocp.implicit``)."""
+    """(t, x, (u, start), p) -> z [nz] that solves the equations, by Newton's method from start; NaN if it does not converge. Exact
+    to every derivative: of a robot its forward dynamics, a linear solve for equations linear in z, else the implicit-function
+    theorem (``ocp.implicit``)."""
     F, n, count = system.residual, len(system.algebraic), len(system.controls)
     if (closed := forward_dynamics(system)) is not None:
         return closed
@@ -133,11 +137,14 @@ def settled(system: System) -> ca.Function:
 
 def forward_dynamics(system: System) -> ca.Function | None:
     """(t, x, (u, start), p) -> accelerations and multipliers of a robot in residual form; None for other systems."""
-    if system.held is None:
-        return None
-    t, x, w, p = (ca.SX.sym(name, size) for name, size in zip("txup", (1, system.nx, system.nu, system.np), strict=True))
-    nq = system.held.model.nq
-    found = ca.vertcat(*system.held.reduced_dynamics(x[:nq], x[nq:], w[:len(system.controls)], t))
+    return None if system.held is None else _forward_dynamics(ByFingerprint(system.held), system.nu, system.np)
+
+
+@functools.lru_cache(maxsize=16)
+def _forward_dynamics(key: ByFingerprint, nu: int, np: int) -> ca.Function:
+    held, nq, nv = key.mechanism, key.mechanism.model.nq, key.mechanism.model.nv
+    t, x, w, p = (ca.SX.sym(name, size) for name, size in zip("txup", (1, nq + nv, nu, np), strict=True))
+    found = ca.vertcat(*held.reduced_dynamics(x[:nq], x[nq:], w[:held.nu], t))
     return ca.Function("unknowns", [t, x, w, p], [ca.cse(ca.densify(found))], list("txup"), ["z"])
 
 
@@ -168,8 +175,7 @@ def _limits(phase: Phase) -> tuple[Constraint, ...]:
 
 
 def with_unknowns(stated: Phase, phase: Phase, path: Trajectory) -> tuple[Phase, Trajectory]:
-    """The stated phase, and the trajectory of its explicit phase with unknowns z behind the controls that solve the equations at
-    any time."""
+    """The phase with its equations, and the trajectory with the unknowns z that solve them at any time behind the controls."""
     known = replace(stated, duration=phase.duration,
                     system=replace(stated.system, parameter_values=phase.system.parameter_values))
     system, z, p = known.system, unknowns(known), np.array(phase.system.parameter_values)
@@ -189,7 +195,7 @@ def with_unknowns(stated: Phase, phase: Phase, path: Trajectory) -> tuple[Phase,
 
 # ---- at other points than those of a program ----------------------------------------------------------------------------
 def solving(phase: Phase) -> Phase:
-    """A stated phase whose rate solves the equations, from the unknowns that it is given; without costs and constraints."""
+    """A phase whose rate solves the equations, from the given unknowns; without costs and constraints."""
     system = phase.system
     z, count = settled(system), len(system.controls)
     sym = ca.SX.sym if z.is_a("SXFunction") and system.rate.is_a("SXFunction") else ca.MX.sym
@@ -201,8 +207,7 @@ def solving(phase: Phase) -> Phase:
 
 
 def followed(phase: Phase, path: Trajectory) -> Trajectory:
-    """A trajectory of a stated phase, whose unknowns are known at the points of its controls alone, with those that solve the
-    equations at any time."""
+    """A trajectory whose unknowns are known only at the points of its controls, with those that solve the equations at any time."""
     system, p = phase.system, np.array(phase.system.parameter_values)
     z, count = settled(system), len(phase.system.controls)
 

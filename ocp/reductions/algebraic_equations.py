@@ -26,25 +26,27 @@ EQUATIONS = "equations"
 
 
 class AlgebraicEquations(Reduction):
-    """The equations of systems become path constraints, and the guess consistent where Newton's method makes it so. Inverse data:
-    in which phases."""
+    """Makes the equations of systems path constraints, and the guess consistent if Newton's method converges. Inverse data: the
+    phases concerned."""
 
     name = "algebraic_equations"
 
     def apply(self, problem: Problem) -> tuple[Problem, tuple[bool, ...]]:
+        """The problem with its algebraic equations as path constraints, and the data for ``invert``."""
         phases = tuple(_stated(phase) for phase in problem.phases)
         new = tuple(a is not b for a, b in zip(phases, problem.phases, strict=True))
         return replace(problem, phases=phases) if any(new) else problem, new
 
     def invert(self, solution: Solution, data: tuple[bool, ...]) -> Solution:
+        """The solution of the original problem."""
         phases = tuple(_without_equations(phase) if new else phase
                        for phase, new in zip(solution.problem.phases, data, strict=True))
         return replace(solution, problem=replace(solution.problem, phases=phases))
 
 
 def state_equations(problem: Problem) -> Problem:
-    """The problem with the equations of its systems as path constraints; itself where there are none, and where they are. Raises
-    ProblemError where equations do not determine the unknowns."""
+    """The problem with the equations of its systems as path constraints; unchanged if there are none, or if they are already.
+    Raises ProblemError if the equations do not determine the unknowns."""
     return AlgebraicEquations().apply(problem)[0]
 
 
@@ -64,10 +66,10 @@ def states_equations(phase: Phase) -> bool:
 
 
 def require_equations(problem: Problem) -> None:
-    """Raise ProblemError for a problem whose algebraic equations are not stated, which a program would ignore."""
+    """Raise ProblemError for a problem whose algebraic equations are no constraints yet, which a program would ignore."""
     for phase in problem.phases:
         if phase.system.residual is not None and not states_equations(phase):
-            raise ProblemError("has algebraic equations that are not stated as constraints: solve it by ocp.methods.solve, or "
+            raise ProblemError("has algebraic equations that are no constraints yet: solve it by ocp.methods.solve, or "
                                "reduce it first", where=f"phase {phase.name!r}")
 
 
@@ -84,7 +86,7 @@ def _without_equations(phase: Phase) -> Phase:
 
 
 def consistent(phase: Phase) -> Guess:
-    """The guess with unknowns that solve the equations, from those that it has; as it is where Newton's method does not end."""
+    """The guess with unknowns that solve the equations; unchanged if Newton's method does not converge."""
     system, count = phase.system, len(phase.system.controls)
     s = np.union1d(np.linspace(0.0, 1.0, INTERVALS + 1), phase.guess.s)
     x, u = sample_guess(phase.guess, system.space, s)

@@ -1,4 +1,4 @@
-"""What a reduction is, the chain that composes them, and the reduced problem, which keeps the inverse data."""
+"""Reductions: their interface, the chain that composes them, and the reduced problem with its inverse."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from ocp.problem import Problem, Solution
 
 
 class Redundant(NamedTuple):
-    """Conditions that a reduction has left out because others imply them. By phase: components of the start and of the final state
-    [ndx], empty where there is no such condition; by linkage: its equations."""
+    """Conditions that a reduction has left out because others imply them.
+    By phase: components of the start and of the final state [ndx], empty without such a condition; by linkage: its equations.
+
+    """
 
     start: tuple[tuple[bool, ...], ...]
     final: tuple[tuple[bool, ...], ...]
@@ -79,8 +81,8 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True)
 class ReducedProblem(Problem):
-    """What a method solves, and the steps that lead back from it. ``dataclasses.replace`` keeps the steps, so that they stay with
-    the problem when a strategy changes its guess; phases must stay as many as they are."""
+    """The problem that a method solves, and the steps that lead back from it. ``dataclasses.replace`` keeps the steps, so that they
+    stay with the problem when a strategy changes its guess; the number of phases must not change."""
 
     steps: tuple[Step, ...] = ()
 

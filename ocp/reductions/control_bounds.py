@@ -24,14 +24,17 @@ class ControlBounds(Reduction):
     drops_conditions = True
 
     def needed(self, options: Any) -> bool:
+        """Whether these options ask for bounds as constraints."""
         return getattr(options, "control_bounds", "") == ROWS
 
     def apply(self, problem: Problem) -> tuple[Problem, tuple[Phase, ...]]:
+        """The problem with control bounds as constraints, and the data for ``invert``."""
         if not _bounded(problem):
             return problem, ()
         return replace(problem, phases=tuple(_freed(phase) for phase in problem.phases)), problem.phases
 
     def invert(self, solution: Solution, data: tuple[Phase, ...]) -> Solution:
+        """The solution of the original problem."""
         phases = tuple(
             phase.with_bounds(controls=bounded.control_bounds, constraints=bounded.constraints)
             for phase, bounded in zip(solution.problem.phases, data, strict=True))

@@ -45,6 +45,7 @@ class ControlNorms(Reduction):
     keeps_controls = False
 
     def apply(self, problem: Problem) -> tuple[Problem, tuple[Slacks | None, ...]]:
+        """The problem with slack controls for norms, and the data for ``invert``."""
         found = tuple(map(_slacks, problem.phases))
         if all(slacks is None for slacks in found):
             return problem, found
@@ -53,6 +54,7 @@ class ControlNorms(Reduction):
         return self.fit_guess(replace(problem, phases=phases), found), found
 
     def invert(self, solution: Solution, data: tuple[Slacks | None, ...]) -> Solution:
+        """The solution of the original problem."""
         pairs = [(phase, path) if slacks is None else _joined(phase, path, slacks) for phase, path, slacks in zip(
             solution.problem.phases, solution.parts or (solution.trajectory,), data, strict=True)]
         parts, problem = tuple(path for _, path in pairs), replace(solution.problem, phases=tuple(phase for phase, _ in pairs))

@@ -26,7 +26,7 @@ from ocp.thresholds import FORMULATION, ROUNDING
 
 @dataclass(frozen=True)
 class Hidden:
-    """The constraints and the end of the phase as they were, and which of its conditions follow from the hidden constraints."""
+    """The original constraints and end of the phase, and which end conditions follow from the hidden constraints."""
 
     constraints: tuple[Constraint, ...]
     final: Boundary | None
@@ -41,6 +41,7 @@ class HiddenConstraints(Reduction):
     drops_conditions = True
 
     def apply(self, problem: Problem) -> tuple[Problem, Hidden | None]:
+        """The reduced problem, and the data for ``invert``."""
         phase = problem.phases[0]
         found = {c.name: chain for c in phase.constraints if (chain := _chain(phase, c)) is not None}
         if len(problem.phases) > 1 or not found or not _regular(phase, found):
@@ -58,10 +59,12 @@ class HiddenConstraints(Reduction):
             ((),), (final,), ((),) * len(problem.linkages)))
 
     def invert(self, solution: Solution, data: Hidden) -> Solution:
+        """The solution of the original problem."""
         phase = replace(solution.problem.phases[0], constraints=data.constraints, final=data.final)
         return replace(solution, problem=replace(solution.problem, phases=(phase,)))
 
     def redundant(self, data: Hidden) -> Redundant:
+        """Which components of the final state are redundant."""
         return data.redundant
 
 
@@ -70,7 +73,7 @@ Derivatives = tuple[ca.Function, ...]
 
 
 def _chain(phase: Phase, c: Constraint) -> Derivatives | None:
-    """The derivatives of a path equation on the state; None where it is none, or controls appear in none of them."""
+    """The derivatives of a path equation on the state; None if it is no such equation, or no derivative depends on controls."""
     system = phase.system
     equal = c.at is At.PATH and c.soft is None and (c.sense is Sense.EQUAL or (c.sense is Sense.BOX and c.lower == c.upper))
     if not equal or system.period is not None or system.residual is not None or system.mechanism is not None or not all(
@@ -91,7 +94,7 @@ def _chain(phase: Phase, c: Constraint) -> Derivatives | None:
 
 
 def _regular(phase: Phase, found: dict[str, Derivatives]) -> bool:
-    """Whether controls can hold all equations at once, at some point of the guess."""
+    """Whether controls can satisfy all equations at once, at some point of the guess."""
     given = _arguments(phase)
     u = given[2]
     slopes = ca.Function("slopes", given, [ca.densify(ca.jacobian(ca.vertcat(*(f[-1](*given) for f in found.values())), u))])
@@ -114,14 +117,14 @@ def _kept(phase: Phase, found: dict[str, Derivatives]) -> ca.Function:
 
 
 def _consistent(phase: Phase, kept: ca.Function) -> bool:
-    """Whether the prescribed start obeys the hidden constraints."""
+    """Whether the prescribed start satisfies the hidden constraints."""
     assert phase.start is not None
     value, slope = (np.asarray(part) for part in kept(0.0, phase.start.value))
     return bool(np.all(np.abs(value).ravel() <= ROUNDING.resolution * np.maximum(1.0, np.abs(slope).max(axis=1))))
 
 
 def _at_start(phase: Phase, kept: ca.Function, start: Ends) -> Iterator[Constraint]:
-    """The hidden constraints that what is prescribed at the start does not imply."""
+    """The hidden constraints that the prescribed start does not imply."""
     if phase.start is not None and phase.start.complete:
         return
     count = kept.numel_out(0)
@@ -141,7 +144,7 @@ def _arguments(phase: Phase) -> list[ca.SX]:
 
 
 def _branches(phase: Phase, redundant: tuple[bool, ...]) -> Iterator[Constraint]:
-    """Ranges about what was prescribed of the final state and is left out: half of that which the guess passes through."""
+    """Ranges about prescribed final components that are left out: half the range of the guess."""
     system, width = phase.system, np.ptp(phase.guess.x, axis=0) / 2
     if phase.final is None or not system.space.is_vector_space:
         return

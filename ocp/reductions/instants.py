@@ -46,7 +46,7 @@ class FreeParameters:
 
 @dataclass(frozen=True, eq=False)
 class Instant:
-    """place: the instant [s] as an expression of q; values [k]: at the samples of q."""
+    """An instant [s] at which functions jump: place, as an expression of q; values [k]: at the samples of q."""
 
     place: ca.SX
     values: Array
@@ -73,7 +73,7 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class Opened:
-    """A function of (t, x, u, p) with symbols in the place of its steps in explicit time."""
+    """A function of (t, x, u, p) with symbols instead of its steps in explicit time."""
 
     function: ca.Function
     arguments: list[ca.SX]
@@ -87,7 +87,7 @@ class Opened:
         return replace(self, steps=steps, value=value)
 
     def between(self, values: Sequence[float]) -> ca.Function:
-        """The function where its steps have these values."""
+        """The function with these values of its steps."""
         f = self.function
         value = ca.substitute([self.value], [step.symbol for step in self.steps], [ca.SX(value) for value in values])[0]
         return ca.Function(f.name(), self.arguments, [value], [f.name_in(i) for i in range(4)], f.name_out())
@@ -112,15 +112,15 @@ def free_parameters(problem: Problem) -> FreeParameters:
 
 
 def functions_of(phase: Phase) -> list[ca.Function]:
-    """What holds along a phase: rates, equations, running costs, path and integral constraints."""
+    """The functions along a phase: rates, equations, running costs, path and integral constraints."""
     found = [phase.system.rate, *(c.function for c in phase.costs if c.at is At.PATH)]
     found += [c.function for c in phase.constraints if c.at in (At.PATH, At.INTEGRAL)]
     return found if phase.system.residual is None else [*found, phase.system.residual]
 
 
 def opened(function: ca.Function, moved_by: int = 0) -> Opened | None:
-    """The function of (t, x, u, p) with its steps in explicit time opened, of which parameters may be part; moved_by 1: those in
-    the state, of which time may be part, too. None where it has none, or does not show them."""
+    """The function of (t, x, u, p) with symbols for its steps in explicit time, which may depend on parameters; moved_by 1: for
+    steps in the state. None if it has no steps, or cannot be expanded."""
     if not function.nnz_in(moved_by) or not function.jac_sparsity(0, moved_by).nnz():
         return None
     try:
@@ -154,7 +154,7 @@ def opened(function: ca.Function, moved_by: int = 0) -> Opened | None:
 
 
 class Finder:
-    """Instants of a phase between the earliest start and the latest end of it, ``window`` [s]; horizon: the same, finite."""
+    """Finds instants between the earliest start and the latest end of a phase, ``window`` [s]; horizon: the same, finite."""
 
     def __init__(self, phase: Phase, free: FreeParameters, window: tuple[float, float]):
         self.phase, self.free, self.window = phase, free, window
@@ -162,7 +162,7 @@ class Finder:
         self.t, self.p = ca.SX.sym("t"), free.of(phase)
 
     def places(self, function: Opened, step: Step) -> list[Instant]:
-        """Where an operation steps inside the window; none where that is not known."""
+        """Instants of an operation inside the window; none if they cannot be found."""
         w = ca.substitute([step.w], [function.arguments[0], function.arguments[3]], [self.t, self.p])[0]
         if step.code not in ROUNDINGS:
             return self._zeros(w)
@@ -215,7 +215,7 @@ class Finder:
         return found
 
     def jumps(self, function: Opened, step: Step, at: Instant) -> bool:
-        """Whether the function jumps with the step at that instant, at states near the guess, whatever other steps are."""
+        """Whether the function jumps with the step at that instant, at states near the guess, for all values of the other steps."""
         guess, system, rng = self.phase.guess, self.phase.system, np.random.default_rng(0)
         level = np.floor(float(ca.Function("w", [*function.arguments], [step.w])(
             at.values[0], np.zeros(system.nx), np.zeros(system.nu), system.parameter_values)) + 0.5)

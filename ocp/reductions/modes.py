@@ -30,8 +30,8 @@ VALUES = {ca.OP_LT: lambda side: float(side < 0), ca.OP_LE: lambda side: float(s
 
 
 class Mode(NamedTuple):
-    """sides: of every surface the sign of its function, 0 on it; share: of the motion that it is read from, one instant where it is
-    new; length: its part of the phase in the guess."""
+    """sides: for each surface the sign of its function, 0 on it; share: the part of the motion it is read from, one instant for a
+    new mode; length: its share of the phase in the guess."""
 
     sides: tuple[int, ...]
     share: tuple[float, float]
@@ -39,7 +39,7 @@ class Mode(NamedTuple):
 
 
 class Surfaces:
-    """The surfaces of a phase: values [n] of w at (t, x, p), and functions that step across them."""
+    """The surfaces of a phase: values [n] of w at (t, x, p), and the functions that jump across them."""
 
     def __init__(self, phase: Phase):
         system = phase.system
@@ -57,7 +57,7 @@ class Surfaces:
             self.functions[function.__hash__()] = own, steps
 
     def _surface(self, w: ca.SX) -> tuple[int, int]:
-        """Number and sign of a surface, new or known: those are one whose functions are proportional."""
+        """Number and sign of a surface, new or known; surfaces whose functions are proportional are one."""
         values = self._samples(w)
         for i, other in enumerate(self.w):
             known = self._samples(other)
@@ -81,12 +81,12 @@ class Surfaces:
         return np.where(np.abs(w) <= near, 0, np.sign(w)).astype(int)
 
     def in_mode(self, sides: Sequence[int]) -> dict[int, ca.Function]:
-        """What stands for the functions that step in a mode."""
+        """The functions without steps that apply in a mode."""
         return {key: own.between([VALUES[step.code](sign * sides[i]) for step, (i, sign) in zip(own.steps, steps, strict=True)])
                 for key, (own, steps) in self.functions.items()}
 
     def keep(self, sides: Sequence[int], rate: ca.Function) -> Constraint:
-        """The path constraint that a mode, in which the system has this rate, keeps to its sides."""
+        """The path constraint that keeps a mode on its sides, in a system with this rate."""
         t = self.symbols[0]
         values = [side * w if side else ca.jacobian(w, t) + self._slope(w) @ rate(*self.symbols)
                   for side, w in zip(sides, self.w, strict=True)]
@@ -99,7 +99,7 @@ class Surfaces:
         return Constraint("surface", at, self._function(ca.vertcat(*(self.w[i] for i in numbers))), none, none, Sense.EQUAL)
 
     def on(self, sides: Sequence[int], part: Trajectory) -> Trajectory:
-        """A trajectory with its states moved onto the surfaces of a mode, up to rounding."""
+        """A trajectory with its states projected onto the surfaces of a mode."""
         t, x, u, p = self.symbols
         space, values = self.phase.system.space, ca.vertcat(*(w for side, w in zip(sides, self.w, strict=True) if not side))
         J = self._slope(values)
@@ -112,7 +112,7 @@ class Surfaces:
         return replace(part, x=moved(part.t, part.x), state=lambda times: moved(times, part.state(times)))
 
     def _slope(self, w: ca.SX) -> ca.SX:
-        """Derivative [n, ndx] by tangent components of the state."""
+        """Derivative [n, ndx] with respect to tangent components of the state."""
         x, space = self.symbols[1], self.phase.system.space
         d = ca.SX.sym("d", space.ndx)
         return ca.substitute(ca.jacobian(ca.substitute(w, x, space.plus(x, d)), d), d, 0)
@@ -132,6 +132,7 @@ class Modes(Cut):
     judged_in_pieces = True
 
     def apply(self, problem: Problem) -> tuple[Problem, Pieces | None]:
+        """The reduced problem, and the data for ``invert``."""
         first = np.cumsum([0, *(len(own) for own in self.sequences)]).tolist()
         phases: list[Phase] = []
         linkages = [relinked(linkage, first) for linkage in problem.linkages]
@@ -143,6 +144,7 @@ class Modes(Cut):
         return replace(problem, phases=tuple(phases), linkages=tuple(linkages)), Pieces(problem, numbers)
 
     def invert(self, solution: Solution, data: Pieces) -> Solution:
+        """The solution of the original problem."""
         parts = list(solution.parts or (solution.trajectory,))
         for phase, numbers, sequence in zip(data.before.phases, data.numbers, self.sequences, strict=True):
             for k, mode in zip(numbers, sequence, strict=True):
@@ -167,7 +169,7 @@ def _pieces(phase: Phase, sequence: Sequence[Mode]) -> Iterator[Phase]:
 
 
 def _length(phase: Phase, first: int, count: int, of: int) -> Linkage:
-    """That all pieces together last as long as the phase."""
+    """The constraint that all pieces together last as long as the phase."""
     x, T, p = ca.SX.sym("x", phase.system.nx), ca.SX.sym("T", of), ca.SX.sym("p", 0)
     total = ca.Function("length", [x, T, p], [ca.sum1(T[first:first + count])])
     ends = (phase.duration.lower,), (phase.duration.upper,)

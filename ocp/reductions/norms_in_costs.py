@@ -1,4 +1,4 @@
-"""Absolute values and norms of controls that a running cost is linear in."""
+"""Absolute values and norms of controls in which a running cost is linear."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ class Norm(NamedTuple):
                    self.offset)
 
     def name(self, controls: Sequence[str]) -> str:
+        """The norm in terms of control names."""
         return NORM_OF + ", ".join(controls[i] for i, row in enumerate(self.rows) if any(row))
 
 
 def weights_of_norms(cost: Cost) -> dict[int | Norm, float]:
-    """Constant positive weights of the absolute values (by number of the control) and norms that a running cost is linear in."""
+    """Constant positive weights of the absolute values (by number of the control) and norms in which a running cost is linear."""
     if cost.at is not At.PATH or cost.weights is not None or not uses(cost.function, {ca.OP_FABS, ca.OP_SQRT}):
         return {}
     _, norms, value = opened(cost.function)
@@ -39,14 +40,22 @@ def weights_of_norms(cost: Cost) -> dict[int | Norm, float]:
 
 
 def uses(function: ca.Function, wanted: set[int]) -> bool:
-    """Whether a function has one of these operations, and none that it does not show (a function inside)."""
+    """Whether a function has one of these operations and calls no other function."""
     if not function.is_a("SXFunction"):
         return False
     codes = {function.instruction_id(k) for k in range(function.n_instructions())}
     return bool(codes & wanted) and ca.OP_CALL not in codes
 
 
-def opened(function: ca.Function) -> tuple[list[ca.SX], dict[int | Norm, ca.SX], ca.SX]:
+class Opened(NamedTuple):
+    """Arguments, symbols of absolute values by number of their control and of norms, and the value in both."""
+
+    arguments: list[ca.SX]
+    norms: dict[int | Norm, ca.SX]
+    value: ca.SX
+
+
+def opened(function: ca.Function) -> Opened:
     """(arguments, symbols of absolute values by number of their control and of norms, the value in both)."""
     arguments = function.sx_in()
     norms: dict[int | Norm, ca.SX] = {}
@@ -73,11 +82,11 @@ def opened(function: ca.Function) -> tuple[list[ca.SX], dict[int | Norm, ca.SX],
         else:
             operands = [work[i] for i in given]
             work[into[0]] = ca.SX.unary(code, *operands) if len(operands) == 1 else ca.SX.binary(code, *operands)
-    return arguments, norms, outputs
+    return Opened(arguments, norms, outputs)
 
 
 def norm_in(arguments: list[ca.SX], inside: ca.SX) -> Norm | None:
-    """The norm whose square ``inside`` is; None where it is no positive semidefinite form of controls, plus a number."""
+    """The norm whose square is ``inside``; None unless it is a positive semidefinite form of controls plus a number."""
     u = arguments[2]
     H, slope = ca.hessian(inside, u)
     H = ca.simplify(H)
@@ -91,7 +100,7 @@ def norm_in(arguments: list[ca.SX], inside: ca.SX) -> Norm | None:
 
 
 def magnitude(phase: Phase, norm: Norm) -> float:
-    """What a path constraint allows the norm, else the largest bound of a control in it; 1 without."""
+    """The bound of the norm by a path constraint, else the largest bound of a control in it; 1 without one."""
     for c in phase.constraints:
         if c.at is At.PATH and uses(c.function, {ca.OP_SQ, ca.OP_MUL}):
             rows = ca.vertsplit(c.function(*(given := c.function.sx_in())))

@@ -1,4 +1,4 @@
-"""Phases cut into pieces, each a phase of its own: what reductions that cut have in common, and the way back."""
+"""Phases cut into pieces, each a phase of its own: the common part of reductions that cut phases, and its inverse."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True, eq=False)
 class Pieces:
-    """The problem before, and the numbers of the pieces of each of its phases."""
+    """The original problem, and the numbers of the pieces of each of its phases."""
 
     before: Problem
     numbers: tuple[tuple[int, ...], ...]
@@ -31,6 +31,7 @@ class Cut(Reduction):
     said = Kind.PIECES_AT_JUMPS
 
     def invert(self, solution: Solution, data: Pieces) -> Solution:
+        """The solution of the original problem."""
         paths = solution.parts or (solution.trajectory,)
         parts = tuple(glued([paths[k] for k in own]) for own in data.numbers)
         phases = []
@@ -46,17 +47,19 @@ class Cut(Reduction):
                        findings=(*solution.findings, *(cut if solution.optimality is not None else ())))
 
     def origins(self, data: Pieces) -> tuple[int, ...]:
+        """The phase of each piece."""
         return tuple(i for i, own in enumerate(data.numbers) for _ in own)
 
     def redundant_before(self, found: Redundant, data: Pieces) -> Redundant:
+        """Redundant conditions of the original problem, from those of the pieces."""
         return Redundant(tuple(found.start[own[0]] for own in data.numbers), tuple(found.final[own[-1]] for own in data.numbers),
                          found.linkages[:len(data.before.linkages)])
 
 
 def piece(phase: Phase, k: int, count: int, duration: Duration, share: tuple[float, float], functions: Mapping[int, ca.Function],
           added: tuple[Constraint, ...] = ()) -> Phase:
-    """Piece k of ``count`` of a phase. share: the part of its guess, one instant of it where both are the same; functions: what
-    stands for functions of the phase there, by their identity; added: constraints of the piece alone."""
+    """Piece k of ``count`` of a phase. share: the part of its guess, one instant if both ends are equal; functions: the functions
+    that replace those of the phase, by identity; added: constraints of the piece alone."""
     last = count - 1
 
     def own(function: Any) -> Any:
@@ -76,7 +79,7 @@ def piece(phase: Phase, k: int, count: int, duration: Duration, share: tuple[flo
 
 
 def _extra(solution: Solution, data: Pieces) -> dict[str, Array]:
-    """Arrays of pieces put together, by names of phases; arrays of segments without the instants between pieces."""
+    """Arrays of pieces joined, by names of phases; arrays of segments without the instants between pieces."""
     found = dict(solution.extra)
     names = [phase.name for phase in solution.problem.phases]
     for phase, own in zip(data.before.phases, data.numbers, strict=True):

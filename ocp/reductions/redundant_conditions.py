@@ -31,7 +31,7 @@ Rows = tuple[Array, Array]  # values [r] and derivatives [r, all ndx]
 
 @dataclass(frozen=True)
 class Dropped:
-    """The conditions as they were, and which of them are redundant."""
+    """The original conditions, and which of them are redundant."""
 
     starts: tuple[Boundary | None, ...]
     finals: tuple[Boundary | None, ...]
@@ -40,13 +40,13 @@ class Dropped:
 
 
 class RedundantConditions(Reduction):
-    """Prescribed components and equations of linkages that follow from the constraints of mechanisms and from each other are left
-    out."""
+    """Removes prescribed components and linkage equations that follow from the constraints of mechanisms and from each other."""
 
     name = "redundant_conditions"
     drops_conditions = True
 
     def apply(self, problem: Problem) -> tuple[Problem, Dropped | None]:
+        """The reduced problem, and the data for ``invert``."""
         kept = tuple(_kept(phase) for phase in problem.phases)
         if all(function is None for function in kept):
             return problem, None
@@ -64,7 +64,7 @@ class RedundantConditions(Reduction):
         return replace(reduced, linkages=linkages), dropped
 
     def again(self, problem: Problem, reduced: Problem, data: Dropped) -> tuple[Problem, Dropped] | None:
-        """What was redundant is taken to be so again: the certificate looks at all conditions."""
+        """The reduction with the same conditions taken as redundant; the certificate checks all of them."""
         numbers = numbers_of(problem)
         if len(numbers) != len(numbers_of(reduced)):
             return None
@@ -73,16 +73,18 @@ class RedundantConditions(Reduction):
         return with_guess(with_numbers(reduced, numbers), problem), own
 
     def invert(self, solution: Solution, data: Dropped) -> Solution:
+        """The solution of the original problem."""
         phases = tuple(replace(phase, start=start, final=final) for phase, start, final in zip(
             solution.problem.phases, data.starts, data.finals, strict=True))
         return replace(solution, problem=replace(solution.problem, phases=phases, linkages=data.linkages))
 
     def redundant(self, data: Dropped) -> Redundant:
+        """Redundant components and equations."""
         return data.redundant
 
 
 def of_boundary(end: Ends) -> tuple[bool, ...]:
-    """Which components of a boundary are redundant [ndx]; empty where there is none."""
+    """Redundant components of a boundary [ndx]; empty without a boundary."""
     (_, at), = end.ends
     boundary = end.boundaries[0]
     if boundary is None:
@@ -95,7 +97,7 @@ def of_boundary(end: Ends) -> tuple[bool, ...]:
 
 
 def _of_linkage(linkage: Linkage, ends: Ends) -> tuple[bool, ...]:
-    """Which equations of a linkage follow from the constraints and from what is prescribed at its ends."""
+    """Equations of a linkage that follow from the constraints and from the prescribed ends."""
     equal = np.flatnonzero(np.asarray(linkage.lower) == np.asarray(linkage.upper))
     if len(equal) == 0 or ends.free:
         return (False,) * linkage.size
@@ -109,6 +111,7 @@ def _of_linkage(linkage: Linkage, ends: Ends) -> tuple[bool, ...]:
 
 
 def boundary_without(boundary: Boundary | None, redundant: Sequence[bool]) -> Boundary | None:
+    """The boundary without its redundant components."""
     if boundary is None or not any(redundant):
         return boundary
     return replace(boundary, fixed=tuple(f and not r for f, r in zip(boundary.fixed, redundant, strict=True)))
@@ -125,7 +128,8 @@ def _linkage_without(linkage: Linkage, redundant: Sequence[bool]) -> Linkage:
 
 
 def _kept(phase: Phase) -> ca.Function | None:
-    """(t, x) -> (rows, derivatives along the tangent of x) that the dynamics of a phase keep zero; None where there are none."""
+    """(t, x) -> (constraints, derivatives along the tangent of x) that the dynamics of a phase keep zero; None if there are
+    none."""
     system = phase.system
     mechanism, space = system.robot, system.space
     if mechanism is None or space.ndx != 2 * mechanism.model.nv or not (found := start_constraints(mechanism)):
@@ -137,7 +141,7 @@ def _kept(phase: Phase) -> ca.Function | None:
 
 @dataclass(frozen=True)
 class Ends:
-    """Ends of phases (number, START or FINAL), and the rows that each phase keeps."""
+    """Ends of phases (number, START or FINAL), and the constraints that each phase maintains."""
 
     problem: Problem
     kept: tuple[ca.Function | None, ...]
@@ -150,20 +154,22 @@ class Ends:
 
     @property
     def free(self) -> bool:
-        """Whether nothing is kept at any."""
+        """Whether no end has a maintained constraint."""
         return all(kept is None for kept in self.rows)
 
     @property
     def spaces(self) -> list[Space]:
+        """The state spaces of the ends."""
         return [self.problem.phases[number].system.space for number, _ in self.ends]
 
     @property
     def boundaries(self) -> list[Boundary | None]:
+        """The boundary of each end."""
         return [self.problem.phases[i].start if at is At.START else self.problem.phases[i].final for i, at in self.ends]
 
     # ---- rows of all of them ----------------------------------------------------------------------------------------
     def constraints(self, point: Point) -> Rows:
-        """Of the constraints of mechanisms."""
+        """Values and derivatives of the constraints of mechanisms."""
         lengths, found = np.array([phase.duration.guess for phase in self.problem.phases]), []
         for (number, at), kept, space, x in zip(self.ends, self.rows, self.spaces, point, strict=True):
             t = float(np.sum(lengths[:number + (at is At.FINAL)]))
@@ -171,7 +177,7 @@ class Ends:
         return np.concatenate([value.ravel() for value, _ in found]), block_diag(*(slope for _, slope in found))
 
     def prescribed(self, point: Point) -> Rows:
-        """Of the components that boundaries fix."""
+        """Derivatives of the components that boundaries fix."""
         values, slopes = [], []
         for boundary, space, x in zip(self.boundaries, self.spaces, point, strict=True):
             fixed = np.flatnonzero(() if boundary is None else boundary.fixed)
@@ -180,7 +186,7 @@ class Ends:
         return np.concatenate(values), block_diag(*slopes)
 
     def linkage(self, linkage: Linkage, equal: Array) -> Callable[[Point], Rows]:
-        """Of the equations of a linkage, at the durations of the guess."""
+        """Derivatives of the equations of a linkage, at the durations of the guess."""
         phases = self.problem.phases
         known = {name: value for phase in phases for name, value in zip(phase.system.parameters, phase.system.parameter_values,
                                                                         strict=True)}
@@ -199,8 +205,8 @@ class Ends:
     # ---- which are independent --------------------------------------------------------------------------------------
     def independent(self, count: int, on: Callable[[Point], Rows], held: Callable[[Point], Rows],
                     wanted: Callable[[Point], Rows]) -> Array:
-        """Which of the ``count`` rows wanted are independent of each other and of the rows held, where the rows ``on`` are zero:
-        the most that were found at several such states, and of these the plainest."""
+        """Which of the ``count`` wanted equations are independent of each other and of the held ones, on the manifold where the
+        constraints ``on`` vanish: the largest set over several such states."""
         best, worth = np.arange(count), (-1, 0.0)
         for point in self._states(on):
             directions = null_space(_unit(held(point)[1]), ROUNDING.resolution)
@@ -212,8 +218,8 @@ class Ends:
         return best
 
     def _states(self, on: Callable[[Point], Rows]) -> Iterator[Point]:
-        """States near the guess, and near what is prescribed, where these rows are zero. Prescribed velocities are met: where all
-        are zero, feet that hold velocities alone make the more of them redundant, and near by they only seem not to."""
+        """States near the guess and the prescribed ones at which these constraints vanish. Prescribed velocities are kept: if all
+        are zero, feet with velocity constraints make more conditions redundant than at nearby states."""
         rng, spaces = np.random.default_rng(0), self.spaces
         for size in (0.0, *[FORMULATION.rank_distance] * (REACH.points - 1)):
             point = []
@@ -239,6 +245,7 @@ def _unit(slope: Array) -> Array:
 
 
 def stacked(parts: Sequence[Rows]) -> Rows:
+    """Matrices of several ends as one."""
     return np.concatenate([value for value, _ in parts]), np.vstack([slope for _, slope in parts])
 
 

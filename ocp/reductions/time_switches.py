@@ -46,12 +46,13 @@ class Stepping:
 
     @property
     def numbers(self) -> set[int]:
+        """The number of each step."""
         return {i for own in self.instants.values() for i in own}
 
 
 @dataclass(frozen=True, eq=False)
 class Ordered(Pieces):
-    """The pieces, the instants of the problem, which phases they matter to, and the order of the reduced problem."""
+    """The pieces, the instants of the problem, the phases they affect, and the order of the reduced problem."""
 
     free: FreeParameters
     instants: tuple[Instant, ...]
@@ -61,13 +62,14 @@ class Ordered(Pieces):
 
 @dataclass(frozen=True)
 class TimeSwitches(Cut):
-    """Phases end at jumps in explicit time that move with an unknown; not where systems are in discrete time, where rates that jump
-    are those of a mechanism, or where integrals are constrained. order: of instants and ends of phases; None: as in the guess."""
+    """Ends phases at jumps in explicit time that move with an unknown; not for systems in discrete time, for jumps in the rates of
+    a mechanism, or with integral constraints. order: of instants and ends of phases; None: as in the guess."""
 
     order: tuple[Mark, ...] | None = None
     name = "time_switches"
 
     def apply(self, problem: Problem) -> tuple[Problem, Ordered | None]:
+        """The reduced problem, and the data for ``invert``."""
         free = free_parameters(problem)
         if not free.names and not any(phase.duration.free for phase in problem.phases):
             return problem, None
@@ -97,7 +99,7 @@ class TimeSwitches(Cut):
 
 def neighbours(solution: Solution) -> Iterator[tuple[Problem, float]]:
     """For every instant that meets an end of a phase or another instant in the solution of a reduced problem: the reduced problem
-    in which the two are swapped, whose guess is the solution; and when they meet [s]."""
+    with the two swapped, whose guess is the solution; and the time at which they meet [s]."""
     problem = solution.problem
     steps = problem.steps if isinstance(problem, ReducedProblem) else ()
     if not steps or not isinstance(steps[0].reduction, TimeSwitches):
@@ -119,7 +121,7 @@ def neighbours(solution: Solution) -> Iterator[tuple[Problem, float]]:
 
 
 def _meet(data: Ordered, a: Mark, b: Mark) -> bool:
-    """Whether it matters to a phase which of two comes first."""
+    """Whether the order of the two affects a phase."""
     instants = {mark.number for mark in (a, b) if not mark.edge}
     near = {n for mark in (a, b) if mark.edge for n in (mark.number - 1, mark.number)} or set(range(len(data.used)))
     return any(0 <= n < len(data.used) and instants <= data.used[n] for n in near)
@@ -134,7 +136,7 @@ def _span(problem: Problem, number: int) -> tuple[tuple[float, float], tuple[flo
 
 
 def _stepping(problem: Problem, number: int, free: FreeParameters, instants: list[Instant]) -> Stepping:
-    """What steps in a phase; new instants are added to those that are known."""
+    """The steps of a phase; new instants are added to the known ones."""
     phase, (start, end) = problem.phases[number], _span(problem, number)
     system, finder = phase.system, Finder(phase, free, (start[0], end[1]))
     none = Stepping({}, {}, finder)
@@ -160,7 +162,7 @@ def _stepping(problem: Problem, number: int, free: FreeParameters, instants: lis
 
 
 def _numbered(one: Instant, instants: list[Instant], phase: Phase) -> int:
-    """The number of an instant among those that are known, to which it is added where it is new."""
+    """The number of an instant among the known ones, to which a new one is added."""
     near = ROUNDING.coincident * max(1.0, phase.duration.guess)
     for i, other in enumerate(instants):
         if np.allclose(one.values, other.values, 0.0, near):
@@ -188,13 +190,13 @@ def _order(problem: Problem, instants: Sequence[Instant]) -> tuple[Mark, ...]:
 
 # ---- pieces ---------------------------------------------------------------------------------------------------------------
 def _least(phase: Phase) -> float:
-    """The least length [s] of a piece in the guess; half of it is the least in a solution."""
+    """The minimum length [s] of a piece in the guess; half of it is the minimum in a solution."""
     return 2 * SWITCHES.vanished * phase.duration.guess
 
 
 @dataclass(frozen=True, eq=False)
 class _Place:
-    """A phase in the order of instants: those inside, in order, and the numbers of those before; the others lie behind."""
+    """A phase in the order of instants: those inside, in order, and the numbers of those before; the others follow."""
 
     problem: Problem
     number: int
@@ -205,16 +207,17 @@ class _Place:
 
     @property
     def phase(self) -> Phase:
+        """The phase."""
         return self.problem.phases[self.number]
 
     def _functions(self, k: int) -> dict[int, ca.Function]:
-        """What stands for the functions that step in piece k."""
+        """The functions of piece k without steps."""
         passed = self.before | set(self.inside[:k])
         return {key: own.between([self._value(own, step, passed) for step in own.steps])
                 for key, own in self.stepping.functions.items()}
 
     def _value(self, function: Opened, step: Step, passed: set[int]) -> float:
-        """The value of a step behind those of its instants that are passed."""
+        """The value of a step after those of its instants that have passed."""
         own = sorted(self.stepping.instants[step], key=lambda i: float(self.instants[i].values[0]))
         places, (low, high) = [float(self.instants[i].values[0]) for i in own], self.stepping.finder.horizon
         length = self.phase.duration.guess
@@ -226,7 +229,7 @@ class _Place:
         return float(of((before + behind) / 2, self.phase.system.parameter_values))
 
     def pieces(self) -> Iterator[Phase]:
-        """The pieces of the phase. Those whose ends are given have a given length, as has the last where all others have."""
+        """The pieces of the phase. Pieces with fixed ends have a fixed length, and so has the last if all others have."""
         phase, m, (start, _) = self.phase, len(self.inside), _span(self.problem, self.number)
         length, least = phase.duration, _least(phase)
         begin = sum(one.duration.guess for one in self.problem.phases[:self.number])
@@ -244,11 +247,12 @@ class _Place:
             yield piece(phase, k, m + 1, duration, (ends[k] / length.guess, ends[k + 1] / length.guess), self._functions(k))
 
     def ties(self, made: Sequence[Phase], free: FreeParameters, first: int, count: int) -> Iterator[Linkage]:
-        """What ties ends of pieces to instants, keeps others outside the phase, and all lengths together to that of the phase."""
+        """Linkages of ends of pieces with instants, of instants outside the phase, and of all lengths with that of the phase."""
         phase, (start, end) = self.phase, _span(self.problem, self.number)
         x, T, p = ca.SX.sym("x", phase.system.nx), ca.SX.sym("T", count), ca.SX.sym("p", len(free.names))
 
         def tie(name: str, k: int, value: ca.SX, lower: float, upper: float) -> Linkage:
+            """Adds one linkage."""
             return Linkage(f"{name} of {phase.name}", ((first + k, At.FINAL),), ca.Function("tie", [x, T, p], [value]), (lower,),
                            (upper,), free.names)
 

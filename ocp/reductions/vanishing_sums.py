@@ -1,9 +1,9 @@
-"""Equations that say that terms which cannot be negative vanish, stated by the factors whose gradients do not.
+"""Equations whose nonnegative terms must all vanish, replaced by factors with nonzero gradients.
+Where ``x**2 + y**2 = 0`` or ``norm(r) <= 0`` holds, its gradient is zero or undefined: constraints are not regular, multipliers
+need not exist, and Newton's method converges linearly at best (Nocedal and Wright 2006, section 12.6). The same states satisfy ``x
+= 0`` and ``y = 0``: a sum of nonnegative terms vanishes where each of them does, and a power, an absolute value or a root where its
+argument does.
 
-Where ``x**2 + y**2 = 0`` or ``norm(r) <= 0`` holds, its gradient is zero or has no value: constraints there are not regular, no
-multipliers need exist, and Newton's method converges linearly at best (Nocedal and Wright 2006, section 12.6). The same states obey
-``x = 0`` and ``y = 0``: a sum of terms that cannot be negative vanishes where each of them does, and a power, an absolute value or
-a root where its argument does.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ Stated = tuple[tuple[Constraint, ...], ...]
 
 
 class VanishingSums(Reduction):
-    """Hard constraints at points whose rows are such equations have a row for every factor; others stay as they are."""
+    """Replaces such equations in hard point constraints by one equation for every factor."""
 
     name = "vanishing_sums"
 
     def apply(self, problem: Problem) -> tuple[Problem, Stated]:
+        """The reduced problem, and the data for ``invert``."""
         stated = tuple(phase.constraints for phase in problem.phases)
         restated = tuple(tuple(map(_restated, own)) for own in stated)
         if all(new is old for after, before in zip(restated, stated, strict=True) for new, old in zip(after, before, strict=True)):
@@ -35,6 +36,7 @@ class VanishingSums(Reduction):
         return _with(problem, restated), stated
 
     def invert(self, solution: Solution, data: Stated) -> Solution:
+        """The solution of the original problem."""
         return replace(solution, problem=_with(solution.problem, data))
 
 
@@ -44,7 +46,7 @@ def _with(problem: Problem, constraints: Sequence[tuple[Constraint, ...]]) -> Pr
 
 
 def _restated(c: Constraint) -> Constraint:
-    """A constraint with the factors in the place of its rows that vanish; itself where there are none."""
+    """A constraint with the factors instead of such equations; unchanged without any."""
     lower, upper = c.bounds.lower, c.bounds.upper
     if c.soft is not None or c.at is At.INTEGRAL or c.sense is Sense.CONE or 0.0 not in (*lower, *upper) or \
             not c.function.is_a("SXFunction"):
@@ -66,7 +68,8 @@ def _restated(c: Constraint) -> Constraint:
 
 
 def _factors_of_row(value: ca.SX, lower: float, upper: float) -> list[ca.SX] | None:
-    """What vanishes where a row is within its bounds; None where it is no such equation, or its own gradient does not vanish."""
+    """The expressions that vanish where the component is within its bounds; None if it is no such equation, or its own gradient
+    does not vanish."""
     for signed, most, least in ((value, upper, lower), (-value, -lower, -upper)):
         if most == 0.0 and (least == 0.0 or _nonnegative(signed)):
             found = factors(signed)
@@ -76,7 +79,7 @@ def _factors_of_row(value: ca.SX, lower: float, upper: float) -> list[ca.SX] | N
 
 
 def factors(e: ca.SX) -> list[ca.SX]:
-    """Expressions that vanish together where, and only where, a scalar does: itself where its operations tell nothing."""
+    """Expressions that vanish together exactly where a scalar does: itself if its operations give no others."""
     e = _unscaled(e)
     op = e.op() if not e.is_constant() and not e.is_symbolic() else None
     if op in (ca.OP_SQ, ca.OP_FABS, ca.OP_SQRT) or (op in (ca.OP_POW, ca.OP_CONSTPOW) and _power(e) > 0):
@@ -106,7 +109,7 @@ def _same(a: ca.SX, b: ca.SX) -> bool:
 
 
 def _nonnegative(e: ca.SX) -> bool:
-    """Whether the operations of a scalar tell that it is negative nowhere."""
+    """Whether the operations of a scalar show that it is nowhere negative."""
     if e.is_constant():
         return float(e) >= 0
     if e.is_symbolic():
@@ -124,5 +127,5 @@ def _nonnegative(e: ca.SX) -> bool:
 
 
 def _power(e: ca.SX) -> float:
-    """The exponent of a power; 0 where it is no constant."""
+    """The exponent of a power; 0 if it is not constant."""
     return float(e.dep(1)) if e.dep(1).is_constant() else 0.0

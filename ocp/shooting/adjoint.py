@@ -43,7 +43,7 @@ class AdjointOptions(StepOptions):
     """
 
     METHOD: ClassVar[str] = "adjoint"
-    LEAST: ClassVar[Mapping[str, int]] = {**StepOptions.LEAST, "memory": 1}
+    MIN_COUNTS: ClassVar[Mapping[str, int]] = {**StepOptions.MIN_COUNTS, "memory": 1}
 
     intervals: int = 200
     integrator: str = "sdirk2"

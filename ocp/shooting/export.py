@@ -181,7 +181,7 @@ def c_header(policy: Policy) -> str:
     asked = [] if policy.efforts is None else [
         " *   The law gives accelerations; u are the efforts of the drives that these ask for at x, clipped to their limits."]
     return "\n".join([
-        f"/* Feedback policy of {_comment(policy.name)!r}: {N} steps from t = {policy.t[0]:.9g} s to {policy.t[-1]:.9g} s.",
+        f"/* Feedback policy of {comment(policy.name)!r}: {N} steps from t = {policy.t[0]:.9g} s to {policy.t[-1]:.9g} s.",
         " *",
         " *   u = clip(u_k + K_k (x (-) x_k)) for t_k <= t < t_{k+1}; sample it at the knots t_k and hold u in between.",
         *asked,
@@ -189,7 +189,7 @@ def c_header(policy: Policy) -> str:
         " *   A time up to 1e-9 of the horizon before a knot counts as that knot. NaN in x gives NaN in u.",
         " *",
         " * SI units, angles in radians; unit quaternions (w, x, y, z), Hamilton, body to parent.",
-        *map(_comment, components), *map(_comment, controls),
+        *map(comment, components), *map(comment, controls),
         " */",
         "#ifndef POLICY_H", "#define POLICY_H", "",
         f"#define POLICY_NX {len(policy.state_names)}", f"#define POLICY_NU {len(controls)}", f"#define POLICY_NDX {ndx}",
@@ -205,14 +205,14 @@ def c_source(policy: Policy) -> str:
     manifold uses an operation that has no C equivalent here."""
     N, nu, ndx = policy.K.shape
     return "\n".join([
-        f"/* Feedback policy of {_comment(policy.name)!r}; see policy.h. */",
+        f"/* Feedback policy of {comment(policy.name)!r}; see policy.h. */",
         '#include "policy.h"', "", "#include <math.h>", "",
-        f"static const double T[{N + 1}] = {{{_numbers(policy.t)}}};",
-        _table("X", policy.x), _table("U", policy.u), _table("K", policy.K.reshape(N, nu * ndx)),
-        f"static const double LOWER[{nu}] = {{{_numbers(policy.lower)}}};",
-        f"static const double UPPER[{nu}] = {{{_numbers(policy.upper)}}};",
+        f"static const double T[{N + 1}] = {{{numbers(policy.t)}}};",
+        table("X", policy.x), table("U", policy.u), table("K", policy.K.reshape(N, nu * ndx)),
+        f"static const double LOWER[{nu}] = {{{numbers(policy.lower)}}};",
+        f"static const double UPPER[{nu}] = {{{numbers(policy.upper)}}};",
         *([] if policy.efforts is None else [
-            f"static const double {name}[{len(values)}] = {{{_numbers(values)}}};"
+            f"static const double {name}[{len(values)}] = {{{numbers(values)}}};"
             for name, values in (("LEAST", policy.effort_lower), ("MOST", policy.effort_upper))]), "",
         function_source(policy.difference), "", *([] if policy.efforts is None else [function_source(policy.efforts), ""]),
         "void policy(double t, const double *x, double *u)", "{",
@@ -236,7 +236,7 @@ def c_source(policy: Policy) -> str:
         "}", ""])
 
 
-def _comment(text: str) -> str:
+def comment(text: str) -> str:
     """Text that cannot end a comment."""
     return text.replace("*/", "* /").replace("\n", " ")
 
@@ -251,12 +251,12 @@ def _number(value: float) -> str:
     return repr(float(value))
 
 
-def _numbers(values: Array) -> str:
+def numbers(values: Array) -> str:
     return ", ".join(map(_number, values))
 
 
-def _table(name: str, rows: Array) -> str:
-    lines = ",\n".join(f"    {{{_numbers(row)}}}" for row in rows)
+def table(name: str, rows: Array) -> str:
+    lines = ",\n".join(f"    {{{numbers(row)}}}" for row in rows)
     return f"static const double {name}[{rows.shape[0]}][{rows.shape[1]}] = {{\n{lines}\n}};"
 
 

@@ -28,7 +28,7 @@ import numpy as np
 from ocp.derivatives import choose
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.guesses.table import FAILURES, GAPPED, Start
-from ocp.integrators import INTEGRATORS
+from ocp.integrators import GIVEN, INTEGRATORS
 from ocp.interrupts import Progress
 from ocp.observed import presenting
 from ocp.problem import Finding, Guess, Kind, Phase, Problem, Solution, Status, with_parameters
@@ -73,9 +73,6 @@ class Program:
         hard = self.options.shooting in GAPPED or any(kind.rows.count for kind in self.horizon.kinds)
         return hard and self.options.retries
 
-
-LOOPED = tuple(name for name, one in INTEGRATORS.items() if one.loops)
-"""Integrators of loops over the robot."""
 
 
 def solve(problem: Problem, options: ILQROptions | None = None, progress: Progress | None = None, checkpoint: Keep | None = None,
@@ -129,7 +126,7 @@ def _execution(problem: Problem, options: ILQROptions) -> tuple[bool, tuple[Find
     _, by_loops, findings = choose(phase.system, options.derivatives, options.execution)
     plain = len(problem.phases) == 1 and not phase.duration.free and not phase.free_parameters and phase.start is not None \
         and phase.start.complete and not problem.linkages
-    if by_loops and not (plain and options.integrator in LOOPED):
+    if by_loops and not (plain and INTEGRATORS.get(options.integrator, GIVEN).loops):
         findings = (Finding(Kind.CODE_GENERATED, data={"integrator": options.integrator} if plain else {"free": True}),)
         by_loops = False
     if closed:

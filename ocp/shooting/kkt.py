@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -239,7 +240,16 @@ class System:
         return best, least
 
 
-def _triplets(knots: Sequence[Knot], held: Sequence[Held], offsets: Places, diagonal: float) -> tuple[Places, Places, Array, Array]:
+class Triplets(NamedTuple):
+    """Rows, columns and values of a matrix, and what the factored one has more on its diagonal."""
+
+    rows: Places
+    columns: Places
+    values: Array
+    extra: Array
+
+
+def _triplets(knots: Sequence[Knot], held: Sequence[Held], offsets: Places, diagonal: float) -> Triplets:
     """Rows, columns and values of the matrix, and what the factored one has more on its diagonal."""
     rows, columns, values = [], [], []
     extra = np.zeros(int(offsets[-1]))
@@ -280,4 +290,4 @@ def _triplets(knots: Sequence[Knot], held: Sequence[Held], offsets: Places, diag
         if len(knot.gap):
             put(after, x, knot.F)
             put(x, after, pulls)
-    return (np.concatenate(rows).astype(np.int64), np.concatenate(columns).astype(np.int64), np.concatenate(values), extra)
+    return Triplets(np.concatenate(rows).astype(np.int64), np.concatenate(columns).astype(np.int64), np.concatenate(values), extra)

@@ -7,7 +7,7 @@ alone gives the Hessian, and no curvature of the manifold is left out.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import casadi as ca
 import numpy as np
@@ -22,6 +22,23 @@ Array = np.ndarray
 
 #: difference of central differences, relative to 1 + the magnitude of the component
 STEP = 1e-5
+
+
+class FirstOrder(NamedTuple):
+    """The gradient of the Lagrangian by (x, u) without y of the knot itself; the state after [nx']; rows."""
+
+    gradient: Array
+    after: Array
+    rows: Array
+
+
+class LocalDerivatives(NamedTuple):
+    """Hessian [k, z, z], step into the tangent of the next knot [k, n', z], rows [k, r, z]; and the rows [k, r]."""
+
+    H: Array
+    F: Array
+    C: Array
+    rows: Array
 
 
 class _Knots:
@@ -46,7 +63,7 @@ class _Knots:
         found: Any = function.call([np.asarray(a).T if np.ndim(a) == 2 else np.asarray(a)[None, :] for a in arguments])
         return [np.asarray(one).T for one in found]
 
-    def first(self, x: Array, u: Array) -> tuple[Array, Array, Array]:
+    def first(self, x: Array, u: Array) -> FirstOrder:
         """(gradient of the Lagrangian by (x, u), ambient, without y of the knot itself; state after [nx']; rows)."""
         stage, p = self.stage, self.p
         slope_x, slope_u = self.call(stage.adjoint, self.t, x, u, p, self.h, self.after)
@@ -55,9 +72,9 @@ class _Knots:
             by_x, by_u = self.call(stage.rows.adjoint, self.t, x, u, p, self.weights)
             slope_x, slope_u = slope_x + by_x, slope_u + by_u
             rows = self.call(stage.rows.value, self.t, x, u, p)[0]
-        return np.hstack([slope_x - self.y, slope_u]), self.call(stage.step, self.t, x, u, p, self.h)[0], rows
+        return FirstOrder(np.hstack([slope_x - self.y, slope_u]), self.call(stage.step, self.t, x, u, p, self.h)[0], rows)
 
-    def derivatives(self) -> tuple[Array, Array, Array, Array]:
+    def derivatives(self) -> LocalDerivatives:
         """By (dx, du), central differences: Hessian [k, z, z], step into the tangent of the next knot [k, n', z], rows [k, r, z];
         and the rows [k, r]."""
         k, z = len(self.x), self.n + self.m
@@ -80,7 +97,7 @@ class _Knots:
             if F.shape[1]:
                 F[:, :, i] = self._tangent(end, after)
             C[:, :, i] = values
-        return (H + H.transpose(0, 2, 1)) / 2, F, C, rows
+        return LocalDerivatives((H + H.transpose(0, 2, 1)) / 2, F, C, rows)
 
     def gaps(self, after: Array) -> Array:
         """States after the steps against those of the next knots, in tangents of these [k, ndx']."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from ocp.derivatives import EXECUTIONS
 from ocp.errors import ProblemError, check_choices, check_fractions, check_positive
-from ocp.integrators import INTEGRATORS, MULTISTEP
+from ocp.integrators import STEPS
 from ocp.options import MethodOptions
 from ocp.problem import At, Constraint, Linkage, Phase, Problem, Sense
 
@@ -75,7 +75,7 @@ class StepOptions(MethodOptions):
     """
 
     CHOICES: ClassVar[Mapping[str, Collection[str]]] = {
-        **MethodOptions.CHOICES, "kernels": ("auto", "tuned", "compiled", "interpreted"), "integrator": (*INTEGRATORS, *MULTISTEP)}
+        **MethodOptions.CHOICES, "kernels": ("auto", "tuned", "compiled", "interpreted"), "integrator": STEPS}
 
     intervals: int = 100
     integrator: str = "rk4"
@@ -112,7 +112,7 @@ class ILQROptions(StepOptions):
         **StepOptions.CHOICES, "cost_quadrature": ("integrator", "rectangle"), "execution": EXECUTIONS,
         "hessian": ("auto", "gauss_newton", "full"), "shooting": ("single", "open", "feasible", "multiple"),
         "control_bounds": ("clamped", "rows")}
-    LEAST: ClassVar[Mapping[str, int]] = {**MethodOptions.LEAST, "threads": 1}
+    MIN_COUNTS: ClassVar[Mapping[str, int]] = {**MethodOptions.MIN_COUNTS, "threads": 1}
 
     max_iterations: int = 500
     tolerance: float = 1e-8

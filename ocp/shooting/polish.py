@@ -18,6 +18,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -185,17 +186,25 @@ def _right(system: System, active: ActiveSet, knots: Sequence[Knot], multipliers
     return b
 
 
+class Searched(NamedTuple):
+    """The next point or None, the length of the step, evaluations."""
+
+    point: _Point | None
+    length: float
+    evaluations: int
+
+
 def _search(evaluate: Evaluate, retract: Retract, here: _Point, direction: Direction,
-            options: PolishOptions) -> tuple[_Point | None, float, int]:
+            options: PolishOptions) -> Searched:
     """(next point or None, length of the step, evaluations)."""
     length = 1.0
     for trial in range(1, MAX_HALVINGS + 2):
         new = _point(evaluate, *_moved(retract, here, direction, length), options)
         if new is not None and (new.worst <= (1.0 - 0.5 * length) * here.worst
                                 or _correction(direction, new) <= (1.0 - 0.5 * length) * _size(direction.z)):
-            return new, length, trial
+            return Searched(new, length, trial)
         length *= 0.5
-    return None, 0.0, MAX_HALVINGS + 1
+    return Searched(None, 0.0, MAX_HALVINGS + 1)
 
 
 def _correction(direction: Direction, new: _Point) -> float:

@@ -40,7 +40,7 @@ TRIES, SAME = 4, 1e-6
 #: events in words, and times that a sentence names
 SAYS = {"leaves": "left its chart {} for a quaternion", "returns": "returned to its chart {} for a motor",
         "stays": "stays in its chart {}, nearest to singular", "switches": "changed its chart {}"}
-MOST = 5
+MAX_SPOTS = 5
 GONE = ("leaves", "switches")
 Joints = frozenset[str]
 
@@ -124,7 +124,7 @@ def words(switches: Sequence[Switch]) -> list[str]:
     found = []
     for joint, chart, event in dict.fromkeys((s.joint, s.chart, s.event) for s in switches):
         own = [s for s in switches if (s.joint, s.chart, s.event) == (joint, chart, event)]
-        spots = ", ".join(f"t = {s.t:.6g} s (det S = {s.det:.2g})" for s in own[:MOST]) + ", .." * (len(own) > MOST)
+        spots = ", ".join(f"t = {s.t:.6g} s (det S = {s.det:.2g})" for s in own[:MAX_SPOTS]) + ", .." * (len(own) > MAX_SPOTS)
         times = "" if event == "stays" else "once, " if len(own) == 1 else f"{len(own)} times, "
         found.append(f"joint {joint!r} {SAYS[event].format(chart)} {times}at {spots}{own[0].why and ': ' + own[0].why}")
     return found

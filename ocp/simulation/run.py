@@ -27,7 +27,7 @@ from ocp.spaces import Space
 #: steps over the whole motion where nobody says how long one is
 STEPS = 500
 #: most steps of one phase
-MOST = 10_000_000
+MAX_STEPS = 10_000_000
 #: steps that run in one go where controls are known ahead; what is shown, and Ctrl-C, come between
 STRETCH = 256
 REPORT_EVERY = 0.1  # s of wall time
@@ -150,7 +150,7 @@ def simulate(problem: Problem, integrator: str, controls: Controls, *, dt: float
                 if k and phase.reset is not None:
                     x = np.asarray(phase.reset(x, np.array(phase.system.parameter_values))).ravel()
                 N = _steps(phase.system.period, b - a, dt) or max(1, math.ceil((b - a) / step - 1e-9)) * finer
-                if N > MOST:
+                if N > MAX_STEPS:
                     raise ProblemError(f"{N} steps of {step:g} s in phase {phase.name!r} are too many", where="dt")
                 record = _Record(phase, np.linspace(a, b, N + 1), x)
                 legs.append(record.leg(0))

@@ -14,7 +14,7 @@ from ocp.solvers.factors import INLINE, OPTIONS
 from ocp.solvers.working_set import EXCHANGES, Problem, append, held, largest, minimise, missed, pull, times
 
 _ROUNDING = 1e-12  # relative size of violations and multipliers that rounding makes
-_FEW = 24  # steps from a guessed set after which it was no good guess
+_MAX_STEPS_FROM_GUESS = 24  # steps from a guessed set after which it was no good guess
 _HALVINGS = 60  # of a step: then its length is known to rounding
 
 
@@ -138,7 +138,7 @@ def descend(p: Problem, holding: bool) -> bool:
         elif not holding:
             p.side[i] = 0
     stuck, k, first = 0, 0, -1
-    for _ in range(_FEW if holding else 60 + 12 * (p.mc + p.nz)):
+    for _ in range(_MAX_STEPS_FROM_GUESS if holding else 60 + 12 * (p.mc + p.nz)):
         for c in range(p.nz):
             p.target[c] = p.z[c]
         k = append(p, first, k) if first >= 0 else held(p, False)

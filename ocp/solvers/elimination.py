@@ -23,7 +23,7 @@ from ocp.solvers.stack import ROUNDING, Stack, padded, product
 _CLEAR = 1e-6  # share of its length from which a row surely says something new
 _PIVOT = 1e-3  # share of a row's largest number that its pivot has at least
 _WANTED = 1e3  # how much rather an unknown is eliminated that the first level alone speaks of
-_TINY = 1e-12  # relative; rows that depend on each other contradict each other by more
+_CONTRADICTION_TOLERANCE = 1e-12  # relative; rows that depend on each other contradict each other by more
 
 
 @linked(**OPTIONS)
@@ -146,7 +146,7 @@ def _settle(s: Stack, first: int, last: int, above: int, own: int, columns: int)
             for a in range(above):
                 s.norms[i] += s.T[i, columns - 1 - a] * s.aside[a]
             worst = max(worst, abs(s.norms[i]) / (1.0 + s.a_root[i] * abs(s.b[i])))
-    if own == 0 or worst <= _TINY:
+    if own == 0 or worst <= _CONTRADICTION_TOLERANCE:
         return
     y = columns - 1 - above
     for a in range(own):

@@ -9,7 +9,7 @@ import numpy as np
 
 from dynamics.kernels.linked import linked
 from ocp.solvers.factors import OPTIONS, factor, turn_basis
-from ocp.solvers.stack import ROUNDING, TINY, Stack, product
+from ocp.solvers.stack import END_TOLERANCE, ROUNDING, Stack, product
 from ocp.solvers.working_set import Problem
 
 DONE, ASK, FAILED, CAREFUL = range(4)
@@ -68,7 +68,7 @@ def fill(s: Stack, p: Problem, k: int, tall: bool, first: int, last: int, pendin
         if i < first:
             if not pending and (below > 1e-6 * far or above < -1e-6 * far):
                 return mc, FAILED
-            tiny = 100.0 * TINY * (1.0 + abs(s.w[i]))
+            tiny = 100.0 * END_TOLERANCE * (1.0 + abs(s.w[i]))
             if little and pending and (below > tiny or above < -tiny):
                 return mc, CAREFUL
             if none:

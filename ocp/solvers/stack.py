@@ -17,7 +17,7 @@ from ocp.solvers.blocks import Blocks, matrix, vector, whole
 from ocp.solvers.factors import INLINE, OPTIONS, VIEWS, dot
 
 ROUNDING = 1e-13  # share of a row's length, for each unknown; what rounding makes of a row that depends on others
-TINY = 1e-12  # relative; how far beyond an end rounding may put a row
+END_TOLERANCE = 1e-12  # relative; how far beyond an end rounding may put a row
 
 _OWN = ("A", "b", "a_root", "D", "low", "high", "d_root", "d_size", "floor", "ceiling", "trial", "Z", "F", "tau", "norms",
         "ask", "along", "aside", "w", "x", "residual", "slack", "memory", "T", "t", "pick", "length", "bar", "unit",
@@ -170,7 +170,7 @@ def holds(s: Stack, last: int, own: int, pending: bool) -> bool:
         far = max(far, abs(s.trial[c]))
     for i in range(last + own):
         w = product(s.D, i, s.d_span, s.trial)
-        tiny = TINY * (far + abs(w))
+        tiny = END_TOLERANCE * (far + abs(w))
         if w < s.lower[i] - tiny or w > s.upper[i] + tiny:
             if pending or i >= last:
                 return False

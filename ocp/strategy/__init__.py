@@ -1,1 +1,1 @@
-"""How answers are found: one loop, and the table of the rules that it asks."""
+"""The search for a certified answer: one loop and the table of its rules."""

@@ -28,6 +28,7 @@ def answered(state: State) -> Solution:
 
 
 def not_a_minimum(search: Search, state: State) -> Finding | None:
+    """Diagnosis: the certified point is a saddle, a maximum or a flat minimum with descent by terms of higher order."""
     found = answered(state)
     if found.escape is None or found.status not in SOLVED or late(Activity.CURVATURE):
         return None
@@ -39,7 +40,7 @@ def not_a_minimum(search: Search, state: State) -> Finding | None:
 
 
 def escape(search: Search, state: State, why: Finding) -> State | None:
-    """A solution below the point, from a little way along a direction of negative curvature; None where no such way ends at one."""
+    """A solution of lower objective, started from a displacement along a direction of negative curvature; None if there is none."""
     found = answered(state)
     first = ANSWERS.escape_step
     steps = (first,) if why.data["doubtful"] else (first, -first, 1.0)  # a minimum as it looks: one attempt tells
@@ -54,6 +55,7 @@ def escape(search: Search, state: State, why: Finding) -> State | None:
 
 
 def misses_the_minimum_principle(search: Search, state: State) -> Finding | None:
+    """Diagnosis: other admissible controls have a smaller Hamiltonian."""
     found = answered(state)
     if found.better_controls is None or found.status not in SOLVED or late(Activity.CURVATURE) or state.fired("error_bound"):
         return None
@@ -67,7 +69,8 @@ def misses_the_minimum_principle(search: Search, state: State) -> Finding | None
 
 
 def with_better_controls(search: Search, state: State, why: Finding) -> State | None:
-    """A solution below the point, from its motion with the controls that minimise the Hamiltonian; None where none is found."""
+    """A solution of lower objective, started from the motion with the controls that minimise the Hamiltonian; None if there is
+    none."""
     found = answered(state)
     parts = [part if better is None else _controlled(part, better)
              for part, better in zip(found.parts or (found.trajectory,), found.better_controls, strict=True)]
@@ -78,8 +81,9 @@ def with_better_controls(search: Search, state: State, why: Finding) -> State | 
 
 
 def _controlled(part: Trajectory, better: Better) -> Trajectory:
-    """The trajectory with better controls at the times that are nearest to where they are better."""
+    """The trajectory with better controls at the nearest of its times."""
     def control(t: Any) -> np.ndarray:
+        """The control at a time [s], with the better controls at the nearest samples."""
         own, flat = part.control(t), np.atleast_1d(np.asarray(t, dtype=float))
         nearest = np.argmin(np.abs(flat[:, None] - better.t), axis=1)
         u = np.where((better.gap > 0)[nearest, None], better.u[nearest], np.atleast_2d(own))
@@ -89,8 +93,8 @@ def _controlled(part: Trajectory, better: Better) -> Trajectory:
 
 
 def lower(search: Search, state: State, begun: Problem, left: Finding, *, certified: bool = False) -> State | None:
-    """The state whose answer is the solution from a guess, where that is lower; None: it is not. left: what is said then;
-    certified: whether it may be as low as the motion of an answer without a certificate, and has one."""
+    """The state with the solution from a guess as answer, if its objective is lower; None otherwise. left: the finding to report
+    then; certified: whether a certified solution of equal objective also replaces an uncertified answer."""
     from ocp.strategy.loop import searched
 
     found = answered(state)
@@ -118,19 +122,19 @@ def lower(search: Search, state: State, begun: Problem, left: Finding, *, certif
 
 
 def _of_motion(found: Solution) -> float:
-    """The objective that the motion itself has."""
+    """The objective integrated along the motion."""
     assert found.certificate is not None
     assert found.certificate.objective is not None
     return float(found.certificate.objective.data.get("integrated", found.objective))
 
 
 def _of_search(found: Solution) -> tuple[Finding, ...]:
-    """Findings that stay true when another program has a better answer."""
+    """Findings that remain valid for an answer of another program."""
     return tuple(one for one in found.findings if one.kind not in OF_ONE_PROGRAM)
 
 
 def moved_parameters(found: Solution, direction: Any) -> dict[str, float]:
-    """Values of the free parameters when the unknowns have moved by so much."""
+    """Values of the free parameters after a displacement of the unknowns."""
     local, values = found.optimality.local(), parameters(found)
     own = local.owners
     for i in np.flatnonzero((own.kind == PARAMETER) & (own.component >= 0)):
@@ -147,6 +151,7 @@ def parameters(found: Solution) -> dict[str, float]:
 
 
 def without_bound(search: Search, state: State) -> Finding | None:
+    """Diagnosis: the objective has no error bound yet."""
     found = answered(state)
     if found.status not in SOLVED or found.certificate is None or not np.isfinite(search.tolerances.objective_error):
         return None
@@ -154,8 +159,8 @@ def without_bound(search: Search, state: State) -> Finding | None:
 
 
 def bound(search: Search, state: State, why: Finding) -> State | None:
-    """The answer with half the width of the error bound of its objective: what a finer mesh changes, what is left of optimality,
-    what tightened bounds, slack norms and bounds in the place of zero cost."""
+    """The answer with half the width of its objective's error bound: the change on a finer mesh, the remaining optimality error,
+    and the cost of tightened bounds, slack norms and bounds used instead of zero."""
     found = answered(state)
     certificate = found.certificate
     assert certificate is not None
@@ -165,6 +170,7 @@ def bound(search: Search, state: State, why: Finding) -> State | None:
     rest = certificate.complementarity.value + certificate.stationarity.value + margins
 
     def bounded(value: float, data: Mapping[str, Any], cause: Kind | None = None, finer: Solution | None = None) -> State:
+        """The answer with this error bound."""
         residual = Residual(Kind.OBJECTIVE_ERROR, value, search.tolerances.objective_error, cause=cause, data=data)
         return replace(state, answer=replace(found, certificate=replace(certificate, objective_error=residual)), finer=finer)
 
@@ -192,8 +198,8 @@ def bound(search: Search, state: State, why: Finding) -> State | None:
 
 
 def coverage(state: State, finer: float) -> float:
-    """What times the change on the finer mesh covers all changes to come: the sum of a geometric series where changes so far tell
-    that it falls slower than the usual order."""
+    """The factor by which the change on the finer mesh bounds all later changes: the sum of a geometric series, if earlier changes
+    show a lower order than the usual one."""
     found = answered(state).objective
     before = [one.diagnosis.data["objective"] for one in state.firings if one.rule == "finer_mesh" and one.taken]
     ratio = abs(finer - found) / abs(found - before[-1]) if before and found != before[-1] else 0.0
@@ -201,8 +207,8 @@ def coverage(state: State, finer: float) -> float:
 
 
 def _own_error(found: Solution) -> float:
-    """How far the objective is from that of the motion itself, in its unit: its quadrature along the trajectory, the states that
-    re-integration finds, weighed by costates, and what better controls would gain."""
+    """The distance of the objective from that of the motion, in its unit: quadrature along the trajectory, re-integrated states
+    weighted by costates, and the gain by better controls."""
     certificate = found.certificate
     assert certificate is not None
     assert certificate.objective is not None
@@ -212,12 +218,12 @@ def _own_error(found: Solution) -> float:
 
 
 def _worth(found: Solution, name: str) -> float:
-    """What the certificate left of the objective by this name, in its unit."""
+    """The error of the objective that the certificate measured under this name, in its unit."""
     return abs(float(np.sum(found.extra.get(name, 0.0))))
 
 
 def wide_bound(search: Search, state: State) -> Finding | None:
-    """That all the answer misses is a narrow error bound, where the mesh was left to us."""
+    """Diagnosis: only the error bound of the objective fails, and the mesh may be refined."""
     found, refinement = answered(state), search.refinement
     certificate = found.certificate
     wide = None if certificate is None else certificate.objective_error
@@ -234,7 +240,7 @@ def wide_bound(search: Search, state: State) -> Finding | None:
 
 
 def from_finer(search: Search, state: State, why: Finding) -> State | None:
-    """The solution on the finer mesh, or that of a search from there on; None where the certificate takes neither."""
+    """The solution on the finer mesh, or that of a search from there; None if neither is certified."""
     from ocp.strategy.loop import searched
 
     found, again = answered(state), state.finer

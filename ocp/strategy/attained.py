@@ -2,10 +2,10 @@
 (``ocp.strategy.relaxation``), or are impulses.
 
 An impulse on a mesh is a control that lasts for an interval, so that it doubles where every interval is cut in two, while its
-integral stays. A control without bounds whose square, or whose own size, is integrable grows by less: as t^-a, a < 1, by 2^a. Rates
-grow with an impulse, and what its interval costs stays finite: where running costs are quadratic in the control, it doubles, and
-the peak belongs to a boundary layer that the mesh does not resolve yet (coercivity: Cesari 1983, Optimization: Theory and
-Applications, chapter 11).
+integral stays. A control without bounds whose square, or whose magnitude, is integrable grows by less: as t^-a, a < 1, by 2^a.
+Rates grow with an impulse, and the cost of its interval stays finite. If running costs are quadratic in the control, that cost
+doubles, and the peak belongs to a boundary layer that the mesh does not resolve yet (coercivity: Cesari 1983, Optimization: Theory
+and Applications, chapter 11).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ocp.thresholds import ANSWERS, DIAGNOSES, ROUNDING
 
 
 def no_minimum(search: Search, state: State) -> Finding | None:
-    """That the relaxed problem costs less, or a control grows with the mesh as an impulse does."""
+    """Diagnosis: the relaxed problem costs less, or a control grows with the mesh like an impulse."""
     found, finer = answered(state), state.finer
     if found.ending is not None and found.ending.kind is Kind.RELAXED_IS_LOWER:
         return Finding(Kind.NOT_ATTAINED, value=found.ending.value)
@@ -45,7 +45,7 @@ def no_minimum(search: Search, state: State) -> Finding | None:
 
 
 def not_attained(search: Search, state: State, why: Finding) -> State:
-    """The answer, whose objective has no error bound: it is no minimum."""
+    """The answer without an error bound of its objective, because no minimum exists."""
     found = answered(state)
     assert found.certificate is not None
     nothing = Residual(Kind.OBJECTIVE_ERROR, float("inf"), search.tolerances.objective_error, why.phase, time=why.time,
@@ -55,7 +55,7 @@ def not_attained(search: Search, state: State, why: Finding) -> State:
 
 
 def _unlimited(phase: Phase) -> list[int]:
-    """Controls that neither bounds nor path constraints hold."""
+    """Controls without bounds and without path constraints."""
     free = ~np.isfinite(phase.control_bounds.width)
     for c in phase.constraints:
         if c.at is At.PATH and c.soft is None:
@@ -64,7 +64,7 @@ def _unlimited(phase: Phase) -> list[int]:
 
 
 def _impulsive(part: Trajectory, i: int) -> bool:
-    """Whether a control does in the interval of its peak what counts beside all that it does."""
+    """Whether the peak interval of a control contributes a significant part of its integral."""
     u, t = np.abs(part.u[:, i]), part.t_u
     whole = float(np.sum(np.diff(t) * (u[1:] + u[:-1]) / 2))
     return float(u.max() * _interval(part, i)) > DIAGNOSES.max_rel_difference * whole
@@ -77,8 +77,8 @@ def _interval(part: Trajectory, i: int) -> float:
 
 
 def _unlike_layers(motions: Sequence[Motion], i: int) -> bool:
-    """Whether rates at the peak of a control grow with it on the finer mesh, and running costs of the interval, of their part
-    that is quadratic in it, do not."""
+    """Whether rates at the peak grow with the control on the finer mesh, while the quadratic part of the running cost of the
+    interval does not (which distinguishes impulses from boundary layers)."""
     effects, squares = [], []
     for motion in motions:
         k = int(np.argmax(np.abs(motion.trajectory.u[:, i])))

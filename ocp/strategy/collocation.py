@@ -1,4 +1,4 @@
-"""How the strategy runs direct collocation."""
+"""Direct collocation in the search for an answer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ocp.errors import ProblemError
 from ocp.guesses.table import guesses
 from ocp.nlp.scaling_text import rule
 from ocp.problem import At, Problem, Solution, Status
-from ocp.strategy.direct import Direct
+from ocp.strategy.direct import Direct, from_multipliers
 from ocp.strategy.programs import Programs
 from ocp.strategy.records import State, Task
 from ocp.strategy.search import DEFAULTS, NOBODY, Judge, Outside, Refinement, Search
@@ -29,7 +29,6 @@ from ocp.transcription.collocation import (
     uniform_meshes,
 )
 from ocp.transcription.mesh import Compressed, Mesh
-from ocp.transcription.refine.carry import carried
 from ocp.transcription.refine.criteria import ByCertificate, ByMesh, first_margins
 from ocp.transcription.refine.error import Estimator
 from ocp.transcription.refine.plan import UNIFORM, plans_text, read_plans
@@ -48,10 +47,12 @@ class Collocation(Direct):
         super().__init__(METHOD, Programs(METHOD, options, transcribe, error), lambda problem: uniform_meshes(problem, options))
 
     def frozen(self, search: Search, found: Solution) -> Solution:
+        """The solution with the chosen value of every automatic option."""
         found = replace(found, findings=(*order_of_lobatto(found, search.options), *found.findings))
         return super().frozen(search, found)
 
     def restarted(self, search: Search, problem: Problem, **changes: Any) -> tuple[Search, State]:
+        """A search within this one by the same method."""
         return searching(problem, replace(search.options, **{"guess": "given", **changes}), judge=search.judge,
                          without=search.without, tolerances=search.tolerances)
 
@@ -62,8 +63,8 @@ class Collocation(Direct):
 
     def zero_order_hold(self, search: Search, problem: Problem, outside: Outside, *, early: bool, cascade: bool
                         ) -> tuple[Search, State]:
-        """A search with controls that are constant in every interval: they cannot chatter within it, and motions are as smooth as
-        the dynamics. early: of a few passes, for it comes in between; cascade: whether it begins with the cascade of guesses."""
+        """A search with piecewise-constant controls, which cannot chatter within an interval. early: with few passes, before the
+        search has ended; cascade: whether it starts with the cascade of guesses."""
         options = search.options
         count = int(options.intervals) if early else max(int(options.intervals), MESH_CHANGE.many_intervals)
         held = replace(options, controls="held", mesh=UNIFORM, intervals=count)
@@ -72,8 +73,8 @@ class Collocation(Direct):
                          max_passes=min(BUDGETS.max_early_passes, options.max_passes) if early else None)
 
     def on_finer_mesh(self, search: Search, problem: Problem, found: Solution) -> Solution:
-        """On the mesh of the solution with every interval cut in two, which ``freeze`` names; from its multipliers, so that the
-        optimum is the same."""
+        """The solution on the mesh with every interval halved, warm-started with multipliers, so that it converges to the same
+        optimum."""
         options = search.options
         once = replace(options, refine="none", guess="given", scaling=rule(str(found.freeze.get("scaling", options.scaling))),
                        **{name: str(found.freeze.get(name, getattr(options, name))) for name in ("scheme", "controls")})
@@ -87,7 +88,7 @@ class Collocation(Direct):
         if left is not None:
             most = replace(once, max_iterations=min(BUDGETS.max_iterations_from_optimum, once.max_iterations))
             again = programs.solve(problem, meshes, options=most,
-                                   begin=_from_multipliers(left, problem, family.meshes(problem, plans), meshes))
+                                   begin=from_multipliers(left, problem, family.meshes(problem, plans), meshes))
         if again is None or again.status is not Status.CONVERGED:
             again = programs.solve(problem, meshes)
         return replace(again, freeze={**again.freeze, "mesh": plans_text(changed)})
@@ -96,9 +97,9 @@ class Collocation(Direct):
 def searching(problem: Problem, options: CollocationOptions, outside: Outside = NOBODY, judge: Judge | None = None,
               without: frozenset[str] = frozenset(), tolerances: Tolerances = DEFAULTS, *, alternative: bool = True,
               brief: bool = False, cascade: bool = False, max_passes: int | None = None) -> tuple[Search, State]:
-    """A search for the solution of a problem as collocation sees it, and where it begins. judge: certifies, for ``refine:
-    certificate``; alternative: whether zero-order hold may take the place of other controls; brief, max_passes: see ``Search`` and
-    ``Refinement``; cascade: whether it begins with the cascade of guesses."""
+    """The search for the solution of a problem by collocation, and its first state. judge: makes certificates, for ``refine:
+    certificate``; alternative: whether zero-order hold may replace other controls; brief, max_passes: see ``Search`` and
+    ``Refinement``; cascade: whether it starts with the cascade of guesses."""
     resume = outside.resume
     options = options if resume is None or GAUSS not in resume else replace(options, scheme="gauss")
     method = Collocation(options)
@@ -143,7 +144,7 @@ def marked(outside: Outside, name: str) -> Outside:
 
 
 def first_task(search: Search, task: Task) -> Task:
-    """The task with the first of its guesses that has something to offer; that of the problem where none has."""
+    """The task with the first guess of the cascade that exists for this problem, else with the guess of the problem."""
     if task.begun is None:
         return task
     for k, name in enumerate(search.guesses):
@@ -154,24 +155,18 @@ def first_task(search: Search, task: Task) -> Task:
 
 
 def cornered(search: Search) -> bool:
-    """Whether path constraints depend on controls: these may overshoot between nodes where they jump, and are no mere bounds. (Not
-    of robots, whose efforts jump in many joints.)"""
+    """Whether path constraints other than bounds depend on controls: these may be violated between nodes at jumps of the controls.
+    (Not of robots, whose efforts jump in many joints.)"""
     return any(c.at is At.PATH and c.soft is None and c.function.jac_sparsity(0, 2).nnz() > 0
                for phase in search.problem.phases if phase.system.mechanism is None for c in phase.constraints)
 
 
 def _error_of(options: CollocationOptions) -> Any:
-    """Errors of motions on their meshes, relative: (solution, options, meshes) -> error."""
+    """The relative error of motions on their meshes: (solution, options, meshes) -> error."""
     def error(found: Solution, chosen: CollocationOptions, meshes: Sequence[Mesh | Compressed] | None) -> float:
+        """The relative error of a motion on its meshes."""
         own = Estimator(found.problem, [form(phase.system.space, options.states) for phase in found.problem.phases])
         given = uniform_meshes(found.problem, chosen) if meshes is None else meshes
         return own.estimate(found, [mesh for mesh in given if isinstance(mesh, Mesh)]).motion
 
     return error
-
-
-def _from_multipliers(left: Any, problem: Problem, before: Sequence[Mesh], after: Sequence[Mesh]) -> Any:
-    """What starts a program on some meshes with the multipliers of a solution on others."""
-    names = [phase.name for phase in problem.phases] if len(after) > 1 else [""]
-    meshes = dict(zip(names, zip(before, after, strict=True), strict=True))
-    return lambda program: carried(left.nlp, left.lam_x, left.lam_g, program.nlp, meshes)

@@ -1,4 +1,4 @@
-"""How the strategy runs direct methods: programs from guesses of the cascade, and passes that are judged to be refined."""
+"""Direct methods in the search for an answer: programs from guesses of the cascade, and passes with error estimates."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ocp.strategy.records import Attempt, Judged, State, Task
 from ocp.strategy.search import Method, Refinement, Search
 from ocp.strategy.solved import with_parts
 from ocp.thresholds import BUDGETS
-from ocp.transcription.direct import Begin, Polish
+from ocp.transcription.direct import Begin, Optimality, Polish
 from ocp.transcription.freeze import frozen
 from ocp.transcription.mesh import Compressed, Mesh
 from ocp.transcription.program import Transcription
@@ -45,6 +45,7 @@ class Direct(Method):
         return self._programs(task).probe(problem, intervals, search.outside.progress)
 
     def error(self, found: Solution, intervals: int) -> float:
+        """The relative error of a coarse solution; 0 without an estimate."""
         if self.programs.error is None:
             return 0.0
         options = replace(self.programs.options, intervals=intervals)
@@ -57,11 +58,13 @@ class Direct(Method):
         return replace(self.programs, options=replace(options, max_iterations=most))
 
     def started(self, search: Search, task: Task, guess: str) -> Problem | None:
+        """The task's problem with the guess of this name; None if it does not exist for this problem."""
         coarse: Probe = lambda problem, intervals: self.probe(search, replace(task, max_iterations=None), problem, intervals)  # noqa: E731
         found = guessed(search.problem, guess, coarse)
         return None if found is None else fit_guess(found)
 
     def attempt(self, search: Search, state: State) -> Attempt:
+        """Solve the task of the state, with error estimates if the mesh is refined."""
         task, refinement = state.task, search.refinement
         if refinement is None:
             meshes = None if self.meshes is None else self.meshes(search.problem)
@@ -94,26 +97,21 @@ class Direct(Method):
         return _judged(search, refinement, state, found, meshes, smooth, bounds[-1], began)
 
     def _beginning(self, search: Search, refinement: Refinement, state: State, meshes: Sequence[Mesh]) -> Begin | None:
-        """What starts the program on new meshes with multipliers of the last pass; None with several phases."""
-        if not state.task.warm or not refinement.carry or len(meshes) > 1:
+        """The start of the program on new meshes from multipliers of the last pass."""
+        if not state.task.warm or not refinement.carry:
             return None
         last = state.passes[-1]
         found = last.solution.optimality
-        if found is None:
-            return None
-        before = refinement.family.meshes(search.problem, last.task.plans)[0]
-
-        def begin(program: Transcription) -> Warm:
-            return carried(found.nlp, found.lam_x, found.lam_g, program.nlp, {"": (before, meshes[0])})
-
-        return begin
+        return None if found is None else from_multipliers(
+            found, search.problem, refinement.family.meshes(search.problem, last.task.plans), meshes)
 
     def on_arcs(self, search: Search, task: Task, problem: Problem, plans: Plans, meshes: Sequence[Mesh]) -> Solution:
-        """The problem, its phases cut into arcs, on meshes of its own."""
+        """The problem with its phases cut into arcs, on meshes of its own."""
         assert search.refinement is not None
         return self.programs.solve(problem, meshes, polish=smoothing(problem, plans, search.refinement.family, True)[1])
 
     def final(self, search: Search, state: State) -> bool:
+        """Whether neither another guess nor another mesh can change the outcome of the last attempt."""
         task, found = state.task, state.last.solution
         if task.beside is not None:
             return False
@@ -121,6 +119,7 @@ class Direct(Method):
         return lost or found.status is Status.UNBOUNDED or rejected(search.problem, found)
 
     def frozen(self, search: Search, found: Solution) -> Solution:
+        """The solution with the chosen value of every automatic option."""
         return frozen(found, search.options)
 
 
@@ -146,7 +145,7 @@ def _judged(search: Search, refinement: Refinement, state: State, found: Solutio
 
 def _jumps(search: Search, refinement: Refinement, task: Task, found: Solution, guide: tuple[Trajectory, ...],
            meshes: Sequence[Mesh]) -> tuple[tuple[Jump, ...], ...]:
-    """Jumps of the solution's controls or of the smoothed ones, whichever has more of them."""
+    """Jumps of the controls of the solution or of the smoothed ones, whichever has more."""
     if not refinement.switches or not refinement.smooths:
         return ()
     own = jumps_of(search.problem, found, task.plans, meshes)
@@ -155,15 +154,23 @@ def _jumps(search: Search, refinement: Refinement, task: Task, found: Solution, 
 
 
 def _times(solution: Solution, jumps: Sequence[Sequence[Jump]]) -> tuple[float, ...]:
-    """When controls jump [s]."""
+    """Times of jumps [s]."""
     parts = solution.parts or (solution.trajectory,)
     return tuple(float(part.t[0]) + jump.place * duration_of(part)
                  for part, own in zip(parts, jumps, strict=True) for jump in own) if jumps else ()
 
 
+def from_multipliers(left: Optimality, problem: Problem, before: Sequence[Mesh], after: Sequence[Mesh]) -> Begin:
+    """The start of a program on some meshes from the multipliers of a solution on others."""
+    names = [phase.name for phase in problem.phases] if len(after) > 1 else [""]
+    meshes = dict(zip(names, zip(before, after, strict=True), strict=True))
+    return lambda program: carried(left.nlp, left.lam_x, left.lam_g, program.nlp, meshes)
+
+
 def smoothing(problem: Problem, plans: Plans, family: Family, near: bool = False
               ) -> tuple[list[tuple[Smoothed, tuple[Trajectory, ...]]], Polish | None]:
-    """(a list that gets what smoothing found, with the trajectories of its guide; what smooths a solution on these meshes)."""
+    """(a list that receives the outcome of smoothing and the trajectories of its guide; the function that smooths a solution on
+    these meshes)."""
     linear = [linear_controls(phase) for phase in problem.phases] if family.controls == "polynomial" else []
     found: list[tuple[Smoothed, tuple[Trajectory, ...]]] = []
     if not any(own.any() for own in linear):
@@ -179,17 +186,17 @@ def smoothing(problem: Problem, plans: Plans, family: Family, near: bool = False
 
 
 def at_guess(found: Solution) -> bool:
-    """Whether a solve ended where it began."""
+    """Whether a solve ended at its initial guess."""
     return len(found.iterations) <= 1
 
 
 def rejected(problem: Problem, found: Solution) -> bool:
-    """Whether the solver did not begin, for there are more path equations than controls."""
+    """Whether the solver refused the program, because it has more path equations than controls."""
     return found.status is Status.FAILED and not any(row["iteration"] for row in found.iterations) and crowded(problem)
 
 
 def left_over(solution: Solution) -> float:
-    """The largest violation of the program where an attempt ended."""
+    """The largest violation of the program at the end of an attempt."""
     worst = worst_violations(solution.optimality.nlp, solution.optimality.x, 1)
     return worst[0][1] if worst else 0.0
 
@@ -199,14 +206,14 @@ def _missed(found: Solution) -> tuple[float, ...]:
 
 
 def _named(found: Solution, task: Task) -> Solution:
-    """The solution with the guess that served, where one was chosen."""
+    """The solution with the name of the guess that led to it, if a guess was chosen."""
     if found.status is not Status.CONVERGED or task.begun is None:
         return found
     return replace(found, freeze={**found.freeze, "guess": task.guess})
 
 
 def _numbered(progress: Progress | None, first: int, number: int | None = None) -> Progress | None:
-    """Progress in which iterations are numbered on, and passes named."""
+    """A progress callback with continuous iteration numbers and the name of the pass."""
     if progress is None:
         return None
     own: dict[str, float] = {} if number is None else {"pass": float(number)}

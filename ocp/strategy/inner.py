@@ -1,4 +1,4 @@
-"""A search within a search, whose answer takes the place of what was found before."""
+"""A search within a search, whose answer may replace the earlier one."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from ocp.strategy.search import Outside, Search
 
 
 def _behind(state: State, row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row of the log of the inner search, numbered on."""
+    """An iteration of the inner search with a continued number."""
     before = {"iteration": len(state.log), "pass": len(state.passes)}
     return {**row, **{name: row[name] + count for name, count in before.items() if name in row}}  # coarse solves have no pass
 
 
 def outside(search: Search, state: State) -> Outside:
-    """Who wants to know of the inner search."""
+    """Callbacks of the inner search."""
     show = search.outside.progress
     return replace(search.outside, resume=None, progress=None if show is None else lambda row: show(_behind(state, row)))
 
 
 def answered(state: State, found: Solution, why: Finding) -> State:
-    """The state whose answer is that of the inner search, with what was tried before in its log."""
+    """The state with the answer of the inner search, and with the earlier attempts in its log."""
     log = (*state.log, *(_behind(state, row) for row in found.iterations))
     return replace(state, ending=Finding(Kind.ACCURATE),
                    answer=replace(found, findings=(*state.findings, why, *found.findings), iterations=log))

@@ -1,4 +1,4 @@
-"""Diagnosis and remedy of answers in which an instant of a jump meets an end of a phase, or another instant."""
+"""Answers in which the instant of a jump meets the end of a phase or another instant: the other order is tried."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from ocp.strategy.search import Search
 
 
 def meet(search: Search, state: State) -> Finding | None:
+    """Diagnosis: two instants, or an instant and an end of a phase, coincide."""
     found = answered(state)
     if found.status not in SOLVED or state.fired("error_bound") or late(Activity.SOLVING):
         return None
@@ -21,7 +22,7 @@ def meet(search: Search, state: State) -> Finding | None:
 
 
 def swapped(search: Search, state: State, why: Finding) -> State | None:
-    """A solution below the point in which two that meet are in the other order; None where there is none."""
+    """A solution of lower objective with the two instants in the other order; None if there is none."""
     for problem, time in neighbours(answered(state)):
         left = replace(why, kind=Kind.INSTANTS_SWAPPED, time=time, data={"objective": why.value})
         if (new := lower(search, state, problem, left)) is not None:

@@ -1,6 +1,6 @@
-"""The one loop that every method runs through: solve, diagnose, remedy, until the answer stands or nothing is left to try.
+"""The loop of every method: solve, diagnose, remedy, until an answer stands or no rule applies.
+``table.RULES`` holds the rules in order. A remedy returns the state with another task, an ending, or a better answer.
 
-``table.RULES`` is what is tried, in order; a remedy hands back the state with another task, an ending, or a better answer.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def searched(search: Search, state: State) -> Solution:
 
 
 def concluded(search: Search, found: Solution) -> Solution:
-    """The certified solution that stands: rules go on from an answer until none has a better one. Raises KeyboardInterrupt where
-    the user ends that."""
+    """The final certified solution: rules are applied to answers until none improves them. Raises KeyboardInterrupt if the user
+    ends the search."""
     found = found if found.certificate is not None else certify(found, search.tolerances)
     remarks = (*vanished(found), *(ringing(found) if found.status in SOLVED else ()), *(() if found.ok else _kinks(found)))
     state = State(Task(search.problem), answer=replace(found, findings=(*found.findings, *remarks)))
@@ -53,7 +53,7 @@ def concluded(search: Search, found: Solution) -> Solution:
 
 
 def _kinks(found: Solution) -> tuple[Finding, ...]:
-    """That the motion lies on kinks; nothing where the time is up."""
+    """The finding that the motion lies on kinks, unless the time is up."""
     try:
         return kinks(found)
     except Stopped:
@@ -61,7 +61,7 @@ def _kinks(found: Solution) -> tuple[Finding, ...]:
 
 
 def step(search: Search, state: State) -> State:
-    """The state after its task was solved, or not."""
+    """The state after its task was solved or failed."""
     check(Activity.SOLVING)
     began = time.perf_counter()
     tried = search.method.attempt(search, state)
@@ -76,7 +76,7 @@ def step(search: Search, state: State) -> State:
 
 
 def _remarks(search: Search, state: State, tried: Attempt) -> tuple[Finding, ...]:
-    """What is to be said of an attempt: of passes how they ended, of guesses that served after others had failed which."""
+    """Findings of an attempt: the outcome of a pass, and the guess that succeeded after others had failed."""
     task, found = tried.task, []
     if task.begun is not None and tried.solved and len(state.attempts) - 1 > task.begun:
         failed = {one.task.guess: one.solution.status.name for one in state.attempts[task.begun:-1]}
@@ -98,7 +98,7 @@ def _remarks(search: Search, state: State, tried: Attempt) -> tuple[Finding, ...
 
 
 def apply_rules(search: Search, state: State, stage: Stage | None = None) -> State:
-    """The state after the first rule that has something to say and a remedy that comes to something."""
+    """The state after the first rule whose diagnosis applies and whose remedy succeeds."""
     from ocp.strategy.table import RULES
 
     own = stage or (Stage.SOLVED if state.last.solution.status in SOLVED else Stage.UNSOLVED)

@@ -1,4 +1,5 @@
-"""Diagnosis and remedy of answers whose motion crosses, or meets, a surface of the state across which rates or costs jump."""
+"""Answers whose motion crosses or meets a surface of the state across which rates or costs jump: other sequences of modes are
+tried."""
 
 from __future__ import annotations
 
@@ -21,6 +22,7 @@ from ocp.thresholds import ANSWERS, SWITCHES
 
 
 def crosses(search: Search, state: State) -> Finding | None:
+    """Diagnosis: the motion crosses or meets such a surface."""
     found = answered(state)
     if found.status not in SOLVED or found.certificate is None or state.fired("error_bound") or late(Activity.SOLVING):
         return None
@@ -32,7 +34,8 @@ def crosses(search: Search, state: State) -> Finding | None:
 
 
 def in_modes(search: Search, state: State, why: Finding) -> State | None:
-    """A solution below the point of another sequence of modes, or a certified one of its own; None where there is none."""
+    """A solution of lower objective with another sequence of modes, or a certified one of the present sequence; None if there is
+    none."""
     for problem in neighbours(answered(state)):
         if (new := lower(search, state, problem, replace(why, kind=Kind.OTHER_MODES), certified=True)) is not None:
             return new
@@ -42,8 +45,8 @@ def in_modes(search: Search, state: State, why: Finding) -> State | None:
 
 
 def neighbours(solution: Solution) -> Iterator[Problem]:
-    """Reduced problems whose guess is the solution: that of its own sequence of modes, unless it is of one already, and those that
-    wait on a surface which it meets."""
+    """Reduced problems whose guess is the solution: with its own sequence of modes, unless it was solved with one already, and with
+    one more mode on a surface that it meets."""
     problem, own = solution.problem, invert(solution)
     steps = problem.steps if isinstance(problem, ReducedProblem) else ()
     if any(isinstance(step.reduction, TimeSwitches) for step in steps) or not all(_serves(phase) for phase in own.problem.phases):
@@ -73,7 +76,7 @@ def _serves(phase: Phase) -> bool:
 
 
 def _read(motion: Motion, surfaces: Surfaces) -> tuple[Mode, ...]:
-    """The modes of a motion; on a surface, or on one side of two that it meets at once, it is no mode that lasts for no time."""
+    """The sequence of modes of a motion, without modes of zero duration on a surface."""
     if not surfaces.w:
         return (Mode((), (0.0, 1.0), 1.0),)
     s = (motion.look.t - motion.span[0]) / motion.duration
@@ -94,7 +97,7 @@ def _read(motion: Motion, surfaces: Surfaces) -> tuple[Mode, ...]:
 
 
 def _waiting(motion: Motion, surfaces: Surfaces, sequence: tuple[Mode, ...]) -> Iterator[tuple[Mode, ...]]:
-    """Sequences with one more mode on a surface that the motion meets, at an end of a mode."""
+    """Sequences with one more mode, on a surface that the motion meets at the end of a mode."""
     edges = [0.0, *(mode.share[1] for mode in sequence)]
     for k, s in enumerate(edges):
         beside = sequence[max(k - 1, 0):k + 1]

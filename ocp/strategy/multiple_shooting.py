@@ -1,4 +1,4 @@
-"""How the strategy runs direct multiple shooting."""
+"""Direct multiple shooting in the search for an answer."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ class MultipleShooting(Direct):
         super().__init__(METHOD, Programs(METHOD, options, transcribe))
 
     def restarted(self, search: Search, problem: Problem, **changes: Any) -> tuple[Search, State]:
+        """A search within this one by the same method."""
         return searching(problem, replace(search.options, **changes), without=search.without, tolerances=search.tolerances)
 
     def on_finer_mesh(self, search: Search, problem: Problem, found: Solution) -> Solution:
-        """On twice as many intervals."""
+        """The solution on twice as many intervals."""
         options = search.options
         changes = {"intervals": 2 * options.intervals, "guess": "given", "scaling": rule(options.scaling)}
         return searched(*self.restarted(search, problem, **changes))
@@ -36,7 +37,7 @@ class MultipleShooting(Direct):
 
 def searching(problem: Problem, options: MultipleShootingOptions, outside: Outside = NOBODY, judge: Judge | None = None,
               without: frozenset[str] = frozenset(), tolerances: Tolerances = DEFAULTS) -> tuple[Search, State]:
-    """A search for the solution of a problem as multiple shooting sees it, and where it begins."""
+    """The search for the solution of a problem by multiple shooting, and its first state."""
     resume = outside.resume
     names = guesses(options.guess, problem, options.intervals) if resume is None else ("given",)
     search = Search(problem, MultipleShooting(options), options, names, outside, without=without, tolerances=tolerances)

@@ -1,4 +1,4 @@
-"""Gauss nodes where rates or costs jump at an end of a phase: a node there sees a value that counts for no time at all."""
+"""Gauss nodes if rates or costs jump at an end of a phase: a node at that end evaluates the wrong side of the jump."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ocp.strategy.search import Search
 
 
 def lie_on_a_jump(search: Search, state: State) -> Finding | None:
-    """That the first program has a node at such an end."""
+    """Diagnosis: the first program has a node at an end of a phase that lies on a jump."""
     refinement, found = search.refinement, state.last.solution
     if refinement is None or not refinement.certified or refinement.family.scheme in ("", "gauss") or state.task.number > 1:
         return None
@@ -23,7 +23,7 @@ def lie_on_a_jump(search: Search, state: State) -> Finding | None:
 
 
 def inside(search: Search, state: State, why: Finding) -> State | None:
-    """What a search with Gauss nodes comes to, from the motion on; None where it is not solved."""
+    """The solution of a search with Gauss nodes, started from the motion; None if it is not solved."""
     from ocp.strategy.loop import searched
 
     found = state.last.solution

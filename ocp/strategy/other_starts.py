@@ -26,14 +26,14 @@ TRIED = ("given", perturbations()[-1])
 
 
 def many_meshes(search: Search, state: State) -> Finding | None:
-    """That meshes are refined again and again, and the guess was left to us."""
+    """Diagnosis: several meshes gave no certificate, and the problem gives no initial guess."""
     found, passes = state.last.solution, len(state.verdicts)
     told = Finding(Kind.MANY_MESHES, value=found.objective, data={"passes": passes})
     return told if search.auto and passes >= 2 * BUDGETS.max_early_passes and not late(Activity.REFINEMENT) else None
 
 
 def certified_from_lower(search: Search, state: State, why: Finding) -> State | None:
-    """What a search from a lower start comes to, if the certificate takes it."""
+    """The solution of a search from a lower start, if it is certified."""
     from ocp.strategy.loop import searched
 
     lowest = _lowest(search, state, state.last.solution)
@@ -46,7 +46,7 @@ def certified_from_lower(search: Search, state: State, why: Finding) -> State | 
 
 
 def may_be_several(search: Search, state: State) -> Finding | None:
-    """That the Hamiltonian is not convex in the controls, and the guess was left to us."""
+    """Diagnosis: the Hamiltonian is not convex in the controls, and the problem gives no initial guess."""
     found = answered(state)
     principle = None if found.certificate is None else found.certificate.minimum_principle
     if not search.auto or found.status not in SOLVED or late(Activity.REFINEMENT) or state.fired("error_bound"):
@@ -57,13 +57,13 @@ def may_be_several(search: Search, state: State) -> Finding | None:
 
 
 def from_lower(search: Search, state: State, why: Finding) -> State | None:
-    """A solution below the answer from a lower start; None where there is none."""
+    """A solution of lower objective from another start; None if there is none."""
     lowest = _lowest(search, state, answered(state))
     return None if lowest is None else lower(search, state, *lowest)
 
 
 def _lowest(search: Search, state: State, found: Solution) -> tuple[Problem, Finding] | None:
-    """The problem that begins at the lowest of the coarse solutions, and what is said of it; None where none is lower by far."""
+    """The problem that starts at the lowest of the coarse solutions, and the finding to report; None if none is clearly lower."""
     best, count = (found.objective, "", found), coarse_intervals(int(search.options.intervals))
     task = replace(state.task, max_iterations=max(1, len(found.iterations)))  # as many as led to what stands, on more intervals
     for name in TRIED:

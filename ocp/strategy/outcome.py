@@ -1,4 +1,4 @@
-"""What a search hands back: the solution of its best attempt, why it ended, and what was found on the way."""
+"""The result of a search: the solution of its best attempt, its ending, and its findings."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def outcome(search: Search, state: State) -> Solution:
 
 
 def _chosen(state: State) -> Attempt:
-    """The last pass; where none was solved, the attempt that violates its program least of those that count."""
+    """The last solved pass; else the attempt with the least violation of its program."""
     if state.passes:
         return state.passes[-1]
     assert state.ending is not None
@@ -67,7 +67,7 @@ def _interrupted(found: Solution, state: State, best: Attempt | None, refinement
 
 
 def _after(program: Solution, ending: Finding) -> Finding:
-    """The ending of a search, with that of its program, which ``data`` has as "program"."""
+    """The ending of a search, with that of its last program under "program"."""
     return ending if program.ending is None else replace(ending, data={**ending.data, "program": program.ending})
 
 
@@ -112,12 +112,12 @@ def _refined(search: Search, refinement: Refinement, state: State, found: Soluti
 
 
 def _served(state: State) -> str:
-    """The guess of the cascade that served last."""
+    """The guess of the cascade that succeeded last."""
     return next((str(one.solution.freeze["guess"]) for one in reversed(state.attempts) if "guess" in one.solution.freeze), "given")
 
 
 def _seconds(state: State) -> Mapping[str, float]:
-    """Seconds of all attempts, by what they went into."""
+    """Seconds of all attempts by stage."""
     found: dict[str, float] = {}
     for attempt in state.attempts:
         for key, value in attempt.solution.seconds.items():

@@ -1,8 +1,8 @@
 """The nonlinear programs of one problem by a direct method, each solved from one guess.
+The growth of a duration without an upper bound is guarded: a search in which it grows far beyond its guess is stopped. Motions of
+fixed, increasing durations then decide. If each costs clearly less than the one before, the problem is unbounded; otherwise the
+search runs again without the guard.
 
-A duration without an upper end is guarded: a search in which it grows far beyond its guess is ended. Motions of fixed, longer and
-longer durations then tell: where each costs clearly less than the one before, the problem is unbounded; else the search runs again
-without the guard.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ Change = Callable[[Transcription], Transcription]
 
 @dataclass(frozen=True, eq=False)
 class Programs:
-    """Solves problems as nonlinear programs. transcribe(problem, options, meshes, centres): the program, on uniform meshes where
-    none are given; error(solution, options, meshes): of a motion on its mesh, relative; None: durations are not guarded."""
+    """Solves problems as nonlinear programs. transcribe(problem, options, meshes, centres): the program, on uniform meshes if none
+    are given; error(solution, options, meshes): the relative error of a motion on its mesh; None: durations are not guarded."""
 
     method: str
     options: Any
@@ -39,8 +39,8 @@ class Programs:
     def solve(self, problem: Problem, meshes: Sequence[Mesh | Compressed] | None = None, *, options: Any = None,
               outside: Outside = NOBODY, polish: Polish | None = None, begin: Begin | None = None,
               change: Change | None = None) -> Solution:
-        """The solution of one program; outside, polish, begin: as ``solve_program`` says; change: made to the program before it is
-        solved."""
+        """The solution of one program; outside, polish, begin: see ``solve_program``; change: applied to the program before the
+        solve."""
         own = self.options if options is None else options
 
         def attempt(given: Problem, chosen: Any, longest: Sequence[float] | None = None) -> Solution:
@@ -62,7 +62,7 @@ class Programs:
         return attempt(problem, own) if left and found.status is not Status.CONVERGED else found
 
     def probe(self, problem: Problem, intervals: int, show: Progress | None = None) -> Solution:
-        """A coarse solve, on so many equal intervals."""
+        """A coarse solution on so many equal intervals."""
         options = replace(self.options, intervals=intervals, guess="given", scaling=rule(self.options.scaling),
                           tolerance=max(BUDGETS.coarse_tolerance, self.options.tolerance),
                           max_iterations=min(BUDGETS.max_iterations, self.options.max_iterations))
@@ -71,7 +71,7 @@ class Programs:
 
     def _unbounded(self, problem: Problem, options: Any, meshes: Sequence[Mesh | Compressed] | None,
                    attempt: Callable[..., Solution], grown: Sequence[bool]) -> Finding | None:
-        """That longer motions cost less and less; None where they do not, or are no motions."""
+        """The finding that longer motions always cost less; None if they do not, or do not exist."""
         assert self.error is not None
         far_duration = DIAGNOSES.far_duration
         once = replace(options, max_iterations=min(BUDGETS.max_iterations, options.max_iterations),
@@ -93,6 +93,6 @@ class Programs:
 
 
 def _longest(problem: Problem) -> list[float]:
-    """Durations of phases [s] beyond which a search is ended; infinite where nothing is to be guarded."""
+    """Upper limits of durations [s] at which a search is stopped; infinite if a phase is not guarded."""
     return [DIAGNOSES.far_duration * p.duration.guess if p.duration.free and p.duration.upper == INF and p.steps is None else INF
             for p in problem.phases]

@@ -1,4 +1,4 @@
-"""What a search for an answer is made of, all of it immutable: the task at hand, attempts, rules that fired, the state."""
+"""Immutable records of a search: tasks, attempts, fired rules, the state."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from ocp.transcription.refine.smooth import Smoothed
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """What is to be solved next: a problem, whose guess is the start, on meshes.
+    """The next problem to solve, with its guess, on meshes.
+    plans: meshes as numbers, empty for methods with their own grid; margins: tightening of bounds by phase; number: of the pass;
+    guess: name of the guess in the cascade, of which ``left`` are not tried yet and which started after ``begun`` attempts (None
+    outside the cascade); beside: number of the attempt that ended at its own guess, so that only perturbed guesses follow; warm:
+    whether multipliers of the last pass are used; scaling, max_iterations: replace those of the options; resume: a checkpoint to
+    continue from.
 
-    plans: meshes as numbers, empty where the method has a grid of its own; margins: by which bounds are tightened, by phase;
-    number: of the pass; guess: name of the guess in the cascade, of which ``left`` are still to be tried and which began after
-    ``begun`` attempts (None outside the cascade); beside: number of the attempt that ended at its own guess, so that
-    only perturbed ones are tried; warm: whether multipliers of the last pass are taken over; scaling,
-    max_iterations: in the place of those of the options; resume: a checkpoint to go on from.
     """
 
     problem: Problem
@@ -40,21 +40,24 @@ class Task:
     resume: Checkpoint | None = None
 
     def on(self, plans: Plans) -> Task:
-        """The task on other meshes, tightened margins carried over."""
+        """The task on other meshes, with the tightening interpolated."""
         return replace(self, plans=plans, margins=tuple(
             margin.on(*pair) for margin, *pair in zip(self.margins, self.plans, plans, strict=True)))
 
     def next(self, problem: Problem, warm: bool) -> Task:
-        """The same on the next pass, outside the cascade of guesses."""
+        """The task of the next pass, outside the cascade of guesses."""
         return replace(self, problem=problem, number=self.number + 1, guess="given", left=(), begun=None, beside=None, warm=warm,
                        max_iterations=None, resume=None)
 
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """What is known of a solved pass: estimated errors, the verdict of the criterion, its row in the log of passes; singular: what
-    smoothing of singular controls came to; guide: smooth trajectories close to the solution; jumps: of controls, by phase; bounds:
-    without margins; ramps: when linear controls would jump [s]."""
+    """Estimates for a solved pass.
+    estimated errors, the verdict of the criterion, and its entry in the log of passes; singular: the outcome of smoothing singular
+    controls; guide: smooth trajectories close to the solution; jumps: of controls, by phase; bounds: before tightening; ramps:
+    times at which linear controls would jump [s].
+
+    """
 
     estimate: Estimate
     verdict: Verdict
@@ -68,8 +71,8 @@ class Judged:
 
 @dataclass(frozen=True, eq=False)
 class Attempt:
-    """A task and what solving it came to; missed: by how much constraints are violated, and what else tells unsolved attempts
-    apart, the smaller the better; judged: of passes that are solved and refined."""
+    """A task and the outcome of its solve; missed: a measure of violation by which unsolved attempts are compared, smaller is
+    better; judged: for solved passes that are refined."""
 
     task: Task
     solution: Solution
@@ -77,18 +80,19 @@ class Attempt:
     judged: Judged | None = None
 
     def size(self) -> dict[str, int]:
-        """Of its meshes."""
+        """Number of intervals and range of degrees of its meshes; empty without meshes."""
         degrees = [degree for plan in self.task.plans for degree in plan.degrees]
         return {"intervals": len(degrees), "lowest_degree": min(degrees), "highest_degree": max(degrees)} if degrees else {}
 
     @property
     def solved(self) -> bool:
+        """Whether its program was solved."""
         return self.solution.status in SOLVED
 
 
 @dataclass(frozen=True)
 class Firing:
-    """That a rule fired: on what diagnosis, in which pass, whether its remedy was taken, and what that cost until the next one."""
+    """A rule that fired: its diagnosis, the pass, whether its remedy was accepted, and its cost until the next one."""
 
     rule: str
     diagnosis: Finding
@@ -100,30 +104,33 @@ class Firing:
 
     @property
     def remedies(self) -> bool:
-        """Whether it did more than to end a search."""
+        """Whether it changed the task or the answer, and not only ended the search."""
         return self.programs > 0 or self.iterations > 0 or not self.taken
 
     def cost(self) -> str:
-        """In words."""
+        """Programs, iterations and seconds, as text."""
         programs = f"{self.programs} program{'' if self.programs == 1 else 's'}, " if self.programs else ""
         return f"{programs}{self.iterations} iterations, {self.seconds:.2f} s"
 
     def plus(self, programs: int, iterations: int, seconds: float) -> Firing:
-        """With what else it cost."""
+        """The firing with additional cost."""
         return replace(self, programs=self.programs + programs, iterations=self.iterations + iterations,
                        seconds=self.seconds + seconds)
 
     def record(self) -> dict[str, object]:
-        """For JSON."""
+        """As data for JSON."""
         return {"rule": self.rule, "diagnosis": self.diagnosis.record(), "pass": self.number, "taken": self.taken,
                 "programs": self.programs, "iterations": self.iterations, "seconds": round(self.seconds, 3)}
 
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """Where a search is. task: what is solved next; attempts: everything solved so far; firings: rules that fired; findings: what
-    is to be said; log: iterations; settled: whether edges at jumps have come to rest; ending: why the search is over, None while it
-    goes on; answer: the solution that stands, once there is one; finer: the answer's problem solved on a finer mesh."""
+    """The state of a search.
+    task: solved next; attempts: everything solved so far; firings: rules that fired; findings: to be reported; log: iterations;
+    settled: whether edges at jumps have stopped moving; ending: reason for the end, None before; answer: the best certified
+    solution; finer: the answer's problem solved on a finer mesh.
+
+    """
 
     task: Task
     attempts: tuple[Attempt, ...] = ()
@@ -137,21 +144,22 @@ class State:
 
     @property
     def last(self) -> Attempt:
+        """The last attempt."""
         return self.attempts[-1]
 
     @property
     def passes(self) -> tuple[Attempt, ...]:
-        """Attempts that were solved and judged."""
+        """Attempts that were solved and have error estimates."""
         return tuple(attempt for attempt in self.attempts if attempt.judged is not None)
 
     @property
     def verdicts(self) -> tuple[Judged, ...]:
-        """What is known of the passes that were solved."""
+        """Estimates of the solved passes."""
         return tuple(attempt.judged for attempt in self.attempts if attempt.judged is not None)
 
     @property
     def failures(self) -> int:
-        """Passes that were not solved, the cascade of guesses aside."""
+        """Unsolved passes outside the cascade of guesses."""
         return sum(not attempt.solved and attempt.task.begun is None for attempt in self.attempts)
 
     def fired(self, rule: str) -> int:
@@ -159,12 +167,14 @@ class State:
         return sum(one.rule == rule for one in self.firings)
 
     def failed(self, rule: str) -> bool:
-        """Whether the remedy of a rule came to nothing."""
+        """Whether the remedy of a rule has failed."""
         return any(one.rule == rule and not one.taken for one in self.firings)
 
     def said(self, *findings: Finding) -> State:
+        """The state with these findings added."""
         return replace(self, findings=(*self.findings, *findings))
 
     def ended(self, ending: Finding) -> State:
+        """The state with an ending."""
         return replace(self, ending=ending)
 

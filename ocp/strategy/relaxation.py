@@ -1,9 +1,9 @@
-"""The relaxed problem, whose controls may be in two states at once, and what it tells of controls that switch ever faster.
+"""The relaxed problem, whose control may have two values at once, as the limit of controls that switch ever faster.
+If velocities and costs of all controls together form no convex set, motions that switch ever faster between two controls approach
+any mean of the two, and the infimum need not be attained. The relaxed problem contains these means: its rates and costs are ``r
+f(u1) + (1 - r) f(u2)`` with a share r in [0, 1]. Its objective can be approached arbitrarily closely (relaxation theorem:
+Gamkrelidze 1978, Principles of optimal control theory, chapter 8), so that a solution of higher cost is no minimum.
 
-Where velocities and costs of all controls together form no convex set, motions whose controls switch ever faster between two values
-approach any mean of what the two do, and an infimum need not be a minimum. The relaxed problem has these means: its rates and costs
-are ``r f(u1) + (1 - r) f(u2)`` with a share r in [0, 1]. Its objective can be approached as closely as one likes (relaxation
-theorem: Gamkrelidze 1978, Principles of optimal control theory, chapter 8), so that what costs more is no minimum.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ocp.transcription.refine.smooth import linear_controls
 
 
 def switches_fast(search: Search, state: State) -> Finding | None:
-    """That controls jump to and fro many times, in a problem that can be relaxed."""
+    """Diagnosis: controls chatter, and the problem can be relaxed."""
     solution = state.last.solution
     if late(Activity.SOLVING) or not all(map(_relaxable, search.problem.phases)):
         return None
@@ -33,7 +33,7 @@ def switches_fast(search: Search, state: State) -> Finding | None:
 
 
 def relax(search: Search, state: State, why: Finding) -> State | None:
-    """The end of the search, where the relaxed problem has a lower objective by means of two values."""
+    """The end of the search if the relaxed problem has a lower objective; None otherwise."""
     from ocp.strategy.loop import searched
 
     solution = state.last.solution
@@ -50,7 +50,7 @@ def relax(search: Search, state: State, why: Finding) -> State | None:
 
 
 def _relaxable(phase: Phase) -> bool:
-    """Whether the relaxed problem can be written down; where all controls enter linearly it says the same, and only there."""
+    """Whether the relaxed problem can be formulated and differs from the original, in which controls do not all enter linearly."""
     system = phase.system
     if linear_controls(phase, together=True).all():
         return False
@@ -59,7 +59,7 @@ def _relaxable(phase: Phase) -> bool:
 
 
 def _turns(part: Trajectory) -> int:
-    """How often controls jump over the middle of their ranges, by half of these at least, from one point to the next."""
+    """Number of jumps of the controls across the middle of their ranges, by at least half of these, from one point to the next."""
     u, half = part.u - (part.u.max(axis=0) + part.u.min(axis=0)) / 2, np.ptp(part.u, axis=0) / 2
     return int(np.sum((u[1:] * u[:-1] < 0) & (np.abs(np.diff(u, axis=0)) >= half)))
 
@@ -77,12 +77,15 @@ def _relaxed(phase: Phase, part: Trajectory) -> Phase:
     one, two, share = w[:nu], w[nu:2 * nu], w[2 * nu]
 
     def made(value: ca.MX) -> ca.Function:
+        """A function of the relaxed problem from one of the original."""
         return ca.Function("relaxed", arguments, [value], list("txup"), ["value"])
 
     def mean(of: ca.Function) -> ca.Function:
+        """The weighted mean of a function at the two controls."""
         return made(share * of(t, x, one, p) + (1 - share) * of(t, x, two, p))
 
     def at_end(of: ca.Function) -> ca.Function:
+        """A function at the end of the phase, where there are no controls."""
         return made(of(t, x, one, p))
 
     costs = tuple(Cost(c.name, c.at, mean(_scalar(c, system.nx, nu, system.np))) if c.at is At.PATH
@@ -107,7 +110,7 @@ def _scalar(cost: Cost, nx: int, nu: int, np_: int) -> ca.Function:
 
 
 def _extremes(part: Trajectory, s: np.ndarray) -> np.ndarray:
-    """(u1, u2, share) at fractions s: the controls that lie furthest apart in the window of each, and the share of the first."""
+    """(u1, u2, share) at fractions s: the two most distant controls in a window, and the share of the first."""
     at = (np.asarray(part.t_u) - part.t[0]) / (part.t[-1] - part.t[0])
     centred = part.u - part.u.mean(axis=0)
     along = centred @ np.linalg.svd(centred, full_matrices=False)[2][0]

@@ -15,7 +15,7 @@ Remedy = Callable[[Search, State, Finding], State | None]
 
 
 class Stage(enum.StrEnum):
-    """When a rule is asked."""
+    """The stages of a search in which a rule may be evaluated."""
 
     UNSOLVED = "a program was not solved"
     SOLVED = "a program was solved"
@@ -26,12 +26,12 @@ class Stage(enum.StrEnum):
 @dataclass(frozen=True)
 class Rule:
     """One row of the table.
+    name: by which a file switches it off; stages: in which it is evaluated; diagnose(search, state): the finding, None if the rule
+    does not apply; remedy(search, state, diagnosis): the state with another task, an ending or a better answer, None if it failed,
+    so that the next rule is evaluated and this one not again; at_most: firings in one search, None for any number; refines: whether
+    it concerns refined meshes; optional: whether a file may switch it off. when, does, improves: diagnosis, remedy and the quantity
+    that must improve, for readers.
 
-    name: by which a file switches it off; stages: when it is asked; diagnose(search, state): what is wrong, None where the rule
-    does not apply; remedy(search, state, diagnosis): the state with another task, an ending or a better answer, None where it came
-    to nothing, so that the next rule is asked and this one not again; at_most: firings in one search, None for any number; refines:
-    whether it is for meshes that are refined; optional: whether a file may switch it off. when, does, improves: the diagnosis, the
-    remedy and what that must improve, for readers.
     """
 
     name: str
@@ -46,5 +46,5 @@ class Rule:
     optional: bool = False
 
     def serves(self, search: Search) -> bool:
-        """Whether the rule is for such a search."""
+        """Whether the rule applies to such a search."""
         return search.refinement is not None or not self.refines

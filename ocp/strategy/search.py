@@ -1,4 +1,4 @@
-"""What a search works on and with, fixed while it goes on, and what it asks of a method."""
+"""The constant data of a search, and the interface of a method."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ DEFAULTS = Tolerances()
 
 @dataclass(frozen=True, eq=False)
 class Refinement:
-    """How meshes are refined. rules: of the policy; criterion, estimator: of errors; max_passes; switches: whether edges move to
-    where controls jump; linear: by phase, which controls [nu] enter at most linearly, where the certificate decides; carry: whether
-    passes take over multipliers of the one before."""
+    """Mesh refinement. rules: of the policy; criterion, estimator: of errors; max_passes; switches: whether edges move to jumps of
+    controls; linear: by phase, the controls [nu] that enter at most linearly, if the certificate decides; carry: whether passes use
+    multipliers of the pass before."""
 
     family: Family
     rules: Rules
@@ -54,7 +54,7 @@ class Refinement:
 
 
 class Method:
-    """What a strategy asks of a method of solution; what stands here fits one without meshes to refine or other guesses to try."""
+    """The interface of a method of solution, with defaults for methods without mesh refinement and without other guesses."""
 
     name: str
 
@@ -63,15 +63,15 @@ class Method:
         raise NotImplementedError
 
     def final(self, search: Search, state: State) -> bool:
-        """Whether neither another guess nor another mesh mends how the last attempt ended."""
+        """Whether neither another guess nor another mesh can change the outcome of the last attempt."""
         return False
 
     def probe(self, search: Search, task: Task, problem: Problem, intervals: int) -> Solution | None:
-        """A coarse solve; None by methods that have none."""
+        """A coarse solution; None for methods that have none."""
         return None
 
     def error(self, found: Solution, intervals: int) -> float:
-        """Of the motion of a coarse solve, relative."""
+        """The relative error of a coarse solution."""
         return 0.0
 
     def on_arcs(self, search: Search, task: Task, problem: Problem, plans: Plans, meshes: Sequence[Mesh]) -> Solution:
@@ -80,7 +80,7 @@ class Method:
 
     def zero_order_hold(self, search: Search, problem: Problem, outside: Outside, *, early: bool, cascade: bool
                         ) -> tuple[Search, State]:
-        """A search with controls that are constant in every interval."""
+        """A search with piecewise-constant controls."""
         raise NotImplementedError
 
     def gauss_nodes(self, search: Search, problem: Problem, outside: Outside) -> tuple[Search, State]:
@@ -88,7 +88,7 @@ class Method:
         raise NotImplementedError
 
     def started(self, search: Search, task: Task, guess: str) -> Problem | None:
-        """The problem that begins at the guess of this name; None where that has nothing to offer."""
+        """The problem that starts at the guess of this name; None if it does not exist for this problem."""
         return search.problem
 
     def restarted(self, search: Search, problem: Problem, **changes: Any) -> tuple[Search, State]:
@@ -96,22 +96,21 @@ class Method:
         raise NotImplementedError
 
     def on_finer_mesh(self, search: Search, problem: Problem, found: Solution) -> Solution:
-        """The problem, whose guess is the solution, solved on a finer mesh."""
+        """The problem, with the solution as guess, solved on a finer mesh."""
         raise NotImplementedError
 
     def frozen(self, search: Search, found: Solution) -> Solution:
-        """The solution with what was chosen in the place of every "auto"."""
+        """The solution with the chosen value of every automatic option."""
         return found
 
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """What stays while a search goes on.
+    """The constant data of a search.
+    problem: in the form that the method solves; options: the method's record; guesses: names of those that may be tried, in order;
+    refinement: None for given meshes; brief: whether the first unsolved program ends it; alternative: whether zero-order hold may
+    replace other controls; judge: makes certificates; without: names of rules that are switched off; begun: start time [s].
 
-    problem: as the method sees it; options: the method's record; guesses: names of those that may be tried, in order; refinement:
-    None where meshes are given; brief: whether the first program that is not solved ends it; alternative: whether controls of
-    zero-order hold may take the place of others; judge: certifies; without: names of rules that may not fire; begun: by the clock
-    [s].
     """
 
     problem: Problem
@@ -129,5 +128,5 @@ class Search:
 
     @property
     def auto(self) -> bool:
-        """Whether the guess was left to us: all guesses of the cascade, from the given one on."""
+        """Whether the problem gives no initial guess, so that the whole cascade is tried."""
         return len(self.guesses) > 1 and self.guesses[0] == "given"

@@ -1,4 +1,4 @@
-"""How the strategy runs shooting methods: iLQR/DDP from several starts, and single shooting by adjoint gradients."""
+"""Shooting methods in the search for an answer: iLQR/DDP from several starts, and single shooting by adjoint gradients."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ocp.strategy.search import DEFAULTS, NOBODY, Judge, Method, Outside, Search
 
 
 class ILQR(Method):
-    """iLQR with the kernels of one problem, which all its searches share. guess: in the place of that of its phases."""
+    """iLQR with the kernels of one problem, which all its searches share. guess: replaces that of its phases."""
 
     name = "ilqr"
 
@@ -34,6 +34,7 @@ class ILQR(Method):
         self.seconds = {"load": 0.0, "solve": 0.0}  # of all searches
 
     def attempt(self, search: Search, state: State) -> Attempt:
+        """Solve the task of the state from its guess."""
         task, outside, names = state.task, search.outside, list(self.starts)
         number, last = names.index(task.guess) + 1, list[Checkpoint]()
 
@@ -50,7 +51,8 @@ class ILQR(Method):
         return Attempt(task, found, missed)
 
     def frozen(self, search: Search, found: Solution) -> Solution:
-        """With the seconds of all searches. The last checkpoint is of the search that is handed back, with the log of all."""
+        """The solution with the seconds of all searches. The last checkpoint belongs to the returned search, with the log of
+        all."""
         if len(self.ends) > 1 and found.status not in SOLVED and search.outside.checkpoint is not None:
             _, arrays = min(self.ends, key=lambda end: end[0])
             count = np.array([len(found.iterations) - 1])
@@ -59,13 +61,16 @@ class ILQR(Method):
         return replace(found, seconds={**seconds, "total": sum(spent for name, spent in seconds.items() if name != "total")})
 
     def final(self, search: Search, state: State) -> bool:
+        """Whether no other guess can change the outcome of the last attempt."""
         first = len(state.attempts) == 1
         return first and not (state.last.solution.status in FAILURES and state.last.missed[0] > 0.0)
 
     def restarted(self, search: Search, problem: Problem, **changes: Any) -> tuple[Search, State]:
+        """A search within this one by the same method."""
         return searching(problem, replace(search.options, **changes), without=search.without, tolerances=search.tolerances)
 
     def on_finer_mesh(self, search: Search, problem: Problem, found: Solution) -> Solution:
+        """The solution on twice as many intervals."""
         program = ilqr.on_finer_grid(problem, search.options, found)
         return searched(*searching_prepared(program, without=search.without, tolerances=search.tolerances))
 
@@ -76,29 +81,33 @@ class Adjoint(Method):
     name = "adjoint"
 
     def attempt(self, search: Search, state: State) -> Attempt:
+        """Solve the task of the state from its guess."""
         task, outside = state.task, search.outside
         found = adjoint.solve(task.problem, search.options, outside.progress, outside.checkpoint, task.resume)
         return Attempt(state.task, found)
 
     def final(self, search: Search, state: State) -> bool:
+        """Whether no other guess can change the outcome of the last attempt."""
         return True
 
     def restarted(self, search: Search, problem: Problem, **changes: Any) -> tuple[Search, State]:
+        """A search within this one by the same method."""
         return searching_adjoint(problem, replace(search.options, **changes), without=search.without, tolerances=search.tolerances)
 
     def on_finer_mesh(self, search: Search, problem: Problem, found: Solution) -> Solution:
+        """The solution on twice as many intervals."""
         return adjoint.finer(problem, search.options, found)
 
 
 def searching(problem: Problem, options: ILQROptions, outside: Outside = NOBODY, judge: Judge | None = None,
               without: frozenset[str] = frozenset(), tolerances: Tolerances = DEFAULTS) -> tuple[Search, State]:
-    """A search by iLQR, and where it begins."""
+    """The search by iLQR, and its first state."""
     return searching_prepared(ilqr.prepare(problem, options), outside, None, without, tolerances)
 
 
 def searching_prepared(program: ilqr.Program, outside: Outside = NOBODY, guess: Guess | Sequence[Guess] | None = None,
                        without: frozenset[str] = frozenset(), tolerances: Tolerances = DEFAULTS) -> tuple[Search, State]:
-    """A search by iLQR for the solution of a prepared problem, and where it begins. guess: in the place of that of its phases."""
+    """The search by iLQR for the solution of a prepared problem, and its first state. guess: replaces that of its phases."""
     method = ILQR(program, guess)
     names, resume = tuple(method.starts), outside.resume
     first = 0 if resume is None else min(int(resume.get("attempt", [1])[0]), len(names)) - 1
@@ -108,7 +117,7 @@ def searching_prepared(program: ilqr.Program, outside: Outside = NOBODY, guess: 
 
 def searching_adjoint(problem: Problem, options: AdjointOptions, outside: Outside = NOBODY, judge: Judge | None = None,
                       without: frozenset[str] = frozenset(), tolerances: Tolerances = DEFAULTS) -> tuple[Search, State]:
-    """A search by single shooting, and where it begins."""
+    """The search by single shooting, and its first state."""
     search = Search(problem, Adjoint(), options, outside=outside, without=without, tolerances=tolerances)
     return search, State(Task(problem, begun=0, resume=outside.resume))
 

@@ -1,4 +1,4 @@
-"""Diagnoses and remedies after a program on a mesh was solved: whether it is accurate, and what the next mesh is."""
+"""Diagnoses and remedies after a solved program on a mesh: its accuracy and the next mesh."""
 
 from __future__ import annotations
 
@@ -19,37 +19,38 @@ def _of(state: State) -> Judged:
 
 
 def shaped(state: State) -> bool:
-    """Whether singular controls are smoothed and so determined: what their shape lacks is for the mesh to mend."""
+    """Whether singular controls are smoothed and therefore determined, so that their remaining error is one of the mesh."""
     singular = _of(state).singular
     return singular is not None and singular.solved
 
 
 def accurate(search: Search, state: State) -> bool:
-    """Whether the last pass is as accurate as asked."""
+    """Whether the last pass has the requested accuracy."""
     assert search.refinement is not None
     return search.refinement.criterion.accurate(state.verdicts, shaped(state))
 
 
 def moving(search: Search, state: State) -> bool:
-    """Whether edges are to be put or moved to where controls jump."""
+    """Whether edges are to be placed at, or moved to, jumps of controls."""
     jumps = _of(state).jumps
     return any(jumps) and (unplaced(state.task.plans, jumps) or (not state.settled and _rough(search, state)))
 
 
 def _rough(search: Search, state: State) -> bool:
-    """Whether an interval beside an edge where controls jump misses the tolerance."""
+    """Whether an interval beside an edge at a jump misses the tolerance."""
     assert search.refinement is not None
     return any(max(errors.total[k - 1], errors.total[k]) > search.refinement.rules.tolerance
                for plan, errors in zip(state.task.plans, _of(state).verdict.errors, strict=True) for k in plan.jumps)
 
 
 def is_certified(search: Search, state: State) -> Finding | None:
+    """Diagnosis: the certificate holds, or the mesh is given."""
     certifies = search.refinement is None or search.refinement.certified
     return Finding(Kind.ACCURATE) if certifies and (search.refinement is None or accurate(search, state)) else None
 
 
 def chatters(search: Search, state: State) -> Finding | None:
-    """That controls which enter linearly chatter: programs are hard to solve, and finer meshes find motions that these represent
+    """Diagnosis: controls that enter linearly chatter. Such programs converge slowly, and finer meshes represent their motions
     worse."""
     refinement, passes = search.refinement, state.verdicts
     assert refinement is not None
@@ -62,23 +63,23 @@ def chatters(search: Search, state: State) -> Finding | None:
 
 
 def at_a_jump(search: Search, state: State) -> Finding | None:
-    """That the remaining error is the time at which the motion crosses a jump, which no mesh chooses."""
+    """Diagnosis: the remaining error is the time at which the motion crosses a discontinuity, which no mesh determines."""
     return Finding(Kind.JUMP_NOT_ON_MESH) if _caused_by(search, state, Kind.STATE_DEPENDENT_JUMP, Kind.MOVING_JUMP) else None
 
 
 def too_fast(search: Search, state: State) -> Finding | None:
-    """That running costs turn too often for intervals to follow."""
+    """Diagnosis: running costs oscillate faster than intervals can follow."""
     return Finding(Kind.COSTS_TOO_FAST) if _caused_by(search, state, Kind.OSCILLATING_COST) else None
 
 
 def _caused_by(search: Search, state: State, *causes: Kind) -> bool:
-    """Whether a check of a certificate that fails names one of these causes."""
+    """Whether a failed check of a certificate has one of these causes."""
     certificate = state.last.solution.certificate
     return certificate is not None and not accurate(search, state) and bool(certificate.causes & set(causes))
 
 
 def badly_scaled(search: Search, state: State) -> Finding | None:
-    """That the solver's tolerances let it end before the optimum, because unknowns, constraints or the cost are small."""
+    """Diagnosis: the solver stopped before the optimum, because unknowns, constraints or the cost are small."""
     certificate, refinement = state.last.solution.certificate, search.refinement
     assert refinement is not None
     if not refinement.certified or certificate is None or state.task.scaling is not None or \
@@ -92,7 +93,7 @@ def badly_scaled(search: Search, state: State) -> Finding | None:
 
 
 def rescale(search: Search, state: State, why: Finding) -> State:
-    """The same mesh once more, measured by what was found."""
+    """The same mesh again, scaled by the solution."""
     assert search.refinement is not None
     task, found = state.task, state.last.solution
     meshes = search.refinement.family.meshes(search.problem, task.plans)
@@ -101,10 +102,12 @@ def rescale(search: Search, state: State, why: Finding) -> State:
 
 
 def is_accurate(search: Search, state: State) -> Finding | None:
+    """Diagnosis: the errors are within their tolerance."""
     return Finding(Kind.ACCURATE) if accurate(search, state) and not moving(search, state) else None
 
 
 def passes_used_up(search: Search, state: State) -> Finding | None:
+    """Diagnosis: the limit of passes is reached."""
     assert search.refinement is not None
     if state.task.number < search.refinement.max_passes:
         return None
@@ -112,12 +115,12 @@ def passes_used_up(search: Search, state: State) -> Finding | None:
 
 
 def inaccurate(search: Search, state: State) -> Finding | None:
-    """The largest error."""
+    """Diagnosis: the largest error, if it exceeds its tolerance."""
     return _of(state).verdict.finding
 
 
 def refine(search: Search, state: State, why: Finding) -> State:
-    """Onto the next mesh, with edges at jumps and bounds tightened where motions overshot them; or why there is none."""
+    """The next mesh, with edges at jumps and bounds tightened where motions overshoot them; or the reason why there is none."""
     refinement, task, judged = search.refinement, state.task, _of(state)
     assert refinement is not None
     passes, criterion = state.verdicts, refinement.criterion
@@ -153,8 +156,8 @@ def _unless_fine(search: Search, state: State, why: Finding) -> Finding:
 
 
 def _stalled(refinement: Refinement, state: State) -> bool:
-    """Whether the last passes have changed the objective by next to nothing and the error by less than a factor, and it is far from
-    what is allowed: finer meshes make solutions of this kind no better (chattering along singular arcs)."""
+    """Whether the last passes hardly changed the objective and reduced the error by less than a factor, far from the tolerance, so
+    that finer meshes do not help (chattering along singular arcs)."""
     passes = state.verdicts
     errors = [p.verdict.worst if refinement.certified else p.verdict.largest if shaped(state) else p.estimate.motion
               for p in passes]
@@ -170,5 +173,5 @@ def with_parts(solution: Solution, parts: tuple[Trajectory, ...]) -> Solution:
 
 
 def ended(search: Search, state: State, why: Finding) -> State:
-    """The search is over."""
+    """The state with an ending."""
     return state.ended(why)

@@ -1,7 +1,7 @@
-"""What is tried for an answer, as a table: diagnosis, remedy and budget, in the order in which rules are asked.
+"""The rules of the search as a table: diagnosis, remedy and budget, in the order of evaluation.
+The first rule that applies and whose remedy succeeds decides; then the task is solved, and the table is evaluated again. To add a
+remedy, write its diagnosis and its remedy in a file of their own and add a row.
 
-The first rule that applies and whose remedy comes to something decides; then the task is solved, and the table is asked again. To
-add a remedy, write its diagnosis and its remedy in a file of their own and put a row where it belongs.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ RULES: tuple[Rule, ...] = (
          "the user or the time limit ended the solve", "end, with the best attempt"),
     Rule("no_remedy", UNSOLVED, unsolved.without_remedy, solved.ended,
          "the objective falls without bound, functions are not finite away from the guess, path equations outnumber the controls, "
-         "or the passes are used up", "end, with the best attempt"),
+         "or the limit of passes is reached", "end, with the best attempt"),
     Rule("quasi_newton_stalled", UNSOLVED, unsolved.quasi_newton_stalled, solved.ended,
-         "a limited-memory Hessian led to a feasible point and no further", "end: what is missing is curvature, not a guess"),
+         "a limited-memory Hessian stalled at a feasible point", "end: curvature is missing, not a guess"),
     Rule("locally_infeasible", UNSOLVED, unsolved.locally_infeasible, solved.ended,
          "the solve ended at a stationary point of the violation, as on a coarse mesh, where other guesses violate no less",
-         "end: infeasible as far as local methods see", at_most=1, optional=True),
+         "end: locally infeasible", at_most=1, optional=True),
     # a program was solved
     Rule("gauss_nodes", SOLVED, nodes.lie_on_a_jump, nodes.inside,
          "at an end of a phase the state lies on a surface across which rates or costs jump",
          "Gauss nodes, which lie inside intervals", "the discretisation", 1, True, True),
     Rule("relaxation", SOLVED, relaxation.switches_fast, relaxation.relax,
-         "controls jump to and fro more often than ten times",
+         "controls chatter, with more than ten reversals",
          "end where the relaxed problem, whose controls have two values at once, costs less: there is no minimum",
          at_most=1, refines=True),
     Rule("certified", SOLVED, solved.is_certified, solved.ended,
@@ -36,7 +36,8 @@ RULES: tuple[Rule, ...] = (
     Rule("chattering_controls", SOLVED, solved.chatters, solved.ended,
          "controls that enter linearly chatter from node to node", "end the refinement; zero-order hold may serve", refines=True),
     Rule("jump_not_on_mesh", SOLVED, solved.at_a_jump, solved.ended,
-         "the remaining error is the time at which the motion crosses a jump, which no mesh chooses", "end", refines=True),
+         "the remaining error is the time at which the motion crosses a discontinuity, which no mesh determines",
+         "end", refines=True),
     Rule("costs_too_fast", SOLVED, solved.too_fast, solved.ended,
          "running costs oscillate faster than a refined mesh can follow", "end", refines=True),
     Rule("rescale", SOLVED, solved.badly_scaled, solved.rescale,
@@ -46,7 +47,7 @@ RULES: tuple[Rule, ...] = (
     Rule("passes_used_up", SOLVED, solved.passes_used_up, solved.ended, "max_passes meshes were solved", "end", refines=True),
     # another parameterisation of the controls
     Rule("zero_order_hold", (Stage.UNSOLVED, Stage.SOLVED, Stage.ENDED), zero_order_hold.may_serve, zero_order_hold.hold,
-         "programs with polynomial controls are hard to solve, overshoot path constraints for three passes, or end uncertified",
+         "programs with polynomial controls converge slowly, overshoot path constraints for three passes, or end uncertified",
          "piecewise-constant controls on a mesh of their own", "the certificate", 1, True, True),
     # the next program
     Rule("next_guess", UNSOLVED, unsolved.guess_not_served, unsolved.next_guess,
@@ -59,7 +60,7 @@ RULES: tuple[Rule, ...] = (
     Rule("halve_intervals", UNSOLVED, unsolved.on_a_mesh, unsolved.halve_intervals,
          "a pass failed", "every interval cut in two", "the program", None, True, True),
     Rule("lower_start", SOLVED, other_starts.many_meshes, other_starts.certified_from_lower,
-         "the guess was left to us, and four meshes were not enough",
+         "the problem gives no initial guess, and four meshes gave no certificate",
          "search again from the lowest of a few guesses, solved on a few intervals", "the certificate", 1, True, True),
     Rule("refine_mesh", SOLVED, solved.inaccurate, solved.refine,
          "the certificate fails, or intervals miss their tolerance",
@@ -74,13 +75,13 @@ RULES: tuple[Rule, ...] = (
          "search again from the solution in pieces that end on the surface, or with one more that waits on it",
          "the objective", 12, optional=True),
     Rule("escape", ANSWER, answer.not_a_minimum, answer.escape,
-         "a direction of negative curvature leads down from the point", "search again from 0.3, -0.3 and 1 of its size along it",
+         "the point has a direction of negative curvature", "search again from 0.3, -0.3 and 1 times this direction",
          "the objective", 3, optional=True),
     Rule("better_controls", ANSWER, answer.misses_the_minimum_principle, answer.with_better_controls,
          "other admissible controls have a smaller Hamiltonian", "search again from the motion with these controls",
          "the objective", 2, optional=True),
     Rule("other_starts", ANSWER, other_starts.may_be_several, other_starts.from_lower,
-         "the guess was left to us, and the Hamiltonian is not convex in the controls",
+         "the problem gives no initial guess, and the Hamiltonian is not convex in the controls",
          "search again from the lowest of a few guesses, solved on a few intervals", "the objective", 1, optional=True),
     Rule("no_minimum", ANSWER, attained.no_minimum, attained.not_attained,
          "an unbounded control doubles where every interval is cut in two, as an impulse does, or the relaxed problem costs less",
@@ -89,7 +90,7 @@ RULES: tuple[Rule, ...] = (
          "the objective has no error bound", "solve on a mesh with every interval cut in two", "", 7),
     Rule("finer_mesh", ANSWER, answer.wide_bound, answer.from_finer,
          "the error bound of the objective is all that fails, and the finer mesh before made it narrower",
-         "go on from the solution on the finer mesh", "the certificate", 6,
+         "continue from the solution on the finer mesh", "the certificate", 6,
          optional=True),
 )
 OPTIONAL = tuple(rule.name for rule in RULES if rule.optional)

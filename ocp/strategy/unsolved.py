@@ -1,4 +1,4 @@
-"""Diagnoses and remedies after a program that was not solved."""
+"""Diagnoses and remedies after an unsolved program."""
 
 from __future__ import annotations
 
@@ -20,25 +20,26 @@ FINAL = (Status.INTERRUPTED, Status.NOT_A_NUMBER, Status.UNBOUNDED)
 
 
 def unsolved(search: Search, state: State) -> Finding:
-    """How the last attempt ended."""
+    """The outcome of the last attempt as a finding."""
     last = state.last
     return Finding(Kind.PROGRAM_NOT_SOLVED, value=last.missed[0], data={
         "pass": last.task.number, "guess": last.task.guess, "status": last.solution.status.name, "size": last.size()})
 
 
 def interrupted(search: Search, state: State) -> Finding | None:
+    """Diagnosis: the user or the time limit ended the solve."""
     return Finding(Kind.INTERRUPTED) if state.last.solution.status is Status.INTERRUPTED else None
 
 
 def without_remedy(search: Search, state: State) -> Finding | None:
-    """That neither a guess nor a mesh mends how the program ended, or that no more may be tried."""
+    """Diagnosis: neither a guess nor a mesh can change the outcome, or the limit of passes is reached."""
     exhausted = search.brief or (search.refinement is not None and state.task.number >= search.refinement.max_passes)
     over = exhausted and state.task.begun is None  # a cascade of guesses is one pass
     return unsolved(search, state) if over or search.method.final(search, state) else None
 
 
 def quasi_newton_stalled(search: Search, state: State) -> Finding | None:
-    """That a quasi-Newton method came to a feasible point and then no further, or not in time."""
+    """Diagnosis: a quasi-Newton method stalled at a feasible point, or did not converge in time."""
     slow = state.last.solution.status in (Status.STALLED, Status.ITERATION_LIMIT) and state.last.missed[0] <= REACH.missed
     limited = getattr(search.options, "hessian", "") == "limited_memory" and state.task.beside is None
     stalled = limited and slow and calls_for_guesses(search, state)
@@ -46,9 +47,8 @@ def quasi_newton_stalled(search: Search, state: State) -> Finding | None:
 
 
 def locally_infeasible(search: Search, state: State) -> Finding | None:
-    """That no other guess is worth a try after the first attempt: it ended at a stationary point of the violation, that on a few
-    intervals violates the program as much, so that what is left over is not the mesh's, and from no other guess the violation is
-    less on these intervals."""
+    """Diagnosis: no other guess is promising after the first attempt. It ended at a stationary point of the violation, a coarse
+    mesh has the same violation, so that it is no discretisation error, and no other guess reduces it there."""
     task, found = state.task, state.last.solution
     if not search.auto or task.number > 1 or task.guess != "given" or found.status is not Status.INFEASIBLE:
         return None
@@ -77,7 +77,7 @@ def locally_infeasible(search: Search, state: State) -> Finding | None:
 
 
 def _violation(found: Solution) -> tuple[float, float]:
-    """Of a program where its solution ended: what its solver minimises, and the largest."""
+    """The violation at the end of a program: the measure that its solver minimises, and the largest."""
     return violation(found.optimality.nlp, found.optimality.x), left_over(found)
 
 
@@ -88,11 +88,12 @@ def calls_for_guesses(search: Search, state: State) -> bool:
 
 
 def guess_not_served(search: Search, state: State) -> Finding | None:
+    """Diagnosis: more passes failed than the policy allows, or functions are not finite at the guess."""
     return unsolved(search, state) if calls_for_guesses(search, state) else None
 
 
 def next_guess(search: Search, state: State, why: Finding) -> State:
-    """The next guess of the cascade on the same mesh; where functions are not finite at the guess itself only those beside it."""
+    """The next guess of the cascade on the same mesh; only perturbed ones if functions are not finite at the guess itself."""
     task, count = state.task, len(state.attempts)
     if task.begun is None:
         tried = not task.warm and search.guesses[0] == "given"  # by the last attempt
@@ -117,25 +118,28 @@ def next_guess(search: Search, state: State, why: Finding) -> State:
 
 
 def _exhausted(state: State, why: Finding, begun: int, best: int) -> State:
-    """No guess served. begun: attempts before the cascade; best: number of the attempt that is handed back."""
+    """The state after all guesses failed. begun: attempts before the cascade; best: number of the returned attempt."""
     names = tuple(one.task.guess for one in state.attempts[begun:])
     state = state.said(Finding(Kind.GUESSES_FAILED, data={"guesses": names})) if len(names) > 1 else state
     return state.ended(replace(why, data={**why.data, "attempt": best}))
 
 
 def is_warm(search: Search, state: State) -> Finding | None:
+    """Diagnosis: a pass that started from the one before failed."""
     return unsolved(search, state) if state.task.warm else None
 
 
 def original_guess(search: Search, state: State, why: Finding) -> State:
-    """The same mesh once more, from the guess."""
+    """The same mesh again, from the guess of the problem."""
     return replace(state, task=state.task.next(search.problem, warm=False))
 
 
 def on_a_mesh(search: Search, state: State) -> Finding | None:
+    """Diagnosis: a pass on a mesh that may be refined failed."""
     return unsolved(search, state) if search.refinement is not None else None
 
 
 def halve_intervals(search: Search, state: State, why: Finding) -> State:
+    """The mesh with every interval halved."""
     task = state.task.on(tuple(halved(plan) for plan in state.task.plans))
     return replace(state, task=task.next(state.task.problem, warm=state.task.warm))

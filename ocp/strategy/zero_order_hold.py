@@ -1,4 +1,4 @@
-"""Zero-order hold: controls that are constant in every interval, where others chatter or make programs hard to solve."""
+"""Zero-order hold: piecewise-constant controls, if others chatter or make programs converge slowly."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ HARD = (Status.ITERATION_LIMIT, Status.STALLED)
 
 
 def may_serve(search: Search, state: State) -> Finding | None:
-    """That controls of this shape make programs hard to solve, overshoot path constraints pass after pass, or that the search
-    ended without a certificate."""
+    """Diagnosis: programs with controls of this parameterisation converge slowly, violate path constraints in pass after pass, or
+    the search ended without a certificate."""
     if state.answer is not None or not search.alternative or (state.task.begun is not None and state.ending is None):
         return None
     if state.ending is not None:
@@ -33,7 +33,7 @@ def may_serve(search: Search, state: State) -> Finding | None:
 
 
 def _shape_to_blame(found: Solution) -> bool:
-    """Whether another shape of controls may serve where a search came to nothing that the certificate takes."""
+    """Whether to retry with another control parameterisation after a refinement failed."""
     certificate = found.certificate
     if certificate is None:  # nothing was solved, or on meshes that were too coarse to be judged
         return found.status in (*HARD, Status.CONVERGED, Status.MESH_TOLERANCE)
@@ -43,7 +43,7 @@ def _shape_to_blame(found: Solution) -> bool:
 
 
 def hold(search: Search, state: State, why: Finding) -> State | None:
-    """What zero-order hold comes to, if the certificate takes it; with what was tried before in its log."""
+    """The solution with zero-order hold, if it is certified, with the earlier attempts in its log."""
     from ocp.strategy.loop import searched
 
     early, problem = state.ending is None, search.problem

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from ocp.transcription.options import DirectOptions
 from ocp.transcription.program import Transcription, build
 from ocp.transcription.refine.plan import UNIFORM, Family, Plan, read_plans, uniform_plan
 from ocp.transcription.refine.policy import POLICIES
-from ocp.transcription.schemes import CONTROLS, FORMS, MOST, SCHEMES, Scheme, checked_degree, make_scheme
+from ocp.transcription.schemes import CONTROLS, FORMS, MAX_DEGREE, SCHEMES, Scheme, checked_degree, make_scheme
 
 __all__ = ["METHOD", "CollocationOptions", "Optimality", "transcribe", "uniform_meshes", "unsupported"]
 
@@ -37,6 +37,14 @@ LOBATTO_SHORT = 4
 def unsupported(problem: Problem) -> list[str]:
     """Sentences that name what collocation cannot enforce in this problem; empty where it can enforce everything."""
     return [*direct.unsupported(problem), *in_steps(problem)]
+
+
+class SchemeChoice(NamedTuple):
+    """Name, degree (None: the usual one) and form of a scheme."""
+
+    name: str
+    degree: int | str | None
+    form: str
 
 
 @dataclass(frozen=True)
@@ -66,7 +74,7 @@ class CollocationOptions(DirectOptions):
     CHOICES: ClassVar[Mapping[str, Collection[str]]] = {
         **DirectOptions.CHOICES, "scheme": SCHEMES, "form": (*FORMS, "compressed"), "controls": (AUTO, *CONTROLS),
         "execution": EXECUTIONS, "refine": POLICIES}
-    LEAST: ClassVar[Mapping[str, int]] = {**DirectOptions.LEAST, "degree": 1, "max_passes": 1}
+    MIN_COUNTS: ClassVar[Mapping[str, int]] = {**DirectOptions.MIN_COUNTS, "degree": 1, "max_passes": 1}
 
     intervals: int | str = AUTO
     scheme: str = AUTO
@@ -100,20 +108,20 @@ class CollocationOptions(DirectOptions):
                 raise ProblemError("needs states at midpoints, which form compressed does not have; take form integral",
                                    where=f"{METHOD}.{name}")
         check_fractions(self, ("tolerance_mesh",), METHOD)
-        if not 1 <= self.max_degree <= MOST or (raises and self.max_degree < degree):
-            raise ProblemError(f"must lie between the degree of the first mesh, {degree}, and {MOST}, got {self.max_degree}",
+        if not 1 <= self.max_degree <= MAX_DEGREE or (raises and self.max_degree < degree):
+            raise ProblemError(f"must lie between the degree of the first mesh, {degree}, and {MAX_DEGREE}, got {self.max_degree}",
                                where=f"{METHOD}.max_degree")
 
     def record(self) -> Scheme:
         """The scheme that the options name."""
         return make_scheme(*self._scheme())
 
-    def _scheme(self) -> tuple[str, int | str | None, str]:
+    def _scheme(self) -> SchemeChoice:
         """Its name, degree and form."""
         if self.form == "compressed" and (self.scheme != "hermite_simpson" or self.shape() != "polynomial"):
             raise ProblemError("is for scheme hermite_simpson with polynomial controls", where=f"{METHOD}.form 'compressed'")
         form = "integral" if self.form == "compressed" else self.form
-        return self.scheme, None if self.degree == AUTO else self.degree, form
+        return SchemeChoice(self.scheme, None if self.degree == AUTO else self.degree, form)
 
     def shape(self) -> str:
         """Of the controls of the first mesh."""

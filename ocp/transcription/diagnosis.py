@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import casadi as ca
 import numpy as np
@@ -39,12 +40,21 @@ def diagnosis(problem: Problem, meshes: Sequence[Discretisation], unpack: Unpack
     return diagnose
 
 
-def _at(mesh: Discretisation, x: np.ndarray, u: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[str]]:
+class Evaluated(NamedTuple):
+    """Fractions, states, controls and names of where functions are evaluated."""
+
+    fractions: np.ndarray
+    states: np.ndarray
+    controls: np.ndarray
+    names: list[str]
+
+
+def _at(mesh: Discretisation, x: np.ndarray, u: np.ndarray) -> Evaluated:
     """Fractions, states, controls and names of where functions are evaluated, ends included."""
     if not isinstance(mesh, Mesh):
         at_knots = u[mesh.at_knots]
         controls = at_knots if len(at_knots) == len(x) else np.vstack([at_knots, at_knots[-1:]])
-        return mesh.fractions, x, controls, list(mesh.node_names)
+        return Evaluated(mesh.fractions, x, controls, list(mesh.node_names))
     places = mesh.places
     own = np.einsum("ec,ecu->eu", places.weights, u[places.points])
     fractions, states, controls = places.fraction, x[places.node], own
@@ -55,7 +65,7 @@ def _at(mesh: Discretisation, x: np.ndarray, u: np.ndarray) -> tuple[np.ndarray,
     if places.node[-1] != len(x) - 1:
         fractions, states, controls = np.r_[fractions, 1.0], np.vstack([states, x[-1:]]), np.vstack([controls, own[-1:]])
         names = [*names, mesh.node_names[len(x) - 1]]
-    return fractions, states, controls, names
+    return Evaluated(fractions, states, controls, names)
 
 
 def _functions(phase: Phase, count: int) -> Iterator[tuple[tuple[str, str], ca.Function, tuple[str, ...], np.ndarray]]:

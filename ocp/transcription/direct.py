@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -255,13 +255,21 @@ def _numbered(rows: Log, first: int) -> list[Mapping[str, float]]:
     return [{**row, "iteration": first + i} for i, row in enumerate(rows)]
 
 
-def _warm(resume: Checkpoint | None, names: Mapping[str, np.ndarray]) -> tuple[Warm | None, Log, int]:
+class WarmStart(NamedTuple):
+    """The point to start from, the log so far and its iterations."""
+
+    point: Warm | None
+    log: Log
+    iterations: int
+
+
+def _warm(resume: Checkpoint | None, names: Mapping[str, np.ndarray]) -> WarmStart:
     """The point to start from, the log so far and its iterations."""
     if resume is None:
-        return None, (), 0
+        return WarmStart(None, (), 0)
     check_layout(resume, names)
     point = Warm(resume["x"], resume["lam_x"], resume["lam_g"], float(resume["mu"][0]))
-    return point, log_rows(resume), int(resume["iterations"][0])
+    return WarmStart(point, log_rows(resume), int(resume["iterations"][0]))
 
 
 def _largest_move(program: Transcription, x: np.ndarray) -> float:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import time
+from collections import OrderedDict
 from dataclasses import fields, replace
-from typing import Any
+from hashlib import sha256
+from typing import Any, NamedTuple
 
 import casadi as ca
 
 from dynamics.kernels import compile_many, find_compiler, is_cached, operations
 from ocp.interrupts import Activity, late, leave_out, seconds_left
 from ocp.problem import Finding, Kind
-from ocp.transcription.blocks import BlockFunctions
+from ocp.transcription.blocks import Block, BlockFunctions, differentiate
 
 #: "auto" never compiles smaller functions: the interpreter needs less than a millisecond for a hundred nodes.
 WORTH_COMPILING = 3000
@@ -22,9 +24,44 @@ WORTH_WAITING = 500
 #: Seconds an operation to write a function down, for its name in the cache, and to write it in C: no call that would take longer
 #: than the time that is left is begun. Measured: 32 s for 4.2 million operations.
 SECONDS_TO_WRITE = 8e-6
+#: in place of a choice of kernels: elements keep the functions that CasADi wrote, for solvers that make kernels of them
+BY_SOLVER = "by solver"
 
 
-def with_kernels(functions: BlockFunctions, mode: Any, nodes: int) -> tuple[BlockFunctions, tuple[Finding, ...], float]:
+class Prepared(NamedTuple):
+    """Functions of a block, findings about their kernels, and the seconds that these took."""
+
+    functions: BlockFunctions
+    findings: tuple[Finding, ...]
+    seconds: float
+
+
+#: of the latest ``KEPT`` blocks, by their graphs
+_PREPARED: OrderedDict[Any, Prepared] = OrderedDict()
+KEPT = 64
+
+
+def prepared(block: Block, mode: str, gauss_newton: bool) -> Prepared:
+    """The functions of a block, findings about their kernels, and the seconds that these took. Equal graphs are differentiated
+    once: passes on other meshes and phases that repeat have the functions of the first."""
+    if gauss_newton:  # which the graph of values does not tell
+        return _prepared(block, mode, gauss_newton)
+    graph = ca.Function("graph", [block.v, block.data], [block.cost, block.rows]).serialize()
+    key = sha256(graph.encode()).digest(), mode, block.count >= WORTH_WAITING
+    found = _PREPARED.pop(key, None) or _prepared(block, mode, gauss_newton)
+    if not late(Activity.KERNELS):
+        _PREPARED[key] = found._replace(seconds=0.0)
+        if len(_PREPARED) > KEPT:
+            _PREPARED.popitem(last=False)
+    return found
+
+
+def _prepared(block: Block, mode: str, gauss_newton: bool) -> Prepared:
+    functions = differentiate(block, gauss_newton)
+    return Prepared(functions, (), 0.0) if mode == BY_SOLVER else with_kernels(functions, mode, block.count)
+
+
+def with_kernels(functions: BlockFunctions, mode: Any, nodes: int) -> Prepared:
     """(the functions with compiled code where ``mode`` asks for it, findings about the choice, seconds it took).
 
     nodes: at how many the functions are evaluated. "auto" takes compiled code where it is in the cache or where compiling pays
@@ -36,7 +73,7 @@ def with_kernels(functions: BlockFunctions, mode: Any, nodes: int) -> tuple[Bloc
     sizes = {name: operations(function) for name, function in own.items()}
     if late(Activity.KERNELS) or sum(sizes.values()) * SECONDS_TO_WRITE > seconds_left():
         leave_out(Activity.KERNELS, ", ".join(own[name].name() for name in own if sizes[name] >= WORTH_COMPILING))
-        return functions, (), 0.0
+        return Prepared(functions, (), 0.0)
     large = [name for name in own if sizes[name] >= WORTH_COMPILING]
     wanted = list(own) if mode == "compiled" else []
     findings: list[Finding] = []
@@ -48,7 +85,7 @@ def with_kernels(functions: BlockFunctions, mode: Any, nodes: int) -> tuple[Bloc
         else:
             wanted += waiting  # the kernels themselves say what they looked for
     if not wanted:
-        return functions, tuple(findings), 0.0
+        return Prepared(functions, tuple(findings), 0.0)
     kernels = dict(zip(wanted, compile_many([own[name] for name in wanted], mode=mode, seconds_left=seconds_left),
                        strict=True))
     if slow := [kernel.name for kernel in kernels.values() if kernel.mode == "interpreted"] if late(Activity.KERNELS) else []:
@@ -58,4 +95,4 @@ def with_kernels(functions: BlockFunctions, mode: Any, nodes: int) -> tuple[Bloc
         findings.insert(0, Finding(Kind.KERNELS_COMPILED, data={"operations": {own[name].name(): sizes[name] for name in chosen}}))
     remarks = sorted({remark for kernel in kernels.values() for remark in kernel.notes})
     findings += [Finding(Kind.KERNEL_REMARK, data={"remark": remark}) for remark in remarks]
-    return replace(functions, **chosen), tuple(findings), time.perf_counter() - started
+    return Prepared(replace(functions, **chosen), tuple(findings), time.perf_counter() - started)

@@ -56,11 +56,12 @@ def legendre_integrals(r: Any, count: int) -> np.ndarray:
 def legendre_transform(points: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """[m, m]: column i holds the coefficients in L_0 .. L_{m-1} of the Lagrange polynomial that is 1 at point i.
 
-    ``weights`` must integrate polynomials of degree 2m - 3 at these points, as all rules of this file do: then the L_j are
-    orthogonal in the discrete sum too, and no system of equations is solved.
+    Where ``weights`` integrate polynomials of degree 2m - 3 at these points, as all rules of this file do, the L_j are orthogonal
+    in the discrete sum too, and no system of equations is solved.
     """
     V = legendre(points, len(points))
-    return V.T * weights / (weights @ V**2)[:, None]
+    found = V.T * weights / (weights @ V**2)[:, None]
+    return found if np.allclose(V @ found, np.eye(len(points)), atol=1e-9) else np.linalg.inv(V)
 
 
 def barycentric_weights(points: np.ndarray) -> np.ndarray:
@@ -93,7 +94,7 @@ def derivative_matrix(points: np.ndarray, r: Any = None) -> np.ndarray:
 
 
 def integral_matrix(points: np.ndarray, weights: np.ndarray, r: Any) -> np.ndarray:
-    """Integrals from 0 to the places r [...] of the Lagrange polynomials through the points of a rule of this file: [..., m]."""
+    """Integrals from 0 to the places r [...] of the Lagrange polynomials through the points of a rule: [..., m]."""
     return legendre_integrals(r, len(points)) @ legendre_transform(points, weights)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -40,6 +40,14 @@ class Table:
         each = np.arange(size)
         rows, columns = ((index[:, None] * step + each).ravel() for index, step in ((self.rows, size), (self.columns, width)))
         return sp.csr_matrix((np.repeat(self.values, size), (rows, columns)), shape=(self.shape[0] * size, self.shape[1] * width))
+
+
+class ControlPoints(NamedTuple):
+    """The first control point [N] of every interval, how many it has [N], and the fractions of all."""
+
+    first: np.ndarray
+    counts: np.ndarray
+    fractions: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +122,7 @@ class Mesh:
 
     # ---- controls --------------------------------------------------------------------------------------------------
     @cached_property
-    def _points(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _points(self) -> ControlPoints:
         """First control point [N] of every interval, how many it has [N], and the fractions of all."""
         own = [np.asarray(shape.points) for shape in self.shapes]
         ends = np.array([(len(p), p[0] == 0.0, p[-1] == 1.0) for p in self._per_scheme(
@@ -125,7 +133,7 @@ class Mesh:
         fractions = self.edges[of] + self.widths[of] * np.concatenate(own)
         new = np.ones(len(of), dtype=bool)
         new[np.cumsum(ends[:, 0]) - ends[:, 0]] = joins == 0
-        return first, ends[:, 0], fractions[new]
+        return ControlPoints(first, ends[:, 0], fractions[new])
 
     def point(self, k: int) -> np.ndarray:
         """Numbers [m] of the control points of interval k."""

@@ -10,7 +10,7 @@ constraints are unknowns of the interval. With one step in an interval and held 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import casadi as ca
 import numpy as np
@@ -61,8 +61,16 @@ def guess(phase: Phase, mesh: Discretisation, k: int, x: np.ndarray) -> np.ndarr
     return found
 
 
+class IntervalEquations(NamedTuple):
+    """The state that the next one has to be, rows of motion, and quadrature nodes of an interval."""
+
+    end: Expr
+    rows: Expr
+    nodes: tuple[Node, ...]
+
+
 def equations(system: System, method: str, t: Expr, x: Expr, after: Expr, inside: Expr, u: Expr, p: Expr, h: Expr,
-              before: tuple[Expr, Expr] | None) -> tuple[Expr, Expr, tuple[Node, ...]]:
+              before: tuple[Expr, Expr] | None) -> IntervalEquations:
     """(state that the next one has to be, rows of motion, quadrature nodes) of one interval; before: of steps that look back."""
     F, space = system.motion(), system.space
     nv = space.ndx // 2
@@ -79,7 +87,7 @@ def equations(system: System, method: str, t: Expr, x: Expr, after: Expr, inside
         nodes.append((share, t + one.time * h, end if inner else after))
         rows.append(gamma * F(*nodes[-1][1:], ca.vertcat(slopes[number][nv:], inside[at:at + held] if held else none), u, p))
         at += held
-    return end, ca.vertcat(*rows), tuple(nodes)
+    return IntervalEquations(end, ca.vertcat(*rows), tuple(nodes))
 
 
 def names_of_rows(phase: Phase, mesh: Grid, form_names: tuple[str, ...], k: int) -> list[str]:

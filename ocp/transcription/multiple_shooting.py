@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from ocp.errors import ProblemError, UnsupportedError
-from ocp.integrators import GIVEN, INTEGRATORS, MULTISTEP
+from ocp.integrators import GIVEN, MULTISTEP, STEPS
 from ocp.problem import Phase, Problem
 from ocp.transcription.carried import carries
 from ocp.transcription.direct import unsupported
@@ -38,8 +38,8 @@ class MultipleShootingOptions(DirectOptions):
 
     METHOD: ClassVar[str] = METHOD
     CHOICES: ClassVar[Mapping[str, Collection[str]]] = {
-        **DirectOptions.CHOICES, "integrator": (*INTEGRATORS, *MULTISTEP), "controls": CONTROLS}
-    LEAST: ClassVar[Mapping[str, int]] = {**DirectOptions.LEAST, "steps": 1}
+        **DirectOptions.CHOICES, "integrator": STEPS, "controls": CONTROLS}
+    MIN_COUNTS: ClassVar[Mapping[str, int]] = {**DirectOptions.MIN_COUNTS, "steps": 1}
 
     intervals: int = 50
     integrator: str = "rk4"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import casadi as ca
 import numpy as np
@@ -74,11 +74,19 @@ def phase_part(place: Place, mesh: Mesh, by_loops: bool) -> Part:
     return Part(linear, tuple(blocks), lower, upper, Names(total, names), external, defects)
 
 
-def _spread(table: Table, size: int, width: int, components: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+class Spread(NamedTuple):
+    """Rows, columns and values."""
+
+    rows: np.ndarray
+    columns: np.ndarray
+    values: np.ndarray
+
+
+def _spread(table: Table, size: int, width: int, components: int) -> Spread:
     """Rows, columns and values of a table for the first of ``size`` components, where columns stand for groups of ``width``."""
     each = np.arange(components)
-    return ((table.rows[:, None] * size + each).ravel(), (table.columns[:, None] * width + each).ravel(),
-            np.repeat(table.values, components))
+    return Spread((table.rows[:, None] * size + each).ravel(), (table.columns[:, None] * width + each).ravel(),
+                  np.repeat(table.values, components))
 
 
 def bare_part(place: Place, mesh: Mesh) -> Part:
@@ -145,7 +153,15 @@ def place_block(place: Place, mesh: Mesh, with_dynamics: bool = True) -> tuple[B
     return block, rows
 
 
-def dynamics_block(place: Place, mesh: Mesh) -> tuple[Block, tuple[Expr, Expr, Expr], Expr]:
+class DynamicsBlock(NamedTuple):
+    """Accelerations of every place; state, control and duration, and the time, as expressions of the symbols of the block."""
+
+    block: Block
+    place: tuple[Expr, Expr, Expr]
+    time: Expr
+
+
+def dynamics_block(place: Place, mesh: Mesh) -> DynamicsBlock:
     """The scaled accelerations [duration * a (nv)] of every place, whose functions come from elsewhere; and state, control and
     duration, and the time (zero where nothing depends on it), as expressions of the block's symbols."""
     v, data, (x, u, t), own, _ = _symbols(ca.SX, place, mesh, parameters=False)
@@ -153,11 +169,20 @@ def dynamics_block(place: Place, mesh: Mesh) -> tuple[Block, tuple[Expr, Expr, E
         name=f"dynamics_{place.number}" if place.number else "dynamics", v=v, data=data, cost=ca.SX(0),
         rows=ca.SX.zeros(place.phase.system.model.nv), index=_index(place, mesh, own), values=_values(place, mesh, own),
         weight=mesh.weights, matrix=nothing(0, 0))
-    return block, (x, u, own.T), t if place.phase.system.mechanism.timed else ca.SX(0)
+    return DynamicsBlock(block, (x, u, own.T), t if place.phase.system.mechanism.timed else ca.SX(0))
 
 
-def _symbols(kind: Any, place: Place, mesh: Mesh, parameters: bool = True) -> tuple[Expr, Expr, tuple[Expr, Expr, Expr], Clock,
-                                                                                    Expr]:
+class PlaceSymbols(NamedTuple):
+    """Unknowns, data, (x, u, t), static part and centre of the chart of a place."""
+
+    unknowns: Expr
+    data: Expr
+    point: tuple[Expr, Expr, Expr]
+    clock: Clock
+    centre: Expr
+
+
+def _symbols(kind: Any, place: Place, mesh: Mesh, parameters: bool = True) -> PlaceSymbols:
     """(unknowns, data, (x, u, t), static part, centre of the chart) of one place."""
     form, nu, c = place.form, place.phase.system.nu, mesh.places.points.shape[1]
     z, U, tau = kind.sym("z", form.size), kind.sym("u", nu * c), kind.sym("tau")
@@ -166,7 +191,8 @@ def _symbols(kind: Any, place: Place, mesh: Mesh, parameters: bool = True) -> tu
     own = clock(kind, place.problem, place.number, place.static, parameters)
     u = U if c == 1 else ca.mtimes(ca.reshape(U, nu, c), weights)
     x, t = form.state(z, centre), own.start + own.T * tau
-    return vector(kind, z, U, own.variable), vector(kind, tau, weights, centre, chart, own.data), (x, u, t), own, chart
+    return PlaceSymbols(vector(kind, z, U, own.variable), vector(kind, tau, weights, centre, chart, own.data),
+                        (x, u, t), own, chart)
 
 
 def _index(place: Place, mesh: Mesh, own: Clock) -> np.ndarray:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import casadi as ca
 import numpy as np
@@ -27,8 +27,8 @@ from ocp.problem import At, Finding, Kind, Problem, Trajectory, distinct, join
 from ocp.problem.numbers import numbers_of, with_guess, with_numbers
 from ocp.reductions.algebraic_elimination import followed, solving
 from ocp.reductions.algebraic_equations import require_equations
-from ocp.transcription import blocks, places
-from ocp.transcription.blocks import Block, BlockFunctions, differentiate
+from ocp.transcription import places
+from ocp.transcription.blocks import FLAT_BELOW
 from ocp.transcription.charts import Form
 from ocp.transcription.compressed import compressed_part, middle
 from ocp.transcription.diagnosis import diagnosis
@@ -36,7 +36,7 @@ from ocp.transcription.elements import separable
 from ocp.transcription.ends import ends_part, linkage_part, passage_part
 from ocp.transcription.interpolation import collocation_trajectory, cubic, parabola, shooting_trajectory
 from ocp.transcription.intervals import integrate, motion_part, path_part, shooting_part
-from ocp.transcription.kernels import with_kernels
+from ocp.transcription.kernels import BY_SOLVER, Prepared, prepared
 from ocp.transcription.layout import held_by_rows, limits
 from ocp.transcription.mesh import Compressed, Discretisation, Grid, Mesh
 from ocp.transcription.motion import by_motion
@@ -45,10 +45,6 @@ from ocp.transcription.static_unknowns import clock, static_unknowns
 from ocp.transcription.timeline import timeline
 
 Array = np.ndarray
-
-
-#: in place of a choice of kernels: elements keep the functions that CasADi wrote, for solvers that make kernels of them
-BY_SOLVER = "by solver"
 
 
 @dataclass(frozen=True)
@@ -117,11 +113,12 @@ def build(problem: Problem, meshes: Sequence[Discretisation], how: How, centres:
     passages = len(pieces) - len(problem.linkages) - len(placed) + 1 + np.arange(len(placed) - 1)
     whole = stacked(pieces, n)
     above = np.cumsum([0, *(part.rows for part in pieces)])
-    prepared = [_prepared(block, whole, how) for block in whole.blocks]
-    functions = [own for own, _, _ in prepared]
+    ready = [Prepared(whole.external[block.name], (), 0.0) if block.name in whole.external else
+             prepared(block, how.kernels, how.gauss_newton) for block in whole.blocks]
+    functions = [own for own, _, _ in ready]
     elements = separable(whole.linear, whole.blocks, functions, how.gauss_newton)
     nlp = NLP(
-        functions=Whole(elements, blocks.FLAT_BELOW), **_unknowns(placed),
+        functions=Whole(elements, FLAT_BELOW), **_unknowns(placed),
         g_lower=whole.lower, g_upper=whole.upper, constraints=whole.names,
         variables=Names.joined([*(layout.names for layout in layouts), static.names]),
         diagnose=diagnosis(given, meshes, _unpack(placed)), keep=[own.keep for own in functions],
@@ -129,9 +126,9 @@ def build(problem: Problem, meshes: Sequence[Discretisation], how: How, centres:
         timeline=None if any(looks_back(mesh) for mesh in meshes) else
         timeline(placed, meshes, above[defects].tolist(), above[passages].tolist()))
     back = _Back(placed, tuple(meshes), elements, above[defects].tolist(), loops)
-    of_kernels = [one for _, own, _ in prepared for one in own]
+    of_kernels = [one for _, own, _ in ready for one in own]
     findings += of_kernels or ([] if how.kernels == BY_SOLVER else [Finding(Kind.KERNELS_INTERPRETED)])
-    compiling = sum(seconds for _, _, seconds in prepared)
+    compiling = sum(seconds for _, _, seconds in ready)
     made = Transcription(nlp, back.parts, back.costate, back.parameters, back.durations, back.centres, tuple(meshes), forms,
                          tuple(layout.states for layout in layouts), _integrals(problem, whole.names),
                          lambda: _owners(placed, meshes), distinct(findings), {"compile": compiling})
@@ -218,7 +215,15 @@ def _same_limits(one: Sequence[Place], other: Sequence[Place]) -> bool:
     return rows(one) == rows(other)
 
 
-def _differentiated(problem: Problem, meshes: Sequence[Discretisation], how: How) -> tuple[Problem, list[bool], list[Finding]]:
+class Differentiated(NamedTuple):
+    """A problem with the derivatives that are chosen for its phases; which of them run as loops; findings."""
+
+    problem: Problem
+    loops: list[bool]
+    findings: list[Finding]
+
+
+def _differentiated(problem: Problem, meshes: Sequence[Discretisation], how: How) -> Differentiated:
     """The problem with the derivatives that are chosen for its phases; which of them run as loops; findings about the choice."""
     phases, loops, fixed = [], [], True
     findings: list[Finding] = []
@@ -230,7 +235,7 @@ def _differentiated(problem: Problem, meshes: Sequence[Discretisation], how: How
         phases.append(differentiated_phase(phase, source, by_loops))
         loops.append(by_loops)
         findings += own
-    return replace(problem, phases=tuple(phases)), loops, findings
+    return Differentiated(replace(problem, phases=tuple(phases)), loops, findings)
 
 
 def looks_back(mesh: Discretisation) -> bool:
@@ -265,14 +270,6 @@ def _owners(placed: Sequence[Place], meshes: Sequence[Discretisation]) -> Owners
             if name in names:
                 found.put(np.array([place.first + number]), PARAMETER, place.number, names.index(name))
     return found
-
-
-def _prepared(block: Block, whole: Part, how: How) -> tuple[BlockFunctions, tuple[Finding, ...], float]:
-    """The functions of a block, findings about their kernels, and the seconds that these took."""
-    if block.name in whole.external:
-        return whole.external[block.name], (), 0.0
-    functions = differentiate(block, how.gauss_newton)
-    return (functions, (), 0.0) if how.kernels == BY_SOLVER else with_kernels(functions, how.kernels, block.count)
 
 
 def _unpack(placed: Sequence[Place]) -> Callable[[Array], list[tuple[Array, Array, float, float, Array]]]:

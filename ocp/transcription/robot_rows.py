@@ -9,7 +9,7 @@ once: Numba computes accelerations, first derivatives and contracted second deri
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import casadi as ca
 import numpy as np
@@ -94,8 +94,15 @@ def dynamics_functions(block: Block, system: System, place: tuple[Expr, Expr, Ex
     return functions
 
 
-def _after(system: System, block: Block, place: tuple[Expr, Expr, Expr]) -> tuple[ca.Function, ca.Function, tuple[ca.Sparsity,
-                                                                                                                  ca.Sparsity]]:
+class RowFunctions(NamedTuple):
+    """Functions of first and second derivatives, and the patterns of what they give."""
+
+    firsts: ca.Function
+    seconds: ca.Function
+    patterns: tuple[ca.Sparsity, ca.Sparsity]
+
+
+def _after(system: System, block: Block, place: tuple[Expr, Expr, Expr]) -> RowFunctions:
     """From tangent derivatives of a to the nonzeros of those of the rows T a by the unknowns v of one node.
 
     (v, d, a, first) -> rows, nonzeros of the Jacobian;  (v, d, mu, first, second) -> nonzeros of the upper Hessian, where second
@@ -139,7 +146,7 @@ def _after(system: System, block: Block, place: tuple[Expr, Expr, Expr]) -> tupl
     upper = ca.triu(ca.sparsify(ca.mtimes([pull.T, here[2], pull]) + ca.substitute(bend, g, gradient)))
     firsts = ca.Function("after_first", [v, d, a, first], [here[0], _nonzeros(by_v_here)])
     seconds = ca.Function("after_second", [v, d, mu, first, second], [_nonzeros(upper)])
-    return firsts, seconds, (by_v_here.sparsity(), upper.sparsity())
+    return RowFunctions(firsts, seconds, (by_v_here.sparsity(), upper.sparsity()))
 
 
 def _nonzeros(matrix: ca.SX) -> ca.SX:

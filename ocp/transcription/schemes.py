@@ -1,7 +1,7 @@
 """Collocation schemes as small records: one interval of length h, on [0, 1].
 
-A scheme of degree K has K collocated nodes, those of a Gauss, Radau or Lobatto rule, and the nodes at 0 and 1, which are
-shared with the neighbours. In an interval the state is a polynomial of degree K whose rate equals the system's at the
+A scheme of degree K has K collocated nodes, those of a rule of quadrature (``SCHEMES`` takes further ones), and the nodes at 0 and
+1, which are shared with the neighbours. In an interval the state is a polynomial of degree K whose rate equals the system's at the
 collocated nodes. With the states X [s] and these rates F [K] of one component
 
     defects        defect_state @ X + h defect_rate @ F = 0     [s - 1]
@@ -34,11 +34,12 @@ from typing import Any
 import numpy as np
 
 from dynamics.errors import near
+from dynamics.tables import Table
 from ocp.errors import ProblemError
 from ocp.transcription import legendre
 
 #: largest degree offered; the points hold for more
-MOST = 128
+MAX_DEGREE = 128
 DEFAULT_DEGREE = 3
 #: "integral": X_i - X_0 - h sum_j A_ij F_j; "differential": (D X)_i - h F_i at the collocated nodes. Same solutions.
 FORMS = ("integral", "differential")
@@ -149,24 +150,30 @@ class ControlShape:
 
 
 @dataclass(frozen=True)
-class _Family:
+class PointFamily:
+    """Schemes that collocate at the points of one family of quadrature rules.
+
+    rule(K): points and weights [K] on [0, 1], exact for polynomials of degree ``order(K)`` - 1; order: of the states at the ends of
+    intervals; lowest: degree; only: the one degree of this name; differential: whether the points, with the start of an interval
+    where it is none of them, fix the polynomial of the state, so that there is a differential form.
+    """
+
+    name: str
     rule: Callable[[int], legendre.Rule]
-    lowest: int  # degree
-    loss: int  # order = 2 degree - loss
-    only: int | None = None  # the one degree of this name
+    order: Callable[[int], int]
+    lowest: int = 1
+    only: int | None = None
+    differential: bool = False
 
 
-_FAMILIES = {
-    "trapezoid": _Family(legendre.lobatto, 2, 2, only=2),
-    "hermite_simpson": _Family(legendre.lobatto, 2, 2, only=3),
-    "gauss": _Family(legendre.gauss, 1, 0),
-    "radau": _Family(legendre.radau, 1, 1),
-    "lobatto": _Family(legendre.lobatto, 2, 2),
-    "radau_left": _Family(legendre.radau_left, 1, 1),
-}
-SCHEMES: tuple[str, ...] = tuple(_FAMILIES)
-# A polynomial of degree K is fixed by K + 1 states; Lobatto's intervals have K.
-_DIFFERENTIAL = ("gauss", "radau", "radau_left")
+SCHEMES: Table[PointFamily] = Table("a scheme", (
+    PointFamily("trapezoid", legendre.lobatto, lambda K: 2 * K - 2, 2, only=2),
+    PointFamily("hermite_simpson", legendre.lobatto, lambda K: 2 * K - 2, 2, only=3),
+    PointFamily("gauss", legendre.gauss, lambda K: 2 * K, differential=True),
+    PointFamily("radau", legendre.radau, lambda K: 2 * K - 1, differential=True),
+    PointFamily("lobatto", legendre.lobatto, lambda K: 2 * K - 2, 2),
+    PointFamily("radau_left", legendre.radau_left, lambda K: 2 * K - 1, differential=True),
+), ProblemError)
 
 
 def make_scheme(name: str, degree: int | str | None = None, form: str = "integral") -> Scheme:
@@ -184,7 +191,7 @@ def checked_degree(name: str, degree: int | str | None = None, form: str = "inte
         raise ProblemError(f"no scheme named {name!r}{near(str(name), SCHEMES)}", where="scheme")
     if form not in FORMS:
         raise ProblemError(f"no form named {form!r}{near(str(form), FORMS)}", where="form")
-    family = _FAMILIES[name]
+    family = SCHEMES[name]
     if degree is None:
         degree = family.only or DEFAULT_DEGREE
     if isinstance(degree, bool) or not isinstance(degree, int | np.integer):
@@ -192,17 +199,18 @@ def checked_degree(name: str, degree: int | str | None = None, form: str = "inte
     if family.only is not None and degree != family.only:
         raise ProblemError(f"{name} has degree {family.only} and no other, got {degree}; lobatto is its family with a degree to "
                            "choose", where="degree")
-    if not family.lowest <= degree <= MOST:
-        raise ProblemError(f"{name} has degrees from {family.lowest} to {MOST}, got {degree}", where="degree")
-    if form == "differential" and name not in _DIFFERENTIAL:
+    if not family.lowest <= degree <= MAX_DEGREE:
+        raise ProblemError(f"{name} has degrees from {family.lowest} to {MAX_DEGREE}, got {degree}", where="degree")
+    if form == "differential" and not family.differential:
+        able = ", ".join(one for one, other in SCHEMES.items() if other.differential)
         raise ProblemError(f"{name} has no differential form: its {degree} states in an interval do not fix a polynomial of degree "
-                           f"{degree}; use form 'integral', or one of {', '.join(_DIFFERENTIAL)}", where="form")
+                           f"{degree}; use form 'integral', or one of {able}", where="form")
     return int(degree)
 
 
 @lru_cache(maxsize=256)
 def _make(name: str, degree: int, form: str) -> Scheme:
-    family = _FAMILIES[name]
+    family = SCHEMES[name]
     c, w = family.rule(degree)
     nodes = np.concatenate([[0.0] if c[0] > 0 else [], c, [1.0] if c[-1] < 1 else []])
     collocated = np.arange(degree) + int(c[0] > 0)
@@ -212,7 +220,7 @@ def _make(name: str, degree: int, form: str) -> Scheme:
         state = np.array(((-1 / 2, 1.0, -1 / 2), (-1.0, 0.0, 1.0)))
         rate = np.array(((-1 / 8, 0.0, 1 / 8), (-1 / 6, -2 / 3, -1 / 6)))
         w = np.array((1 / 6, 2 / 3, 1 / 6))
-    return Scheme(name, degree, 2 * degree - family.loss, nodes, collocated, state, rate, w, form)
+    return Scheme(name, degree, family.order(degree), nodes, collocated, state, rate, w, form)
 
 
 def _integral(nodes: np.ndarray, collocated: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

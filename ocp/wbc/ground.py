@@ -28,7 +28,6 @@ from dynamics.model.records import BodyInertia
 from ocp.control.limits import limit_box
 from ocp.problem import Finding, Kind
 from ocp.thresholds import CLOSED_LOOPS
-from ocp.wbc.setup import ContactPlan
 
 Array = NDArray[np.float64]
 CORNERS = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)]) / 2
@@ -47,19 +46,19 @@ class Ground:
     held: frozenset[int]  # bodies that carry contacts
 
     @classmethod
-    def below(cls, mechanism: Mechanism, contacts: Sequence[ContactPlan], start: Array) -> Ground | None:
+    def below(cls, mechanism: Mechanism, contacts: Sequence[Contact], start: Array) -> Ground | None:
         """None for a robot without floating base, or without a contact with the ground."""
         model, weight = mechanism.model, np.asarray(mechanism.model.gravity, float)
         base = next((i for i, body in enumerate(model.bodies) if body.joint.kind == "free_flyer"), None)
         if base is None or not weight.any():
             return None
-        level = [c for c in contacts if c.within is None and faces_up(c.record, weight)]
+        level = [c for c in contacts if c.within is None and faces_up(c, weight)]
         if not level:
             return None
         at = start[model.q_slice(base)][:3]
-        lowest = max(level, key=lambda c: float(_normal(c.record) @ at) - c.record.height).record
-        held = frozenset(model.frame(c.record.frame).body for c in contacts)
-        return cls(mechanism, base, _normal(lowest), lowest.height, lowest.friction or 0.0, start, held)
+        lowest = max(level, key=lambda c: float(c.plane[2] @ at) - c.height)
+        held = frozenset(model.frame(c.frame).body for c in contacts)
+        return cls(mechanism, base, lowest.plane[2], lowest.height, lowest.friction or 0.0, start, held)
 
     @cached_property
     def parts(self) -> tuple[PointContact, ...]:
@@ -160,14 +159,9 @@ def beyond_limits(model: Model, t: Array, x: Array) -> Iterator[Finding]:
                 yield Finding(Kind.JOINT_RANGE, name=name, time=float(t[k]), value=float(over[k]), tolerance=CLOSED_LOOPS.limits)
 
 
-def _normal(record: Contact) -> Array:
-    n = np.asarray(record.normal, float)
-    return np.asarray(n / np.linalg.norm(n))
-
-
-def faces_up(record: Contact, gravity: Array) -> bool:
+def faces_up(contact: Contact, gravity: Array) -> bool:
     """Whether the plane of a contact is ground and no wall."""
-    return -float(_normal(record) @ gravity) >= CLOSED_LOOPS.level * float(np.linalg.norm(gravity))
+    return -float(contact.plane[2] @ gravity) >= CLOSED_LOOPS.level * float(np.linalg.norm(gravity))
 
 
 def _extents(model: Model, base: int, held: frozenset[int]) -> Iterator[tuple[str, Array]]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics.constraints import Contact
+from dynamics.constraints import Cone, Contact
 from dynamics.errors import near
 from dynamics.mechanism import Mechanism
 from ocp.control.whole_body import Item
@@ -35,26 +36,12 @@ class Assignment:
         return self.item if self.path is None else at_target(self.item, self.path, t)
 
 
-@dataclass(frozen=True, eq=False)
-class ContactPlan:
-    """A contact that the controller may use. record: with its plane and friction; taken: at the start; least, most: normal force
-    of each point (N); ramp: seconds in which its force may grow, or shrinks when it is given up; sides, pyramid: of the cone's
-    stand-in. slides: the point moves along the plane with known friction, only its normal is held. within [3, 2] (m, world): box
-    outside of which the plane ends."""
-
-    record: Contact
-    taken: bool = True
-    least: float = 0.0
-    most: float = float("inf")
-    ramp: float = 0.1
-    sides: int = 8
-    pyramid: str = "inner"
-    slides: bool = False
-    within: tuple[tuple[float, float], ...] | None = None
-
-    @property
-    def name(self) -> str:
-        return self.record.name
+def ContactPlan(record: Contact, taken: bool = True, least: float = 0.0, most: float = float("inf"), ramp: float = 0.1,
+                sides: int = 8, pyramid: str = "inner", slides: bool = False,
+                within: tuple[tuple[float, float], ...] | None = None) -> Contact:
+    """A contact with what a controller asks of it besides. slides: its points move along the plane with known friction."""
+    return record.but(taken=taken, least=least, most=most, ramp=ramp, cone=Cone(sides, pyramid), within=within,
+                      slip=(0.0, 0.0, 0.0) if slides else None)
 
 
 @dataclass(frozen=True)
@@ -66,6 +53,16 @@ class Switch:
     name: str
 
 
+class Planner(Protocol):
+    """What plans a motion while it is followed."""
+
+    seconds: list[float]
+    failed: int
+
+    def begin(self, x: np.ndarray) -> None: ...
+    def update(self, t: float, x: np.ndarray) -> None: ...
+
+
 @dataclass(frozen=True, eq=False)
 class Setup:
     """A controller and its schedule.
@@ -73,12 +70,13 @@ class Setup:
     start [nq + nv]; efforts: limits by control (default: the robot's). rate (Hz), duration (s). horizon (s): of joint
     limits, None: none. rest_gain [1/s]: how fast velocities of contacts decay. trust: share of the friction that
     the controller counts on, so that feet do not stand on the edge of slipping; caution: share of that at a foot that slips, until
-    it stands for a while. Raises ProblemError for names and numbers that cannot be.
+    it stands for a while. planner: told the measured state before every step. Raises ProblemError for names and numbers
+    that cannot be.
     """
 
     mechanism: Mechanism
     start: np.ndarray
-    contacts: Sequence[ContactPlan]
+    contacts: Sequence[Contact]
     tasks: Sequence[Assignment]
     switches: Sequence[Switch] = ()
     efforts: ArrayLike | None = None
@@ -89,6 +87,7 @@ class Setup:
     trust: float = 0.95
     caution: float = 0.7
     options: HQPOptions = field(default_factory=HQPOptions)
+    planner: Planner | None = None
 
     def __post_init__(self) -> None:
         for what, names in (("contact", [c.name for c in self.contacts]), ("task", [t.name for t in self.tasks])):

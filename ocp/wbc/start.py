@@ -10,14 +10,15 @@ from numpy.typing import NDArray
 
 from dynamics import algorithms as alg
 from dynamics.algorithms import contact_kinematics
+from dynamics.constraints import Contact
 from dynamics.mechanism import Mechanism
-from ocp.wbc.closed_loop import stances_of
-from ocp.wbc.setup import ContactPlan, Setup
+from ocp.control.stance import stances_of
+from ocp.wbc.setup import Setup
 
 Array = NDArray[np.float64]
 
 
-def close_contacts(mechanism: Mechanism, contacts: Sequence[ContactPlan], start: Array, most: float
+def close_contacts(mechanism: Mechanism, contacts: Sequence[Contact], start: Array, most: float
                    ) -> tuple[Array, dict[str, float]]:
     """The start [nq + nv] with every contact that is taken on its plane, by the least motion (mass metric), and by name the gap (m,
     of the point farthest from the plane) that there was. Contacts farther than ``most`` are told and not closed."""
@@ -26,10 +27,10 @@ def close_contacts(mechanism: Mechanism, contacts: Sequence[ContactPlan], start:
     if not stances:
         return start, {}
     q = ca.SX.sym("q", model.nq)
-    where = [s.contact for s in stances]
+    where = [s.place for s in stances]
     points = contact_kinematics.contact_positions(model, q, where)
-    n = np.array([s.normal for s in stances])
-    heights = np.array([plan.record.height for plan in taken for _ in stances_of(plan)])
+    n = np.array([s.plane[2] for s in stances])
+    heights = np.array([s.height for s in stances])
     gap = ca.vertcat(*(ca.dot(ca.DM(n[k]), points[:, k]) for k in range(len(stances)))) - heights
     J = contact_kinematics.contact_jacobian(model, q, where)
     rows = ca.vertcat(*(ca.DM(n[k]).T @ J[3 * k:3 * k + 3, :] for k in range(len(stances))))
@@ -58,7 +59,7 @@ def unsupported(setup: Setup) -> tuple[str, ...]:
     """Advice on what the contacts at the start leave undecided: a floating base that they do not hold in all six directions, rows
     that repeat each other."""
     model = setup.mechanism.model
-    where = [s.contact for plan in setup.contacts if plan.taken for s in stances_of(plan)] if setup.tasks else []
+    where = [s.place for plan in setup.contacts if plan.taken for s in stances_of(plan)] if setup.tasks else []
     if not where or not any(body.joint.kind == "free_flyer" for body in model.bodies):
         return ()
     ranks = contact_kinematics.contact_ranks(model, setup.start[: model.nq], where)

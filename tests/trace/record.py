@@ -6,8 +6,9 @@
 gallery: problems/*.yaml; first_files: tests/first_files/*.yaml; hostile: the cases of tests/support/hostile.py; gallery_defaults:
 those of the gallery as if they had no ``solve`` and no ``accept`` section; without --set all of them. --quick: only the problems
 of ``quick.txt``. --root: the checkout whose code and problem files are traced; default: this one. Writes FOLDER/SET.txt (default:
-results/trace) after every problem, with a paragraph for each, and machine.txt, on which machine; --resume goes on where an earlier recording into the same folder
-ended, else the paragraphs of all problems asked for are written anew. --times: a table to which the seconds of each are added.
+results/trace) after every problem, with a paragraph for each, and machine.txt, on which machine; --resume goes on where an earlier
+recording into the same folder ended, else the paragraphs of all problems asked for are written anew. --times: a table to which the
+seconds of each are added.
 
 Each problem is solved in a process of its own, from the file's own options, without a limit of time, on one thread, and from an
 empty cache of kernels and without a C compiler: whether functions are compiled depends on what is in the cache, and rounding on

@@ -15,7 +15,8 @@ from rich.table import Table as Printed
 
 from dynamics.errors import near
 from ocp.app.batch.plan import axis_of, cases, read_axis, table_of
-from ocp.app.batch.run import KEEP, Sweep, Table, Tell, axes_of_starts, local_optima
+from ocp.app.batch.run import KEEP, Sweep, Table, axes_of_starts, local_optima
+from ocp.app.batch.schedule import Tell
 from ocp.app.batch.work import START
 from ocp.app.files.problem.sections_schema import Sweep as Section
 from ocp.app.files.syntax.overrides import apply_overrides
@@ -80,15 +81,15 @@ def prepared(file: Path, overrides: Mapping[str, str], asked: Asked) -> Sweep:
 
 
 @contextmanager
-def told(count: int, quiet: bool) -> Iterator[Tell | None]:
-    """One bar for all cases, on the terminal's standard error."""
+def told(count: int, quiet: bool, word: str = "certified") -> Iterator[Tell | None]:
+    """One bar for all cases, on the terminal's standard error; word: what is said of those that are well."""
     if quiet:
         yield None
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True)) as bar:
         task = bar.add_task("cases", total=count)
-        yield lambda done, certified, total: bar.update(task, completed=done, description=f"{certified} certified")
+        yield lambda done, certified, total: bar.update(task, completed=done, description=f"{certified} {word}")
 
 
 def print_table(found: Table, sweep: Sweep) -> None:

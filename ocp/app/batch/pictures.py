@@ -8,10 +8,29 @@ from typing import Any
 
 import numpy as np
 
-from ocp.app.pages.sheet import EDGE, FAIL, INK, PASS, SOFT, WIDTH, axes, clip_text, figure, plain, png, ticks
+from ocp.app.pages.sheet import (
+    EDGE,
+    FAIL,
+    INK,
+    PALETTE,
+    PASS,
+    SOFT,
+    WIDTH,
+    axes,
+    clip_text,
+    drawable,
+    figure,
+    plain,
+    png,
+    ticks,
+)
 
 Row = Mapping[str, Any]
+#: of a trial: whether it succeeded, t [k], value [k]
+Curve = tuple[bool, np.ndarray, np.ndarray]
 CAPTIONS = {
+    "trials": ("Trials", "The error of the first tracked quantity or task, or the first state, over time [s], a line for each "
+               "trial; red: failed."),
     "parallel": ("Parallel coordinates",
                  "A line for each case, from axis to axis; coloured by the objective, grey where it is not certified."),
     "response": ("Response surface",
@@ -87,6 +106,19 @@ def parallel(rows: Sequence[Row], paths: Sequence[str]) -> bytes:
             ax.text(k, height, f" {plain(clip_text(label, 12))}", fontsize=7, color=SOFT, va="center")
     ax.set_xlim(-0.2, len(names) - 0.5)
     ax.set_ylim(-0.06, 1.16)
+    return png(fig)
+
+
+def over_time(curves: Sequence[Curve]) -> bytes:
+    fig = figure(3.4)
+    ax = axes(fig, (0.8, 0.5, WIDTH - 1.1, 2.6))
+    values = drawable(np.concatenate([value for _, _, value in curves]))
+    least, most = min(0.0, float(np.nanmin(values))), float(np.nanmax(values))
+    ax.set_xlim(0.0, max(float(t[-1]) for _, t, _ in curves))
+    ax.set_ylim(least, max(most, least + 1e-12) * 1.05)
+    for ok, t, value in curves:
+        ax.plot(t, drawable(value), lw=0.7, color=PALETTE[0] if ok else FAIL, zorder=3 if ok else 4)
+    ticks(ax)
     return png(fig)
 
 

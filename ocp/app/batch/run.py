@@ -1,28 +1,26 @@
-"""A sweep: which cases, by which programs, from which neighbours; rows to the journal as they come."""
+"""A sweep: which cases, by which programs, from which neighbours."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import metadata
-from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ocp.app.batch.plan import Axis
 from ocp.app.batch.recipe import Range, Recipe, grouped, recipe_of
+from ocp.app.batch.schedule import Task
 from ocp.app.batch.store import Store, table
-from ocp.app.batch.work import START, Done, Work, done, read
-from ocp.app.batch.workers import workers
+from ocp.app.batch.study import Table, swept
+from ocp.app.batch.work import START, Work, read
 from ocp.batch.compiled import Point
 from ocp.batch.order import parents
 from ocp.batch.starts import optima
 from ocp.errors import ProblemError
 
 KEEP = ("none", "all", "failed", "best")
-#: told after every case: cases that are done, of which certified, and all
-Tell = Callable[[int, int, int], Any]
 
 
 @dataclass(frozen=True)
@@ -37,6 +35,7 @@ class Sweep:
     cases: tuple[tuple[Any, ...], ...]
     keep: str = "none"
     certified: bool = True
+    keeps_points: ClassVar[bool] = False
 
     def values(self) -> list[dict[str, Any]]:
         return [dict(zip(self.paths, row, strict=True)) for row in self.cases]
@@ -46,112 +45,28 @@ class Sweep:
         return {"file": self.name, "text": self.text, "paths": list(self.paths), "cases": [list(row) for row in self.cases],
                 "keep": self.keep, "certified": self.certified, "lieocp": metadata.version("lieocp")}
 
+    def plan(self, runs: str) -> tuple[np.ndarray, Callable[[int, Point | None], Task]]:
+        """Raises ProblemError where the file takes no case."""
+        values = self.values()
+        course, keep = _course(self, values), self.keep if self.keep in ("all", "failed") else ""
+        return course.parent, lambda number, point: Work(number, values[number], self.text, self.folder, self.name,
+                                                         course.recipes[number], point, keep, runs, self.certified)
 
-@dataclass(frozen=True)
-class Table:
-    """The results of a sweep, one row a case, and their folder."""
-
-    rows: list[dict[str, Any]] = field(repr=False)
-    folder: Path | None = None
-    points: Mapping[int, Point] = field(default_factory=dict, repr=False)
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __getitem__(self, name: str) -> list[Any]:
-        """A column."""
-        if self.rows and name not in self.rows[0]:
-            from dynamics.errors import near
-
-            raise ProblemError(f"no column named {name!r}{near(name, self.rows[0])}")
-        return [row[name] for row in self.rows]
-
-    @property
-    def ok(self) -> bool:
-        """Whether every case is certified."""
-        return all(row["ok"] for row in self.rows)
-
-    def best(self) -> dict[str, Any] | None:
-        """The certified row of the smallest objective; None without any."""
-        certified = [row for row in self.rows if row["ok"]]
-        return min(certified, key=lambda row: (row["objective"], row["case"])) if certified else None
-
-
-def swept(sweep: Sweep, out: Path | None = None, *, processes: int = 1, scheduler: str | None = None, overwrite: bool = False,
-          tell: Tell | None = None) -> Table:
-    """Solve the cases of a sweep that its folder has not yet; without a folder all of them, in memory.
-
-    Raises ProblemError for an unknown path or value, for a folder of another sweep, and where a scheduler is gone.
-    """
-    values = sweep.values()
-    store = None if out is None else Store(out, sweep.head(), overwrite)
-    try:
-        rows: dict[int, dict[str, Any]] = {} if store is None else store.done
-        if len(rows) < len(values):
-            _run(sweep, values, store, rows, processes, scheduler, tell)
-        if store is not None:
-            store.close(sweep.paths, values)
-            _keep_best(sweep, store)
-    finally:
-        if store is not None:
-            store.leave()
-    return Table(table(sweep.paths, values, rows), out)
+    def finish(self, store: Store) -> None:
+        """Keep the run of the best case, where that is asked for."""
+        best = Table(table(self.paths, self.values(), store.done)).best() if self.keep == "best" else None
+        runs = store.folder / "runs"
+        if best is not None and not (runs / f"{best['case']:06d}").exists():
+            number = best["case"]
+            Work(number, self.values()[number], self.text, self.folder, self.name, None, None, "all", str(runs), True).solved()
 
 
 @dataclass
 class _Course:
-    """Of every case the recipe, None where it shares that with no other, and the one that it starts from; points in memory."""
+    """Of every case the recipe, None where it shares that with no other, and the one that it starts from."""
 
     recipes: list[Recipe | None]
     parent: np.ndarray
-    points: dict[int, Point] = field(default_factory=dict)
-
-
-def _run(sweep: Sweep, values: Sequence[Mapping[str, Any]], store: Store | None, rows: dict[int, dict[str, Any]], processes: int,
-         scheduler: str | None, tell: Tell | None) -> None:
-    course = _course(sweep, values)
-    children: dict[int, list[int]] = {}
-    for number, parent in enumerate(course.parent.tolist()):
-        children.setdefault(parent, []).append(number)
-
-    def point_of(number: int) -> Point | None:
-        """Of the nearest ancestor that is solved."""
-        at = int(course.parent[number])
-        while at >= 0:
-            found = course.points.get(at) or (None if store is None else store.point(at))
-            if found is not None:
-                return found
-            at = int(course.parent[at])
-        return None
-
-    with workers(processes, scheduler) as (who, count):
-        ready, running = list(children.get(-1, [])), 0
-
-        def over(one: Done) -> None:
-            if store is not None:
-                store.add(one)
-            else:
-                rows[one.number] = one.row
-                if one.point is not None:
-                    course.points[one.number] = one.point
-            ready.extend(children.get(one.number, []))
-            if tell is not None:
-                tell(len(rows), sum(bool(row["ok"]) for row in rows.values()), len(values))
-
-        while ready or running:
-            while ready and running < 2 * count:
-                number = ready.pop(0)
-                if number in rows:
-                    ready.extend(children.get(number, []))
-                else:
-                    keep = "all" if sweep.keep == "all" else "failed" if sweep.keep == "failed" else ""
-                    who.submit(Work(number, values[number], sweep.text, sweep.folder, sweep.name, course.recipes[number],
-                                    point_of(number), keep, "" if store is None else str((store.folder / "runs").resolve()),
-                                    sweep.certified))
-                    running += 1
-            for one in who.finished(1.0) if running else ():
-                running -= 1
-                over(one)
 
 
 def _course(sweep: Sweep, values: Sequence[Mapping[str, Any]]) -> _Course:
@@ -215,16 +130,6 @@ def _check_readable(sweep: Sweep, values: Sequence[Mapping[str, Any]]) -> None:
             return
     assert first is not None
     raise first
-
-
-def _keep_best(sweep: Sweep, store: Store) -> None:
-    """The run of the best case as a folder."""
-    best = Table(table(sweep.paths, sweep.values(), store.done)).best() if sweep.keep == "best" else None
-    if best is None or (store.folder / "runs" / f"{best['case']:06d}").exists():
-        return
-    number = best["case"]
-    done(Work(number, sweep.values()[number], sweep.text, sweep.folder, sweep.name, None, None, "all",
-              str(store.folder / "runs"), True))
 
 
 def local_optima(rows: Sequence[Mapping[str, Any]], tolerance: float = 1e-4) -> list[dict[str, Any]]:

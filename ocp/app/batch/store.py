@@ -5,12 +5,13 @@ the table once all are.
     journal.jsonl   a line a case, appended by one write and flushed to the disk; a line that a killed process left is cut off
     points/         the point of each case whose line stands, while a case waits for it
     cases.csv       the table (cases.parquet where pyarrow is installed), without what differs from run to run
-    seconds.csv     how long each case took
+    seconds.csv     how long each case took, and what else differs from run to run
 """
 
 from __future__ import annotations
 
 import csv
+import errno
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -19,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from ocp.app.batch.work import Done
+from ocp.app.batch.schedule import Done
 from ocp.batch.compiled import Point
 from ocp.errors import ProblemError
 
@@ -34,7 +35,7 @@ class Store:
         """head: what the sweep is. Raises ProblemError for a folder of another one, and what is none."""
         self.folder, self.head = folder, {"format": FORMAT, "version": VERSION, **json.loads(json.dumps(head))}
         self.done: dict[int, dict[str, Any]] = {}
-        self.seconds: dict[int, float] = {}
+        self.measured: dict[int, dict[str, float]] = {}
         known = read_head(folder) if folder.exists() and any(folder.iterdir()) else None
         if folder.exists() and any(folder.iterdir()) and known is None:
             raise ProblemError("is not empty and holds no sweep; nothing in it was touched. Name another folder", where=str(folder))
@@ -66,24 +67,30 @@ class Store:
                 file.truncate(len(whole))
         for line in whole.splitlines():
             record = json.loads(line)
-            self.done[record["case"]], self.seconds[record["case"]] = record["row"], record["seconds"]
+            self.done[record["case"]] = record["row"]
+            self.measured[record["case"]] = {"seconds": record["seconds"], **record.get("measured", {})}
 
-    def add(self, done: Done) -> None:
-        """Append a case: its point first, for a line says that it is there."""
-        if done.number in self.done:
+    def add(self, found: Sequence[Done]) -> None:
+        """Append what is done, by one write: points first, for a line says that its point is there."""
+        new = {one.number: one for one in found if one.number not in self.done}
+        if not new:
             return
-        if done.point is not None:
-            _replaced(self.folder / POINTS / f"{done.number}.npz", _packed(done.point))
-        line = json.dumps({"case": done.number, "row": done.row, "seconds": done.seconds}).encode() + b"\n"
+        for one in new.values():
+            if one.point is not None:
+                _replaced(self.folder / POINTS / f"{one.number}.npz", _packed(one.point))
+        records = ({"case": one.number, "row": one.row, "seconds": one.seconds, "measured": dict(one.measured)}
+                   for one in new.values())
+        lines = "".join(json.dumps(record) + "\n" for record in records).encode()
         before = os.fstat(self._journal).st_size
         try:
-            if os.write(self._journal, line) < len(line):
-                raise OSError(28, "no space left on the device")
+            if os.write(self._journal, lines) < len(lines):
+                raise OSError(errno.ENOSPC, "No space left on device", str(self.folder / JOURNAL))
             os.fsync(self._journal)
         except OSError:
             os.ftruncate(self._journal, before)
             raise
-        self.done[done.number], self.seconds[done.number] = done.row, done.seconds
+        self.done |= {number: one.row for number, one in new.items()}
+        self.measured |= {number: {"seconds": one.seconds, **one.measured} for number, one in new.items()}
 
     def point(self, number: int) -> Point | None:
         place = self.folder / POINTS / f"{number}.npz"
@@ -92,11 +99,11 @@ class Store:
         with np.load(place) as file:
             return {name: file[name] for name in file.files}
 
-    def close(self, paths: Sequence[str], values: Sequence[Mapping[str, Any]]) -> None:
-        """Write the table, and leave out the points, once all cases are done."""
+    def close(self, paths: Sequence[str], values: Sequence[Mapping[str, Any]], keep_points: bool) -> None:
+        """Write the table, and leave out the points unless they are kept, once all cases are done."""
         rows = table(paths, values, self.done)
         _replaced(self.folder / TABLE, _as_csv(rows))
-        _replaced(self.folder / "seconds.csv", _as_csv([{"case": n, "seconds": self.seconds[n]} for n in sorted(self.seconds)]))
+        _replaced(self.folder / "seconds.csv", _as_csv([{"case": n, **self.measured[n]} for n in sorted(self.measured)]))
         try:
             import pyarrow
             from pyarrow import parquet
@@ -106,7 +113,7 @@ class Store:
             partial = self.folder / ".cases.parquet"
             parquet.write_table(pyarrow.Table.from_pylist([_uniform(row) for row in rows]), partial)
             os.replace(partial, self.folder / "cases.parquet")
-        if len(self.done) == len(values):
+        if len(self.done) == len(values) and not keep_points:
             for place in (self.folder / POINTS).glob("*.npz"):
                 place.unlink()
 
@@ -152,7 +159,7 @@ def _as_csv(rows: Sequence[Mapping[str, Any]]) -> bytes:
 
     out = io.StringIO(newline="")
     if rows:
-        writer = csv.DictWriter(out, list(rows[0]), lineterminator="\n")
+        writer = csv.DictWriter(out, list(dict.fromkeys(key for row in rows for key in row)), lineterminator="\n")
         writer.writeheader()
         writer.writerows([{key: "" if value is None else repr(value) if isinstance(value, float) else value
                            for key, value in row.items()} for row in rows])
@@ -171,8 +178,12 @@ def _packed(point: Point) -> bytes:
 def _replaced(place: Path, data: bytes) -> None:
     """Write a file at once: whole, or as it was."""
     partial = place.with_name(f".{place.name}.partial")
-    with partial.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(partial, place)
+    try:
+        with partial.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, place)
+    except OSError:
+        partial.unlink(missing_ok=True)
+        raise

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import json
 import math
-import threading
 import time
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ocp.app.batch.recipe import Recipe
+from ocp.app.batch.schedule import Done
 from ocp.app.files.load import LoadedProblem, load_text
 from ocp.app.sentences import ending, sentences
 from ocp.batch.compiled import Compiled, Point
@@ -24,7 +24,7 @@ from ocp.batch.starts import started
 from ocp.certify import Tolerances
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.methods import solve
-from ocp.problem import Solution
+from ocp.problem import Solution, Status
 
 #: programs that a worker keeps
 PROGRAMS = 8
@@ -51,16 +51,19 @@ class Work:
     runs: str = ""
     certified: bool = True
 
-
-@dataclass(frozen=True)
-class Done:
-    """What became of a case. row: of the table; seconds; point: that neighbours start from."""
-
-    number: int
-    row: dict[str, Any]
-    seconds: float
-    point: Point | None = None
-    solution: Any = field(default=None, repr=False)
+    def solved(self) -> Done:
+        """The row of the case; errors of the file become rows."""
+        begin = time.perf_counter()
+        try:
+            solution, by, point, loaded = _solved(self)
+            if solution.status is Status.INTERRUPTED:  # which is not what became of the case
+                raise KeyboardInterrupt
+            row = row_of(solution, by)
+        except (ProblemError, ArithmeticError) as error:  # of the user's values; anything else is ours, and ends the sweep
+            row, point, solution = refused_row(error), None, None
+        if solution is not None and (self.keep == "all" or self.keep == "failed" and not solution.ok):
+            _write(self, loaded, solution)
+        return Done(self.number, row, time.perf_counter() - begin, point)
 
 
 @dataclass(frozen=True)
@@ -70,26 +73,6 @@ class Kept:
 
 
 _KEPT: OrderedDict[str, Kept | ProblemError] = OrderedDict()
-_ALONE = threading.Lock()
-
-
-def done(work: Work) -> Done:
-    """Solve a case; errors of the file become rows. One at a time in every process, for programs are shared."""
-    with _ALONE:
-        return _done(work)
-
-
-def _done(work: Work) -> Done:
-    begin = time.perf_counter()
-    try:
-        solution, by, point, loaded = _solved(work)
-        row = row_of(solution, by)
-    except (ProblemError, ArithmeticError) as error:  # of the user's values; anything else is ours, and ends the sweep
-        kind = "UNSUPPORTED" if isinstance(error, UnsupportedError) else "REFUSED"
-        row, point, solution = empty_row(kind, REFUSED, str(error)), None, None
-    if solution is not None and (work.keep == "all" or work.keep == "failed" and not solution.ok):
-        _write(work, loaded, solution)
-    return Done(work.number, row, time.perf_counter() - begin, point)
 
 
 def _solved(work: Work) -> tuple[Solution, str, Point | None, LoadedProblem]:
@@ -138,6 +121,11 @@ def row_of(solution: Solution, by: str) -> dict[str, Any]:
             "duration": _number(float(t[-1] - t[0])), "iterations": len(solution.iterations), "by": by,
             "findings": json.dumps([str(one.kind) for one in (*ended, *failures)]), "message": worst,
             **{f"chosen.{name}": _number(value) for name, value in chosen.items()}}
+
+
+def refused_row(error: Exception) -> dict[str, Any]:
+    """Of a case that could not be begun."""
+    return empty_row("UNSUPPORTED" if isinstance(error, UnsupportedError) else "REFUSED", REFUSED, str(error))
 
 
 def empty_row(status: str, by: str, message: str) -> dict[str, Any]:

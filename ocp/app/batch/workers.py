@@ -9,15 +9,17 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
 from dynamics.kernels import threads
-from ocp.app.batch.work import LOST, Done, Work, done, empty_row
+from ocp.app.batch.schedule import Done, Task, Workers
+from ocp.app.batch.work import LOST, empty_row
 from ocp.errors import ProblemError
 
 #: how often a case may take its process down with it
@@ -28,23 +30,23 @@ ANSWERS = 10.0
 POLLED = 0.005
 
 
-class Workers(Protocol):
-    """Takes work, hands back what is done."""
+_ALONE = threading.Lock()
 
-    def submit(self, work: Work) -> None: ...
 
-    def finished(self, seconds: float) -> list[Done]:
-        """What is done since the last call; waits so long where nothing is."""
+def done(task: Task) -> Done:
+    """Do a task, one at a time in every process: programs are shared."""
+    with _ALONE:
+        return task.solved()
 
 
 class Here:
     """This process, one case at a time."""
 
     def __init__(self) -> None:
-        self._waiting: list[Work] = []
+        self._waiting: list[Task] = []
 
-    def submit(self, work: Work) -> None:
-        self._waiting.append(work)
+    def submit(self, task: Task) -> None:
+        self._waiting.append(task)
 
     def finished(self, seconds: float) -> list[Done]:
         return [done(self._waiting.pop(0))] if self._waiting else []
@@ -55,8 +57,8 @@ class Processes:
     down twice becomes a row that says so."""
 
     def __init__(self, count: int):
-        self.count, self.running, self.deaths = count, dict[Future[Done], Work](), dict[int, int]()
-        self.alone: list[Work] = []  # after a death nobody knows whose fault it was: one by one
+        self.count, self.running, self.deaths = count, dict[Future[Done], Task](), dict[int, int]()
+        self.alone: list[Task] = []  # after a death nobody knows whose fault it was: one by one
         self._start()
 
     def _start(self) -> None:
@@ -64,17 +66,17 @@ class Processes:
             self.pool = ProcessPoolExecutor(self.count, multiprocessing.get_context("spawn"), initializer=_ready)
             list(self.pool.map(abs, range(self.count)))  # all are there while the environment holds
 
-    def submit(self, work: Work) -> None:
+    def submit(self, task: Task) -> None:
         if self.alone:
-            self.alone.append(work)
+            self.alone.append(task)
         else:
-            self._run(work)
+            self._run(task)
 
-    def _run(self, work: Work) -> None:
+    def _run(self, task: Task) -> None:
         try:
-            self.running[self.pool.submit(done, work)] = work
+            self.running[self.pool.submit(done, task)] = task
         except BrokenProcessPool:
-            self.alone.append(work)
+            self.alone.append(task)
 
     def finished(self, seconds: float) -> list[Done]:
         if not self.running and self.alone:
@@ -83,27 +85,27 @@ class Processes:
         over = wait(self.running, seconds, FIRST_COMPLETED).done
         died = []
         for future in over:
-            work = self.running.pop(future)
+            task = self.running.pop(future)
             try:
                 found.append(future.result())
             except BrokenProcessPool:
-                died.append(work)
+                died.append(task)
         if died:
             found += self._replaced([*died, *self.running.values()])
         return found
 
-    def _replaced(self, lost: list[Work]) -> list[Done]:
+    def _replaced(self, lost: list[Task]) -> list[Done]:
         """New processes in the place of those that died; what cannot be tried again."""
         self.running.clear()
         self.pool.shutdown(wait=False, cancel_futures=True)
         self._start()
         gone = []
-        for work in lost:
-            self.deaths[work.number] = self.deaths.get(work.number, 0) + (len(lost) == 1)
-            if self.deaths[work.number] >= LIVES:
-                gone.append(Done(work.number, empty_row("WORKER_DIED", LOST, "the process that solved it died"), 0.0))
+        for task in lost:
+            self.deaths[task.number] = self.deaths.get(task.number, 0) + (len(lost) == 1)
+            if self.deaths[task.number] >= LIVES:
+                gone.append(Done(task.number, empty_row("WORKER_DIED", LOST, "the process that solved it died"), 0.0))
             else:
-                self.alone.append(work)
+                self.alone.append(task)
         return gone
 
     def close(self, wait_for_them: bool) -> None:
@@ -126,34 +128,34 @@ class Cluster:
         except (OSError, ValueError, TimeoutError) as error:
             raise ProblemError(f"no scheduler answers: {error}", where=f"--scheduler {address}") from None
         self.address = address
-        self.works: dict[Any, Work] = {}  # by future
+        self.tasks: dict[Any, Task] = {}  # by future
         self.count = max(1, sum(self.client.nthreads().values()))
         self.client.run(threads.pinned)
 
-    def submit(self, work: Work) -> None:
-        self.works[self.client.submit(done, work, pure=False)] = work
+    def submit(self, task: Task) -> None:
+        self.tasks[self.client.submit(done, task, pure=False)] = task
 
     def finished(self, seconds: float) -> list[Done]:
         end = time.monotonic() + seconds
-        while not (ready := [future for future in self.works if future.done()]) and time.monotonic() < end:
+        while not (ready := [future for future in self.tasks if future.done()]) and time.monotonic() < end:
             time.sleep(POLLED)
         if self.client.status != "running":
             raise ProblemError("the scheduler is gone; the cases that are done are kept, the same command goes on with the others",
                                where=f"--scheduler {self.address}")
         found = []
         for future in ready:
-            work = self.works.pop(future)
+            task = self.tasks.pop(future)
             if future.status == "finished":
                 found.append(future.result())
             elif type(error := future.exception()).__name__ == "KilledWorker":
-                found.append(Done(work.number, empty_row("WORKER_DIED", LOST, f"the workers that solved it died: {error}"), 0.0))
+                found.append(Done(task.number, empty_row("WORKER_DIED", LOST, f"the workers that solved it died: {error}"), 0.0))
             else:
                 raise error
         return found
 
     def close(self, wait_for_them: bool) -> None:
         if not wait_for_them:
-            self.client.cancel([*self.works])
+            self.client.cancel([*self.tasks])
         self.client.close()
 
 
@@ -179,5 +181,5 @@ def workers(count: int, scheduler: str | None) -> Iterator[tuple[Workers, int]]:
 
 
 def processors() -> int:
-    """How many processes of this machine may work at once."""
+    """How many processes of this machine may task at once."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

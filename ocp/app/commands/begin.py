@@ -38,8 +38,8 @@ def robot(robot: Robot, /, *, root: str | None = None, picture: Path | None = No
 
 
 def init(
-    robot: Robot, /, *, pose: Flag = False, mpc: Flag = False, ik: Flag = False, wbc: Flag = False, frame: str | None = None,
-    root: str | None = None,
+    robot: Robot, /, *, pose: Flag = False, mpc: Flag = False, ik: Flag = False, wbc: Flag = False, gait: str | None = None,
+    frame: str | None = None, root: str | None = None,
     out: Annotated[Path | None, Parameter(help="File to write; default: named after the robot, here.")] = None,
     overwrite: Overwrite = False,
 ) -> int:
@@ -58,26 +58,29 @@ def init(
         Inverse kinematics of a pose.
     wbc
         Whole-body control of a robot that stands on its feet.
+    gait
+        A robot that stands on its feet moves them: stand, step, walk, trot, pace, bound or jump.
     frame
         What --pose and --ik move; default: a tool or hand by its name, else the end of the longest branch.
     root
-        fixed, free_flyer or planar (URDF): how its root link is attached; default: fixed, with --wbc and of what flies free_flyer.
+        fixed, free_flyer or planar (URDF): how its root link is attached; default: fixed; free_flyer with --wbc, --gait and of what
+        flies.
     """
     from ocp.app.robot import read_robot
     from ocp.app.starter.fly import flight
     from ocp.app.starter.write import write_starter
     from ocp.errors import ProblemError
 
-    kinds = [name for name, wanted in (("pose", pose), ("mpc", mpc), ("ik", ik), ("wbc", wbc)) if wanted]
+    kinds = [name for name, wanted in (("pose", pose), ("mpc", mpc), ("ik", ik), ("wbc", wbc), ("gait", gait)) if wanted]
     if len(kinds) > 1:
-        raise ProblemError("one of --pose, --mpc, --ik and --wbc at a time", where="ocp init")
+        raise ProblemError("one of --pose, --mpc, --ik, --wbc and --gait at a time", where="ocp init")
     kind = kinds[0] if kinds else "move"
-    if wbc and root is None and not robot.endswith(".xml"):
+    if (wbc or gait) and root is None and not robot.endswith(".xml"):
         root = "free_flyer"
     found = read_robot(robot, root=root)
     if root is None and found.path.suffix == ".urdf" and flight(found) is not None:
         found = read_robot(robot, root="free_flyer")
-    place = write_starter(found, kind, frame=frame, out=out, overwrite=overwrite, command=started())
+    place = write_starter(found, kind, frame=frame, gait=gait or "", out=out, overwrite=overwrite, command=started())
     print(f"written: {place}\nnow run: ocp {kind if kind in ('ik', 'mpc', 'wbc') else 'solve'} {place}")
     return CERTIFIED
 
@@ -111,6 +114,7 @@ def check(file: Problem, /, *, set_: Overrides = None) -> int:
 def show(
     file: Annotated[Target | None, Parameter(help="The file (YAML); the options below need none, but --set.")] = None, /, *,
     set_: Overrides = None, schema: Flag = False, functions: Flag = False, strategy: Flag = False, thresholds: Flag = False,
+    phases: Flag = False,
 ) -> int:
     """Print a problem file fully expanded, every default written out.
 
@@ -124,6 +128,8 @@ def show(
         The table of rules by which answers are found instead: diagnosis, remedy, budget.
     thresholds
         Every number that decides in solves and certificates instead, with its unit and its reason.
+    phases
+        The file with its gait written out as phases instead, to go on from.
     """
     from ocp.app.files.load import load_problem
     from ocp.app.files.problem.schema import problem_json_schema
@@ -142,8 +148,10 @@ def show(
             tables.print_vocabulary(loaded)
         elif loaded is None:
             raise ProblemError("name a problem file, or say --schema, --functions, --strategy or --thresholds", where="ocp show")
+        elif phases and not loaded.written_out:
+            raise ProblemError("has no gait to write out", where=str(file))
         else:
-            print(loaded.expanded(), end="")
+            print(loaded.written_out if phases else loaded.expanded(), end="")
     return CERTIFIED
 
 

@@ -39,6 +39,11 @@ Run = Annotated[Path, Parameter(help="The folder of the run.")]
 TimeLimit = Annotated[float | None, Parameter(
     help="Seconds after which the command ends and keeps the best answer so far. Default: none.")]
 
+Processes = Annotated[int | None, Parameter(name=["--processes", "-j"], help="How many processes of this machine work; 0: only "
+                                            "this one. Default: as many as there are processors.")]
+Scheduler = Annotated[str | None, Parameter(help="Address of a Dask scheduler, tcp://host:8786, whose workers take the cases "
+                                                 "(pip install 'lieocp[cluster]').")]
+
 
 def overridden(words: Sequence[str] | None) -> dict[str, str]:
     """What ``--set`` changes, by key."""

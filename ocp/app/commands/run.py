@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from ocp.app.commands import common
-from ocp.app.commands.common import CERTIFIED, NOT_SOLVED, Flag, Out, Overrides, Overwrite, Problem, Quiet, TimeLimit
+from ocp.app.commands.common import (
+    CERTIFIED,
+    NOT_SOLVED,
+    Flag,
+    Out,
+    Overrides,
+    Overwrite,
+    Problem,
+    Processes,
+    Quiet,
+    Scheduler,
+    TimeLimit,
+)
 from ocp.app.supervisor import report
 from ocp.interrupts import at_once, limited
 
@@ -36,7 +48,8 @@ def ik(
 
 def mpc(
     file: Problem, /, *, trials: Annotated[int, Parameter(validator=Number(gte=1))] | None = None, seed: int = 0,
-    trial: Annotated[int, Parameter(validator=Number(gte=0))] | None = None, compare: Flag = False, set_: Overrides = None,
+    trial: Annotated[int, Parameter(validator=Number(gte=0))] | None = None, compare: Flag = False,
+    processes: Processes = None, scheduler: Scheduler = None, set_: Overrides = None,
     out: Out = None, overwrite: Overwrite = False, quiet: Quiet = False, time_limit: TimeLimit = None,
 ) -> int:
     """Run a problem file in closed loop, its horizon receding, against a simulated plant; see its section ``mpc``.
@@ -45,7 +58,7 @@ def mpc(
     ----------
     trials
         so many runs with random starts, kicks, pushes and noise (``mpc.trials``): how many succeed by the criteria of the file;
-        failures are kept.
+        failures are kept. The same command goes on with what was interrupted.
     seed
         of all that is random in trials.
     trial
@@ -62,10 +75,7 @@ def mpc(
         raise ProblemError("take one of them", where="--trials, --trial and --compare")
     with limited(time_limit):
         if trials is not None:
-            from ocp.app.mpc.trials import run_trials
-
-            return run_trials(file, trials, seed, overrides=common.overridden(set_), out=out, overwrite=overwrite, quiet=quiet,
-                              command=common.started())
+            return _trials("mpc", file, trials, seed, set_, out, processes, scheduler, overwrite, quiet)
         if compare:
             from ocp.app.mpc.compare import run_compare
 
@@ -75,9 +85,23 @@ def mpc(
                        drawn=None if trial is None else (seed, trial))
 
 
+def _trials(kind: str, file: Path, count: int, seed: int, set_: list[str] | None, out: Path | None, processes: int | None,
+            scheduler: str | None, overwrite: bool, quiet: bool, plant: str = "") -> int:
+    with at_once():
+        from ocp.app.batch.trials import read_trials, run_trials
+        from ocp.app.batch.workers import processors
+    made = read_trials(kind, file, common.overridden(set_), count, seed, plant)
+    good = run_trials(made, file, out=out, processes=processors() if processes is None else processes, scheduler=scheduler,
+                      overwrite=overwrite, quiet=quiet)
+    return CERTIFIED if good else NOT_SOLVED
+
+
 def wbc(
-    file: Problem, /, *, plant: Literal["hybrid", "mujoco"] | None = None, follow: Path | None = None, set_: Overrides = None,
-    out: Out = None, overwrite: Overwrite = False, quiet: Quiet = False, time_limit: TimeLimit = None,
+    file: Problem, /, *, plant: str | None = None, follow: Path | None = None,
+    trials: Annotated[int, Parameter(validator=Number(gte=1))] | None = None, seed: int = 0,
+    trial: Annotated[int, Parameter(validator=Number(gte=0))] | None = None, processes: Processes = None,
+    scheduler: Scheduler = None, set_: Overrides = None, out: Out = None, overwrite: Overwrite = False, quiet: Quiet = False,
+    time_limit: TimeLimit = None,
 ) -> int:
     """Run a file of whole-body control in closed loop: tasks by strict priority, contacts with friction, a schedule.
 
@@ -88,14 +112,26 @@ def wbc(
     plant
         hybrid, our simulator of events, or mujoco (the extra of that name); default: what the file says.
     follow
-        Folder of a run of ocp solve: the robot follows its motion, contacts and forces.
+        Folder of a run of ocp solve: the robot follows its motion, contacts and forces; or a problem file with a section mpc, which
+        plans the motion at its own rate.
+    trials
+        so many runs with random starts, friction and pushes (``trials``): how many succeed; failures are kept. The same command
+        goes on with what was interrupted.
+    seed
+        of all that is random in trials.
+    trial
+        this one of the trials alone, with its report.
     """
     from ocp.app.wbc.run import wbc as run_wbc
 
-    overrides = {**common.overridden(set_), **({} if follow is None else {"follow.run": str(follow.absolute())})}
+    follows = [] if follow is None else [f"follow.{'run' if follow.is_dir() else 'mpc'}={follow.absolute()}"]
+    given = [*(set_ or ()), *follows]
+    overrides = common.overridden(given)
     with limited(time_limit):
+        if trials is not None:
+            return _trials("wbc", file, trials, seed, given, out, processes, scheduler, overwrite, quiet, plant or "")
         return run_wbc(file, plant=plant or "", overrides=overrides, out=out, overwrite=overwrite, quiet=quiet,
-                       command=common.started())
+                       command=common.started(), drawn=None if trial is None else (seed, trial))
 
 
 def simulate(

@@ -7,15 +7,26 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from ocp.app.commands.common import CERTIFIED, NOT_SOLVED, Out, Overrides, Overwrite, Problem, Quiet, overridden
+from ocp.app.commands.common import (
+    CERTIFIED,
+    NOT_SOLVED,
+    Out,
+    Overrides,
+    Overwrite,
+    Problem,
+    Processes,
+    Quiet,
+    Scheduler,
+    overridden,
+)
 from ocp.interrupts import at_once
 
 
 def sweep(
     file: Problem, /, *, over: list[str] | None = None, table: Path | None = None, design: str | None = None,
     samples: int | None = None, seed: int | None = None, starts: int | None = None, set_: Overrides = None, out: Out = None,
-    processes: Annotated[int | None, Parameter(name=["--processes", "-j"])] = None, scheduler: str | None = None,
-    keep: str | None = None, overwrite: Overwrite = False, quiet: Quiet = False,
+    processes: Processes = None, scheduler: Scheduler = None, keep: str | None = None, overwrite: Overwrite = False,
+    quiet: Quiet = False,
 ) -> int:
     """Solve a file with many values of what it says: masses, starts, goals, weights, methods. The same command goes on with a sweep
     that was interrupted.
@@ -35,10 +46,6 @@ def sweep(
         Of random, latin and sobol designs.
     starts
         Multi-start: every case is solved from so many starts, the guess and perturbed ones, and local optima are listed.
-    processes
-        How many processes of this machine work; 0: only this one. Default: as many as there are processors.
-    scheduler
-        Address of a Dask scheduler, tcp://host:8786, whose workers take the cases (pip install 'lieocp[cluster]').
     keep
         Cases of which the run is kept as a folder: none, all, failed or best. Default: none.
     """
@@ -59,12 +66,12 @@ def sweep(
 def report(
     sweep: Path, /, *, pareto: Annotated[str, Parameter(help="Two columns of the Pareto front.")] = "duration,objective",
 ) -> int:
-    """Write the report of a sweep, done or not: a table that sorts, and pictures of how answers depend on what is varied.
+    """Write the report of a sweep or of trials, done or not: a table that sorts, and pictures of how answers depend on what varies.
 
     Parameters
     ----------
     sweep
-        The folder of the sweep.
+        The folder of the sweep, or of trials.
     """
     with at_once():
         from ocp.app.batch.report import write_report

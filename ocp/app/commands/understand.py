@@ -144,3 +144,28 @@ def policy(run: common.Run, /, *, out: Path | None = None, models: Path | None =
 
     export(run, out=out, models=models, overwrite=overwrite)
     return CERTIFIED
+
+
+def export(
+    run: common.Run, /, *, formats: Annotated[list[str] | None, Parameter(consume_multiple=True)] = None, rate: float | None = None,
+    out: Path | None = None, models: Path | None = None, overwrite: Overwrite = False,
+) -> int:
+    """Write the motion of a run for other programs: motion.csv, motion.npz (of a robot with MuJoCo's qpos and qvel), motion.c.
+
+    Parameters
+    ----------
+    formats
+        csv, npz, c; default: all of them.
+    rate
+        Times a second [Hz]; default: the knots of the run.
+    out
+        Folder to write; default: export within that of the run.
+    models
+        The folder that the run's robot file is relative to; default: that of the run, which holds it.
+    """
+    from ocp.app.export import FORMATS
+    from ocp.app.export import export as write
+
+    made = write(run, formats or FORMATS, rate=rate, out=out, overwrite=overwrite, models=models)
+    print(f"written to {made[0].parent}: {', '.join(place.name for place in made)}")
+    return CERTIFIED

@@ -1,4 +1,4 @@
-"""What a comparison is made of: which methods with which options, and what came of each."""
+"""Records of a comparison: methods with options, outcomes, the reference."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ class Spec:
 
     @property
     def detail(self) -> str:
+        """The options as ``key=value,...``."""
         return ",".join(f"{key}={value}" for key, value in self.options.items())
 
     @property
@@ -85,10 +86,12 @@ class Entry:
 
     @property
     def ok(self) -> bool:
+        """Whether the method has a certified answer."""
         return self.solution is not None and self.solution.ok
 
     @property
     def cost(self) -> float:
+        """The objective; NaN without a solution."""
         return float("nan") if self.solution is None else self.solution.objective
 
     @property
@@ -151,6 +154,7 @@ class Comparison:
 
     @property
     def solved(self) -> tuple[Entry, ...]:
+        """Entries with a solution."""
         return tuple(entry for entry in self.entries if entry.solution is not None)
 
     @property
@@ -181,4 +185,5 @@ class Comparison:
 
     @property
     def unanimous(self) -> bool:
+        """Whether all costs agree within the tolerance."""
         return all(self.agrees(entry) for entry in self.solved)

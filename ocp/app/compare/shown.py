@@ -1,5 +1,4 @@
-"""What ``ocp compare`` shows: a line while each method runs, one table and the verdict; and the motions of all methods laid over
-each other, every state and control in a panel, one colour for each method."""
+"""Terminal output of ``ocp compare``: a line while each method runs, one table at the end."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ from ocp.app.screen import brief_seconds, grid, line, plain, say_where
 from ocp.app.sentences import message, sentences
 from ocp.app.sentences.wording import status_word
 
-MOST_PANELS, ABREAST = 24, 3
+MAX_PANELS, ABREAST = 24, 3
 DASHES = ("-", (0, (5, 2)), (0, (1.5, 1.5)))
 Line = tuple[np.ndarray, np.ndarray]  # t [k] and values [k], NaN between phases
 
@@ -39,7 +38,7 @@ def overlay(found: Comparison) -> bytes | None:
     groups = [Group("methods", (Cell("", partial(_legend, labels), time=False, bare=True),), 1)]
     for heading, which in (("states", "x"), ("controls", "u")):
         cells = tuple(Cell(name, partial(_draw, [_line(motion, name, which) for motion in motions]), units.get(name, ""))
-                      for name in names[which][:MOST_PANELS])
+                      for name in names[which][:MAX_PANELS])
         groups += [Group(heading, cells)] if cells else []
     return sheet.sheet(groups, (0.0, max(motion[-1].span[1] for motion in motions)))
 
@@ -93,6 +92,7 @@ def say_entry(entry: Entry, k: int, count: int, console: Console) -> None:
 
 
 def print_comparison(found: Comparison, folder: Path, out: Console) -> None:
+    """Print the table, then the verdict."""
     out.print(f"\n[bold]{plain(found.name)}[/]", soft_wrap=True)
     out.print(table(found, out.width >= WIDE))
     for entry in found.entries:

@@ -1,8 +1,8 @@
-"""Build the website: stage the pages as they lie in the repository, add those that are made, and call Sphinx.
+"""Build the website: stage the pages as they lie in the repository, add the generated ones, and call Sphinx.
 
-Sources stay where they are, so that links work in the repository, too: the README is the index, `ocp/docs` holds the pages,
-`problems` the gallery, `results/benchmarks` the tables. Made are a page per problem of the gallery, all options and keys, the
-table from equations to functions and the interface. Any warning of Sphinx is an error.
+The staged sources keep their paths, so that links work in the repository and on the website. The README is the index, `ocp/docs`
+holds the pages, `problems` the gallery and `results/benchmarks` the tables. Generated pages: one per problem of the gallery, all
+options and keys, the table from equations to functions, and the interface. Any warning of Sphinx is an error.
 """
 
 import shutil
@@ -29,24 +29,26 @@ TOC = """
 ```
 """
 GROUPS = {
-    "Start": ("ocp/docs/own_robot", "ocp/docs/commands", "ocp/docs/reports", "ocp/docs/files", "ocp/docs/python",
-              "ocp/docs/sweeps"),
+    "Start": ("ocp/docs/install", "ocp/docs/own_robot"),
     "Tutorials": ("ocp/docs/tutorials/*",),
-    "How it works": ("ocp/docs/methods", "ocp/docs/strategy", "options",
-                     "ocp/docs/certificate", "ocp/docs/derivatives", "ocp/docs/robots"),
-    "Simulate and control": ("ocp/docs/mpc", "ocp/docs/simulation", "ocp/docs/whole_body"),
-    "Look up": ("keys", "problems/README", "ocp/docs/gallery", "ocp/docs/conventions", "equations", "interface",
-                "ocp/docs/benchmarks"),
-    "The project": ("ocp/docs/house", "ocp/docs/changelog"),
+    "Guides": ("ocp/docs/robots", "ocp/docs/contacts", "ocp/docs/mpc", "ocp/docs/whole_body", "ocp/docs/simulation",
+               "ocp/docs/sweeps", "ocp/docs/derivatives", "ocp/docs/deploy", "ocp/docs/extend"),
+    "Explanation": ("ocp/docs/certificate", "ocp/docs/methods", "ocp/docs/mathematics", "ocp/docs/strategy",
+                    "ocp/docs/architecture"),
+    "Reference": ("ocp/docs/files", "keys", "options", "ocp/docs/commands", "ocp/docs/python", "interface", "ocp/docs/reports",
+                  "ocp/docs/conventions", "equations", "problems/README", "ocp/docs/gallery"),
+    "Record": ("ocp/docs/benchmarks", "ocp/docs/changelog"),
 }
 
 
 def stage(folder: Path, run: bool) -> None:
-    """Lay the sources of the website into a folder as Sphinx wants them."""
+    """Copy and generate the sources of the website into a folder, in the layout that Sphinx needs."""
     shutil.copytree(ROOT / "ocp" / "docs", folder / "ocp" / "docs")
     (folder / "ocp" / "docs" / "tutorials" / "problems").symlink_to(ROOT / "problems")  # tutorials speak from the repository's root
     for source in ("problems", "results/benchmarks", "tests/first_files"):
         shutil.copytree(ROOT / source, folder / source, ignore=shutil.ignore_patterns("models", "__pycache__"))
+    for source in ("unit.txt", "rows.txt"):
+        shutil.copy(ROOT / "tests" / source, folder / "tests")
     problem_pages(folder / "problems", ROOT / "problems", run)
     (folder / "equations.md").write_text(equations_page(ROOT), encoding="utf-8")
     (folder / "options.md").write_text(options_page(), encoding="utf-8")

@@ -192,7 +192,7 @@ def _parts(node: ast.expr) -> Iterator[ast.expr]:
 
 @dataclass(frozen=True)
 class Subject:
-    """What is to be explained.
+    """The subject of an explanation.
 
     name: of the file, for places in it; status, message: how the run ended, None where it has to be solved; method: that made it;
     arrays: of its trajectory, and of its checkpoint with the prefix "checkpoint."; certificate, options: of a run that ended
@@ -217,7 +217,7 @@ class Subject:
 
 @dataclass(frozen=True)
 class Explanation:
-    """What was found; parts that do not apply are empty.
+    """An explanation; parts that do not apply are empty.
 
     x: the point that was looked at; mesh: words about the program; solved: whether a solve led there; spots: places in the file,
     beside ``origins``

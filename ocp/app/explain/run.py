@@ -37,7 +37,7 @@ EXPLAINED, UNEXPLAINED = 0, 1
 #: methods whose program is looked at; others are seen through the first
 TRANSCRIBING = ("collocation", "multiple_shooting")
 #: iterations after which a program that is still violated is asked whether it can hold at all, before it is solved any further
-FEW = 150
+ITERATIONS_BEFORE_FEASIBILITY = 150
 #: a point that violates more than this is asked whether its constraints contradict each other
 VIOLATED = 1e-4
 
@@ -104,7 +104,7 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
 
 # ---- the explanation ----------------------------------------------------------------------------------------------------
 def explanation(subject: Subject, say: Say, out: Console | None = None) -> Explanation:
-    """Look for the cause, or what Ctrl-C leaves of it; out: told what is found on the way. Raises UnsupportedError where no program
+    """Find the cause; Ctrl-C returns what is known; out: prints progress. Raises UnsupportedError where no program
     can be made of the problem."""
     problem = subject.loaded.problem
     chosen = method(subject.method if subject.method in TRANSCRIBING else
@@ -172,9 +172,9 @@ class _Inquiry:
         no iterate are solved from where they stand."""
         if self.exact and self.subject.status not in (None, *SOLVED, Status.NOT_A_NUMBER):
             return None
-        few = min(FEW, self.solving.max_iterations)
+        few = min(ITERATIONS_BEFORE_FEASIBILITY, self.solving.max_iterations)
         result = _solved(self.program, self.x, replace(self.solving, max_iterations=few), self.say)
-        self.short = result.status is Status.ITERATION_LIMIT and self.solving.max_iterations > FEW
+        self.short = result.status is Status.ITERATION_LIMIT and self.solving.max_iterations > ITERATIONS_BEFORE_FEASIBILITY
         if self.short and _worst(self.program, result.x) <= VIOLATED:
             result, self.short = _solved(self.program, result.x, self.solving, self.say), False
         self._take(result)

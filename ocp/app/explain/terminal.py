@@ -1,4 +1,4 @@
-"""What ``ocp explain`` shows: a word about what it is doing, then the finding in tables."""
+"""Terminal output of ``ocp explain``: progress, then the findings in tables."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from ocp.explain import Advice, Amount, Dependence, Infeasibility, Origin, Price
 from ocp.explain.groups import UPPER
 from ocp.problem import SOLVED, Finding
 
-MOST = 12
+MAX_TABLE_LINES = 12
 """Lines of one table."""
-FEW = 6
+MAX_NAMES_IN_LINE = 6
 """Names in one line."""
 
 
 def print_first(subject: Subject, found: Sequence[Finding], out: Console) -> None:
-    """What the problem alone tells."""
+    """Print findings that follow from the problem alone."""
     if not found:
         return
     out.print(f"\n[bold]{plain(subject.loaded.problem.name)}[/]  at first sight:", soft_wrap=True)
-    for one in found[:MOST]:
+    for one in found[:MAX_TABLE_LINES]:
         word = "[bold red]impossible[/]" if one.data["sure"] else "[yellow]unlikely[/]"
         out.print(f"  {word}  {plain(sentence(one))}", soft_wrap=True)
 
 
 def print_worst(worst: Sequence[tuple[str, float]], out: Console | None) -> None:
-    """What the point that is looked at violates most, before the search for the cause."""
+    """Print the largest violations of the point, before the search for the cause."""
     if out is not None and worst:
         line(out, f"  violated most: {', '.join(f'{name} by {size:.3g}' for name, size in worst)}; looking for the cause")
 
@@ -43,8 +43,8 @@ def print_improved(before: Infeasibility | None, found: Infeasibility, out: Cons
     if out is None:
         return
     if before is None:
-        more = f" and {len(found.conflict) - FEW} more" if len(found.conflict) > FEW else ""
-        line(out, f"  these cannot hold together: {', '.join(found.conflict[:FEW])}{more}; trying which must yield")
+        more = f" and {len(found.conflict) - MAX_NAMES_IN_LINE} more" if len(found.conflict) > MAX_NAMES_IN_LINE else ""
+        line(out, f"  these cannot hold together: {', '.join(found.conflict[:MAX_NAMES_IN_LINE])}{more}; trying which must yield")
         return
     for remedy in found.remedies[len(before.remedies):]:
         amounts = " and ".join(f"{a.group} by {a.by:.3g}{' ' + a.unit if a.unit else ''}" for a in remedy.amounts)
@@ -78,6 +78,7 @@ def _value(value: Any) -> str:
 
 
 def print_explanation(found: Explanation, out: Console) -> None:
+    """Print the explanation in tables."""
     subject = found.subject
     if found.interrupted:
         out.print("\n  [yellow]interrupted[/]: this is what was known", soft_wrap=True)
@@ -145,15 +146,16 @@ def _infeasibility(program: Program, found: Infeasibility, out: Console) -> None
             f"even with every constraint relaxed no motion was found: {status_and_ending(found.status, found.ending)}"
         line(out, f"\n  {told}")
         return
-    more = f" and {len(found.conflict) - MOST} more" if len(found.conflict) > MOST else ""
-    out.print(f"\n  In conflict: [bold]{plain(', '.join(found.conflict[:MOST]))}[/]{more}. Every other constraint could stay.",
+    more = f" and {len(found.conflict) - MAX_TABLE_LINES} more" if len(found.conflict) > MAX_TABLE_LINES else ""
+    out.print(f"\n  In conflict: [bold]{plain(', '.join(found.conflict[:MAX_TABLE_LINES]))}[/]{more}. Every other constraint could "
+              "stay.",
               soft_wrap=True)
     single = all(len(remedy.groups) == 1 for remedy in found.remedies)
     out.print("  Relax any one of these; the least relative change comes first:" if single and len(found.remedies) > 1 else
               "  Relax this:" if single else "  No single one is enough. Relax these together, none of them can be spared:")
     table = grid("  constraint", ">in the file", ">relax to", ">at least by", "needed at", ">cost then", "", pad=2,
                  folded="needed at")
-    for remedy in found.remedies[:MOST]:
+    for remedy in found.remedies[:MAX_TABLE_LINES]:
         for i, amount in enumerate(remedy.amounts):
             table.add_row(*_amount(amount, program, first=i == 0 or amount.group != remedy.amounts[i - 1].group),
                           *(_verdict(remedy) if i == 0 else ("", "")))
@@ -190,14 +192,14 @@ def _prices(found: Explanation, out: Console) -> None:
         return
     out.print("\n  What the constraints cost (the derivative of the least cost by the number in the file):")
     table = grid("  constraint", ">in the file", "presses", ">price per unit", "to first order", pad=2, folded="to first order")
-    for price in found.prices[:MOST]:
+    for price in found.prices[:MAX_TABLE_LINES]:
         unit = f" {price.unit}" if price.unit else ""
         sign = {"lower": "≥ ", "upper": "≤ "}.get(price.side, "")
         bound = "varies" if price.bound != price.bound else f"{sign}{price.bound:.6g}{unit}"
         table.add_row(f"  {plain(price.group)}", bound, _when(price), f"{price.price:+.6g}", words(price))
     out.print(table)
-    if len(found.prices) > MOST:
-        out.print(f"  and {len(found.prices) - MOST} that cost less", style="dim")
+    if len(found.prices) > MAX_TABLE_LINES:
+        out.print(f"  and {len(found.prices) - MAX_TABLE_LINES} that cost less", style="dim")
 
 
 def _when(price: Price) -> str:
@@ -209,7 +211,7 @@ def _when(price: Price) -> str:
 
 
 def words(price: Price) -> str:
-    """A price in words: what room saves, to first order."""
+    """A price in words: the saving by a relaxation, to first order."""
     way = {"lower": "lower", "upper": "higher"}.get(price.side) or ("less" if price.price > 0 else "more")
     return f"saves {price.relief:.4g} per {price.unit or 'unit'} {way}"
 
@@ -222,12 +224,12 @@ def _conditioning(found: Explanation, out: Console) -> None:
     if at is None:
         return
     if at.worst:
-        out.print("\n  Worst rows at the last iterate")
+        out.print("\n  Largest violations at the last iterate")
         for name, value in at.worst:
             line(out, f"    {value:10.3g}  {name}")
     if at.active:
-        listed = ", ".join(f"{name} ({count})" for name, count in at.active[:MOST])
-        more = f" and {len(at.active) - MOST} more" if len(at.active) > MOST else ""
+        listed = ", ".join(f"{name} ({count})" for name, count in at.active[:MAX_TABLE_LINES])
+        more = f" and {len(at.active) - MAX_TABLE_LINES} more" if len(at.active) > MAX_TABLE_LINES else ""
         line(out, f"\n  Active there: {listed}{more}")
     for what, pair, spread in (("rows", at.rows, at.spread[0]), ("columns", at.columns, at.spread[1])):
         if pair is not None:
@@ -247,7 +249,7 @@ def _dependences(dependences: Sequence[Dependence], out: Console) -> None:
         return
     out.print("\n  [yellow]Equations that depend on each other[/]; one of each line says nothing new, or contradicts the others:",
               soft_wrap=True)
-    for one in dependences[:MOST]:
+    for one in dependences[:MAX_TABLE_LINES]:
         listed = ", ".join(f"{name} ({weight:+.2g})" for name, weight in one.rows[:6])
         more = f" and {len(one.rows) - 6} more rows of {', '.join(one.groups[:4])}" if len(one.rows) > 6 else ""
         line(out, f"    {listed}{more}")

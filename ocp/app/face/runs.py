@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynamics.errors import near
 from ocp.app.face.document import Document, written_at
 from ocp.app.face.shown import Shown, as_printed, column
 from ocp.errors import ProblemError
@@ -223,12 +222,11 @@ class WholeBody:
         self.loaded = load_wbc(file, written)
 
     def run(self, plant: str | None = None, /) -> WholeBodyResult:
-        """Run it in closed loop against ``"hybrid"``, our simulator of events, or ``"mujoco"``; default: what the file says."""
+        """Run it in closed loop against ``"hybrid"``, our simulator of events, ``"mujoco"``, or a plant that was registered;
+        default: what the file says."""
         from ocp.app.prepare import tell, waiting_for
         from ocp.app.wbc.run import run_loaded
 
-        if plant not in (None, "hybrid", "mujoco"):
-            raise ProblemError(f"no plant named {plant!r}{near(str(plant), ('hybrid', 'mujoco'))}", where=written_at())
         tell(waiting_for(("whole-body control",) if self.loaded.setup.tasks else ()))
         return WholeBodyResult(run_loaded(self.loaded, plant or ""))
 

@@ -14,9 +14,10 @@ from dynamics.errors import near
 from dynamics.model.model import Model
 from dynamics.model.records import Geometry
 from ocp.app.files.problem.phases import load_robot, load_symbolic
-from ocp.app.files.problem.schema import ProblemFile, problem_class, to_tree
+from ocp.app.files.problem.schema import AnyFile, ProblemFile, problem_class, to_tree
 from ocp.app.files.problem.sections import read_linkages, read_simulate
 from ocp.app.files.problem.sections_schema import LoadedSimulation
+from ocp.app.files.robot.gait_schema import RobotGait
 from ocp.app.files.robot.schema import RobotPhases, RobotProblem
 from ocp.app.files.robot.tree import read_shape
 from ocp.app.files.syntax.findings import Findings, describe
@@ -51,6 +52,7 @@ class LoadedProblem(Portable):
     accept: certificate tolerances that differ from the default; options: given options by method; mpc: the section of that name
     folder: what paths in the file are relative to; time_limit: of a solve [s], or None; simulate: the section of that name
     scenery: what stands in the world and is drawn; without: rules of the strategy that are switched off
+    written_out: the file with its gait written out as phases; "" of files without one
     """
 
     problem: Problem
@@ -68,6 +70,7 @@ class LoadedProblem(Portable):
     simulate: LoadedSimulation = field(default_factory=LoadedSimulation)
     scenery: tuple[Geometry, ...] = ()
     without: tuple[str, ...] = ()
+    written_out: str = ""
 
     def options_for(self, method: str) -> dict[str, Any]:
         """The options that the file gives for a method; those under its own name win over what is said for all."""
@@ -126,7 +129,13 @@ def _load(source: Source, folder: Path, overrides: Mapping[str, str]) -> LoadedP
     source = apply_overrides(source, overrides)
     findings = Findings(source)
     expect(source, "problem")
-    file: ProblemFile = validated(findings, problem_class(source.tree))
+    written: AnyFile = validated(findings, problem_class(source.tree))
+    if isinstance(written, RobotGait):
+        from ocp.app.files.robot.gait import expanded  # inverse kinematics, which few files need
+
+        file: ProblemFile = expanded(written, findings, folder)
+    else:
+        file = written
     source = findings.source
     drawing: Drawing | None = None
     model: Model | None = None
@@ -166,7 +175,7 @@ def _load(source: Source, folder: Path, overrides: Mapping[str, str]) -> LoadedP
         method = "multiple_shooting"  # the default of files has no time to discretise
     return LoadedProblem(problem, file, source.text, drawing, model, method, options[method], accept,
                          {name: values for name, values in options.items() if values}, mpc, folder, limit, simulation, scenery,
-                         without)
+                         without, dump(source.tree) if isinstance(written, RobotGait) else "")
 
 
 def _refuse_idle_parameters(findings: Findings, problem: Problem) -> None:

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from ocp.app.files.load import LoadedProblem
+from ocp.app.files.problem.portable import portable
 from ocp.app.pages import sheet
 from ocp.app.pages.folders import csv_text, held_csv, jsonable, write_arrays
-from ocp.app.pages.plots import MOST_PANELS, bundle, stem
+from ocp.app.pages.plots import MAX_PANELS, bundle, stem
 from ocp.app.pages.report import motion, write_report
 from ocp.app.pages.scene import Dot, Scene, frame_times, scene_from_drawing, scene_from_model
 from ocp.app.pages.sheet import Cell, Group
@@ -63,8 +64,8 @@ def plot_tracking(loop: ClosedLoop) -> bytes:
             quantities.append(_cell(title, item.unit, t, both, ("reference", "plant")))
         distance = np.linalg.norm(item.value[pick] - item.reference[pick], axis=1)[:, None]
         errors.append(_cell(f"|error| of {item.name}", item.unit, t, distance, ("",)))
-    return sheet.sheet([Group("quantities", tuple(quantities[:MOST_PANELS]), columns=min(3, len(quantities))),
-                        Group("errors", tuple(errors[:MOST_PANELS]))], _span(loop))
+    return sheet.sheet([Group("quantities", tuple(quantities[:MAX_PANELS]), columns=min(3, len(quantities))),
+                        Group("errors", tuple(errors[:MAX_PANELS]))], _span(loop))
 
 
 def plot_states(loop: ClosedLoop) -> bytes:
@@ -79,7 +80,7 @@ def plot_states(loop: ClosedLoop) -> bytes:
     groups = []
     for heading, members in parts:
         cells = []
-        for columns in bundle(space.names, members, system.units, space.quaternions, MOST_PANELS // len(parts)):
+        for columns in bundle(space.names, members, system.units, space.quaternions, MAX_PANELS // len(parts)):
             title, labels = stem([space.names[i] for i in columns])
             values, bounds = x[:, columns], phase.state_bounds[columns]
             if len(columns) == 1 and columns[0] in references:
@@ -105,7 +106,7 @@ def plot_controls(loop: ClosedLoop) -> bytes:
     t = np.append(np.repeat(starts, 2)[1:], loop.fine_t[-1])
     held = np.repeat(u, 2, axis=0)
     cells = []
-    for columns in bundle(system.controls, range(len(system.controls)), system.units, (), MOST_PANELS):
+    for columns in bundle(system.controls, range(len(system.controls)), system.units, (), MAX_PANELS):
         title, labels = stem([system.controls[i] for i in columns])
         cells.append(_cell(title, system.units.get(system.controls[columns[0]], ""), t, held[:, columns], labels,
                            phase.control_bounds[columns]))
@@ -153,9 +154,8 @@ FORMAT, FORMAT_VERSION = "lieocp closed loop", 1
 def write(loaded: LoadedProblem, loop: ClosedLoop, folder: Path, seconds: Mapping[str, float], command: Sequence[str] = ()) -> None:
     """Fill an empty folder."""
     assert loaded.mpc is not None
-    text = loaded.expanded("ilqr")
+    text = portable(loaded, "ilqr").write(folder)
     summary = summarise(loop, loaded.mpc.plant, provenance(loaded.model, command, loaded.mpc.plant.disturbances.seed), seconds)
-    (folder / "problem.yaml").write_text(text, encoding="utf-8")
     write_arrays(folder / "trajectory.npz", arrays(loop))
     system = loop.problem.phase.system
     header = (*(f"x.{name}" for name in system.space.names), *(f"u.{name}" for name in system.controls))

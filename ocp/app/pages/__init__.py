@@ -1,1 +1,1 @@
-"""What a run leaves behind: the folder, plots, the animated report, and what the terminal shows."""
+"""Output of a run: the folder, plots, the animated report, and tables in the terminal."""

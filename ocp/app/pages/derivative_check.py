@@ -1,4 +1,4 @@
-"""What ``ocp check-derivatives`` prints: a line for every term, then every finding with its place, point and numbers."""
+"""Terminal output of ``ocp check-derivatives``: a line for every term, then every finding with entry, point and numbers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ocp.app.files.syntax.yaml_source import parse_source
 from ocp.app.screen import grid, line, plain, wide_console
 from ocp.derivative_check import DerivativeCheck, Finding, Kind, Order, TermCheck
 
-MOST = 12
+MAX_FINDINGS_OF_TERM = 12
 """Findings shown for each term."""
 
 
@@ -22,7 +22,7 @@ def term_places(loaded: LoadedProblem, name: str) -> dict[str, str]:
     return {"system": source.where(("system",)), **costs}
 
 
-def print_derivative_check(check: DerivativeCheck, console: Console | None = None, *, most: int = MOST) -> None:
+def print_derivative_check(check: DerivativeCheck, console: Console | None = None, *, most: int = MAX_FINDINGS_OF_TERM) -> None:
     """The table of terms, the findings (at most ``most`` for each term, and how many more), remarks and the verdict."""
     out = console or wide_console()
     out.print(f"\n[bold]{plain(check.problem)}[/]  derivatives of {len(check.terms)} terms, seed {check.seed}", soft_wrap=True)
@@ -35,7 +35,7 @@ def print_derivative_check(check: DerivativeCheck, console: Console | None = Non
     out.print(table)
     out.print("  first, second: largest relative difference between exact roads (CasADi, complex step, closed form)", style="dim",
               soft_wrap=True)
-    out.print("  bar: largest relative error bar of the finite differences that they are held against", style="dim", soft_wrap=True)
+    out.print("  bar: largest relative error bound of the finite differences for comparison", style="dim", soft_wrap=True)
     for term in check.terms:
         _roads(term, out)
     for term in check.terms:
@@ -49,7 +49,7 @@ def print_derivative_check(check: DerivativeCheck, console: Console | None = Non
     for remark in check.remarks:
         line(out, f"  remark      {remark}")
     failing = [finding for finding in check.findings if finding.fails]
-    out.print("  [bold green]all roads agree[/]" if check.ok else
+    out.print("  [bold green]all methods agree[/]" if check.ok else
               f"  [bold red]{len(failing)} derivative{'s are' if len(failing) > 1 else ' is'} not ok[/]")
 
 

@@ -98,7 +98,7 @@ def write_summary(folder: Path, summary: Mapping[str, Any]) -> None:
 def check_target(target: Path, overwrite: bool, kind: str) -> None:
     """Raises ProblemError unless a result of this kind may be written to ``target``."""
     if target.is_symlink() or (target.exists() and not target.is_dir()):
-        raise ProblemError("is not a folder; name another place for the run", where=str(target))
+        raise ProblemError("is not a folder; name another folder for the run", where=str(target))
     if not target.is_dir() or not any(target.iterdir()):
         return
     if kind == FORMAT and is_unfinished(target):

@@ -1,4 +1,4 @@
-"""What inverse kinematics shows: the robot at its start and at the configuration found, with the targets drawn as axes, points and
+"""Pictures of inverse kinematics: the robot at its start and at the configuration found, with the targets drawn as axes, points and
 arrows; still, and as a scene for the player."""
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ COLOURS = {"axis_x": "#d1453b", "axis_y": "#2f9e58", "axis_z": "#4a55d6", "targe
 LINK, START, SHADOW, SOLID = "#2f6fb5", "#8a94a3", "#27303f", "#9db8d6"
 ELEVATION, AZIMUTH = 20.0, -58.0  # degrees
 WIDTH, HEIGHT = 9.0, 6.6  # inches
-LARGEST, FAR = 1e50, 1e-9  # m; of coordinates, whose squares must be numbers; of a robot, by how far away it stands
+LARGEST, MIN_RELATIVE_EXTENT = 1e50, 1e-9  # m; of coordinates, whose squares must be numbers; of a robot, by how far away it stands
 ROOM = 0.5  # m; what is shown on all sides of a robot that is a single point
 
 
@@ -40,7 +40,7 @@ class Mark:
 
 
 def marks(model: Model, q: np.ndarray, tasks: Sequence[Task]) -> tuple[Mark, ...]:
-    """The targets that have a place in the world, those of moving references as they lie at q."""
+    """The targets that have a position in the world, those of moving references as they lie at q."""
     names = sorted({name for task in tasks for name in (task.shape.frame, task.shape.reference)} - {"world"})
     symbol = ca.SX.sym("q", model.nq)
     frames = [alg.frame_pose(model, symbol, name) for name in names]
@@ -69,7 +69,7 @@ def marks(model: Model, q: np.ndarray, tasks: Sequence[Task]) -> tuple[Mark, ...
 
 
 def ik_scene(model: Model, start: np.ndarray, result: IKResult, found: Sequence[Mark]) -> Scene:
-    """The motion along the geodesic from start to solution, with the start as a thin line and the targets standing still."""
+    """The motion along the geodesic from start to solution, with the start as a thin line and fixed targets."""
     t = frame_times(0.0, DURATION)
     s = t / DURATION
     q0, d, r = ca.SX.sym("q0", model.nq), ca.SX.sym("d", model.nv), ca.SX.sym("r")
@@ -130,8 +130,8 @@ def draw(model: Model, start: np.ndarray, end: np.ndarray, found: Sequence[Mark]
     low, high = points.min(axis=0), points.max(axis=0)
     if not np.isfinite(low).all() or max(-low.min(), high.max()) > LARGEST:
         return sheet.sentence(f"{title} cannot be drawn: it has coordinates beyond {LARGEST:g} m.", source)
-    if (high - low).max() <= FAR * max(1.0, np.abs(low + high).max()):  # one point, at least by the digits of its place
-        room = max(ROOM, FAR * float(np.abs(low + high).max()))
+    if (high - low).max() <= MIN_RELATIVE_EXTENT * max(1.0, np.abs(low + high).max()):  # one point, to rounding
+        room = max(ROOM, MIN_RELATIVE_EXTENT * float(np.abs(low + high).max()))
         points = np.vstack([points - room, points + room])
         low, high = points.min(axis=0), points.max(axis=0)
     half = float((high - low).max()) / 2

@@ -1,4 +1,4 @@
-"""What inverse kinematics prints and writes: the table, and a folder with the configuration, a picture and a report.
+"""Output of inverse kinematics: the table, and a folder with the configuration, a picture and a report.
 
 The folder holds ``configuration.yaml`` (to be pasted as ``start:`` of a problem file), ``configuration.csv``, ``configuration.npz``
 (arrays ``q0``, ``q`` [nq], ``path`` [k, nq], ``names``, ``task_names``, ``residuals``; no pickle), ``summary.json``,
@@ -103,7 +103,7 @@ def print_ik(outcome: IKOutcome, folder: Path | None, *, quiet: bool = False) ->
                           f"{row['tolerance']:.1e}", f"[{colour}]{row['outcome']}[/]")
         out.print(table)
         if outcome.result.clearances:
-            out.print(grid("  clearance", ">room beyond its margin", pad=2, rows=[
+            out.print(grid("  clearance", ">distance beyond the required one", pad=2, rows=[
                 (f"  {plain(name)}", f"[{'green' if room >= -1e-9 else 'red'}]{room:.4f} m[/]")
                 for name, room in outcome.result.clearances.items()]))
         times = ", ".join(f"{name} {value:.2f} s" for name, value in outcome.seconds.items())

@@ -57,7 +57,7 @@ _ILQR = (
 )
 MARK = Column("mark", "", "s")
 _MARKING = ("newton", "outer", "attempt", MARK.key)  # shown as words, not as numbers
-_LEAST_TELLING = ("trials", "regularisation", "expected", "penalty", "seconds")
+_MIN_TELLING = ("trials", "regularisation", "expected", "penalty", "seconds")
 _WHERE_MEANT = ("violation", "gap")  # Newton's method measures them for every problem
 COLUMNS: Mapping[str, tuple[Column, ...]] = {"collocation": _COUNT + _COLLOCATION, "multiple_shooting": _COUNT + _COLLOCATION,
                                                  "ilqr": _COUNT + _ILQR, "adjoint": _COUNT + _ILQR}
@@ -185,7 +185,7 @@ class _Plain(Shown):
 def fitting(chosen: Sequence[Column], room: int) -> tuple[Column, ...]:
     """The columns that fit into ``room`` characters; where that is too little, the least telling go first."""
     left = list(chosen)
-    for key in _LEAST_TELLING:
+    for key in _MIN_TELLING:
         if sum(width(c) if c is not MARK else len("outer 10") for c in left) + 2 * (len(left) - 1) <= room:
             break
         left = [c for c in left if c.key != key]

@@ -1,4 +1,4 @@
-"""A solution phase by phase: what the pages of a run work with, be it one phase or several, of one system or of different ones."""
+"""A solution phase by phase, as the plots and tables of a run need it, for one phase or several."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from ocp.problem.problem import Phase, Problem
 from ocp.problem.solution import Solution, Trajectory
 
-FEWEST_SAMPLES, MOST_SAMPLES, TARGET_SAMPLES = 3, 24, 480  # per interval, and in all
+FEWEST_SAMPLES, MAX_SAMPLES, TARGET_SAMPLES = 3, 24, 480  # per interval, and in all
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Leg:
             knots = knots[(knots >= path.t[0]) & (knots <= path.t[-1])]
         t = knots
         if len(knots) > 1:
-            per = int(np.clip(TARGET_SAMPLES // (len(knots) - 1), FEWEST_SAMPLES, MOST_SAMPLES))
+            per = int(np.clip(TARGET_SAMPLES // (len(knots) - 1), FEWEST_SAMPLES, MAX_SAMPLES))
             inside = np.linspace(1e-9, 1.0 - 1e-9, per)
             t = (knots[:-1, None] + np.diff(knots)[:, None] * inside).ravel()
             t[0], t[-1] = knots[0], knots[-1]

@@ -20,7 +20,7 @@ from ocp.interrupts import Activity, attempt
 from ocp.problem import At, Bounds, Certificate, Constraint, Sense, Solution, System
 from ocp.problem.solution import share
 
-MOST_PANELS = 16
+MAX_PANELS = 16
 GAPS = "certificate_segment_gap"  # the array of ``Solution.extra`` [N] that the certificate leaves; drawn when present
 DEFAULT_TOLERANCE = 1e-6  # for colouring violations where no certificate says how much is allowed
 
@@ -46,12 +46,13 @@ def marks_of(motion: Sequence[Leg]) -> list[tuple[float, str]]:
 
 
 def span_of(motion: Sequence[Leg]) -> tuple[float, float]:
+    """The start and end of the motion [s]."""
     return motion[0].span[0], motion[-1].span[1]
 
 
 # ------------------------------------------------------------------------------------------------ states and controls
 def plot_states(motion: Sequence[Leg], certificate: Certificate | None = None) -> bytes:
-    """States in small multiples, positions above velocities where they can be told apart."""
+    """States in small multiples, positions above velocities where known."""
     names = union([one.phase.system.space.names for one in motion])
     if not names:
         return sheet.sentence("This system has no states.")
@@ -142,14 +143,14 @@ def _cells(curves: Curves, bundles: Sequence[Sequence[int]]) -> tuple[Cell, ...]
 def _multiples(motion: Sequence[Leg], curves: Curves, parts: Sequence[tuple[str, Sequence[int]]], quaternions: Sequence[int] = ()
                ) -> bytes:
     """A group of small multiples for each part: a heading and the components in it."""
-    most = MOST_PANELS // len(parts)
+    most = MAX_PANELS // len(parts)
     groups = [Group(heading, _cells(curves, bundle(curves.names, members, curves.units, quaternions, most)))
               for heading, members in parts]
     return sheet.sheet(groups, span_of(motion), marks_of(motion))
 
 
 def _split(system: System) -> int | None:
-    """Where velocities begin in x: known for robots, otherwise told by units (m above m/s, component by component)."""
+    """Where velocities begin in x: known for robots, otherwise by units (m above m/s, component by component)."""
     names, units = system.space.names, system.units
     if system.model is not None and 0 < system.model.nq < len(names):
         return int(system.model.nq)
@@ -171,10 +172,10 @@ def plot_constraints(motion: Sequence[Leg], certificate: Certificate | None) -> 
             (path if c.at is At.PATH else ends).append(_constraint_cell(c, one, prefix, tolerances))
     groups = []
     for heading, cells, across in (("along the path", path, 0), ("at the ends and as a whole" if any(
-            c.at is At.INTEGRAL for one in motion for c in one.phase.constraints) else "at the ends", ends, sheet.MOST_COLUMNS)):
-        more = f" — first {MOST_PANELS} of {len(cells)}, all are in the table" if len(cells) > MOST_PANELS else ""
+            c.at is At.INTEGRAL for one in motion for c in one.phase.constraints) else "at the ends", ends, sheet.MAX_COLUMNS)):
+        more = f" — first {MAX_PANELS} of {len(cells)}, all are in the table" if len(cells) > MAX_PANELS else ""
         if cells:
-            groups.append(Group(heading + more, tuple(cells[:MOST_PANELS]), across))
+            groups.append(Group(heading + more, tuple(cells[:MAX_PANELS]), across))
     names = union([_margins(one)[0] for one in motion])
     if names:
         scaled = _apart([widened(_margins(one)[1], _margins(one)[0], names) for one in motion])
@@ -183,7 +184,7 @@ def plot_constraints(motion: Sequence[Leg], certificate: Certificate | None) -> 
         groups.append(Group("place between the bounds", (Cell(
             f"states and controls with two bounds: 0 is the lower one, 1 the upper; closest is {nearest}",
             lambda ax: sheet.lines(ax, t, scaled, Bounds.of([(0.0, 1.0)] * len(names)), names, tolerance=DEFAULT_TOLERANCE),
-            room=max(map(len, names)) if 1 < len(names) <= sheet.MOST_LINES else 0),)))
+            room=max(map(len, names)) if 1 < len(names) <= sheet.MAX_LINES else 0),)))
     if not groups:
         return sheet.sentence("This problem has no constraints and no two-sided bounds.")
     return sheet.sheet(groups, span_of(motion), marks_of(motion))
@@ -254,7 +255,7 @@ def plot_certificate(certificate: Certificate | None, t: np.ndarray, gaps: np.nd
         return sheet.sentence("This solution carries no certificate.")
     rows = [(CHECKS[c.kind], c.value, c.tolerance, c.holds, "") for c in certificate.checks]
     worst_first = sorted(certificate.violations, key=lambda v: -np.nan_to_num(v.share, nan=np.inf))
-    rows += [(v.label, v.at_knots, v.tolerance, v.holds, ", soft" if v.soft else "") for v in worst_first[:MOST_PANELS]]
+    rows += [(v.label, v.at_knots, v.tolerance, v.holds, ", soft" if v.soft else "") for v in worst_first[:MAX_PANELS]]
     known = sheet.drawable(np.zeros(0) if gaps is None else np.asarray(gaps).ravel())
     lower_part = 2.0 if len(known) == len(t) - 1 and np.isfinite(known).any() else 0.0
     bars, left, right = 0.27 * len(rows), 2.9, 2.0
@@ -282,7 +283,7 @@ def plot_certificate(certificate: Certificate | None, t: np.ndarray, gaps: np.nd
         amount = f"{value:.1e}" if value else "0"
         text = "not computed" if np.isnan(value) else f"{amount} of {tolerance:.0e}{soft}"
         ax.text(1.012, y, text, transform=beside, va="center", fontsize=8, color=sheet.SOFT if holds else sheet.FAIL)
-    rest = f", the {MOST_PANELS} largest of {len(worst_first)} violations" if len(worst_first) > MOST_PANELS else ""
+    rest = f", the {MAX_PANELS} largest of {len(worst_first)} violations" if len(worst_first) > MAX_PANELS else ""
     sheet.caption(fig, left, height - 0.2, "residual ÷ tolerance" + rest)
     if lower_part:
         below = sheet.axes(fig, (left, 0.5, sheet.WIDTH - left - right, 1.1))

@@ -4,9 +4,10 @@ A run folder holds
 
 - ``problem.yaml``: the input, fully expanded, as it was handed in; ``models/``: robot files and matrices that it names;
 - ``trajectory.npz``: named arrays ``t`` [N+1], ``x`` [N+1, nx], ``u`` [M, nu], ``t_u`` [M], ``state_names``,
-  ``control_names`` (of u: controls, then algebraic unknowns, which ``algebraic_names`` names, too) and the extra arrays of the
-  solution; of several phases the same by phase (``drop.x``) and ``phase_names``, and the whole only where all phases have the same
-  states and controls; no pickle;
+  ``control_names`` (of u: controls, then algebraic unknowns, which ``algebraic_names`` names, too), of a robot ``tau`` [N+1, n]
+  and ``tau_names`` (what its drives give at the times t), and the extra arrays of the solution; of several phases
+  the same by phase (``drop.x``) and ``phase_names``, and the whole only where all phases have the same states and controls; no
+  pickle;
 - ``trajectory.csv``: time, states and controls at the knots; the header carries the names and so the order; of several phases the
   name of the phase comes first, and what a phase lacks is empty;
 - ``summary.json``: status, objective, certificate, timings, options, provenance;
@@ -55,7 +56,7 @@ from ocp.problem.solution import Certificate, Solution
 
 FORMAT_VERSION = 2
 REPORT, FROZEN = "report.html", "freeze.yaml"
-RESERVED = ("t", "x", "u", "t_u", "state_names", "control_names", "algebraic_names")
+RESERVED = ("t", "x", "u", "t_u", "state_names", "control_names", "algebraic_names", "tau", "tau_names")
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ def write_run(solution: Solution, folder: str | Path, *, problem_yaml: str, prov
 def write_data(solution: Solution, folder: str | Path, *, problem_yaml: str, provenance: Mapping[str, Any],
                overwrite: bool = False, files: Mapping[str, bytes] | None = None,
                checkpoint: Mapping[str, np.ndarray] | None = None) -> Path:
-    """As :func:`write_run`, without pictures and report: what must not be lost, within milliseconds."""
+    """As :func:`write_run`, without pictures and report: the essential files, within milliseconds."""
     with new_folder(Path(folder), overwrite, FORMAT) as partial:
         write_summary(partial, _write_data(partial, solution, problem_yaml, provenance, files, checkpoint))
     return Path(folder)
@@ -220,7 +221,7 @@ def summarise(solution: Solution, provenance: Mapping[str, Any]) -> dict[str, An
 
 
 def with_bar(solution: Solution) -> str:
-    """The objective with its bar, ``58.8076661 ± 2e-6``; as it is where it has none."""
+    """The objective with its error bound, ``58.8076661 ± 2e-6``; without one, the objective alone."""
     bar = float("nan") if solution.certificate is None else solution.certificate.bar
     if not math.isfinite(bar) or not math.isfinite(solution.objective):
         return f"{solution.objective:.10g}"
@@ -258,10 +259,18 @@ def solution_arrays(solution: Solution) -> dict[str, np.ndarray]:
 
 
 def _trajectory_arrays(leg: Leg) -> dict[str, np.ndarray]:
-    path, system = leg.trajectory, leg.phase.system
+    path, system, drives = leg.trajectory, leg.phase.system, drive_efforts(leg.phase.system)
     return {"t": path.t, "x": path.x, "u": path.u, "t_u": path.t_u, "state_names": np.array(system.space.names, dtype=np.str_),
             "control_names": np.array(system.inputs, dtype=np.str_),
-            **({"algebraic_names": np.array(system.algebraic, dtype=np.str_)} if system.algebraic else {})}
+            **({"algebraic_names": np.array(system.algebraic, dtype=np.str_)} if system.algebraic else {}),
+            **({} if drives is None else {"tau": drives.along(path.t, path.x, _at_knots(leg)),
+                                          "tau_names": np.array(drives.names, dtype=np.str_)})}
+
+
+def _at_knots(leg: Leg) -> np.ndarray:
+    """Controls and algebraic unknowns [N+1, nu] at the knots."""
+    path = leg.trajectory
+    return np.asarray(path.control(path.t), float).reshape(len(path.t), leg.phase.system.nu)
 
 
 def solution_csv(solution: Solution) -> str:
@@ -278,7 +287,7 @@ def solution_csv(solution: Solution) -> str:
     rows = [[*(("phase",) if several else ()), *header, *(f"tau.{name}" for name in torques)]]
     for leg, own in zip(found, drives, strict=True):
         path, system = leg.trajectory, leg.phase.system
-        u = np.asarray(path.control(path.t), float).reshape(len(path.t), system.nu)
+        u = _at_knots(leg)
         values = np.column_stack([path.t, widened(path.x, system.space.names, states), widened(u, system.inputs, controls),
                                   *([widened(own.along(path.t, path.x, u), own.names, torques)] if own and torques else [])])
         lacks = [False, *(n not in system.space.names for n in states), *(n not in system.inputs for n in controls),
@@ -302,7 +311,7 @@ def frozen_lines(method: str, freeze: Mapping[str, Any]) -> str:
 
 
 def choice(solution: Solution) -> str:
-    """What was solved with, in one line: method, scheme, mesh and passes. The mesh itself may be kilobytes of text."""
+    """The configuration of the solve in one line: method, scheme, mesh and passes. The mesh itself may be kilobytes of text."""
     options, rows = solution.options, solution.extra.get("refinement")
     words = [solution.method]
     if in_discrete_time(solution.problem):

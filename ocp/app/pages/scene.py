@@ -1,4 +1,4 @@
-"""What a report animates: points, lines and solids over time, in three dimensions or in a drawing plane.
+"""The scene of an animation: points, lines and solids over time, in three dimensions or in a drawing plane.
 
 A :class:`Scene` is plain arrays computed once in Python; the player in the report only interpolates and draws. It comes
 from the robot's own links (:func:`scene_from_model`) or from a :class:`Drawing` that the problem declares
@@ -17,8 +17,8 @@ import numpy as np
 from ocp.app.pages.meshes import UnreadableMesh, read_mesh
 from ocp.errors import ProblemError
 
-FRAMES_PER_SECOND, FEWEST_FRAMES, MOST_FRAMES = 30.0, 60, 240  # the player interpolates between frames
-MOST_LABELS = 40
+FRAMES_PER_SECOND, FEWEST_FRAMES, MAX_FRAMES = 30.0, 60, 240  # the player interpolates between frames
+MAX_LABELS = 40
 STILL = 1e-9  # m; a line of a drawing that never moves by more is scenery, a rail or a wall
 RESOLUTION = 1e-4  # of a metre; finer only where the whole scene is smaller than a thousand of them
 CYLINDER_SIDES = 16
@@ -125,7 +125,7 @@ class Disc:
 
 @dataclass(frozen=True)
 class Drawing:
-    """A planar picture of a system without a robot model, drawn in order: the first primitive lies at the back."""
+    """A planar picture of a system without a robot model, drawn in order: the first primitive at the back."""
 
     primitives: tuple[Polyline | Disc, ...]
 
@@ -194,7 +194,7 @@ def scene_from_model(model: Any, t: np.ndarray, q_samples: np.ndarray, body_pose
     points = np.stack(skeleton.columns, axis=1)
     lowest = float(points[..., 2].min(initial=0.0))
     return Scene("3d", t, points, tuple(skeleton.edges), tuple(skeleton.dots), tuple(solids), poses if solids else None,
-                 tuple(skeleton.labels[:MOST_LABELS]), tuple(skeleton.traces), ground=min(0.0, lowest), notes=notes, inside=inside)
+                 tuple(skeleton.labels[:MAX_LABELS]), tuple(skeleton.traces), ground=min(0.0, lowest), notes=notes, inside=inside)
 
 
 class _Skeleton:
@@ -282,6 +282,7 @@ def solid_of(body: int, shape: Any) -> Solid:
 
 
 def placed(vertices: np.ndarray, shape: Any) -> np.ndarray:
+    """Vertices [n, 3] of a shape in the axes of its body."""
     return vertices @ np.asarray(shape.placement.rotation, float).T + np.asarray(shape.placement.position, float)
 
 
@@ -303,7 +304,7 @@ def _meshes(bodies: Sequence[Any]) -> tuple[list[Solid], tuple[str, ...]]:
 # ------------------------------------------------------------------------------------------------ times and encoding
 def frame_times(start: float, end: float) -> np.ndarray:
     """Evenly spaced times [frames] from start to end (s) at which a scene is best sampled."""
-    count = int(np.clip(np.ceil((end - start) * FRAMES_PER_SECOND) + 1, FEWEST_FRAMES, MOST_FRAMES))
+    count = int(np.clip(np.ceil((end - start) * FRAMES_PER_SECOND) + 1, FEWEST_FRAMES, MAX_FRAMES))
     return np.linspace(start, end, count)
 
 

@@ -21,11 +21,11 @@ from ocp.problem import Bounds
 
 DPI = 110
 WIDTH = 11.0  # inches
-MOST_COLUMNS, MOST_LINES, MOST_LABEL = 4, 6, 14
+MAX_COLUMNS, MAX_LINES, MAX_LABEL = 4, 6, 14
 SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-MOST_POINTS = 4000  # of a line over time
-MOST_DOTS = 20  # per inch; more knots would hide the line, then only the line is drawn
-HUGE = 1e100  # beyond this Matplotlib's transforms overflow; such values are drawn as gaps
+MAX_POINTS = 4000  # of a line over time
+MAX_DOTS = 20  # per inch; more knots would hide the line, then only the line is drawn
+MAX_PLOTTED = 1e100  # beyond this Matplotlib's transforms overflow; such values are drawn as gaps
 
 INK, SOFT, GRID, EDGE = "#27303f", "#6b7687", "#e6eaf0", "#c3cad4"
 PALETTE = ("#2f6fb5", "#d9812c", "#2a9b8a", "#7b66bd", "#7d8b33", "#b6507c")
@@ -50,7 +50,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Group:
-    """A heading and its cells, at most ``columns`` side by side (0: as many as there are, up to MOST_COLUMNS)."""
+    """A heading and its cells, at most ``columns`` side by side (0: as many as there are, up to MAX_COLUMNS)."""
 
     heading: str
     cells: tuple[Cell, ...]
@@ -81,7 +81,7 @@ def sheet(groups: Sequence[Group], span: tuple[float, float], marks: Marks = ())
     y = height - 0.1
     for group in groups:
         across = _columns(group)
-        room = 0.08 + 0.068 * min(MOST_LABEL, max((c.room for c in group.cells), default=0))
+        room = 0.08 + 0.068 * min(MAX_LABEL, max((c.room for c in group.cells), default=0))
         right, between = max(0.22, room), 0.62 + room
         wide = (WIDTH - left - right - between * (across - 1)) / across
         caption(fig, left, y - 0.12, group.heading)
@@ -111,12 +111,12 @@ def mark(ax: Axes, marks: Marks) -> None:
     """A vertical line and a name where each part of the motion begins."""
     for time, name in marks:
         ax.axvline(time, color=EDGE, lw=1.0, zorder=1.5, ls=(0, (4, 2)))
-        ax.text(time, 0.97, " " + plain(clip_text(name, MOST_LABEL)), transform=ax.get_xaxis_transform(), rotation=90, fontsize=7,
+        ax.text(time, 0.97, " " + plain(clip_text(name, MAX_LABEL)), transform=ax.get_xaxis_transform(), rotation=90, fontsize=7,
                 color=SOFT, ha="left", va="top", zorder=2.5, bbox={"facecolor": "white", "alpha": 0.75, "lw": 0, "pad": 0.6})
 
 
 def _columns(group: Group) -> int:
-    return group.columns or min(MOST_COLUMNS, len(group.cells)) or 1
+    return group.columns or min(MAX_COLUMNS, len(group.cells)) or 1
 
 
 def figure(height: float) -> Figure:
@@ -206,6 +206,7 @@ def plain(text: str) -> str:
 
 
 def clip_text(text: str, most: int) -> str:
+    """Text cut to a number of characters, with an ellipsis."""
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
@@ -230,7 +231,7 @@ def line_cell(title: str, unit: str, t: np.ndarray, values: np.ndarray, labels: 
 
 def thinned(count: int) -> slice:
     """So many of ``count`` points over time as a picture can show."""
-    return slice(None, None, max(1, count // MOST_POINTS))
+    return slice(None, None, max(1, count // MAX_POINTS))
 
 
 def stretched(ax: Axes, t: np.ndarray, values: np.ndarray, stretches: Sequence[Stretch], labels: Sequence[str] = (),
@@ -238,7 +239,7 @@ def stretched(ax: Axes, t: np.ndarray, values: np.ndarray, stretches: Sequence[S
     """As :func:`lines`, with bounds that differ from one stretch of time to the next; between the rows of two stretches stands one
     whose time is NaN."""
     data, n = drawable(values), values.shape[1]
-    many = n > MOST_LINES
+    many = n > MAX_LINES
     rows = _pieces(t, len(stretches))
     drawn = [(s.bounds[:1] if _common(s) else s.bounds).arrays for s in stretches]
     bottom, top = limits(data, np.concatenate([low for low, _ in drawn]), np.concatenate([high for _, high in drawn]))
@@ -261,13 +262,13 @@ def stretched(ax: Axes, t: np.ndarray, values: np.ndarray, stretches: Sequence[S
     for k in range(n):
         colour = PALETTE[0 if many else k]
         ax.plot(t, data[:, k], color=colour, lw=1.0 if many else 1.5, alpha=0.6 if many else 1.0, zorder=3)
-        if knots is not None and len(knots[0]) <= MOST_DOTS * WIDTH * ax.get_position().width:
+        if knots is not None and len(knots[0]) <= MAX_DOTS * WIDTH * ax.get_position().width:
             ax.plot(knots[0], drawable(knots[1][:, k]), ls="", marker="o", ms=2.8, mew=0, color=colour, zorder=4)
         if tolerance is not None:
             bad = over[:, k] > np.broadcast_to(tolerance, n)[k]
             if bad.any():
                 ax.plot(t, np.where(bad, data[:, k], np.nan), color=FAIL, lw=2.4, zorder=5, marker="o", ms=1.8, mew=0)
-    if n == 1 and len(stretches) == 1:  # what lies outside of the picture is told
+    if n == 1 and len(stretches) == 1:  # a label names values outside the picture
         signed = zip("≥≤", stretches[0].bounds.pairs()[0], strict=True)
         unseen = [f"{sign} {v:.4g}".replace("-", "\u2212") for sign, v in signed if np.isfinite(v) and not bottom < v < top]
         ax.text(0.99, 0.03, ", ".join(unseen), transform=ax.transAxes, fontsize=7, color=SOFT, ha="right", va="bottom", zorder=2.5,
@@ -301,7 +302,7 @@ def direct_labels(ax: Axes, heights: np.ndarray, labels: Sequence[str]) -> None:
     for k in range(n - 2, -1, -1):
         place[k] = min(place[k], place[k + 1] - gap)
     for y, k in zip(place, order, strict=True):
-        ax.text(1.0, y, " " + plain(clip_text(labels[k], MOST_LABEL)), transform=ax.transAxes, fontsize=7.5, va="center",
+        ax.text(1.0, y, " " + plain(clip_text(labels[k], MAX_LABEL)), transform=ax.transAxes, fontsize=7.5, va="center",
                 color=PALETTE[k % len(PALETTE)])
 
 
@@ -325,7 +326,7 @@ def drawable(values: np.ndarray) -> np.ndarray:
     """The values with everything that cannot be drawn (NaN, infinities, overflow) turned into gaps."""
     data = np.asarray(values, float)
     with np.errstate(invalid="ignore"):
-        return np.where(np.abs(data) < HUGE, data, np.nan)
+        return np.where(np.abs(data) < MAX_PLOTTED, data, np.nan)
 
 
 def bundle(names: Sequence[str], members: Sequence[int], units: Mapping[str, str], quaternions: Sequence[int],
@@ -346,7 +347,7 @@ def bundle(names: Sequence[str], members: Sequence[int], units: Mapping[str, str
     else:
         shared = {id(run): _limbs(names, run) for run in scalars}
         if sum(map(len, shared.values())) > most:
-            per = min(MOST_LINES, -(-sum(map(len, scalars)) // most))
+            per = min(MAX_LINES, -(-sum(map(len, scalars)) // most))
             shared = {id(run): [run[k:k + per] for k in range(0, len(run), per)] for run in scalars}
     return [panel for run in runs for panel in shared.get(id(run), [run])]
 
@@ -355,7 +356,7 @@ def _limbs(names: Sequence[str], run: list[int]) -> list[list[int]]:
     """A run of components cut where neighbouring names have least in common, until all in a part have the same in common."""
     common = [len(os.path.commonprefix([names[a], names[b]])) for a, b in zip(run[:-1], run[1:], strict=True)]
     if not common or min(common) == max(common):
-        parts = -(-len(run) // MOST_LINES)
+        parts = -(-len(run) // MAX_LINES)
         per = -(-len(run) // parts)
         return [run[k:k + per] for k in range(0, len(run), per)]
     cuts = [0, *(k + 1 for k, c in enumerate(common) if c == min(common)), len(run)]

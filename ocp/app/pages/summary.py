@@ -1,10 +1,11 @@
-"""What the commands print at their end: the outcome of a solve and the verdict on a file."""
+"""Terminal output at the end of commands: the outcome of a solve, its certificate and files."""
 
 from __future__ import annotations
 
 from rich.console import Console
 from rich.markup import escape
 
+from dynamics.constraints import Contact
 from ocp.app.files.load import LoadedProblem
 from ocp.app.pages.folders import CHECKPOINT
 from ocp.app.pages.legs import chosen, legs
@@ -13,9 +14,11 @@ from ocp.app.pipeline import Outcome
 from ocp.app.screen import grid, line, say_robot, say_where, wide_console
 from ocp.app.sentences import ending, remarks, sentence, sentences, tried
 from ocp.app.sentences.certificate import CHECKS
-from ocp.explain import infinite_ends
+from ocp.explain import contact_findings, infinite_ends
 from ocp.methods import METHODS
-from ocp.problem import Kind, Problem
+from ocp.problem import Kind, Phase, Problem
+
+SHOWN = 8  # reasons why a method cannot serve
 
 
 def print_outcome(outcome: Outcome, console: Console | None = None) -> None:
@@ -49,7 +52,7 @@ def print_outcome(outcome: Outcome, console: Console | None = None) -> None:
         line(out, f"  note        {note}")
     for rule in tried(solution):
         line(out, f"  tried       {rule}")
-    where = "" if outcome.folder is None or not solution.freeze else f"; the lines that freeze it: {outcome.folder / FROZEN}"
+    where = "" if outcome.folder is None or not solution.freeze else f"; to reproduce it: {outcome.folder / FROZEN}"
     line(out, f"  choice      {choice(solution)}{where}")
     if certificate is not None:
         table = grid("  certificate", ">value", ">tolerance", "", pad=2)
@@ -88,13 +91,17 @@ def print_check(loaded: LoadedProblem, console: Console | None = None) -> bool:
     """Sizes of a valid problem and, for every method, whether it can enforce what is asked. Whether motions can begin and end."""
     out = console or wide_console()
     problem = loaded.problem
-    infinite = _infinite(problem)
+    contacts = contact_findings(problem)
+    infinite = [*_infinite(problem), *sentences(one for one in contacts if one.kind is Kind.CONTACTS_OUT_OF_REACH)]
     out.print(f"{problem.name}: valid" + "".join(f", but {said}" for said in infinite), markup=False, soft_wrap=True)
+    for said in sentences(one for one in contacts if one.kind is Kind.CONTACTS_REPEAT):
+        line(out, f"  note: {said}")
+    touches = any(_contacts(phase) for phase in problem.phases)
     for phase in problem.phases:
         label = f"phase {phase.name}: " if len(problem.phases) > 1 else ""
         unknown = f"{len(phase.system.algebraic)} algebraic unknowns, " if phase.system.algebraic else ""
         out.print(f"  {label}{phase.system.nx} states, {len(phase.system.controls)} controls, {unknown}{len(phase.costs)} costs, "
-                  f"{len(phase.constraints)} constraints", markup=False)
+                  f"{len(phase.constraints)} constraints{_timing(phase) if touches else ''}", markup=False)
         for index, lower, upper in phase.free_parameters:
             out.print(f"  {label}chooses {phase.system.parameters[index]} within [{lower:g}, {upper:g}]", markup=False)
     if loaded.model is not None:
@@ -103,9 +110,21 @@ def print_check(loaded: LoadedProblem, console: Console | None = None) -> bool:
         reasons = method.unsupported(problem)
         default = " (default)" if method.name == loaded.method else ""
         out.print(f"  {method.name}{default}: {'can solve it' if not reasons else 'cannot enforce'}", markup=False)
-        for reason in reasons:
+        for reason in reasons[:SHOWN]:
             line(out, f"    - {reason}")
+        if len(reasons) > SHOWN:
+            line(out, f"    - and {len(reasons) - SHOWN} more")
     return not infinite
+
+
+def _contacts(phase: Phase) -> list[str]:
+    return [] if phase.system.robot is None else [c.name for c in phase.system.robot.constraints if isinstance(c, Contact)]
+
+
+def _timing(phase: Phase) -> str:
+    """How long a phase takes, and on which contacts the robot stands in it."""
+    low, high, names = phase.duration.lower, phase.duration.upper, _contacts(phase)
+    return f"; {f'{low:g} s' if low == high else f'{low:g} to {high:g} s'}, {'on ' + ', '.join(names) if names else 'in flight'}"
 
 
 def _mark(holds: bool) -> str:

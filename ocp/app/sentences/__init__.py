@@ -1,7 +1,7 @@
-"""Findings in sentences: the one place where they are worded, for terminal, reports and ``explain``.
+"""Sentences for findings: the only package that makes them, for terminal, reports and ``explain``.
 
-A table per concern, from a kind to a template with the fields and data of the finding, or to a function of the finding. Every kind
-stands in exactly one table.
+There is a table per concern. It maps a kind to a template with the fields and data of the finding, or to a function of the finding.
+Every kind is in exactly one table.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SENTENCES: Mapping[Kind, Wording] = {kind: wording for table in TABLES for kind,
 
 
 def sentence(finding: Finding) -> str:
-    """The finding in words."""
+    """The sentence for a finding."""
     wording = SENTENCES[finding.kind]
     if not isinstance(wording, str):
         return wording(finding)
@@ -28,19 +28,19 @@ def sentence(finding: Finding) -> str:
 
 
 def sentences(findings: Iterable[Finding]) -> tuple[str, ...]:
-    """Findings in words, in their order."""
+    """The sentences for findings, in their order."""
     return tuple(map(sentence, findings))
 
 
 def remarks(solution: Solution, without: Collection[Kind] = ()) -> tuple[str, ...]:
-    """Everything that was found on the way to a solution, in words, but these kinds; not why there is none, which ``message``
-    tells."""
+    """The sentences for the findings of a solution, without these kinds and without proofs of infeasibility, which are in
+    ``message``."""
     proofs = reach.impossible(solution.findings)
     return sentences(one for one in solution.findings if one not in proofs and one.kind not in without)
 
 
 def how_it_ended(ending: Finding | None) -> str:
-    """An ending in words, after that of the program that led there."""
+    """The sentence for an ending, after that of its last program."""
     if ending is None:
         return ""
     return f"{how_it_ended(ending.data.get('program'))} {sentence(ending)}".strip()
@@ -52,8 +52,8 @@ def status_and_ending(status: Status, ending: Finding | None) -> str:
 
 
 def message(solution: Solution, violations: bool = True) -> str:
-    """How a solve ended, beside its status: what the method says, or why no motion exists. violations: whether the constraints that
-    are violated most are listed."""
+    """How a solve ended, in addition to its status: the ending of the method, or the proof that no motion exists. violations:
+    whether to list the largest violations."""
     if proofs := reach.impossible(solution.findings):
         return f"No motion exists, whatever the method: {'; '.join(sentences(proofs))}."
     return how_it_ended(solution.ending if violations else _without_violations(solution.ending))
@@ -67,7 +67,7 @@ def _without_violations(ending: Finding | None) -> Finding | None:
 
 
 def tried(solution: Solution) -> tuple[str, ...]:
-    """The rules of the strategy that fired with a remedy: on what, what came of it, and what that cost."""
+    """One line for each rule that fired with a remedy: its diagnosis, outcome and cost."""
     return tuple(f"{one.rule}: {sentence(one.diagnosis)}{'' if one.taken else ' (no better answer)'}; {one.cost()}"
                  for one in solution.strategy if one.remedies)
 

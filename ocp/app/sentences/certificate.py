@@ -1,4 +1,4 @@
-"""Findings about the certificate, in sentences."""
+"""Sentences for findings of the certificate."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ CHECKS: Mapping[Kind, str] = {
     Kind.ERROR_ESTIMATE: "defect between knots",
     Kind.ENERGY: "energy balance",
     Kind.OBJECTIVE: "objective against its quadrature",
-    Kind.POINT: "distance from the point of the multipliers",
+    Kind.POINT: "consistency of trajectory and multipliers",
     Kind.MINIMUM_PRINCIPLE: "minimum principle: gap of the Hamiltonian",
     Kind.OBJECTIVE_ERROR: "error of the objective",
 }
-#: what the data of a check tell, by the key that says that they are there
+#: clauses for the data of a check, by key
 NUMBERS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "kkt_residuals": lambda data: f"unscaled KKT residuals: {', '.join(f'{value:.1e}' for value in data['kkt_residuals'])}",
     "reported": lambda data: f"{data['reported']:.9g} reported, {data['integrated']:.9g} integrated along the trajectory",
@@ -32,8 +32,8 @@ NUMBERS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
 
 
 def where(finding: Finding) -> str:
-    """Where a check is largest, and what its value comes from; "" where there is nothing to tell."""
-    if "where" in finding.data:  # a run of an earlier version, which kept the words
+    """The place and cause of the largest value of a check; "" if unknown."""
+    if "where" in finding.data:  # a run of an earlier version, which stored text
         return str(finding.data["where"])
     data, place, clauses = finding.data, "", [tell(finding.data) for key, tell in NUMBERS.items() if key in finding.data]
     if "span" in data:
@@ -71,7 +71,7 @@ POINTS: Mapping[Kind, str] = {
 
 
 def _point(finding: Finding) -> str:
-    if "words" in finding.data:  # a run of an earlier version, which kept the words
+    if "words" in finding.data:  # a run of an earlier version, which stored text
         return str(finding.data["words"])
     reasons = ", ".join(str(SENTENCES[reason]) for reason in finding.data["discrete"])
     words = POINTS[finding.kind] + (f" of the discrete problem ({reasons})" if reasons else "")
@@ -79,7 +79,7 @@ def _point(finding: Finding) -> str:
     if finding.kind in (*MINIMA, Kind.POINT_NOT_EXAMINED):
         return words
     if not finding.data["below"]:
-        return f"{words}: the objective falls along a direction of zero curvature, by terms of higher order"
+        return f"{words}: the objective decreases along a direction of zero curvature, by terms of higher order"
     return f"{words}: {finding.data['below']} of {finding.data['free']} free directions have negative curvature"
 
 
@@ -87,9 +87,9 @@ def _not_attained(finding: Finding) -> str:
     if "before" not in finding.data:
         return ("no minimum exists: controls that switch ever faster between two values approach an objective of "
                 f"{finding.data['infimum']:.6g} or less")
-    return (f"no minimum exists as far as meshes tell: with every interval cut in two, {finding.data['name']} grows from "
-            f"{finding.data['before']:.3g} to {finding.data['after']:.3g} at t = {finding.time:.6g} s as an impulse does, and the "
-            f"objective tends to {finding.data['infimum']:.6g}: bound {finding.data['name']}, or let it cost more than its size")
+    return (f"no minimum seems to exist: on halved intervals {finding.data['name']} grows from {finding.data['before']:.3g} to "
+            f"{finding.data['after']:.3g} at t = {finding.time:.6g} s, like an impulse, and the objective tends to "
+            f"{finding.data['infimum']:.6g}; bound {finding.data['name']}, or give it a cost that grows faster than linearly")
 
 
 def _finer(finding: Finding) -> str:
@@ -99,17 +99,17 @@ def _finer(finding: Finding) -> str:
 
 
 def _oscillating(finding: Finding) -> str:
-    listed = ", ".join(f"{one['name']} ({100 * one['turning']:.0f} % of its points turn back, by {100 * one['amplitude']:.0f} % of "
+    listed = ", ".join(f"{one['name']} ({100 * one['turning']:.0f} % of its points reverse, by {100 * one['amplitude']:.0f} % of "
                        "its range)" for one in finding.data["controls"])
     ((option, value),) = finding.data["option"].items()
-    return f"controls ring: {listed}, in fast modes that the cost hardly feels; {option}: {value} or more intervals may help"
+    return f"controls oscillate: {listed}, in fast modes that hardly affect the cost; {option}: {value} or more intervals may help"
 
 
 def _kinks(finding: Finding) -> str:
     terms = finding.data["terms"]
     listed = "; ".join(f"{one['term']} {one['name']!r}, for {100 * one['share']:.0f} % of the time" for one in terms)
-    return (f"the motion lies on a kink (abs, min, max or a comparison) of {listed}: no gradient leads on from there. The size of "
-            "a control is smooth as the sum of two controls with bounds from 0 on, whose difference is the control")
+    return (f"the motion lies on a kink (abs, min, max or a comparison) of {listed}: the gradient is undefined there. Write the "
+            "absolute value of a control as the sum of two nonnegative controls whose difference is the control")
 
 
 SENTENCES: Mapping[Kind, Wording] = {
@@ -121,40 +121,40 @@ SENTENCES: Mapping[Kind, Wording] = {
     Kind.PIECEWISE_CONSTANT_CONTROLS: "piecewise constant controls",
     Kind.FLAT_DIRECTIONS: "flat directions",
     # causes: clauses within brackets
-    Kind.STATE_DEPENDENT_JUMP: "at t = {time:.6g} s rates or costs jump where the state crosses a surface; no mesh sees what "
-                               "moving that instant would gain: let a phase end there",
+    Kind.STATE_DEPENDENT_JUMP: "at t = {time:.6g} s rates or costs jump where the state crosses a surface; the crossing time is "
+                               "no unknown of the program: end a phase there",
     Kind.CONVEX_HAMILTONIAN: "convex in the controls",
     Kind.BETTER_PARAMETER: "the same motion costs less with another value of {name}",
-    Kind.WAITING: "to rest at t = {time:.6g} s and move faster afterwards would be cheaper",
+    Kind.WAITING: "waiting at t = {time:.6g} s and moving faster afterwards costs less",
     Kind.MOVING_JUMP: "at t = {time:.6g} s rates or costs jump in time, and {unknown} moves that instant past the nodes of the "
-                      "mesh, which the program does not see: let a phase end there",
-    Kind.OSCILLATING_COST: "running costs turn {turns} times on the way, which asks for as many intervals: put their mean over a "
-                           "turn in their place, or shorten the motion",
+                      "mesh, which the program does not represent: end a phase there",
+    Kind.OSCILLATING_COST: "running costs have {turns} extrema along the motion, which needs as many intervals: use their mean "
+                           "over a period, or shorten the motion",
     Kind.ERROR_GROWTH: "open loop {open_loop:.2g}, errors grow {growth:.3g}-fold",
     Kind.NOT_ATTAINED: _not_attained,
     Kind.NOT_EXAMINED: "was not examined",
     Kind.RATES_NOT_FINITE: "the rates are not finite at t = {time:.9g} s",
     Kind.REINTEGRATION_FAILED: "the re-integration failed",
     Kind.DISCRETE_TIME: "in discrete time nothing lies between steps, and there is no finer mesh",
-    Kind.SIZES_DIFFER: "there are more or fewer of them",
+    Kind.SIZES_DIFFER: "their numbers differ",
     Kind.FINER_SOLVE_FAILED: _finer,
     # advice
     Kind.VIOLATED_BETWEEN_KNOTS: "It holds at the knots, where the method imposes it, and not between them.",
-    Kind.VIOLATED_AT_KNOTS: "It does not hold even where the method imposes it: the solve ended too early.",
+    Kind.VIOLATED_AT_KNOTS: "It does not hold at the knots, where the method imposes it: the solve ended too early.",
     Kind.DESCENT_FAILED: "The point is stationary but not a minimum, and the search along negative curvature failed. Try another "
                          "initial guess.",
-    Kind.PHASE_MISSING: "When the motion crosses the jump is not for the program to choose. With a phase on either side, each with "
-                        "a free duration, the solver chooses it.",
-    Kind.POINT_INACCURATE: "The point is no minimum to this accuracy: scales differ widely, or the solve ended early.",
+    Kind.PHASE_MISSING: "The time at which the motion crosses the jump is no unknown of the program. Use a phase on either side, "
+                        "each with a free duration.",
+    Kind.POINT_INACCURATE: "The point is not optimal to this accuracy: scales differ widely, or the solve ended early.",
     Kind.MESH_TOO_COARSE: "The mesh is too coarse for this motion: the solution is inaccurate between its knots.",
     Kind.UNSTABLE_MOTION: "Every segment is accurate; the motion is unstable, so that small errors grow from start to end.",
-    Kind.INACCURATE_SEGMENTS: "It adds up the errors of the segments.",
+    Kind.INACCURATE_SEGMENTS: "It is the sum of the errors of the segments.",
     Kind.OBJECTIVE_NOT_CONVERGED: "The objective has not converged with the mesh.",
-    Kind.DIFFERENT_POINTS: "Trajectory and multipliers are of different points: solve again.",
+    Kind.DIFFERENT_POINTS: "Trajectory and multipliers belong to different points: solve again.",
     # beside the checks
     Kind.STIFF: "certificate: the motion is stiff and was re-integrated by an implicit method (Radau IIA, order 9)",
     Kind.OSCILLATING_CONTROLS: _oscillating,
     Kind.PHASE_VANISHES: lambda found: (f"{'phase ' + found.phase if found.phase else 'the phase'} vanishes: its duration is at "
-                                        f"{found.value:.2g} s, the bound in the place of zero"),
+                                        f"{found.value:.2g} s, the bound used instead of zero"),
     Kind.MOTION_ON_KINKS: _kinks,
 }

@@ -1,4 +1,4 @@
-"""Findings about closed loops, in sentences."""
+"""Sentences for findings of closed loops."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def _broken(finding: Finding) -> str:
 
 def _missed(finding: Finding) -> str:
     return (f"{finding.name} is off its reference by {_in(finding, finding.value)} at t = {finding.time:.4g} s; from "
-            f"{finding.data['from']:.4g} s on it has to keep within {_in(finding, finding.tolerance)}")
+            f"{finding.data['from']:.4g} s on it must stay within {_in(finding, finding.tolerance)}")
 
 
 def _lost(finding: Finding) -> str:
     data = finding.data
     return (f"{finding.name} is lost: from {data['from']:.4g} s on its error stays above {_in(finding, finding.value)} and ends at "
-            f"{_in(finding, data['end'])}, {100 * data['share']:.3g} % of what it is without control")
+            f"{_in(finding, data['end'])}, {100 * data['share']:.3g} % of the error without control")
 
 
 def _on_ground(finding: Finding) -> str:
@@ -46,8 +46,10 @@ SENTENCES: Mapping[Kind, Wording] = {
     Kind.BODY_ON_GROUND: _on_ground,
     Kind.BASE_SANK: "{name} is {value:.3g} m above its ground at t = {time:.4g} s, below {tolerance:.3g} m",
     Kind.BASE_TILTED: lambda finding: f"{finding.name} lies at t = {finding.time:.4g} s: it has tilted by {_degrees(finding)}",
-    Kind.NOTHING_HOLDS: "nothing holds {name} at the end: no contact touches, its mass centre is {value:.3g} m above the ground",
-    Kind.TIPPING: "{name} is tipping over at the end: its extrapolated mass centre lies {value:.3g} m beyond the points that touch",
+    Kind.NOTHING_HOLDS: "nothing supports {name} at the end: no contact touches, and its centre of mass is {value:.3g} m above the "
+                        "ground",
+    Kind.TIPPING: "{name} is tipping over at the end: its extrapolated centre of mass lies {value:.3g} m outside the support "
+                  "polygon",
     Kind.LEANING: lambda finding: f"{finding.name} leans at the end, by {_degrees(finding)}, and no task asks for it",
     Kind.CONTACT_SLID: "contact {name} slid by {value:.3g} m, more than {tolerance:.2g} m",
     Kind.JOINT_SPEED: "joint {name} moves {percent:.3g} % faster than its limit of {tolerance:.4g}, at t = {time:.4g} s",

@@ -1,4 +1,4 @@
-"""Findings about what bounds alone rule out, in sentences."""
+"""Sentences for infeasibility that follows from bounds alone."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ocp.problem.finding import Finding, Kind
 
 #: findings that may prove that no motion exists
 IMPOSSIBLE = (Kind.DISTANCE_TOO_LONG, Kind.STATE_OUT_OF_REACH, Kind.CONSTRAINT_OUT_OF_REACH)
-#: what all of them follow from
+#: the common premise
 BY = "by the bounds of states and controls alone"
 PLACES = {"start": "at the start", "final": "at the end", "path": "somewhere on the way"}
 
@@ -38,9 +38,9 @@ def _distance(finding: Finding) -> str:
     data, way = finding.data, finding.value
     assert way is not None
     along = "from its start to its end" if data["sure"] else "along the guess"
-    least = f"it takes {way / data['fastest']:.4g} s" if data["fastest"] > 0 else "it cannot move"
+    least = f"it needs {way / data['fastest']:.4g} s" if data["fastest"] > 0 else "it cannot move"
     return (f"{finding.name} has to move by {way:.4g} {along}, but {data['rate']} is at most {data['fastest']:.4g} in that "
-            f"direction, which makes {finding.tolerance:.4g} in the {data['longest']:.4g} s there are; {least}")
+            f"direction: at most {finding.tolerance:.4g} in {data['longest']:.4g} s; {least}")
 
 
 @_of_phase
@@ -48,25 +48,48 @@ def _state(finding: Finding) -> str:
     data = finding.data
     share, T, free = data["share"], data["duration"], data["free"]
     when = f"after {100 * share:.3g} % of the time" if free else f"after {share * T:.4g} s"
-    asked = "to reach what is asked of the end it has to be then"
+    asked = "the conditions at the end require"
     if share == 1:
         when = f"at the end, {'at most ' if free else ''}{T:.4g} s after the start"
-        asked = "it is asked to be"
+        asked = "required is"
     return f"{finding.name} can only be {_between(data['within'])} {when}, {BY}; {asked} {_between(data['asked'])}"
 
 
 @_of_phase
 def _constraint(finding: Finding) -> str:
     data = finding.data
-    return (f"{finding.component} can only be {_between(data['within'])} {PLACES[data['at']]}, {BY}; it is asked to be "
+    return (f"{finding.component} can only be {_between(data['within'])} {PLACES[data['at']]}, {BY}; required is "
             f"{_between(data['asked'])}")
 
 
 @_of_phase
 def _end(finding: Finding) -> str:
     listed = ", ".join(f"{name} by {by:.3g}" for name, by in finding.data["missed"].items())
-    return (f"no position within the bounds was found that meets what is asked of the {finding.name}, whatever the motion: the "
-            f"nearest of {finding.data['searches']} searches misses {listed}")
+    return (f"no configuration within the bounds was found that meets the conditions at the {finding.name}: the best of "
+            f"{finding.data['searches']} searches misses {listed}")
+
+
+#: of rows of the skeleton: what is missed, by whether it is about a place, a motion or an end
+ASKED = {"given": "the state that is given at the {place} of {phase}", "bounds": "bounds at the {place} of {phase}",
+         "duration": "the duration of {phase}", "jump": "the jump at the start of {phase}",
+         "falls": "the parabola of the mass centre in {phase}", "stands": "that {what!r} stays where it stands in {phase}",
+         "": "{what!r} at the {place} of {phase}"}
+
+
+def _contacts(finding: Finding) -> str:
+    rows = list(finding.data["missed"].items())[:4]
+    listed = ", ".join(f"{ASKED.get(what, ASKED.get(place, ASKED[''])).format(what=what, phase=phase, place=place)} by {by:.2g}"
+                       for (what, phase, place), by in rows)
+    return (f"no states were found that stand, fly and land as the phases ask, whatever the torques: the nearest of "
+            f"{finding.data['searches']} searches misses {listed} (m, rad, and per second); a foot that is to go elsewhere needs a "
+            "phase without its contact, and a flight takes the time that gravity needs")
+
+
+def _repeat(finding: Finding) -> str:
+    pairs = ", ".join(f"{a!r} and {b!r}" for a, b in finding.data["pairs"])
+    which = f"{pairs} say the same" if pairs else f"those of {', '.join(finding.data['contacts'])} do together"
+    return (f"in {finding.phase} {finding.value:.0f} of {finding.data['rows']} rows of contacts follow from the others: {which}; "
+            "forces are then the smallest of many: leave out points that the others hold")
 
 
 SENTENCES: Mapping[Kind, Wording] = {
@@ -74,5 +97,7 @@ SENTENCES: Mapping[Kind, Wording] = {
     Kind.STATE_OUT_OF_REACH: _state,
     Kind.CONSTRAINT_OUT_OF_REACH: _constraint,
     Kind.END_OUT_OF_REACH: _end,
-    Kind.NOTHING_SOLVED: "nothing was solved: bounds alone rule it out; the trajectory is the guess",
+    Kind.CONTACTS_OUT_OF_REACH: _contacts,
+    Kind.CONTACTS_REPEAT: _repeat,
+    Kind.NOTHING_SOLVED: "no program was solved: the bounds alone exclude a solution; the trajectory is the guess",
 }

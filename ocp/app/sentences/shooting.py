@@ -1,4 +1,4 @@
-"""Findings of shooting methods, in sentences."""
+"""Sentences for findings of shooting methods."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 from ocp.app.sentences.wording import Wording, of_phase
 from ocp.problem.finding import Finding, Kind
 
-#: what to try where a search has missed constraints
-COLLOCATION = "; collocation (--method collocation) has the states as unknowns and may find one where rollouts do not"
+#: advice if a search missed constraints
+COLLOCATION = "; try --method collocation, which has the states as unknowns"
 
 
 def _ending(how: str | Callable[[Finding], str]) -> Wording:
-    """How a search ended, which constraint is violated most, and what else may meet it."""
+    """How a search ended, the largest violation, and advice."""
     def words(found: Finding) -> str:
         data, number = found.data, {"value": found.value, "tolerance": found.tolerance}
         own = how.format(name=found.name, **number, **data) if isinstance(how, str) else how(found)
@@ -32,7 +32,7 @@ def _of_phase(words: str) -> Wording:
 
 
 def _gradient(found: Finding) -> str:
-    """The projected gradient, and what is known beside it."""
+    """The projected gradient with its tolerance, the expected decrease and the cost, as far as known."""
     data = found.data
     parts = [f"projected gradient {found.value:.3g}"]
     parts += [] if found.tolerance is None else [f"tolerance {found.tolerance:.3g}"]
@@ -65,16 +65,17 @@ def _step(found: Finding) -> str:
 
 
 def _hessian(found: Finding) -> str:
-    what, names = "cost by the controls" if found.data["controls"] else "cost", " and ".join(map(repr, found.data["by"]))
+    what = "cost with respect to the controls" if found.data["controls"] else "cost"
+    names = " and ".join(map(repr, found.data["by"]))
     return f"the second derivative of the {what} is {found.value} at {_at(found)}, components {names}"
 
 
 def _in_section(found: Finding) -> str:
-    """How options are written now that were given as they once were."""
+    """The present spelling of options given in an old one."""
     own = found.data["sections"]
     keys = {name: ", ".join(f"{option}: ..." for option in own if own[option] == name) for name in dict.fromkeys(own.values())}
     written = ", ".join(f"{name}: {{{inside}}}" for name, inside in keys.items())
-    return f"these options of {found.name} are written in a section of their own by now, {written}; they count as given"
+    return f"these options of {found.name} moved to a section of their own, {written}; the old spelling still works"
 
 
 SENTENCES: Mapping[Kind, Wording] = {
@@ -84,13 +85,13 @@ SENTENCES: Mapping[Kind, Wording] = {
     Kind.GUESS_MOVED_INTO_BOUNDS: lambda found: (
         f"{of_phase(found)}the guess of control {', '.join(map(repr, found.data['controls']))} was moved into its bounds"),
     Kind.GUESS_STATIONARY: (
-        "the initial guess already was a stationary point; a symmetric start may need a guess that breaks the symmetry"),
+        "the initial guess is a stationary point; a symmetric problem may need a guess that breaks the symmetry"),
     # how a search ended
     Kind.GRADIENT_CONVERGED: _ending(_gradient),
     Kind.POLISHED: "polished: projected gradient {value:.3g}, largest violation {feasibility:.3g}, cost {cost:.9g}",
     Kind.COST_AT_ROUNDING: _ending(
-        "the cost is at its rounding level, cost {cost:.9g}; projected gradient {value:.3g} by controls in parts of their size"),
-    Kind.NOTHING_FREE: "nothing is free",
+        "the cost is at its rounding level, cost {cost:.9g}; projected gradient {value:.3g} relative to the scale of the controls"),
+    Kind.NOTHING_FREE: "there are no free unknowns",
     Kind.ITERATIONS_USED_UP: _ending(lambda found: f"{_gradient(found)} after {found.data['iterations']} iterations"),
     Kind.SEARCH_INTERRUPTED: "after {iterations} iterations, cost {cost:.9g}",
     Kind.GRADIENT_ABOVE_ROUNDING: _ending(
@@ -98,8 +99,8 @@ SENTENCES: Mapping[Kind, Wording] = {
     Kind.NO_DECREASE: _ending(_no_decrease),
     Kind.HESSIAN_INDEFINITE: _ending(lambda found: (
         f"Quu is not positive definite at {_at(found)} even with regularisation {found.data['regularisation']:.3g}")),
-    Kind.VIOLATION_NOT_HALVED: _ending("violation and gaps have not halved within {iterations} iterations"),
-    Kind.VIOLATION_STAYS: _ending("the largest violation stays at {value:.3g} ({name}) whatever the penalty"),
+    Kind.VIOLATION_NOT_HALVED: _ending("violation and gaps did not halve within {iterations} iterations"),
+    Kind.VIOLATION_STAYS: _ending("the largest violation stays at {value:.3g} ({name}) for any penalty"),
     Kind.MULTIPLIER_UPDATES_USED_UP: _ending("largest violation {value:.3g} ({name}) after {updates} updates of the multipliers"),
     Kind.LINE_SEARCH_STOPPED: _ending(lambda found: f"{_gradient(found)}; {found.data['solver']}: {found.data['status']}"),
     # rollouts and derivatives that are not finite
@@ -113,9 +114,10 @@ SENTENCES: Mapping[Kind, Wording] = {
         f"the constraint {found.name!r} is not finite at {_at(found)} (rollout of the guess)"),
     Kind.STEP_FAILED: _step,
     Kind.DYNAMICS_DERIVATIVE_NOT_FINITE: lambda found: (
-        f"the derivative of the dynamics is {found.value} at {_at(found)}, component {found.component!r} by {found.data['by']!r}"),
+        f"the derivative of the dynamics is {found.value} at {_at(found)}, component {found.component!r} with respect to "
+        f"{found.data['by']!r}"),
     Kind.CONSTRAINT_DERIVATIVE_NOT_FINITE: lambda found: (
-        f"the derivative of constraint {found.name!r} is {found.value} at {_at(found)}, by {found.data['by']!r}"),
+        f"the derivative of constraint {found.name!r} is {found.value} at {_at(found)}, with respect to {found.data['by']!r}"),
     Kind.COST_DERIVATIVE_NOT_FINITE: lambda found: (
         f"the derivative of the cost is {found.value} at {_at(found)}, component {found.data['by']!r}"),
     Kind.COST_HESSIAN_NOT_FINITE: _hessian,

@@ -1,4 +1,4 @@
-"""Findings of nonlinear programs, their solvers, kernels and derivatives, in sentences."""
+"""Sentences for findings of nonlinear programs, solvers, kernels and derivatives."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _violations(found: Finding) -> str:
 
 
 def _solver(how: str | Callable[[Finding], str]) -> Wording:
-    """How a solver ended, then what is violated most."""
+    """How a solver ended, then the largest violations."""
     def words(found: Finding) -> str:
         own = how if isinstance(how, str) else how(found)
         return f"{SOLVERS[found.data['solver']]}: {own}. {_violations(found)}".rstrip()
@@ -40,7 +40,8 @@ def _scaled(found: Finding) -> str:
 def _redundant(found: Finding) -> str:
     phase = f"phase {found.phase!r}: " if found.phase else ""
     repeats = " and ".join(map(repr, found.data["repeats"]))
-    return f"{phase}path equation {found.name!r} repeats {repeats} or contradicts it: its gradient depends on theirs; leave it out"
+    return (f"{phase}path equation {found.name!r} repeats {repeats} or contradicts it: their gradients are linearly dependent; "
+            "remove it")
 
 
 def _not_finite(found: Finding) -> str:
@@ -53,7 +54,7 @@ def _function(found: Finding) -> str:
     data = found.data
     label = f"the {data['term']}" if data["term"] == "rate" else f"{data['term']} {found.name!r}"
     part = f" of {found.component}" if found.component else ""
-    by = f"the derivative by {data['by']} of " if "by" in data else ""
+    by = f"the derivative with respect to {data['by']} of " if "by" in data else ""
     values = ", ".join(f"{name} = {value:.6g}" for name, value in data["values"].items())
     phase = f"phase {found.phase!r}: " if found.phase else ""
     return f"{phase}{by}{label}{part} is {found.value} at {data['node']} (t = {found.time:.6g} s; {values})"
@@ -80,9 +81,9 @@ def _derivatives(found: Finding) -> str:
 def _generated(found: Finding) -> str:
     data = found.data
     if "obstacle" in data:
-        return f"execution: generated code in place of loops, for {OBSTACLES[data['obstacle']]}"
+        return f"execution: generated code instead of loops, because {OBSTACLES[data['obstacle']]}"
     what = f"integrator {data['integrator']!r}" if "integrator" in data else "free times, parameters, start states or linkages"
-    return f"dynamics: code generated for this problem, for loops over the robot know no {what}"
+    return f"dynamics: code generated for this problem, because loops over the robot do not support {what}"
 
 
 def _compiled(found: Finding) -> str:
@@ -93,12 +94,12 @@ def _compiled(found: Finding) -> str:
 SENTENCES: Mapping[Kind, Wording] = {
     Kind.SCALED: _scaled,
     Kind.UNSCALED_VIOLATION: "scaled constraints hold to {tolerance:.3g}; unscaled, {name} is violated by {value:.3g}",
-    Kind.ROUNDING_REACHED: "the search ended where rounding allows nothing better",
+    Kind.ROUNDING_REACHED: "the search ended at the rounding level",
     Kind.CYCLED: lambda found: (
-        f"{SOLVERS[found.data['solver']]} went around in circles where the objective hardly tells points apart: gradient "
+        f"{SOLVERS[found.data['solver']]} cycled among points of nearly equal objective: gradient "
         f"{found.data['gradient']:.1e}, violation {found.data['violation']:.1e}"),
     Kind.OVERDETERMINED: (
-        "{equations} equations for {unknowns} unknowns that are not fixed: some follow from others or contradict them"),
+        "{equations} equations for {unknowns} free unknowns: some are redundant or contradict each other"),
     Kind.REDUNDANT_EQUATION: _redundant,
     Kind.TANGENT_UNKNOWNS_CENTRED: "tangent unknowns centred {times} times; the last lie within {value:.2g} of their centres",
     Kind.RESUMED: "resumed after {iterations} iterations, from objective {value:.9g}",
@@ -108,25 +109,25 @@ SENTENCES: Mapping[Kind, Wording] = {
     Kind.SOLVER_STATUS: _solver(lambda found: str(found.data.get("status", "")).replace("_", " ")),
     Kind.LARGEST_VIOLATION: _violations,
     Kind.TOO_FEW_UNKNOWNS: _solver(lambda found: (
-        f"does not take more equations ({found.data['equations']}) than unknowns ({found.data['unknowns']}); drop constraints, or "
-        "leave more open (controls, intervals, degree), or try another solver")),
-    Kind.NO_STEP: _solver("no step makes progress any more"),
-    Kind.ITERATION_LIMIT: _solver("maximum of iterations"),
+        f"cannot solve a program with more equations ({found.data['equations']}) than unknowns ({found.data['unknowns']}); remove "
+        "constraints, add freedom (controls, intervals, degree), or use another solver")),
+    Kind.NO_STEP: _solver("no step makes further progress"),
+    Kind.ITERATION_LIMIT: _solver("iteration limit reached"),
     Kind.SINGULAR_SYSTEM: "the linear system is singular",
-    Kind.NO_DESCENT_DIRECTION: _solver("no direction of descent"),
-    Kind.OUT_OF_MEMORY: _solver("no memory for the factors"),
+    Kind.NO_DESCENT_DIRECTION: _solver("no descent direction"),
+    Kind.OUT_OF_MEMORY: _solver("not enough memory for the factorisation"),
     Kind.ITERATES_DIVERGED: _solver("the iterates grow without bound"),
-    Kind.SUCCESS_REFUTED: _solver(lambda found: f"claims success, but {found.name} is {found.value:.3g}"),
-    Kind.OBJECTIVE_UNBOUNDED: "At feasible points the objective fell from {first:.3g} to {last:.3g}, and went on falling.",
-    Kind.CERTIFICATE_MISSING: "The method had converged; there is no certificate.",
-    Kind.CERTIFICATE_INCOMPLETE: "The method had converged; the certificate is not complete.",
-    # what is not finite
+    Kind.SUCCESS_REFUTED: _solver(lambda found: f"reports success, but {found.name} is {found.value:.3g}"),
+    Kind.OBJECTIVE_UNBOUNDED: "At feasible points the objective decreased from {first:.3g} to {last:.3g} without limit.",
+    Kind.CERTIFICATE_MISSING: "The method converged, but there is no certificate.",
+    Kind.CERTIFICATE_INCOMPLETE: "The method converged, but the certificate is incomplete.",
+    # values that are not finite
     Kind.NOT_FINITE: _not_finite,
     Kind.FUNCTION_NOT_FINITE: _function,
     Kind.CONSTRAINT_NOT_FINITE: "{name} is not finite",
     Kind.OBJECTIVE_NOT_FINITE: "the objective is not finite",
-    Kind.GRADIENT_NOT_FINITE: "the derivative of the objective by {name} is not finite",
-    Kind.JACOBIAN_NOT_FINITE: "the derivative of {name} by {variable} is not finite",
+    Kind.GRADIENT_NOT_FINITE: "the derivative of the objective with respect to {name} is not finite",
+    Kind.JACOBIAN_NOT_FINITE: "the derivative of {name} with respect to {variable} is not finite",
     # kernels and derivatives
     Kind.DERIVATIVES_CHOSEN: _derivatives,
     Kind.CODE_GENERATED: _generated,

@@ -1,4 +1,4 @@
-"""Findings about what was tried for an answer, and how its problem was formulated, in sentences."""
+"""Sentences for findings of the search for an answer, and of reformulations of the problem."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from ocp.app.sentences.wording import Wording, status_word
 from ocp.problem.finding import Finding, Kind
 
-#: what ended the work, as findings name it
+#: reasons for an early end, by their key in findings
 CAUSES = {"limit": "the time limit", "interrupt": "the interrupt"}
 
 
@@ -59,7 +59,7 @@ def _guess_served(found: Finding) -> str:
 
 
 def _until(reason: str) -> Wording:
-    """A sentence on why a refinement ended before it was accurate."""
+    """The sentence for a refinement that ended early."""
     def words(found: Finding) -> str:
         error = found.data.get("error")
         where = f" The largest error is {_error(error)}." if error else ""
@@ -73,7 +73,7 @@ def _by_phase(times: Mapping[str, Sequence[float]], digits: int) -> str:
 
 
 def _jumps(rest: str) -> Wording:
-    """A sentence on controls that jump at some times."""
+    """The sentence for controls that jump at some times."""
     def words(found: Finding) -> str:
         at = _by_phase(found.data["times"], 6)
         to = _by_phase(found.data["to"], 9) if "to" in found.data else ""
@@ -95,28 +95,28 @@ def _singular(rest: str) -> Wording:
 def _unbounded(found: Finding) -> str:
     whose = f" of {' and '.join(map(repr, found.data['phases']))}" if found.data["phases"] else ""
     costs = ", ".join(f"{c:.4g} at {T:.4g} s" for c, T in zip(found.data["costs"], found.data["durations"], strict=True))
-    return (f"The duration{whose} grows without bound, for a longer motion always costs less: {costs}. Give the duration an upper "
-            "bound, or put a cost on time.")
+    return (f"The duration{whose} grows without bound, because longer motions always cost less: {costs}. Give the duration an "
+            "upper bound, or put a cost on time.")
 
 
 def _last_pass(found: Finding) -> str:
-    return ("The time limit was reached; " if found.data["limit"] else "") + (
-        f"{'the' if found.data['limit'] else 'The'} last finished pass is returned, number {found.data['pass']}.")
+    limit = "The time limit was reached. " if found.data["limit"] else ""
+    return f"{limit}Pass {found.data['pass']}, the last completed one, is returned."
 
 
 def _would_jump(found: Finding) -> str:
     times = ", ".join(f"{t:.6g}" for t in found.data["times"])
-    return (f"controls would jump near t = {times} s, and linear controls cannot: the ramps are no error of the motion, but they "
-            "cost something; take controls polynomial or held")
+    return (f"the optimal controls jump near t = {times} s, and linear controls cannot: the objective is slightly higher; use "
+            "controls polynomial or held")
 
 
-#: of points that are left
+#: kinds of points that the search leaves
 POINTS = {Kind.SADDLE: "a saddle", Kind.MAXIMUM: "a maximum", Kind.FLAT_MINIMUM: "a minimum, flat along some directions"}
 
 
 def _falls(found: Finding) -> str:
     point = POINTS[found.data["point"]] if "point" in found.data else "a point"
-    return f"From {point} at {found.value:.6g} the objective fell to {found.data['objective']:.3g} and went on falling."
+    return f"From {point} at {found.value:.6g} the objective decreased to {found.data['objective']:.3g} without limit."
 
 
 SENTENCES: Mapping[Kind, Wording] = {
@@ -127,24 +127,25 @@ SENTENCES: Mapping[Kind, Wording] = {
     Kind.NOT_CERTIFIED: _not_certified,
     Kind.MESH_ERROR: lambda found: f"error {_error(found.record())}",
     Kind.MESH_TOLERANCE_MISSED: lambda found: (
-        f"tolerance_mesh {found.tolerance:.3g} was missed: the error estimate is {_error(found.record())}. Motions are accurate to "
-        f"{found.data['motion']:.2g}; the objective does not determine the controls further, and finer meshes no longer change it"),
+        f"tolerance_mesh {found.tolerance:.3g} was not reached: the error estimate is {_error(found.record())}. States are "
+        f"accurate to {found.data['motion']:.2g}; the objective is insensitive to the remaining error, and finer meshes do not "
+        "change it"),
     Kind.ACCURATE: "",
     Kind.INTERRUPTED: "interrupted",
     Kind.LAST_PASS_RETURNED: _last_pass,
     Kind.PROGRAM_NOT_SOLVED: lambda found: f"not solved: {status_word(found.data['status'])}",
     Kind.REFINED_MESH_NOT_SOLVED: "A refined mesh was not solved; the last pass that converged is returned.",
     Kind.NO_RULE_LEFT: "Every remedy that applies was tried.",
-    Kind.PASSES_USED_UP: _until("the passes are used up; raise max_passes"),
-    Kind.REFINEMENT_STALLED: _until("the last passes hardly lowered the error and no longer changed the objective"),
-    Kind.NO_FINER_MESH: _until("no rule allows a finer mesh; raise max_degree, or take refine hp or h"),
+    Kind.PASSES_USED_UP: _until("the limit of passes was reached; raise max_passes"),
+    Kind.REFINEMENT_STALLED: _until("the last passes hardly reduced the error and did not change the objective"),
+    Kind.NO_FINER_MESH: _until("the limits allow no finer mesh; raise max_degree, or use refine hp or h"),
     Kind.GUESS_SERVED: _guess_served,
     Kind.GUESSES_FAILED: lambda found: f"initial guesses {', '.join(found.data['guesses'])}: all failed",
     Kind.LOCALLY_INFEASIBLE: (
-        "No other initial guess was tried in full: on {intervals} intervals the constraint violation is the same, and {guesses} "
-        "other guesses end with no less."),
+        "Other initial guesses were tried on a coarse mesh only: on {intervals} intervals the constraint violation is the same, "
+        "and none of {guesses} other guesses reduces it."),
     Kind.QUASI_NEWTON_STALLED: (
-        "initial guess: {name}; no other was tried: the point is feasible, and the limited-memory Hessian lacks curvature; take "
+        "initial guess: {name}; no other was tried: the point is feasible, and the limited-memory Hessian lacks curvature; use "
         "hessian exact"),
     Kind.UNBOUNDED_DURATION: _unbounded,
     Kind.BADLY_SCALED: (
@@ -158,47 +159,48 @@ SENTENCES: Mapping[Kind, Wording] = {
         "smoothed, roughness {before:.2g} before and {after:.2g} after, stationarity {stationarity:.2g}"),
     Kind.SINGULAR_NEARLY_SMOOTH: _singular("nearly smooth"),
     Kind.SINGULAR_CHATTERS: _singular("no smooth controls solve the program on this mesh"),
-    Kind.HARD_PROGRAM: lambda found: f"the program is hard to solve ({status_word(found.data['status'])})",
-    Kind.PATH_CONSTRAINTS_OVERSHOT: "path constraints are overshot between nodes for {passes} passes",
-    Kind.ZERO_ORDER_HOLD: lambda found: ("programs with polynomial controls were hard to solve" if found.data["early"] else
+    Kind.HARD_PROGRAM: lambda found: f"the program converges slowly ({status_word(found.data['status'])})",
+    Kind.PATH_CONSTRAINTS_OVERSHOT: "path constraints were violated between nodes in {passes} passes",
+    Kind.ZERO_ORDER_HOLD: lambda found: ("programs with polynomial controls converged slowly" if found.data["early"] else
                                          "polynomial controls gave no certified answer")
     + ": from here on controls are piecewise constant (zero-order hold)",
-    Kind.JUMP_AT_AN_END: "at t = {time:.6g} s a phase begins or ends on a surface across which rates or costs jump: Gauss nodes, "
-                         "which lie inside the phase, see none of it",
-    Kind.JUMP_NOT_ON_MESH: _until("the remaining error is the time at which the motion crosses a jump, which no mesh chooses"),
+    Kind.JUMP_AT_AN_END: "at t = {time:.6g} s a phase begins or ends on a surface across which rates or costs jump: Gauss nodes "
+                         "avoid its ends",
+    Kind.JUMP_NOT_ON_MESH: _until("the remaining error is the time at which the motion crosses a discontinuity, which no mesh "
+                                  "determines"),
     Kind.COSTS_TOO_FAST: _until("running costs oscillate too fast for intervals to follow"),
-    Kind.EDGES_AT_JUMPS: _jumps("edges put there"),
-    Kind.EDGES_MOVED: _jumps("edges moved to {to} s"),
-    Kind.EDGES_NOT_MOVED: _jumps("edges put there; they could not be moved ({status})"),
-    Kind.EDGES_STAY: _jumps("edges stay there"),
-    Kind.NO_JUMP_AT_EDGES: "controls no longer jump at the edges put for that; these are ordinary edges again",
-    Kind.NO_SWITCH: _jumps("fast, but no switch"),
+    Kind.EDGES_AT_JUMPS: _jumps("mesh edges placed there"),
+    Kind.EDGES_MOVED: _jumps("mesh edges moved to {to} s"),
+    Kind.EDGES_NOT_MOVED: _jumps("mesh edges placed there; they could not be moved ({status})"),
+    Kind.EDGES_STAY: _jumps("mesh edges stay there"),
+    Kind.NO_JUMP_AT_EDGES: "controls no longer jump at the mesh edges placed for that; these are ordinary edges again",
+    Kind.NO_SWITCH: _jumps("a fast transition, not a switch"),
     Kind.LINEAR_CONTROLS_WOULD_JUMP: _would_jump,
     Kind.LOBATTO_ORDER: (
-        "scheme lobatto of degree {value:.0f} and more has states of order 4 at knots, not 2 K - 2, with polynomial controls: the "
-        "control at a knot is one unknown for two intervals, whose optima want two; gauss and radau keep orders 2 K and 2 K - 1"),
+        "scheme lobatto of degree {value:.0f} and more has states of order 4 at knots, not 2 K - 2, with polynomial controls, "
+        "because two intervals share the control at a knot; gauss and radau keep orders 2 K and 2 K - 1"),
     Kind.NOT_A_MINIMUM: lambda found: f"the point of objective {found.value:.9g} is {POINTS[found.data['point']]}",
     Kind.ESCAPED: lambda found: f"left {POINTS[found.data['point']]} of objective {found.value:.9g} along negative curvature",
     Kind.BETTER_CONTROLS: "at {objective:.9g}, other admissible controls have a smaller Hamiltonian (most at t = {time:.6g} s)",
-    Kind.CONTROLS_IMPROVED: "left the point of objective {objective:.9g} by the minimum principle",
+    Kind.CONTROLS_IMPROVED: "left the point of objective {objective:.9g}: other controls have a smaller Hamiltonian",
     Kind.NONCONVEX_HAMILTONIAN: "at {value:.9g}: the Hamiltonian is not convex in the controls, and there may be several minima",
-    Kind.MANY_MESHES: "at {value:.9g}: {passes} meshes were not enough",
+    Kind.MANY_MESHES: "at {value:.9g}: not certified after {passes} meshes",
     Kind.LOWER_START: "left the point of objective {objective:.9g}: the guess {name} led to a lower one on a few intervals",
-    Kind.CONTROLS_SWITCH_FAST: "controls jump to and fro {turns} times",
+    Kind.CONTROLS_SWITCH_FAST: "controls chatter: {turns} reversals",
     Kind.RELAXED_IS_LOWER: _until("controls that switch ever faster between two values approach an objective of {value:.6g} or "
                                   "less, which no motion attains"),
     Kind.INSTANTS_MEET: "at t = {time:.6g} s an instant at which rates or costs jump meets the end of a phase, or another instant",
     Kind.INSTANTS_SWAPPED: "left the point of objective {objective:.9g}: instants that meet at t = {time:.6g} s are better in the "
                            "other order",
-    Kind.STARTS_DISAGREE: "{starts} starts were tried and ended at different points, of which this is the lowest: a better one may "
-                          "exist",
+    Kind.STARTS_DISAGREE: "{starts} initial guesses led to different local optima, of which this is the best found: a better one "
+                          "may exist",
     Kind.FALLS_WITHOUT_BOUND: _falls,
     Kind.NO_ITERATE: "No iterate was found; the trajectory is the guess.",
     Kind.NO_ERROR_BOUND: "the objective has no error bound yet",
-    Kind.WIDE_ERROR_BOUND: "the objective {objective:.9g} has an error bound of {value:.2g} of its size",
-    Kind.REFINED_FURTHER: "refined further: objective {objective:.9g} had an error bound of {value:.2g} of its size",
+    Kind.WIDE_ERROR_BOUND: "the relative error bound of the objective {objective:.9g} is {value:.2g}",
+    Kind.REFINED_FURTHER: "refined further: the relative error bound of the objective {objective:.9g} was {value:.2g}",
     Kind.LEFT_OUT: _left_out,
-    Kind.STOPPED_IN: lambda found: f"{CAUSES[found.data['by']]} came during this stage: {found.name}",
+    Kind.STOPPED_IN: lambda found: f"{CAUSES[found.data['by']]} ended this stage: {found.name}",
     # how a problem was formulated
     Kind.ABSOLUTE_VALUE_AS_SUM: "{name}: solved as the difference of two nonnegative controls, whose sum is its absolute value in "
                                 "the cost",

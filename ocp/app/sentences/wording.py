@@ -1,4 +1,4 @@
-"""What a table of sentences holds for a kind of finding."""
+"""The entry of a table of sentences, and words that several tables use."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Callable
 
 from ocp.problem.finding import Finding
 
-#: a template with the fields and data of a finding, or what makes a sentence of it
+#: a template with the fields and data of a finding, or a function that makes its sentence
 Wording = str | Callable[[Finding], str]
 
 
 def status_word(name: str) -> str:
-    """A status as sentences and tables name it."""
+    """The name of a status in sentences and tables."""
     return name.lower().replace("_", " ")
 
 
 def of_phase(finding: Finding) -> str:
-    """The phase before a sentence about it, where there are several."""
+    """The prefix that names the phase, if there are several."""
     return f"phase {finding.phase}: " if finding.phase else ""

@@ -22,7 +22,7 @@ from ocp.problem import System
 from ocp.simulation import Leg, Motion
 from ocp.simulation.run import apart
 
-MOST_STEPS, MOST_EVENTS = 2000, 200
+MAX_STEPS, MAX_EVENTS = 2000, 200
 RTOL, ATOL = 1e-9, 1e-12
 BEHIND = 1e-9  # of a step: where integration begins again behind an event
 
@@ -48,7 +48,7 @@ def broken_steps(motion: Motion) -> Broken | None:
         if not crossed.size:
             continue
         first = int(crossed[0])
-        found = None if len(leg.u) - first > MOST_STEPS else _anew(leg, switches, first)
+        found = None if len(leg.u) - first > MAX_STEPS else _anew(leg, switches, first)
         if found is None:
             times, known = [*times, float(leg.t[first])], False
             continue
@@ -62,7 +62,7 @@ def _anew(leg: Leg, switches: ca.Function, first: int) -> tuple[list[float], tup
     for k in range(first, len(leg.u)):
         for t, reached in _through(system, switches, (leg.t[k], leg.t[k + 1]), x, leg.u[k]):
             times, x = [*times, *([t] if t < leg.t[k + 1] else [])], reached
-            if len(times) > MOST_EVENTS or not np.isfinite(x).all():
+            if len(times) > MAX_EVENTS or not np.isfinite(x).all():
                 return None
         states.append(x)
     away = np.abs(apart(system.space, leg.x[first:], np.array(states)))

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ocp.app.files.load import LoadedProblem
+from ocp.app.files.problem.portable import portable
 from ocp.app.pages import plots, sheet
 from ocp.app.pages.folders import jsonable, write_arrays
 from ocp.app.pages.legs import legs
@@ -36,7 +37,7 @@ CAPTIONS = {
     "controls": ("Controls", "As applied, held over each step. Shaded: forbidden by a bound of the problem."),
     "constraints": ("Constraints", "The path constraints of the problem, which nothing enforces here. Red: violated."),
 }
-TINY = 1e-18
+MIN_DRIFT_SHOWN = 1e-18
 
 
 def plot_motion(solution: Solution, energy: Energy | None, drift: Sequence[Drift]) -> dict[str, bytes]:
@@ -72,7 +73,7 @@ def plot_drift(drift: Sequence[Drift], span: tuple[float, float], marks: sheet.M
     groups = []
     for heading, which in (("gap, as a power of ten [m, rad]", "gap"), ("rate, as a power of ten [m/s, rad/s]", "rate")):
         cells = []
-        for one in drift[:plots.MOST_PANELS]:
+        for one in drift[:plots.MAX_PANELS]:
             sizes = getattr(one, which)
             if np.isfinite(sizes).any():
                 pick = sheet.thinned(len(one.t))
@@ -83,7 +84,7 @@ def plot_drift(drift: Sequence[Drift], span: tuple[float, float], marks: sheet.M
 
 
 def _log_cell(title: str, t: np.ndarray, sizes: np.ndarray) -> Cell:
-    level = np.log10(np.maximum(sizes, TINY))
+    level = np.log10(np.maximum(sizes, MIN_DRIFT_SHOWN))
 
     def draw(ax: Axes) -> None:
         low, high = float(np.nanmin(level)), float(np.nanmax(level))
@@ -127,10 +128,9 @@ def find(motion: Motion, halved: tuple[float, str, float] | None = None, why: st
 
 def write(loaded: LoadedProblem, found: Found, folder: Path, command: Sequence[str] = ()) -> None:
     """Fill an empty folder."""
-    motion, text = found.motion, loaded.expanded()
+    motion, text = found.motion, portable(loaded).write(folder)
     solution = findings.as_solution(motion)
     summary = summarise(found, provenance(loaded.model, command))
-    (folder / "problem.yaml").write_text(text, encoding="utf-8")
     more = {} if found.energy is None else {"energy": found.energy.total, "supplied": found.energy.supplied}
     write_arrays(folder / "trajectory.npz", solution_arrays(solution) | more)
     (folder / "trajectory.csv").write_text(solution_csv(solution), encoding="utf-8", newline="")

@@ -19,7 +19,7 @@ from ocp.app.supervisor import report
 from ocp.interrupts import late
 from ocp.simulation import Controls, Ending, Motion, simulate, with_steps_halved
 
-MOST_STATES = 14
+MAX_STATES = 14
 
 
 def where(row: Mapping[str, float]) -> str:
@@ -73,12 +73,12 @@ def _print_states(motion: Motion, console: Console) -> None:
     system = last.phase.system
     same = first.phase.system.space.names == system.space.names
     table = grid("  state", *([">start"] if same else []), ">end", "")
-    for i, name in enumerate(system.space.names[:MOST_STATES]):
+    for i, name in enumerate(system.space.names[:MAX_STATES]):
         begin = [f"{first.x[0, i]:.6g}"] if same else []
         table.add_row(f"  {escape(name)}", *begin, f"{last.x[-1, i]:.8g}", escape(system.units.get(name, "")))
     console.print(table)
-    if system.nx > MOST_STATES:
-        console.print(f"  ... and {system.nx - MOST_STATES} more states in trajectory.csv", markup=False)
+    if system.nx > MAX_STATES:
+        console.print(f"  ... and {system.nx - MAX_STATES} more states in trajectory.csv", markup=False)
 
 
 def _print_energy(found: Found, console: Console) -> None:

@@ -74,9 +74,9 @@ def make_plan(robot: Mechanism) -> Plan:
         raise ProblemError("nothing drives its joints", where=f"robot {model.name!r}")
     duration, limits, remarks = _timing(held, q0, target)
     if bare:
-        remarks = (f"what has no mass is held where it is: {_some(list(bare))}", *remarks)
+        remarks = (f"massless parts are fixed: {_some(list(bare))}", *remarks)
     if floating:
-        remarks = (f"the base is held where it is: nothing drives {', '.join(floating)}", *remarks)
+        remarks = (f"the base is fixed: nothing drives {', '.join(floating)}", *remarks)
     digits = 9 if held.model.configurations else 4
     start = {joint.name: float(round(q0[held.model.q_slice(i).start], digits)) for i, joint in joints}
     goal = {joint.name: float(round(target[held.model.q_slice(i).start], 4)) for i, joint in joints if joint.name in driven}

@@ -1,9 +1,10 @@
-"""A whole-body-control file for a robot that stands on feet: which frames these are, how it stands, what it is asked to do."""
+"""Files for a robot that stands on feet, whole-body control and gaits: which frames the feet are, how it stands, what it does."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import casadi as ca
 import numpy as np
@@ -12,6 +13,7 @@ from scipy.linalg import null_space
 from dynamics import algorithms as alg
 from dynamics.model.model import Model
 from dynamics.model.records import Geometry
+from ocp.app.files.robot.states import configuration_by_name
 from ocp.app.pages.meshes import UnreadableMesh, whole_mesh
 from ocp.app.pages.scene import placed, solid_of
 from ocp.app.robot import NamedRobot, ends, resting, single_joints
@@ -19,8 +21,12 @@ from ocp.app.starter.text import flow, rendered, rpy_of
 from ocp.control.ik import solve_ik
 from ocp.control.tasks import pose_task, position_task, posture_task
 from ocp.errors import ProblemError
+from ocp.gaits import PATTERNS, roles, swings_of
+from ocp.gaits.patterns import ALL
+from ocp.gaits.postures import pose_of
 
-NEAR, BELOW = 0.06, 0.1  # m: how far feet lie apart in height, and at least below the root
+EXACT = 9  # digits of a posture that touches the ground
+MAX_HEIGHT_SPREAD, MIN_DEPTH_BELOW_ROOT = 0.06, 0.1  # m: how far feet lie apart in height, and at least below the root
 FLAT, INSIDE = 0.02, 0.8  # half width of the smallest sole [m], and the share of it that is counted on
 BAND = 0.02  # m: what lies so low on a foot is its sole
 #: names of configurations in which robots stand, the surest word first
@@ -37,17 +43,61 @@ class Foot:
     points: tuple[tuple[float, ...], ...] = ((0.0, 0.0, 0.0),)
 
     def contact(self) -> str:
+        """The foot as a contact in a file."""
         sole = "" if len(self.points) == 1 else f", points: {flow(self.points)}"
         return f"{{frame: {flow(self.frame)}{sole}, friction: 0.7, least: 1}}"
 
+    def held(self, model: Model, q: np.ndarray) -> str:
+        """As a contact of a problem: the origin, or a flat sole of the size of the rectangle that it is at q."""
+        if len(self.points) == 1:
+            return f"contact: {{frame: {flow(self.frame)}, friction: 0.7, clearance: 0}}"
+        half = np.ptp(self.places(model, q)[:, :2], axis=0) / 2
+        up = pose_of(model, q, self.frame)[0][2]
+        given = {"frame": self.frame, "position": _short(np.mean(self.points, axis=0)), "axis": _short(up),
+                 "half_sizes": _short(half, 3), "friction": 0.7, "clearance": 0}
+        return f"flat_contact: {flow(given)}"
+
     def places(self, model: Model, q: np.ndarray) -> np.ndarray:
         """The points [k, 3] in the world."""
-        R, p = _pose(model, q, self.frame)
+        R, p = pose_of(model, q, self.frame)
         return np.asarray(np.array(self.points) @ R.T + p)
 
 
 def standing_file(robot: NamedRobot, command: str) -> str:
     """The file. Raises ProblemError for robots that do not stand on feet, saying why."""
+    return _file(robot, command, *standing(robot))
+
+
+def walking_file(robot: NamedRobot, gait: str, command: str) -> str:
+    """A problem file of a gait. Raises ProblemError for robots that do not stand on feet and gaits that they do not have."""
+    model, (root, q, feet) = robot.mechanism.model, standing(robot)
+    at = {foot.frame: pose_of(model, q, foot.frame)[1].tolist() for foot in feet}
+    swings_of(gait, list(at), roles(at))  # raises
+    q = _on_the_ground(model, q, root, feet)
+    written = configuration_by_name(model, np.round(q, EXACT) + 0.0)
+    tall = written["base"]["position"][2]
+    return rendered(
+        "walking.yaml.j2", command=command, robot=robot, gait=gait, **written,
+        feet={foot.frame: foot.held(model, q) for foot in feet},
+        given={"robot": robot.file, **({"root": robot.root} if robot.path.suffix == ".urdf" else {})},
+        moves=PATTERNS[gait].groups not in (None, ALL), lift=min(0.05, round(0.15 * tall, 3)), advance=round(0.3 * tall, 2))
+
+
+def _on_the_ground(model: Model, q: np.ndarray, root: int, feet: list[Foot]) -> np.ndarray:
+    """The posture with all feet on the ground exactly, soles flat, and the base over the origin."""
+    R, p = pose_of(model, q, model.bodies[root].name)
+    low = {foot.frame: np.mean(foot.places(model, q)[:, 2]) for foot in feet}
+    shift = np.array([p[0], p[1], np.mean(list(low.values()))])
+    tasks = []
+    for foot in feet:
+        turn, at = pose_of(model, q, foot.frame)
+        place = np.array([*(at - shift)[:2], at[2] - low[foot.frame]])
+        tasks.append(pose_task(foot.frame, turn, place) if len(foot.points) > 1 else position_task(foot.frame, place))
+    return solve_ik(model, [tasks, pose_task(model.bodies[root].name, R, p - shift)], q0=q, tolerance=10.0**-EXACT).q
+
+
+def standing(robot: NamedRobot) -> tuple[int, np.ndarray, list[Foot]]:
+    """The body of the root, a configuration [nq] in which the robot stands, and its feet. Raises ProblemError where it does not."""
     model, where = robot.mechanism.model, f"robot {robot.mechanism.model.name!r}"
     root = next((i for i, body in enumerate(model.bodies) if body.parent < 0 and model.kind(i).nv == 6), None)
     if root is None:
@@ -55,7 +105,7 @@ def standing_file(robot: NamedRobot, command: str) -> str:
     reasons: list[ProblemError] = []
     for q in _postures(model, root):
         try:
-            return _file(robot, command, root, q, _standing(model, q, root, where))
+            return root, q, _standing(model, q, root, where)
         except ProblemError as error:
             reasons.append(error)
     raise reasons[0]
@@ -63,7 +113,7 @@ def standing_file(robot: NamedRobot, command: str) -> str:
 
 def _standing(model: Model, q: np.ndarray, root: int, where: str) -> list[Foot]:
     """The feet on which it stands. Raises ProblemError where it does not."""
-    feet = _feet(model, q, _pose(model, q, model.bodies[root].name)[1][2], where)
+    feet = _feet(model, q, pose_of(model, q, model.bodies[root].name)[1][2], where)
     _able(model, q, root, feet, where)
     com = _mass_centre(model, q)
     if not _carried(np.concatenate([foot.places(model, q) for foot in feet])[:, :2], com):
@@ -79,7 +129,7 @@ def _mass_centre(model: Model, q: np.ndarray) -> np.ndarray:
 
 def _file(robot: NamedRobot, command: str, root: int, q: np.ndarray, feet: list[Foot]) -> str:
     model = robot.mechanism.model
-    (R, p), com = _pose(model, q, model.bodies[root].name), _mass_centre(model, q)
+    (R, p), com = pose_of(model, q, model.bodies[root].name), _mass_centre(model, q)
     touching = np.concatenate([foot.places(model, q) for foot in feet])
     ground = touching[:, 2].min()
     trunk, height = model.bodies[root].name, com[2] - ground
@@ -115,18 +165,22 @@ def _postures(model: Model, root: int) -> list[np.ndarray]:
     known = {name.lower(): q for name, q in model.configurations.items()}
     order = [*(name for name in STANDING if name in known), *(name for name in known if name not in STANDING)]
     found = [np.asarray(known[name], dtype=float) for name in order] or [resting(model)]
-    return [*found, *(bent for q in found[:1] if (bent := _bent(model, q, root)) is not None)]
+    return [*found, *(bent for q in found[:1] for under in (False, True) if (bent := _bent(model, q, root, under)) is not None)]
 
 
-def _bent(model: Model, q: np.ndarray, root: int) -> np.ndarray | None:
-    """The configuration with knees bent: feet where they are, the root lower, all else as near as may be. None where that fails."""
+def _bent(model: Model, q: np.ndarray, root: int, under: bool) -> np.ndarray | None:
+    """The configuration with knees bent: feet where they are, or ``under`` the mass centre, the root lower, all else as near as
+    may be. None where that fails."""
     name = model.bodies[root].name
-    R, p = _pose(model, q, name)
+    R, p = pose_of(model, q, name)
     try:
         feet = [foot.frame for foot in _feet(model, q, p[2], "")]
     except ProblemError:
         return None
-    places = {frame: _pose(model, q, frame) for frame in feet}
+    places = {frame: pose_of(model, q, frame) for frame in feet}
+    if under:
+        away = np.mean([at[:2] for _, at in places.values()], axis=0) - _mass_centre(model, q)[:2]
+        places = {frame: (turn, at - [*away, 0.0]) for frame, (turn, at) in places.items()}
     down = np.array([0.0, 0.0, BENT * (p[2] - np.mean([at[2] for _, at in places.values()]))])
     ankles = len(feet) == 2  # soles stay flat
     tasks = [pose_task(name, R, p - down), *(pose_task(frame, *at) if ankles else position_task(frame, at[1])
@@ -142,17 +196,15 @@ def _bent(model: Model, q: np.ndarray, root: int) -> np.ndarray | None:
     return answer.q if max(answer.residuals[task.name] for task in tasks) < 1e-6 else None
 
 
-def _pose(model: Model, q: np.ndarray, frame: str) -> tuple[np.ndarray, np.ndarray]:
-    pose = alg.frame_pose(model, ca.DM(q), frame)
-    R, p = (np.asarray(ca.Function("part", [], [ca.densify(ca.SX(part))])()["o0"]) for part in (pose.R, pose.p))
-    return R, p.ravel()
+def _short(values: Any, digits: int = 6) -> list[float]:
+    return [float(x) + 0.0 for x in np.round(np.asarray(values, float), digits)]
 
 
 def _feet(model: Model, q: np.ndarray, root: float, where: str) -> list[Foot]:
     """The lowest ends of the tree."""
-    heights = {name: float(_pose(model, q, name)[1][2]) for name in ends(model)}
+    heights = {name: float(pose_of(model, q, name)[1][2]) for name in ends(model)}
     lowest = min(heights.values())
-    names = [name for name, z in heights.items() if z < lowest + NEAR and z < root - BELOW]
+    names = [name for name, z in heights.items() if z < lowest + MAX_HEIGHT_SPREAD and z < root - MIN_DEPTH_BELOW_ROOT]
     if len(names) < 2:
         why = f"only {names[0]!r} reaches down" if names else "no limb of it reaches down below its root"
         raise ProblemError(f"does not stand on feet in any configuration that its file gives: {why}", where=where)
@@ -163,15 +215,15 @@ def _feet(model: Model, q: np.ndarray, root: float, where: str) -> list[Foot]:
             for shape in model.bodies[model.frame(frame).body].geometry:
                 if shape.kind == "mesh" and not Path(str(shape.path)).is_file():
                     raise ProblemError(f"the sole of {frame!r} is not known: its mesh {shape.path} is not there", where=where)
-        raise ProblemError(f"stands on two points ({', '.join(points)}), on which nothing can stand still; whole-body control of a "
+        raise ProblemError(f"stands on two points ({', '.join(points)}), on which no robot can stand; whole-body control of a "
                            "standing robot needs soles, or three feet", where=where)
     return feet if len(names) == 2 else [Foot(foot.frame) for foot in feet]
 
 
 def _foot(model: Model, q: np.ndarray, frame: str) -> Foot:
     """A foot, with a sole where what is drawn of it is flat enough below."""
-    (R, p), body = _pose(model, q, frame), model.bodies[model.frame(frame).body]
-    Rb, pb = _pose(model, q, body.name)
+    (R, p), body = pose_of(model, q, frame), model.bodies[model.frame(frame).body]
+    Rb, pb = pose_of(model, q, body.name)
     drawn = np.concatenate([np.zeros((0, 3)), *(_corners(one) for one in body.geometry)]) @ Rb.T + pb
     if not len(drawn):
         return Foot(frame)

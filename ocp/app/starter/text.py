@@ -15,7 +15,7 @@ from ocp.app.files.syntax.yaml_text import YAML_WORDS
 from ocp.app.robot import NamedRobot, ends
 from ocp.app.starter.plan import Plan
 
-SMALL = 12  # degrees of freedom up to which efforts are minimised; beyond, accelerations, which takes a fraction of the time
+MAX_DOF_OF_EFFORT_COST = 12  # efforts are minimised; with more degrees of freedom accelerations, in a fraction of the time
 _PLAIN = re.compile(r"[A-Za-z_][\w./-]*( [\w./-]+)*")
 #: what frames are called that tasks are about, the surest word first
 TOOLS = ("tool0", "tcp", "end_effector", "ee_link", "tool", "gripper", "hand")
@@ -62,7 +62,7 @@ def starter(robot: NamedRobot, plan: Plan, kind: str, command: str, target: Targ
     inverse = kind != "mpc" and not plan.free and not any(len(motor.gears) > 1 for motor in mechanism.motors)
     return rendered("problem.yaml.j2", command=command, run={"ik": "ik", "mpc": "mpc"}.get(kind, "solve"), robot=robot, plan=plan,
                     kind=kind, target=target, title=f"{name} {what[kind]}", given=given, inverse=inverse,
-                    small=mechanism.model.nv <= SMALL, weights=_weights(robot, plan), joints=_joints)
+                    small=mechanism.model.nv <= MAX_DOF_OF_EFFORT_COST, weights=_weights(robot, plan), joints=_joints)
 
 
 def rendered(template: str, **values: Any) -> str:
@@ -83,7 +83,7 @@ def _weights(robot: NamedRobot, plan: Plan) -> list[float]:
 
 
 def _joints(values: Mapping[str, float], indent: int) -> str:
-    """Joints by name, on one line where there is room."""
+    """Joints by name, on one line if it is short enough."""
     space = " " * indent
     rows = [f"{flow(name)}: {value:.10g}" for name, value in values.items()]
     if len(", ".join(rows)) <= 100:

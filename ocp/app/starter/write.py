@@ -15,7 +15,7 @@ from ocp.app.files.robot.model import COLLECTION
 from ocp.app.robot import NamedRobot
 from ocp.app.starter.fly import flight, flying_file
 from ocp.app.starter.plan import Plan, make_plan
-from ocp.app.starter.stand import standing_file
+from ocp.app.starter.stand import standing_file, walking_file
 from ocp.app.starter.text import Target, end_frame, rpy_of, starter
 from ocp.control.ik import solve_ik
 from ocp.control.tasks import closure_tasks, posture_task
@@ -24,19 +24,20 @@ from ocp.errors import ProblemError
 RANK = 1e-3  # singular values of a Jacobian that count, beside the largest, or in m/rad
 
 
-def write_starter(robot: NamedRobot, kind: str, *, frame: str | None = None, out: Path | None = None, overwrite: bool = False,
-                  command: Sequence[str] = ()) -> Path:
-    """Write a starter file of the kind ``move``, ``pose``, ``mpc``, ``ik`` or ``wbc``; returns it.
+def write_starter(robot: NamedRobot, kind: str, *, frame: str | None = None, gait: str = "", out: Path | None = None,
+                  overwrite: bool = False, command: Sequence[str] = ()) -> Path:
+    """Write a starter file of the kind ``move``, ``pose``, ``mpc``, ``ik``, ``wbc`` or ``gait``; returns it.
 
-    frame: what ``pose`` and ``ik`` move; default: a tool or hand by its name, else the end of the longest branch. Raises
+    frame: moved by ``pose`` and ``ik``; default: a tool or hand by its name, else the end of the longest branch. Raises
     ProblemError for robots that cannot move, and where the file is there.
     """
-    place = out or Path(f"{robot.stem}_{kind}.yaml")
+    place = out or Path(f"{robot.stem}_{gait or kind}.yaml")
     if place.exists() and not overwrite:
         raise ProblemError("is there already; say --overwrite or name another file with --out", where=str(place))
     if not robot.file.startswith(COLLECTION):
         robot = replace(robot, file=_seen(robot.path, place.parent))
-    text = _text(robot, kind, frame, " ".join(command) or "ocp init")
+    said = " ".join(command) or "ocp init"
+    text = walking_file(robot, gait, said) if kind == "gait" else _text(robot, kind, frame, said)
     place.parent.mkdir(parents=True, exist_ok=True)
     place.write_text(text, encoding="utf-8")
     return place

@@ -1,4 +1,4 @@
-"""The page that lists a gallery by theme: what each problem is, its size, its methods and its reference."""
+"""The page that lists a gallery by theme: description, size, methods and reference of each problem."""
 
 from __future__ import annotations
 

@@ -49,10 +49,12 @@ class Scoreboard:
     total: int
 
     def count(self, verdict: str) -> int:
+        """Number of results with this verdict."""
         return sum(score.verdict == verdict for score in self.scores)
 
     @property
     def complete(self) -> bool:
+        """Whether every file was reached."""
         return len(self.scores) >= self.total
 
     @property
@@ -62,6 +64,7 @@ class Scoreboard:
 
     @property
     def seconds(self) -> float:
+        """Total time [s]."""
         return sum(score.seconds or 0.0 for score in self.scores)
 
     @property
@@ -76,9 +79,9 @@ class Scoreboard:
 
 
 def gather(places: Sequence[Path]) -> tuple[Path, ...]:
-    """All YAML files at these places, folders searched whole, in order and each once.
+    """All YAML files at these paths, folders searched whole, in order and each once.
 
-    Raises ProblemError for places that do not exist and for folders without any.
+    Raises ProblemError for paths that do not exist and for folders without any.
     """
     found: dict[Path, None] = {}
     for place in places:

@@ -53,7 +53,7 @@ def verify(places: Sequence[Path] = (), *, quick: bool = False, every: bool = Fa
            ) -> int:
     """Solve the files and those in the folders ``places`` (default: the gallery), print and write the scoreboard.
 
-    quick: only small problems; every: by every method that a file gives options for; seconds: what one file may take. Exit code
+    quick: only small problems; every: by every method that a file gives options for; seconds: limit for one file. Exit code
     0: all pass; 1: something failed, was out of time or not reached. Raises ProblemError for places that do not exist.
     """
     screen = wide_console()
@@ -230,7 +230,7 @@ def judge(name: str, solution: Solution, seconds: float, late: float | None = No
 
 
 def program_size(loaded: LoadedProblem, options: Any) -> float:
-    """Steps times squared number of states and controls: what a step of a solver costs, roughly; robots count twice."""
+    """Steps times squared number of states and controls: a rough cost of a solver step; robots count twice."""
     steps = getattr(options, "intervals", 50)
     return float(sum((2 if phase.system.model is not None else 1) * steps * (phase.system.nx + phase.system.nu) ** 2
                      for phase in loaded.problem.phases))

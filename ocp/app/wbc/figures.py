@@ -10,13 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynamics.algorithms import contact_kinematics
+from dynamics.constraints import Contact
 from dynamics.model.model import Model
 from ocp.app.pages import sheet
 from ocp.app.pages.scene import Edge, Scene
 from ocp.app.pages.sheet import Group, bundle, line_cell, stem
+from ocp.control.stance import stances_of
 from ocp.problem import INF, Bounds
-from ocp.wbc import ContactPlan, WholeBodyRun
-from ocp.wbc.closed_loop import stances_of
+from ocp.wbc import WholeBodyRun
 
 CAPTIONS = {
     "levels": ("Levels", "Residuals and slacks of every level over time, on a logarithmic axis: zero to rounding as long as "
@@ -29,7 +30,7 @@ CAPTIONS = {
 FLOOR = -16.0
 #: excess over a bound that is drawn red
 VISIBLE = 1e-6
-MOST_PANELS = 24
+MAX_PANELS = 24
 
 
 def plot_run(run: WholeBodyRun) -> dict[str, bytes]:
@@ -63,9 +64,8 @@ def _contacts(run: WholeBodyRun) -> bytes:
     pick, forces, shares = sheet.thinned(len(run.solved)), [], []
     t = run.t[:-1][pick]
     for plan, c in zip(run.setup.contacts, run.contacts, strict=True):
-        n = np.asarray(plan.record.normal, float) / np.linalg.norm(plan.record.normal)
         told = bool(np.isfinite(c.actual).any())
-        both = [c.actual @ n, c.commanded @ n] if told else [c.commanded @ n]
+        both = [force @ plan.plane[2] for force in ((c.actual, c.commanded) if told else (c.commanded,))]
         labels = ("plant", "commanded") if told else ("",)
         forces.append(line_cell(c.name, "N", t, np.column_stack(both)[pick], labels))
         share = c.share[pick][:, ::-1] if told else c.share[pick][:, :1]
@@ -81,7 +81,7 @@ def _torques(run: WholeBodyRun) -> bytes:
         return sheet.sentence("There are no motors.")
     pick = sheet.thinned(len(run.solved))
     cells = []
-    for columns in bundle(run.driven, range(len(run.driven)), {}, (), MOST_PANELS):
+    for columns in bundle(run.driven, range(len(run.driven)), {}, (), MAX_PANELS):
         title, labels = stem([run.driven[i] for i in columns])
         most = float(run.efforts[columns].max())
         cells.append(line_cell(title, "N m", run.t[:-1][pick], run.torque[pick][:, columns], labels,
@@ -92,7 +92,7 @@ def _torques(run: WholeBodyRun) -> bytes:
 Array = NDArray[np.float64]
 LONGEST, WALL = 0.3, 0.2  # of the scene's extent: the arrow of a large force, and half a wall
 RING, HEAD = 12, 0.12  # points of the edge of a cone; the head of an arrow, of its length
-LARGE = 0.98  # quantile of the forces over time that is drawn LONGEST: impacts last for one step
+FORCE_QUANTILE = 0.98  # quantile of the forces over time that is drawn LONGEST: impacts last for one step
 
 
 def with_contacts(scene: Scene, run: WholeBodyRun, model: Model, pick: NDArray[np.int64]) -> tuple[Scene, str]:
@@ -105,7 +105,7 @@ def with_contacts(scene: Scene, run: WholeBodyRun, model: Model, pick: NDArray[n
     told = [c.actual if np.isfinite(c.actual).any() else c.commanded for c in run.contacts]
     sizes = np.linalg.norm(np.nan_to_num(np.array(told)), axis=2).max(axis=0)
     extent = float(np.ptp(scene.points[0], axis=0).max(initial=0.0)) or 1.0
-    largest = float(np.quantile(sizes, LARGE)) or 1.0
+    largest = float(np.quantile(sizes, FORCE_QUANTILE)) or 1.0
     scale = LONGEST * extent / largest
     points, edges, at = [scene.points], list(scene.edges), scene.points.shape[1]
     for plan, place, force in zip(run.setup.contacts, _places(run, model, scene, pick), told, strict=True):
@@ -125,7 +125,7 @@ def with_contacts(scene: Scene, run: WholeBodyRun, model: Model, pick: NDArray[n
 
 def _places(run: WholeBodyRun, model: Model, scene: Scene, pick: NDArray[np.int64]) -> list[Array]:
     """By contact the mean [frames, 3] of its points."""
-    stances = [[s.contact for s in stances_of(plan)] for plan in run.setup.contacts]
+    stances = [[s.place for s in stances_of(plan)] for plan in run.setup.contacts]
     q = ca.SX.sym("q", model.nq)
     means = [ca.sum2(contact_kinematics.contact_positions(model, q, own)) / len(own) for own in stances]
     found = ca.Function("places", [q], [ca.densify(ca.horzcat(*means))])(run.x[pick[:len(scene.t)], :model.nq].T).full()
@@ -133,16 +133,16 @@ def _places(run: WholeBodyRun, model: Model, scene: Scene, pick: NDArray[np.int6
     return [both[:, :, k].T for k in range(len(stances))]
 
 
-def _arrow(place: Array, force: Array, plan: ContactPlan) -> tuple[Array, list[Edge]]:
+def _arrow(place: Array, force: Array, contact: Contact) -> tuple[Array, list[Edge]]:
     """Points [frames, n, 3] and edges of an arrow ``force`` [frames, 3] (m) at ``place`` [frames, 3], and of its cone."""
-    axes = np.asarray(plan.record.axes.full())
+    axes = contact.plane
     tip, normal = place + force, np.maximum(force @ axes[2], 0.0)[:, None]
     length = np.linalg.norm(force, axis=1, keepdims=True)
     aside = [np.cross(force, axis) for axis in (axes[0], axes[1])]
     aside = [HEAD / 2 * length * x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-12) for x in aside]
     back = tip - HEAD * force
     angle = 2 * np.pi * np.arange(RING) / RING
-    around = float(plan.record.friction or 0.0) * (np.cos(angle)[:, None] * axes[0] + np.sin(angle)[:, None] * axes[1]) + axes[2]
+    around = float(contact.friction or 0.0) * (np.cos(angle)[:, None] * axes[0] + np.sin(angle)[:, None] * axes[1]) + axes[2]
     ring = place[:, None, :] + normal[:, :, None] * around
     points = np.concatenate([np.stack([place, tip, *(back + s * x for x in aside for s in (1, -1))], axis=1), ring], axis=1)
     rim = range(6, 6 + RING)
@@ -151,16 +151,16 @@ def _arrow(place: Array, force: Array, plan: ContactPlan) -> tuple[Array, list[E
     return points, edges
 
 
-def _wall(plan: ContactPlan, place: Array, half: float, ground: float) -> tuple[Array, list[Edge]] | None:
+def _wall(contact: Contact, place: Array, half: float, ground: float) -> tuple[Array, list[Edge]] | None:
     """The outline [n, 3] of a plane where the contact came nearest to it; None for the ground, which is drawn anyway."""
-    axes, height = np.asarray(plan.record.axes.full()), plan.record.height
-    if plan.within is None and axes[2, 2] > 1.0 - 1e-9 and abs(height - ground) < 1e-3:
+    axes, height = contact.plane, contact.height
+    if contact.within is None and axes[2, 2] > 1.0 - 1e-9 and abs(height - ground) < 1e-3:
         return None
     gap = place @ axes[2] - height
     k = int(np.abs(gap).argmin())
     middle = place[k] - gap[k] * axes[2]
     outline = [middle + half * (a * axes[0] + b * axes[1]) for a, b in ((1, 1), (-1, 1), (-1, -1), (1, -1))]
-    for i, (low, high) in enumerate(plan.within or ()):
+    for i, (low, high) in enumerate(contact.within or ()):
         outline = _cut(_cut(outline, i, low, 1.0), i, high, -1.0)
     if not outline:
         return None

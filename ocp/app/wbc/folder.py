@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ocp.app.files.control.wbc import LoadedWbc
+from ocp.app.files.problem.portable import standing_alone
 from ocp.app.pages.folders import held_csv, jsonable, write_arrays
 from ocp.app.pages.report import motion, write_report
 from ocp.app.pages.scene import Scene, frame_times, scene_from_model
@@ -64,9 +65,9 @@ class Outcome:
 
 def write(outcome: Outcome, folder: Path, command: Sequence[str] = ()) -> None:
     """Fill an empty folder."""
-    text = outcome.loaded.expanded()
+    loaded = outcome.loaded
+    text = standing_alone(loaded.tree(), (type(loaded.file),), loaded.folder).write(folder)
     summary = summarise(outcome, provenance(outcome.loaded.mechanism.model, command, 0))
-    (folder / "problem.yaml").write_text(text, encoding="utf-8")
     write_arrays(folder / "trajectory.npz", arrays(outcome.run))
     states, run = model_space(outcome.loaded.mechanism.model).names, outcome.run
     header = (*(f"x.{name}" for name in states), *(f"tau.{name}" for name in run.driven))
@@ -123,10 +124,10 @@ def contact_rows(run: WholeBodyRun) -> list[dict[str, Any]]:
     """One record for each contact: steps taken, range of its normal force, shares of friction, how far standing points moved."""
     rows = []
     for plan, c in zip(run.setup.contacts, run.contacts, strict=True):
-        n = np.asarray(plan.record.normal, float) / np.linalg.norm(plan.record.normal)
         told = bool(np.isfinite(c.actual).any())
         taken = c.state > 0
-        normal = (c.commanded[taken] if taken.any() or not told else c.actual) @ n  # a contact that is never taken is the plant's
+        # a contact that is never taken is the plant's
+        normal = (c.commanded[taken] if taken.any() or not told else c.actual) @ plan.plane[2]
         share, actual = (float(np.nanmax(c.share[:, k], initial=0.0)) for k in range(2))
         rows.append({"name": c.name, "taken": float((c.state > 0).mean()) if c.state.size else 0.0,
                      "least": float(normal.min(initial=np.inf)) if normal.size else 0.0, "most": float(normal.max(initial=0.0)),
@@ -147,7 +148,7 @@ def task_rows(run: WholeBodyRun) -> list[dict[str, Any]]:
 
 def summarise(outcome: Outcome, record: Mapping[str, Any]) -> dict[str, Any]:
     """Everything about a run but its arrays, as plain JSON data."""
-    run, file = outcome.run, outcome.loaded.file
+    run, file, plans = outcome.run, outcome.loaded.file, outcome.run.setup.planner
     return jsonable({
         "format": FORMAT, "format_version": FORMAT_VERSION,
         "problem": {"name": file.name, "description": file.description, "source": file.source},
@@ -159,6 +160,7 @@ def summarise(outcome: Outcome, record: Mapping[str, Any]) -> dict[str, Any]:
         "step_times": dataclasses.asdict(run.times), "rate": run.setup.rate, "duration": float(run.t[-1]),
         "sizes": {"velocities": outcome.loaded.mechanism.model.nv, "motors": len(run.driven), "steps": len(run.solved)},
         "events": [dataclasses.asdict(event) for event in outcome.events[:400]],
+        "plans": None if plans is None else {"count": len(plans.seconds), "failed": plans.failed},
         "log": [dataclasses.asdict(note) for note in run.notes], "notes": outcome.notes, "seconds": dict(outcome.seconds),
         "provenance": record,
     })

@@ -13,23 +13,31 @@ from scipy.interpolate import BarycentricInterpolator
 from dynamics.constraints import Contact
 from dynamics.model.model import Model
 from ocp.app.files.control.wbc import LoadedWbc
+from ocp.app.files.load import load_problem
 from ocp.app.pages.results import Run, read_run
 from ocp.app.runs import problem_of
 from ocp.contacts import constraint_forces
 from ocp.errors import ProblemError
+from ocp.methods import make_options
+from ocp.mpc.controller import controller
 from ocp.problem import Phase
+from ocp.shooting.options import ILQROptions
 from ocp.wbc.follow import Motion, Stretch, follow
+from ocp.wbc.planned import PlannedMotion, follow_plan
 
 STEP_S = 5e-3
 """Longest step between samples [s]."""
 
 
 def followed(loaded: LoadedWbc) -> LoadedWbc:
-    """The file with tasks and a schedule that follow the run of its section ``follow``; as it was without one. The robot begins
-    where the motion does unless the file says where. Raises ProblemError for what is no run, and for the run of another robot."""
+    """The file with tasks and a schedule that follow what its section ``follow`` names; as it was without one. The robot begins
+    where a solved motion does unless the file says where. Raises ProblemError for what is no run and for another robot's."""
     if loaded.following is None:
         return loaded
-    setup, file, run = loaded.setup, loaded.file, read_run(loaded.folder / loaded.following.run)
+    setup, file = loaded.setup, loaded.file
+    if loaded.following.mpc:
+        return replace(loaded, setup=follow_plan(setup, _planned(loaded), loaded.following))
+    run = read_run(loaded.folder / loaded.following.run)
     motion = motion_of(run, setup.mechanism.model)
     first, own = motion.stretches[0], file.start != type(file.start)()
     if "duration" not in file.wbc.model_fields_set:
@@ -38,6 +46,19 @@ def followed(loaded: LoadedWbc) -> LoadedWbc:
         file = file.model_copy(update={"wbc": file.wbc.model_copy(update={"duration": lasts})})
     setup = replace(setup, start=setup.start if own else np.r_[first.q[0], first.v[0]])
     return replace(loaded, file=file, setup=follow(setup, motion, loaded.following))
+
+
+def _planned(loaded: LoadedWbc) -> PlannedMotion:
+    """The receding horizon of a file, ready to begin. Raises ProblemError for a file without one."""
+    assert loaded.following is not None
+    file = loaded.folder / loaded.following.mpc
+    given = load_problem(file)
+    if given.mpc is None:
+        raise ProblemError("has no section 'mpc'", where=f"follow: {file}")
+    solver = make_options("ilqr", {**given.options_for("ilqr"), **given.mpc.ilqr})
+    assert isinstance(solver, ILQROptions)
+    problem = given.problem if given.mpc.problem is None else given.mpc.problem
+    return PlannedMotion(controller(problem, given.mpc.options, solver), loaded.setup.mechanism.model, loaded.setup.rate)
 
 
 def motion_of(run: Run, model: Model) -> Motion:
@@ -61,15 +82,16 @@ def _stretch(run: Run, phase: Phase, prefix: str, parameters: Mapping[str, float
     nq, nv = robot.model.nq, robot.model.nv
     at, states, at_u, inputs = (run.arrays[f"{prefix}{name}"] for name in ("t", "x", "t_u", "u"))
     p = [parameters.get(name, value) for name, value in zip(system.parameters, system.parameter_values, strict=True)]
-    t, x, u, rates = _between_knots(phase, at, states, at_u, inputs, np.array(p))
+    t, x, u, rates, ends = _between_knots(phase, at, states, at_u, inputs, np.array(p))
     contacts = tuple(c for c in robot.constraints if isinstance(c, Contact))
-    return Stretch(t, x[:, :nq], x[:, nq:nq + nv], rates[:, nv:2 * nv], contacts, _forces(robot, contacts, t, x, u))
+    return Stretch(t, x[:, :nq], x[:, nq:nq + nv], rates[:, nv:2 * nv], contacts, _forces(robot, contacts, t, x, u),
+                   ends[:, nv:2 * nv])
 
 
 def _between_knots(phase: Phase, t: np.ndarray, x: np.ndarray, t_u: np.ndarray, u: np.ndarray, p: np.ndarray
-                   ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """(times, states, inputs, rates of the states) within and at the ends of the intervals: the dynamics are integrated on from
-    the knots (classical Runge-Kutta), under the polynomials through the inputs of each interval."""
+                   ) -> tuple[np.ndarray, ...]:
+    """(times, states, inputs, rates of the states, rates as the next time comes) within and at the ends of the intervals: the
+    dynamics are integrated on from the knots (classical Runge-Kutta), under the polynomials through the inputs of each interval."""
     system, h = phase.system, np.diff(t)
     parts = max(4, int(np.ceil(h.max() / STEP_S)))
     s = np.linspace(0.0, 1.0, 2 * parts + 1)
@@ -102,8 +124,9 @@ def _between_knots(phase: Phase, t: np.ndarray, x: np.ndarray, t_u: np.ndarray, 
     def joined(values: np.ndarray) -> np.ndarray:  # [parts + 1, intervals, n]: the last of each interval is the next one's first
         return np.concatenate([values[:-1].swapaxes(0, 1).reshape(-1, values.shape[2]), values[-1:, -1]])
 
-    return (joined(times[:, :, None]).ravel(), joined(np.array(states)), joined(inputs[:, ::2].swapaxes(0, 1)),
-            joined(np.array(rates)))
+    found = np.array(rates)
+    return (joined(times[:, :, None]).ravel(), joined(np.array(states)), joined(inputs[:, ::2].swapaxes(0, 1)), joined(found),
+            found[1:].swapaxes(0, 1).reshape(-1, found.shape[2]))
 
 
 def _forces(robot: Any, contacts: tuple[Contact, ...], t: np.ndarray, x: np.ndarray, u: np.ndarray) -> dict[str, np.ndarray]:

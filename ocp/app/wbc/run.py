@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 from rich.console import Console
 
 from ocp.app.files.control.wbc import LoadedWbc, load_wbc
@@ -25,7 +26,7 @@ from ocp.interrupts import Activity, check
 from ocp.wbc import run
 from ocp.wbc.closed_loop import Progress
 
-MOST_NOTES = 12
+MAX_NOTES = 12
 
 
 def where(state: Mapping[str, float]) -> str:
@@ -59,7 +60,7 @@ def print_check(loaded: LoadedWbc, console: Console | None = None) -> None:
         tasks = ", ".join(task.name for task in loaded.setup.tasks if task.priority == rank)
         line(out, f"  priority {rank}: {tasks}")
     for plan in loaded.setup.contacts:
-        out.print(f"  contact {plan.name}: {'taken' if plan.taken else 'open'} at the start, friction {plan.record.friction:g}",
+        out.print(f"  contact {plan.name}: {'taken' if plan.taken else 'open'} at the start, friction {plan.friction:g}",
                   markup=False)
 
 
@@ -88,14 +89,16 @@ def _rest(outcome: Outcome, console: Console) -> None:
     if run.torque.size and run.setup.tasks:
         worst = int(abs(run.torque / run.efforts).max(axis=0).argmax()) if (run.efforts > 0).all() else 0
         line(console, f"  torques     at most {100 * run.effort_share:.1f} % of their limits ({run.driven[worst]})")
+    if (plans := run.setup.planner) is not None:
+        console.print(f"  plans       {len(plans.seconds)}, {1e6 * np.median(plans.seconds):.0f} us each, {plans.failed} failed")
     counted = Counter(event.kind for event in outcome.events)
     if counted:
         words = ", ".join(f"{count} {kind}" for kind, count in counted.items())
         line(console, f"  events      {words}")
-    for note in run.notes[:MOST_NOTES]:
+    for note in run.notes[:MAX_NOTES]:
         line(console, f"  {note.time:8.3f} s  {note.what} {note.words}")
-    if len(run.notes) > MOST_NOTES:
-        console.print(f"  and {len(run.notes) - MOST_NOTES} more in the report", soft_wrap=True)
+    if len(run.notes) > MAX_NOTES:
+        console.print(f"  and {len(run.notes) - MAX_NOTES} more in the report", soft_wrap=True)
     if run.levels:
         console.print(step_table({"wall": run.times}))
 
@@ -104,14 +107,16 @@ GOOD, BAD = 0, 1
 
 
 def wbc(file: Path, *, plant: str = "", overrides: Mapping[str, str] | None = None, out: Path | None = None,
-        overwrite: bool = False, quiet: bool = False, command: Sequence[str] = ()) -> int:
-    """Run a file, write the folder, print the tables; returns the exit code.
+        overwrite: bool = False, quiet: bool = False, command: Sequence[str] = (), drawn: tuple[int, int] | None = None) -> int:
+    """Run a file, write the folder, print the tables; returns the exit code. drawn: seed and number of a trial, which runs instead.
 
     0: it reached its end, every step was solved, and equations, cones and torques were kept, deadlines aside; 1: otherwise.
     Raises ProblemError and ModelError for what the user got wrong, before anything runs.
     """
     begin = time.perf_counter()
     loaded = followed(load_wbc(file, overrides or {}))
+    if drawn is not None:
+        loaded = loaded.trial(*drawn)
     place, replace_it = out or Path("results") / f"{file.stem}-wbc", overwrite or out is None
     screen = wide_console()
     parts = ("whole-body control",) if loaded.setup.tasks else ()

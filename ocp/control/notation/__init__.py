@@ -1,6 +1,6 @@
 """Control as textbooks write it: inverse kinematics, and laws in the space of joints, tasks and supports.
 
-No command reaches this room: ``ocp.control.ik`` and ``ocp.control.whole_body`` are for use. It serves readers and tests.
+No command uses this package: ``ocp.control.ik`` and ``ocp.control.whole_body`` are for use. It serves readers and tests.
 
     numerical_ik        Newton, damped, Levenberg-Marquardt and transpose steps, each logged
     closed_forms        every branch of the textbook arms

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -102,10 +103,18 @@ def solve_levels(
     return Prioritised(v, tuple(level.w - level.J @ v for level in stack), contributions, tuple(ranks), tuple(projectors), Z)
 
 
-def _descend(level: Level, v: Array, Z: Array, tolerance: float) -> tuple[Array, int, Array]:
+class Served(NamedTuple):
+    """The motion Z z that serves a level, directions used, a basis of what is left."""
+
+    motion: Array
+    used: int
+    left: Array
+
+
+def _descend(level: Level, v: Array, Z: Array, tolerance: float) -> Served:
     """(motion Z z that serves this level, directions used, basis of what is left)."""
     if Z.shape[1] == 0 or level.w.size == 0:
-        return np.zeros(v.size), 0, Z
+        return Served(np.zeros(v.size), 0, Z)
     error, A = level.w - level.J @ v, level.J @ Z
     scale = float(np.linalg.norm(level.J, 2))
     if level.weights is not None:
@@ -121,7 +130,7 @@ def _descend(level: Level, v: Array, Z: Array, tolerance: float) -> tuple[Array,
     left = Z @ Vt[seen:].T
     if left.shape[1]:
         left = np.linalg.qr(left)[0]  # orthonormal to rounding, however many levels follow
-    return Z @ z, used, left
+    return Served(Z @ z, used, left)
 
 
 def stacked(levels: Sequence[Level | tuple[ArrayLike, ArrayLike]], tolerance: float = TOLERANCE) -> Prioritised:

@@ -105,12 +105,12 @@ def pose_control(
 
 
 def error_ratio(gain: float, dt: float) -> float:
-    """1 - k dt: what is left of the error after one step of the controller held for dt (s)."""
+    """1 - k dt: the remaining share of the error after one step of dt (s) with constant control."""
     return 1.0 - _gain(gain) * dt
 
 
 def gain_limit(dt: float) -> float:
-    """2 / dt: the controller held for steps of dt (s) is stable for gains below."""
+    """2 / dt: with constant control over steps of dt (s) the loop is stable for smaller gains."""
     if not dt > 0.0:
         raise ProblemError(f"must be positive, got {dt!r}", where="gain_limit.dt")
     return 2.0 / dt

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import casadi as ca
 import numpy as np
@@ -236,9 +236,18 @@ def _joined(parts: Sequence[Array], kind: Any = float) -> Array:
     return np.concatenate([*(np.asarray(part, dtype=kind).ravel() for part in parts), np.zeros(1, dtype=kind)])
 
 
-def _gather(given: Gather) -> tuple[Array, Array, Array, Array]:
-    return (np.ascontiguousarray(given.start, dtype=np.int64), np.ascontiguousarray(given.source, dtype=np.int64),
-            np.ascontiguousarray(given.weight, dtype=float), np.ascontiguousarray(given.base, dtype=float))
+class GatherArrays(NamedTuple):
+    """Where the entries of each element begin, where they come from, by which weights, and what they begin with."""
+
+    start: Array
+    source: Array
+    weight: Array
+    base: Array
+
+
+def _gather(given: Gather) -> GatherArrays:
+    return GatherArrays(np.ascontiguousarray(given.start, dtype=np.int64), np.ascontiguousarray(given.source, dtype=np.int64),
+                        np.ascontiguousarray(given.weight, dtype=float), np.ascontiguousarray(given.base, dtype=float))
 
 
 def _triplets(matrix: Matrix) -> tuple[Array, Array]:

@@ -26,9 +26,9 @@ Array = np.ndarray
 #: a pivot of order one is at least this fraction of the largest entry of its column
 THRESHOLD = 1e-6
 #: large fronts are brought up to date after so many pivots: their rows of L stay in the nearest cache meanwhile
-LARGE, PANEL = 96, 16
+MIN_PANELLED_WIDTH, PANEL = 96, 16
 #: pivots below this are no pivots (rows are scaled, see ``kkt``)
-TINY = 1e-30
+MIN_PIVOT = 1e-30
 
 
 class Plan(Record):
@@ -165,7 +165,7 @@ def _pair(F: Array, w: int, p: int, threshold: float, values: Array, at: int, pi
     a, b, d = get(F, row + p), get(F, row + p + 1), get(F, below + p + 1)
     det = a * d - b * b
     size = abs(det)
-    if not (size > TINY and size >= 1e-10 * max(abs(a * d), b * b)):
+    if not (size > MIN_PIVOT and size >= 1e-10 * max(abs(a * d), b * b)):
         return -1
     first, second = np.sqrt(_norm2(F, row, p + 2, w)), np.sqrt(_norm2(F, below, p + 2, w))
     if not threshold * max(abs(d) * first + abs(b) * second, abs(b) * first + abs(a) * second) <= size:
@@ -203,7 +203,7 @@ def _eliminate(F: Array, w: int, ids: Array, full: int, n: int, threshold: float
             if p == begun or (again == 0 and n > full):
                 break
             begun, failed, again = p, 0, again - 1
-        if w > LARGE and p - fresh >= PANEL:
+        if w > MIN_PANELLED_WIDTH and p - fresh >= PANEL:
             _all_up_to_date(F, w, values, at, applied, p, n)
             fresh = p
         row = p * w
@@ -211,14 +211,14 @@ def _eliminate(F: Array, w: int, ids: Array, full: int, n: int, threshold: float
             _update(F, w, values, at, p, applied[p], p)
             applied[p] = p
         diagonal, others = get(F, row + p), _norm2(F, row, p + 1, w)
-        if abs(diagonal) > TINY and diagonal * diagonal >= threshold * threshold * others:
+        if abs(diagonal) > MIN_PIVOT and diagonal * diagonal >= threshold * threshold * others:
             inverse = 1.0 / diagonal
             negative += inverse < 0.0
             pivots[pivot_at + p, 0], pivots[pivot_at + p, 1], pivots[pivot_at + p, 2] = inverse, 0.0, 0.0
             _keep_row(F, w, row, p, inverse, values, at)
             p += 1
             continue
-        largest, r = TINY, -1
+        largest, r = MIN_PIVOT, -1
         for j in range(p + 1, full):
             value = abs(get(F, row + j))
             if value > largest:

@@ -22,14 +22,14 @@ Array = np.ndarray
 KAPPA, FALL, POWER, TAU_MIN = 10.0, 0.2, 1.5, 0.99
 #: a start lies inside its bounds by this; Sec. 3.6
 PUSH = 1e-2
-#: rows and objective are scaled to gradients of at most this at the start, and never by less than LEAST_SCALE; Sec. 3.8
-STEEPEST, LEAST_SCALE = 100.0, 1e-8
+#: rows and objective are scaled to gradients of at most this at the start, and never by less than MIN_SCALE; Sec. 3.8
+STEEPEST, MIN_SCALE = 100.0, 1e-8
 #: steps relative to the iterate that change nothing
-TINY = 10.0 * 2.220446049250313e-16
+MIN_RELATIVE_STEP = 10.0 * 2.220446049250313e-16
 #: such steps are taken as they are where violations are at most this
 ALMOST = 1e-4
 #: iterates this large have diverged
-FAR = 1e20
+MAX_ITERATE = 1e20
 
 
 @linked(error_model="numpy")
@@ -47,8 +47,8 @@ def _inside(value: float, lower: float, upper: float, push: float) -> float:
 
 @linked(error_model="numpy")
 def _central(value: float, lower: float, upper: float, zl: float, zu: float, mu: float) -> float:
-    """Off its bounds as far as a point of the central path is that has these multipliers; where they vanish, too, by the root of
-    mu, and never by more than a third of what is between two."""
+    """A value as far from its bounds as the point of the central path with these multipliers; where they vanish, too, by the root
+    of mu, and never by more than a third of the interval."""
     most = (upper - lower) / 3.0
     if lower > -np.inf:
         value = max(value, lower + min(mu / max(zl, np.sqrt(mu)), most))
@@ -65,17 +65,18 @@ def _scales(p: Program, q: st.State) -> None:
         if q.free[p.jacobian_columns[e]]:
             q.scale[p.jacobian_rows[e]] = max(q.scale[p.jacobian_rows[e]], abs(q.J[e]))
     for i in range(len(q.scale)):
-        q.scale[i] = max(LEAST_SCALE, STEEPEST / q.scale[i]) if q.scale[i] > STEEPEST else 1.0
+        q.scale[i] = max(MIN_SCALE, STEEPEST / q.scale[i]) if q.scale[i] > STEEPEST else 1.0
     steepest = 0.0
     for j in range(len(q.x)):
         if q.free[j]:
             steepest = max(steepest, abs(q.gradient[j]))
-    q.scale_f = max(LEAST_SCALE, STEEPEST / steepest) if steepest > STEEPEST else 1.0
+    q.scale_f = max(MIN_SCALE, STEEPEST / steepest) if steepest > STEEPEST else 1.0
 
 
 @linked(error_model="numpy")
 def begin(p: Program, q: st.State, plan: Plan, room: Factors, push: float) -> None:
-    """From x, bounds (unscaled) and, where warm, multipliers (unscaled) to the first iterate."""
+    """From x, bounds (unscaled) and, where warm, multipliers (unscaled) to the first iterate. push: off bounds, and of a warm start
+    the least multipliers, which are taken as they are: raised to what mu asks for they would cost iterations at a solution."""
     n, m = len(q.x), len(q.y)
     for j in range(n):
         if q.free[j]:
@@ -113,7 +114,7 @@ def begin(p: Program, q: st.State, plan: Plan, room: Factors, push: float) -> No
             q.y[i] *= scale / q.scale[i]
             q.zl[n + i] *= scale / q.scale[i]
             q.zu[n + i] *= scale / q.scale[i]
-        _floor(q, mu)
+        _floor(q, push)
     else:
         for j in range(n + m):
             q.zl[j] = 1.0 if q.free[j] and q.lower[j] > -np.inf else 0.0
@@ -129,11 +130,11 @@ def begin(p: Program, q: st.State, plan: Plan, room: Factors, push: float) -> No
 
 
 @linked(error_model="numpy")
-def _floor(q: st.State, mu: float) -> None:
-    """Multipliers of bounds at least what mu asks for; those where there is no bound are 0."""
+def _floor(q: st.State, least: float) -> None:
+    """Multipliers of bounds are no less than so much; those where there is no bound are 0."""
     for j in range(len(q.w)):
-        q.zl[j] = max(q.zl[j], mu / (q.w[j] - q.lower[j])) if q.free[j] and q.lower[j] > -np.inf else 0.0
-        q.zu[j] = max(q.zu[j], mu / (q.upper[j] - q.w[j])) if q.free[j] and q.upper[j] < np.inf else 0.0
+        q.zl[j] = max(q.zl[j], least) if q.free[j] and q.lower[j] > -np.inf else 0.0
+        q.zu[j] = max(q.zu[j], least) if q.free[j] and q.upper[j] < np.inf else 0.0
 
 
 @linked(error_model="numpy")
@@ -239,7 +240,7 @@ def _curved(p: Program, q: st.State, corrected: Array) -> bool:
 def _along(p: Program, q: st.State, room: Factors, corrected: Array) -> bool:
     """Go along the direction; False where no step is taken and feasibility is to be restored."""
     still = False
-    if note_step(q) < TINY and q.violation <= ALMOST:
+    if note_step(q) < MIN_RELATIVE_STEP and q.violation <= ALMOST:
         still = _whole_step(q)
     else:
         q.tiny_steps = 0
@@ -293,6 +294,6 @@ def _finish(p: Program, q: st.State) -> None:
     largest = 0.0
     for j in range(len(q.x)):
         largest = max(largest, abs(q.x[j]))
-    if largest > FAR:
+    if largest > MAX_ITERATE:
         q.status = st.DIVERGED
     _write(q)

@@ -21,7 +21,7 @@ from ocp.nlp.interior_point.state import NO_ROOM, State, assign
 Array = np.ndarray
 
 #: regularisation: first, least, largest, growth at first and later, decrease; Waechter and Biegler 2006, Sec. 3.1
-FIRST, LEAST, LARGEST, GROWTH_FIRST, GROWTH, DECREASE = 1e-4, 1e-20, 1e40, 100.0, 8.0, 1.0 / 3.0
+FIRST, MIN_DELTA, MAX_DELTA, GROWTH_FIRST, GROWTH, DECREASE = 1e-4, 1e-20, 1e40, 100.0, 8.0, 1.0 / 3.0
 #: of rows, where the system is singular: times mu to the fourth root
 ROWS = 1e-8
 REFINEMENTS = 6
@@ -32,7 +32,7 @@ GOOD, FAIR, BAD = 1e-11, 1e-9, 1e-5
 #: of pivots, where residuals are bad
 CAREFUL = 1e-2
 #: multipliers that change by so much, relative to the right-hand side, come from rows that depend on each other
-HUGE = 1e9
+MAX_MULTIPLIER_RATIO = 1e9
 
 
 @linked(error_model="numpy")
@@ -136,7 +136,7 @@ def _without_bounds(q: State) -> bool:
         size = max(size, abs(q.rhs[i]))
     for i in range(n, len(q.step)):
         largest = max(largest, abs(q.step[i]))
-    return largest > HUGE * size
+    return largest > MAX_MULTIPLIER_RATIO * size
 
 
 @linked(error_model="numpy")
@@ -173,8 +173,8 @@ def direction(p: Program, q: State, plan: Plan, room: Factors) -> bool:
             delta_c = ROWS * q.mu ** 0.25
             continue
         if delta == 0.0:
-            delta = FIRST if q.delta_last == 0.0 else max(LEAST, DECREASE * q.delta_last)
+            delta = FIRST if q.delta_last == 0.0 else max(MIN_DELTA, DECREASE * q.delta_last)
         else:
             delta *= GROWTH_FIRST if q.delta_last == 0.0 else GROWTH
-        if delta > LARGEST:
+        if delta > MAX_DELTA:
             return False

@@ -23,7 +23,7 @@ STEPS = 200
 #: the violation has to fall to this share before the filter is asked
 SHARE = 0.9
 #: lambda: first, least and largest; the step is tried anew with ten times as much
-FIRST, LEAST, MOST = 1e-4, 1e-12, 1e12
+FIRST, MIN_REGULARISATION, MAX_REGULARISATION = 1e-4, 1e-12, 1e12
 #: multipliers are estimated anew; larger ones are no use. Waechter and Biegler 2006, Sec. 3.6
 LARGEST_ESTIMATE = 1e3
 
@@ -124,7 +124,7 @@ def restore(p: Program, q: State, plan: Plan, room: Factors) -> bool:
         here = 0.5 * square + _barrier(q, q.w, nu) + _away(q, q.x)
         assign(q.entries[h:h + a], q.J)
         moved = False
-        while lam <= MOST:
+        while lam <= MAX_REGULARISATION:
             _fill(q, lam, nu)
             if not factorised(q, plan, room)[0]:
                 return False
@@ -136,7 +136,7 @@ def restore(p: Program, q: State, plan: Plan, room: Factors) -> bool:
             there = _tried(p, q, t, nu)
             if there < here - 1e-4 * t * abs(gain):
                 moved = True
-                lam = max(LEAST, lam * (0.1 if t > 0.5 else 1.0))
+                lam = max(MIN_REGULARISATION, lam * (0.1 if t > 0.5 else 1.0))
                 break
             lam *= 10.0
         if not moved:

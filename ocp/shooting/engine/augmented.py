@@ -28,7 +28,7 @@ from ocp.shooting.engine.record import Engine, Held, Path
 from ocp.shooting.stages.rows import BELOW, CONE, EQUAL, IN_CONE
 
 Array = np.ndarray
-MOST = 1e10
+MAX_MULTIPLIER = 1e10
 """Largest multiplier; larger estimates belong to rows that cannot be met."""
 ROUNDING = 1e-6
 """Share of its largest diagonal entry by which a matrix may miss being positive semidefinite."""
@@ -298,13 +298,13 @@ def stiffness(e: Engine, k: int, exact: bool, H: Array) -> bool:
 
 @linked
 def update(held: Held, which: Array, unit: float) -> None:
-    """Take over the multipliers that the terms at hand estimate (slope; minus it for cones), cut off at ``MOST`` units of the
+    """Take over the multipliers that the terms at hand estimate (slope; minus it for cones), within ``MAX_MULTIPLIER`` units of the
     cost."""
     for k in range(which.shape[0]):
         kind = which[k]
         for r in range(held.number[kind]):
             estimate = held.slope[k, r] if held.kind[kind, r] <= BELOW else -held.slope[k, r]
-            held.lam[k, r] = min(max(estimate, -MOST * unit), MOST * unit)
+            held.lam[k, r] = min(max(estimate, -MAX_MULTIPLIER * unit), MAX_MULTIPLIER * unit)
 
 
 @linked(**INLINE)

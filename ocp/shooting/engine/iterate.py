@@ -26,8 +26,8 @@ COLUMNS = ("cost", "expected", "gradient", "violation", "gap", "step", "regulari
 _EPS = 2.220446049250313e-16
 _FACTOR = 2.0  # regularisation changes by a factor that itself grows (Tassa, Erez, Todorov 2012, section II.F)
 STEP_REDUCTION = 0.5  # factor between trial step lengths
-MOST_BLENDS = 4.0  # halvings of the way to the Gauss-Newton Hessian before all of it is taken
-FEW = 5.0  # steps before the first of several minimisations may end by its promise alone
+MAX_BLENDS = 4.0  # halvings of the way to the Gauss-Newton Hessian before all of it is taken
+MIN_STEPS_OF_FIRST = 5.0  # steps before the first of several minimisations may end by its promise alone
 SHARE = 0.03  # of what the next update of the multipliers moves: a minimisation that promises less has done enough
 FIRST = 5e-3  # the first minimisation is looser than this
 CAREFUL = 2.0  # Gauss-Newton steps after a full Hessian was not convex where Hessians are automatic
@@ -35,7 +35,7 @@ EITHER = 2.0  # setting of the filter: what the filter refuses may pass by the m
 SHORT = 0.03  # a step below this asks for more regularisation
 NEAR_OPTIMUM = 1e-2  # share of the cost that a full step may promise where automatic Hessians become exact
 _GAP_LIMIT = 1e2  # gaps may grow to this multiple of those at the start
-_NEAR = 0.9  # a direction may count on this share of the gaps it closes
+_GAP_SHARE = 0.9  # a direction may count on this share of the gaps it closes
 
 
 @linked
@@ -61,7 +61,7 @@ def sweep(e: Engine) -> tuple[float, float, int]:
     while True:
         failed, linear, quadratic = backward(e.model, path.u, plan.lower, plan.upper, s[r.MU], e.policy, e.work)
         s[r.SWEPT] = 1.0 if failed < 0 else 0.0
-        if failed < 0 or s[r.BLEND] < MOST_BLENDS:
+        if failed < 0 or s[r.BLEND] < MAX_BLENDS:
             break
         _grow(e)
         if s[r.MU] > e.settings[r.MU_MOST]:
@@ -80,7 +80,7 @@ def _search(e: Engine, linear: float, quadratic: float, rounding: float) -> tupl
         slope, bend = change(e.model, spare.dx, spare.du)
         if gap > 0.0:
             # the price of a gap at which the direction descends (Nocedal, Wright 2006, Eq. 18.36)
-            s[r.GAP_PRICE] = max(s[r.GAP_PRICE], (slope + max(0.0, bend)) / ((1.0 - _NEAR) * gap))
+            s[r.GAP_PRICE] = max(s[r.GAP_PRICE], (slope + max(0.0, bend)) / ((1.0 - _GAP_SHARE) * gap))
         if settings[r.SHOOTING] == r.MULTIPLE:
             # new gaps must not pay: an exact penalty is larger than every costate
             costate = e.policy.costate
@@ -168,7 +168,7 @@ def direct(e: Engine, tolerance: float, loose: float) -> int:
     ending = RUNNING
     if knot >= 0:
         s[r.FAILED] = knot
-        ending = SOFTEN if s[r.BLEND] < MOST_BLENDS else INDEFINITE
+        ending = SOFTEN if s[r.BLEND] < MAX_BLENDS else INDEFINITE
     else:
         size = scale(e.settings[r.UNIT], s[r.COST])
         s[r.LINEAR], s[r.QUADRATIC] = linear, quadratic
@@ -176,7 +176,7 @@ def direct(e: Engine, tolerance: float, loose: float) -> int:
         small = s[r.GRADIENT] <= tolerance * size and expected <= tolerance * size
         enough = -1.0
         # far from feasible a promise says little: it is small beside terms that only grow with the penalty
-        if loose > 0.0 and (s[r.STEPS] >= FEW or loose < FIRST):
+        if loose > 0.0 and (s[r.STEPS] >= MIN_STEPS_OF_FIRST or loose < FIRST):
             enough = loose * abs(s[r.PLAIN])
         # without a step updates would follow each other, and the penalties grow for nothing
         if loose >= 0.0 and s[r.STEPS] >= 1.0:
@@ -195,11 +195,11 @@ def soften(e: Engine) -> int:
             failed = coarsen(e)
             if failed >= 0:
                 return failed
-        s[r.BLEND] = MOST_BLENDS if e.settings[r.AUTO] != 0.0 else s[r.BLEND] + 1.0
+        s[r.BLEND] = MAX_BLENDS if e.settings[r.AUTO] != 0.0 else s[r.BLEND] + 1.0
         s[r.CAUTION] = CAREFUL
-        convexify(e, 1.0 if s[r.BLEND] >= MOST_BLENDS else 0.5)
+        convexify(e, 1.0 if s[r.BLEND] >= MAX_BLENDS else 0.5)
     else:
-        s[r.BLEND] = MOST_BLENDS
+        s[r.BLEND] = MAX_BLENDS
         convexify(e, 1.0)
     return -1
 
@@ -233,7 +233,7 @@ def step(e: Engine, log: Array, row: int) -> int:
             s[r.CAUTION] -= 1.0
             exact = change_over and exact
         e.settings[r.FULL] = 1.0 if exact else 0.0
-        e.settings[r.FIRST_BLEND] = 0.0 if exact else MOST_BLENDS
+        e.settings[r.FIRST_BLEND] = 0.0 if exact else MAX_BLENDS
     s[r.COST], s[r.GAP], s[r.SWEPT], s[r.BLEND] = cost, gaps, 0.0, e.settings[r.FIRST_BLEND]
     if a >= SHORT:
         _shrink(e)
@@ -288,7 +288,7 @@ def chase(e: Engine, log: Array, most: int) -> int:
         if failed >= 0:
             e.state[r.FAILED] = failed
             return BROKEN
-        e.state[r.BLEND] = MOST_BLENDS
+        e.state[r.BLEND] = MAX_BLENDS
         ending = direct(e, -1.0, -1.0)
         if ending != RUNNING:
             return ending

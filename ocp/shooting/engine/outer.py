@@ -22,10 +22,10 @@ EXHAUSTED, UPDATED, POLISH = 10, 11, 12
 """Further endings: some penalty should grow beyond its limit; no more updates of the multipliers allowed; near enough for Newton's
 method."""
 # where the outer iterations stand
-TOLERANCE, LOOSE, NEAR, UPDATES, STALLS, WORST, PENALTY = range(7)
+TOLERANCE, LOOSE, NEWTON_VIOLATION, UPDATES, STALLS, WORST, PENALTY = range(7)
 SCHEDULE = 7
 # what they are held to
-FINAL, VIOLATION_MOST, PENALTY_MOST, REGULARISATION, NEWTON = range(5)
+FINAL, MAX_VIOLATION, MAX_PENALTY, REGULARISATION, NEWTON = range(5)
 LIMITS = 5
 PENALTY_GROWTH = 10.0
 """Of penalties whose rows an update of the multipliers did not bring nearer."""
@@ -62,19 +62,19 @@ def judge(e: rec.Engine, o: Outer, ending: int) -> int:
         for r in range(found.shape[1]):
             worst = max(worst, found[kind, r])
     plan[WORST] = worst
-    feasible = worst <= limits[VIOLATION_MOST]
+    feasible = worst <= limits[MAX_VIOLATION]
     if ending == CONVERGED:
         plan[STALLS] = 0.0
         most = limits[FINAL] * scale(e.settings[rec.UNIT], s[rec.COST])
         if feasible and s[rec.GRADIENT] <= most and -(s[rec.LINEAR] + s[rec.QUADRATIC]) <= most and residuals(
-                e.held, e.plan.which, most, found) <= limits[VIOLATION_MOST]:
+                e.held, e.plan.which, most, found) <= limits[MAX_VIOLATION]:
             return CONVERGED
     else:
         plan[STALLS] += 1.0
         # where neither the minimisation nor the multipliers move any more, nothing else will
         if plan[STALLS] >= 2.0 and (feasible or s[rec.STEPS] == 0.0):
             return ending
-    return POLISH if limits[NEWTON] != 0.0 and worst <= plan[NEAR] else RUNNING
+    return POLISH if limits[NEWTON] != 0.0 and worst <= plan[NEWTON_VIOLATION] else RUNNING
 
 
 @linked
@@ -86,7 +86,7 @@ def advance(e: rec.Engine, o: Outer, ending: int) -> int:
     # a search that is stuck where it started learns nothing from a higher penalty
     growth = PENALTY_GROWTH if minimised or s[rec.STEPS] > 0.0 else 1.0
     residuals(held, which, limits[FINAL] * scale(e.settings[rec.UNIT], s[rec.COST]), o.found)
-    stuck, plan[PENALTY] = renew(held, which, o.found, o.before, limits[VIOLATION_MOST], KEPT, growth, limits[PENALTY_MOST],
+    stuck, plan[PENALTY] = renew(held, which, o.found, o.before, limits[MAX_VIOLATION], KEPT, growth, limits[MAX_PENALTY],
                                  max(1.0, e.settings[rec.UNIT]))
     s[rec.COST] = reprice(held, which, e.path.cost)
     if stuck:
@@ -95,7 +95,7 @@ def advance(e: rec.Engine, o: Outer, ending: int) -> int:
     if plan[UPDATES] >= MAX_UPDATES:
         return UPDATED
     plan[LOOSE] *= 0.1
-    plan[TOLERANCE] = max(limits[FINAL], 0.1 * plan[TOLERANCE] if plan[WORST] > limits[VIOLATION_MOST] else 0.0)
+    plan[TOLERANCE] = max(limits[FINAL], 0.1 * plan[TOLERANCE] if plan[WORST] > limits[MAX_VIOLATION] else 0.0)
     s[rec.MU], s[rec.MU_FACTOR] = limits[REGULARISATION] * e.settings[rec.UNIT], 1.0
     return RUNNING
 

@@ -16,7 +16,7 @@ from ocp.shooting.stages.rows import BELOW
 
 Array = np.ndarray
 Perform = Callable[[int], int]
-MOST_EXCHANGES = 12
+MAX_EXCHANGES = 12
 """Corrections of the active set in one Newton step; a point that needs more is not near enough."""
 
 
@@ -89,7 +89,7 @@ def polished(horizon: Horizon, store: Engine, exact: bool, tolerance: float, per
     x, u, multipliers = discrete.point()
     scale = max(1.0, abs(float(store.path.cost.sum())) / discrete.unit)
     found = polish(discrete.evaluate, discrete.retract, x, u, multipliers, PolishOptions(tolerance=tolerance, scale=scale,
-                                                                                         max_steps=8, max_exchanges=MOST_EXCHANGES))
+                                                                                         max_steps=8, max_exchanges=MAX_EXCHANGES))
     for k, row in enumerate(found.x):
         store.path.x[k, :len(row)] = row
     for k, row in enumerate(found.u):

@@ -9,7 +9,7 @@ from dynamics.kernels.calls import row_address
 from dynamics.kernels.linked import linked
 from ocp.shooting.engine.augmented import terms, update, violation
 from ocp.shooting.engine.expansion import expand
-from ocp.shooting.engine.iterate import BROKEN, MOST_BLENDS, RUNNING, chase, direct, step
+from ocp.shooting.engine.iterate import BROKEN, MAX_BLENDS, RUNNING, chase, direct, step
 from ocp.shooting.engine.knots import VALUE, away, bind, moved
 from ocp.shooting.engine.record import BLEND, COST, FAILED, GAP, UNIT, VIOLATION, Engine
 from ocp.shooting.engine.rollout import accept, trial
@@ -47,7 +47,7 @@ def prepare(e: Engine, start: Array, log: Array, pending: bool, whole: int, part
     if failed >= 0:
         e.state[FAILED] = failed
         return BROKEN
-    e.state[BLEND] = MOST_BLENDS
+    e.state[BLEND] = MAX_BLENDS
     return int(direct(e, -1.0, -1.0))
 
 

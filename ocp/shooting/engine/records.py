@@ -175,7 +175,7 @@ def _records(compiled: Compiled) -> tuple[Any, Any, Any, Kept]:
 @lru_cache(maxsize=16)
 def _settings(options: ILQROptions) -> np.ndarray:
     from ocp.shooting.engine import record as r
-    from ocp.shooting.engine.iterate import MOST_BLENDS
+    from ocp.shooting.engine.iterate import MAX_BLENDS
 
     found, tuning = np.zeros(r.SETTINGS), options.tuning
     found[[r.ARMIJO, r.SHORTEST, r.GAP_TOLERANCE]] = tuning.armijo, tuning.step_min, tuning.gap_tolerance
@@ -187,7 +187,7 @@ def _settings(options: ILQROptions) -> np.ndarray:
     found[r.PATIENCE] = PATIENCE
     found[r.UNIT] = 1.0
     found[r.AUTO] = options.hessian == "auto"
-    found[r.FIRST_BLEND] = 0.0 if options.hessian == "full" and tuning.convexify != "shift" else MOST_BLENDS
+    found[r.FIRST_BLEND] = 0.0 if options.hessian == "full" and tuning.convexify != "shift" else MAX_BLENDS
     return found
 
 

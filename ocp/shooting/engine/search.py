@@ -36,13 +36,13 @@ LOOSE = 1e-2
 the next ones is held to a tenth of that."""
 POLISH_FROM = 1e-3
 """Largest violation from which Newton's method is tried; a search that is nearer than this is never given up as hopeless."""
-NEAR = 1e-3
+POLISHING_GRADIENT = 1e-3
 """Largest projected gradient, relative to the cost, from which it is tried where the limit of iterations ended the search."""
 BATCH_SECONDS = 0.05
 """Time between two looks at the keyboard and two reports."""
 SHARES = (1e-6, 1e-4, 1e-2, 1.0)
 """Of the penalties of the search, with which a polished point is tried for a minimum."""
-MOST = 64
+MAX_BATCH = 64
 """Iterations in one batch, at most."""
 PATIENCE = 150
 """Iterations in which violation and gaps must halve where a search may be given up for another attempt."""
@@ -64,7 +64,7 @@ class Search:
         self.team = (store, *helpers)
         self.multipliers = Multipliers(horizon, store)
         self.log: list[dict[str, float]] = []
-        self.rows = np.empty((min(options.max_iterations + 2, MOST), outer.WIDTH))
+        self.rows = np.empty((min(options.max_iterations + 2, MAX_BATCH), outer.WIDTH))
         self.batch = 1
         self.load_seconds = 0.0
         self.polished, self.began = False, 0.0
@@ -144,7 +144,7 @@ class Search:
         state = self.store.state
         near = found[0] is Status.STALLED or (
             found[0] is Status.ITERATION_LIMIT
-            and state[r.GRADIENT] <= NEAR * scale.py_func(self.store.settings[r.UNIT], state[r.COST]))
+            and state[r.GRADIENT] <= POLISHING_GRADIENT * scale.py_func(self.store.settings[r.UNIT], state[r.COST]))
         short = near and state[r.VIOLATION] <= POLISH_FROM
         wanted = (short and self.options.tuning.polish != "never") or (
             found[0] is Status.CONVERGED and self.options.tuning.polish == "newton" and not self.polished)
@@ -242,7 +242,7 @@ class Search:
             self.schedule[:] = 0.0
             # relative to where the search begins, so that costs of 1e-2 and 1e4 start equally loosely
             size = scale.py_func(self.store.settings[r.UNIT], state[r.COST])
-            self.schedule[[outer.TOLERANCE, outer.LOOSE, outer.NEAR, outer.PENALTY]] = (
+            self.schedule[[outer.TOLERANCE, outer.LOOSE, outer.NEWTON_VIOLATION, outer.PENALTY]] = (
                 max(options.tolerance, INNER_TOLERANCE * state[r.GRADIENT] / size), LOOSE,
                 POLISH_FROM, self.store.held.mu.max())
         self._perform(it.BEGIN)
@@ -258,7 +258,7 @@ class Search:
                 if (found := self._polish()) is not None:
                     return found
                 assert self.schedule is not None
-                self.schedule[outer.NEAR] = 0.1 * self.schedule[outer.WORST]
+                self.schedule[outer.NEWTON_VIOLATION] = 0.1 * self.schedule[outer.WORST]
                 ending = self._updated(it.CONVERGED)
             if ending != it.RUNNING:
                 return self._ended(ending)
@@ -360,7 +360,7 @@ class Search:
         """The policy of the path, if the search stopped before it was made."""
         state = self.store.state
         if not self.swept and np.isfinite(state[r.COST]) and np.isfinite(state[r.GRADIENT]):
-            state[r.BLEND] = it.MOST_BLENDS  # nobody softens the Hessians any more: regularise as much as it takes
+            state[r.BLEND] = it.MAX_BLENDS  # nobody softens the Hessians any more: regularise as much as it takes
             self._perform(it.SWEEP)
 
     def _report_first(self) -> None:

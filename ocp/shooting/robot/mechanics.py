@@ -24,7 +24,7 @@ from dynamics.kernels.record import Record
 from dynamics.loops import forward, make_tables
 from dynamics.loops.acting import give
 from ocp.errors import ProblemError
-from ocp.integrators import INTEGRATORS
+from ocp.integrators import INTEGRATORS, STAGES
 from ocp.problem import System
 from ocp.shooting.robot.joint_motion import curved_kinds, motion
 from ocp.shooting.stages.costs import LocalCost
@@ -33,7 +33,6 @@ Array = np.ndarray
 # slots of the bank: costs, then (value, slope, bend) of each curved record for each number of sources
 COST, COST_SLOPE, COST_BEND, COST_EXACT, MOTION = 0, 1, 2, 3, 4
 VALUE, SLOPE, BEND = 0, 1, 2
-SOURCES = max(len(i.tableau.b) for i in INTEGRATORS.values() if i.loops and i.tableau)
 
 
 class Mechanics(Record):
@@ -110,7 +109,7 @@ def make_mechanics(system: System, integrator: str, rectangle: bool, kernels: Ma
     """A record with memory of its own, and the workspaces that must outlive it. rectangle: costs at the knot only."""
     model = system.model
     kinds = curved_kinds(model)
-    tables, (loaded, spaces) = make_tables(system.mechanism), make_bank(kernels, MOTION + 3 * SOURCES * len(kinds))
+    tables, (loaded, spaces) = make_tables(system.mechanism), make_bank(kernels, MOTION + 3 * STAGES * len(kinds))
     velocity, position, clock, quadrature = tableau(integrator)
     if rectangle:
         quadrature = np.eye(1, len(quadrature))[0]
@@ -139,7 +138,7 @@ def _table(rows: Sequence[Any] | Array, columns: int) -> Array:
 @linked
 def _motion_slot(kind: int, sources: int) -> int:
     """Slot of the bank that holds the value kernel of a curved joint kind moved by that many sources."""
-    return MOTION + 3 * (SOURCES * kind + sources - 1)
+    return MOTION + 3 * (STAGES * kind + sources - 1)
 
 
 # ---- inside loops (arrays are taken out of the record first: nothing then stands between the compiler and the inner loops)

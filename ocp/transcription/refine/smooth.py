@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import casadi as ca
 import numpy as np
@@ -156,8 +157,16 @@ def smoothed(problem: Problem, nlp: NLP, meshes: Sequence[Mesh], plans: Sequence
     return Smoothed(kept, guide, False, Finding(Kind.SINGULAR_CHATTERS, data={"controls": controls}))
 
 
+class Approached(NamedTuple):
+    """The last point with the iterations of all, the guide, and whether the point solves the program."""
+
+    result: NLPResult
+    guide: Array | None
+    solves: bool
+
+
 def _approached(nlp: NLP, B: sp.csr_matrix, h: Array, weights: tuple[float, float], result: NLPResult, tolerance: float,
-                solve: Solve, near: bool) -> tuple[NLPResult, Array | None, bool]:
+                solve: Solve, near: bool) -> Approached:
     """(the last point with the iterations of all, the guide, whether the point solves the program)."""
     found, guide, share, centre = result, None, np.ones(len(h)), np.zeros(nlp.n)
     rows, seconds = list(result.iterations), dict(result.seconds)
@@ -178,8 +187,8 @@ def _approached(nlp: NLP, B: sp.csr_matrix, h: Array, weights: tuple[float, floa
             guide = new.x
         added = float(np.max(np.abs(P @ (new.x - centre)), initial=0.0))
         if step >= guided and added <= tolerance and kkt(nlp, new.x, new.lam_x, new.lam_g).stationarity <= tolerance:
-            return found, guide, True
-    return found, guide, False
+            return Approached(found, guide, True)
+    return Approached(found, guide, False)
 
 
 def _rows(problem: Problem, nlp: NLP, meshes: Sequence[Mesh], plans: Sequence[Plan], linear: Sequence[Array], x: Array

@@ -213,7 +213,7 @@ def test_first_order_by_complex_steps_of_the_solve():
     model = random_tree(4, rng, root="free_flyer", kinds=["revolute", "prismatic"], branching=0.0)
     q, (v, tau) = alg.random_configuration(model, rng), rng.standard_normal((2, model.nv))
     tree, foot = cd.read(model, q), len(model.bodies) - 1
-    rate = equations.RATE
+    rate = con.constraint.RATE
 
     def solved(t, v, tau):
         n = t.n
@@ -277,7 +277,7 @@ def test_first_order_against_pinocchio():
     J = np.array(ca.Function("J", [x], [record.jacobian(model, x)])(q))
     M = np.array(ca.Function("M", [x], [alg.mass_matrix(model, x)])(q))
     back = np.linalg.solve(M, J.T @ np.linalg.solve(J @ np.linalg.solve(M, J.T), J))
-    close(Y[:n, :n] + equations.RATE**2 * back, data.ddq_dq, 1e-8)
+    close(Y[:n, :n] + con.constraint.RATE**2 * back, data.ddq_dq, 1e-8)
 
 
 @pytest.mark.row("002:H21")

@@ -121,7 +121,7 @@ def pendulum():
 @pytest.mark.row("003:C08")
 def test_errors_decay_as_a_critically_damped_filter():
     """g follows ``g'' + 2 RATE g' + RATE^2 g = 0``: at t with g' = 0 at the start, ``g (1 + RATE t) exp(-RATE t)``."""
-    from dynamics.mechanism.constrained import RATE
+    from dynamics.constraints.constraint import RATE
 
     free = in_maximal_coordinates(pendulum())
     model, closure = free.model, free.constraints[0]

@@ -14,6 +14,7 @@ from commands import call
 from repository import ROOT
 
 import ocp.methods as methods
+from ocp.app.cli import guarded
 from ocp.app.files.load import load_problem
 from ocp.app.pages.folders import is_run
 from ocp.app.pages.results import read_run
@@ -199,6 +200,23 @@ def thrown_away():
     fragile = Fragile()
     del fragile
     time.sleep(1.0)
+
+
+def test_callbacks_of_objects_that_an_interrupt_left_half_made_say_nothing(monkeypatch, capsys):
+    heard = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda dropped: heard.append(type(dropped.exc_value)))
+
+    class HalfMade:
+        def __del__(self):
+            raise KeyError("not registered yet")
+
+    def action():
+        kept = HalfMade()
+        raise KeyboardInterrupt(f"with {type(kept).__name__} in hand")
+
+    assert guarded(action) == 1
+    assert heard == []
+    assert "in hand" in capsys.readouterr().err
 
 
 def test_ctrl_c_while_an_object_is_thrown_away_comes_again():

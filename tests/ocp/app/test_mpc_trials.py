@@ -7,12 +7,12 @@ import math
 import numpy as np
 import pytest
 from commands import call
+from pages import Page
 
+from ocp.app.batch.trials import MpcTrials
 from ocp.app.files.load import load_text
 from ocp.app.files.syntax.findings import ProblemFileError
-from ocp.app.mpc.run import prepare_loaded
-from ocp.errors import ProblemError
-from ocp.mpc.trials import draw, trials
+from ocp.mpc.trials import draw
 
 #: q'' = 9 q + u from rest at q0 is kept by |u| <= 4 only within |q0| < 4 / 9
 POLE = """
@@ -42,26 +42,37 @@ def file(tmp_path_factory):
 
 def test_those_trials_succeed_that_can(file, tmp_path, capsys):
     out = tmp_path / "trials"
-    assert call("mpc", file, "--trials", 12, "--seed", 3, "--out", out, "--quiet") == 1
-    rows = list(csv.DictReader((out / "trials.csv").read_text().splitlines()))
+    words = ("mpc", file, "--trials", 6, "--seed", 3, "--out", out, "-j", 0, "--quiet")
+    assert call(*words) == 1
+    rows = list(csv.DictReader((out / "cases.csv").read_text().splitlines()))
     starts = np.array([float(row["start.q"]) for row in rows])
-    assert len(rows) == 12
+    assert len(rows) == 6
     assert np.abs(starts).max() <= 0.8
     far = np.abs(starts) > LOST
-    assert 2 <= far.sum() <= 10
-    assert [row["ok"] for row in rows] == ["0" if lost else "1" for lost in far]
-    summary = json.loads((out / "summary.json").read_text())
-    assert (summary["trials"], summary["succeeded"], summary["ok"]) == (12, int((~far).sum()), False)
-    assert [one["trial"] for one in summary["failures"]] == np.flatnonzero(far).tolist()
-    assert (out / "trials.png").read_bytes().startswith(b"\x89PNG")
-    kept = sorted(path.name for path in (out / "failures").iterdir())
-    assert kept == sorted(f"trial_{k}" for k in np.flatnonzero(far))
+    assert 1 <= far.sum() <= 5
+    assert [row["ok"] for row in rows] == ["False" if lost else "True" for lost in far]
+    assert "start.w" not in rows[0]
+    kept = sorted(path.name for path in (out / "runs").iterdir())
+    assert kept == sorted(f"{k:06d}" for k in np.flatnonzero(far))
     k = int(np.flatnonzero(far)[0])
-    assert f"--trial {k} --seed 3" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert f"{(~far).sum()} of 6 trials succeed (seed 3)" in told
+    assert f"--trial {k} --seed 3" in told
+    assert call("report", out) == 0
+    page = Page((out / "report.html").read_text())
+    assert [image["alt"] for image in page.all("img")][0] == "Trials of the sweep"
+    assert f"{(~far).sum()} of 6 trials succeed" in " ".join(" ".join(page.words).split())
+    # nothing is done twice, and a journal that was cut short goes on to the same table
+    whole, journal = (out / "cases.csv").read_bytes(), out / "journal.jsonl"
+    assert call(*words) == 1
+    assert len(journal.read_bytes().splitlines()) == 6
+    journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:4]))
+    assert call(*words) == 1
+    assert (out / "cases.csv").read_bytes() == whole
     # a failure runs again to the last bit
     again = tmp_path / "again"
     assert call("mpc", file, "--trial", k, "--seed", 3, "--out", again, "--quiet") == 1
-    with np.load(out / "failures" / f"trial_{k}" / "trajectory.npz") as one, np.load(again / "trajectory.npz") as other:
+    with np.load(out / "runs" / f"{k:06d}" / "trajectory.npz") as one, np.load(again / "trajectory.npz") as other:
         assert one["fine_x"].tobytes() == other["fine_x"].tobytes()
 
 
@@ -69,12 +80,14 @@ def test_a_trial_is_the_same_among_any_others():
     """Starts, kicks and noise come from the seed and the number of the trial alone; the distributions are those asked for."""
     text = POLE.replace("trials: {start: {q: 0.8}}",
                         "disturbances: {measurement_noise: 0.01}\n  trials: {start: {q: 0.1}, kick: {w: 0.2}}")
-    loaded = load_text(text)
-    loop = prepare_loaded(loaded)
-    some = trials(loop, loaded.mpc.trials, range(4), 7)
-    alone = trials(loop, loaded.mpc.trials, range(2, 3), 7)[0]
-    assert alone.loop.fine_x.tobytes() == some[2].loop.fine_x.tobytes()
-    assert some[1].loop.measured.tobytes() != some[2].loop.measured.tobytes()
+    made = MpcTrials(text, ".", "pole.yaml", "")
+    loaded, loop = made.loaded, made.loop
+    some = [made.run(made.draw(7, k)[1]) for k in range(3)]
+    alone = made.run(made.draw(7, 2)[1])
+    assert alone.row == some[2].row
+    assert alone.curve["value"].tobytes() == some[2].curve["value"].tobytes()
+    assert some[1].curve["value"].tobytes() != some[2].curve["value"].tobytes()
+    assert set(made.draw(7, 2)[0]) == {"start.q", "kick.time"}
     drawn = [draw(loop, loaded.mpc.trials, loaded.mpc.plant.disturbances, 1, k) for k in range(2000)]
     q = np.array([start[0] for start, _ in drawn])
     kicks = [given.kicks[0] for _, given in drawn]
@@ -126,12 +139,9 @@ def test_mistakes_in_the_section_have_a_place(old, new, words):
 
 
 def test_trials_that_are_all_the_same_are_refused(file, capsys):
-    assert call("mpc", file, "--trials", 2, "--set", "mpc.trials={}", "--quiet") == 2
+    assert call("mpc", file, "--trials", 2, "--set", "mpc.trials={}", "--out", file.parent / "none", "--quiet") == 2
     assert "nothing is random" in capsys.readouterr().err
     assert call("mpc", file, "--trials", 2, "--compare", "--quiet") == 2
-    with pytest.raises(ProblemError):
-        trials(prepare_loaded(load_text(POLE.replace("trials: {start: {q: 0.8}}", "feedback: false"))),
-               load_text(POLE).mpc.trials.__class__(), range(2), 0)
 
 
 def test_comparing_is_one_table_and_one_figure(file, tmp_path, capsys):

@@ -185,7 +185,7 @@ def test_a_mark_is_a_line_and_a_name():
     assert [line.get_xdata()[0] for line in ax.lines] == [0.0, 1.5]
     words = [text.get_text().strip() for text in ax.texts]
     assert words[0] == "push"
-    assert len(words[1]) <= sheet.MOST_LABEL
+    assert len(words[1]) <= sheet.MAX_LABEL
 
 
 def test_columns_by_name():

@@ -118,7 +118,7 @@ def test_what_has_no_mass_is_held_and_limits_that_allow_nothing_are_left_out():
 {joint.format("grip", "lower", "finger", 0, 1)}</robot>""")
     assert call("init", "arm.urdf") == 0
     text = Path("arm_move.yaml").read_text()
-    assert "what has no mass is held where it is: grip" in text
+    assert "massless parts are fixed: grip" in text
     assert "position limits are left out: the file allows elbow no motion" in text
     assert call("solve", "arm_move.yaml", "--out", "run", "--quiet") == 0
 

@@ -19,8 +19,8 @@ CHECKS = (
     (Residual(Kind.STATIONARITY, 2e-3, 1e-4, data={"kkt_residuals": (1e-9, 2e-8)}),
      "stationarity 0.002 > 0.0001 (unscaled KKT residuals: 1.0e-09, 2.0e-08)"),
     (Residual(Kind.STATIONARITY, 0.5, 1e-4, "drop", time=0.4321, cause=Kind.STATE_DEPENDENT_JUMP),
-     "stationarity 0.5 > 0.0001 (in phase drop; at t = 0.4321 s rates or costs jump where the state crosses a surface; no mesh "
-     "sees what moving that instant would gain: let a phase end there)"),
+     "stationarity 0.5 > 0.0001 (in phase drop; at t = 0.4321 s rates or costs jump where the state crosses a surface; the "
+     "crossing time is no unknown of the program: end a phase there)"),
     (Residual(Kind.COMPLEMENTARITY, math.nan, 1e-3), "complementarity could not be computed"),
     (Residual(Kind.GAP_SEGMENT, 0.01, 2e-3, span=(0.5, 0.75)), "segment re-integration gap 0.01 > 0.002 on [0.5, 0.75] s"),
     (Residual(Kind.GAP_SEGMENT, 0.01, 2e-3, "rise", (0.5, 0.75)),
@@ -31,10 +31,10 @@ CHECKS = (
      "total re-integration gap 0.1 > 0.05 (open loop 30, errors grow 346-fold)"),
     (Residual(Kind.GAP_TOTAL, 0.1, 0.05, data={"open_loop": 0.1, "growth": 1.0}), "total re-integration gap 0.1 > 0.05"),
     (Residual(Kind.OBJECTIVE, 0.1, 1e-5, cause=Kind.OSCILLATING_COST, data={"reported": 1.5, "integrated": 2.5, "turns": 3183}),
-     "objective against its quadrature 0.1 > 1e-05 (1.5 reported, 2.5 integrated along the trajectory; running costs turn 3183 "
-     "times on the way, which asks for as many intervals: put their mean over a turn in their place, or shorten the motion)"),
+     "objective against its quadrature 0.1 > 1e-05 (1.5 reported, 2.5 integrated along the trajectory; running costs have 3183 "
+     "extrema along the motion, which needs as many intervals: use their mean over a period, or shorten the motion)"),
     (Residual(Kind.POINT, math.inf, 1e-8, cause=Kind.SIZES_DIFFER, data={"quantity": "states"}),
-     "distance from the point of the multipliers inf > 1e-08 (in the states; there are more or fewer of them)"),
+     "consistency of trajectory and multipliers inf > 1e-08 (in the states; their numbers differ)"),
     (Residual(Kind.OBJECTIVE_ERROR, math.nan, 1e-2, cause=Kind.FINER_SOLVE_FAILED, data={"status": "ITERATION_LIMIT"}),
      "error of the objective could not be computed (the solve on a finer mesh ended: iteration limit)"),
     (Residual(Kind.OBJECTIVE_ERROR, 0.1, 1e-2, data={"finer_objective": 12.25}),
@@ -45,7 +45,7 @@ WORST = {"violations": (("goal @ final", 0.25), ("x @ knot 3", 1e-3))}
 SAID = (
     (Finding(Kind.SOLVER_STATUS, data={"solver": "ipopt", "status": "Maximum_Iterations_Exceeded", **WORST}),
      "IPOPT: Maximum Iterations Exceeded. Most violated: goal @ final: 0.25; x @ knot 3: 0.001."),
-    (Finding(Kind.NO_STEP, data={"solver": "interior_point"}), "interior point: no step makes progress any more."),
+    (Finding(Kind.NO_STEP, data={"solver": "interior_point"}), "interior point: no step makes further progress."),
     (Finding(Kind.LARGEST_VIOLATION, data={"solver": "fatrop", **WORST}), "Most violated: goal @ final: 0.25; x @ knot 3: 0.001."),
     (Finding(Kind.NOT_FINITE, data={"found": (
         Finding(Kind.CONSTRAINT_NOT_FINITE, name="speed"), Finding(Kind.OBJECTIVE_NOT_FINITE))}),
@@ -53,15 +53,16 @@ SAID = (
     (Finding(Kind.NOT_FINITE, data={"found": ()}), "the functions are finite at the last iterate, but not at a trial point"),
     (Finding(Kind.FUNCTION_NOT_FINITE, "rise", "root", "root[x]", 0.5, math.nan,
              data={"term": "constraint", "node": "knot 3", "by": "u", "values": {"x": 1.5, "u": -2.0}}),
-     "phase 'rise': the derivative by u of constraint 'root' of root[x] is nan at knot 3 (t = 0.5 s; x = 1.5, u = -2)"),
+     "phase 'rise': the derivative with respect to u of constraint 'root' of root[x] is nan at knot 3 (t = 0.5 s; x = 1.5, "
+     "u = -2)"),
     (Finding(Kind.SCALED, name="guess", data={
         "reasons": ("unknowns", "costs"), "columns": (0.5, 4.0), "rows": (), "objective": 8.0}),
      "scaling guess for its unknowns and costs: columns 0.5 to 4, rows none, objective 8"),
     (Finding(Kind.DURATION_CHOSEN, "rise", value=1.25), "duration of rise = 1.25"),
     (Finding(Kind.DURATION_CHOSEN, value=1.25), "duration = 1.25"),
     (Finding(Kind.ITERATIONS_USED_UP, value=0.034, data={"iterations": 9, "violation": 0.5, "constraint": "wall", "missed": 0.5}),
-     "projected gradient 0.034 after 9 iterations; largest violation 0.5 (wall); collocation (--method collocation) has the states "
-     "as unknowns and may find one where rollouts do not"),
+     "projected gradient 0.034 after 9 iterations; largest violation 0.5 (wall); try --method collocation, which has the "
+     "states as unknowns"),
     (Finding(Kind.GRADIENT_CONVERGED, value=1e-7, tolerance=1e-6, data={"cost": 2.5, "solver": "L-BFGS-B", "status": "done"}),
      "projected gradient 1e-07, tolerance 1e-06, cost 2.5"),
     (Finding(Kind.STATE_NOT_FINITE, "rise", "v", time=0.4, value=math.nan, data={
@@ -73,8 +74,8 @@ SAID = (
     (Finding(Kind.KERNELS_COMPILED, data={"operations": {"node_cost": 8, "node_rows": 6}}),
      "kernels: compiled node_cost (8 operations), node_rows (6 operations); the rest interpreted"),
     (Finding(Kind.CODE_GENERATED, data={"obstacle": Kind.TIMED_CONSTRAINTS}),
-     "execution: generated code in place of loops, for constraints of the robot depend on time, times are free, and they know no "
-     "derivatives by time"),
+     "execution: generated code instead of loops, because constraints of the robot depend on time, times are free, and they "
+     "know no derivatives by time"),
 )
 
 
@@ -104,7 +105,7 @@ def test_an_ending_is_told_after_that_of_its_program_and_without_violations_wher
     found = cart(status=Status.STALLED, ending=Finding(Kind.REFINED_MESH_NOT_SOLVED, data={"program": program}))
     last = sentence(replace(found.ending, data={}))
     assert message(found) == f"{sentence(program)} {last}"
-    assert message(found, violations=False) == f"IPOPT: no step makes progress any more. {last}"
+    assert message(found, violations=False) == f"IPOPT: no step makes further progress. {last}"
     assert summarise(found, {})["ending"]["data"]["program"]["kind"] == "no_step"
 
 
@@ -146,7 +147,7 @@ def test_why_nothing_was_solved_is_told_with_the_status_and_not_among_the_remark
     proof = Finding(Kind.CONSTRAINT_OUT_OF_REACH, "drop", "wall", "wall[x]", data=reach)
     found = cart(status=Status.INFEASIBLE, findings=(proof, Finding(Kind.NOTHING_SOLVED)), certificate=None)
     told = ("No motion exists, whatever the method: phase drop: wall[x] can only be between 0 and 0.5 at the end, by the bounds of "
-            "states and controls alone; it is asked to be at least 1.")
+            "states and controls alone; required is at least 1.")
     assert message(found) == told
     assert ending(found) == f"{Status.INFEASIBLE.sentence} {told}"
     assert remarks(found) == (sentence(Finding(Kind.NOTHING_SOLVED)),)

@@ -28,7 +28,7 @@ def linkage(tmp_path_factory):
 def test_the_folder_is_complete(linkage):
     assert {p.name for p in linkage.iterdir()} == {
         "problem.yaml", "trajectory.npz", "trajectory.csv", "summary.json", "energy.png", "drift.png", "states.png", "controls.png",
-        "report.html"}
+        "report.html", "models"}
     summary = json.loads((linkage / "summary.json").read_text())
     assert summary["format"] == "lieocp simulation"
     assert summary["ok"] is True
@@ -42,7 +42,7 @@ def test_the_folder_is_complete(linkage):
         assert archive["x"].shape == (101, 6)
         assert archive["u"].shape == (100, 1)
         assert archive["energy"][-1] == pytest.approx(energy["end"])
-    assert load_problem(linkage / "problem.yaml", {"system.robot": str(FOLDER / "models" / "four_bar.urdf")}).problem.name
+    assert load_problem(linkage / "problem.yaml").problem.name
     page = (linkage / "report.html").read_text()
     assert "Drift of constraints" in page
     assert "canvas" in page

@@ -7,6 +7,7 @@ from dynamics import algorithms as alg
 from dynamics.errors import ModelError
 from dynamics.model.robots import robot_paths
 from ocp.app.files.control.wbc import load_wbc
+from ocp.app.files.load import load_problem
 from ocp.app.robot import read_robot
 from ocp.app.starter.write import write_starter
 from ocp.errors import ProblemError
@@ -27,7 +28,7 @@ def test_feet_are_found_and_stand_on_the_ground(tmp_path):
     for name, feet, points in (("a1", 4, 4), ("talos_reduced", 2, 8)):
         place = write_starter(read_robot(name, root="free_flyer"), "wbc", out=tmp_path / f"{name}.yaml")
         loaded = load_wbc(place)
-        contacts = [plan.record for plan in loaded.setup.contacts]
+        contacts = list(loaded.setup.contacts)
         assert len(contacts) == feet
         model, x = loaded.mechanism.model, np.asarray(loaded.setup.start)
         heights = []
@@ -63,7 +64,7 @@ def test_soles_of_tilted_frames_lie_in_a_plane_and_missing_meshes_are_named(tmp_
     """iCub's sole frames are tilted, so that rounded corners need not lie in a plane; Romeo's meshes are not in the collection."""
     loaded = load_wbc(write_starter(read_robot("icub", root="free_flyer"), "wbc", out=tmp_path / "icub.yaml"))
     for plan in loaded.setup.contacts:
-        assert np.linalg.svd(np.subtract(plan.record.points, plan.record.points[0]), compute_uv=False)[2] < 1e-9
+        assert np.linalg.svd(np.subtract(plan.points, plan.points[0]), compute_uv=False)[2] < 1e-9
     with pytest.raises(ProblemError, match=r"sole of 'l_sole' is not known: its mesh .*LAnkleRollBasic.mesh is not there"):
         write_starter(read_robot("romeo_laas_small", root="free_flyer"), "wbc", out=tmp_path / "x.yaml")
 
@@ -86,3 +87,35 @@ def test_a_file_runs_as_it_is_written(tmp_path):
 
     place = write_starter(read_robot(str(MODELS / "quadruped.urdf"), root="free_flyer"), "wbc", out=tmp_path / "x.yaml")
     assert run_loaded(load_wbc(place, {"wbc.duration": "1"})).ok
+
+
+# ---- gaits ----------------------------------------------------------------------------------------------------------------
+def walks(name, gait, tmp_path, feet):
+    """The file that is written for a gait, read: at the start all feet touch, flat, and every one swings once a cycle."""
+    loaded = load_problem(write_starter(read_robot(name, root="free_flyer"), "gait", gait=gait, out=tmp_path / "x.yaml"))
+    phases, model = loaded.problem.phases, loaded.problem.phases[0].system.model
+    contacts = phases[0].system.robot.constraints
+    assert len(contacts) == feet
+    q = np.asarray(phases[0].start.value)[:model.nq]
+    for contact in contacts:
+        np.testing.assert_allclose(np.array(contact.value(model, q)).ravel(), 0, atol=1e-7)
+    lands = [c.name for phase in phases[1:] for c in phase.constraints if c.name.endswith("begins")]
+    assert sorted(lands) == sorted(f"{contact.name} begins" for contact in contacts)
+    return loaded
+
+
+def test_a_gait_begins_on_the_ground(tmp_path):
+    loaded = walks(str(MODELS / "quadruped.urdf"), "bound", tmp_path, 4)
+    swings = [{c.name for c in phase.system.robot.constraints} for phase in loaded.problem.phases]
+    assert {"lh_foot", "rh_foot"} in swings
+    with pytest.raises(ProblemError, match="a trot is one of 4 feet; the robot has 2"):
+        write_starter(read_robot(str(MODELS / "humanoid.urdf"), root="free_flyer"), "gait", gait="trot", out=tmp_path / "y.yaml")
+
+
+@pytest.mark.slow
+@installed
+@pytest.mark.parametrize(("name", "gait", "feet"), [
+    ("solo12", "trot", 4), ("go1", "pace", 4), ("anymal_c_simple/anymal", "walk", 4), ("talos_reduced", "walk", 2),
+    ("g1_29dof_rev_1_0", "step", 2), (str(MODELS / "humanoid.urdf"), "walk", 2)])
+def test_robots_of_the_collection_walk(name, gait, feet, tmp_path):
+    walks(name, gait, tmp_path, feet)

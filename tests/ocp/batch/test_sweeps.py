@@ -14,8 +14,8 @@ from block_file import SOLVED_BLOCK as BLOCK
 from ocp.app.batch.plan import Axis, axis_of, cases, fractions, read_axis, table_of
 from ocp.app.batch.recipe import Range, recipe_of
 from ocp.app.batch.run import Sweep, local_optima, swept
+from ocp.app.batch.schedule import Done
 from ocp.app.batch.store import Store, read_rows
-from ocp.app.batch.work import Done
 from ocp.app.files.load import load_problem
 from ocp.batch.order import parents
 from ocp.errors import ProblemError
@@ -220,13 +220,13 @@ def test_another_sweep_does_not_go_on_in_a_folder(tmp_path):
 
 def test_a_full_disk_leaves_whole_lines(tmp_path, monkeypatch):
     store = Store(tmp_path / "sweep", {"paths": [], "cases": []}, False)
-    store.add(Done(0, {"ok": True}, 1.0))
+    store.add([Done(0, {"ok": True}, 1.0)])
     write = os.write
     monkeypatch.setattr(os, "write", lambda where, data: write(where, data[:7]))
-    with pytest.raises(OSError, match="no space left"):
-        store.add(Done(1, {"ok": True}, 1.0))
+    with pytest.raises(OSError, match="No space left"):
+        store.add([Done(1, {"ok": True}, 1.0)])
     monkeypatch.undo()
-    store.add(Done(2, {"ok": True}, 1.0))
+    store.add([Done(2, {"ok": True}, 1.0)])
     store.leave()
     assert set(Store(tmp_path / "sweep", {"paths": [], "cases": []}, False).done) == {0, 2}
 

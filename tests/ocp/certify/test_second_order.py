@@ -31,9 +31,22 @@ def test_inertia_is_that_of_dense_eigenvalues(seed):
         A[i, near] = rng.standard_normal(len(near))
         A[i, n - 1] = rng.standard_normal()
     K = sp.bmat([[H + H.T, A.T], [A, -1e-10 * sp.eye(m)]])
-    assert negative(K) == int(np.sum(np.linalg.eigvalsh(K.toarray()) < 0))
+    assert negative(K) == negative(K, n) == int(np.sum(np.linalg.eigvalsh(K.toarray()) < 0))
     b = rng.standard_normal(n + m)
     np.testing.assert_allclose(Factors(K).solve(b), np.linalg.solve(K.toarray(), b), rtol=1e-6, atol=1e-9)
+
+
+def test_inertia_of_a_programme_along_time():
+    """Knots of 3 unknowns, 20 inside each interval, 12 rows that couple these with the knots on either side: blocks are cut at
+    knots, and the Schur complement that each hands on is that of its front."""
+    rng, knots, inside, rows = np.random.default_rng(1), 3, 20, 12
+    count, width = 12, knots + inside
+    H = sp.block_diag([sp.csr_matrix(G + G.T) for G in rng.standard_normal((count + 1, width, width))])
+    A = sp.lil_matrix((count * rows, H.shape[0]))
+    for k in range(count):
+        A[k * rows:(k + 1) * rows, k * width:(k + 1) * width + knots] = rng.standard_normal((rows, width + knots))
+    K = sp.bmat([[H, A.T], [A, -1e-8 * sp.eye(A.shape[0])]])
+    assert negative(K, H.shape[0]) == int(np.sum(np.linalg.eigvalsh(K.toarray()) < 0))
 
 
 def escapes(found):

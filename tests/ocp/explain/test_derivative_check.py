@@ -443,5 +443,5 @@ def test_the_page_of_a_file_that_agrees():
     line = 1 + next(i for i, text in enumerate(file.read_text().splitlines()) if "name: effort" in text)
     assert places["cost effort"].startswith(f"{file}:{line}:")
     text = printed(check_derivatives(loaded.problem, points=1, places=places))
-    assert "all roads agree" in text
+    assert "all methods agree" in text
     assert "no closed form for rate 'Block move': closed-form derivatives exist for the dynamics of a robot only" in text

@@ -85,7 +85,7 @@ def test_forces_too_small_for_the_distance_are_ruled_out(force, impossible):
     words = told(block(u_lower=(-force,), u_upper=(force,)))
     assert bool(words) is impossible
     if impossible:
-        assert words == [f"x can only be between -0.9797 and 0.9797 at the end, 1 s after the start, {BY}; it is asked to be 1"]
+        assert words == [f"x can only be between -0.9797 and 0.9797 at the end, 1 s after the start, {BY}; required is 1"]
 
 
 def test_free_durations_count_with_their_longest():
@@ -95,8 +95,8 @@ def test_free_durations_count_with_their_longest():
 
 
 @pytest.mark.parametrize(("at", "height", "words"), [
-    (At.PATH, 0.8, f"somewhere on the way, {BY}; it is asked to be at most 0.8"),
-    (At.FINAL, 0.5, f"wall can only be 1 at the end, {BY}; it is asked to be at most 0.5"), (At.FINAL, 1.0, None)])
+    (At.PATH, 0.8, f"somewhere on the way, {BY}; required is at most 0.8"),
+    (At.FINAL, 0.5, f"wall can only be 1 at the end, {BY}; required is at most 0.5"), (At.FINAL, 1.0, None)])
 def test_constraints_that_no_motion_meets_are_named(at, height, words):
     wall = Constraint("wall", at, known.function(2, 1, lambda t, x, u, p: x[0]), (-INF,), (height,))
     found = told(block((wall,)))
@@ -156,7 +156,7 @@ def test_the_command_says_so_and_exits_with_one(tmp_path, capsys):
     with pytest.raises(SystemExit) as ended:
         cli.main(["solve", str(FOLDER / "block_move.yaml"), "--set", "phase.bounds.v=[-0.5, 0.5]", "--quiet", "--out", str(folder)])
     assert ended.value.code == 1
-    assert "v is at most 0.5 in that direction, which makes 0.5 in the 1 s there are; it takes 2 s" in capsys.readouterr().out
+    assert "v is at most 0.5 in that direction: at most 0.5 in 1 s; it needs 2 s" in capsys.readouterr().out
     assert (folder / "report.html").is_file()
 
 

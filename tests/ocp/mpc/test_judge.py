@@ -128,4 +128,4 @@ def test_what_is_to_keep_within_a_size_is_judged_by_it_alone():
     for within, missed in ((0.2, True), (0.4, False)):
         found = along(phase, lambda t: 0.3 + 0 * t, lambda t: 0.0 * t, within=within)
         assert [(one.kind, one.tolerance) for one in found] == ([(Kind.TRACKING_MISSED, within)] if missed else [])
-    assert "has to keep within 0.2 rad" in sentence(along(phase, lambda t: 0.3 + 0 * t, lambda t: 0 * t, within=0.2)[0])
+    assert "must stay within 0.2 rad" in sentence(along(phase, lambda t: 0.3 + 0 * t, lambda t: 0 * t, within=0.2)[0])

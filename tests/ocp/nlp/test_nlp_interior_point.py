@@ -195,6 +195,16 @@ def test_warm_starts(name, most):
     assert steps(ours) > 6
 
 
+@pytest.mark.parametrize("name", ["bryson_denham", "bouncing_ball"])
+def test_a_solution_is_one_whatever_the_barrier(name):
+    """A large barrier parameter, so that active bounds may change, costs nothing where none does."""
+    nlp = gallery(name)
+    found = solve_nlp(nlp, OURS)
+    again = solve_nlp(nlp, OURS, warm=Warm(found.x, found.lam_x, found.lam_g, 1e-3))
+    assert steps(again) == 0
+    np.testing.assert_allclose(again.x, found.x, rtol=1e-8)
+
+
 def test_a_warm_start_of_a_neighbour():
     """Another mass of the same problem: half the iterations."""
     nlp = gallery("van_der_pol_limited")

@@ -4,12 +4,11 @@ import numpy as np
 import pytest
 from boxes import G, box, corners, coulombs, state
 
-from dynamics.constraints import PointContact
+from dynamics.constraints import Cone, PointContact
+from dynamics.errors import ModelError
 from dynamics.mechanism import Mechanism
 from dynamics.model.builder import Builder
 from dynamics.model.model import BodyInertia, Joint
-from ocp.errors import ProblemError
-from ocp.plants.coulomb import Cone
 from ocp.plants.hybrid import HybridOptions, HybridPlant
 
 NONE, SIDES = np.zeros(0), 4
@@ -73,9 +72,9 @@ def test_friction_at_creeping_speed_is_that_of_the_cone(cone):
 
 
 def test_a_cone_needs_three_sides():
-    with pytest.raises(ProblemError, match="at least 3 sides"):
+    with pytest.raises(ModelError, match="at least 3 sides"):
         Cone(2)
-    with pytest.raises(ProblemError, match="inner"):
+    with pytest.raises(ModelError, match="inner"):
         Cone(4, "midway")
 
 
@@ -108,7 +107,7 @@ def test_a_puck_leaves_its_table_at_the_edge_and_lands_below():
 
 
 def test_a_box_of_the_world_is_one():
-    with pytest.raises(ProblemError, match="is no box"):
+    with pytest.raises(ModelError, match="is no box"):
         HybridPlant(puck(), [PointContact("table", "puck", friction=0.2)], within={"table": ((0.0, -1.0), (0.0, 1.0), (0.0, 1.0))})
 
 

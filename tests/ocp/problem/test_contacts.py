@@ -9,11 +9,12 @@ from row_trees import tree_of
 
 from dynamics import algorithms as alg
 from dynamics.constraints import FlatContact, FrameMotion, JointMotion, PointContact, RollingContact, Skate
+from dynamics.loops import LoopDynamics
 from dynamics.mechanism import Mechanism, direct_motors
 from dynamics.model.synthetic import random_tree
 from ocp.app.files.load import load_problem, load_text
 from ocp.app.sentences import sentences
-from ocp.bridge import residual_dynamics_system, robot_system, start_constraints
+from ocp.bridge import equations_of_motion, residual_dynamics_system, robot_system, start_constraints
 from ocp.contacts import clear_constraint, contact_constraints, impact_map, with_contacts
 from ocp.derivatives import choose, differentiated
 from ocp.errors import ProblemError
@@ -160,6 +161,37 @@ def test_without_an_impact_velocities_have_to_vanish_before_touch_down(written):
     (begins,) = [c for c in problem.phases[1].constraints if c.at is At.START]
     assert begins.size == 3  # height, and two velocities of the plane
     assert [c.name for c in problem.phases[0].constraints if c.name != "equations"] == ["heel clear"]
+
+
+TWO = PHASES.replace("{name: air, contacts: []", "{name: one, contacts: [foot]").replace(
+    "{name: ground, contacts: [foot]", "{name: ground, contacts: [foot, heel]")
+STANDS = "start: {joints: {hip: -0.4, knee: 0.5}, rest: true, others: assembled}"
+
+
+def two(more):
+    return (TWO % more).replace("start: {others: neutral, joints: {base_z: 2, knee: 0.5}}", STANDS)
+
+
+def test_an_impact_of_some_contacts_leaves_the_others_without_an_impulse(written):
+    """The momentum that goes lies in the span of forces of the contact that lands; the one that stood must not move then."""
+    stand, both = written("", two(", reset: {impact: [heel]}")).problem.phases
+    model, rng = both.system.model, np.random.default_rng(3)
+    before = np.array(stand.start.value) + np.r_[np.zeros(5), rng.standard_normal(5)]
+    after, q = np.array(both.reset(before, [])).ravel(), ca.DM(before[:5])
+    M = np.array(ca.DM(alg.mass_matrix(model, q)))
+    foot, heel = (np.array(ca.DM(alg.frame_jacobian(model, q, f, "world_aligned")))[[0, 2]] for f in ("foot", "shank"))
+    taken = M @ (after - before)[5:]
+    np.testing.assert_allclose(heel.T @ np.linalg.lstsq(heel.T, taken, rcond=None)[0], taken, atol=1e-10)
+    np.testing.assert_allclose(heel @ after[5:], 0, atol=1e-10)
+    begins = {c.name: c for c in both.constraints if c.at is At.START}
+    assert {name: c.size for name, c in begins.items()} == {"foot begins": 2, "heel begins": 1}
+    moved = np.array(begins["foot begins"].function(0, after, np.zeros(both.system.nu), [])).ravel()
+    np.testing.assert_allclose(moved, foot @ after[5:], atol=1e-12)
+    assert np.abs(moved).max() > 0.1
+    everything = written("", two(", reset: {impact: true}")).problem.phases[1]
+    np.testing.assert_allclose(foot @ np.array(everything.reset(before, [])).ravel()[5:], 0, atol=1e-10)
+    with pytest.raises(ProblemError, match="no contact that is active in this phase named 'hel'"):
+        written("", two(", reset: {impact: [hel]}"))
 
 
 @pytest.mark.parametrize(("more", "words"), [
@@ -392,3 +424,55 @@ phase:
     for c in phase.constraints:
         if c.at is At.PATH and c.sense is Sense.EQUAL:
             assert np.max(np.abs(np.array(c.function(0, x, u, [])))) < 1e-9
+
+
+# ---- gains, limits of forces, contacts that ask too much ------------------------------------------------------------------
+GROUND = "start: {joints: {base_pitch: 0, hip: -0.4, knee: 0.8}, rest: true, others: assembled}"
+
+
+def test_a_violation_decays_by_the_gains_of_its_contact(written):
+    """g'' + d g' + k g = 0 along the motion, whose accelerations solve the residual form as well; the loops agree."""
+    loaded = written("{name: foot, contact: {frame: foot, gains: [70, 3]}}", start="{others: free}")
+    robot, (model, rng, h) = loaded.problem.phase.system.robot, (loaded.model, np.random.default_rng(2), 1e-4)
+    assert robot.constraints[0].gains == (70.0, 3.0)
+    q, v, tau = rng.standard_normal(5), rng.standard_normal(5), rng.standard_normal(2)
+    a = np.array(robot.forward_dynamics(ca.DM(q), ca.DM(v), ca.DM(tau))).ravel()
+
+    def height(s):  # the robot moves along q + s v + s^2 a / 2
+        return np.array(ca.DM(alg.frame_pose(model, ca.DM(q + s * v + s * s * a / 2), "foot").p)).ravel()[2]
+
+    g, rate, bend = height(0), (height(h) - height(-h)) / (2 * h), (height(h) - 2 * height(0) + height(-h)) / h**2
+    assert bend + 3 * rate + 70 * g == pytest.approx(0, abs=2e-5)
+    rows = np.array(equations_of_motion(robot)(0, np.r_[q, v], np.r_[a, np.zeros(3)], tau, [])).ravel()[5:]
+    np.testing.assert_allclose(rows, 0, atol=1e-9)
+    full = np.array(robot.selection) @ tau  # of every velocity
+    np.testing.assert_allclose(LoopDynamics(robot).forward_dynamics(q, v, full), a, rtol=1e-9)
+
+
+def test_normal_forces_keep_their_limits_and_pyramids_hold_the_cone(written):
+    text = "{name: foot, contact: {frame: foot, friction: 0.5, min_force: 2, max_force: 90, cone: %s}}"
+    by = {cone: {c.name: c for c in written(text % cone, start=GROUND[7:]).problem.phase.constraints}
+          for cone in ("second_order", "pyramid", "outer_pyramid")}
+    limit = by["pyramid"]["foot force"]
+    assert (limit.lower, limit.upper) == ((2.0,), (90.0,))
+    x, rng = np.zeros(10), np.random.default_rng(4)
+    for _ in range(50):
+        u = np.r_[np.zeros(7), 10 * rng.standard_normal(3)]
+        exact, inner, outer = (np.array(by[cone]["foot friction"].function(0, x, u, [])).ravel() for cone in by)
+        inside = exact[0] >= np.hypot(*exact[1:])
+        assert bool((inner >= 0).all()) <= inside <= bool((outer >= -1e-12).all())
+        assert float(limit.function(0, x, u, [])) == pytest.approx(u[-1])
+
+
+@pytest.mark.parametrize(("text", "words"), [
+    ("{name: foot, contact: {frame: foot, friction: 0}}", "friction: must be positive, got 0; what glides takes slides: true"),
+    ("{name: foot, contact: {frame: foot, friction: -0.3}}", "friction: must be positive"),
+    ("{name: foot, contact: {frame: foot, min_force: 5, max_force: 2}}", "least <= most"),
+    ("{name: foot, contact: {frame: foot, gains: [1, -2]}}", "gains[1]: must not be negative"),
+    ("{name: foot, contact: {frame: foot, height: 0.1}}", "breaks a constraint of the mechanism: 'foot' by 0.1"),
+    ("{name: foot, flat_contact: {frame: foot}}", "needs half_sizes")])
+def test_contacts_that_cannot_be_are_named(written, text, words):
+    stands = "{joints: {base_x: 0, base_z: \"0.5*cos(0.4) + 0.5*cos(0.4)\", base_pitch: 0, hip: -0.4, knee: 0.8}, rest: true}"
+    with pytest.raises(ProblemError) as caught:
+        written(text, start=stands)
+    assert words in str(caught.value)

@@ -181,7 +181,7 @@ def test_a_refinement_hands_back_its_last_finished_pass():
     with clock.limited():
         part = solve(problem, "collocation", progress=progress)
     assert part.status is Status.CONVERGED  # the pass is solved; that its mesh is too coarse is for the certificate to say
-    assert message(part) == "The time limit was reached; the last finished pass is returned, number 1."
+    assert message(part) == "The time limit was reached. Pass 1, the last completed one, is returned."
     assert part.certificate is not None
     assert not part.ok
 

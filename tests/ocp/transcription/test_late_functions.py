@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import replace
 
 import casadi as ca
 import direct_twin
 import numpy as np
 import pytest
+from control_problems import one_state
 from nlp_programs import with_functions
 from repository import ROOT
 
@@ -20,6 +22,7 @@ from ocp.nlp.separable import Gather
 from ocp.nlp.values import Values
 from ocp.nlp.whole import Whole, gathered
 from ocp.problem import Kind
+from ocp.transcription import kernels
 from ocp.transcription.collocation import CollocationOptions, transcribe, uniform_meshes
 from ocp.transcription.program import BY_SOLVER, build
 
@@ -141,6 +144,20 @@ def test_kernels_may_be_left_to_the_solver():
     plain = transcribe(problem, replace(options, kernels="interpreted")).nlp
     x, lam = plain.x0, np.linspace(-1, 1, plain.m)
     np.testing.assert_array_equal(program.nlp.hess(x, 1.0, lam).full(), plain.hess(x, 1.0, lam).full())
+
+
+def test_equal_graphs_are_differentiated_once(monkeypatch):
+    """Another mesh has the functions of the first; another cost has its own, with the derivatives that a fresh start has."""
+    monkeypatch.setattr(kernels, "_PREPARED", OrderedDict())
+    one, other, dearer = (transcribe(one_state(f"{factor}*u**2 + x**4"), CollocationOptions(intervals=n)).nlp
+                          for factor, n in ((1, 10), (1, 17), (3, 10)))
+    functions = [{e.name: e.hessian for e in nlp.separable.elements} for nlp in (one, other)]
+    assert all(functions[1][name] == function for name, function in functions[0].items())
+    monkeypatch.setattr(kernels, "_PREPARED", OrderedDict())
+    fresh = transcribe(one_state("3*u**2 + x**4"), CollocationOptions(intervals=10)).nlp
+    x, lam = one.x0 + 0.1, np.linspace(-1, 1, one.m)
+    np.testing.assert_array_equal(dearer.hess(x, 1.0, lam).full(), fresh.hess(x, 1.0, lam).full())
+    assert np.any(dearer.hess(x, 1.0, lam).full() != one.hess(x, 1.0, lam).full())
 
 
 # --- names -------------------------------------------------------------------------------------------------------

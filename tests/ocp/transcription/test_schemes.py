@@ -11,7 +11,7 @@ from numpy.polynomial import Chebyshev, Legendre
 
 from ocp.errors import ProblemError
 from ocp.transcription import legendre
-from ocp.transcription.schemes import CONTROLS, FORMS, MOST, SCHEMES, control_shape, make_scheme
+from ocp.transcription.schemes import CONTROLS, FORMS, MAX_DEGREE, SCHEMES, control_shape, make_scheme
 
 FAMILIES = ("gauss", "radau", "radau_left", "lobatto")
 EXACT = {"gauss": 1, "radau": 2, "radau_left": 2, "lobatto": 3}  # the rule of m points integrates degree 2m - EXACT
@@ -25,7 +25,7 @@ def sizes(*numbers):
 EVERY = [("trapezoid", 2), ("hermite_simpson", 3), *sizes(1, 2, 3, 4, 5)]
 BOTH = [case for case in EVERY if case[0] in ("gauss", "radau", "radau_left")]  # schemes with both forms
 LARGE = [*((n, 60, form) for n in FAMILIES for form in FORMS if (n, form) != ("lobatto", "differential")),
-         ("gauss", MOST, "integral"), ("lobatto", MOST, "integral"), ("radau", MOST, "differential")]
+         ("gauss", MAX_DEGREE, "integral"), ("lobatto", MAX_DEGREE, "integral"), ("radau", MAX_DEGREE, "differential")]
 
 
 # --- points and weights -------------------------------------------------------------------------------------
@@ -94,7 +94,7 @@ def test_rules_are_mirror_images():
 
 # --- polynomials through points -----------------------------------------------------------------------------
 
-@pytest.mark.parametrize(("name", "m"), sizes(1, 2, 5, 30, 60, MOST))
+@pytest.mark.parametrize(("name", "m"), sizes(1, 2, 5, 30, 60, MAX_DEGREE))
 def test_interpolation_differentiates_and_integrates_a_wave(name, m):
     c, w = getattr(legendre, name)(m)
     r = np.random.default_rng(1).uniform(size=(20, 3))
@@ -130,7 +130,7 @@ def test_basis_of_sixty_points_in_forty_digits(name):
 
 
 def test_values_at_and_beside_the_points():
-    for name, m in (("gauss", 60), ("lobatto", 4), ("radau", 1), ("radau_left", MOST)):
+    for name, m in (("gauss", 60), ("lobatto", 4), ("radau", 1), ("radau_left", MAX_DEGREE)):
         c = getattr(legendre, name)(m)[0]
         np.testing.assert_array_equal(legendre.value_matrix(c, c), np.eye(m))
         for beside in (np.nextafter(c, 2), np.nextafter(c, -1), c + 1e-310, c + 1e-150):

@@ -130,6 +130,48 @@ def test_an_arm_follows_a_solved_motion(reached):
     assert error[:150] == pytest.approx(0.1 * (1 + 20 * t) * np.exp(-20 * t), abs=4e-3)
 
 
+HORIZON = """
+name: two links go to a pose
+system: {robot: ROBOT}
+phase:
+  duration: 0.6
+  start: {joints: {shoulder: 0.2, elbow: 0.4}, rest: true}
+  costs:
+    - {name: pose, running: '20*(q["shoulder"] - 0.5)**2 + 20*(q["elbow"] + 0.3)**2 + 0.5*dot(v, v) + 0.1*dot(tau, tau)'}
+mpc: {rate: 50, horizon: 0.6, intervals: 30}
+solve: {method: ilqr}
+"""
+
+
+def test_two_rates_move_the_arm_as_the_plan_alone_does(reached):
+    """The plan is made fifty times a second and followed five hundred times; between its knots it is the dynamics' own motion, so
+    that the arm moves as under the plan's controls."""
+    from ocp.app.files.load import load_problem
+    from ocp.methods import make_options
+    from ocp.mpc.controller import controller
+
+    folder, _ = reached
+    (folder / "horizon.yaml").write_text(HORIZON.replace("ROBOT", "arm.urdf"))
+    text = ("name: follow\nrobot: arm.urdf\nstart: {joints: {shoulder: 0.2, elbow: 0.4}}\nfollow: {mpc: horizon.yaml, gain: 40}\n"
+            "wbc: {rate: 500, duration: 0.8}\n")
+    loaded = followed(load_wbc_text(text, folder))
+    run = run_loaded(loaded).run
+    assert len(loaded.setup.planner.seconds) == 40
+    assert loaded.setup.planner.failed == 0
+    problem = load_problem(folder / "horizon.yaml")
+    solver = make_options("ilqr", {**problem.options_for("ilqr"), **problem.mpc.ilqr})
+    alone, x = controller(problem.problem, problem.mpc.options, solver), run.x[0].copy()
+    alone.reset(x)
+    rate, h = problem.problem.phase.system.rate, 0.002
+    for k in range(400):  # the plan's controls, held between its samples, on the same arm
+        if k % 10 == 0:
+            u = alone.step(x, k * h)
+        assert run.x[k, :2] == pytest.approx(x[:2], abs=5e-3)
+        half = x + h / 2 * np.asarray(rate(0, x, u, [])).ravel()
+        x = x + h * np.asarray(rate(0, half, u, [])).ravel()
+    assert abs(run.x[-1, :2] - [0.5, -0.3]).max() < 0.05
+
+
 @pytest.mark.slow
 def test_forces_of_a_motion_are_those_that_carry_it(tmp_path):
     """A leg that moves from rest to rest: the impulse of the ground is that of its weight."""
@@ -161,9 +203,15 @@ solve: {{method: collocation, collocation: {{intervals: 5, refine: none}}}}
 @pytest.mark.parametrize(("change", "words"), [
     (("run: run", "run: ruin"), "ruin"), (("arm.urdf", "other.urdf"), "has the coordinates"),
     (("run: run", "run: run, gain: -1"), r"follow\.gain: must not be negative"),
+    (("run: run", "run: run, mpc: horizon.yaml"), "either a run or a file for mpc"),
+    (("run: run", "mpc: reach.yaml"), "has no section 'mpc'"),
+    (("rate: 500", "rate: 20"), None),
 ])
 def test_what_cannot_be_followed_is_named(reached, change, words):
     folder, text = reached
+    if words is None:  # plans at 50 Hz cannot be followed at 20
+        (folder / "horizon.yaml").write_text(HORIZON.replace("ROBOT", "arm.urdf"))
+        text, words = text.replace("run: run", "mpc: horizon.yaml"), "faster than they are followed"
     (folder / "other.urdf").write_text(ROBOT.replace('"elbow"', '"knee"'))
     with pytest.raises(ProblemError, match=words):
         followed(load_wbc_text(text.replace(*change), folder))

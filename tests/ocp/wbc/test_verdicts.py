@@ -39,7 +39,7 @@ def test_the_ground_is_the_lowest_plane_that_faces_upwards():
     loaded = quadruped("wbc: {duration: 1}\n", -1.0)
     assert ground_of(loaded).height == -1.0
     contacts = list(loaded.setup.contacts)
-    wall = replace(contacts[0], record=replace(contacts[0].record, normal=(-1.0, 0.0, 0.0), height=-5.0))
+    wall = replace(contacts[0], normal=(-1.0, 0.0, 0.0), height=-5.0)
     assert Ground.below(loaded.mechanism, [wall], loaded.setup.start) is None
     assert Ground.below(loaded.mechanism, [wall, *contacts], loaded.setup.start).height == -1.0
     arm = load_wbc(FOLDER / "arm_wipes_wall.yaml")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,8 +16,8 @@ from dynamics.joints import record
 from dynamics.model.model import Model
 from dynamics.model.rigid import body_inertia
 from ocp.app.files.control import mpc_schema as schema
+from ocp.app.files.control.trials import by_state, read_trials
 from ocp.app.files.load import read_options
-from ocp.app.files.robot.states import aliases
 from ocp.app.files.syntax.overrides import apply_overrides
 from ocp.app.files.syntax.reader import Reader, Section, sound, unknown
 from ocp.app.files.syntax.scope import FollowOnError
@@ -87,7 +87,7 @@ def read_mpc(reader: Reader, file: Any, problem: Problem, reload: Reload) -> Loa
     if problem.phase.free_parameters:
         reader.findings.add(("parameters",), "a closed loop (section 'mpc') has no parameters to choose; give their values")
     disturbances = _disturbances(section.part("disturbances"), system)
-    trials = _trials(section.part("trials"), system)
+    trials = read_trials(section.part("trials"), system.space, system.model)
     plant = _plant_system(section.part("plant"), file, system, reload)
     reader.findings.settle()
     assert plant is not None
@@ -141,7 +141,8 @@ def _disturbances(section: Section, system: System) -> Disturbances:
     return Disturbances(
         seed=section.given.seed, process=_noise(section, system, "process_noise"),
         measurement=_noise(section, system, "measurement_noise"),
-        kicks=tuple(Kick(kick.value("time"), _by_state(kick, system, "state")) for kick in section.parts("kicks")),
+        kicks=tuple(Kick(kick.value("time"), by_state(kick, system.space, system.model, "state"))
+                    for kick in section.parts("kicks")),
         pushes=tuple(_push(push, system) for push in section.parts("pushes")))
 
 
@@ -173,45 +174,11 @@ def _estimate(section: Section, problem: Problem, options: MPCOptions) -> Estima
     return EstimateSpec(model, given.method, given.window, given.iterations)
 
 
-def _trials(section: Section, system: System) -> RandomTrials:
-    start, kick = (_by_state(section, system, key) if getattr(section.given, key) else () for key in ("start", "kick"))
-    if section.given.push is None:
-        return RandomTrials(start, kick)
-    push = section.part("push")
-    if system.model is None:
-        section.refuse("only a robot has frames; give 'kick' instead", "push")
-    else:
-        push.frame(system.model, "frame")
-    return RandomTrials(start, kick, push.given.frame, push.positive("force", 1.0), push.positive("duration", 1.0))
-
-
 def _noise(section: Section, system: System, key: str) -> tuple[float, ...]:
     """Standard deviations [ndx], or none where all are zero."""
     named = isinstance(getattr(section.given, key), Mapping)
-    found = _by_state(section, system, key) if named else (section.value(key),) * system.space.ndx
+    found = by_state(section, system.space, system.model, key) if named else (section.value(key),) * system.space.ndx
     return found if any(found) else ()
-
-
-def _by_state(section: Section, system: System, key: str) -> tuple[float, ...]:
-    """Numbers [ndx] from a mapping by name; ``q`` and ``v`` are all of a robot's, ``base.`` its floating base."""
-    names = _state_names(system)
-    found = [0.0] * system.space.ndx
-    # groups first, so that a name beside its group wins
-    for name, number in sorted(section.known(key, names, "state"), key=lambda item: item[0] not in ("q", "v")):
-        for i in names[name]:
-            found[i] = number
-    return tuple(found)
-
-
-def _state_names(system: System) -> dict[str, Sequence[int]]:
-    """Tangent components by name."""
-    names: dict[str, Sequence[int]] = {name: (i,) for i, name in enumerate(system.space.tangent_names)}
-    model = system.model
-    if model is None:
-        return names
-    for prefix in ("q.", "v."):
-        names |= {short: names[name] for short, name in aliases(model, list(names), prefix).items()}
-    return {**names, "q": range(model.nv), "v": range(model.nv, 2 * model.nv)}
 
 
 def _push(section: Section, system: System) -> Push:
@@ -226,7 +193,7 @@ def _push(section: Section, system: System) -> Push:
             section.refuse("only a robot has frames; push 'rate' instead, a force divided by its mass", "force")
         else:
             section.part("force").frame(system.model, "frame")
-    return Push(section.value("time"), duration, _by_state(section, system, "rate") if push.rate else (),
+    return Push(section.value("time"), duration, by_state(section, system.space, system.model, "rate") if push.rate else (),
                 tuple(controls) if push.controls else (), frame, force)
 
 

@@ -8,7 +8,7 @@ from pydantic import Field, StrictBool, StrictInt, Tag
 from typing_extensions import TypeAliasType
 
 from ocp.app.files.problem.sections_schema import Option
-from ocp.app.files.robot.tree_schema import PushForce
+from ocp.app.files.robot.tree_schema import PushForce, RandomStart
 from ocp.app.files.syntax.parts import Key, Name, Number, NumberOrList, Part, by_form, refuse
 
 Noise = TypeAliasType("Noise", Annotated[
@@ -60,21 +60,10 @@ class Disturbances(Part):
     pushes: tuple[Push, ...] = Key("forces and rates that act for a while", ())
 
 
-class RandomPush(Part):
-    """A push of a robot in a random direction, once in a trial, at a random time."""
-
-    frame: Name = Key("frame at whose origin it acts")
-    force: Number = Key("how strong it is [N]", above=0)
-    duration: Number = Key("how long it lasts [s]", 0.1, above=0)
-
-
-class Trials(Part):
+class Trials(RandomStart):
     """What is random in the trials of ``ocp mpc FILE --trials N``, beside the noise."""
 
-    start: dict[str, Number] = Key("half the width of a uniform distribution about the start, by name of the state as in a "
-                                       "kick", dict, least=0)
     kick: dict[str, Number] = Key("standard deviation of a jump of the state, once, at a random time, by name", dict, least=0)
-    push: RandomPush | None = Key("a push of a robot", None)
 
 
 class Sensor(Part):

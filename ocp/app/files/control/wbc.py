@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path as FilePath
+from typing import Any
 
 import numpy as np
 
-from dynamics.constraints import Contact
+from dynamics.constraints import Cone, Contact
 from dynamics.mechanism import Mechanism
 from dynamics.model.model import Model
 from ocp.app.files.control import wbc_schema as schema
+from ocp.app.files.control.trials import read_trials
 from ocp.app.files.control.wbc_tasks import Stage, read_schedule, read_tasks
 from ocp.app.files.robot import states as robot_state
 from ocp.app.files.robot.model import begin, robot_of
@@ -21,15 +23,15 @@ from ocp.app.files.syntax.reader import Section, sound
 from ocp.app.files.syntax.yaml_source import Source, parse_source, read_source
 from ocp.app.files.syntax.yaml_text import dump
 from ocp.bridge import model_space
-from ocp.errors import ProblemError
+from ocp.mpc.trials import RandomTrials
 from ocp.plants import Plant, Push
-from ocp.plants.coulomb import EXACT, Cone
-from ocp.plants.hybrid import HybridOptions, HybridPlant
+from ocp.plants.table import PLANTS, Setting, plant_named
 from ocp.problem import INF
-from ocp.wbc import ContactPlan, Setup
+from ocp.wbc import Setup
 from ocp.wbc.follow import Following
 from ocp.wbc.ground import Ground
 from ocp.wbc.start import close_contacts, unsupported
+from ocp.wbc.trials import draw
 
 CLOSED = 0.02  # m: contacts that are taken at the start may be so far from their planes
 
@@ -50,31 +52,31 @@ class LoadedWbc:
     notes: tuple[str, ...]
     expect: Mapping[str, tuple[int, float, float]]
     following: Following | None = None
+    trials: RandomTrials = field(default_factory=RandomTrials)
     folder: FilePath = FilePath()
 
     def expanded(self) -> str:
         """The file as YAML with every default written out."""
-        return dump(self.file.model_dump(mode="json", exclude_none=True))
+        return dump(self.tree())
+
+    def tree(self) -> dict[str, Any]:
+        """What :meth:`expanded` writes, as plain values."""
+        return self.file.model_dump(mode="json", exclude_none=True)
+
+    def trial(self, seed: int, number: int) -> LoadedWbc:
+        """A trial: another start, friction and pushes."""
+        setup, pushes, friction = draw(self.setup, self.trials, self.friction, seed, number)
+        return replace(self, setup=setup, pushes=(*self.pushes, *pushes), friction=friction)
 
     def plant(self, kind: str = "") -> Plant:
         """A plant of the kind (default: the file's). Raises ProblemError, also for MuJoCo where it is not installed."""
-        contacts: list[Contact] = [replace(plan.record, friction=self.friction.get(plan.name, plan.record.friction))  # type: ignore[type-var]
-                    for plan in self.setup.contacts]
+        contacts: list[Contact] = [one.but(friction=self.friction.get(one.name, one.friction),
+                                           restitution=self.restitution.get(one.name, 0.0)) for one in self.setup.contacts]
         ground = Ground.below(self.mechanism, self.setup.contacts, self.setup.start)
         contacts += ground.parts if ground else ()
-        within = {plan.name: plan.within for plan in self.setup.contacts if plan.within is not None}
-        if (kind or self.file.plant.kind) == "mujoco":
-            if within:
-                raise ProblemError(f"the plane of contact {next(iter(within))!r} ends ('within'), which this plant does not know; "
-                                   "take the hybrid plant", where="plant 'mujoco'")
-            if self.file.plant.cone != "exact":
-                raise ProblemError("knows the exact cone alone; take the hybrid plant for pyramids", where="plant 'mujoco'")
-            from ocp.plants.mujoco import MujocoPlant  # an extra
-
-            return MujocoPlant(self.mechanism, contacts, pushes=self.pushes)
-        cone = EXACT if self.file.plant.cone == "exact" else Cone(self.file.plant.sides, self.file.plant.cone)
-        return HybridPlant(self.mechanism, contacts, restitution=self.restitution, options=HybridOptions(cone=cone),
-                           pushes=self.pushes, within=within)
+        cone = Cone() if self.file.plant.cone == "exact" else Cone(self.file.plant.sides, self.file.plant.cone)
+        made = PLANTS[plant_named(kind or self.file.plant.kind)]
+        return made.make(Setting(self.mechanism, tuple(contacts), self.pushes, cone))
 
 
 def load_wbc(path: str | FilePath, overrides: Mapping[str, str] | None = None) -> LoadedWbc:
@@ -105,26 +107,29 @@ def _load(source: Source, folder: FilePath, overrides: Mapping[str, str]) -> Loa
     switches, pushes = read_schedule(stage, whole, tasks)
     control, plant, known = whole.part("wbc"), whole.part("plant"), [plan.name for plan in contacts]
     values = {"efforts": _efforts(control, mechanism), **control.made()}
+    if plant.given.kind not in PLANTS:
+        lp.unknown(findings, plant.given.kind, tuple(PLANTS), plant.at("kind"), "plant")
     friction, restitution = (dict(plant.known(key, known, "contact")) for key in ("friction", "restitution"))
     expect = _expected(numbers, mechanism, file)
+    trials = read_trials(whole.part("trials"), space, model, known)
     following = None if file.follow is None else whole.part("follow").made()
     findings.raise_any()
     with findings.collecting(("wbc",)):
         setup = Setup(mechanism, start, contacts, tasks, switches, **values)
         advice = unsupported(setup)
         return LoadedWbc(file, source.text, mechanism, setup, pushes, friction, restitution, (*notes, *advice), expect, following,
-                         folder)
+                         trials, folder)
     findings.raised()
 
 
-def _contacts(file: Section, model: Model) -> tuple[ContactPlan, ...]:
+def _contacts(file: Section, model: Model) -> tuple[Contact, ...]:
     found = [_contact(file.part("contacts", name), name, model) for name in file.given.contacts]
     return tuple(plan for plan in found if plan is not None)
 
 
 @sound
-def _contact(section: Section, name: str, model: Model) -> ContactPlan:
-    made: ContactPlan = section.made(name=name)
+def _contact(section: Section, name: str, model: Model) -> Contact:
+    made: Contact = section.made(name=name)
     if made.most <= made.least:
         section.refuse(f"must be above least ({made.least:g} N), got {made.most:g} N", "most")
     for axis, (low, high) in zip("xyz", made.within or (), strict=False):
@@ -132,11 +137,11 @@ def _contact(section: Section, name: str, model: Model) -> ContactPlan:
             section.refuse(f"must end above its beginning, got {low:g} to {high:g} m", "within", axis)
     section.frame(model, "frame")
     section.findings.settle()
-    made.record.check(model)
+    made.but(slip=None).check(model)
     return made
 
 
-def _closed(findings: Findings, mechanism: Mechanism, contacts: tuple[ContactPlan, ...], start: np.ndarray
+def _closed(findings: Findings, mechanism: Mechanism, contacts: tuple[Contact, ...], start: np.ndarray
             ) -> tuple[np.ndarray, tuple[str, ...]]:
     """The start with its contacts closed, where they nearly are."""
     x, gaps = close_contacts(mechanism, contacts, start, CLOSED)

@@ -6,15 +6,14 @@ from typing import Any, Literal
 
 from pydantic import StrictBool, StrictInt
 
-from dynamics.constraints import FlatContact, PointContact
+from dynamics.constraints import Cone, FlatContact, PointContact
 from ocp.app.files.control.tasks import KINDS as OF_IK
 from ocp.app.files.control.tasks import ComTask, OfSix, OfThree, PositionTask, RankedTask, Referred
 from ocp.app.files.robot.schema import RobotFile
-from ocp.app.files.robot.tree_schema import BasePose, Configuration, FreeRotation, PushForce, RobotState
+from ocp.app.files.robot.tree_schema import BasePose, Configuration, FreeRotation, PushForce, RandomStart, RobotState
 from ocp.app.files.syntax.parts import Key, Name, Number, NumberOrList, OneOf, Part, Vector3, refuse
 from ocp.problem import INF
 from ocp.solvers.hqp import HQPOptions
-from ocp.wbc import ContactPlan
 from ocp.wbc.follow import Following
 
 
@@ -36,17 +35,17 @@ class Within(Part):
     z: tuple[Number | None, Number | None] = Key("from, to [m]", (None, None), then=_ends)
 
 
-def _plan(name: str, frame: str, friction: float, points: Any, normal: Any, height: float, position: Any, axis: Any,
-          half_sizes: tuple[float, float] | None = None, **more: Any) -> ContactPlan:
-    record = PointContact(name, frame, points, normal, height, friction) if half_sizes is None else \
-        FlatContact(name, frame, position, axis, normal, height, friction, half_sizes)
-    return ContactPlan(record, **more)
+def _contact(points: Any, position: Any, axis: Any, sides: int, pyramid: str, half_sizes: Any = None, slip: Any = None, **more: Any
+             ) -> PointContact | FlatContact:
+    more |= {"cone": Cone(sides, pyramid), "slip": slip}
+    return PointContact(points=points, **more) if half_sizes is None else \
+        FlatContact(position=position, axis=axis, half_sizes=half_sizes, **more)
 
 
 class Contact(Part):
     """Where the robot may touch a plane of the world."""
 
-    makes = _plan
+    makes = _contact
     frame: Name = Key("frame of the robot that touches")
     points: tuple[Vector3, ...] = Key("points that touch, in the frame [m]", ((0.0, 0.0, 0.0),), min_length=1)
     half_sizes: tuple[Number, Number] | None = Key("of a flat rectangular sole around 'position' [m]; null: the points", None)
@@ -58,7 +57,8 @@ class Contact(Part):
                                 "end", None)
     friction: Number = Key("coefficient of friction, positive", above=0, hint="; on ice take a small one")
     taken: StrictBool = Key("whether the robot stands on it at the start", True)
-    slides: StrictBool = Key("the points move along the plane, with known friction", False)
+    slides: StrictBool = Key("the points move along the plane, with known friction", False, name="slip",
+                             then=lambda slides: (0.0, 0.0, 0.0) if slides else None)
     least: Number = Key("least normal force of each point [N]", 0.0, least=0)
     most: Number | None = Key("largest normal force of each point [N]; null: any", None)
     ramp: Number = Key("seconds in which the force grows when it is taken, and shrinks when it is released", 0.1, least=0)
@@ -154,7 +154,7 @@ class Event(OneOf):
 class PlantPart(Part):
     """What stands for the real robot."""
 
-    kind: Literal["hybrid", "mujoco"] = Key("our simulator of events, or MuJoCo (the extra of that name)", "hybrid")
+    kind: Name = Key("hybrid, our simulator of events; mujoco (the extra of that name); or one that was registered", "hybrid")
     friction: dict[str, Number] = Key("of contacts where it is not what the controller thinks", dict, least=0)
     restitution: dict[str, Number] = Key("of contacts, in [0, 1]; hybrid only", dict, least=0, most=1)
     cone: Literal["exact", "inner", "outer"] = Key("what friction may be: the exact cone, or a pyramid within or around it; "
@@ -183,13 +183,25 @@ class Control(Part):
 
 
 class Follow(Part):
-    """A solved motion that the robot follows: its joints and base, its contacts and their forces."""
+    """A motion that the robot follows: a solved one, with its contacts and their forces, or one that a receding horizon plans."""
 
     makes = Following
-    run: Name = Key("folder of the run of ocp solve, relative to this file", path=True)
+    run: str = Key("folder of a run of ocp solve, relative to this file; or 'mpc'", "", path=True)
+    mpc: str = Key("problem file with a section 'mpc', relative to this file, which plans at its own rate", "", path=True)
     priority: StrictInt = Key("of joints and base; forces have the next lower one", 1, least=1)
     gain: Number = Key("frequency of the errors [rad/s]", 20.0, least=0)
     forces: StrictBool = Key("follow the forces of contacts of one point, too", True)
+
+    def check(self) -> None:
+        if bool(self.run) == bool(self.mpc):
+            raise refuse("names either a run or a file for mpc")
+
+
+class WbcTrials(RandomStart):
+    """What is random in the trials of ``ocp wbc FILE --trials N``. Contacts that are taken touch at every start."""
+
+    friction: dict[str, Number] = Key("half the width of a uniform distribution about the friction of the plant, by contact", dict,
+                                      least=0)
 
 
 class Expect(Part):
@@ -206,12 +218,13 @@ class WbcFile(RobotFile):
     contacts: dict[str, Contact] = Key("contacts by name", dict)
     tasks: tuple[WbcTask, ...] = Key("tasks in order of priority, or each with its priority; none: no torques", ())
     schedule: tuple[Event, ...] = Key("what happens when", ())
-    follow: Follow | None = Key("a solved motion to follow; without 'start' the robot begins where it does, without a duration the "
+    follow: Follow | None = Key("a motion to follow; without 'start' the robot begins where it does, without a duration the "
                                 "loop ends with it", None)
     wbc: Control = Key("how the controller runs; {} takes every default")
     expect: dict[str, Expect] = Key("closed forms: states at the end by name, q.JOINT and v.JOINT, of a floating base q.base.px "
                                     "and so on", dict)
     plant: PlantPart = Key("what stands for the real robot", PlantPart)
+    trials: WbcTrials = Key("what is random in trials", WbcTrials)
 
     def check(self) -> None:
         if not self.tasks and any(event.move or event.on or event.off for event in self.schedule):

@@ -9,6 +9,7 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
+from dynamics.constraints import Contact
 from dynamics.mechanism import Mechanism
 from ocp.app.files.control import tasks as ik_tasks
 from ocp.app.files.robot.states import RobotNames, read_rotation, rotation_matrix
@@ -16,11 +17,11 @@ from ocp.app.files.syntax.findings import Findings
 from ocp.app.files.syntax.reader import Section, sound, unknown
 from ocp.app.files.syntax.yaml_source import KeyPath
 from ocp.control import tasks as control
+from ocp.control.stance import stances_of
 from ocp.control.tasks import Task
 from ocp.control.whole_body import EffortTask, ForceTask, Item, MomentumTask
 from ocp.plants import Push
-from ocp.wbc import Assignment, ContactPlan, Path, Switch, held, moving
-from ocp.wbc.closed_loop import stances_of
+from ocp.wbc import Assignment, Path, Switch, held, moving
 from ocp.wbc.paths import Source, path_kind, value_at
 
 # ---- tasks --------------------------------------------------------------------------------------------------------------
@@ -33,7 +34,7 @@ class Stage:
 
     names: RobotNames
     mechanism: Mechanism
-    contacts: Sequence[ContactPlan]
+    contacts: Sequence[Contact]
     start: np.ndarray
 
     @property

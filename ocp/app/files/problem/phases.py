@@ -9,6 +9,8 @@ from typing import Any
 
 import casadi as ca
 
+from dynamics.constraints import Constraint as MechanismConstraint
+from dynamics.constraints import Contact
 from dynamics.model.model import Model
 from ocp.app.files.problem.names import read_names, read_parameters
 from ocp.app.files.problem.schema import ProblemFile, SymbolicPhases, SymbolicProblem
@@ -77,10 +79,12 @@ def load_robot(file: RobotProblem | RobotPhases, findings: Findings, folder: Pat
     robots: list[LoadedRobot] = []
     for at, name, given, place, system in _each(findings, file):
         numbers = robot_numbers(findings, constants, parameters, place, at)
-        # phases of one robot share its model, which takes a moment to read
-        same = next((robot for robot in robots if robot.given == system), None)
-        base = same.base if same else read_mechanism(lp.Section(numbers, system, place), folder, configurations=configurations)
-        robot = robot_of_file(numbers, system, base, given.contacts) if base is not None else None
+        # phases of one robot share its model, those that stand on the same contacts its dynamics: each takes a moment to read
+        same = [robot for robot in robots if robot.given == system]
+        base = same[0].base if same else read_mechanism(lp.Section(numbers, system, place), folder, configurations=configurations)
+        robot = next((replace(robot, reader=replace(robot.reader, phase=at, place=place)) for robot in same
+                      if robot.stands_on(given.contacts)), None)
+        robot = robot or (robot_of_file(numbers, system, base, given.contacts) if base is not None else None)
         if base is None or robot is None:
             return None, None if base is None else base.model, [numbers]
         phase = robot_phase(robot, given, name)
@@ -155,13 +159,23 @@ def _reset(reader: lp.Reader, old: lp.Reader, before: Space, after: Space, value
 
 
 def _touched(robot: LoadedRobot, before: LoadedRobot, given: RobotPhaseInOrder) -> tuple[Constraint, ...]:
-    """What holds at the start of a phase for constraints that did not hold before: positions, and velocities unless an impact
-    brings them about."""
-    held, impact = [c.name for c in before.mechanism.constraints], given.reset is not None and given.reset.impact
+    """What holds at the start of a phase: positions of constraints that did not hold before, and velocities, unless they strike;
+    where an impact is that of some contacts only, the velocities of the others."""
+    held, strikes = [c.name for c in before.mechanism.constraints], _striking(robot, given.reset)
+    partial = given.reset is not None and isinstance(given.reset.impact, tuple)
     where = robot.reader.findings.source.where((*robot.reader.phase, "contacts"))
-    conditions = (closed(robot.mechanism, c, robot.system.np, robot.unknowns, speeds=not impact, where=where)
-                  for c in robot.mechanism.constraints if c.name not in held)
+    conditions = (closed(robot.mechanism, c, robot.system.np, robot.unknowns, places=c.name not in held, speeds=c not in strikes,
+                         where=where)
+                  for c in robot.mechanism.constraints if c.name not in held or (partial and c not in strikes))
     return tuple(replace(c, name=f"{c.name} begins") for c in conditions if c.size)
+
+
+def _striking(robot: LoadedRobot, given: RobotReset | None) -> tuple[MechanismConstraint, ...]:
+    """The constraints that strike at the start of a phase: all of the mechanism, or without the contacts that are not listed."""
+    if given is None or not given.impact:
+        return ()
+    listed = given.impact if isinstance(given.impact, tuple) else None
+    return tuple(c for c in robot.mechanism.constraints if listed is None or not isinstance(c, Contact) or c.name in listed)
 
 
 def _beside_touches(phases: list[Phase], robots: list[LoadedRobot], i: int) -> Phase:
@@ -199,13 +213,18 @@ def _struck(robot: LoadedRobot, before: LoadedRobot, given: RobotReset) -> dict[
     if before.model.coordinate_names != model.coordinate_names or before.model.velocity_names != model.velocity_names:
         findings.add(path, "an impact needs the same joints before and after", at_key=True)
         return {}
-    held = [c.name for c in before.mechanism.constraints]
-    new = [c.name for c in robot.mechanism.constraints if c.name not in held]
+    striking, held = _striking(robot, given), [c.name for c in before.mechanism.constraints]
+    new = [c.name for c in striking if c.name not in held]
+    known = [c.name for c in robot.mechanism.constraints if isinstance(c, Contact)]
+    unknown = [(i, name) for i, name in enumerate(given.impact) if name not in known] if isinstance(given.impact, tuple) else []
+    for i, name in unknown:
+        lp.unknown(findings, name, known, (*path, i), "contact that is active in this phase")
     if not new:
         findings.add(path, "nothing strikes: every constraint of this phase held before", at_key=True)
+    if unknown or not new:
         return {}
     e = robot.reader.number(given.restitution, (*path[:-1], "restitution"))
     with findings.collecting(path):
-        x = impact_map(robot.mechanism, before.reader.x, dict.fromkeys(new, e))
+        x = impact_map(replace(robot.mechanism, constraints=striking), before.reader.x, dict.fromkeys(new, e))
         return {f"v.{name}": x[model.nq + i] for i, name in enumerate(model.velocity_names)}
     return {}

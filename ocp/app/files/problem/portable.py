@@ -7,9 +7,12 @@ robot files (URDF, MJCF without assets), their named configurations, meshes of i
 from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from pydantic import BaseModel
 
 from ocp.app.files.load import LoadedProblem
 from ocp.app.files.problem.gallery import in_gallery
@@ -28,16 +31,28 @@ class Portable:
     text: str
     files: dict[str, bytes] = field(default_factory=dict)
 
+    def write(self, folder: Path) -> str:
+        """``problem.yaml`` and its files; returns its text."""
+        for name, data in {"problem.yaml": self.text.encode(), **self.files}.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(data)
+        return self.text
+
 
 def portable(loaded: LoadedProblem, method: str | None = None) -> Portable:
     """A problem with the default method ``method`` (default: the file's) and the files it needs."""
-    tree = loaded.tree(method)
+    return standing_alone(loaded.tree(method), KINDS, loaded.folder)
+
+
+def standing_alone(tree: dict[str, Any], kinds: Sequence[type[BaseModel]], folder: Path) -> Portable:
+    """A tree of one of these records, which is changed, whose paths are relative to a folder."""
     files: dict[str, bytes] = {}
-    for holder, key, declared in list(paths(tree, KINDS)):
+    for holder, key, declared in list(paths(tree, kinds)):
         if declared == "robot":
-            _keep_robot(holder, loaded.folder, files)
+            _keep_robot(holder, folder, files)
         elif declared not in ("srdf", "packages"):
-            holder[key] = _keep(in_gallery(loaded.folder / holder[key]), files)
+            path = in_gallery(folder / holder[key])
+            holder[key] = str(path.resolve()) if path.is_dir() else _keep(path, files)
     return Portable(dump(tree), files)
 
 

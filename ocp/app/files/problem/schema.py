@@ -17,6 +17,7 @@ from typing_extensions import TypeAliasType
 
 from ocp.app.files.control.mpc_schema import MPC
 from ocp.app.files.problem import sections_schema as sections
+from ocp.app.files.robot.gait_schema import RobotGait
 from ocp.app.files.robot.schema import RobotPhases, RobotProblem
 from ocp.app.files.syntax import parts
 from ocp.app.files.syntax.parts import Key, Number, NumberOrList, Part, refuse
@@ -155,11 +156,12 @@ class SymbolicPhases(sections.Common):
 
 
 ProblemFile = SymbolicProblem | RobotProblem | SymbolicPhases | RobotPhases
-KINDS: tuple[type[ProblemFile], ...] = (SymbolicProblem, RobotProblem, SymbolicPhases, RobotPhases)
+AnyFile = ProblemFile | RobotGait  # a gait is turned into phases before anything else is read
+KINDS: tuple[type[AnyFile], ...] = (SymbolicProblem, RobotProblem, RobotGait, SymbolicPhases, RobotPhases)
 
 
-def problem_class(tree: Any) -> type[ProblemFile]:
-    """The record that a file's tree is meant to be: the key ``phases`` and the first system decide."""
+def problem_class(tree: Any) -> type[AnyFile]:
+    """The record that a file's tree is meant to be: the keys ``phases`` and ``gait`` and the first system decide."""
     if not isinstance(tree, Mapping):
         return SymbolicProblem
     system, several = tree.get("system"), tree.get("phases")
@@ -167,7 +169,7 @@ def problem_class(tree: Any) -> type[ProblemFile]:
         listed = several if isinstance(several, (list, tuple)) else []
         system = next((p["system"] for p in listed if isinstance(p, Mapping) and isinstance(p.get("system"), Mapping)), None)
     if isinstance(system, Mapping) and ("robot" in system or "bodies" in system):
-        return RobotPhases if "phases" in tree else RobotProblem
+        return RobotPhases if "phases" in tree else RobotGait if "gait" in tree else RobotProblem
     return SymbolicPhases if "phases" in tree else SymbolicProblem
 
 
@@ -210,7 +212,7 @@ def problem_json_schema() -> dict[str, Any]:
         "else": {
             "if": {"properties": {"system": {"type": "object", "anyOf": [{"required": ["robot"]}, {"required": ["bodies"]}]}},
                    "required": ["system"]},
-            "then": {"$ref": "#/$defs/RobotProblem"},
+            "then": {"if": {"required": ["gait"]}, "then": {"$ref": "#/$defs/RobotGait"}, "else": {"$ref": "#/$defs/RobotProblem"}},
             "else": {"$ref": "#/$defs/SymbolicProblem"},
         },
         "$defs": definitions,

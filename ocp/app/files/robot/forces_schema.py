@@ -11,7 +11,9 @@ from dynamics import constraints as held
 from dynamics import forces as law
 from dynamics.redmax.parameters import AddedInertia, Length
 from ocp.app.files.robot.tree_schema import AtFrame
-from ocp.app.files.syntax.parts import Key, Name, Number, NumberOrList, OneOf, Part, Vector3, listed, refuse, unit_vector
+from ocp.app.files.syntax.parts import Key, Name, Number, NumberOrList, OneOf, Pair, Part, Vector3, listed, refuse, unit_vector
+from ocp.contacts import CONES
+from ocp.problem import INF
 
 
 class AtJoint(Part):
@@ -164,12 +166,17 @@ class Ground(Part):
     frame: Name = Key("frame of the robot that touches")
     normal: Vector3 = Key("of the ground, in the world, any length but zero", (0.0, 0.0, 1.0))
     height: Number = Key("of the ground along the normal [m]", 0.0)
-    friction: Number | None = Key("coefficient of friction; null: as much as it takes", None)
-    cone: Literal["second_order", "pyramid"] = Key("limit of friction: the cone, or the four-sided pyramid inside it",
-                                                   "second_order", name="")
-    unilateral: StrictBool = Key("the ground only pushes, and friction is limited", True, name="")
+    friction: Number | None = Key("coefficient of friction; null: as much as it takes", None, above=0,
+                                  hint="; what glides takes slides: true")
+    cone: Literal["second_order", "pyramid", "outer_pyramid"] = Key(
+        "limit of friction: the cone, or the four-sided pyramid inside it or around it", "second_order", then=CONES.get)
+    min_force: Number = Key("least normal force, of each point [N]", 0.0, least=0, name="least")
+    max_force: Number | None = Key("largest normal force, of each point [N]; null: any", None, above=0, null=INF, name="most")
+    gains: Pair = Key("[k, d] by which a violation g of the contact decays, g'' + d g' + k g = 0; k in 1/s^2, d in 1/s",
+                      held.Constraint.gains, least=0)
+    unilateral: StrictBool = Key("the ground only pushes, and friction is limited", True)
     clearance: Number | None = Key("least height over the ground in phases where the contact is not active [m]; null: not "
-                                   "held", None, name="")
+                                   "held", None)
 
 
 class Touch(Ground):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ from ocp.app.files.robot.schema import GuessState, RobotBounds, RobotPhase, Robo
 from ocp.app.files.robot.states import alias, quaternion_coordinates
 from ocp.app.files.syntax import reader as lp
 from ocp.app.files.syntax.yaml_source import KeyPath
-from ocp.bridge import row_names, state_limits
+from ocp.bridge import robot_system, row_names, state_limits
 from ocp.problem import INF, Guess, System
 
 SX = Any
@@ -30,19 +30,22 @@ class LoadedRobot:
 
     base: as its own file has it; mechanism: with what the problem file adds.
     idle: contacts that are not active in this phase. wide: the robot as expressions of its free numbers, where it has some.
-    inputs: names of efforts of driven joints, then of thrusts; effort [ni]: these as expressions of ``reader``. forward: the system
-    whose controls they are, which is ``system`` itself unless the formulation is inverse.
+    inputs: names of efforts of driven joints, then of thrusts; effort [ni]: these as expressions of ``reader``.
     """
 
     base: Mechanism
     mechanism: Mechanism
     given: RobotSystem
     system: System
-    forward: System
     reader: lp.Reader
     effort: SX
     idle: tuple[Contact, ...] = ()
     wide: Varied | None = None
+
+    def stands_on(self, contacts: Sequence[str] | None) -> bool:
+        """Whether these contacts are the active ones (None: all)."""
+        return not self.idle if contacts is None else {c.name for c in self.mechanism.constraints
+                                                       if isinstance(c, Contact)} == {*contacts}
 
     @property
     def places(self) -> tuple[Model, SX]:
@@ -55,7 +58,7 @@ class LoadedRobot:
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        return self.forward.controls
+        return self.mechanism.controls
 
     @property
     def inverse(self) -> bool:
@@ -159,7 +162,8 @@ def read_guess(names: robot_state.RobotNames, robot: LoadedRobot, given: RobotPh
     if robot.inverse:
         a = np.array([lp.sample(row, s) for row in moves]).T
         if any(name in robot.inputs[: len(robot.mechanism.motors)] for name in given.guess.controls):
-            rates = robot.forward.rate(np.zeros((1, len(s))), x.T, u.T, np.zeros((robot.system.np, len(s))))
+            forward = robot_system(robot.mechanism, parameters=dict.fromkeys(robot.system.parameters, 0.0))
+            rates = forward.rate(np.zeros((1, len(s))), x.T, u.T, np.zeros((robot.system.np, len(s))))
             a = np.asarray(rates).T[:, robot.model.nv :]
         u = np.column_stack([a, u[:, len(robot.mechanism.motors) :], np.zeros((len(s), len(row_names(robot.mechanism))))])
     if robot.residual:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, StrictBool, Tag
+from pydantic import Discriminator, Field, StrictBool, Tag
 
 from dynamics import mechanism
 from ocp.app.files.control.mpc_schema import MPC
@@ -195,13 +195,22 @@ class RobotProblem(sections.Common):
     mpc: MPC | None = Key("receding horizon in closed loop, for ocp mpc", None)
 
 
+def _strikes(value: Any) -> str | None:
+    return "<flag>" if isinstance(value, bool) else "<list>" if isinstance(value, (list, tuple)) else None
+
+
+Strikes = Annotated[
+    Annotated[StrictBool, Tag("<flag>")] | Annotated[tuple[Name, ...], Tag("<list>"), Field(min_length=1)],
+    Discriminator(_strikes, custom_error_type="expected", custom_error_message="true, false or a list of contacts")]
+
+
 class RobotReset(Part):
     """What jumps between two phases; everything else goes on, component by component of the same name."""
 
     joints: dict[str, Number] = Key("joint values after: expressions of the state before", dict)
     velocities: dict[str, Number] = Key("joint velocities after: expressions of the state before", dict)
-    impact: StrictBool = Key("all velocities jump as the constraints of this phase strike: the momentum that they take is "
-                             "theirs", False)
+    impact: Strikes = Key("all velocities jump as the constraints of this phase strike: the momentum that they take is theirs; a "
+                          "list: of the contacts only these, while the others stand without an impulse", False)
     restitution: Number = Key("of contacts that were not active before: speed after per speed before", 0.0)
 
 

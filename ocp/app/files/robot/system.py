@@ -22,7 +22,6 @@ from ocp.app.files.problem.sections import in_samples, named_error, read_constra
 from ocp.app.files.problem.symbolic import read_robot_definitions
 from ocp.app.files.robot import states as robot_state
 from ocp.app.files.robot.forces import read_design
-from ocp.app.files.robot.forces_schema import Ground
 from ocp.app.files.robot.loaded import LoadedRobot, RobotBoxes, formulation, read_bounds, read_guess
 from ocp.app.files.robot.model import RESERVED, mechanism_of_file
 from ocp.app.files.robot.schema import RobotPhase, RobotSystem
@@ -86,12 +85,11 @@ def controlled(numbers: lp.Reader, given: RobotSystem, mechanism: Mechanism, bas
                            where="system.formulation")
     else:
         design = read_design(lp.Section(numbers, given, numbers.place), mechanism)
-    forward = bridge.robot_system(mechanism, parameters=values) if not design else \
-        bridge.designed_system(mechanism, design, values)
-    forms = {"inverse_dynamics": bridge.inverse_dynamics_system, "residual": bridge.residual_dynamics_system}
-    form = formulation(given)
-    system = forms[form](mechanism, parameters=values) if form in forms else forward
-    return _with_reader(numbers, LoadedRobot(base, mechanism, given, system, forward, numbers, ca.SX(0, 1)), design)
+    forms = {"forward_dynamics": bridge.robot_system, "inverse_dynamics": bridge.inverse_dynamics_system,
+             "residual": bridge.residual_dynamics_system}
+    system = bridge.designed_system(mechanism, design, values) if design else \
+        forms[formulation(given)](mechanism, parameters=values)
+    return _with_reader(numbers, LoadedRobot(base, mechanism, given, system, numbers, ca.SX(0, 1)), design)
 
 
 # ---- what names mean ----------------------------------------------------------------------------------------------------
@@ -198,17 +196,9 @@ def _ground(robot: LoadedRobot) -> tuple[Constraint, ...]:
     """What the ground allows contacts that are active, and the clearance of those that are not, where the file asks for it."""
     reader, mechanism = robot.reader, robot.mechanism
     where = reader.findings.source.where((*reader.place, "constraints"))
-    rules = {item.name or f"{item.form()} {i + 1}": getattr(item, item.form()) for i, item in enumerate(robot.given.constraints)}
-    rules = {name: rule for name, rule in rules.items() if isinstance(rule, Ground)}
-    free = [name for name, rule in rules.items() if not rule.unilateral]
-    cones = {name: rule.cone for name, rule in rules.items()}
-    unknowns = robot.unknowns
-    found = list(contact_constraints(mechanism, robot.system.np, unknowns, cone=cones, where=where, bilateral=free))
-    for c in robot.idle:
-        if (clearance := rules[c.name].clearance) is not None:
-            least = reader.number(clearance, (*reader.place, "constraints"))
-            found.append(clear_constraint(mechanism, c, least, robot.system.np, unknowns, where=where))
-    return tuple(found)
+    sizes = robot.system.np, robot.unknowns
+    return (*contact_constraints(mechanism, *sizes, where=where),
+            *(clear_constraint(mechanism, c, c.clearance, *sizes, where=where) for c in robot.idle if c.clearance is not None))
 
 
 def _control_bounds(robot: LoadedRobot, given: RobotPhase, boxes: RobotBoxes

@@ -44,6 +44,22 @@ class PushForce(Part):
     force: Vector3 = Key("force in world axes [N]")
 
 
+class RandomPush(Part):
+    """A push of a robot in a random direction, once in a trial, at a random time."""
+
+    frame: Name = Key("frame at whose origin it acts")
+    force: Number = Key("how strong it is [N]", above=0)
+    duration: Number = Key("how long it lasts [s]", 0.1, above=0)
+
+
+class RandomStart(Part):
+    """What is random in trials of closed loops of any kind."""
+
+    start: dict[str, Number] = Key("half the width of a uniform distribution about the start, by name of the state as in a "
+                                   "kick", dict, least=0)
+    push: RandomPush | None = Key("a push of a robot", None)
+
+
 def _named_components(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         raise refuse("a bare list is never a rotation, because the order of its entries is ambiguous; write one of "

@@ -11,8 +11,11 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Self, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, StrictFloat, Tag, model_validator
+from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 from typing_extensions import TypeAliasType
+
+from ocp.errors import ProblemError
 
 MAX_COMPONENTS = 1000
 MAX_NAME = 200
@@ -137,6 +140,32 @@ class OneOf(Part):
     def form(self) -> str:
         """The key that is given, "" for none where that is allowed. Raises a validation error otherwise."""
         return one_of(self, self.forms or tuple(name for name in type(self).model_fields if name not in self.beside), self.optional)
+
+    @classmethod
+    def register(cls, name: str, kind: type[Part], text: str) -> None:
+        """One more form for files of this process: what it is (text), and the mapping that stands under its key. Raises
+        ProblemError where the key is taken."""
+        if name in cls.model_fields:
+            raise ProblemError(f"there is a key {name!r} already", where=cls.__name__)
+        field: FieldInfo = Key(text, None)
+        field.annotation = kind | None  # type: ignore[assignment]
+        cls.__pydantic_fields__[name] = field
+        cls.forms = (*cls.forms, name) if cls.forms else ()
+        make_anew()
+
+
+def make_anew() -> None:
+    """Make the readers of all mappings again: those that hold a mapping whose keys have changed know its old ones."""
+    built = [one for one in _below(Part) if one.__pydantic_complete__]
+    for one in built:
+        del one.__pydantic_core_schema__
+    for one in built:
+        one.model_rebuild(force=True)
+
+
+def _below(kind: type[Part]) -> list[type[Part]]:
+    """The mappings made from one, and those from these."""
+    return [one for own in kind.__subclasses__() for one in (own, *_below(own))]
 
 
 class Degrees(Part):

@@ -55,7 +55,8 @@ class Source:
     """A YAML document: its name, its text, the plain Python ``tree`` and the place of every node.
 
     ``origins`` names, for values that did not come from the text, where they did come from. ``moved``: by the place in the tree of
-    what stands elsewhere in the text, as entries of a list behind one that is left out, its key or index there.
+    what stands elsewhere in the text, as entries of a list behind one that is left out, its key or index there. ``copies``: by the
+    place of what was made of another part, the place of that.
     """
 
     name: str
@@ -64,6 +65,7 @@ class Source:
     entries: Mapping[KeyPath, Entry]
     origins: Mapping[KeyPath, str] = field(default_factory=dict)
     moved: dict[KeyPath, str | int] = field(default_factory=dict)
+    copies: Mapping[KeyPath, KeyPath] = field(default_factory=dict)
 
     def at(self, path: KeyPath) -> Any:
         """The part of the tree at a path; None where there is none."""
@@ -97,6 +99,8 @@ class Source:
 
     def written(self, path: KeyPath) -> KeyPath:
         """The path in the text of what is at a path in the tree."""
+        if known := [k for k in range(1, len(path) + 1) if path[:k] in self.copies]:
+            path = (*self.copies[path[:known[-1]]], *path[known[-1]:])
         return tuple(self.moved.get(path[:k + 1], key) for k, key in enumerate(path))
 
     def where(self, path: KeyPath, offset: int | None = None, *, at_key: bool = False) -> str:

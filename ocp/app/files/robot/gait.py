@@ -1,0 +1,231 @@
+"""A file with a gait turned into the same file with phases, as a user would write them out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dynamics.constraints import Contact
+from dynamics.mechanism import Mechanism
+from dynamics.model.model import Model
+from ocp.app.files.control.tasks import within
+from ocp.app.files.problem.names import read_names, read_parameters
+from ocp.app.files.robot import states as robot_state
+from ocp.app.files.robot.forces_schema import Ground
+from ocp.app.files.robot.gait_schema import Gait, RobotGait
+from ocp.app.files.robot.loaded import read_bounds
+from ocp.app.files.robot.model import RESERVED, mechanism_of_file, read_mechanism, robot_numbers
+from ocp.app.files.robot.schema import RobotPhases, RobotSystem
+from ocp.app.files.robot.start import read_start
+from ocp.app.files.robot.system import names_configurations
+from ocp.app.files.syntax import reader as lp
+from ocp.app.files.syntax.findings import Findings
+from ocp.app.files.syntax.yaml_source import KeyPath
+from ocp.bridge import model_space
+from ocp.gaits import Schedule, Stretch, roles, swings_of
+from ocp.gaits.postures import Course, pose_of, postures, stood
+
+DIGITS = 6  # of configurations in the guess
+Tree = dict[str, Any]
+Copies = dict[KeyPath, KeyPath]
+
+
+def expanded(file: RobotGait, findings: Findings, folder: Path) -> RobotPhases:
+    """The file with phases in the place of its gait; ``findings`` goes on with its source. Raises ProblemError."""
+    constants = read_names(findings, file, folder, RESERVED)
+    numbers = robot_numbers(findings, constants, read_parameters(findings, constants, file.parameters, RESERVED))
+    base = read_mechanism(lp.Section(numbers, file.system, ("system",)), folder, configurations=names_configurations([file.phase]))
+    mechanism = None if base is None else mechanism_of_file(numbers, file.system, base)
+    given = file.gait if isinstance(file.gait, Gait) else Gait(pattern=file.gait)
+    made = None if mechanism is None else _expansion(lp.Section(numbers, given, ("gait",)), mechanism, file)
+    if made is None or findings.found:
+        findings.raised()
+    tree, copies = made.tree(findings.source.tree)
+    findings.source = replace(findings.source, tree=tree, copies=copies)
+    return RobotPhases.model_validate(tree)
+
+
+@lp.sound
+def _expansion(section: lp.Section, robot: Mechanism, file: RobotGait) -> _Expansion:
+    model, given = robot.model, section.given
+    feet = {c.name: c for c in robot.constraints if isinstance(c, Contact)}
+    if not feet:
+        section.refuse("the robot has no contact in system.constraints to stand on")
+    named = [*(("swings", name, name) for name in given.swings), *(("landings", name, name) for name in given.landings),
+             *(("feet", role, name) for role, name in given.feet.items())]
+    for key, place, name in named:
+        if name not in feet:
+            lp.unknown(section.findings, name, list(feet), section.at(key, place), "contact in system.constraints")
+    boxes = read_bounds(section.reader, robot, file.system.limits, file.phase.bounds)
+    names = robot_state.RobotNames(section.reader, model, model_space(model), boxes.x, constraints=robot.constraints)
+    q0 = robot_state.complete(names, read_start(names, file.phase.start, ("phase",)))[:model.nq]
+    section.findings.settle()
+    schedule, landings = Schedule(*_times(section, model, feet, q0)), section.value("landings")
+    levels = {name: [c.height] for name, c in feet.items()}
+    for foot, own in levels.items():
+        for k in range(len(schedule.swings[foot])):
+            height = landings[foot][k].height if k < len(landings.get(foot, ())) else None
+            own.append(own[-1] if height is None else height)
+        if len(landings.get(foot, ())) >= len(own):
+            section.refuse(f"{len(landings[foot])} landings, but the foot {foot!r} swings {len(own) - 1} times", "landings", foot)
+    lift, stretches = section.value("height"), schedule.stretches(apex=section.value("height") > 0)
+    course = Course(section.value("advance") or (0.0, 0.0), lift, landings, {foot: tuple(own) for foot, own in levels.items()})
+    section.findings.settle()
+    others = [c for c in robot.constraints if not isinstance(c, Contact)]
+    return _Expansion(model, file.system, section, feet, stretches, course,
+                      postures(within(names), feet, schedule, stretches, course, q0, others))
+
+
+@dataclass(frozen=True)
+class _Expansion:
+    """What phases are made of. feet: contacts by name; path: configurations [nq] where the stretches begin and the last ends."""
+
+    model: Model
+    system: RobotSystem
+    section: lp.Section
+    feet: Mapping[str, Contact]
+    stretches: tuple[Stretch, ...]
+    course: Course
+    path: list[np.ndarray]
+
+    def tree(self, whole: Tree) -> tuple[Tree, Copies]:
+        """The file's tree with phases, and where their parts stand in the file."""
+        copies: Copies = {}
+        system, phase = {**whole["system"]}, whole["phase"]
+        system["constraints"] = self._contacts(system["constraints"], copies)
+        phases = []
+        for i, (name, one) in enumerate(zip(self._names(), self.stretches, strict=True)):
+            copies[("phases", i)] = ("gait",)
+            phases.append({"name": name, "contacts": [self._contact(foot, one) for foot in one.standing],
+                           "duration": self._duration(one), **self._reset(one), **self._shared(phase, i, copies),
+                           **self._guess(i, one)})
+        linkages = [*whole.get("linkages", ()), *self._linkages(phases[0]["name"], phases[-1]["name"])]
+        kept = {key: value for key, value in whole.items() if key not in ("gait", "phase")}
+        return {**kept, "system": system, "phases": phases, **({"linkages": linkages} if linkages else {})}, copies
+
+    # ---- phases ---------------------------------------------------------------------------------------------------------
+    def _names(self) -> list[str]:
+        found: list[str] = []
+        for one in self.stretches:
+            feet = " ".join(re.sub(r"\W+", "_", foot).strip("_") for foot in one.swinging)
+            name = "stand" if not one.swinging else f"swing {feet}" if one.standing else "flight"
+            count = sum(known == name or known.startswith(f"{name} ") and known[len(name) + 1:].isdigit() for known in found)
+            found.append(name if not count else f"{name} {count + 1}")
+        return found
+
+    def _duration(self, one: Stretch) -> Any:
+        length = round(one.length, 12)
+        if self.section.given.shares is None:
+            return length
+        low, high = lp.read_bound(self.section.reader, self.section.given.shares, self.section.at("shares"))
+        return {"lower": low * length, "upper": high * length if np.isfinite(high) else None, "guess": length}
+
+    def _reset(self, one: Stretch) -> Tree:
+        strikes = [self._contact(foot, one) for foot in one.landing]
+        return {"reset": {"impact": strikes}} if strikes and self.section.given.touchdown == "impact" else {}
+
+    def _shared(self, phase: Tree, i: int, copies: Copies) -> Tree:
+        """What the phase of the file says, as far as it is of the i-th phase, and what its feet have to do."""
+        last, found = i == len(self.stretches) - 1, dict[str, Any]()
+        for key in ("start", "final", "bounds"):
+            if key in phase and (key == "bounds" or (key == "start" and not i) or (key == "final" and last)):
+                found[key], copies[("phases", i, key)] = phase[key], ("phase", key)
+        for key in ("costs", "constraints"):
+            found[key] = []
+            for k, item in enumerate(phase.get(key) or ()):
+                at = item.get("at", "final" if any(str(word).startswith("final") for word in item) else "path")
+                if at == "path" or (at == "start" and not i) or (at == "final" and last) or at == "integral":
+                    copies[("phases", i, key, len(found[key]))] = ("phase", key, k)
+                    found[key].append(item)
+        one = self.stretches[i]
+        found["constraints"] += [self._clears(foot, one) for foot in one.apex ]
+        if not last:
+            found["constraints"] += [row for foot in self.stretches[i + 1].landing for row in self._lands(foot, one)]
+        return {key: value for key, value in found.items() if value or key == "costs"}
+
+    def _clears(self, foot: str, one: Stretch) -> Tree:
+        contact, k = self.feet[foot], one.swings[foot]
+        n = contact.axes.full()[2]
+        terms = " + ".join(f'{x:.12g}*position("{contact.frame}")[{i}]' for i, x in enumerate(n) if x)
+        place = stood(self.model, self.path[0], contact)[1]
+        ground = max(self.course.levels[foot][k - 1:k + 1]) + float(n @ place) - contact.height
+        return {"name": f"{foot} swings", "at": "final", "expression": terms.removeprefix("1*"),
+                "lower": round(ground + self.course.lift, 12)}
+
+    def _lands(self, foot: str, one: Stretch) -> list[Tree]:
+        landings = self.section.given.landings.get(foot, ())
+        if one.swings[foot] > len(landings):
+            return []
+        landing, frame = landings[one.swings[foot] - 1], self.feet[foot].frame
+        row = {"name": f"{foot} lands", "at": "final", "expression": [f'position("{frame}")[{i}]' for i in (0, 1)]}
+        if landing.place is not None:
+            return [{**row, "equal": list(landing.place)}]
+        if landing.region is not None:
+            return [{**row, **{key: [bound[k] for bound in landing.region] for k, key in enumerate(("lower", "upper"))}}]
+        return []
+
+    def _guess(self, i: int, one: Stretch) -> Tree:
+        if not one.standing and 0 < i < len(self.stretches) - 1:
+            return {}  # it falls on the way
+        ends = [robot_state.configuration_by_name(self.model, np.round(q, DIGITS)) for q in self.path[i:i + 2]]
+        return {"guess": {"states": ends if ends[0] != ends[1] else ends[:1]}}
+
+    # ---- contacts -------------------------------------------------------------------------------------------------------
+    def _contact(self, foot: str, one: Stretch) -> str:
+        level = self.course.levels[foot][one.swings[foot]]
+        return foot if level == self.feet[foot].height else f"{foot} at {level:g} m"
+
+    def _contacts(self, written: Sequence[Tree], copies: Copies) -> list[Tree]:
+        """The constraints of the system, with a contact more for every other height at which a foot stands; what is to stay clear
+        of the ground stays clear of the lowest."""
+        found = list(written)
+        named = {item.name or f"{item.form()} {i + 1}": i for i, item in enumerate(self.system.constraints)
+                 if isinstance(getattr(item, item.form()), Ground)}
+        for foot, i in named.items():
+            form, own = self.system.constraints[i].form(), self.feet[foot].height
+            for level in sorted({*self.course.levels[foot]} - {own}):
+                copies[("system", "constraints", len(found))] = ("gait", "landings", foot)
+                more = {key: value for key, value in written[i][form].items() if key != "clearance" or level < own}
+                found.append({"name": f"{foot} at {level:g} m", form: {**more, "height": level}})
+            if min(self.course.levels[foot]) < own:
+                found[i] = {**written[i], form: {key: value for key, value in written[i][form].items() if key != "clearance"}}
+        return found
+
+    # ---- ends -----------------------------------------------------------------------------------------------------------
+    def _linkages(self, first: str, last: str) -> list[Tree]:
+        """What the ends of the motion have to do with each other. Of every quaternion three components say everything."""
+        model, found, given = self.model, list[Tree](), self.section.given
+        base = robot_state.floating_base(model)
+        plane = () if base is None else model.coordinate_names[model.q_slice(base)][:2]
+        scalars = {model.coordinate_names[qs][kind.quaternion][0] for kind, qs, _ in model.factors if kind.quaternion is not None}
+        if given.advance is not None and base is None:
+            self.section.refuse("the robot has no floating base that advances; write linkages", "advance")
+        for name, wanted, group, equal in (
+                ("advances", given.advance is not None and bool(plane), [f"q.{name}" for name in plane], given.advance),
+                ("repeats", given.periodic, [*(f"q.{name}" for name in model.coordinate_names if name not in {*plane, *scalars}),
+                                             *(f"v.{name}" for name in model.velocity_names)], None)):
+            if wanted:
+                found.append({"name": name, "expression": [f'final["{last}.{one}"] - start["{first}.{one}"]' for one in group],
+                              "equal": 0 if equal is None else [*equal]})
+        return found
+
+
+# ---- times and places -----------------------------------------------------------------------------------------------------
+def _times(section: lp.Section, model: Model, feet: Mapping[str, Contact], q0: np.ndarray
+           ) -> tuple[dict[str, tuple[tuple[float, float], ...]], float]:
+    given = section.given
+    if given.swings:
+        table = section.value("swings")
+        section.findings.settle()
+        return {name: tuple((a, b) for a, b in table.get(name, ())) for name in feet}, section.value("duration")
+    R, p = pose_of(model, q0, model.bodies[0].name)
+    by_place = {role: name for role, name in roles({name: R.T @ (pose_of(model, q0, c.frame)[1] - p)
+                                                    for name, c in feet.items()}).items() if name not in given.feet.values()}
+    times = {key: section.value(key) for key in ("swing", "stance", "end")}
+    section.findings.settle()
+    return swings_of(given.pattern, list(feet), {**by_place, **given.feet}, cycles=given.cycles, **times)

@@ -1,0 +1,102 @@
+"""Where the feet and the base of a walking robot are at the events of its gait, and postures in which they are there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import casadi as ca
+import numpy as np
+
+from dynamics import algorithms as alg
+from dynamics.constraints import Constraint, FlatContact
+from dynamics.constraints.contacts import Contact
+from dynamics.model.model import Model
+from ocp.control.ik import solve_ik
+from ocp.control.tasks import Task, pose_task, position_task, posture_task
+from ocp.errors import ProblemError
+from ocp.gaits.schedule import Landing, Schedule, Stretch
+
+Array = np.ndarray
+REACHED = 1e-6  # m and rad: feet so near are where they are to be
+RESTARTS = 10  # of inverse kinematics, from random configurations
+
+
+@dataclass(frozen=True)
+class Course:
+    """advance [2]: of the base over the whole motion [m]; lift [m]: of feet at mid-swing; landings: of every foot in order; levels:
+    the heights of the ground [m] on which it stands, the first one at the start."""
+
+    advance: tuple[float, ...]
+    lift: float
+    landings: Mapping[str, tuple[Landing, ...]]
+    levels: Mapping[str, tuple[float, ...]]
+
+    def place(self, schedule: Schedule, foot: str, origin: Array, time: float, up: Array) -> tuple[Array, Array]:
+        """Where a foot from ``origin`` is at a time, on a parabola from its last place to the next; and the ground below [3]. up:
+        the normal."""
+        own = schedule.swings[foot]
+        begun = sum(lift < time - schedule.near for lift, _ in own)
+        if not begun:
+            return origin, origin
+        last, after = (self._landed(foot, origin, k, len(own), up) for k in (begun - 1, begun))
+        lift, land = own[begun - 1]
+        f = min((time - lift) / (land - lift), 1.0)
+        ground = (1 - f) * last + f * after
+        return ground + 4 * f * (1 - f) * self.lift * up, ground
+
+    def _landed(self, foot: str, origin: Array, swings: int, of: int, up: Array) -> Array:
+        """Where a foot stands after some of its swings."""
+        place, given = origin + np.r_[self.advance, 0.0] * swings / of, self.landings.get(foot, ())
+        if 0 < swings <= len(given):
+            centre = np.array(given[swings - 1].centre)
+            place[:2] = np.where(np.isfinite(centre), centre, place[:2])
+        rise = self.levels[foot][swings] - self.levels[foot][0]
+        return place + (up @ (origin - place) + rise) * np.array([0.0, 0.0, 1.0 / up[2]]) if up[2] else place + rise * up
+
+
+def postures(model: Model, contacts: Mapping[str, Contact], schedule: Schedule, stretches: Sequence[Stretch], course: Course,
+             q0: Array, constraints: Sequence[Constraint] = ()) -> list[Array]:
+    """Configurations [nq] where the stretches begin and where the last ends: feet where they stand and swing, the base above them
+    and all joints as near to q0 as may be. constraints: of the mechanism that are no contacts. Raises ProblemError where feet do
+    not reach."""
+    root, start = model.bodies[0].name, {name: stood(model, q0, c) for name, c in contacts.items()}
+    R, p = pose_of(model, q0, root)
+    joints = [body.joint.name for i, body in enumerate(model.bodies) if model.kind(i).nv and not body.joint.mimic]
+    stay = posture_task(np.concatenate([q0[model.q_slice(model.joint_index(name))] for name in joints]), joints=joints)
+    found, q, before = list[Array](), q0, {name: pose_of(model, q0, c.frame)[1] for name, c in contacts.items()}
+    for time in (0.0, *(one.end for one in stretches)):
+        ways = {name: course.place(schedule, name, start[name][1], time, c.axes.full()[2]) for name, c in contacts.items()}
+        places = {name: place for name, (place, _) in ways.items()}
+        if any(np.linalg.norm(places[name] - before[name]) > REACHED for name in places):
+            base = p + np.mean([ground - start[name][1] for name, (_, ground) in ways.items()], axis=0)
+            feet = {name: _foot_task(c, start[name][0], places[name]) for name, c in contacts.items()}
+            trunk = [pose_task(root, R, base)] if model.kind(0).nv == 6 else []
+            result = solve_ik(model, [[*feet.values()], *([trunk] if trunk else []), stay], q0=q, tolerance=REACHED,
+                              constraints=constraints, restarts=RESTARTS)
+            missed = {name: result.residuals[task.name] for name, task in feet.items()}
+            if not missed[worst := max(missed, key=lambda name: missed[name])] <= 10 * REACHED:
+                where = ", ".join(f"{x:.3g}" for x in places[worst])
+                raise ProblemError(f"the foot {worst!r} does not reach [{where}] m at {time:.3g} s while the others are where they "
+                                   f"are to be: inverse kinematics misses it by {missed[worst]:.2g} m", where="gait")
+            q, before = result.q, places
+        found.append(q)
+    return found
+
+
+def stood(model: Model, q: Array, contact: Contact) -> tuple[Array, Array]:
+    """R [3, 3] of the frame of a contact and its place p [3] once moved along the normal until the contact touches."""
+    R, p = pose_of(model, q, contact.frame)
+    return R, p - float(np.min(np.array(ca.DM(ca.densify(contact.gap(model, ca.DM(q))))))) * contact.axes.full()[2]
+
+
+def _foot_task(contact: Contact, R: Array, place: Array) -> Task:
+    return pose_task(contact.frame, R, place) if isinstance(contact, FlatContact) or len(getattr(contact, "points", ((),))) > 2 \
+        else position_task(contact.frame, place)
+
+
+def pose_of(model: Model, q: Array, frame: str) -> tuple[Array, Array]:
+    """R [3, 3] and p [3] of a frame in the world."""
+    pose = alg.frame_pose(model, ca.DM(q), frame)
+    R, p = (np.asarray(ca.DM(ca.densify(part))) for part in (pose.R, pose.p))
+    return R, p.ravel()
