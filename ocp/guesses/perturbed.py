@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import casadi as ca
 import numpy as np
@@ -14,13 +15,14 @@ from ocp.problem import Guess, Problem
 WAVES = (1, 4)
 
 
-def perturbed(problem: Problem, seed: int, size: float) -> Problem:
+def perturbed(problem: Problem, seed: Any, size: float) -> Problem:
     """The problem with smooth random waves added to its guess, which leave the ends of the states as they are.
 
-    size: of the waves relative to the range of each component: the distance between finite bounds, else 1 + the largest magnitude
-    in the guess. Controls stay inside their bounds, free durations are scaled by up to 1 + size.
+    seed: of random numbers, or what has ``normal`` and ``uniform`` like ``np.random.Generator``; size: of the waves relative to the
+    range of each component: the distance between finite bounds, else 1 + the largest magnitude in the guess. Controls stay inside
+    their bounds, free durations are scaled by up to 1 + size.
     """
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed) if isinstance(seed, int) else seed
     phases = []
     for phase in problem.phases:
         space = phase.system.space
@@ -40,7 +42,7 @@ def perturbed(problem: Problem, seed: int, size: float) -> Problem:
     return replace(problem, phases=tuple(phases))
 
 
-def _waves(rng: np.random.Generator, s: np.ndarray, count: int, ends: bool) -> np.ndarray:
+def _waves(rng: Any, s: np.ndarray, count: int, ends: bool) -> np.ndarray:
     """Sums of a few half waves [k, count] of magnitude about one half; zero at the ends unless ``ends``."""
     modes = np.arange(WAVES[0], WAVES[1] + 1)
     weights = rng.normal(size=(count, len(modes))) / (2 * np.sqrt(len(modes)))

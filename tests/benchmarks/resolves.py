@@ -6,9 +6,9 @@
 The same program on both sides: Hermite-Simpson in separated form on 50 intervals against Opti, RK4 multiple shooting on 50 against
 rockit; the same functions of the problem, tolerance 1e-9, and no set-up in the times. Cases differ in their start states. *Cold*:
 every case from the guess of the problem, on both sides the same; *warm*: from the solution of the problem as its file has it, ours
-with its multipliers, Opti with its own (``lam_g``). Opti is called as users do (``opti.solve``) and as a function
-(``opti.to_function``); the faster one counts. Processor milliseconds, medians over the cases of three rounds in which the tools take
-turns, one process; cases count where optima agree.
+with its multipliers, Opti with its own (``lam_g``) and with IPOPT's options for a warm start. Opti is called as users do
+(``opti.solve``) and as a function (``opti.to_function``); the faster one counts. Processor milliseconds, medians over the cases of
+three rounds in which the tools take turns, one process; cases count where optima agree. Robots have 20 intervals.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ from direct_against_peers import PROBLEMS as DIRECT  # noqa: E402
 from result_tables import FOLDER, read_table, write_page, write_table  # noqa: E402
 
 from ocp.app.files.load import load_problem, load_text  # noqa: E402
-from ocp.batch.compiled import Compiled, compiled  # noqa: E402
+from ocp.batch.compiled import BARRIER, Compiled, compiled  # noqa: E402
 from ocp.problem import Phase, Problem, with_parameters  # noqa: E402
 from ocp.problem.numbers import with_guess  # noqa: E402
 
@@ -57,8 +58,8 @@ system:
   design: [{parameter: payload, inertia: {body: link06, component: mass}}]
 phase:
   duration: 1.0
-  start: {joints: {joint1: 0, joint2: 1.0, joint3: -1.0, joint4: 0, joint5: 0, joint6: 0}, rest: true}
-  final: {joints: {joint1: 1.0, joint2: 1.6, joint3: -1.6, joint4: 0.3, joint5: 0.2, joint6: 0.5}, rest: true}
+  start: {joints: {joint1: 0, joint2: 1.0, joint3: -1.0, joint4: 0, joint5: 0, joint6: 0, jointGripper: 0}, rest: true}
+  final: {joints: {joint1: 1.0, joint2: 1.6, joint3: -1.6, joint4: 0.3, joint5: 0.2, joint6: 0.5, jointGripper: 0}, rest: true}
   costs: [{name: effort, control_error: 0}]
 """
 
@@ -95,7 +96,7 @@ def ours(problem: Problem, program: str, intervals: int) -> Compiled:
 class Parametric:
     """Opti's Hermite-Simpson program with start state and parameters of the system as parameters of the program."""
 
-    def __init__(self, problem: Problem, intervals: int):
+    def __init__(self, problem: Problem, intervals: int, warm: bool):
         self.opti = ca.Opti()
         phase, system = problem.phase, problem.phase.system
         self.start = self.opti.parameter(system.nx) if phase.start is not None else None
@@ -126,9 +127,10 @@ class Parametric:
         peers._opti_linkages(opti, replace(problem, phases=(bare,)), T, X)
         opti.minimize(cost)
         quiet = {"expand": True, "print_time": False, "detect_simple_bounds": True}
-        opti.solver("ipopt", quiet, {**peers.QUIET["ipopt"]})
+        pushes = ("bound_push", "bound_frac", "slack_bound_push", "slack_bound_frac", "mult_bound_push")
+        near = {"warm_start_init_point": "yes", "mu_init": BARRIER} | {f"warm_start_{kind}": 1e-9 for kind in pushes}
+        opti.solver("ipopt", quiet, {**peers.QUIET["ipopt"], **(near if warm else {})})
         self.first = opti.debug.value(opti.x, opti.initial())
-        self.multipliers: Any = None
         self.set(problem)
         given = [q for q in (self.start, self.p) if q is not None]
         self.function = opti.to_function("again", [*given, opti.x, opti.lam_g], [opti.f, opti.x, opti.lam_g])
@@ -223,18 +225,19 @@ def compare(name: str, program: str, warm: bool, mine: Compiled, theirs: dict[st
         "ratio": median["ours"] / best, "agree": f"{int(solved.sum())}/{len(cases)}"}
 
 
-def rows_of(name: str) -> list[dict[str, Any]]:
+def rows_of(name: str, shooting: bool) -> list[dict[str, Any]]:
+    """shooting: whether beside rockit, too."""
     problem = problem_of(name)
     intervals = FEW if name in ROBOTS else N
     cases = [with_guess(case, problem) for case in cases_of(problem)]
     found = []
     mine = ours(problem, "Hermite-Simpson", intervals)
-    opti = Parametric(problem, intervals)
-    opti.keep(problem)
     for warm in (False, True):
-        theirs = {"Opti": lambda case, warm=warm: opti.solve(case, warm), "function": lambda case, warm=warm: opti.call(case, warm)}
+        opti = Parametric(problem, intervals, warm)
+        opti.keep(problem)
+        theirs = {"Opti": partial(opti.solve, warm=warm), "function": partial(opti.call, warm=warm)}
         found.append(compare(name, "Hermite-Simpson", warm, mine, theirs, cases))
-    if name not in ROBOTS and not problem.linkages and problem.phase.start is not None:
+    if shooting and name not in ROBOTS and not problem.linkages and problem.phase.start is not None:
         try:
             again = rockit_of(problem, intervals)
             found.append(compare(name, "RK4 shooting", False, ours(problem, "RK4 shooting", intervals), {"rockit": again}, cases))
@@ -251,8 +254,8 @@ def page(rows: list[dict[str, Any]]) -> list[str]:
         return "-" if value in ("", None) else f"{float(value):.3g}" if isinstance(value, float) else str(value)
 
     lines = ["# Solves with other numbers beside other tools", "", *(__doc__ or "").split("\n\n", 2)[2].splitlines(), "",
-             f"Made by `tests/benchmarks/resolves.py`; {os.cpu_count()} processors, casadi {ca.__version__}. Ratio: ours over the best "
-             "of the others.", ""]
+             f"Made by `tests/benchmarks/resolves.py`; {os.cpu_count()} processors, casadi {ca.__version__}. Ratio: ours over the "
+             "best of the others.", ""]
     for start in ("cold", "warm"):
         own = [float(row["ratio"]) for row in rows if row["start"] == start and np.isfinite(float(row["ratio"]))]
         if own:
@@ -260,28 +263,30 @@ def page(rows: list[dict[str, Any]]) -> list[str]:
                       f"{sum(r <= 0.3 for r in own)} of {len(own)}.", ""]
     lines += [f"| {' | '.join(COLUMNS)} |", "|---" * len(COLUMNS) + "|",
               *(f"| {' | '.join(cell(row.get(column)) for column in COLUMNS)} |" for row in rows), ""]
-    lines += ["acados has no wheel and is not in the table. Its published figures are of other machines and of other work: a real-time "
-              "iteration is one quadratic program from a shifted point (73 us for a cart-pole on 20 intervals, 176 us for a quadrotor "
-              "of 12 states), not a solve to a tolerance; only its SQP to convergence from a cold start (0.97 ms and 18.4 ms) is of "
-              "the kind of the column *cold*."]
+    lines += [
+        "acados has no wheel and is not in the table. Its published figures are of other machines and of other work: a real-time",
+        "iteration is one quadratic program from a shifted point (73 us for a cart-pole on 20 intervals, 176 us for a quadrotor",
+        "of 12 states), no solve to a tolerance; only its SQP to convergence from a cold start (0.97 and 18.4 ms) is like *cold*."]
     return lines
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("names", nargs="*", default=[*DIRECT, *ROBOTS])
+    parser.add_argument("--without-rockit", action="store_true", help="its rows stay as they are")
     given = parser.parse_args()
     logging.disable(logging.WARNING)
     path = FOLDER / "resolves.csv"
+    words = ("problem", "program", "start", "agree")
     kept: list[dict[str, Any]] = [
-        {key: value if key in ("problem", "program", "start", "agree") or value == "" else float(value) for key, value in row.items()}
-        for row in read_table(path) if row["problem"] not in given.names]
+        {key: value if key in words or value == "" else float(value) for key, value in row.items()}
+        for row in read_table(path) if row["problem"] not in given.names or given.without_rockit and "RK4" in row["program"]]
     order = [*DIRECT, *ROBOTS]
     for name in given.names:
-        new = rows_of(name)
+        new = rows_of(name, not given.without_rockit)
         for row in new:
             print({key: round(value, 3) if isinstance(value, float) else value for key, value in row.items()}, flush=True)
-        kept = sorted(kept + new, key=lambda row: order.index(row["problem"]))
+        kept = sorted(kept + new, key=lambda row: (order.index(row["problem"]), row["program"], row["start"]))
         write_table(path, [{column: row.get(column, "") for column in COLUMNS} for row in kept], COLUMNS, "4g")
         write_page(path.with_suffix(".md"), page(kept))
 

@@ -272,8 +272,8 @@ def fatrop_shooting(problem: Problem, intervals: int) -> Solve:
 
 
 def rockit_shooting(problem: Problem, intervals: int, parametric: bool = False) -> Any:
-    """rockit's MultipleShooting with RK4. parametric: the start is a parameter, and what solves takes another problem, the objective
-    of which it returns."""
+    """rockit's MultipleShooting with RK4. parametric: the start is a parameter, and what solves takes another problem, and returns
+    its objective."""
     import rockit
 
     phase = problem.phase

@@ -17,6 +17,7 @@ from ocp.app.batch.study import Table, swept
 from ocp.app.batch.work import START, Work, read
 from ocp.batch.compiled import Point
 from ocp.batch.order import parents
+from ocp.batch.starts import optima
 from ocp.errors import ProblemError
 
 KEEP = ("none", "all", "failed", "best")
@@ -134,14 +135,8 @@ def _check_readable(sweep: Sweep, values: Sequence[Mapping[str, Any]]) -> None:
 def local_optima(rows: Sequence[Mapping[str, Any]], tolerance: float = 1e-4) -> list[dict[str, Any]]:
     """The different certified optima of a multi-start, best first: objectives that agree are one. objective, how many starts came
     there, the first of these."""
-    found: list[dict[str, Any]] = []
-    for row in sorted((row for row in rows if row["ok"]), key=lambda row: (row["objective"], row["case"])):
-        last = found[-1] if found else None
-        if last is not None and row["objective"] - last["objective"] <= tolerance * max(1e-12, abs(last["objective"])):
-            last["starts"] += 1
-        else:
-            found.append({"objective": row["objective"], "starts": 1, "case": row["case"]})
-    return found
+    found = optima([row["objective"] if row["ok"] else None for row in rows], tolerance)
+    return [{"objective": one.objective, "starts": len(one.starts), "case": rows[one.starts[0]]["case"]} for one in found]
 
 
 def axes_of_starts(axes: Sequence[Axis], starts: int) -> tuple[Axis, ...]:
