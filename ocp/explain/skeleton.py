@@ -67,7 +67,7 @@ def _missed(problem: Problem) -> Iterator[Finding]:
         x = space.plus(ca.MX(ca.DM(guess)), d)
         flat = [i for i in np.flatnonzero(phase.state_bounds.bounded) if space.tangent_index[i] >= 0]
         low, high = np.array(phase.state_bounds.pairs())[flat].reshape(-1, 2).T
-        rows.add(x[flat], ("bounds", phase.name, name), low, high)
+        rows.add(x[flat], ("bounds", phase.name, name), low.tolist(), high.tolist())
         return x
 
     before, places = None, _places(phases)

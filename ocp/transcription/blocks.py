@@ -111,7 +111,8 @@ def differentiated(block: Block, gauss_newton: bool = False) -> BlockFunctions:
     if not text:
         return differentiate(block, gauss_newton)
     key = sha256(text.encode()).digest()
-    found = _DIFFERENTIATED[key] = _DIFFERENTIATED.pop(key, None) or differentiate(block)
+    found = _DIFFERENTIATED.pop(key) if key in _DIFFERENTIATED else differentiate(block)
+    _DIFFERENTIATED[key] = found
     if len(_DIFFERENTIATED) > KEPT:
         _DIFFERENTIATED.popitem(last=False)
     return found
