@@ -363,7 +363,7 @@ def test_a_kind_of_ones_own_is_served_by_everything(monkeypatch):
         with pytest.raises(ModelError, match="joint kind 'coil': a joint has no field 'point' to take; did you mean 'points'"):
             joints.register(Family("coil", 0, make, ("point",)))
     finally:
-        joints._KNOWN.pop("helix", None)
+        joints.KINDS._rows.pop("helix", None)
     assert set(joints.KINDS) == set(ALL) - set(TEST_KINDS)
 
 

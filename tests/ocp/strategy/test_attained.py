@@ -181,7 +181,7 @@ def test_a_peak_whose_integral_is_small_beside_the_rest_is_none():
 
 def test_jumps_over_the_middle_are_turns():
     def turns(*u):
-        return relaxation._turns(SimpleNamespace(u=np.array(u, dtype=float)[:, None]))
+        return relaxation._reversals(SimpleNamespace(u=np.array(u, dtype=float)[:, None]))
 
     assert turns(1, -1, 1, -1) == 3
     assert turns(1, 1, -1, -1) == 1
