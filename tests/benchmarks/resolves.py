@@ -8,7 +8,7 @@ rockit; the same functions of the problem, tolerance 1e-9, and no set-up in the 
 every case from the guess of the problem, on both sides the same; *warm*: from the solution of the problem as its file has it, ours
 with its multipliers, Opti with its own (``lam_g``) and with IPOPT's options for a warm start. Opti is called as users do
 (``opti.solve``) and as a function (``opti.to_function``); the faster one counts. Processor milliseconds, medians over the cases of
-three rounds in which the tools take turns, one process; cases count where optima agree. Robots have 20 intervals.
+three rounds in which the tools take turns, one process; cases count where optima agree.
 """
 
 from __future__ import annotations
