@@ -12,7 +12,7 @@ Expression: TypeAlias = Any
 """`casadi.SX`, `casadi.MX` or `casadi.DM`; `Any`, as no type says "the same of the three, in and out"."""
 
 Expr: TypeAlias = Expression
-"""The same where it stands in every line."""
+"""Short name of the same type."""
 
 ExpressionLike: TypeAlias = Any
 """An `Expression`, a NumPy array of numbers, or a sequence of numbers or scalar expressions."""

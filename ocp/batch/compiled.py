@@ -240,7 +240,7 @@ class DirectProgram:
 
     @cached_property
     def second(self) -> Solver | None:
-        """Where the first solver comes to nothing."""
+        """The fallback if the first solver fails."""
         return None if self._second is None else self._prepared(self._second)
 
     def solve(self, problem: Problem, start: Point | None, progress: Progress | None) -> Case:

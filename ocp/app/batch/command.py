@@ -82,7 +82,7 @@ def prepared(file: Path, overrides: Mapping[str, str], asked: Asked) -> Sweep:
 
 @contextmanager
 def told(count: int, quiet: bool, word: str = "certified") -> Iterator[Tell | None]:
-    """One bar for all cases, on the terminal's standard error; word: what is said of those that are well."""
+    """One progress bar for all cases, on standard error; word: the label of successful cases."""
     if quiet:
         yield None
         return

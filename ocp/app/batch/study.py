@@ -39,7 +39,7 @@ class Study(Protocol):
         ...
 
     def finish(self, store: Store) -> None:
-        """What is left to do in the folder once all are done."""
+        """Finish the folder after the last case."""
 
 
 @dataclass(frozen=True)

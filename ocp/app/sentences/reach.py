@@ -72,7 +72,7 @@ def _end(finding: Finding) -> str:
 #: of rows of the skeleton: what is missed, by whether it is about a place, a motion or an end
 ASKED = {"given": "the state that is given at the {place} of {phase}", "bounds": "bounds at the {place} of {phase}",
          "duration": "the duration of {phase}", "jump": "the jump at the start of {phase}",
-         "falls": "the parabola of the mass centre in {phase}", "stands": "that {what!r} stays where it stands in {phase}",
+         "falls": "the parabola of the mass centre in {phase}", "stands": "that the contact {what!r} does not move in {phase}",
          "": "{what!r} at the {place} of {phase}"}
 
 

@@ -41,7 +41,7 @@ TWICE = "\n    - {name: again, contact: {frame: foot, friction: 0.7}}"
 SHANK = "\n    - {name: middle, contact: {frame: foot, points: [[0, 0, 0.1]], height: '0.1*cos(0.4)'}}"
 CASES = {
     "does not touch": (ONE, {"rest": ""}, ("height: 0.3",), "breaks a constraint of the mechanism: 'foot'"),
-    "may not leave": (ONE, {"rest": ", " + PLACE.format(x=0.3)}, (), "that 'foot' stays where it stands in phase by"),
+    "may not leave": (ONE, {"rest": ", " + PLACE.format(x=0.3)}, (), "that the contact 'foot' does not move in phase by"),
     "no friction": (ONE, {"rest": ""}, ("friction: 0",), "friction: must be positive"),
     "never stands": (QUADRUPED, {}, (), "the foot 'lf' never stands"),
     "gravity": (FLIGHT, {"time": 0.6, "start": HIGH}, (), "the parabola of the mass centre in flight"),
