@@ -100,7 +100,7 @@ class Store:
             return {name: file[name] for name in file.files}
 
     def close(self, paths: Sequence[str], values: Sequence[Mapping[str, Any]], keep_points: bool) -> None:
-        """Write the table, and leave out the points unless they are kept, once all cases are done."""
+        """Write the table, and leave out the points unless they are kept."""
         rows = table(paths, values, self.done)
         _replaced(self.folder / TABLE, _as_csv(rows))
         _replaced(self.folder / "seconds.csv", _as_csv([{"case": n, **self.measured[n]} for n in sorted(self.measured)]))
@@ -113,7 +113,7 @@ class Store:
             partial = self.folder / ".cases.parquet"
             parquet.write_table(pyarrow.Table.from_pylist([_uniform(row) for row in rows]), partial)
             os.replace(partial, self.folder / "cases.parquet")
-        if len(self.done) == len(values) and not keep_points:
+        if not keep_points:
             for place in (self.folder / POINTS).glob("*.npz"):
                 place.unlink()
 
