@@ -90,8 +90,8 @@ def _compiled(key: ByFingerprint, by_frames: bool) -> Acting:
     if whole:
         others = tuple(None if by_frames and isinstance(c, FrameConstraint) else c for c in all_held)
         sizes_of = [c.size(model) for c in all_held]
-        results = tuple([*x, *y] for x, y in zip(
-            _by_coordinates(mechanism, tuple(zip(others, sizes_of, strict=True)), (q, v, a, lam, psi, nu, given)), own, strict=True))
+        found = _by_coordinates(mechanism, tuple(zip(others, sizes_of, strict=True)), (q, v, a, lam, psi, nu, given))
+        results = tuple([*x, *y] for x, y in zip(found, own, strict=True))
     inputs = [q, v, a, lam, psi, nu, given, motions]
     kernels = compile_many([ca.Function(name, inputs, ca.cse([ca.densify(ca.vertcat(ca.SX(0, 1), *parts))]))
                             for name, parts in zip(("values", "slopes", "bends"), results, strict=True)], mode="jit")

@@ -102,25 +102,13 @@ def contract(table: Array, reals: Array, work: Array, mu: Array, first: Array, l
     written first and left its sums and factors in the workspace, which no other call may have used since."""
     nv = get(table, at.N_V)
     size = nv * nv
-    acts, tied = get(table, at.AT_ACTING) > 0, frames.count(table) > 0
-    if acts:
+    if get(table, at.AT_ACTING) > 0:
         held.weights(table, work, mu, first, lam)
-        clear(inverse, 0, 4 * size)  # forces fill what is zero by the structure of the tree
     else:
         for i in range(nv):
             put(lam, i, get(mu, i))
         solve(table, work, lam)
-    forces(table, reals, work, True)
-    weigh(table, reals, work, lam)
-    if acts:
-        held.bends(table, work, lam)
-    subtree_sums(table, work, at.H, 45)
-    columns_second(table, reals, work)
-    if tied:
-        frames.columns(table, work)
-    write_second(table, reals, work, inverse, True, tied)
-    if acts:
-        held.add_bends(table, work, inverse)
+    curve(table, reals, work, lam, inverse)
     for k in range(3):  # X, Y, Z: (da/dq, da/dv, da/dtau)^T H_aq
         _product(first, k * size, inverse, 3 * size, out, (0, size, 3 * size)[k], nv)
     if get(table, at.N_ROWS) > 0:
@@ -135,6 +123,26 @@ def contract(table: Array, reals: Array, work: Array, mu: Array, first: Array, l
         put(out, size + k, -(get(inverse, size + k) + get(out, size + k)))
         put(out, 2 * size + k, -get(inverse, 2 * size + k))
         put(out, 3 * size + k, -get(out, 3 * size + k))
+
+
+@linked(**OPTIONS)
+def curve(table: Array, reals: Array, work: Array, lam: Array, out: Array) -> None:
+    """Write out [4, nv, nv], the Hessians of lam^T ID or, where something acts, of the Lagrangian of ``dynamics.loops.held`` with
+    psi = lam, after first derivatives; it must have come zeroed the first time."""
+    acts, tied = get(table, at.AT_ACTING) > 0, frames.count(table) > 0
+    if acts:
+        clear(out, 0, 4 * get(table, at.N_V) ** 2)  # forces fill what is zero by the structure of the tree
+    forces(table, reals, work, True)
+    weigh(table, reals, work, lam)
+    if acts:
+        held.bends(table, work, lam)
+    subtree_sums(table, work, at.H, 45)
+    columns_second(table, reals, work)
+    if tied:
+        frames.columns(table, work)
+    write_second(table, reals, work, out, True, tied)
+    if acts:
+        held.add_bends(table, work, out)
 
 
 @linked(**OPTIONS)

@@ -1,7 +1,7 @@
 """Frames that constraints hold: their motion, its first derivatives, and contracted second ones, in lanes over the columns.
 
-The formulas are those of ``dynamics.derivatives.frame_motions``; columns are taken from the tree, where they are at the root, to the
-coordinates of each frame. What second derivatives owe to wrenches that stay constant in a frame is summed over subtrees first,
+The formulas are those of ``dynamics.derivatives.frame_motions``; columns are taken from the tree, where they are at the root, to
+the coordinates of each frame. What second derivatives owe to wrenches that stay constant in a frame is summed over subtrees first,
 wrenches FA dual to accelerations, FZ = F_V + V x* FA to twists, FP to poses, so that column j holds
 
     a = S x* FZ + Psi x* FA        b = e = S x* FA        c = S x* FP / 2
@@ -42,7 +42,6 @@ from dynamics.loops.vectors import (
     put3,
     store3,
     store6,
-    sub3,
 )
 
 Array = np.ndarray
@@ -206,7 +205,7 @@ def differentiate(table: Array, work: Array) -> None:
 
 @linked(**OPTIONS)
 def act(table: Array, work: Array, multipliers: int) -> None:
-    """Forces of the constraints as wrenches on their bodies, from the multipliers in the workspace, after the function of values."""
+    """Forces of the constraints as wrenches on their bodies, from multipliers in the workspace, after the function of values."""
     record = get(table, at.AT_ACTING)
     values = get(table, record + 2)
     for n in range(get(table, record + at.N_TIES)):
@@ -341,7 +340,8 @@ def add_pairs(table: Array, work: Array, out: Array, size: int, width: int) -> N
     lower, upper, n_columns = get(table, at.AT_LOWER), get(table, at.AT_UPPER), get(table, at.N_COLUMNS)
     for r in range(n_columns):
         w, to = column_address(r), r * width
-        a, e, c = _splat3(work, w + at.TA), _splat3(work, w + at.TE), (_splat3(work, w + at.TC), _splat3(work, w + at.TC + 3 * WIDTH))
+        a, e = _splat3(work, w + at.TA), _splat3(work, w + at.TE)
+        c = _splat3(work, w + at.TC), _splat3(work, w + at.TC + 3 * WIDTH)
         for n in range(get(table, lower + r), get(table, lower + r + 1)):
             block, mask = get(table, lower + n_columns + 1 + 2 * n), get(table, lower + n_columns + 2 + 2 * n)
             k, here = block * at.ROWS, to + WIDTH * block

@@ -237,7 +237,7 @@ def weights(table: Array, work: Array, mu: Array, first: Array, psi: Array) -> N
 
 @linked(**OPTIONS)
 def bends(table: Array, work: Array, psi: Array) -> None:
-    """Run the function of second derivatives for weights psi [nv] and nu, after ``second_order.weigh``, and sum what frames bear."""
+    """Run the function of second derivatives for weights psi [nv] and nu, after ``second_order.weigh``; sum what frames bear."""
     acting.keep(table, work, acting.PSI, psi)
     frames.weigh(table, work)
     acting.evaluate(table, work, acting.BENDS)

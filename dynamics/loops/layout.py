@@ -66,7 +66,7 @@ HOOK_INPUTS, HOOK_MEMORY, HOOKS = 12, 17, 21
 # its functions: (address, handle, where results go) of each; where q, v, a, multipliers, weights psi and nu, time and thrusts, and
 # the motions of frames lie; where arg, res, iw and w of a call lie
 ACT_INPUTS, ACT_MEMORY = 9, 17
-# of constraints, in rows of whole lanes, w for nv and r for their number: J [rows, w], M^-1 J^T [nv, r], -A = -J M^-1 J^T [rows, r],
+# of constraints, in rows of whole lanes, w for nv and r for their number: J [rows, w], M^-1 J^T [nv, r], -J M^-1 J^T [rows, r],
 # its factors [rows, rows] with inverse diagonal, derivatives of the multipliers [rows, 3 w] and of accelerations [nv, 3 w],
 # right-hand sides and room [rows, 3 w] each
 ACT_J, ACT_ACROSS, ACT_A, ACT_FACTORS, ACT_SLOPES, ACT_X, ACT_RIGHT, ACT_ROOM = range(21, 29)

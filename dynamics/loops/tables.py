@@ -100,7 +100,8 @@ def make_tables(robot: Model | Mechanism) -> Tables:
     room = -(-room // WIDTH) * WIDTH
     work, general, functions, spaces = _general(reduced, model.nq, firsts, bodies, int(room[-1]))
     work, acts, behind, made, more = _acting(robot, work, not coupled)
-    frames, relations, placements = ties.records(model, made.held, carriers, bodies, [link.parent for link in links], len(reals), behind)
+    parents = [link.parent for link in links]
+    frames, relations, placements = ties.records(model, made.held, carriers, bodies, parents, len(reals), behind)
     reals = np.concatenate([reals, placements])
     parts = [np.ravel(np.asarray(p, dtype=np.int64)) for p in (header, bodies, per_column, lower, upper, above, active, multi,
                                                                 general, functions, acts, frames, relations)]
@@ -188,7 +189,7 @@ def _general(reduced: ReducedTree, nq: int, firsts: np.ndarray, bodies: list[lis
 
 
 class ActingParts(NamedTuple):
-    """Length of a workspace with their room; their record; where results behind those by coordinates begin; what acts, and what must
+    """Length of a workspace with their room; their record; where results behind those by coordinates begin; what acts; what must
     outlive the table."""
 
     length: int

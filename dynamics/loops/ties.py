@@ -1,8 +1,8 @@
 """Constraints that are relations between frames as tables and generated functions: what ``dynamics.loops.frames`` runs on.
 
 A relation with m rows between k moving frames (K = 6 k) is a function of their poses, twists, accelerations and W = J psi, in the
-coordinates of the frames (``dynamics.derivatives.constraint_terms``). Of each the three functions of ``dynamics.loops.acting`` give,
-matrices row by row,
+coordinates of the frames (``dynamics.constraints.relation``). Of each the three functions of ``dynamics.loops.acting``
+give, matrices row by row,
 
     VALUES  dk/dA [m K], k [m]              SLOPES  dk/dxi, dk/dV [m K each], d(force)/dxi [K K]
     BENDS   derivatives of s by xi, V, A [K each]; second ones, half of xi xi, then xi V, V V, xi A, xi W [K K each];
@@ -24,7 +24,7 @@ import numpy as np
 from dynamics.algorithms import tree
 from dynamics.constraints import Constraint
 from dynamics.constraints.constraint import FrameConstraint
-from dynamics.derivatives.constraint_terms import Relation, relation
+from dynamics.constraints.relation import Relation, relation
 from dynamics.lie.expression import Expr
 from dynamics.loops import layout as at
 from dynamics.model.model import Model, Placement
@@ -44,8 +44,7 @@ class Parts(NamedTuple):
 
 @dataclass(frozen=True)
 class Tie:
-    """One relation: its record, its first row, its first moving frame; which of its frames move, and of those the carriers among the
-    bodies of the tables and their placements there."""
+    """One relation: its record, how many rows it has, its first row, its first moving frame, and which of its frames move."""
 
     constraint: FrameConstraint
     rows: int
@@ -96,33 +95,34 @@ def _add(out: Parts, tie: Tie, made: Relation, arguments: list[Expr], multiplier
     gradient, H = made.curvature(*arguments, nu, multipliers)
     out.values.extend([_rows(by_z[:, A]), made.value(*arguments)])
     out.slopes.extend([_rows(by_z[:, xi]), _rows(by_z[:, V]), _rows(by_xi[mine, mine])])
-    out.bends.extend([gradient[xi], gradient[V], gradient[A], _rows(H[xi, xi] / 2), _rows(H[xi, V]), _rows(H[V, V]), _rows(H[xi, A]),
-                      _rows(H[xi, W]), _rows(turned[:, xi])])
+    out.bends.extend([gradient[xi], gradient[V], gradient[A], _rows(H[xi, xi] / 2), _rows(H[xi, V]), _rows(H[V, V]),
+                      _rows(H[xi, A]), _rows(H[xi, W]), _rows(turned[:, xi])])
 
 
 def _arguments(model: Model, tie: Tie, motions: Expr) -> list[Expr]:
     """R [3, 3 k], p [3, k], V, A, W [6 k] of all frames, those of the world among them."""
-    R, p, V, A, W = [], [], [], [], []
+    found = []
     for i, name in enumerate(tie.constraint.frames):
         if i in tie.moving:
             start = MOTION * (tie.first_frame + tie.moving.index(i))
-            own = ca.vertsplit(motions[start:start + MOTION], [0, 9, 12, 18, 24, 30])
-            pose = [ca.reshape(own[0], 3, 3), own[1]]
-            motion = own[2:]
+            R, *motion = ca.vertsplit(motions[start:start + MOTION], [0, 9, 12, 18, 24, 30])
+            found.append([ca.reshape(R, 3, 3), *motion])
         else:
             still = tree.placement_transform(model.frame(name).placement)
-            pose = [ca.SX(still.R), ca.SX(still.p)]
-            motion = [ca.SX(6, 1), ca.vertcat(-pose[0].T @ ca.DM(model.gravity), ca.SX(3, 1)), ca.SX(6, 1)]
-        for parts, value in zip((R, p, V, A, W), (*pose, *motion), strict=True):
-            parts.append(value)
-    return [ca.horzcat(*R), ca.horzcat(*p), ca.vertcat(*V), ca.vertcat(*A), ca.vertcat(*W)]
+            falls = ca.vertcat(-ca.SX(still.R).T @ ca.DM(model.gravity), ca.SX(3, 1))
+            found.append([ca.SX(still.R), ca.SX(still.p), ca.SX(6, 1), falls, ca.SX(6, 1)])
+    R, p, *others = zip(*found, strict=True)
+    return [ca.horzcat(*R), ca.horzcat(*p), *(ca.vertcat(*x) for x in others)]
 
 
 def records(model: Model, held: Sequence[Tie], carriers: Sequence[tuple[int, Placement]], bodies: Sequence[Sequence[int]],
             parents: Sequence[int], reals: int, starts: Sequence[int]) -> tuple[list[int], list[int], np.ndarray]:
     """(records of frames, records of relations, placements [12 frames]); bodies: records of the tables; reals: where the placements
     will be; starts: where the results of the three functions begin that belong to relations."""
-    frames, placements, relations, ends = [], [], [], list(starts)
+    frames: list[int] = []
+    placements: list[float] = []
+    relations: list[int] = []
+    ends = list(starts)
     for tie in held:
         for i in tie.moving:
             found = model.frame(tie.constraint.frames[i])
