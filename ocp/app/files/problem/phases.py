@@ -160,7 +160,9 @@ def _reset(reader: lp.Reader, old: lp.Reader, before: Space, after: Space, value
 
 def _touched(robot: LoadedRobot, before: LoadedRobot, given: RobotPhaseInOrder) -> tuple[Constraint, ...]:
     """What holds at the start of a phase: positions of constraints that did not hold before, and velocities, unless they strike;
-    where an impact is that of some contacts only, the velocities of the others."""
+    where an impact is that of some contacts only, the velocities of the others. Nothing where that is left to stabilisation."""
+    if given.reset is not None and not given.reset.consistent:
+        return ()
     held, strikes = [c.name for c in before.mechanism.constraints], _striking(robot, given.reset)
     partial = given.reset is not None and isinstance(given.reset.impact, tuple)
     where = robot.reader.findings.source.where((*robot.reader.phase, "contacts"))
