@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import functools
 import keyword
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
 import casadi as ca
 import numpy as np
 
-from dynamics.constraints import Constraint as MechanismConstraint
 from dynamics.constraints import Contact
 from dynamics.errors import UnknownNameError
 from dynamics.mechanism import Mechanism
@@ -31,11 +30,11 @@ from ocp.app.files.robot.start import WORDS, read_start
 from ocp.app.files.syntax import reader as lp
 from ocp.app.files.syntax.scope import RESERVED_NAMES, Scope, Table, VectorFunction
 from ocp.app.files.syntax.yaml_source import KeyPath
-from ocp.contacts import clear_constraint, constraint_forces, contact_constraints, impact_map, with_contacts
+from ocp.contacts import clear_constraint, constraint_forces, contact_constraints, impact_map, impact_slope, with_contacts
 from ocp.errors import ProblemError
 from ocp.guesses.inverse_dynamics import standing
 from ocp.interrupts import Activity, check
-from ocp.problem import At, Bounds, Constraint, Cost, Phase, System
+from ocp.problem import At, Behind, Bounds, Constraint, Cost, Phase, System
 from ocp.robot_terms import RobotTerms
 
 SX = Any
@@ -197,14 +196,18 @@ def _after_impacts(robot: LoadedRobot, given: Sequence[RobotCost | RobotConstrai
         lp.unknown(findings, name, known, (*path, i, "impact", k), "contact in system.constraints")
     if unknown or len(given) != len(found):  # some could not be read
         return found
-    return tuple(_after_impact(robot, item, [c for c in contacts.values() if not isinstance(c, Contact) or c.name in one.impact])
-                 if one.impact else item for one, item in zip(given, found, strict=True))
+    struck = {names: replace(robot.mechanism, constraints=tuple(
+        c for c in contacts.values() if not isinstance(c, Contact) or c.name in names)) for names in {one.impact for one in given}}
+    slopes = {names: functools.partial(impact_slope, mechanism) for names, mechanism in struck.items()}
+    return tuple(_after_impact(robot.reader, item, struck[one.impact], slopes[one.impact]) if one.impact else item
+                 for one, item in zip(given, found, strict=True))
 
 
-def _after_impact(robot: LoadedRobot, item: Item, striking: Sequence[MechanismConstraint]) -> Item:
-    reader = robot.reader
-    after = impact_map(replace(robot.mechanism, constraints=tuple(striking)), reader.x)
-    return replace(item, function=reader.function(item.name, item.function(reader.t, after, reader.u, reader.p)))
+def _after_impact(reader: lp.Reader, item: Item, struck: Mechanism, slope: Callable[[], ca.Function]) -> Item:
+    value = item.function(reader.t, impact_map(struck, reader.x), reader.u, reader.p)
+    whole = reader.function(item.name, value)
+    behind = {"behind": Behind(whole, item.function, slope)} if isinstance(item, Cost) else {}
+    return replace(item, function=whole, **behind)
 
 
 def _in_time(robot: LoadedRobot, system: System) -> System:
