@@ -165,6 +165,8 @@ def _draw(started: Started, loaded: LoadedProblem, solution: Solution) -> None:
 
 def picture(loaded: LoadedProblem, solution: Solution) -> tuple[Any, str]:
     """The scene that the report animates, or None and a sentence that says why there is none."""
+    from ocp.app.pages.contact_scene import with_contacts
+    from ocp.app.pages.contacts import pressed
     from ocp.app.pages.scene import frame_times, scene_from_drawing, scene_from_model
 
     found = legs(solution)
@@ -181,7 +183,8 @@ def picture(loaded: LoadedProblem, solution: Solution) -> tuple[Any, str]:
         if len({model.fingerprint for model in models}) > 1:
             return None, "The phases have different robots, so there is no one picture to animate."
         q, model = np.concatenate([part[:, :system.model.nq] for part in x]), drawn(system)
-        return scene_from_model(model, t, q, body_poses(model, q), loaded.scenery), ""
+        scene, words = with_contacts(scene_from_model(model, t, q, body_poses(model, q), loaded.scenery), *pressed(found, times))
+        return replace(scene, notes=(*scene.notes, words) if words else scene.notes), ""
     if loaded.drawing is not None:
         u = [np.asarray(leg.trajectory.control(at)).reshape(len(at), leg.phase.system.nu)
              for leg, at in zip(found, times, strict=True)]

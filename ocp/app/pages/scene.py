@@ -65,7 +65,7 @@ class Scene:
     kind: ``3d`` (x, y, z with z up) or ``2d`` (x to the right, y up, z unused)
     t [frames] s; points [frames, n, 3] m in the world; poses [frames, bodies, 4, 4], ``world_H_body``, for the solids
     labels: (point, text); traces: points whose path is drawn; ground: height of the ground grid [m]
-    notes: what could not be drawn, in plain words
+    notes: what could not be drawn, and what else a reader should know, in plain words
     inside: points within meshes, whose skeleton the player leaves out
     """
 

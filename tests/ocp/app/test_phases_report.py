@@ -181,11 +181,15 @@ def test_every_phase_is_marked_in_every_panel_over_time(relay, monkeypatch):
 
 def test_a_mark_is_a_line_and_a_name():
     ax = sheet.axes(sheet.figure(2.0), (1.0, 0.5, 8.0, 1.2))
+    ax.set_xlim(0.0, 1.6)
+    top = ax.get_ylim()[1]
     sheet.mark(ax, [(0.0, "push"), (1.5, "a name far longer than its room")])
     assert [line.get_xdata()[0] for line in ax.lines] == [0.0, 1.5]
     words = [text.get_text().strip() for text in ax.texts]
     assert words[0] == "push"
-    assert len(words[1]) <= sheet.MAX_LABEL
+    assert words[1] == "a name …"  # a sixteenth of the width
+    strip = ax.get_ylim()[1] - top  # names stand above all that is drawn
+    assert strip / (ax.get_ylim()[1] - ax.get_ylim()[0]) == pytest.approx(sheet.STRIP / 1.2)
 
 
 def test_columns_by_name():
