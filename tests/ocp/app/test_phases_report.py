@@ -243,3 +243,16 @@ def test_a_run_of_several_phases_can_be_cut_short_and_resumed(tmp_path):
         cli.main(["resume", str(tmp_path / "run"), "--quiet"])
     assert stopped.value.code == 0
     assert json.loads((tmp_path / "run" / "summary.json").read_text())["objective"] == pytest.approx(6.548, abs=5e-3)
+
+
+
+def test_times_in_a_report_are_those_of_the_terminal(relay, capsys):
+    from ocp.app.pages.summary import print_outcome
+
+    print_outcome(relay)
+    told = dict(re.findall(r"(read|solve and certify) ([\d.]+) s", capsys.readouterr().out))
+    page = (relay.folder / "report.html").read_text(encoding="utf-8")
+    for name, seconds in told.items():
+        shown, = re.findall(rf"<small>{name}</small><strong>([\d.e−]+) s", page)
+        assert float(shown.replace("−", "-")) == pytest.approx(float(seconds), abs=6e-3)
+    assert len(told) == 2
