@@ -58,7 +58,8 @@ class Modelled(Protocol):
     """What carries a model: a mechanism, a loaded robot."""
 
     @property
-    def model(self) -> Model: ...
+    def model(self) -> Model:
+        """The robot."""
 
 
 def model_of(robot: Model | Modelled) -> Model:

@@ -104,6 +104,7 @@ class Method:
     reductions: tuple[str, ...]
 
     def options_type(self) -> type[MethodOptions]:
+        """The record of the method's options."""
         return self.parts().options
 
     def unsupported(self, problem: Problem) -> list[str]:

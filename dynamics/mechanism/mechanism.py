@@ -66,6 +66,7 @@ class Mechanism:
 
     @property
     def nu(self) -> int:
+        """Number of controls."""
         return len(self.motors) + len(self.thrusters)
 
     @cached_property

@@ -111,6 +111,7 @@ class Factors(NamedTuple):
 
     @classmethod
     def of(cls, s: float, r_q: np.ndarray, r_v: np.ndarray, M: np.ndarray) -> Factors:
+        """Factors of M + s r_v + s^2 r_q for a step of length s [s]."""
         from scipy.linalg import lu_factor  # only here: it takes a while
 
         return cls(M, s * r_v, lu_factor(M + s * r_v + s**2 * r_q))

@@ -101,6 +101,7 @@ class NamedRobot:
 
     @property
     def stem(self) -> str:
+        """The file name without its ending, for outputs."""
         return self.file.removeprefix(COLLECTION).replace("/", "-") if self.file.startswith(COLLECTION) else self.path.stem
 
     @property
@@ -110,6 +111,7 @@ class NamedRobot:
 
     @property
     def what(self) -> str:
+        """The file and the root link, for headings."""
         return self.file + (f", root {self.root}" if self.path.suffix == ".urdf" else "")
 
 

@@ -53,6 +53,7 @@ class Case:
 
     @cached_property
     def solution(self) -> Solution:
+        """The solution, reconstructed on demand."""
         return self.make()
 
 
@@ -244,6 +245,7 @@ class DirectProgram:
         return None if self._second is None else self._prepared(self._second)
 
     def solve(self, problem: Problem, start: Point | None, progress: Progress | None) -> Case:
+        """Solve one case from a start point, or cold."""
         given = pinned(problem, self.varied)
         nlp = self._limited(given)
         nlp = nlp if start is not None else replace(nlp, x0=self._first_point(given, nlp))
@@ -330,6 +332,7 @@ class MotionProgram:
         self.program, self.made_of = ilqr.prepare(problem, options), (varied, None)
 
     def solve(self, problem: Problem, start: Point | None, progress: Progress | None) -> Case:
+        """Solve one case from a start point, or cold."""
         from ocp.guesses.table import Start
         from ocp.problem.checkpoint import Outside
         from ocp.shooting import ilqr

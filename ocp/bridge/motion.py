@@ -53,6 +53,7 @@ def state_limits(model: Model) -> np.ndarray:
 
 
 def pairs(limits: np.ndarray) -> tuple[tuple[float, float], ...]:
+    """(lower, upper) of every row of limits [n, 2]."""
     return tuple((float(low), float(high)) for low, high in limits)
 
 

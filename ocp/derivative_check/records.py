@@ -127,6 +127,7 @@ class TermCheck:
 
     @property
     def ok(self) -> bool:
+        """Whether no finding fails."""
         return not any(f.fails for f in self.findings)
 
 
@@ -142,8 +143,10 @@ class DerivativeCheck:
 
     @property
     def ok(self) -> bool:
+        """Whether every term agrees with its reference."""
         return all(term.ok for term in self.terms)
 
     @property
     def findings(self) -> tuple[Finding, ...]:
+        """Findings of all terms."""
         return tuple(f for term in self.terms for f in term.findings)

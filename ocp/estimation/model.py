@@ -109,6 +109,7 @@ class EstimationModel:
 
     @cached_property
     def first_deviation(self) -> Array:
+        """Standard deviations of the first estimate."""
         return np.array([*self.initial, *(one.deviation for one in self.parameters)])
 
     @cached_property

@@ -88,6 +88,7 @@ class Violation:
 
     @property
     def holds(self) -> bool:
+        """Whether the constraint is soft or never violated."""
         return self.soft or self.first is None
 
     def record(self) -> dict[str, Any]:

@@ -26,9 +26,11 @@ class Owners:
 
     @staticmethod
     def empty(n: int) -> Owners:
+        """Owners of n unknowns before any is assigned."""
         return Owners(np.full(n, PARAMETER), np.zeros(n, dtype=int), np.full(n, -1), np.ones(n))
 
     def put(self, columns: Array, kind: int, phase: int, component: Any, share: Any = 1.0) -> None:
+        """Assign columns to components of a phase."""
         self.kind[columns], self.phase[columns] = kind, phase
         self.component[columns], self.share[columns] = component, share
 

@@ -35,6 +35,7 @@ class Law:
 
     @property
     def holds(self) -> bool:
+        """Whether the friction law is met to its tolerance."""
         return self.residual <= TOLERANCE
 
 

@@ -42,6 +42,7 @@ class Rows:
 
     @staticmethod
     def of(mode: NDArray[np.int8]) -> Rows:
+        """Equations of every closed contact: three where it sticks, one where it slips."""
         found, start = {}, 0
         for k in np.flatnonzero(mode != OPEN):
             count = 3 if mode[k] == STICK else 1

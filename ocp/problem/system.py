@@ -130,6 +130,7 @@ class System:
 
     @property
     def nx(self) -> int:
+        """Number of state coordinates."""
         return self.space.nx
 
     @property
@@ -139,10 +140,12 @@ class System:
 
     @property
     def nu(self) -> int:
+        """Number of inputs: controls and algebraic unknowns."""
         return len(self.inputs)
 
     @property
     def np(self) -> int:
+        """Number of parameters."""
         return len(self.parameters)
 
     def with_controls(self, controls: tuple[str, ...], rate: ca.Function, **changes: Any) -> System:

@@ -84,10 +84,12 @@ class Constraint:
 
     @classmethod
     def within(cls, name: str, at: At, function: ca.Function, bounds: Bounds, **more: Any) -> Constraint:
+        """The constraint that keeps a function within bounds."""
         return cls(name, at, function, bounds.lower, bounds.upper, **more)
 
     @cached_property
     def bounds(self) -> Bounds:
+        """Lower and upper bounds; equal for equations."""
         return Bounds(self.lower, self.lower if self.sense is Sense.EQUAL else self.upper)
 
     def excess(self, values: np.ndarray) -> np.ndarray:
@@ -98,7 +100,9 @@ class Constraint:
 
     @property
     def size(self) -> int:
+        """Number of components."""
         return len(self.lower)
 
     def components(self) -> tuple[str, ...]:
+        """Names of the components."""
         return component_names(self.name, self.size, self.labels)

@@ -90,6 +90,7 @@ class Shot:
         self.lost = -1
 
     def at(self, k: int) -> tuple[Any, ...]:
+        """Arguments of the functions of step k, and its length [s]."""
         return *self.horizon.at(k, self.x, self.u), self.horizon.h[k]
 
     def value(self, u: Array) -> float:

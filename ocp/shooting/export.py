@@ -252,10 +252,12 @@ def _number(value: float) -> str:
 
 
 def numbers(values: Array) -> str:
+    """Values as a list in C."""
     return ", ".join(map(_number, values))
 
 
 def table(name: str, rows: Array) -> str:
+    """A matrix as a constant array in C."""
     lines = ",\n".join(f"    {{{numbers(row)}}}" for row in rows)
     return f"static const double {name}[{rows.shape[0]}][{rows.shape[1]}] = {{\n{lines}\n}};"
 

@@ -49,9 +49,11 @@ class Controls(Protocol):
     look at the state have ``ahead(phase, t [N+1]) -> u [N, nu]`` as well, and are asked that alone."""
 
     @property
-    def words(self) -> str: ...
+    def words(self) -> str:
+        """The policy in words."""
 
-    def begin(self) -> None: ...
+    def begin(self) -> None:
+        """Return to the start."""
 
     def __call__(self, phase: int, t: float, h: float, x: np.ndarray) -> np.ndarray: ...
 
@@ -100,6 +102,7 @@ class Motion:
 
     @property
     def ok(self) -> bool:
+        """Whether the simulation reached its end."""
         return self.ending is Ending.FINISHED
 
     @property
@@ -109,6 +112,7 @@ class Motion:
 
     @property
     def steps(self) -> int:
+        """Number of steps taken."""
         return sum(len(leg.u) for leg in self.legs)
 
 
@@ -302,12 +306,14 @@ class Constant:
     words: str = "zero"
 
     def begin(self) -> None:
+        """Return to the start."""
         return None
 
     def __call__(self, phase: int, t: float, h: float, x: np.ndarray) -> np.ndarray:
         return self.ahead(phase, np.array([t, t + h]))[0]
 
     def ahead(self, phase: int, t: np.ndarray) -> np.ndarray:
+        """Controls [k, nu] of the steps between times t [k + 1] s of a phase."""
         own = [self.values.get(name, 0.0) for name in self.problem.phases[phase].system.controls]
         return np.tile(np.array(own, float), (len(t) - 1, 1))
 
@@ -323,12 +329,14 @@ class Guessed:
             self._begins.append(self._begins[-1] + phase.duration.guess)
 
     def begin(self) -> None:
+        """Return to the start."""
         return None
 
     def __call__(self, phase: int, t: float, h: float, x: np.ndarray) -> np.ndarray:
         return self.ahead(phase, np.array([t, t + h]))[0]
 
     def ahead(self, phase: int, t: np.ndarray) -> np.ndarray:
+        """Controls [k, nu] of the steps between times t [k + 1] s of a phase."""
         given = self._phases[phase]
         s, u = np.asarray(given.guess.s), np.asarray(given.guess.u)[:, :len(given.system.controls)]
         share = np.minimum(1.0, ((t[:-1] + t[1:]) / 2 - self._begins[phase]) / given.duration.guess)

@@ -140,6 +140,7 @@ class Answers:
         return int(self.integers[self.form.starts[3] + len(self.form.names)])
 
     def outcomes(self) -> tuple[Outcome, ...]:
+        """The outcome of every level."""
         out, form = [], self.form
         a, d, how, rank, end = form.starts
         for k, (rows, limits) in enumerate(form.counts):
@@ -164,14 +165,17 @@ class HQPResult:
 
     @cached_property
     def levels(self) -> tuple[Outcome, ...]:
+        """The outcome of every level, none where the solve failed."""
         return () if self.answers is None else self.answers.outcomes()
 
     @property
     def free(self) -> int:
+        """Dimension of the null space below the last level."""
         return 0 if self.answers is None else self.answers.free
 
     @property
     def ok(self) -> bool:
+        """Whether all levels are solved."""
         return self.status is HQPStatus.SOLVED
 
     def __getitem__(self, name: str) -> Outcome:

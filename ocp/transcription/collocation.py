@@ -162,6 +162,7 @@ def plans_of(problem: Problem, options: CollocationOptions) -> tuple[Plan, ...]:
 
 
 def family_of(options: CollocationOptions) -> Family:
+    """The family of collocation schemes that the options name."""
     return Family(options.scheme, options.form, options.shape(), options.states, options.tolerance)
 
 

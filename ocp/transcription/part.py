@@ -37,6 +37,7 @@ class Part:
 
     @property
     def rows(self) -> int:
+        """Number of constraint components."""
         return len(self.names)
 
 
@@ -56,6 +57,7 @@ class Place:
 
     @property
     def phase(self) -> Phase:
+        """The phase of the part."""
         return self.problem.phases[self.number]
 
     @property
@@ -117,6 +119,7 @@ def nothing(rows: int, columns: int) -> Table:
 
 
 def identity(size: int) -> Table:
+    """The sparse identity matrix."""
     every = np.arange(size)
     return Table(every, every, np.ones(size), (size, size))
 

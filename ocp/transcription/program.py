@@ -95,6 +95,7 @@ class Transcription:
     limited: Callable[[Problem], NLP] | None = None
 
     def invert(self, x: Array) -> Trajectory:
+        """The trajectory of a point x [n]."""
         return join(self.parts(x))
 
 

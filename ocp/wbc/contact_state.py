@@ -44,6 +44,7 @@ class ContactState:
 
     @property
     def name(self) -> str:
+        """Name of the contact."""
         return self.contact.name
 
     @property

@@ -59,8 +59,10 @@ class Planner(Protocol):
     seconds: list[float]
     failed: int
 
-    def begin(self, x: np.ndarray) -> None: ...
-    def update(self, t: float, x: np.ndarray) -> None: ...
+    def begin(self, x: np.ndarray) -> None:
+        """Start from state x."""
+    def update(self, t: float, x: np.ndarray) -> None:
+        """Advance to time t [s] with the measured state x."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,4 +110,5 @@ class Setup:
 
     @property
     def steps(self) -> int:
+        """Number of control steps."""
         return int(np.ceil(self.duration * self.rate - 1e-9))

@@ -38,6 +38,7 @@ class Sweep:
     keeps_points: ClassVar[bool] = False
 
     def values(self) -> list[dict[str, Any]]:
+        """The varied values of every case by path."""
         return [dict(zip(self.paths, row, strict=True)) for row in self.cases]
 
     def head(self) -> dict[str, Any]:

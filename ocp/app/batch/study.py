@@ -21,10 +21,12 @@ class Study(Protocol):
     """What is to be done, as pure data. paths: of what is varied; keeps_points: whether points stay in the folder."""
 
     @property
-    def paths(self) -> tuple[str, ...]: ...
+    def paths(self) -> tuple[str, ...]:
+        """Paths of the varied values."""
 
     @property
-    def keeps_points(self) -> bool: ...
+    def keeps_points(self) -> bool:
+        """Whether optimal points are saved."""
 
     def values(self) -> Sequence[Mapping[str, Any]]:
         """By path, of every case."""

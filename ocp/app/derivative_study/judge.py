@@ -26,6 +26,7 @@ class Reference:
 
     @property
     def sentence(self) -> str:
+        """The reference and the source that confirms it."""
         label = SOURCES[self.source][0]
         if self.distance is None:
             return f"{label}, confirmed by nothing else"
@@ -95,6 +96,7 @@ class Option:
 
     @property
     def words(self) -> str:
+        """Name of the source and of its execution."""
         return self.entry.label if self.execution == "loop" else f"{self.entry.label}, {self.execution}"
 
 

@@ -36,6 +36,7 @@ class CaseResult(Result):
 
     @cached_property
     def document(self) -> Document:
+        """The file with the values set so far."""
         made: Document = vars(self)["base"].copy()
         for path, value in vars(self)["values"].items():
             _put(made, path, value)
@@ -43,6 +44,7 @@ class CaseResult(Result):
 
     @cached_property
     def solution(self) -> Solution:
+        """The solution of the last solve."""
         found: Solution = vars(self)["case"].solution
         return found
 

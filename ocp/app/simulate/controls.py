@@ -54,6 +54,7 @@ class Feedback:
         self.words, self._policy = f"the policy {place}", policy
 
     def begin(self) -> None:
+        """Return to the start of the controls."""
         return None
 
     def __call__(self, phase: int, t: float, h: float, x: np.ndarray) -> np.ndarray:

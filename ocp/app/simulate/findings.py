@@ -39,6 +39,7 @@ class Energy:
 
     @property
     def change(self) -> float:
+        """Energy at the end less that at the start [J]."""
         return float(self.total[-1] - (0.0 if self.potential is None else self.potential[0]))
 
 

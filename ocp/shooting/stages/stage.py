@@ -101,6 +101,7 @@ class Stage:
 
     @property
     def nu(self) -> int:
+        """Number of controls."""
         return len(self.controls)
 
 

@@ -50,6 +50,7 @@ class Constants:
 
     @property
     def count(self) -> int:
+        """Number of constants."""
         return len(self.names)
 
     @property
@@ -126,6 +127,7 @@ class Stretch:
 
     @property
     def space(self) -> Space:
+        """State space with the constants appended."""
         return carried(self.phase.system.space, self.constants)
 
     @property

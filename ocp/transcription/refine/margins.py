@@ -39,10 +39,12 @@ class Margins:
 
     @classmethod
     def none(cls, intervals: int, states: int, rows: int) -> Margins:
+        """No tightening in any interval."""
         return cls(np.zeros((intervals, states, 2)), np.zeros((intervals, rows, 2)), np.zeros(intervals, dtype=int))
 
     @property
     def any(self) -> bool:
+        """Whether any constraint is tightened."""
         return bool(np.any(self.states) or np.any(self.rows))
 
     def grown(self, states: Array, rows: Array) -> Margins:

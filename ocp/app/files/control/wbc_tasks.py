@@ -39,10 +39,12 @@ class Stage:
 
     @property
     def findings(self) -> Findings:
+        """Errors of the file."""
         return self.names.findings
 
     @property
     def path(self) -> KeyPath:
+        """Keys of the mapping."""
         return ()
 
     def here(self, task: Task) -> np.ndarray:

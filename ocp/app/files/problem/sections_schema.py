@@ -142,6 +142,7 @@ class Cost(OneOf):
             raise refuse("'between' belongs to running costs; this one counts at the end only")
 
     def is_final(self) -> bool:
+        """Whether the cost applies at the end."""
         return self.form().startswith("final") or self.at == "final"
 
 

@@ -42,6 +42,7 @@ class SymbolicNames:
 
     @property
     def unknowns(self) -> tuple[str, ...]:
+        """Names of derivatives and algebraic variables that the equations determine."""
         return (*(f"der({name})" for name in self.rates), *self.algebraic)
 
 

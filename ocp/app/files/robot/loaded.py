@@ -54,18 +54,22 @@ class LoadedRobot:
 
     @property
     def model(self) -> Model:
+        """The model of the mechanism."""
         return self.mechanism.model
 
     @property
     def inputs(self) -> tuple[str, ...]:
+        """Names of motors and thrusters."""
         return self.mechanism.controls
 
     @property
     def inverse(self) -> bool:
+        """Whether accelerations are the controls."""
         return formulation(self.given) == "inverse_dynamics"
 
     @property
     def residual(self) -> bool:
+        """Whether accelerations are algebraic unknowns."""
         return formulation(self.given) == "residual"
 
     @property

@@ -66,6 +66,7 @@ class Reader:
 
     @property
     def path(self) -> KeyPath:
+        """Keys of the system."""
         return self.place
 
     # ---- numbers and expressions ----------------------------------------------------------------------------------
@@ -116,6 +117,7 @@ class Reader:
         return ca.Function(fixed, [self.t, self.x, self.u, self.p], [ca.densify(value)], ["t", "x", "u", "p"], ["value"])
 
     def depends(self, value: SX, on: SX) -> bool:
+        """Whether an expression depends on a symbol."""
         return bool(on.numel() and ca.depends_on(value, on))
 
 
@@ -129,13 +131,16 @@ class Section:
 
     @property
     def kind(self) -> type[Part]:
+        """The record type of the mapping."""
         return type(self.given)
 
     @property
     def findings(self) -> Findings:
+        """Errors of the file."""
         return self.reader.findings
 
     def at(self, *keys: Key) -> KeyPath:
+        """Keys below this mapping."""
         return (*self.path, *keys)
 
     def part(self, key: str, *inner: Key) -> Section:
@@ -254,10 +259,12 @@ class At(Protocol):
     """What a reader begins from: where errors go, and the keys of what it reads."""
 
     @property
-    def findings(self) -> Findings: ...
+    def findings(self) -> Findings:
+        """Errors of the file."""
 
     @property
-    def path(self) -> KeyPath: ...
+    def path(self) -> KeyPath:
+        """Keys of the mapping."""
 
 
 def sound(read: Callable[Concatenate[A, P], T]) -> Callable[Concatenate[A, P], T | None]:
