@@ -55,7 +55,7 @@ def sizes(model: Model) -> dict[str, int]:
 
 
 class Modelled(Protocol):
-    """What carries a model: a mechanism, a loaded robot."""
+    """An object with a model: a mechanism, a loaded robot."""
 
     @property
     def model(self) -> Model:

@@ -87,7 +87,7 @@ TERMS = (
     Term(r"\b(comes?|came|coming) to nothing\b", "fails, gives no certified answer"),
     Term(r"\bno numbers?\b(?! of)", "NaN, not finite", r"parse|word|text|file|given?|read|result", "a word in a file is no number"),
     Term(r"\bto and fro\b", "back and forth, chatters"),
-    Term(r"(?:^|[.:;] )(what|whatever|that which)\b(?! is|'s)(?=[^?]*?\.)", "a sentence whose subject is a noun"),
+    Term(r"(?:^|\. )(what|whatever|that which)\b(?! is|'s)(?=[^?]*?\.)", "a sentence whose subject is a noun"),
 )
 #: names that are adjectives, participles or verbs of speech, and words of the table
 NAME_PARTS = {

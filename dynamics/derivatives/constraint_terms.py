@@ -1,4 +1,4 @@
-"""What constraints add to the equations of motion and to their derivatives, record by record.
+"""Contributions of constraints to the equations of motion and to their derivatives, record by record.
 
 With multipliers lambda, a direction x [nv] and weights w [m], the parts of a constrained system are the rows
 

@@ -102,8 +102,8 @@ def _closed_form(mechanism: Mechanism, at: Sequence[Expr]) -> list[Expr]:
 
 
 class Factors(NamedTuple):
-    """What an adjoint needs of one solve at the node that it found, with s = gamma h: M, ``s r_v`` and SciPy's LU factors of the
-    Newton matrix ``H = M + s r_v + s^2 r_q``, [n, n] each."""
+    """Terms of one solve that an adjoint needs, at the node that it found, with s = gamma h: M, ``s r_v`` and SciPy's LU factors of
+    the Newton matrix ``H = M + s r_v + s^2 r_q``, [n, n] each."""
 
     M: np.ndarray
     damping: np.ndarray
@@ -125,7 +125,7 @@ class Factors(NamedTuple):
 
 @dataclass(frozen=True)
 class Simulation:
-    """What implicit steps found. t [N+1]; q, v [N+1, n]: at the ends of steps. nodes: (q, v, a) [n each] of every solve, after the
+    """Outcome of implicit steps. t [N+1]; q, v [N+1, n]: at the ends of steps. nodes: (q, v, a) [n each] of every solve, after the
     initial state; solves: the plan that they follow; u [N, nu], p [np], h. iterations: of Newton for every solve; factors: of every
     solve, where they were to be kept."""
 

@@ -106,7 +106,7 @@ class NamedRobot:
 
     @property
     def identity(self) -> str:
-        """What tells it from other robots, of the same name too."""
+        """Identity among robots, of the same name too."""
         return f"{self.path.resolve()}, root {self.root}"
 
     @property

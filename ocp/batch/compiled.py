@@ -59,14 +59,14 @@ class Case:
 
 
 class Varied(NamedTuple):
-    """What a program takes anew beside bounds and limits: parameters by name, and whether durations that are fixed."""
+    """Numbers that a program takes anew beside bounds and limits: parameters by name, and whether durations that are fixed."""
 
     parameters: tuple[str, ...] = ()
     durations: bool = False
 
 
 class Program(Protocol):
-    """What solves reduced problems that differ in numbers. made_of: what it was made of beside problem, name and options."""
+    """A solver of reduced problems that differ in numbers. made_of: what it was made of beside problem, name and options."""
 
     made_of: tuple[Any, ...]
 
@@ -123,7 +123,7 @@ class Compiled:
         return Case(found.status if judged is None else judged.status, found.objective, found.point, whole)
 
     def _reduce(self, problem: Problem) -> Problem:
-        """What the program solves in a case."""
+        """The program of a case."""
         if not isinstance(self.reduced, ReducedProblem):
             return problem
         if (found := again(self.reduced, problem)) is not None:
@@ -282,7 +282,7 @@ def _limits(nlp: NLP) -> dict[str, np.ndarray]:
 
 
 def _tightened(nlp: NLP, first: Mapping[str, np.ndarray] | None) -> Callable[[NLP], NLP]:
-    """What moves limits as those of the first program differ from these, where it has the same unknowns, but for those that are
+    """The transformation of limits from those of the first program to these, where it has the same unknowns, but for those that are
     fixed, and rows."""
     if first is None or len(first["g_lower"]) != nlp.m or not nlp.n - len(first["x_lower"]) >= 0:
         return lambda own: own

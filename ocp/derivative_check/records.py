@@ -1,4 +1,4 @@
-"""What a comparison of derivatives found: plain data, nothing computed here."""
+"""Outcome of a comparison of derivatives: plain data, nothing computed here."""
 
 from __future__ import annotations
 

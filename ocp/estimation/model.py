@@ -1,4 +1,4 @@
-"""What an estimator knows: how the state moves between samples, what sensors tell of it, and how far either may be off.
+"""The model of an estimator: how the state moves between samples, what sensors measure, and both uncertainties.
 
 Between samples the model takes one step of its integrator under a held control, and then noise [+] of its tangent space:
 

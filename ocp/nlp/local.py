@@ -16,7 +16,7 @@ COORDINATE, TANGENT, CONTROL, DURATION, PARAMETER = range(5)
 
 @dataclass(frozen=True, eq=False)
 class Owners:
-    """What the unknowns [n] stand for: kind; phase (0 where it matters not); component, of the state, the control or the parameters
+    """Owners of the unknowns [n]: kind; phase (0 where it matters not); component, of the state, the control or the parameters
     of the system; share: the part of the phase that belongs to it, 1 for what belongs to all of it."""
 
     kind: Array

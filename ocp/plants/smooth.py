@@ -174,7 +174,7 @@ class Smooth:
         return np.concatenate(R), np.concatenate(B)
 
     def demanded(self, terms: Terms, v: Array, modes: Modes, rows: Rows) -> Array:
-        """What R a is the negative of [rows]: the drift, and Baumgarte's terms."""
+        """Right-hand side [rows] of ``R a = -..``: the drift, and Baumgarte's terms."""
         drift = terms.drift.reshape(-1, 3)
         rate = (terms.J @ v).reshape(-1, 3) if self.rate else None
         parts = [np.zeros(0)]

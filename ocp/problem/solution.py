@@ -1,4 +1,4 @@
-"""What a solver hands back: trajectory, status and, once certified, the certificate."""
+"""Result of a solver: trajectory, status and, once certified, the certificate."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ class Violation:
 
 @dataclass(frozen=True)
 class Statement:
-    """What kind of point a solution is, by second-order conditions; ``holds`` is computed, never set.
+    """The kind of stationary point of a solution, by second-order conditions; ``holds`` is computed, never set.
 
     below, of free: directions of negative curvature; discrete: why this is said of the discrete problem alone, empty where it holds
     of the continuous one; weak: whether a minimum is one beside motions with nearby controls alone, as far as is known: the minimum
@@ -272,7 +272,7 @@ class Certificate:
 
     @property
     def failures(self) -> tuple[Finding, ...]:
-        """What does not hold, the kind of point first."""
+        """Failed checks, the kind of point first."""
         point = () if self.second_order is None or self.second_order.holds else (self.second_order.finding,)
         return (*point, *(c.finding for c in self.checks if not c.holds), *(v.finding for v in self.violations if not v.holds))
 

@@ -14,7 +14,7 @@ from ocp.problem.bounds import Bounds
 
 
 def component_names(name: str, size: int, labels: tuple[str, ...]) -> tuple[str, ...]:
-    """What the components of a condition are called: by labels, else by number; by its own name where there is one."""
+    """Names of the components of a condition: by labels, else by number; by its own name where there is one."""
     if labels:
         return tuple(f"{name}[{label}]" for label in labels)
     return (name,) if size == 1 else tuple(f"{name}[{i}]" for i in range(size))

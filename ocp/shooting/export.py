@@ -32,8 +32,8 @@ Array = NDArray[np.float64]
 FORMAT, VERSION = "lieocp policy", 2
 SLACK = 1e-9
 CONVENTIONS = (
-    "What drives take is named by effort_names, effort_units and effort_kinds: clip(efforts(t, x, u), effort_lower, effort_upper), "
-    "'efforts' a serialised CasADi Function; where that is empty, u itself. "
+    "Outputs of the drives are named by effort_names, effort_units and effort_kinds: "
+    "clip(efforts(t, x, u), effort_lower, effort_upper), 'efforts' a serialised CasADi Function; where that is empty, u itself. "
     "u = clip(u[k] + K[k] @ difference(x[k], x), lower, upper) for t[k] <= t < t[k+1]; t < t[0]: k = 0; "
     "t >= t[N]: u[N-1] + K[N-1] @ difference(x[N], x). SI units, angles in radians. "
     "Unit quaternions (w, x, y, z), Hamilton, body to parent, start at the indices 'quaternions' of x. "

@@ -174,7 +174,7 @@ def _largest(values: Array) -> float:
 
 @dataclass(frozen=True)
 class Held:
-    """What the active set of one knot asks of a step z: ``R z - soft y = b`` with ``w = T y + rest`` the multipliers after it.
+    """Conditions of the active set of one knot on a step z: ``R z - soft y = b`` with ``w = T y + rest`` the multipliers after it.
 
     R [a, n+m], soft, b [a], T [r, a], rest [r]; share [a]: by which the residuals of rows are divided in that basis; side [m]: -1
     where a control is held at its lower bound, 1 at its upper, else 0.

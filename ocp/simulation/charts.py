@@ -46,7 +46,7 @@ Joints = frozenset[str]
 
 
 class Switch(NamedTuple):
-    """What befell the chart of a joint at t [s], and det S there. event: it ``leaves`` its chart, ``returns`` to it, or ``stays``
+    """Event of the chart of a joint at t [s], and det S there. event: it ``leaves`` its chart, ``returns`` to it, or ``stays``
     in it, then at the smallest det S, or ``switches`` to another; why: it stays, or the other chart."""
 
     joint: str
@@ -120,7 +120,7 @@ class Twin:
 
 
 def words(switches: Sequence[Switch]) -> list[str]:
-    """What befell each joint, how often and when."""
+    """Chart events of each joint, how often and when."""
     found = []
     for joint, chart, event in dict.fromkeys((s.joint, s.chart, s.event) for s in switches):
         own = [s for s in switches if (s.joint, s.chart, s.event) == (joint, chart, event)]

@@ -44,7 +44,7 @@ class Ending(enum.Enum):
 
 
 class Controls(Protocol):
-    """What drives a system: the control [nu] that is held over the step from t to t + h [s] of a phase (from 0), at the state x
+    """A source of controls: the control [nu], constant over the step from t to t + h [s] of a phase (from 0), at the state x
     [nx] where it begins. ``begin`` is called at the start of each simulation. words: what they are, for tables. Those that do not
     look at the state have ``ahead(phase, t [N+1]) -> u [N, nu]`` as well, and are asked that alone."""
 
@@ -84,7 +84,7 @@ class Leg:
 
 @dataclass(frozen=True)
 class Motion:
-    """What a simulation found. problem: as it was given; legs: phases that were reached, the last one possibly in part; dt: length
+    """Result of a simulation. problem: as it was given; legs: phases that were reached, the last one possibly in part; dt: length
     of the steps of the first phase [s]; until: the time that was asked for; message: what there is to say about the ending;
     seconds: to prepare and to run."""
 
@@ -186,7 +186,7 @@ def simulate(problem: Problem, integrator: str, controls: Controls, *, dt: float
 
 
 def _astray(leg: Leg) -> list[str]:
-    """What there is to say of coordinates that come next to a singular place, or leave the spline of their joint."""
+    """Findings about coordinates that come next to a singular configuration, or leave the spline of their joint."""
     model = leg.phase.system.model
     said: list[str] = []
     if model is None:

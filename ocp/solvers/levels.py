@@ -77,7 +77,7 @@ class Level:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What one level came to. residual [rows]: A x - b; slack [limits]: D x beyond its ends (negative: below), zero inside;
+    """Outcome of one level. residual [rows]: A x - b; slack [limits]: D x beyond its ends (negative: below), zero inside;
     side [limits]: -1, 0, 1 where x ends at, or beyond, the lower end, inside, the upper end; rank: directions that it decided;
     engine: how its active set was found ("none": nothing was in the way)."""
 
@@ -119,7 +119,7 @@ class Form:
 
 @dataclass(eq=False, slots=True)
 class Answers:
-    """What all levels came to, one after the other, as it was found. Outcomes are made of it when they are asked for."""
+    """Outcomes of all levels, one after the other, as they were found. Records are made when they are asked for."""
 
     form: Form
     numbers: Array

@@ -151,7 +151,7 @@ def _measure(A: np.ndarray, i: int, span: np.ndarray, reach: int) -> None:
 
 @linked(**OPTIONS)
 def measure(s: Stack) -> None:
-    """What can be told before the first level: where rows are not zero, how long they are; and nothing is decided."""
+    """Preparation before the first level: where rows are not zero, how long they are; and nothing is decided."""
     for i in range(s.A.shape[0]):
         if s.reach[i] >= 0:
             _measure(s.A, i, s.a_span, s.reach[i])

@@ -1,4 +1,4 @@
-"""What every piece of a program is made of: blocks, linear rows, bounds and names; and how pieces are stacked."""
+"""Parts of a program: blocks, linear constraints, bounds and names; and how parts are stacked."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Place:
 
     @property
     def prefix(self) -> str:
-        """What names of the phase begin with, where there are several."""
+        """Prefix of the names of the phase, where there are several."""
         return f"{self.phase.name}: " if len(self.problem.phases) > 1 else ""
 
     def index(self, own: Clock, *columns: np.ndarray) -> np.ndarray:

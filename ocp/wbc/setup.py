@@ -1,4 +1,4 @@
-"""What a closed loop of whole-body control is made of: tasks with priorities and paths, contacts, a schedule."""
+"""Setup of a closed loop of whole-body control: tasks with priorities and paths, contacts, a schedule."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Switch:
 
 
 class Planner(Protocol):
-    """What plans a motion while it is followed."""
+    """A planner of a motion that is followed."""
 
     seconds: list[float]
     failed: int

@@ -26,7 +26,7 @@ WINDOW = 2
 
 @dataclass(frozen=True)
 class Done:
-    """What became of a task. row: of the table; seconds that it took; point: that children start from; measured: what differs from
+    """Outcome of a task. row: of the table; seconds that it took; point: that children start from; measured: what differs from
     run to run, beside the seconds."""
 
     number: int

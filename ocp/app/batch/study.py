@@ -33,7 +33,7 @@ class Study(Protocol):
         ...
 
     def head(self) -> dict[str, Any]:
-        """What tells a study from others."""
+        """Identity of the study."""
         ...
 
     def plan(self, runs: str) -> tuple[np.ndarray, Callable[[int, Point | None], Task]]:

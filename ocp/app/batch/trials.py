@@ -182,7 +182,7 @@ class Trials:
 
     @property
     def file(self) -> tuple[str, str, str, str, str]:
-        """What identifies the file: kind, text, folder, name, plant."""
+        """Identity of the file: kind, text, folder, name, plant."""
         return self.kind, self.text, self.folder, self.name, self.plant
 
     def values(self) -> list[dict[str, Any]]:
@@ -190,7 +190,7 @@ class Trials:
         return [{} for _ in range(self.count)]
 
     def head(self) -> dict[str, Any]:
-        """What tells trials from others."""
+        """Identity of the trials."""
         return {"file": self.name, "text": self.text, "paths": [], "cases": [[]] * self.count, "trials": self.kind,
                 "seed": self.seed, "plant": self.plant, "lieocp": metadata.version("lieocp")}
 

@@ -18,7 +18,7 @@ ORDER = ("complex_step", "ad_sx", "ad_mx", "ad_of_analytic", "analytic", "loop",
 # ------------------------------------------------------------------------------------------------ errors
 @dataclass(frozen=True)
 class Reference:
-    """What the errors of a function are measured against; distance: to the nearest other way, ``confirmed_by``; None: no other."""
+    """Reference of the errors of a function; distance: to the nearest other source, ``confirmed_by``; None: no other."""
 
     source: str
     confirmed_by: str = ""

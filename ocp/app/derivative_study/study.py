@@ -34,7 +34,7 @@ Progress = Callable[[int, int, Entry], None]  # done, total, what was measured l
 
 @dataclass(frozen=True)
 class Settings:
-    """What to measure. functions, sources: names, all of them if empty; compiling: ``auto``, ``yes``, ``no``; samples: random
+    """Settings of a study. functions, sources: names, all of them if empty; compiling: ``auto``, ``yes``, ``no``; samples: random
     states at which errors are taken; quick: short timings, little compiled. Raises ProblemError, with what is near."""
 
     functions: tuple[str, ...] = ()

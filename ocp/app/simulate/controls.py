@@ -1,4 +1,4 @@
-"""What drives a simulation, as the command line or the file says it: a guess, constants, an earlier run, a policy, a horizon."""
+"""Controls of a simulation, as the command line or the file gives them: a guess, constants, an earlier run, a policy, a horizon."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run of whole-body control shows: pictures of levels, tasks, contacts and torques as PNG bytes; in its animation an
+"""Pictures of a run of whole-body control: levels, tasks, contacts and torques as PNG bytes; in its animation an
 arrow for every force of a contact with the edge of its cone around the tip, and walls."""
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ def _wall(contact: Contact, place: Array, half: float, ground: float) -> tuple[A
 
 
 def _cut(outline: list[Array], i: int, end: float, sign: float) -> list[Array]:
-    """What of a convex polygon has ``sign (x_i - end) >= 0``."""
+    """The part of a convex polygon with ``sign (x_i - end) >= 0``."""
     kept: list[Array] = []
     if not np.isfinite(end):
         return outline

@@ -67,7 +67,7 @@ class Constants:
 
 
 def free_constants(problem: Problem) -> Constants:
-    """What a problem leaves free beside states and controls: durations of phases in order, then parameters; then the ends that
+    """Unknowns of a problem beside states and controls: durations of phases in order, then parameters; then the ends that
     linkages look back on."""
     found: list[tuple[str, float, float, float]] = []
     durations: dict[int, int] = {}

@@ -30,7 +30,7 @@ SAMPLES_PER_INTERVAL = 24
 
 @dataclass(frozen=True, eq=False)
 class Verdict:
-    """What a criterion says of a pass. solution: with its certificate, where that decides; errors: by phase, beside the tolerance
+    """Verdict of a criterion on a pass. solution: with its certificate, where that decides; errors: by phase, beside the tolerance
     of the policy; margins: of the next pass; finding: the error; worst: the largest of all; estimated: of these by the estimator
     alone; allowed: overshoots between nodes that the last certificate allowed, by constraint."""
 
@@ -68,7 +68,7 @@ class Criterion(Protocol):
 
 
 class Pass(Protocol):
-    """What criteria see of a pass."""
+    """A pass as criteria see it."""
 
     @property
     def estimate(self) -> Estimate:
@@ -184,7 +184,7 @@ class ByCertificate:
         return False
 
     def _overshoots(self, solution: Solution, allowed: Mapping[str, float]) -> list[_Overshoots]:
-        """What leaves bounds of states and path constraints between nodes, by interval; what is allowed, as the last certificate
+        """Overshoots of bounds of states and path constraints between nodes, by interval; the allowance, as the last certificate
         said."""
         parts = solution.parts or (solution.trajectory,)
         return [self._in_phase(functions, phase, part, f"{phase.name}: " if len(parts) > 1 else "", allowed)

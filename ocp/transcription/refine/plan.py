@@ -1,4 +1,4 @@
-"""What a mesh is made of, as numbers and as one line of text that a problem file can hold.
+"""A mesh as numbers and as one line of text that a problem file can hold.
 
     mesh: "0:3 0.125:3 0.25:5*4 1"
 
@@ -63,7 +63,7 @@ def plan_mesh(plan: Plan, scheme: str, form: str, controls: str, split: bool) ->
 
 @dataclass(frozen=True)
 class Family:
-    """What all intervals share: the names of scheme, form of defects, shape of controls and form of states; tolerance: of
+    """Settings common to all intervals: the names of scheme, form of defects, shape of controls and form of states; tolerance: of
     programs."""
 
     scheme: str

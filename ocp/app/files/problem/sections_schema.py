@@ -199,7 +199,7 @@ class Box(Part):
 
 
 class Drawing(Part):
-    """What an animation shows, in the plane: x to the right, y up."""
+    """An animation in the plane: x to the right, y up."""
 
     points: dict[str, parts.Pair] = Key("points by name: [x, y], expressions of states, controls and constants [m]")
     segments: tuple[Annotated[tuple[str, ...], Field(min_length=2, max_length=2)], ...] = Key("lines between two points", ())

@@ -1,4 +1,4 @@
-"""What reading makes of the section ``system`` of a robot problem, with its bounds and its initial guess."""
+"""A robot problem's section ``system``, read, with its bounds and its initial guess."""
 
 from __future__ import annotations
 
@@ -79,8 +79,8 @@ class LoadedRobot:
 
 
 def formulation(given: RobotSystem) -> str:
-    """What "auto" stands for. Cones of friction are functions of the forces of contacts: where these are unknowns they are short,
-    and everything that is differentiated twice is. Numbers of the robot that are parameters need forward dynamics."""
+    """The formulation that "auto" selects. Cones of friction are functions of the forces of contacts: where these are unknowns they
+    are short, and everything that is differentiated twice is. Numbers of the robot that are parameters need forward dynamics."""
     if given.formulation != "auto":
         return given.formulation
     contacts = any(isinstance(getattr(item, item.form()), Ground) for item in given.constraints)
