@@ -2,8 +2,8 @@
 
 Functions of a problem may hide what is narrower than any sampling: a force for microseconds, a wall of micrometres. Their graphs
 tell. What is compared, or stands in ``abs``, ``min``, ``max`` or ``sign``, is a *switch*: the function breaks at its zeros.
-What stands in an exponential, a hyperbolic tangent, a denominator, a root or a logarithm is a *ridge*: the function turns sharply
-where it has an extremum. What stands in a hyperbolic tangent, an exponential and the like is a *gate*, too: where it changes fast,
+The argument of an exponential, a hyperbolic tangent, a denominator, a root or a logarithm is a *ridge*: the function turns sharply
+where it has an extremum. The argument of a hyperbolic tangent, an exponential and the like is a *gate*, too: where it changes fast,
 the function steps from one level to another near its zeros, and two steps make a pulse. All are evaluated along the motion, their
 extremes and zeros are hunted down: so events are found whose width no sampling resolves.
 """

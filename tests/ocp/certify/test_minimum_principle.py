@@ -288,8 +288,8 @@ phase:
 
 
 def test_a_valley_behind_a_low_ridge_is_another_valley():
-    """Least effort through a dead band: with the costate c (1 - t) of v, u = c (1 - t)/2 beats u = 0 only while c (1 - t) > 2, yet is
-    a stationary control down to half of that, where only a ridge of 0.002 is left between both."""
+    """Least effort through a dead band: with the costate c (1 - t) of v, u = c (1 - t)/2 beats u = 0 while c (1 - t) > 2, yet is a
+    stationary control down to half of that, where only a ridge of 0.002 is left between both."""
     found = solve(load_text(DEADBAND).problem)
     c = brentq(lambda c: c / 6 - 1 / (3 * c**2) - 0.75, 3, 6)  # the way of v: twice the integral of s (c s/2 - 1/2) from 2/c to 1
     best = c**2 / 6 * (1 - (2 / c) ** 3)
