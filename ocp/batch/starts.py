@@ -36,11 +36,13 @@ class Spread:
         return np.full(size, 0.5) if self.point is None else self.point[begin:self.count]
 
     def normal(self, size: int | tuple[int, ...] = 1) -> np.ndarray:
+        """Standard normal numbers of a low-discrepancy sequence."""
         from scipy.special import ndtri
 
         return np.asarray(ndtri(self._next(int(np.prod(size))))).reshape(size)
 
     def uniform(self, low: float, high: float) -> float:
+        """One number between low and high of a low-discrepancy sequence."""
         return low + (high - low) * float(self._next(1)[0])
 
 

@@ -70,7 +70,7 @@ def known_cases(head: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> i
 
 
 def _cell(value: Any) -> dict[str, Any]:
-    """What a cell shows, and what it is sorted by."""
+    """Text of a cell, and its sort key."""
     numeric = isinstance(value, (int, float)) and not isinstance(value, bool)
     return {"text": number(value, 8) if numeric else "—" if value is None else str(value), "key": repr(value) if numeric else "",
             "numeric": numeric or value is None}

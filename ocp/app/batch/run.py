@@ -46,10 +46,11 @@ class Sweep:
         return self.search
 
     def values(self) -> list[dict[str, Any]]:
+        """The varied values of every case by path."""
         return [dict(zip(self.paths, row, strict=True)) for row in self.cases]
 
     def head(self) -> dict[str, Any]:
-        """What tells a sweep from others."""
+        """Identity of the sweep."""
         more = {"search": True} if self.search else {}
         return {"file": self.name, "text": self.text, "paths": list(self.paths), "cases": [list(row) for row in self.cases],
                 "keep": self.keep, "certified": self.certified, **more, "lieocp": metadata.version("lieocp")}
