@@ -160,7 +160,8 @@ def test_wrong_parameters_are_named(change, words):
 
 def test_an_axis_has_any_length_that_a_float_holds():
     for length in (1e-300, 1.0, 1e300):
-        assert dynamics.model.builder.joint("j", "revolute", axes=[(0.0, 3 * length, -4 * length)]).axes[0] == pytest.approx((0.0, 0.6, -0.8))
+        made = dynamics.model.builder.joint("j", "revolute", axes=[(0.0, 3 * length, -4 * length)])
+        assert made.axes[0] == pytest.approx((0.0, 0.6, -0.8))
 
 
 def test_fingerprint_and_sizes_see_the_parameters():
