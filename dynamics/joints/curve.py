@@ -30,10 +30,11 @@ class Cubic(NamedTuple):
 
 def _natural(points: np.ndarray) -> Cubic:
     """Knots [n], slope at the start [3] and jumps [n, 3] of a natural spline p0 + slope s + sum jump_k max(0, s - knot_k)^3."""
-    chords = np.linalg.norm(np.diff(points, axis=0), axis=1)
-    if not np.all(chords > 0):
-        raise ValueError("neighbouring points of a curve must differ")
-    knots, n = np.concatenate([[0.0], np.cumsum(chords)]), len(points)
+    with np.errstate(over="ignore"):
+        chords = np.linalg.norm(np.diff(points, axis=0), axis=1)
+        knots, n = np.concatenate([[0.0], np.cumsum(chords)]), len(points)
+        if not np.all(chords > 0) or not np.isfinite(knots[-1] ** 3):
+            raise ValueError("neighbouring points of a curve must differ, by lengths whose cube is finite")
     # unknowns: slope, jumps; conditions: the points, then no second and third derivative beyond the last
     A = np.zeros((n + 1, n + 1))
     A[: n - 1, 0] = knots[1:]

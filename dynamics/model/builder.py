@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
@@ -102,8 +103,8 @@ def joint(name: str, kind: str, *, axes: Sequence[Sequence[float]] = (), positio
     """
     units = []
     for axis in axes:
-        length = float(np.linalg.norm(axis))
-        if not 0.0 < length < np.inf:
+        length = math.hypot(*axis)  # of any numbers that a float holds
+        if not 0.0 < length < math.inf:
             raise ModelError(f"axis {tuple(axis)} has no direction", element=f"joint {name!r}")
         units.append(tuple(float(x) / length for x in axis))
     placed = Placement(position=tuple(float(x) for x in position)) if rotation is None else placement(rotation, position)

@@ -44,13 +44,12 @@ _TIGHT = 9  # binds tighter than any operator
 
 
 def expanded(function: ca.Function) -> ca.Function | None:
-    """The function as scalar operations; None if it calls functions that have none."""
-    if function.is_a("SXFunction"):
-        return function
+    """The function as scalar operations; None if it calls functions that have none, or that are never to be inlined."""
     try:
-        return function.expand()
+        flat = function if function.is_a("SXFunction") else function.expand()
     except RuntimeError:
         return None
+    return None if any(flat.instruction_id(k) == ca.OP_CALL for k in range(flat.n_instructions())) else flat
 
 
 def trace(function: ca.Function, arguments: Sequence[np.ndarray], entry: int, names: Sequence[Sequence[str]]

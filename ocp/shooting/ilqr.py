@@ -250,4 +250,5 @@ def on_finer_grid(problem: Problem, options: ILQROptions, solution: Solution) ->
     fixed = not any(phase.duration.free or phase.free_parameters for phase in problem.phases)
     same = isinstance(solution.optimality, ShootingOptimality) and fixed and solution.options == asdict(options)
     kinds = solution.optimality.horizon.kinds if same else ()
-    return prepare(problem, replace(options, intervals=2 * options.intervals, shooting="feasible"), kinds)
+    count = 2 * int(solution.freeze.get("intervals", options.intervals))
+    return prepare(problem, replace(options, intervals=count, shooting="feasible"), kinds)

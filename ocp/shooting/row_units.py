@@ -17,6 +17,7 @@ from ocp.guesses.sampling import sample_guess
 from ocp.problem import Bounds, Phase
 from ocp.shooting.stages.horizon import Horizon, Leg
 from ocp.shooting.stages.rows import IN_CONE, Rows
+from ocp.thresholds import SCALES
 
 Array = np.ndarray
 BASE = 10
@@ -98,14 +99,16 @@ def in_units(rows: Rows, unit: Array, width: int) -> Rows:
 
 
 def _state_sizes(phase: Phase, x: Array) -> Array:
-    """How far each tangent component of the state moves [ndx]: half its range, or its size along x [k, nx] and at prescribed ends;
-    1 where none is known, or the space is curved."""
+    """How far each tangent component of the state moves [ndx]: its size along x [k, nx] and at prescribed ends, where bounds leave
+    room for more at least the middle, by ratio, of half their width and the part of it at which a certificate counts what rests;
+    no more than half their width; 1 where none is known, or the space is curved."""
     space, own = phase.system.space, np.abs(x).max(axis=0)
     for end in (phase.start, phase.final):
         if end is not None:
             fixed = [k >= 0 and end.fixed[k] for k in space.tangent_index]
             own = np.maximum(own, np.where(fixed, np.abs(end.value), 0.0))
-    return space.by_tangent(_sizes(phase.state_bounds, own))
+    half = _sizes(phase.state_bounds, own)
+    return space.by_tangent(np.minimum(half, np.maximum(own, np.sqrt(SCALES.constant) * half)))
 
 
 def _sizes(bounds: Bounds, own: Array) -> Array:

@@ -20,6 +20,10 @@ from ocp.strategy.records import State
 from ocp.strategy.search import Search
 from ocp.thresholds import ANSWERS, ROUNDING
 
+#: what fails where intervals are too long
+OF_MESH = frozenset({Kind.GAP_SEGMENT, Kind.GAP_TOTAL, Kind.ERROR_ESTIMATE, Kind.ENERGY, Kind.OBJECTIVE, Kind.OBJECTIVE_ERROR,
+                     Kind.VIOLATION_BETWEEN})
+
 
 def answered(state: State) -> Solution:
     """The answer so far."""
@@ -224,20 +228,21 @@ def _worth(found: Solution, name: str) -> float:
 
 
 def wide_bound(search: Search, state: State) -> Finding | None:
-    """Diagnosis: only the error bound of the objective fails, and the mesh may be refined."""
-    found, refinement = answered(state), search.refinement
+    """Diagnosis: only the error bound of the objective fails, or, of a method that refines no mesh before, only what shorter
+    intervals mend; and the mesh may be finer."""
+    found = answered(state)
     certificate = found.certificate
     wide = None if certificate is None else certificate.objective_error
-    if state.finer is None or wide is None or wide.holds or late(Activity.REFINEMENT):
+    if state.finer is None or certificate is None or wide is None or late(Activity.REFINEMENT):
         return None
-    if certificate is None or len(certificate.failures) > 1:
+    failing = {one.kind for one in certificate.failures}
+    if not failing or not failing <= (OF_MESH if search.refinement is None else {Kind.OBJECTIVE_ERROR}):
         return None
     before = [one.diagnosis.value for one in state.firings if one.rule == "finer_mesh"]
     if before and not wide.value < before[-1] / np.sqrt(2):  # less than of order one half: no finer mesh comes to it in time
         return None
-    certified = refinement is not None and refinement.certified
     return Finding(Kind.WIDE_ERROR_BOUND, value=wide.value, tolerance=wide.tolerance, data={"objective": found.objective}) \
-        if certified else None
+        if search.method.finer_answers(search) else None
 
 
 def from_finer(search: Search, state: State, why: Finding) -> State | None:
@@ -252,6 +257,8 @@ def from_finer(search: Search, state: State, why: Finding) -> State | None:
         return replace(state, finer=None, answer=replace(
             direct, options=found.options, iterations=log, strategy=found.strategy, freeze={**found.freeze, **again.freeze},
             findings=(*_of_search(found), replace(why, kind=Kind.REFINED_FURTHER), *direct.findings)))
+    if search.refinement is None:
+        return None
     begun = from_motion(found.problem, again.parts or (again.trajectory,), parameters(again))
     same = {name: found.freeze.get(name, getattr(search.options, name)) for name in ("scheme", "controls")}
     new = searched(*search.method.restarted(search, begun, mesh=str(again.freeze["mesh"]), **same))

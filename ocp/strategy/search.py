@@ -99,6 +99,10 @@ class Method:
         """The problem, with the solution as guess, solved on a finer mesh."""
         raise NotImplementedError
 
+    def finer_answers(self, search: Search) -> bool:
+        """Whether the answer may be the solution on a finer mesh."""
+        return search.refinement is not None and search.refinement.certified
+
     def frozen(self, search: Search, found: Solution) -> Solution:
         """The solution with the chosen value of every automatic option."""
         return found

@@ -74,7 +74,12 @@ class ILQR(Method):
     def on_finer_mesh(self, search: Search, problem: Problem, found: Solution) -> Solution:
         """The solution on twice as many intervals."""
         program = ilqr.on_finer_grid(problem, search.options, found)
-        return searched(*searching_prepared(program, without=search.without, tolerances=search.tolerances))
+        again = searched(*searching_prepared(program, without=search.without, tolerances=search.tolerances))
+        return replace(again, freeze={"intervals": program.options.intervals})
+
+    def finer_answers(self, search: Search) -> bool:
+        """Whether the answer may have more intervals: where no other number than the usual one is asked for."""
+        return bool(search.options.intervals == type(search.options).intervals)
 
 
 class Adjoint(Method):

@@ -89,7 +89,8 @@ RULES: tuple[Rule, ...] = (
     Rule("error_bound", ANSWER, answer.without_bound, answer.bound,
          "the objective has no error bound", "solve on a mesh with every interval cut in two", "", 7),
     Rule("finer_mesh", ANSWER, answer.wide_bound, answer.from_finer,
-         "the error bound of the objective is all that fails, and the finer mesh before made it narrower",
+         "the error bound of the objective, of iLQR all that shorter intervals mend, is all that fails, and the finer mesh before "
+         "made it narrower",
          "continue from the solution on the finer mesh", "the certificate", 6,
          optional=True),
 )

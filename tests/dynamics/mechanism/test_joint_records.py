@@ -143,6 +143,7 @@ def test_a_curve_goes_through_its_points_smoothly_and_on_straight():
     ({"kind": "revolute", "axes": ((1.0, 0.0, 0.0),), "points": POINTS}, r"'revolute' takes no points"),
     ({"kind": "spline_curve", "points": POINTS[:1]}, r"joint 'j'.*at least two points"),
     ({"kind": "spline_curve", "points": (POINTS[0], POINTS[0])}, r"neighbouring points of a curve must differ"),
+    ({"kind": "spline_curve", "points": (POINTS[0], (1e308, 0.0, 0.0))}, r"lengths whose cube is finite"),
     ({"kind": "composite"}, r"'composite' needs parts"),
     ({"kind": "composite", "parts": (Joint("a", "revolute"),)}, r"joint 'a'.*'revolute' needs 1 axes, got 0"),
     ({"kind": "composite", "parts": (Joint("a", "spherical"), Joint("a", "planar"))}, r"names of their own, got a, a"),
@@ -155,6 +156,12 @@ def test_wrong_parameters_are_named(change, words):
     builder.body("b", parent="world", joint=replace(Joint("j", "fixed"), **change))
     with pytest.raises(ModelError, match=words):
         builder.build()
+
+
+def test_an_axis_has_any_length_that_a_float_holds():
+    for length in (1e-300, 1.0, 1e300):
+        made = dynamics.model.builder.joint("j", "revolute", axes=[(0.0, 3 * length, -4 * length)])
+        assert made.axes[0] == pytest.approx((0.0, 0.6, -0.8))
 
 
 def test_fingerprint_and_sizes_see_the_parameters():

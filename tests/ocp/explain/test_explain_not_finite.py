@@ -234,3 +234,9 @@ def test_rates_that_no_motion_takes_away_at_an_end(gam, v, start, others, expect
     for origin in found:  # what the formula says at those values
         assert origin.result == math.inf
         assert dict(origin.values)["v"] == {"start": 0.0, "end": 3.0}[origin.place]
+
+
+def test_functions_that_are_never_inlined_are_left_unexplained():
+    x = ca.SX.sym("x", 3)
+    kept = ca.Function("kept", [x], [ca.log(x)], {"never_inline": True})
+    assert trace(ca.Function("rate", [x], [kept(x)]), [np.array([1.0, 0.0, 2.0])], 1, [["a", "b", "c"]]) is None

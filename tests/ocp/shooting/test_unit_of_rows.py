@@ -8,8 +8,9 @@ import pytest
 from constrained_problems import planar_cone, start_guess, three_obstacles, with_guess
 from rescaled import Units, rescaled
 
+import ocp
 from ocp.problem import At, Constraint, Kind, Sense, Status
-from ocp.shooting.ilqr import ILQROptions, prepare, solve
+from ocp.shooting.ilqr import ILQROptions, prepare, run, solve
 from ocp.shooting.options import Tuning
 
 
@@ -67,3 +68,21 @@ def test_messages_speak_in_the_units_of_the_file():
 def test_ordinary_rows_are_measured_as_they_are_written():
     problem, options = given(three_obstacles)
     assert all((stage.rows.unit == 1.0).all() for stage in prepare(problem, options).horizon.kinds)
+
+
+def test_wide_bounds_on_speeds_loosen_no_end():
+    """A block moved by 0.2 m, whose speed may reach 50 m/s and does reach 0.3: its end is held to the tolerance of rows as they are
+    written. Least effort is 12 d^2 / T^3."""
+    p = ocp.Problem("Block", duration=1.0)
+    x, v, u = p.state("x", "m"), p.state("v", "m/s"), p.control("u", "N")
+    p.dynamics({x: v, v: u})
+    p.start(x=0, v=0)
+    p.final(x=0.2, v=0)
+    p.bounds({x: (-1, 1), v: (-50, 50)})
+    p.cost(u**2)
+    problem, options = p.load().problem, ILQROptions(kernels="interpreted")
+    program = prepare(problem, options)
+    assert all((stage.rows.unit == 1.0).all() for stage in program.horizon.kinds)
+    found = run(program)
+    assert found.objective == pytest.approx(12 * 0.2**2, rel=1e-3)
+    assert np.abs(found.trajectory.x[-1] - [0.2, 0.0]).max() <= options.constraint_tolerance
