@@ -11,7 +11,7 @@ import numpy as np
 from ocp.certify.motion import Motion
 from ocp.guesses.motion import from_motion
 from ocp.interrupts import Activity, late
-from ocp.problem import At, Finding, Kind, Phase, Problem, Solution
+from ocp.problem import SOLVED, At, Finding, Kind, Phase, Problem, Solution, Status
 from ocp.reductions import REDUCTIONS, Chain, ReducedProblem, invert
 from ocp.reductions.modes import Mode, Modes, Surfaces
 from ocp.reductions.time_switches import TimeSwitches
@@ -20,11 +20,14 @@ from ocp.strategy.records import State
 from ocp.strategy.search import Search
 from ocp.thresholds import ANSWERS, SWITCHES
 
+#: programs whose last motion tells a sequence of modes: jumps may be why a search converges slowly
+CROSSED = (*SOLVED, Status.ITERATION_LIMIT, Status.STALLED)
+
 
 def crosses(search: Search, state: State) -> Finding | None:
     """Diagnosis: the motion crosses or meets such a surface."""
     found = answered(state)
-    if found.certificate is None or state.fired("error_bound") or late(Activity.SOLVING):
+    if found.status not in CROSSED or found.certificate is None or state.fired("error_bound") or late(Activity.SOLVING):
         return None
     causes = found.certificate.causes & {Kind.STATE_DEPENDENT_JUMP, Kind.WAITING}
     steps = found.problem.steps if isinstance(found.problem, ReducedProblem) else ()
