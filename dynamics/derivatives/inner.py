@@ -150,6 +150,7 @@ def _inner(symbols: tuple[Expr, Expr, Expr, Expr], value: Expr, first: Callable[
                  lambda t, x, u, weights: seconds()(x, u, weights))
 
 
+@functools.lru_cache(maxsize=64)
 def split(function: ca.Function, sought: ca.Function) -> ca.Function | None:
     """(t, x, u, p, k) -> value, such that k = sought(t, x, u) gives ``function``; None where nothing of it is found."""
     symbols = [ca.SX.sym(name, function.size1_in(i)) for i, name in enumerate("txup")]
