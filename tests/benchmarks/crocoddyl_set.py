@@ -269,7 +269,9 @@ def timed(program: Any) -> tuple[Any, float]:
 
 def measured(name: str, guess: str, hessian: str) -> dict[str, Any]:
     case = case_of(name, guess)
-    program, idle = prepared(case, hessian=hessian), prepared(case, hessian=hessian, tolerance=1e12, gap_tolerance=1e12)
+    program = prepared(case, hessian=hessian)
+    content = {**METHOD, **case.options, "hessian": hessian, "intervals": case.intervals, "tolerance": 1e12, "gap_tolerance": 1e12}
+    idle = dataclasses.replace(program, options=make_options("ilqr", content))
     solver, once = their_run(name, case, guess, STOP)
     solution, _ = timed(program)  # loads everything
     theirs, seconds, set_up = [], [], []
