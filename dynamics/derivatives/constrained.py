@@ -78,7 +78,7 @@ class _System(NamedTuple):
         return ca.vertcat(x, multipliers)
 
     def _turning(self) -> Expr:
-        """What the smallest multipliers gain as the null space of J' turns [m, n_x]."""
+        """Change of the smallest multipliers as the null space of J' turns [m, n_x]."""
         n, J = self.at.model.nv, self.saddle.J
         s, _ = self.saddle.solve(ca.DM(n, 1), self.y[1])
         rows = self.at.rows(s)

@@ -49,6 +49,7 @@ class Inner:
 
     @property
     def count(self) -> int:
+        """Number of values."""
         return int(self.sought.numel_out(0))
 
     def carried(self, nx: int, more: int) -> Inner:

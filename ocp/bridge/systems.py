@@ -134,7 +134,7 @@ def residual_dynamics_system(robot: Model | Mechanism, *, thrusters: Sequence[Th
 
 
 def _own(mechanism: Mechanism, system: System) -> tuple[Constraint, ...]:
-    """What holds in every phase, and where a motion begins."""
+    """Constraints of every phase and of the start."""
     counts = system.np, None, len(system.algebraic)
     return (*shared_effort_constraints(mechanism, *counts), *start_constraints(mechanism, *counts))
 

@@ -37,6 +37,7 @@ class Boundary:
 
     @property
     def complete(self) -> bool:
+        """Whether every tangent component is fixed."""
         return all(self.fixed)
 
 
@@ -53,6 +54,7 @@ class Duration:
 
     @property
     def free(self) -> bool:
+        """Whether the duration is a decision variable."""
         return self.unknown or self.lower != self.upper
 
 
@@ -122,6 +124,7 @@ class Phase:
 
     @cached_property
     def state_bounds(self) -> Bounds:
+        """Bounds of the states."""
         return Bounds(self.x_lower, self.x_upper)
 
     @cached_property
@@ -191,9 +194,11 @@ class Linkage:
 
     @property
     def size(self) -> int:
+        """Number of components."""
         return len(self.lower)
 
     def components(self) -> tuple[str, ...]:
+        """Names of the components."""
         return component_names(self.name, self.size, self.labels)
 
 

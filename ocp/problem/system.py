@@ -53,8 +53,8 @@ class System:
 
         xi = rate(t, x, u, p)        0 = residual(t, x, u, p)        u = (controls, z)
 
-    that determine its algebraic unknowns z [nz] at every time, by name ``algebraic``: index 1, ``d residual / dz`` is regular. What
-    the equations leave implicit of xi is an algebraic unknown, too, and rate picks it (``implicit_system``). Without algebraic
+    that determine its algebraic unknowns z [nz] at every time, by name ``algebraic``: index 1, ``d residual / dz`` is regular. A
+    component of xi that the equations leave implicit is an algebraic unknown, too, and rate picks it (``implicit_system``). Without algebraic
     unknowns residual is None and the system explicit. Reductions state the equations as constraints, or eliminate z.
 
     equations [nz]: names of the rows of the residual; numbers where there are none.
@@ -146,6 +146,7 @@ class System:
 
     @property
     def nx(self) -> int:
+        """Number of state coordinates."""
         return self.space.nx
 
     @property
@@ -155,10 +156,12 @@ class System:
 
     @property
     def nu(self) -> int:
+        """Number of inputs: controls and algebraic unknowns."""
         return len(self.inputs)
 
     @property
     def np(self) -> int:
+        """Number of parameters."""
         return len(self.parameters)
 
     def with_controls(self, controls: tuple[str, ...], rate: ca.Function, **changes: Any) -> System:

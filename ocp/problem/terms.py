@@ -15,7 +15,7 @@ from ocp.problem.bounds import Bounds
 
 
 def component_names(name: str, size: int, labels: tuple[str, ...]) -> tuple[str, ...]:
-    """What the components of a condition are called: by labels, else by number; by its own name where there is one."""
+    """Names of the components of a condition: by labels, else by number; by its own name where there is one."""
     if labels:
         return tuple(f"{name}[{label}]" for label in labels)
     return (name,) if size == 1 else tuple(f"{name}[{i}]" for i in range(size))
@@ -101,10 +101,12 @@ class Constraint:
 
     @classmethod
     def within(cls, name: str, at: At, function: ca.Function, bounds: Bounds, **more: Any) -> Constraint:
+        """The constraint that keeps a function within bounds."""
         return cls(name, at, function, bounds.lower, bounds.upper, **more)
 
     @cached_property
     def bounds(self) -> Bounds:
+        """Lower and upper bounds; equal for equations."""
         return Bounds(self.lower, self.lower if self.sense is Sense.EQUAL else self.upper)
 
     def excess(self, values: np.ndarray) -> np.ndarray:
@@ -115,7 +117,9 @@ class Constraint:
 
     @property
     def size(self) -> int:
+        """Number of components."""
         return len(self.lower)
 
     def components(self) -> tuple[str, ...]:
+        """Names of the components."""
         return component_names(self.name, self.size, self.labels)

@@ -46,7 +46,7 @@ class Term:
 
 @dataclass(frozen=True)
 class Draft:
-    """What a stage is, before its functions are made.
+    """A stage before its functions are made.
 
     advance(t, x, u, p, h) -> state after it in ``after``, cost terms;  rows(t, x, u, p) -> rows of hard constraints
     sym: SX.sym or MX.sym; local: the running cost where loops over a robot take the step or, beside ``single``, its full Hessian.
@@ -101,6 +101,7 @@ class Stage:
 
     @property
     def nu(self) -> int:
+        """Number of controls."""
         return len(self.controls)
 
 
@@ -174,7 +175,7 @@ def _control(term: Term, u: Expr) -> Expr:
 
 
 def _known(term: Term, p: Expr) -> Expr:
-    """What costs see of the parameters: those of their system."""
+    """Parameters of costs: those of their system."""
     size = term.costs[0].function.size1_in(3) if term.costs else p.shape[0]
     return p if size == p.shape[0] else p[:size]
 

@@ -50,6 +50,7 @@ class Constants:
 
     @property
     def count(self) -> int:
+        """Number of constants."""
         return len(self.names)
 
     @property
@@ -66,7 +67,7 @@ class Constants:
 
 
 def free_constants(problem: Problem) -> Constants:
-    """What a problem leaves free beside states and controls: durations of phases in order, then parameters; then the ends that
+    """Unknowns of a problem beside states and controls: durations of phases in order, then parameters; then the ends that
     linkages look back on."""
     found: list[tuple[str, float, float, float]] = []
     durations: dict[int, int] = {}
@@ -126,6 +127,7 @@ class Stretch:
 
     @property
     def space(self) -> Space:
+        """State space with the constants appended."""
         return carried(self.phase.system.space, self.constants)
 
     @property

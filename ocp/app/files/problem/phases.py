@@ -142,7 +142,7 @@ def _problem(file: ProblemFile, findings: Findings, phases: list[Phase], reader:
 # ---- what jumps ---------------------------------------------------------------------------------------------------------
 def _reset(reader: lp.Reader, old: lp.Reader, before: Space, after: Space, values: Mapping[str, SX], silent: bool
            ) -> ca.Function | None:
-    """(x before, p) -> x after. What ``values`` leaves out goes on under its own name; None where everything does."""
+    """(x before, p) -> x after. Components that ``values`` leaves out continue under their own names; None where all do."""
     if before.names == after.names and not values:
         return None
     lost = [name for name in after.names if name not in before.names and name not in values]
@@ -160,8 +160,8 @@ def _reset(reader: lp.Reader, old: lp.Reader, before: Space, after: Space, value
 
 
 def _touched(robot: LoadedRobot, before: LoadedRobot, given: RobotPhaseInOrder) -> tuple[Constraint, ...]:
-    """What holds at the start of a phase: positions of constraints that did not hold before, and velocities, unless they strike;
-    where an impact is that of some contacts only, the velocities of the others. Nothing where that is left to stabilisation."""
+    """Conditions at the start of a phase: positions of constraints that were not active before, and velocities, unless they impact;
+    where an impact is that of some contacts only, the velocities of the others. None where that is left to stabilisation."""
     if given.reset is not None and not given.reset.consistent:
         return ()
     held, strikes = [c.name for c in before.mechanism.constraints], _striking(robot, given.reset)

@@ -217,7 +217,7 @@ Strikes = Annotated[
 
 
 class RobotReset(Part):
-    """What jumps between two phases; everything else goes on, component by component of the same name."""
+    """State components that jump between two phases; all others are continuous, component by component of the same name."""
 
     joints: dict[str, Number] = Key("joint values after: expressions of the state before", dict)
     velocities: dict[str, Number] = Key("joint velocities after: expressions of the state before", dict)

@@ -220,7 +220,7 @@ def _in_time(robot: LoadedRobot, system: System) -> System:
 
 
 def _ground(robot: LoadedRobot) -> tuple[Constraint, ...]:
-    """What the ground allows contacts that are active, and the clearance of those that are not, where the file asks for it."""
+    """Constraints of active contacts, and the clearance of inactive ones where the file asks for it."""
     reader, mechanism = robot.reader, robot.mechanism
     where = reader.findings.source.where((*reader.place, "constraints"))
     sizes = robot.system.np, robot.unknowns
