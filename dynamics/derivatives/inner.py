@@ -32,7 +32,8 @@ from dynamics.mechanism.constrained import reduced
 from dynamics.model.model import Model
 
 _COMMUTE = (ca.OP_ADD, ca.OP_MUL)
-Numbering = tuple[list[tuple[Any, ...]], dict[tuple[Any, ...], int], list[list[int]]]
+Op = tuple[Any, ...]
+Numbering = tuple[list[Op], dict[Op, int], list[list[int]]]
 
 
 @dataclass(frozen=True)
@@ -182,7 +183,7 @@ def _sought(sought: ca.Function) -> Numbering:
     return _numbered(sought)
 
 
-def _numbered(function: ca.Function, first: Sequence[tuple[Any, ...]] = (), numbers: Mapping[tuple[Any, ...], int] | None = None
+def _numbered(function: ca.Function, first: Sequence[Op] = (), numbers: Mapping[Op, int] | None = None
               ) -> Numbering:
     """Nodes by number, each an operation with the numbers of its operands, ("in", input, entry) or ("value", number), behind those
     of another function of the same inputs; their numbers; and the numbers of the nonzeros of every output."""
@@ -190,7 +191,7 @@ def _numbered(function: ca.Function, first: Sequence[tuple[Any, ...]] = (), numb
     work: dict[int, int] = {}
     outputs: list[list[int]] = [[-1] * function.nnz_out(i) for i in range(function.n_out())]
 
-    def number(node: tuple[Any, ...]) -> int:
+    def number(node: Op) -> int:
         if node not in known:
             known[node] = len(nodes)
             nodes.append(node)
@@ -210,7 +211,7 @@ def _numbered(function: ca.Function, first: Sequence[tuple[Any, ...]] = (), numb
     return nodes, known, outputs
 
 
-def _build(nodes: Sequence[tuple[Any, ...]], number: int, built: dict[int, Expr], symbols: Sequence[Expr]) -> None:
+def _build(nodes: Sequence[Op], number: int, built: dict[int, Expr], symbols: Sequence[Expr]) -> None:
     """Expressions of a node and of all it needs, into ``built``."""
     waiting = [number]
     while waiting:

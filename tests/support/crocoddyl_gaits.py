@@ -1,7 +1,7 @@
 """Crocoddyl's gaits of ANYmal, as files of the gallery, and what states and controls cost in them, by no solver's code.
 
-Nodes are counted as Crocoddyl does: each step of a phase, each impact between phases, the impact at the end. States have one row more
-than nodes; that behind the last impact is a function of the one before it.
+Nodes are counted as Crocoddyl does: each step of a phase, each impact between phases, the impact at the end. States have one row
+more than nodes; that behind the last impact is a function of the one before it.
 """
 
 from __future__ import annotations
