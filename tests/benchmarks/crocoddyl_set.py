@@ -284,8 +284,10 @@ def measured(name: str, guess: str, hessian: str) -> dict[str, Any]:
     their_end, polish = their_run(name, case, guess, POLISHED)
     costs, end = logged(their_end, polish), float(their_end.cost)
     # from their optimum, which is one of ours too: the cost there is the same number by two packages
-    stays = np.nan if name in gaits.GAITS else ilqr.run(prepared(case, started(case, np.array(list(their_end.us))), shooting="single",
-                                                              hessian="gauss_newton")).objective
+    stays = np.nan  # of gaits, whose definitions are compared at a probe
+    if name not in gaits.GAITS:
+        stays = ilqr.run(prepared(case, started(case, np.array(list(their_end.us))), shooting="single",
+                                  hessian="gauss_newton")).objective
     own = [row["cost"] for row in solution.iterations]
     mine, ms, their_ms = max(0, len(own) - 1), 1e3 * statistics.median(seconds), 1e3 * statistics.median(theirs)
     good = bool(np.isfinite(solution.objective) and mine > 0)  # not where the first trajectory already diverged
