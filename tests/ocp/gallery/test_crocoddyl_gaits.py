@@ -32,7 +32,7 @@ def test_definitions_agree_with_crocoddyl(name):
 
 @pytest.mark.parametrize("name", GAITS)
 def test_optima_of_crocoddyl_in_its_number_of_iterations(name):
-    """Until the cost is within 1e-9 of the optimum; Crocoddyl counts its first iteration as number 0, ours counts the guess as 0."""
+    """Until the cost is within 1e-9 of the optimum. Crocoddyl counts its first iteration as number 0."""
     solution = solve(gait(name), make_options("ilqr", {"shooting": "feasible", "hessian": "gauss_newton"}))
     assert solution.status is Status.CONVERGED, solution.ending
     assert solution.objective == pytest.approx(GAITS[name].cost, rel=1e-9)
