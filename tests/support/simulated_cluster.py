@@ -77,6 +77,11 @@ def grid(count: int) -> np.ndarray:
     return np.stack(np.unravel_index(np.arange(count), (side, side)), axis=1).astype(float)
 
 
+def expected(seconds: np.ndarray, error: float = 0.0, seed: int = 1) -> dict[int, float]:
+    """Seconds of an earlier run, each up to a random factor with this deviation of its logarithm."""
+    return dict(enumerate((seconds * np.exp(np.random.default_rng(seed).normal(0.0, error, len(seconds)))).tolist()))
+
+
 def makespan(seconds: np.ndarray, workers: int, ledger: Ledger, **options: float) -> tuple[float, SimulatedCluster]:
     """(of the schedule relative to the ideal, where all workers work until all is done; the cluster) for cases on a grid."""
     cluster = SimulatedCluster(workers, **options)

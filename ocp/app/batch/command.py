@@ -15,7 +15,7 @@ from rich.table import Table as Printed
 
 from dynamics.errors import near
 from ocp.app.batch.plan import axis_of, cases, read_axis, table_of
-from ocp.app.batch.run import KEEP, Sweep, Table, axes_of_starts, local_optima
+from ocp.app.batch.run import AUTO, KEEP, Sweep, Table, axes_of_starts, local_optima, told_search
 from ocp.app.batch.schedule import Tell
 from ocp.app.batch.work import START
 from ocp.app.files.problem.sections_schema import Sweep as Section
@@ -37,7 +37,7 @@ class Asked:
     design: str | None = None
     samples: int | None = None
     seed: int | None = None
-    starts: int | None = None
+    starts: int | str | None = None
     keep: str | None = None
 
 
@@ -60,8 +60,10 @@ def prepared(file: Path, overrides: Mapping[str, str], asked: Asked) -> Sweep:
 
     table = asked.table or (None if asked.over or "table" not in section else file.parent / section["table"])
     axes = [read_axis(words) for words in asked.over] or [axis_of(path, own) for path, own in section.get("over", {}).items()]
-    starts = int(option("starts", 1))
+    starts = option("starts", 1)
     if table is not None:
+        if starts == AUTO:
+            raise ProblemError(f"{AUTO} searches one problem; with a table give a number of starts", where="--starts")
         if axes:
             raise ProblemError("cases are those of a table or those of axes (--over); give one of them", where="--table")
         paths, rows = table_of(table)
@@ -77,7 +79,7 @@ def prepared(file: Path, overrides: Mapping[str, str], asked: Asked) -> Sweep:
     keep = option("keep", "none")
     if keep not in KEEP:
         raise ProblemError(f"keeps none, all, failed or best; got {keep!r}{near(str(keep), KEEP)}", where="--keep")
-    return Sweep(dump(tree), str(file.parent.resolve()), file.name, paths, tuple(rows), keep)
+    return Sweep(dump(tree), str(file.parent.resolve()), file.name, paths, tuple(rows), keep, search=starts == AUTO)
 
 
 @contextmanager
@@ -89,7 +91,7 @@ def told(count: int, quiet: bool, word: str = "certified") -> Iterator[Tell | No
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True)) as bar:
         task = bar.add_task("cases", total=count)
-        yield lambda done, certified, total: bar.update(task, completed=done, description=f"{certified} {word}")
+        yield lambda done, certified, total: bar.update(task, completed=done, total=total, description=f"{certified} {word}")
 
 
 def print_table(found: Table, sweep: Sweep) -> None:
@@ -112,6 +114,8 @@ def print_table(found: Table, sweep: Sweep) -> None:
     if START in sweep.paths:
         for one in local_optima(found.rows):
             console.print(f"  optimum {one['objective']:.8g}: {one['starts']} starts, the first in case {one['case']}")
+    if sweep.search:
+        console.print("  " + told_search(found.rows))
     if found.folder is not None:
         console.print(f"written to {found.folder}: cases.csv; ocp report {found.folder}", markup=False)
 

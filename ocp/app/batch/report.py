@@ -12,10 +12,11 @@ import numpy as np
 
 from dynamics.errors import near
 from ocp.app.batch.pictures import CAPTIONS, Curve, over_time, pictures
-from ocp.app.batch.run import Table, local_optima
+from ocp.app.batch.run import Table, local_optima, rounds, told_search
 from ocp.app.batch.store import POINTS, read_rows
 from ocp.app.batch.work import START
 from ocp.app.pages.report import TEMPLATES, environment, figures, number
+from ocp.batch.starts import MISSING, round_size
 from ocp.errors import ProblemError
 
 #: what is random in trials: the beginnings of names of columns
@@ -55,12 +56,17 @@ def page(head: Mapping[str, Any], rows: list[dict[str, Any]], pareto: tuple[str,
     from markupsafe import Markup
 
     return str(environment().get_template("sweep.html.j2").render(
-        head={**head, "paths": varied}, trials=trials, columns=columns, total=len(head["cases"]), done=len(rows),
+        head={**head, "paths": varied}, trials=trials, columns=columns, total=known_cases(head, rows), done=len(rows),
         good=sum(bool(row["ok"]) for row in rows), kinds=_counts(rows, "succeeded" if trials else "certified"), best=best,
-        optima=local_optima(rows) if START in head["paths"] else [],
+        optima=local_optima(rows) if START in head["paths"] else [], search=told_search(rows) if head.get("search") else "",
         rows=[{"ok": row["ok"], "message": row["message"], "cells": [_cell(row.get(name)) for name in columns]} for row in rows],
         figures=figures(shown, CAPTIONS), script=Markup(script),
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")))
+
+
+def known_cases(head: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> int:
+    """How many cases there are, of a search as far as it is known."""
+    return round_size(MISSING) * len(rounds(rows)) if head.get("search") else len(head["cases"])
 
 
 def _cell(value: Any) -> dict[str, Any]:

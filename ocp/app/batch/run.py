@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -17,16 +17,19 @@ from ocp.app.batch.study import Table, swept
 from ocp.app.batch.work import START, Work, read
 from ocp.batch.compiled import Point
 from ocp.batch.order import parents
-from ocp.batch.starts import optima
+from ocp.batch.starts import MISSING, MOST, centres, optima, round_size, unseen
 from ocp.errors import ProblemError
 
+#: a multi-start of so many starts as it takes
+AUTO = "auto"
 KEEP = ("none", "all", "failed", "best")
 
 
 @dataclass(frozen=True)
 class Sweep:
     """What is to be solved, as pure data. text, folder, name: of the file; paths, cases: values of every case; keep: which runs
-    become folders; certified: whether certificates are made."""
+    become folders; certified: whether certificates are made; search: whether cases are the starts of a search in rounds
+    (``ocp.batch.starts``), as many as there can be."""
 
     text: str
     folder: str
@@ -35,7 +38,12 @@ class Sweep:
     cases: tuple[tuple[Any, ...], ...]
     keep: str = "none"
     certified: bool = True
-    keeps_points: ClassVar[bool] = False
+    search: bool = False
+
+    @property
+    def keeps_points(self) -> bool:
+        """Of a search, whose best case is solved again from its point."""
+        return self.search
 
     def values(self) -> list[dict[str, Any]]:
         """The varied values of every case by path."""
@@ -43,15 +51,24 @@ class Sweep:
 
     def head(self) -> dict[str, Any]:
         """Identity of the sweep."""
+        more = {"search": True} if self.search else {}
         return {"file": self.name, "text": self.text, "paths": list(self.paths), "cases": [list(row) for row in self.cases],
-                "keep": self.keep, "certified": self.certified, "lieocp": metadata.version("lieocp")}
+                "keep": self.keep, "certified": self.certified, **more, "lieocp": metadata.version("lieocp")}
 
     def plan(self, runs: str) -> tuple[np.ndarray, Callable[[int, Point | None], Task]]:
         """Raises ProblemError where the file takes no case."""
         values = self.values()
         course, keep = _course(self, values), self.keep if self.keep in ("all", "failed") else ""
-        return course.parent, lambda number, point: Work(number, values[number], self.text, self.folder, self.name,
-                                                         course.recipes[number], point, keep, runs, self.certified)
+        first = course.parent[:round_size(MISSING)] if self.search else course.parent
+        return first, lambda number, point: Work(number, values[number], self.text, self.folder, self.name,
+                                                 course.recipes[number], point, keep, runs, self.certified)
+
+    def further(self, parent: np.ndarray, done: Mapping[int, Mapping[str, Any]]) -> np.ndarray | None:
+        """The next round of a search."""
+        if not self.search:
+            return None
+        found = np.repeat(rounds([done[k] for k in range(len(parent))]), round_size(MISSING))
+        return found if len(found) > len(parent) else None
 
     def finish(self, store: Store) -> None:
         """Keep the run of the best case, where that is asked for."""
@@ -59,7 +76,10 @@ class Sweep:
         runs = store.folder / "runs"
         if best is not None and not (runs / f"{best['case']:06d}").exists():
             number = best["case"]
-            Work(number, self.values()[number], self.text, self.folder, self.name, None, None, "all", str(runs), True).solved()
+            values, recipe, point = self.values()[number], None, store.point(number) if self.search else None
+            if point is not None:
+                values, recipe = {START: 0}, _course(self, [values, values]).recipes[0]
+            Work(number, values, self.text, self.folder, self.name, recipe, point, "all", str(runs), True).solved()
 
 
 @dataclass
@@ -93,7 +113,8 @@ def _course(sweep: Sweep, values: Sequence[Mapping[str, Any]]) -> _Course:
         for own in _alike(values, [path for path in ranges if path in known], group):
             assign(own, {path: pair for path, pair in ranges.items() if path not in known})
     at = np.array([[float(own[path]) for path in ranges] for own in values]).reshape(len(values), len(ranges))
-    groups = np.array([f"alone {n}" if recipe is None else recipe.key for n, recipe in enumerate(recipes)])
+    groups = np.array([f"alone {n}" if recipe is None or own.get(START) else recipe.key
+                       for n, (recipe, own) in enumerate(zip(recipes, values, strict=True))])
     if all(recipe is None for recipe in recipes):
         _check_readable(sweep, values)
     return _Course(recipes, parents(at, groups))
@@ -133,6 +154,24 @@ def _check_readable(sweep: Sweep, values: Sequence[Mapping[str, Any]]) -> None:
     raise first
 
 
+def rounds(rows: Sequence[Mapping[str, Any]]) -> list[int]:
+    """The case around whose solution each round of a search has its starts, those of a further one included; -1: the guess."""
+    return centres([row["objective"] if row["ok"] else None for row in rows], MISSING, MOST)
+
+
+def told_search(rows: Sequence[Mapping[str, Any]]) -> str:
+    """What a search did, and what its end says."""
+    size, done = round_size(MISSING), rounds(rows)
+    told = f"{len(rows)} starts in rounds of {size}, the first around the guess, each other around the best optimum before it."
+    if len(rows) < size * len(done):
+        return f"{told} The search is not over."
+    if len(rows) + size > MOST:
+        return f"{told} It ended at its most, {MOST} starts."
+    last = [row["objective"] if row["ok"] else None for row in rows[-size:]]
+    return (f"{told} None of the last {size} was better: less than {MISSING:.0%} of starts there are estimated to lead to a better "
+            f"optimum, and {unseen(last):.0%} to any that they have not led to (Good 1953).")
+
+
 def local_optima(rows: Sequence[Mapping[str, Any]], tolerance: float = 1e-4) -> list[dict[str, Any]]:
     """The different certified optima of a multi-start, best first: objectives that agree are one. objective, how many starts came
     there, the first of these."""
@@ -140,8 +179,13 @@ def local_optima(rows: Sequence[Mapping[str, Any]], tolerance: float = 1e-4) -> 
     return [{"objective": one.objective, "starts": len(one.starts), "case": rows[one.starts[0]]["case"]} for one in found]
 
 
-def axes_of_starts(axes: Sequence[Axis], starts: int) -> tuple[Axis, ...]:
-    """With the axis of a multi-start."""
+def axes_of_starts(axes: Sequence[Axis], starts: int | str) -> tuple[Axis, ...]:
+    """With the axis of a multi-start; "auto": of a search. Raises ProblemError for a search over axes."""
+    if starts == AUTO:
+        if axes:
+            raise ProblemError(f"{AUTO} searches one problem; with {axes[0].path} give a number of starts", where="--starts")
+        return (Axis(START, tuple(range(MOST))),)
+    assert isinstance(starts, int)
     return (*axes, Axis(START, tuple(range(starts)))) if starts > 1 else tuple(axes)
 
 

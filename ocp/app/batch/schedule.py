@@ -1,8 +1,8 @@
 """What is worked on next: tasks whose parents are done, few at a time, so that neither workers wait nor queues grow.
 
-Those that others wait for come first, then those whose parents took longest: neighbours take about as long, and what is long shall
-not begin last (Graham 1969). The same loop serves sweeps and trials, this process, processes of this machine and a cluster; whoever
-works hands back what is done.
+Those that others wait for come first, then those that took longest in an earlier run, else those whose parents took longest:
+neighbours take about as long, and what is long shall not begin last (Graham 1969). The same loop serves sweeps and trials, this
+process, processes of this machine and a cluster; whoever works hands back what is done.
 """
 
 from __future__ import annotations
@@ -59,10 +59,11 @@ class Workers(Protocol):
 
 
 class Ledger(Protocol):
-    """What is done, by number."""
+    """What is done, by number. expected: seconds of cases in an earlier run, where there was one."""
 
     done: dict[int, dict[str, Any]]
     measured: dict[int, dict[str, float]]
+    expected: Mapping[int, float]
 
     def add(self, found: Sequence[Done]) -> None:
         """Record finished cases."""
@@ -74,7 +75,8 @@ class Ledger(Protocol):
 class Memory(Ledger):
     """A ledger without a folder."""
 
-    def __init__(self) -> None:
+    def __init__(self, expected: Mapping[int, float] | None = None) -> None:
+        self.expected = expected or {}
         self.done: dict[int, dict[str, Any]] = {}
         self.measured: dict[int, dict[str, float]] = {}
         self.points: dict[int, Point] = {}
@@ -104,7 +106,7 @@ def scheduled(parent: np.ndarray, task: Callable[[int, Point | None], Task], led
 
     def release(number: int, seconds: float) -> None:
         for child in children.pop(number, ()):
-            heapq.heappush(ready, (child not in children, -seconds, child))
+            heapq.heappush(ready, (child not in children, -ledger.expected.get(child, seconds), child))
 
     def start(number: int) -> Point | None:
         at = above[number]

@@ -5,7 +5,7 @@ the table once all are.
     journal.jsonl   a line a case, appended by one write and flushed to the disk; a line that a killed process left is cut off
     points/         the point of each case whose line stands, while a case waits for it
     cases.csv       the table (cases.parquet where pyarrow is installed), without what differs from run to run
-    seconds.csv     how long each case took, and what else differs from run to run
+    seconds.csv     how long each case took, which orders another run of the same cases, and what else differs from run to run
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ocp.batch.compiled import Point
 from ocp.errors import ProblemError
 
 FORMAT, VERSION = "lieocp sweep", 1
-HEAD, JOURNAL, POINTS, TABLE = "sweep.json", "journal.jsonl", "points", "cases.csv"
+HEAD, JOURNAL, POINTS, TABLE, SECONDS = "sweep.json", "journal.jsonl", "points", "cases.csv", "seconds.csv"
 
 
 class Store(Ledger):
@@ -46,9 +46,15 @@ class Store(Ledger):
                                    where=str(folder))
             import shutil
 
+            same = all(known.get(key) == self.head.get(key) for key in ("paths", "cases"))
+            earlier = (folder / SECONDS).read_bytes() if same and (folder / SECONDS).exists() else b""
             shutil.rmtree(folder)
+            folder.mkdir()
+            if earlier:
+                _replaced(folder / SECONDS, earlier)
             known = None
         (folder / POINTS).mkdir(parents=True, exist_ok=True)
+        self.expected = _seconds(folder / SECONDS)
         if known is None:
             _replaced(folder / HEAD, json.dumps(self.head, indent=1).encode())
         else:
@@ -100,10 +106,10 @@ class Store(Ledger):
             return {name: file[name] for name in file.files}
 
     def close(self, paths: Sequence[str], values: Sequence[Mapping[str, Any]], keep_points: bool) -> None:
-        """Write the table, and leave out the points unless they are kept, once all cases are done."""
+        """Write the table, and leave out the points unless they are kept."""
         rows = table(paths, values, self.done)
         _replaced(self.folder / TABLE, _as_csv(rows))
-        _replaced(self.folder / "seconds.csv", _as_csv([{"case": n, **self.measured[n]} for n in sorted(self.measured)]))
+        _replaced(self.folder / SECONDS, _as_csv([{"case": n, **self.measured[n]} for n in sorted(self.measured)]))
         try:
             import pyarrow
             from pyarrow import parquet
@@ -113,13 +119,21 @@ class Store(Ledger):
             partial = self.folder / ".cases.parquet"
             parquet.write_table(pyarrow.Table.from_pylist([_uniform(row) for row in rows]), partial)
             os.replace(partial, self.folder / "cases.parquet")
-        if len(self.done) == len(values) and not keep_points:
+        if not keep_points:
             for place in (self.folder / POINTS).glob("*.npz"):
                 place.unlink()
 
     def leave(self) -> None:
         """Release the lock on the folder."""
         os.close(self._journal)
+
+
+def _seconds(place: Path) -> dict[int, float]:
+    """How long cases took, by number, as an earlier run has it; empty without one."""
+    if not place.exists():
+        return {}
+    with place.open(encoding="utf-8", newline="") as lines:
+        return {int(row["case"]): float(row["seconds"]) for row in csv.DictReader(lines)}
 
 
 def read_head(folder: Path) -> dict[str, Any] | None:

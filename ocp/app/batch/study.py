@@ -40,6 +40,10 @@ class Study(Protocol):
         """(the parent of every case, its task from number and point); runs: the folder of runs that are kept, "" for none."""
         ...
 
+    def further(self, parent: np.ndarray, done: Mapping[int, Mapping[str, Any]]) -> np.ndarray | None:
+        """Once all of these cases are done, with these rows: the parents of them and of more, or None."""
+        ...
+
     def finish(self, store: Store) -> None:
         """Finish the folder after the last case."""
 
@@ -91,6 +95,8 @@ def swept(study: Study, out: Path | None = None, *, processes: int = 1, schedule
             parent, task = study.plan(runs)
             with workers(processes, scheduler) as (who, count):
                 scheduled(parent, task, ledger, who, count, tell)
+                while (more := study.further(parent, ledger.done)) is not None:
+                    scheduled(parent := more, task, ledger, who, count, tell)
         if store is not None:
             store.close(study.paths, values, study.keeps_points)
             study.finish(store)

@@ -199,6 +199,10 @@ class Trials:
         loops(*self.file)
         return np.full(self.count, -1), lambda number, point: Trial(number, self, runs)
 
+    def further(self, parent: np.ndarray, done: Mapping[int, Mapping[str, Any]]) -> np.ndarray | None:
+        """All trials are known beforehand."""
+        return None
+
     def finish(self, store: Store) -> None:
         """Nothing is left to do."""
 

@@ -23,6 +23,7 @@ from ocp.batch.compiled import Compiled, Point
 from ocp.batch.starts import started
 from ocp.certify import Tolerances
 from ocp.errors import ProblemError, UnsupportedError
+from ocp.guesses.motion import from_solution
 from ocp.methods import solve
 from ocp.problem import Solution, Status
 
@@ -80,6 +81,8 @@ def _solved(work: Work) -> tuple[Solution, str, Point | None, LoadedProblem]:
     if work.recipe is not None:
         kept = program_of(work.recipe)
         problem = work.recipe.problem(kept.loaded, work.values)
+        if start and work.point is not None:  # a search goes on around another solution
+            problem = from_solution(problem, kept.program.solve(problem, work.point, certified=False).solution)
         case = kept.program.solve(started(problem, start), work.point, guess=bool(start), certified=work.certified,
                                   time_limit=kept.loaded.time_limit)
         if case.solution.ok or not work.certified:

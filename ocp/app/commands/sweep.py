@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -24,9 +24,9 @@ from ocp.interrupts import at_once
 
 def sweep(
     file: Problem, /, *, over: list[str] | None = None, table: Path | None = None, design: str | None = None,
-    samples: int | None = None, seed: int | None = None, starts: int | None = None, set_: Overrides = None, out: Out = None,
-    processes: Processes = None, scheduler: Scheduler = None, keep: str | None = None, overwrite: Overwrite = False,
-    quiet: Quiet = False,
+    samples: int | None = None, seed: int | None = None, starts: int | Literal["auto"] | None = None, set_: Overrides = None,
+    out: Out = None, processes: Processes = None, scheduler: Scheduler = None, keep: str | None = None,
+    overwrite: Overwrite = False, quiet: Quiet = False,
 ) -> int:
     """Solve a file with many values of what it says: masses, starts, goals, weights, methods. The same command goes on with a sweep
     that was interrupted.
@@ -45,7 +45,8 @@ def sweep(
     seed
         Of random, latin and sobol designs.
     starts
-        Multi-start: every case is solved from so many starts, the guess and perturbed ones, and local optima are listed.
+        Multi-start: every case is solved from so many starts, the guess and perturbed ones, and local optima are listed. auto: in
+        rounds around the best optimum so far, until none is better.
     keep
         Cases of which the run is kept as a folder: none, all, failed or best. Default: none.
     """

@@ -1,6 +1,7 @@
 """``ocp sweep`` and ``ocp report`` from the command line."""
 
 import csv
+import json
 import re
 
 import numpy as np
@@ -89,9 +90,7 @@ def test_no_sweep_has_no_report(tmp_path, capsys):
     assert "is not the folder of a sweep" in capsys.readouterr().err
 
 
-def test_multi_start_lists_local_optima(tmp_path, capsys):
-    """A particle in the double well ``(x^2 - 1)^2 + x/4`` ends in either; the better one is at the left."""
-    (tmp_path / "well.yaml").write_text("""
+WELL = """
 name: well
 system:
   states: {x: m}
@@ -107,7 +106,12 @@ phase:
 solve:
   method: collocation
   collocation: {scheme: hermite_simpson, intervals: 10}
-""")
+"""
+
+
+def test_multi_start_lists_local_optima(tmp_path, capsys):
+    """A particle in the double well ``(x^2 - 1)^2 + x/4`` ends in either; the better one is at the left."""
+    (tmp_path / "well.yaml").write_text(WELL)
     assert call("sweep", tmp_path / "well.yaml", "--starts", "12", "--out", tmp_path / "out", "-j", "0") == 0
     told = capsys.readouterr().out
     optima = [float(number) for number in re.findall(r"optimum (\S+):", told)]
@@ -115,6 +119,30 @@ solve:
     value = (x**2 - 1) ** 2 + x / 4 + 0.01 * (x - 0.1) ** 2  # at constant speed
     minima = sorted(value[1:-1][(value[1:-1] < value[:-2]) & (value[1:-1] < value[2:])])
     np.testing.assert_allclose(optima, minima, rtol=1e-5)
+
+
+@pytest.mark.slow
+def test_a_search_ends_by_itself(tmp_path, capsys):
+    """Rounds of twenty around the guess, then around the best; a killed one goes on; its table depends on no number of workers."""
+    (tmp_path / "well.yaml").write_text(WELL)
+    words = ("sweep", tmp_path / "well.yaml", "--starts", "auto", "--keep", "best", "-q", "-j", 0, "--out")
+    assert call(*words, tmp_path / "out") == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "40 starts in rounds of 20" in told
+    assert "less than 5% of starts there are estimated to lead to a better optimum, and 0% to any" in told
+    rows = (tmp_path / "out" / "cases.csv").read_bytes()
+    assert rows.count(b"\n") == 41
+    (run,) = (tmp_path / "out" / "runs").iterdir()
+    kept = json.loads((run / "summary.json").read_text())["objective"]
+    assert kept == pytest.approx(min(float(own) for own in re.findall(r"optimum (\S+):", told)), rel=1e-7)
+    journal = (tmp_path / "out" / "journal.jsonl").read_bytes().splitlines(keepends=True)
+    (tmp_path / "out" / "journal.jsonl").write_bytes(b"".join(journal[:27]) + journal[27][:9])
+    assert call(*words, tmp_path / "out") == 0
+    assert (tmp_path / "out" / "cases.csv").read_bytes() == rows
+    assert call("report", tmp_path / "out") == 0
+    assert "None of the last 20 was better" in (tmp_path / "out" / "report.html").read_text()
+    assert call(*words, tmp_path / "other", "--over", "phase.duration=[1, 2]") == 2
+    assert "auto searches one problem" in capsys.readouterr().err
 
 
 def test_a_surface_leaves_out_what_is_not_certified():

@@ -1,5 +1,7 @@
 """Sweeps: which cases, the same table whoever works, nothing lost when killed."""
 
+import errno
+import json
 import os
 import signal
 import subprocess
@@ -261,6 +263,66 @@ def test_a_full_disk_leaves_whole_lines(tmp_path, monkeypatch):
     assert set(Store(tmp_path / "sweep", {"paths": [], "cases": []}, False).done) == {0, 2}
 
 
+@pytest.mark.slow
+def test_a_disk_that_is_really_full(tmp_path):
+    """A file system of 64 kB: the sweep ends by name with what fitted, twice; on a larger one the table becomes whole."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(disk)], capture_output=True, check=False).returncode:
+        pytest.skip("only root mounts a small file system")
+    try:
+        sweep = block("parameters.mass=1:2:4", "phase.start.x=0:0.5:6")
+        done = 0
+        for _ in range(2):
+            with pytest.raises(OSError, match=r"No space left on device: \d+ of 24 cases are done and kept in .*; the same"):
+                swept(sweep, disk / "sweep", processes=0)
+            numbers = [json.loads(line)["case"] for line in (disk / "sweep" / "journal.jsonl").read_bytes().splitlines()]
+            assert len(numbers) == len(set(numbers)) >= max(1, done)
+            done = len(numbers)
+        subprocess.run(["mount", "-o", "remount,size=4m", str(disk)], check=True)
+        seen = []
+        assert swept(sweep, disk / "sweep", processes=0, tell=lambda count, good, total: seen.append(count)).ok
+        assert seen == list(range(done + 1, 25))
+        assert (disk / "sweep" / "cases.csv").read_bytes() == table_with(tmp_path, "whole", sweep, processes=0)
+    finally:
+        subprocess.run(["umount", str(disk)], check=False)
+
+
+def test_writes_that_fail_at_random_moments_lose_nothing(tmp_path, monkeypatch):
+    """Half of all writes and renames fail: rows that were told are there, none twice, points as their cases left them."""
+    rng, place = np.random.default_rng(0), tmp_path / "sweep"
+    kinds = {"write": os.write, "replace": os.replace, "fsync": os.fsync}
+
+    def failing(name, real):
+        def call(*given):
+            if rng.random() < 0.25:
+                if name == "write":
+                    real(given[0], given[1][:len(given[1]) // 2])
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return real(*given)
+        return call
+
+    store, kept = Store(place, {"paths": [], "cases": []}, False), set()
+    failed = 0
+    for number in range(60):
+        with monkeypatch.context() as patch:
+            for name, real in kinds.items():
+                patch.setattr(os, name, failing(name, real))
+            try:
+                store.add([Done(number, {"ok": True}, 1.0, {"x": np.full(3, float(number))})])
+                kept.add(number)
+            except OSError:
+                failed += 1
+        if number % 7 == 0:
+            store.leave()
+            store = Store(place, {"paths": [], "cases": []}, False)
+            assert set(store.done) == kept
+    assert failed > 10
+    assert set(store.done) == kept
+    assert all(store.point(number)["x"][0] == number for number in kept)
+    store.leave()
+
+
 def test_local_optima():
     rows = [{"case": k, "ok": ok, "objective": value} for k, (ok, value) in enumerate(
         [(True, 2.0), (True, 1.0), (False, 0.5), (True, 2.0000001), (True, 1.0)])]
@@ -319,8 +381,6 @@ def test_a_cluster_makes_the_same_table(tmp_path):
         end = time.monotonic() + 60
         while not file.exists() and time.monotonic() < end:
             time.sleep(0.1)
-        import json
-
         address = json.loads(file.read_text())["address"]
         from distributed import Client
 

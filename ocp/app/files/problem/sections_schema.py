@@ -275,7 +275,8 @@ class Sweep(Part):
     design: Literal["grid", "random", "latin", "sobol"] = Key("how values are combined", "grid")
     samples: int = Key("cases of a random, latin or sobol design", 0, ge=0)
     seed: int = Key("of these designs", 0, ge=0)
-    starts: int = Key("starts of every case: the guess and perturbed ones", 1, ge=1)
+    starts: Annotated[int, Field(ge=1)] | Literal["auto"] = Key(
+        "starts of every case, the guess and perturbed ones; auto: as many as a search takes", 1)
     keep: Literal["none", "all", "failed", "best"] = Key("cases of which the run is kept as a folder", "none")
 
 
