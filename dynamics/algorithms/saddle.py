@@ -40,8 +40,8 @@ class Saddle:
         return free + self._across @ y, y
 
     def inverse(self) -> tuple[Expr, Expr, Expr]:
-        """P [n, n], G [m, n] and H [m, m] of ``x = P f + G' c`` and ``y = H c - G f``: for right-hand sides that are many, or
-        sparse."""
+        """P [n, n], G [m, n] and H [m, m] of ``x = P f + G' c`` and ``y = H c - G f``, for right-hand sides that are many, or
+        sparse, and rows that do not depend on each other."""
         n, m = self.J.shape[1], self.J.shape[0]
         free, one = solve_mass(self.M, ca.DM.eye(n)), ca.DM.eye(m)
         H = self._solve(one)

@@ -71,10 +71,12 @@ class _System(NamedTuple):
     def solved(self) -> Expr:
         """Y."""
         f, c = (-ca.horzcat(*(blocks[i] for blocks in self.by.values())) for i in (0, 1))
-        P, G, H = self.saddle.inverse()
-        x, multipliers = P @ f + G.T @ c, H @ c - G @ f
-        if self.turns:
+        if self.turns:  # no inverse: right-hand sides in the range of J alone
+            x, multipliers = self.saddle.solve(f, c)
             multipliers = multipliers + self._turning()
+        else:
+            P, G, H = self.saddle.inverse()
+            x, multipliers = P @ f + G.T @ c, H @ c - G @ f
         return ca.vertcat(x, multipliers)
 
     def _turning(self) -> Expr:

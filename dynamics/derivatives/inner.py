@@ -16,7 +16,7 @@ feet of a quadruped have a twentieth.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +32,8 @@ from dynamics.mechanism.constrained import reduced
 from dynamics.model.model import Model
 
 _COMMUTE = (ca.OP_ADD, ca.OP_MUL)
+Op = tuple[Any, ...]
+Numbering = tuple[list[Op], dict[Op, int], list[list[int]]]
 
 
 @dataclass(frozen=True)
@@ -151,6 +153,7 @@ def _inner(symbols: tuple[Expr, Expr, Expr, Expr], value: Expr, first: Callable[
                  lambda t, x, u, weights: seconds()(x, u, weights))
 
 
+@functools.lru_cache(maxsize=64)
 def split(function: ca.Function, sought: ca.Function) -> ca.Function | None:
     """(t, x, u, p, k) -> value, such that k = sought(t, x, u) gives ``function``; None where nothing of it is found."""
     symbols = [ca.SX.sym(name, function.size1_in(i)) for i, name in enumerate("txup")]
@@ -159,7 +162,8 @@ def split(function: ca.Function, sought: ca.Function) -> ca.Function | None:
     value = ca.cse(ca.SX(function(*symbols)))  # where equal parts are one node CasADi simplifies, in both graphs alike
     if value.nnz() == 0:
         return None
-    nodes, (parts, values) = _numbered(ca.Function("both", symbols, [sought(*symbols[:3]), value]))
+    first, known, (parts,) = _sought(sought)
+    nodes, _, (values,) = _numbered(ca.Function("value", symbols, [value]), first, known)
     k = ca.SX.sym("k", sought.numel_out(0))
     built: dict[int, Expr] = {}
     for i, number in enumerate(parts):
@@ -174,15 +178,20 @@ def split(function: ca.Function, sought: ca.Function) -> ca.Function | None:
     return ca.Function(function.name(), [*symbols, k], [rest]) if ca.depends_on(rest, k) else None
 
 
-def _numbered(function: ca.Function) -> tuple[list[tuple[Any, ...]], list[list[int]]]:
-    """Nodes by number, each an operation with the numbers of its operands, ("in", input, entry) or ("value", number), and the
-    numbers of the nonzeros of every output."""
-    nodes: list[tuple[Any, ...]] = []
-    known: dict[tuple[Any, ...], int] = {}
+@functools.lru_cache(maxsize=16)
+def _sought(sought: ca.Function) -> Numbering:
+    return _numbered(sought)
+
+
+def _numbered(function: ca.Function, first: Sequence[Op] = (), numbers: Mapping[Op, int] | None = None
+              ) -> Numbering:
+    """Nodes by number, each an operation with the numbers of its operands, ("in", input, entry) or ("value", number), behind those
+    of another function of the same inputs; their numbers; and the numbers of the nonzeros of every output."""
+    nodes, known = [*first], dict(numbers or {})
     work: dict[int, int] = {}
     outputs: list[list[int]] = [[-1] * function.nnz_out(i) for i in range(function.n_out())]
 
-    def number(node: tuple[Any, ...]) -> int:
+    def number(node: Op) -> int:
         if node not in known:
             known[node] = len(nodes)
             nodes.append(node)
@@ -199,10 +208,10 @@ def _numbered(function: ca.Function) -> tuple[list[tuple[Any, ...]], list[list[i
         else:
             operands = [work[i] for i in takes]
             work[gives[0]] = number((what, *(sorted(operands) if what in _COMMUTE else operands)))
-    return nodes, outputs
+    return nodes, known, outputs
 
 
-def _build(nodes: Sequence[tuple[Any, ...]], number: int, built: dict[int, Expr], symbols: Sequence[Expr]) -> None:
+def _build(nodes: Sequence[Op], number: int, built: dict[int, Expr], symbols: Sequence[Expr]) -> None:
     """Expressions of a node and of all it needs, into ``built``."""
     waiting = [number]
     while waiting:

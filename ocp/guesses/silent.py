@@ -21,14 +21,14 @@ Array = np.ndarray
 
 
 def bridged(phases: Sequence[Phase], silent: Sequence[bool]) -> tuple[Phase, ...]:
-    """The phases, where ``silent`` ones get a guess from those beside them; a row of these at an end of the problem stays as it is.
-    All have the same states."""
+    """The phases, where ``silent`` ones get a guess from those beside them; behind the last of these the robot stays where it is,
+    and a row of them at the start stays as it is. All have the same states."""
     found, first = list(phases), 0
     while first < len(found):
         last = first
         while last < len(found) and silent[last]:
             last += 1
-        if last > first > 0 and last < len(found):
+        if last > first > 0:
             between(found, first, last)
         first = last + 1
     return tuple(found)
@@ -36,7 +36,8 @@ def bridged(phases: Sequence[Phase], silent: Sequence[bool]) -> tuple[Phase, ...
 
 def between(phases: list[Phase], first: int, last: int) -> None:
     """Give guesses to the phases from ``first`` up to ``last``."""
-    begin, end = phases[first - 1].guess.x[-1], phases[last].guess.x[0]
+    begin = phases[first - 1].guess.x[-1]
+    end = phases[last].guess.x[0] if last < len(phases) else begin
     lengths = np.array([phase.duration.guess for phase in phases[first:last]])
     edges = np.concatenate([[0.0], np.cumsum(lengths) / lengths.sum()])
     ends = Guess(np.array([0.0, 1.0]), np.array([begin, end]), np.zeros((2, 0)))
@@ -50,7 +51,7 @@ def between(phases: list[Phase], first: int, last: int) -> None:
 
 def _moving(phase: Phase, x: Array, length: float) -> Array:
     """The states [k, nx] with the parabola of a flight, and with the velocities of their configurations."""
-    system = phase.system
+    system = phase.system.continuous
     mechanism = system.robot
     if mechanism is None:
         return x

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import functools
 import statistics
 import sys
 import time
@@ -29,9 +30,11 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "support")]
 
 import crocoddyl  # noqa: E402  # the repository's own packages need the path above
+import crocoddyl_gaits as gaits  # noqa: E402
 import crocoddyl_problems as ours  # noqa: E402
 import example_robot_data  # noqa: E402
 import pinocchio as pin  # noqa: E402
+from crocoddyl.utils.quadruped import SimpleQuadrupedalGaitProblem  # noqa: E402
 
 from dynamics.model.robots import find_robot  # noqa: E402
 from dynamics.notation.adapters import to_pinocchio  # noqa: E402
@@ -104,6 +107,14 @@ def double_pendulum() -> Any:
                     [(away, 1e-3, shape), (residual(state, "Control", 2), 0.01)], [(away, 100.0, shape)])
 
 
+def quadruped(name: str) -> Any:
+    """A gait of Crocoddyl's examples: contacts of three rows, impulses, barriers for friction and limits."""
+    model = example_robot_data.load("anymal").model
+    method, *numbers = gaits.GAITS[name].call
+    feet = SimpleQuadrupedalGaitProblem(model, "LF_FOOT", "RF_FOOT", "LH_FOOT", "RH_FOOT")
+    return getattr(feet, method)(np.r_[model.referenceConfigurations["standing"], np.zeros(model.nv)], *numbers)
+
+
 def repeated(model: Any, x0: np.ndarray, knots: int) -> Any:
     return crocoddyl.ShootingProblem(x0, [model] * knots, model)
 
@@ -120,21 +131,55 @@ THEIRS: dict[str, Callable[[], Any]] = {
     "double_pendulum_cpp": double_pendulum,
     "unicycle": lambda: repeated(crocoddyl.ActionModelUnicycle(), np.array((1.0, 0.0, 0.0)), 200),
     "lqr80x40": lambda: repeated(crocoddyl.ActionModelLQR(80, 40, True), np.zeros(80), 100),
+    **{name: functools.partial(quadruped, name) for name in gaits.GAITS},
 }
+NAMES = tuple(THEIRS)
+
+
+def case_of(name: str, guess: str = "zero") -> ours.Case:
+    """A problem of the set; gaits from their quasi-static guess."""
+    if name not in gaits.GAITS:
+        return ours.case(name, guess)
+    known = gaits.GAITS[name]
+    return ours.Case(gaits.gait(name), 1, {}, known.cost, known.iterations, "hold", (known.cost,))
 
 
 def state_of_theirs(case: ours.Case, x: np.ndarray) -> np.ndarray:
     """Our state in their coordinates."""
-    model = case.problem.phase.system.model
+    model = case.problem.phases[0].system.model
     if model is None:
         return x
     converted = to_pinocchio(model, q=x[:model.nq], v=x[model.nq:])
     return np.r_[converted.q, converted.v]
 
 
+def control_of_theirs(case: ours.Case, u: np.ndarray) -> np.ndarray:
+    """Our controls in the order of theirs."""
+    system = case.problem.phases[0].system
+    return u if len(case.problem.phases) == 1 else np.array(to_pinocchio(system.model, tau=np.r_[np.zeros(6), u]).tau)[6:]
+
+
+def of_gait(name: str) -> tuple[float, float, float, float]:
+    """``agreement`` of a gait."""
+    case, problem = case_of(name), THEIRS[name]()
+    x, u = gaits.probe(case.problem)
+    xs, us = [state_of_theirs(case, row) for row in x], [control_of_theirs(case, row) for row in u]
+    models, datas = list(problem.runningModels), list(problem.runningDatas)
+    inputs = [row[:model.nu] for model, row in zip(models, [*us, us[-1]], strict=True)]
+    for model, data, *given in zip(models, datas, xs, inputs, strict=True):
+        model.calc(data, *given)
+    state, end = models[0].state, problem.terminalData
+    problem.terminalModel.calc(end, datas[-1].xnext)
+    moved = sum(float(np.sum(state.diff(a, data.xnext)**2)) for a, data in zip(xs[1:], datas[:-1], strict=True))
+    cost, own = gaits.agreement(case.problem, x, u)
+    return sum(data.cost for data in [*datas, end]), cost, moved, own
+
+
 # ---- agreement of the definitions ------------------------------------------------------------------------------------
 def agreement(name: str) -> tuple[float, float, float, float]:
     """Cost of ``probe`` by Crocoddyl and by us, and the sum of squares of where its steps lead, seen from their states, by both."""
+    if name in gaits.GAITS:
+        return of_gait(name)
     case, problem = ours.case(name), THEIRS[name]()
     x, u = ours.probe(case)
     cost, after = ours.total_cost(case, x, u)
@@ -146,7 +191,9 @@ def agreement(name: str) -> tuple[float, float, float, float]:
 
 
 # ---- solving ---------------------------------------------------------------------------------------------------------
-def guess_for_theirs(case: ours.Case, guess: str) -> tuple[list, list]:
+def guess_for_theirs(case: ours.Case, guess: str, problem: Any) -> tuple[list, list]:
+    if len(case.problem.phases) > 1:
+        return [problem.x0] * (problem.T + 1), list(problem.quasiStatic([problem.x0] * problem.T))
     if guess == "zero":  # their own default, which begins at the neutral state too: even the first knot has a gap
         return [], []
     phase = case.problem.phase
@@ -166,7 +213,7 @@ def their_run(name: str, case: ours.Case, guess: str, stop: float) -> tuple[Any,
     problem.nthreads = 1
     solver = crocoddyl.SolverFDDP(problem)
     solver.th_stop = stop
-    xs, us = guess_for_theirs(case, guess)
+    xs, us = guess_for_theirs(case, guess, problem)
 
     def once() -> float:
         began = time.thread_time()
@@ -221,8 +268,10 @@ def timed(program: Any) -> tuple[Any, float]:
 
 
 def measured(name: str, guess: str, hessian: str) -> dict[str, Any]:
-    case = ours.case(name, guess)
-    program, idle = prepared(case, hessian=hessian), prepared(case, hessian=hessian, tolerance=1e12, gap_tolerance=1e12)
+    case = case_of(name, guess)
+    program = prepared(case, hessian=hessian)
+    content = {**METHOD, **case.options, "hessian": hessian, "intervals": case.intervals, "tolerance": 1e12, "gap_tolerance": 1e12}
+    idle = dataclasses.replace(program, options=make_options("ilqr", content))
     solver, once = their_run(name, case, guess, STOP)
     solution, _ = timed(program)  # loads everything
     theirs, seconds, set_up = [], [], []
@@ -235,8 +284,10 @@ def measured(name: str, guess: str, hessian: str) -> dict[str, Any]:
     their_end, polish = their_run(name, case, guess, POLISHED)
     costs, end = logged(their_end, polish), float(their_end.cost)
     # from their optimum, which is one of ours too: the cost there is the same number by two packages
-    stays = ilqr.run(prepared(case, started(case, np.array(list(their_end.us))), shooting="single",
-                              hessian="gauss_newton")).objective
+    stays = np.nan  # of gaits, whose definitions are compared at a probe
+    if name not in gaits.GAITS:
+        stays = ilqr.run(prepared(case, started(case, np.array(list(their_end.us))), shooting="single",
+                                  hessian="gauss_newton")).objective
     own = [row["cost"] for row in solution.iterations]
     mine, ms, their_ms = max(0, len(own) - 1), 1e3 * statistics.median(seconds), 1e3 * statistics.median(theirs)
     good = bool(np.isfinite(solution.objective) and mine > 0)  # not where the first trajectory already diverged
@@ -283,7 +334,8 @@ def page(rows: list[dict[str, Any]]) -> str:
         "relative to it. *Iterations* until each stops by its own test at 1e-9, and, in brackets, until the cost is",
         "within 1e-9 of where it ends. Set-up is a run that is content with its guess, the first expansion and the record of the",
         "solution included; ms/iteration leaves it out. *Ratio*: ours / theirs, of the time of one iteration, of the",
-        "whole, and of the time to 1e-9. Written by tests/benchmarks/crocoddyl_set.py.", "",
+        "whole, and of the time to 1e-9. Gaits start from quasi-static controls; of *iterations*, Crocoddyl counts its first as",
+        "number 0. Written by tests/benchmarks/crocoddyl_set.py.", "",
         "| problem | guess | Hessian | cost | theirs | difference | at theirs | iterations | theirs | ms | set-up | theirs | "
         "ms/iteration | theirs | ratio | of total | to 1e-9 | status |",
         "|" + "---|" * 18,
@@ -307,12 +359,12 @@ def page(rows: list[dict[str, Any]]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("problems", nargs="*", metavar="problem", help=", ".join(ours.CASES))
+    parser.add_argument("problems", nargs="*", metavar="problem", help=", ".join(NAMES))
     parser.add_argument("--agreement", action="store_true", help="only compare the definitions")
     chosen = parser.parse_args()
-    names = chosen.problems or list(ours.CASES)
-    if unknown := set(names) - set(ours.CASES):
-        parser.error(f"no problem {', '.join(sorted(unknown))}; there are {', '.join(ours.CASES)}")
+    names = chosen.problems or list(NAMES)
+    if unknown := set(names) - set(NAMES):
+        parser.error(f"no problem {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}")
     if chosen.agreement:
         for name in names:
             theirs, cost, moved, own = agreement(name)
@@ -322,7 +374,7 @@ def main() -> None:
     rows = []
     for name in names:
         # the others are linear-quadratic where they start: one iteration
-        robot = name not in ours.ROBOT_FREE
+        robot = name not in ours.ROBOT_FREE and name not in gaits.GAITS
         for guess in ours.GUESSES if robot else ("hold",):
             for hessian in ("gauss_newton", "auto") if robot else ("gauss_newton",):
                 rows.append(measured(name, guess, hessian))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import casadi as ca
 import numpy as np
@@ -31,6 +32,7 @@ def terms(phase: Phase, at: At) -> tuple[Cost, ...]:
     return tuple(found)
 
 
+@lru_cache(maxsize=256)
 def _penalty(constraint: Constraint) -> Cost:
     """``1/2 soft |violation|^2`` as a residual cost: one component per finite bound."""
     if constraint.sense is Sense.CONE or constraint.soft is None:

@@ -21,6 +21,7 @@ from ocp.errors import ProblemError
 from ocp.guesses.silent import bridged
 from ocp.methods import method
 from ocp.problem import At, Duration, Guess, Phase, Sense
+from ocp.shooting.stages.costs import slopes
 from ocp.transcription.collocation import CollocationOptions, transcribe
 from ocp.transcription.conditions import hard_rows
 
@@ -193,6 +194,67 @@ def test_an_impact_of_some_contacts_leaves_the_others_without_an_impulse(written
     np.testing.assert_allclose(foot @ np.array(everything.reset(before, [])).ravel()[5:], 0, atol=1e-10)
     with pytest.raises(ProblemError, match="no contact that is active in this phase named 'hel'"):
         written("", two(", reset: {impact: [hel]}"))
+
+
+def test_a_phase_may_begin_where_stabilisation_takes_its_contacts(written):
+    """No condition is left at its start, and its impact is the same."""
+    stand, hard = written("", two(", reset: {impact: [heel]}")).problem.phases
+    _, soft = written("", two(", reset: {impact: [heel], consistent: false}")).problem.phases
+    assert [c for c in hard.constraints if c.at is At.START]
+    assert not [c for c in soft.constraints if c.at is At.START]
+    before = np.array(stand.start.value) + np.r_[np.zeros(5), np.random.default_rng(4).standard_normal(5)]
+    np.testing.assert_array_equal(soft.reset(before, []), hard.reset(before, []))
+    np.testing.assert_array_equal(soft.guess.x, np.tile(stand.guess.x[-1], (len(soft.guess.x), 1)))  # it stays where it was
+
+
+def test_costs_at_the_end_may_be_of_the_state_after_an_impact(written):
+    """Value and derivatives of what the velocities become by the range of forces of the heel, and by differences."""
+    cost = "{name: calm, final_residual: ['v[\"hip\"]', 'q[\"knee\"]*v[\"knee\"]'], weights: [2, 3], impact: [heel]}"
+    limit = "{name: knee, expression: 'v[\"knee\"]', upper: 1, at: final, impact: [heel]}"
+    text = two("").replace("contacts: [foot, heel], duration: 1, costs: []",
+                           f"contacts: [foot], duration: 1, costs: [{cost}], constraints: [{limit}]")
+    phase = written("", text.replace("actuated", "formulation: forward_dynamics\n  actuated")).problem.phases[1]
+    (cost,), (limit,) = phase.costs, [c for c in phase.constraints if c.name == "knee"]
+    space, model, rng = phase.system.space, phase.system.model, np.random.default_rng(5)
+    x, u, t = rng.standard_normal(10), np.zeros(phase.system.nu), 0.0
+    J = np.array(ca.DM(alg.frame_jacobian(model, ca.DM(x[:5]), "shank", "world_aligned")))[[0, 2]]
+    Minv = np.linalg.inv(np.array(ca.DM(alg.mass_matrix(model, ca.DM(x[:5])))))
+    v = x[5:] - Minv @ J.T @ np.linalg.solve(J @ Minv @ J.T, J @ x[5:])
+    hip, knee = (model.velocity_names.index(name) for name in ("hip", "knee"))
+    np.testing.assert_allclose(np.array(cost.function(t, x, u, [])).ravel(), [v[hip], x[knee] * v[knee]], rtol=1e-9)
+    assert float(limit.function(t, x, u, [])) == pytest.approx(v[knee], rel=1e-9)
+    assert cost.jumps is not None
+
+    def residual(d):
+        return np.array(cost.function(t, x + d, u, [])).ravel()  # coordinates are flat
+
+    by_x = np.array([(residual(1e-6 * e) - residual(-1e-6 * e)) / 2e-6 for e in np.eye(10)]).T
+    X = ca.SX.sym("x", 10)
+    local = ca.Function("local", [X], slopes(space, len(u), 0, (cost,), ca.SX.sym)(ca.SX(0), X, ca.SX.zeros(len(u)), ca.SX(0, 1)))
+    gradient, H = (np.array(y)[:10] for y in local(x))
+    np.testing.assert_allclose(gradient.ravel(), by_x.T @ (np.array([2, 3]) * residual(np.zeros(10))), atol=1e-6)
+    np.testing.assert_allclose(H[:, :10], by_x.T @ np.diag([2, 3]) @ by_x, atol=1e-6)
+
+
+def test_the_derivative_of_an_impact_between_phases_is_that_of_differences(written):
+    _, both = written("", two(", reset: {impact: [heel], consistent: false}")).problem.phases
+    x = np.random.default_rng(6).standard_normal(10)
+    after, slope = (np.array(y) for y in both.reset_slope()(x))
+    np.testing.assert_allclose(after, both.reset(x, []), atol=1e-10)
+    moved = [np.array(both.reset(x + s * 1e-6 * e, [])).ravel() for e in np.eye(10) for s in (1, -1)]
+    np.testing.assert_allclose(slope.T, (np.array(moved[::2]) - moved[1::2]) / 2e-6, atol=1e-6)
+    _, jointly = written("", two(", reset: {impact: [heel], consistent: false, joints: {knee: 0.5}}")).problem.phases
+    assert jointly.reset_slope is None
+
+
+def test_impacts_of_costs_that_cannot_be_are_refused(written):
+    def with_cost(cost):
+        return written("", (PHASES % "").replace("costs: []}", f"costs: [{cost}]}}"))
+
+    with pytest.raises(ProblemError, match="no contact in system.constraints named 'hel'"):
+        with_cost("{name: a, final: 'v[\"hip\"]**2', impact: [hel]}")
+    with pytest.raises(ProblemError, match="'impact' belongs to costs at the end"):
+        with_cost("{name: a, running: 'v[\"hip\"]**2', impact: [heel]}")
 
 
 @pytest.mark.parametrize(("more", "words"), [
