@@ -1,4 +1,4 @@
-"""What every method needs of a contact with a plane of the world, in one record: its plane, friction with its cone, limits of its
+"""A contact with a plane of the world as every method needs it, in one record: its plane, friction with its cone, limits of its
 force, how it begins. Its kinds (``contacts``) add the geometry.
 
 Optimal control, whole-body control, simulators, programs, inverse kinematics and pictures read the same record; what a contact
@@ -31,7 +31,7 @@ Vector = tuple[float, float, float]
 
 @dataclass(frozen=True, kw_only=True)
 class ContactTerms:
-    """What a contact says beside its geometry, its plane and its friction.
+    """Fields common to all kinds of contact: plane and friction.
 
     cone: of friction, exact or a pyramid; unilateral: it only pushes, and friction is limited. least, most: normal force of each
     point (N). restitution: Newton's, in [0, 1]. within [3, 2] (m, world): box outside of which the plane ends, None: it does not.

@@ -152,6 +152,7 @@ class Patch(FrameConstraint):
 
     @property
     def gains(self) -> tuple[float, float]:  # type: ignore[override]
+        """Feedback gains of the contact against drift."""
         return self.contact.gains
 
     @property

@@ -1,4 +1,4 @@
-"""From a problem file to a run folder: load, solve, certify, write. What the command line does, callable from Python."""
+"""From a problem file to a run folder: load, solve, certify, write. The command line's steps, callable from Python."""
 
 from __future__ import annotations
 

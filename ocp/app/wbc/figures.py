@@ -1,5 +1,5 @@
-"""What a run of whole-body control shows: pictures of levels, tasks, contacts and torques as PNG bytes, and forces of contacts for
-its animation."""
+"""Pictures of a run of whole-body control: levels, tasks, contacts and torques as PNG bytes, and forces of contacts for its
+animation."""
 
 from __future__ import annotations
 

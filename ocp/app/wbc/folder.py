@@ -1,4 +1,4 @@
-"""What a run of whole-body control leaves on disk."""
+"""The folder of a run of whole-body control."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Outcome:
 
     @property
     def missed(self) -> tuple[str, ...]:
-        """What the file expects of the end and did not come, in words."""
+        """Expected values that were not reached at the end, in words."""
         x = self.run.x[-1]
         return tuple(f"{name} ends at {x[i]:.10g}, expected {value:.10g} ± {tolerance:.0e}"
                      for name, (i, value, tolerance) in self.loaded.expect.items() if not abs(x[i] - value) <= tolerance)
@@ -75,7 +75,7 @@ def write(outcome: Outcome, folder: Path, command: Sequence[str] = ()) -> None:
     (folder / "trajectory.csv").write_text(held_csv(header, run.t, run.x, run.torque), encoding="utf-8", newline="")
     animated, words = scene(outcome)
     write_report(folder, "wbc.html.j2", summary, plot_run(outcome.run), CAPTIONS, title=outcome.loaded.file.name, problem_yaml=text,
-                 motion_caption=f"What the plant did. {words}" if animated is not None else "", **motion(animated, words))
+                 motion_caption=f"Motion of the plant. {words}" if animated is not None else "", **motion(animated, words))
 
 
 def scene(outcome: Outcome) -> tuple[Scene | None, str]:
@@ -168,7 +168,7 @@ def summarise(outcome: Outcome, record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def arrays(run: WholeBodyRun) -> dict[str, np.ndarray]:
-    """What the same file gives again bit by bit: everything but wall times."""
+    """Reproducible contents, bit by bit: everything but wall times."""
     found = {"t": run.t, "x": run.x, "torque": run.torque, "efforts": run.efforts, "solved": run.solved,
              "driven": np.array(run.driven, dtype=np.str_), "levels": np.array(list(run.levels), dtype=np.str_),
              "residuals": np.column_stack([*run.levels.values(), np.zeros((len(run.solved), 0))]),
