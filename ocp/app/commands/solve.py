@@ -122,9 +122,9 @@ def _replayed(outcome: Any, kind: str) -> None:
     """Track the motion in a simulator, print how it went, and keep it with the run."""
     with at_once():
         from ocp.app.pages.results import put_summary, read_summary
-        from ocp.app.wbc.replay import replay, told
+        from ocp.app.wbc.replay import replay, sentence
 
     record = replay(outcome.solution, kind).record()
-    print(f"  replay      {told(record)}")
+    print(f"  replay      {sentence(record)}")
     if outcome.folder is not None:
-        put_summary(outcome.folder, {**read_summary(outcome.folder), "replay": {**record, "sentence": told(record)}})
+        put_summary(outcome.folder, {**read_summary(outcome.folder), "replay": {**record, "sentence": sentence(record)}})

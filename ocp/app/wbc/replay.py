@@ -26,7 +26,7 @@ from ocp.wbc.follow import Following, Motion, follow
 from ocp.wbc.ground import Ground
 
 RATE = 500.0  # Hz
-LONG = 5.0  # s: a motion that ends at rest is held there for so long in all
+LONG = 5.0  # s: a motion that ends at rest stays there for so long in all
 REST = 1e-3  # m/s, rad/s: of every velocity, as it ends
 
 
@@ -75,7 +75,7 @@ def replay(solution: Solution, kind: str) -> Replay:
     return Replay(kind, found, angle, length, max((c.drift for c in found.contacts), default=0.0))
 
 
-def told(record: Mapping[str, Any]) -> str:
+def sentence(record: Mapping[str, Any]) -> str:
     """How it went, in a sentence."""
     how = "holds" if record["holds"] else f"does not hold ({'; '.join(record['why']) or record['ending'].lower()})"
     return (f"{record['plant']}, tracked by whole-body control at {record['rate']:g} Hz for {record['duration']:.3g} s: {how}; at "
