@@ -27,6 +27,7 @@ from ocp.plants.touching import touches
 
 Array = NDArray[np.float64]
 RADIUS = 1e-4  # m, of the spheres: they stand for points, and roll by their radius times the angle of the link
+SLIGHT, SMALL = 1e-6, 0.05  # of the robot's mass, and m: radius of inertia, of a body without mass that touches something
 CLOSED_BY = ("fixed", "spherical", "revolute")
 KINDS = {"free_flyer": "free", "spherical": "ball", "revolute": "hinge", "continuous": "hinge", "prismatic": "slide"}
 
@@ -142,33 +143,51 @@ class MujocoPlant:
 
 
 def mjcf(model: Model, points: Sequence[Contact] = (), timestep: float = 5e-4, closures: Sequence[Closure] = ()) -> str:
-    """The tree as MJCF text, with a sphere at each point and the plane that it may touch, and its loops; nothing else collides."""
+    """The tree as MJCF text, with a sphere at each point and the plane that it may touch, and its loops; nothing else collides.
+
+    MuJoCo has no moving bodies without mass: their joints go to the one body that they carry; those that touch something get
+    SLIGHT of the robot's mass."""
     soft = f'solref="{4 * timestep:g} 1" solimp="0.99 0.9999 0.0001 0.5 2"'
     sites, loops = _loops(model, closures, soft)
 
-    def body(i: int) -> str:
-        b = model.bodies[i]
-        joint, kind, inertia = b.joint, model.kind(i), np.array(b.inertia.inertia)
-        full = [inertia[0, 0], inertia[1, 1], inertia[2, 2], inertia[0, 1], inertia[0, 2], inertia[1, 2]]
-        made = ""
+    def moved(i: int, R: Array, p: Array) -> str:
+        """The joint of a body whose frame, at rest, is (R, p) in the body that has the joint."""
+        joint = model.bodies[i].joint
         if joint.kind == "free_flyer":
-            made = f'<freejoint name="{joint.name}"/>'
-        elif kind.nv:
-            axis = "" if joint.kind == "spherical" else f'axis="{_numbers(joint.axes[0])}" '
-            made = (f'<joint name="{joint.name}" type="{KINDS[joint.kind]}" {axis}damping="{_first(joint.damping)}" '
-                    f'armature="{_first(joint.armature)}"/>')
+            return f'<freejoint name="{joint.name}"/>'
+        if not model.kind(i).nv:
+            return ""
+        axis = "" if joint.kind == "spherical" else f'axis="{_numbers(R @ joint.axes[0])}" '
+        return (f'<joint name="{joint.name}" type="{KINDS[joint.kind]}" pos="{_numbers(p)}" {axis}'
+                f'damping="{_first(joint.damping)}" armature="{_first(joint.armature)}"/>')
+
+    def body(i: int) -> str:
+        chain, poses, R, p = [i], [], np.eye(3), np.zeros(3)
+        while _passes(model, chain[-1], {*sites, *(model.frame(point.frame).body for point in points)}):
+            chain += model.children(chain[-1])
+        for k in chain:
+            joint = model.bodies[k].joint
+            R, p = R @ np.array(joint.placement.rotation, float), p + R @ np.asarray(joint.placement.position, float)
+            poses.append((R, p))
+        made = "".join(moved(k, R.T @ turned, R.T @ (at - p)) for k, (turned, at) in zip(chain, poses, strict=True))
+        i = chain[-1]
+        b, inertia = model.bodies[i], np.array(model.bodies[i].inertia.inertia)
+        full = [inertia[0, 0], inertia[1, 1], inertia[2, 2], inertia[0, 1], inertia[0, 2], inertia[1, 2]]
         geoms = sites.get(i, "")
         for k, point in enumerate(points):
             assert isinstance(point, PointContact)
             frame = model.frame(point.frame)
             if frame.body == i:
-                R = np.array(frame.placement.rotation, float)
-                at = np.asarray(frame.placement.position) + R @ point.points[0]
+                at = np.asarray(frame.placement.position) + np.array(frame.placement.rotation, float) @ point.points[0]
                 geoms += (f'<geom name="point {k}" type="sphere" size="{RADIUS}" pos="{_numbers(at)}" mass="0" contype="0" '
                           'conaffinity="0"/>')
-        inside = f'<inertial pos="{_numbers(b.inertia.com)}" mass="{b.inertia.mass:.17g}" fullinertia="{_numbers(full)}"/>' \
-            if b.inertia.mass > 0 else ""
-        place = f'pos="{_numbers(joint.placement.position)}" quat="{_quaternion(joint.placement.rotation)}"'
+        mass = b.inertia.mass
+        if not mass and model.kind(i).nv:
+            mass = SLIGHT * model.mass
+            full = [mass * SMALL**2] * 3 + [0.0] * 3
+        inside = "" if not mass else (f'<inertial pos="{_numbers(b.inertia.com)}" mass="{mass:.17g}" '
+                                      f'fullinertia="{_numbers(full)}"/>')
+        place = f'pos="{_numbers(p)}" quat="{_quaternion(R)}"'
         return (f'<body name="{b.name}" {place}>{made}{inside}{geoms}' + "".join(body(j) for j in model.children(i)) + "</body>")
 
     planes, pairs = "", ""
@@ -202,6 +221,12 @@ def _loops(model: Model, closures: Sequence[Closure], soft: str) -> tuple[dict[i
             kind = "weld" if closure.joint == "fixed" else "connect"
             loops += f'<{kind} site1="loop {k} {j} 0" site2="loop {k} {j} 1" {soft}/>'
     return sites, loops
+
+
+def _passes(model: Model, i: int, touched: set[int]) -> bool:
+    """Whether a body has no mass and nothing on it, and moves a single other one."""
+    return bool(model.kind(i).nv and model.bodies[i].joint.kind != "free_flyer" and not model.bodies[i].inertia.mass
+                and len(model.children(i)) == 1 and i not in touched)
 
 
 def _check(mechanism: Mechanism) -> None:

@@ -20,7 +20,7 @@ from ocp.interrupts import at_once, limited
 def solve(
     file: Problem, /, *, method: str | None = None, set_: Overrides = None, out: Out = None,
     overwrite: Overwrite = False, quiet: Quiet = False, from_: Annotated[Path | None, Parameter(name="--from")] = None,
-    time_limit: TimeLimit = None,
+    time_limit: TimeLimit = None, replay: str = "",
 ) -> int:
     """Solve a problem file, certify the answer and write a run folder with pictures and a report.
 
@@ -30,6 +30,8 @@ def solve(
         collocation, multiple_shooting or ilqr; default: what the file says.
     from_
         Folder of an earlier run, by any method: its motion is the guess.
+    replay
+        A simulator, mujoco or hybrid, in which whole-body control tracks the solved motion; one more line tells how it went.
     """
     begin = time.perf_counter()
     with limited(time_limit):
@@ -43,7 +45,7 @@ def solve(
 
                 loaded = replace(loaded, problem=from_run(loaded.problem, from_))
         return _run_and_tell(loaded, file.stem, quiet=quiet, method_name=method or loaded.method, out=out, overwrite=overwrite,
-                             begin=begin)
+                             begin=begin, replay=replay)
 
 
 def resume(
@@ -75,14 +77,14 @@ def _with_limit(words: list[str] | None, seconds: float | None) -> list[str]:
     return [*(words or []), *(() if seconds is None else (f"solve.time_limit={seconds}",))]
 
 
-def _run_and_tell(loaded: Any, stem: str, *, quiet: bool, method_name: str, **how: Any) -> int:
+def _run_and_tell(loaded: Any, stem: str, *, quiet: bool, method_name: str, replay: str = "", **how: Any) -> int:
     """Solve, write, tell, and only then draw: nobody waits for pictures to hear the verdict."""
     left = None if loaded.time_limit is None else loaded.time_limit - (time.perf_counter() - how["begin"])
     with limited(left):
-        return _run_within(loaded, stem, quiet=quiet, method_name=method_name, **how)
+        return _run_within(loaded, stem, quiet=quiet, method_name=method_name, replay=replay, **how)
 
 
-def _run_within(loaded: Any, stem: str, *, quiet: bool, method_name: str, **how: Any) -> int:
+def _run_within(loaded: Any, stem: str, *, quiet: bool, method_name: str, replay: str, **how: Any) -> int:
     """The same within the limit of time of the file."""
     with at_once():
         from ocp.app.pages.iterations import iteration_table
@@ -101,6 +103,8 @@ def _run_within(loaded: Any, stem: str, *, quiet: bool, method_name: str, **how:
         print_outcome(outcome)
         if outcome.kept is not None:
             print(f"  the certified run in {outcome.kept} is kept; this one is beside it")
+        if replay and outcome.solution.ok:
+            _replayed(outcome, replay)
         sys.stdout.flush()
         report(code=code)
         outcome.draw()
@@ -112,3 +116,15 @@ def _run_within(loaded: Any, stem: str, *, quiet: bool, method_name: str, **how:
     if outcome.lost:
         print(f"error: {outcome.lost}", file=sys.stderr)
     return code
+
+
+def _replayed(outcome: Any, kind: str) -> None:
+    """Track the motion in a simulator, print how it went, and keep it with the run."""
+    with at_once():
+        from ocp.app.pages.results import put_summary, read_summary
+        from ocp.app.wbc.replay import replay, sentence
+
+    record = replay(outcome.solution, kind).record()
+    print(f"  replay      {sentence(record)}")
+    if outcome.folder is not None:
+        put_summary(outcome.folder, {**read_summary(outcome.folder), "replay": {**record, "sentence": sentence(record)}})

@@ -23,21 +23,21 @@ from ocp.problem import INF, Bounds
 
 Array = NDArray[np.float64]
 MAX_VIEWS = 8  # phases whose support is drawn
-PULL = 1e-9  # of the largest normal force: less is none, and presses nowhere
+NO_FORCE = 1e-9  # of the largest normal force: less is none, and presses nowhere
 SIDE_BY_SIDE = 1e-9  # m^2; turns of a polygon below are straight lines
 
 
 @dataclass(frozen=True, eq=False)
 class Touch:
-    """A contact over a phase: t [k] (s); points [k, n, 3] (m, world) of it that may touch; held: by the phase.
+    """A contact over a phase: t [k] (s); points [k, n, 3] (m, world) of it that may touch; active: in the phase.
 
-    force [k, 3] (N, world axes): on the robot; pressure [k, 3] (m, world): centre of pressure. Zero and NaN where it is not held.
+    force [k, 3] (N, world axes): on the robot; pressure [k, 3] (m, world): centre of pressure. Zero and NaN where it is not active.
     """
 
     contact: Contact
     t: Array
     points: Array
-    held: bool
+    active: bool
     force: Array
     pressure: Array
 
@@ -53,15 +53,15 @@ class Touch:
 
     @property
     def share(self) -> Array:
-        """Of its friction that the force uses [k]: 1 on the cone; NaN of a contact without a limit, and of one that is not held."""
+        """Of its friction that the force uses [k]: 1 on the cone; NaN without a limit, and where it is not active."""
         across = np.linalg.norm(self.force @ self.contact.plane[:2].T, axis=1)
         with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(self.held & (self.normal > 0), across / ((self.contact.friction or np.nan) * self.normal), np.nan)
+            return np.where(self.active & (self.normal > 0), across / ((self.contact.friction or np.nan) * self.normal), np.nan)
 
 
 @dataclass(frozen=True, eq=False)
 class Support:
-    """What carries a robot over a phase: the contacts held, on one plane; com [k, 3] (m): its centre of mass."""
+    """The support of a robot over a phase: active contacts on one plane; com [k, 3] (m): its centre of mass."""
 
     name: str
     touches: tuple[Touch, ...]
@@ -69,6 +69,7 @@ class Support:
 
     @property
     def plane(self) -> Array:
+        """[3, 3]: rows are the tangents and the normal, in the world."""
         return self.touches[0].contact.plane
 
     @cached_property
@@ -78,16 +79,16 @@ class Support:
         total = normal.sum(axis=0)
         moment = sum(n[:, None] * np.nan_to_num(one.pressure) for n, one in zip(normal, self.touches, strict=True))
         with np.errstate(divide="ignore", invalid="ignore"):
-            found = moment @ self.plane[:2].T / np.where(total > PULL * normal.max(initial=0.0), total, np.nan)[:, None]
+            found = moment @ self.plane[:2].T / np.where(total > NO_FORCE * normal.max(initial=0.0), total, np.nan)[:, None]
         return np.asarray(found)
 
     def polygon(self, k: int) -> Array:
         """Corners [m, 2] of the support at a sample, counter-clockwise; fewer than three where feet stand on a line."""
         return hull(np.concatenate([one.points[k] for one in self.touches]) @ self.plane[:2].T)
 
-    def in_world(self, places: Array) -> Array:
+    def in_world(self, points: Array) -> Array:
         """Points [k, 3] (m) of the world from [k, 2] along the tangents of the plane."""
-        return np.asarray(places @ self.plane[:2] + self.touches[0].contact.height * self.plane[2])
+        return np.asarray(points @ self.plane[:2] + self.touches[0].contact.height * self.plane[2])
 
     @cached_property
     def margin(self) -> Array:
@@ -121,7 +122,7 @@ def hull(points: Array) -> Array:
 
 
 def contacts_of(motion: Sequence[Leg]) -> tuple[Contact, ...]:
-    """The contacts that any phase holds, by name, in order of appearance."""
+    """The contacts that are active in any phase, by name, in order of appearance."""
     robots = [one.phase.system.robot for one in motion]
     return tuple({c.name: c for robot in robots if robot is not None for c in robot.constraints if isinstance(c, Contact)}.values())
 
@@ -141,7 +142,7 @@ def touches(one: Leg, contacts: Sequence[Contact], t: Array, x: Array, u: Array)
 
 
 def _function(robot: Mechanism, contacts: tuple[Contact, ...], nx: int, nu: int) -> ca.Function:
-    """(t, x, u) -> centre of mass, then by contact its points [3, n] and its multipliers, none where it is not held."""
+    """(t, x, u) -> centre of mass, then by contact its points [3, n] and its multipliers, none where it is not active."""
     arguments = [ca.SX.sym(name, size) for name, size in (("t", 1), ("x", nx), ("u", nu))]
     model, q = robot.model, arguments[1][:robot.model.nq]
     by = constraint_forces(robot, (*arguments, None), nu - robot.nu)
@@ -166,7 +167,7 @@ def _pressed(contact: Contact, multipliers: Array, points: Array) -> tuple[Array
         moment = force[:, 2:] * points.mean(axis=1)
         if isinstance(contact, FlatContact):
             moment = moment + np.column_stack([-multipliers[:, 4], multipliers[:, 3]]) @ contact.plane[:2]
-    least = PULL * np.abs(force[:, 2]).max(initial=0.0)
+    least = NO_FORCE * np.abs(force[:, 2]).max(initial=0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         return force, moment / np.where(force[:, 2] > least, force[:, 2], np.nan)[:, None]
 
@@ -198,7 +199,7 @@ def pressed(motion: Sequence[Leg], times: Sequence[Array]) -> tuple[list[Pressed
 
 
 def gait(motion: Sequence[Leg]) -> dict[str, list[tuple[float, float]]]:
-    """When each contact is held: intervals (from, to) in s, in order of time, joined over phases that both hold it."""
+    """When each contact is active: intervals (from, to) in s, in order of time, joined over phases that both hold it."""
     found: dict[str, list[tuple[float, float]]] = {c.name: [] for c in contacts_of(motion)}
     for one in motion:
         for c in one.phase.system.robot.constraints:
@@ -219,17 +220,17 @@ def plot_contacts(motion: Sequence[Leg], marks: Marks) -> bytes:
     names, gap = tuple(c.name for c in contacts), np.full((1, len(contacts)), np.nan)
     t = np.concatenate([part for one in motion for part in (np.full(1, np.nan), one.samples.t)][1:])
 
-    def along(what: str) -> Array:
-        each = [np.column_stack([np.where(one.held | (what == "height"), getattr(one, what), np.nan) for one in own])
+    def series(what: str) -> Array:
+        each = [np.column_stack([np.where(one.active | (what == "height"), getattr(one, what), np.nan) for one in own])
                 for own, _ in found]
         return np.concatenate([part for values in each for part in (gap, values)][1:])
 
-    cells = [line_cell("normal force", "N", t, along("normal"), names, Bounds.of([
+    cells = [line_cell("normal force", "N", t, series("normal"), names, Bounds.of([
         (c.least if c.unilateral else -INF, c.most) for c in contacts]), 1e-6)]
-    if not all(touch.held for own, _ in found for touch in own):
-        cells.insert(0, line_cell("height of the lowest point over the ground", "m", t, along("height"), names))
+    if not all(touch.active for own, _ in found for touch in own):
+        cells.insert(0, line_cell("height of the lowest point over the ground", "m", t, series("height"), names))
     if any(c.friction for c in contacts):
-        cells.append(line_cell("share of friction that is used: 1 is the edge of the cone", "", t, along("share"), names,
+        cells.append(line_cell("share of friction that is used: 1 is the edge of the cone", "", t, series("share"), names,
                                Bounds.of([(-INF, 1.0)] * len(names)), 1e-6))
     supports = [s for one, (own, com) in zip(motion, found, strict=True) if (s := _support(one, own, com)) is not None]
     if sum(s is not None for s in supports) == len(motion) and any(np.isfinite(s.margin).any() for s in supports):
@@ -237,7 +238,7 @@ def plot_contacts(motion: Sequence[Leg], marks: Marks) -> bytes:
         cells.append(line_cell("distance of the centre of pressure from the edge of the support", "m", t, margin[:, None], ("",),
                                Bounds((0.0,), (INF,)), 1e-6))
     bars = gait(motion)
-    stands = Cell("when each contact is held", lambda ax: _bars(ax, bars), room=max(map(len, names)), bare=True)
+    stands = Cell("when each contact is active", lambda ax: _draw_gait(ax, bars), room=max(map(len, names)), bare=True)
     groups = [Group("gait", (stands,), 1)] if len(motion) > 1 else []
     groups.append(Group("contacts", tuple(cells), 1))
     views = [s for s in supports if np.isfinite(s.pressure).any()][:MAX_VIEWS]
@@ -250,17 +251,17 @@ def plot_contacts(motion: Sequence[Leg], marks: Marks) -> bytes:
 
 
 def _support(one: Leg, own: Sequence[Touch], com: Array) -> Support | None:
-    """What carries a phase; None where nothing does, or planes differ."""
-    held = tuple(touch for touch in own if touch.held)
+    """The support of a phase; None where there is none, or planes differ."""
+    held = tuple(touch for touch in own if touch.active)
     planes = {(*touch.contact.plane[2].round(9), round(touch.contact.height, 9)) for touch in held}
     return Support(one.phase.name, held, com) if len(planes) == 1 else None
 
 
-def _bars(ax: Axes, bars: dict[str, list[tuple[float, float]]]) -> None:
+def _draw_gait(ax: Axes, stances: dict[str, list[tuple[float, float]]]) -> None:
     """A row for each contact, the first at the top."""
-    ax.set_ylim(-0.6, len(bars) - 0.4)
-    for k, (name, spans) in enumerate(bars.items()):
-        place, colour = len(bars) - 1 - k, sheet.PALETTE[k % len(sheet.PALETTE)]
+    ax.set_ylim(-0.6, len(stances) - 0.4)
+    for k, (name, spans) in enumerate(stances.items()):
+        place, colour = len(stances) - 1 - k, sheet.PALETTE[k % len(sheet.PALETTE)]
         ax.broken_barh([(a, b - a) for a, b in spans], (place - 0.36, 0.72), color=colour, lw=0, zorder=3)
         ax.text(1.0, place, " " + sheet.plain(sheet.clip_text(name, sheet.MAX_LABEL)), transform=ax.get_yaxis_transform(),
                 fontsize=7.5, va="center", color=colour)

@@ -55,7 +55,7 @@ class Leg:
 
     @cached_property
     def drives(self) -> Efforts | None:
-        """What the drives of a robot give; None of what is no robot."""
+        """Efforts of the drives of a robot; None for other systems."""
         return drive_efforts(self.phase.system)
 
     @property

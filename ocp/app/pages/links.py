@@ -15,21 +15,21 @@ BALL = 26  # points of a ball
 SHORTEST = 1e-3  # of the longest link: shorter ones are drawn by their neighbours
 
 
-def bare_links(model: Any, drawn: Sequence[int]) -> dict[int, tuple[Array, Array]]:
+def bare_links(model: Any, drawn: Sequence[int]) -> dict[int, tuple[Array, NDArray[np.int64]]]:
     """(vertices [V, 3] (m, body frame), triangles [k, 3] counter-clockwise from outside) of each body with mass that is not among
-    those ``drawn`` and joins two places or more."""
-    places = {i: _places(model, i) for i in range(len(model.bodies)) if model.bodies[i].inertia.mass > 0}
-    lengths = {i: float(np.linalg.norm(np.ptp(at, axis=0))) for i, at in places.items()}
+    those ``drawn`` and carries two joints or ends, or more."""
+    joints = {i: _joints(model, i) for i in range(len(model.bodies)) if model.bodies[i].inertia.mass > 0}
+    lengths = {i: float(np.linalg.norm(np.ptp(at, axis=0))) for i, at in joints.items()}
     longest = max(lengths.values(), default=0.0)
     long = [length for length in lengths.values() if length > SHORTEST * longest]
     if not long:
         return {}
     ball = THICK * float(np.median(long)) * _ball()
-    return {i: _hull((at[:, None] + ball).reshape(-1, 3)) for i, at in places.items()
+    return {i: _hull((at[:, None] + ball).reshape(-1, 3)) for i, at in joints.items()
             if i not in drawn and lengths[i] > SHORTEST * longest}
 
 
-def _places(model: Any, i: int) -> Array:
+def _joints(model: Any, i: int) -> Array:
     """Where joints and end frames sit on a body [n, 3]; its origin where a joint holds it there."""
     body, children = model.bodies[i], model.children(i)
     found = [model.bodies[k].joint.placement.position for k in children]
@@ -47,10 +47,10 @@ def _ball() -> Array:
     return np.column_stack([round_ * np.cos(turn), round_ * np.sin(turn), height])
 
 
-def _hull(points: Array) -> tuple[Array, Array]:
+def _hull(points: Array) -> tuple[Array, NDArray[np.int64]]:
     hull = ConvexHull(points)
-    used, faces = np.unique(hull.simplices, return_inverse=True)
-    corners, faces = points[used], faces.reshape(-1, 3)
+    used, inverse = np.unique(hull.simplices, return_inverse=True)
+    corners, faces = points[used], np.asarray(inverse.reshape(-1, 3), np.int64)
     turned = np.cross(corners[faces[:, 1]] - corners[faces[:, 0]], corners[faces[:, 2]] - corners[faces[:, 0]])
     inward = np.einsum("ij,ij->i", turned, hull.equations[:, :3]) < 0
     faces[inward] = faces[inward][:, ::-1]

@@ -20,7 +20,7 @@ from ocp.contacts import constraint_forces
 from ocp.errors import ProblemError
 from ocp.methods import make_options
 from ocp.mpc.controller import controller
-from ocp.problem import Phase
+from ocp.problem import Phase, Problem
 from ocp.shooting.options import ILQROptions
 from ocp.wbc.follow import Motion, Stretch, follow
 from ocp.wbc.planned import PlannedMotion, follow_plan
@@ -63,24 +63,29 @@ def _planned(loaded: LoadedWbc) -> PlannedMotion:
 
 def motion_of(run: Run, model: Model) -> Motion:
     """The motion of a run as one of a robot. Raises ProblemError where its coordinates are others."""
-    problem, found = problem_of(run), []
+    return motion_from(problem_of(run), run.arrays, model, f"follow: {run.folder}")
+
+
+def motion_from(problem: Problem, arrays: Mapping[str, np.ndarray], model: Model, where: str) -> Motion:
+    """The same from the arrays of a solution; where: it comes from, for messages."""
+    found = []
     free = dict.fromkeys(phase.system.parameters[i] for phase in problem.phases for i, _, _ in phase.free_parameters)
-    chosen = dict(zip(free, run.arrays.get("parameters", np.zeros(0)).tolist(), strict=False))
+    chosen = dict(zip(free, arrays.get("parameters", np.zeros(0)).tolist(), strict=False))
     for phase in problem.phases:
         robot = phase.system.robot
         names = None if robot is None else (robot.model.coordinate_names, robot.model.velocity_names)
         if names != (model.coordinate_names, model.velocity_names):
             other = "is no robot" if names is None else f"has the coordinates {', '.join(names[0])}"
             raise ProblemError(f"phase {phase.name!r} of the run {other}; the robot of this file has "
-                               f"{', '.join(model.coordinate_names)}", where=f"follow: {run.folder}")
-        found.append(_stretch(run, phase, f"{phase.name}." if "phase_names" in run.arrays else "", chosen))
+                               f"{', '.join(model.coordinate_names)}", where=where)
+        found.append(_stretch(arrays, phase, f"{phase.name}." if "phase_names" in arrays else "", chosen))
     return Motion(model, found)
 
 
-def _stretch(run: Run, phase: Phase, prefix: str, parameters: Mapping[str, float]) -> Stretch:
+def _stretch(arrays: Mapping[str, np.ndarray], phase: Phase, prefix: str, parameters: Mapping[str, float]) -> Stretch:
     system, robot = phase.system, phase.system.robot
     nq, nv = robot.model.nq, robot.model.nv
-    at, states, at_u, inputs = (run.arrays[f"{prefix}{name}"] for name in ("t", "x", "t_u", "u"))
+    at, states, at_u, inputs = (arrays[f"{prefix}{name}"] for name in ("t", "x", "t_u", "u"))
     p = [parameters.get(name, value) for name, value in zip(system.parameters, system.parameter_values, strict=True)]
     t, x, u, rates, ends = _between_knots(phase, at, states, at_u, inputs, np.array(p))
     contacts = tuple(c for c in robot.constraints if isinstance(c, Contact))
