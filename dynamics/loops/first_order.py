@@ -16,7 +16,7 @@ import numpy as np
 
 from dynamics.kernels.linked import linked
 from dynamics.loops import layout as at
-from dynamics.loops.acting import inverse_slopes
+from dynamics.loops.acting import inverse_slopes, whole
 from dynamics.loops.bodies import coriolis, coriolis_transposed, external, forces, inertias, subtree_sums
 from dynamics.loops.dense import clear
 from dynamics.loops.general import first_general, fold
@@ -43,12 +43,14 @@ Array = np.ndarray
 
 @linked(**INLINE)
 def splat3(array: Array, i: int) -> Lanes:
+    """A scalar 3-vector at i in every lane."""
     a = get3(array, i)
     return splat(a[0]), splat(a[1]), splat(a[2])
 
 
 @linked(**INLINE)
 def splat6(array: Array, i: int) -> Lanes:
+    """A scalar spatial vector at i in every lane."""
     return splat3(array, i), splat3(array, i + 3 * WIDTH)
 
 
@@ -124,6 +126,7 @@ def rows_first(table: Array, work: Array, out: Array, start_q: int, start_v: int
 
 @linked(**INLINE)
 def add_diagonal(out: Array, reals: Array, start: int, n: int, width: int, offset: int) -> None:
+    """Add n scalars to the diagonal of a matrix of lanes."""
     for i in range(n):
         to = offset + i * (width + 1)
         put(out, to, get(out, to) + get(reals, start + i))
@@ -170,7 +173,7 @@ def inverse_dynamics_derivatives(table: Array, reals: Array, work: Array, q: Arr
     zeros of the tree are not written. f_ext as for ``inverse_dynamics``."""
     nv = get(table, at.N_V)
     kinematics_first(table, reals, work, q, v, a, f_ext)
-    acts = get(table, at.AT_ACTING) > 0
+    acts = whole(table)
     if acts:
         clear(out, 0, 2 * nv * nv)  # forces fill what is zero by the structure of the tree
     write_first(table, reals, work, out, 0, nv * nv, nv)

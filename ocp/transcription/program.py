@@ -48,7 +48,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class How:
-    """What both transcriptions share: ``states`` as unknowns (``ocp.transcription.charts``), ``derivatives`` and ``execution``
+    """Options of both transcriptions: ``states`` as unknowns (``ocp.transcription.charts``), ``derivatives`` and ``execution``
     (``ocp.derivatives``), ``kernels`` (``ocp.transcription.kernels``, or ``BY_SOLVER``), and whether the Gauss-Newton Hessian is
     wanted."""
 
@@ -95,6 +95,7 @@ class Transcription:
     limited: Callable[[Problem], NLP] | None = None
 
     def invert(self, x: Array) -> Trajectory:
+        """The trajectory of a point x [n]."""
         return join(self.parts(x))
 
 
@@ -107,7 +108,7 @@ def build(problem: Problem, meshes: Sequence[Discretisation], how: How, centres:
     require_equations(problem)
     given, (problem, loops, findings) = problem, _differentiated(problem, meshes, how)
     placed = located(problem, meshes, how.states, centres)
-    forms, layouts, static, n = tuple(p.form for p in placed), [p.layout for p in placed], placed[0].static, placed[0].n
+    layouts, static, n = [p.layout for p in placed], placed[0].static, placed[0].n
     pieces, defects = _pieces(placed, meshes, loops)
     passages = len(pieces) - len(problem.linkages) - len(placed) + 1 + np.arange(len(placed) - 1)
     whole = stacked(pieces, n)
@@ -127,10 +128,10 @@ def build(problem: Problem, meshes: Sequence[Discretisation], how: How, centres:
     back = _Back(placed, tuple(meshes), elements, above[defects].tolist(), loops)
     of_kernels = [one for _, own, _ in ready for one in own]
     findings += of_kernels or ([] if how.kernels == BY_SOLVER else [Finding(Kind.KERNELS_INTERPRETED)])
-    compiling = sum(seconds for _, _, seconds in ready)
-    made = Transcription(nlp, back.parts, back.costate, back.parameters, back.durations, back.centres, tuple(meshes), forms,
-                         tuple(layout.states for layout in layouts), _integrals(problem, whole.names),
-                         lambda: _owners(placed, meshes), distinct(findings), {"compile": compiling})
+    made = Transcription(nlp, back.parts, back.costate, back.parameters, back.durations, back.centres, tuple(meshes),
+                         tuple(p.form for p in placed), tuple(layout.states for layout in layouts), _integrals(problem, whole.names),
+                         lambda: _owners(placed, meshes), distinct(findings),
+                         {"compile": sum(seconds for _, _, seconds in ready)})
 
     def moved(other: Problem) -> Transcription:
         own = with_guess(with_numbers(problem, numbers_of(other)), other)
@@ -138,8 +139,7 @@ def build(problem: Problem, meshes: Sequence[Discretisation], how: How, centres:
         there = located(own, meshes, how.states, [p.layout.centres for p in placed], placed)
         rows = whole if _same_limits(placed, there) else stacked(_pieces(there, meshes, loops)[0], n)
         if rows.rows != whole.rows:
-            raise ProblemError("other limits make other rows of the program; compile it again",
-                               where=f"problem {own.name!r}")
+            raise ProblemError("other limits make other rows of the program; compile it again", where=f"problem {own.name!r}")
         changed = replace(nlp, **_unknowns(there), g_lower=rows.lower, g_upper=rows.upper,
                           diagnose=diagnosis(own, meshes, _unpack(there)))
         way = _Back(there, tuple(meshes), elements, back.defects, loops)
@@ -250,7 +250,7 @@ def _integrals(problem: Problem, names: Sequence[str]) -> tuple[Array, ...]:
 
 
 def _owners(placed: Sequence[Place], meshes: Sequence[Discretisation]) -> Owners:
-    """What the unknowns of the program stand for."""
+    """Owners of the unknowns of the program."""
     found = Owners.empty(placed[0].n)
     for place, mesh in zip(placed, meshes, strict=True):
         for columns, kind, at in ((place.layout.states, TANGENT if place.form.tangent else COORDINATE, mesh.fractions),

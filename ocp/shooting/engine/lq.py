@@ -261,9 +261,7 @@ def backward(model: Model, u: Array, lower: Array, upper: Array, mu: float, out:
                                  flat(work.zero))
     # variables: Numba would compile callees once more for every constant argument
     zero, one, full, half = 0 * S, 0 * S + 1, S < 0, S >= 0
-    regular = mu > 0.0
-    linear, change = 0.0, 0.0
-    n = get(sizes, S)
+    n, regular, linear, change = get(sizes, S), mu > 0.0, 0.0, 0.0
     for i in range(n):
         put(Vx, S * nw + i, get(g, S * w + i))
         put(p, i, get(g, S * w + i))
