@@ -102,8 +102,7 @@ class Transcription:
 def build(problem: Problem, meshes: Sequence[Discretisation], how: How, centres: Sequence[Array] | None = None) -> Transcription:
     """The program of a problem on these meshes, one for each phase.
 
-    centres: states of all nodes about which tangent unknowns stand, instead of the guess. Raises ProblemError for a malformed
-        problem.
+    centres: states of all nodes about which tangent unknowns stand, default the guess. Raises ProblemError for a malformed problem.
     """
     require_equations(problem)
     given, (problem, loops, findings) = problem, _differentiated(problem, meshes, how)
@@ -126,11 +125,11 @@ def build(problem: Problem, meshes: Sequence[Discretisation], how: How, centres:
         timeline=None if any(looks_back(mesh) for mesh in meshes) else
         timeline(placed, meshes, above[defects].tolist(), above[passages].tolist()))
     back = _Back(placed, tuple(meshes), elements, above[defects].tolist(), loops)
-    of_kernels = [one for _, own, _ in ready for one in own]
-    findings += of_kernels or ([] if how.kernels == BY_SOLVER else [Finding(Kind.KERNELS_INTERPRETED)])
+    findings += [one for _, own, _ in ready for one in own] or \
+        ([] if how.kernels == BY_SOLVER else [Finding(Kind.KERNELS_INTERPRETED)])
     made = Transcription(nlp, back.parts, back.costate, back.parameters, back.durations, back.centres, tuple(meshes),
-                         tuple(p.form for p in placed), tuple(layout.states for layout in layouts), _integrals(problem, whole.names),
-                         lambda: _owners(placed, meshes), distinct(findings),
+                         tuple(p.form for p in placed), tuple(layout.states for layout in layouts),
+                         _integrals(problem, whole.names), lambda: _owners(placed, meshes), distinct(findings),
                          {"compile": sum(seconds for _, _, seconds in ready)})
 
     def moved(other: Problem) -> Transcription:

@@ -178,7 +178,8 @@ def robot_phase(robot: LoadedRobot, given: RobotPhase, name: str) -> Phase:
         guess=read_guess(names, robot, given, start, final, boxes.inputs),
         start=start.boundary() if start else None, final=final.boundary() if final else None,
         costs=_after_impacts(robot, given.costs, read_costs(whole, error, system.period), (*at, "costs")),
-        constraints=(*_after_impacts(robot, given.constraints, constraints, (*at, "constraints")), *efforts, *closed, *_ground(robot)),
+        constraints=(*_after_impacts(robot, given.constraints, constraints, (*at, "constraints")), *efforts, *closed,
+                     *_ground(robot)),
         free_parameters=free_parameters(reader),
     ).with_bounds(states=Bounds.of(boxes.x), controls=Bounds.of(controls))
     # without efforts a robot on contacts falls, and their forces lie outside their cones
@@ -206,8 +207,9 @@ def _after_impacts(robot: LoadedRobot, given: Sequence[RobotCost | RobotConstrai
 def _after_impact(reader: lp.Reader, item: Item, struck: Mechanism, slope: Callable[[], ca.Function]) -> Item:
     value = item.function(reader.t, impact_map(struck, reader.x), reader.u, reader.p)
     whole = reader.function(item.name, value)
-    behind = {"behind": Behind(whole, item.function, slope)} if isinstance(item, Cost) else {}
-    return replace(item, function=whole, **behind)
+    if isinstance(item, Constraint):
+        return replace(item, function=whole)
+    return replace(item, function=whole, behind=Behind(whole, item.function, slope))
 
 
 def _in_time(robot: LoadedRobot, system: System) -> System:
