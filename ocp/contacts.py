@@ -42,7 +42,7 @@ def contact_constraints(mechanism: Mechanism, parameters: int = 0, unknowns: int
     not said twice. Limits of normal forces are those of the contacts. parameters, unknowns: how many parameters the
     system has, and inputs beyond its drives; multipliers are the last of these. Raises ProblemError.
     """
-    arguments, *_ = _arguments(mechanism, parameters, unknowns)
+    arguments = _arguments(mechanism, parameters, unknowns)
     contacts = [c for c in mechanism.constraints if isinstance(c, Contact) and c.unilateral and c.name not in bilateral]
     forces = constraint_forces(mechanism, arguments, unknowns) if contacts else {}
     found, model = [], mechanism.model
@@ -82,8 +82,8 @@ def constraint_forces(mechanism: Mechanism, arguments: Sequence[Expr], unknowns:
 def clear_constraint(mechanism: Mechanism, contact: Contact, clearance: float = 0.0, parameters: int = 0, unknowns: int = 0, *,
                      where: str | None = None) -> Constraint:
     """The path constraint that an inactive contact stays at least ``clearance`` [m] over its plane."""
-    arguments, q, _, _ = _arguments(mechanism, parameters, unknowns)
-    return _path(f"{contact.name} clear", arguments, contact.gap(mechanism.model, q) - clearance, Sense.BOX, where)
+    arguments, model = _arguments(mechanism, parameters, unknowns), mechanism.model
+    return _path(f"{contact.name} clear", arguments, contact.gap(model, arguments[1][:model.nq]) - clearance, Sense.BOX, where)
 
 
 def impact_map(mechanism: Mechanism, x: Expr, restitution: float | Mapping[str, float] = 0.0) -> Expr:
@@ -104,11 +104,10 @@ def impact_slope(mechanism: Mechanism, restitution: float | Mapping[str, float] 
     return ca.Function("impact", [x], ca.cse([ca.vertcat(q, struck.v_after), slope]), ["x"], ["after", "slope"])
 
 
-def _arguments(mechanism: Mechanism, parameters: int, unknowns: int) -> tuple[list[Expr], Expr, Expr, Expr]:
-    """Symbols [t, x, u, p], and q, v, u."""
-    model = mechanism.model
-    x, u = ca.SX.sym("x", model_space(model).nx), ca.SX.sym("u", mechanism.nu + unknowns)
-    return [ca.SX.sym("t"), x, u, ca.SX.sym("p", parameters)], x[:model.nq], x[model.nq:], u
+def _arguments(mechanism: Mechanism, parameters: int, unknowns: int) -> list[Expr]:
+    """Symbols [t, x, u, p]."""
+    sizes = (1, model_space(mechanism.model).nx, mechanism.nu + unknowns, parameters)
+    return [ca.SX.sym(name, size) for name, size in zip("txup", sizes, strict=True)]
 
 
 def _path(name: str, arguments: Sequence[Expr], value: Expr, sense: Sense, where: str | None,

@@ -39,16 +39,16 @@ class Saddle:
             y = y + self._solve(b - self._schur @ y)
         return free + self._across @ y, y
 
-    def inverse(self) -> tuple[Expr, Expr, Expr]:
-        """P [n, n], G [m, n] and H [m, m] of ``x = P f + G' c`` and ``y = H c - G f``, for right-hand sides that are many, or
-        sparse, and rows that do not depend on each other."""
+    def solve_by_inverse(self, f: Expr, c: Expr) -> tuple[Expr, Expr]:
+        """The same by ``x = P f + G' c`` and ``y = H c - G f``: for right-hand sides that are many, or sparse, and rows that do not
+        depend on each other."""
         n, m = self.J.shape[1], self.J.shape[0]
         free, one = solve_mass(self.M, ca.DM.eye(n)), ca.DM.eye(m)
         H = self._solve(one)
         for _ in range(self._refinements):
             H = H + self._solve(one - self._schur @ H)
         G = H @ self._across.T
-        return free - self._across @ G, G, H
+        return (free - self._across @ G) @ f + G.T @ c, H @ c - G @ f
 
 
 def _symmetric(A: Expr) -> Any:

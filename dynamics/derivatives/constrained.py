@@ -75,8 +75,7 @@ class _System(NamedTuple):
             x, multipliers = self.saddle.solve(f, c)
             multipliers = multipliers + self._turning()
         else:
-            P, G, H = self.saddle.inverse()
-            x, multipliers = P @ f + G.T @ c, H @ c - G @ f
+            x, multipliers = self.saddle.solve_by_inverse(f, c)
         return ca.vertcat(x, multipliers)
 
     def _turning(self) -> Expr:

@@ -62,7 +62,8 @@ def prepare(problem: Problem, options: MPCOptions, *, solver: ILQROptions | None
         spec = replace(spec, substeps=1, changed=(f"the plant is a {type(plant).__name__}",))
     own = None if isinstance(plant, PlantSpec) else plant
     observer = None if estimate is None else Observer(estimate)
-    return Loop(made, options, solver, spec, tracked, progress, receding, own, broken, observer)
+    return Loop(made, options, solver, spec, tracked, progress=progress, receding=receding, plant=own, broken=broken,
+                observer=observer)
 
 
 def _reduced(problem: Problem, options: MPCOptions, solver: ILQROptions, plant: PlantSpec | None, tracked: Sequence[Tracked]
@@ -90,8 +91,8 @@ class Loop:
     """Solver, plant, and the arrays of a run, which are filled as it goes."""
 
     def __init__(self, problem: Problem, options: MPCOptions, solver_options: ILQROptions, spec: PlantSpec,
-                 tracked: Sequence[Tracked], progress: Progress | None, receding: Make | None, plant: Plant | None = None,
-                 broken: float = CLOSED_LOOPS.broken, observer: Observer | None = None):
+                 tracked: Sequence[Tracked], *, progress: Progress | None, receding: Make | None, plant: Plant | None,
+                 broken: float, observer: Observer | None):
         began = time.perf_counter()
         self.controller = Controller(problem, options, solver_options, receding=receding)
         compiled = time.perf_counter()

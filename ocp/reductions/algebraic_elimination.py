@@ -18,9 +18,9 @@ from dynamics.mechanism import ByFingerprint
 from ocp.bridge import equations_of_motion
 from ocp.errors import ProblemError
 from ocp.implicit import implicit
-from ocp.problem import At, Constraint, Cost, Form, Formulation, Phase, Problem, Solution, System, Trajectory, join
+from ocp.problem import At, Constraint, Cost, Form, Formulation, Phase, Problem, Solution, System, Trajectory
 from ocp.reductions.algebraic_equations import states_equations
-from ocp.reductions.chain import Reduction
+from ocp.reductions.chain import Reduction, in_given_phases
 
 #: name of the path constraint that holds the bounds of eliminated unknowns
 LIMITS = "limits of algebraic unknowns"
@@ -47,12 +47,7 @@ class AlgebraicElimination(Reduction):
 
     def invert(self, solution: Solution, data: tuple[Phase | None, ...]) -> Solution:
         """The solution with the algebraic unknowns."""
-        problem, paths = solution.problem, solution.parts or (solution.trajectory,)
-        pairs = [(phase, path) if stated is None else with_unknowns(stated, phase, path)
-                 for stated, phase, path in zip(data, problem.phases, paths, strict=True)]
-        parts = tuple(path for _, path in pairs)
-        return replace(solution, problem=replace(problem, phases=tuple(phase for phase, _ in pairs)), trajectory=join(parts),
-                       parts=parts if solution.parts else ())
+        return in_given_phases(solution, data, with_unknowns)
 
 
 def require_explicit(problem: Problem) -> None:

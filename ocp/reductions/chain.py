@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
-from ocp.problem import Problem, Solution
+from ocp.problem import Phase, Problem, Solution, Trajectory, join
 
 
 class Redundant(NamedTuple):
@@ -69,6 +69,17 @@ class Reduction:
     def origins(self, data: Any) -> tuple[int, ...] | None:
         """For every phase of the reduced problem the number of the phase that it is a piece of; None: they are the same."""
         return None
+
+
+def in_given_phases(solution: Solution, data: Sequence[Phase | None],
+                    back: Callable[[Phase, Phase, Trajectory], tuple[Phase, Trajectory]]) -> Solution:
+    """The solution whose phases and trajectories are ``back(given, phase, path)``, those without a given phase as they are."""
+    problem, paths = solution.problem, solution.parts or (solution.trajectory,)
+    pairs = [(phase, path) if given is None else back(given, phase, path)
+             for given, phase, path in zip(data, problem.phases, paths, strict=True)]
+    parts = tuple(path for _, path in pairs)
+    return replace(solution, problem=replace(problem, phases=tuple(phase for phase, _ in pairs)), trajectory=join(parts),
+                   parts=parts if solution.parts else ())
 
 
 class Step(NamedTuple):

@@ -17,8 +17,8 @@ import numpy as np
 
 from dynamics.derivatives.inner import split
 from ocp.bridge import inner, residual_dynamics_system
-from ocp.problem import At, Bounds, Phase, Problem, Solution, Trajectory, join
-from ocp.reductions.chain import Reduction
+from ocp.problem import At, Bounds, Phase, Problem, Solution, Trajectory
+from ocp.reductions.chain import Reduction, in_given_phases
 
 
 class LiftedForces(Reduction):
@@ -37,12 +37,7 @@ class LiftedForces(Reduction):
         return (problem, changed) if phases == problem.phases else (replace(problem, phases=phases), changed)
 
     def invert(self, solution: Solution, data: tuple[Phase | None, ...]) -> Solution:
-        problem, paths = solution.problem, solution.parts or (solution.trajectory,)
-        pairs = [(phase, path) if given is None else _given(given, phase, path)
-                 for given, phase, path in zip(data, problem.phases, paths, strict=True)]
-        parts = tuple(path for _, path in pairs)
-        return replace(solution, problem=replace(problem, phases=tuple(phase for phase, _ in pairs)), trajectory=join(parts),
-                       parts=parts if solution.parts else ())
+        return in_given_phases(solution, data, _given)
 
 
 def _lifted(phase: Phase) -> Phase:

@@ -172,17 +172,20 @@ def simulate(problem: Problem, integrator: str, controls: Controls, *, dt: float
         ending = Ending.TIME_LIMIT if late() and not asked() else Ending.INTERRUPTED
         message = f"At t = {legs[-1].t[-1]:.6g} of {end:g} s."
     except StepError as error:
-        leg = legs[-1]
-        ending = Ending.FAILED
-        why = [*(_astray(leg) or ["a shorter step may help"]), *charts.words([s for s in leg.switches if s.event == "stays"])]
-        message = (f"Step {len(leg.u)} of phase {leg.phase.name!r} (from t = {leg.t[-1]:.6g} s, of {step:.3g} s): {error}; "
-                   f"{'; '.join(why)}.")
+        ending, message = Ending.FAILED, _failure(legs[-1], step, error)
     notes += [words for leg in legs for words in charts.words(leg.switches)]
     if ending is not Ending.FAILED:
         notes += [words for leg in legs for words in _astray(leg)]
     total = time.perf_counter() - began
     return Motion(problem, integrator, controls.words, tuple(legs), step, end, ending, message,
                   {"prepare": prepared, "run": total - prepared}, tuple(notes), charts_by)
+
+
+def _failure(leg: Leg, step: float, error: StepError) -> str:
+    """The sentence about the step of ``step`` seconds that failed at the end of a leg."""
+    why = [*(_astray(leg) or ["a shorter step may help"]), *charts.words([s for s in leg.switches if s.event == "stays"])]
+    return (f"Step {len(leg.u)} of phase {leg.phase.name!r} (from t = {leg.t[-1]:.6g} s, of {step:.3g} s): {error}; "
+            f"{'; '.join(why)}.")
 
 
 def _astray(leg: Leg) -> list[str]:

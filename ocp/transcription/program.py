@@ -102,13 +102,12 @@ class Transcription:
 def build(problem: Problem, meshes: Sequence[Discretisation], how: How, centres: Sequence[Array] | None = None) -> Transcription:
     """The program of a problem on these meshes, one for each phase.
 
-    centres: states of all nodes about which tangent unknowns stand, instead of the guess. Raises ProblemError for a malformed
-        problem.
+    centres: states of all nodes about which tangent unknowns stand, default the guess. Raises ProblemError for a malformed problem.
     """
     require_equations(problem)
     given, (problem, loops, findings) = problem, _differentiated(problem, meshes, how)
     placed = located(problem, meshes, how.states, centres)
-    forms, layouts, static, n = tuple(p.form for p in placed), [p.layout for p in placed], placed[0].static, placed[0].n
+    layouts, static, n = [p.layout for p in placed], placed[0].static, placed[0].n
     pieces, defects = _pieces(placed, meshes, loops)
     passages = len(pieces) - len(problem.linkages) - len(placed) + 1 + np.arange(len(placed) - 1)
     whole = stacked(pieces, n)
@@ -126,12 +125,12 @@ def build(problem: Problem, meshes: Sequence[Discretisation], how: How, centres:
         timeline=None if any(looks_back(mesh) for mesh in meshes) else
         timeline(placed, meshes, above[defects].tolist(), above[passages].tolist()))
     back = _Back(placed, tuple(meshes), elements, above[defects].tolist(), loops)
-    of_kernels = [one for _, own, _ in ready for one in own]
-    findings += of_kernels or ([] if how.kernels == BY_SOLVER else [Finding(Kind.KERNELS_INTERPRETED)])
-    compiling = sum(seconds for _, _, seconds in ready)
-    made = Transcription(nlp, back.parts, back.costate, back.parameters, back.durations, back.centres, tuple(meshes), forms,
-                         tuple(layout.states for layout in layouts), _integrals(problem, whole.names),
-                         lambda: _owners(placed, meshes), distinct(findings), {"compile": compiling})
+    findings += [one for _, own, _ in ready for one in own] or \
+        ([] if how.kernels == BY_SOLVER else [Finding(Kind.KERNELS_INTERPRETED)])
+    made = Transcription(nlp, back.parts, back.costate, back.parameters, back.durations, back.centres, tuple(meshes),
+                         tuple(p.form for p in placed), tuple(layout.states for layout in layouts),
+                         _integrals(problem, whole.names), lambda: _owners(placed, meshes), distinct(findings),
+                         {"compile": sum(seconds for _, _, seconds in ready)})
 
     def moved(other: Problem) -> Transcription:
         own = with_guess(with_numbers(problem, numbers_of(other)), other)
@@ -139,8 +138,7 @@ def build(problem: Problem, meshes: Sequence[Discretisation], how: How, centres:
         there = located(own, meshes, how.states, [p.layout.centres for p in placed], placed)
         rows = whole if _same_limits(placed, there) else stacked(_pieces(there, meshes, loops)[0], n)
         if rows.rows != whole.rows:
-            raise ProblemError("other limits make other rows of the program; compile it again",
-                               where=f"problem {own.name!r}")
+            raise ProblemError("other limits make other rows of the program; compile it again", where=f"problem {own.name!r}")
         changed = replace(nlp, **_unknowns(there), g_lower=rows.lower, g_upper=rows.upper,
                           diagnose=diagnosis(own, meshes, _unpack(there)))
         way = _Back(there, tuple(meshes), elements, back.defects, loops)

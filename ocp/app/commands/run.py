@@ -75,7 +75,8 @@ def mpc(
         raise ProblemError("take one of them", where="--trials, --trial and --compare")
     with limited(time_limit):
         if trials is not None:
-            return _trials("mpc", file, trials, seed, set_, out, processes, scheduler, overwrite, quiet)
+            return _trials("mpc", file, trials, seed, set_, out=out, processes=processes, scheduler=scheduler, overwrite=overwrite,
+                           quiet=quiet)
         if compare:
             from ocp.app.mpc.compare import run_compare
 
@@ -85,14 +86,14 @@ def mpc(
                        drawn=None if trial is None else (seed, trial))
 
 
-def _trials(kind: str, file: Path, count: int, seed: int, set_: list[str] | None, out: Path | None, processes: int | None,
-            scheduler: str | None, overwrite: bool, quiet: bool, plant: str = "") -> int:
+def _trials(kind: str, file: Path, count: int, seed: int, set_: list[str] | None, plant: str = "", *, out: Path | None,
+            processes: int | None, scheduler: str | None, overwrite: bool, quiet: bool) -> int:
     with at_once():
         from ocp.app.batch.trials import read_trials, run_trials
         from ocp.app.batch.workers import processors
     made = read_trials(kind, file, common.overridden(set_), count, seed, plant)
-    good = run_trials(made, file, out=out, processes=processors() if processes is None else processes, scheduler=scheduler,
-                      overwrite=overwrite, quiet=quiet)
+    good = run_trials(made, file, processes=processors() if processes is None else processes, out=out,
+                      scheduler=scheduler, overwrite=overwrite, quiet=quiet)
     return CERTIFIED if good else NOT_SOLVED
 
 
@@ -129,7 +130,8 @@ def wbc(
     overrides = common.overridden(given)
     with limited(time_limit):
         if trials is not None:
-            return _trials("wbc", file, trials, seed, given, out, processes, scheduler, overwrite, quiet, plant or "")
+            return _trials("wbc", file, trials, seed, given, plant or "", out=out, processes=processes, scheduler=scheduler,
+                           overwrite=overwrite, quiet=quiet)
         return run_wbc(file, plant=plant or "", overrides=overrides, out=out, overwrite=overwrite, quiet=quiet,
                        command=common.started(), drawn=None if trial is None else (seed, trial))
 

@@ -39,7 +39,8 @@ def inline_math(page: HTML5Translator, node: nodes.math) -> None:
 
 def block_math(page: HTML5Translator, node: nodes.math_block) -> None:
     """Displayed equations; wide ones scroll."""
-    page.body.append(f'<div class="math" style="overflow-x: auto; margin: 0.8em 0">{convert(node.astext().strip(), display="block")}</div>')
+    page.body.append('<div class="math" style="overflow-x: auto; margin: 0.8em 0">'
+                     f'{convert(node.astext().strip(), display="block")}</div>')
     raise nodes.SkipNode
 
 

@@ -115,13 +115,13 @@ class Expr:
     __add__, __sub__, __mul__, __truediv__ = map(_after, "+-*/")
     __rsub__, __rmul__, __rtruediv__ = map(_before, "-*/")
 
-    def __radd__(self, other: Any) -> Expr:
+    def __radd__(self, other: object) -> Expr:
         return self if isinstance(other, int) and other == 0 else joined(other, "+", self)  # sum() begins with 0
 
-    def __pow__(self, other: Any) -> Expr:
+    def __pow__(self, other: object) -> Expr:
         return power(self, expr(other))
 
-    def __rpow__(self, other: Any) -> Expr:
+    def __rpow__(self, other: object) -> Expr:
         return power(expr(other), self)
 
     def __neg__(self) -> Expr:
@@ -133,10 +133,10 @@ class Expr:
     def __abs__(self) -> Expr:
         return call("abs", self)
 
-    def __matmul__(self, other: Any) -> Expr:
+    def __matmul__(self, other: object) -> Expr:
         return product(self, other)
 
-    def __rmatmul__(self, other: Any) -> Expr:
+    def __rmatmul__(self, other: object) -> Expr:
         return product(other, self)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
@@ -172,7 +172,7 @@ class Relation(_Joinable):
 
     __slots__ = ("left", "right", "sign")
 
-    def __init__(self, left: Any, sign: str, right: Any):
+    def __init__(self, left: object, sign: str, right: object):
         self.left, self.sign, self.right = left, sign, right
 
     def __str__(self) -> str:
@@ -215,7 +215,7 @@ class Condition(_Joinable):
 
 
 # ---- making --------------------------------------------------------------------------------------------------------------
-def expr(value: Any) -> Expr:
+def expr(value: object) -> Expr:
     """Anything that may stand in an expression: numbers, text in the language of files, lists, arrays, CasADi's SX.
 
     Raises ProblemError in words for what may not.
@@ -250,12 +250,12 @@ def vector(items: Sequence[Any]) -> Expr:
     return Expr(f"[{', '.join(map(str, parts))}]", size=len(parts))
 
 
-def call(name: str, *arguments: Any, size: int | None = 1) -> Expr:
+def call(name: str, *arguments: object, size: int | None = 1) -> Expr:
     """A function of the language, by name."""
     return Expr(f"{name}({', '.join(_text(a) for a in arguments)})", size=size)
 
 
-def described(value: Any) -> str:
+def described(value: object) -> str:
     """A short description of a value for messages."""
     if isinstance(value, Relation):
         return f"the comparison {value}; where a value is needed write if_else({value}, 1, 0)"
@@ -272,7 +272,7 @@ def _number(value: float) -> Expr:
     return Expr(repr(value), level=UNARY if value < 0 else ATOM)
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return str(value) if isinstance(value, (Relation, Condition)) else str(expr(value))
 
 
@@ -281,7 +281,7 @@ def _held(value: Expr, least: int) -> str:
     return value.text if value._level >= least else f"({value.text})"
 
 
-def joined(a: Any, sign: str, b: Any) -> Expr:
+def joined(a: object, sign: str, b: object) -> Expr:
     """The expression of an operator between two values."""
     left, right = expr(a), expr(b)
     level = SUM if sign in "+-" else PRODUCT
@@ -308,7 +308,7 @@ def power(a: Expr, b: Expr) -> Expr:
     return Expr(f"{_held(a, ATOM)}**{_held(b, UNARY if b._level == UNARY else ATOM)}", level=POWER)
 
 
-def dot(a: Any, b: Any) -> Expr:
+def dot(a: object, b: object) -> Expr:
     """The inner product of two vectors; ``dot(a, a)`` is a sum of squares."""
     left, right = expr(a), expr(b)
     if None not in (left.size, right.size) and left.size != right.size:
@@ -316,7 +316,7 @@ def dot(a: Any, b: Any) -> Expr:
     return call("dot", left, right)
 
 
-def product(a: Any, b: Any) -> Expr:
+def product(a: object, b: object) -> Expr:
     """Matrix times vector, and the product of two vectors: ``a @ b``."""
     if isinstance(a, np.ndarray) and a.ndim == 2:
         return vector([dot(row, b) for row in a])

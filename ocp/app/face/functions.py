@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ocp.app.face.expression import Condition, Expr, Relation, call, described, dot, expr, joined, product, vector
@@ -10,7 +10,7 @@ from ocp.errors import ProblemError
 
 
 def _unary(name: str) -> Callable[[Any], Expr]:
-    def function(value: Any) -> Expr:
+    def function(value: object) -> Expr:
         found = expr(value)
         if found.size not in (1, None):
             raise ProblemError(f"{name} takes a single number, but {found!r} has {found.size} components")
@@ -25,49 +25,49 @@ sin, cos, tan, asin, acos, atan = map(_unary, ("sin", "cos", "tan", "asin", "aco
 sinh, cosh, tanh, exp, log, log10, sqrt, sign = map(_unary, ("sinh", "cosh", "tanh", "exp", "log", "log10", "sqrt", "sign"))
 
 
-def atan2(y: Any, x: Any) -> Expr:
+def atan2(y: object, x: object) -> Expr:
     """The angle of the point (x, y)."""
     return call("atan2", y, x)
 
 
-def minimum(*values: Any) -> Expr:
+def minimum(*values: object) -> Expr:
     """The smallest of several expressions."""
     return call("min", *values)
 
 
-def maximum(*values: Any) -> Expr:
+def maximum(*values: object) -> Expr:
     """The largest of several expressions."""
     return call("max", *values)
 
 
-def norm(value: Any) -> Expr:
+def norm(value: object) -> Expr:
     """The Euclidean length of a vector; without derivative where it is zero."""
     return call("norm", value)
 
 
-def sumsqr(value: Any) -> Expr:
+def sumsqr(value: object) -> Expr:
     """The sum of the squares of the components."""
     return dot(value, value)
 
 
-def total(value: Any) -> Expr:
+def total(value: object) -> Expr:
     """The sum of the components of a vector."""
     return call("sum", value)
 
 
-def if_else(condition: Any, one: Any, other: Any) -> Expr:
+def if_else(condition: object, one: object, other: object) -> Expr:
     """``one`` where the condition holds (``a < b``, joined by ``&`` and ``|``), ``other`` elsewhere."""
     if not isinstance(condition, (Relation, Condition)):
         raise ProblemError(f"if_else takes a comparison such as x > 0 first; got {described(condition)}")
     return call("if_else", condition, one, other)
 
 
-def interpolate(at: Any, places: Any, values: Any) -> Expr:
+def interpolate(at: object, places: Iterable[object], values: Iterable[object]) -> Expr:
     """Straight lines through points, level outside them."""
     return call("interpolate", at, vector(list(places)), vector(list(values)))
 
 
-def der(state: Any) -> Expr:
+def der(state: object) -> Expr:
     """The time derivative of a state, in systems with equations."""
     return call("der", state)
 

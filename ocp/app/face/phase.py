@@ -52,20 +52,20 @@ class Phase:
         return self._declare("algebraic", name, unit)
 
     @with_caller_in_errors
-    def define(self, name: str, value: Any) -> Expr:
+    def define(self, name: str, value: object) -> Expr:
         """Name an expression, for what follows and for reports."""
         value = expr(value)
         self._declare("define", name, value)
         return Expr(name, size=value.size)
 
     @with_caller_in_errors
-    def dynamics(self, rates: Mapping[Any, Any] | None = None, /, **more: Any) -> None:
+    def dynamics(self, rates: Mapping[Any, Any] | None = None, /, **more: object) -> None:
         """The time derivative of states: ``dynamics({x: v, v: force})`` or ``dynamics(x=v, v=force)``."""
         for name, value in {**by_name(rates), **more}.items():
             self._document.put((*self._system, "dynamics", name), scalar(value))
 
     @with_caller_in_errors
-    def next(self, after: Mapping[Any, Any] | None = None, /, *, period: Any = None, **more: Any) -> None:
+    def next(self, after: Mapping[Any, Any] | None = None, /, *, period: object = None, **more: object) -> None:
         """Discrete time: every state after a step, from states and controls before it, ``next({stock: stock + order - sold})``.
         period [s]: between steps, default 1, so that ``t`` counts them."""
         for name, value in {**by_name(after), **more}.items():
@@ -74,7 +74,7 @@ class Phase:
             self._document.put((*self._system, "period"), period)
 
     @with_caller_in_errors
-    def sampled(self, period: Any, integrator: str = "rk4", steps: int = 1) -> None:
+    def sampled(self, period: object, integrator: str = "rk4", steps: int = 1) -> None:
         """Discrete time: so many steps of an integrator over the dynamics in every period [s], in which controls are constant."""
         self._document.put((*self._system, "sampled"), {"period": period, "integrator": integrator, "steps": steps})
 
@@ -88,12 +88,12 @@ class Phase:
         self._document.put((*self._system, "equations", name or f"equation {len(known) + 1}"), sides)
 
     @with_caller_in_errors
-    def balance(self, *, energy: Any, power: Any) -> None:
+    def balance(self, *, energy: object, power: object) -> None:
         """Total mechanical energy [J] and the power supplied [W], for the energy balance of the certificate."""
         self._document.put((*self._system, "energy"), scalar(energy))
         self._document.put((*self._system, "power"), scalar(power))
 
-    def _declare(self, group: str, name: str, value: Any) -> Expr:
+    def _declare(self, group: str, name: str, value: object) -> Expr:
         system = self._document.get(self._system)
         if self._is_robot() and group != "define":
             raise ProblemError(f"a robot brings its {group}; none can be added")
@@ -112,18 +112,18 @@ class Phase:
 
     # ---- ends, bounds, guess ------------------------------------------------------------------------------------------
     @with_caller_in_errors
-    def start(self, given: Any = None, /, **named: Any) -> None:
+    def start(self, given: object = None, /, **named: object) -> None:
         """Where the motion starts. ``given``: states by name, a list in order, or what holds for those not named: ``"free"``,
         ``"neutral"`` or a named configuration. Robots: ``joints=``, ``base=``, ``velocities=``, ``rest=True``."""
         self._end("start", {"others": given} if isinstance(given, str) else given, named)
 
     @with_caller_in_errors
-    def final(self, given: Any = None, /, **named: Any) -> None:
+    def final(self, given: object = None, /, **named: object) -> None:
         """Where it ends; what is not named is free. Robots: ``joints=``, ``base=``, ``velocities=``, ``rest=True``,
         ``configuration=``."""
         self._end("final", {"configuration": given} if isinstance(given, str) else given, named)
 
-    def _end(self, end: str, given: Any, named: Mapping[str, Any]) -> None:
+    def _end(self, end: str, given: object, named: Mapping[str, Any]) -> None:
         if given is None or isinstance(given, Mapping):
             before = self._document.get(self._place).get(end, {})
             given = {**(before if isinstance(before, Mapping) else {}), **by_name(given), **named}
@@ -132,7 +132,7 @@ class Phase:
         self._document.put((*self._place, end), given)
 
     @with_caller_in_errors
-    def bounds(self, given: Mapping[Any, Any] | None = None, /, **named: Any) -> None:
+    def bounds(self, given: Mapping[Any, Any] | None = None, /, **named: object) -> None:
         """(lower, upper) of states and controls by name, None or infinity for no bound. Robots: ``joints={..}``,
         ``velocities={..}``, ``controls={..}``, ``accelerations={..}``."""
         for name, value in {**by_name(given), **named}.items():
@@ -144,7 +144,7 @@ class Phase:
                 self._document.put(path, pair(name, value))
 
     @with_caller_in_errors
-    def guess(self, **named: Any) -> None:
+    def guess(self, **named: object) -> None:
         """Where the search begins: values, or values at equally spaced times, by name. Robots: ``states=[{..}, {..}]``, each as in
         ``start`` or ``{"ik": [..tasks..]}``; ``controls={..}``."""
         system = self._document.get(self._system)
@@ -161,8 +161,8 @@ class Phase:
 
     # ---- costs and constraints ----------------------------------------------------------------------------------------
     @with_caller_in_errors
-    def cost(self, value: Any = None, /, *, name: str | None = None, at: str = "path", weights: Any = None, between: Any = None,
-             **error: Any) -> None:
+    def cost(self, value: object = None, /, *, name: str | None = None, at: str = "path", weights: object = None,
+             between: object = None, **error: object) -> None:
         """A term of the objective, integrated over time, or ``at="final"`` added at the end; ``at="stage"`` sums it over the steps
         of a system in discrete time.
 
@@ -194,8 +194,8 @@ class Phase:
         self._document.append((*self._place, "costs"), {"name": self._name("costs", name, made), **made})
 
     @with_caller_in_errors
-    def constraint(self, value: Any = None, /, *, name: str | None = None, at: str = "path", lower: Any = None, upper: Any = None,
-                   equal: Any = None, soft: float | None = None) -> None:
+    def constraint(self, value: object = None, /, *, name: str | None = None, at: str = "path", lower: object = None,
+                   upper: object = None, equal: object = None, soft: float | None = None) -> None:
         """A constraint: a comparison (``v <= 2``), or an expression with ``lower=``, ``upper=`` or ``equal=``.
 
         at: along the "path", at the "start", at the "final" time, or of the "integral" over the phase. soft: weight of a penalty in
@@ -231,20 +231,20 @@ class Phase:
         return next(n for i in range(1, 10**6) if (n := wish if i == 1 else f"{wish} ({i})") not in taken)
 
     @with_caller_in_errors
-    def reset(self, given: Mapping[Any, Any] | None = None, /, **named: Any) -> None:
+    def reset(self, given: Mapping[Any, Any] | None = None, /, **named: object) -> None:
         """State jumps at the start of this phase: states as expressions of the state before. Robots: ``impact=True``,
         ``restitution=``, ``joints={..}``, ``velocities={..}``."""
         self._document.put((*self._place, "reset"), {**by_name(given), **named})
 
-    def at_start(self, name: Any) -> Expr:
+    def at_start(self, name: object) -> Expr:
         """A state, or what ``define`` names, at the start, for :meth:`Problem.linkage`."""
         return self._at("start", name)
 
-    def at_final(self, name: Any) -> Expr:
+    def at_final(self, name: object) -> Expr:
         """A state, or what ``define`` names, at the end, for :meth:`Problem.linkage`."""
         return self._at("final", name)
 
-    def _at(self, end: str, name: Any) -> Expr:
+    def _at(self, end: str, name: object) -> Expr:
         text = str(name)
         if isinstance(name, Expr) and (text.startswith(('q["', 'v["'))):
             text = f"{text[0]}.{text[3:-2]}"
@@ -262,7 +262,7 @@ def by_name(given: Mapping[Any, Any] | None) -> dict[str, Any]:
     return {key_text(key): value for key, value in (given or {}).items()}
 
 
-def scalar(value: Any) -> Expr:
+def scalar(value: object) -> Expr:
     """The value as an expression of one component. Raises ProblemError for more components."""
     found = expr(value)
     if found.size not in (1, None):
@@ -270,19 +270,19 @@ def scalar(value: Any) -> Expr:
     return found
 
 
-def items(value: Any, found: Expr) -> Any:
+def items(value: object, found: Expr) -> Any:
     """Lists stay lists in the tree, so that each entry stands for itself in a file."""
     return [expr(item) for item in value] if isinstance(value, (list, tuple)) else found
 
 
-def pair(name: str, value: Any) -> Any:
+def pair(name: str, value: object) -> Any:
     """Bounds (lower, upper) as in a file. Raises ProblemError for other arguments."""
     if isinstance(value, (int, float)) or not hasattr(value, "__len__") or len(value) != 2:
         raise ProblemError(f"the bound of {name!r} is a pair (lower, upper), None for none; got {value!r}")
     return limit(value)
 
 
-def duration_of(value: Any) -> Any:
+def duration_of(value: object) -> Any:
     """A duration as in a file, from a number, (shortest, longest) or (shortest, longest, guess)."""
     if isinstance(value, (list, tuple)):
         if len(value) not in (2, 3):

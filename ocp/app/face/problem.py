@@ -241,12 +241,9 @@ class Problem(Phase):
     def explain(self) -> Explanation:
         """Solve it, and say why that fails (what to relax and by how much, what is not finite and where), or what its constraints
         cost."""
-        import tempfile
-
         from ocp.app.face.shown import explained
 
-        with tempfile.TemporaryDirectory() as folder:
-            return explained(self.save(Path(folder) / "problem.yaml"))
+        return explained(self.save, "problem.yaml")
 
     # ---- looks --------------------------------------------------------------------------------------------------------
     def __repr__(self) -> str:

@@ -180,12 +180,9 @@ class Result(Shown):
 
     def explain(self) -> Explanation:
         """Why it was not solved (what to relax and by how much, what is not finite and where), or what its constraints cost."""
-        import tempfile
-
         from ocp.app.face.shown import explained
 
-        with tempfile.TemporaryDirectory() as folder:
-            return explained(self.save(Path(folder) / "run"))
+        return explained(self.save, "run")
 
     def __repr__(self) -> str:
         from ocp.app.pages.results import with_bar

@@ -167,12 +167,13 @@ class Explanation:
         return as_text(self.text)
 
 
-def explained(target: Path) -> Explanation:
-    """The explanation of a problem file, or of the folder of a run."""
+def explained(save: Callable[[Path], Path], name: str) -> Explanation:
+    """The explanation of a problem file, or of the folder of a run, which ``save`` writes under this name."""
     from rich.console import Console
 
     from ocp.app.explain.run import EXPLAINED, explain
 
     out = io.StringIO()
-    code = explain(target, quiet=True, console=Console(file=out, width=140, highlight=False))
+    with tempfile.TemporaryDirectory() as folder:
+        code = explain(save(Path(folder) / name), quiet=True, console=Console(file=out, width=140, highlight=False))
     return Explanation(out.getvalue().strip("\n"), code == EXPLAINED)

@@ -119,9 +119,9 @@ def end_frame(robot: NamedRobot) -> str:
     return max(ends(model), key=depth)
 
 
-def rpy_of(R: np.ndarray) -> tuple[float, float, float]:
-    """Roll, pitch, yaw about the fixed axes x, y, z."""
+def rpy_of(R: np.ndarray) -> np.ndarray:
+    """Roll, pitch, yaw [3] about the fixed axes x, y, z."""
     pitch = float(np.arctan2(-R[2, 0], np.hypot(R[0, 0], R[1, 0])))
     if np.hypot(R[0, 0], R[1, 0]) < 1e-9:
-        return float(np.arctan2(-R[1, 2], R[1, 1])), pitch, 0.0
-    return float(np.arctan2(R[2, 1], R[2, 2])), pitch, float(np.arctan2(R[1, 0], R[0, 0]))
+        return np.array([np.arctan2(-R[1, 2], R[1, 1]), pitch, 0.0])
+    return np.array([np.arctan2(R[2, 1], R[2, 2]), pitch, np.arctan2(R[1, 0], R[0, 0])])

@@ -190,10 +190,11 @@ def _pair(F: Array, w: int, p: int, threshold: float, values: Array, at: int, pi
 
 
 @linked(**OPTIONS)
-def _eliminate(F: Array, w: int, ids: Array, full: int, n: int, threshold: float, values: Array, at: int, pivots: Array,
-               pivot_at: int, applied: Array) -> tuple[int, int]:
+def _eliminate(F: Array, w: int, ids: Array, full: int, n: int, threshold: float, room: Factors, at: int, pivot_at: int
+               ) -> tuple[int, int]:
     """Pivots from the first ``full`` of the n columns; (how many, how many of them negative). The rest of the front is the Schur
-    complement. Rows of L go to ``values`` from ``at``, inverse pivots to ``pivots`` from ``pivot_at``."""
+    complement. Rows of L go to the values of the room from ``at``, inverse pivots to its pivots from ``pivot_at``."""
+    values, pivots, applied = room.values, room.pivots, room.applied
     p, failed, negative = 0, 0, 0  # failed: candidates of this pass, moved to the end of the fully summed part
     fresh = 0  # pivots that every row has seen
     begun, again = 0, 1  # pivots at the start of the pass: those that failed are tried again once others are gone
@@ -282,7 +283,7 @@ def factorise(plan: Plan, entries: Array, room: Factors, threshold: float) -> tu
                         j = get(plan.up, at_up + b - handed)
                         j = j if j < own else j + delayed
                     F[i * w + j if i <= j else j * w + i] += get(G, a * before_w + b)
-        done, minus = _eliminate(F, w, local, full, n, threshold, values, value_at, room.pivots, pivot_at, applied)
+        done, minus = _eliminate(F, w, local, full, n, threshold, room, value_at, pivot_at)
         negative += minus
         head[k, 0], head[k, 1], head[k, 2], head[k, 3] = done, n, id_at, value_at
         before, before_n, before_ids, before_w, delayed = done, n, id_at, w, full - done

@@ -15,11 +15,10 @@ import numpy as np
 
 from dynamics.kernels.linked import linked
 from dynamics.kernels.record import Record
-from dynamics.loops.dense import padded
+from dynamics.loops.dense import Block, padded, product
 from dynamics.loops.lanes import WIDTH, get, load, load_masked, put, store, total
 from dynamics.loops.vectors import INLINE, OPTIONS
 from ocp.control.arrays import work_for
-from ocp.shooting.engine.flat import Block, product
 
 Array = np.ndarray
 

@@ -7,10 +7,9 @@ import numpy as np
 from dynamics.kernels.bank import evaluate
 from dynamics.kernels.calls import row_address
 from dynamics.kernels.linked import linked
-from dynamics.loops.dense import clear
+from dynamics.loops.dense import clear, flat
 from dynamics.loops.vectors import OPTIONS
 from ocp.shooting.engine.augmented import slopes, stiffness
-from ocp.shooting.engine.flat import flat
 from ocp.shooting.engine.knots import JACOBIAN, ROW_BEND, bend, bind, complete, differentiate, in_one
 from ocp.shooting.engine.lq import adjoint, costates, projected_gradient
 from ocp.shooting.engine.record import CONVEXIFY, FULL, GAP, GAUSS_NEWTON, GRADIENT, UNIT, VIOLATION, Engine
@@ -74,11 +73,9 @@ def complete_all(e: Engine) -> bool:
     ``differentiate_range``, ``finish`` and ``bend_range``. False where something cannot be evaluated or is not finite; Hessians are
     zero then."""
     model, policy = e.model, e.policy
-    S, N, w = model.F.shape
-    nw, M, largest, good = policy.costate.shape[1], policy.gradient.shape[1], 0.0, True
+    largest, good = 0.0, True
     exact = e.settings[FULL] != 0.0  # always; a literal would be compiled apart
-    g, F, y, slope = flat(model.g), flat(model.F), flat(policy.costate), flat(policy.gradient)
-    for k in range(S, -1, -1):
+    for k in range(model.F.shape[0], -1, -1):
         if in_one(e, k):
             good = complete(e, k) == 0
         else:
@@ -89,7 +86,7 @@ def complete_all(e: Engine) -> bool:
             good = not np.isnan(found) and stiffness(e, k, exact, model.H[k])
         if not good:
             break
-        adjoint(g, F, N, w, k, model.n[k], model.m[k], model.n[k + 1] if k < S else 0, y, nw, slope, M)
+        adjoint(model, k, policy.costate, policy.gradient)
     good = good and _close(e, largest)
     if not good:
         clear(flat(model.H), 0, model.H.size)

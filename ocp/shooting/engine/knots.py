@@ -126,8 +126,7 @@ def _by_step(e, path, k, after):  # type: ignore[no-untyped-def]
     def by_either(e, path, k, after):  # type: ignore[no-untyped-def]
         if _has(e, k, STEP):
             return _take(e, path, k, after)
-        plan = e.plan
-        return by_robot(e.step, plan.t, plan.h, plan.p[k], path.x, path.u, k, after, path.cost)
+        return by_robot(e.step, e.plan, path, k, after)
     return by_either
 
 
@@ -140,8 +139,7 @@ def _by_slope(e, k, H, hessian):  # type: ignore[no-untyped-def]
     def by_either(e, k, H, hessian):  # type: ignore[no-untyped-def]
         if _has(e, k, STEP):
             return _differentiate(e, k, H, hessian)
-        plan, path, model = e.plan, e.path, e.model
-        return by_robot(e.derivatives, plan.t, plan.h, plan.p[k], path.x, path.u, k, model.g, model.F, H, hessian)
+        return by_robot(e.derivatives, e.plan, e.path, k, e.model, H, hessian)
     return by_either
 
 
@@ -154,8 +152,7 @@ def _by_curve(e, k):  # type: ignore[no-untyped-def]
     def by_either(e, k):  # type: ignore[no-untyped-def]
         if _has(e, k, BEND):
             return _bend(e, k)
-        plan, path = e.plan, e.path
-        return by_robot(e.derivatives, plan.t, plan.h, plan.p[k], path.x, path.u, k, e.policy.costate, e.model.H)
+        return by_robot(e.derivatives, e.plan, e.path, k, e.policy.costate, e.model.H)
     return by_either
 
 
@@ -168,9 +165,7 @@ def _by_whole(e, k):  # type: ignore[no-untyped-def]
     def by_either(e, k):  # type: ignore[no-untyped-def]
         if _has(e, k, WHOLE):
             return _complete(e, k)
-        plan, path, model = e.plan, e.path, e.model
-        return by_robot(e.derivatives, plan.t, plan.h, plan.p[k], path.x, path.u, k, model.g, model.F, model.H,
-                        e.policy.costate)
+        return by_robot(e.derivatives, e.plan, e.path, k, e.model, e.policy.costate)
     return by_either
 
 

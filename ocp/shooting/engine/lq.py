@@ -30,12 +30,11 @@ import numpy as np
 
 from dynamics.kernels.linked import linked
 from dynamics.kernels.record import Record
-from dynamics.loops.dense import clear, copy, padded
+from dynamics.loops.dense import Block, clear, copy, flat, padded, product
 from dynamics.loops.lanes import WIDTH, get, load, load_masked, put, splat, store, store_masked, total
 from dynamics.loops.vectors import INLINE, OPTIONS
 from ocp.control.box_qp import box_qp
 from ocp.shooting.engine.box import Box, box, eliminate, first, lanes, substitute
-from ocp.shooting.engine.flat import Block, flat, product
 
 Array = np.ndarray
 
@@ -125,13 +124,13 @@ def _pull(F: Array, at_F: int, w: int, rows: int, v: Array, p: Array, g: Array, 
 
 
 @linked(**OPTIONS)
-def _add_rows(start: Array, at_start: int, left: Array, at: int, count: int, rows: Array, at_rows: int, row: int, n: int,
-              out: Array, at_out: int) -> None:
+def _add_rows(start: Array, at_start: int, left: Array, at: int, count: int, rows: Block, n: int, out: Array, at_out: int
+              ) -> None:
     """``out = start + sum_i left_i rows_i``: n numbers, nothing else is written."""
     for b in range(0, n, WIDTH):
         x = load(start, at_start + b)
         for i in range(count):
-            x = x + get(left, at + i) * load(rows, at_rows + i * row + b)
+            x = x + get(left, at + i) * load(rows.numbers, rows.at + i * rows.row + b)
         store_masked(out, at_out + b, x, first(n - b))
 
 
@@ -163,13 +162,14 @@ def _mirror(lower: Array, at_lower: int, row: int, out: Array, at: int, out_row:
 
 
 @linked(**INLINE)
-def _gains(rows: Array, at: int, w: int, n: int, m: int, q: Array, at_q: int, bounded: bool, K: Array, at_K: int, nw: int, k: Array,
-           at_k: int, box: Box) -> int:
-    """k and K of a stage from its m rows (Qux | Quu) and q = Qu within the bounds of ``box``, which keeps the rows eliminated.
+def _gains(given: Block, n: int, m: int, q: Array, at_q: int, bounded: bool, gain: Block, k: Array, at_k: int, box: Box) -> int:
+    """k and gain K of a stage from its m given rows (Qux | Quu) and q = Qu within the bounds of ``box``, which keeps the rows
+    eliminated.
 
     Returns the number of free controls, negative when Quu is not positive definite on them.
     """
     Y, Z, y, free, step, lower, upper = box.Y, box.Z, box.y, box.qp.free, box.direction, box.lower, box.upper
+    (rows, at, w), (K, at_K, nw) = given, gain
     # where the last answer was inside its bounds this one may be: then elimination of all controls is all there is to do
     count, clamped = m, False
     if bounded:
@@ -211,6 +211,40 @@ def _gains(rows: Array, at: int, w: int, n: int, m: int, q: Array, at_q: int, bo
 
 
 @linked(**OPTIONS)
+def _bound_step(low: Array, high: Array, now: Array, at: int, m: int, box: Box) -> bool:
+    """Bounds of the change of m controls, all arrays flat; whether there are any."""
+    bounded = m < 0
+    for i in range(m):
+        below, above, x = get(low, at + i), get(high, at + i), get(now, at + i)
+        bounded = bounded or below > -np.inf or above < np.inf
+        put(box.lower, i, below - x)
+        put(box.upper, i, above - x)
+    return bounded
+
+
+@linked(**OPTIONS)
+def _value(out: Policy, work: Scratch, s: int, n: int, m: int, free: int, regular: bool) -> float:
+    """The value of stage s under its policy, into ``out``, from Qzz and Qz in ``work``; returns the trace of Vxx."""
+    w, nw, M, box = work.slopes.shape[0] // 2, out.K.shape[2], out.K.shape[1], work.box
+    Q, z, Vx, V, K, k = flat(work.Q), flat(work.slopes), flat(out.Vx), flat(out.Vxx), flat(out.K), flat(out.k)
+    at_x, at_k, at_u, zero, one, half = s * nw, s * M, n * w, 0 * n, 0 * n + 1, n >= 0
+    gain, whole = Block(K, at_k * nw, nw), Block(Q, zero, w)
+    _add_rows(z, w, z, w + n, m, gain, n, flat(work.p), zero)
+    _add_rows(z, zero, k, at_k, m, Block(Q, at_u, w), n, Vx, at_x)
+    if regular:
+        _general_value(Q, w, n, m, K, at_k * nw, nw, flat(work.G))
+        for i in range(m):
+            x = get(z, n + i)
+            for j in range(m):
+                x += get(Q, at_u + i * w + n + j) * get(k, at_k + j)
+            put(box.spare, i, x)
+        _add_rows(Vx, at_x, box.spare, zero, m, gain, n, Vx, at_x)
+    else:
+        product(whole, Block(box.Y, zero, one), w, Block(box.Z, zero, w), whole, n, free, lanes(n), half)
+    return _mirror(Q, zero, w, V, s * out.Vxx.shape[1] * nw, nw, n)
+
+
+@linked(**OPTIONS)
 def backward(model: Model, u: Array, lower: Array, upper: Array, mu: float, out: Policy, work: Scratch
              ) -> tuple[int, float, float]:
     """Fill the policy and the value in ``out``. Returns (failed stage or -1, linear, quadratic).
@@ -225,12 +259,9 @@ def backward(model: Model, u: Array, lower: Array, upper: Array, mu: float, out:
     k, K, Vx, V, low, high, now = flat(out.k), flat(out.K), flat(out.Vx), flat(out.Vxx), flat(lower), flat(upper), flat(u)
     T, Q, R, v, p, z, nothing = (flat(work.T), flat(work.Q), flat(work.R), flat(work.v), flat(work.p), flat(work.slopes),
                                  flat(work.zero))
-    box = work.box
     # variables: Numba would compile callees once more for every constant argument
     zero, one, full, half = 0 * S, 0 * S + 1, S < 0, S >= 0
-    regular = mu > 0.0
-    linear, change = 0.0, 0.0
-    n = get(sizes, S)
+    n, regular, linear, change = get(sizes, S), mu > 0.0, 0.0, 0.0
     for i in range(n):
         put(Vx, S * nw + i, get(g, S * w + i))
         put(p, i, get(g, S * w + i))
@@ -238,32 +269,27 @@ def backward(model: Model, u: Array, lower: Array, upper: Array, mu: float, out:
     for s in range(S - 1, -1, -1):
         n, m, rows = get(sizes, s), get(controls, s), get(sizes, s + 1)
         at_F, at_V, at_x, at_k = s * N * w, (s + 1) * N * nw, s * nw, s * M
-        at_K, at_u, columns = at_k * nw, n * w, lanes(n + m)
+        at_u, columns = n * w, lanes(n + m)
         # H + F' V F on and below the diagonal
         slope, VF, whole = Block(F, at_F, w), Block(T, zero, w), Block(Q, zero, w)
         product(Block(nothing, zero, zero), Block(V, at_V, nw), one, slope, VF, rows, rows, columns, full)
         product(Block(H, s * rows_H * w, w), Block(F, at_F, one), w, VF, whole, n + m, rows, columns, half)
 
         # v = Vx' + Vxx' gap; p: what Vx would be if the model were linear along this policy, the slope of the cost by a
-        _add_rows(Vx, at_x + nw, gap, at_x, rows, V, at_V, nw, rows, v, zero)
+        _add_rows(Vx, at_x + nw, gap, at_x, rows, Block(V, at_V, nw), rows, v, zero)
         for i in range(rows):
             linear += get(p, i) * get(gap, at_x + i)
             change += 0.5 * (get(Vx, at_x + nw + i) + get(v, i)) * get(gap, at_x + i)
         _pull(F, at_F, w, rows, v, p, g, s * w, columns, z)
 
-        bounded = full
-        for i in range(m):
-            below, above, x = get(low, at_k + i), get(high, at_k + i), get(now, at_k + i)
-            bounded = bounded or below > -np.inf or above < np.inf
-            put(box.lower, i, below - x)
-            put(box.upper, i, above - x)
-        source, at_source = Q, at_u
+        bounded = _bound_step(low, high, now, at_k, m, work.box)
+        source = Block(Q, at_u, w)
         if regular:
-            source, at_source = R, zero
+            source = Block(R, zero, w)
             copy(Q, at_u, R, zero, m * w)
             for i in range(m):
                 put(R, i * w + n + i, get(R, i * w + n + i) + mu)
-        free = _gains(source, at_source, w, n, m, z, n, bounded, K, at_K, nw, k, at_k, box)
+        free = _gains(source, n, m, z, n, bounded, Block(K, at_k * nw, nw), k, at_k, work.box)
         if free < 0:
             return s, 0.0, 0.0
 
@@ -275,19 +301,7 @@ def backward(model: Model, u: Array, lower: Array, upper: Array, mu: float, out:
             step = get(k, at_k + i)
             change += step * (get(z, n + i) + x + 0.5 * get(Q, at_u + i * w + n + i) * step)
             linear += step * get(z, w + n + i)
-        _add_rows(z, w, z, w + n, m, K, at_K, nw, n, p, zero)
-        _add_rows(z, zero, k, at_k, m, Q, at_u, w, n, Vx, at_x)
-        if regular:
-            _general_value(Q, w, n, m, K, at_K, nw, flat(work.G))
-            for i in range(m):
-                x = get(z, n + i)
-                for j in range(m):
-                    x += get(Q, at_u + i * w + n + j) * get(k, at_k + j)
-                put(box.spare, i, x)
-            _add_rows(Vx, at_x, box.spare, zero, m, K, at_K, nw, n, Vx, at_x)
-        else:
-            product(whole, Block(box.Y, zero, one), w, Block(box.Z, zero, w), whole, n, free, lanes(n), half)
-        trace = _mirror(Q, zero, w, V, s * N * nw, nw, n)
+        trace = _value(out, work, s, n, m, free, regular)
         if not abs(trace + linear + change) < np.inf:
             return s, 0.0, 0.0
     return -1, linear, change - linear
@@ -297,18 +311,17 @@ def backward(model: Model, u: Array, lower: Array, upper: Array, mu: float, out:
 def costates(model: Model, costate: Array, gradient: Array) -> None:
     """Adjoint of the model without policy, costate = gx + A' costate' and gradient = gu + B' costate': the derivatives of the
     cost by each state and by each control. costate [S+1, nw], gradient [S, M]."""
-    S, N, w = model.F.shape
-    nw, M = costate.shape[1], gradient.shape[1]
-    n, m, F, g, y, slope = flat(model.n), flat(model.m), flat(model.F), flat(model.g), flat(costate), flat(gradient)
-    adjoint(g, F, N, w, S, get(n, S), 0, 0, y, nw, slope, M)
-    for s in range(S - 1, -1, -1):
-        adjoint(g, F, N, w, s, get(n, s), get(m, s), get(n, s + 1), y, nw, slope, M)
+    for s in range(len(model.n) - 1, -1, -1):
+        adjoint(model, s, costate, gradient)
 
 
 @linked(**INLINE)
-def adjoint(g: Array, F: Array, N: int, w: int, s: int, n: int, m: int, after: int, y: Array, nw: int, slope: Array, M: int
-            ) -> None:
-    """Stage s of ``costates``, after those behind it: sizes n, m, after; all arrays flat."""
+def adjoint(model: Model, s: int, costate: Array, gradient: Array) -> None:
+    """Stage s of ``costates``, after those behind it."""
+    S, N, w = model.F.shape
+    nw, M = costate.shape[1], gradient.shape[1]
+    n, m, after = get(model.n, s), get(model.m, s), get(model.n, s + 1) if s < S else 0
+    F, g, y, slope = flat(model.F), flat(model.g), flat(costate), flat(gradient)
     for b in range(0, n + m, WIDTH):
         x = load(g, s * w + b)
         for j in range(after):

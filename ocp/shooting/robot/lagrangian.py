@@ -24,18 +24,19 @@ from ocp.shooting.robot.mechanics import BEND, COST_EXACT, bind_motion, evaluate
 Array = np.ndarray
 
 
-def curve(record, t, h, p, x, u, k, costate, out):  # type: ignore[no-untyped-def]
+def curve(record, plan, path, k, costate, out):  # type: ignore[no-untyped-def]
     """``ocp.shooting.engine.knots.bend`` by loops (compiled where it is used): out [S, n + m, w] at row k."""
-    status = steps.walk(record, t[k], x[k], u[k], h[k])
-    return status if status != 0 else _curve(record, t[k], h[k], p, u[k], k, costate, out)
+    status = steps.walk(record, plan.t[k], path.x[k], path.u[k], plan.h[k])
+    return status if status != 0 else _curve(record, plan.t[k], plan.h[k], plan.p[k], path.u[k], k, costate, out)
 
 
-def complete(record, t, h, p, x, u, k, g, F, H, costate):  # type: ignore[no-untyped-def]
+def complete(record, plan, path, k, model, costate):  # type: ignore[no-untyped-def]
     """``ocp.shooting.engine.knots.complete`` by loops (compiled where it is used): one walk for all derivatives."""
-    status = steps.walk(record, t[k], x[k], u[k], h[k])
+    t, h, p, u = plan.t[k], plan.h[k], plan.p[k], path.u[k]
+    status = steps.walk(record, t, path.x[k], u, h)
     if status == 0:
-        status = steps.gather_model(record, t[k], h[k], p, u[k], k, g, F, H, False)
-    return status if status != 0 else _curve(record, t[k], h[k], p, u[k], k, costate, H)
+        status = steps.gather_model(record, t, h, p, u, k, model.g, model.F, model.H, False)
+    return status if status != 0 else _curve(record, t, h, p, u, k, costate, model.H)
 
 
 @linked

@@ -214,24 +214,25 @@ def bind_cost(m: Mechanics, j: int, t: float, u: Array, p: Array, h: float) -> f
     return float(h * m.quadrature[j])
 
 
-def take_step(record, t, h, p, x, u, k, after, cost):  # type: ignore[no-untyped-def]
-    """``ocp.shooting.engine.knots.take`` by loops (compiled where it is used): row k of t, h, x, u, cost; p [np], after [nx]."""
+def take_step(record, plan, path, k, after):  # type: ignore[no-untyped-def]
+    """``ocp.shooting.engine.knots.take`` by loops (compiled where it is used): row k of plan and path; after [nx]."""
     slots, a, tau, value, quadrature, bank = record.x, record.a, record.tau, record.cost, record.quadrature, record.bank
     table, reals, work, wrenches, thrusts = record.table, record.reals, record.work, record.wrenches, record.thrusts
     nodes = a.shape[0]
     nq = slots.shape[1] - tau.shape[0]
-    start(record, x[k], u[k])
+    t, h, u = plan.t[k], plan.h[k], path.u[k]
+    start(record, path.x[k], u)
     total = 0.0
     for n in range(nodes + 1):
         if n > 0:
-            status = place(record, n, h[k])
+            status = place(record, n, h)
             if status != 0:
                 return status
         if n < nodes:
-            give(table, work, t[k] + record.clock[n] * h[k], u[k], thrusts[0], thrusts[1])
+            give(table, work, t + record.clock[n] * h, u, thrusts[0], thrusts[1])
             forward.forward_dynamics(table, reals, work, slots[n][:nq], slots[n][nq:], tau, wrenches, a[n])
             if quadrature[n] != 0.0:
-                weight = bind_cost(record, n, t[k], u[k], p, h[k])
+                weight = bind_cost(record, n, t, u, plan.p[k], h)
                 bank.res[0] = address_of(value)
                 status = evaluate(bank, COST)
                 if status != 0:
@@ -239,5 +240,5 @@ def take_step(record, t, h, p, x, u, k, after, cost):  # type: ignore[no-untyped
                 total += weight * value[0]
     for c in range(slots.shape[1]):
         after[c] = slots[nodes, c]
-    cost[k] = total
+    path.cost[k] = total
     return 0

@@ -17,7 +17,7 @@ from dynamics.kernels.linked import linked
 from dynamics.kernels.record import Record
 from dynamics.loops import forward, make_tables
 from dynamics.loops.acting import directions, give
-from dynamics.loops.dense import add, add_congruence, clear, copy, multiply_add, padded
+from dynamics.loops.dense import Block, add, add_congruence, clear, copy, flat, padded, product
 from dynamics.loops.lanes import WIDTH
 from ocp.problem import System
 from ocp.shooting.robot import mechanics as mech
@@ -125,9 +125,10 @@ def _acceleration(s: Sensitivities, j: int) -> None:
                 da[0, i, k] = first[0, 0, i, k]
                 da[0, i, nv + k] = first[0, 1, i, k]
     else:
+        out, one = Block(flat(da), j * size, width), 0 * j + 1
         for k in range(2):
-            multiply_add(first, (3 * j + k) * nv * nv, nv, 1, X, (2 * j + k) * size, width, da, j * size, width, nv, nv, width,
-                         False)
+            by, at = Block(flat(first), (3 * j + k) * nv * nv, nv), Block(flat(X), (2 * j + k) * size, width)
+            product(out, by, one, at, out, nv, nv, width, j < 0)
     for k in range(drive.shape[0]):
         row, column = drive[k, 0], n + drive[k, 1]
         for i in range(nv):
@@ -143,7 +144,7 @@ def _acceleration(s: Sensitivities, j: int) -> None:
 def _carry(s: Sensitivities, j: int, h: float) -> int:
     """X_j from the slots before, velocities first."""
     m, X, da, motion, Z = s.mechanics, s.X, s.da, s.motion, s.Z
-    flat, curved, bank, velocity_weights, position_weights = m.flat, m.curved, m.bank, m.velocity_weights, m.position_weights
+    curved, bank, velocity_weights, position_weights = m.curved, m.bank, m.velocity_weights, m.position_weights
     nv, width = da.shape[1], da.shape[2]
     size = nv * width
     copy(X, 0, X, 2 * j * size, 2 * size)
@@ -152,8 +153,8 @@ def _carry(s: Sensitivities, j: int, h: float) -> int:
             add(h * velocity_weights[j, i], da, i * size, X, (2 * j + 1) * size, size)
     for i in range(X.shape[0]):
         if position_weights[j, i] != 0.0:
-            for f in range(flat.shape[0]):
-                v = flat[f, 1] * width
+            for f in range(m.flat.shape[0]):
+                v = m.flat[f, 1] * width
                 add(h * position_weights[j, i], X, (2 * i + 1) * size + v, X, 2 * j * size + v, width)
     for joint in range(curved.shape[0]):
         slot = mech.bind_motion(m, j, joint, h)
@@ -165,8 +166,8 @@ def _carry(s: Sensitivities, j: int, h: float) -> int:
         rows = gather(s, j, joint)
         at = 2 * j * size + v * width
         clear(X, at, count * width)
-        multiply_add(motion, (j * curved.shape[0] + joint) * motion.shape[2], rows, 1, Z, 0, width, X, at, width, count, rows,
-                     width, False)
+        by, out = Block(flat(motion), (j * curved.shape[0] + joint) * motion.shape[2], rows), Block(flat(X), at, width)
+        product(out, by, 0 * j + 1, Block(flat(Z), 0 * j, width), out, count, rows, width, j < 0)
     return 0
 
 
@@ -202,10 +203,12 @@ def cost_slope(s: Sensitivities, j: int, t: float, u: Array, p: Array, h: float,
     return mech.evaluate(m.bank, slot), weight
 
 
-def expand(record, t, h, p, x, u, k, g, F, H, hessian):  # type: ignore[no-untyped-def]
-    """``ocp.shooting.engine.knots.differentiate`` by loops (compiled where it is used): g [w], F [n, w], H [n + m, w] of row k."""
-    status = walk(record, t[k], x[k], u[k], h[k])
-    return status if status != 0 else gather_model(record, t[k], h[k], p, u[k], k, g, F, H, hessian)
+def expand(record, plan, path, k, model, H, hessian):  # type: ignore[no-untyped-def]
+    """``ocp.shooting.engine.knots.differentiate`` by loops (compiled where it is used): g [w] and F [n, w] of the model and
+    H [n + m, w], row k."""
+    t, h, p, u = plan.t[k], plan.h[k], plan.p[k], path.u[k]
+    status = walk(record, t, path.x[k], u, h)
+    return status if status != 0 else gather_model(record, t, h, p, u, k, model.g, model.F, H, hessian)
 
 
 @linked
@@ -267,7 +270,8 @@ def add_control_rows(lux: Array, r: int, Z: Array, at: int, R: Array, H: Array, 
     """``H += U' lux Z`` and its transpose, on and below the diagonal; lux [m, r], Z [r, z] from a flat index; R: scratch."""
     controls, width = R.shape
     clear(R, 0, controls * width)
-    multiply_add(lux, 0, r, 1, Z, at, width, R, 0, width, controls, r, width, False)
+    zero, out = 0 * r, Block(flat(R), 0 * r, width)
+    product(out, Block(flat(lux), zero, r), zero + 1, Block(flat(Z), at, width), out, controls, r, width, r < 0)
     for i in range(controls):
         for k in range(n):
             H[n + i, k] += R[i, k]

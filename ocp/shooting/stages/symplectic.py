@@ -39,7 +39,8 @@ def robot_step(system: System, x: Expr, u: Expr, h: Expr) -> RobotStep:
     """
     model = system.model
     n, q, v = model.nv, x[:model.nq], x[model.nq:]
-    a, by_state, by_u = _free(system, q, v, u) if not system.mechanism.constraints else _constrained(system, x, u)
+    a, slopes = _free(system, q, v, u) if not system.mechanism.constraints else _constrained(system, x, u)
+    by_state, by_u = slopes[:, :2 * n], slopes[:, 2 * n:]
     moved = v + h * a
     dv_x = h * by_state + ca.horzcat(ca.SX(n, n), ca.SX.eye(n))
     dv_u = h * by_u
@@ -52,8 +53,8 @@ def robot_step(system: System, x: Expr, u: Expr, h: Expr) -> RobotStep:
         by_h=ca.vertcat(ca.mtimes(turn, h * a + moved), a))
 
 
-def _free(system: System, q: Expr, v: Expr, u: Expr) -> tuple[Expr, Expr, Expr]:
-    """Accelerations without constraints, and their derivatives by (dq, dv) [n, 2 n] and u [n, nu]."""
+def _free(system: System, q: Expr, v: Expr, u: Expr) -> tuple[Expr, Expr]:
+    """Accelerations without constraints, and their derivatives by (dq, dv, u) [n, 2 n + nu]."""
     model, mechanism = system.model, system.mechanism
     tau = mechanism.motor_effort(u) + mechanism.force(q, v)
     a, by_q, by_v, by_tau, _ = forward_dynamics_partials(model, q, v, tau, mechanism.wrenches(u[len(mechanism.motors):]))
@@ -61,15 +62,15 @@ def _free(system: System, q: Expr, v: Expr, u: Expr) -> tuple[Expr, Expr, Expr]:
     if mechanism.forces:
         by_q = by_q + ca.mtimes(by_tau, mechanism.stiffness(q, v))
         by_v = by_v + ca.mtimes(by_tau, mechanism.damping(q, v))
-    return a, ca.horzcat(by_q, by_v), ca.mtimes(by_tau, ca.horzcat(ca.SX(mechanism.selection), *pushes))
+    return a, ca.horzcat(by_q, by_v, ca.mtimes(by_tau, ca.horzcat(ca.SX(mechanism.selection), *pushes)))
 
 
-def _constrained(system: System, x: Expr, u: Expr) -> tuple[Expr, Expr, Expr]:
+def _constrained(system: System, x: Expr, u: Expr) -> tuple[Expr, Expr]:
     """The same under constraints, from the graph that costs of their forces share."""
     known, n = inner(system), system.model.nv
     assert known is not None
     k, T = known.first(0.0, x, u)
-    return k[:n], T[:n, :2 * n], T[:n, 2 * n:]
+    return k[:n], T[:n, :]
 
 
 def robot_curvature(system: System, x: Expr, u: Expr, h: Expr, costate: Expr) -> Expr:
