@@ -43,8 +43,8 @@ class System:
         xi = rate(t, x, u, p)        0 = residual(t, x, u, p)        u = (controls, z)
 
     that determine its algebraic unknowns z [nz] at every time, by name ``algebraic``: index 1, ``d residual / dz`` is regular. A
-    component of xi that the equations leave implicit is an algebraic unknown, too, and rate picks it (``implicit_system``). Without algebraic
-    unknowns residual is None and the system explicit. Reductions state the equations as constraints, or eliminate z.
+    component of xi that the equations leave implicit is an algebraic unknown, too, and rate picks it (``implicit_system``). Without
+    algebraic unknowns residual is None and the system explicit. Reductions state the equations as constraints, or eliminate z.
 
     equations [nz]: names of the rows of the residual; numbers where there are none.
     energy(t, x, u, p): total mechanical energy [J]; power(t, x, u, p): power supplied to it [W], actuators minus

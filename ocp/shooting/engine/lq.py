@@ -16,7 +16,7 @@ Backward (Tassa, Erez, Todorov 2012, Eqs. 5, 10, 11; with the value shifted thro
 takes the unregularised ones, which is right for any k and K; without regularisation ``Vxx = Qxx - Qux_f' Quu_ff^{-1} Qux_f``.
 
 The change of the cost along du = a k + K dx is a polynomial in a, also where the policy is not the minimiser (regularised,
-clamped) and where gaps are open: its slope is carried back in p = gx + A'p' + K'(gu + B'p'), the value of the model without its
+clamped) and where gaps are open: its gradient is carried back in p = gx + A'p' + K'(gu + B'p'), the value of the model without its
 Hessians, and its value at a = 1 is that of Vx, Vxx.
 
 All arrays are C-contiguous float64 whose rows are padded to whole lanes; nothing is allocated.
@@ -244,7 +244,7 @@ def backward(model: Model, u: Array, lower: Array, upper: Array, mu: float, out:
         product(Block(nothing, zero, zero), Block(V, at_V, nw), one, slope, VF, rows, rows, columns, full)
         product(Block(H, s * rows_H * w, w), Block(F, at_F, one), w, VF, whole, n + m, rows, columns, half)
 
-        # v = Vx' + Vxx' gap; p: what Vx would be if the model were linear along this policy, the slope of the cost by a
+        # v = Vx' + Vxx' gap; p: what Vx would be if the model were linear along this policy, the gradient of the cost by a
         _add_rows(Vx, at_x + nw, gap, at_x, rows, V, at_V, nw, rows, v, zero)
         for i in range(rows):
             linear += get(p, i) * get(gap, at_x + i)
