@@ -46,7 +46,8 @@ TERMS = (
     Term(r"\brows?\b(?!:)", "constraint, equation, residual component",
          r"matri|table|column|csv|jacobian|array|line|factor|element|entr|rank|block|norm|a row\b|\bA\b|pivot|screen|file|key|"
          r"record|linear|sparse|hierarch|level|qp\b|kernel|stack|catalog|header|rules|first rows?|row weights|task|"
-         r"full stretch|log\b|\bJ|dJ|twist|axes|contradict|inertia|eliminat|\bY\b|of out\b|row k\b|\[M, w\]|stages\.rows",
+         r"full stretch|log\b|\bJ|dJ|twist|axes|contradict|inertia|"
+         r"eliminat|\bY\b|of out\b|row k\b|\[M, w\]|stages\.rows",
          "matrices, tables and files have rows, and so have the constraint matrices of quadratic programs"),
     Term(r"\bheld\b", "zero-order hold; active", r"held (fixed|constant|at|by|out|down|back|to|fast)|lock|hand|piecewise|constant|['\"`]held",
          "a value or joint is held at something; a hand holds"),

@@ -1,6 +1,6 @@
 """Symmetric indefinite factorisation along a line of dense fronts, with pivoting and inertia.
 
-    K = sum of the values at their places = P' L D L' P
+    K = sum of the values at their positions = P' L D L' P
 
 Front k holds the unknowns and rows that are eliminated there, what the front before could not eliminate, and its boundary: what
 they touch of later ones (Duff and Reid 1983). Pivots of order one and two are taken from the first two by a threshold on their

@@ -22,7 +22,7 @@ Array = np.ndarray
 KAPPA, FALL, POWER, TAU_MIN = 10.0, 0.2, 1.5, 0.99
 #: a start lies inside its bounds by this; Sec. 3.6
 PUSH = 1e-2
-#: rows and objective are scaled to gradients of at most this at the start, and never by less than MIN_SCALE; Sec. 3.8
+#: constraints and objective are scaled to gradients of at most this at the start, and never by less than MIN_SCALE; Sec. 3.8
 STEEPEST, MIN_SCALE = 100.0, 1e-8
 #: steps relative to the iterate that change nothing
 MIN_RELATIVE_STEP = 10.0 * 2.220446049250313e-16

@@ -22,7 +22,7 @@ Array = np.ndarray
 
 #: regularisation: first, least, largest, growth at first and later, decrease; Waechter and Biegler 2006, Sec. 3.1
 FIRST, MIN_DELTA, MAX_DELTA, GROWTH_FIRST, GROWTH, DECREASE = 1e-4, 1e-20, 1e40, 100.0, 8.0, 1.0 / 3.0
-#: of rows, where the system is singular: times mu to the fourth root
+#: of constraints, where the system is singular: times mu to the fourth root
 ROWS = 1e-8
 REFINEMENTS = 6
 #: Sigma of a slack without bounds
@@ -31,7 +31,7 @@ NO_BOUND = 1e-16
 GOOD, FAIR, BAD = 1e-11, 1e-9, 1e-5
 #: of pivots, where residuals are bad
 CAREFUL = 1e-2
-#: multipliers that change by so much, relative to the right-hand side, come from rows that depend on each other
+#: multipliers that change by so much, relative to the right-hand side, come from constraints that depend on each other
 MAX_MULTIPLIER_RATIO = 1e9
 
 
@@ -130,7 +130,7 @@ def factorised(q: State, plan: Plan, room: Factors) -> tuple[bool, int, bool]:
 
 @linked(error_model="numpy")
 def _without_bounds(q: State) -> bool:
-    """Whether the multipliers of rows run away."""
+    """Whether the multipliers of constraints run away."""
     size, largest, n = 1.0, 0.0, len(q.x)
     for i in range(len(q.rhs)):
         size = max(size, abs(q.rhs[i]))

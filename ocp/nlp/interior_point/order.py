@@ -49,7 +49,7 @@ def groups_of_rows(place: Array, m: int, rows: Array, columns: Array, last: int)
     """[m] the front of each row: where the first of its unknowns is eliminated, or the last where it couples distant ones."""
     first, end = np.full(m, last), np.full(m, -1)
     where = place[columns]
-    own = where < last  # static unknowns say nothing about a row's place
+    own = where < last  # static unknowns say nothing about a row's position
     np.minimum.at(first, rows[own], where[own])
     np.maximum.at(end, rows[own], where[own])
     return np.where(end - first > 1, end, first)

@@ -80,7 +80,7 @@ def _of_bounds(q: State, j: int, nu: float) -> tuple[float, float]:
 
 @linked(error_model="numpy")
 def _taken_apart(q: State, lam: float, nu: float) -> float:
-    """dx and ds of the step; returns the gain it promises, half the slope."""
+    """dx and ds of the step; returns the gain it promises, half the directional derivative."""
     n, gain = len(q.x), 0.0
     for j in range(n):
         q.dw[j] = q.step[j] if q.free[j] else 0.0
@@ -166,7 +166,8 @@ def restore(p: Program, q: State, plan: Plan, room: Factors) -> bool:
 
 @linked(error_model="numpy")
 def estimate(p: Program, q: State, plan: Plan, room: Factors) -> bool:
-    """Multipliers of the rows that make the slope of the Lagrangian least in the mean square; 0 where they are too large."""
+    """Multipliers of the constraints that make the gradient of the Lagrangian least in the mean square; 0 where they are too
+    large."""
     n, h, a = len(q.x), len(q.H), len(q.J)
     q.entries[:h] = 0.0
     assign(q.entries[h:h + a], q.J)

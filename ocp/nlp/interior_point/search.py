@@ -22,7 +22,7 @@ ROUNDING = 10.0 * 2.220446049250313e-16
 
 @linked(error_model="numpy")
 def barrier_slope(q: State, j: int) -> float:
-    """Slope of the damped barrier of one unknown or slack."""
+    """Gradient of the damped barrier of one unknown or slack."""
     total, mu = 0.0, q.mu
     low, high = q.lower[j] > -np.inf, q.upper[j] < np.inf
     if low:
@@ -34,7 +34,7 @@ def barrier_slope(q: State, j: int) -> float:
 
 @linked(error_model="numpy")
 def right_side(q: State, c: Array) -> None:
-    """``rhs`` of the system of the Newton step, with c in place of the rows' residuals. ``slope`` must be set."""
+    """``rhs`` of the system of the Newton step, with c in place of the constraints' residuals. ``slope`` must be set."""
     n = len(q.x)
     for j in range(n):
         total = q.slope[j]
@@ -75,7 +75,7 @@ def expand(q: State) -> None:
 
 @linked(error_model="numpy")
 def descent(q: State) -> float:
-    """Slope of the merit along the step."""
+    """Directional derivative of the merit along the step."""
     n, total = len(q.x), 0.0
     for j in range(len(q.w)):
         if q.free[j]:
