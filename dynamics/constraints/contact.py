@@ -126,8 +126,12 @@ class Contact(ContactTerms, FrameConstraint):
         """One contact for each point that touches, named as this one, with a number where there are several."""
 
     @abstractmethod
+    def touching(self, model: Model, q: Expr) -> Expr:
+        """World positions [3, n] (m) of what touches: points, corners of a sole, where a wheel meets the plane."""
+
     def gap(self, model: Model, q: Expr) -> Expr:
         """Heights [k] (m) of what may touch over the plane."""
+        return (self.axes[2, :] @ self.touching(model, q)).T - self.height
 
     @abstractmethod
     def pushes(self, force: Expr) -> Expr:

@@ -70,7 +70,9 @@ class _System(NamedTuple):
 
     def solved(self) -> Expr:
         """Y."""
-        x, multipliers = self.saddle.solve(*(-ca.horzcat(*(blocks[i] for blocks in self.by.values())) for i in (0, 1)))
+        f, c = (-ca.horzcat(*(blocks[i] for blocks in self.by.values())) for i in (0, 1))
+        P, G, H = self.saddle.inverse()
+        x, multipliers = P @ f + G.T @ c, H @ c - G @ f
         if self.turns:
             multipliers = multipliers + self._turning()
         return ca.vertcat(x, multipliers)

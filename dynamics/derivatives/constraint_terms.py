@@ -14,20 +14,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import casadi as ca
 
 from dynamics import algorithms as alg
-from dynamics import spatial
 from dynamics.algorithms import tree
 from dynamics.constraints import Constraint
 from dynamics.constraints.constraint import FrameConstraint
+from dynamics.constraints.relation import relation
 from dynamics.derivatives.frame_motions import FrameMotions, frame_motions
 from dynamics.lie.expression import Expr
 from dynamics.model.model import Model
-from dynamics.spatial import Transform
 
 
 class Rows(NamedTuple):
@@ -94,46 +92,6 @@ def _record(c: Constraint) -> Any:
 
 
 # ------------------------------------------------------------------------------------------------ relations between frames
-class Relation(NamedTuple):
-    """Functions of the frames alone, with z = (xi, V, A, W, t) and a displacement xi of each frame. rows: k and J x by z; effort:
-    the wrenches [6 k] of ``w' rate``, their derivatives by xi and t; curvature: gradient and Hessian of phi by z."""
-
-    rows: ca.Function
-    effort: ca.Function
-    curvature: ca.Function
-
-
-@lru_cache(maxsize=4096)
-def relation(c: FrameConstraint, struck: bool) -> Relation:
-    """The relation of a record, differentiated once; struck: of an impact."""
-    k = len(c.frames)
-    R, p, t = ca.SX.sym("R", 3, 3 * k), ca.SX.sym("p", 3, k), ca.SX.sym("t")
-    xi, V, A, W = (ca.SX.sym(name, 6 * k) for name in ("xi", "V", "A", "W"))
-    fixed = [R, p, V, A, W, t]
-    poses, twists = c.unpacked(R, p, V)
-    g, rate = (ca.densify(ca.SX(x)) for x in c.relation(poses, twists, t))
-    rows = rate if struck else ca.jacobian(rate, V) @ A + c.carried(R, p, V, t) + c.gains[1] * rate + c.gains[0] * g
-    Jx = ca.substitute(ca.jacobian(rate, V), V, ca.SX.zeros(6 * k)) @ W
-    # every frame displaced along its own axes, exact to second order
-    moved = [_displaced(x, s) for x, s in zip(poses, c.unpacked(R, p, xi)[1], strict=True)]
-    rows, Jx, rate = ca.substitute([rows, Jx, rate], [R, p], [ca.horzcat(*(x.R for x in moved)), ca.horzcat(*(x.p for x in moved))])
-    z, w, multipliers = ca.vertcat(xi, V, A, W, t), ca.SX.sym("w", g.shape[0]), ca.SX.sym("lambda", g.shape[0])
-    wrench = ca.gradient(ca.dot(w, rate), V)
-    H, gradient = ca.hessian(ca.dot(w, rows) - ca.dot(multipliers, Jx), z)
-
-    def at_rest(name: str, inputs: list[Expr], outputs: list[Expr]) -> ca.Function:
-        return ca.Function(name, inputs, ca.cse(ca.substitute(outputs, [xi], [ca.SX.zeros(6 * k)])))
-
-    return Relation(at_rest("rows", fixed, [ca.jacobian(rows, z), ca.jacobian(Jx, z)]),
-                    at_rest("effort", [*fixed, w], [wrench, ca.jacobian(wrench, xi), ca.jacobian(wrench, t)]),
-                    at_rest("curvature", [*fixed, w, multipliers], [gradient, H]))
-
-
-def _displaced(pose: Transform, xi: Expr) -> Transform:
-    w, v = spatial.hat(spatial.angular(xi)), spatial.linear(xi)
-    return Transform(pose.R @ (ca.SX.eye(3) + w + w @ w / 2), pose.p + pose.R @ (v + w @ v / 2))
-
-
 class MovedFrames(NamedTuple):
     """Motions of the frames, the arguments of the functions of a relation, and z by (q, v) [24 k + 1, nv]."""
 

@@ -1,19 +1,18 @@
 """Efforts on a tree in the loops: forces of a mechanism, thrusters and constraints, by three generated functions called by
 address.
 
-With f(q, v) = B(q) w + the sum of the forces, w the thrusts, J and c = drift + 2 RATE rate + RATE^2 g of all constraints at time t
-stacked [rows], in rows that do not repeat each other within one record, multipliers lambda and r = J a + c, the functions of
-(q, v, a, lambda, psi, nu, (t, w)) give, one vector each, matrices row by row,
+With f(q, v) = B(q) w + the sum of the forces, w the thrusts, J and c = drift + d rate + k g, with the gains (k, d) of each record,
+of all constraints at time t stacked [rows], in rows that do not repeat each other within one record, multipliers lambda and
+r = J a + c, the functions of (q, v, a, lambda, psi, nu, (t, w), motions of frames) give, one vector each, matrices row by row,
 
     VALUES  f [nv], J [rows nv], c [rows]
     SLOPES  df/dq + d(J^T lambda)/dq, D [nv nv each], dr/dq, dr/dv [rows nv each], B [nv thrusters]
     BENDS   second derivatives of s = nu^T r - psi^T (f + J^T lambda): qq (symmetric), vq, vv, aq [nv nv each];
             -d(J psi)/dq [rows nv], d(B^T psi)/dq [thrusters nv]
 
-Derivatives by q are right-tangent; by t there are none. Rows may depend on each other: (A + eps) lambda = b is refined as in
-``dynamics.mechanism.Mechanism.constrained_dynamics``. First derivatives follow from M da = -dID + d(f + J^T lambda) and J da = -dr;
-second ones from the stationary point of mu^T a - psi^T (ID - tau - f - J^T lambda) - nu^T r in (a, lambda), which is at
-psi = M^-1 (mu - J^T nu), J psi = 0.
+and behind them what ``dynamics.loops.ties`` says of constraints that are relations between frames, whose rows above are zero; where
+nothing else acts, that alone. Derivatives by q are right-tangent; by t there are none. How they enter the equations of motion is in
+``dynamics.loops.held``.
 """
 
 from __future__ import annotations
@@ -25,21 +24,20 @@ import casadi as ca
 import numpy as np
 
 from dynamics.algorithms import rate_matrix
-from dynamics.algorithms.saddle import EPSILON
+from dynamics.constraints.constraint import FrameConstraint
 from dynamics.kernels import Kernel, compile_many
 from dynamics.kernels.calls import address_of, call_at, put_integer
 from dynamics.kernels.linked import linked
 from dynamics.loops import layout as at
-from dynamics.loops.factor import solve
+from dynamics.loops import ties
 from dynamics.loops.lanes import get, put
-from dynamics.loops.vectors import OPTIONS
+from dynamics.loops.vectors import INLINE, OPTIONS
 from dynamics.mechanism import ByFingerprint, Mechanism
-from dynamics.mechanism.constrained import demanded, reduced, stacked
+from dynamics.mechanism.constrained import demanded, reduced
 
 Array = np.ndarray
 VALUES, SLOPES, BENDS = range(3)
-Q, V, A, LAM, PSI, NU, GIVEN = range(7)
-REFINED = 3
+Q, V, A, LAM, PSI, NU, GIVEN, MOTIONS = range(8)
 
 
 class Sizes(NamedTuple):
@@ -50,9 +48,18 @@ class Sizes(NamedTuple):
     seconds: int
 
 
+class Acting(NamedTuple):
+    """The three functions of a mechanism; rows of its constraints; whether something acts by coordinates; relations of frames."""
+
+    kernels: tuple[Kernel, ...]
+    rows: int
+    whole: bool
+    held: tuple[ties.Tie, ...]
+
+
 # ---- made with the tables
 def sizes(nv: int, rows: int, thrusters: int) -> Sizes:
-    """How many numbers each function gives."""
+    """How many numbers each function gives of what acts by coordinates."""
     return Sizes(nv + rows * nv + rows, (2 * nv + 2 * rows + thrusters) * nv, (4 * nv + rows + thrusters) * nv)
 
 
@@ -61,21 +68,42 @@ def acts(mechanism: Mechanism) -> bool:
     return bool(mechanism.forces or mechanism.thrusters or mechanism.constraints)
 
 
-def compiled(mechanism: Mechanism) -> tuple[tuple[Kernel, ...], int]:
-    """The three functions of a mechanism, and how many rows its constraints have."""
-    return _compiled(ByFingerprint(mechanism))
+def compiled(mechanism: Mechanism, by_frames: bool) -> Acting:
+    """What acts on a mechanism; by_frames: whether relations between frames are taken as such."""
+    return _compiled(ByFingerprint(mechanism), by_frames)
 
 
 @lru_cache(maxsize=16)
-def _compiled(key: ByFingerprint) -> tuple[tuple[Kernel, ...], int]:
+def _compiled(key: ByFingerprint, by_frames: bool) -> Acting:
     mechanism = key.mechanism
-    model, held = mechanism.model, reduced(mechanism.constraints)
+    model, all_held = mechanism.model, reduced(mechanism.constraints)
+    held = ties.ties(model, all_held) if by_frames else ()
+    whole = bool(mechanism.forces or mechanism.thrusters or not by_frames
+                 or not all(isinstance(c, FrameConstraint) for c in all_held))
+    rows = sum(c.size(model) for c in all_held)
     q, v, a = ca.SX.sym("q", model.nq), ca.SX.sym("v", model.nv), ca.SX.sym("a", model.nv)
-    t, thrusts = ca.SX.sym("t"), ca.SX.sym("w", len(mechanism.thrusters))
-    J = ca.vertcat(ca.SX(0, model.nv), stacked(model, held, "jacobian", q, t)) if held else ca.SX(0, model.nv)
-    c = -demanded(model, held, q, v, t) if held else ca.SX(0, 1)
-    rows = J.shape[0]
+    given, motions = ca.SX.sym("given", 1 + len(mechanism.thrusters)), ca.SX.sym(
+        "motions", ties.MOTION * sum(len(tie.moving) for tie in held))
     lam, psi, nu = ca.SX.sym("lam", rows), ca.SX.sym("psi", model.nv), ca.SX.sym("nu", rows)
+    own = ties.functions(model, held, motions, lam, nu, given[0])
+    results: tuple[list[Any], ...] = own
+    if whole:
+        others = tuple(None if by_frames and isinstance(c, FrameConstraint) else c for c in all_held)
+        sizes_of = [c.size(model) for c in all_held]
+        found = _by_coordinates(mechanism, tuple(zip(others, sizes_of, strict=True)), (q, v, a, lam, psi, nu, given))
+        results = tuple([*x, *y] for x, y in zip(found, own, strict=True))
+    inputs = [q, v, a, lam, psi, nu, given, motions]
+    kernels = compile_many([ca.Function(name, inputs, ca.cse([ca.densify(ca.vertcat(ca.SX(0, 1), *parts))]))
+                            for name, parts in zip(("values", "slopes", "bends"), results, strict=True)], mode="jit")
+    return Acting(kernels, rows, whole, held)
+
+
+def _by_coordinates(mechanism: Mechanism, held: Any, symbols: tuple[ca.SX, ...]) -> tuple[list[Any], ...]:
+    """The results of the three functions for forces, thrusters and constraints; held: constraints and their rows, None: zero."""
+    model, (q, v, a, lam, psi, nu, given) = mechanism.model, symbols
+    t, thrusts = given[0], given[1:]
+    J = ca.vertcat(ca.SX(0, model.nv), *(ca.SX(rows, model.nv) if c is None else c.jacobian(model, q, t) for c, rows in held))
+    c = ca.vertcat(ca.SX(0, 1), *(ca.SX(rows, 1) if c is None else -demanded(model, (c,), q, v, t) for c, rows in held))
     N, pushed = rate_matrix(model, q), ca.SX(mechanism.thrust_effort(q, thrusts))
     f, B = ca.SX(mechanism.force(q, v)) + pushed, ca.jacobian(pushed, thrusts)
 
@@ -87,15 +115,11 @@ def _compiled(key: ByFingerprint) -> tuple[tuple[Kernel, ...], int]:
     s_q = N.T @ ca.gradient(s, q)
     turned = by_q(s_q)
     s_v = ca.gradient(s, v)
-    results = ([f, _rows(J), c],
-               [_rows(mechanism.stiffness(q, v) + by_q(pushed + J.T @ lam)), _rows(mechanism.damping(q, v)), _rows(by_q(r)),
-                _rows(ca.jacobian(r, v)), _rows(B)],
-               [_rows((turned + turned.T) / 2), _rows(by_q(s_v)), _rows(ca.jacobian(s_v, v)), _rows(by_q(J.T @ nu)),
-                _rows(-by_q(J @ psi)), _rows(by_q(B.T @ psi))])
-    inputs = [q, v, a, lam, psi, nu, ca.vertcat(t, thrusts)]
-    kernels = compile_many([ca.Function(name, inputs, ca.cse([ca.densify(ca.vertcat(*parts))]))
-                            for name, parts in zip(("values", "slopes", "bends"), results, strict=True)], mode="jit")
-    return kernels, rows
+    return ([f, _rows(J), c],
+            [_rows(mechanism.stiffness(q, v) + by_q(pushed + J.T @ lam)), _rows(mechanism.damping(q, v)), _rows(by_q(r)),
+             _rows(ca.jacobian(r, v)), _rows(B)],
+            [_rows((turned + turned.T) / 2), _rows(by_q(s_v)), _rows(ca.jacobian(s_v, v)), _rows(by_q(J.T @ nu)),
+             _rows(-by_q(J @ psi)), _rows(by_q(B.T @ psi))])
 
 
 def _rows(matrix: Any) -> ca.SX:
@@ -104,25 +128,25 @@ def _rows(matrix: Any) -> ca.SX:
 
 # ---- inside loops
 @linked(**OPTIONS)
-def _keep(table: Array, work: Array, which: int, x: Array) -> None:
+def keep(table: Array, work: Array, which: int, x: Array) -> None:
     to = get(table, get(table, at.AT_ACTING) + at.ACT_INPUTS + which)
     for i in range(x.shape[0]):
         put(work, to + i, get(x, i))
 
 
 @linked(**OPTIONS)
-def _clear(table: Array, work: Array, which: int, count: int) -> None:
+def clear(table: Array, work: Array, which: int, count: int) -> None:
     to = get(table, get(table, at.AT_ACTING) + at.ACT_INPUTS + which)
     for i in range(count):
         put(work, to + i, 0.0)
 
 
 @linked(**OPTIONS)
-def _evaluate(table: Array, work: Array, which: int) -> int:
+def evaluate(table: Array, work: Array, which: int) -> int:
     """Run one of the three functions; where its results are. A failure would leave NaN."""
     record, own = get(table, at.AT_ACTING), address_of(work)
     arg, res = get(table, record + at.ACT_MEMORY), get(table, record + at.ACT_MEMORY + 1)
-    for k in range(7):
+    for k in range(8):
         put_integer(work, arg + k, own + 8 * get(table, record + at.ACT_INPUTS + k))
     to = get(table, record + 3 * which + 2)
     put_integer(work, res, own + 8 * to)
@@ -145,186 +169,33 @@ def give(table: Array, work: Array, t: float, u: Array, first: int, count: int) 
 
 @linked(**OPTIONS)
 def directions(table: Array) -> int:
-    """Where B [nv, thrusters] is, after ``add_slopes``."""
+    """Where B [nv, thrusters] is, after ``held.slopes``."""
     nv = get(table, at.N_V)
     return get(table, get(table, at.AT_ACTING) + 3 * SLOPES + 2) + 2 * nv * (nv + get(table, at.N_ROWS))
 
 
 @linked(**OPTIONS)
 def turns(table: Array) -> int:
-    """Where d(B^T psi)/dq [thrusters, nv] is, after ``add_products``."""
+    """Where d(B^T psi)/dq [thrusters, nv] is, after ``held.bends``."""
     nv = get(table, at.N_V)
     return get(table, get(table, at.AT_ACTING) + 3 * BENDS + 2) + nv * (4 * nv + get(table, at.N_ROWS))
+
+
+@linked(**INLINE)
+def whole(table: Array) -> bool:
+    """Whether something acts by coordinates."""
+    record = get(table, at.AT_ACTING)
+    return record > 0 and get(table, record + at.ACT_WHOLE) != 0
 
 
 @linked(**OPTIONS)
 def push(table: Array, work: Array, q: Array, v: Array, weight: float, tau: Array) -> None:
     """``tau += weight f(q, v)``; leaves J and c."""
-    _keep(table, work, Q, q)
-    _keep(table, work, V, v)
-    f = _evaluate(table, work, VALUES)
-    for i in range(get(table, at.N_V)):
+    keep(table, work, Q, q)
+    keep(table, work, V, v)
+    f = evaluate(table, work, VALUES)
+    for i in range(get(table, at.N_V) if whole(table) else 0):
         put(tau, i, get(tau, i) + weight * get(work, f + i))
-
-
-@linked(**OPTIONS)
-def constrain(table: Array, work: Array, a: Array) -> None:
-    """From the free acceleration to that under the constraints, after ``push``; needs the factors of M, leaves the multipliers."""
-    nv, rows, record = get(table, at.N_V), get(table, at.N_ROWS), get(table, at.AT_ACTING)
-    across, A, scratch = (get(table, record + at.ACT_ACROSS), get(table, record + at.ACT_A), get(table, record + at.ACT_SCRATCH))
-    J = get(table, record + 3 * VALUES + 2) + nv
-    for i in range(rows):
-        row = work[across + i * nv:across + (i + 1) * nv]
-        for k in range(nv):
-            put(row, k, get(work, J + i * nv + k))
-        solve(table, work, row)
-    for i in range(rows):
-        total = -get(work, J + rows * nv + i)
-        for k in range(nv):
-            total -= get(work, J + i * nv + k) * get(a, k)
-        put(work, scratch + i, total)
-        for j in range(rows):
-            total = 0.0
-            for k in range(nv):
-                total += get(work, J + i * nv + k) * get(work, across + j * nv + k)
-            put(work, A + i * rows + j, total)
-    _factorise(table, work)
-    lam = get(table, record + at.ACT_INPUTS + LAM)
-    _refine(table, work, lam, 1)
-    for i in range(nv):
-        total = get(a, i)
-        for j in range(rows):
-            total += get(work, across + j * nv + i) * get(work, lam + j)
-        put(a, i, total)
-
-
-@linked(**OPTIONS)
-def _factorise(table: Array, work: Array) -> None:
-    """Lower triangular L with ``L L^T = A + eps``."""
-    rows, record = get(table, at.N_ROWS), get(table, at.AT_ACTING)
-    A, L = get(table, record + at.ACT_A), get(table, record + at.ACT_FACTORS)
-    small = 0.0
-    for i in range(rows):
-        small += get(work, A + i * rows + i) * EPSILON / rows
-    for i in range(rows):
-        for j in range(i + 1):
-            total = get(work, A + i * rows + j) + (small if i == j else 0.0)
-            for k in range(j):
-                total -= get(work, L + i * rows + k) * get(work, L + j * rows + k)
-            put(work, L + i * rows + j, np.sqrt(total) if i == j else total / get(work, L + j * rows + j))
-
-
-@linked(**OPTIONS)
-def _refine(table: Array, work: Array, x: int, stride: int) -> None:
-    """Solve ``A x = b`` for b from the scratch; x at an address with a stride."""
-    rows, record = get(table, at.N_ROWS), get(table, at.AT_ACTING)
-    A, L, b = get(table, record + at.ACT_A), get(table, record + at.ACT_FACTORS), get(table, record + at.ACT_SCRATCH)
-    z = b + rows
-    for n in range(REFINED):
-        for i in range(rows):
-            total = get(work, b + i)
-            if n > 0:
-                for j in range(rows):
-                    total -= get(work, A + i * rows + j) * get(work, x + j * stride)
-            put(work, z + rows + i, total)
-        for i in range(rows):
-            total = get(work, z + rows + i)
-            for j in range(i):
-                total -= get(work, L + i * rows + j) * get(work, z + j)
-            put(work, z + i, total / get(work, L + i * rows + i))
-        for i in range(rows - 1, -1, -1):
-            total = get(work, z + i)
-            for j in range(i + 1, rows):
-                total -= get(work, L + j * rows + i) * get(work, z + j)
-            put(work, z + i, total / get(work, L + i * rows + i))
-        for i in range(rows):
-            put(work, x + i * stride, get(work, z + i) + (get(work, x + i * stride) if n > 0 else 0.0))
-
-
-@linked(**OPTIONS)
-def add_slopes(table: Array, work: Array, a: Array, out: Array) -> None:
-    """From out [3, nv, nv] of the tree under constant forces, ``-M^-1 dID`` and M^-1, to the derivatives of a."""
-    nv, rows, record = get(table, at.N_V), get(table, at.N_ROWS), get(table, at.AT_ACTING)
-    size = nv * nv
-    _keep(table, work, A, a)
-    slopes = _evaluate(table, work, SLOPES)
-    for k in range(2):
-        for i in range(nv):
-            for j in range(nv):
-                factor = get(out, 2 * size + i * nv + j)
-                for c in range(nv):
-                    to = k * size + i * nv + c
-                    put(out, to, get(out, to) + factor * get(work, slopes + k * size + j * nv + c))
-    if rows == 0:
-        return
-    across, J = get(table, record + at.ACT_ACROSS), get(table, record + 3 * VALUES + 2) + nv
-    found, b = get(table, record + at.ACT_SLOPES), get(table, record + at.ACT_SCRATCH)
-    for k in range(3):
-        bent = slopes + 2 * size + k * rows * nv
-        for c in range(nv):
-            for r in range(rows):
-                total = -get(work, bent + r * nv + c) if k < 2 else 0.0
-                for j in range(nv):
-                    total -= get(work, J + r * nv + j) * get(out, k * size + j * nv + c)
-                put(work, b + r, total)
-            _refine(table, work, found + k * rows * nv + c, nv)
-        for i in range(nv):
-            for r in range(rows):
-                factor = get(work, across + r * nv + i)
-                for c in range(nv):
-                    to = k * size + i * nv + c
-                    put(out, to, get(out, to) + factor * get(work, found + (k * rows + r) * nv + c))
-
-
-@linked(**OPTIONS)
-def weights(table: Array, work: Array, mu: Array, first: Array, psi: Array) -> None:
-    """psi [nv] and nu of the contraction by mu, after ``add_slopes``."""
-    nv, rows, record = get(table, at.N_V), get(table, at.N_ROWS), get(table, at.AT_ACTING)
-    for i in range(nv):
-        total = 0.0
-        for j in range(nv):
-            total += get(first, 2 * nv * nv + i * nv + j) * get(mu, j)
-        put(psi, i, total)
-    _keep(table, work, PSI, psi)
-    found, nu = get(table, record + at.ACT_SLOPES) + 2 * rows * nv, get(table, record + at.ACT_INPUTS + NU)
-    for r in range(rows):
-        total = 0.0
-        for j in range(nv):
-            total -= get(work, found + r * nv + j) * get(mu, j)
-        put(work, nu + r, total)
-
-
-@linked(**OPTIONS)
-def add_products(table: Array, work: Array, first: Array, out: Array) -> None:
-    """Add ``(da/dz)^T s_aq - (dlambda/dz)^T d(J psi)/dq`` for z = q, v, tau to blocks 0, 1, 3 of out, half of s_qq to block 0 and
-    s_vq to block 1, after ``weights``; leaves the second derivatives."""
-    nv, rows, record = get(table, at.N_V), get(table, at.N_ROWS), get(table, at.AT_ACTING)
-    size, bends = nv * nv, _evaluate(table, work, BENDS)
-    found = get(table, record + at.ACT_SLOPES)
-    for k in range(size):
-        put(out, k, get(out, k) + 0.5 * get(work, bends + k))
-        put(out, size + k, get(out, size + k) + get(work, bends + size + k))
-    if rows == 0:
-        return
-    for k in range(3):
-        block = (0, size, 3 * size)[k]
-        for i in range(nv):
-            for j in range(nv):
-                total = get(out, block + i * nv + j)
-                for n in range(nv):
-                    total += get(first, k * size + n * nv + i) * get(work, bends + 3 * size + n * nv + j)
-                for r in range(rows):
-                    total += get(work, found + (k * rows + r) * nv + i) * get(work, bends + 4 * size + r * nv + j)
-                put(out, block + i * nv + j, total)
-
-
-@linked(**OPTIONS)
-def take_vv(table: Array, work: Array, out: Array) -> None:
-    """Subtract s_vv from block 2 of out, after ``add_products``."""
-    size = get(table, at.N_V) ** 2
-    bends = get(table, get(table, at.AT_ACTING) + 3 * BENDS + 2)
-    for k in range(size):
-        put(out, 2 * size + k, get(out, 2 * size + k) - get(work, bends + 2 * size + k))
 
 
 # ---- inverse dynamics: forces only; what constraints have to give is part of the answer
@@ -332,10 +203,10 @@ def take_vv(table: Array, work: Array, out: Array) -> None:
 def inverse_slopes(table: Array, work: Array, q: Array, v: Array, out: Array) -> None:
     """Subtract K and D from the first two blocks of out [., nv, nv]."""
     nv = get(table, at.N_V)
-    _keep(table, work, Q, q)
-    _keep(table, work, V, v)
-    _clear(table, work, LAM, get(table, at.N_ROWS))
-    slopes = _evaluate(table, work, SLOPES)
+    keep(table, work, Q, q)
+    keep(table, work, V, v)
+    clear(table, work, LAM, get(table, at.N_ROWS))
+    slopes = evaluate(table, work, SLOPES)
     for k in range(2 * nv * nv):
         put(out, k, get(out, k) - get(work, slopes + k))
 
@@ -344,10 +215,10 @@ def inverse_slopes(table: Array, work: Array, q: Array, v: Array, out: Array) ->
 def inverse_gradient(table: Array, work: Array, q: Array, v: Array, lam: Array, out: Array) -> None:
     """Subtract ``K^T lam`` and ``D^T lam`` from the first two rows of out [3, nv]."""
     nv = get(table, at.N_V)
-    _keep(table, work, Q, q)
-    _keep(table, work, V, v)
-    _clear(table, work, LAM, get(table, at.N_ROWS))
-    slopes = _evaluate(table, work, SLOPES)
+    keep(table, work, Q, q)
+    keep(table, work, V, v)
+    clear(table, work, LAM, get(table, at.N_ROWS))
+    slopes = evaluate(table, work, SLOPES)
     for k in range(2):
         for i in range(nv):
             for j in range(nv):
@@ -358,11 +229,11 @@ def inverse_gradient(table: Array, work: Array, q: Array, v: Array, lam: Array, 
 def inverse_bends(table: Array, work: Array, q: Array, v: Array, lam: Array, out: Array) -> None:
     """Add the second derivatives of ``-lam^T f`` to out [4, nv, nv]."""
     nv, rows = get(table, at.N_V), get(table, at.N_ROWS)
-    _keep(table, work, Q, q)
-    _keep(table, work, V, v)
-    _keep(table, work, PSI, lam)
-    _clear(table, work, LAM, rows)
-    _clear(table, work, NU, rows)
-    bends = _evaluate(table, work, BENDS)
+    keep(table, work, Q, q)
+    keep(table, work, V, v)
+    keep(table, work, PSI, lam)
+    clear(table, work, LAM, rows)
+    clear(table, work, NU, rows)
+    bends = evaluate(table, work, BENDS)
     for k in range(3 * nv * nv):
         put(out, k, get(out, k) + get(work, bends + k))

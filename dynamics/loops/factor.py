@@ -57,6 +57,23 @@ def solve(table: Array, work: Array, x: Array) -> None:
         put(x, i, total)
 
 
+@linked(**OPTIONS)
+def solve_rows(table: Array, work: Array, x: int, row: int) -> None:
+    """X <- M^-1 X for X [nv, row] at an address; row: a multiple of eight."""
+    nv, above, to_l, to_d = get(table, at.N_V), get(table, at.AT_ABOVE), get(table, at.AT_L), get(table, at.AT_D)
+    for i in range(nv - 1, -1, -1):
+        for n in range(get(table, above + i), get(table, above + i + 1)):
+            to, factor = x + row * get(table, above + nv + 1 + n), splat(get(work, to_l + n))
+            for b in range(0, row, WIDTH):
+                store(work, to + b, load(work, to + b) - factor * load(work, x + i * row + b))
+    for i in range(nv):
+        for b in range(0, row, WIDTH):
+            total = splat(get(work, to_d + i)) * load(work, x + i * row + b)
+            for n in range(get(table, above + i), get(table, above + i + 1)):
+                total = total - splat(get(work, to_l + n)) * load(work, x + row * get(table, above + nv + 1 + n) + b)
+            store(work, x + i * row + b, total)
+
+
 @linked(**INLINE)
 def _load6(array: Array, i: int) -> Lanes:
     return (load(array, i), load(array, i + 8), load(array, i + 16), load(array, i + 24), load(array, i + 32),

@@ -16,7 +16,7 @@ import numpy as np
 
 from dynamics.kernels.linked import linked
 from dynamics.loops import layout as at
-from dynamics.loops.acting import inverse_slopes
+from dynamics.loops.acting import inverse_slopes, whole
 from dynamics.loops.bodies import coriolis, coriolis_transposed, external, forces, inertias, subtree_sums
 from dynamics.loops.dense import clear
 from dynamics.loops.general import first_general, fold
@@ -173,7 +173,7 @@ def inverse_dynamics_derivatives(table: Array, reals: Array, work: Array, q: Arr
     zeros of the tree are not written. f_ext as for ``inverse_dynamics``."""
     nv = get(table, at.N_V)
     kinematics_first(table, reals, work, q, v, a, f_ext)
-    acts = get(table, at.AT_ACTING) > 0
+    acts = whole(table)
     if acts:
         clear(out, 0, 2 * nv * nv)  # forces fill what is zero by the structure of the tree
     write_first(table, reals, work, out, 0, nv * nv, nv)

@@ -6,7 +6,7 @@ The structured road: inverse dynamics, its derivatives and one factorisation in 
 
 and for weights mu, with lambda = M^-1 mu and H the contracted Hessians of inverse dynamics (Singh, Russell and
 Wensing 2024, arXiv:2302.06001, contracted): mu^T d2a/dq2 = -(H_qq + X + X^T) with X = (da/dq)^T H_aq, and likewise below.
-Forces and constraints of a mechanism enter by ``dynamics.loops.acting``.
+Forces of a mechanism enter by ``dynamics.loops.acting``, its constraints by ``dynamics.loops.held``.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from __future__ import annotations
 import numpy as np
 
 from dynamics.kernels.linked import linked
-from dynamics.loops import acting
+from dynamics.loops import acting, frames, held
 from dynamics.loops import layout as at
 from dynamics.loops.bodies import external, forces, subtree_sums
+from dynamics.loops.dense import clear
 from dynamics.loops.factor import factorise, solve, solve_three
 from dynamics.loops.first_order import columns_first, columns_of_mass, write_first, write_mass
 from dynamics.loops.kinematics import accelerate, move, place
@@ -47,10 +48,12 @@ def _accelerations(table: Array, reals: Array, work: Array, q: Array, v: Array, 
     for i in range(nv):
         put(a, i, get(tau, i) - get(bias, i))
     if get(table, at.AT_ACTING) > 0:
+        if frames.count(table) > 0:
+            frames.observe(table, reals, work)
         acting.push(table, work, q, v, 1.0, a)
     solve(table, work, a)
     if get(table, at.N_ROWS) > 0:
-        acting.constrain(table, work, a)
+        held.constrain(table, work, a)
 
 
 @linked(**OPTIONS)
@@ -69,17 +72,24 @@ def forward_dynamics_derivatives(table: Array, reals: Array, work: Array, q: Arr
     forces(table, reals, work, False)
     subtree_sums(table, work, at.F, 6)
     columns_first(table, reals, work)
+    acts = get(table, at.AT_ACTING) > 0
+    if acts:
+        clear(work, right, 3 * width * get(table, at.N_V))  # forces fill what is zero by the structure of the tree
     write_first(table, reals, work, work, right, right + width, 3 * width)
+    if acts:
+        held.slopes(table, work, a)
+        held.take_slopes(table, work, right, 3 * width, width)
     solve_three(table, work, out)
-    if get(table, at.AT_ACTING) > 0:
-        acting.add_slopes(table, work, a, out)
+    if get(table, at.N_ROWS) > 0:
+        held.hold(table, work, out)
 
 
 @linked(**OPTIONS)
 def forward_contracted_second_order(
         table: Array, reals: Array, work: Array, q: Array, v: Array, tau: Array, mu: Array, f_ext: Array, a: Array,
         first: Array, lam: Array, inverse: Array, out: Array) -> None:
-    """Write a [nv], first [3, nv, nv] as above, lam = (da/dtau)^T mu [nv], inverse [4, nv, nv] (the Hessians of lam^T ID) and
+    """Write a [nv], first [3, nv, nv] as above, lam = (da/dtau)^T mu [nv], inverse [4, nv, nv] (the Hessians of lam^T ID, under
+    constraints of the Lagrangian of ``dynamics.loops.held``) and
     out [4, nv, nv], the Hessians of mu^T a named (row, column): qq, vq, vv, tq (tau, q). ``inverse`` must have come zeroed the
     first time."""
     forward_dynamics_derivatives(table, reals, work, q, v, tau, f_ext, a, first)
@@ -92,22 +102,17 @@ def contract(table: Array, reals: Array, work: Array, mu: Array, first: Array, l
     written first and left its sums and factors in the workspace, which no other call may have used since."""
     nv = get(table, at.N_V)
     size = nv * nv
-    acts = get(table, at.AT_ACTING) > 0
-    if acts:
-        acting.weights(table, work, mu, first, lam)
+    if get(table, at.AT_ACTING) > 0:
+        held.weights(table, work, mu, first, lam)
     else:
         for i in range(nv):
             put(lam, i, get(mu, i))
         solve(table, work, lam)
-    forces(table, reals, work, True)
-    weigh(table, reals, work, lam)
-    subtree_sums(table, work, at.H, 45)
-    columns_second(table, reals, work)
-    write_second(table, reals, work, inverse, True)
+    curve(table, reals, work, lam, inverse)
     for k in range(3):  # X, Y, Z: (da/dq, da/dv, da/dtau)^T H_aq
         _product(first, k * size, inverse, 3 * size, out, (0, size, 3 * size)[k], nv)
-    if acts:
-        acting.add_products(table, work, first, out)
+    if get(table, at.N_ROWS) > 0:
+        held.add_products(table, work, out)
     for i in range(nv):
         for j in range(i + 1):
             to, mirrored = i * nv + j, j * nv + i
@@ -118,8 +123,26 @@ def contract(table: Array, reals: Array, work: Array, mu: Array, first: Array, l
         put(out, size + k, -(get(inverse, size + k) + get(out, size + k)))
         put(out, 2 * size + k, -get(inverse, 2 * size + k))
         put(out, 3 * size + k, -get(out, 3 * size + k))
+
+
+@linked(**OPTIONS)
+def curve(table: Array, reals: Array, work: Array, lam: Array, out: Array) -> None:
+    """Write out [4, nv, nv], the Hessians of lam^T ID or, where something acts, of the Lagrangian of ``dynamics.loops.held`` with
+    psi = lam, after first derivatives; it must have come zeroed the first time."""
+    acts, tied = get(table, at.AT_ACTING) > 0, frames.count(table) > 0
     if acts:
-        acting.take_vv(table, work, out)
+        clear(out, 0, 4 * get(table, at.N_V) ** 2)  # forces fill what is zero by the structure of the tree
+    forces(table, reals, work, True)
+    weigh(table, reals, work, lam)
+    if acts:
+        held.bends(table, work, lam)
+    subtree_sums(table, work, at.H, 45)
+    columns_second(table, reals, work)
+    if tied:
+        frames.columns(table, work)
+    write_second(table, reals, work, out, True, tied)
+    if acts:
+        held.add_bends(table, work, out)
 
 
 @linked(**OPTIONS)

@@ -37,7 +37,9 @@ _w, ROWS = _rows(
     # columns of the first order
     ("psi", 6), ("psi2", 6), ("psi_s", 6), ("U", 6), ("W", 6), ("IS", 6), ("BS", 3),
     # contracted second order
-    ("w_above", 6), ("w_body", 6), ("w_joint", 6), ("lift", 6), ("qa", 3), ("qb", 6), ("qe", 3), ("vv", 1))
+    ("w_above", 6), ("w_body", 6), ("w_joint", 6), ("lift", 6), ("qa", 3), ("qb", 6), ("qe", 3), ("vv", 1),
+    # of frames that constraints hold, sums over subtrees: wrenches dual to acceleration, twist and pose; columns of theirs
+    ("fa", 6), ("fz", 6), ("fp", 6), ("ta", 3), ("te", 3), ("tc", 6))
 Q, V, A, LAM, TAU = _w["q"], _w["v"], _w["a"], _w["lam"], _w["tau"]
 RELATIVE_R, RELATIVE_P, R, P, S = _w["relative_R"], _w["relative_p"], _w["R"], _w["p"], _w["S"]
 V_ABOVE, V_BODY, V_JOINT = _w["v_above"], _w["v_body"], _w["v_joint"]
@@ -46,6 +48,7 @@ H, SIGMA, L, K, F, HW, Z, KW, F_EXT = (_w[k] for k in ("H", "SIGMA", "L", "K", "
 PSI, PSI2, PSI_S, U, W, IS, BS = (_w[k] for k in ("psi", "psi2", "psi_s", "U", "W", "IS", "BS"))
 W_ABOVE, W_BODY, W_JOINT, LIFT = (_w[k] for k in ("w_above", "w_body", "w_joint", "lift"))
 QA, QB, QE, VV = (_w[k] for k in ("qa", "qb", "qe", "vv"))
+FA, FZ, FP, TA, TE, TC = (_w[k] for k in ("fa", "fz", "fp", "ta", "te", "tc"))
 
 # ---- integer table: a header, then records
 (N_BODIES, N_COLUMNS, N_BLOCKS, N_V, COUPLED, N_MULTI, AT_BODIES, AT_COLUMNS, AT_LOWER, AT_UPPER, AT_ABOVE, AT_ACTIVE,
@@ -60,10 +63,20 @@ HEADER = 26
 GENERAL = 7  # first column, first velocity, number of velocities, where the four functions write for this link
 # functions: (address, handle, where results go) of each; where q, v, a, lam, w lie; where arg, res, iw and w of a call lie
 HOOK_INPUTS, HOOK_MEMORY, HOOKS = 12, 17, 21
-# its functions: (address, handle, where results go) of each; where q, v, a, multipliers, weights psi and nu, time and thrusts lie;
-# where arg, res, iw and w of a call lie; then M^-1 J^T by rows [rows, nv], A = J M^-1 J^T and its factors [rows, rows] each,
-# derivatives of the multipliers [3, rows, nv], three vectors [rows]
-ACT_INPUTS, ACT_MEMORY, ACT_ACROSS, ACT_A, ACT_FACTORS, ACT_SLOPES, ACT_SCRATCH = 9, 16, 20, 21, 22, 23, 24
+# its functions: (address, handle, where results go) of each; where q, v, a, multipliers, weights psi and nu, time and thrusts, and
+# the motions of frames lie; where arg, res, iw and w of a call lie
+ACT_INPUTS, ACT_MEMORY = 9, 17
+# of constraints, in rows of whole lanes, w for nv and r for their number: J [rows, w], M^-1 J^T [nv, r], -J M^-1 J^T [rows, r],
+# its factors [rows, rows] with inverse diagonal, derivatives of the multipliers [rows, 3 w] and of accelerations [nv, 3 w],
+# right-hand sides and room [rows, 3 w] each
+ACT_J, ACT_ACROSS, ACT_A, ACT_FACTORS, ACT_SLOPES, ACT_X, ACT_RIGHT, ACT_ROOM = range(21, 29)
+# whether functions of the coordinates act; frames and relations between them (``dynamics.loops.frames``): how many, where their
+# records are; poses [12] at the root, five matrices [6 frames, w], second derivatives [4, nv, w] and [rows, w], room [3, size, w]
+(ACT_WHOLE, N_FRAMES, AT_FRAMES, N_TIES, AT_TIES, ACT_POSES, ACT_COLUMNS, ACT_BENT, ACT_TURNED, ACT_PART) = range(29, 39)
+# a frame: address of its body, a column of that, address of the root, where its placement is among the real numbers
+FRAME = 4
+# a relation: rows, six times its frames, first row, first frame, where its part of the results of the three functions begins
+TIE = 7
 PANEL = 48  # six blocks of eight columns are solved at once
 # a body: address of its first column, of its parent's (-1: none), kind, first index in q (GENERIC: in the workspace, of its pose),
 # number of columns, first column

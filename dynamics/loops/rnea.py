@@ -6,7 +6,7 @@ import numpy as np
 
 from dynamics.kernels.linked import linked
 from dynamics.loops import layout as at
-from dynamics.loops.acting import push
+from dynamics.loops.acting import push, whole
 from dynamics.loops.bodies import external, forces, subtree_sums
 from dynamics.loops.general import project_general
 from dynamics.loops.kinematics import constants_at, move, place
@@ -44,7 +44,7 @@ def inverse_dynamics(table: Array, reals: Array, work: Array, q: Array, v: Array
     forces(table, reals, work, False)
     subtree_sums(table, work, at.F, 6)
     project(table, reals, work, v, a, tau)
-    if get(table, at.AT_ACTING) > 0:
+    if whole(table):
         push(table, work, q, v, -1.0, tau)
 
 

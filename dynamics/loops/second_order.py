@@ -25,10 +25,11 @@ import numpy as np
 from dynamics.kernels.linked import linked
 from dynamics.loops import hooks
 from dynamics.loops import layout as at
-from dynamics.loops.acting import inverse_bends, inverse_gradient
+from dynamics.loops.acting import inverse_bends, inverse_gradient, whole
 from dynamics.loops.bodies import coriolis_transposed, external, forces, rate_matrix, subtree_sums
 from dynamics.loops.dense import clear
 from dynamics.loops.first_order import columns_first, rows_first, rows_of_mass, splat3, splat6
+from dynamics.loops.frames import add_pairs
 from dynamics.loops.general import fold, gradient_general, second_general
 from dynamics.loops.kinematics import accumulate, column_address, constants_at, gather, move, place
 from dynamics.loops.lanes import WIDTH, Lanes, get, load, put, store, store_masked
@@ -196,8 +197,8 @@ def own_block(table: Array, work: Array, out: Array, start: int, size: int, widt
 
 
 @linked(**OPTIONS)
-def write_second(table: Array, reals: Array, work: Array, out: Array, symmetric: bool) -> None:
-    """The four Hessians from the columns, through the coupling G."""
+def write_second(table: Array, reals: Array, work: Array, out: Array, symmetric: bool, tied: bool) -> None:
+    """The four Hessians from the columns, through the coupling G; tied: with what ``frames.columns`` added to them."""
     nv = get(table, at.N_V)
     if get(table, at.COUPLED) != 0:
         width, first = WIDTH * get(table, at.N_BLOCKS), get(table, at.SCRATCH)
@@ -212,6 +213,8 @@ def write_second(table: Array, reals: Array, work: Array, out: Array, symmetric:
             second_general(table, reals, work, first, size, width, out, symmetric)
     else:
         rows_second(table, work, out, 0, nv * nv, nv)
+        if tied:
+            add_pairs(table, work, out, nv * nv, nv)
         own_blocks(table, work, out, 0, nv * nv, nv, symmetric)
 
 
@@ -221,10 +224,10 @@ def contracted_second_order(table: Array, reals: Array, work: Array, q: Array, v
     """Write out [4, nv, nv], the Hessians of lambda^T tau named (row, column): qq, vq, vv, aq. It must have come zeroed the
     first time. symmetric: qq as the Hessian of lambda^T tau(q [+] d) at d = 0, else in the order of differentiation."""
     columns_zero_to_two(table, reals, work, q, v, a, lam, f_ext)
-    acts = get(table, at.AT_ACTING) > 0
+    acts = whole(table)
     if acts:
         clear(out, 0, 4 * get(table, at.N_V) ** 2)  # forces fill what is zero by the structure of the tree
-    write_second(table, reals, work, out, symmetric)
+    write_second(table, reals, work, out, symmetric, False)
     if acts:
         inverse_bends(table, work, q, v, lam, out)
 
@@ -276,5 +279,5 @@ def contracted_gradient(table: Array, reals: Array, work: Array, q: Array, v: Ar
             put(out, k * nv + i, get(out, k * nv + i) + scale * get(work, w + at.QA + k * WIDTH))
     if get(table, at.N_GENERAL) > 0:
         gradient_general(table, work, out, nv)
-    if get(table, at.AT_ACTING) > 0:
+    if whole(table):
         inverse_gradient(table, work, q, v, lam, out)

@@ -17,9 +17,11 @@ import numpy as np
 from dynamics.algorithms import tree
 from dynamics.algorithms.reduced_tree import Link, ReducedTree, reduced_tree
 from dynamics.kernels import Workspace, workspace
-from dynamics.loops import acting, hooks
+from dynamics.loops import acting, hooks, ties
 from dynamics.loops import layout as at
+from dynamics.loops.dense import padded
 from dynamics.loops.lanes import WIDTH
+from dynamics.loops.ties import MOTION
 from dynamics.mechanism import Mechanism
 from dynamics.model.model import BodyInertia, Model, Placement
 from dynamics.model.rigid import compose, inverse, moved, placement, rotation_from_z
@@ -89,23 +91,29 @@ def make_tables(robot: Model | Mechanism) -> Tables:
                    link.link.v.start + (0 if link.kind == at.GENERIC else c))
                   for i, link in enumerate(links) for c in range(link.columns)]
     coupled = columns != model.nv or bool(reduced.moving)
-    lower, upper, above, active = _relations(links, firsts, model.nv if coupled else -1)
+    acted = isinstance(robot, Mechanism) and acting.acts(robot)
+    lower, upper, above, active = _relations(links, firsts, model.nv if coupled else -1, acted)
     multi = [i for i, link in enumerate(links) if link.kind != at.ONE]
     square, pairs = WIDTH * blocks * columns, int(above[model.nv])
     room = np.cumsum([blocks * at.ROWS, (7 if reduced.moving else 4) * square, square, 3 * square,
                       at.PANEL * model.nv + 2 * at.PANEL, pairs + WIDTH, model.nv + WIDTH, model.nv + WIDTH, columns + WIDTH])
     room = -(-room // WIDTH) * WIDTH
     work, general, functions, spaces = _general(reduced, model.nq, firsts, bodies, int(room[-1]))
-    work, acts, rows, more = _acting(robot, work)
+    work, acts, behind, made, more = _acting(robot, work, not coupled)
+    parents = [link.parent for link in links]
+    frames, relations, placements = ties.records(model, made.held, carriers, bodies, parents, len(reals), behind)
+    reals = np.concatenate([reals, placements])
     parts = [np.ravel(np.asarray(p, dtype=np.int64)) for p in (header, bodies, per_column, lower, upper, above, active, multi,
-                                                                general, functions, acts)]
+                                                                general, functions, acts, frames, relations)]
     starts = np.concatenate([[0], np.cumsum([len(p) for p in parts])])
     integers = np.concatenate(parts)
     integers[at.N_BODIES:at.AT_BODIES] = len(links), columns, blocks, model.nv, coupled, len(multi)
     integers[at.AT_BODIES:at.SCRATCH] = starts[1:8]
     integers[at.SCRATCH:at.AT_ROWS + 1] = room[:-1]
     integers[at.N_GENERAL:at.AT_HOOKS + 1] = len(reduced.moving), starts[8], starts[9]
-    integers[at.AT_ACTING:at.N_ROWS + 1] = starts[10] if acts else 0, rows
+    integers[at.AT_ACTING:at.N_ROWS + 1] = starts[10] if acts else 0, made.rows
+    if acts:
+        integers[starts[10] + at.AT_FRAMES], integers[starts[10] + at.AT_TIES] = starts[11:13]
     if spaces or more:
         weakref.finalize(integers, _kept, [*spaces, *more])  # the functions live as long as the table that holds their addresses
     for array in (integers, reals):
@@ -181,28 +189,34 @@ def _general(reduced: ReducedTree, nq: int, firsts: np.ndarray, bodies: list[lis
 
 
 class ActingParts(NamedTuple):
-    """Length of a workspace with their room; their record, how many rows constraints have, and what must outlive the table."""
+    """Length of a workspace with their room; their record; where results behind those by coordinates begin; what acts; what must
+    outlive the table."""
 
     length: int
     record: list[int]
-    rows: int
+    behind: list[int]
+    made: acting.Acting
     spaces: list[Workspace]
 
 
-def _acting(robot: Model | Mechanism, start: int) -> ActingParts:
-    """Length of a workspace with the room of what acts on the tree, which begins at ``start``; its record, how many rows its
-    constraints have, and what must outlive the table. Nothing where nothing acts."""
+def _acting(robot: Model | Mechanism, start: int, by_frames: bool) -> ActingParts:
+    """What acts on the tree, with its room in a workspace from ``start`` on; nothing where nothing acts."""
     if not (isinstance(robot, Mechanism) and acting.acts(robot)):
-        return ActingParts(start, [], 0, [])
-    kernels, rows = acting.compiled(robot)
-    spaces, nq, nv = [workspace(kernel) for kernel in kernels], robot.model.nq, robot.model.nv
-    thrusters = len(robot.thrusters)
-    needed = [*acting.sizes(nv, rows, thrusters), nq, nv, nv, rows, nv, rows, 1 + thrusters,
-              *(max(len(getattr(s, name)) for s in spaces) for name in ("arg", "res", "iw", "w")),
-              rows * nv, rows**2, rows**2, 3 * rows * nv, 3 * rows]
-    places = np.concatenate([[0], np.cumsum([-(-x // WIDTH) * WIDTH for x in needed])]) + start
-    functions = [x for space, to in zip(spaces, places.tolist(), strict=False) for x in (space.address, space.handle, to)]
-    return ActingParts(int(places[-1]), [*functions, *places[3:-1].tolist()], rows, spaces)
+        return ActingParts(start, [], [], acting.Acting((), 0, False, ()), [])
+    made = acting.compiled(robot, by_frames)
+    spaces, nq, nv = [workspace(kernel) for kernel in made.kernels], robot.model.nq, robot.model.nv
+    thrusters, rows, frames = len(robot.thrusters), made.rows, sum(len(tie.moving) for tie in made.held)
+    wide, across, size = padded(nv), padded(rows), max((tie.size for tie in made.held), default=0)
+    behind = acting.sizes(nv, rows, thrusters) if made.whole else acting.Sizes(0, 0, 0)
+    needed = [*(kernel.output_shapes[0][0] for kernel in made.kernels), nq, nv, nv, rows, nv, rows, 1 + thrusters,
+              MOTION * frames, *(max(len(getattr(s, name)) for s in spaces) for name in ("arg", "res", "iw", "w")),
+              rows * wide, nv * across, rows * across, rows**2, 3 * rows * wide, 3 * nv * wide, 3 * rows * wide, 3 * rows * wide,
+              12 * frames, 5 * 6 * frames * wide, 4 * nv * wide, rows * wide, 3 * size * wide]
+    places = (np.concatenate([[0], np.cumsum([padded(x) for x in needed])]) + start).tolist()
+    functions = [x for space, to in zip(spaces, places, strict=False) for x in (space.address, space.handle, to)]
+    # the tables of frames and relations come behind the record
+    record = [*functions, *places[3:23], int(made.whole), frames, 0, len(made.held), 0, *places[23:28]]
+    return ActingParts(places[-1], record, list(behind), made, spaces)
 
 
 def _fill_constants(constants: np.ndarray, links: list[_Body], firsts: np.ndarray) -> None:
@@ -228,10 +242,10 @@ def _fill_constants(constants: np.ndarray, links: list[_Body], firsts: np.ndarra
             constants[address(int(firsts[i]) + c, at.CONSTANTS) + at.K_TOTAL] = total[i]
 
 
-def _relations(links: list[_Body], firsts: np.ndarray, dense: int) -> list[np.ndarray]:
+def _relations(links: list[_Body], firsts: np.ndarray, dense: int, acted: bool) -> list[np.ndarray]:
     """Lists per row: blocks and masks of ancestors with the own joint, of strict descendants; then the ancestors of a
     velocity, nearest first, for the factorisation (every earlier one when ``dense`` >= 0 velocities couple), and what a solve
-    has to visit."""
+    has to visit: all where forces may fill its right-hand sides (``acted``)."""
     columns = int(firsts[-1])
     body = [i for i, link in enumerate(links) for _ in range(link.columns)]
     paths: list[set[int]] = []
@@ -241,10 +255,10 @@ def _relations(links: list[_Body], firsts: np.ndarray, dense: int) -> list[np.nd
     upper = [[k for k in range(columns) if body[r] in paths[body[k]] and body[k] != body[r]] for r in range(columns)]
     above = [list(range(r - 1, -1, -1)) for r in range(dense)] if dense >= 0 else \
         [[k for k in reversed(lower[r]) if k < r] for r in range(columns)]
-    return [_masked(lower), _masked(upper), _listed(above), _visits(above)]
+    return [_masked(lower), _masked(upper), _listed(above), _visits(above, acted)]
 
 
-def _visits(above: list[list[int]]) -> np.ndarray:
+def _visits(above: list[list[int]], acted: bool) -> np.ndarray:
     """For each sixteen columns of the right-hand sides what the first half of a solve touches: rows that stay zero (count,
     rows), then rows from the last to the first (count; row, count, pairs of descendant and number of its entry of L)."""
     n = len(above)
@@ -253,7 +267,7 @@ def _visits(above: list[list[int]]) -> np.ndarray:
     groups: list[list[int]] = []
     for first in range(0, n, 2 * WIDTH):
         mine = range(first, min(first + 2 * WIDTH, n))
-        touched = {r for c in mine for r in (c, *above[c], *below[c])}
+        touched = set(range(n)) if acted else {r for c in mine for r in (c, *above[c], *below[c])}
         record = [n - len(touched), *(r for r in range(n) if r not in touched), len(touched)]
         for j in sorted(touched, reverse=True):
             visited = [i for i in below[j] if i in touched]

@@ -20,7 +20,7 @@ import numpy as np
 
 from ocp.certify import Tolerances, certify
 from ocp.errors import ProblemError
-from ocp.guesses.motion import free_values, from_motion
+from ocp.guesses.motion import from_solution
 from ocp.interrupts import limited
 from ocp.methods import make_options, method, solve
 from ocp.nlp import NLP, NLPResult, Solver, Warm, prepare_solver
@@ -149,7 +149,7 @@ def compiled(problem: Problem, name: str = "collocation", options: Mapping[str, 
     frozen = _frozen(name, given, found)
     ready = problem
     if found.status in SOLVED:
-        ready = from_motion(problem, found.parts or (found.trajectory,), free_values(problem, found))
+        ready = from_solution(problem, found)
     reduced = method(name).reduce(ready, frozen)
     first = found.optimality if found.status in SOLVED else None
     made = _program(reduced, name, frozen, Varied(tuple(parameters), durations), _limits(first.nlp) if name in BY_PROGRAM and first

@@ -23,17 +23,28 @@ class Form(enum.Enum):
 
 
 @dataclass(frozen=True)
+class Sampled:
+    """What a system in discrete time is made of: so many steps of an integrator in a period, of a system in continuous time."""
+
+    system: System
+    integrator: str
+    steps: int
+
+
+@dataclass(frozen=True)
 class Formulation:
     """A robot's dynamics as a system has them.
 
     mechanism: the robot with its drives and forces (``dynamics.mechanism.Mechanism``), or None where none stands for the system.
     motion(): its equations of motion F(t, x, w, u, p) = 0 [nv + m] where rate is forward dynamics, w = (accelerations, multipliers
     of constraints), affine in w and without an inverse of the mass matrix; or None. Implicit steps take them.
+    sampled: where the rate is that of steps of an integrator; or None.
     """
 
     form: Form = Form.EXPLICIT
     mechanism: Any = None
     motion: Callable[[], ca.Function] | None = None
+    sampled: Sampled | None = None
 
 
 @dataclass(frozen=True)
@@ -127,6 +138,11 @@ class System:
     def motion(self) -> Any:
         """See ``Formulation``."""
         return self.formulation.motion
+
+    @property
+    def continuous(self) -> System:
+        """The system in continuous time that its steps are made of; itself where these are given, or where time is continuous."""
+        return self if self.formulation.sampled is None else self.formulation.sampled.system
 
     @property
     def nx(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -39,17 +40,33 @@ class Sense(enum.Enum):
 
 
 @dataclass(frozen=True)
+class Behind:
+    """A function as one of the state behind a jump, ``whole(t, x, u, p) = outer(t, after(x), u, p)``. slope(): x -> after [nx] and
+    its derivative [ndx, ndx] in closed form."""
+
+    whole: ca.Function
+    outer: ca.Function
+    slope: Callable[[], ca.Function]
+
+
+@dataclass(frozen=True)
 class Cost:
     """A scalar cost: integrated over the phase (PATH) or added at the end (FINAL).
 
     Either a scalar ``function``, or, with ``weights`` [nr] set, a residual r [nr] that costs ``1/2 sum w r^2`` (this
-    allows Gauss-Newton Hessians).
+    allows Gauss-Newton Hessians). behind: what is known of a function of the state behind a jump.
     """
 
     name: str
     at: At
     function: ca.Function
     weights: tuple[float, ...] | None = None
+    behind: Behind | None = None
+
+    @property
+    def jumps(self) -> Behind | None:
+        """What is known of the function, where it is still that one."""
+        return self.behind if self.behind is not None and self.behind.whole is self.function else None
 
     def expression(self, t: Any, x: Any, u: Any, p: Any) -> Any:
         """The scalar cost as an expression."""

@@ -306,8 +306,8 @@ def _put(document: Document, path: str, value: Any) -> None:
 
 def _with_guess(problem: Mathematics, guess: Result | str | Path) -> Mathematics:
     from ocp.app.runs import from_run
-    from ocp.guesses.motion import from_motion
+    from ocp.guesses.motion import from_solution
 
     if isinstance(guess, Result):
-        return from_motion(problem, guess.solution.parts or (guess.solution.trajectory,))
+        return from_solution(problem, guess.solution)
     return from_run(problem, guess)

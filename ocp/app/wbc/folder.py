@@ -12,12 +12,13 @@ import numpy as np
 
 from ocp.app.files.control.wbc import LoadedWbc
 from ocp.app.files.problem.portable import standing_alone
+from ocp.app.pages.contact_scene import with_contacts
 from ocp.app.pages.folders import held_csv, jsonable, write_arrays
 from ocp.app.pages.report import motion, write_report
 from ocp.app.pages.scene import Scene, frame_times, scene_from_model
 from ocp.app.pipeline import body_poses, provenance
 from ocp.app.sentences import sentences
-from ocp.app.wbc.figures import CAPTIONS, plot_run, with_contacts
+from ocp.app.wbc.figures import CAPTIONS, plot_run, pressed
 from ocp.bridge import model_space
 from ocp.plants.hybrid import Event
 from ocp.wbc import Ending, WholeBodyRun
@@ -85,7 +86,7 @@ def scene(outcome: Outcome) -> tuple[Scene | None, str]:
         return None, "There is no motion to animate."
     t, q = run.t[good], run.x[good, : model.nq]
     pick = np.clip(np.searchsorted(t, frame_times(float(t[0]), float(t[-1]))), 0, len(t) - 1)
-    return with_contacts(scene_from_model(model, t[pick], q[pick], body_poses(model, q[pick])), run, model, good[pick])
+    return with_contacts(scene_from_model(model, t[pick], q[pick], body_poses(model, q[pick])), pressed(run, model, good[pick]))
 
 
 # ---- numbers ------------------------------------------------------------------------------------------------------------

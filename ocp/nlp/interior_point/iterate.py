@@ -76,57 +76,85 @@ def _scales(p: Program, q: st.State) -> None:
 @linked(error_model="numpy")
 def begin(p: Program, q: st.State, plan: Plan, room: Factors, push: float) -> None:
     """From x, bounds (unscaled) and, where warm, multipliers (unscaled) to the first iterate. push: off bounds, and of a warm start
-    the least multipliers, which are taken as they are: raised to what mu asks for they would cost iterations at a solution."""
+    the least barrier parameter and multipliers, which are taken as they are: raised to what mu asks for they would cost iterations
+    at a solution."""
     n, m = len(q.x), len(q.y)
     for j in range(n):
         if q.free[j]:
-            if q.warm:
-                q.x[j] = _central(q.x[j], q.lower[j], q.upper[j], q.zl[j], q.zu[j], q.mu)
-            q.x[j] = _inside(q.x[j], q.lower[j], q.upper[j], push)
-    q.scale[:] = 1.0
-    q.scale_f = 1.0
-    if not differentiate(p, q):
+            q.x[j] = min(max(q.x[j], q.lower[j]), q.upper[j]) if q.warm else _inside(q.x[j], q.lower[j], q.upper[j], push)
+    if not _scaled(p, q):
         q.status = st.NOT_A_NUMBER
         return
-    _scales(p, q)
-    scale = q.scale_f
-    q.f *= scale
-    for j in range(n):
-        q.gradient[j] *= scale
-    for e in range(len(q.J)):
-        q.J[e] *= q.scale[p.jacobian_rows[e]]
+    if q.warm:
+        _floor(q, 0.0)
+        _near(p, q, push)
+        if not differentiate(p, q):
+            q.status = st.NOT_A_NUMBER
+            return
+        _floor(q, push)
     for i in range(m):
-        q.g[i] *= q.scale[i]
-        q.lower[n + i] *= q.scale[i]
-        q.upper[n + i] *= q.scale[i]
         if q.free[n + i]:
             q.s[i] = q.g[i]
             if q.warm:
-                part = scale / q.scale[i]
-                q.s[i] = _central(q.g[i], q.lower[n + i], q.upper[n + i], q.zl[n + i] * part, q.zu[n + i] * part, q.mu)
+                q.s[i] = _central(q.g[i], q.lower[n + i], q.upper[n + i], q.zl[n + i], q.zu[n + i], q.mu)
             q.s[i] = _inside(q.s[i], q.lower[n + i], q.upper[n + i], push)
-    mu = q.mu
-    if q.warm:
-        for j in range(n):
-            q.zl[j] *= scale
-            q.zu[j] *= scale
-        for i in range(m):
-            q.y[i] *= scale / q.scale[i]
-            q.zl[n + i] *= scale / q.scale[i]
-            q.zu[n + i] *= scale / q.scale[i]
-        _floor(q, push)
-    else:
+    if not q.warm:
         for j in range(n + m):
             q.zl[j] = 1.0 if q.free[j] and q.lower[j] > -np.inf else 0.0
             q.zu[j] = 1.0 if q.free[j] and q.upper[j] < np.inf else 0.0
         if not estimate(p, q, plan, room):
             return
-    q.tau = max(TAU_MIN, 1.0 - mu)
+    q.tau = max(TAU_MIN, 1.0 - q.mu)
     theta = residuals(q, q.s, q.g, q.c)
     q.theta, q.phi = theta, merit(q, q.w, q.f)
     q.theta_max, q.theta_min = 1e4 * max(1.0, theta), 1e-4 * max(1.0, theta)
     q.filtered = 0
     q.ready = 1
+
+
+@linked(error_model="numpy")
+def _scaled(p: Program, q: st.State) -> bool:
+    """Functions at x, bounds of the rows and multipliers, scaled; whether functions are finite."""
+    n = len(q.x)
+    q.scale[:] = 1.0
+    q.scale_f = 1.0
+    if not differentiate(p, q):
+        return False
+    _scales(p, q)
+    scale = q.scale_f
+    q.f *= scale
+    for j in range(n):
+        q.gradient[j] *= scale
+        q.zl[j] *= scale
+        q.zu[j] *= scale
+    for e in range(len(q.J)):
+        q.J[e] *= q.scale[p.jacobian_rows[e]]
+    for i in range(len(q.y)):
+        own, part = q.scale[i], scale / q.scale[i]
+        q.g[i] *= own
+        q.lower[n + i] *= own
+        q.upper[n + i] *= own
+        q.y[i] *= part
+        q.zl[n + i] *= part
+        q.zu[n + i] *= part
+    return True
+
+
+@linked(error_model="numpy")
+def _near(p: Program, q: st.State, least: float) -> None:
+    """The barrier parameter in proportion to the optimality error, as far as it is not smaller already, and x on its central path:
+    a solution stays one, and what is as far from one as the solution of a neighbour may change its active bounds. The last barrier
+    problem before a program is solved to an error is that of ``error / KAPPA``."""
+    n = len(q.x)
+    for i in range(len(q.y)):
+        q.s[i] = min(max(q.g[i], q.lower[n + i]), q.upper[n + i])
+    residuals(q, q.s, q.g, q.c)
+    slope(p, q)
+    errors(q)
+    q.mu = max(least, min(q.mu, q.error / KAPPA))
+    for j in range(n):
+        if q.free[j]:
+            q.x[j] = _inside(_central(q.x[j], q.lower[j], q.upper[j], q.zl[j], q.zu[j], q.mu), q.lower[j], q.upper[j], least)
 
 
 @linked(error_model="numpy")

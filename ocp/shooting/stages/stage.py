@@ -112,7 +112,7 @@ def make_stage(draft: Draft, width: int, full: bool) -> Stage:
     x, u = inputs[1], inputs[2]
     dx, other, y = sym("dx", space.ndx), sym("x1", space.nx), sym("y", draft.after.nx)
     after, terms = draft.advance(*inputs)
-    pulled = _total(terms, u, inputs[3]) + ca.dot(y, after)
+    pulled = cost_of(terms, u, inputs[3]) + ca.dot(y, after)
     whole: ca.Function | None = None
     if draft.single is None:
         step, expand, slope = _first_order(draft, inputs, after, terms, width)
@@ -139,7 +139,7 @@ def _first_order(draft: Draft, inputs: Sequence[Expr], after: Expr, terms: Seque
                  ) -> tuple[ca.Function, ca.Function | None, ca.Function | None]:
     """step, expand, gradient by algorithmic differentiation; the step alone where loops over a robot do the rest."""
     _, x, u, p, _ = inputs
-    step = dense_function("step", inputs, [after, _total(terms, u, p)])
+    step = dense_function("step", inputs, [after, cost_of(terms, u, p)])
     if draft.local is not None:
         return step, None, None
     g, F, H = first_order(draft.space, draft.after, x, u, p, terms, after, None)
@@ -180,7 +180,7 @@ def _known(term: Term, p: Expr) -> Expr:
     return p if size == p.shape[0] else p[:size]
 
 
-def _total(terms: Sequence[Term], u: Expr, p: Expr) -> Expr:
+def cost_of(terms: Sequence[Term], u: Expr, p: Expr) -> Expr:
     """Weighted costs of all terms."""
     return sum((at.weight * total(at.costs, at.t, at.x, _control(at, u), _known(at, p)) for at in terms), start=ca.DM(0))
 
@@ -231,7 +231,7 @@ def _bend(draft: Draft, width: int) -> ca.Function:
     z, after, costate = sym("z", n + m), sym("x_next", draft.after.nx), sym("lambda", draft.after.ndx)
     dx, control = ca.vertsplit(z, [0, n, n + m])
     moved, terms = draft.advance(t, space.jet(x, dx), control, p, h)
-    value = _total(terms, control, p)
+    value = cost_of(terms, control, p)
     value += ca.dot(costate, draft.after.minus(after, moved))
     hessian = ca.Function("hessian", [t, x, z, p, h, after, costate], [ca.tril(ca.hessian(value, z)[0])])
     inputs, (there,) = [t, x, u, p, h, costate], shared([draft.advance(t, x, u, p, h)[0]], type(x))

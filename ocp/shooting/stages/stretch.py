@@ -249,7 +249,7 @@ class Stretch:
     def closed_step(self, x: Expr, u: Expr, h: Expr) -> tuple[Expr, Expr]:
         """State after a step of symplectic Euler of a robot, and its derivative [ndx, ndx + nu] in closed form."""
         state, theta = self.split(x)
-        after, by_x, by_u, by_h = robot_step(self.phase.system, state, u, h * self.pace(theta))
+        after, by_x, by_u, by_h = robot_step(self.phase.system.continuous, state, u, h * self.pace(theta))
         if not self.constants.count:
             return after, ca.horzcat(by_x, by_u)
         count, nu = self.constants.count, u.shape[0]

@@ -196,13 +196,19 @@ def test_warm_starts(name, most):
 
 
 @pytest.mark.parametrize("name", ["bryson_denham", "bouncing_ball"])
-def test_a_solution_is_one_whatever_the_barrier(name):
-    """A large barrier parameter, so that active bounds may change: the same solution, in fewer iterations than from afar."""
+@pytest.mark.parametrize("mu", [1e-3, 1.0])
+def test_a_solution_is_one_whatever_the_barrier(name, mu):
+    """The barrier begins in proportion to the optimality error, at most where it is asked to: no iteration at a solution, few from
+    a point beside one, whose error is not that of the tolerance."""
     nlp = gallery(name)
     found = solve_nlp(nlp, OURS)
-    again = solve_nlp(nlp, OURS, warm=Warm(found.x, found.lam_x, found.lam_g, 1e-3))
-    assert steps(again) < steps(found)
-    np.testing.assert_allclose(again.x, found.x, atol=1e-5 * (1 + np.abs(found.x).max()))
+    again = solve_nlp(nlp, OURS, warm=Warm(found.x, found.lam_x, found.lam_g, mu))
+    assert steps(again) == 0
+    np.testing.assert_allclose(again.x, found.x, atol=1e-9 * (1 + np.abs(found.x).max()))
+    beside = solve_nlp(nlp, OURS, warm=Warm(found.x + 1e-6, found.lam_x, found.lam_g, mu))
+    optimal(nlp, beside)
+    assert steps(beside) <= 5 < steps(found)
+    assert beside.iterations[0]["mu"] < 1e-4
 
 
 def test_a_warm_start_of_a_neighbour():

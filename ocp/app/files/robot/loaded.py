@@ -80,11 +80,12 @@ class LoadedRobot:
 
 def formulation(given: RobotSystem) -> str:
     """The formulation that "auto" selects. Cones of friction are functions of the forces of contacts: where these are unknowns they
-    are short, and everything that is differentiated twice is. Numbers of the robot that are parameters need forward dynamics."""
+    are short, and everything that is differentiated twice is. Numbers of the robot that are parameters, and steps, need forward
+    dynamics."""
     if given.formulation != "auto":
         return given.formulation
     contacts = any(isinstance(getattr(item, item.form()), Ground) for item in given.constraints)
-    return "residual" if contacts and not given.design else "forward_dynamics"
+    return "residual" if contacts and not given.design and given.sampled is None else "forward_dynamics"
 
 
 # ---- bounds -----------------------------------------------------------------------------------------------------------
