@@ -49,7 +49,8 @@ TERMS = (
          r"full stretch|log\b|\bJ|dJ|twist|axes|contradict|inertia|"
          r"eliminat|\bY\b|of out\b|row k\b|\[M, w\]|stages\.rows",
          "matrices, tables and files have rows, and so have the constraint matrices of quadratic programs"),
-    Term(r"\bheld\b", "zero-order hold; active", r"held (fixed|constant|at|by|out|down|back|to|fast)|lock|hand|piecewise|constant|['\"`]held",
+    Term(r"\bheld\b", "zero-order hold; active",
+         r"held (fixed|constant|at|by|out|down|back|to|fast)|lock|hand|piecewise|constant|['\"`]held",
          "a value or joint is held at something; a hand holds"),
     Term(r"\bladders?\b|\brungs?\b|\bscouts?\b", "cascade of initial guesses, stage, probe solve"),
     Term(r"\b(ways?|leads?|leading|led|goes|going|went) down\b", "descent direction, direction of negative curvature"),

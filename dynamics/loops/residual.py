@@ -1,4 +1,5 @@
-"""Equations of motion under constraints as residuals, at many points, with their derivatives: what an implicit transcription asks for.
+"""Equations of motion under constraints as residuals, at many points, with their derivatives: what an implicit transcription asks
+for.
 
     F1 = ID(q, v, a) - f(q, v) - J^T lambda        F2 = J a + c
 

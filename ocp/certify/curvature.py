@@ -10,7 +10,7 @@ do not depend on units, and hardly on the mesh: a deviation by its scale all alo
 The number below k follows from the inertia of the matrix [S H S / F - k W, A'; A, 0] (Gould 1985), whose blocks along time are
 factorised one after another with the pivots of Bunch and Kaufman. Constraints that are met without pushing (weakly active) are
 first left out: if the rest is a minimum, so is the whole; if not, a direction counts only if it leaves none of them: those that it
-would leave are held, and another is looked for.
+would leave are active, and another is looked for.
 """
 
 from __future__ import annotations

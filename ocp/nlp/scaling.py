@@ -127,7 +127,7 @@ def choose_scaling(nlp: NLP, how: str, magnitudes: np.ndarray | None = None) -> 
         own, to = _by_name(nlp.variables), _by_name(nlp.constraints)
         columns = _power(np.where(largest > 0, largest, 1.0), SQUARED)[own]
         rows = _inverse(_row_sizes(nlp, start, columns), SQUARED)
-        idle = _entries(nlp, start, rows[to], columns)  # what has no size, and moves no constraint at all by one, moves one by its size
+        idle = _entries(nlp, start, rows[to], columns)  # no scale: moves no constraint by one
         idle = np.where((largest == 0) & (idle < MIN_SCALE**2), idle, 0.0)
         if idle.any():
             columns = columns * _power(np.where(idle > 0, 1.0 / np.where(idle > 0, idle, 1.0), 1.0), SQUARED)[own]

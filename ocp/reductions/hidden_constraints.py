@@ -87,7 +87,7 @@ def _chain(phase: Phase, c: Constraint) -> Derivatives | None:
         depends = ca.which_depends(value, u, 1, True)
         if all(depends):
             return tuple(found)
-        if any(depends):  # rows of different index
+        if any(depends):  # constraints of different index
             return None
         value = ca.simplify(ca.jtimes(value, x, rates) + ca.jtimes(value, t, ca.SX(1)))
     return None

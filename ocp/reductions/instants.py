@@ -46,7 +46,7 @@ class FreeParameters:
 
 @dataclass(frozen=True, eq=False)
 class Instant:
-    """An instant [s] at which functions jump: place, as an expression of q; values [k]: at the samples of q."""
+    """An instant [s] at which functions jump: point, as an expression of q; values [k]: at the samples of q."""
 
     place: ca.SX
     values: Array

@@ -73,7 +73,7 @@ class LoadedProblem(Portable):
     written_out: str = ""
 
     def options_for(self, method: str) -> dict[str, Any]:
-        """The options that the file gives for a method; those under its own name win over what is said for all."""
+        """The options that the file gives for a method; those under its own name win over what is given for all."""
         shared = self.file.solve.derivatives
         return {**({} if shared is None else {"derivatives": shared}), **self.options.get(method, {})}
 
@@ -250,7 +250,7 @@ def read_options(reader: Reader, given: Mapping[str, Any], method: str, path: Ke
 
 
 def _spread(given: Mapping[str, Any], within: Container[str], path: KeyPath) -> Iterator[tuple[str, Any, KeyPath]]:
-    """(name, value, place) of all options, those of sections last."""
+    """(name, value, location) of all options, those of sections last."""
     inner = [name for name in given if name in within and isinstance(given[name], Mapping)]
     yield from ((name, value, (*path, name)) for name, value in given.items() if name not in inner)
     yield from ((name, value, (*path, section, name)) for section in inner for name, value in given[section].items())

@@ -31,7 +31,7 @@ SIDE_BY_SIDE = 1e-9  # m^2; turns of a polygon below are straight lines
 class Touch:
     """A contact over a phase: t [k] (s); points [k, n, 3] (m, world) of it that may touch; held: by the phase.
 
-    force [k, 3] (N, world axes): on the robot; pressure [k, 3] (m, world): centre of pressure. Zero and NaN where it is not held.
+    force [k, 3] (N, world axes): on the robot; pressure [k, 3] (m, world): centre of pressure. Zero and NaN where it is not active.
     """
 
     contact: Contact
@@ -53,7 +53,8 @@ class Touch:
 
     @property
     def share(self) -> Array:
-        """Of its friction that the force uses [k]: 1 on the cone; NaN of a contact without a limit, and of one that is not held."""
+        """Of its friction that the force uses [k]: 1 on the cone; NaN of a contact without a limit, and of one that is not
+        active."""
         across = np.linalg.norm(self.force @ self.contact.plane[:2].T, axis=1)
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(self.held & (self.normal > 0), across / ((self.contact.friction or np.nan) * self.normal), np.nan)
@@ -141,7 +142,7 @@ def touches(one: Leg, contacts: Sequence[Contact], t: Array, x: Array, u: Array)
 
 
 def _function(robot: Mechanism, contacts: tuple[Contact, ...], nx: int, nu: int) -> ca.Function:
-    """(t, x, u) -> centre of mass, then by contact its points [3, n] and its multipliers, none where it is not held."""
+    """(t, x, u) -> centre of mass, then by contact its points [3, n] and its multipliers, none where it is not active."""
     arguments = [ca.SX.sym(name, size) for name, size in (("t", 1), ("x", nx), ("u", nu))]
     model, q = robot.model, arguments[1][:robot.model.nq]
     by = constraint_forces(robot, (*arguments, None), nu - robot.nu)

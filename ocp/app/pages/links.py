@@ -17,7 +17,7 @@ SHORTEST = 1e-3  # of the longest link: shorter ones are drawn by their neighbou
 
 def bare_links(model: Any, drawn: Sequence[int]) -> dict[int, tuple[Array, Array]]:
     """(vertices [V, 3] (m, body frame), triangles [k, 3] counter-clockwise from outside) of each body with mass that is not among
-    those ``drawn`` and joins two places or more."""
+    those ``drawn`` and joins two points or more."""
     places = {i: _places(model, i) for i in range(len(model.bodies)) if model.bodies[i].inertia.mass > 0}
     lengths = {i: float(np.linalg.norm(np.ptp(at, axis=0))) for i, at in places.items()}
     longest = max(lengths.values(), default=0.0)

@@ -178,7 +178,7 @@ GUESS_TOLERANCE = 1e-6  # m and rad; a guess needs no more
 
 @dataclass(frozen=True)
 class TaskList:
-    """Tasks by priority. tolerances and indices: of each task, one level after the other; an index is its place in the file's
+    """Tasks by priority. tolerances and indices: of each task, one level after the other; an index is its position in the file's
     list, a tolerance is None where the file gives none."""
 
     levels: tuple[tuple[control.Task, ...], ...]
@@ -396,5 +396,5 @@ def open_loops(model: Model, constraints: Sequence[Constraint], result: IKResult
 
 
 def unmet(result: IKResult, tasks: TaskList, tolerances: Sequence[float]) -> list[int]:
-    """Which tasks of the first priority are not met, by their place in ``tasks.tasks``."""
+    """Which tasks of the first priority are not met, by their index in ``tasks.tasks``."""
     return [k for k, task in enumerate(tasks.levels[0]) if not result.residuals[task.name] <= tolerances[k]]

@@ -39,7 +39,7 @@ CLOSED = 0.02  # m: contacts that are taken at the start may be so far from thei
 @dataclass(frozen=True)
 class LoadedWbc:
     """A file of whole-body control, read. notes: what was done to the start, in words; pushes, friction, restitution: of the
-    plant; expect: by name of a state its place in x, what it is at the end, and the tolerance; following: a motion; folder: of
+    plant; expect: by name of a state its index in x, what it is at the end, and the tolerance; following: a motion; folder: of
     the file."""
 
     file: schema.WbcFile
@@ -80,7 +80,7 @@ class LoadedWbc:
 
 
 def load_wbc(path: str | FilePath, overrides: Mapping[str, str] | None = None) -> LoadedWbc:
-    """Read a file; ``overrides`` as for problem files. Raises ProblemFileError with all that is wrong, each with its place."""
+    """Read a file; ``overrides`` as for problem files. Raises ProblemFileError with all that is wrong, each with its location."""
     path = FilePath(path)
     return _load(read_source(path), path.parent, overrides or {})
 

@@ -154,7 +154,7 @@ def read_csv(findings: Findings, words: str, folder: Path, path: KeyPath, expect
     """Finite numbers [n, m], comma-separated, a row a line; None after an error was recorded.
 
     expected: what the file of another kind should have been. table: two columns, which may have headings, or a first row and a
-    first column of places, whose common corner counts nothing and is 0.
+    first column of abscissas, whose common corner counts nothing and is 0.
     """
     file = folder / words
     if file.suffix != ".csv" or not file.is_file():

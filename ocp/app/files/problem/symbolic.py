@@ -130,7 +130,7 @@ def _system(reader: lp.Reader, names: SymbolicNames, given: SymbolicSystem | Lin
         common["period"] = period = lp.Section(reader, given, reader.place).positive("period", 1.0)
         rate = (rate - reader.x) / period
     if given.equations or given.algebraic:
-        # what is wrong was told at its own place: the state itself stands in, so that the name still has a meaning
+        # what is wrong was reported at its own place: the state itself stands in, so that the name still has a meaning
         meant = {state: reader.x[i] if value is None else value for i, (state, value) in enumerate(rates.items())}
         reader = replace(reader, scope=replace(reader.scope, derivatives=meant))
         common |= read_equations(reader, given.equations, names.unknowns)

@@ -215,7 +215,7 @@ class _Expansion:
         return found
 
 
-# ---- times and places -----------------------------------------------------------------------------------------------------
+# ---- times and positions -----------------------------------------------------------------------------------------------------
 def _times(section: lp.Section, model: Model, feet: Mapping[str, Contact], q0: np.ndarray
            ) -> tuple[dict[str, tuple[tuple[float, float], ...]], float]:
     given = section.given

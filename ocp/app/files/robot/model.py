@@ -230,7 +230,7 @@ def with_deformable(body: Section, robot: Mechanism) -> Mechanism:
 
 
 def _apart(robot: Mechanism, places: list[Place]) -> float:
-    """The distance of two places in the neutral configuration."""
+    """The distance of two points in the neutral configuration."""
     q = alg.neutral(robot.model)
     first, second = (np.asarray(place.at(robot.model, q)).ravel() for place in places)
     return float(np.linalg.norm(second - first))

@@ -39,7 +39,7 @@ def read_tree(system: Section, model: Model | None, folder: Path) -> Model:
         return model
     builder = Builder("robot") if model is None else Builder.of(model)
     order = _in_order(system, model)
-    lost = set(given.bodies) - set(order)  # bodies and frames with errors, and what hangs from them: not told again
+    lost = set(given.bodies) - set(order)  # bodies and frames with errors, and what hangs from them: not reported again
     for name in order:
         if given.bodies[name].parent in lost or not _add(system.part("bodies", name), builder, name, folder):
             lost.add(name)

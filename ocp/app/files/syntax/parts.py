@@ -49,7 +49,7 @@ class Row:
         return {"": "", "above 0": "be positive", "at least 0": "not be negative"}.get(must, f"be {must}")
 
     def wrong(self, value: float) -> str:
-        """What is wrong with a number, "" where nothing is or where it is NaN, which was told already."""
+        """What is wrong with a number, "" where nothing is or where it is NaN, which was reported already."""
         low = (self.above is not None and value <= self.above) or (self.least is not None and value < self.least)
         if not low and (self.most is None or not value > self.most):
             return ""

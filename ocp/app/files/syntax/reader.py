@@ -156,7 +156,7 @@ class Section:
 
     @property
     def where(self) -> str:
-        """The place of the mapping in the file, in words."""
+        """The location of the mapping in the file, in words."""
         return self.findings.source.where(self.path)
 
     def column(self, key: str) -> SX:

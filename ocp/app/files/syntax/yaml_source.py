@@ -1,4 +1,4 @@
-"""Strict reading of YAML 1.2 problem files: plain Python values, and the place of every key and value.
+"""Strict reading of YAML 1.2 problem files: plain Python values, and the location of every key and value.
 
 Scalars follow the core schema of YAML 1.2.2 (section 10.3): ``1e-3`` is a number; ``on``, ``yes``, ``no`` are text. Features
 of YAML that mislead a reader of the file are refused: duplicate keys, keys that are not text, anchors,
@@ -31,7 +31,7 @@ _SIMPLE_KEY = re.compile(r"[^\W\d][\w-]*")
 
 @dataclass(frozen=True)
 class Mark:
-    """A place in the text; ``line`` and ``column`` count from 1."""
+    """A location in the text; ``line`` and ``column`` count from 1."""
 
     line: int
     column: int
@@ -41,7 +41,7 @@ class Mark:
 class Entry:
     """Where one node stands: its key (None for list items and the root) and its value.
 
-    ``content`` is the place of the first character of a scalar whose characters appear unchanged on one line (plain, or
+    ``content`` is the location of the first character of a scalar whose characters appear unchanged on one line (plain, or
     quoted without escapes), so that an offset into the value is an offset in the line; None otherwise.
     """
 
@@ -52,11 +52,11 @@ class Entry:
 
 @dataclass(frozen=True)
 class Source:
-    """A YAML document: its name, its text, the plain Python ``tree`` and the place of every node.
+    """A YAML document: its name, its text, the plain Python ``tree`` and the location of every node.
 
-    ``origins`` names, for values that did not come from the text, where they did come from. ``moved``: by the place in the tree of
-    what stands elsewhere in the text, as entries of a list behind one that is left out, its key or index there. ``copies``: by the
-    place of what was made of another part, the place of that.
+    ``origins`` names, for values that did not come from the text, where they did come from. ``moved``: by the location in the tree
+    of what stands elsewhere in the text, as entries of a list behind one that is left out, its key or index there. ``copies``: by
+    the location of what was made of another part, the location of that.
     """
 
     name: str
@@ -104,7 +104,7 @@ class Source:
         return tuple(self.moved.get(path[:k + 1], key) for k, key in enumerate(path))
 
     def where(self, path: KeyPath, offset: int | None = None, *, at_key: bool = False) -> str:
-        """The place of a node in words, ``file.yaml:12:5: phase.bounds.force``.
+        """The location of a node in words, ``file.yaml:12:5: phase.bounds.force``.
 
         ``offset`` counts characters into a scalar; ``at_key`` points at the key instead of the value. A node that is not
         in the file is placed at its nearest ancestor.
@@ -156,7 +156,7 @@ def read_source(path: Path) -> Source:
 
 
 def read_text(path: Path) -> str:
-    """The text of a file in UTF-8. Raises ProblemError with its place when it cannot be read."""
+    """The text of a file in UTF-8. Raises ProblemError with its location when it cannot be read."""
     try:
         return path.read_bytes().decode("utf-8-sig")
     except OSError as error:
