@@ -23,7 +23,7 @@ class Pressed:
     """A contact over the frames of a scene: place [frames, 3] (m) where its force [frames, 3] (N, world axes) acts on the robot."""
 
     contact: Contact
-    place: Array
+    position: Array
     force: Array
 
 
@@ -46,8 +46,8 @@ def with_contacts(scene: Scene, contacts: Sequence[Pressed], supported: Supporte
     scale = LONGEST * extent / largest
     blocks: list[tuple[Array, list[Edge]]] = []
     for one in contacts:
-        blocks.append(_arrow(one.place, scale * one.force, one.contact))
-        if (wall := _wall(one.contact, one.place, WALL * extent, scene.ground)) is not None:
+        blocks.append(_arrow(one.position, scale * one.force, one.contact))
+        if (wall := _wall(one.contact, one.position, WALL * extent, scene.ground)) is not None:
             blocks.append(wall)
     dots, drawn = list(scene.dots), supported is not None and any(len(corners) > 1 for corners in supported.corners)
     if supported is not None and drawn:
@@ -82,32 +82,32 @@ def _outline(supported: Supported) -> tuple[Array, list[Edge]]:
     return points, [Edge((*range(most), 0), role="ground")]
 
 
-def _arrow(place: Array, force: Array, contact: Contact) -> tuple[Array, list[Edge]]:
-    """Points [frames, n, 3] and edges of an arrow ``force`` [frames, 3] (m) at ``place`` [frames, 3], and of its cone."""
+def _arrow(position: Array, force: Array, contact: Contact) -> tuple[Array, list[Edge]]:
+    """Points [frames, n, 3] and edges of an arrow ``force`` [frames, 3] (m) at ``position`` [frames, 3], and of its cone."""
     axes = contact.plane
-    tip, normal = place + force, np.maximum(force @ axes[2], 0.0)[:, None]
+    tip, normal = position + force, np.maximum(force @ axes[2], 0.0)[:, None]
     length = np.linalg.norm(force, axis=1, keepdims=True)
     aside = [np.cross(force, axis) for axis in (axes[0], axes[1])]
     aside = [HEAD / 2 * length * x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-12) for x in aside]
     back = tip - HEAD * force
     angle = 2 * np.pi * np.arange(RING) / RING
     around = float(contact.friction or 0.0) * (np.cos(angle)[:, None] * axes[0] + np.sin(angle)[:, None] * axes[1]) + axes[2]
-    ring = place[:, None, :] + normal[:, :, None] * around
-    points = np.concatenate([np.stack([place, tip, *(back + s * x for x in aside for s in (1, -1))], axis=1), ring], axis=1)
+    ring = position[:, None, :] + normal[:, :, None] * around
+    points = np.concatenate([np.stack([position, tip, *(back + s * x for x in aside for s in (1, -1))], axis=1), ring], axis=1)
     rim = range(6, 6 + RING)
     edges = [Edge((*rim, 6), role="target"), *(Edge((0, k), role="target") for k in rim[::RING // 4]),
              Edge((0, 1), role="force"), Edge((2, 1, 3), role="force"), Edge((4, 1, 5), role="force")]
     return points, edges
 
 
-def _wall(contact: Contact, place: Array, half: float, ground: float) -> tuple[Array, list[Edge]] | None:
+def _wall(contact: Contact, position: Array, half: float, ground: float) -> tuple[Array, list[Edge]] | None:
     """The outline [n, 3] of a plane where the contact came nearest to it; None for the ground, which is drawn anyway."""
     axes, height = contact.plane, contact.height
     if contact.within is None and axes[2, 2] > 1.0 - 1e-9 and abs(height - ground) < 1e-3:
         return None
-    gap = place @ axes[2] - height
+    gap = position @ axes[2] - height
     k = int(np.abs(gap).argmin())
-    middle = place[k] - gap[k] * axes[2]
+    middle = position[k] - gap[k] * axes[2]
     outline = [middle + half * (a * axes[0] + b * axes[1]) for a, b in ((1, 1), (-1, 1), (-1, -1), (1, -1))]
     for i, (low, high) in enumerate(contact.within or ()):
         outline = _cut(_cut(outline, i, low, 1.0), i, high, -1.0)

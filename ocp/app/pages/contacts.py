@@ -29,7 +29,7 @@ SIDE_BY_SIDE = 1e-9  # m^2; turns of a polygon below are straight lines
 
 @dataclass(frozen=True, eq=False)
 class Touch:
-    """A contact over a phase: t [k] (s); points [k, n, 3] (m, world) of it that may touch; held: by the phase.
+    """A contact over a phase: t [k] (s); points [k, n, 3] (m, world) of it that may touch; active: by the phase.
 
     force [k, 3] (N, world axes): on the robot; pressure [k, 3] (m, world): centre of pressure. Zero and NaN where it is not active.
     """
@@ -37,7 +37,7 @@ class Touch:
     contact: Contact
     t: Array
     points: Array
-    held: bool
+    active: bool
     force: Array
     pressure: Array
 
@@ -57,7 +57,7 @@ class Touch:
         active."""
         across = np.linalg.norm(self.force @ self.contact.plane[:2].T, axis=1)
         with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(self.held & (self.normal > 0), across / ((self.contact.friction or np.nan) * self.normal), np.nan)
+            return np.where(self.active & (self.normal > 0), across / ((self.contact.friction or np.nan) * self.normal), np.nan)
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,11 +94,11 @@ class Support:
     def margin(self) -> Array:
         """Distance [k] (m) of the centre of pressure from the edge, negative outside; NaN where the support has no area."""
         found = np.full(len(self.com), np.nan)
-        for k, place in enumerate(self.pressure):
+        for k, position in enumerate(self.pressure):
             corners = self.polygon(k)
             if len(corners) > 2:
                 along = np.roll(corners, -1, axis=0) - corners
-                away = place - corners
+                away = position - corners
                 found[k] = ((along[:, 0] * away[:, 1] - along[:, 1] * away[:, 0]) / np.linalg.norm(along, axis=1)).min()
         return found
 
@@ -130,14 +130,14 @@ def contacts_of(motion: Sequence[Leg]) -> tuple[Contact, ...]:
 def touches(one: Leg, contacts: Sequence[Contact], t: Array, x: Array, u: Array) -> tuple[tuple[Touch, ...], Array]:
     """The contacts of a phase at times t [k] under states x [k, nx] and inputs u [k, nu], and the centre of mass [k, 3] (m)."""
     robot, count = one.phase.system.robot, len(t)
-    held = {c.name: c for c in robot.constraints if isinstance(c, Contact)}
-    known = tuple(held.get(c.name, c) for c in contacts)
+    active = {c.name: c for c in robot.constraints if isinstance(c, Contact)}
+    known = tuple(active.get(c.name, c) for c in contacts)
     com, *found = _function(robot, known, x.shape[1], u.shape[1]).call([ca.DM(t).T, ca.DM(x.T), ca.DM(u.T)])
     made = []
-    for contact, place, force in zip(known, found[::2], found[1::2], strict=True):
-        points = np.asarray(place.full()).reshape(3, count, -1).transpose(1, 2, 0)  # CasADi lays the evaluations side by side
+    for contact, position, force in zip(known, found[::2], found[1::2], strict=True):
+        points = np.asarray(position.full()).reshape(3, count, -1).transpose(1, 2, 0)  # CasADi lays the evaluations side by side
         own, pressure = _pressed(contact, np.asarray(force.full()).T, points)
-        made.append(Touch(contact, t, points, contact.name in held, own @ contact.plane, pressure))
+        made.append(Touch(contact, t, points, contact.name in active, own @ contact.plane, pressure))
     return tuple(made), np.asarray(com.full()).T
 
 
@@ -199,7 +199,7 @@ def pressed(motion: Sequence[Leg], times: Sequence[Array]) -> tuple[list[Pressed
 
 
 def gait(motion: Sequence[Leg]) -> dict[str, list[tuple[float, float]]]:
-    """When each contact is held: intervals (from, to) in s, in order of time, joined over phases that both hold it."""
+    """When each contact is active: intervals (from, to) in s, in order of time, joined over phases that both hold it."""
     found: dict[str, list[tuple[float, float]]] = {c.name: [] for c in contacts_of(motion)}
     for one in motion:
         for c in one.phase.system.robot.constraints:
@@ -221,13 +221,13 @@ def plot_contacts(motion: Sequence[Leg], marks: Marks) -> bytes:
     t = np.concatenate([part for one in motion for part in (np.full(1, np.nan), one.samples.t)][1:])
 
     def along(what: str) -> Array:
-        each = [np.column_stack([np.where(one.held | (what == "height"), getattr(one, what), np.nan) for one in own])
+        each = [np.column_stack([np.where(one.active | (what == "height"), getattr(one, what), np.nan) for one in own])
                 for own, _ in found]
         return np.concatenate([part for values in each for part in (gap, values)][1:])
 
     cells = [line_cell("normal force", "N", t, along("normal"), names, Bounds.of([
         (c.least if c.unilateral else -INF, c.most) for c in contacts]), 1e-6)]
-    if not all(touch.held for own, _ in found for touch in own):
+    if not all(touch.active for own, _ in found for touch in own):
         cells.insert(0, line_cell("height of the lowest point over the ground", "m", t, along("height"), names))
     if any(c.friction for c in contacts):
         cells.append(line_cell("share of friction that is used: 1 is the edge of the cone", "", t, along("share"), names,
@@ -252,18 +252,18 @@ def plot_contacts(motion: Sequence[Leg], marks: Marks) -> bytes:
 
 def _support(one: Leg, own: Sequence[Touch], com: Array) -> Support | None:
     """What carries a phase; None where nothing does, or planes differ."""
-    held = tuple(touch for touch in own if touch.held)
-    planes = {(*touch.contact.plane[2].round(9), round(touch.contact.height, 9)) for touch in held}
-    return Support(one.phase.name, held, com) if len(planes) == 1 else None
+    active = tuple(touch for touch in own if touch.active)
+    planes = {(*touch.contact.plane[2].round(9), round(touch.contact.height, 9)) for touch in active}
+    return Support(one.phase.name, active, com) if len(planes) == 1 else None
 
 
 def _bars(ax: Axes, bars: dict[str, list[tuple[float, float]]]) -> None:
     """A row for each contact, the first at the top."""
     ax.set_ylim(-0.6, len(bars) - 0.4)
     for k, (name, spans) in enumerate(bars.items()):
-        place, colour = len(bars) - 1 - k, sheet.PALETTE[k % len(sheet.PALETTE)]
-        ax.broken_barh([(a, b - a) for a, b in spans], (place - 0.36, 0.72), color=colour, lw=0, zorder=3)
-        ax.text(1.0, place, " " + sheet.plain(sheet.clip_text(name, sheet.MAX_LABEL)), transform=ax.get_yaxis_transform(),
+        position, colour = len(bars) - 1 - k, sheet.PALETTE[k % len(sheet.PALETTE)]
+        ax.broken_barh([(a, b - a) for a, b in spans], (position - 0.36, 0.72), color=colour, lw=0, zorder=3)
+        ax.text(1.0, position, " " + sheet.plain(sheet.clip_text(name, sheet.MAX_LABEL)), transform=ax.get_yaxis_transform(),
                 fontsize=7.5, va="center", color=colour)
     sheet.ticks(ax, "linear", "")
 

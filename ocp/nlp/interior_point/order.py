@@ -143,7 +143,7 @@ def _flat(parts: Sequence[Array]) -> Array:
     return np.concatenate([np.zeros(0, dtype=np.int64), *parts]).astype(np.int64)
 
 
-def room(plan: Plan, size: int, spare: float = SPARE) -> Factors:
+def workspace(plan: Plan, size: int, spare: float = SPARE) -> Factors:
     """Room for the factors of a plan of ``size`` unknowns and rows in all."""
     own, bound = np.diff(plan.own_start), np.diff(plan.bound_start)
     side = padded(int(np.ceil(spare * float(np.max(own + bound, initial=1)))) + WIDTH)

@@ -52,13 +52,13 @@ class Findings:
         if not any(repr(name) in message for name in self.lost):
             self.found.append((where, message))
 
-    def told(self) -> bool:
+    def reported(self) -> bool:
         """Whether the innermost ``sound`` reader has recorded an error."""
         return len(self.found) > self.begun[-1]
 
     def settle(self) -> None:
         """Leave the innermost ``sound`` reader where it has recorded an error."""
-        if self.told():
+        if self.reported():
             raise FollowOnError("an error was recorded")
 
     @contextmanager

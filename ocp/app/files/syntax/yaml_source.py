@@ -120,8 +120,8 @@ class Source:
             mark = entry.key if at_key and entry.key is not None else entry.value
             if offset is not None and entry.content is not None and length == len(path):
                 mark = Mark(entry.content.line, entry.content.column + offset)
-            place = f"{self.name}:{mark.line}:{mark.column}"
-            return f"{place}: {label}" if label else place
+            key_path = f"{self.name}:{mark.line}:{mark.column}"
+            return f"{key_path}: {label}" if label else key_path
         return f"{self.name}: {label}" if label else self.name
 
     def cut_at_comma(self, path: KeyPath) -> bool:
@@ -201,14 +201,14 @@ _HINTS = (
 
 def _syntax_error(error: MarkedYAMLError, name: str, lines: list[str]) -> ProblemError:
     mark = error.problem_mark or error.context_mark
-    place = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
+    key_path = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
     problem = error.problem or "cannot be read"
     hint = next((f"; {words}" for parts, words in _HINTS if any(part in problem for part in parts)), "")
     if not hint and mark and mark.line < len(lines) and lines[mark.line].lstrip().startswith(("%", "@", "`")):
         hint = "; put the text in quotes"
     context = f" ({error.context} that starts at line {error.context_mark.line + 1})" \
         if error.context and error.context_mark and error.context_mark.line != mark.line else ""
-    return ProblemError(f"not valid YAML: {problem}{context}{hint}", where=place)
+    return ProblemError(f"not valid YAML: {problem}{context}{hint}", where=key_path)
 
 
 def _integer(text: str) -> int:
@@ -319,8 +319,8 @@ class _Reader:
         if key in top.node:
             first = self.entries[(*top.path, key)].key
             assert first is not None
-            place = format_path((*top.path, key))
-            raise self._error(event, f"{place}: this key was already given at line {first.line}")
+            key_path = format_path((*top.path, key))
+            raise self._error(event, f"{key_path}: this key was already given at line {first.line}")
         top.key, top.key_mark = key, mark
 
     def _scalar(self, event: Any) -> Any:
