@@ -132,7 +132,8 @@ def cases_of(problem: Problem) -> list[Problem]:
             moved = np.array(phase.start.value) + AWAY * np.where(width > 0, width, 1.0) * rng.uniform(-1, 1, len(width))
             case = replace(problem, phases=(replace(phase, start=replace(
                 phase.start, value=tuple(phase.state_bounds.clip(moved).tolist()))),))
-        case = with_parameters(case, {name: float(rng.uniform(*RANGES[name])) for name in phase.system.parameters if name in RANGES})
+        case = with_parameters(case, {name: float(rng.uniform(*RANGES[name]))
+                                      for name in phase.system.parameters if name in RANGES})
         found.append(case)
     return found
 

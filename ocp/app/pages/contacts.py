@@ -70,6 +70,7 @@ class Support:
 
     @property
     def plane(self) -> Array:
+        """Axes of the contact plane [3, 3]; the last is its normal."""
         return self.touches[0].contact.plane
 
     @cached_property

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import ConvexHull
 
-Array = NDArray[np.float64]
+Array = NDArray[Any]
 THICK = 0.09  # radius of the balls, of the median length of all links
 BALL = 26  # points of a ball
 SHORTEST = 1e-3  # of the longest link: shorter ones are drawn by their neighbours

@@ -207,7 +207,7 @@ def _after_impacts(robot: LoadedRobot, spec: Sequence[RobotCost | RobotConstrain
 def _after_impact(reader: lp.Reader, item: Item, struck: Mechanism, slope: Callable[[], ca.Function]) -> Item:
     value = item.function(reader.t, impact_map(struck, reader.x), reader.u, reader.p)
     whole = reader.function(item.name, value)
-    behind = {"behind": Behind(whole, item.function, slope)} if isinstance(item, Cost) else {}
+    behind: dict[str, Any] = {"behind": Behind(whole, item.function, slope)} if isinstance(item, Cost) else {}
     return replace(item, function=whole, **behind)
 
 
