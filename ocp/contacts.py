@@ -39,7 +39,7 @@ def contact_constraints(mechanism: Mechanism, parameters: int = 0, unknowns: int
 
     cone: in place of those of the contacts, of all or by name: "second_order", or a pyramid of four sides, "pyramid" inside it and
     "outer_pyramid" around it; bilateral: names of further contacts that may also pull. A cone says that its point pushes; that is
-    not said twice. Limits of normal forces are those of the contacts. parameters, unknowns: how many parameters the
+    not given twice. Limits of normal forces are those of the contacts. parameters, unknowns: how many parameters the
     system has, and inputs beyond its drives; multipliers are the last of these. Raises ProblemError.
     """
     arguments = _arguments(mechanism, parameters, unknowns)

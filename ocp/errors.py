@@ -1,4 +1,4 @@
-"""Errors of ``ocp``: user mistakes with their place, and requests that a method cannot serve."""
+"""Errors of ``ocp``: user mistakes with their location, and requests that a method cannot serve."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dynamics.errors import Picklable, near
 class ProblemError(Picklable, ValueError):
     """The problem is wrong: what, where and what was expected.
 
-    ``where`` is a place in the user's words: ``file.yaml:12: phase.bounds.force``.
+    ``where`` is a location in the user's words: ``file.yaml:12: phase.bounds.force``.
     """
 
     def __init__(self, message: str, *, where: str | None = None):

@@ -1,4 +1,4 @@
-"""The iterate that progress is told of, for whoever wants to see it: made on demand, so that nobody else pays for it.
+"""The iterate that progress is reported of, for whoever wants to see it: made on demand, so that nobody else pays for it.
 
 A solver says what its iterate is before it calls progress (``presenting``); those around it, who know what its unknowns stand for,
 say the same in their own terms; whoever is called asks (``present``).

@@ -46,9 +46,11 @@ TERMS = (
     Term(r"\brows?\b(?!:)", "constraint, equation, residual component",
          r"matri|table|column|csv|jacobian|array|line|factor|element|entr|rank|block|norm|a row\b|\bA\b|pivot|screen|file|key|"
          r"record|linear|sparse|hierarch|level|qp\b|kernel|stack|catalog|header|rules|first rows?|row weights|task|"
-         r"full stretch|log\b|\bJ|dJ|twist|axes|contradict|inertia",
+         r"full stretch|log\b|\bJ|dJ|twist|axes|contradict|inertia|"
+         r"eliminat|\bY\b|of out\b|row k\b|\[M, w\]|stages\.rows",
          "matrices, tables and files have rows, and so have the constraint matrices of quadratic programs"),
-    Term(r"\bheld\b", "zero-order hold; active", r"held (fixed|constant|at|by|out|down|back)|lock|hand|piecewise|constant",
+    Term(r"\bheld\b", "zero-order hold; active",
+         r"held (fixed|constant|at|by|out|down|back|to|fast)|lock|hand|piecewise|constant|['\"`]held",
          "a value or joint is held at something; a hand holds"),
     Term(r"\bladders?\b|\brungs?\b|\bscouts?\b", "cascade of initial guesses, stage, probe solve"),
     Term(r"\b(ways?|leads?|leading|led|goes|going|went) down\b", "descent direction, direction of negative curvature"),
@@ -133,7 +135,7 @@ def compiled() -> tuple[tuple[re.Pattern[str], re.Pattern[str] | None, str], ...
 
 def in_text(text: str, path: str, line: int, kind: str) -> Iterator[Hit]:
     """The words of a piece of text; `code` between backticks is not looked at."""
-    prose = re.sub(r"`[^`]*`", lambda found: "`" + " " * (len(found[0]) - 2) + "`", text)
+    prose = re.sub(r"``[^`]*``|`[^`]*`", lambda found: "`" + " " * (len(found[0]) - 2) + "`", text)
     for pattern, allowed, better in compiled():
         for found in pattern.finditer(prose):
             context = text[max(0, found.start() - 60): found.end() + 60]

@@ -81,3 +81,6 @@ def test_the_index_of_the_website_answers_them(tmp_path):
     pages = [Path(name).name for name in index["docnames"]]
     titles = {title: {pages[at[0]] for at in places} for title, places in index["alltitles"].items()}
     assert [heading for _, page, heading in QUESTIONS if page not in titles.get(heading, ())] == []
+    mathematics = (tmp_path / "ocp" / "docs" / "mathematics.html").read_text(encoding="utf-8")
+    assert "<math" in mathematics
+    assert re.findall(r'<script[^>]*src="https?:', mathematics) == []  # equations need no network

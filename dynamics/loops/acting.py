@@ -129,6 +129,7 @@ def _rows(matrix: Any) -> ca.SX:
 # ---- inside loops
 @linked(**OPTIONS)
 def keep(table: Array, work: Array, which: int, x: Array) -> None:
+    """Copy x to an input of the functions that act on the tree."""
     to = get(table, get(table, at.AT_ACTING) + at.ACT_INPUTS + which)
     for i in range(x.shape[0]):
         put(work, to + i, get(x, i))
@@ -136,6 +137,7 @@ def keep(table: Array, work: Array, which: int, x: Array) -> None:
 
 @linked(**OPTIONS)
 def clear(table: Array, work: Array, which: int, count: int) -> None:
+    """Set an input of the functions that act on the tree to zero."""
     to = get(table, get(table, at.AT_ACTING) + at.ACT_INPUTS + which)
     for i in range(count):
         put(work, to + i, 0.0)

@@ -30,7 +30,7 @@ with at_once():
     from ocp.app.commands.understand import check_derivatives, derivatives, diff, explain, export, policy, replay, view
     from ocp.app.supervisor import supervise
 
-#: what the system says of places where nothing can be written, or no longer
+#: what the system says of paths where nothing can be written, or no longer
 PLACES = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ENOSPC, errno.EDQUOT)
 
 COMMANDS: dict[str, tuple[Callable[..., int], ...]] = {  # as --help lists them

@@ -149,7 +149,7 @@ def _held(folder: Path, rows: Sequence[Sequence[str]]) -> bool:
 
 
 def _columns(header: Sequence[str], rows: Sequence[Sequence[str]], names: Sequence[str], prefix: str) -> np.ndarray:
-    """Columns [k, n] by name, which may have a prefix; what a held control lacks at the end is what it was before."""
+    """Columns [k, n] by name, which may have a prefix; what a constant control lacks at the end is what it was before."""
     at = [header.index(f"{prefix}{name}") if f"{prefix}{name}" in header else header.index(name) for name in names]
     found = np.array([[float(row[i]) if row[i] else np.nan for i in at] for row in rows]).reshape(len(rows), len(names))
     if len(rows) > 1 and np.isnan(found[-1]).all():

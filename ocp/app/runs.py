@@ -83,7 +83,7 @@ def _at(tree: Any, path: tuple[str, ...]) -> Any:
 
 def replay(folder: Path) -> tuple[bool, list[str]]:
     """Solve a run's problem again by its method and options: (whether status, objective and motion come out the same, what was
-    compared). Same: the bits of the motion, or where software or machine differ, the objective within its bar.
+    compared). Same: the bits of the motion, or where software or machine differ, the objective within its error bound.
 
     Raises ProblemError where the folder is no run.
     """

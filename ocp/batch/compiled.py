@@ -76,7 +76,7 @@ class Program(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Compiled:
-    """A problem with its program. base: its own solution, from which cases start unless they are told another point; parameters:
+    """A problem with its program. base: its own solution, from which cases start unless they get another point; parameters:
     names of those whose values may differ; tolerances: of certificates; reduced: what the program solves, with its structure."""
 
     problem: Problem
@@ -283,7 +283,7 @@ def _limits(nlp: NLP) -> dict[str, np.ndarray]:
 
 def _tightened(nlp: NLP, first: Mapping[str, np.ndarray] | None) -> Callable[[NLP], NLP]:
     """The transformation of limits from those of the first program to these, where it has the same unknowns, but for those that are
-    fixed, and rows."""
+    fixed, and constraints."""
     if first is None or len(first["g_lower"]) != nlp.m or not nlp.n - len(first["x_lower"]) >= 0:
         return lambda own: own
     shifts = {}

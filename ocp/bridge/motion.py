@@ -147,7 +147,7 @@ def held(mechanism: Mechanism, at: tuple[Expr, Expr, Expr], a: Expr, multipliers
 
 
 def _softness(mechanism: Mechanism, arguments: list[Expr], J: Expr) -> float:
-    """epsilon of ``residual_dynamics_system``: 0 where rows are independent at random configurations."""
+    """epsilon of ``residual_dynamics_system``: 0 where constraints are independent at random configurations."""
     model = mechanism.model
     at, rng = ca.Function("rows", arguments, [ca.densify(J), alg.mass_matrix(model, arguments[0])]), np.random.default_rng(0)
     spots = [ca.DM(alg.integrate(model, ca.DM(alg.neutral(model)), ca.DM(step))) for step in rng.normal(size=(3, model.nv))]

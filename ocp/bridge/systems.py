@@ -111,7 +111,7 @@ def residual_dynamics_system(robot: Model | Mechanism, *, thrusters: Sequence[Th
         0 = J a + drift + 2 RATE rate + RATE^2 g + epsilon lambda
 
     epsilon is SOFT of the mean inverse inertia that the rows see at the neutral configuration; so rows may repeat each other, and
-    lambda then is the smallest one, up to epsilon. Without redundant rows epsilon is 0. Raises as ``robot_system`` does.
+    lambda then is the smallest one, up to epsilon. Without redundant constraints epsilon is 0. Raises as ``robot_system`` does.
     """
     mechanism = eom.mechanism_of(robot, "all", thrusters, forces)
     model, count = mechanism.model, mechanism.nu

@@ -23,7 +23,7 @@ POINTS, WEIGHTS = (POINTS + 1) / 2, WEIGHTS / 2
 INSIDE = 1.0 - ROUNDING.beside
 
 
-class Along:
+class TrajectoryEvaluator:
     """The functions of a phase, numerically, along a trajectory.
 
     p: values of the parameters; panels: in every segment, of whatever is integrated between knots; finite: no NaN at the knots;
@@ -60,9 +60,9 @@ class Along:
         self.stepped = system.period is not None  # in discrete time: nothing lies between knots
         self.minus = ca.Function("minus", [x, y], [space.minus(x, y)])
         self.tangent = ca.Function("tangent", [x, y], [space.rate_inverse(x) @ y])
-        held = trajectory.t_u if trajectory.t_path is None else trajectory.t_path
+        active = trajectory.t_u if trajectory.t_path is None else trajectory.t_path
         increasing = bool(np.all(np.diff(trajectory.t) > 0))
-        counts = np.histogram(held, trajectory.t)[0] if increasing else np.zeros(1)
+        counts = np.histogram(active, trajectory.t)[0] if increasing else np.zeros(1)
         self.panels = max(1, -(-int(np.max(counts)) // QUADRATURE.nodes_per_panel))
         self.finite = bool(increasing and np.all(np.isfinite(trajectory.x)) and np.all(np.isfinite(trajectory.u)))
 

@@ -49,8 +49,8 @@ def _arranged(matrix: sp.csr_matrix, unknowns: int | None = None) -> Array:
     first = np.setdiff1d(np.arange(n), last)
     inner = sp.csr_matrix(matrix[first][:, first])
     count = int(np.searchsorted(first, n if unknowns is None else unknowns))
-    held = sp.csr_matrix(abs(inner[count:, :count]) > 0)
-    middle = (held @ np.arange(count)) / np.maximum(np.diff(held.indptr), 1)
+    active = sp.csr_matrix(abs(inner[count:, :count]) > 0)
+    middle = (active @ np.arange(count)) / np.maximum(np.diff(active.indptr), 1)
     along = np.argsort(np.concatenate([np.arange(count), middle]), kind="stable")
     orders = reverse_cuthill_mckee(inner, symmetric_mode=True), along
     best = min(orders, key=lambda order: float(np.sum(_fronts(sp.csr_matrix(inner[order][:, order])).astype(float)**2)))

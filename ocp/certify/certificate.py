@@ -220,9 +220,9 @@ def _objective(solution: Solution, motions: Sequence[Motion], defects: float, si
     data = {"reported": solution.objective, "integrated": value}
     residual = Residual(Kind.OBJECTIVE, abs(solution.objective - value) / size,
                         allowed if np.isfinite(allowed) else tolerances.objective, data=data)
-    if residual.holds or solution.status not in SOLVED or (turns := objective.turns(motions)) <= VERDICTS.max_turns:
+    if residual.holds or solution.status not in SOLVED or (rotations := objective.rotations(motions)) <= VERDICTS.max_turns:
         return residual
-    return replace(residual, cause=Kind.OSCILLATING_COST, data={**data, "turns": turns})
+    return replace(residual, cause=Kind.OSCILLATING_COST, data={**data, "turns": rotations})
 
 
 def _worth(solution: Solution, motions: Sequence[Motion], again: Sequence[dynamics.Gaps]) -> float:

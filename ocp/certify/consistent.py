@@ -61,7 +61,7 @@ class Consistent:
         return ca.Function("equations", arguments, [F, ca.densify(ca.jacobian(F, arguments[2])[:, self.first:])])
 
     @cached_property
-    def slopes(self) -> ca.Function:
+    def gradients(self) -> ca.Function:
         """Derivatives of dx/dt with respect to x and the unknowns, and of the equations."""
         arguments, field, F = self._graphs
         _, x, w, _ = arguments
@@ -96,7 +96,7 @@ class Consistent:
 
     def jacobian(self, t: Array, x: Array, w: Array, p: Array) -> Array:
         """d(dx/dt)/dx [k, nx, nx]: ``f_x - f_z F_z^-1 F_x``."""
-        parts = evaluated(self.slopes, t, x, self.solved(t, x, w, p), p)
+        parts = evaluated(self.gradients, t, x, self.solved(t, x, w, p), p)
         f_x, f_z, F_x, F_z = (_blocks(part, len(t)) for part in parts)
         return np.asarray(f_x - f_z @ _solve(F_z, F_x))
 

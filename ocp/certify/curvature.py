@@ -10,7 +10,7 @@ do not depend on units, and hardly on the mesh: a deviation by its scale all alo
 The number below k follows from the inertia of the matrix [S H S / F - k W, A'; A, 0] (Gould 1985), whose blocks along time are
 factorised one after another with the pivots of Bunch and Kaufman. Constraints that are met without pushing (weakly active) are
 first left out: if the rest is a minimum, so is the whole; if not, a direction counts only if it leaves none of them: those that it
-would leave are held, and another is looked for.
+would leave are active, and another is looked for.
 """
 
 from __future__ import annotations
@@ -80,10 +80,10 @@ class _Scaled:
         S = sp.diags(size)
         A = sp.csr_matrix(local.jacobian @ S)
         rows = np.maximum(abs(A).max(axis=1).toarray().ravel() if A.shape[0] else np.zeros(0), 1e-300)
-        pressed, near = self._held(local.g, local.g_lower, local.g_upper, local.lam_g * rows / objective, rows, 1.0)
+        pressed, near = self._active(local.g, local.g_lower, local.g_upper, local.lam_g * rows / objective, rows, 1.0)
         self.weak_rows = near & ~pressed
         self.row_sizes, apart = rows, local.g_lower < local.g_upper
-        fixed, close = self._held(local.x, local.x_lower, local.x_upper, local.lam_x * size / objective, size, local.owners.share)
+        fixed, close = self._active(local.x, local.x_lower, local.x_upper, local.lam_x * size / objective, size, local.owners.share)
         self.weak_columns = close & ~fixed & (local.x_lower < local.x_upper)
         self.pushing = int((pressed & apart).sum() + (fixed & (local.x_lower < local.x_upper)).sum())
         more_rows, more_columns = (False, False) if also is None else also
@@ -95,7 +95,7 @@ class _Scaled:
         self.W = local.owners.share[self.columns]
 
     @staticmethod
-    def _held(value: Array, lower: Array, upper: Array, push: Array, size: Array, share: Array | float) -> tuple[Array, Array]:
+    def _active(value: Array, lower: Array, upper: Array, push: Array, size: Array, share: Array | float) -> tuple[Array, Array]:
         """(strictly active constraints, weakly active constraints)."""
         with np.errstate(invalid="ignore"):
             distance = np.minimum(np.where(np.isfinite(lower), value - lower, np.inf),
@@ -127,14 +127,14 @@ def judge(local: Local, motions: Sequence[Motion], objective: float, varied: flo
     slope = float(np.sqrt(np.sum(((local.slope() * size)**2 / local.owners.share)[free]))) / varied
     loose = _Scaled(local, size, varied)
     weak = int(loose.weak_rows.sum() + loose.weak_columns.sum())
-    held, direction = _down(loose, varied)
+    active, direction = _down(loose, varied)
     if direction is not None:
-        below = held.below(-SECOND_ORDER.negative)
-        independent = len(held.columns) - _rank(held)
+        below = active.below(-SECOND_ORDER.negative)
+        independent = len(active.columns) - _rank(active)
         kind = Kind.MAXIMUM if below >= independent > 0 else Kind.SADDLE
         full = np.zeros(len(local.x))
-        full[held.columns] = direction * size[held.columns]
-        lowest = float(direction @ (held.H @ direction)) / float(direction @ (held.W * direction))
+        full[active.columns] = direction * size[active.columns]
+        lowest = float(direction @ (active.H @ direction)) / float(direction @ (active.W * direction))
         return Curvature(kind, lowest, below, independent, full, float("nan"), weak, loose.pushing, slope)
     strict = loose.below(SECOND_ORDER.flat) == 0
     if not strict and values is not None and (direction := descent(loose, values, varied)) is not None:
@@ -157,11 +157,11 @@ def complementarity(local: Local, objective: float) -> float:
     return total / objective
 
 
-def _rank(held: _Scaled) -> int:
+def _rank(active: _Scaled) -> int:
     """Number of independent active constraints."""
-    n, m = len(held.columns), held.A.shape[0]
+    n, m = len(active.columns), active.A.shape[0]
     diagonal = np.r_[np.full(n, 1e-3), np.full(m, 1e-9)]
-    return negative(sp.diags(diagonal) + sp.bmat([[None, held.A.T], [held.A, None]], format="csc"), n) if m else 0
+    return negative(sp.diags(diagonal) + sp.bmat([[None, active.A.T], [active.A, None]], format="csc"), n) if m else 0
 
 
 def _down(loose: _Scaled, objective: float) -> tuple[_Scaled, Array | None]:
@@ -169,24 +169,24 @@ def _down(loose: _Scaled, objective: float) -> tuple[_Scaled, Array | None]:
     none is found. Constraints that a direction would leave are made active, and the search is repeated, until all of them are."""
     weak = loose.weak_rows, loose.weak_columns
     rows, columns = (np.zeros_like(mask) for mask in weak)
-    held = loose
+    active = loose
     for left in range(SECOND_ORDER.rounds, -1, -1):
         check(Activity.CURVATURE)
-        if held.below(-SECOND_ORDER.negative) == 0:
-            return held, None
-        v = _curved(held)
-        if v is not None and (inward := _inward(held, v)) is not None:
-            return held, inward
-        leaves = [] if v is None else [_left_by(held, sign * v) for sign in (1.0, -1.0)]
+        if active.below(-SECOND_ORDER.negative) == 0:
+            return active, None
+        v = _curved(active)
+        if v is not None and (inward := _inward(active, v)) is not None:
+            return active, inward
+        leaves = [] if v is None else [_left_by(active, sign * v) for sign in (1.0, -1.0)]
         counts = [int(a.sum() + b.sum()) for a, b in leaves]
         if v is not None and min(counts) == 0:
-            return held, v if counts[0] == 0 else -v
+            return active, v if counts[0] == 0 else -v
         more = weak if v is None or left == 1 else leaves[int(np.argmin(counts))]
         if not np.any(more[0] & ~rows) and not np.any(more[1] & ~columns):
-            return held, None
+            return active, None
         rows, columns = rows | more[0], columns | more[1]
-        held = _Scaled(loose.local, loose.size, objective, (rows, columns))
-    return held, None
+        active = _Scaled(loose.local, loose.size, objective, (rows, columns))
+    return active, None
 
 
 def _doubtful(loose: _Scaled) -> Array | None:
@@ -205,58 +205,58 @@ def _doubtful(loose: _Scaled) -> Array | None:
     return None
 
 
-def _curved(held: _Scaled, down: float = SECOND_ORDER.negative, gain: float = SECOND_ORDER.min_gain) -> Array | None:
+def _curved(active: _Scaled, down: float = SECOND_ORDER.negative, gain: float = SECOND_ORDER.min_gain) -> Array | None:
     """A direction [columns] of negative curvature on the active constraints; None if none is found."""
-    n, shift = len(held.columns), -down
-    while held.below(SECOND_ORDER.shift_factor * shift) > 0:
+    n, shift = len(active.columns), -down
+    while active.below(SECOND_ORDER.shift_factor * shift) > 0:
         shift *= SECOND_ORDER.shift_factor
         if shift < -SECOND_ORDER.max_shift:
             return None
-    if held.below(np.sqrt(SECOND_ORDER.shift_factor) * shift) > 0:
+    if active.below(np.sqrt(SECOND_ORDER.shift_factor) * shift) > 0:
         shift *= np.sqrt(SECOND_ORDER.shift_factor)
     try:
-        factor = Factors(held.matrix(2 * shift))
+        factor = Factors(active.matrix(2 * shift))
     except RuntimeError:
         return None
     v = np.random.default_rng(0).standard_normal(n)
     for _ in range(30):
-        z = factor.solve(np.r_[held.W * v, np.zeros(held.A.shape[0])])[:n]
+        z = factor.solve(np.r_[active.W * v, np.zeros(active.A.shape[0])])[:n]
         v = z / np.max(np.abs(z))
-    curved = float(v @ (held.H @ v)) / float(v @ (held.W * v))
-    kept = float(np.max(np.abs(held.A @ v), initial=0.0))
-    return v if curved < -down / 2 and v @ (held.H @ v) < -2 * gain and kept < SECOND_ORDER.max_residual else None
+    curved = float(v @ (active.H @ v)) / float(v @ (active.W * v))
+    retained = float(np.max(np.abs(active.A @ v), initial=0.0))
+    return v if curved < -down / 2 and v @ (active.H @ v) < -2 * gain and retained < SECOND_ORDER.max_residual else None
 
 
-def _inward(held: _Scaled, v: Array) -> Array | None:
+def _inward(active: _Scaled, v: Array) -> Array | None:
     """The direction with all weakly active variables moved inwards, projected onto the active constraints; None if it is no descent
     direction."""
-    weak = held.weak_columns[held.columns]
+    weak = active.weak_columns[active.columns]
     if not weak.any():
         return None
-    local, columns = held.local, held.columns
+    local, columns = active.local, active.columns
     lower = (local.x - local.x_lower <= local.x_upper - local.x)[columns]
     v = np.where(weak, np.where(lower, np.abs(v), -np.abs(v)), v)
-    A = held.A[:, ~weak]
+    A = active.A[:, ~weak]
     n, m = A.shape[1], A.shape[0]
     try:
-        rest = Factors(sp.bmat([[sp.diags(held.W[~weak]), A.T], [A, -ROUNDING.regularisation * sp.eye(m)]], format="csc"))
+        rest = Factors(sp.bmat([[sp.diags(active.W[~weak]), A.T], [A, -ROUNDING.regularisation * sp.eye(m)]], format="csc"))
     except RuntimeError:
         return None
-    v[~weak] += rest.solve(np.r_[np.zeros(n), -(held.A @ v)])[:n]
+    v[~weak] += rest.solve(np.r_[np.zeros(n), -(active.A @ v)])[:n]
     v /= np.max(np.abs(v))
-    down = float(v @ (held.H @ v)) < -max(2 * SECOND_ORDER.min_gain, SECOND_ORDER.negative / 2 * float(v @ (held.W * v)))
-    kept = float(np.max(np.abs(held.A @ v), initial=0.0)) < SECOND_ORDER.max_residual
-    return v if down and kept and not any(np.any(mask) for mask in _left_by(held, v)) else None
+    down = float(v @ (active.H @ v)) < -max(2 * SECOND_ORDER.min_gain, SECOND_ORDER.negative / 2 * float(v @ (active.W * v)))
+    retained = float(np.max(np.abs(active.A @ v), initial=0.0)) < SECOND_ORDER.max_residual
+    return v if down and retained and not any(np.any(mask) for mask in _left_by(active, v)) else None
 
 
-def _left_by(held: _Scaled, v: Array) -> tuple[Array, Array]:
+def _left_by(active: _Scaled, v: Array) -> tuple[Array, Array]:
     """Masks of the weakly active constraints and variables that a direction [columns] leaves."""
-    local, small = held.local, ROUNDING.resolution
+    local, small = active.local, ROUNDING.resolution
     full, found = np.zeros(len(local.x)), []
-    full[held.columns] = v
+    full[active.columns] = v
     for weak, value, lower, upper, move in (
-            (held.weak_rows, local.g, local.g_lower, local.g_upper, (local.jacobian @ (full * held.size)) / held.row_sizes),
-            (held.weak_columns, local.x, local.x_lower, local.x_upper, full)):
+            (active.weak_rows, local.g, local.g_lower, local.g_upper, (local.jacobian @ (full * active.size)) / active.row_sizes),
+            (active.weak_columns, local.x, local.x_lower, local.x_upper, full)):
         at_lower = value - lower <= upper - value
         found.append(weak & np.where(at_lower, move < -small, move > small))
     return found[0], found[1]
@@ -264,26 +264,26 @@ def _left_by(held: _Scaled, v: Array) -> tuple[Array, Array]:
 
 def _decrease(local: Local, size: Array, objective: float) -> float:
     """Change of the objective by a Newton step onto the strictly active constraints, relative to its scale."""
-    held = _Scaled(local, size, objective)
-    n = len(held.columns)
-    slope = (local.gradient + local.jacobian.T @ local.lam_g)[held.columns] * size[held.columns] / objective
-    at = local.g[held.rows]
-    bound = np.where(np.abs(at - local.g_lower[held.rows]) <= np.abs(local.g_upper[held.rows] - at),
-                     local.g_lower[held.rows], local.g_upper[held.rows])
-    missed = (at - bound) / held.row_sizes[held.rows]
+    active = _Scaled(local, size, objective)
+    n = len(active.columns)
+    slope = (local.gradient + local.jacobian.T @ local.lam_g)[active.columns] * size[active.columns] / objective
+    at = local.g[active.rows]
+    bound = np.where(np.abs(at - local.g_lower[active.rows]) <= np.abs(local.g_upper[active.rows] - at),
+                     local.g_lower[active.rows], local.g_upper[active.rows])
+    missed = (at - bound) / active.row_sizes[active.rows]
     # what is left of a barrier keeps the step inside bounds that are near and hardly push
-    columns = _stiffness(local.x, local.x_lower, local.x_upper, local.lam_x)[held.columns] * size[held.columns]**2 / objective
-    loose = np.setdiff1d(np.arange(len(local.g)), held.rows)
+    columns = _stiffness(local.x, local.x_lower, local.x_upper, local.lam_x)[active.columns] * size[active.columns]**2 / objective
+    loose = np.setdiff1d(np.arange(len(local.g)), active.rows)
     rows = _stiffness(local.g, local.g_lower, local.g_upper, local.lam_g)[loose] / objective
-    C = sp.csr_matrix(local.jacobian @ sp.diags(size))[loose][:, held.columns]
-    barrier = sp.diags(columns) + C.T @ sp.diags(rows) @ C + SECOND_ORDER.negative * sp.diags(held.W)
-    matrix = held.matrix(0.0) + sp.block_diag((barrier, sp.csc_matrix((len(missed), len(missed)))))
+    C = sp.csr_matrix(local.jacobian @ sp.diags(size))[loose][:, active.columns]
+    barrier = sp.diags(columns) + C.T @ sp.diags(rows) @ C + SECOND_ORDER.negative * sp.diags(active.W)
+    matrix = active.matrix(0.0) + sp.block_diag((barrier, sp.csc_matrix((len(missed), len(missed)))))
     try:
         d = Factors(matrix).solve(-np.r_[slope, missed])[:n]
     except RuntimeError:
         return float("nan")
-    return float(abs(slope @ d + 0.5 * d @ (held.H @ d + (barrier - SECOND_ORDER.negative * sp.diags(held.W)) @ d))
-                 + abs((local.lam_g[held.rows] / objective * held.row_sizes[held.rows]) @ missed))
+    return float(abs(slope @ d + 0.5 * d @ (active.H @ d + (barrier - SECOND_ORDER.negative * sp.diags(active.W)) @ d))
+                 + abs((local.lam_g[active.rows] / objective * active.row_sizes[active.rows]) @ missed))
 
 
 def _stiffness(value: Array, lower: Array, upper: Array, lam: Array) -> Array:

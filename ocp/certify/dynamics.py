@@ -182,12 +182,12 @@ class _Again:
         breaks = motion.look.rate_breaks
         which = np.clip(np.searchsorted(self.t, breaks, side="right") - 1, 0, len(self.h) - 1)
         cuts = (breaks - self.t[which]) / self.h[which]
-        kept = (cuts > 1e-12) & (cuts < INSIDE)  # knots are ends of segments anyhow
-        most = int(np.max(np.bincount(which[kept]), initial=0))
+        retained = (cuts > 1e-12) & (cuts < INSIDE)  # knots are ends of segments anyhow
+        most = int(np.max(np.bincount(which[retained]), initial=0))
         self.cuts = np.ones((most + 2, len(self.h)))  # of every segment: 0, its breaks, 1, and 1 to the end of the column
         self.cuts[0] = 0.0
-        for k in np.unique(which[kept]):
-            own = cuts[kept & (which == k)]
+        for k in np.unique(which[retained]):
+            own = cuts[retained & (which == k)]
             self.cuts[1:len(own) + 1, k] = own
 
     def field(self, rows: Array, s: Array, y: Array) -> Array:
@@ -303,10 +303,10 @@ def defects(motion: Motion) -> Array:
         return np.full(len(h), np.nan)
     times, weights = motion.nodes()
     step = np.repeat(1e-5 * h, len(times) // len(h)) / motion.panels
-    slope = (motion.state(times + step) - motion.state(times - step)) / (2 * step[:, None])
+    gradient = (motion.state(times + step) - motion.state(times - step)) / (2 * step[:, None])
     x = motion.state(times)
     rate = motion.call(motion.field, times, x, motion.control(times))
-    error = np.asarray(motion.tangent(x.T, (slope - rate).T)).T / motion.scale
+    error = np.asarray(motion.tangent(x.T, (gradient - rate).T)).T / motion.scale
     return np.asarray((np.abs(error).max(axis=1) * weights).reshape(len(h), -1).sum(axis=1))
 
 

@@ -17,7 +17,7 @@ from functools import lru_cache
 import casadi as ca
 import numpy as np
 
-from ocp.certify.along import Along
+from ocp.certify.along import TrajectoryEvaluator
 from ocp.problem import At
 from ocp.thresholds import ROUNDING, SEARCH
 
@@ -58,7 +58,7 @@ class Watched:
         return self.switches is not None or self.ridges is not None
 
 
-def look(motion: Along) -> Look:
+def look(motion: TrajectoryEvaluator) -> Look:
     """Where to look along a motion; of a system in discrete time, where its steps begin."""
     if motion.stepped:
         t = motion.trajectory.t[:-1]
@@ -90,11 +90,11 @@ def look(motion: Along) -> Look:
     return Look(t, x, u, breaks, rate_breaks, motion.duration / (count - 1))
 
 
-def _along(motion: Along, function: ca.Function) -> Callable[[Array], Array]:
+def _along(motion: TrajectoryEvaluator, function: ca.Function) -> Callable[[Array], Array]:
     return lambda t: motion.call(function, t, motion.state(t), motion.control(t))
 
 
-def _bends(motion: Along, t: Array, u: Array) -> Array:
+def _bends(motion: TrajectoryEvaluator, t: Array, u: Array) -> Array:
     """Times at which controls meet their bounds, or leave them: polynomials that are cut off there have kinks."""
     width = motion.phase.control_bounds.width_or(0.0)
 
@@ -171,9 +171,9 @@ def _edges(stays: Callable[[Array, Array], Array], near: Array, far: Array) -> t
     every, share = np.arange(len(near)), np.arange(1, 8) / 8
     for _ in range(16 if len(near) else 0):
         times = near[:, None] + (far - near)[:, None] * share
-        kept = np.asarray(stays(times.ravel(), np.repeat(every, len(share)))).reshape(times.shape)
+        retained = np.asarray(stays(times.ravel(), np.repeat(every, len(share)))).reshape(times.shape)
         ends = np.column_stack([near, times, far])
-        first = np.argmin(np.column_stack([kept, np.zeros(len(near), dtype=bool)]), axis=1)
+        first = np.argmin(np.column_stack([retained, np.zeros(len(near), dtype=bool)]), axis=1)
         near, far = ends[every, first], ends[every, first + 1]
     return near, far
 
@@ -233,8 +233,8 @@ def watch(function: ca.Function) -> Watched:
         found[kind].append(expression)
 
     def made(expressions: list[ca.SX]) -> ca.Function | None:
-        kept = [e for e in expressions if not e.is_constant()]
-        return ca.Function("watched", arguments, [ca.vertcat(*kept)]) if kept else None
+        retained = [e for e in expressions if not e.is_constant()]
+        return ca.Function("watched", arguments, [ca.vertcat(*retained)]) if retained else None
 
     return Watched(made(found["switch"]), made(found["ridge"]), made(found["gate"]), expanded.n_instructions())
 

@@ -84,7 +84,7 @@ def _size(K: Array, scale: Array) -> float:
 
 
 def _first(field: Callable[[float, Array], Array], y: Array, f: Array, scale: Array) -> float:
-    """A first step: small against the sizes of y, its slope and its curvature."""
+    """A first step: small against the sizes of y, its gradient and its curvature."""
     d0, d1 = (float(np.sqrt(np.mean((v / scale) ** 2))) for v in (y, f))
     h = min(1.0, 1e-6 if d0 < 1e-5 or d1 < 1e-5 else 0.01 * d0 / d1)
     d2 = float(np.sqrt(np.mean(((field(h, y + h * f) - f) / scale) ** 2))) / h

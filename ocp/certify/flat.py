@@ -82,8 +82,8 @@ def _restored(scaled: Any, values: Values, restore: Any, move: Array) -> float |
             return None
         if largest <= ROUNDING.negligible:
             beyond = np.maximum(g - at.g_upper, at.g_lower - g) / scaled.row_sizes
-            kept = np.max(np.delete(beyond, rows), initial=0.0) <= ROUNDING.resolution
-            return f + float(np.abs(at.lam_g[rows]) @ np.abs((g - at.g)[rows])) if kept else None
+            retained = np.max(np.delete(beyond, rows), initial=0.0) <= ROUNDING.resolution
+            return f + float(np.abs(at.lam_g[rows]) @ np.abs((g - at.g)[rows])) if retained else None
         before = largest
         move = move + restore.solve(np.r_[np.zeros(n), -missed])[:n]
     return None

@@ -79,8 +79,8 @@ def _across_surfaces(motion: Motion, hamiltonian: Hamiltonian | None, phase: str
     before, after = motion.state(b - aside), motion.state(b + aside)
     u = motion.control(b - aside), motion.control(b + aside)
     jumps = np.zeros(len(b), dtype=bool)
-    for held in u:  # of the same control: else it is the control that jumps
-        jumps |= _differ(_both(motion, b, before, held), _both(motion, b, after, held))
+    for active in u:  # of the same control: else it is the control that jumps
+        jumps |= _differ(_both(motion, b, before, active), _both(motion, b, after, active))
     if not jumps.any():
         return
     if hamiltonian is None:
@@ -102,8 +102,8 @@ def _in_time(motions: Sequence[Motion], number: int, hamiltonian: Hamiltonian | 
     b, aside = motion.look.breaks, VERDICTS.jump_distance * motion.duration
     x, u = motion.state(b), (motion.control(b - aside), motion.control(b + aside))
     jumps = np.zeros(len(b), dtype=bool)
-    for held in u:
-        jumps |= _differ(_both(motion, b - aside, x, held), _both(motion, b + aside, x, held))
+    for active in u:
+        jumps |= _differ(_both(motion, b - aside, x, active), _both(motion, b + aside, x, active))
     if not jumps.any():
         return
     if hamiltonian is None:
@@ -124,11 +124,11 @@ def _in_time(motions: Sequence[Motion], number: int, hamiltonian: Hamiltonian | 
                        "the duration" if len(motions) == 1 else f"the duration of {motions[j].phase.name}")
 
 
-def _gain(slope: float, value: float, lower: float, upper: float) -> float:
+def _gain(gradient: float, value: float, lower: float, upper: float) -> float:
     """The rate of decrease of the objective by moving an unknown within its bounds."""
     room = ROUNDING.resolution * max(1.0, abs(value))
-    blocked = (slope > 0 and value - lower <= room) or (slope < 0 and upper - value <= room)
-    return 0.0 if blocked else abs(slope)
+    blocked = (gradient > 0 and value - lower <= room) or (gradient < 0 and upper - value <= room)
+    return 0.0 if blocked else abs(gradient)
 
 
 def _both(motion: Motion, t: Array, x: Array, u: Array) -> Array:

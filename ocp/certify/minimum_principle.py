@@ -136,10 +136,10 @@ class _Search:
             return u
         u = u.copy()
         for _ in range(MINIMUM_PRINCIPLE.newton_steps):
-            value, slope = (np.asarray(part) for part in self.equations(
+            value, gradient = (np.asarray(part) for part in self.equations(
                 self.t[None, :], self.x.T, u.T, np.repeat(self.motion.p[:, None], len(self.t), axis=1)))
             rows = value.shape[0]
-            J = slope.reshape(rows, len(self.t), -1).transpose(1, 0, 2)[:, :, self.inputs]
+            J = gradient.reshape(rows, len(self.t), -1).transpose(1, 0, 2)[:, :, self.inputs]
             finite = np.isfinite(J).all(axis=(1, 2)) & np.isfinite(value).all(axis=0)
             step = np.zeros((len(self.t), len(self.inputs)))
             step[finite] = -np.einsum("kij,kj->ki", np.linalg.pinv(J[finite]), value.T[finite])
@@ -236,8 +236,8 @@ def _holding(motion: Motion, t: Array, x: Array) -> Array | None:
             return None
         u = bounds.clip(u - np.linalg.lstsq(J, rate[0], rcond=None)[0])
     still = np.all(np.abs(motion.call(motion.field, t, x, u)) <= ROUNDING.resolution * scale)
-    held = [c for c in phase.constraints if c.at is At.PATH and c.soft is None]
-    values = [(c, motion.call(c.function, t, x, u)) for c in held]
+    active = [c for c in phase.constraints if c.at is At.PATH and c.soft is None]
+    values = [(c, motion.call(c.function, t, x, u)) for c in active]
     allowed = all(np.all(c.excess(own) <= MINIMUM_PRINCIPLE.violation * (1 + np.abs(own).max())) for c, own in values)
     return u if still and allowed else None
 

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ocp.certify.along import INSIDE, POINTS, WEIGHTS, Along
+from ocp.certify.along import INSIDE, POINTS, WEIGHTS, TrajectoryEvaluator
 from ocp.certify.events import Look, look
 from ocp.certify.scale import Scales, scales
 from ocp.problem import Phase, Trajectory
@@ -18,7 +18,7 @@ __all__ = ["INSIDE", "Motion"]
 Array = np.ndarray
 
 
-class Motion(Along):
+class Motion(TrajectoryEvaluator):
     """A phase along a trajectory, as the certificate needs it; scale [ndx]: of each tangent component. whole: the motion of the
     phase of which this one is a piece, by which states that are constant in a piece are scaled."""
 

@@ -74,7 +74,7 @@ def largest(found: Sequence[Residual]) -> Residual:
     return max(found, key=lambda one: np.inf if np.isnan(one.value) else one.value)
 
 
-def turns(motions: Sequence[Motion]) -> int:
+def rotations(motions: Sequence[Motion]) -> int:
     """Number of extrema of the running costs, by more than a hundredth of their range, at the evaluation points."""
     found = 0
     for motion in motions:

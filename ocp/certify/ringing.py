@@ -25,8 +25,8 @@ def ringing(solution: Solution) -> tuple[Finding, ...]:
             if len(u) < VERDICTS.ringing_points or not np.ptp(u) > ROUNDING.resolution * np.max(np.abs(u)):
                 continue
             steps = np.diff(u)
-            turns, saw = float(np.mean(steps[1:] * steps[:-1] < 0)), float(np.median(np.abs(np.diff(steps)))) / 4 / np.ptp(u)
-            if turns > VERDICTS.ringing_share and saw > VERDICTS.ringing_amplitude:
-                found.append({"phase": phase.name, "name": name, "turning": turns, "amplitude": saw})
+            rotations, saw = float(np.mean(steps[1:] * steps[:-1] < 0)), float(np.median(np.abs(np.diff(steps)))) / 4 / np.ptp(u)
+            if rotations > VERDICTS.ringing_share and saw > VERDICTS.ringing_amplitude:
+                found.append({"phase": phase.name, "name": name, "turning": rotations, "amplitude": saw})
     option = {"controls": "linear"} if solution.options.get("scheme") == "gauss" else {"scheme": "gauss"}
     return (Finding(Kind.OSCILLATING_CONTROLS, data={"controls": tuple(found), "option": option}),) if found else ()

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import casadi as ca
 import numpy as np
 
-from ocp.certify.along import Along
+from ocp.certify.along import TrajectoryEvaluator
 from ocp.thresholds import ROUNDING, SCALES
 
 Array = np.ndarray
@@ -52,7 +52,7 @@ class Scales:
             "tangent", "coordinates", "control", "wide_tangent", "wide_coordinates", "wide_control")})
 
 
-def scales(motion: Along) -> Scales:
+def scales(motion: TrajectoryEvaluator) -> Scales:
     """Scales along the motion; ones for a motion that is not finite."""
     system, phase = motion.phase.system, motion.phase
     nx, ndx, nu = system.nx, system.space.ndx, system.nu
@@ -80,7 +80,7 @@ def scales(motion: Along) -> Scales:
     return Scales(narrow[0], narrow[1], narrow[2], wide[0], wide[1], wide[2], parameters, t, x, u)
 
 
-def _declared(motion: Along, t: Array, x: Array, u: Array, ranges: Array, sizes: Array) -> tuple[Array, Array]:
+def _declared(motion: TrajectoryEvaluator, t: Array, x: Array, u: Array, ranges: Array, sizes: Array) -> tuple[Array, Array]:
     """Declared scales of states [ndx] and controls [nu]: the smaller of the width of the bounds and of the effect of deviations.
     Zero for varying ones, which need none."""
     phase, ndx, of_tangent = motion.phase, len(ranges), motion.phase.system.space.by_tangent
@@ -114,7 +114,8 @@ def _declared(motion: Along, t: Array, x: Array, u: Array, ranges: Array, sizes:
     return declared[:ndx], declared[ndx:]
 
 
-def _effects(motion: Along, t: Array, x: Array, u: Array, magnitude: Array, largest: float, which: Array) -> dict[int, Array]:
+def _effects(motion: TrajectoryEvaluator, t: Array, x: Array, u: Array, magnitude: Array, largest: float,
+             which: Array) -> dict[int, Array]:
     """The largest effect of one unit of deviation of each of these states and controls on the rates, [ndx] each."""
     some = np.linspace(0, len(t) - 1, min(SCALES.trials, len(t))).astype(int)
     t, x, u, ndx, plus = t[some], x[some], u[some], motion.phase.system.space.ndx, plus_of(motion)
@@ -137,7 +138,7 @@ def _effects(motion: Along, t: Array, x: Array, u: Array, magnitude: Array, larg
     return found
 
 
-def plus_of(motion: Along) -> ca.Function:
+def plus_of(motion: TrajectoryEvaluator) -> ca.Function:
     """The addition of tangent vectors on the state space of a motion."""
     space = motion.phase.system.space
     a, d = ca.SX.sym("a", space.nx), ca.SX.sym("d", space.ndx)

@@ -70,7 +70,7 @@ def grown(field: Field, jacobian: Field, y: Array, rtol: float, atol: float | Ar
     return _in_batches(field, jacobian, y, rtol, atol, True)
 
 
-def _in_batches(field: Field, jacobian: Field, y: Array, rtol: float, atol: float | Array, slopes: bool
+def _in_batches(field: Field, jacobian: Field, y: Array, rtol: float, atol: float | Array, gradients: bool
                 ) -> tuple[Array, Array] | None:
     d = y.shape[1]
     if not d:
@@ -78,7 +78,7 @@ def _in_batches(field: Field, jacobian: Field, y: Array, rtol: float, atol: floa
     together = max(1, REINTEGRATION.max_matrix_entries // (STAGES * d) ** 2)
     ends, grown = [y[:0]], [np.zeros((0, d, d))]
     for i in range(0, len(y), together):
-        one = _together(field, jacobian, np.arange(len(y))[i:i + together], y[i:i + together], rtol, atol, slopes)
+        one = _together(field, jacobian, np.arange(len(y))[i:i + together], y[i:i + together], rtol, atol, gradients)
         if one is None:
             return None
         ends.append(one[0])
@@ -86,10 +86,10 @@ def _in_batches(field: Field, jacobian: Field, y: Array, rtol: float, atol: floa
     return np.concatenate(ends), np.concatenate(grown)
 
 
-def _together(field: Field, jacobian: Field, rows: Array, y: Array, rtol: float, atol: float | Array, slopes: bool
+def _together(field: Field, jacobian: Field, rows: Array, y: Array, rtol: float, atol: float | Array, gradients: bool
               ) -> tuple[Array, Array] | None:
     y, s, h = y.copy(), np.zeros(len(y)), np.ones(len(y))
-    grown = np.tile(np.eye(y.shape[1]), (len(y) if slopes else 0, 1, 1))
+    grown = np.tile(np.eye(y.shape[1]), (len(y) if gradients else 0, 1, 1))
     for _ in range(REINTEGRATION.max_implicit_steps):
         check(Activity.INTEGRATION)
         act = np.flatnonzero(s < 1)
@@ -106,7 +106,7 @@ def _together(field: Field, jacobian: Field, rows: Array, y: Array, rtol: float,
             error = np.max(np.abs(one[:, -1] + two[:, -1] - whole[:, -1]) / size, axis=1) / (2**STAGES - 1)
         good &= first & second & np.isfinite(error)
         taken = good & (error <= 1)
-        if slopes and taken.any():
+        if gradients and taken.any():
             for start, from_, rise in ((begin, y[act], one), (begin + length / 2, middle, two)):
                 grown[act[taken]] = _slope(jacobian, at[taken], start[taken], length[taken] / 2, from_[taken],
                                            rise[taken]) @ grown[act[taken]]

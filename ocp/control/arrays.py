@@ -47,7 +47,7 @@ class Box(NamedTuple):
 
 
 class Work(NamedTuple):
-    """Work arrays of a quadratic program over a box of at most m unknowns: L [m, m] a Cholesky factor; slope, step,
+    """Work arrays of a quadratic program over a box of at most m unknowns: L [m, m] a Cholesky factor; gradient, step,
     move [m]; free [m]: unknowns that no bound holds, ascending."""
 
     L: np.ndarray

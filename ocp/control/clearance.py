@@ -78,7 +78,7 @@ class Clearance:
 
 @dataclass(frozen=True, eq=False)
 class ClearanceKernel:
-    """kernel: q [nq] -> h [k] (m: distance less margin, negative inside), G [k, nv] with dh/dt = G v; names [k]."""
+    """kernel: q [nq] -> h [k] (m: distance less the required clearance, negative inside), G [k, nv] with dh/dt = G v; names [k]."""
 
     model: Model
     kernel: Kernel

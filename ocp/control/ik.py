@@ -39,8 +39,8 @@ class IKResult:
 
     q [nq]. converged: the first priority is met, every lower one met or at its best given those above. residuals: norm of each
     task's error (m, rad) by name. levels: outcome of each priority. iterations: steps tried in all. starts: initial
-    configurations used. violations: coordinates outside their limits and by how much. clearances: distance less margin (m) by
-    name. path [k, nq]: configurations from the start that led to q. message: how it ended, in a sentence.
+    configurations used. violations: coordinates outside their limits and by how much. clearances: distance less the required
+    clearance (m) by name. path [k, nq]: configurations from the start that led to q. message: how it ended, in a sentence.
     """
 
     q: Array

@@ -1,6 +1,6 @@
 """Lower priorities of an inverse-kinematics problem: descend within what the higher ones leave free.
 
-For each level in turn: a damped Newton step in the null space of all higher levels (with joints at their limits held), then
+For each level in turn: a damped Newton step in the null space of all higher levels (with joints at their limits active), then
 Newton back onto the errors the higher levels had, then the test: the level must have gained and no higher task lost. So the
 answer is lexicographic, whether the higher levels are met or only as close as they can be.
 """

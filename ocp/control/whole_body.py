@@ -240,7 +240,7 @@ class WholeBody:
         return slice(self._state.rows[k], self._state.rows[k + 1])
 
     def stance_rows(self, name: str) -> slice:
-        """The rows of the stance in the terms. Raises ProblemError with near spellings."""
+        """The equations of the stance in the terms. Raises ProblemError with near spellings."""
         if name not in self._names:
             raise ProblemError(f"no stance named {name!r}{near(name, self._names)}", where="WholeBody")
         return slice(3 * self._names.index(name), 3 * self._names.index(name) + 3)

@@ -1,4 +1,4 @@
-"""Derivatives of every term of a problem, compared by independent roads."""
+"""Derivatives of every term of a problem, compared by independent methods."""
 
 from ocp.derivative_check.check import TOLERANCE, check_derivatives
 from ocp.derivative_check.records import DerivativeCheck, Finding, Kind, Number, Order, Point, Road, TermCheck

@@ -1,4 +1,4 @@
-"""Every derivative of every term of a problem, by every road there is."""
+"""Every derivative of every term of a problem, by every method there is."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ocp.problem import At, Phase, Problem
 from ocp.reductions.algebraic_equations import state_equations
 
 TOLERANCE = 1e-8
-"""Agreement of roads that are exact up to rounding, relative to the scale of the derivative."""
+"""Agreement of methods that are exact up to rounding, relative to the scale of the derivative."""
 
 
 def check_derivatives(

@@ -1,4 +1,4 @@
-"""Derivatives by several roads at one point, compared entry by entry, and with finite differences that know how good they are.
+"""Derivatives by several methods at one point, compared entry by entry, and with finite differences that know how good they are.
 
 Differences at geometrically shrinking steps are extrapolated to step zero (Richardson 1911; Ridders 1982, Accurate computation
 of F'(x) and F'(x)F''(x), Adv. Eng. Softw. 4(2)). The extrapolant whose neighbours in the tableau agree best is taken; its error
@@ -111,7 +111,7 @@ def _extrapolated(differences: np.ndarray, noise: np.ndarray, power: int) -> Est
 # Error bars of differences are estimates from few numbers: ten of them before we speak of a disagreement.
 _BARS = 10.0
 _UNCERTAIN = 1e-3
-# Exact roads may round differently (1 - tanh^2 far out): a smaller relative difference needs the witness of finite differences.
+# Exact methods may round differently (1 - tanh^2 far out): a smaller relative difference needs the witness of finite differences.
 _PLAIN = 1e-5
 _MIN_DERIVATIVE_SCALE = 1e-9  # a derivative below this has no scale of its own: it is what rounding left of a zero
 

@@ -12,7 +12,7 @@ import numpy as np
 class Kind(enum.Enum):
     """What is the matter with an entry.
 
-    DISAGREEMENT: two roads give different numbers for a smooth function: one of them is wrong
+    DISAGREEMENT: two methods give different numbers for a smooth function: one of them is wrong
     NON_FINITE: the function has a value but a derivative is NaN or infinite
     UNDEFINED: the function itself is NaN or infinite at the point
     KINK: derivatives from the left and from the right differ, so no number is right
@@ -53,7 +53,7 @@ class Finding:
     """An entry of a derivative that is not as it should be.
 
     order: 1, or 2 for an entry of a Hessian; by: the one or two variables, tangent names of states
-    numbers: what each road gives, for kinks the derivatives from both sides too
+    numbers: what each method gives, for kinks the derivatives from both sides too
     size: by how much, relative to the scale of the derivative; points: at how many points; ``point`` is the worst of them
     """
 
@@ -78,7 +78,7 @@ class Finding:
 
     @property
     def sentence(self) -> str:
-        """One line: what, where, and the numbers of every road."""
+        """One line: what, where, and the numbers of every method."""
         d = "" if not self.by else " by " + (" and ".join(self.by))
         which = {1: "first derivative", 2: "second derivative"}[self.order] if self.by else "value"
         numbers = ", ".join(f"{n.road} {n.value:.10g}" + (f" +- {n.error:.1e}" if n.error is not None else "")
@@ -99,7 +99,7 @@ class Road:
 class Order:
     """Comparison of the derivatives of one order of a term.
 
-    entries: how many were compared, all points together; difference: largest difference between exact roads, relative to
+    entries: how many were compared, all points together; difference: largest difference between exact methods, relative to
     the scale of the term's derivatives; bar: largest error bar of finite differences, relative likewise; unresolved: entries
     where finite differences are too uncertain (bar above a thousandth of the scale) to say anything.
     """

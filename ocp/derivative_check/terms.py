@@ -166,7 +166,7 @@ class Derivatives:
 
 
 def derivatives(term: Term, moved: Moves, without: str, *, second: bool) -> Derivatives:
-    """By all roads. without: why the rate has no closed form."""
+    """By all methods. without: why the rate has no closed form."""
     value, jacobian, gradient, hessian = _graphs(term, term.function, moved)
     jacobians, hessians = {"ad": jacobian}, {"ad": hessian} if second else {}
     notes: list[str] = []

@@ -1,6 +1,6 @@
 """The model of an estimator: how the state moves between samples, what sensors measure, and both uncertainties.
 
-Between samples the model takes one step of its integrator under a held control, and then noise [+] of its tangent space:
+Between samples the model takes one step of its integrator under a constant control, and then noise [+] of its tangent space:
 
     x' = F(t, x, u) [+] w,  w ~ N(0, Q)          y = h(t, x, u) + v,  v ~ N(0, R)
 

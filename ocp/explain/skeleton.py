@@ -38,7 +38,7 @@ def contact_findings(problem: Problem) -> tuple[Finding, ...]:
 # ---- the skeleton -----------------------------------------------------------------------------------------------------------
 @dataclass
 class _Rows:
-    """Rows ``lower <= value <= upper`` with the words of each group."""
+    """Constraints ``lower <= value <= upper`` with the words of each group."""
 
     values: list[ca.MX] = field(default_factory=list)
     lower: list[Array] = field(default_factory=list)
@@ -106,7 +106,7 @@ def _asked(rows: _Rows, phase: Phase, first: ca.MX, last: ca.MX, T: ca.MX) -> No
 
 
 def _held(rows: _Rows, phase: Phase, first: ca.MX, last: ca.MX, places: dict[str, ca.Function]) -> None:
-    """Contacts touch at both ends and stand still between them."""
+    """Contacts touch at both ends and stay in place between them."""
     robot = phase.system.robot
     assert robot is not None
     for c in robot.constraints:
@@ -170,7 +170,7 @@ def _ways_to_fall(robot: Mechanism) -> Array:
 
 # ---- the search ---------------------------------------------------------------------------------------------------------------
 def _searched(rows: _Rows, guesses: list[Array], moves: list[ca.MX]) -> dict[tuple[str, ...], float]:
-    """By how much the best of all searches misses, by the words of rows; empty where every row is met. They begin at the
+    """By how much the best of all searches misses, by the words of rows; empty where every constraint is met. They begin at the
     first state everywhere, at the guess, and near that: a guess may have stretched legs, from which no way leads on."""
     z = ca.vertcat(*moves)
     value = ca.vertcat(*rows.values)

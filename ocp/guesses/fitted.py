@@ -52,7 +52,7 @@ def _fitted(phase: Phase, begin: float) -> Phase:
             best = np.sum(moved * wanted) / max(np.sum(moved * moved), 1e-300)
             length = float(np.clip(best, duration.lower, duration.upper)) if best > 0 else length
             found = _carrying(phase, begin + length * s, length, x, wanted, weight)
-    except ValueError:  # rates that are no numbers
+    except ValueError:  # rates that are not finite
         return phase
     if np.max(np.abs(found - u) / _spans(phase)) <= SMOOTHING.min_control_change:
         return phase
@@ -64,7 +64,7 @@ def _fitted(phase: Phase, begin: float) -> Phase:
 
 def _carrying(phase: Phase, times: Array, length: float, x: Array, wanted: Array, weight: Array) -> Array:
     """Controls [N, nu] at states x [N, nx] whose rates come nearest to those wanted [N, ndx]; each search begins where the last one
-    ended. Raises ValueError where rates are no numbers."""
+    ended. Raises ValueError where rates are not finite."""
     from scipy.optimize import least_squares  # a tenth of a second that only those who fit shall pay for
 
     rate, slope = _rates(phase)

@@ -79,7 +79,7 @@ def ranges(phase: Phase, x: np.ndarray) -> np.ndarray:
 
 
 def polyline(t: np.ndarray, x: np.ndarray, u: np.ndarray) -> Trajectory:
-    """A trajectory of states t [N+1], x [N+1, nx], straight between them, and held controls u [N, nu]."""
+    """A trajectory of states t [N+1], x [N+1, nx], straight between them, and piecewise-constant controls u [N, nu]."""
     def state(at: Any) -> np.ndarray:
         return np.stack([np.interp(at, t, column) for column in x.T], axis=-1)
 

@@ -60,8 +60,8 @@ def serving(system: System, name: str) -> Integrator:
 
 
 def sampled(system: System, period: float, name: str = "rk4", steps: int = 1) -> System:
-    """A system in continuous time under controls held over a period [s], as the system in discrete time that so many steps of an
-    integrator make of it: a published optimum of a method becomes that of a problem. Running costs count where steps begin (the
+    """A system in continuous time under controls constant over a period [s], as the system in discrete time that so many steps of
+    an integrator make of it: a published optimum of a method becomes that of a problem. Running costs count where steps begin (the
     left rectangle rule). Raises ProblemError for systems that the integrator is not for."""
     refuse_history(name, "sampled")
     scheme = INTEGRATORS[name]

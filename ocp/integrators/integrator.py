@@ -22,7 +22,7 @@ Advance = Callable[[System, Expr, Expr, Expr, Expr, Expr], tuple[Expr, tuple[Nod
 class Integrator:
     """A one-step map: ``advance(system, t, x, u, p, h) -> (x_next [nx], quadrature nodes)``, expressions of SX or MX symbols.
 
-    order: global order of the state for a smooth system and a held control.
+    order: global order of the state for a smooth system and a constant control.
     check(system): raises ProblemError for a system that the method is not defined for.
     tableau: the Runge-Kutta coefficients of the method; None where they do not describe it.
     loops: whether the loops over a robot (``ocp.shooting.robot``) can run it.

@@ -1,13 +1,13 @@
 """Implicit steps: BDF1, SDIRK2 and BDF2 on state manifolds; of robots by their equations of motion, without an inverse of M.
 
-A stage of ``dynamics.steps.schemes`` is solved in the chart of the state x_n where the step begins, with places y of the tangent
+A stage of ``dynamics.steps.schemes`` is solved in the chart of the state x_n where the step begins, with points y of the tangent
 space and what is known of them from other nodes:
 
     x_s = x_n [+] (y + gamma k)        k = slope of the chart's coordinates at x_s
 
 Of robots k are velocity and acceleration, ``v_s = v_n + y_v + gamma a``, and the equations F(t, q_s, v_s, a, lambda, u) = 0 of
 ``System.motion`` hold there, with the acceleration and the multipliers of constraints as unknowns of Newton's method. Its matrix is
-``M - gamma D - gamma^2 K`` in the words of the source. Rates of places differ there from velocities by brackets that are of the
+``M - gamma D - gamma^2 K`` in the words of the source. Rates of points differ there from velocities by brackets that are of the
 order of the method's own error, so that quaternions keep order and length. Source: Sueda, "Analytically differentiable articulated
 rigid body dynamics", section 3.4.
 
@@ -70,7 +70,7 @@ def known_places(space: Space, x: Expr, before: tuple[Expr, Expr] | None) -> dic
 
 
 def known(one: schemes.Stage, h: Expr, places: Mapping[int, Expr], slopes: Mapping[int, Expr]) -> Expr:
-    """What is known of the place of a stage."""
+    """Knowledge of the node of a stage."""
     found: Expr = ca.DM.zeros(places[0].shape[0])
     for node, a, b in one.terms:
         found = found + a * places[node] if node else found

@@ -181,7 +181,7 @@ class Loop:
         self._act(i, control)
 
     def _late_step(self, i: int) -> None:
-        """Act by the plan at hand while the next one is made. Simulated one after the other: the solver is told what was measured
+        """Act by the plan at hand while the next one is made. Simulated one after the other: the solver gets the measurement
         at the beginning, and what is applied meanwhile it has decided itself."""
         predicted = self.options.delay == "predicted"
         measured = self.measured[i] = self._measure(i)
@@ -241,7 +241,7 @@ class Loop:
     def _result(self, ending: Ending, message: str) -> ClosedLoop:
         n, m, system = self.done, self.spec.substeps, self.phase.system
         fine_t, fine_x, fine_u = self.fine_t[: n * m + 1], self.fine_x[: n * m + 1], self.fine_u[: n * m]
-        # judged where everything is finite; at the last point with the last control, which is held until then
+        # judged where everything is finite; at the last point with the last control, which is constant until then
         u = np.vstack([fine_u, fine_u[-1:] if n else np.zeros((1, system.nu))])
         good = np.isfinite(fine_x).all(axis=1)
         t, x, u = fine_t[good], fine_x[good], u[good]
@@ -275,7 +275,7 @@ class Loop:
 
 
 def _spent(costs: Sequence[Cost], system: System, t: np.ndarray, x: np.ndarray, u: np.ndarray) -> np.ndarray:
-    """Integrals of running costs by the trapezium rule, each control held until the next."""
+    """Integrals of running costs by the trapezium rule, each control constant until the next."""
     found = []
     for cost in costs:
         function = evaluate.running(cost, system)

@@ -74,7 +74,7 @@ class Tracking:
 class Violation:
     """How far a bound or constraint of the path was broken in closed loop: the largest violation, when, and for which share of the
     time by more than ``tolerance``. ``soft``: the problem lets it be broken at a cost. first: when it was broken first; excess [k]:
-    the largest violation of its rows at every substep."""
+    the largest violation of its constraints at every substep."""
 
     name: str
     largest: float
@@ -118,14 +118,14 @@ class Estimation:
 class ClosedLoop:
     """A run of n samples with m substeps each.
 
-    t [n+1], x [n+1, nx]: states of the plant at the samples; measured [n, nx]: what the solver was told; u [n, nu]: control at the
-    beginning of each sample. fine_t [n m + 1], fine_x [n m + 1, nx], fine_u [n m, nu]: every substep, each with a held control.
-    seconds, processor, codes, solver_cost, solver_violation [n]: wall time and processor time of each step (the difference is what
-    the rest of the machine took), what the solver answered (0: well), its cost and violation over its horizon. costs: time integral
-    of every running cost. gains [n, nu, ndx]: of the plan at each sample, du = K dx from what was measured, zero where the solver
-    failed; empty where it has none, or acts with a delay. prepared: seconds to compile and to converge before the clock started.
-    findings: what the plant did against the file (``ocp.mpc.judge``). estimation: what was estimated, None where the state is told;
-    then measured is the estimate.
+    t [n+1], x [n+1, nx]: states of the plant at the samples; measured [n, nx]: the measurement that the solver got; u [n, nu]:
+    control at the beginning of each sample. fine_t [n m + 1], fine_x [n m + 1, nx], fine_u [n m, nu]: every substep, each with a
+    constant control. seconds, processor, codes, solver_cost, solver_violation [n]: wall time and processor time of each step (the
+    difference is what the rest of the machine took), what the solver answered (0: well), its cost and violation over its horizon.
+    costs: time integral of every running cost. gains [n, nu, ndx]: of the plan at each sample, du = K dx from what was measured,
+    zero where the solver failed; empty where it has none, or acts with a delay. prepared: seconds to compile and to converge before
+    the clock started. findings: what the plant did against the file (``ocp.mpc.judge``). estimation: what was estimated, None where
+    the state is known; then measured is the estimate.
     """
 
     problem: Any
@@ -159,7 +159,7 @@ class ClosedLoop:
 
     @property
     def failures(self) -> int:
-        """Steps in which the solver failed; the last control was held."""
+        """Steps in which the solver failed; the last control was kept."""
         return int((self.codes != 0).sum())
 
     @property

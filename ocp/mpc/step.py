@@ -42,7 +42,7 @@ _SAFE = frozenset({StepStatus.SOLVER_FAILED, StepStatus.STATE_NOT_FINITE, StepSt
 
 @dataclass(frozen=True)
 class Plan:
-    """States x [N+1, nx] at the absolute times t [N+1] and the controls u [N, nu] held between them; parameters [np] at knot 0.
+    """States x [N+1, nx] at the absolute times t [N+1] and the controls u [N, nu] constant between them; parameters [np] at knot 0.
     ``plan["name"]``: the column of a state or control."""
 
     phase: Phase = field(repr=False)

@@ -14,8 +14,8 @@ AWAY = 1e-2
 
 
 def check_stages(nlp: NLP) -> np.ndarray:
-    """[m] the constant coefficients with which rows of the dynamics hold the next state (path rows: -1), once the statement
-    ``nlp.stages`` is found to be true of the patterns of Jacobian and Hessian and of the Jacobian's values at two points.
+    """[m] the constant coefficients with which constraints of the dynamics hold the next state (path constraints: -1), once the
+    statement ``nlp.stages`` is found to be true of the patterns of Jacobian and Hessian and of the Jacobian's values at two points.
 
     Raises ProblemError naming the first row and column where it is not.
     """

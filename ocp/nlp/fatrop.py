@@ -1,7 +1,7 @@
 """FATROP (Vanroye, Sathya, De Schutter, Decre 2023): an interior-point method with a structured Riccati factorisation.
 
-It wants unknowns and rows stage by stage and the dynamics as ``x_{k+1} - F_k(x_k, u_k) = 0``; the program is permuted and its rows
-are scaled to that, and everything that comes back is returned in the order and with the signs of the program.
+It wants unknowns and rows stage by stage and the dynamics as ``x_{k+1} - F_k(x_k, u_k) = 0``; the program is permuted and its
+constraints are scaled to that, and everything that comes back is returned in the order and with the signs of the program.
 
 CasADi's interface knows neither callbacks nor a guess of multipliers, and FATROP may loop for ever on NaN. Therefore the functions
 that it gets ring a bell in every iteration and at every trial point, never return NaN, and once a stop is wanted let every trial
@@ -80,11 +80,11 @@ class _Order:
         self.factor = self.scale[self.rows[np.array(self.pattern.row(), dtype=int)]]
 
     def forward(self, g: Any) -> Any:
-        """Rows of the program (numbers or symbols) as FATROP gets them."""
+        """Constraints of the program (numbers or symbols) as FATROP gets them."""
         return ((g - self.shift) * self.scale)[self.rows.tolist()]
 
     def back(self, lam: Any) -> Any:
-        """Multipliers of FATROP's rows as those of the program's."""
+        """Multipliers of FATROP's constraints as those of the program's."""
         return lam[self.rows_back.tolist()] * self.scale
 
     def bounds(self, nlp: NLP) -> dict[str, np.ndarray]:
@@ -100,7 +100,7 @@ class _Course:
         self.bounds = order.bounds(nlp)
         self.given = {name: ca.DM(value.tolist()) for name, value in self.bounds.items()}
         self.i, self.j = (np.array(index, dtype=int) for index in pattern.get_triplet())
-        # the slope of the Lagrangian that no bound can take: either sign, none, or one
+        # the gradient of the Lagrangian that no bound can take: either sign, none, or one
         x_lower, x_upper = self.bounds["lbx"], self.bounds["ubx"]
         self.up, self.down = (np.where((x_lower < x_upper) & ~np.isfinite(b), 1.0, 0.0) for b in (x_lower, x_upper))
         n, m = nlp.n, nlp.m
@@ -148,7 +148,7 @@ class _Course:
         return self.grad + np.bincount(self.j, self.J * self.lam[self.i], len(self.x))
 
     def point(self) -> Warm:
-        """The last iterate: bounds take what they can of the slope of the Lagrangian."""
+        """The last iterate: bounds take what they can of the gradient of the Lagrangian."""
         x, lam_g = self.x[self.order.columns_back], self.order.back(self.lam)
         slope = self.slope()[self.order.columns_back]
         lowest, highest = np.isfinite(self.nlp.x_lower), np.isfinite(self.nlp.x_upper)

@@ -62,7 +62,7 @@ class Local:
 
 
 def cells(places: Array) -> Array:
-    """The share of [0, 1] that belongs to each of these places, which increase."""
+    """The share of [0, 1] that belongs to each of these evaluation points, which increase."""
     if len(places) < 2:
         return np.ones(len(places))
     edges = np.concatenate([places[:1], (places[1:] + places[:-1]) / 2, places[-1:]])

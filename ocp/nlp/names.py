@@ -1,6 +1,6 @@
 """Names of rows and columns, written down when somebody reads them: a program has thousands and most solves read none.
 
-``one: speed limit @ knot 5``: a phase, of a program of several, what is named, and the place where it holds; only here is a name
+``one: speed limit @ knot 5``: a phase, of a program of several, what is named, and the point where it holds; only here is a name
 taken apart.
 """
 
@@ -69,7 +69,7 @@ class Names(Sequence[str]):
 
 
 def parts_of_name(name: str) -> tuple[str, str]:
-    """What is named, and its place; "" of what holds nowhere in particular."""
+    """The named quantity and its point; "" of what holds nowhere in particular."""
     what, _, place = name.partition(" @ ")
     return what, place
 

@@ -13,7 +13,7 @@ def ordered(keys: Array) -> tuple[Array, Array]:
     if len(keys) and int(keys.max()).bit_length() + bits > 62:
         order = np.argsort(keys, kind="stable")
         return keys[order], order
-    packed = keys.astype(np.int64)  # key and place in one number
+    packed = keys.astype(np.int64)  # key and position in one number
     packed <<= bits
     packed |= np.arange(len(keys))
     packed.sort()

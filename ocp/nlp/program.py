@@ -50,7 +50,7 @@ class NLP:
     variables [n], constraints [m]: a name for each column and row, in the user's words
     diagnose(x): a finding for each user function that is not finite at x; None where nothing is known
     keep: what the functions call and must live as long as they do
-    defects: rows of the equations of motion, none where nothing is known of them
+    defects: constraints of the equations of motion, none where nothing is known of them
     stages: the structure of optimal control where the program has it; timeline: where copies would give it, see ``ocp.nlp.stages``
     """
 

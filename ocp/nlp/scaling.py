@@ -30,7 +30,7 @@ LARGEST = 2.0 ** 30
 SQUARED = 2.0 ** 60
 #: rows with smaller largest entries are scaled up no further
 UP = 2.0 ** 7
-#: unknowns and rows between this and its inverse are ordinary
+#: unknowns and constraints between this and its inverse are ordinary
 MIN_SCALE = 2.0 ** -10
 #: rows whose entries are larger are not, unless a bound is smaller beside them than this is beside one: by so steep a row scaling
 #: would make a narrow gate vanish
@@ -127,7 +127,7 @@ def choose_scaling(nlp: NLP, how: str, magnitudes: np.ndarray | None = None) -> 
         own, to = _by_name(nlp.variables), _by_name(nlp.constraints)
         columns = _power(np.where(largest > 0, largest, 1.0), SQUARED)[own]
         rows = _inverse(_row_sizes(nlp, start, columns), SQUARED)
-        idle = _entries(nlp, start, rows[to], columns)  # what has no size, and moves no row at all by one, moves one by its size
+        idle = _entries(nlp, start, rows[to], columns)  # no scale: moves no constraint by one
         idle = np.where((largest == 0) & (idle < MIN_SCALE**2), idle, 0.0)
         if idle.any():
             columns = columns * _power(np.where(idle > 0, 1.0 / np.where(idle > 0, idle, 1.0), 1.0), SQUARED)[own]
@@ -248,7 +248,7 @@ def _to_one(norm: Callable[..., Any], nlp: NLP, point: np.ndarray, columns: np.n
 
 
 def scaled(nlp: NLP, how: str | Scaling, magnitudes: np.ndarray | None = None) -> tuple[NLP, Unscale]:
-    """The program in scaled variables, rows and objective, with the same names and stages, and the way back."""
+    """The program in scaled variables, constraints and objective, with the same names and stages, and the way back."""
     s = how if isinstance(how, Scaling) else choose_scaling(nlp, how, magnitudes)
     back, diagnose = Unscale(s), nlp.diagnose
     z, sigma, lam = ca.MX.sym("x", nlp.n), ca.MX.sym("sigma"), ca.MX.sym("lam_g", nlp.m)

@@ -19,12 +19,12 @@ Array = np.ndarray
 
 @dataclass(frozen=True, eq=False)
 class Element:
-    """One small function and the ``count`` places where it applies.
+    """One small function and the ``count`` evaluation points where it applies.
 
     index [count, nv]: columns that v stands for; values [count, nd]: the data d; weight [count]: of the costs; size: rows y [ny]
     cost(v, d) -> l;  rows(v, d) -> y;  gradient(v, d) -> (l, dl/dv [nv]);  jacobian(v, d) -> (y, nonzeros of dy/dv)
     hessian(v, d, s, mu [ny]) -> nonzeros of the upper triangle of d2/dv2 (s l + mu' y);  gauss_newton(v, d, s) or None
-    batched: the functions take all places at once, one column each; has_cost: whether l is anything but 0
+    batched: the functions take all evaluation points at once, one column each; has_cost: whether l is anything but 0
     """
 
     name: str
@@ -74,7 +74,7 @@ class Matrix:
 class Separable:
     """A program of n unknowns and m rows by its elements.
 
-    Flat arrays hold the results of all elements one after another, place by place: Y of ``rows``, nonzeros of ``jacobian`` and of
+    Flat arrays hold the results of all elements one after another, point by point: Y of ``rows``, nonzeros of ``jacobian`` and of
     ``hessian``. linear [m, n]: as (indptr, columns, values) by rows; rows: the Gather with ``g = linear x + rows(Y)`` (base 0)
     jacobian [m, n]: gathered from the nonzeros of the elements' Jacobians, the linear part in ``base``
     hessian, gauss_newton: upper triangle [n, n], gathered from the elements' nonzeros

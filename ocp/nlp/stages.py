@@ -13,7 +13,7 @@ from ocp.errors import ProblemError
 
 
 class StageSizes(NamedTuple):
-    """Numbers of states, controls and path rows of every stage."""
+    """Numbers of states, controls and path constraints of every stage."""
 
     states: list[int]
     controls: list[int]
@@ -60,13 +60,13 @@ class Stages:
 
     @cached_property
     def rows(self) -> np.ndarray:
-        """[m] rows of the program in the order dynamics_0, path_0, dynamics_1, path_1, ... path_N."""
+        """[m] constraints of the program in the order dynamics_0, path_0, dynamics_1, path_1, ... path_N."""
         dynamics = (*self.dynamics, np.empty(0, dtype=int))
         return np.concatenate([part for pair in zip(dynamics, self.path, strict=True) for part in pair])
 
     @property
     def sizes(self) -> StageSizes:
-        """Numbers of states, controls and path rows of every stage."""
+        """Numbers of states, controls and path constraints of every stage."""
         nx, nu, ng = ([len(part) for part in parts] for parts in (self.states, self.controls, self.path))
         return StageSizes(nx, nu, ng)
 
@@ -75,8 +75,8 @@ class Stages:
 class Timeline:
     """Unknowns along the intervals of a program: columns of knots [N+1], of what lies inside each interval [N], and static ones.
 
-    Rows touch one interval and the knots at its ends, besides static columns. dynamics [N]: rows ``F_k - x_{k+1} = 0`` that give
-    the knot to come in full, in its order, where the program has them; else empty.
+    Constraints touch one interval and the knots at its ends, besides static columns. dynamics [N]: rows ``F_k - x_{k+1} = 0`` that
+    give the knot to come in full, in its order, where the program has them; else empty.
     """
 
     knots: tuple[np.ndarray, ...]

@@ -70,8 +70,8 @@ class _Copies:
 
 
 class _Rows:
-    """The rows of the program with copies: those of the program in the columns that their stages have, then those that hold copies
-    together, ``links`` times the unknowns.
+    """The constraints of the program with copies: those of the program in the columns that their stages have, then those that hold
+    copies together, ``links`` times the unknowns.
 
     columns: where the nonzeros of the Jacobian go; rows, entries: where those of the links go, numbered from 0 and from nlp.m on.
     """
@@ -80,7 +80,7 @@ class _Rows:
         timeline = copies.timeline
         r, c = (np.array(i, dtype=int) for i in nlp.jac.sparsity_out(1).get_triplet())
         stage = _stages_of_rows(nlp, copies, r, c)
-        after = np.full(nlp.m, -1)  # of rows of dynamics: the knot to come
+        after = np.full(nlp.m, -1)  # of constraints of dynamics: the knot to come
         for k, own in enumerate(timeline.dynamics):
             stage[own] = k
             after[own] = timeline.knots[k + 1]

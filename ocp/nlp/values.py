@@ -47,14 +47,16 @@ class Values:
 
 
 def at_places(element: Element, name: str, x: Array, *more: Array) -> list[Array]:
-    """Results [count, k] of one function of an element at all of its places. more: further arguments, one row a place."""
+    """Results [count, k] of one function of an element at all of its evaluation points. more: further arguments, one row an
+    evaluation point."""
     function: ca.Function = getattr(element, name)
     repeated = function if element.batched or element.count == 1 else function.map(element.count)
     return evaluated(repeated, [x[element.index], element.values, *more], element.count)
 
 
 def evaluated(function: ca.Function, arguments: Sequence[Array], count: int) -> list[Array]:
-    """Dense results [count, k] of a function whose arguments and results have one column a place, which are rows here."""
+    """Dense results [count, k] of a function whose arguments and results have one column an evaluation point, which are rows
+    here."""
     if not all(function.sparsity_out(i).is_dense() for i in range(function.n_out())):
         return [value.full().T for value in function.call([np.asarray(value).T for value in arguments])]
     buffer, run = function.buffer()

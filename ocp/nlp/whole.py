@@ -37,7 +37,7 @@ class Whole:
         return found
 
     def _called(self, name: str, more: Sequence[Sequence[ca.MX]] | None = None) -> list[list[ca.MX] | None]:
-        """Results of one function of every element at all places, one column each; None where the element has none."""
+        """Results of one function of every element at all evaluation points, one column each; None where the element has none."""
         found: list[list[ca.MX] | None] = []
         for k, (e, (v, d)) in enumerate(zip(self.separable.elements, self._arguments, strict=True)):
             if not _takes_part(e, name):

@@ -183,8 +183,8 @@ class IntegratedPlant:
         return np.asarray(self.plus(x, gathered * self._wandering.standard_normal(self._process.size)))
 
     def advance(self, t: float, x: np.ndarray, u: np.ndarray, seconds: float) -> tuple[np.ndarray, np.ndarray]:
-        """State [nx] after so much time [s] under a held control [nu], and the integrals of the running costs. A state that is not
-        finite is handed back as it is."""
+        """State [nx] after so much time [s] under a constant control [nu], and the integrals of the running costs. A state that is
+        not finite is handed back as it is."""
         nu, end = self.spec.system.nu, t + seconds
         self._u[:nu] = u
         cuts = [t, *(e for e in self._events if t + _SLACK < e < end - _SLACK), end]

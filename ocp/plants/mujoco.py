@@ -35,8 +35,8 @@ KINDS = {"free_flyer": "free", "spherical": "ball", "revolute": "hinge", "contin
 class MujocoPlant:
     """A plant (`ocp.plants.Plant`) with x = (q, v) of a mechanism and its controls u; ``forces`` as those of the hybrid plant.
 
-    timestep (s): MuJoCo's own; a control is held over as many as fit. Raises ProblemError where MuJoCo is not installed, and for
-    joints and constraints that this plant does not know.
+    timestep (s): MuJoCo's own; a control is constant over as many as fit. Raises ProblemError where MuJoCo is not installed, and
+    for joints and constraints that this plant does not know.
     """
 
     def __init__(self, mechanism: Mechanism, contacts: Sequence[Contact], *, pushes: Sequence[Push] = (), timestep: float = 5e-4):
@@ -137,7 +137,7 @@ class MujocoPlant:
         return found
 
     def _frame(self, name: str) -> tuple[int, Array]:
-        """(body of MuJoCo, place in it [3]) of a frame of the robot."""
+        """(body of MuJoCo, point in it [3]) of a frame of the robot."""
         frame = self.robot.frame(name)
         return self.model.body(self.robot.bodies[frame.body].name).id, np.asarray(frame.placement.position, float)
 

@@ -16,7 +16,7 @@ Array = NDArray[np.float64]
 OPEN, STICK, SLIP = 0, 1, 2
 FOLLOWED = 0.2  # of a slip's direction that one step may turn
 STILL = 1e-12  # m/s; slower, the direction of a slip is the one it had
-_RANK = 1e-10  # share of the largest singular value below which rows repeat each other
+_RANK = 1e-10  # share of the largest singular value below which equations repeat each other
 MADE = 1e-6  # share of the energy at hand that friction gives at most within a step; it takes no more than all of it
 
 
@@ -33,7 +33,7 @@ class Modes:
 
 @dataclass(eq=False)
 class Rows:
-    """Rows of the closed points, three of one that sticks, one (the normal) of one that slips: ``at`` by point; what their
+    """Equations of the closed points, three of one that sticks, one (the normal) of one that slips: ``at`` by point; what their
     accelerations are without a; G [rows, rows]."""
 
     at: dict[int, slice]

@@ -27,8 +27,8 @@ Box = Sequence[tuple[float, float]]
 
 def touches(contacts: Sequence[Contact], restitution: float | Mapping[str, float] | None = None,
             within: Mapping[str, Box] | None = None) -> tuple[Contact, ...]:
-    """Every point of the contacts that may touch, each with three rows. restitution, within: in place of those of the contacts, of
-    all or by name. Raises ProblemError for what does not say how it slides or tips, ModelError, UnknownNameError."""
+    """Every point of the contacts that may touch, each with three equations. restitution, within: in place of those of the
+    contacts, of all or by name. Raises ProblemError for what does not say how it slides or tips, ModelError, UnknownNameError."""
     names, boxes = [contact.name for contact in contacts], within or {}
     bounce = restitution if isinstance(restitution, Mapping) else {} if restitution is None else dict.fromkeys(names, restitution)
     for name in (*bounce, *boxes):
@@ -118,7 +118,7 @@ def compile_touching(mechanism: Mechanism, contacts: Sequence[Contact], restitut
 
 
 def _place(model: Model, record: Contact, q: Expr) -> Expr:
-    """[3] in axes of the plane; what rolls has no place to be held at, only its gap."""
+    """[3] in axes of the plane; what rolls has no point to be held at, only its gap."""
     gap = record.gap(model, q)
     if isinstance(record, PointContact):
         return ca.vertcat(record.axes[:2, :] @ Place(record.frame, record.points[0]).at(model, q), gap)

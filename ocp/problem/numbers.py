@@ -96,7 +96,7 @@ def _boundary(boundary: Boundary | None, take: Take) -> Boundary | None:
 
 
 def _limited(item: Any, take: Take) -> Any:
-    """A constraint or linkage; soft limits stand in a penalty, and are no numbers."""
+    """A constraint or linkage; soft limits stand in a penalty, and are not finite."""
     if getattr(item, "soft", None) is not None:
         return item
     return replace(item, lower=_tuple(item.lower, take), upper=_tuple(item.upper, take))

@@ -47,7 +47,7 @@ class Trajectory(Portable):
     t_path: times at which the method holds path constraints on controls; None: the control times.
 
     ``state(t)`` -> [nx] and ``control(t)`` -> [nu] interpolate as the method itself does (cubic state for
-    Hermite-Simpson, held control for shooting, ...); both accept scalars or arrays of times (then [k, n]).
+    Hermite-Simpson, constant control for shooting, ...); both accept scalars or arrays of times (then [k, n]).
     """
 
     t: np.ndarray
@@ -231,9 +231,9 @@ class Certificate:
     objective: the objective against an independent quadrature; point: distance of trajectory and objective from the point whose
     optimality was judged, None where a method leaves no such point; minimum_principle: what controls with a smaller Hamiltonian
     than that of the motion would gain, over how much the objective varies, None where nobody compared; objective_error: half the
-    bar of the objective, None where nobody solved again on a finer mesh; objective_size: what it is measured by; resolution: the
-    width [s] down to which the motion was searched everywhere; left_out: checks that there was no time for, by name: none of them
-    holds.
+    error bound of the objective, None where nobody solved again on a finer mesh; objective_size: what it is measured by;
+    resolution: the width [s] down to which the motion was searched everywhere; left_out: checks that there was no time for, by
+    name: none of them holds.
     """
 
     stationarity: Residual
@@ -267,7 +267,7 @@ class Certificate:
 
     @property
     def bar(self) -> float:
-        """Half the bar of the objective, in its own unit; NaN where there is none."""
+        """Half the error bound of the objective, in its own unit; NaN where there is none."""
         return float("nan") if self.objective_error is None else self.objective_error.value * self.objective_size
 
     @property

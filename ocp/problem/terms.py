@@ -41,8 +41,8 @@ class Sense(enum.Enum):
 
 @dataclass(frozen=True)
 class Behind:
-    """A function as one of the state behind a jump, ``whole(t, x, u, p) = outer(t, after(x), u, p)``. slope(): x -> after [nx] and
-    its derivative [ndx, ndx] in closed form."""
+    """A function as one of the state behind a jump, ``whole(t, x, u, p) = outer(t, after(x), u, p)``. gradient(): x -> after [nx]
+    and its derivative [ndx, ndx] in closed form."""
 
     whole: ca.Function
     outer: ca.Function
@@ -94,7 +94,7 @@ class Constraint:
     upper: tuple[float, ...]
     sense: Sense = Sense.BOX
     soft: float | None = None
-    where: str | None = None  # place in the user's file
+    where: str | None = None  # location in the user's file
     labels: tuple[str, ...] = ()  # names of the components, such as joints; numbers where there are none
     met: tuple[bool, bool] = (False, False)
     unit: float = 1.0

@@ -66,11 +66,11 @@ def _eliminated(phase: Phase) -> Phase:
         raise ProblemError("algebraic_elimination follows algebraic_equations", where=f"phase {phase.name!r}")
     count, plain = len(system.controls), composer(phase)
 
-    def held(item: Any) -> Any:
+    def active(item: Any) -> Any:
         return replace(item, function=plain(item.function))
 
-    costs: tuple[Cost, ...] = tuple(held(cost) for cost in phase.costs)
-    constraints = [held(c) for c in phase.constraints if c.function is not system.residual]
+    costs: tuple[Cost, ...] = tuple(active(cost) for cost in phase.costs)
+    constraints = [active(c) for c in phase.constraints if c.function is not system.residual]
     return phase.with_bounds(controls=phase.control_bounds[:count], system=explicit_system(phase), costs=costs,
                              constraints=(*constraints, *_limits(phase)),
                              guess=replace(phase.guess, u=phase.guess.u[:, :count]))
@@ -114,18 +114,18 @@ def settled(system: System) -> ca.Function:
     arguments = [kind.sym(name, size) for name, size in zip("txup", sizes, strict=True)]
     z = kind.sym("z", n)
     value = ca.densify(F(*arguments[:2], ca.vertcat(arguments[2], z), arguments[3]))
-    slope = ca.jacobian(value, z)
-    linear = not ca.depends_on(slope, z)
+    gradient = ca.jacobian(value, z)
+    linear = not ca.depends_on(gradient, z)
     sym = ca.SX.sym if linear and kind is ca.SX and n <= MAX_SCALAR_UNKNOWNS else ca.MX.sym
     t, x, w, p = symbols = [sym(name, size) for name, size in zip("txup", (1, system.nx, count + n, system.np), strict=True)]
     here = [t, x, w[:count], p]
     if linear:
-        parts = ca.Function("parts", arguments, ca.cse([ca.densify(slope), ca.densify(ca.substitute(value, z, ca.DM.zeros(n)))]))
+        parts = ca.Function("parts", arguments, ca.cse([ca.densify(gradient), ca.densify(ca.substitute(value, z, ca.DM.zeros(n)))]))
         A, b = parts(*here)
         found = ca.cse(ca.solve(A, -b)) if sym is ca.SX.sym else ca.solve(A, -b, "qr")
     else:
         right = -ca.horzcat(*(ca.jacobian(value, a) for a in arguments))
-        solve = implicit("unknowns", [z, *arguments], value, ca.densify(slope), ca.densify(right))
+        solve = implicit("unknowns", [z, *arguments], value, ca.densify(gradient), ca.densify(right))
         found = solve(w[count:], here)
     return ca.Function("unknowns", symbols, [found], list("txup"), ["z"])
 
@@ -137,9 +137,9 @@ def forward_dynamics(system: System) -> ca.Function | None:
 
 @functools.lru_cache(maxsize=16)
 def _forward_dynamics(key: ByFingerprint, nu: int, np: int) -> ca.Function:
-    held, nq, nv = key.mechanism, key.mechanism.model.nq, key.mechanism.model.nv
+    active, nq, nv = key.mechanism, key.mechanism.model.nq, key.mechanism.model.nv
     t, x, w, p = (ca.SX.sym(name, size) for name, size in zip("txup", (1, nq + nv, nu, np), strict=True))
-    found = ca.vertcat(*held.reduced_dynamics(x[:nq], x[nq:], w[:held.nu], t))
+    found = ca.vertcat(*active.reduced_dynamics(x[:nq], x[nq:], w[:active.nu], t))
     return ca.Function("unknowns", [t, x, w, p], [ca.cse(ca.densify(found))], list("txup"), ["z"])
 
 
@@ -159,14 +159,15 @@ def _limits(phase: Phase) -> tuple[Constraint, ...]:
     """Bounds of the unknowns as a path constraint."""
     count = len(phase.system.controls)
     bounds = phase.control_bounds[count:]
-    kept = np.flatnonzero(bounds.bounded).tolist()
-    if not kept:
+    retained = np.flatnonzero(bounds.bounded).tolist()
+    if not retained:
         return ()
     z = unknowns(phase)
     sym = ca.SX.sym if z.is_a("SXFunction") else ca.MX.sym
     arguments = [sym(name, z.numel_in(i)) for i, name in enumerate("txup")]
-    function = ca.Function("limits", arguments, [ca.densify(z(*arguments)[kept])], list("txup"), ["value"])
-    return (Constraint.within(LIMITS, At.PATH, function, bounds[kept], labels=tuple(phase.system.algebraic[i] for i in kept)),)
+    function = ca.Function("limits", arguments, [ca.densify(z(*arguments)[retained])], list("txup"), ["value"])
+    labels = tuple(phase.system.algebraic[i] for i in retained)
+    return (Constraint.within(LIMITS, At.PATH, function, bounds[retained], labels=labels),)
 
 
 def with_unknowns(stated: Phase, phase: Phase, path: Trajectory) -> tuple[Phase, Trajectory]:

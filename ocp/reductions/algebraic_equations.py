@@ -114,10 +114,10 @@ def _newton(F: ca.Function, t: float, x: np.ndarray, u: np.ndarray, z: np.ndarra
         step = np.linalg.lstsq(J, -value, rcond=None)[0]
         for halving in range(FORMULATION.max_halvings):
             trial = z + step / 2**halving
-            after, slope = (np.asarray(part) for part in F(t, x, u, trial, p))
+            after, gradient = (np.asarray(part) for part in F(t, x, u, trial, p))
             if np.linalg.norm(after) < np.linalg.norm(value):
                 break
         else:
             return None
-        z, value, J = trial, after, slope
+        z, value, J = trial, after, gradient
     return None

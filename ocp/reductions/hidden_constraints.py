@@ -46,7 +46,7 @@ class HiddenConstraints(Reduction):
         found = {c.name: chain for c in phase.constraints if (chain := _chain(phase, c)) is not None}
         if len(problem.phases) > 1 or not found or not _regular(phase, found):
             return problem, None
-        keeps = _kept(phase, found)
+        keeps = _retained(phase, found)
         start, end = (Ends(problem, (keeps,), ((0, at),)) for at in (At.START, At.FINAL))
         final = of_boundary(end)
         if phase.start is not None and phase.start.complete and not _consistent(phase, keeps):
@@ -87,7 +87,7 @@ def _chain(phase: Phase, c: Constraint) -> Derivatives | None:
         depends = ca.which_depends(value, u, 1, True)
         if all(depends):
             return tuple(found)
-        if any(depends):  # rows of different index
+        if any(depends):  # constraints of different index
             return None
         value = ca.simplify(ca.jtimes(value, x, rates) + ca.jtimes(value, t, ca.SX(1)))
     return None
@@ -97,9 +97,9 @@ def _regular(phase: Phase, found: dict[str, Derivatives]) -> bool:
     """Whether controls can satisfy all equations at once, at some point of the guess."""
     given = _arguments(phase)
     u = given[2]
-    slopes = ca.Function("slopes", given, [ca.densify(ca.jacobian(ca.vertcat(*(f[-1](*given) for f in found.values())), u))])
+    gradients = ca.Function("slopes", given, [ca.densify(ca.jacobian(ca.vertcat(*(f[-1](*given) for f in found.values())), u))])
     for s, own, controls in zip(phase.guess.s, phase.guess.x, phase.guess.u, strict=True):
-        J = np.asarray(slopes(s * phase.duration.guess, own, controls, phase.system.parameter_values))
+        J = np.asarray(gradients(s * phase.duration.guess, own, controls, phase.system.parameter_values))
         if np.all(np.isfinite(J)) and J.any():
             values = np.linalg.svd(J / np.abs(J).max(), compute_uv=False)
             if len(values) == len(J) and values[-1] > FORMULATION.min_singular_value:
@@ -107,7 +107,7 @@ def _regular(phase: Phase, found: dict[str, Derivatives]) -> bool:
     return False
 
 
-def _kept(phase: Phase, found: dict[str, Derivatives]) -> ca.Function:
+def _retained(phase: Phase, found: dict[str, Derivatives]) -> ca.Function:
     """(t, x) -> (hidden constraints, derivatives along the tangent of x), at the parameters that are known."""
     system = phase.system
     t, x = ca.SX.sym("t"), ca.SX.sym("x", system.nx)
@@ -116,23 +116,23 @@ def _kept(phase: Phase, found: dict[str, Derivatives]) -> ca.Function:
     return ca.Function("kept", [t, x], [ca.densify(rows), ca.densify(ca.mtimes(ca.jacobian(rows, x), system.space.rate(x)))])
 
 
-def _consistent(phase: Phase, kept: ca.Function) -> bool:
+def _consistent(phase: Phase, retained: ca.Function) -> bool:
     """Whether the prescribed start satisfies the hidden constraints."""
     assert phase.start is not None
-    value, slope = (np.asarray(part) for part in kept(0.0, phase.start.value))
-    return bool(np.all(np.abs(value).ravel() <= ROUNDING.resolution * np.maximum(1.0, np.abs(slope).max(axis=1))))
+    value, gradient = (np.asarray(part) for part in retained(0.0, phase.start.value))
+    return bool(np.all(np.abs(value).ravel() <= ROUNDING.resolution * np.maximum(1.0, np.abs(gradient).max(axis=1))))
 
 
-def _at_start(phase: Phase, kept: ca.Function, start: Ends) -> Iterator[Constraint]:
+def _at_start(phase: Phase, retained: ca.Function, start: Ends) -> Iterator[Constraint]:
     """The hidden constraints that the prescribed start does not imply."""
     if phase.start is not None and phase.start.complete:
         return
-    count = kept.numel_out(0)
+    count = retained.numel_out(0)
     needed = start.independent(count, lambda point: stacked([start.prescribed(point), start.constraints(point)]), start.prescribed,
                                start.constraints)
     if len(needed):
         given = _arguments(phase)
-        rows = kept(given[0], given[1])[0][needed.tolist()]
+        rows = retained(given[0], given[1])[0][needed.tolist()]
         zeros = (0.0,) * len(needed)
         yield Constraint("hidden constraints at the start", At.START, ca.Function("hidden", given, [rows], list("txup"), ["value"]),
                          zeros, zeros, Sense.EQUAL)

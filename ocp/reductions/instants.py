@@ -46,7 +46,7 @@ class FreeParameters:
 
 @dataclass(frozen=True, eq=False)
 class Instant:
-    """An instant [s] at which functions jump: place, as an expression of q; values [k]: at the samples of q."""
+    """An instant [s] at which functions jump: point, as an expression of q; values [k]: at the samples of q."""
 
     place: ca.SX
     values: Array
@@ -172,15 +172,15 @@ class Finder:
         return [one for n in range(int(np.floor(ends.min())), int(np.ceil(ends.max())) + 1) for one in self._zeros(w - n)]
 
     def _zeros(self, w: ca.SX) -> list[Instant]:
-        q, slope = self.free.symbols, ca.jacobian(w, self.t)
-        if not ca.depends_on(slope, self.t):
-            rate = self.free.values(slope)
-            found = [] if not np.all(rate * rate[0] > 0) else [-ca.substitute(w, self.t, 0) / slope]
+        q, gradient = self.free.symbols, ca.jacobian(w, self.t)
+        if not ca.depends_on(gradient, self.t):
+            rate = self.free.values(gradient)
+            found = [] if not np.all(rate * rate[0] > 0) else [-ca.substitute(w, self.t, 0) / gradient]
         elif not ca.depends_on(w, q):
             found = self._sought(w)
         else:
             t = np.linspace(*self.horizon, SEARCH.zoom_points)
-            rates = ca.Function("rates", [self.t, q], [slope])
+            rates = ca.Function("rates", [self.t, q], [gradient])
             sides = np.sign(np.concatenate([np.asarray(rates(t[None, :], np.repeat(own[:, None], len(t), axis=1))).ravel()
                                             for own in self.free.samples]))
             found = [] if np.any(sides == -sides[-1]) or not sides.any() else [self._inverse(w, float(sides[-1]))]

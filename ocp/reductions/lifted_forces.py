@@ -52,7 +52,7 @@ def _lifted(phase: Phase) -> Phase:
     parameters = dict(zip(system.parameters, system.parameter_values, strict=True))
     wide = residual_dynamics_system(system.mechanism, parameters=parameters)
 
-    def held(item: Any) -> Any:
+    def active(item: Any) -> Any:
         function, rest = item.function, rests.get(id(item))
         sym = ca.SX.sym if function.is_a("SXFunction") else ca.MX.sym
         t, x, w, p = given = [sym(name, size) for name, size in zip("txup", (1, wide.nx, wide.nu, wide.np), strict=True)]
@@ -63,7 +63,7 @@ def _lifted(phase: Phase) -> Phase:
     u = np.hstack([phase.guess.u, np.zeros((len(phase.guess.u), known.count))])  # made consistent where equations are stated
     return phase.with_bounds(
         controls=phase.control_bounds.joined(Bounds.free(known.count)), system=replace(wide, constraints=()),
-        costs=tuple(map(held, phase.costs)), constraints=tuple(map(held, phase.constraints)), guess=replace(phase.guess, u=u))
+        costs=tuple(map(active, phase.costs)), constraints=tuple(map(active, phase.constraints)), guess=replace(phase.guess, u=u))
 
 
 def _given(given: Phase, phase: Phase, path: Trajectory) -> tuple[Phase, Trajectory]:

@@ -35,8 +35,9 @@ def weights_of_norms(cost: Cost) -> dict[int | Norm, float]:
     if cost.at is not At.PATH or cost.weights is not None or not uses(cost.function, {ca.OP_FABS, ca.OP_SQRT}):
         return {}
     _, norms, value = opened(cost.function)
-    slopes = [ca.simplify(ca.jacobian(value, symbol)) for symbol in norms.values()]
-    return {norm: float(slope) for norm, slope in zip(norms, slopes, strict=True) if slope.is_constant() and float(slope) > 0}
+    gradients = [ca.simplify(ca.jacobian(value, symbol)) for symbol in norms.values()]
+    return {norm: float(gradient) for norm, gradient in zip(norms, gradients, strict=True)
+            if gradient.is_constant() and float(gradient) > 0}
 
 
 def uses(function: ca.Function, wanted: set[int]) -> bool:
@@ -90,11 +91,11 @@ def norm_in(arguments: list[ca.SX], inside: ca.SX) -> Norm | None:
     u = arguments[2]
     if not all(ca.depends_on(u, symbol) for symbol in ca.symvar(inside)):  # of states, say, or of other norms
         return None
-    H, slope = ca.hessian(inside, u)
+    H, gradient = ca.hessian(inside, u)
     H = ca.simplify(H)
     if not H.is_constant():
         return None
-    at_rest = ca.Function("at_rest", [u], [inside, slope])(0)
+    at_rest = ca.Function("at_rest", [u], [inside, gradient])(0)
     Q = 0.5 * np.array(ca.DM(H))
     if np.any(np.array(at_rest[1])) or float(at_rest[0]) < 0 or not Q.any() or np.linalg.eigvalsh(Q)[0] < 0:
         return None

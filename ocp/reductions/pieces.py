@@ -65,7 +65,7 @@ def piece(phase: Phase, k: int, count: int, duration: Duration, share: tuple[flo
     def own(function: Any) -> Any:
         return None if function is None else functions.get(function.__hash__(), function)
 
-    kept = {At.PATH, At.INTEGRAL, *([At.START] if k == 0 else []), *([At.FINAL] if k == last else [])}
+    retained = {At.PATH, At.INTEGRAL, *([At.START] if k == 0 else []), *([At.FINAL] if k == last else [])}
     (a, b), space = share, phase.system.space
     s = np.unique(np.clip(np.concatenate([share, phase.guess.s]), a, b))
     x, u = sample_guess(phase.guess, space, s)
@@ -75,8 +75,8 @@ def piece(phase: Phase, k: int, count: int, duration: Duration, share: tuple[flo
         phase, name=f"{phase.name}.{k}" if last else phase.name, duration=duration,
         system=replace(phase.system, rate=own(phase.system.rate), residual=own(phase.system.residual)), guess=guess,
         start=phase.start if k == 0 else None, final=phase.final if k == last else None, reset=phase.reset if k == 0 else None,
-        costs=tuple(replace(c, function=own(c.function)) for c in phase.costs if c.at in kept),
-        constraints=(*(replace(c, function=own(c.function)) for c in phase.constraints if c.at in kept), *added))
+        costs=tuple(replace(c, function=own(c.function)) for c in phase.costs if c.at in retained),
+        constraints=(*(replace(c, function=own(c.function)) for c in phase.constraints if c.at in retained), *added))
 
 
 def _extra(solution: Solution, data: Pieces) -> dict[str, Array]:

@@ -47,15 +47,15 @@ class RedundantConditions(Reduction):
 
     def apply(self, problem: Problem) -> tuple[Problem, Dropped | None]:
         """The reduced problem, and the data for ``invert``."""
-        kept = tuple(_kept(phase) for phase in problem.phases)
-        if all(function is None for function in kept):
+        retained = tuple(_retained(phase) for phase in problem.phases)
+        if all(function is None for function in retained):
             return problem, None
-        start = tuple(of_boundary(Ends(problem, kept, ((i, At.START),))) for i in range(len(kept)))
-        final = tuple(of_boundary(Ends(problem, kept, ((i, At.FINAL),))) for i in range(len(kept)))
+        start = tuple(of_boundary(Ends(problem, retained, ((i, At.START),))) for i in range(len(retained)))
+        final = tuple(of_boundary(Ends(problem, retained, ((i, At.FINAL),))) for i in range(len(retained)))
         phases = tuple(replace(phase, start=boundary_without(phase.start, a), final=boundary_without(phase.final, b))
                        for phase, a, b in zip(problem.phases, start, final, strict=True))
         reduced = replace(problem, phases=phases)
-        found = Redundant(start, final, tuple(_of_linkage(one, Ends(reduced, kept, one.ends)) for one in problem.linkages))
+        found = Redundant(start, final, tuple(_of_linkage(one, Ends(reduced, retained, one.ends)) for one in problem.linkages))
         if not any(any(own) for group in found for own in group):
             return problem, None
         linkages = tuple(_linkage_without(*pair) for pair in zip(problem.linkages, found.linkages, strict=True))
@@ -93,7 +93,7 @@ def of_boundary(end: Ends) -> tuple[bool, ...]:
         return (False,) * len(boundary.fixed)
     fixed = np.flatnonzero(boundary.fixed)
     needed = fixed[end.independent(len(fixed), end.constraints, end.constraints, end.prescribed)]
-    return tuple(held and i not in needed for i, held in enumerate(boundary.fixed))
+    return tuple(active and i not in needed for i, active in enumerate(boundary.fixed))
 
 
 def _of_linkage(linkage: Linkage, ends: Ends) -> tuple[bool, ...]:
@@ -103,10 +103,10 @@ def _of_linkage(linkage: Linkage, ends: Ends) -> tuple[bool, ...]:
         return (False,) * linkage.size
     equations = ends.linkage(linkage, equal)
 
-    def held(point: Point) -> Rows:
+    def active(point: Point) -> Rows:
         return stacked([ends.constraints(point), ends.prescribed(point)])
 
-    needed = equal[ends.independent(len(equal), lambda point: stacked([held(point), equations(point)]), held, equations)]
+    needed = equal[ends.independent(len(equal), lambda point: stacked([active(point), equations(point)]), active, equations)]
     return tuple(i in equal and i not in needed for i in range(linkage.size))
 
 
@@ -127,7 +127,7 @@ def _linkage_without(linkage: Linkage, redundant: Sequence[bool]) -> Linkage:
                    upper=tuple(linkage.upper[i] for i in rows), labels=tuple(names[i] for i in rows))
 
 
-def _kept(phase: Phase) -> ca.Function | None:
+def _retained(phase: Phase) -> ca.Function | None:
     """(t, x) -> (constraints, derivatives along the tangent of x) that the dynamics of a phase keep zero; None if there are
     none."""
     system = phase.system
@@ -144,18 +144,18 @@ class Ends:
     """Ends of phases (number, START or FINAL), and the constraints that each phase maintains."""
 
     problem: Problem
-    kept: tuple[ca.Function | None, ...]
+    retained: tuple[ca.Function | None, ...]
     ends: tuple[tuple[int, At], ...]
 
     @property
     def rows(self) -> list[ca.Function | None]:
         """What is kept at each; where a later phase begins it may be for a linkage to say that its constraints hold."""
-        return [self.kept[number] if number == 0 or at is At.FINAL else None for number, at in self.ends]
+        return [self.retained[number] if number == 0 or at is At.FINAL else None for number, at in self.ends]
 
     @property
     def free(self) -> bool:
         """Whether no end has a maintained constraint."""
-        return all(kept is None for kept in self.rows)
+        return all(retained is None for retained in self.rows)
 
     @property
     def spaces(self) -> list[Space]:
@@ -171,19 +171,20 @@ class Ends:
     def constraints(self, point: Point) -> Rows:
         """Values and derivatives of the constraints of mechanisms."""
         lengths, found = np.array([phase.duration.guess for phase in self.problem.phases]), []
-        for (number, at), kept, space, x in zip(self.ends, self.rows, self.spaces, point, strict=True):
+        for (number, at), retained, space, x in zip(self.ends, self.rows, self.spaces, point, strict=True):
             t = float(np.sum(lengths[:number + (at is At.FINAL)]))
-            found.append((np.zeros(0), np.zeros((0, space.ndx))) if kept is None else tuple(np.asarray(y) for y in kept(t, x)))
-        return np.concatenate([value.ravel() for value, _ in found]), block_diag(*(slope for _, slope in found))
+            found.append((np.zeros(0), np.zeros((0, space.ndx))) if retained is None
+                         else tuple(np.asarray(y) for y in retained(t, x)))
+        return np.concatenate([value.ravel() for value, _ in found]), block_diag(*(gradient for _, gradient in found))
 
     def prescribed(self, point: Point) -> Rows:
         """Derivatives of the components that boundaries fix."""
-        values, slopes = [], []
+        values, gradients = [], []
         for boundary, space, x in zip(self.boundaries, self.spaces, point, strict=True):
             fixed = np.flatnonzero(() if boundary is None else boundary.fixed)
             values.append(np.zeros(0) if boundary is None else _between(space, boundary.value, x)[fixed])
-            slopes.append(np.eye(space.ndx)[fixed])
-        return np.concatenate(values), block_diag(*slopes)
+            gradients.append(np.eye(space.ndx)[fixed])
+        return np.concatenate(values), block_diag(*gradients)
 
     def linkage(self, linkage: Linkage, equal: Array) -> Callable[[Point], Rows]:
         """Derivatives of the equations of a linkage, at the durations of the guess."""
@@ -193,23 +194,23 @@ class Ends:
         symbols = [ca.MX.sym(f"x{i}", space.nx) for i, space in enumerate(self.spaces)]
         value = ca.vec(linkage.function(*symbols, ca.DM([phase.duration.guess for phase in phases]),
                                         ca.DM([known[name] for name in linkage.parameters]))) - ca.DM(linkage.lower)
-        slopes = [ca.mtimes(ca.jacobian(value, x), space.rate(x)) for x, space in zip(symbols, self.spaces, strict=True)]
-        function = ca.Function("linkage", symbols, [ca.densify(value), ca.densify(ca.horzcat(*slopes))])
+        gradients = [ca.mtimes(ca.jacobian(value, x), space.rate(x)) for x, space in zip(symbols, self.spaces, strict=True)]
+        function = ca.Function("linkage", symbols, [ca.densify(value), ca.densify(ca.horzcat(*gradients))])
 
         def rows(point: Point) -> Rows:
-            found, slope = function(*point)
-            return np.asarray(found).ravel()[equal], np.asarray(slope)[equal]
+            found, gradient = function(*point)
+            return np.asarray(found).ravel()[equal], np.asarray(gradient)[equal]
 
         return rows
 
     # ---- which are independent --------------------------------------------------------------------------------------
-    def independent(self, count: int, on: Callable[[Point], Rows], held: Callable[[Point], Rows],
+    def independent(self, count: int, on: Callable[[Point], Rows], active: Callable[[Point], Rows],
                     wanted: Callable[[Point], Rows]) -> Array:
         """Which of the ``count`` wanted equations are independent of each other and of the held ones, on the manifold where the
         constraints ``on`` vanish: the largest set over several such states."""
         best, worth = np.arange(count), (-1, 0.0)
         for point in self._states(on):
-            directions = null_space(_unit(held(point)[1]), ROUNDING.resolution)
+            directions = null_space(_unit(active(point)[1]), ROUNDING.resolution)
             triangle, order = qr((_unit(wanted(point)[1]) @ directions).T, mode="r", pivoting=True)
             pivots = np.abs(np.diag(triangle))
             rank = int(np.sum(pivots > ROUNDING.resolution))
@@ -218,8 +219,8 @@ class Ends:
         return best
 
     def _states(self, on: Callable[[Point], Rows]) -> Iterator[Point]:
-        """States near the guess and the prescribed ones at which these constraints vanish. Prescribed velocities are kept: if all
-        are zero, feet with velocity constraints make more conditions redundant than at nearby states."""
+        """States near the guess and the prescribed ones at which these constraints vanish. Prescribed velocities are retained: if
+        all are zero, feet with velocity constraints make more conditions redundant than at nearby states."""
         rng, spaces = np.random.default_rng(0), self.spaces
         for size in (0.0, *[FORMULATION.rank_distance] * (REACH.points - 1)):
             point = []
@@ -240,13 +241,13 @@ class Ends:
         return [_moved(space, x, dx) for space, x, dx in zip(self.spaces, point, parts, strict=True)]
 
 
-def _unit(slope: Array) -> Array:
-    return slope / np.maximum(np.linalg.norm(slope, axis=1, keepdims=True), ROUNDING.resolution)
+def _unit(gradient: Array) -> Array:
+    return gradient / np.maximum(np.linalg.norm(gradient, axis=1, keepdims=True), ROUNDING.resolution)
 
 
 def stacked(parts: Sequence[Rows]) -> Rows:
     """Matrices of several ends as one."""
-    return np.concatenate([value for value, _ in parts]), np.vstack([slope for _, slope in parts])
+    return np.concatenate([value for value, _ in parts]), np.vstack([gradient for _, gradient in parts])
 
 
 def _moved(space: Space, x: Array, dx: Array) -> Array:

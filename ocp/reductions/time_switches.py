@@ -148,16 +148,16 @@ def _stepping(problem: Problem, number: int, free: FreeParameters, instants: lis
     for function in functions_of(phase):
         if (own := opened(function)) is None:
             continue
-        kept = []
+        retained = []
         for step in own.steps:
             places = finder.places(own, step)
             if any(finder.jumps(own, step, one) for one in places):
                 if robot and function is system.rate:
                     return none
-                kept.append(step)
+                retained.append(step)
                 steps[step] = [_numbered(one, instants, phase) for one in places]
-        if kept:
-            functions[function.__hash__()] = own.only(kept)
+        if retained:
+            functions[function.__hash__()] = own.only(retained)
     return Stepping(functions, steps, finder)
 
 

@@ -19,7 +19,7 @@ from ocp.problem import At, Constraint, Problem, Sense, Solution
 from ocp.reductions.chain import Reduction
 
 #: the constraints of every phase as they were
-Stated = tuple[tuple[Constraint, ...], ...]
+Formulated = tuple[tuple[Constraint, ...], ...]
 
 
 class VanishingSums(Reduction):
@@ -27,7 +27,7 @@ class VanishingSums(Reduction):
 
     name = "vanishing_sums"
 
-    def apply(self, problem: Problem) -> tuple[Problem, Stated]:
+    def apply(self, problem: Problem) -> tuple[Problem, Formulated]:
         """The reduced problem, and the data for ``invert``."""
         stated = tuple(phase.constraints for phase in problem.phases)
         restated = tuple(tuple(map(_restated, own)) for own in stated)
@@ -35,7 +35,7 @@ class VanishingSums(Reduction):
             return problem, stated
         return _with(problem, restated), stated
 
-    def invert(self, solution: Solution, data: Stated) -> Solution:
+    def invert(self, solution: Solution, data: Formulated) -> Solution:
         """The solution of the original problem."""
         return replace(solution, problem=_with(solution.problem, data))
 

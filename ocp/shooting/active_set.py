@@ -1,8 +1,8 @@
 """Which constraints a Newton step holds, and how: bounds and rows as they are, cones by the derivative of the projection.
 
-For an inequality ``c <= 0`` with multiplier w the conditions are ``w = max(0, w + c)``: the semismooth Newton step holds the row
-(``c + C z = 0``) where w + c > 0 and drops it (w = 0) elsewhere. That is the primal-dual active-set strategy (Hintermueller, Ito,
-Kunisch 2002); repeated on one quadratic model, rows of wrong sign leave and violated rows enter.
+For an inequality ``c <= 0`` with multiplier w the conditions are ``w = max(0, w + c)``: the semismooth Newton step holds the
+constraint (``c + C z = 0``) where w + c > 0 and drops it (w = 0) elsewhere. That is the primal-dual active-set strategy
+(Hintermueller, Ito, Kunisch 2002); repeated on one quadratic model, rows of wrong sign leave and violated rows enter.
 
 A cone has the same form, ``l = P(l - c)`` with l = -w and P the projection. Its derivative D at v = l - c has the orthonormal
 eigenvectors (1, e)/sqrt 2, (1, -e)/sqrt 2 and (0, orthogonal to e), e = v[1:]/|v[1:]|, with eigenvalues 1, 0 and
@@ -12,9 +12,9 @@ solution is c[0] / |w|: the curvature of the cone. Unlike the smooth form ``|c[1
 apex, where that form has no derivative and the multiplier is no longer along its gradient; the system stays symmetric, and because
 the projection is strongly semismooth (Chen, Sun, Sun 2003) Newton's method keeps its quadratic convergence.
 
-Held rows may contradict one another where a state cannot be moved at several knots in turn. Each therefore carries a small proximal
-term about a centre, ``c + C z = PROXIMAL (w - centre)``, and the centre follows once the set has settled: the proximal method of
-multipliers (Rockafellar 1976), whose fixed points satisfy the rows exactly.
+Active constraints may contradict one another where a state cannot be moved at several knots in turn. Each therefore carries a small
+proximal term about a centre, ``c + C z = PROXIMAL (w - centre)``, and the centre follows once the set has settled: the proximal
+method of multipliers (Rockafellar 1976), whose fixed points satisfy the constraints exactly.
 """
 
 from __future__ import annotations
@@ -32,10 +32,11 @@ FREE, SURFACE, APEX = 0, 1, 2
 """Cases of a cone: the constraint is not felt; its surface is; all of it vanishes."""
 
 ENTER = 1e-12
-"""A row that a step would violate by more than this, relative to ``1 + |c|``, is held."""
+"""A row that a step would violate by more than this, relative to ``1 + |c|``, is active."""
 
 PROXIMAL = 1e-6
-"""Softness of a held row beside that which the row has anyway, relative to the square of its derivative over the Hessian."""
+"""Softness of an active constraint beside that which the constraint has anyway, relative to the square of its derivative over the
+Hessian."""
 
 PATIENCE = 3
 """Exchanges of all constraints that are wrong which may pass without leaving fewer of them wrong."""
@@ -43,7 +44,7 @@ PATIENCE = 3
 
 class ActiveSet:
     """The active set of every knot. ``held`` is what the system needs; ``exchange`` changes the set after a solve of it.
-    proximal: softness of held rows, 0 to hold them exactly."""
+    proximal: softness of active constraints, 0 to hold them exactly."""
 
     def __init__(self, knots: Sequence[Knot], multipliers: Multipliers, proximal: float = PROXIMAL):
         self.knots, self.proximal = knots, proximal
@@ -70,7 +71,7 @@ class ActiveSet:
 
     @property
     def count(self) -> int:
-        """Active rows and bounds."""
+        """Active constraints and bounds."""
         return sum(len(have.b) + int(np.count_nonzero(side)) for have, side in zip(self.held, self.side, strict=True))
 
     def key(self) -> bytes:
@@ -143,7 +144,8 @@ class ActiveSet:
         return new
 
     def recentre(self, multipliers: Multipliers) -> float:
-        """Put the centre of the proximal terms at these multipliers. Returns by how much rows have been missed for their sake."""
+        """Put the centre of the proximal terms at these multipliers. Returns by how much constraints have been missed for their
+        sake."""
         missed = 0.0
         for k, have in enumerate(self.held):
             if len(have.b):
@@ -182,7 +184,8 @@ class ActiveSet:
                     b - self._near[k] * (T.T @ self.centre[k]), T, rest, share, side)
 
     def miss(self, k: int, knot: Knot, w: Array) -> Array:
-        """Residuals [a] of the held rows of knot k at other values c and multipliers w, as the right-hand side of their rows."""
+        """Residuals [a] of the active constraints of knot k at other values c and multipliers w, as the right-hand side of their
+        constraints."""
         have, on, away = self.held[k], self.on[k], knot.c.copy()
         for part in knot.cones():
             away[part] = cone_residual(knot.c[part], w[part], int(on[part.start]))

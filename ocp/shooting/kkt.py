@@ -39,7 +39,7 @@ Array = NDArray[np.float64]
 Places = NDArray[np.int64]
 
 DIAGONAL = 1e-9
-"""Term on the diagonal that makes a singular system solvable, relative to the Hessian (primal) or to the row (dual)."""
+"""Term on the diagonal that makes a singular system solvable, relative to the Hessian (primal) or to the constraint (dual)."""
 REFINEMENTS = 12
 
 
@@ -51,9 +51,9 @@ def _no(*shape: int) -> Callable[[], Array]:
 class Knot:
     """Values and derivatives at one knot, by ``z = (dx [n], du [m])``; the last knot has m = 0, and neither F nor gap.
 
-    g [n+m]: gradient of the cost. H [n+m, n+m]: Hessian of the Lagrangian (exact, or of Gauss-Newton), rows included but not the
-    curvature of the cones themselves. F [n', n+m]: derivative of the step into the next state. gap [n']: ``f (-) x_next``, the dx
-    with ``x_next [+] dx = f``. c [r], C [r, n+m]: rows and their derivatives; kind, size [r] as in ``stages.rows.Rows``; rows
+    g [n+m]: gradient of the cost. H [n+m, n+m]: Hessian of the Lagrangian (exact, or of Gauss-Newton), constraints included but not
+    the curvature of the cones themselves. F [n', n+m]: derivative of the step into the next state. gap [n']: ``f (-) x_next``, the
+    dx with ``x_next [+] dx = f``. c [r], C [r, n+m]: rows and their derivatives; kind, size [r] as in ``stages.rows.Rows``; rows
     that do not hold at this knot are left out. u, lower, upper [m]: controls and their bounds.
     """
 
@@ -81,13 +81,13 @@ class Knot:
         return len(self.g) - self.n
 
     def cones(self) -> list[slice]:
-        """The rows of each cone."""
+        """The constraints of each cone."""
         return [slice(int(r), int(r + self.size[r])) for r in np.flatnonzero(self.kind == CONE)]
 
 
 @dataclass(frozen=True)
 class Multipliers:
-    """costate [S+1] of [n_k]; rows [S+1] of [r_k]: derivatives of the Lagrangian by the rows c."""
+    """costate [S+1] of [n_k]; rows [S+1] of [r_k]: derivatives of the Lagrangian by the constraints c."""
 
     costate: tuple[Array, ...]
     rows: tuple[Array, ...]

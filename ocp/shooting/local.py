@@ -136,7 +136,7 @@ def adjoints(horizon: Horizon, x: Array, u: Array, weights: Array) -> tuple[Arra
 def localised(horizon: Horizon, x: Array, u: Array, weights: Array) -> Local:
     """The discrete problem at a point as a program: unknowns (dx_k, du_k) knot after knot, rows of the dynamics, then the others.
 
-    Rows of cones are left out where their multiplier vanishes, else held as one equation: tangents of the cone.
+    Constraints of cones are left out where their multiplier vanishes, else active as one equation: tangents of the cone.
     """
     S = horizon.stages
     sizes = np.array([[horizon.kind(k).space.ndx, horizon.kind(k).nu if k < S else 0] for k in range(S + 1)])
@@ -244,7 +244,7 @@ def _own_rows(own: _Knots, i: int, columns: Array, c: Array, C: Array, holds: Ar
 
 
 def _parts(rows: Any, holds: Array) -> list[tuple[slice, bool]]:
-    """Rows that are held, as slices, one for a whole cone; and whether it is one."""
+    """Active constraints, as slices, one for a whole cone; and whether it is one."""
     found, r = [], 0
     while r < len(rows.kind):
         cone = bool(rows.kind[r] == CONE)

@@ -22,7 +22,7 @@ from ocp.shooting.stages.rows import BELOW, CONE
 @dataclass(frozen=True)
 class ShootingOptimality:
     """Shooting's data for the certificate: the discrete problem and the returned point: x [S+1, nx], u [S, M], and the
-    derivatives of the Lagrangian by the rows of hard constraints, weights [S+1, r] (multipliers; minus them for cones)."""
+    derivatives of the Lagrangian by the hard constraints, weights [S+1, r] (multipliers; minus them for cones)."""
 
     horizon: Horizon
     x: np.ndarray

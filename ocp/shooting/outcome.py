@@ -61,8 +61,8 @@ def _trajectory(compiled: records.Compiled, leg: Leg, path: Path) -> Trajectory:
 
 def held_trajectory(horizon: Horizon, leg: Leg, x: np.ndarray, u: np.ndarray,
                     between: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]) -> Trajectory:
-    """Knot states x [N+1, ..] and held controls u [N, ..] of a phase; between knots the integrator itself, with a shorter step:
-    between(numbers of the stages [k], their states, lengths of the steps in the time argument [k]) -> states."""
+    """Knot states x [N+1, ..] and piecewise-constant controls u [N, ..] of a phase; between knots the integrator itself, with a
+    shorter step: between(numbers of the stages [k], their states, lengths of the steps in the time argument [k]) -> states."""
     stretch, system = leg.stretch, leg.stretch.phase.system
     nx, theta = system.nx, x[0, system.nx:stretch.space.nx]
     pace, began = float(stretch.pace(theta)), float(stretch.clock(0.0, theta))

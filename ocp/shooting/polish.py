@@ -67,7 +67,7 @@ class Polished:
     """The best point: states x [S+1] of [nx_k], controls u [S] of [m_k], multipliers, its residuals; ending: why it was not solved.
 
     log: one row for every point kept, the first before any step: step, stationarity, feasibility, gap, complementarity, length
-    (of the step that led there), trials (evaluations for it), exchanges, active (rows and bounds held).
+    (of the step that led there), trials (evaluations for it), exchanges, active (constraints and bounds active).
     """
 
     x: Vectors
@@ -106,9 +106,10 @@ def polish(evaluate: Evaluate, retract: Retract, x: Sequence[Array], u: Sequence
     """Polish a point; see the module docstring.
 
     evaluate(x, u, multipliers) -> one ``kkt.Knot`` for each of the S + 1 knots, the Hessians with these multipliers (costate_{k+1}
-    with the step of knot k, rows with theirs); it may raise ArithmeticError or return numbers that are not finite where the problem
-    cannot be evaluated. retract(x, dx) -> the states ``x_k [+] dx_k``. x [S+1] of [nx_k], u [S] of [m_k]; arrays with more columns
-    than a knot has controls are cut. multipliers: an estimate (``kkt.costates`` makes the costates from row multipliers).
+    with the step of knot k, constraints with theirs); it may raise ArithmeticError or return numbers that are not finite where the
+    problem cannot be evaluated. retract(x, dx) -> the states ``x_k [+] dx_k``. x [S+1] of [nx_k], u [S] of [m_k]; arrays with more
+    columns than a knot has controls are cut. multipliers: an estimate (``kkt.costates`` makes the costates from constraint
+    multipliers).
     """
     options = options or PolishOptions()
     states, controls = (tuple(np.asarray(v, dtype=float) for v in given) for given in (x, u))

@@ -147,7 +147,7 @@ class Receding:
         return words[self._code]
 
     def control(self, since: float, x: Any) -> np.ndarray:
-        """Control [nu] at the time ``since`` [s] after the first knot for the state x [nx]: held control plus feedback, within
+        """Control [nu] at the time ``since`` [s] after the first knot for the state x [nx]: constant control plus feedback, within
         bounds."""
         k = min(max(int(since / self.step + 1e-9), 0), len(self.u) - 1)
         self._seen[0, :self.nx] = x

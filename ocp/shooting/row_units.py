@@ -1,7 +1,7 @@
 """Units of hard constraints, so that no tolerance and no penalty depends on the unit a file writes them in.
 
-A row is measured by what it changes along the guess when states and controls move by their sizes. Units are powers of 1024: rows in
-ordinary numbers stay as they are written, and none loses a digit.
+A row is measured by what it changes along the guess when states and controls move by their sizes. Units are powers of 1024:
+constraints in ordinary numbers stay as they are written, and none loses a digit.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def _measured(rows: Rows, sizes: Array, width: int) -> Rows:
 
 
 def in_units(rows: Rows, unit: Array, width: int) -> Rows:
-    """The rows divided by these units [r]."""
+    """The constraints divided by these units [r]."""
     def made(function: ca.Function, weighted: bool, *by: Any) -> ca.Function:
         kind = ca.SX if function.is_a("SXFunction") else ca.MX
         given = [kind.sym(function.name_in(i), function.sparsity_in(i)) for i in range(function.n_in())]

@@ -3,10 +3,10 @@
 At a solution of the conditions of optimality with strict complementarity the active constraints stay active nearby, and the
 implicit function theorem gives the derivatives of states, controls and multipliers as solutions of one linear system, that of
 Newton's method with the exact Hessian of the Lagrangian (Fiacco 1976, "Sensitivity analysis for nonlinear programming using penalty
-methods"). The derivative of the optimal cost is that of the Lagrangian with everything held (envelope theorem).
+methods"). The derivative of the optimal cost is that of the Lagrangian with everything active (envelope theorem).
 
 Nothing of the engine is used: second derivatives, mixed derivatives with parameters and multipliers' curvature come from CasADi
-on the steps and rows of the horizon, whatever the solve used.
+on the steps and constraints of the horizon, whatever the solve used.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from ocp.shooting.stages.stage import Stage
 @dataclass(frozen=True)
 class PhaseSensitivities:
     """Derivatives along one phase of N steps: of the state at every knot, in the tangent space there, by the tangent of the start
-    state, dx_dx0 [N+1, ndx, n0], and by the parameters, dx_dp [N+1, ndx, np]; of the held controls, du_dx0 [N, nu, n0] and
-    du_dp [N, nu, np]. state_names [ndx], control_names [nu]: what the rows are."""
+    state, dx_dx0 [N+1, ndx, n0], and by the parameters, dx_dp [N+1, ndx, np]; of the piecewise-constant controls, du_dx0 [N, nu,
+    n0] and du_dp [N, nu, np]. state_names [ndx], control_names [nu]: what the rows are."""
 
     name: str
     state_names: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Why a step of a robot may have failed: joints whose coordinates come to a place where they no longer move it every way, or leave
+"""Why a step of a robot may have failed: joints whose coordinates come to a point where they no longer move it every way, or leave
 their splines."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ SINGULAR = 0.03
 
 
 def singular_joint(model: Model, q: np.ndarray, but: Collection[str] = ()) -> tuple[str, int, float] | None:
-    """(joint, step, smallest singular value of its S over its largest) of the joint that comes nearest to such a place along
+    """(joint, step, smallest singular value of its S over its largest) of the joint that comes nearest to such a point along
     configurations q [k, nq]; None where none comes near. but: joints that are left out."""
     worst: tuple[str, int, float] | None = None
     for i, body in enumerate(model.bodies):

@@ -60,10 +60,10 @@ class Controls(Protocol):
 
 @dataclass(frozen=True)
 class Leg:
-    """The motion in one phase, whose system has no algebraic unknowns any more: t [n+1] s, x [n+1, nx], u [n, nu] held over each
-    step; integrals [n+1, k] of the running costs in their order and, where the system has one, its power, from 0; switches: of
+    """The motion in one phase, whose system has no algebraic unknowns any more: t [n+1] s, x [n+1, nx], u [n, nu] constant over
+    each step; integrals [n+1, k] of the running costs in their order and, where the system has one, its power, from 0; switches: of
     charts of rotations on the way. The states are in the charts of the system all the same, and go on as the ones before, see
-    ``dynamics.joints.charts.continued``, also for singular places; rates next to one are as large as they come out."""
+    ``dynamics.joints.charts.continued``, also for singular points; rates next to one are as large as they come out."""
 
     phase: Phase
     t: np.ndarray
@@ -323,7 +323,7 @@ class Constant:
 
 class Guessed:
     """The controls of the problem's guess at the middle of each step; after its end the last ones. stairs: for each phase whether
-    they are held from one point of the guess to the next, else they are read linearly between points."""
+    they are constant from one point of the guess to the next, else they are read linearly between points."""
 
     def __init__(self, problem: Problem, words: str = "the guess", stairs: Sequence[bool] = ()):
         self.words, self._phases, self._begins = words, chain_of(EXPLICIT).apply(problem).phases, [0.0]

@@ -42,7 +42,8 @@ class Stepper(Protocol):
         """After ``reset``: the state h [s] before, and what integrals rose by since, for methods that look back."""
 
     def step(self, u: ArrayLike, dt: float) -> np.ndarray:
-        """The state [nx] after dt [s] under a held control u [nu]. Raises StepError where that fails, and stays where it was."""
+        """The state [nx] after dt [s] under a constant control u [nu]. Raises StepError where that fails, and stays where it
+        was."""
 
 
 def check_integrator(name: str) -> None:

@@ -50,7 +50,7 @@ class Guess:
 class Engine(Protocol):
     """``guess`` is None where the engine returns nothing that is finite. short: soon, because a descent follows where it fails."""
 
-    def guess(self, programme: Dense, accuracy: float, short: bool = False) -> Guess | None:
+    def guess(self, program: Dense, accuracy: float, short: bool = False) -> Guess | None:
         """An approximate solution and its active set, or None where the engine fails."""
 
 
@@ -69,10 +69,10 @@ class Osqp:
     rho: float = 0.1
     _workspaces: dict[tuple[int, int, int], Any] = field(default_factory=dict)
 
-    def guess(self, programme: Dense, accuracy: float, short: bool = False) -> Guess | None:
+    def guess(self, program: Dense, accuracy: float, short: bool = False) -> Guess | None:
         """An approximate solution and its active set, or None where the engine fails."""
-        n, m, spent = programme.q.size, programme.l.size, 0
-        padded = _padded(programme)
+        n, m, spent = program.q.size, program.l.size, 0
+        padded = _padded(program)
         for scaling in (10, 0):
             solver = self._loaded(padded, scaling, accuracy, self.soon if short else self.iterations)
             solver.warm_start(x=padded.x, y=padded.y)
@@ -86,20 +86,20 @@ class Osqp:
                 return Guess(np.array(answer.x[:n], float), np.array(answer.y[:m], float), spent)
         return None
 
-    def _loaded(self, programme: Dense, scaling: int, accuracy: float, iterations: int) -> Any:
-        n, m = programme.q.size, programme.l.size
-        P, A = programme.P[np.tril_indices(n)], programme.A.ravel(order="F")  # P' by rows: the upper triangle by columns
+    def _loaded(self, program: Dense, scaling: int, accuracy: float, iterations: int) -> Any:
+        n, m = program.q.size, program.l.size
+        P, A = program.P[np.tril_indices(n)], program.A.ravel(order="F")  # P' by rows: the upper triangle by columns
         known = self._workspaces.get((n, m, scaling))
         if known is not None:
-            known.update(q=programme.q, l=programme.l, u=programme.u)
+            known.update(q=program.q, l=program.l, u=program.u)
             known.update(Px=P, Ax=A)  # last: it scales everything anew, q included
             known.update_settings(eps_abs=accuracy, eps_rel=accuracy, max_iter=iterations)
             return known
         solver = self._workspaces[n, m, scaling] = osqp.OSQP()
         ends = np.arange(n + 1)
-        solver.setup(sp.csc_matrix((P, np.tril_indices(n)[1], ends * (ends + 1) // 2), shape=(n, n)), programme.q,
-                     sp.csc_matrix((A, np.tile(np.arange(m), n), m * ends), shape=(m, n)), programme.l,
-                     programme.u, verbose=False, polishing=False, warm_starting=True, rho=self.rho, scaling=scaling,
+        solver.setup(sp.csc_matrix((P, np.tril_indices(n)[1], ends * (ends + 1) // 2), shape=(n, n)), program.q,
+                     sp.csc_matrix((A, np.tile(np.arange(m), n), m * ends), shape=(m, n)), program.l,
+                     program.u, verbose=False, polishing=False, warm_starting=True, rho=self.rho, scaling=scaling,
                      adaptive_rho=1, adaptive_rho_interval=_ADAPTS, check_termination=25, max_iter=iterations,
                      eps_abs=accuracy, eps_rel=accuracy, eps_prim_inf=1e-9, eps_dual_inf=1e-9)
         return solver
@@ -124,12 +124,12 @@ class Daqp:
         except ImportError as error:
             raise ProblemError("DAQP is not installed; pip install 'lieocp[daqp]'", where="engine 'daqp'") from error
 
-    def guess(self, programme: Dense, accuracy: float, short: bool = False) -> Guess | None:
+    def guess(self, program: Dense, accuracy: float, short: bool = False) -> Guess | None:
         """An approximate solution and its active set, or None where the engine fails."""
-        sense = np.where(programme.l == programme.u, 5, 0).astype(np.int32)
-        u, l = np.minimum(programme.u, _ENDLESS), np.maximum(programme.l, -_ENDLESS)
-        x, _, flag, info = self._daqp.solve(np.ascontiguousarray(programme.P), programme.q.copy(),
-                                            np.ascontiguousarray(programme.A), u, l, sense, primal_tol=min(accuracy, 1e-9))
+        sense = np.where(program.l == program.u, 5, 0).astype(np.int32)
+        u, l = np.minimum(program.u, _ENDLESS), np.maximum(program.l, -_ENDLESS)
+        x, _, flag, info = self._daqp.solve(np.ascontiguousarray(program.P), program.q.copy(),
+                                            np.ascontiguousarray(program.A), u, l, sense, primal_tol=min(accuracy, 1e-9))
         y = np.array(info["lam"], float)
         if flag < 1 or not (np.isfinite(x).all() and np.isfinite(y).all()):
             return None

@@ -37,7 +37,7 @@ __all__ = ["HQPOptions", "HQPResult", "HQPStatus", "Hierarchy", "Level", "Outcom
 Array = NDArray[np.float64]
 
 _ROUNDING = 1e-13
-_ROADS = 15  # all that lead to an active set
+_METHODS = 15  # all that lead to an active set
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class Space:
 
     def _advance(self, guessed: bool) -> int:
         return int(advance(self.arrays.numbers, self.arrays.integers, self._sizes, self.options.tolerance, self._careful, guessed,
-                           self._roads & _ROADS))
+                           self._roads & _METHODS))
 
     def _insist(self, code: int) -> tuple[int, int]:
         """(iterations of engines, code) where the first attempt, that came to ``code``, did not do."""

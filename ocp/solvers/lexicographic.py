@@ -128,9 +128,10 @@ def _feasible(p: Problem) -> bool:
 
 
 @linked(**VIEWS)
-def advance(w: np.ndarray, iw: np.ndarray, sizes: np.ndarray, tolerance: float, careful: bool, guessed: bool, roads: int) -> int:
+def advance(w: np.ndarray, iw: np.ndarray, sizes: np.ndarray, tolerance: float, careful: bool, guessed: bool, methods: int) -> int:
     """From the start (guessed: from the level that asked, whose guess is in z and side) to the end, or to where an engine has to
-    be asked: then sizes [kb, mc, nz, level, soft] says what is in the arrays. roads: which may be taken to an active set, a sum of
+    be asked: then sizes [kb, mc, nz, level, soft] says what is in the arrays. methods: which may be taken to an active set, a sum
+    of
     1 (rows held last), 2 (those of the engine), 4 (descent after it), 8 (before). Returns a code."""
     s = stack(w, iw)
     level, code, how = sizes[3] if guessed else 0, DONE, ENGINE
@@ -145,14 +146,14 @@ def advance(w: np.ndarray, iw: np.ndarray, sizes: np.ndarray, tolerance: float, 
             how = HELD
             for c in range(p.nz):
                 p.z[c] = s.along[c] if c < s.rank[level] else 0.0
-        closed = roads & (2 if guessed else 1) != 0 and exchange(p) and optimal(p, 1e-7)
+        closed = methods & (2 if guessed else 1) != 0 and exchange(p) and optimal(p, 1e-7)
         if not closed:
             for c in range(p.nz):  # where x is every hard row holds
                 p.z[c] = 0.0
             if not guessed and s.state[3] != 0 and not _feasible(p):
                 return CAREFUL
             how = DESCENT
-            closed = roads & (4 if guessed else 8) != 0 and descend(p, False) and optimal(p, 1e-7)
+            closed = methods & (4 if guessed else 8) != 0 and descend(p, False) and optimal(p, 1e-7)
             if not closed:
                 sizes[0], sizes[1], sizes[2], sizes[3], sizes[4] = kb, mc, p.nz, level, soft
                 if guessed:

@@ -129,7 +129,7 @@ def searching(problem: Problem, options: CollocationOptions, outside: Outside = 
         family, rules, criterion, estimator, options.max_passes if max_passes is None else max_passes, options.switches,
         tuple(linear_controls(phase) for phase in problem.phases) if policy.by_certificate else (), options.solver == "ipopt")
     may = alternative and policy.by_certificate and options.controls == "auto" and "zero_order_hold" not in without and not any(
-        phase.system.algebraic for phase in problem.phases)  # what is held would be their algebraic unknowns, too
+        phase.system.algebraic for phase in problem.phases)  # constant values would be their algebraic unknowns, too
     begun = 0 if (cascade or options.guess != "auto") and resume is None else None
     task = Task(problem, plans, first_margins(problem, plans, estimator), guess=first, left=names[1:] if begun == 0 else (),
                 begun=begun, resume=resume)

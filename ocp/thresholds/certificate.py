@@ -238,7 +238,7 @@ class SecondOrder:
 
 @dataclass(frozen=True)
 class Verdicts:
-    """How checks are composed, and what is told beside them."""
+    """How checks are composed, and what is reported beside them."""
 
     defect_factor: float = threshold(
         10.0, why="sum of all defects, times this: what discretisation may take the objective away from its quadrature",

@@ -63,7 +63,7 @@ def written(v: Expr, d: Expr, cost: Expr, rows: Expr) -> Written | None:
 
 def separated(v: ca.MX, d: ca.MX, expressions: Sequence[ca.MX]) -> tuple[list[Call], list[ca.MX]]:
     """The calls of functions with derivatives of their own, in the order of evaluation, and the expressions with symbols in their
-    place."""
+    evaluation point."""
     calls: list[Call] = []
     left = [ca.densify(e) for e in expressions]
     found = _called([v, d], left)

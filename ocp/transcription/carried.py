@@ -3,8 +3,8 @@
     k_i = rate(t_i, x_i, (u_i, z_i), p)        0 = residual(t_i, x_i, (u_i, z_i), p)
 
 The first evaluation of an interval is at its knot: its unknowns are those of the knot, where path constraints state the equations.
-Those of the others, ``later`` ones, are unknowns of the interval, and their equations rows of it. Steps that solve equations of
-their own solve these with them (``ocp.reductions.AlgebraicElimination``).
+Those of the others, ``later`` ones, are unknowns of the interval, and their equations constraints of it. Steps that solve equations
+of their own solve these with them (``ocp.reductions.AlgebraicElimination``).
 """
 
 from __future__ import annotations

@@ -66,8 +66,8 @@ class CollocationOptions(DirectOptions):
         degrees; "hp": what promises more; "auto": certificate, or none where scheme, intervals, degree, mesh or the compressed form
         are given.
     tolerance_mesh: largest relative error of an interval, see ``ocp.transcription.refine.error``; max_passes: solves;
-        max_degree: of an interval; switches: whether edges move to where polynomial and held controls jump; of linear ones, which
-        cannot, a note says where they would.
+        max_degree: of an interval; switches: whether edges move to where polynomial and piecewise-constant controls jump; of linear
+        ones, which cannot, a note says where they would.
     """
 
     METHOD: ClassVar[str] = METHOD

@@ -16,7 +16,7 @@ from ocp.spaces import Expr
 
 @dataclass(frozen=True)
 class Rows:
-    """Named rows ``lower <= expression <= upper``; expression: SX or MX [k]."""
+    """Named constraints ``lower <= expression <= upper``; expression: SX or MX [k]."""
 
     expression: Expr
     lower: tuple[float, ...]

@@ -1,4 +1,4 @@
-"""One road from a problem to a solution through a nonlinear program, for collocation and for multiple shooting."""
+"""One method from a problem to a solution through a nonlinear program, for collocation and for multiple shooting."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def _rows(m: int, blocks: Sequence[Block]) -> Gather:
 
 
 def _jacobian(linear: Table, blocks: Sequence[Block], functions: Sequence[BlockFunctions]) -> Matrix:
-    """Entry (y, c) of dy/dv at place j adds to every constraint that row y of place j enters, at the column index[j, c]."""
+    """Entry (y, c) of dy/dv at point j adds to every constraint that row y of point j enters, at the column index[j, c]."""
     rows, columns, sources, weights, first = [], [], [], [], 0
     for block, own in zip(blocks, functions, strict=True):
         r, c = triplet(own.jacobian_pattern)
@@ -91,7 +91,7 @@ def _upper(n: int, blocks: Sequence[Block], patterns: Sequence[ca.Sparsity | Non
 def matrix(shape: tuple[int, int], rows: Array, columns: Array, sources: Array, weights: Array, constant: Table) -> Matrix:
     """The sparse matrix of ``constant`` entries and of ``weights * entries[sources]`` at (rows, columns).
 
-    Several at one place are added up, in their order. Entries lie column by column, as CasADi stores them.
+    Several at one position are added up, in their order. Entries lie column by column, as CasADi stores them.
     """
     height, fixed = max(shape[0], 1), len(constant.rows)
     keys, order = ordered(_joined([constant.columns * height + constant.rows, columns * height + rows]))

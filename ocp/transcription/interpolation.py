@@ -21,8 +21,8 @@ def collocation_trajectory(mesh: Mesh, form: Form, start: float, duration: float
                            charts: Array, bounds: Bounds) -> Trajectory:
     """Trajectory with the schemes' interpolants from ``start`` [s] on.
 
-    x [M, nx]: states of the nodes; u [P, nu]: of the control points; rates [E, size]: time derivatives, at the places, of what the
-    schemes act on; charts [N, nx]: centres of the intervals' charts, for tangent unknowns; bounds: of the controls,
+    x [M, nx]: states of the nodes; u [P, nu]: of the control points; rates [E, size]: time derivatives, at the evaluation points,
+    of what the schemes act on; charts [N, nx]: centres of the intervals' charts, for tangent unknowns; bounds: of the controls,
     to which polynomials between their points are clipped: what overshoots there stands for no motion of the system.
     Quaternions are returned at unit length.
     Raises ProblemError when asked for a time outside the phase.
@@ -64,7 +64,7 @@ class _Alike:
             self.groups.append((kinds[own[0]], np.array([values(k) for k in own])))
 
     def __call__(self, k: Array, r: Array) -> Array:
-        """[q, width] at the places r [q] within the intervals k [q]."""
+        """[q, width] at the evaluation points r [q] within the intervals k [q]."""
         found, group = np.empty((len(k), self.groups[0][1].shape[2])), self.group[k]
         for number, (kind, values) in enumerate(self.groups):
             here = slice(None) if len(self.groups) == 1 else np.flatnonzero(group == number)
@@ -73,7 +73,7 @@ class _Alike:
 
 
 def _within(mesh: Mesh) -> Array:
-    """Fractions of the places; those that end an interval lie a hair before its end, where its own control holds."""
+    """Fractions of the evaluation points; those that end an interval lie a hair before its end, where its own control holds."""
     places = mesh.places
     ends = places.node == mesh.knots[places.interval + 1]
     return places.fraction - 1e-9 * mesh.widths[places.interval] * ends
@@ -131,7 +131,7 @@ def parabola(edges: Array, form: Form, x: Array, first: Callable[[Array, Array, 
 
 def cubic(edges: Array, form: Form, duration: float, x: Array) -> Callable[[Array, Array, Array, Array], Array]:
     """As ``advance`` of ``shooting_trajectory`` for states (q, v): in the chart of a knot, the cubic through both knots with their
-    velocities as slopes, and its slope as velocity."""
+    velocities as derivatives, and its derivative as velocity."""
     space = form.space
     a, b, d = ca.SX.sym("a", space.nx), ca.SX.sym("b", space.nx), ca.SX.sym("d", space.ndx)
     minus, plus = ca.Function("minus", [a, b], [space.minus(a, b)]), ca.Function("plus", [a, d], [space.plus(a, d)])

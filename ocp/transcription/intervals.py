@@ -2,11 +2,11 @@
 
     x_{k+1} = F_k(x_k, u_k, u_{k+1})
 
-with F several steps of any integrator. Algebraic unknowns stand at the points of explicit steps, too, and their equations are rows
-(``ocp.transcription.carried``). Where that looks back (``ocp.integrators.multistep``), the defect is one over two intervals,
-``x_{k+1} = F_k(x_{k-1}, x_k, u_k, u_{k+1})``, but for the first. The running cost is integrated by the same method, as if it were
-one more state. Bock and Plitt 1984, A multiple shooting algorithm for direct solution of optimal control problems, IFAC World
-Congress.
+with F several steps of any integrator. Algebraic unknowns stand at the points of explicit steps, too, and their equations are
+constraints (``ocp.transcription.carried``). Where that looks back (``ocp.integrators.multistep``), the defect is one over two
+intervals, ``x_{k+1} = F_k(x_{k-1}, x_k, u_k, u_{k+1})``, but for the first. The running cost is integrated by the same method, as
+if it were one more state. Bock and Plitt 1984, A multiple shooting algorithm for direct solution of optimal control problems, IFAC
+World Congress.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _matched(grid: Grid, made: Callable[[np.ndarray], tuple[Block, int]], rows: 
 
 
 def _motion_block(place: Place, grid: Grid, group: np.ndarray) -> Block:
-    """The function of the intervals of a group: rows [places, motion; integrands], cost = its running cost."""
+    """The function of the intervals of a group: rows [evaluation points, motion; integrands], cost = its running cost."""
     phase, form, layout, back = place.phase, place.form, place.layout, grid.integrator in MULTISTEP and bool(group[0])
     kind, inner = motion.graph_kind(phase), np.array([layout.inside[k] for k in group]).reshape(len(group), -1)
     knots = [group - 1] * back + [group, group + 1]  # of whose states the function is one
@@ -113,7 +113,7 @@ def _motion_block(place: Place, grid: Grid, group: np.ndarray) -> Block:
 def picks(count: int, size: int, spans: Sequence[tuple[int, int, bool]], total: int) -> Table:
     """Entries of the program's constraints from functions of ``size`` components at ``count`` points.
 
-    For each span (first, last, summed): these rows of place after place, or their sums over all places.
+    For each span (first, last, summed): these constraints of point after point, or their sums over all evaluation points.
     """
     rows, columns, above = [], [], 0
     for first, last, summed in spans:
@@ -126,7 +126,8 @@ def picks(count: int, size: int, spans: Sequence[tuple[int, int, bool]], total: 
 
 
 def path_part(place: Place, grid: Grid | Compressed) -> Part:
-    """Path constraints at the knots; with held controls the last knot has none, and keeps those on the state alone."""
+    """Path constraints at the knots; with piecewise-constant controls the last knot has none, and keeps those on the state
+    alone."""
     phase, kind = place.phase, graph_kind(place.phase.system)
     at_knots = place.layout.controls[grid.at_knots]
     hard = [c for c in phase.constraints if c.at is At.PATH and c.soft is None]

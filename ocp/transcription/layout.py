@@ -141,7 +141,7 @@ def _point_names(mesh: Discretisation) -> list[str]:
 
 
 def _state_bounds(phase: Phase, form: Form, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Bounds [M, size] of the unknown states; those of coordinates that are no unknowns are rows of the program instead."""
+    """Bounds [M, size] of the unknown states; those of coordinates that are no unknowns are constraints of the program instead."""
     low, high = phase.state_bounds.arrays
     if not form.tangent:
         return np.tile(low, (len(x), 1)), np.tile(high, (len(x), 1))

@@ -40,13 +40,15 @@ def lobatto(m: int) -> Rule:
 
 
 def legendre(r: Any, count: int) -> np.ndarray:
-    """L_0 .. L_{count-1} [..., count] at the places r [...] of [0, 1]; orthogonal, the integral of L_j^2 is 1/(2j + 1)."""
+    """L_0 .. L_{count-1} [..., count] at the evaluation points r [...] of [0, 1]; orthogonal, the integral of L_j^2 is 1/(2j +
+    1)."""
     x = 2 * np.asarray(r, dtype=float) - 1
     return np.polynomial.legendre.legvander(x, count - 1).reshape(*x.shape, count)  # NumPy makes a vector of a number
 
 
 def legendre_integrals(r: Any, count: int) -> np.ndarray:
-    """Integrals [..., count] of L_0 .. L_{count-1} from 0 to the places r [...]: (L_{j+1} - L_{j-1}) / (2 (2j + 1)) and r."""
+    """Integrals [..., count] of L_0 .. L_{count-1} from 0 to the evaluation points r [...]: (L_{j+1} - L_{j-1}) / (2 (2j + 1)) and
+    r."""
     r = np.asarray(r, dtype=float)
     L = legendre(r, count + 1)
     later = (L[..., 2:] - L[..., :-2]) / (2 * (2 * np.arange(1, count) + 1))
@@ -73,7 +75,7 @@ def barycentric_weights(points: np.ndarray) -> np.ndarray:
 
 
 def value_matrix(points: np.ndarray, r: Any) -> np.ndarray:
-    """Lagrange polynomials through the points [m] at the places r [...]: [..., m]; exact unit vectors at the points."""
+    """Lagrange polynomials through the points [m] at the evaluation points r [...]: [..., m]; exact unit vectors at the points."""
     away = np.asarray(r, dtype=float)[..., None] - points
     at = np.abs(away) < _AT
     terms = barycentric_weights(points) / np.where(at, 1.0, away)
@@ -82,7 +84,7 @@ def value_matrix(points: np.ndarray, r: Any) -> np.ndarray:
 
 
 def derivative_matrix(points: np.ndarray, r: Any = None) -> np.ndarray:
-    """Derivatives of the Lagrange polynomials through the points [m] at the places r [...], by default at the points
+    """Derivatives of the Lagrange polynomials through the points [m] at the evaluation points r [...], by default at the points
     themselves: [..., m]. Rows sum to 0."""
     w = barycentric_weights(points)
     away = points[:, None] - points
@@ -94,7 +96,7 @@ def derivative_matrix(points: np.ndarray, r: Any = None) -> np.ndarray:
 
 
 def integral_matrix(points: np.ndarray, weights: np.ndarray, r: Any) -> np.ndarray:
-    """Integrals from 0 to the places r [...] of the Lagrange polynomials through the points of a rule: [..., m]."""
+    """Integrals from 0 to the evaluation points r [...] of the Lagrange polynomials through the points of a rule: [..., m]."""
     return legendre_integrals(r, len(points)) @ legendre_transform(points, weights)
 
 

@@ -1,8 +1,9 @@
 """Where the unknowns and the evaluations of a phase lie.
 
 A mesh cuts a phase into intervals, each with a scheme of its own. Its *nodes* carry the states, neighbours share the node
-between them; its *points* carry the unknown controls; its *places* are where dynamics, costs and path constraints are
-evaluated: a node together with the control that holds there. With held controls a knot is two places, one for each side.
+between them; its *points* carry the unknown controls; its *evaluation points* are where dynamics, costs and path constraints are
+evaluated: a node together with the control that holds there. With piecewise-constant controls a knot is two evaluation points, one
+for each side.
 """
 
 from __future__ import annotations
@@ -54,8 +55,8 @@ class ControlPoints(NamedTuple):
 class Mesh:
     """Intervals of a phase: ``edges`` [N+1] from 0 to 1 as fractions of its duration, and a scheme for each.
 
-    controls: the shape of the controls, see ``control_shape``. split: an end that two intervals share is two places, one for each
-    (each interval then sees states in its own chart).
+    controls: the shape of the controls, see ``control_shape``. split: an end that two intervals share is two evaluation points, one
+    for each (each interval then sees states in its own chart).
     """
 
     between: ClassVar[str] = BETWEEN
@@ -108,7 +109,7 @@ class Mesh:
 
     @cached_property
     def fractions(self) -> np.ndarray:
-        """Places of all nodes [M] as fractions of the duration."""
+        """Positions of all nodes [M] as fractions of the duration."""
         of, inner = np.repeat(np.arange(self.intervals), np.diff(self.knots)), self._per_scheme(lambda s: np.asarray(s.nodes[:-1]))
         return np.append(self.edges[of] + self.widths[of] * np.concatenate(inner), self.edges[-1])
 
@@ -150,10 +151,10 @@ class Mesh:
 
     @property
     def control_fractions(self) -> np.ndarray:
-        """Places of all control points [P] as fractions of the duration."""
+        """Positions of all control points [P] as fractions of the duration."""
         return self._points[2]
 
-    # ---- places ----------------------------------------------------------------------------------------------------
+    # ---- evaluation points ----------------------------------------------------------------------------------------------------
     @cached_property
     def places(self) -> Places:
         """Where the functions of the phase are evaluated."""
@@ -173,8 +174,8 @@ class Mesh:
         return Places(nodes, interval, self.fractions[nodes], points, weights, of)
 
     def _combination(self, local: np.ndarray, intervals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Control points [E, c] that the control at each place is made of, and their weights. local [E]: numbers of the places'
-        nodes in their intervals."""
+        """Control points [E, c] that the control at each evaluation point is made of, and their weights. local [E]: numbers of the
+        evaluation points' nodes in their intervals."""
         tables, widths = {}, []
         for scheme in self._kinds:  # at the scheme's nodes: fractions of the phase would carry their rounding over the width
             table = np.asarray(control_shape(self.controls, scheme).basis(np.asarray(scheme.nodes)))
@@ -197,7 +198,8 @@ class Mesh:
 
     @cached_property
     def place_names(self) -> tuple[str, ...]:
-        """The nodes of all places [E]; with held controls a knot is two places, and the one that ends an interval says so."""
+        """The nodes of all evaluation points [E]; with piecewise-constant controls a knot is two evaluation points, and the one
+        that ends an interval says so."""
         node, interval = self.places.node, self.places.interval
         ends = node == self.knots[interval + 1]
         ends[:-1] &= node[1:] == node[:-1]
@@ -208,7 +210,7 @@ class Mesh:
     # ---- the matrices of a scheme ----------------------------------------------------------------------------------
     def defects(self, size: int, charts: bool = False) -> tuple[sp.csr_matrix, sp.csr_matrix]:
         """(D, W): the defects are ``D vec(X) + W vec(Y)`` with the states X [size, nodes] and ``Y = duration * rate``
-        [size, places]. charts: X stands for the states of interval after interval, each in its own chart."""
+        [size, evaluation points]. charts: X stands for the states of interval after interval, each in its own chart."""
         D, W = self.tables(charts)
         return D.spread(size, size), W.spread(size, size)
 
@@ -235,7 +237,7 @@ class Mesh:
 
     @cached_property
     def weights(self) -> np.ndarray:
-        """Quadrature weights [E] of the places over the whole phase; they sum to 1."""
+        """Quadrature weights [E] of the evaluation points over the whole phase; they sum to 1."""
         shares = np.concatenate(self._per_scheme(lambda s: np.asarray(s.quadrature)))
         lengths = np.repeat(self.widths, self._per_scheme(lambda s: len(s.collocated)))
         return np.bincount(np.concatenate(self.places.of), lengths * shares, len(self.places.node))
@@ -257,7 +259,7 @@ class _Knots:
 
     @property
     def fractions(self) -> np.ndarray:
-        """Places of all nodes, which are the knots."""
+        """Positions of all nodes, which are the knots."""
         return self.edges
 
     @property
@@ -271,7 +273,7 @@ class _Knots:
 
 @dataclass(frozen=True, eq=False)
 class Grid(_Knots):
-    """Knots of a shooting phase: ``steps`` of the integrator in each interval, controls held or linear between knots."""
+    """Knots of a shooting phase: ``steps`` of the integrator in each interval, controls constant or linear between knots."""
 
     at_knots: ClassVar[slice] = slice(None)
     between: ClassVar[str] = BETWEEN
@@ -328,7 +330,7 @@ class Compressed(_Knots):
 @dataclass(frozen=True, eq=False)
 class Places:
     """Where the functions of a phase are evaluated: node [E], interval [E], fraction [E] of the duration, the control as
-    ``sum_i weights[:, i] u[points[:, i]]`` (both [E, c]), and ``of``: the place numbers of each interval."""
+    ``sum_i weights[:, i] u[points[:, i]]`` (both [E, c]), and ``of``: the evaluation point numbers of each interval."""
 
     node: np.ndarray
     interval: np.ndarray
@@ -339,12 +341,12 @@ class Places:
 
     @cached_property
     def combined(self) -> bool:
-        """Whether the control of a place is made of several unknowns."""
+        """Whether the control of an evaluation point is made of several unknowns."""
         return bool(self.points.shape[1] > 1)
 
     @cached_property
     def first_of_node(self) -> np.ndarray:
-        """Whether a place is the first at its node [E]."""
+        """Whether an evaluation point is the first at its node [E]."""
         return np.concatenate([[True], self.node[1:] != self.node[:-1]])
 
 

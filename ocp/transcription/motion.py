@@ -1,11 +1,12 @@
 """Implicit steps of robots as defects: the equations of motion themselves, without Newton's method and without an inverse of M.
 
-In multiple shooting with ``bdf1``, ``sdirk2`` or ``bdf2`` the states of the next knot are those of the last stage, and rows say
+In multiple shooting with ``bdf1``, ``sdirk2`` or ``bdf2`` the states of the next knot are those of the last stage, and constraints
+say
 
     q_{k+1} = q_k [+] (d + gamma v_{k+1})        gamma F(t, q_s, v_s, (v_s - v) / gamma, lambda_s, u) = 0
 
 with v and d from earlier states (``ocp.integrators.motion``). Velocities of the inner stage of SDIRK2 and the multipliers of
-constraints are unknowns of the interval. With one step in an interval and held controls; all else integrates inside.
+constraints are unknowns of the interval. With one step in an interval and piecewise-constant controls; all else integrates inside.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def guess(phase: Phase, mesh: Discretisation, k: int, x: np.ndarray) -> np.ndarr
 
 
 class IntervalEquations(NamedTuple):
-    """The state that the next one has to be, rows of motion, and quadrature nodes of an interval."""
+    """The state that the next one has to be, constraints of motion, and quadrature nodes of an interval."""
 
     end: Expr
     rows: Expr
@@ -71,7 +72,8 @@ class IntervalEquations(NamedTuple):
 
 def equations(system: System, method: str, t: Expr, x: Expr, after: Expr, inside: Expr, u: Expr, p: Expr, h: Expr,
               before: tuple[Expr, Expr] | None) -> IntervalEquations:
-    """(state that the next one has to be, rows of motion, quadrature nodes) of one interval; before: of steps that look back."""
+    """(state that the next one has to be, constraints of motion, quadrature nodes) of one interval; before: of steps that look
+    back."""
     F, space = system.motion(), system.space
     nv = space.ndx // 2
     held, at = F.size1_in(2) - nv, 0

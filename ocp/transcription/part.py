@@ -78,7 +78,7 @@ class Place:
 def located(problem: Problem, meshes: Sequence[Discretisation], states: str,
             centres: Sequence[np.ndarray] | None = None, before: Sequence[Place] | None = None) -> tuple[Place, ...]:
     """Where the unknowns of all phases lie. states: their form, see ``charts.form``; centres: see ``phase_layout``; before: the
-    places of the problem whose functions serve this one, about whose centres tangent unknowns stand."""
+    evaluation points of the problem whose functions serve this one, about whose centres tangent unknowns stand."""
     static = static_unknowns(problem)
     forms = [form(phase.system.space, states) for phase in problem.phases]
     layouts: list[Layout] = []
@@ -94,7 +94,7 @@ def located(problem: Problem, meshes: Sequence[Discretisation], states: str,
 
 
 def stacked(parts: Sequence[Part], n: int) -> Part:
-    """One part out of several, rows one after another."""
+    """One part out of several, constraints one after another."""
     total = sum(part.rows for part in parts)
     blocks: list[Block] = []
     external: dict[str, BlockFunctions] = {}
@@ -125,7 +125,7 @@ def identity(size: int) -> Table:
 
 
 def join(kind: Any, rows: Sequence[Rows]) -> Rows:
-    """Rows one after another."""
+    """Constraints one after another."""
     return Rows(vector(kind, *(r.expression for r in rows)), sum((r.lower for r in rows), ()), sum((r.upper for r in rows), ()),
                 sum((r.names for r in rows), ()))
 

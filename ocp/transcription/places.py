@@ -1,7 +1,7 @@
-"""The functions of a phase at the places of its mesh: scaled rates, running costs and path constraints, and the defects.
+"""The functions of a phase at the evaluation points of its mesh: scaled rates, running costs and path constraints, and the defects.
 
-One block holds what is evaluated at every place, one what constraints on the state alone ask of nodes that are no place (the ends
-of Gauss schemes), and one, with tangent unknowns, the states as each interval's chart sees them.
+One block holds what is evaluated at every evaluation point, one what constraints on the state alone ask of nodes that are no
+evaluation point (the ends of Gauss schemes), and one, with tangent unknowns, the states as each interval's chart sees them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ocp.transcription.mesh import Discretisation, Mesh, Table
 from ocp.transcription.part import Part, Place, graph_kind, identity, join, nothing, stacked
 from ocp.transcription.static_unknowns import Clock, clock
 
-#: ends the names of rows of integrals
+#: ends the names of constraints of integrals
 WHOLE = " @ whole phase"
 
 
@@ -37,7 +37,7 @@ def phase_part(place: Place, mesh: Mesh, by_loops: bool) -> Part:
     e, chosen = _kept_rows(place, mesh, path)
     defects = D.shape[0] * form.size
     total = defects + len(e) + len(integrals.names)
-    # rows of rates; by loops these are the first of each place's rates, and the loops give the others
+    # constraints of rates; by loops these are the first of each evaluation point's rates, and the loops give the others
     r, c, value = _spread(W, form.size, ny, min(here, form.size))
     sums = np.arange(len(integrals.names))
     r = np.concatenate([r, defects + np.arange(len(e)), np.repeat(defects + len(e) + sums, E)])
@@ -90,7 +90,7 @@ def _spread(table: Table, size: int, width: int, components: int) -> Spread:
 
 
 def bare_part(place: Place, mesh: Mesh) -> Part:
-    """Path constraints on states alone at nodes that are no place."""
+    """Path constraints on states alone at nodes that are no evaluation point."""
     phase = place.phase
     others = np.flatnonzero(np.bincount(mesh.places.node, minlength=mesh.nodes) == 0)
     on_state = [c for c in phase.constraints if c.at is At.PATH and c.soft is None and not c.function.jac_sparsity(0, 2).nnz()]
@@ -105,7 +105,7 @@ def node_rows(place: Place, mesh: Discretisation, kind: Any, label: str, nodes: 
     """Path constraints at nodes of a mesh. controls [k, nu]: columns of those that they depend on, None where they do on none."""
     z, centre, tau = kind.sym("z", place.form.size), kind.sym("centre", place.form.centre_size), kind.sym("tau")
     nu, own = place.phase.system.nu, clock(kind, place.problem, place.number, place.static)
-    u = kind.zeros(nu) if controls is None else kind.sym("u", nu)  # an argument of rows without controls
+    u = kind.zeros(nu) if controls is None else kind.sym("u", nu)  # an argument of constraints without controls
     x = place.form.state(z, centre)
     here = (own.start + own.T * tau, x, u, own.p)
     rows = join(kind, [*(hard_rows(c, here) for c in constraints), *coordinate_bounds(place, x)])
@@ -154,7 +154,8 @@ def place_block(place: Place, mesh: Mesh, with_dynamics: bool = True) -> tuple[B
 
 
 class DynamicsBlock(NamedTuple):
-    """Accelerations of every place; state, control and duration, and the time, as expressions of the symbols of the block."""
+    """Accelerations of every evaluation point; state, control and duration, and the time, as expressions of the symbols of the
+    block."""
 
     block: Block
     place: tuple[Expr, Expr, Expr]
@@ -162,8 +163,8 @@ class DynamicsBlock(NamedTuple):
 
 
 def dynamics_block(place: Place, mesh: Mesh) -> DynamicsBlock:
-    """The scaled accelerations [duration * a (nv)] of every place, whose functions come from elsewhere; and state, control and
-    duration, and the time (zero where nothing depends on it), as expressions of the block's symbols."""
+    """The scaled accelerations [duration * a (nv)] of every evaluation point, whose functions come from elsewhere; and state,
+    control and duration, and the time (zero where nothing depends on it), as expressions of the block's symbols."""
     v, data, (x, u, t), own, _ = _symbols(ca.SX, place, mesh, parameters=False)
     block = Block(
         name=f"dynamics_{place.number}" if place.number else "dynamics", v=v, data=data, cost=ca.SX(0),
@@ -173,7 +174,7 @@ def dynamics_block(place: Place, mesh: Mesh) -> DynamicsBlock:
 
 
 class PlaceSymbols(NamedTuple):
-    """Unknowns, data, (x, u, t), static part and centre of the chart of a place."""
+    """Unknowns, data, (x, u, t), static part and centre of the chart of an evaluation point."""
 
     unknowns: Expr
     data: Expr
@@ -183,7 +184,7 @@ class PlaceSymbols(NamedTuple):
 
 
 def _symbols(kind: Any, place: Place, mesh: Mesh, parameters: bool = True) -> PlaceSymbols:
-    """(unknowns, data, (x, u, t), static part, centre of the chart) of one place."""
+    """(unknowns, data, (x, u, t), static part, centre of the chart) of one evaluation point."""
     form, nu, c = place.form, place.phase.system.nu, mesh.places.points.shape[1]
     z, U, tau = kind.sym("z", form.size), kind.sym("u", nu * c), kind.sym("tau")
     centre, chart, weights = kind.sym("centre", form.centre_size), kind.sym("chart", form.centre_size), kind.sym("w",
@@ -229,7 +230,8 @@ def coordinate_bounds(place: Place, x: Expr) -> list[Rows]:
 
 
 def _kept_rows(place: Place, mesh: Mesh, path: Rows) -> tuple[np.ndarray, np.ndarray]:
-    """Places and rows of path constraints; at a node that is two places, rows that would be the same twice are kept once."""
+    """Evaluation points and rows of path constraints; at a node that is two evaluation points, rows that would be the same twice
+    are kept once."""
     if not path.names:
         return np.zeros(0, dtype=int), np.zeros(0, dtype=int)
     on_control = rows_on_control(place.phase)
@@ -253,7 +255,7 @@ def integral_rows(phase: Phase) -> Rows:
 
 
 def rows_on_control(phase: Phase) -> list[bool]:
-    """For each row of the hard path constraints, whether its constraint depends on the control."""
+    """For each component of the hard path constraints, whether its constraint depends on the control."""
     found: list[bool] = []
     for c in phase.constraints:
         if c.at is At.PATH and c.soft is None:

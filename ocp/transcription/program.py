@@ -69,7 +69,7 @@ class Transcription:
     """A problem as a nonlinear program, and the way back.
 
     parts(x) -> the trajectory of each phase; invert(x) -> all of them in one; costate(lam_g) -> by phase, [E, size]: estimates at
-    the places of the adjoint of what the schemes act on, with ``H = running cost + p' ydot`` (of shooting at ends of
+    the evaluation points of the adjoint of what the schemes act on, with ``H = running cost + p' ydot`` (of shooting at ends of
     intervals); parameters(x): values of free parameters by name; meshes: of the phases; state_columns: by phase, the columns
     [M, size] of all nodes; integrals: by phase, the rows of its integral constraints; centres(x): by phase, the states of all
     nodes, about which tangent unknowns may be centred anew; owners(): what the unknowns stand for; findings: about derivatives and
@@ -162,7 +162,8 @@ def build(problem: Problem, meshes: Sequence[Discretisation], how: How, centres:
 
 
 def _pieces(placed: Sequence[Place], meshes: Sequence[Discretisation], loops: Sequence[bool]) -> tuple[list[Part], list[int]]:
-    """The pieces of the program: of phases, of passages, of linkages; and with which of them the rows of each phase begin."""
+    """The pieces of the program: of phases, of passages, of linkages; and with which of them the constraints of each phase
+    begin."""
     pieces: list[Part] = []
     defects = []
     for place, mesh, by_loops in zip(placed, meshes, loops, strict=True):
@@ -202,7 +203,7 @@ def _refuse_constants(one: Problem, other: Problem, free: Mapping[str, int]) -> 
 
 
 def _same_limits(one: Sequence[Place], other: Sequence[Place]) -> bool:
-    """Whether the rows of two problems have the same limits; those of unknowns do not count."""
+    """Whether the constraints of two problems have the same limits; those of unknowns do not count."""
     def rows(placed: Sequence[Place]) -> list[Any]:
         ends = [boundary for place in placed for at, boundary in ((At.START, place.phase.start), (At.FINAL, place.phase.final))
                 if held_by_rows(place.phase, place.form, at)[0]]
@@ -242,7 +243,7 @@ def looks_back(mesh: Discretisation) -> bool:
 
 
 def _integrals(problem: Problem, names: Sequence[str]) -> tuple[Array, ...]:
-    """The rows of the integral constraints of each phase."""
+    """Components of the integral constraints of each phase."""
     counts = [sum(c.size for c in phase.constraints if c.at is At.INTEGRAL) for phase in problem.phases]
     rows = [i for i, name in enumerate(names) if name.endswith(places.WHOLE)] if any(counts) else []
     return tuple(np.split(np.array(rows, dtype=int), np.cumsum(counts)[:-1]))
@@ -294,7 +295,7 @@ class _Back:
 
     def __init__(self, placed: tuple[Place, ...], meshes: tuple[Discretisation, ...], elements: Separable, defects: Sequence[int],
                  loops: Sequence[bool]):
-        """defects: the row of each phase with which they begin."""
+        """defects: the constraint of each phase with which they begin."""
         self.placed, self.meshes, self.defects, self.loops = placed, meshes, defects, loops
         self.elements = {element.name: element for element in elements.elements}
         self.unpack = _unpack(placed)
@@ -333,7 +334,7 @@ class _Back:
                                       place.layout.centres[:-1], place.phase.control_bounds)
 
     def _rates(self, place: Place, values: Array) -> Array:
-        """Scaled rates [E, size] at the places of a phase."""
+        """Scaled rates [E, size] at the evaluation points of a phase."""
         number, size = place.number or "", place.form.size
         suffix = f"_{number}" if number else ""
         found = at_places(self.elements[f"node{suffix}"], "rows", values)[0]
@@ -343,8 +344,8 @@ class _Back:
         return np.hstack([found[:, :size - nv], at_places(self.elements[f"dynamics{suffix}"], "rows", values)[0]])
 
     def costate(self, lam_g: Array) -> tuple[Array, ...]:
-        """The Lagrangian holds w_e (cost + p_e' ydot) at place e, with w_e p_e = (W' lam)_e; of shooting, multipliers of the ends
-        of intervals (none where steps are multi-step or in the efforts)."""
+        """The Lagrangian holds w_e (cost + p_e' ydot) at evaluation point e, with w_e p_e = (W' lam)_e; of shooting, multipliers of
+        the ends of intervals (none where steps are multi-step or in the efforts)."""
         found = []
         for place, mesh, first in zip(self.placed, self.meshes, self.defects, strict=True):
             if not isinstance(mesh, Mesh):

@@ -18,7 +18,7 @@ def crowded(problem: Problem) -> bool:
 
 
 def repeated(problem: Problem) -> tuple[Finding, ...]:
-    """A finding for each row of a path equation whose slope by states and inputs is everywhere made of those before it."""
+    """A finding for each row of a path equation whose gradient by states and inputs is everywhere made of those before it."""
     several = len(problem.phases) > 1
     return tuple(replace(one, phase=phase.name if several else "") for phase in problem.phases for one in _repeated(phase))
 

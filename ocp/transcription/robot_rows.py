@@ -1,5 +1,5 @@
-"""The dynamics rows of all nodes by compiled loops over the robot: nothing is generated for its tree, small functions for what acts
-on it.
+"""The dynamics constraints of all nodes by compiled loops over the robot: nothing is generated for its tree, small functions for
+what acts on it.
 
 The scaled accelerations ``T a(q, v, S u, t, thrusts)`` of every node are one block of the program. Its functions take all nodes at
 once: Numba computes accelerations, first derivatives and contracted second derivatives in the tangent space

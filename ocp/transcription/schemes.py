@@ -51,7 +51,7 @@ class Scheme:
     """A collocation scheme (symbols: module docstring). Checks itself when made; arrays are read-only.
 
     ``degree``: K, number of collocated nodes and degree of the state; ``order``: of the state at the ends of intervals;
-    ``nodes`` [s]: places of the states in [0, 1]; ``collocated`` [K]: which nodes carry rates, running costs and path
+    ``nodes`` [s]: positions of the states in [0, 1]; ``collocated`` [K]: which nodes carry rates, running costs and path
     constraints; ``defect_state`` [s-1, s]; ``defect_rate`` [s-1, K]; ``quadrature`` [K]: weights, sum 1.
     """
 
@@ -91,16 +91,18 @@ class Scheme:
 
     @property
     def tolerance(self) -> float:
-        """Largest error of ``conditions``: rounding of the places, times the slope of the basis at the ends, about K^2."""
+        """Largest error of ``conditions``: rounding of the evaluation points, times the derivative of the basis at the ends, about
+        K^2."""
         return max(1e-14, 2e-16 * self.degree**2)
 
     def control_basis(self, r: Any) -> np.ndarray:
-        """Of the controls, and of the rate of the state polynomial: Lagrange polynomials through the collocated nodes at the places
-        r [...] of [0, 1]: [..., K]."""
+        """Of the controls, and of the rate of the state polynomial: Lagrange polynomials through the collocated nodes at the
+        evaluation points r [...] of [0, 1]: [..., K]."""
         return legendre.value_matrix(self.places, r)
 
     def state_basis(self, r: Any) -> np.ndarray:
-        """Integrals from 0 to the places r [...] of ``control_basis``: [..., K]; ``x(r) = X_0 + h state_basis(r) @ F``."""
+        """Integrals from 0 to the evaluation points r [...] of ``control_basis``: [..., K];
+        ``x(r) = X_0 + h state_basis(r) @ F``."""
         return legendre.legendre_integrals(r, self.degree) @ self._transform
 
     @cached_property
@@ -145,7 +147,7 @@ class ControlShape:
     points: np.ndarray
 
     def basis(self, r: Any) -> np.ndarray:
-        """``u(r) = basis(r) @ U`` at the places r [...] of [0, 1], U [m] the values at ``points``: [..., m]."""
+        """``u(r) = basis(r) @ U`` at the evaluation points r [...] of [0, 1], U [m] the values at ``points``: [..., m]."""
         return legendre.value_matrix(self.points, r)
 
 

@@ -71,7 +71,7 @@ class Clock:
     values: tuple[float, ...]
 
     def beside(self, *data: np.ndarray) -> np.ndarray:
-        """Data [k, ..] of a function at k places, and behind them the values of what is fixed."""
+        """Data [k, ..] of a function at k evaluation points, and behind them the values of what is fixed."""
         return np.column_stack([*data, np.tile(self.values, (len(data[0]), 1))])
 
 

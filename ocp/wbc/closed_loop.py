@@ -37,7 +37,7 @@ from ocp.wbc.setup import Setup
 Array = NDArray[np.float64]
 Progress = Callable[[Mapping[str, float]], None]
 BRAKE = 2.0  # N m s/rad: damping of the joints in a step without a solution
-RANK = 1e-8  # singular value below which rows repeat each other
+RANK = 1e-8  # singular value below which equations repeat each other
 REPORT_EVERY = 0.1  # s of wall time
 
 

@@ -32,7 +32,7 @@ class Stretch:
     """A motion in which the contacts do not change.
 
     t [n] (s), increasing; q [n, nq], v [n, nv], a [n, nv]: configurations, velocities and accelerations at these times; contacts:
-    those that are held; forces: of each of them on the robot [n, 3] (N, world axes), where they are known; ends [n-1, nv]:
+    those that are active; forces: of each of them on the robot [n, 3] (N, world axes), where they are known; ends [n-1, nv]:
     accelerations as the next time comes, where they jump there.
     """
 
@@ -111,7 +111,7 @@ class Motion:
         return q, v, a
 
     def force(self, contact: str, times: Array) -> Array:
-        """Force [n, 3] of a contact at times (s); zero where it is not held or not known."""
+        """Force [n, 3] of a contact at times (s); zero where it is not active or not known."""
         found = np.zeros((len(times), 3))
         for i, t in enumerate(times):
             stretch = self.stretch_at(t)

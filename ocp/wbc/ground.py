@@ -165,7 +165,7 @@ def faces_up(contact: Contact, gravity: Array) -> bool:
 
 
 def _extents(model: Model, base: int, held: frozenset[int]) -> Iterator[tuple[str, Array]]:
-    """(body, place in it [3]): corners of the base, and of bodies at the ends of the tree that carry no contact their mass centre;
+    """(body, point in it [3]): corners of the base, and of bodies at the ends of the tree that carry no contact their mass centre;
     of all others the joints that they carry."""
     for i, body in enumerate(model.bodies):
         if not _descends(model, i, base):

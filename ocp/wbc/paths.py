@@ -21,7 +21,7 @@ Source = Callable[[float], At]
 
 
 def held(value: ArrayLike) -> Source:
-    """A target that stands still."""
+    """A target that is constant."""
     x = np.asarray(value, float)
     return lambda t: (x, np.zeros_like(x), np.zeros_like(x))
 

@@ -72,7 +72,7 @@ class Setup:
     start [nq + nv]; efforts: limits by control (default: the robot's). rate (Hz), duration (s). horizon (s): of joint
     limits, None: none. rest_gain [1/s]: how fast velocities of contacts decay. trust: share of the friction that
     the controller counts on, so that feet do not stand on the edge of slipping; caution: share of that at a foot that slips, until
-    it stands for a while. planner: told the measured state before every step. Raises ProblemError for names and numbers
+    it stands for a while. planner: gets the measured state before every step. Raises ProblemError for names and numbers
     that cannot be.
     """
 

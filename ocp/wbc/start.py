@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 def close_contacts(mechanism: Mechanism, contacts: Sequence[Contact], start: Array, most: float
                    ) -> tuple[Array, dict[str, float]]:
     """The start [nq + nv] with every contact that is taken on its plane, by the least motion (mass metric), and by name the gap (m,
-    of the point farthest from the plane) that there was. Contacts farther than ``most`` are told and not closed."""
+    of the point farthest from the plane) that there was. Contacts farther than ``most`` are reported and not closed."""
     model, taken = mechanism.model, [plan for plan in contacts if plan.taken]
     stances = [s for plan in taken for s in stances_of(plan)]
     if not stances:
@@ -56,8 +56,8 @@ def close_contacts(mechanism: Mechanism, contacts: Sequence[Contact], start: Arr
 
 
 def unsupported(setup: Setup) -> tuple[str, ...]:
-    """Advice on what the contacts at the start leave undecided: a floating base that they do not hold in all six directions, rows
-    that repeat each other."""
+    """Advice on what the contacts at the start leave undecided: a floating base that they do not hold in all six directions,
+    equations that repeat each other."""
     model = setup.mechanism.model
     where = [s.place for plan in setup.contacts if plan.taken for s in stances_of(plan)] if setup.tasks else []
     if not where or not any(body.joint.kind == "free_flyer" for body in model.bodies):

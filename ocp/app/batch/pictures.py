@@ -156,7 +156,7 @@ def response(rows: Sequence[Row], paths: Sequence[str]) -> bytes:
 
 
 def _surface(good: np.ndarray, values: np.ndarray, bad: np.ndarray) -> tuple[Any, np.ndarray] | None:
-    """(triangles between all places, without those at a place that is not certified; the best value of each place); None where
+    """(triangles between all points, without those at a point that is not certified; the best value of each point); None where
     there is no surface."""
     from matplotlib.tri import Triangulation
 

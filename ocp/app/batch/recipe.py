@@ -2,8 +2,8 @@
 
 A path is a *number* where other values leave the structure of the problem as it is (``ocp.problem.numbers``) and change its numbers
 along a straight line. Where a value stands in functions, it is made a *parameter* of the problem: a constant becomes one, another
-number gives its place to the name of one; where the file takes that, the path is a parameter. Everything else is *structure*: each
-of its values has a program of its own.
+number gives its location to the name of one; where the file takes that, the path is a parameter. Everything else is *structure*:
+each of its values has a program of its own.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ocp.problem.numbers import numbers_of, structure_of, with_numbers
 
 #: numbers that differ from a straight line by more, relative to their size, do not lie on it
 STRAIGHT = 1e-9
-#: what stands below these keys is not told by numbers and functions
+#: values below these keys are not described by numbers and functions
 UNSEEN = ("solve", "guess", "accept", "mpc", "simulate", "sweep", "system")
 
 

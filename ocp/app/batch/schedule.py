@@ -18,7 +18,7 @@ import numpy as np
 from ocp.batch.compiled import Point
 from ocp.interrupts import held
 
-#: told after tasks are done: how many, of which well, and all
+#: reported after tasks are done: how many, of which well, and all
 Tell = Callable[[int, int, int], Any]
 #: tasks that are handed out at once, for each worker: the one that it works on, and one that waits beside it
 WINDOW = 2

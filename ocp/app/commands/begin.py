@@ -44,7 +44,7 @@ def init(
     overwrite: Overwrite = False,
 ) -> int:
     """Write a commented problem file about a robot that certifies as it is written: a joint move, or a flight on rotors, if not
-    told otherwise.
+    reported otherwise.
 
     Parameters
     ----------

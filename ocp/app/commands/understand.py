@@ -108,7 +108,7 @@ def check_derivatives(
     file: Problem, /, *, set_: Overrides = None, points: int = 3, seed: int = 0, first_order: Flag = False,
     time_limit: TimeLimit = None,
 ) -> int:
-    """Compare the derivatives of every term of a problem file by independent roads, and name the entry that disagrees.
+    """Compare the derivatives of every term of a problem file by independent methods, and name the entry that disagrees.
 
     Parameters
     ----------

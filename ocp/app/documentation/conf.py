@@ -39,8 +39,8 @@ def inline_math(page: HTML5Translator, node: nodes.math) -> None:
 
 def block_math(page: HTML5Translator, node: nodes.math_block) -> None:
     """Displayed equations; wide ones scroll."""
-    page.body.append('<div class="math" style="overflow-x: auto; margin: 0.8em 0">'
-                     f'{convert(node.astext().strip(), display="block")}</div>')
+    typeset = convert(node.astext().strip(), display="block")
+    page.body.append(f'<div class="math" style="overflow-x: auto; margin: 0.8em 0">{typeset}</div>')
     raise nodes.SkipNode
 
 

@@ -54,7 +54,7 @@ class _Text:
 
 
 def locate(loaded: LoadedProblem, name: str, origin: Origin) -> Spot | None:
-    """The place in the file ``name`` that ``origin`` comes from; None where the file does not say it as an expression."""
+    """The location in the file ``name`` that ``origin`` comes from; None where the file does not say it as an expression."""
     source, file = parse_source(loaded.text, name), loaded.file
     findings = Findings(source)
     at, _, given = stretches(file)[origin.phase]
@@ -149,7 +149,7 @@ class _Blame:
         return value is not None and not bool(np.all(np.isfinite(value)))
 
     def evaluate(self, text: str, order: str | None = None) -> np.ndarray | None:
-        """Value or derivatives of a part at the place of the origin; None where it is no expression by itself."""
+        """Value or derivatives of a part at the location of the origin; None where it is no expression by itself."""
         try:
             value = ca.vec(parse_vector(text, self.reader.scope, lambda offset: ""))
         except ProblemError:
@@ -194,8 +194,8 @@ def _parts(node: ast.expr) -> Iterator[ast.expr]:
 class Subject:
     """The subject of an explanation.
 
-    name: of the file, for places in it; status, message: how the run ended, None where it has to be solved; method: that made it;
-    arrays: of its trajectory, and of its checkpoint with the prefix "checkpoint."; certificate, options: of a run that ended
+    name: of the file, for locations in it; status, message: how the run ended, None where it has to be solved; method: that made
+    it; arrays: of its trajectory, and of its checkpoint with the prefix "checkpoint."; certificate, options: of a run that ended
     """
 
     loaded: LoadedProblem
@@ -219,7 +219,7 @@ class Subject:
 class Explanation:
     """An explanation; parts that do not apply are empty.
 
-    x: the point that was looked at; mesh: words about the program; solved: whether a solve led there; spots: places in the file,
+    x: the point that was looked at; mesh: words about the program; solved: whether a solve led there; spots: locations in the file,
     beside ``origins``
     """
 

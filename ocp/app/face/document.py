@@ -23,7 +23,7 @@ PHASE = ("name", "system", "contacts", "duration", "reset", "start", "final", "b
 
 @dataclass
 class Document:
-    """tree: as a problem file gives it; origins: who wrote what is at a path, in words; entries: places in the file it is from.
+    """tree: as a problem file gives it; origins: who wrote what is at a path, in words; entries: locations in the file it is from.
 
     folder: to which paths in it are relative; name: of the file in messages.
     """

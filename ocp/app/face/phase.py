@@ -199,7 +199,7 @@ class Phase:
         """A constraint: a comparison (``v <= 2``), or an expression with ``lower=``, ``upper=`` or ``equal=``.
 
         at: along the "path", at the "start", at the "final" time, or of the "integral" over the phase. soft: weight of a penalty in
-        its place.
+        its location.
         """
         limits = {"lower": lower, "upper": upper, "equal": equal}
         limits = {key: found for key, item in limits.items() if item is not None and (found := limit(item)) is not None}

@@ -73,7 +73,7 @@ class LoadedProblem(Portable):
     written_out: str = ""
 
     def options_for(self, method: str) -> dict[str, Any]:
-        """The options that the file gives for a method; those under its own name win over what is said for all."""
+        """The options that the file gives for a method; those under its own name win over what is given for all."""
         shared = self.file.solve.derivatives
         return {**({} if shared is None else {"derivatives": shared}), **self.options.get(method, {})}
 
@@ -187,8 +187,8 @@ def _refuse_idle_parameters(findings: Findings, problem: Problem) -> None:
         free |= {system.parameters[index]: None for index, _, _ in phase.free_parameters}
         functions = [(system.rate, 3), *((c.function, 3) for c in phase.costs), *((c.function, 3) for c in phase.constraints)]
         functions += [] if phase.reset is None else [(phase.reset, 1)]
-        for function, place in functions:
-            used |= {system.parameters[column] for column in function.jac_sparsity(0, place).get_col()}
+        for function, key_path in functions:
+            used |= {system.parameters[column] for column in function.jac_sparsity(0, key_path).get_col()}
     used |= {name for linkage in problem.linkages for name in linkage.parameters}
     for name in free:
         if name not in used:
@@ -218,9 +218,9 @@ def _accept(reader: Reader, file: ProblemFile) -> dict[str, float]:
 
 
 # ---- options of methods -----------------------------------------------------------------------------------------------
-def read_options(reader: Reader, given: Mapping[str, Any], method: str, path: KeyPath) -> dict[str, Any]:
+def read_options(reader: Reader, spec: Mapping[str, Any], method: str, path: KeyPath) -> dict[str, Any]:
     """Values by name of the options that stand at ``path``, those of sections among the others; errors are recorded there."""
-    if not given:
+    if not spec:
         return {}
     kind = METHODS[method].options_type()
     fixed: Mapping[str, Any] = getattr(kind, "FIXED", {})
@@ -229,31 +229,31 @@ def read_options(reader: Reader, given: Mapping[str, Any], method: str, path: Ke
     hints = {f.name: own[f.name] for record, own in records.items() for f in dataclasses.fields(record)}
     values: dict[str, Any] = {}
     places: dict[str, KeyPath] = {}
-    for key, value, place in _spread(given, within, path):
-        known = [name for name in hints if place[-2] not in within or section_of(kind).get(name) == place[-2]]
+    for key, value, key_path in _spread(spec, within, path):
+        known = [name for name in hints if key_path[-2] not in within or section_of(kind).get(name) == key_path[-2]]
         if key in fixed and key not in known:
             if value != fixed[key]:
-                reader.findings.add(place, f"is no option any more: it is always {fixed[key]!r}")
+                reader.findings.add(key_path, f"is no option any more: it is always {fixed[key]!r}")
         elif key not in known:
-            reader.findings.add(place, f"unknown option of {method}{near(key, known, most=len(known))}", at_key=True)
+            reader.findings.add(key_path, f"unknown option of {method}{near(key, known, most=len(known))}", at_key=True)
         elif key in values:
-            reader.findings.add(place, f"{key} is given twice: here and outside {place[-2]}", at_key=True)
+            reader.findings.add(key_path, f"{key} is given twice: here and outside {key_path[-2]}", at_key=True)
         else:
-            values[key], places[key] = _option(reader, value, hints[key], place), place
+            values[key], places[key] = _option(reader, value, hints[key], key_path), key_path
     if len(reader.findings.found) == before:
         try:
             make_options(method, values)
         except ProblemError as error:
-            named = [place for key, place in places.items() if re.search(rf"\b{key}\b", f"{error.where} {error.message}")]
+            named = [key_path for key, key_path in places.items() if re.search(rf"\b{key}\b", f"{error.where} {error.message}")]
             reader.findings.add(named[0] if named else path, error.message)
     return values
 
 
-def _spread(given: Mapping[str, Any], within: Container[str], path: KeyPath) -> Iterator[tuple[str, Any, KeyPath]]:
-    """(name, value, place) of all options, those of sections last."""
-    inner = [name for name in given if name in within and isinstance(given[name], Mapping)]
-    yield from ((name, value, (*path, name)) for name, value in given.items() if name not in inner)
-    yield from ((name, value, (*path, section, name)) for section in inner for name, value in given[section].items())
+def _spread(spec: Mapping[str, Any], within: Container[str], path: KeyPath) -> Iterator[tuple[str, Any, KeyPath]]:
+    """(name, value, location) of all options, those of sections last."""
+    inner = [name for name in spec if name in within and isinstance(spec[name], Mapping)]
+    yield from ((name, value, (*path, name)) for name, value in spec.items() if name not in inner)
+    yield from ((name, value, (*path, section, name)) for section in inner for name, value in spec[section].items())
 
 
 def _option(reader: Reader, value: Any, kind: Any, path: KeyPath) -> Any:
@@ -279,12 +279,12 @@ def _option(reader: Reader, value: Any, kind: Any, path: KeyPath) -> Any:
 # ---- whether options fit the problem ----------------------------------------------------------------------------------
 def check_fit(findings: Findings, file: ProblemFile, problem: Problem, options: Mapping[str, Mapping[str, Any]]) -> None:
     """Record options of methods that the problem's dynamics or phases exclude. options: what the file gives, by method."""
-    for name, given in options.items():
+    for name, spec in options.items():
         path: KeyPath = ("solve", name)
-        shared = "derivatives" not in given and file.solve.derivatives is not None and name == file.solve.method
-        if not given and not shared:
+        shared = "derivatives" not in spec and file.solve.derivatives is not None and name == file.solve.method
+        if not spec and not shared:
             continue  # nothing that could not fit; and the method is not loaded for it
-        fields = make_options(name, given)
+        fields = make_options(name, spec)
         for key in idle(problem, fields):
             findings.add((*path, key), NOTHING_TO_SAY, at_key=True)
         source = str(file.solve.derivatives) if shared else fields.derivatives
@@ -296,7 +296,7 @@ def check_fit(findings: Findings, file: ProblemFile, problem: Problem, options: 
             except ProblemError as error:
                 key = "execution" if error.where == "execution" else "derivatives"
                 findings.add(("solve", key) if shared and key == "derivatives" else (*path, key), error.message)
-        if "mesh" in given:
+        if "mesh" in spec:
             from ocp.transcription.collocation import CollocationOptions, plans_of  # only here: it loads the transcription
 
             if isinstance(fields, CollocationOptions):

@@ -102,7 +102,7 @@ def plot_controls(loop: ClosedLoop) -> bytes:
         return sheet.sentence("There are no controls to draw.")
     pick = sheet.thinned(len(loop.fine_u))
     starts, u = loop.fine_t[:-1][pick], loop.fine_u[pick]
-    # both sides of every jump, so that a held control is drawn as held
+    # both sides of every jump, so that a constant control is drawn as constant
     t = np.append(np.repeat(starts, 2)[1:], loop.fine_t[-1])
     held = np.repeat(u, 2, axis=0)
     cells = []

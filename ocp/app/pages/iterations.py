@@ -86,7 +86,7 @@ def mark(row: Row, before: Row | None) -> str:
     return f"outer {int(outer)}" if outer is not None and last is not None and outer > last else ""
 
 
-def marked(rows: Sequence[Row]) -> list[Row]:
+def highlighted(rows: Sequence[Row]) -> list[Row]:
     """The rows, those that have a mark with it."""
     found = [mark(row, before) for row, before in zip(rows, (None, *rows), strict=False)]
     return [{**row, MARK.key: word} if word else row for row, word in zip(rows, found, strict=True)]

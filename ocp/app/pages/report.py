@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ocp.app.pages.folders import write_summary
-from ocp.app.pages.iterations import cell, columns, marked
+from ocp.app.pages.iterations import cell, columns, highlighted
 from ocp.app.pages.scene import Scene, encode
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -47,7 +47,7 @@ CAPTIONS = {
 def render_report(summary: Mapping[str, Any], iterations: Sequence[Mapping[str, Any]], *, problem_yaml: str,
                   images: Mapping[str, bytes], scene: Scene | None = None, scene_note: str = "") -> str:
     """The page as text. ``summary`` as :func:`ocp.app.pages.results.summarise` makes it; images: PNG by name."""
-    log = marked(iterations)
+    log = highlighted(iterations)
     chosen = columns(str(summary["method"]), log)
     page = environment().get_template("report.html.j2").render(
         s=summary, title=summary["problem"]["name"],

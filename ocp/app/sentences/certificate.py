@@ -32,7 +32,7 @@ NUMBERS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
 
 
 def where(finding: Finding) -> str:
-    """The place and cause of the largest value of a check; "" if unknown."""
+    """The location and cause of the largest value of a check; "" if unknown."""
     if "where" in finding.data:  # a run of an earlier version, which stored text
         return str(finding.data["where"])
     data, place, clauses = finding.data, "", [tell(finding.data) for key, tell in NUMBERS.items() if key in finding.data]

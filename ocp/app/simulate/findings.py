@@ -142,7 +142,7 @@ def as_solution(motion: Motion) -> Solution:
 
 
 def _trajectory(leg: Leg) -> Trajectory:
-    """States move on the manifold from knot to knot, controls are held."""
+    """States move on the manifold from knot to knot, controls stay at the guess."""
     space, t, x, u = leg.phase.system.space, leg.t, leg.x, leg.u
     between = None if space.is_vector_space else _between(space)
 

@@ -1,7 +1,7 @@
 """The folder of a simulation and its pictures.
 
-``problem.yaml`` (the input, fully expanded), ``trajectory.npz`` and ``trajectory.csv`` (states at the ends of steps, controls held
-over them; ``energy`` and ``supplied`` at the same times), ``summary.json``, plots and ``report.html``.
+``problem.yaml`` (the input, fully expanded), ``trajectory.npz`` and ``trajectory.csv`` (states at the ends of steps, controls
+constant over them; ``energy`` and ``supplied`` at the same times), ``summary.json``, plots and ``report.html``.
 """
 
 from __future__ import annotations

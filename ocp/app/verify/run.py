@@ -54,7 +54,7 @@ def verify(places: Sequence[Path] = (), *, quick: bool = False, every: bool = Fa
     """Solve the files and those in the folders ``places`` (default: the gallery), print and write the scoreboard.
 
     quick: only small problems; every: by every method that a file gives options for; seconds: limit for one file. Exit code
-    0: all pass; 1: something failed, was out of time or not reached. Raises ProblemError for places that do not exist.
+    0: all pass; 1: something failed, was out of time or not reached. Raises ProblemError for locations that do not exist.
     """
     screen = wide_console()
     if seconds is not None and not seconds > 0:
@@ -100,7 +100,7 @@ def _tasks(path: Path, every: bool) -> list[Task]:
     try:
         loaded = load_problem(path)
     except (ProblemError, ModelError):
-        return [Task(path)]  # told when it is solved
+        return [Task(path)]  # reported when it is solved
     expected = [Task(path, item.integrator, True) for item in loaded.simulate.expect]
     if expected and loaded.problem.reference is None and not any(phase.costs for phase in loaded.problem.phases):
         return expected

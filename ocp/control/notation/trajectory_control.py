@@ -5,7 +5,7 @@
     pose          v = [J_P; J_R]+ of both
 
 Hutter et al., Robot Dynamics lecture notes (ETH Zurich, HS 2023), Eqs. 2.256-2.258. Away from singularities the error obeys
-d/dt Δ = -k Δ (for the rotation exactly so, about a fixed axis, when the target stands still): it decays as exp(-k t) and does
+d/dt Δ = -k Δ (for the rotation exactly so, about a fixed axis, when the target is constant): it decays as exp(-k t) and does
 not drift. Held for a time step dt it is multiplied by 1 - k dt: stable for 0 < k dt < 2, gone in one step at k dt = 1.
 """
 

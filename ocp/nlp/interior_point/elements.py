@@ -1,6 +1,6 @@
 """Values and derivatives of a partially separable program in compiled loops over its elements, by address.
 
-Every function writes its numbers where they belong in flat arrays, place by place; gathers add them up.
+Every function writes its numbers where they belong in flat arrays, point by point; gathers add them up.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Loaded:
 
 @linked(error_model="numpy")
 def _run(p: Program, e: int, which: int, x: Array, sigma: float) -> int:
-    """One function of one element at all its places; 0 is success. ``mu`` must be set for Hessians."""
+    """One function of one element at all its evaluation points; 0 is success. ``mu`` must be set for Hessians."""
     t = p.table[e]
     count, nv, nd = t[COUNT], t[NV], t[ND]
     address, handle = p.address[e, which], p.handle[e, which]

@@ -1,6 +1,6 @@
 """Symmetric indefinite factorisation along a line of dense fronts, with pivoting and inertia.
 
-    K = sum of the values at their places = P' L D L' P
+    K = sum of the values at their positions = P' L D L' P
 
 Front k holds the unknowns and rows that are eliminated there, what the front before could not eliminate, and its boundary: what
 they touch of later ones (Duff and Reid 1983). Pivots of order one and two are taken from the first two by a threshold on their
@@ -246,11 +246,11 @@ def _eliminate(F: Array, w: int, ids: Array, full: int, n: int, threshold: float
 
 
 @linked(**OPTIONS)
-def factorise(plan: Plan, entries: Array, room: Factors, threshold: float) -> tuple[int, int]:
+def factorise(plan: Plan, entries: Array, workspace: Factors, threshold: float) -> tuple[int, int]:
     """(negative pivots, columns without a pivot) of the matrix with these entries; (-1, 0) where there is too little room."""
     K = len(plan.own_start) - 1
-    head, ids, values, applied = room.head, room.ids, room.values, room.applied
-    F, G = room.front, room.other
+    head, ids, values, applied = workspace.head, workspace.ids, workspace.values, workspace.applied
+    F, G = workspace.front, workspace.other
     negative, id_at, value_at, pivot_at = 0, 0, 0, 0
     delayed, before, before_ids, before_n, before_w = 0, 0, 0, 0, 0  # of the front before
     for k in range(K):
@@ -283,7 +283,7 @@ def factorise(plan: Plan, entries: Array, room: Factors, threshold: float) -> tu
                         j = get(plan.up, at_up + b - handed)
                         j = j if j < own else j + delayed
                     F[i * w + j if i <= j else j * w + i] += get(G, a * before_w + b)
-        done, minus = _eliminate(F, w, local, full, n, threshold, room, value_at, pivot_at)
+        done, minus = _eliminate(F, w, local, full, n, threshold, workspace, value_at, pivot_at)
         negative += minus
         head[k, 0], head[k, 1], head[k, 2], head[k, 3] = done, n, id_at, value_at
         before, before_n, before_ids, before_w, delayed = done, n, id_at, w, full - done
@@ -293,9 +293,9 @@ def factorise(plan: Plan, entries: Array, room: Factors, threshold: float) -> tu
 
 
 @linked(**OPTIONS)
-def substitute(room: Factors, x: Array) -> None:
+def substitute(workspace: Factors, x: Array) -> None:
     """``x <- K^-1 x``."""
-    head, ids, values, pivots, local = room.head, room.ids, room.values, room.pivots, room.local
+    head, ids, values, pivots, local = workspace.head, workspace.ids, workspace.values, workspace.pivots, workspace.local
     K, at = len(head), 0
     for k in range(K):
         done, n, id_at, value_at = head[k, 0], head[k, 1], head[k, 2], head[k, 3]

@@ -22,7 +22,7 @@ Array = np.ndarray
 KAPPA, FALL, POWER, TAU_MIN = 10.0, 0.2, 1.5, 0.99
 #: a start lies inside its bounds by this; Sec. 3.6
 PUSH = 1e-2
-#: rows and objective are scaled to gradients of at most this at the start, and never by less than MIN_SCALE; Sec. 3.8
+#: constraints and objective are scaled to gradients of at most this at the start, and never by less than MIN_SCALE; Sec. 3.8
 STEEPEST, MIN_SCALE = 100.0, 1e-8
 #: steps relative to the iterate that change nothing
 MIN_RELATIVE_STEP = 10.0 * 2.220446049250313e-16
@@ -74,7 +74,7 @@ def _scales(p: Program, q: st.State) -> None:
 
 
 @linked(error_model="numpy")
-def begin(p: Program, q: st.State, plan: Plan, room: Factors, push: float) -> None:
+def begin(p: Program, q: st.State, plan: Plan, workspace: Factors, push: float) -> None:
     """From x, bounds (unscaled) and, where warm, multipliers (unscaled) to the first iterate. push: off bounds, and of a warm start
     the least barrier parameter and multipliers, which are taken as they are: raised to what mu asks for they would cost iterations
     at a solution."""
@@ -102,7 +102,7 @@ def begin(p: Program, q: st.State, plan: Plan, room: Factors, push: float) -> No
         for j in range(n + m):
             q.zl[j] = 1.0 if q.free[j] and q.lower[j] > -np.inf else 0.0
             q.zu[j] = 1.0 if q.free[j] and q.upper[j] < np.inf else 0.0
-        if not estimate(p, q, plan, room):
+        if not estimate(p, q, plan, workspace):
             return
     q.tau = max(TAU_MIN, 1.0 - q.mu)
     theta = residuals(q, q.s, q.g, q.c)
@@ -187,11 +187,11 @@ def _write(q: st.State) -> None:
 
 
 @linked(error_model="numpy")
-def advance(p: Program, q: st.State, plan: Plan, room: Factors, corrected: Array, push: float, count: int) -> None:
+def advance(p: Program, q: st.State, plan: Plan, workspace: Factors, corrected: Array, push: float, count: int) -> None:
     """At most ``count`` iterations; status stays RUNNING where more are wanted."""
     start = ticks()
     if not q.ready:
-        begin(p, q, plan, room, push)
+        begin(p, q, plan, workspace, push)
         if q.status == st.RUNNING:
             slope(p, q)
             errors(q)
@@ -199,7 +199,7 @@ def advance(p: Program, q: st.State, plan: Plan, room: Factors, corrected: Array
     for _ in range(count):
         if q.status != st.RUNNING or _decided(q):
             break
-        _iteration(p, q, plan, room, corrected)
+        _iteration(p, q, plan, workspace, corrected)
     if q.status == st.RUNNING:
         _decided(q)
     q.cycles += ticks() - start
@@ -215,16 +215,16 @@ def _decided(q: st.State) -> bool:
 
 
 @linked(error_model="numpy")
-def _iteration(p: Program, q: st.State, plan: Plan, room: Factors, corrected: Array) -> None:
+def _iteration(p: Program, q: st.State, plan: Plan, workspace: Factors, corrected: Array) -> None:
     while q.error_mu <= KAPPA * q.mu and _lower_barrier(q):
         errors(q)
     q.phi = merit(q, q.w, q.f)
     if not _curved(p, q, corrected):
         q.status = st.NOT_A_NUMBER
         return
-    if direction(p, q, plan, room):
+    if direction(p, q, plan, workspace):
         expand(q)
-        if _along(p, q, room, corrected):
+        if _along(p, q, workspace, corrected):
             return
     elif q.status == st.NO_ROOM:
         return
@@ -232,11 +232,11 @@ def _iteration(p: Program, q: st.State, plan: Plan, room: Factors, corrected: Ar
         q.status = st.STALLED  # nothing to restore
         return
     watchdog.forget(q)
-    if restore(p, q, plan, room):
+    if restore(p, q, plan, workspace):
         for j in range(len(q.w)):
             q.zl[j], q.zu[j] = min(q.zl[j], 1.0), min(q.zu[j], 1.0)
         _floor(q, 0.0)
-        if estimate(p, q, plan, room):
+        if estimate(p, q, plan, workspace):
             q.alpha = q.alpha_z = 0.0
             _finish(p, q)
     if q.status == st.NO_ROOM:  # the iterate may have moved meanwhile
@@ -265,7 +265,7 @@ def _curved(p: Program, q: st.State, corrected: Array) -> bool:
 
 
 @linked(error_model="numpy")
-def _along(p: Program, q: st.State, room: Factors, corrected: Array) -> bool:
+def _along(p: Program, q: st.State, workspace: Factors, corrected: Array) -> bool:
     """Go along the direction; False where no step is taken and feasibility is to be restored."""
     still = False
     if note_step(q) < MIN_RELATIVE_STEP and q.violation <= ALMOST:
@@ -281,7 +281,7 @@ def _along(p: Program, q: st.State, room: Factors, corrected: Array) -> bool:
                 return True
         else:
             full, _ = longest(q, q.tau)
-            found = search(p, q, room, corrected)
+            found = search(p, q, workspace, corrected)
             q.shortened = q.shortened + 1 if found and q.alpha < full else 0
             if not found:
                 return False

@@ -22,7 +22,7 @@ Array = np.ndarray
 
 #: regularisation: first, least, largest, growth at first and later, decrease; Waechter and Biegler 2006, Sec. 3.1
 FIRST, MIN_DELTA, MAX_DELTA, GROWTH_FIRST, GROWTH, DECREASE = 1e-4, 1e-20, 1e40, 100.0, 8.0, 1.0 / 3.0
-#: of rows, where the system is singular: times mu to the fourth root
+#: of constraints, where the system is singular: times mu to the fourth root
 ROWS = 1e-8
 REFINEMENTS = 6
 #: Sigma of a slack without bounds
@@ -31,7 +31,7 @@ NO_BOUND = 1e-16
 GOOD, FAIR, BAD = 1e-11, 1e-9, 1e-5
 #: of pivots, where residuals are bad
 CAREFUL = 1e-2
-#: multipliers that change by so much, relative to the right-hand side, come from rows that depend on each other
+#: multipliers that change by so much, relative to the right-hand side, come from constraints that depend on each other
 MAX_MULTIPLIER_RATIO = 1e9
 
 
@@ -89,14 +89,14 @@ def times(p: Program, q: State, w: Array, out: Array) -> None:
 
 
 @linked(error_model="numpy")
-def solve(p: Program, q: State, room: Factors) -> float:
+def solve(p: Program, q: State, workspace: Factors) -> float:
     """``step = K^-1 rhs`` with refinement; returns the residual relative to right-hand side and solution."""
     n = len(q.x)
     for j in range(n):
         if not q.free[j]:
             q.rhs[j] = 0.0
     assign(q.step, q.rhs)
-    substitute(room, q.step)
+    substitute(workspace, q.step)
     size, before = 0.0, np.inf
     for i in range(len(q.rhs)):
         size = max(size, abs(q.rhs[i]))
@@ -112,16 +112,16 @@ def solve(p: Program, q: State, room: Factors) -> float:
         if ratio <= GOOD or k == REFINEMENTS or worst > 0.5 * before:
             break
         before = worst
-        substitute(room, q.residual)
+        substitute(workspace, q.residual)
         for i in range(len(q.rhs)):
             q.step[i] += q.residual[i]
     return ratio
 
 
 @linked(error_model="numpy")
-def factorised(q: State, plan: Plan, room: Factors) -> tuple[bool, int, bool]:
+def factorised(q: State, plan: Plan, workspace: Factors) -> tuple[bool, int, bool]:
     """Factors of the entries as they stand: (whether there was room for them, negative eigenvalues, whether regular)."""
-    negative, missing = factorise(plan, q.entries, room, q.threshold)
+    negative, missing = factorise(plan, q.entries, workspace, q.threshold)
     if negative < 0:
         q.status = NO_ROOM
         return False, 0, False
@@ -130,7 +130,7 @@ def factorised(q: State, plan: Plan, room: Factors) -> tuple[bool, int, bool]:
 
 @linked(error_model="numpy")
 def _without_bounds(q: State) -> bool:
-    """Whether the multipliers of rows run away."""
+    """Whether the multipliers of constraints run away."""
     size, largest, n = 1.0, 0.0, len(q.x)
     for i in range(len(q.rhs)):
         size = max(size, abs(q.rhs[i]))
@@ -140,7 +140,7 @@ def _without_bounds(q: State) -> bool:
 
 
 @linked(error_model="numpy")
-def direction(p: Program, q: State, plan: Plan, room: Factors) -> bool:
+def direction(p: Program, q: State, plan: Plan, workspace: Factors) -> bool:
     """Factors with the right inertia and the step for ``rhs``; whether there is one. The entries hold H and A.
 
     More negative eigenvalues than rows: H is not positive definite where the rows leave freedom; delta grows. Fewer, or a singular
@@ -151,11 +151,11 @@ def direction(p: Program, q: State, plan: Plan, room: Factors) -> bool:
     delta_c = ROWS * q.mu ** 0.25 if q.dependent else 0.0
     while True:
         diagonal(q, delta, delta_c)
-        made, negative, regular = factorised(q, plan, room)
+        made, negative, regular = factorised(q, plan, workspace)
         if not made:
             return False
         if regular and negative == m:
-            ratio = solve(p, q, room)
+            ratio = solve(p, q, workspace)
             if delta_c == 0.0 and _without_bounds(q):
                 q.dependent = 1
                 delta_c = ROWS * q.mu ** 0.25

@@ -49,7 +49,7 @@ def groups_of_rows(place: Array, m: int, rows: Array, columns: Array, last: int)
     """[m] the front of each row: where the first of its unknowns is eliminated, or the last where it couples distant ones."""
     first, end = np.full(m, last), np.full(m, -1)
     where = place[columns]
-    own = where < last  # static unknowns say nothing about a row's place
+    own = where < last  # static unknowns say nothing about a row's position
     np.minimum.at(first, rows[own], where[own])
     np.maximum.at(end, rows[own], where[own])
     return np.where(end - first > 1, end, first)
@@ -143,7 +143,7 @@ def _flat(parts: Sequence[Array]) -> Array:
     return np.concatenate([np.zeros(0, dtype=np.int64), *parts]).astype(np.int64)
 
 
-def room(plan: Plan, size: int, spare: float = SPARE) -> Factors:
+def workspace(plan: Plan, size: int, spare: float = SPARE) -> Factors:
     """Room for the factors of a plan of ``size`` unknowns and rows in all."""
     own, bound = np.diff(plan.own_start), np.diff(plan.bound_start)
     side = padded(int(np.ceil(spare * float(np.max(own + bound, initial=1)))) + WIDTH)

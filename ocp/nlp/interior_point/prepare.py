@@ -13,7 +13,7 @@ from ocp.interrupts import seconds_left
 from ocp.nlp.interior_point.elements import Loaded, load
 from ocp.nlp.interior_point.fronts import THRESHOLD, Factors, Plan
 from ocp.nlp.interior_point.iterate import PUSH, advance
-from ocp.nlp.interior_point.order import plan, room
+from ocp.nlp.interior_point.order import plan, workspace
 from ocp.nlp.interior_point.state import LOG, NO_ROOM, RUNNING, State, make_state
 from ocp.nlp.options import SolverOptions
 from ocp.nlp.program import NLP
@@ -74,7 +74,7 @@ def prepare(nlp: NLP, options: SolverOptions, made: dict[Any, Any] | None = None
             while state.status == RUNNING and not watch.stop:
                 advance(loaded.program, state, order, factors[0], corrected, push, chunk)
                 if state.status == NO_ROOM and spare < 2.0 ** DOUBLINGS:
-                    factors[0], spare = room(order, nlp.n + nlp.m, 2.0 * spare), 2.0 * spare
+                    factors[0], spare = workspace(order, nlp.n + nlp.m, 2.0 * spare), 2.0 * spare
                     if not state.ready:
                         _start(nlp, options, state, bounds, x0, warm)  # ``begin`` had scaled bounds already
                     state.status = RUNNING
@@ -92,7 +92,7 @@ def _workspace(nlp: NLP, options: SolverOptions, loaded: Loaded, fixed: Array) -
     p = loaded.program
     order = plan(nlp.n, nlp.m, fixed, (p.hessian_rows, p.hessian_columns), (p.jacobian_rows, p.jacobian_columns), nlp.timeline)
     state = make_state(nlp.n, nlp.m, (len(p.jacobian_rows), len(p.hessian_rows)), options.max_iterations)
-    return Workspace(loaded, order, state, [room(order, nlp.n + nlp.m)], np.zeros(nlp.m + 1)[:nlp.m])
+    return Workspace(loaded, order, state, [workspace(order, nlp.n + nlp.m)], np.zeros(nlp.m + 1)[:nlp.m])
 
 
 def _relaxed(nlp: NLP, options: SolverOptions) -> tuple[Array, Array, Array]:

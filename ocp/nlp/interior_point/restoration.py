@@ -80,7 +80,7 @@ def _of_bounds(q: State, j: int, nu: float) -> tuple[float, float]:
 
 @linked(error_model="numpy")
 def _taken_apart(q: State, lam: float, nu: float) -> float:
-    """dx and ds of the step; returns the gain it promises, half the slope."""
+    """dx and ds of the step; returns the gain it promises, half the directional derivative."""
     n, gain = len(q.x), 0.0
     for j in range(n):
         q.dw[j] = q.step[j] if q.free[j] else 0.0
@@ -107,7 +107,7 @@ def _tried(p: Program, q: State, t: float, nu: float) -> float:
 
 
 @linked(error_model="numpy")
-def restore(p: Program, q: State, plan: Plan, room: Factors) -> bool:
+def restore(p: Program, q: State, plan: Plan, workspace: Factors) -> bool:
     """From the iterate to one that the filter takes; on failure status says why."""
     n, m = len(q.x), len(q.y)
     add_to_filter(q, q.theta, q.phi)
@@ -126,9 +126,9 @@ def restore(p: Program, q: State, plan: Plan, room: Factors) -> bool:
         moved = False
         while lam <= MAX_REGULARISATION:
             _fill(q, lam, nu)
-            if not factorised(q, plan, room)[0]:
+            if not factorised(q, plan, workspace)[0]:
                 return False
-            if not solve(p, q, room) < 1e-6:
+            if not solve(p, q, workspace) < 1e-6:
                 lam *= 10.0
                 continue
             gain = _taken_apart(q, lam, nu)
@@ -165,8 +165,9 @@ def restore(p: Program, q: State, plan: Plan, room: Factors) -> bool:
 
 
 @linked(error_model="numpy")
-def estimate(p: Program, q: State, plan: Plan, room: Factors) -> bool:
-    """Multipliers of the rows that make the slope of the Lagrangian least in the mean square; 0 where they are too large."""
+def estimate(p: Program, q: State, plan: Plan, workspace: Factors) -> bool:
+    """Multipliers of the constraints that make the gradient of the Lagrangian least in the mean square; 0 where they are too
+    large."""
     n, h, a = len(q.x), len(q.H), len(q.J)
     q.entries[:h] = 0.0
     assign(q.entries[h:h + a], q.J)
@@ -178,11 +179,11 @@ def estimate(p: Program, q: State, plan: Plan, room: Factors) -> bool:
         if q.free[n + i]:
             q.entries[h + a + n + i] = -1.0
             q.rhs[n + i] = q.zl[n + i] - q.zu[n + i]
-    made, _, regular = factorised(q, plan, room)
+    made, _, regular = factorised(q, plan, workspace)
     if not made:
         return False
     largest = np.inf
-    if regular and solve(p, q, room) < 1e-6:
+    if regular and solve(p, q, workspace) < 1e-6:
         largest = 0.0
         for i in range(len(q.y)):
             largest = max(largest, abs(q.step[n + i]))

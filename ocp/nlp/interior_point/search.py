@@ -22,7 +22,7 @@ ROUNDING = 10.0 * 2.220446049250313e-16
 
 @linked(error_model="numpy")
 def barrier_slope(q: State, j: int) -> float:
-    """Slope of the damped barrier of one unknown or slack."""
+    """Gradient of the damped barrier of one unknown or slack."""
     total, mu = 0.0, q.mu
     low, high = q.lower[j] > -np.inf, q.upper[j] < np.inf
     if low:
@@ -34,7 +34,7 @@ def barrier_slope(q: State, j: int) -> float:
 
 @linked(error_model="numpy")
 def right_side(q: State, c: Array) -> None:
-    """``rhs`` of the system of the Newton step, with c in place of the rows' residuals. ``slope`` must be set."""
+    """``rhs`` of the system of the Newton step, with c in place of the constraints' residuals. ``slope`` must be set."""
     n = len(q.x)
     for j in range(n):
         total = q.slope[j]
@@ -75,7 +75,7 @@ def expand(q: State) -> None:
 
 @linked(error_model="numpy")
 def descent(q: State) -> float:
-    """Slope of the merit along the step."""
+    """Directional derivative of the merit along the step."""
     n, total = len(q.x), 0.0
     for j in range(len(q.w)):
         if q.free[j]:
@@ -141,7 +141,7 @@ def shortest(q: State) -> float:
 
 
 @linked(error_model="numpy")
-def search(p: Program, q: State, room: Factors, corrected: Array) -> bool:
+def search(p: Program, q: State, workspace: Factors, corrected: Array) -> bool:
     """Backtracking with second-order corrections; on success ``*_trial`` hold the new point and alpha the length.
 
     The step (dx, ds) may be replaced by a corrected one. corrected [m]: room.
@@ -156,7 +156,7 @@ def search(p: Program, q: State, room: Factors, corrected: Array) -> bool:
             _note(q, objective)
             q.alpha = a
             return True
-        if first and theta >= q.theta and np.isfinite(theta) and _correct(p, q, room, corrected, a, theta):
+        if first and theta >= q.theta and np.isfinite(theta) and _correct(p, q, workspace, corrected, a, theta):
             return True
         first = False
         a *= 0.5
@@ -170,7 +170,7 @@ def _note(q: State, objective: bool) -> None:
 
 
 @linked(error_model="numpy")
-def _correct(p: Program, q: State, room: Factors, corrected: Array, a: float, theta: float) -> bool:
+def _correct(p: Program, q: State, workspace: Factors, corrected: Array, a: float, theta: float) -> bool:
     """Second-order corrections of a full step that increased the violation."""
     assign(q.first_step, q.step)
     length, before = a, theta
@@ -179,7 +179,7 @@ def _correct(p: Program, q: State, room: Factors, corrected: Array, a: float, th
         for i in range(len(corrected)):
             corrected[i] = length * corrected[i] + q.c_trial[i]
         right_side(q, corrected)
-        if not solve(p, q, room) < 1e-5:
+        if not solve(p, q, workspace) < 1e-5:
             break
         _primal(q)
         length, _ = longest(q, q.tau)

@@ -16,7 +16,7 @@ LOG = ("objective", "inf_pr", "inf_du", "mu", "d_norm", "alpha_pr", "alpha_du", 
 
 
 class State(Record):
-    """Everything scaled: ``f`` by scale_f, row i by scale[i].
+    """Everything scaled: ``f`` by scale_f, constraint i by scale[i].
 
     w = (x [n], s [m]): unknowns and slacks of inequalities; y [m]; zl, zu [n + m]: multipliers of the bounds of w; d*: their steps
     lower, upper [n + m]: bounds; free [n + m]: 0 where an unknown is fixed and where a row is an equation, whose slack is none
@@ -24,7 +24,7 @@ class State(Record):
     entries, rhs, step, residual: the linear system; first_step: the step that is being corrected
     w_trial = (x_trial, s_trial), g_trial, c_trial; reference, weights: of restorations; kept: of the watchdog; filter [:, 2]; log
     mu, tau: barrier parameter and the part of the way to a bound that a step may go; theta, phi, descent: violation, merit and its
-    slope where a search starts, kept_* where the watchdog does; error, error_mu: of the problem and of the barrier problem;
+    gradient where a search starts, kept_* where the watchdog does; error, error_mu: of the problem and of the barrier problem;
     delta, delta_c: added to the diagonal; alpha, alpha_z: lengths of steps; cycles, f_cycles: of the processor, in functions
     filtered, rows: of filter and log in use; shortened, trusted: steps in a row that a search cut, that the watchdog let pass
     """

@@ -1,6 +1,6 @@
 """The augmented Lagrangian of hard constraints at the knots, in Numba.
 
-For rows c with multipliers lam and penalties mu (Rockafellar's form, which keeps the multiplier estimate in the terms):
+For constraints c with multipliers lam and penalties mu (Rockafellar's form, which keeps the multiplier estimate in the terms):
 
     equality      lam c + mu c^2 / 2                              multiplier  lam + mu c
     c <= 0        (max(0, lam + mu c)^2 - lam^2) / (2 mu)         multiplier  max(0, lam + mu c)
@@ -29,7 +29,7 @@ from ocp.shooting.stages.rows import BELOW, CONE, EQUAL, IN_CONE
 
 Array = np.ndarray
 MAX_MULTIPLIER = 1e10
-"""Largest multiplier; larger estimates belong to rows that cannot be met."""
+"""Largest multiplier; larger estimates belong to constraints that cannot be met."""
 ROUNDING = 1e-6
 """Share of its largest diagonal entry by which a matrix may miss being positive semidefinite."""
 
@@ -57,7 +57,7 @@ def _barrier(held: Held, s: float) -> tuple[float, float, float]:
 
 @linked(**INLINE)
 def _cone_slack(held: Held, c: Array, r: int, end: int) -> tuple[float, float]:
-    """(slack, smoothed length of the components) of the cone in the rows r to end."""
+    """(slack, smoothed length of the components) of the cone in the constraints r to end."""
     length = held.margin * held.margin
     for i in range(r + 1, end):
         length += c[i] * c[i]
@@ -133,8 +133,8 @@ def penalty(e: Engine, path: Path, k: int) -> float:
 
 @linked(**INLINE)
 def slopes(e: Engine, k: int, g: Array) -> float:
-    """Add the gradient of the augmented terms of knot k to g [w]; leaves c, slope and C for ``stiffness``. Returns the
-    largest violation, NaN where the rows cannot be evaluated."""
+    """Add the gradient of the augmented terms of knot k to g [w]; leaves c, gradient and C for ``stiffness``. Returns the
+    largest violation, NaN where the constraints cannot be evaluated."""
     bank, held, kind = e.bank, e.held, e.plan.which[k]
     rows = held.number[kind]
     if rows == 0:
@@ -155,7 +155,7 @@ def slopes(e: Engine, k: int, g: Array) -> float:
 
 @linked(**INLINE)
 def violation(held: Held, kind: int, k: int) -> float:
-    """Largest violation of the rows of knot k."""
+    """Largest violation of the constraints of knot k."""
     largest, c = 0.0, held.c[k]
     for r in range(held.number[kind]):
         if held.holds[k, r]:
@@ -260,7 +260,7 @@ def _semidefinite(B: Array, L: Array, size: int) -> bool:
 @linked(**OPTIONS)
 def stiffness(e: Engine, k: int, exact: bool, H: Array) -> bool:
     """Add the Hessian of the augmented terms of knot k, after ``slopes``, to the lower triangle of H: ``C' W C`` and the
-    curvature of the rows times their multipliers: always if exact, else where it is positive semidefinite. Rows that bound a
+    curvature of the constraints times their multipliers: always if exact, else where it is positive semidefinite. Rows that bound a
     convex set have such a curvature, and beyond their normal it is all that holds a step back. False where it cannot be
     evaluated."""
     bank, held, kind = e.bank, e.held, e.plan.which[k]
@@ -298,8 +298,8 @@ def stiffness(e: Engine, k: int, exact: bool, H: Array) -> bool:
 
 @linked
 def update(held: Held, which: Array, unit: float) -> None:
-    """Take over the multipliers that the terms at hand estimate (slope; minus it for cones), within ``MAX_MULTIPLIER`` units of the
-    cost."""
+    """Take over the multipliers that the terms at hand estimate (gradient; minus it for cones), within ``MAX_MULTIPLIER`` units of
+    the cost."""
     for k in range(which.shape[0]):
         kind = which[k]
         for r in range(held.number[kind]):
@@ -370,8 +370,8 @@ def residuals(held: Held, which: Array, scale: float, found: Array) -> float:
 @linked
 def renew(held: Held, which: Array, found: Array, before: Array, tolerance: float, enough: float, growth: float, most: float,
           unit: float) -> tuple[bool, float]:
-    """Take over the multipliers; raise the penalties of rows whose residual found [kinds, r] is above the tolerance and did not
-    fall to the share ``enough`` of that before. Returns (some penalty that should grow is at its limit, largest penalty)."""
+    """Take over the multipliers; raise the penalties of constraints whose residual found [kinds, r] is above the tolerance and did
+    not fall to the share ``enough`` of that before. Returns (some penalty that should grow is at its limit, largest penalty)."""
     update(held, which, unit)
     stuck, largest = False, 0.0
     for k in range(which.shape[0]):
@@ -389,8 +389,8 @@ def renew(held: Held, which: Array, found: Array, before: Array, tolerance: floa
 
 @linked
 def reprice(held: Held, which: Array, cost: Array) -> float:
-    """Cost of the path, costs [S+1] of its knots given, with the terms of the rows as the last expansion left them; refreshes
-    slope."""
+    """Cost of the path, costs [S+1] of its knots given, with the terms of the constraints as the last expansion left them;
+    refreshes gradient."""
     total = 0.0
     for k in range(which.shape[0]):
         total += cost[k]

@@ -122,9 +122,9 @@ def coarsen(e: Engine) -> int:
 
 @linked
 def lagrangian(e: Engine) -> int:
-    """Derivatives along the path without penalties: costs and steps into ``e.model``, rows into ``e.held``; the Hessians are those
-    of the
-    Lagrangian with the costates and slopes as they stand (Gauss-Newton's unless the settings say full). Failed knot or -1."""
+    """Derivatives along the path without penalties: costs and steps into ``e.model``, constraints into ``e.held``; the Hessians are
+    those of the
+    Lagrangian with the costates and gradients as they stand (Gauss-Newton's unless the settings say full). Failed knot or -1."""
     plan, bank, held, model = e.plan, e.bank, e.held, e.model
     full = e.settings[FULL] != 0.0
     for k in range(plan.which.shape[0]):

@@ -16,7 +16,7 @@ Backward (Tassa, Erez, Todorov 2012, Eqs. 5, 10, 11; with the value shifted thro
 takes the unregularised ones, which is right for any k and K; without regularisation ``Vxx = Qxx - Qux_f' Quu_ff^{-1} Qux_f``.
 
 The change of the cost along du = a k + K dx is a polynomial in a, also where the policy is not the minimiser (regularised,
-clamped) and where gaps are open: its slope is carried back in p = gx + A'p' + K'(gu + B'p'), the value of the model without its
+clamped) and where gaps are open: its gradient is carried back in p = gx + A'p' + K'(gu + B'p'), the value of the model without its
 Hessians, and its value at a = 1 is that of Vx, Vxx.
 
 All arrays are C-contiguous float64 whose rows are padded to whole lanes; nothing is allocated.

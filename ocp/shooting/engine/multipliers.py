@@ -1,4 +1,4 @@
-"""The rows of one solve as Python sees them: which is violated most, which is not finite."""
+"""The constraints of one solve as Python sees them: which is violated most, which is not finite."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class Multipliers:
     """Rows of one solve; multipliers and penalties live in the record that the loops read.
 
-    found, previous [kinds, r]: largest violation of each row over its knots, now and at the last update of the multipliers.
+    found, previous [kinds, r]: largest violation of each constraint over its knots, now and at the last update of the multipliers.
     """
 
     def __init__(self, horizon: Horizon, store: Engine):
@@ -24,7 +24,7 @@ class Multipliers:
         self.found, self.previous = (np.full(store.held.kind.shape, fill) for fill in (0.0, np.inf))
 
     def worst(self) -> tuple[float, str]:
-        """The largest violation of the path last expanded, in the unit of its constraint, and the row it belongs to."""
+        """The largest violation of the path last expanded, in the unit of its constraint, and the constraint it belongs to."""
         from ocp.shooting.engine import augmented
 
         if not self.any_rows:

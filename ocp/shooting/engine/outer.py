@@ -28,7 +28,7 @@ SCHEDULE = 7
 FINAL, MAX_VIOLATION, MAX_PENALTY, REGULARISATION, NEWTON = range(5)
 LIMITS = 5
 PENALTY_GROWTH = 10.0
-"""Of penalties whose rows an update of the multipliers did not bring nearer."""
+"""Of penalties whose constraints an update of the multipliers did not bring nearer."""
 MAX_UPDATES = 60
 """Of the multipliers."""
 KEPT = 0.25
@@ -40,8 +40,8 @@ WIDTH = len(COLUMNS) + 2
 
 
 class Outer(Record):
-    """Where the outer iterations stand, schedule [SCHEDULE], and what they are held to, limits [LIMITS]; numbers of the rows, found
-    and those at the last update of the multipliers, before [kinds, r]."""
+    """Where the outer iterations stand, schedule [SCHEDULE], and what they are held to, limits [LIMITS]; numbers of the
+    constraints, found and those at the last update of the multipliers, before [kinds, r]."""
 
     schedule: Array
     limits: Array
@@ -52,7 +52,7 @@ class Outer(Record):
 @linked
 def judge(e: rec.Engine, o: Outer, ending: int) -> int:
     """The consequence of the ending of a minimisation: RUNNING if the multipliers are to be updated, POLISH if Newton's
-    method is to be tried first, else an ending. Leaves numbers of the rows in ``o.found``."""
+    method is to be tried first, else an ending. Leaves numbers of the constraints in ``o.found``."""
     if ending == BROKEN:
         return BROKEN
     s, plan, limits, found = e.state, o.schedule, o.limits, o.found

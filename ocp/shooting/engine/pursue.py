@@ -19,8 +19,9 @@ Array = np.ndarray
 
 @linked
 def pursue(e: Engine, start: Array, log: Array, most: int) -> int:
-    """Take over a measured state start [1, nx]: follow the plan from there by its gains, then ``most`` iterations and, where rows
-    are held, one update of their multipliers. Returns RUNNING or what stopped it; then the plan stays as it could be followed."""
+    """Take over a measured state start [1, nx]: follow the plan from there by its gains, then ``most`` iterations and, where
+    constraints are active, one update of their multipliers. Returns RUNNING or what stopped it; then the plan stays as it could be
+    followed."""
     if not _follow(e, start):
         return BROKEN
     ending = chase(e, log, most)
@@ -90,8 +91,8 @@ def _multiply(e: Engine) -> None:
 
 @linked
 def _estimate(e: Engine) -> bool:
-    """Rows, their largest violation and multiplier estimates at the path as it is: those at hand are of the path before the last
-    step, and multipliers taken from there count a violation twice. False where a row cannot be evaluated."""
+    """Constraints, their largest violation and multiplier estimates at the path as it is: those at hand are of the path before the
+    last step, and multipliers taken from there count a violation twice. False where a row cannot be evaluated."""
     held, plan, path = e.held, e.plan, e.path
     largest = 0.0
     for k in range(plan.which.shape[0]):
@@ -148,7 +149,7 @@ def shift(e: Engine, whole: int, part: float, seconds: float) -> bool:
 
 @linked
 def feedback(e: Engine, k: int, part: float, measured: Array, u: Array) -> bool:
-    """u [M] at the fraction ``part`` of step k: the held control and the gains times the distance of the measured state [1, nx]
+    """u [M] at the fraction ``part`` of step k: the constant control and the gains times the distance of the measured state [1, nx]
     to the plan, within bounds."""
     plan, path, spare, n = e.plan, e.path, e.spare, e.model.n[0]
     if not _between(e, k, part) or not away(e, k, spare.after[0], measured[0], spare.dx_one[0]):

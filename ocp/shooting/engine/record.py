@@ -51,12 +51,12 @@ class Path(Record):
 
 
 class Held(Record):
-    """Rows of hard constraints. By kind: number [kinds] of rows; kind, size [kinds, r] as in ``ocp.shooting.stages.rows``. By
+    """Hard constraints. By kind: number [kinds] of rows; kind, size [kinds, r] as in ``ocp.shooting.stages.rows``. By
     knot: holds [S+1, r];
     multipliers lam and penalties mu [S+1, r]; the expansion leaves c, slope [S+1, r] (derivative of the terms by c) and C [S+1, r,
     w].
-    Scratch: c_try, slope_try [1, r]; bend [2, N + M, w]; cone [r, r]. barrier: weight of the logarithmic barrier that rows of
-    inequalities and cones have instead of multipliers, 0: none; margin: distance to a row below which it is quadratic."""
+    Scratch: c_try, slope_try [1, r]; bend [2, N + M, w]; cone [r, r]. barrier: weight of the logarithmic barrier that constraints
+    of inequalities and cones have instead of multipliers, 0: none; margin: distance to a row below which it is quadratic."""
 
     number: Array
     kind: Array

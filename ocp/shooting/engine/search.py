@@ -53,8 +53,8 @@ class Search:
     """The iterations of one solve on a store; ``store.path`` is the iterate, always the best so far.
 
     given: the states of the path are a guess whose gaps are to be closed. helpers: records for further threads. outside:
-    its checkpoint to go on from is what the store was restored from. attempt: its number where others came before, whose rows are
-    ``before``; patient: not to be given up while there are iterations left.
+    its checkpoint to go on from is what the store was restored from. attempt: its number where others came before, whose
+    constraints are ``before``; patient: not to be given up while there are iterations left.
     """
 
     def __init__(self, horizon: Horizon, options: ILQROptions, store: Engine, helpers: tuple[Engine, ...] = (), given: bool = False,
@@ -113,7 +113,7 @@ class Search:
 
     @property
     def whole_log(self) -> tuple[Mapping[str, float], ...]:
-        """The rows of this search, after those of attempts before it or of the search that it goes on with."""
+        """The constraints of this search, after those of attempts before it or of the search that it goes on with."""
         return (*self.before, *joined(self.resumed, self.log))
 
     def save(self) -> None:
@@ -208,7 +208,7 @@ class Search:
         return 1, int(it.RUNNING if ending == it.REFUSED else ending)
 
     def _some(self, most: int) -> tuple[int, int]:
-        """At most ``most`` iterations, with the updates of the multipliers between them. Returns (rows, ending)."""
+        """At most ``most`` iterations, with the updates of the multipliers between them. Returns (constraints, ending)."""
         if not self.multipliers.any_rows:
             return self._softened(*self._iterate(most))
         plan = self.schedule
@@ -287,7 +287,7 @@ class Search:
         return self._named(*ended(ending, self.horizon, self.store, self.options))
 
     def _named(self, status: Status, ending: Finding) -> Ending:
-        """With the row that is violated most, if there are rows."""
+        """With the constraint that is violated most, if there are constraints."""
         if not self.multipliers.any_rows or status is Status.NOT_A_NUMBER:
             return status, ending
         violation, name = self.multipliers.worst()
@@ -346,7 +346,8 @@ class Search:
 
     def _convex(self) -> bool:
         """Whether the path is a minimum to second order: the sweep succeeds with next to no regularisation, and the least penalties
-        that do. Small ones leave the multipliers as they are where rows are zero up to rounding; large ones drown the cost."""
+        that do. Small ones leave the multipliers as they are where constraints are zero up to rounding; large ones drown the
+        cost."""
         state, penalties = self.store.state, self.store.held.mu
         given = penalties.copy()
         for share in SHARES if self.multipliers.any_rows else SHARES[-1:]:

@@ -2,7 +2,7 @@
 
 Tolerances have a floor, penalties and regularisations a first value. All of these are numbers for a cost of size one where the
 search begins, and are multiplied by the size that this cost then has. Limits of penalties and multipliers grow with it, too, but do
-not shrink: rows in small numbers need large ones.
+not shrink: constraints in small numbers need large ones.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NONE = 1e-100
 
 def find(store: Engine, penalty: float) -> None:
     """Give the store of a path that was expanded with the penalty ``NONE`` the unit of its cost, and this penalty in that unit.
-    Where there are rows the path has to be priced and expanded anew."""
+    Where there are constraints the path has to be priced and expanded anew."""
     store.held.mu[:] = penalty
     measure(store, min((one for one in sizes(store) if 0.0 < one < np.inf), default=1.0))
     path, plan, unit, S = store.path, store.plan, store.settings[r.UNIT], len(store.path.u)

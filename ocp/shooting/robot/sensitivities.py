@@ -34,7 +34,7 @@ class Sensitivities(Record):
 
     For the full Hessian: workspaces [s, ...] of ``dynamics.loops``, one for each node, in which the walk leaves what second
     derivatives need; adjoints x_bar [s + 1, n], a_bar [s, nv]; lam [nv], inverse and second [4, nv, nv], K [n, n], controls [m, n],
-    bend [rows of a bend, the same].
+    bend [rows of a curve, the same].
     """
 
     mechanics: mech.Mechanics

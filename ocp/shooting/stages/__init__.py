@@ -1,1 +1,1 @@
-"""From a phase to the functions of its knots: steps, costs and their expansions, rows of hard constraints."""
+"""From a phase to the functions of its knots: steps, costs and their expansions, hard constraints."""

@@ -25,7 +25,7 @@ EQUAL, BELOW, CONE, IN_CONE = 0, 1, 2, 3
 
 @dataclass(frozen=True)
 class Row:
-    """One row as an expression; size: rows of the cone that begins here."""
+    """One constraint as an expression; size: constraints of the cone that begins here."""
 
     name: str
     expression: Expr
@@ -60,7 +60,7 @@ class Rows:
 
 
 def path_rows(stretch: Stretch, t: Expr, x: Expr, u: Expr, p: Expr, k: Expr | None = None) -> list[Row]:
-    """Rows along the path: bounds on states, hard path constraints. k: symbols for values of the dynamics that they may hold
+    """Constraints along the path: bounds on states, hard path constraints. k: symbols for values of the dynamics that they may hold
     (``dynamics.derivatives.inner``)."""
     found, phase = [], stretch.phase
     for i, (name, (lower, upper)) in enumerate(zip(phase.system.space.names, phase.state_bounds.pairs(), strict=True)):
@@ -131,8 +131,8 @@ def _between(name: str, value: Expr, lower: float, upper: float) -> list[Row]:
 
 def make_rows(label: str, space: Space, nu: int, np_: int, make: Callable[..., list[Row]], width: int, inner: Inner | None = None
               ) -> Rows:
-    """Functions of the rows that ``make(t, x, u, p)`` lists. inner: values of the dynamics that they may hold; ``make`` then takes
-    symbols for these, whose derivatives are known in closed form."""
+    """Functions of the constraints that ``make(t, x, u, p)`` lists. inner: values of the dynamics that they may hold; ``make`` then
+    takes symbols for these, whose derivatives are known in closed form."""
     sizes = (1, space.nx, nu, np_)
     at = [ca.SX.sym(n, size) for n, size in zip("txup", sizes, strict=True)]
     k = ca.SX.sym("k", 0 if inner is None else inner.count)
@@ -157,7 +157,7 @@ def make_rows(label: str, space: Space, nu: int, np_: int, make: Callable[..., l
 def _derivatives(label: str, space: Space, at: Sequence[Expr], make: Callable[..., list[Row]], y: Expr, width: int,
                  k: Expr, inner: Inner | None) -> tuple[ca.Function, ca.Function]:
     """Of (t, x, u, p): the rows and their derivative by z = (dx, u); of these and y: the Hessian of ``y . rows``, on and below the
-    diagonal. k: symbols of ``make``; inner: what they stand for, None where rows hold nothing of it."""
+    diagonal. k: symbols of ``make``; inner: what they stand for, None where constraints hold nothing of it."""
     t, x, u, p = at
     size = space.ndx + u.shape[0]
     z = ca.SX.sym("z", size)

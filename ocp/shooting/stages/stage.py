@@ -50,7 +50,7 @@ class Draft:
 
     advance(t, x, u, p, h) -> state after it in ``after``, cost terms;  rows(t, x, u, p) -> rows of hard constraints
     sym: SX.sym or MX.sym; local: the running cost where loops over a robot take the step or, beside ``single``, its full Hessian.
-    inner: values of the dynamics that rows may hold; rows then takes symbols for them as its last argument.
+    inner: values of the dynamics that constraints may hold; constraints then takes symbols for them as its last argument.
     single: the same as ``advance``, with its expansions, as one scalar graph (SX); None: by algorithmic differentiation.
     """
 
@@ -137,7 +137,7 @@ def _inputs(draft: Draft, sym: Symbol) -> list[Expr]:
 
 def _first_order(draft: Draft, inputs: Sequence[Expr], after: Expr, terms: Sequence[Term], width: int
                  ) -> tuple[ca.Function, ca.Function | None, ca.Function | None]:
-    """step, expand, slope by algorithmic differentiation; the step alone where loops over a robot do the rest."""
+    """step, expand, gradient by algorithmic differentiation; the step alone where loops over a robot do the rest."""
     _, x, u, p, _ = inputs
     step = dense_function("step", inputs, [after, cost_of(terms, u, p)])
     if draft.local is not None:
@@ -149,7 +149,7 @@ def _first_order(draft: Draft, inputs: Sequence[Expr], after: Expr, terms: Seque
 
 def _written(inputs: Sequence[Expr], found: Written, ndx_after: int, width: int, full: bool
              ) -> tuple[ca.Function, ca.Function, ca.Function, ca.Function | None]:
-    """step, expand, slope and, if wanted and given, whole of a step that is written out."""
+    """step, expand, gradient and, if wanted and given, whole of a step that is written out."""
     costate = ca.SX.sym("lambda", ndx_after)
     hessians = [found.gauss_newton, *([found.full(costate)] if full and found.full is not None else [])]
     after, cost, g, F, *H = shared([found.after, found.cost, filled(found.gradient, width), by_rows(found.F, width),

@@ -2,7 +2,7 @@
 
 Multipliers of bounds and path rows are densities over the phase times a cell of the mesh: the densities are interpolated. Those
 of defects are then the ones with which the stationarity conditions hold best, in least squares (as Waechter and Biegler 2006,
-Sec. 3.6, begin, here with the multipliers of bounds and rows in their places).
+Sec. 3.6, begin, here with the multipliers of bounds and constraints in their places).
 """
 
 from __future__ import annotations
@@ -87,6 +87,6 @@ def _places(mesh: Mesh, count: int) -> Array | None:
 
 
 def _cells(s: Array) -> Array:
-    """The share of the phase that belongs to each place."""
+    """The share of the phase that belongs to each evaluation point."""
     edges = np.concatenate([s[:1], (s[1:] + s[:-1]) / 2, s[-1:]])
     return np.maximum(np.diff(edges), ROUNDING.coincident)

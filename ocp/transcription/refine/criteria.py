@@ -24,7 +24,7 @@ Array = np.ndarray
 #: from a solution to the same solution with its certificate
 Judge = Callable[[Solution], Solution]
 
-#: places in an interval where bounds are looked at; parabolas give peaks between them
+#: evaluation points in an interval where bounds are looked at; parabolas give peaks between them
 SAMPLES_PER_INTERVAL = 24
 
 
@@ -166,7 +166,7 @@ class ByCertificate:
             state = np.maximum(gap / certificate.gap_segment.tolerance, defect / certificate.error_estimate.tolerance)
             state = np.nan_to_num(state, nan=np.inf)
             if whole > 1:
-                with np.errstate(invalid="ignore"):  # infinite beside infinite is no number here, and all of it below
+                with np.errstate(invalid="ignore"):  # infinite beside infinite is NaN here, and all of it below
                     share = np.maximum(state / max(float(np.max(state)), 1e-300), own.of_motion.total / max(worst, 1e-300))
                 state = np.maximum(state, min(whole, CRITERION.max_demand) * np.nan_to_num(share, nan=1.0, posinf=1.0))
             if by_cost:
@@ -184,8 +184,8 @@ class ByCertificate:
         return False
 
     def _overshoots(self, solution: Solution, allowed: Mapping[str, float]) -> list[_Overshoots]:
-        """Overshoots of bounds of states and path constraints between nodes, by interval; the allowance, as the last certificate
-        said."""
+        """Overshoots of bounds of states and path constraints between nodes, by interval; the allowance, by the last
+        certificate."""
         parts = solution.parts or (solution.trajectory,)
         return [self._in_phase(functions, phase, part, f"{phase.name}: " if len(parts) > 1 else "", allowed)
                 for functions, phase, part in zip(self.estimator.phases, solution.problem.phases, parts, strict=True)]
@@ -218,7 +218,7 @@ class ByCertificate:
 @dataclass(frozen=True, eq=False)
 class _Overshoots:
     """states [N, nx, 2], rows [N, m, 2]: by how much, below and above; ratio, near, bad [N, nx + m]: in parts of what is allowed;
-    whether margins can mend it; whether it calls for some; worst: the largest ratio."""
+    whether tightening can mend it; whether it calls for some; worst: the largest ratio."""
 
     states: Array
     rows: Array
@@ -229,7 +229,7 @@ class _Overshoots:
 
 
 def _peaks(values: Array) -> Array:
-    """The largest of values [N, k, m] at equally spaced places, and of parabolas through three neighbours: [N, m]."""
+    """The largest of values [N, k, m] at equally spaced evaluation points, and of parabolas through three neighbours: [N, m]."""
     before, here, after = values[:, :-2], values[:, 1:-1], values[:, 2:]
     bend, slope = 2 * here - before - after, after - before
     inside = (bend > 0) & (np.abs(slope) <= 2 * bend)  # the top between the outer two

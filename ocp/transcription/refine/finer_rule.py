@@ -27,8 +27,8 @@ MAX_DECAY = 20.0
 
 @dataclass(frozen=True)
 class _Seen:
-    """One phase of a solution at the E places of its mesh: rates [E, size], costs [E], rows [E, m], integrands [E, i]; controls u
-    at their points, states at the knots; what errors are measured by: scale and ranges [size], sizes [nx]."""
+    """One phase of a solution at the E evaluation points of its mesh: rates [E, size], costs [E], rows [E, m], integrands [E, i];
+    controls u at their points, states at the knots; what errors are measured by: scale and ranges [size], sizes [nx]."""
 
     phase: Phase
     mesh: Mesh
@@ -49,9 +49,10 @@ class _Seen:
 @dataclass(frozen=True)
 class _Finer:
     """G intervals of one scheme under a rule of Gauss with m points r and weights v, more than its own. Along the state
-    polynomial, at these points and the end [m+1]: states x [G, m+1, nx], controls u as they are, rows under clipped ones. At the
-    points alone: rate, running, integrands; slope, the rate of the polynomial itself; rate_below, that under controls without their
-    last coefficient, with the digits [G] by which it is smaller. off [G, m+1, size]: the polynomial re-integrated less itself."""
+    polynomial, at these points and the end [m+1]: states x [G, m+1, nx], controls u as they are, constraints under clipped ones. At
+    the points alone: rate, running, integrands; slope, the rate of the polynomial itself; rate_below, that under controls without
+    their last coefficient, with the digits [G] by which it is smaller. off [G, m+1, size]: the polynomial re-integrated less
+    itself."""
 
     group: list[int]
     places: Array
@@ -167,7 +168,7 @@ class PhaseFunctions:
     def _at_places(self, phase: Phase, part: Trajectory, mesh: Mesh) -> _Seen:
         start, T = float(part.t[0]), float(part.t[-1] - part.t[0])
         p, places = np.asarray(phase.system.parameter_values, dtype=float), mesh.places
-        # the last place lies a hair inside: rounding must not put it outside the phase
+        # the last evaluation point lies a hair inside: rounding must not put it outside the phase
         nodes = np.asarray(part.state(np.clip(start + T * mesh.fractions, part.t[0], part.t[-1])))
         knots = nodes[mesh.knots]
         u = np.einsum("ec,ecu->eu", places.weights, part.u[places.points])
@@ -279,8 +280,9 @@ def _decay(f: Array, r: Array, v: Array, K: int) -> Array:
 
 
 def _reduced(mesh: Mesh, group: Sequence[int], u: Array, there: Array, r: Array, v: Array) -> tuple[Array, Array]:
-    """Controls [G, k, nu] of intervals at the places ``there`` without their highest Legendre coefficient, and the digits by which
-    coefficients fall from the last but one to the last [G]; the controls themselves where they are held or of degree 0."""
+    """Controls [G, k, nu] of intervals at the evaluation points ``there`` without their highest Legendre coefficient, and the
+    digits by which coefficients fall from the last but one to the last [G]; the controls themselves where they are piecewise
+    constant."""
     shapes = [mesh.shapes[k] for k in group]
     count = len(shapes[0].points)
     values = np.array([shape.basis(r) @ u[mesh.point(k)] for shape, k in zip(shapes, group, strict=True)])

@@ -1,8 +1,8 @@
-"""Bounds and path constraints drawn in where a motion overshoots them between nodes.
+"""Bounds and path constraints tightened where a motion overshoots them between nodes.
 
 A program holds them at its nodes; along a boundary arc the polynomial between nodes still bulges out by the order of the mesh. The
 next pass holds the nodes of just those intervals a little inside, by what was measured. The cost of that is at most the multipliers
-times the margins, and a note says so.
+times the tightening, and a note says so.
 """
 
 from __future__ import annotations
@@ -21,17 +21,18 @@ from ocp.transcription.program import Transcription
 from ocp.transcription.refine.plan import Plan
 
 Array = np.ndarray
-#: of variables, lower and upper, and of rows
+#: of variables, lower and upper, and of constraints
 Bounds = tuple[Array, Array, Array, Array]
 
-#: a margin over the overshoot where one did not suffice: a peak beside the nodes of a boundary arc moves by half of what they do
+#: a tightening over the overshoot where one did not suffice: a peak beside the nodes of a boundary arc moves by half of what they
+#: do
 NODES_PER_PEAK = 2.0
 
 
 @dataclass(frozen=True, eq=False)
 class Margins:
-    """Margins of one phase by interval: of states [N, nx, 2] and of rows of path constraints [N, m, 2], lower and upper side;
-    times [N]: how often an interval was drawn in."""
+    """Tightening of one phase by interval: of states [N, nx, 2] and of path constraints [N, m, 2], lower and upper side;
+    times [N]: how often an interval was tightened."""
 
     states: Array
     rows: Array
@@ -48,7 +49,8 @@ class Margins:
         return bool(np.any(self.states) or np.any(self.rows))
 
     def grown(self, states: Array, rows: Array) -> Margins:
-        """With these overshoots beyond the true bounds, shaped as the margins, added; twice where the motion overshoots again."""
+        """With these overshoots beyond the true bounds, shaped as the tightening, added; twice where the motion overshoots
+        again."""
         again = np.any(states > 0, axis=(1, 2)) | np.any(rows > 0, axis=(1, 2))
         share = np.where(self.times > 0, NODES_PER_PEAK, TIGHTENING.safety)[:, None, None]
         return Margins(self.states + share * _spread(states), self.rows + share * _spread(rows), self.times + again)
@@ -65,7 +67,7 @@ class Margins:
 
 def tightened(program: Transcription, problem: Problem, meshes: Sequence[Mesh], margins: Sequence[Margins],
              row_names: Sequence[Sequence[str]]) -> Transcription:
-    """The program with its bounds tightened. row_names: of the path constraints of each phase, in the order of the margins."""
+    """The program with its bounds tightened. row_names: of the path constraints of each phase, in the order of the tightening."""
     if not any(margin.any for margin in margins):
         return program
     nlp = program.nlp
@@ -94,7 +96,7 @@ def tightened(program: Transcription, problem: Problem, meshes: Sequence[Mesh], 
 
 
 def bounds_of(nlp: NLP) -> Bounds:
-    """Bounds of variables and of rows."""
+    """Bounds of variables and of constraints."""
     return nlp.x_lower, nlp.x_upper, nlp.g_lower, nlp.g_upper
 
 
@@ -110,7 +112,7 @@ def price(solution: Solution, before: Bounds) -> float:
 
 
 def _spread(amounts: Array) -> Array:
-    """Amounts by interval, with a part of them in the intervals beside: a step in the margin would bend the motion there."""
+    """Amounts by interval, with a part of them in the intervals beside: a step in the tightening would distort the motion there."""
     found = amounts.copy()
     found[1:] = np.maximum(found[1:], TIGHTENING.beside * amounts[:-1])
     found[:-1] = np.maximum(found[:-1], TIGHTENING.beside * amounts[1:])
@@ -118,7 +120,7 @@ def _spread(amounts: Array) -> Array:
 
 
 def _at(edges: Array, s: Array, by_interval: Array) -> Array:
-    """Margins at the fractions s: at an edge the larger of both sides."""
+    """Tightening at the fractions s: at an edge the larger of both sides."""
     last = len(edges) - 2
     left = np.clip(np.searchsorted(edges, s - ROUNDING.coincident, side="right") - 1, 0, last)
     right = np.clip(np.searchsorted(edges, s + ROUNDING.coincident, side="right") - 1, 0, last)

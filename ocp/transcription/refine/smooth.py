@@ -6,7 +6,7 @@ Control, Sec. 4.14; Pager and Rao 2022, Computational Optimization and Applicati
 there). Here the roughness
 
     r(u) = sum over controls and intervals h (last Legendre coefficient / range)^2
-         + sum over edges where nothing jumps h (jump / range)^2 + h (change of the slope times h / range)^2
+         + sum over edges where nothing jumps h (jump / range)^2 + h (change of the derivative times h / range)^2
 
 is what a smooth control hardly has on the mesh. The program is solved with ``weight r(u)`` beside its objective a few times; rows
 that stay large are kinks and jumps, and lose their weight. That point guides the search for switches. From there
@@ -62,7 +62,7 @@ def linear_controls(phase: Phase, *, together: bool = False) -> Array:
 
 
 def _stays(phase: Phase, slope: ca.SX, given: Sequence[ca.SX], i: int) -> bool:
-    """Whether a slope by a control with two bounds does not depend on it, which its form need not tell."""
+    """Whether a gradient by a control with two bounds does not depend on it, which its form need not tell."""
     lower, upper = phase.control_bounds.pairs()[i]
     if not 0 < upper - lower < INF or phase.system.residual is not None:
         return False

@@ -152,7 +152,8 @@ def _steps(phase: Phase, part: Trajectory, e: float) -> bool:
 
 
 def _chatters(jumps: Sequence[Jump], mesh: Mesh) -> bool:
-    """Whether a control jumps to and fro from interval to interval, as it does along singular arcs, where nothing determines it."""
+    """Whether a control jumps back and forth from interval to interval, as it does along singular arcs, where nothing determines
+    it."""
     close = 0
     for before, after in zip(jumps[:-1], jumps[1:], strict=True):
         k = min(int(np.searchsorted(mesh.edges, before.place, side="right")) - 1, mesh.intervals - 1)

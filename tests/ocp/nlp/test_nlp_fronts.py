@@ -17,7 +17,7 @@ from repository import ROOT
 from ocp.app.files.load import load_problem
 from ocp.nlp.interior_point.elements import firsts, load, second, values
 from ocp.nlp.interior_point.fronts import THRESHOLD, factorise, substitute
-from ocp.nlp.interior_point.order import plan, room
+from ocp.nlp.interior_point.order import plan, workspace
 from ocp.nlp.interior_point.prepare import whole
 from ocp.nlp.stages import Timeline
 from ocp.problem import At, Cost, Phase, Problem
@@ -106,7 +106,7 @@ def inertia(K):
 def solved(system, order=None, threshold=THRESHOLD, spare=4.0, seed=0):
     """(negative, missing, relative residual and relative error against the dense solution) of one factorisation."""
     order = order or system.plan()
-    own = room(order, system.n + system.m, spare)
+    own = workspace(order, system.n + system.m, spare)
     negative, missing = factorise(order, system.entries, own, threshold)
     b = np.random.default_rng(seed).normal(size=system.n + system.m)
     x, taken = b.copy(), system.taken
@@ -197,7 +197,7 @@ def test_dependent_rows_are_noticed(stated):
         i, j = twins[seed]
         system.entries[offset:offset + len(ar)][ar == i] = -2.0 * system.entries[offset:offset + len(ar)][ar == j]
         order = system.plan()
-        own = room(order, system.n + system.m, 4.0)
+        own = workspace(order, system.n + system.m, 4.0)
         expected = np.linalg.eigvalsh(system.dense())
         assert np.sum(np.abs(expected) < 1e-12) == 1
         negative, missing = factorise(order, system.entries, own, THRESHOLD)
@@ -213,7 +213,7 @@ def test_an_exact_zero_is_missing():
     system.entries[-(system.n + system.m):] = 1.0
     system.entries[-1] = system.entries[-system.m - 2] = 0.0
     order = system.plan()
-    own = room(order, system.n + system.m, 4.0)
+    own = workspace(order, system.n + system.m, 4.0)
     assert factorise(order, system.entries, own, THRESHOLD) == (0, 2)
     system.entries[-1] = -5.0
     assert factorise(order, system.entries, own, THRESHOLD) == (1, 1)
@@ -223,10 +223,10 @@ def test_too_little_room_is_said():
     """Weak rows are handed on from front to front: what is needed grows beyond what the pattern says."""
     system = chained(4, N=30, nx=6, nu=1, path=0, start=True, linear=0.6, shuffle=False)
     order = system.plan()
-    assert factorise(order, system.entries, room(order, system.n + system.m, 0.05), THRESHOLD)[0] == -1
+    assert factorise(order, system.entries, workspace(order, system.n + system.m, 0.05), THRESHOLD)[0] == -1
     expected, _ = inertia(system.dense()[np.ix_(system.taken, system.taken)])
     for spare in 2.0 ** np.arange(8):
-        negative, missing = factorise(order, system.entries, room(order, system.n + system.m, spare), THRESHOLD)
+        negative, missing = factorise(order, system.entries, workspace(order, system.n + system.m, spare), THRESHOLD)
         if negative >= 0:
             break
     assert (negative, missing) == (expected, 0)
@@ -253,7 +253,7 @@ def test_a_safer_threshold_rounds_less():
 def test_bits_do_not_depend_on_what_the_room_held_before():
     one, other = chained(5, N=8, shared=1, linkage=1), chained(6, N=8, shared=1, linkage=1)
     order = one.plan()
-    fresh, used = room(order, one.n + one.m, 4.0), room(order, one.n + one.m, 4.0)
+    fresh, used = workspace(order, one.n + one.m, 4.0), workspace(order, one.n + one.m, 4.0)
     second_plan = other.plan()
     assert len(second_plan.own) == len(order.own)
     for array in used:

@@ -230,9 +230,9 @@ def test_every_road_to_the_active_set_gives_the_same(engine, monkeypatch):
             used += sum(o.engine == name for o in again.levels)
         return used
 
-    monkeypatch.setattr(hqp, "_ROADS", 6)
+    monkeypatch.setattr(hqp, "_METHODS", 6)
     assert compare("osqp" if engine == "active_set" else engine) > 40
-    monkeypatch.setattr(hqp, "_ROADS", 4)
+    monkeypatch.setattr(hqp, "_METHODS", 4)
     assert compare("descent") > 40
 
 
@@ -251,7 +251,7 @@ def test_rows_held_before_lead_on_where_costs_are_flat(monkeypatch):
             levels = [box, *(Level(f"aim {i}", A, b) for i, (A, b) in enumerate(zip(tasks, aims, strict=True)))]
             new = solve_hqp(levels)
             if k:
-                monkeypatch.setattr(hqp, "_ROADS", 1)
+                monkeypatch.setattr(hqp, "_METHODS", 1)
             answer = solver.solve(levels)
             monkeypatch.undo()
             if answer.ok:
@@ -276,7 +276,7 @@ def test_osqp_searches_for_long_only_where_descent_fails(monkeypatch):
     for seed in range(4):
         stack = random_stack(3000 + seed, unknowns=(24, 31), levels=(4, 6), limits=50)
         plain = solve_hqp(stack)
-        monkeypatch.setattr(hqp, "_ROADS", 6)  # the rows held last would do
+        monkeypatch.setattr(hqp, "_METHODS", 6)  # the rows held last would do
         quick = solve_hqp(stack, HQPOptions(engine="osqp"))
         assert 0 < quick.iterations <= 25 * (len(stack) + 1)
         assert gap(quick.levels, plain.levels) < 1e-8
@@ -315,7 +315,7 @@ def test_programmes_keep_their_answer_in_the_size_of_a_workspace():
 
 
 def test_a_level_that_does_not_close_is_named_and_gives_no_answer(monkeypatch):
-    monkeypatch.setattr(hqp, "_ROADS", 0)
+    monkeypatch.setattr(hqp, "_METHODS", 0)
     box = Level("box", D=np.eye(2), f=np.ones(2))
     solver = Hierarchy()
     assert solver.solve([box, Level("inside", np.eye(2), [0.0, 0.0])]).ok

@@ -28,7 +28,7 @@ from ocp.control.clearance import Clearance
 from ocp.control.ik import IKResult, solve_ik
 from ocp.problem import INF
 
-SLACK = 1e-9  # m, rad: rounding at a limit or a margin is no violation
+SLACK = 1e-9  # m, rad: rounding at a limit is no violation
 
 
 # ---- schema -------------------------------------------------------------------------------------------------------------

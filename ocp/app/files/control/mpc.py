@@ -109,7 +109,7 @@ def _options(section: Section, period: float | None) -> MPCOptions:
         section.refuse(f"must be {rate:.9g}, or left out: the system is in discrete time, with a step every {period:g} s, and a "
                        "closed loop samples at each", "rate")
     section.findings.settle()
-    values |= {name: getattr(section.given, name) for name in ("iterations", "start_iterations", "feedback", "delay")}
+    values |= {name: getattr(section.spec, name) for name in ("iterations", "start_iterations", "feedback", "delay")}
     try:
         return MPCOptions(**values)
     except ProblemError as error:
@@ -119,7 +119,7 @@ def _options(section: Section, period: float | None) -> MPCOptions:
 
 @sound
 def _tracked(section: Section) -> Tracked:
-    reader, item = section.reader, section.given
+    reader, item = section.reader, section.spec
     value = reader.column(item.quantity, section.at("quantity"))
     reference = reader.column(item.reference, section.at("reference"))
     if value is None or reference is None:
@@ -139,7 +139,7 @@ def _tracked(section: Section) -> Tracked:
 # ---- disturbances -------------------------------------------------------------------------------------------------------
 def _disturbances(section: Section, system: System) -> Disturbances:
     return Disturbances(
-        seed=section.given.seed, process=_noise(section, system, "process_noise"),
+        seed=section.spec.seed, process=_noise(section, system, "process_noise"),
         measurement=_noise(section, system, "measurement_noise"),
         kicks=tuple(Kick(kick.value("time"), by_state(kick, system.space, system.model, "state"))
                     for kick in section.parts("kicks")),
@@ -147,11 +147,11 @@ def _disturbances(section: Section, system: System) -> Disturbances:
 
 
 def _estimate(section: Section, problem: Problem, options: MPCOptions) -> EstimateSpec:
-    reader, given, phase = section.reader, section.given, problem.phase
+    reader, given, phase = section.reader, section.spec, problem.phase
     sensors = []
     for part in section.parts("sensors"):
-        value = reader.column(part.given.quantity, part.at("quantity"))
-        deviation = reader.column(part.given.deviation, part.at("deviation"))
+        value = reader.column(part.spec.quantity, part.at("quantity"))
+        deviation = reader.column(part.spec.deviation, part.at("deviation"))
         if value is None or deviation is None:
             continue
         if not deviation.is_constant() or deviation.numel() not in (1, value.numel()):
@@ -159,7 +159,7 @@ def _estimate(section: Section, problem: Problem, options: MPCOptions) -> Estima
             continue
         known = np.asarray(ca.evalf(ca.DM(deviation)), float).ravel()
         every = tuple(np.broadcast_to(known, value.numel()).tolist())
-        sensors.append(Sensor(part.given.name, reader.function("sensor", value), every))
+        sensors.append(Sensor(part.spec.name, reader.function("sensor", value), every))
     parameters = []
     for name in given.parameters:
         if name not in phase.system.parameters:
@@ -176,13 +176,13 @@ def _estimate(section: Section, problem: Problem, options: MPCOptions) -> Estima
 
 def _noise(section: Section, system: System, key: str) -> tuple[float, ...]:
     """Standard deviations [ndx], or none where all are zero."""
-    named = isinstance(getattr(section.given, key), Mapping)
+    named = isinstance(getattr(section.spec, key), Mapping)
     found = by_state(section, system.space, system.model, key) if named else (section.value(key),) * system.space.ndx
     return found if any(found) else ()
 
 
 def _push(section: Section, system: System) -> Push:
-    push, duration = section.given, section.value("duration")
+    push, duration = section.spec, section.value("duration")
     controls = [0.0] * system.nu
     for name, value in section.known("controls", system.controls, "control"):
         controls[system.controls.index(name)] = value
@@ -201,7 +201,7 @@ def _push(section: Section, system: System) -> Push:
 @sound
 def _plant_system(section: Section, file: Any, system: System, reload: Reload) -> tuple[System, tuple[str, ...]]:
     """The plant's system and its changes in words; None after an error was recorded."""
-    given, findings = section.given, section.findings
+    given, findings = section.spec, section.findings
     words = [f"{key} = {value}" for key, value in given.set.items()]
     plant = _changed_file(section, reload) if given.set else system
     changed = plant.model if plant is not None else None
@@ -231,7 +231,7 @@ def _plant_system(section: Section, file: Any, system: System, reload: Reload) -
 def _changed_file(section: Section, reload: Reload) -> System:
     findings = section.findings
     source = replace(findings.source, tree={key: value for key, value in findings.source.tree.items() if key != "mpc"})
-    for key, value in section.given.set.items():
+    for key, value in section.spec.set.items():
         first = re.split(r"[.\[]", key)[0]
         if first not in PLANT_KEYS:
             section.refuse(f"does not belong to the plant{near(first, PLANT_KEYS)}", "set", key, at_key=True)

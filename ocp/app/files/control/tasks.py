@@ -178,7 +178,7 @@ GUESS_TOLERANCE = 1e-6  # m and rad; a guess needs no more
 
 @dataclass(frozen=True)
 class TaskList:
-    """Tasks by priority. tolerances and indices: of each task, one level after the other; an index is its place in the file's
+    """Tasks by priority. tolerances and indices: of each task, one level after the other; an index is its position in the file's
     list, a tolerance is None where the file gives none."""
 
     levels: tuple[tuple[control.Task, ...], ...]
@@ -206,19 +206,19 @@ def read_tasks(names: RobotNames, holder: Section, key: str) -> TaskList:
 
 def ranks(holder: Section, key: str) -> list[int]:
     """The priority of every task of a list; errors are recorded."""
-    given = [task.priority for task in getattr(holder.given, key)]
-    if not any(given):
-        return list(range(len(given)))
-    for i, (section, priority) in enumerate(zip(holder.parts(key), given, strict=True)):
+    spec = [task.priority for task in getattr(holder.spec, key)]
+    if not any(spec):
+        return list(range(len(spec)))
+    for i, (section, priority) in enumerate(zip(holder.parts(key), spec, strict=True)):
         if priority is None:
             holder.refuse("has no priority, but other tasks have one; give it for all tasks or for none", key, i)
         section.value("priority")
-    return [priority or 0 for priority in given]
+    return [priority or 0 for priority in spec]
 
 
 @sound
 def _task(names: RobotNames, section: Section) -> control.Task:
-    kind, task = section.given.form(), section.given
+    kind, task = section.spec.form(), section.spec
     made: control.Task = _BUILDERS[kind](names, section.part(kind))
     names.findings.settle()
     shape, model = made.shape, names.model
@@ -230,40 +230,40 @@ def _task(names: RobotNames, section: Section) -> control.Task:
 
 def _known_frames(names: RobotNames, section: Section) -> None:
     """Leave the reader after an error was recorded: the frame and the reference exist, and the frame can move."""
-    model, given = names.model, section.given
+    model, spec = names.model, section.spec
     section.frame(model, "frame")
     section.frame(model, "reference")
     names.findings.settle()
-    if model.frame(given.frame).body == model.frame(given.reference).body:
-        section.refuse(f"the frame {given.frame!r} does not move relative to {given.reference!r}", "frame")
+    if model.frame(spec.frame).body == model.frame(spec.reference).body:
+        section.refuse(f"the frame {spec.frame!r} does not move relative to {spec.reference!r}", "frame")
 
 
 def components(section: Section) -> list[int] | None:
     """Which rows of an error count, None for all; errors are recorded."""
-    given = section.given.components
-    if given is None:
+    spec = section.spec.components
+    if spec is None:
         return None
-    for i, component in enumerate(given):
-        if component in given[:i]:
+    for i, component in enumerate(spec):
+        if component in spec[:i]:
             section.refuse(f"{component!r} is listed twice", "components", i)
-    return [POSE_AXES.index(component) for component in dict.fromkeys(given)]
+    return [POSE_AXES.index(component) for component in dict.fromkeys(spec)]
 
 
 @sound
 def frame_task(names: RobotNames, section: Section, here: Callable[[control.Task], np.ndarray] | None = None) -> control.Task:
     """A task about a frame or the centre of mass; None after an error was recorded. here: the target of a task where the robot is,
     in the place of what is left out, and of a target that may depend on time, which the caller reads."""
-    kind, given, values = str(section.path[-1]), section.given, dict[str, Any]()
-    present = type(given).model_fields
+    kind, spec, values = str(section.path[-1]), section.spec, dict[str, Any]()
+    present = type(spec).model_fields
     if "frame" in present:
         _known_frames(names, section)
-        values = {"frame": given.frame, "reference": given.reference}
+        values = {"frame": spec.frame, "reference": spec.reference}
     if "rpy" in present:
-        quaternion = read_rotation(names.reader, given, section.path)
+        quaternion = read_rotation(names.reader, spec, section.path)
         values["rotation"] = np.eye(3) if quaternion is None else rotation_matrix(quaternion)
     for key in ("target", "position", "axis", "direction", "point"):
         if key in present:
-            absent = getattr(given, key) is None or (here is not None and key == "target")
+            absent = getattr(spec, key) is None or (here is not None and key == "target")
             values["position" if key == "target" else key] = np.zeros(3) if absent else np.array(section.value(key))
     if "components" in present:
         values["components"] = components(section)
@@ -272,9 +272,9 @@ def frame_task(names: RobotNames, section: Section, here: Callable[[control.Task
     if here is None or kind in ("alignment", "aim"):
         return made
     target = here(made).copy()
-    if "rpy" in present and given.form():
+    if "rpy" in present and spec.form():
         target[:9] = made.target[:9]
-    if kind == "pose" and given.position is not None:
+    if kind == "pose" and spec.position is not None:
         target[9:] = made.target[9:]
     return replace(made, target=target)
 
@@ -282,16 +282,16 @@ def frame_task(names: RobotNames, section: Section, here: Callable[[control.Task
 @sound
 def joint(names: RobotNames, section: Section) -> control.Task:
     """One joint at a value; None after an error was recorded."""
-    found = robot_state.read_joint(names, section.given.name, section.given.value, section.path)
+    found = robot_state.read_joint(names, section.spec.name, section.spec.value, section.path)
     names.findings.settle()
     assert found is not None
-    return replace(_of_joints(names, found, section), name=f"joint {section.given.name}")
+    return replace(_of_joints(names, found, section), name=f"joint {section.spec.name}")
 
 
 @sound
 def posture(names: RobotNames, section: Section) -> control.Task:
     """The joints that are named at their values; None after an error was recorded."""
-    found = robot_state.read_configuration(names, section.given, section.path)
+    found = robot_state.read_configuration(names, section.spec, section.path)
     names.findings.settle()
     return _of_joints(names, found, section)
 
@@ -332,17 +332,17 @@ def _clearance(section: Section, model: Model) -> clearance.Clearance:
     section.findings.settle()
     if model.frame(first.frame).body == model.frame(second.frame).body:
         section.refuse(f"{first.frame!r} and {second.frame!r} do not move relative to each other")
-    return clearance.Clearance(first, second, section.value("margin"), section.given.name or f"{first.frame} and {second.frame}")
+    return clearance.Clearance(first, second, section.value("margin"), section.spec.name or f"{first.frame} and {second.frame}")
 
 
 def _shape(shape: Section, model: Model) -> Any:
-    section = shape.part(shape.given.form())
+    section = shape.part(shape.spec.form())
     section.frame(model, "frame")
     return section.made()
 
 
 # ---- initial guesses ----------------------------------------------------------------------------------------------------
-def solve_guess(names: RobotNames, given: GuessState, piece: PartialState, start: PartialState | None, path: KeyPath
+def solve_guess(names: RobotNames, spec: GuessState, piece: PartialState, start: PartialState | None, path: KeyPath
                 ) -> PartialState:
     """``piece`` with the configuration that meets the tasks of a guess, searched from what it names, else from ``start``, within
     the bounds of the phase. Where a task of the first priority cannot be met, an error names it."""
@@ -350,7 +350,7 @@ def solve_guess(names: RobotNames, given: GuessState, piece: PartialState, start
 
     findings, nq, nv = names.reader.findings, names.model.nq, names.model.nv
     before = len(findings.found)
-    tasks = read_tasks(names, Section(names.reader, given, path), "ik")
+    tasks = read_tasks(names, Section(names.reader, spec, path), "ik")
     if tasks is None or findings.found:  # a start or a bound that is wrong would only breed a second error
         return piece
     tolerances = [GUESS_TOLERANCE if t is None else t for t in tasks.tolerances]
@@ -396,5 +396,5 @@ def open_loops(model: Model, constraints: Sequence[Constraint], result: IKResult
 
 
 def unmet(result: IKResult, tasks: TaskList, tolerances: Sequence[float]) -> list[int]:
-    """Which tasks of the first priority are not met, by their place in ``tasks.tasks``."""
+    """Which tasks of the first priority are not met, by their index in ``tasks.tasks``."""
     return [k for k, task in enumerate(tasks.levels[0]) if not result.residuals[task.name] <= tolerances[k]]

@@ -13,17 +13,17 @@ from ocp.spaces import Space
 
 def read_trials(section: Section, space: Space, model: Model | None, contacts: Sequence[str] = ()) -> RandomTrials:
     """A section; contacts: those whose friction may be random."""
-    given = section.given
-    start, kick = (by_state(section, space, model, key) if getattr(given, key, None) else () for key in ("start", "kick"))
-    friction = tuple(section.known("friction", contacts, "contact")) if getattr(given, "friction", None) else ()
-    if given.push is None:
+    spec = section.spec
+    start, kick = (by_state(section, space, model, key) if getattr(spec, key, None) else () for key in ("start", "kick"))
+    friction = tuple(section.known("friction", contacts, "contact")) if getattr(spec, "friction", None) else ()
+    if spec.push is None:
         return RandomTrials(start, kick, friction=friction)
     push = section.part("push")
     if model is None:
         section.refuse("only a robot has frames; give 'kick' instead", "push")
     else:
         push.frame(model, "frame")
-    return RandomTrials(start, kick, push.given.frame, push.positive("force", 1.0), push.positive("duration", 1.0), friction)
+    return RandomTrials(start, kick, push.spec.frame, push.positive("force", 1.0), push.positive("duration", 1.0), friction)
 
 
 def by_state(section: Section, space: Space, model: Model | None, key: str) -> tuple[float, ...]:

@@ -39,7 +39,7 @@ CLOSED = 0.02  # m: contacts that are taken at the start may be so far from thei
 @dataclass(frozen=True)
 class LoadedWbc:
     """A file of whole-body control, read. notes: what was done to the start, in words; pushes, friction, restitution: of the
-    plant; expect: by name of a state its place in x, what it is at the end, and the tolerance; following: a motion; folder: of
+    plant; expect: by name of a state its index in x, what it is at the end, and the tolerance; following: a motion; folder: of
     the file."""
 
     file: schema.WbcFile
@@ -80,7 +80,7 @@ class LoadedWbc:
 
 
 def load_wbc(path: str | FilePath, overrides: Mapping[str, str] | None = None) -> LoadedWbc:
-    """Read a file; ``overrides`` as for problem files. Raises ProblemFileError with all that is wrong, each with its place."""
+    """Read a file; ``overrides`` as for problem files. Raises ProblemFileError with all that is wrong, each with its location."""
     path = FilePath(path)
     return _load(read_source(path), path.parent, overrides or {})
 
@@ -107,8 +107,8 @@ def _load(source: Source, folder: FilePath, overrides: Mapping[str, str]) -> Loa
     switches, pushes = read_schedule(stage, whole, tasks)
     control, plant, known = whole.part("wbc"), whole.part("plant"), [plan.name for plan in contacts]
     values = {"efforts": _efforts(control, mechanism), **control.made()}
-    if plant.given.kind not in PLANTS:
-        lp.unknown(findings, plant.given.kind, tuple(PLANTS), plant.at("kind"), "plant")
+    if plant.spec.kind not in PLANTS:
+        lp.unknown(findings, plant.spec.kind, tuple(PLANTS), plant.at("kind"), "plant")
     friction, restitution = (dict(plant.known(key, known, "contact")) for key in ("friction", "restitution"))
     expect = _expected(numbers, mechanism, file)
     trials = read_trials(whole.part("trials"), space, model, known)
@@ -123,7 +123,7 @@ def _load(source: Source, folder: FilePath, overrides: Mapping[str, str]) -> Loa
 
 
 def _contacts(file: Section, model: Model) -> tuple[Contact, ...]:
-    found = [_contact(file.part("contacts", name), name, model) for name in file.given.contacts]
+    found = [_contact(file.part("contacts", name), name, model) for name in file.spec.contacts]
     return tuple(plan for plan in found if plan is not None)
 
 
@@ -155,15 +155,15 @@ def _closed(findings: Findings, mechanism: Mechanism, contacts: tuple[Contact, .
 
 
 def _efforts(control: Section, mechanism: Mechanism) -> np.ndarray | None:
-    given = control.given.efforts
-    if given is None:
+    spec = control.spec.efforts
+    if spec is None:
         return None
     driven, most = mechanism.controls, np.abs(mechanism.control_limits).max(axis=1, initial=0.0)
-    if isinstance(given, Mapping):
+    if isinstance(spec, Mapping):
         for name, value in control.known("efforts", driven, "driven joint"):
             most[driven.index(name)] = value
     else:
-        most = np.array(control.reader.vector(given, len(driven), control.at("efforts"), "driven joints"))
+        most = np.array(control.reader.vector(spec, len(driven), control.at("efforts"), "driven joints"))
     if (most < 0.0).any():
         control.refuse("limits of torques must not be negative", "efforts")
     return most
@@ -175,8 +175,8 @@ def _expected(reader: lp.Reader, mechanism: Mechanism, file: schema.WbcFile) -> 
     for prefix in ("q.", "v."):
         short = {name: short for short, name in robot_state.aliases(model, names, prefix).items()}
         names = [short.get(name, name) for name in names]
-    for name, given in file.expect.items():
-        section = Section(reader, given, ("expect", name))
+    for name, spec in file.expect.items():
+        section = Section(reader, spec, ("expect", name))
         if name not in names:
             lp.unknown(reader.findings, name, names, section.path, "state")
         else:

@@ -69,7 +69,7 @@ class _Named:
 
 @sound
 def _read(stage: Stage, section: Section, rank: int) -> _Named:
-    task, form = section.given, section.given.form()
+    task, form = section.spec, section.spec.form()
     how = {"gain": section.value("gain"), "damping_ratio": section.value("damping_ratio")}
     made = _BUILDERS[form](stage, section.part(form))
     weight = np.asarray(section.value("weight"))
@@ -90,7 +90,7 @@ def _source(section: Section, key: str, size: int, item: Item | None = None, bef
     """A target [size] from numbers and expressions of t; None after an error was recorded. Of a task that counts some components
     these will do, the others stay as ``before`` [size]."""
     reader = section.reader
-    column = reader.column(getattr(section.given, key), section.at(key))
+    column = reader.column(getattr(section.spec, key), section.at(key))
     if column is None:
         return None
     chosen = item.shape.components if isinstance(item, Task) else getattr(item, "components", None)
@@ -113,15 +113,15 @@ def _at_rest(task: Task | None) -> Made | None:
 def _framed(stage: Stage, section: Section) -> Made | None:
     """Tasks about frames and the centre of mass: what is left out is where it starts."""
     made = ik_tasks.frame_task(stage.names, section, stage.here)
-    if made is None or getattr(section.given, "target", None) is None:
+    if made is None or getattr(section.spec, "target", None) is None:
         return _at_rest(made)
     source = _source(section, "target", 3)
     return None if source is None else ([made], source)
 
 
 def _posture(stage: Stage, section: Section) -> Made | None:
-    model, given = stage.names.model, section.given
-    if given.configuration or given.base or given.joints:
+    model, spec = stage.names.model, section.spec
+    if spec.configuration or spec.base or spec.joints:
         return _at_rest(ik_tasks.posture(stage.names, section))
     joints = [b.joint.name for i, b in enumerate(model.bodies) if b.joint.mimic is None and model.kind(i).nv
               and set(model.velocity_names[model.v_slice(i)]) <= set(stage.mechanism.driven)]
@@ -130,10 +130,10 @@ def _posture(stage: Stage, section: Section) -> Made | None:
 
 
 def _force(stage: Stage, section: Section) -> Made | None:
-    plan = next((plan for plan in stage.contacts if plan.name == section.given.contact), None)
+    plan = next((plan for plan in stage.contacts if plan.name == section.spec.contact), None)
     if plan is None:
         known = [c.name for c in stage.contacts]
-        unknown(section.reader.findings, section.given.contact, known, section.at("contact"), "contact")
+        unknown(section.reader.findings, section.spec.contact, known, section.at("contact"), "contact")
         return None
     source = _source(section, "force", 3)
     chosen = tuple(ik_tasks.components(section) or (0, 1, 2))
@@ -161,7 +161,7 @@ def read_schedule(stage: Stage, file: Section, tasks: Sequence[Assignment]
     known = {**dict.fromkeys(("take", "release"), [c.name for c in stage.contacts]),
              **dict.fromkeys(("on", "off"), [t.name for t in tasks])}
     for section in sorted(file.parts("schedule"), key=lambda section: float(section.value("time"))):
-        what, time, over = section.given.form(), section.value("time"), section.value("over")
+        what, time, over = section.spec.form(), section.value("time"), section.value("over")
         if what == "push":
             if over <= 0.0:
                 section.refuse("a push lasts for a while; give 'over'")
@@ -169,10 +169,10 @@ def read_schedule(stage: Stage, file: Section, tasks: Sequence[Assignment]
             push.frame(stage.names.model, "frame")
             force = push.value("force")
             if over > 0.0:
-                pushes.append(Push(time, over, frame=push.given.frame, force=force))
+                pushes.append(Push(time, over, frame=push.spec.frame, force=force))
         elif what == "move":
             _move(stage.names, section.part("move"), tasks, time, over)
-        elif (name := getattr(section.given, what)) not in known[what]:
+        elif (name := getattr(section.spec, what)) not in known[what]:
             unknown(section.findings, name, known[what], section.at(what), "contact" if what in ("take", "release") else "task")
         else:
             switches.append(Switch(time, what, name))
@@ -180,10 +180,10 @@ def read_schedule(stage: Stage, file: Section, tasks: Sequence[Assignment]
 
 
 def _move(names: RobotNames, section: Section, tasks: Sequence[Assignment], time: float, over: float) -> None:
-    reader, given = section.reader, section.given
-    task = next((task for task in tasks if task.name == given.task), None)
+    reader, spec = section.reader, section.spec
+    task = next((task for task in tasks if task.name == spec.task), None)
     if task is None:
-        unknown(reader.findings, given.task, [t.name for t in tasks], section.at("task"), "task")
+        unknown(reader.findings, spec.task, [t.name for t in tasks], section.at("task"), "task")
         return
     if task.path is None:
         section.refuse(f"the task {task.name!r} has no target that could move", "task")
@@ -194,15 +194,15 @@ def _move(names: RobotNames, section: Section, tasks: Sequence[Assignment], time
     if np.isfinite(last[0]) and last[0] + last[1] > time + 1e-9:
         section.refuse(f"the task {task.name!r} is still on its way until {last[0] + last[1]:g} s")
         return
-    turn = read_rotation(reader, given, section.path) if given.form() else None
+    turn = read_rotation(reader, spec, section.path) if spec.form() else None
     source: Source | None = None
-    if given.by is not None and task.path.kind != "rotation":
+    if spec.by is not None and task.path.kind != "rotation":
         source = task.path.shifted(time + 1e-9, np.array(section.value("by")))
-    elif given.joints and isinstance(task.item, Task) and task.item.shape.joints:
+    elif spec.joints and isinstance(task.item, Task) and task.item.shape.joints:
         source = _moved_joints(names, section, task.item.shape.joints, last[2](time)[0].copy())
-    elif given.to is not None and task.path.kind == "vector":
+    elif spec.to is not None and task.path.kind == "vector":
         source = _source(section, "to", task.path.pieces[0][2](0.0)[0].size, task.item, last[2](time)[0])
-    elif given.to is None and given.by is None and turn is None:
+    elif spec.to is None and spec.by is None and turn is None:
         section.refuse("says nothing about where to; give 'to', 'by', 'joints' or a rotation")
         return
     if turn is not None and task.path.kind != "vector":
@@ -222,7 +222,7 @@ def _moved_joints(names: RobotNames, section: Section, joints: Sequence[str], ta
     for joint in joints:
         places[joint] = at
         at += names.model.kind(names.model.joint_index(joint)).nq
-    for joint, value in section.given.joints.items():
+    for joint, value in section.spec.joints.items():
         if joint in places:
             target[places[joint]] = section.reader.number(value, section.at("joints", joint))
         else:

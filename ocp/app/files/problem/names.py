@@ -56,11 +56,11 @@ def read_constants(findings: Findings, constants: Mapping[str, Any], reserved: S
     return Scope(values, broken=frozenset(broken))
 
 
-def read_parameters(findings: Findings, constants: Scope, given: Mapping[str, Any], reserved: Sequence[str] = ()
+def read_parameters(findings: Findings, constants: Scope, spec: Mapping[str, Any], reserved: Sequence[str] = ()
                     ) -> tuple[FileParameter, ...]:
     """The parameters; their values are numbers over the constants."""
     numbers, found = Reader(findings, constants), []
-    for name, value in given.items():
+    for name, value in spec.items():
         path: KeyPath = ("parameters", name)
         check_name(findings, name, path, {constant: f"constants.{constant}" for constant in constants.names}, reserved)
         if not isinstance(value, Parameter):
@@ -106,13 +106,13 @@ class Curve:
 def read_names(findings: Findings, file: Any, folder: Path, reserved: Sequence[str] = ()) -> Scope:
     """The constants of a file, with its tables. Errors go to ``findings``."""
     constants = read_constants(findings, file.constants, reserved)
-    given: Mapping[str, TablePart | str] = file.tables
-    if not given:
+    spec: Mapping[str, TablePart | str] = file.tables
+    if not spec:
         return constants
     numbers = Reader(findings, constants)
     found: dict[str, Curve] = {}
     broken = set(constants.broken)
-    for name, table in given.items():
+    for name, table in spec.items():
         path: KeyPath = ("tables", name)
         check_name(findings, name, path, {constant: f"constants.{constant}" for constant in constants.names}, reserved)
         part = TablePart.model_validate({"file": table}) if isinstance(table, str) else table
@@ -127,14 +127,14 @@ def read_names(findings: Findings, file: Any, folder: Path, reserved: Sequence[s
 @sound
 def _curve(section: Section, folder: Path, short: bool) -> Curve:
     """short: whether the table is the name of a file, and no mapping."""
-    given = section.given
-    if given.file is not None:
+    spec = section.spec
+    if spec.file is not None:
         path = section.path if short else section.at("file")
-        found, name = read_csv(section.findings, given.file, folder, path, "a .csv file", table=True), Path(given.file).name
+        found, name = read_csv(section.findings, spec.file, folder, path, "a .csv file", table=True), Path(spec.file).name
         if found is None:
             raise FollowOnError("recorded")
-        curve = Curve(found[:, 0], None, found[:, 1], given.smooth) if found.shape[1] == 2 else \
-            Curve(found[1:, 0], found[0, 1:], found[1:, 1:], given.smooth)
+        curve = Curve(found[:, 0], None, found[:, 1], spec.smooth) if found.shape[1] == 2 else \
+            Curve(found[1:, 0], found[0, 1:], found[1:, 1:], spec.smooth)
         return _checked(section.findings, curve, path, (f"{name}: x", f"{name}: y"))
     x, y, rows = (section.value(key) for key in ("x", "y", "values"))
     width = None if y is None else len(y)
@@ -145,7 +145,7 @@ def _curve(section: Section, folder: Path, short: bool) -> Curve:
     if len(rows) != len(x):
         section.refuse(f"{len(rows)} entries for {len(x)} places x", "values")
     section.findings.settle()
-    curve = Curve(np.array(x), None if y is None else np.array(y), np.array(rows), given.smooth)
+    curve = Curve(np.array(x), None if y is None else np.array(y), np.array(rows), spec.smooth)
     return _checked(section.findings, curve, section.path, ("x", "y"))
 
 
@@ -154,7 +154,7 @@ def read_csv(findings: Findings, words: str, folder: Path, path: KeyPath, expect
     """Finite numbers [n, m], comma-separated, a row a line; None after an error was recorded.
 
     expected: what the file of another kind should have been. table: two columns, which may have headings, or a first row and a
-    first column of places, whose common corner counts nothing and is 0.
+    first column of abscissas, whose common corner counts nothing and is 0.
     """
     file = folder / words
     if file.suffix != ".csv" or not file.is_file():

@@ -41,7 +41,7 @@ def stretches(file: ProblemFile) -> list[tuple[KeyPath, str, Any]]:
     """Phases of a file: the keys under which they stand, names, and what the file says."""
     if isinstance(file, (SymbolicPhases, RobotPhases)):
         phases: tuple[Any, ...] = file.phases
-        return [(("phases", i), given.name, given) for i, given in enumerate(phases)]
+        return [(("phases", i), spec.name, spec) for i, spec in enumerate(phases)]
     return [(("phase",), "phase", file.phase)]
 
 
@@ -52,18 +52,18 @@ def load_symbolic(file: SymbolicProblem | SymbolicPhases, findings: Findings, fo
     parameters = read_parameters(findings, constants, file.parameters)
     phases: list[Phase] = []
     readers: list[lp.Reader] = []
-    for at, name, given, place, system in _each(findings, file):
-        reader, made = symbolic_system(findings, constants, parameters, system, file.name, folder, place, at)
-        phase = symbolic_phase(reader, given, made, name)
+    for at, name, spec, key_path, system in _each(findings, file):
+        reader, made = symbolic_system(findings, constants, parameters, system, file.name, folder, key_path, at)
+        phase = symbolic_phase(reader, spec, made, name)
         if phases:
             space, before = made.space, phases[-1].system.space
-            named = lp.known(reader, given.reset or {}, (*at, "reset"), space.names, "state")
+            named = lp.known(reader, spec.reset or {}, (*at, "reset"), space.names, "state")
             values = {state: value for state, text, path in named if (value := readers[-1].expression(text, path)) is not None}
-            phase = replace(phase, reset=_reset(reader, readers[-1], before, space, values, given.reset is None))
+            phase = replace(phase, reset=_reset(reader, readers[-1], before, space, values, spec.reset is None))
         phases.append(phase)
         readers.append(reader)
     drawing = None
-    if file.drawing and any(place != ("system",) for place in (reader.place for reader in readers)):
+    if file.drawing and any(key_path != ("system",) for key_path in (reader.key_path for reader in readers)):
         findings.add(("drawing",), "needs one system for all phases", at_key=True)
     elif file.drawing:
         drawing = read_drawing(readers[0], file.drawing)
@@ -75,30 +75,31 @@ def load_robot(file: RobotProblem | RobotPhases, findings: Findings, folder: Pat
     """The problem, the robot of the first phase, and the reader of every phase. Errors go to ``findings``."""
     constants = read_names(findings, file, folder, RESERVED)
     parameters = read_parameters(findings, constants, file.parameters, RESERVED)
-    configurations = names_configurations([given for _, _, given in stretches(file)])
+    configurations = names_configurations([spec for _, _, spec in stretches(file)])
     phases: list[Phase] = []
     robots: list[LoadedRobot] = []
-    for at, name, given, place, system in _each(findings, file):
-        numbers = robot_numbers(findings, constants, parameters, place, at)
+    for at, name, spec, key_path, system in _each(findings, file):
+        numbers = robot_numbers(findings, constants, parameters, key_path, at)
         # phases of one robot share its model, those that stand on the same contacts its dynamics: each takes a moment to read
-        same = [robot for robot in robots if robot.given == system]
-        base = same[0].base if same else read_mechanism(lp.Section(numbers, system, place), folder, configurations=configurations)
-        robot = next((replace(robot, reader=replace(robot.reader, phase=at, place=place)) for robot in same
-                      if robot.stands_on(given.contacts)), None)
-        robot = robot or (robot_of_file(numbers, system, base, given.contacts) if base is not None else None)
+        same = [robot for robot in robots if robot.spec == system]
+        base = same[0].base if same else read_mechanism(lp.Section(numbers, system, key_path), folder,
+                                                              configurations=configurations)
+        robot = next((replace(robot, reader=replace(robot.reader, phase=at, key_path=key_path)) for robot in same
+                      if robot.stands_on(spec.contacts)), None)
+        robot = robot or (robot_of_file(numbers, system, base, spec.contacts) if base is not None else None)
         if base is None or robot is None:
             return None, None if base is None else base.model, [numbers]
-        phase = robot_phase(robot, given, name)
+        phase = robot_phase(robot, spec, name)
         if phases:
             old = robots[-1]
-            values = {} if given.reset is None else _robot_reset(robot, old, given.reset)
-            phase = replace(phase, constraints=(*phase.constraints, *_touched(robot, old, given)))
+            values = {} if spec.reset is None else _robot_reset(robot, old, spec.reset)
+            phase = replace(phase, constraints=(*phase.constraints, *_touched(robot, old, spec)))
             phase = replace(phase, reset=_reset(robot.reader, old.reader, old.system.space, robot.system.space, values,
-                                                given.reset is None), reset_slope=_reset_slope(robot, old, given.reset))
+                                                spec.reset is None), reset_slope=_reset_slope(robot, old, spec.reset))
         phases.append(phase)
         robots.append(robot)
     if not findings.found and len({phase.system.space.names for phase in phases}) == 1:
-        said = [given.start or given.final or given.guess.states is not None for _, _, given in stretches(file)]
+        said = [spec.start or spec.final or spec.guess.states is not None for _, _, spec in stretches(file)]
         phases = list(bridged(phases, [not one for one in said]))
     phases = [_beside_touches(phases, robots, i) for i in range(len(phases))]
     # records of runs hold the fingerprint of this model: of one phase that of the robot file, of several that of the first phase
@@ -108,17 +109,17 @@ def load_robot(file: RobotProblem | RobotPhases, findings: Findings, folder: Pat
 
 def _each(findings: Findings, file: ProblemFile) -> Iterator[tuple[KeyPath, str, Any, KeyPath, Any]]:
     """The phases of a file, each with where its system is described and the description."""
-    for i, (at, name, given) in enumerate(stretches(file)):
+    for i, (at, name, spec) in enumerate(stretches(file)):
         check(Activity.READING)
-        yield at, name, given, *system_of(findings, file.system, given, at)
-        if not i and getattr(given, "reset", None) is not None:
+        yield at, name, spec, *system_of(findings, file.system, spec, at)
+        if not i and getattr(spec, "reset", None) is not None:
             findings.add((*at, "reset"), "nothing comes before the first phase", at_key=True)
 
 
-def system_of(findings: Findings, common: Any, given: Any, phase: KeyPath) -> tuple[KeyPath, Any]:
+def system_of(findings: Findings, common: Any, spec: Any, phase: KeyPath) -> tuple[KeyPath, Any]:
     """Where the system of a phase is described, and the description."""
-    if getattr(given, "system", None) is not None:
-        return (*phase, "system"), given.system
+    if getattr(spec, "system", None) is not None:
+        return (*phase, "system"), spec.system
     if common is None:
         findings.add(phase, "has no system, and the file has none for all phases")
         findings.raise_any()
@@ -159,13 +160,13 @@ def _reset(reader: lp.Reader, old: lp.Reader, before: Space, after: Space, value
     return ca.Function("reset", [old.x, reader.p], [ca.densify(x)], ["x", "p"], ["x_start"])
 
 
-def _touched(robot: LoadedRobot, before: LoadedRobot, given: RobotPhaseInOrder) -> tuple[Constraint, ...]:
+def _touched(robot: LoadedRobot, before: LoadedRobot, spec: RobotPhaseInOrder) -> tuple[Constraint, ...]:
     """Conditions at the start of a phase: positions of constraints that were not active before, and velocities, unless they impact;
     where an impact is that of some contacts only, the velocities of the others. None where that is left to stabilisation."""
-    if given.reset is not None and not given.reset.consistent:
+    if spec.reset is not None and not spec.reset.consistent:
         return ()
-    held, strikes = [c.name for c in before.mechanism.constraints], _striking(robot, given.reset)
-    partial = given.reset is not None and isinstance(given.reset.impact, tuple)
+    held, strikes = [c.name for c in before.mechanism.constraints], _striking(robot, spec.reset)
+    partial = spec.reset is not None and isinstance(spec.reset.impact, tuple)
     where = robot.reader.findings.source.where((*robot.reader.phase, "contacts"))
     conditions = (closed(robot.mechanism, c, robot.system.np, robot.unknowns, places=c.name not in held, speeds=c not in strikes,
                          where=where)
@@ -173,11 +174,11 @@ def _touched(robot: LoadedRobot, before: LoadedRobot, given: RobotPhaseInOrder) 
     return tuple(replace(c, name=f"{c.name} begins") for c in conditions if c.size)
 
 
-def _striking(robot: LoadedRobot, given: RobotReset | None) -> tuple[MechanismConstraint, ...]:
+def _striking(robot: LoadedRobot, spec: RobotReset | None) -> tuple[MechanismConstraint, ...]:
     """The constraints that strike at the start of a phase: all of the mechanism, or without the contacts that are not listed."""
-    if given is None or not given.impact:
+    if spec is None or not spec.impact:
         return ()
-    listed = given.impact if isinstance(given.impact, tuple) else None
+    listed = spec.impact if isinstance(spec.impact, tuple) else None
     return tuple(c for c in robot.mechanism.constraints if listed is None or not isinstance(c, Contact) or c.name in listed)
 
 
@@ -189,14 +190,14 @@ def _beside_touches(phases: list[Phase], robots: list[LoadedRobot], i: int) -> P
         replace(c, met=touching[c.name]) if c.name in touching else c for c in phases[i].constraints))
 
 
-def _robot_reset(robot: LoadedRobot, before: LoadedRobot, given: RobotReset) -> dict[str, SX]:
+def _robot_reset(robot: LoadedRobot, before: LoadedRobot, spec: RobotReset) -> dict[str, SX]:
     model, values = robot.model, {}
-    if given.impact:
-        if given.velocities:
+    if spec.impact:
+        if spec.velocities:
             robot.reader.findings.add((*robot.reader.phase, "reset", "velocities"),
                                       "an impact says what all velocities become; give one of the two", at_key=True)
-        values = _struck(robot, before, given)
-    groups = (("joints", given.joints, model.coordinate_names, "q."), ("velocities", given.velocities, model.velocity_names, "v."))
+        values = _struck(robot, before, spec)
+    groups = (("joints", spec.joints, model.coordinate_names, "q."), ("velocities", spec.velocities, model.velocity_names, "v."))
     for group, items, known, prefix in groups:
         for name, text in items.items():
             path: KeyPath = (*robot.reader.phase, "reset", group, name)
@@ -210,30 +211,30 @@ def _robot_reset(robot: LoadedRobot, before: LoadedRobot, given: RobotReset) -> 
     return values
 
 
-def _restitution(robot: LoadedRobot, before: LoadedRobot, given: RobotReset) -> dict[str, float]:
+def _restitution(robot: LoadedRobot, before: LoadedRobot, spec: RobotReset) -> dict[str, float]:
     """Of the constraints that strike and did not hold before."""
-    e, held = robot.reader.number(given.restitution, (*robot.reader.phase, "reset", "restitution")), before.mechanism.constraints
-    return {c.name: e for c in _striking(robot, given) if c.name not in [one.name for one in held]}
+    e, held = robot.reader.number(spec.restitution, (*robot.reader.phase, "reset", "restitution")), before.mechanism.constraints
+    return {c.name: e for c in _striking(robot, spec) if c.name not in [one.name for one in held]}
 
 
-def _reset_slope(robot: LoadedRobot, before: LoadedRobot, given: RobotReset | None) -> Callable[[], ca.Function] | None:
+def _reset_slope(robot: LoadedRobot, before: LoadedRobot, spec: RobotReset | None) -> Callable[[], ca.Function] | None:
     """The derivative of an impact that leaves the joints where they are."""
-    striking = _striking(robot, given)
-    if not striking or given is None or given.joints or robot.reader.findings.found or robot.mechanism.prescribed:
+    striking = _striking(robot, spec)
+    if not striking or spec is None or spec.joints or robot.reader.findings.found or robot.mechanism.prescribed:
         return None
-    return partial(impact_slope, replace(robot.mechanism, constraints=striking), _restitution(robot, before, given))
+    return partial(impact_slope, replace(robot.mechanism, constraints=striking), _restitution(robot, before, spec))
 
 
-def _struck(robot: LoadedRobot, before: LoadedRobot, given: RobotReset) -> dict[str, SX]:
+def _struck(robot: LoadedRobot, before: LoadedRobot, spec: RobotReset) -> dict[str, SX]:
     """Velocities after the impact of a phase's constraints, by the names of the state."""
     findings, model, path = robot.reader.findings, robot.model, (*robot.reader.phase, "reset", "impact")
     if before.model.coordinate_names != model.coordinate_names or before.model.velocity_names != model.velocity_names:
         findings.add(path, "an impact needs the same joints before and after", at_key=True)
         return {}
-    striking, held = _striking(robot, given), [c.name for c in before.mechanism.constraints]
+    striking, held = _striking(robot, spec), [c.name for c in before.mechanism.constraints]
     new = [c.name for c in striking if c.name not in held]
     known = [c.name for c in robot.mechanism.constraints if isinstance(c, Contact)]
-    unknown = [(i, name) for i, name in enumerate(given.impact) if name not in known] if isinstance(given.impact, tuple) else []
+    unknown = [(i, name) for i, name in enumerate(spec.impact) if name not in known] if isinstance(spec.impact, tuple) else []
     for i, name in unknown:
         lp.unknown(findings, name, known, (*path, i), "contact that is active in this phase")
     if not new:
@@ -241,6 +242,6 @@ def _struck(robot: LoadedRobot, before: LoadedRobot, given: RobotReset) -> dict[
     if unknown or not new:
         return {}
     with findings.collecting(path):
-        x = impact_map(replace(robot.mechanism, constraints=striking), before.reader.x, _restitution(robot, before, given))
+        x = impact_map(replace(robot.mechanism, constraints=striking), before.reader.x, _restitution(robot, before, spec))
         return {f"v.{name}": x[model.nq + i] for i, name in enumerate(model.velocity_names)}
     return {}

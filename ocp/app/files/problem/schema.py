@@ -46,8 +46,8 @@ class SymbolicSystem(Part):
 
     def check(self) -> None:
         if (self.energy is None) != (self.power is None):
-            given, missing = ("power", "energy") if self.energy is None else ("energy", "power")
-            raise refuse(f"'{given}' without '{missing}'; the energy balance needs both")
+            spec, missing = ("power", "energy") if self.energy is None else ("energy", "power")
+            raise refuse(f"'{spec}' without '{missing}'; the energy balance needs both")
         if self.period is not None and not self.next:
             raise refuse("'period' is that of 'next'; with dynamics, sampled: {period: ..} makes steps")
         others = [key for key in ("dynamics", "equations", "algebraic", "energy", "sampled") if getattr(self, key)]

@@ -22,21 +22,21 @@ SX = Any
 
 
 # ---- time -----------------------------------------------------------------------------------------------------------------
-def in_samples(reader: Reader, given: sections.Sampled | None, system: System) -> System:
+def in_samples(reader: Reader, spec: sections.Sampled | None, system: System) -> System:
     """The system, or what steps of an integrator make of it where the file asks for these."""
-    if given is None:
+    if spec is None:
         return system
-    section = Section(reader, given, (*reader.place, "sampled"))
+    section = Section(reader, spec, (*reader.key_path, "sampled"))
     return _samples(section, system) or system
 
 
 @sound
 def _samples(section: Section, system: System) -> System:
-    given, period = section.given, section.value("period")
-    if given.integrator not in INTEGRATORS:
-        unknown(section.findings, given.integrator, tuple(INTEGRATORS), section.at("integrator"), "integrator")
+    spec, period = section.spec, section.value("period")
+    if spec.integrator not in INTEGRATORS:
+        unknown(section.findings, spec.integrator, tuple(INTEGRATORS), section.at("integrator"), "integrator")
     section.findings.settle()
-    return sampled(system, period, given.integrator, given.steps)
+    return sampled(system, period, spec.integrator, spec.steps)
 
 
 def read_duration(reader: Reader, value: Any, period: float | None = None) -> Duration:
@@ -62,12 +62,12 @@ def _free_duration(section: Section) -> Duration:
     lower, upper = section.value("lower"), section.value("upper")
     if lower > upper:
         section.refuse(f"lower ({lower:g} s) is above upper ({upper:g} s)")
-    if section.given.guess is None and upper == INF:
+    if section.spec.guess is None and upper == INF:
         section.refuse("needs 'guess' where there is no upper end")
     guess = section.value("guess", (lower + upper) / 2)
-    if section.given.guess is not None and (guess < lower or guess > upper):
+    if section.spec.guess is not None and (guess < lower or guess > upper):
         section.refuse(f"{guess:g} s lies outside [{lower:g}, {upper:g}]", "guess")
-    if section.given.guess is None and not guess > 0:
+    if section.spec.guess is None and not guess > 0:
         section.refuse(f"a duration must be positive, got {guess:g} s", "guess")
     return Duration(lower or ROUNDING.resolution * guess, upper, guess, not lower)
 
@@ -75,7 +75,7 @@ def _free_duration(section: Section) -> Duration:
 # ---- constraints --------------------------------------------------------------------------------------------------------
 def _limits(section: Section, size: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Lower and upper limits [size] of a constraint or of a linkage, equal ones under ``equal``."""
-    ends = ("lower", "upper") if section.given.equal is None else ("equal", "equal")
+    ends = ("lower", "upper") if section.spec.equal is None else ("equal", "equal")
     lower, upper = (section.each(key, size, "components") for key in ends)
     for i, (low, high) in enumerate(zip(lower, upper, strict=True)):
         if low > high:
@@ -85,7 +85,7 @@ def _limits(section: Section, size: int) -> tuple[tuple[float, ...], tuple[float
 
 def read_constraint(section: Section, value: SX) -> Constraint:
     """A constraint on ``value``, what it says that is constrained."""
-    reader, constraint, at, size = section.reader, section.given, At(section.given.at), value.numel()
+    reader, constraint, at, size = section.reader, section.spec, At(section.spec.at), value.numel()
     if at in (At.START, At.FINAL) and reader.depends(value, reader.u):
         section.refuse(f"depends on {controls_in(reader, value)}; a constraint at the {constraint.at} cannot depend on controls",
                        constraint.form())
@@ -102,12 +102,12 @@ def read_constraint(section: Section, value: SX) -> Constraint:
 def _check_depends(section: Section, value: SX, lower: Sequence[float], upper: Sequence[float]) -> None:
     """Record components that nothing can change: all that stand by themselves in the file, and those of a vector (such as
     the height of a planar arm's hand) that break their bounds."""
-    reader, form = section.reader, section.given.form()
-    given = getattr(section.given, form)
-    alone = value.numel() == (len(given) if isinstance(given, tuple) else 1)
-    constant = [_constant(reader, value[i], section.given.at == "start") for i in range(value.numel())]
+    reader, form = section.reader, section.spec.form()
+    spec = getattr(section.spec, form)
+    alone = value.numel() == (len(spec) if isinstance(spec, tuple) else 1)
+    constant = [_constant(reader, value[i], section.spec.at == "start") for i in range(value.numel())]
     for i, number in enumerate(constant):
-        spot = (form, i) if isinstance(given, tuple) and alone else (form,)
+        spot = (form, i) if isinstance(spec, tuple) and alone else (form,)
         if number is None:
             continue
         if alone or all(c is not None for c in constant):
@@ -142,13 +142,13 @@ def read_costs(phase: Section, error: ReadError, period: float | None = None) ->
 
 
 def _cost(section: Section, error: ReadError, period: float | None) -> Cost | None:
-    reader, cost, form = section.reader, section.given, section.given.form()
+    reader, cost, form = section.reader, section.spec, section.spec.form()
     at = At.FINAL if cost.is_final() else At.PATH
-    place, given = section.at(form), getattr(cost, form)
+    key_path, spec = section.at(form), getattr(cost, form)
     if form.endswith("error"):
-        value = error(cost, form, place)
+        value = error(cost, form, key_path)
     else:
-        value = reader.column(given, place) if form.endswith("residual") else reader.expression(given, place)
+        value = reader.column(spec, key_path) if form.endswith("residual") else reader.expression(spec, key_path)
     if value is None:
         return None
     if at is At.FINAL and reader.depends(value, reader.u):
@@ -174,20 +174,20 @@ def _window(reader: Reader, between: Any, path: KeyPath) -> SX:
     return ca.if_else(reader.t >= begin, 1, 0) * ca.if_else(reader.t <= end, 1, 0)
 
 
-def named_error(reader: Reader, given: Any, names: Sequence[str], values: SX, path: KeyPath, what: str) -> SX | None:
+def named_error(reader: Reader, spec: Any, names: Sequence[str], values: SX, path: KeyPath, what: str) -> SX | None:
     """``values`` less the given ones: a number for all, a list in order, or numbers by name for those that count."""
-    if isinstance(given, Mapping):
-        chosen = [(names.index(name), reader.number(value, at)) for name, value, at in known(reader, given, path, names, what)]
-        if not given:
+    if isinstance(spec, Mapping):
+        chosen = [(names.index(name), reader.number(value, at)) for name, value, at in known(reader, spec, path, names, what)]
+        if not spec:
             reader.findings.add(path, f"names no {what}")
-        if len(chosen) < len(given) or not given:
+        if len(chosen) < len(spec) or not spec:
             return None
         chosen.sort()
         return ca.vertcat(*(values[i] - number for i, number in chosen))
     if not names:
         reader.findings.add(path, f"the system has no {what}")
         return None
-    return values - ca.DM(reader.vector(given, len(names), path, f"{what}s"))
+    return values - ca.DM(reader.vector(spec, len(names), path, f"{what}s"))
 
 
 # ---- linkages ---------------------------------------------------------------------------------------------------------
@@ -231,7 +231,7 @@ def read_linkages(readers: Sequence[Reader], file: Any, problem: Problem) -> tup
 
 @sound
 def _linkage(section: Section, symbols: dict[tuple[int, At], ca.SX], T: ca.SX, free: Sequence[int], p: ca.SX) -> Linkage:
-    reader, given, value = section.reader, section.given, section.column("expression")
+    reader, spec, value = section.reader, section.spec, section.column("expression")
     used = [end for end, x in symbols.items() if ca.depends_on(value, x)]
     if not used and not any(ca.depends_on(value, T[i]) for i in free):
         section.refuse("depends on no end of a phase and on no free duration: use start[...], final[...] or duration", "expression")
@@ -240,7 +240,7 @@ def _linkage(section: Section, symbols: dict[tuple[int, At], ca.SX], T: ca.SX, f
     lower, upper = _limits(section, value.numel())
     chosen = ca.vertcat(ca.SX(0, 1), *(p[i] for i, q in enumerate(reader.parameters) if q.name in parameters))
     function = ca.Function("linkage", [*(symbols[end] for end in used), T, chosen], [ca.densify(value)])
-    return Linkage(given.name, tuple(used), function, lower, upper, parameters, section.where)
+    return Linkage(spec.name, tuple(used), function, lower, upper, parameters, section.where)
 
 
 # ---- the drawing ------------------------------------------------------------------------------------------------------
@@ -252,7 +252,7 @@ def read_drawing(reader: Reader, drawing: sections.Drawing) -> Drawing:
     primitives: list[Polyline | Disc] = []
     for box in section.parts("boxes"):
         width, height = box.value("size")
-        centre = _point(reader, points, box.given.at, box.at("at"))
+        centre = _point(reader, points, box.spec.at, box.at("at"))
         corners = [centre + ca.vertcat(a * width / 2, b * height / 2) for a, b in ((-1, -1), (1, -1), (1, 1), (-1, 1))]
         primitives.append(Polyline(reader.function("box", ca.horzcat(*corners)), closed=True, role="body"))
     for i, pair in enumerate(drawing.segments):
@@ -260,7 +260,7 @@ def read_drawing(reader: Reader, drawing: sections.Drawing) -> Drawing:
         primitives.append(Polyline(reader.function("segment", ca.horzcat(*ends))))
     traced = {name: section.at("trace", i) for i, name in enumerate(drawing.trace)}
     for circle in section.parts("circles"):
-        at = circle.given.at
+        at = circle.spec.at
         centre, radius = _point(reader, points, at, circle.at("at")), circle.value("radius")
         primitives.append(Disc(reader.function("circle", centre), radius, trace=traced.pop(at, None) is not None))
     for name, where in traced.items():
@@ -284,17 +284,17 @@ def _point(reader: Reader, points: Mapping[str, SX], name: str, path: KeyPath) -
 
 
 # ---- simulation -------------------------------------------------------------------------------------------------------
-def read_simulate(reader: Reader, given: sections.Simulate, problem: Problem) -> sections.LoadedSimulation:
+def read_simulate(reader: Reader, spec: sections.Simulate, problem: Problem) -> sections.LoadedSimulation:
     """The section of a file whose problem has been read; errors are recorded."""
-    section = Section(reader, given, ("simulate",))
+    section = Section(reader, spec, ("simulate",))
     names = list(dict.fromkeys(name for phase in problem.phases for name in phase.system.controls))
-    controls = None if given.controls is None else dict(section.known("controls", names, "control"))
+    controls = None if spec.controls is None else dict(section.known("controls", names, "control"))
     parts = section.parts("expect")
     for i, part in enumerate((section, *parts)):
         with part.collecting("integrator"):
-            check_integrator(part.given.integrator)
-        if i and part.given.integrator in [other.given.integrator for other in parts[:i - 1]]:
-            part.refuse(f"there is an energy by {part.given.integrator!r} already", "integrator")
+            check_integrator(part.spec.integrator)
+        if i and part.spec.integrator in [other.spec.integrator for other in parts[:i - 1]]:
+            part.refuse(f"there is an energy by {part.spec.integrator!r} already", "integrator")
     if parts and any(phase.system.energy is None for phase in problem.phases):
         section.refuse("an energy is expected, and the system has none; add 'energy' and 'power' to it", "expect")
     made: sections.LoadedSimulation = section.made(controls=controls)

@@ -78,7 +78,7 @@ class LoadedSimulation:
 
 
 class Sampled(Part):
-    """A system in discrete time: what steps of an integrator make of rates while controls are held."""
+    """A system in discrete time: what steps of an integrator make of rates while controls are constant."""
 
     period: Number = Key("[s] between samples, in which controls are held; running costs count where steps begin", above=0)
     integrator: Name = Key("any integrator of shooting methods", "rk4")

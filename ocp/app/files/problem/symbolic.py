@@ -47,33 +47,33 @@ class SymbolicNames:
 
 
 def symbolic_system(findings: Findings, constants: Scope, parameters: tuple[lp.FileParameter, ...],
-                    given: SymbolicSystem | LinearSystem, name: str, folder: Path, place: KeyPath = ("system",),
+                    spec: SymbolicSystem | LinearSystem, name: str, folder: Path, key_path: KeyPath = ("system",),
                     phase: KeyPath = ("phase",)) -> tuple[lp.Reader, System]:
-    """The names of the system, and the system at the keys ``place``. Raises ProblemFileError where its names leave nothing to
+    """The names of the system, and the system at the keys ``key_path``. Raises ProblemFileError where its names leave nothing to
     read."""
-    if isinstance(given, LinearSystem):
-        linear = read_linear(lp.Section(lp.Reader(findings, constants), given.linear, (*place, "linear")), folder)
+    if isinstance(spec, LinearSystem):
+        linear = read_linear(lp.Section(lp.Reader(findings, constants), spec.linear, (*key_path, "linear")), folder)
         if linear is None:
             findings.raise_any()
         assert linear is not None  # its absence always leaves a finding
         names = SymbolicNames(linear.states, linear.controls, {}, linear)
     else:
-        implicit = tuple(name for name in given.states if name not in given.dynamics) if given.equations else ()
-        names = SymbolicNames(given.states, given.controls, given.define, algebraic=given.algebraic, rates=implicit)
-    _check_names(findings, names, constants, parameters, place)
-    reader = read_definitions(_reader(findings, constants, parameters, names, place, phase), names.define)
-    return _system(reader, names, given, name)
+        implicit = tuple(name for name in spec.states if name not in spec.dynamics) if spec.equations else ()
+        names = SymbolicNames(spec.states, spec.controls, spec.define, algebraic=spec.algebraic, rates=implicit)
+    _check_names(findings, names, constants, parameters, key_path)
+    reader = read_definitions(_reader(findings, constants, parameters, names, key_path, phase), names.define)
+    return _system(reader, names, spec, name)
 
 
 def _check_names(findings: Findings, names: SymbolicNames, constants: Scope, parameters: tuple[lp.FileParameter, ...],
-                 place: KeyPath) -> None:
+                 key_path: KeyPath) -> None:
     taken = {name: f"constants.{name}" for name in (*constants.names, *constants.broken)}
     taken |= {parameter.name: f"parameters.{parameter.name}" for parameter in parameters}
     inside: KeyPath = () if names.linear is None else ("linear",)
     before = len(findings.found)
     for group in ("states", "controls", "algebraic", "define"):
         for name in getattr(names, group):
-            path: KeyPath = (*place, *inside, group, name)
+            path: KeyPath = (*key_path, *inside, group, name)
             check_name(findings, name, path, taken)
             if group == "states" and name == OTHERS:
                 findings.add(path, f"{name!r} is reserved for what 'start' says about states that it does not name", at_key=True)
@@ -82,7 +82,7 @@ def _check_names(findings: Findings, names: SymbolicNames, constants: Scope, par
         findings.raise_any()  # everything below goes by these names
 
 
-def _reader(findings: Findings, constants: Scope, parameters: tuple[lp.FileParameter, ...], names: SymbolicNames, place: KeyPath,
+def _reader(findings: Findings, constants: Scope, parameters: tuple[lp.FileParameter, ...], names: SymbolicNames, key_path: KeyPath,
             phase: KeyPath) -> lp.Reader:
     x = ca.vertcat(*(ca.SX.sym(name) for name in names.states))
     inputs = (*names.controls, *names.unknowns)
@@ -96,10 +96,10 @@ def _reader(findings: Findings, constants: Scope, parameters: tuple[lp.FileParam
                    **dict.fromkeys((p.name for p in parameters), f"it is a parameter; {fixed}"),
                    **dict.fromkeys(names.define, f"it is defined from states; {fixed}"), "t": f"it is the time; {fixed}"}
     return lp.make_reader(findings, replace(constants, unavailable=unavailable), x, u, Scope(known, derivatives=rates), parameters,
-                          place, phase)
+                          key_path, phase)
 
 
-def _system(reader: lp.Reader, names: SymbolicNames, given: SymbolicSystem | LinearSystem, name: str
+def _system(reader: lp.Reader, names: SymbolicNames, spec: SymbolicSystem | LinearSystem, name: str
             ) -> tuple[lp.Reader, System]:
     """The reader of what follows, which knows the derivatives of all states where there are equations, and the system."""
     rate_units = {f"der({state})": f"{names.states[state] or '1'}/s" for state in names.rates}
@@ -107,55 +107,55 @@ def _system(reader: lp.Reader, names: SymbolicNames, given: SymbolicSystem | Lin
         "name": name, "space": euclidean(tuple(names.states)), "controls": tuple(names.controls),
         "units": {**names.states, **names.controls, **names.algebraic, **rate_units},
         "parameters": tuple(p.name for p in reader.parameters), "parameter_values": tuple(p.value for p in reader.parameters)}
-    if isinstance(given, LinearSystem):
+    if isinstance(spec, LinearSystem):
         assert names.linear is not None
         A, B = (ca.sparsify(ca.DM(matrix)) for matrix in (names.linear.A, names.linear.B))
         value, period = A @ reader.x + B @ reader.u + ca.DM(names.linear.c), names.linear.period
         rate = value if period is None else (value - reader.x) / period
         system = System(rate=reader.function("rate", rate), period=period, **common)
-        return reader, in_samples(reader, given.sampled, system)
-    key, known = ("next", given.next) if given.next else ("dynamics", given.dynamics)
-    findings, path = reader.findings, (*reader.place, key)
+        return reader, in_samples(reader, spec.sampled, system)
+    key, known = ("next", spec.next) if spec.next else ("dynamics", spec.dynamics)
+    findings, path = reader.findings, (*reader.key_path, key)
     for state in known:
         if state not in names.states:
             lp.unknown(findings, state, list(names.states), (*path, state), "state")
     missing = [state for state in names.states if state not in known and state not in names.rates]
     if missing:
-        what = "what becomes of" if given.next else "the time derivative of"
+        what = "what becomes of" if spec.next else "the time derivative of"
         findings.add(path, f"{what} {' and '.join(map(repr, missing))} is missing")
     rates = {state: reader.expression(known[state], (*path, state)) if state in known else
              reader.scope.derivatives.get(state) for state in names.states}
     rate = ca.vertcat(*(ca.SX(0) if r is None else r for r in rates.values()))
-    if given.next:
-        common["period"] = period = lp.Section(reader, given, reader.place).positive("period", 1.0)
+    if spec.next:
+        common["period"] = period = lp.Section(reader, spec, reader.key_path).positive("period", 1.0)
         rate = (rate - reader.x) / period
-    if given.equations or given.algebraic:
-        # what is wrong was told at its own place: the state itself stands in, so that the name still has a meaning
+    if spec.equations or spec.algebraic:
+        # what is wrong was reported at its own place: the state itself stands in, so that the name still has a meaning
         meant = {state: reader.x[i] if value is None else value for i, (state, value) in enumerate(rates.items())}
         reader = replace(reader, scope=replace(reader.scope, derivatives=meant))
-        common |= read_equations(reader, given.equations, names.unknowns)
-    system = System(rate=reader.function("rate", rate), energy=_optional(reader, "energy", given.energy),
-                    power=_optional(reader, "power", given.power), **common)
-    return reader, in_samples(reader, given.sampled, system)
+        common |= read_equations(reader, spec.equations, names.unknowns)
+    system = System(rate=reader.function("rate", rate), energy=_optional(reader, "energy", spec.energy),
+                    power=_optional(reader, "power", spec.power), **common)
+    return reader, in_samples(reader, spec.sampled, system)
 
 
 def _optional(reader: lp.Reader, key: str, text: Any) -> ca.Function | None:
     if text is None:
         return None
-    value = reader.expression(text, (*reader.place, key))
+    value = reader.expression(text, (*reader.key_path, key))
     if value is None:
         return None
     if key == "energy" and reader.depends(value, reader.u):
-        reader.findings.add((*reader.place, key), "depends on controls; the energy of a system is a function of its state")
+        reader.findings.add((*reader.key_path, key), "depends on controls; the energy of a system is a function of its state")
     return reader.function(key, value)
 
 
-def symbolic_phase(reader: lp.Reader, given: SymbolicPhase, system: System, name: str) -> Phase:
+def symbolic_phase(reader: lp.Reader, spec: SymbolicPhase, system: System, name: str) -> Phase:
     """The phase at the keys ``reader.phase``."""
-    bounds = _bounds(reader, system, given.bounds)
-    start = _boundary(reader, system, read_others(reader, given.start, system.space.names), "start", bounds)
-    final = _boundary(reader, system, given.final, "final", bounds)
-    section = lp.Section(reader, given, reader.phase)
+    bounds = _bounds(reader, system, spec.bounds)
+    start = _boundary(reader, system, read_others(reader, spec.start, system.space.names), "start", bounds)
+    final = _boundary(reader, system, spec.final, "final", bounds)
+    section = lp.Section(reader, spec, reader.phase)
     constraints = section.all("constraints", _constraint)
     every = Bounds.of(bounds.values())
 
@@ -165,8 +165,8 @@ def symbolic_phase(reader: lp.Reader, given: SymbolicPhase, system: System, name
         return named_error(reader, getattr(cost, form), names, values, path, what)
 
     return Phase(
-        name=name, system=system, duration=read_duration(reader, given.duration, system.period),
-        guess=_guess(reader, system, given, start, final, bounds), start=start, final=final,
+        name=name, system=system, duration=read_duration(reader, spec.duration, system.period),
+        guess=_guess(reader, system, spec, start, final, bounds), start=start, final=final,
         costs=read_costs(section, error, system.period), constraints=constraints,
         free_parameters=free_parameters(reader),
     ).with_bounds(states=every[:system.nx], controls=every[system.nx:])
@@ -177,21 +177,22 @@ def _constraint(section: lp.Section) -> Constraint:
     return read_constraint(section, section.column("expression"))
 
 
-def _bounds(reader: lp.Reader, system: System, given: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
+def _bounds(reader: lp.Reader, system: System, spec: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
     bounds = dict.fromkeys((*system.space.names, *system.inputs), (-INF, INF))
     what = "state, control or algebraic unknown" if system.algebraic else "state or control"
-    own = lp.known(reader, given, (*reader.phase, "bounds"), tuple(bounds), what)
+    own = lp.known(reader, spec, (*reader.phase, "bounds"), tuple(bounds), what)
     return bounds | {name: lp.read_bound(reader, value, path) for name, value, path in own}
 
 
-def _boundary(reader: lp.Reader, system: System, given: Any, end: str, bounds: Mapping[str, tuple[float, float]]
+def _boundary(reader: lp.Reader, system: System, spec: Any, end: str, bounds: Mapping[str, tuple[float, float]]
               ) -> Boundary | None:
-    names, place = system.space.names, (*reader.phase, end)
-    if isinstance(given, Mapping):
-        numbers = {name: (reader.number(value, path), path) for name, value, path in lp.known(reader, given, place, names, "state")}
+    names, key_path = system.space.names, (*reader.phase, end)
+    if isinstance(spec, Mapping):
+        numbers = {name: (reader.number(value, path), path)
+                   for name, value, path in lp.known(reader, spec, key_path, names, "state")}
     else:
-        values = reader.vector(given, len(names), place, "states")
-        places = [(*place, i) if isinstance(given, tuple) else place for i in range(len(names))]
+        values = reader.vector(spec, len(names), key_path, "states")
+        places = [(*key_path, i) if isinstance(spec, tuple) else key_path for i in range(len(names))]
         numbers = {name: (value, path) for name, value, path in zip(names, values, places, strict=True)}
     for name, (number, path) in numbers.items():
         lp.check_inside(reader.findings, number, *bounds[name], path, f"the {end} value of {name!r}")
@@ -199,13 +200,13 @@ def _boundary(reader: lp.Reader, system: System, given: Any, end: str, bounds: M
     return Boundary(tuple(numbers[name][0] if name in numbers else 0.0 for name in names), fixed) if any(fixed) else None
 
 
-def _guess(reader: lp.Reader, system: System, given: SymbolicPhase, start: Boundary | None, final: Boundary | None,
+def _guess(reader: lp.Reader, system: System, spec: SymbolicPhase, start: Boundary | None, final: Boundary | None,
            bounds: Mapping[str, tuple[float, float]]) -> Guess:
     space: Space = system.space
     rows: dict[str, tuple[float, ...]] = {}
     for group, names in (("states", space.names), ("controls", system.controls), ("algebraic", system.algebraic)):
         what = {"algebraic": "algebraic unknown"}.get(group, group[:-1])
-        for name, value, path in lp.known(reader, getattr(given.guess, group), (*reader.phase, "guess", group), names, what):
+        for name, value, path in lp.known(reader, getattr(spec.guess, group), (*reader.phase, "guess", group), names, what):
             rows[name] = lp.series(reader, value, path)
     for i, name in enumerate(space.names):
         ends = [b.value[i] for b in (start, final) if b is not None and b.fixed[i]]
@@ -225,7 +226,7 @@ def read_definitions(reader: Reader, define: Mapping[str, Any]) -> Reader:
     for i, (name, text) in enumerate(define.items()):
         later = dict.fromkeys(order[i:], "it is defined later; a definition may only use those above it")
         inner = replace(reader, scope=replace(reader.scope, unavailable={**reader.scope.unavailable, **later}))
-        value = inner.expression(text, (*reader.place, "define", name))
+        value = inner.expression(text, (*reader.key_path, "define", name))
         scope = reader.scope
         if value is None:
             scope = replace(scope, broken=scope.broken | {name})
@@ -242,7 +243,7 @@ def read_robot_definitions(reader: Reader, define: Mapping[str, Any], reserved: 
     taken = dict.fromkeys(reader.scope.names, "the controls") | {name: f"constants.{name}" for name in reader.constants.names}
     before = len(reader.findings.found)
     for name in define:
-        check_name(reader.findings, name, (*reader.place, "define", name), taken, reserved)
+        check_name(reader.findings, name, (*reader.key_path, "define", name), taken, reserved)
     if len(reader.findings.found) > before:
         return reader
     reasons = dict.fromkeys(define, "it is defined from states; only numbers and constants can")
@@ -255,24 +256,24 @@ def read_robot_definitions(reader: Reader, define: Mapping[str, Any], reserved: 
 EQUALS = re.compile(r"(?<![=<>!:])=(?!=)")
 
 
-def read_equations(reader: Reader, given: Mapping[str, Any], unknowns: Sequence[str]) -> dict[str, Any]:
+def read_equations(reader: Reader, spec: Mapping[str, Any], unknowns: Sequence[str]) -> dict[str, Any]:
     """Equations ``left = right``, or expressions that are zero, as fields of a System. Errors are recorded; wrong equations are 0,
     so that names still have their meaning."""
-    place: KeyPath = (*reader.place, "equations")
-    if len(given) != len(unknowns):
+    key_path: KeyPath = (*reader.key_path, "equations")
+    if len(spec) != len(unknowns):
         what = f"({', '.join(unknowns)}); give as many" if unknowns else "; every state has its derivative in 'dynamics', and " \
             "'algebraic' names nothing"
-        count = f"{len(given) or 'no'} equation{'' if len(given) == 1 else 's'}"
-        reader.findings.add(place if given else (*reader.place, "algebraic"), f"{count} for {len(unknowns) or 'no'} unknown"
+        count = f"{len(spec) or 'no'} equation{'' if len(spec) == 1 else 's'}"
+        reader.findings.add(key_path if spec else (*reader.key_path, "algebraic"), f"{count} for {len(unknowns) or 'no'} unknown"
                             f"{'' if len(unknowns) == 1 else 's'} {what}".replace(" ;", ";"), at_key=True)
-    found = [_equation(reader, text, (*place, name)) for name, text in given.items()]
-    for name, row in zip(given, found, strict=True):
+    found = [_equation(reader, text, (*key_path, name)) for name, text in spec.items()]
+    for name, row in zip(spec, found, strict=True):
         if row is not None and not (reader.depends(row, reader.u) or reader.depends(row, reader.x)):
-            reader.findings.add((*place, name), "depends on no state, control or unknown")
+            reader.findings.add((*key_path, name), "depends on no state, control or unknown")
     rows = [ca.SX(0) if row is None else row for row in found]
     rows += [ca.SX(0)] * (len(unknowns) - len(rows))
     residual = reader.function("residual", ca.vertcat(*rows[:len(unknowns)])) if unknowns else None
-    names = tuple(given) if len(given) == len(unknowns) else ()
+    names = tuple(spec) if len(spec) == len(unknowns) else ()
     return {"algebraic": tuple(unknowns), "equations": names, "residual": residual}
 
 
@@ -307,7 +308,7 @@ class LinearParts:
 @sound
 def read_linear(section: lp.Section, folder: Path) -> LinearParts:
     """The matrices, sizes checked; None after an error was recorded. CSV files are relative to ``folder``."""
-    given, names = section.given, []
+    spec, names = section.spec, []
     A, B = _matrix(section, "A", folder), _matrix(section, "B", folder)
     n, m = len(A), B.shape[1]
     if A.shape != (n, n):
@@ -315,7 +316,7 @@ def read_linear(section: lp.Section, folder: Path) -> LinearParts:
     if len(B) != n:
         section.refuse(f"needs {n} rows as A has, got {len(B)}", "B")
     for key, size, letter in (("states", n, "x"), ("controls", m, "u")):
-        named = getattr(given, key)
+        named = getattr(spec, key)
         if named is not None and len(named) != size:
             section.refuse(f"{len(named)} names for {size} {key}", key)
         names.append({f"{letter}{i}": "" for i in range(size)} if named is None else named)
@@ -323,11 +324,11 @@ def read_linear(section: lp.Section, folder: Path) -> LinearParts:
 
 
 def _matrix(section: lp.Section, key: str, folder: Path) -> np.ndarray:
-    given = getattr(section.given, key)
-    if isinstance(given, str):
-        found = read_csv(section.findings, given, folder, section.at(key), "a list of rows or a .csv file")
+    spec = getattr(section.spec, key)
+    if isinstance(spec, str):
+        found = read_csv(section.findings, spec, folder, section.at(key), "a list of rows or a .csv file")
     else:
-        widths = [len(row) for row in given]
+        widths = [len(row) for row in spec]
         if len(set(widths)) > 1:
             other = next(i for i, width in enumerate(widths) if width != widths[0])
             section.refuse(f"{widths[other]} entries; the rows before have {widths[0]}", key, other)

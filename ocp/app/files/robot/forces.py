@@ -33,7 +33,7 @@ def read_forces(state: lp.Reader, model: Model, system: Section) -> tuple[Force,
     """The forces of a system; errors go to the findings of ``state``, the reader of expressions of x = (q, v)."""
     def read(item: Section) -> Force | None:
         form, section, name = item.chosen()
-        return _force(section, model, form, item.given.name or name.replace("_", " "))
+        return _force(section, model, form, item.spec.name or name.replace("_", " "))
 
     return replace(system, reader=state).all("forces", read)
 
@@ -48,7 +48,7 @@ def _force(section: Section, model: Model, form: str, name: str) -> Force:
 
 def _efforts(section: Section, model: Model, name: str) -> Force:
     state, total = section.reader, ca.SX(model.nv, 1)
-    for joint, text in section.given.items():
+    for joint, text in section.spec.items():
         real = robot_state.alias(model, joint)
         if real not in model.velocity_names:
             lp.unknown(state.findings, joint, model.velocity_names, section.at(joint), "joint")
@@ -73,14 +73,14 @@ def read_constraints(model: Model, system: Section) -> tuple[Constraint, ...]:
 
 @sound
 def _constraint(section: Section, model: Model, form: str, name: str) -> Constraint:
-    given = section.given
+    spec = section.spec
     made: Constraint
     if form == "joint_motion":
-        made = held.JointMotion(name, robot_state.alias(model, given.joint), _path(section, "path"))
+        made = held.JointMotion(name, robot_state.alias(model, spec.joint), _path(section, "path"))
     elif form == "frame_motion":
         position, angles, t = _path(section, "position"), _path(section, "rpy"), ca.SX.sym("t")
         turn = None if angles is None else ca.Function("R", [t], [ca.densify(rpy_angles.to_matrix(angles(t)))])
-        made = held.FrameMotion(name, given.frame, position, turn)
+        made = held.FrameMotion(name, spec.frame, position, turn)
     else:
         made = _equation(section, model, name) if form == "equation" else section.made(name=name)
     section.findings.settle()
@@ -90,7 +90,7 @@ def _constraint(section: Section, model: Model, form: str, name: str) -> Constra
 
 def _path(section: Section, key: str) -> ca.Function | None:
     """Expressions of time alone as a function of it, None where there are none; errors are recorded."""
-    numbers, value = section.reader, getattr(section.given, key)
+    numbers, value = section.reader, getattr(section.spec, key)
     if value is None:
         return None
     found = _timed(numbers).column(value, section.at(key))
@@ -108,8 +108,8 @@ def _timed(reader: lp.Reader) -> lp.Reader:
 
 
 def _equation(section: Section, model: Model, name: str) -> Constraint:
-    state, key = _timed(state_reader(section.reader, model)), section.given.form()
-    value = state.column(getattr(section.given, key), section.at(key))
+    state, key = _timed(state_reader(section.reader, model)), section.spec.form()
+    value = state.column(getattr(section.spec, key), section.at(key))
     q, v = state.x[:model.nq], state.x[model.nq:]
     if value is not None and state.depends(value, state.p):
         section.refuse("depends on parameters; a constraint is an equation of q, v, t and constants", key)
@@ -128,7 +128,7 @@ def read_design(system: Section, mechanism: Mechanism) -> dict[str, Parameter]:
     numbers, found = system.reader, dict[str, Parameter]()
     known = [p.name for p in numbers.parameters]
     for section in system.parts("design"):
-        name, form = section.given.parameter, section.given.form()
+        name, form = section.spec.parameter, section.spec.form()
         if name not in known:
             section.refuse(f"no parameter named {name!r}{near(name, known)}", "parameter")
             continue
@@ -150,18 +150,18 @@ def read_design(system: Section, mechanism: Mechanism) -> dict[str, Parameter]:
 
 
 def _made(section: Section, mechanism: Mechanism) -> Parameter:
-    given = section.given
-    if not isinstance(given, schema.DesignForce):
+    spec = section.spec
+    if not isinstance(spec, schema.DesignForce):
         made: Parameter = section.made()
         return made
-    force = {force.name: force for force in mechanism.forces}.get(given.name)
+    force = {force.name: force for force in mechanism.forces}.get(spec.name)
     called: dict[str, Any] = {key: row_of(kind, key).name or key for field in reversed(schema.RobotForce.model_fields.values())
                               for kind in records(field.annotation) for key in kind.model_fields}
     fields = {word: called[word] for word in get_args(schema.DesignForce.model_fields["field"].annotation)}
     words = [word for word, field in fields.items() if isinstance(getattr(force, field, None), float | int)]
-    if force is not None and given.field not in words:
-        raise ModelError(f"has no number {given.field!r} (known: {', '.join(words) or 'none'})", element=f"force {given.name!r}")
-    return ForceField(given.name, fields[given.field])
+    if force is not None and spec.field not in words:
+        raise ModelError(f"has no number {spec.field!r} (known: {', '.join(words) or 'none'})", element=f"force {spec.name!r}")
+    return ForceField(spec.name, fields[spec.field])
 
 
 def _possible(mechanism: Mechanism, made: Parameter, value: float) -> None:

@@ -275,7 +275,7 @@ class RobotForce(OneOf):
 
 # ---- numbers that parameters of the problem stand for ---------------------------------------------------------------------
 class DesignLength(Part):
-    """The joint's place in its parent body moves along an axis; what hangs from it goes along."""
+    """The joint's location in its parent body moves along an axis; what hangs from it goes along."""
 
     makes = Length
     joint: Name = Key("joint that moves")

@@ -41,8 +41,8 @@ def expanded(file: RobotGait, findings: Findings, folder: Path) -> RobotPhases:
     numbers = robot_numbers(findings, constants, read_parameters(findings, constants, file.parameters, RESERVED))
     base = read_mechanism(lp.Section(numbers, file.system, ("system",)), folder, configurations=names_configurations([file.phase]))
     mechanism = None if base is None else mechanism_of_file(numbers, file.system, base)
-    given = file.gait if isinstance(file.gait, Gait) else Gait(pattern=file.gait)
-    made = None if mechanism is None else _expansion(lp.Section(numbers, given, ("gait",)), mechanism, file)
+    spec = file.gait if isinstance(file.gait, Gait) else Gait(pattern=file.gait)
+    made = None if mechanism is None else _expansion(lp.Section(numbers, spec, ("gait",)), mechanism, file)
     if made is None or findings.found:
         findings.raised()
     tree, copies = made.tree(findings.source.tree)
@@ -52,15 +52,15 @@ def expanded(file: RobotGait, findings: Findings, folder: Path) -> RobotPhases:
 
 @lp.sound
 def _expansion(section: lp.Section, robot: Mechanism, file: RobotGait) -> _Expansion:
-    model, given = robot.model, section.given
+    model, spec = robot.model, section.spec
     feet = {c.name: c for c in robot.constraints if isinstance(c, Contact)}
     if not feet:
         section.refuse("the robot has no contact in system.constraints to stand on")
-    named = [*(("swings", name, name) for name in given.swings), *(("landings", name, name) for name in given.landings),
-             *(("feet", role, name) for role, name in given.feet.items())]
-    for key, place, name in named:
+    named = [*(("swings", name, name) for name in spec.swings), *(("landings", name, name) for name in spec.landings),
+             *(("feet", role, name) for role, name in spec.feet.items())]
+    for key, index, name in named:
         if name not in feet:
-            lp.unknown(section.findings, name, list(feet), section.at(key, place), "contact in system.constraints")
+            lp.unknown(section.findings, name, list(feet), section.at(key, index), "contact in system.constraints")
     boxes = read_bounds(section.reader, robot, file.system.limits, file.phase.bounds)
     names = robot_state.RobotNames(section.reader, model, model_space(model), boxes.x, constraints=robot.constraints)
     q0 = robot_state.complete(names, read_start(names, file.phase.start, ("phase",)))[:model.nq]
@@ -120,14 +120,14 @@ class _Expansion:
 
     def _duration(self, one: Stretch) -> Any:
         length = round(one.length, 12)
-        if self.section.given.shares is None:
+        if self.section.spec.shares is None:
             return length
-        low, high = lp.read_bound(self.section.reader, self.section.given.shares, self.section.at("shares"))
+        low, high = lp.read_bound(self.section.reader, self.section.spec.shares, self.section.at("shares"))
         return {"lower": low * length, "upper": high * length if np.isfinite(high) else None, "guess": length}
 
     def _reset(self, one: Stretch) -> Tree:
         strikes = [self._contact(foot, one) for foot in one.landing]
-        return {"reset": {"impact": strikes}} if strikes and self.section.given.touchdown == "impact" else {}
+        return {"reset": {"impact": strikes}} if strikes and self.section.spec.touchdown == "impact" else {}
 
     def _shared(self, phase: Tree, i: int, copies: Copies) -> Tree:
         """The i-th phase: the file's fields that apply to it, and the conditions of its feet."""
@@ -152,13 +152,13 @@ class _Expansion:
         contact, k = self.feet[foot], one.swings[foot]
         n = contact.axes.full()[2]
         terms = " + ".join(f'{x:.12g}*position("{contact.frame}")[{i}]' for i, x in enumerate(n) if x)
-        place = stood(self.model, self.path[0], contact)[1]
-        ground = max(self.course.levels[foot][k - 1:k + 1]) + float(n @ place) - contact.height
+        sole = stood(self.model, self.path[0], contact)[1]
+        ground = max(self.course.levels[foot][k - 1:k + 1]) + float(n @ sole) - contact.height
         return {"name": f"{foot} swings", "at": "final", "expression": terms.removeprefix("1*"),
                 "lower": round(ground + self.course.lift, 12)}
 
     def _lands(self, foot: str, one: Stretch) -> list[Tree]:
-        landings = self.section.given.landings.get(foot, ())
+        landings = self.section.spec.landings.get(foot, ())
         if one.swings[foot] > len(landings):
             return []
         landing, frame = landings[one.swings[foot] - 1], self.feet[foot].frame
@@ -199,15 +199,15 @@ class _Expansion:
     # ---- ends -----------------------------------------------------------------------------------------------------------
     def _linkages(self, first: str, last: str) -> list[Tree]:
         """Conditions between the ends of the motion. Of every quaternion three components suffice."""
-        model, found, given = self.model, list[Tree](), self.section.given
+        model, found, spec = self.model, list[Tree](), self.section.spec
         base = robot_state.floating_base(model)
         plane = () if base is None else model.coordinate_names[model.q_slice(base)][:2]
         scalars = {model.coordinate_names[qs][kind.quaternion][0] for kind, qs, _ in model.factors if kind.quaternion is not None}
-        if given.advance is not None and base is None:
+        if spec.advance is not None and base is None:
             self.section.refuse("the robot has no floating base that advances; write linkages", "advance")
         for name, wanted, group, equal in (
-                ("advances", given.advance is not None and bool(plane), [f"q.{name}" for name in plane], given.advance),
-                ("repeats", given.periodic, [*(f"q.{name}" for name in model.coordinate_names if name not in {*plane, *scalars}),
+                ("advances", spec.advance is not None and bool(plane), [f"q.{name}" for name in plane], spec.advance),
+                ("repeats", spec.periodic, [*(f"q.{name}" for name in model.coordinate_names if name not in {*plane, *scalars}),
                                              *(f"v.{name}" for name in model.velocity_names)], None)):
             if wanted:
                 found.append({"name": name, "expression": [f'final["{last}.{one}"] - start["{first}.{one}"]' for one in group],
@@ -215,17 +215,17 @@ class _Expansion:
         return found
 
 
-# ---- times and places -----------------------------------------------------------------------------------------------------
+# ---- times and positions -----------------------------------------------------------------------------------------------------
 def _times(section: lp.Section, model: Model, feet: Mapping[str, Contact], q0: np.ndarray
            ) -> tuple[dict[str, tuple[tuple[float, float], ...]], float]:
-    given = section.given
-    if given.swings:
+    spec = section.spec
+    if spec.swings:
         table = section.value("swings")
         section.findings.settle()
         return {name: tuple((a, b) for a, b in table.get(name, ())) for name in feet}, section.value("duration")
     R, p = pose_of(model, q0, model.bodies[0].name)
     by_place = {role: name for role, name in roles({name: R.T @ (pose_of(model, q0, c.frame)[1] - p)
-                                                    for name, c in feet.items()}).items() if name not in given.feet.values()}
+                                                    for name, c in feet.items()}).items() if name not in spec.feet.values()}
     times = {key: section.value(key) for key in ("swing", "stance", "end")}
     section.findings.settle()
-    return swings_of(given.pattern, list(feet), {**by_place, **given.feet}, cycles=given.cycles, **times)
+    return swings_of(spec.pattern, list(feet), {**by_place, **spec.feet}, cycles=spec.cycles, **times)

@@ -35,7 +35,7 @@ class LoadedRobot:
 
     base: Mechanism
     mechanism: Mechanism
-    given: RobotSystem
+    spec: RobotSystem
     system: System
     reader: lp.Reader
     effort: SX
@@ -65,12 +65,12 @@ class LoadedRobot:
     @property
     def inverse(self) -> bool:
         """Whether accelerations are the controls."""
-        return formulation(self.given) == "inverse_dynamics"
+        return formulation(self.spec) == "inverse_dynamics"
 
     @property
     def residual(self) -> bool:
         """Whether accelerations are algebraic unknowns."""
-        return formulation(self.given) == "residual"
+        return formulation(self.spec) == "residual"
 
     @property
     def unknowns(self) -> int:
@@ -78,14 +78,14 @@ class LoadedRobot:
         return self.system.nu - self.mechanism.nu
 
 
-def formulation(given: RobotSystem) -> str:
+def formulation(spec: RobotSystem) -> str:
     """The formulation that "auto" selects. Cones of friction are functions of the forces of contacts: where these are unknowns they
     are short, and everything that is differentiated twice is. Numbers of the robot that are parameters, and steps, need forward
     dynamics."""
-    if given.formulation != "auto":
-        return given.formulation
-    contacts = any(isinstance(getattr(item, item.form()), Ground) for item in given.constraints)
-    return "residual" if contacts and not given.design and given.sampled is None else "forward_dynamics"
+    if spec.formulation != "auto":
+        return spec.formulation
+    contacts = any(isinstance(getattr(item, item.form()), Ground) for item in spec.constraints)
+    return "residual" if contacts and not spec.design and spec.sampled is None else "forward_dynamics"
 
 
 # ---- bounds -----------------------------------------------------------------------------------------------------------
@@ -98,7 +98,7 @@ class RobotBoxes:
     accelerations: np.ndarray
 
 
-def read_bounds(reader: lp.Reader, mechanism: Mechanism, use: UseLimits, given: RobotBounds) -> RobotBoxes:
+def read_bounds(reader: lp.Reader, mechanism: Mechanism, use: UseLimits, spec: RobotBounds) -> RobotBoxes:
     """The robot's limits, replaced where the problem names others."""
     model, inputs, nq = mechanism.model, mechanism.controls, mechanism.model.nq
     x, u, a = state_limits(model), mechanism.control_limits.copy(), np.tile([-INF, INF], (model.nv, 1))
@@ -107,7 +107,7 @@ def read_bounds(reader: lp.Reader, mechanism: Mechanism, use: UseLimits, given: 
             values[:] = -INF, INF
     groups = {"joints": (model.coordinate_names, x[:nq]), "velocities": (model.velocity_names, x[nq:]),
               "controls": (inputs, u), "accelerations": (model.velocity_names, a)}
-    own = {group: _own_bounds(reader, model, getattr(given, group), known, group) for group, (known, _) in groups.items()}
+    own = {group: _own_bounds(reader, model, getattr(spec, group), known, group) for group, (known, _) in groups.items()}
     for group, (_, rows) in groups.items():
         for k, bound in own[group].items():
             rows[k] = bound
@@ -116,18 +116,18 @@ def read_bounds(reader: lp.Reader, mechanism: Mechanism, use: UseLimits, given: 
         # robot files write 0 for "not known"; taken literally, nothing could move
         frozen = [name for k, name in enumerate(known) if k not in own[group] and not rows[k].any()]
         if frozen:
-            reader.findings.add((*reader.place, "robot"), f"the robot file limits the {key} of {', '.join(map(repr, frozen))} to "
-                                f"0; give phase.bounds.{group}, or set system.limits.{key}: false")
+            reader.findings.add((*reader.key_path, "robot"), f"the robot file limits the {key} of {', '.join(map(repr, frozen))} "
+                                f"to 0; give phase.bounds.{group}, or set system.limits.{key}: false")
     return RobotBoxes(x, u, a)
 
 
-def _own_bounds(reader: lp.Reader, model: Model, given: Mapping[str, Any], known: tuple[str, ...], group: str
+def _own_bounds(reader: lp.Reader, model: Model, spec: Mapping[str, Any], known: tuple[str, ...], group: str
                 ) -> dict[int, tuple[float, float]]:
     found = {}
     mimics = {b.joint.name: b.joint.mimic.leader for b in model.bodies if b.joint.mimic}
     index = {n: i for i, n in enumerate(known)}
     rotations = quaternion_coordinates(model) if group == "joints" else set[str]()
-    for name, value in given.items():
+    for name, value in spec.items():
         path: KeyPath = (*reader.phase, "bounds", group, name)
         real = name if group == "controls" else alias(model, name)
         if real in rotations and real in index:
@@ -145,20 +145,20 @@ def _own_bounds(reader: lp.Reader, model: Model, given: Mapping[str, Any], known
 
 
 # ---- the initial guess ----------------------------------------------------------------------------------------------------
-def read_guess(names: robot_state.RobotNames, robot: LoadedRobot, given: RobotPhase, start: robot_state.PartialState | None,
+def read_guess(names: robot_state.RobotNames, robot: LoadedRobot, spec: RobotPhase, start: robot_state.PartialState | None,
                final: robot_state.PartialState | None, bounds: np.ndarray) -> Guess:
     """States and inputs at equally spaced times. bounds [ni, 2]: of the inputs, between which what is not named rests."""
-    reader, place = names.reader, (*names.reader.phase, "guess")
+    reader, key_path = names.reader, (*names.reader.phase, "guess")
     rows: list[tuple[float, ...]] = [(lp.resting_value(*bound),) for bound in bounds]
     moves: list[tuple[float, ...]] = [(0.0,)] * robot.model.nv
     for key, known, found, what in (("controls", robot.inputs, rows, "control"),
                                     ("accelerations", robot.model.velocity_names, moves, "joint")):
-        for name, value, path in lp.known(reader, getattr(given.guess, key), (*place, key), known, what):
+        for name, value, path in lp.known(reader, getattr(spec.guess, key), (*key_path, key), known, what):
             found[known.index(name)] = lp.series(reader, value, path)
-    states = given.guess.states
+    states = spec.guess.states
     listed = isinstance(states, tuple)
     each = states if isinstance(states, tuple) else () if states is None else (states,)
-    pieces = [_guess_state(names, state, start, (*place, "states", *((i,) if listed else ()))) for i, state in enumerate(each)]
+    pieces = [_guess_state(names, state, start, (*key_path, "states", *((i,) if listed else ()))) for i, state in enumerate(each)]
     s = lp.common_fractions([len(pieces), *(len(row) for row in (*rows, *moves))])
     u = np.array([lp.sample(row, s) for row in rows]).T if rows else np.zeros((len(s), 0))
     x = np.tile(robot.system.space.neutral, (len(s), 1))
@@ -166,7 +166,7 @@ def read_guess(names: robot_state.RobotNames, robot: LoadedRobot, given: RobotPh
         x = robot_state.guess_path(names, start, final, pieces, s)
     if robot.inverse:
         a = np.array([lp.sample(row, s) for row in moves]).T
-        if any(name in robot.inputs[: len(robot.mechanism.motors)] for name in given.guess.controls):
+        if any(name in robot.inputs[: len(robot.mechanism.motors)] for name in spec.guess.controls):
             forward = robot_system(robot.mechanism, parameters=dict.fromkeys(robot.system.parameters, 0.0))
             rates = forward.rate(np.zeros((1, len(s))), x.T, u.T, np.zeros((robot.system.np, len(s))))
             a = np.asarray(rates).T[:, robot.model.nv :]

@@ -39,18 +39,18 @@ FILE_ONLY = ("root", "mimic", "srdf", "packages")  # keys about robot files
 def read_mechanism(system: Section, folder: Path, *, configurations: bool) -> Mechanism | None:
     """The robot that a section describes, with the drives and forces of its file; None after an error was recorded. Paths are
     relative to ``folder``. configurations: whether the file uses named ones, so that the SRDF beside the URDF is read."""
-    given, robot = system.given, None
+    spec, robot = system.spec, None
     gravity = system.value("gravity")
-    if given.robot is not None:
+    if spec.robot is not None:
         with system.collecting(*(("robot",) if system.findings.source.entries.get(system.at("robot")) else ())):
-            file = robot_path(given.robot, folder)
+            file = robot_path(spec.robot, folder)
             if file.suffix == ".urdf":
-                robot = _read_urdf(given, file, folder, gravity, configurations)
+                robot = _read_urdf(spec, file, folder, gravity, configurations)
             else:
-                robot = _read_mjcf(given, file, gravity, str(system.path[-1]))
-    if (given.joints or given.bodies or given.frames) and (given.robot is None or robot is not None):
+                robot = _read_mjcf(spec, file, gravity, str(system.path[-1]))
+    if (spec.joints or spec.bodies or spec.frames) and (spec.robot is None or robot is not None):
         robot = _with_tree(system, robot, gravity, folder)
-    if given.mass_springs is not None and robot is not None:
+    if spec.mass_springs is not None and robot is not None:
         robot = with_deformable(system.part("mass_springs"), robot)
     for name, values in system.value("lock").items():
         if robot is not None:
@@ -81,7 +81,7 @@ def robot_path(words: str, folder: Path) -> Path:
 @sound
 def _with_tree(system: Section, robot: Mechanism | None, gravity: tuple[float, ...] | None, folder: Path) -> Mechanism:
     """The robot with what the problem file says about its tree. Without drives of its own it has a motor at every joint."""
-    if robot is None and (key := system.given.differs(FILE_ONLY)):
+    if robot is None and (key := system.spec.differs(FILE_ONLY)):
         system.refuse("applies to a robot file, and there is none", key, at_key=True)
     system.findings.settle()
     model = read_tree(system, None if robot is None else robot.model, folder)
@@ -91,27 +91,27 @@ def _with_tree(system: Section, robot: Mechanism | None, gravity: tuple[float, .
     return replace(robot or Mechanism(model), model=model, motors=direct_motors(model) if motors is None else motors)
 
 
-def _read_urdf(given: RobotModel, robot: Path, folder: Path, gravity: tuple[float, ...] | None, configurations: bool) -> Mechanism:
+def _read_urdf(spec: RobotModel, robot: Path, folder: Path, gravity: tuple[float, ...] | None, configurations: bool) -> Mechanism:
     from dynamics.model.urdf import read_urdf
 
     srdf: str | Path | None = None
-    if given.srdf != "auto":
-        srdf = folder / given.srdf
+    if spec.srdf != "auto":
+        srdf = folder / spec.srdf
     elif configurations:
         srdf = "auto"
-    model = read_urdf(robot, root=given.root, keep_fixed=tuple(given.joints), srdf=srdf,
-                      packages={name: folder / path for name, path in given.packages.items()},
-                      mimic=given.mimic, gravity=GRAVITY if gravity is None else gravity)
+    model = read_urdf(robot, root=spec.root, keep_fixed=tuple(spec.joints), srdf=srdf,
+                      packages={name: folder / path for name, path in spec.packages.items()},
+                      mimic=spec.mimic, gravity=GRAVITY if gravity is None else gravity)
     return Mechanism(model, direct_motors(model))
 
 
-def _read_mjcf(given: RobotModel, robot: Path, gravity: tuple[float, ...] | None, place: str) -> Mechanism:
+def _read_mjcf(spec: RobotModel, robot: Path, gravity: tuple[float, ...] | None, key_path: str) -> Mechanism:
     from dynamics.mechanism.mjcf import read_mjcf_mechanism  # MuJoCo is an extra
 
-    if given.root != "fixed":
-        raise ProblemError(f"{place}.root applies to URDF; an MJCF file says itself whether its base floats (<freejoint/>)")
-    if key := given.differs(FILE_ONLY):
-        raise ProblemError(f"{place}.{key} applies to URDF, not to MJCF")
+    if spec.root != "fixed":
+        raise ProblemError(f"{key_path}.root applies to URDF; an MJCF file says itself whether its base floats (<freejoint/>)")
+    if key := spec.differs(FILE_ONLY):
+        raise ProblemError(f"{key_path}.{key} applies to URDF, not to MJCF")
     robot_of_file = read_mjcf_mechanism(robot, gravity=gravity)
     if robot_of_file.nu or not robot_of_file.model.nv:
         return robot_of_file
@@ -126,45 +126,45 @@ UNAVAILABLE = {**dict.fromkeys(RESERVED, "it belongs to the state or the control
                 "t": "it is the time; only numbers and constants can"}
 
 
-def robot_numbers(findings: Findings, constants: Scope, parameters: Sequence[lp.FileParameter], place: KeyPath = ("system",),
+def robot_numbers(findings: Findings, constants: Scope, parameters: Sequence[lp.FileParameter], key_path: KeyPath = ("system",),
                   phase: KeyPath = ("phase",)) -> lp.Reader:
     """A reader of numbers, before there is a robot."""
     none = ca.SX(0, 1)
     named = dict.fromkeys((p.name for p in parameters), "it is a parameter; only numbers and constants can")
     known = replace(constants, unavailable={**named, **UNAVAILABLE})
-    return lp.make_reader(findings, known, none, none, Scope(), parameters, place, phase)
+    return lp.make_reader(findings, known, none, none, Scope(), parameters, key_path, phase)
 
 
 # ---- drives and forces of the problem file ----------------------------------------------------------------------------
 @sound
-def mechanism_of_file(numbers: lp.Reader, given: RobotSystem, robot: Mechanism) -> Mechanism:
+def mechanism_of_file(numbers: lp.Reader, spec: RobotSystem, robot: Mechanism) -> Mechanism:
     """The robot of the robot file with the drives and forces of the problem file."""
-    section = Section(numbers, given, numbers.place)
+    section = Section(numbers, spec, numbers.key_path)
     written = section.parts("motors")
     drives = tuple(_drive(part, robot.model) for part in written)
     model = _with_rotors(written, drives, robot.model)
     taken = {velocity for drive in drives for velocity, _ in drive.gears}
-    motors = tuple(m for m in _motors(numbers, given, robot)
-                   if not isinstance(given.actuated, str) or any(velocity not in taken for velocity, _ in m.gears))
+    motors = tuple(m for m in _motors(numbers, spec, robot)
+                   if not isinstance(spec.actuated, str) or any(velocity not in taken for velocity, _ in m.gears))
     thrusters = tuple(_thruster(part, robot.model) for part in section.parts("thrusters"))
-    forces = read_forces(state_reader(numbers, robot.model), robot.model, section) if given.forces else ()
+    forces = read_forces(state_reader(numbers, robot.model), robot.model, section) if spec.forces else ()
     constraints = read_constraints(robot.model, section)
     numbers.findings.settle()
-    own = robot.thrusters if given.actuated == "all" else ()
+    own = robot.thrusters if spec.actuated == "all" else ()
     return Mechanism(model, (*motors, *drives), (*own, *thrusters), (*robot.forces, *forces), (*robot.constraints, *constraints))
 
 
-def _motors(numbers: lp.Reader, given: RobotSystem, robot: Mechanism) -> tuple[Motor, ...]:
+def _motors(numbers: lp.Reader, spec: RobotSystem, robot: Mechanism) -> tuple[Motor, ...]:
     """Drives by name, of the robot file first, else motors at joints."""
-    findings, path = numbers.findings, (*numbers.place, "actuated")
-    if given.actuated == "all":
+    findings, path = numbers.findings, (*numbers.key_path, "actuated")
+    if spec.actuated == "all":
         return robot.motors
-    if given.actuated == "joints":
+    if spec.actuated == "joints":
         return direct_motors(robot.model)
     own, joints = {motor.name: motor for motor in robot.motors}, drivable_joints(robot.model)
     found: list[Motor] = []
-    for i, name in enumerate(given.actuated):
-        if name in given.actuated[:i]:
+    for i, name in enumerate(spec.actuated):
+        if name in spec.actuated[:i]:
             findings.add((*path, i), f"the joint {name!r} is listed twice")
         elif name in own:
             found.append(own[name])
@@ -176,7 +176,7 @@ def _motors(numbers: lp.Reader, given: RobotSystem, robot: Mechanism) -> tuple[M
 
 
 def _drive(section: Section, model: Model) -> Motor:
-    for name in section.given.gears:
+    for name in section.spec.gears:
         if name not in model.velocity_names:
             lp.unknown(section.reader.findings, name, model.velocity_names, section.at("gears", name), "velocity of the robot")
     made: Motor = section.made()
@@ -210,29 +210,29 @@ def _thruster(section: Section, model: Model) -> Thruster:
 def with_deformable(body: Section, robot: Mechanism) -> Mechanism:
     """The robot with the mass-spring body of the section."""
     vertices, edges = dict[str, Vertex](), []
-    for name in body.given.vertices:
+    for name in body.spec.vertices:
         section = body.part("vertices", name)
         with section.collecting():
             vertices[name] = section.made(name=name)
             robot.model.frame(vertices[name].place.frame)
     for section in body.parts("edges"):
-        between = section.given.between
+        between = section.spec.between
         for k, name in enumerate(between):
-            if name not in body.given.vertices:
-                section.refuse(f"no vertex named {name!r}{near(name, list(body.given.vertices))}", "between", k)
+            if name not in body.spec.vertices:
+                section.refuse(f"no vertex named {name!r}{near(name, list(body.spec.vertices))}", "between", k)
         if vertices.keys() >= set(between):
             length = section.value("length", _apart(robot, [vertices[name].place for name in between]))
             if not length > 0:
-                section.refuse(f"must be positive, got {length:g} m", *(() if section.given.length is None else ("length",)))
+                section.refuse(f"must be positive, got {length:g} m", *(() if section.spec.length is None else ("length",)))
             edges.append(section.made(leave=("length",), length=length))
     body.findings.settle()
     return with_mass_springs(robot, list(vertices.values()), edges)
 
 
 def _apart(robot: Mechanism, places: list[Place]) -> float:
-    """The distance of two places in the neutral configuration."""
+    """The distance of two points in the neutral configuration."""
     q = alg.neutral(robot.model)
-    first, second = (np.asarray(place.at(robot.model, q)).ravel() for place in places)
+    first, second = (np.asarray(key_path.at(robot.model, q)).ravel() for key_path in places)
     return float(np.linalg.norm(second - first))
 
 
@@ -250,5 +250,5 @@ def begin(source: Source, overrides: Mapping[str, str], schema: type[F], kind: s
 
 def robot_of(numbers: lp.Reader, file: RobotFile, folder: Path, configurations: bool) -> Mechanism:
     """The robot; configurations: whether the file names some of its own. Raises ProblemError."""
-    given = RobotModel.model_validate({"robot": file.robot}) if isinstance(file.robot, str) else file.robot
-    return read_mechanism(Section(numbers, given, ("robot",)), folder, configurations=configurations) or numbers.findings.raised()
+    spec = RobotModel.model_validate({"robot": file.robot}) if isinstance(file.robot, str) else file.robot
+    return read_mechanism(Section(numbers, spec, ("robot",)), folder, configurations=configurations) or numbers.findings.raised()

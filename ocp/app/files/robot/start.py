@@ -32,13 +32,13 @@ def _first(phase: KeyPath) -> bool:
 
 
 # ---- systems of differential equations ------------------------------------------------------------------------------------
-def read_others(reader: lp.Reader, given: Any, states: Sequence[str]) -> Any:
+def read_others(reader: lp.Reader, spec: Any, states: Sequence[str]) -> Any:
     """The start of the file, with ``others`` turned into states; a state about which it says nothing is recorded."""
-    if not isinstance(given, Mapping):
-        return given  # one number for all, or a list with one for each
+    if not isinstance(spec, Mapping):
+        return spec  # one number for all, or a list with one for each
     path: KeyPath = (*reader.phase, "start")
-    named = {name: value for name, value in given.items() if name != OTHERS}
-    word, left = given.get(OTHERS), [name for name in states if name not in named]
+    named = {name: value for name, value in spec.items() if name != OTHERS}
+    word, left = spec.get(OTHERS), [name for name in states if name not in named]
     if not _first(reader.phase):
         if word is not None:
             reader.findings.add((*path, OTHERS), LATER, at_key=True)
@@ -52,14 +52,14 @@ def read_others(reader: lp.Reader, given: Any, states: Sequence[str]) -> Any:
 
 
 # ---- robots ---------------------------------------------------------------------------------------------------------------
-def read_start(names: robot_state.RobotNames, given: StartState | None, phase: KeyPath, guess: Configuration | None = None
+def read_start(names: robot_state.RobotNames, spec: StartState | None, phase: KeyPath, guess: Configuration | None = None
                ) -> robot_state.PartialState | None:
     """The given part of the start of the phase at ``phase``; errors are recorded, among them parts about which a first phase says
     nothing. guess: the first state of the guess, near which a mechanism is assembled."""
     findings, path = names.reader.findings, (*phase, "start")
     before = len(findings.found)
-    found = None if given is None else robot_state.read_state(names, given, path)
-    word = None if given is None else given.others
+    found = None if spec is None else robot_state.read_state(names, spec, path)
+    word = None if spec is None else spec.others
     if not _first(phase):
         if word is not None:
             findings.add((*path, OTHERS), LATER, at_key=True)
@@ -76,8 +76,8 @@ def read_start(names: robot_state.RobotNames, given: StartState | None, phase: K
     return found
 
 
-def _left(model: Model, given: np.ndarray) -> list[str]:
-    """Parts of the state that the start does not name, in the words of the file. given [ndx]: which tangent components are
+def _left(model: Model, spec: np.ndarray) -> list[str]:
+    """Parts of the state that the start does not name, in the words of the file. spec [ndx]: which tangent components are
     named."""
     base, nv, places, speeds = robot_state.floating_base(model), model.nv, [], []
     for i, body in enumerate(model.bodies):
@@ -86,13 +86,13 @@ def _left(model: Model, given: np.ndarray) -> list[str]:
             continue
         if i == base:
             places += [f"base.{part}" for part, at in (("position", vs.start), ("rotation", vs.start + 3))
-                       if not given[at : at + 3].all()]
+                       if not spec[at : at + 3].all()]
             speeds += [f"base.{part}_velocity" for part, at in (("linear", vs.start), ("angular", vs.start + 3))
-                       if not given[nv + at : nv + at + 3].all()]
+                       if not spec[nv + at : nv + at + 3].all()]
             continue
-        places += [] if given[vs].all() else [f"joint {body.joint.name!r}"]
-        speeds += [] if given[nv + vs.start : nv + vs.stop].all() else [f"velocity of {body.joint.name!r}"]
-    if speeds and not given[nv:].any():
+        places += [] if spec[vs].all() else [f"joint {body.joint.name!r}"]
+        speeds += [] if spec[nv + vs.start : nv + vs.stop].all() else [f"velocity of {body.joint.name!r}"]
+    if speeds and not spec[nv:].any():
         speeds = ["every velocity (rest: true makes them zero)"]
     return places + speeds
 

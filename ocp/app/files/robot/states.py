@@ -61,7 +61,7 @@ class RobotNames:
     model: Model
     space: Space
     bounds: np.ndarray
-    place: str = "system"
+    key_path: str = "system"
     constraints: tuple[Constraint, ...] = ()
 
     @property
@@ -72,7 +72,7 @@ class RobotNames:
     @property
     def path(self) -> KeyPath:
         """Keys of the mapping."""
-        return (self.place,)
+        return (self.key_path,)
 
     @cached_property
     def spots(self) -> dict[str, Spot]:
@@ -89,7 +89,7 @@ class RobotNames:
 
 @dataclass(frozen=True)
 class PartialState:
-    """A state of which only part is given: x [nx], which coordinates [nx] and which tangent components [ndx] are."""
+    """A state of which only part is spec: x [nx], which coordinates [nx] and which tangent components [ndx] are."""
 
     x: np.ndarray
     coordinates: np.ndarray
@@ -170,9 +170,9 @@ def _spot(names: RobotNames, name: str, path: KeyPath, *, at_key: bool = True) -
 
 
 # ---- rotations ----------------------------------------------------------------------------------------------------------
-def read_rotation(reader: lp.Reader, given: Rotation, path: KeyPath) -> np.ndarray | None:
+def read_rotation(reader: lp.Reader, spec: Rotation, path: KeyPath) -> np.ndarray | None:
     """Unit quaternion [4] (w, x, y, z); None where no rotation is given or after an error was recorded."""
-    form, section = given.form(), lp.Section(reader, given, path)
+    form, section = spec.form(), lp.Section(reader, spec, path)
     if form == "rpy":
         return np.asarray(ca.DM(rpy_angles.to_quaternion(section.value("rpy"))).full()).ravel()
     if form == "axis_angle":
@@ -198,20 +198,20 @@ def rotation_matrix(q: np.ndarray) -> np.ndarray:
 
 
 # ---- states -------------------------------------------------------------------------------------------------------------
-def read_configuration(names: RobotNames, given: Configuration, path: KeyPath) -> PartialState:
+def read_configuration(names: RobotNames, spec: Configuration, path: KeyPath) -> PartialState:
     """The given part of a configuration, velocities free; errors are recorded."""
     found = names.nothing()
-    if given.configuration is not None:
-        _configuration(names, given.configuration, found, path)
-    if given.base is not None:
-        _base(names, lp.Section(names.reader, given.base, (*path, "base")), found)
-    for name, value in given.joints.items():
-        place: KeyPath = (*path, "joints", name)
-        spot = _spot(names, name, place)
+    if spec.configuration is not None:
+        _configuration(names, spec.configuration, found, path)
+    if spec.base is not None:
+        _base(names, lp.Section(names.reader, spec.base, (*path, "base")), found)
+    for name, value in spec.joints.items():
+        key_path: KeyPath = (*path, "joints", name)
+        spot = _spot(names, name, key_path)
         if spot is not None:
-            _joint_value(names, spot, value, found, place)
-    if given.configuration is not None and given.configuration in names.model.configurations:
-        _check_configuration(names, given, found, path)
+            _joint_value(names, spot, value, found, key_path)
+    if spec.configuration is not None and spec.configuration in names.model.configurations:
+        _check_configuration(names, spec, found, path)
     return found
 
 
@@ -239,17 +239,17 @@ def read_state(names: RobotNames, state: RobotState, path: KeyPath) -> PartialSt
             if speed is not None:
                 _velocity(names, state, speed, slice(start, start + 3), found, (*path, "base", key))
     for name, value in state.velocities.items():
-        place: KeyPath = (*path, "velocities", name)
-        spot = _spot(names, name, place)
+        key_path: KeyPath = (*path, "velocities", name)
+        spot = _spot(names, name, key_path)
         if spot is not None:
-            _velocity(names, state, value, spot.v, found, place)
+            _velocity(names, state, value, spot.v, found, key_path)
     return found
 
 
 def _configuration(names: RobotNames, name: str, found: PartialState, path: KeyPath) -> None:
     model = names.model
     if name not in model.configurations:
-        none = f"; the robot file comes with none (set {names.place}.srdf)"
+        none = f"; the robot file comes with none (set {names.key_path}.srdf)"
         hint = near(name, model.configurations) if model.configurations else none
         names.reader.findings.add((*path, "configuration"), f"no configuration named {name!r}{hint}")
         return
@@ -257,11 +257,11 @@ def _configuration(names: RobotNames, name: str, found: PartialState, path: KeyP
     found.coordinates[: model.nq] = found.tangent[: model.nv] = True
 
 
-def _check_configuration(names: RobotNames, given: Configuration, found: PartialState, path: KeyPath) -> None:
+def _check_configuration(names: RobotNames, spec: Configuration, found: PartialState, path: KeyPath) -> None:
     """Record values of a named configuration outside their bounds, unless the file gives them by joint."""
-    own = {k for name in given.joints if (spot := names.spots.get(name)) is not None for k in range(spot.q.start, spot.q.stop)}
+    own = {k for name in spec.joints if (spot := names.spots.get(name)) is not None for k in range(spot.q.start, spot.q.stop)}
     base = floating_base(names.model)
-    if base is not None and given.base is not None and given.base.position is not None:
+    if base is not None and spec.base is not None and spec.base.position is not None:
         own |= set(range(names.model.q_slice(base).start, names.model.q_slice(base).start + 3))
     check_bounds(names, found, (k for k in range(names.model.nq) if k not in own), (*path, "configuration"))
 
@@ -269,18 +269,18 @@ def _check_configuration(names: RobotNames, given: Configuration, found: Partial
 def _base(names: RobotNames, section: lp.Section, found: PartialState) -> None:
     model, body = names.model, floating_base(names.model)
     if body is None:
-        section.refuse(f"the robot has no floating base; it needs {names.place}.root: free_flyer", at_key=True)
+        section.refuse(f"the robot has no floating base; it needs {names.key_path}.root: free_flyer", at_key=True)
         return
     q, v = model.q_slice(body).start, model.v_slice(body).start
     _position(names, section, found, q, v)
-    rotation = read_rotation(section.reader, section.given, section.path)
+    rotation = read_rotation(section.reader, section.spec, section.path)
     if rotation is not None:
         _set(found, slice(q + 3, q + 7), slice(v + 3, v + 6), rotation)
 
 
 def _position(names: RobotNames, section: lp.Section, found: PartialState, q: int, v: int) -> None:
     """The position [3] of what moves freely, where it is given. q, v: where it begins in the state and its tangent."""
-    if section.given.position is not None:
+    if section.spec.position is not None:
         _set(found, slice(q, q + 3), slice(v, v + 3), section.value("position"))
         check_bounds(names, found, range(q, q + 3), section.at("position"))
 
@@ -328,9 +328,9 @@ def _velocity(names: RobotNames, state: RobotState, value: Any, vs: slice, found
     numbers = reader.vector(value, size, path, "velocity components")
     if state.rest and any(n != 0.0 for n in numbers):
         reader.findings.add(path, "contradicts 'rest: true', which makes every velocity zero; name all velocities instead")
-    place = slice(model.nq + vs.start, model.nq + vs.stop)
-    _set(found, place, slice(model.nv + vs.start, model.nv + vs.stop), numbers)
-    check_bounds(names, found, range(place.start, place.stop), path)
+    key_path = slice(model.nq + vs.start, model.nq + vs.stop)
+    _set(found, key_path, slice(model.nv + vs.start, model.nv + vs.stop), numbers)
+    check_bounds(names, found, range(key_path.start, key_path.stop), path)
 
 
 def _set(found: PartialState, coordinates: slice, tangent: slice, values: Any) -> None:

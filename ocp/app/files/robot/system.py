@@ -54,14 +54,14 @@ def names_configurations(phases: Sequence[RobotPhase]) -> bool:
         named += [phase.start, phase.final, *guesses, *(cost.state_error for cost in phase.costs),
                   *(task.posture for state in guesses for task in state.ik)]
     others = (getattr(phase.start, "others", None) for phase in phases)
-    return any(given is not None and given.configuration for given in named) or any(word not in (None, *WORDS) for word in others)
+    return any(spec is not None and spec.configuration for spec in named) or any(word not in (None, *WORDS) for word in others)
 
 
-def robot_of_file(numbers: lp.Reader, given: RobotSystem, base: Mechanism, active: Sequence[str] | None = None
+def robot_of_file(numbers: lp.Reader, spec: RobotSystem, base: Mechanism, active: Sequence[str] | None = None
                   ) -> LoadedRobot | None:
     """The robot of the robot file as the system of the problem file, with the contacts of the phase (None: all); None after an
     error was recorded."""
-    mechanism = mechanism_of_file(numbers, given, base)
+    mechanism = mechanism_of_file(numbers, spec, base)
     if mechanism is None:
         return None
     contacts = {c.name: c for c in mechanism.constraints if isinstance(c, Contact)}
@@ -71,26 +71,26 @@ def robot_of_file(numbers: lp.Reader, given: RobotSystem, base: Mechanism, activ
             return None
     held = mechanism if active is None else with_contacts(mechanism, active)
     idle = () if active is None else tuple(c for name, c in contacts.items() if name not in active)
-    with numbers.findings.collecting(numbers.place):
-        return replace(controlled(numbers, given, held, base), idle=idle)
+    with numbers.findings.collecting(numbers.key_path):
+        return replace(controlled(numbers, spec, held, base), idle=idle)
     return None
 
 
-def controlled(numbers: lp.Reader, given: RobotSystem, mechanism: Mechanism, base: Mechanism) -> LoadedRobot:
+def controlled(numbers: lp.Reader, spec: RobotSystem, mechanism: Mechanism, base: Mechanism) -> LoadedRobot:
     """The mechanism as a system, with the reader of its expressions. Raises ProblemError where the formulation does not serve."""
     values, design = {p.name: p.value for p in numbers.parameters}, None
-    if not given.design:
+    if not spec.design:
         check(Activity.READING)
-    elif formulation(given) != "forward_dynamics":
-        raise ProblemError(f"numbers of the robot can be chosen with forward_dynamics, not with {given.formulation}",
+    elif formulation(spec) != "forward_dynamics":
+        raise ProblemError(f"numbers of the robot can be chosen with forward_dynamics, not with {spec.formulation}",
                            where="system.formulation")
     else:
-        design = read_design(lp.Section(numbers, given, numbers.place), mechanism)
+        design = read_design(lp.Section(numbers, spec, numbers.key_path), mechanism)
     forms = {"forward_dynamics": bridge.robot_system, "inverse_dynamics": bridge.inverse_dynamics_system,
              "residual": bridge.residual_dynamics_system}
     system = bridge.designed_system(mechanism, design, values) if design else \
-        forms[formulation(given)](mechanism, parameters=values)
-    return _with_reader(numbers, LoadedRobot(base, mechanism, given, system, numbers, ca.SX(0, 1)), design)
+        forms[formulation(spec)](mechanism, parameters=values)
+    return _with_reader(numbers, LoadedRobot(base, mechanism, spec, system, numbers, ca.SX(0, 1)), design)
 
 
 # ---- what names mean ----------------------------------------------------------------------------------------------------
@@ -142,9 +142,9 @@ def _with_reader(numbers: lp.Reader, robot: LoadedRobot, design: Mapping[str, Pa
                    "energy": VectorFunction(mechanical, takes_name=False),
                    "constraint_force": VectorFunction(force, what="constraint")},
     )
-    reader = lp.make_reader(numbers.findings, numbers.constants, x, u, scope, numbers.parameters, numbers.place, numbers.phase,
+    reader = lp.make_reader(numbers.findings, numbers.constants, x, u, scope, numbers.parameters, numbers.key_path, numbers.phase,
                             t, p)
-    return replace(robot, reader=read_robot_definitions(reader, robot.given.define, RESERVED), effort=effort)
+    return replace(robot, reader=read_robot_definitions(reader, robot.spec.define, RESERVED), effort=effort)
 
 
 def _energy_of(wide: Varied) -> SX:
@@ -154,54 +154,54 @@ def _energy_of(wide: Varied) -> SX:
 
 
 # ---- the phase ----------------------------------------------------------------------------------------------------------
-def robot_phase(robot: LoadedRobot, given: RobotPhase, name: str) -> Phase:
+def robot_phase(robot: LoadedRobot, spec: RobotPhase, name: str) -> Phase:
     """The phase at the keys ``robot.reader.phase``."""
     reader, model, system, at = robot.reader, robot.model, _in_time(robot, robot.system), robot.reader.phase
-    boxes = read_bounds(reader, robot.mechanism, robot.given.limits, given.bounds)
-    controls, efforts = _control_bounds(robot, given, boxes)
+    boxes = read_bounds(reader, robot.mechanism, robot.spec.limits, spec.bounds)
+    controls, efforts = _control_bounds(robot, spec, boxes)
     names = robot_state.RobotNames(reader, model, system.space, boxes.x, constraints=robot.mechanism.constraints)
-    begins = given.guess.states[0] if isinstance(given.guess.states, tuple) else given.guess.states
-    start = read_start(names, given.start, at, begins)
-    final = robot_state.read_state(names, given.final, (*at, "final")) if given.final else None
-    whole = lp.Section(reader, given, at)
+    begins = spec.guess.states[0] if isinstance(spec.guess.states, tuple) else spec.guess.states
+    start = read_start(names, spec.start, at, begins)
+    final = robot_state.read_state(names, spec.final, (*at, "final")) if spec.final else None
+    whole = lp.Section(reader, spec, at)
     constraints = whole.all("constraints", lambda section: _constraint(section, robot.places))
 
     def error(cost: Any, form: str, path: KeyPath) -> SX | None:
         return _error(robot, names, lp.Section(reader, getattr(cost, form), path), form)
 
-    free_start = given.start is not None and not (start and start.coordinates.all())
-    where = reader.findings.source.where((*reader.place, "constraints"))
+    free_start = spec.start is not None and not (start and start.coordinates.all())
+    where = reader.findings.source.where((*reader.key_path, "constraints"))
     closed = tuple(replace(c, where=where) for c in system.constraints if c.at is At.START and free_start)
 
     phase = Phase(
-        name=name, system=replace(system, constraints=()), duration=read_duration(reader, given.duration, system.period),
-        guess=read_guess(names, robot, given, start, final, boxes.inputs),
+        name=name, system=replace(system, constraints=()), duration=read_duration(reader, spec.duration, system.period),
+        guess=read_guess(names, robot, spec, start, final, boxes.inputs),
         start=start.boundary() if start else None, final=final.boundary() if final else None,
-        costs=_after_impacts(robot, given.costs, read_costs(whole, error, system.period), (*at, "costs")),
-        constraints=(*_after_impacts(robot, given.constraints, constraints, (*at, "constraints")), *efforts, *closed,
+        costs=_after_impacts(robot, spec.costs, read_costs(whole, error, system.period), (*at, "costs")),
+        constraints=(*_after_impacts(robot, spec.constraints, constraints, (*at, "constraints")), *efforts, *closed,
                      *_ground(robot)),
         free_parameters=free_parameters(reader),
     ).with_bounds(states=Bounds.of(boxes.x), controls=Bounds.of(controls))
     # without efforts a robot on contacts falls, and their forces lie outside their cones
-    return phase if given.guess.controls or reader.findings.found else standing(phase)
+    return phase if spec.guess.controls or reader.findings.found else standing(phase)
 
 
-def _after_impacts(robot: LoadedRobot, given: Sequence[RobotCost | RobotConstraint], found: tuple[Item, ...], path: KeyPath
+def _after_impacts(robot: LoadedRobot, spec: Sequence[RobotCost | RobotConstraint], found: tuple[Item, ...], path: KeyPath
                    ) -> tuple[Item, ...]:
     """Costs or constraints of a phase; those at its end that name contacts that strike there as functions of the state before."""
     findings, contacts = robot.reader.findings, {c.name: c for c in (*robot.mechanism.constraints, *robot.idle)}
-    unknown = [(i, k, name) for i, one in enumerate(given) for k, name in enumerate(one.impact)
+    unknown = [(i, k, name) for i, one in enumerate(spec) for k, name in enumerate(one.impact)
                if not isinstance(contacts.get(name), Contact)]
     for i, k, name in unknown:
         known = [name for name, c in contacts.items() if isinstance(c, Contact)]
         lp.unknown(findings, name, known, (*path, i, "impact", k), "contact in system.constraints")
-    if unknown or len(given) != len(found):  # some could not be read
+    if unknown or len(spec) != len(found):  # some could not be read
         return found
     struck = {names: replace(robot.mechanism, constraints=tuple(
-        c for c in contacts.values() if not isinstance(c, Contact) or c.name in names)) for names in {one.impact for one in given}}
+        c for c in contacts.values() if not isinstance(c, Contact) or c.name in names)) for names in {one.impact for one in spec}}
     slopes = {names: functools.partial(impact_slope, mechanism) for names, mechanism in struck.items()}
     return tuple(_after_impact(robot.reader, item, struck[one.impact], slopes[one.impact]) if one.impact else item
-                 for one, item in zip(given, found, strict=True))
+                 for one, item in zip(spec, found, strict=True))
 
 
 def _after_impact(reader: lp.Reader, item: Item, struck: Mechanism, slope: Callable[[], ca.Function]) -> Item:
@@ -214,34 +214,34 @@ def _after_impact(reader: lp.Reader, item: Item, struck: Mechanism, slope: Calla
 
 def _in_time(robot: LoadedRobot, system: System) -> System:
     """The system, or its samples where the file asks for them."""
-    if robot.given.sampled is not None and (robot.inverse or robot.residual):
-        robot.reader.findings.add((*robot.reader.place, "sampled"), "steps of robots with the formulation "
-                                  f"{formulation(robot.given)} are not known", at_key=True)
+    if robot.spec.sampled is not None and (robot.inverse or robot.residual):
+        robot.reader.findings.add((*robot.reader.key_path, "sampled"), "steps of robots with the formulation "
+                                  f"{formulation(robot.spec)} are not known", at_key=True)
         return system
-    return in_samples(robot.reader, robot.given.sampled, system)
+    return in_samples(robot.reader, robot.spec.sampled, system)
 
 
 def _ground(robot: LoadedRobot) -> tuple[Constraint, ...]:
     """Constraints of active contacts, and the clearance of inactive ones where the file asks for it."""
     reader, mechanism = robot.reader, robot.mechanism
-    where = reader.findings.source.where((*reader.place, "constraints"))
+    where = reader.findings.source.where((*reader.key_path, "constraints"))
     sizes = robot.system.np, robot.unknowns
     return (*contact_constraints(mechanism, *sizes, where=where),
             *(clear_constraint(mechanism, c, c.clearance, *sizes, where=where) for c in robot.idle if c.clearance is not None))
 
 
-def _control_bounds(robot: LoadedRobot, given: RobotPhase, boxes: RobotBoxes
+def _control_bounds(robot: LoadedRobot, spec: RobotPhase, boxes: RobotBoxes
                     ) -> tuple[np.ndarray, tuple[Constraint, ...]]:
     """Bounds [nu, 2] of the controls, and the constraints on efforts that they do not express."""
     findings, at = robot.reader.findings, robot.reader.phase
     if not robot.inverse:
-        for part, key in ((given.bounds, "bounds"), (given.guess, "guess")):
+        for part, key in ((spec.bounds, "bounds"), (spec.guess, "guess")):
             if part.accelerations and not robot.residual:
                 findings.add((*at, key, "accelerations"), "accelerations are controls in system.formulation: inverse_dynamics; "
                              'a constraint on a["joint"] holds in both', at_key=True)
-        where = findings.source.where((*robot.reader.place, "robot"))
+        where = findings.source.where((*robot.reader.key_path, "robot"))
         shared = tuple(replace(c, where=where) for c in robot.system.constraints
-                       if c.at is At.PATH and robot.given.limits.effort)
+                       if c.at is At.PATH and robot.spec.limits.effort)
         if not robot.residual:
             return boxes.inputs, shared
         free = np.tile([-np.inf, np.inf], (len(robot.system.algebraic) - robot.model.nv, 1))
@@ -249,7 +249,7 @@ def _control_bounds(robot: LoadedRobot, given: RobotPhase, boxes: RobotBoxes
     first = len(robot.mechanism.motors)
     limits = {name: (low, high) for name, (low, high) in zip(robot.inputs[:first], boxes.inputs.tolist(), strict=False)}
     efforts = bridge.effort_constraints(robot.mechanism, limits=limits, parameters=robot.system.np,
-                                 where=findings.source.where((*robot.reader.place, "formulation")))
+                                 where=findings.source.where((*robot.reader.key_path, "formulation")))
     free = np.tile([-np.inf, np.inf], (len(bridge.row_names(robot.mechanism)), 1))
     return np.vstack([boxes.accelerations, boxes.inputs[first:], free]), efforts
 
@@ -257,10 +257,10 @@ def _control_bounds(robot: LoadedRobot, given: RobotPhase, boxes: RobotBoxes
 def _error(robot: LoadedRobot, names: robot_state.RobotNames, section: lp.Section, form: str) -> SX | None:
     """Residuals of a cost on the difference from a state, from inputs, or from a target of a frame."""
     if form == "control_error":
-        return named_error(section.reader, section.given, robot.inputs, robot.effort, section.path, "control")
+        return named_error(section.reader, section.spec, robot.inputs, robot.effort, section.path, "control")
     if form != "state_error":
         return _frame_error(section, robot.places, form)
-    state = robot_state.read_state(names, section.given, section.path)
+    state = robot_state.read_state(names, section.spec, section.path)
     chosen = np.flatnonzero(state.tangent)
     if not len(chosen):
         section.refuse("names no part of the state")
@@ -270,7 +270,7 @@ def _error(robot: LoadedRobot, names: robot_state.RobotNames, section: lp.Sectio
 
 @lp.sound
 def _constraint(section: lp.Section, places: tuple[Model, SX]) -> Constraint:
-    form = section.given.form()
+    form = section.spec.form()
     value = section.column(form) if form == "expression" else _frame_error(section.part(form), places, form)
     section.findings.settle()
     found = read_constraint(section, value)
@@ -279,7 +279,7 @@ def _constraint(section: lp.Section, places: tuple[Model, SX]) -> Constraint:
 
 @lp.sound
 def _frame_error(section: lp.Section, places: tuple[Model, SX], form: str) -> SX:
-    (model, q), target = places, section.given
+    (model, q), target = places, section.spec
     terms = RobotTerms(model)
     section.frame(model, "frame")
     quaternion = None if form == "position_error" else robot_state.read_rotation(section.reader, target, section.path)

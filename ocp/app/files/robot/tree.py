@@ -25,25 +25,25 @@ def read_tree(system: Section, model: Model | None, folder: Path) -> Model:
     model: that of the robot file, None where the file names none. Paths are relative to ``folder``. Leaves the reader that calls it
     after an error was recorded.
     """
-    given, findings = system.given, system.findings
-    for name, change in given.joints.items():
+    spec, findings = system.spec, system.findings
+    for name, change in spec.joints.items():
         section = system.part("joints", name)
         fields = _fields(section)
         if model is None:
             section.refuse("changes a joint of the robot file, and there is no robot file", at_key=True)
-        elif not findings.told() and (change.kind is None or _known(section)):
+        elif not findings.reported() and (change.kind is None or _known(section)):
             with section.collecting():
                 model = change_joint(model, name, change.kind, **fields)
     findings.settle()
-    if model is not None and not (given.bodies or given.frames):
+    if model is not None and not (spec.bodies or spec.frames):
         return model
     builder = Builder("robot") if model is None else Builder.of(model)
     order = _in_order(system, model)
-    lost = set(given.bodies) - set(order)  # bodies and frames with errors, and what hangs from them: not told again
+    lost = set(spec.bodies) - set(order)  # bodies and frames with errors, and what hangs from them: not reported again
     for name in order:
-        if given.bodies[name].parent in lost or not _add(system.part("bodies", name), builder, name, folder):
+        if spec.bodies[name].parent in lost or not _add(system.part("bodies", name), builder, name, folder):
             lost.add(name)
-    for name, frame in given.frames.items():
+    for name, frame in spec.frames.items():
         section = system.part("frames", name)
         if frame.body in lost:
             lost.add(name)
@@ -59,8 +59,8 @@ def _in_order(system: Section, model: Model | None) -> list[str]:
     own = [] if model is None else [*(body.name for body in model.bodies), *(frame.name for frame in model.frames)]
     known = ["world", *own]
     order: list[str] = []
-    given: Mapping[str, BodyPart] = system.given.bodies
-    left = dict(given)
+    spec: Mapping[str, BodyPart] = system.spec.bodies
+    left = dict(spec)
     while left:
         ready = [name for name, body in left.items() if body.parent in known or body.parent in order]
         if not ready:
@@ -68,9 +68,9 @@ def _in_order(system: Section, model: Model | None) -> list[str]:
         order += ready
         left = {name: body for name, body in left.items() if name not in ready}
     for name, body in left.items():
-        if body.parent not in given:
-            system.refuse(f"no body named {body.parent!r}{near(body.parent, [*known, *given])}", "bodies", name, "parent")
-        elif all(other.parent in given for other in left.values()):
+        if body.parent not in spec:
+            system.refuse(f"no body named {body.parent!r}{near(body.parent, [*known, *spec])}", "bodies", name, "parent")
+        elif all(other.parent in spec for other in left.values()):
             system.refuse(f"{name!r} hangs from itself, through its parents: a tree begins at the world", "bodies", name, "parent")
     return order
 
@@ -78,11 +78,11 @@ def _in_order(system: Section, model: Model | None) -> list[str]:
 @sound
 def _add(section: Section, builder: Builder, name: str, folder: Path) -> bool:
     """Add a body; None after an error was recorded."""
-    given = section.given
-    made = _joint(section.part("joint"), given.joint.name or name)
+    spec = section.spec
+    made = _joint(section.part("joint"), spec.joint.name or name)
     shapes = [read_shape(shape, folder) for shape in section.parts("shapes")]
     section.findings.settle()
-    if given.density is None:
+    if spec.density is None:
         inertia = BodyInertia(section.value("mass"), section.value("com"), section.value("inertia"))
     else:
         density, solid = section.value("density"), []
@@ -91,7 +91,7 @@ def _add(section: Section, builder: Builder, name: str, folder: Path) -> bool:
                 solid.append(moved(shape.placement, _solid(density, shape)))
         inertia = merged(solid)
     if made is not None:
-        builder.body(name, parent=given.parent, joint=made, inertia=inertia, geometry=shapes)
+        builder.body(name, parent=spec.parent, joint=made, inertia=inertia, geometry=shapes)
     return True
 
 
@@ -116,12 +116,12 @@ def _joint(section: Section, name: str) -> Joint:
     fields = _fields(section)
     _known(section)
     section.findings.settle()
-    return joint(name, section.given.kind, **fields)
+    return joint(name, section.spec.kind, **fields)
 
 
 def _known(section: Section) -> bool:
     """Whether there are joints of the kind; others are recorded."""
-    kind = section.given.kind
+    kind = section.spec.kind
     if kind not in KINDS:
         section.refuse(f"unknown kind of joint {kind!r}{near(kind, KINDS, most=30)}", "kind")
     return kind in KINDS
@@ -129,40 +129,40 @@ def _known(section: Section) -> bool:
 
 def _fields(section: Section) -> dict[str, Any]:
     """Arguments of ``dynamics.model.builder.joint``: what is given, as numbers."""
-    numbers, given = section.reader, section.given
+    numbers, spec = section.reader, section.spec
     keys = ("position", "axes", "points", "grid", "lower", "upper", "velocity", "effort", "damping", "armature")
-    found = {key: section.value(key) for key in keys if getattr(given, key, None) not in (None, ())}
-    if (quaternion := robot_state.read_rotation(numbers, given, section.path)) is not None:
+    found = {key: section.value(key) for key in keys if getattr(spec, key, None) not in (None, ())}
+    if (quaternion := robot_state.read_rotation(numbers, spec, section.path)) is not None:
         found["rotation"] = robot_state.rotation_matrix(quaternion)
-    if given.axis is not None:
+    if spec.axis is not None:
         found["axes"] = (section.value("axis"),)
-    if given.frames:
+    if spec.frames:
         found["frames"] = tuple(_placed(part) for part in section.parts("frames"))
-    if given.chart:
-        found["chart"] = given.chart
-    if given.parts:
-        parts = [_joint(part, part.given.name) for part in section.parts("parts")]
+    if spec.chart:
+        found["chart"] = spec.chart
+    if spec.parts:
+        parts = [_joint(part, part.spec.name) for part in section.parts("parts")]
         found["parts"] = tuple(part for part in parts if part is not None)
     return found
 
 
 def _placed(section: Section) -> Placement:
-    position = None if section.given.position is None else section.value("position")
-    quaternion = robot_state.read_rotation(section.reader, section.given, section.path)
+    position = None if section.spec.position is None else section.value("position")
+    quaternion = robot_state.read_rotation(section.reader, section.spec, section.path)
     return placement(None if quaternion is None else robot_state.rotation_matrix(quaternion), position)
 
 
 def read_shape(section: Section, folder: Path) -> Geometry:
     """Something to draw, where it is placed; a mesh file is relative to the folder."""
-    given, file = section.given, None
-    kind = given.shape()
+    spec, file = section.spec, None
+    kind = spec.shape()
     size: tuple[float, ...]
-    if given.mesh is not None:
-        size = () if given.scale is None else (section.value("scale"),) * 3
-        if not (file := in_gallery(folder / given.mesh)).is_file():
+    if spec.mesh is not None:
+        size = () if spec.scale is None else (section.value("scale"),) * 3
+        if not (file := in_gallery(folder / spec.mesh)).is_file():
             section.refuse(f"no file {file}", kind)
-    elif given.cylinder is not None:
+    elif spec.cylinder is not None:
         size = tuple(section.value("cylinder").values())
     else:
-        size = section.value("box") if given.box is not None else (section.value("sphere"),)
+        size = section.value("box") if spec.box is not None else (section.value("sphere"),)
     return Geometry(kind, size, _placed(section), None if file is None else str(file))

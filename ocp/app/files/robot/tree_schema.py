@@ -273,8 +273,8 @@ class BodyPart(Part):
         if self.density is not None:
             if not self.shapes:
                 raise refuse("'density' needs 'shapes'")
-            if given := [key for key in ("com", "inertia", "mass") if getattr(self, key) is not None]:
-                raise refuse(f"'density' gives mass, com and inertia; found {', '.join(given)}, too")
+            if spec := [key for key in ("com", "inertia", "mass") if getattr(self, key) is not None]:
+                raise refuse(f"'density' gives mass, com and inertia; found {', '.join(spec)}, too")
 
 
 def _vertex(name: str, mass: float, frame: str, position: tuple[float, float, float]) -> deformable.Vertex:

@@ -1,7 +1,7 @@
 """Expressions of problem files: a whitelist over Python's expression grammar, turned into CasADi SX.
 
 Nothing is ever evaluated by Python: the text becomes an ``ast`` and every node outside the whitelist is an error with its
-place. Values are columns; a number is a column of one. ``+`` and ``-`` join columns of equal length, ``*`` takes one
+location. Values are columns; a number is a column of one. ``+`` and ``-`` join columns of equal length, ``*`` takes one
 scalar, ``/`` and ``**`` take scalars on the right.
 """
 
@@ -54,7 +54,7 @@ _HINTS: Mapping[type[ast.AST], str] = MappingProxyType({
 
 
 def parse(text: str, scope: Scope, where: Where) -> SX:
-    """The scalar expression ``text`` as SX [1, 1]. ``where(offset)`` names the place of a character of the text.
+    """The scalar expression ``text`` as SX [1, 1]. ``where(offset)`` names the location of a character of the text.
 
     Raises ProblemError for anything outside the grammar, unknown names and functions (with near misses), a division by
     zero and constants that are not finite; FollowOnError for names of the scope that are broken.

@@ -1,4 +1,4 @@
-"""Everything that is wrong with a problem file, collected and reported at once with its places."""
+"""Everything that is wrong with a problem file, collected and reported at once with its locations."""
 
 from __future__ import annotations
 
@@ -45,30 +45,30 @@ class Findings:
             self._record(self.source.where(path, at_key=at_key), message)
 
     def add_error(self, error: ProblemError) -> None:
-        """Record an error that already knows its place."""
+        """Record an error that already knows its location."""
         self._record(error.where or self.source.name, error.message)
 
     def _record(self, where: str, message: str) -> None:
         if not any(repr(name) in message for name in self.lost):
             self.found.append((where, message))
 
-    def told(self) -> bool:
+    def reported(self) -> bool:
         """Whether the innermost ``sound`` reader has recorded an error."""
         return len(self.found) > self.begun[-1]
 
     def settle(self) -> None:
         """Leave the innermost ``sound`` reader where it has recorded an error."""
-        if self.told():
+        if self.reported():
             raise FollowOnError("an error was recorded")
 
     @contextmanager
     def collecting(self, path: KeyPath) -> Iterator[None]:
         """Record the error that the block raises, if any, and go on after it. Errors of a robot model, and those without
-        a place, are put at ``path``."""
+        a location, are put at ``path``."""
         try:
             yield
         except FollowOnError:
-            pass  # what it follows from was told
+            pass  # what it follows from was reported
         except ModelError as error:
             self.add(path, str(error))
         except ProblemError as error:
@@ -104,7 +104,7 @@ _EXPECTED = {
 
 
 def add_validation_errors(findings: Findings, error: ValidationError, model: type[BaseModel]) -> None:
-    """Record each error of a failed validation of ``model`` with its place, expectation and near misses."""
+    """Record each error of a failed validation of ``model`` with its location, expectation and near misses."""
     items = error.errors(include_url=False)
     extra = [item["loc"] for item in items if item["type"] == "extra_forbidden"]
     for item in items:

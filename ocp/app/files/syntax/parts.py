@@ -49,7 +49,7 @@ class Row:
         return {"": "", "above 0": "be positive", "at least 0": "not be negative"}.get(must, f"be {must}")
 
     def wrong(self, value: float) -> str:
-        """What is wrong with a number, "" where nothing is or where it is NaN, which was told already."""
+        """What is wrong with a number, "" where nothing is or where it is NaN, which was reported already."""
         low = (self.above is not None and value <= self.above) or (self.least is not None and value < self.least)
         if not low and (self.most is None or not value > self.most):
             return ""
@@ -116,10 +116,10 @@ def refuse(message: str) -> PydanticCustomError:
 def one_of(part: Part, names: tuple[str, ...], optional: str = "") -> str:
     """The only one of the keys ``names`` that is given, "" for none where ``optional`` says what it is. Raises a validation error
     otherwise."""
-    given = [name for name in names if getattr(part, name) is not None]
-    if len(given) == 1 or (optional and not given):
-        return "".join(given)
-    found = " and ".join(given) if given else "none"
+    spec = [name for name in names if getattr(part, name) is not None]
+    if len(spec) == 1 or (optional and not spec):
+        return "".join(spec)
+    found = " and ".join(spec) if spec else "none"
     raise refuse(f"needs at most one {optional}; found {found}" if optional else
                  f"needs exactly one of {', '.join(names)}; found {found}")
 

@@ -48,8 +48,8 @@ class FileParameter:
 class Reader:
     """What is needed to read any part: where errors go, what names mean, and the symbols t, x, u, p.
 
-    ``constants`` is the scope of plain numbers, ``scope`` that of expressions over the system; ``place`` and ``phase`` are the keys
-    under which the file describes the system and the phase that are read; ``defined``: what ``system.define`` names.
+    ``constants`` is the scope of plain numbers, ``scope`` that of expressions over the system; ``key_path`` and ``phase`` are the
+    keys under which the file describes the system and the phase that are read; ``defined``: what ``system.define`` names.
     """
 
     findings: Findings
@@ -60,14 +60,14 @@ class Reader:
     u: SX = field(default_factory=nothing)
     p: SX = field(default_factory=nothing)
     parameters: tuple[FileParameter, ...] = ()
-    place: KeyPath = ("system",)
+    key_path: KeyPath = ("system",)
     phase: KeyPath = ("phase",)
     defined: Mapping[str, SX] = field(default_factory=dict)
 
     @property
     def path(self) -> KeyPath:
         """Keys of the system."""
-        return self.place
+        return self.key_path
 
     # ---- numbers and expressions ----------------------------------------------------------------------------------
     def number(self, value: Any, path: KeyPath) -> float:
@@ -126,13 +126,13 @@ class Section:
     """A mapping of the file that is being read: what it says, and where."""
 
     reader: Reader
-    given: Any
+    spec: Any
     path: KeyPath
 
     @property
     def kind(self) -> type[Part]:
         """The record type of the mapping."""
-        return type(self.given)
+        return type(self.spec)
 
     @property
     def findings(self) -> Findings:
@@ -145,30 +145,30 @@ class Section:
 
     def part(self, key: str, *inner: Key) -> Section:
         """The mapping under a key, or under keys inside it."""
-        given = functools.reduce(lambda node, inside: node[inside], inner, getattr(self.given, key))
-        return Section(self.reader, given, self.at(key, *inner))
+        spec = functools.reduce(lambda node, inside: node[inside], inner, getattr(self.spec, key))
+        return Section(self.reader, spec, self.at(key, *inner))
 
     def chosen(self) -> tuple[str, Section, str]:
         """Of an entry of a list that takes one of several forms: which one, what it says, and the name of the entry, or the form
         and a number."""
-        form = self.given.form()
-        return form, self.part(form), self.given.name or f"{form} {int(self.path[-1]) + 1}"
+        form = self.spec.form()
+        return form, self.part(form), self.spec.name or f"{form} {int(self.path[-1]) + 1}"
 
     @property
     def where(self) -> str:
-        """The place of the mapping in the file, in words."""
+        """The location of the mapping in the file, in words."""
         return self.findings.source.where(self.path)
 
     def column(self, key: str) -> SX:
         """The expressions under a key as a column; a ``sound`` reader is left after an error was recorded."""
-        found = self.reader.column(getattr(self.given, key), self.at(key))
+        found = self.reader.column(getattr(self.spec, key), self.at(key))
         if found is None:
             raise FollowOnError("an error was recorded")
         return found
 
     def parts(self, key: str) -> list[Section]:
         """The mappings that a list under a key holds."""
-        return [Section(self.reader, given, self.at(key, i)) for i, given in enumerate(getattr(self.given, key))]
+        return [Section(self.reader, spec, self.at(key, i)) for i, spec in enumerate(getattr(self.spec, key))]
 
     def all(self, key: str, read: Callable[[Section], T | None]) -> tuple[T, ...]:
         """The results of ``read`` for the mappings in a list under a key, without those that fail; no two may go
@@ -176,10 +176,10 @@ class Section:
         found, places = list[T](), dict[str, int]()
         for i, part in enumerate(self.parts(key)):
             made = read(part)
-            name = getattr(part.given, "name", None) or getattr(made, "name", None)
+            name = getattr(part.spec, "name", None) or getattr(made, "name", None)
             if name is not None and (first := places.setdefault(name, i)) != i:
-                told = f"the name {name!r} is already used by {key}[{first}]; give one of them a name of its own"
-                self.refuse(told, key, i, "name")
+                reported = f"the name {name!r} is already used by {key}[{first}]; give one of them a name of its own"
+                self.refuse(reported, key, i, "name")
             found += [] if made is None else [made]
         return tuple(found)
 
@@ -194,10 +194,10 @@ class Section:
     def value(self, key: str, absent: Any = None) -> Any:
         """The value under a key, read as it is declared: numbers, in lists and mappings of any depth, and records of mappings
         inside make. ``absent``, else what the declaration says, in the place of null. Errors are recorded."""
-        given, row = getattr(self.given, key), row_of(self.kind, key)
-        if given is None:
+        spec, row = getattr(self.spec, key), row_of(self.kind, key)
+        if spec is None:
             return row.null if absent is None else absent
-        found = self._read(given, self.at(key), row, holds_numbers(self.kind, key))
+        found = self._read(spec, self.at(key), row, holds_numbers(self.kind, key))
         if row.nonzero and not any(found):
             self.refuse(f"the {key} is zero", key)
         return found if row.then is None else row.then(found)
@@ -207,16 +207,16 @@ class Section:
         found = self.value(key, stand_in)
         return float(found) if 0 < found < INF else stand_in
 
-    def _read(self, given: Any, path: KeyPath, row: Row, numeric: bool) -> Any:
-        if isinstance(given, Mapping):
-            return {name: self._read(item, (*path, name), row, numeric) for name, item in given.items()}
-        if isinstance(given, tuple):
-            return tuple(self._read(item, (*path, i), row, numeric) for i, item in enumerate(given))
-        if isinstance(given, Part) and not isinstance(given, parts.Degrees):
-            return Section(self.reader, given, path).made()
-        if given is None:
+    def _read(self, spec: Any, path: KeyPath, row: Row, numeric: bool) -> Any:
+        if isinstance(spec, Mapping):
+            return {name: self._read(item, (*path, name), row, numeric) for name, item in spec.items()}
+        if isinstance(spec, tuple):
+            return tuple(self._read(item, (*path, i), row, numeric) for i, item in enumerate(spec))
+        if isinstance(spec, Part) and not isinstance(spec, parts.Degrees):
+            return Section(self.reader, spec, path).made()
+        if spec is None:
             return row.null
-        found = self.reader.number(given, path) if numeric else given
+        found = self.reader.number(spec, path) if numeric else spec
         if isinstance(found, (int, float)) and (wrong := row.wrong(found)):
             self.findings.add(path, wrong)
         return found
@@ -246,13 +246,13 @@ class Section:
     def known(self, key: str, names: Collection[str], what: str) -> Iterator[tuple[str, float]]:
         """Numbers by name, of those that there are; other names are errors."""
         row = row_of(self.kind, key)
-        for name, value, path in known(self.reader, getattr(self.given, key), self.at(key), names, what):
+        for name, value, path in known(self.reader, getattr(self.spec, key), self.at(key), names, what):
             yield name, self._read(value, path, row, numeric=True)
 
     def frame(self, model: Model, key: str) -> None:
         """Record the error of a frame that the robot does not have."""
         with self.collecting(key):
-            model.frame(getattr(self.given, key))
+            model.frame(getattr(self.spec, key))
 
 
 class At(Protocol):
@@ -270,12 +270,12 @@ class At(Protocol):
 def sound(read: Callable[Concatenate[A, P], T]) -> Callable[Concatenate[A, P], T | None]:
     """A reader that makes nothing, None, where it records an error or raises one, which is then recorded where it reads."""
     @functools.wraps(read)
-    def reading(at: A, /, *given: P.args, **more: P.kwargs) -> T | None:
+    def reading(at: A, /, *spec: P.args, **more: P.kwargs) -> T | None:
         findings = at.findings
         findings.begun.append(len(findings.found))
         try:
             with findings.collecting(at.path):
-                made = read(at, *given, **more)
+                made = read(at, *spec, **more)
                 findings.settle()
                 return made
             return None
@@ -291,14 +291,14 @@ def parameter_symbols(parameters: Sequence[FileParameter]) -> SX:
 
 
 def make_reader(findings: Findings, constants: Scope, x: SX, u: SX, scope: Scope, parameters: Sequence[FileParameter] = (),
-                place: KeyPath = ("system",), phase: KeyPath = ("phase",), t: SX | None = None, p: SX | None = None) -> Reader:
+                key_path: KeyPath = ("system",), phase: KeyPath = ("phase",), t: SX | None = None, p: SX | None = None) -> Reader:
     """A reader with parameters and time, fresh unless given; ``scope`` gains ``t``, the constants and the parameters."""
     t, p = ca.SX.sym("t") if t is None else t, parameter_symbols(parameters) if p is None else p
     named = {parameter.name: p[i] for i, parameter in enumerate(parameters)}
     names = {**constants.names, **named, **scope.names, "t": t}
     broken = scope.broken | constants.broken.difference(scope.names)
     scope = replace(scope, names=names, broken=broken, curves=constants.curves)
-    return Reader(findings, constants, scope, t, x, u, p, tuple(parameters), place, phase)
+    return Reader(findings, constants, scope, t, x, u, p, tuple(parameters), key_path, phase)
 
 
 # ---- names and constants ------------------------------------------------------------------------------------------------
@@ -331,10 +331,10 @@ def unknown(findings: Findings, name: str, known: Sequence[str], path: KeyPath, 
     findings.add(path, f"no {what} named {name!r}{near(name, known)}", at_key=True)
 
 
-def known(reader: Reader, given: Mapping[str, Any], path: KeyPath, names: Collection[str], what: str
+def known(reader: Reader, spec: Mapping[str, Any], path: KeyPath, names: Collection[str], what: str
           ) -> Iterator[tuple[str, Any, KeyPath]]:
     """Names, values and keys of a mapping at ``path``, for names that there are; the others are recorded."""
-    for name, value in given.items():
+    for name, value in spec.items():
         if name in names:
             yield name, value, (*path, name)
         else:

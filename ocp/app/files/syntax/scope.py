@@ -115,7 +115,7 @@ RESERVED_NAMES = ("t", "pi", *FUNCTION_NAMES)
 
 # ---- functions through given points -----------------------------------------------------------------------------------
 # Expressions without branches: between two places every piece is a polynomial in the argument held inside the piece; a sum of
-# them is the whole function. ``values`` has a row for every place; several columns are several functions at once.
+# them is the whole function. ``values`` has a row for every location; several columns are several functions at once.
 
 
 def lines(at: SX, places: np.ndarray, values: SX) -> SX:

@@ -1,4 +1,4 @@
-"""Strict reading of YAML 1.2 problem files: plain Python values, and the place of every key and value.
+"""Strict reading of YAML 1.2 problem files: plain Python values, and the location of every key and value.
 
 Scalars follow the core schema of YAML 1.2.2 (section 10.3): ``1e-3`` is a number; ``on``, ``yes``, ``no`` are text. Features
 of YAML that mislead a reader of the file are refused: duplicate keys, keys that are not text, anchors,
@@ -31,7 +31,7 @@ _SIMPLE_KEY = re.compile(r"[^\W\d][\w-]*")
 
 @dataclass(frozen=True)
 class Mark:
-    """A place in the text; ``line`` and ``column`` count from 1."""
+    """A location in the text; ``line`` and ``column`` count from 1."""
 
     line: int
     column: int
@@ -41,7 +41,7 @@ class Mark:
 class Entry:
     """Where one node stands: its key (None for list items and the root) and its value.
 
-    ``content`` is the place of the first character of a scalar whose characters appear unchanged on one line (plain, or
+    ``content`` is the location of the first character of a scalar whose characters appear unchanged on one line (plain, or
     quoted without escapes), so that an offset into the value is an offset in the line; None otherwise.
     """
 
@@ -52,11 +52,11 @@ class Entry:
 
 @dataclass(frozen=True)
 class Source:
-    """A YAML document: its name, its text, the plain Python ``tree`` and the place of every node.
+    """A YAML document: its name, its text, the plain Python ``tree`` and the location of every node.
 
-    ``origins`` names, for values that did not come from the text, where they did come from. ``moved``: by the place in the tree of
-    what stands elsewhere in the text, as entries of a list behind one that is left out, its key or index there. ``copies``: by the
-    place of what was made of another part, the place of that.
+    ``origins`` names, for values that did not come from the text, where they did come from. ``moved``: by the location in the tree
+    of what stands elsewhere in the text, as entries of a list behind one that is left out, its key or index there. ``copies``: by
+    the location of what was made of another part, the location of that.
     """
 
     name: str
@@ -104,7 +104,7 @@ class Source:
         return tuple(self.moved.get(path[:k + 1], key) for k, key in enumerate(path))
 
     def where(self, path: KeyPath, offset: int | None = None, *, at_key: bool = False) -> str:
-        """The place of a node in words, ``file.yaml:12:5: phase.bounds.force``.
+        """The location of a node in words, ``file.yaml:12:5: phase.bounds.force``.
 
         ``offset`` counts characters into a scalar; ``at_key`` points at the key instead of the value. A node that is not
         in the file is placed at its nearest ancestor.
@@ -120,8 +120,8 @@ class Source:
             mark = entry.key if at_key and entry.key is not None else entry.value
             if offset is not None and entry.content is not None and length == len(path):
                 mark = Mark(entry.content.line, entry.content.column + offset)
-            place = f"{self.name}:{mark.line}:{mark.column}"
-            return f"{place}: {label}" if label else place
+            key_path = f"{self.name}:{mark.line}:{mark.column}"
+            return f"{key_path}: {label}" if label else key_path
         return f"{self.name}: {label}" if label else self.name
 
     def cut_at_comma(self, path: KeyPath) -> bool:
@@ -156,7 +156,7 @@ def read_source(path: Path) -> Source:
 
 
 def read_text(path: Path) -> str:
-    """The text of a file in UTF-8. Raises ProblemError with its place when it cannot be read."""
+    """The text of a file in UTF-8. Raises ProblemError with its location when it cannot be read."""
     try:
         return path.read_bytes().decode("utf-8-sig")
     except OSError as error:
@@ -201,14 +201,14 @@ _HINTS = (
 
 def _syntax_error(error: MarkedYAMLError, name: str, lines: list[str]) -> ProblemError:
     mark = error.problem_mark or error.context_mark
-    place = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
+    key_path = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
     problem = error.problem or "cannot be read"
     hint = next((f"; {words}" for parts, words in _HINTS if any(part in problem for part in parts)), "")
     if not hint and mark and mark.line < len(lines) and lines[mark.line].lstrip().startswith(("%", "@", "`")):
         hint = "; put the text in quotes"
     context = f" ({error.context} that starts at line {error.context_mark.line + 1})" \
         if error.context and error.context_mark and error.context_mark.line != mark.line else ""
-    return ProblemError(f"not valid YAML: {problem}{context}{hint}", where=place)
+    return ProblemError(f"not valid YAML: {problem}{context}{hint}", where=key_path)
 
 
 def _integer(text: str) -> int:
@@ -319,8 +319,8 @@ class _Reader:
         if key in top.node:
             first = self.entries[(*top.path, key)].key
             assert first is not None
-            place = format_path((*top.path, key))
-            raise self._error(event, f"{place}: this key was already given at line {first.line}")
+            key_path = format_path((*top.path, key))
+            raise self._error(event, f"{key_path}: this key was already given at line {first.line}")
         top.key, top.key_mark = key, mark
 
     def _scalar(self, event: Any) -> Any:
