@@ -1,4 +1,4 @@
-"""Equations of motion under constraints as residuals, at many points, with their derivatives: what an implicit transcription asks for.
+"""Equations of motion under constraints as residuals, at many points, with derivatives: what implicit transcriptions ask for.
 
     F1 = ID(q, v, a) - f(q, v) - J^T lambda        F2 = J a + c
 
@@ -103,8 +103,8 @@ def values(table: Array, reals: Array, work: Array, q: Array, v: Array, a: Array
 
 
 @linked(**OPTIONS)
-def derivatives(table: Array, reals: Array, work: Array, q: Array, v: Array, a: Array, lam: Array, t: Array, none: Array, out: Array,
-                first: Array, by: Array) -> None:
+def derivatives(table: Array, reals: Array, work: Array, q: Array, v: Array, a: Array, lam: Array, t: Array, none: Array,
+                out: Array, first: Array, by: Array) -> None:
     """Write out, first [m, 3, nv, nv] and by [m, 3, rows, nv]: derivatives of F1 and F2 by q, v, a; first must have come zeroed the
     first time. By lambda F1 has -J^T, which is in the last of by."""
     for k in range(q.shape[0]):
@@ -115,8 +115,8 @@ def derivatives(table: Array, reals: Array, work: Array, q: Array, v: Array, a: 
 @linked(**OPTIONS)
 def contracted(table: Array, reals: Array, work: Array, q: Array, v: Array, a: Array, lam: Array, t: Array, mu: Array, none: Array,
                out: Array, first: Array, by: Array, second: Array, turned: Array) -> None:
-    """The same and second [m, 4, nv, nv], the Hessians of ``psi^T F1 + nu^T F2`` named (row, column): qq (symmetric), vq, vv, aq, and
-    turned [m, rows, nv], those by lambda and q. mu [m, nv + rows]: psi and nu. All must have come zeroed the first time."""
+    """The same and second [m, 4, nv, nv], the Hessians of ``psi^T F1 + nu^T F2`` named (row, column): qq (symmetric), vq, vv, aq,
+    and turned [m, rows, nv], those by lambda and q. mu [m, nv + rows]: psi and nu. All must have come zeroed the first time."""
     nv, rows = get(table, at.N_V), get(table, at.N_ROWS)
     for k in range(q.shape[0]):
         _equations(table, reals, work, q[k], v[k], a[k], lam[k], t[k], none, out[k], True)
