@@ -55,10 +55,11 @@ def sizes(model: Model) -> dict[str, int]:
 
 
 class Modelled(Protocol):
-    """What carries a model: a mechanism, a loaded robot."""
+    """An object with a model: a mechanism, a loaded robot."""
 
     @property
-    def model(self) -> Model: ...
+    def model(self) -> Model:
+        """The robot."""
 
 
 def model_of(robot: Model | Modelled) -> Model:

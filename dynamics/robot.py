@@ -58,10 +58,12 @@ class Robot:
 
     @property
     def nq(self) -> int:
+        """Number of configuration components."""
         return self.model.nq
 
     @property
     def nv(self) -> int:
+        """Number of velocity components."""
         return self.model.nv
 
     @property

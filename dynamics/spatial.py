@@ -84,6 +84,7 @@ def constant(array: Any) -> ca.DM:
 
 # ------------------------------------------------------------------------------------------------ transforms
 def identity() -> Transform:
+    """The transform of coinciding frames."""
     return Transform(constant(np.eye(3)), constant(np.zeros(3)))
 
 
@@ -93,10 +94,12 @@ def compose(A_H_B: Transform, B_H_C: Transform) -> Transform:
 
 
 def inverse(A_H_B: Transform) -> Transform:
+    """The transform B_H_A."""
     return Transform(A_H_B.R.T, -(A_H_B.R.T @ A_H_B.p))
 
 
 def act_point(A_H_B: Transform, B_p: Expr) -> Expr:
+    """Position [3] in A of a point with position B_p [3] in B."""
     return A_H_B.R @ B_p + A_H_B.p
 
 
@@ -201,6 +204,7 @@ def transform_inertia(A_H_B: Transform, inertia: Inertia) -> Inertia:
 
 
 def add_inertia(a: Inertia, b: Inertia) -> Inertia:
+    """Spatial inertia of two bodies welded together, in a common frame."""
     return Inertia(a.m + b.m, a.h + b.h, a.I + b.I)
 
 

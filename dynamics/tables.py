@@ -7,7 +7,7 @@ from typing import Protocol, TypeVar
 
 
 class Named(Protocol):
-    """What has a name of its own."""
+    """A record with a name."""
 
     @property
     def name(self) -> str:
@@ -18,7 +18,7 @@ Row = TypeVar("Row", bound=Named)
 
 
 class Table(Mapping[str, Row]):
-    """Rows by name, in order. what: they are, in messages; refuse: makes the error of a name that is taken."""
+    """Rows by name, in order. what: their kind in messages; refuse: makes the error of a name that is taken."""
 
     def __init__(self, what: str, rows: Iterable[Row], refuse: Callable[[str], Exception]):
         self._what, self._rows, self._refuse = what, {row.name: row for row in rows}, refuse

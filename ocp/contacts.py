@@ -10,6 +10,7 @@ import casadi as ca
 
 from dynamics.constraints import Contact, FlatContact
 from dynamics.constraints.friction_cone import EXACT, PYRAMID
+from dynamics.derivatives.constrained import impact_partials
 from dynamics.errors import near
 from dynamics.lie.expression import Expr
 from dynamics.mechanism import Mechanism
@@ -92,6 +93,15 @@ def impact_map(mechanism: Mechanism, x: Expr, restitution: float | Mapping[str, 
         raise ProblemError("an impact needs constraints that stand still; those of this mechanism depend on time", where="reset")
     nq = mechanism.model.nq
     return ca.vertcat(x[:nq], mechanism.impact(x[:nq], x[nq:], restitution).v_after)
+
+
+def impact_slope(mechanism: Mechanism, restitution: float | Mapping[str, float] = 0.0) -> ca.Function:
+    """x -> ``impact_map`` [nx], and its derivative [ndx, ndx] in closed form."""
+    model, x = mechanism.model, ca.SX.sym("x", mechanism.model.nq + mechanism.model.nv)
+    n, q = model.nv, x[:model.nq]
+    struck = impact_partials(model, mechanism.constraints, q, x[model.nq:], restitution)
+    slope = ca.vertcat(ca.horzcat(ca.SX.eye(n), ca.SX(n, n)), struck.Y[:n, :2 * n])
+    return ca.Function("impact", [x], ca.cse([ca.vertcat(q, struck.v_after), slope]), ["x"], ["after", "slope"])
 
 
 def _arguments(mechanism: Mechanism, parameters: int, unknowns: int) -> tuple[list[Expr], Expr, Expr, Expr]:

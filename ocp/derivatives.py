@@ -243,7 +243,7 @@ def _symbols(system: System) -> list[ca.MX]:
 
 
 def _analytic(system: System) -> Values:
-    """What functions of (t, x, u) call for values of the dynamics with closed-form derivatives: efforts [nv], or accelerations [nv]
+    """Values of the dynamics with closed-form derivatives that functions of (t, x, u) call: efforts [nv], or accelerations [nv]
     with the multipliers of reduced constraints [m] behind them."""
     if (own := _inverse(system)) is not None:
         (mechanism, start), model = own, own[0].model

@@ -132,7 +132,7 @@ def check(stage: Activity) -> None:
 
 
 def activity() -> Activity | None:
-    """What asked last."""
+    """The last cause."""
     budget = _BUDGET.get()
     return None if budget is None else budget.stage
 
@@ -157,7 +157,7 @@ def stop() -> None:
 
 
 def attempt(of: Callable[[], T], otherwise: T, stage: Activity, name: str = "") -> T:
-    """What ``of`` gives; ``otherwise``, and a record that it was left out, where the time is up before."""
+    """The result of ``of``; ``otherwise``, and a record that it was left out, where the time is up before."""
     try:
         check(stage)
         return of()
@@ -174,8 +174,8 @@ def leave_out(stage: Activity, name: str = "") -> None:
 
 
 class Held:
-    """What ``held`` yields. asked: Ctrl-C has come and waits; anything: whether there is something to lose by it; raised: whether
-    it was raised."""
+    """The state of a held section. asked: Ctrl-C has come and waits; anything: whether there is something to lose by it; raised:
+    whether it was raised."""
 
     def __init__(self, anything: bool, progress: Progress | None, stage: Activity):
         self.asked, self.anything, self.raised, self._progress, self._stage = False, anything, False, progress, stage

@@ -104,6 +104,7 @@ class Method:
     reductions: tuple[str, ...]
 
     def options_type(self) -> type[MethodOptions]:
+        """The record of the method's options."""
         return self.parts().options
 
     def unsupported(self, problem: Problem) -> list[str]:
@@ -235,12 +236,12 @@ def uncertified(problem: Problem, name: str, options: MethodOptions, outside: Ou
 
 
 def judge(tolerances: Tolerances) -> Judge:
-    """What certifies solutions on the way."""
+    """The function that certifies solutions on the way."""
     return lambda found: certify(found, tolerances)
 
 
 def _ruled_out(problem: Problem, findings: Callable[[Problem], tuple[Finding, ...]]) -> tuple[Finding, ...]:
-    """What bounds, or ends, by themselves rule out; nothing where the time is up."""
+    """Conditions that bounds or ends alone rule out; none where the time is up."""
     nothing: tuple[Finding, ...] = ()
     return attempt(lambda: findings(problem), nothing, Activity.BOUNDS)
 
@@ -253,14 +254,14 @@ def _timed(solution: Solution, budget: Budget) -> Solution:
 
 
 def _unsolved(problem: Problem, name: str, options: MethodOptions, budget: Budget, begin: float) -> Solution:
-    """What there is to hand back where the time is up before the first iterate: the guess."""
+    """The guess as the answer where the time is up before the first iterate."""
     found = _guess(problem, name, options, Status.TIME_LIMIT, time.perf_counter() - begin)
     findings = (stopped_in(budget), *left_out(budget, found))
     return invert(dataclasses.replace(found, findings=findings, ending=Finding(Kind.NO_ITERATE)))
 
 
 def _impossible(problem: Problem, name: str, options: MethodOptions, sure: Sequence[Finding], seconds: float) -> Solution:
-    """What there is to hand back where nothing need be tried: the guess, and why."""
+    """The guess as the answer where nothing need be tried, and why."""
     found = _guess(problem, name, options, Status.INFEASIBLE, seconds)
     return dataclasses.replace(found, findings=(*sure, Finding(Kind.NOTHING_SOLVED)))
 

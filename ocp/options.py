@@ -1,4 +1,4 @@
-"""What the options of all methods share, how they are checked, and how they are read by name.
+"""Options common to all methods, how they are checked, and how they are read by name.
 
 A record of options may have a section, a record of its own (``tuning`` of iLQR). Options of a section are also understood outside
 it, as they once were written: their names are unique.
@@ -22,7 +22,7 @@ KERNELS = (AUTO, "compiled", "interpreted")
 
 @dataclass(frozen=True)
 class MethodOptions:
-    """What every method asks for. Raises ProblemError for a value out of range.
+    """Options of every method. Raises ProblemError for a value out of range.
 
     intervals: steps of equal length in every phase.
     max_iterations: limit of the search.

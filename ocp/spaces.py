@@ -42,14 +42,17 @@ class Space:
 
     @property
     def nx(self) -> int:
+        """Number of coordinates."""
         return len(self.names)
 
     @property
     def ndx(self) -> int:
+        """Dimension of the tangent space."""
         return len(self.tangent_names)
 
     @property
     def is_vector_space(self) -> bool:
+        """Whether coordinates add."""
         return all(i >= 0 for i in self.tangent_index)
 
     def by_tangent(self, values: Any, curved: float = 1.0) -> np.ndarray:

@@ -87,7 +87,7 @@ TERMS = (
     Term(r"\b(comes?|came|coming) to nothing\b", "fails, gives no certified answer"),
     Term(r"\bno numbers?\b(?! of)", "NaN, not finite", r"parse|word|text|file|given?|read|result", "a word in a file is no number"),
     Term(r"\bto and fro\b", "back and forth, chatters"),
-    Term(r"(?:^|[.:;] )(what|whatever|that which)\b(?! is|'s)(?=[^?]*?\.)", "a sentence whose subject is a noun"),
+    Term(r"(?:^|\. )(what|whatever|that which)\b(?! is|'s)(?=[^?]*?\.)", "a sentence whose subject is a noun"),
 )
 #: names that are adjectives, participles or verbs of speech, and words of the table
 NAME_PARTS = {
@@ -103,6 +103,14 @@ BOUNDS = {"MOST", "LEAST", "NEAR", "WORSE", "TINY", "FAR", "FEW", "MANY", "HUGE"
 EXCEPTIONS = {
     "ocp/reach/": "interval arithmetic of reachable sets: the field's word",
     "dynamics/notation/": "names of textbooks, such as the house velocity beside the hybrid one",
+}
+
+
+#: methods that a base outside the packages documents
+DOCUMENTED_ELSEWHERE = {
+    "Callback": {"get_n_in", "get_n_out", "get_sparsity_in", "get_sparsity_out", "get_name_in", "get_name_out", "eval", "init",
+                 "has_eval_buffer", "eval_buffer", "has_jacobian", "get_jacobian", "has_forward", "has_reverse", "get_forward",
+                 "get_reverse", "has_jacobian_sparsity", "get_jacobian_sparsity"},
 }
 
 
@@ -162,13 +170,36 @@ def in_names(tree: ast.Module, path: str) -> Iterator[Hit]:
         yield from (Hit(path, line, "name", name, NAME_PARTS[part]) for part in parts if part in NAME_PARTS)
 
 
+@cache
+def documented() -> tuple[dict[str, set[str]], dict[str, set[str]]]:
+    """(bases, methods with a docstring) of the classes of both packages, by the name of the class."""
+    bases: dict[str, set[str]] = {}
+    methods: dict[str, set[str]] = {}
+    for path in modules():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                found = (base.value if isinstance(base, ast.Subscript) else base for base in node.bases)
+                bases.setdefault(node.name, set()).update(ast.unparse(base).rpartition(".")[2] for base in found)
+                methods.setdefault(node.name, set()).update(
+                    one.name for one in node.body if isinstance(one, ast.FunctionDef) and ast.get_docstring(one))
+    return bases, methods
+
+
+def inherits(name: str, method: str) -> bool:
+    """Whether a base of the class documents the method, as `inspect.getdoc` and the website look it up."""
+    bases, methods = documented()
+    return any(method in methods.get(base, DOCUMENTED_ELSEWHERE.get(base, set())) or inherits(base, method)
+               for base in bases.get(name, ()))
+
+
 def without_docstring(tree: ast.Module, path: str) -> Iterator[Hit]:
-    """Public functions, and public methods of public classes, without a docstring."""
+    """Public functions, and public methods of public classes, without a docstring of their own or of a base."""
     for node in tree.body:
         inside = node.body if isinstance(node, ast.ClassDef) and not node.name.startswith("_") else [node]
         for one in inside:
             if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef) and not one.name.startswith("_") \
-                    and ast.get_docstring(one) is None:
+                    and ast.get_docstring(one) is None \
+                    and not (isinstance(node, ast.ClassDef) and inherits(node.name, one.name)):
                 yield Hit(path, one.lineno, "docstring", one.name, "a docstring, or a private name")
 
 

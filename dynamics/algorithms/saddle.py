@@ -39,6 +39,17 @@ class Saddle:
             y = y + self._solve(b - self._schur @ y)
         return free + self._across @ y, y
 
+    def inverse(self) -> tuple[Expr, Expr, Expr]:
+        """P [n, n], G [m, n] and H [m, m] of ``x = P f + G' c`` and ``y = H c - G f``: for right-hand sides that are many, or
+        sparse."""
+        n, m = self.J.shape[1], self.J.shape[0]
+        free, one = solve_mass(self.M, ca.DM.eye(n)), ca.DM.eye(m)
+        H = self._solve(one)
+        for _ in range(self._refinements):
+            H = H + self._solve(one - self._schur @ H)
+        G = H @ self._across.T
+        return free - self._across @ G, G, H
+
 
 def _symmetric(A: Expr) -> Any:
     """b -> A^-1 b of a symmetric positive definite matrix."""

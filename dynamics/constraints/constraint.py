@@ -1,4 +1,4 @@
-"""What a constraint on a mechanism is: one record with its value, Jacobian, rate and drift.
+"""A constraint on a mechanism: one record with its value, Jacobian, rate and drift.
 
 Positions are held by ``g(q, t) = 0`` and with it ``J v + dg/dt = 0``; a row that holds velocities alone says ``A(q) v = b(q, t)``
 and has no g. Either way the rate ``J v - b`` vanishes along the motion, and so does its derivative ``J a + drift``.
@@ -70,7 +70,8 @@ class Constraint(ABC):
         return self.jacobian(model, q, t) @ v
 
     def drift(self, model: Model, q: Expr, v: Expr, t: Expr = 0.0) -> Expr:
-        """What ``J a`` is the negative of [m]: the derivative of the rate along the motion with a = 0, explicit time included."""
+        """Velocity terms [m] of the second derivative, which is ``J a`` + these: the derivative of the rate for a = 0, time
+        included."""
         x, w, s = ca.SX.sym("q", model.nq), ca.SX.sym("v", model.nv), ca.SX.sym("t")
         along = ca.vertcat(rate_matrix(model, x) @ w, 1)
         return ca.Function("drift", [x, w, s], [ca.jtimes(self.rate(model, x, w, s), ca.vertcat(x, s), along)])(q, v, t)
@@ -141,7 +142,7 @@ class FrameConstraint(Constraint):
         return ca.Function("by_V", [R, p, V, t], [ca.jacobian(rate, V)]), ca.Function("carried", [R, p, V, t], [carried])
 
     def carried(self, R: Expr, p: Expr, V: Expr, t: Expr) -> Expr:
-        """What the rate changes by [m] as time passes and the frames are carried along by constant twists; arguments: symbols."""
+        """Change of the rate [m] as time passes and constant twists carry the frames along; arguments: symbols."""
         poses, twists = self.unpacked(R, p, V)
         turned = [x.R @ spatial.hat(spatial.angular(w)) for x, w in zip(poses, twists, strict=True)]
         moved = [x.R @ spatial.linear(w) for x, w in zip(poses, twists, strict=True)]

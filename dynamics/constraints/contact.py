@@ -1,4 +1,4 @@
-"""What every method needs of a contact with a plane of the world, in one record: its plane, friction with its cone, limits of its
+"""A contact with a plane of the world as every method needs it, in one record: its plane, friction with its cone, limits of its
 force, how it begins. Its kinds (``contacts``) add the geometry.
 
 Optimal control, whole-body control, simulators, programs, inverse kinematics and pictures read the same record; what a contact
@@ -31,7 +31,7 @@ Vector = tuple[float, float, float]
 
 @dataclass(frozen=True, kw_only=True)
 class ContactTerms:
-    """What a contact says beside its geometry, its plane and its friction.
+    """Fields common to all kinds of contact: plane and friction.
 
     cone: of friction, exact or a pyramid; unilateral: it only pushes, and friction is limited. least, most: normal force of each
     point (N). restitution: Newton's, in [0, 1]. within [3, 2] (m, world): box outside of which the plane ends, None: it does not.
@@ -126,8 +126,12 @@ class Contact(ContactTerms, FrameConstraint):
         """One contact for each point that touches, named as this one, with a number where there are several."""
 
     @abstractmethod
+    def touching(self, model: Model, q: Expr) -> Expr:
+        """World positions [3, n] (m) of what touches: points, corners of a sole, where a wheel meets the plane."""
+
     def gap(self, model: Model, q: Expr) -> Expr:
         """Heights [k] (m) of what may touch over the plane."""
+        return (self.axes[2, :] @ self.touching(model, q)).T - self.height
 
     @abstractmethod
     def pushes(self, force: Expr) -> Expr:

@@ -91,8 +91,8 @@ class PointContact(Contact):
         turned = self.axes @ (frame_pose(model, q, self.frame).R @ ca.reshape(forces, 3, len(self.points)))
         return ca.reshape(turned, 3 * len(self.points), 1)
 
-    def gap(self, model: Model, q: Expr) -> Expr:
-        return ca.vertcat(*(self.axes[2, :] @ Place(self.frame, point).at(model, q) - self.height for point in self.points))
+    def touching(self, model: Model, q: Expr) -> Expr:
+        return ca.horzcat(*(Place(self.frame, point).at(model, q) for point in self.points))
 
     def pushes(self, force: Expr) -> Expr:
         return force if self.slides else force[2::3]
@@ -152,6 +152,7 @@ class Patch(FrameConstraint):
 
     @property
     def gains(self) -> tuple[float, float]:  # type: ignore[override]
+        """Feedback gains of the contact against drift."""
         return self.contact.gains
 
     @property
@@ -227,7 +228,12 @@ class FlatContact(Contact):
         lean, rate = unfolded(ca.vertcat(-up[1], up[0]), up[2], ca.vertcat(-tilt[1], tilt[0]), tilt[2])
         return (ca.vertcat(0, 0, self.axes[2, :] @ at - self.height, lean, 0), ca.vertcat(self.axes @ velocity, rate, turn[2]))
 
-    def gap(self, model: Model, q: Expr) -> Expr:
+    def touching(self, model: Model, q: Expr) -> Expr:
+        if self.half_sizes is None:
+            return Place(self.frame, self.position).at(model, q)
+        return ca.horzcat(*(corner.touching(model, q) for corner in self.apart()))
+
+    def gap(self, model: Model, q: Expr) -> Expr:  # of its origin: it lies flat
         return self.axes[2, :] @ Place(self.frame, self.position).at(model, q) - self.height
 
     def pushes(self, force: Expr) -> Expr:
@@ -288,9 +294,9 @@ class RollingContact(Contact):
         velocity = self.axes @ (R @ spatial.linear(twists[0])) + ca.cross(self.axes @ (R @ spatial.angular(twists[0])), arm)
         return ca.vertcat(0, 0, self.axes[2, :] @ p + arm[2] - self.height), velocity
 
-    def gap(self, model: Model, q: Expr) -> Expr:
+    def touching(self, model: Model, q: Expr) -> Expr:
         R, p = frame_pose(model, q, self.frame)
-        return self.axes[2, :] @ p + self._arm(R)[2] - self.height
+        return p + self.axes.T @ self._arm(R)
 
     def pushes(self, force: Expr) -> Expr:
         return force[2]

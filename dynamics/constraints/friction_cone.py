@@ -30,8 +30,8 @@ ON_SIDE = 0.02  # rad: motion so near to the normal of a side is opposed by a po
 
 @dataclass(frozen=True)
 class Cone:
-    """What friction may be, beside mu f_n: a disc (sides 0), or a polygon within ("inner") or around it ("outer") whose sides have
-    their normals at the angles heading + 2 pi i / sides (rad) from the first tangent. Raises ModelError."""
+    """The admissible set of friction over mu f_n: a disc (sides 0), or a polygon within ("inner") or around it ("outer") whose
+    sides have their normals at the angles heading + 2 pi i / sides (rad) from the first tangent. Raises ModelError."""
 
     sides: int = 0
     pyramid: str = "inner"

@@ -20,12 +20,13 @@ from dynamics.spatial import Transform
 
 CLOSURES = {"fixed": ("all", "all"), "revolute": ("all", "tilt"), "prismatic": ("across", "all"),
             "cylindrical": ("across", "tilt"), "spherical": ("all", ""), "planar": ("along", "tilt")}
-"""What a joint between two frames holds: of the position (all of it, across the axis, along the axis) and of the rotation (all of
-it, the tilt of the axis, nothing). The complement of the joint's motion subspace, in functions that are smooth at every angle."""
+"""Directions that a joint between two frames constrains: of the position (all of it, across the axis, along the axis) and of the
+rotation (all of it, the tilt of the axis, nothing). The complement of the joint's motion subspace, in functions that are smooth at
+every angle."""
 
 
 class HeldAxes(NamedTuple):
-    """What a closure holds: rows of the position [k, 3], the axis [3], two directions across it [2, 3]."""
+    """Constrained directions of a closure: axes of the position [k, 3], the axis [3], two directions across it [2, 3]."""
 
     rows: Expr
     axis: Expr

@@ -68,7 +68,7 @@ def congruence(K: Expr, X: Expr) -> Expr:
 
 def curvature(nodes: Sequence[Node], links: Sequence[Link], Y: Expr, inputs: Sequence[Expr], T_yy: Expr | None = None
               ) -> Expr:
-    """``d2L/dv2`` [n, n]. What nodes with curved inputs add is met with T_yy in y, which is where both have their entries."""
+    """``d2L/dv2`` [n, n]. Nodes with curved inputs add terms that T_yy meets in y, where both have their entries."""
     total, T_yy = ca.SX(Y.shape[1], Y.shape[1]), ca.SX(Y.shape[0], Y.shape[0]) if T_yy is None else T_yy
     for node, link, W in zip(nodes, links, inputs, strict=True):
         if node.linear:

@@ -27,6 +27,7 @@ class Z(NamedTuple):
 
     @property
     def imag(self) -> Expr:
+        """The imaginary part; zero where none is kept."""
         return ca.SX(0) if self.im is None else self.im
 
 

@@ -70,13 +70,15 @@ class _System(NamedTuple):
 
     def solved(self) -> Expr:
         """Y."""
-        x, multipliers = self.saddle.solve(*(-ca.horzcat(*(blocks[i] for blocks in self.by.values())) for i in (0, 1)))
+        f, c = (-ca.horzcat(*(blocks[i] for blocks in self.by.values())) for i in (0, 1))
+        P, G, H = self.saddle.inverse()
+        x, multipliers = P @ f + G.T @ c, H @ c - G @ f
         if self.turns:
             multipliers = multipliers + self._turning()
         return ca.vertcat(x, multipliers)
 
     def _turning(self) -> Expr:
-        """What the smallest multipliers gain as the null space of J' turns [m, n_x]."""
+        """Change of the smallest multipliers as the null space of J' turns [m, n_x]."""
         n, J = self.at.model.nv, self.saddle.J
         s, _ = self.saddle.solve(ca.DM(n, 1), self.y[1])
         rows = self.at.rows(s)

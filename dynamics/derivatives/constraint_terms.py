@@ -1,4 +1,4 @@
-"""What constraints add to the equations of motion and to their derivatives, record by record.
+"""Contributions of constraints to the equations of motion and to their derivatives, record by record.
 
 With multipliers lambda, a direction x [nv] and weights w [m], the parts of a constrained system are the rows
 
@@ -118,12 +118,14 @@ class Between:
 
     @classmethod
     def rows(cls, at: Point, c: FrameConstraint, x: Expr) -> Rows:
+        """First derivatives of the constraint's acceleration and of J x."""
         _, arguments, (by_q, by_v) = cls._motions(at, c, x)
         k, Jx = relation(c, at.struck).rows(*arguments)
         return Rows(k @ by_q, k @ by_v, k[:, -1], Jx @ by_q, Jx[:, -1])
 
     @classmethod
     def effort(cls, at: Point, c: FrameConstraint, w: Expr) -> tuple[Expr, Expr]:
+        """J' w and its derivatives by time and configuration."""
         motions, arguments, _ = cls._motions(at, c, ca.DM(at.model.nv, 1))
         F, F_xi, F_t = relation(c, at.struck).effort(*arguments, w)
         lifted, nu = motions.lifted, motions.lifted.reduced.nu
@@ -137,6 +139,7 @@ class Between:
 
     @classmethod
     def curvature(cls, at: Point, c: FrameConstraint, x: Expr, w: Expr, multipliers: Expr) -> Curvature:
+        """Second derivatives of the contraction with weights w and multipliers."""
         motions, arguments, (by_q, by_v) = cls._motions(at, c, x)
         gradient, H = relation(c, at.struck).curvature(*arguments, w, multipliers)
         k, nu = len(motions.jets), motions.lifted.reduced.nu
@@ -170,6 +173,7 @@ class Coordinates:
 
     @classmethod
     def rows(cls, at: Point, c: Constraint, x: Expr) -> Rows:
+        """First derivatives of the constraint's acceleration and of J x."""
         symbols, d, k, J = cls._terms(at, c)
         _, v, _, x_, t = symbols
         Jx = ca.densify(ca.SX(J @ x_))
@@ -178,6 +182,7 @@ class Coordinates:
 
     @classmethod
     def effort(cls, at: Point, c: Constraint, w: Expr) -> tuple[Expr, Expr]:
+        """J' w and its derivatives by time and configuration."""
         symbols, d, _, J = cls._terms(at, c)
         weights = ca.SX.sym("w", J.shape[0])
         force = ca.densify(ca.SX(J.T @ weights))
@@ -187,6 +192,7 @@ class Coordinates:
 
     @classmethod
     def curvature(cls, at: Point, c: Constraint, x: Expr, w: Expr, multipliers: Expr) -> Curvature:
+        """Second derivatives of the contraction with weights w and multipliers."""
         symbols, d, k, J = cls._terms(at, c)
         weights, forces, n = ca.SX.sym("w", J.shape[0]), ca.SX.sym("l", J.shape[0]), at.model.nv
         phi = ca.dot(weights, k) - ca.dot(forces, J @ symbols[3])

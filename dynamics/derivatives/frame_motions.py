@@ -45,6 +45,7 @@ class Columns(NamedTuple):
     turned: Expr
 
     def through(self, move: Any) -> Columns:
+        """The columns after `move` of each."""
         return Columns(*map(move, self))
 
 

@@ -33,8 +33,8 @@ def with_derivatives(
     """The function ``inputs -> value`` [ny, 1] that answers requests for derivatives with the expressions given.
 
     inputs: name -> symbol [n_i, 1], all SX or all MX; jacobian[i]: d value / d input i [ny, n_i]; gradient[i]: the derivative
-    [n_i, 1] of ``seed' value`` for the symbol ``seed`` [ny, 1]; hessian[i][j]: that of gradient[i] by input j [n_i, n_j]. What
-    these repeat is not looked for: pass them through ``ca.cse`` together.
+    [n_i, 1] of ``seed' value`` for the symbol ``seed`` [ny, 1]; hessian[i][j]: that of gradient[i] by input j [n_i, n_j]. Their
+    common subexpressions are not merged: pass them through ``ca.cse`` together.
     compiled (SX only): the function and its derivatives are kernels of C code, made now or found in the cache; otherwise CasADi
     interprets them, or generates code for them together with the graph they stand in. Raises KernelError where compilation fails.
     """

@@ -48,6 +48,7 @@ class Inner:
 
     @property
     def count(self) -> int:
+        """Number of values."""
         return int(self.sought.numel_out(0))
 
     def carried(self, nx: int, more: int) -> Inner:
@@ -164,6 +165,9 @@ def split(function: ca.Function, sought: ca.Function) -> ca.Function | None:
     for i, number in enumerate(parts):
         if isinstance(nodes[number][0], int):  # neither an input nor a constant
             built.setdefault(number, k[i])
+            what, *takes = nodes[number]
+            if what == ca.OP_NEG and isinstance(nodes[takes[0]][0], int):  # x - (-y) is written x + y
+                built.setdefault(takes[0], -k[i])
     for number in values:
         _build(nodes, number, built, symbols)
     rest = ca.SX(value.sparsity(), ca.vertcat(*(built[number] for number in values)))

@@ -146,7 +146,7 @@ def _ways(passed: Sweep) -> list[_Way]:
 
 # ------------------------------------------------------------------------------------------------ blocks
 class _Bend:
-    """What displacing one column s of joint i does to the subtree that it carries: the quantities of Algorithm 1."""
+    """Effect of displacing one column s of joint i on the subtree that it carries: the quantities of Algorithm 1."""
 
     def __init__(self, x: Swept, p: int, inertia: Inertia, B: Coriolis, f: Expr) -> None:
         s, psi_dot = x.S[:, p], x.psi_dot[:, p]

@@ -21,7 +21,7 @@ KERNELS: Mapping[str, Callable[[Model], ca.Function]] = {
     "inverse_dynamics_second_derivatives": second_order.inverse_dynamics_second_derivatives,
     "forward_dynamics_second_derivatives": second_order.forward_dynamics_second_derivatives,
 }
-"""What can be had as a kernel: the Functions of the same names, analytic where there is a choice."""
+"""Functions available as kernels, under the same names, analytic where there is a choice."""
 
 
 def derivative_kernel(model: Model, name: str, mode: Mode = "auto") -> Kernel:

@@ -1,4 +1,4 @@
-"""What derivatives with respect to q mean on the configuration manifold, and how they look in the coordinates of q.
+"""Derivatives with respect to q on the configuration manifold, and their form in the coordinates of q.
 
 First derivatives are right-tangent: component j is d/ds f(q [+] s e_j) at s = 0. A *raw* second derivative applies two such
 derivatives one after the other: entry [j, k] is d/ds_k d/ds_j f(q [+] s_k e_k [+] s_j e_j), so the perturbation k moves the

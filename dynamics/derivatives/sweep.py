@@ -61,10 +61,12 @@ def coriolis(inertia: Inertia, v: Expr) -> Coriolis:
 
 
 def add_coriolis(a: Coriolis, b: Coriolis) -> Coriolis:
+    """The sum of two Coriolis terms in the same frame."""
     return Coriolis(a.p2 + b.p2, a.K2 + b.K2)
 
 
 def coriolis_to_parent(A_H_B: Transform, B: Coriolis) -> Coriolis:
+    """A Coriolis term of child B in the coordinates of parent A."""
     p2 = A_H_B.R @ B.p2
     return Coriolis(p2, A_H_B.R @ B.K2 @ A_H_B.R.T - spatial.hat(A_H_B.p) @ spatial.hat(p2))
 
@@ -119,6 +121,7 @@ class Sweep:
     links: tuple[Swept, ...]
 
     def columns(self, i: int) -> slice:
+        """Velocity components of link i."""
         return self.reduced.links[i].columns
 
 

@@ -1,4 +1,4 @@
-"""What a force is: one record with its value and the exact derivatives of that value. Every execution reads it the same way.
+"""A force: one record with its value and the exact derivatives of that value. Every execution reads it the same way.
 
 A record gives a generalised force f(q, v) [nv] on a Model. Derivatives are those of ``design`` conventions: K = df/dq along the
 right perturbation ``q [+] d``, D = df/dv. A force with a potential V(q) and a dissipation d(v) = v' f_d has f = -dV/dq + f_d.

@@ -62,7 +62,7 @@ def find_compiler() -> Path | None:
 
 
 def searched() -> str:
-    """What `find_compiler` looks at, in words, for error messages."""
+    """Names that `find_compiler` tries, in words, for error messages."""
     named = os.environ.get("CC", "").strip()
     if named:
         return f"CC={named!r} (from the environment; unset it to search for {', '.join(_CANDIDATES)})"

@@ -222,7 +222,7 @@ def _llvm() -> Any:
 
 @lru_cache(maxsize=1)
 def _identity() -> tuple[str, ...]:
-    """What object files depend on, apart from the functions."""
+    """Dependencies of object files apart from the functions."""
     import llvmlite
 
     return str(llvmlite.__version__), str(_llvm().get_process_triple()), cpu_identity()

@@ -58,7 +58,7 @@ KNOWN = frozenset(_FORMS.keys() | _COMPARED.keys() | {ca.OP_INPUT, ca.OP_OUTPUT,
 
 
 def declarations() -> str:
-    """What the text of functions refers to."""
+    """Functions and symbols that a text refers to."""
     calls = [f"declare double @{name}(double)" for name in sorted(set(ONE.values()))]
     calls += [f"declare double @{name}(double, double)" for name in sorted(set(TWO.values()))]
     calls += [f"declare double @llvm.{name}.f64(double)" for name in ("sqrt", "fabs")]

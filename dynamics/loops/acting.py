@@ -1,4 +1,4 @@
-"""What acts on a tree in the loops: forces of a mechanism, thrusters and constraints, by three generated functions called by
+"""Efforts on a tree in the loops: forces of a mechanism, thrusters and constraints, by three generated functions called by
 address.
 
 With f(q, v) = B(q) w + the sum of the forces, w the thrusts, J and c = drift + d rate + k g, with the gains (k, d) of each record,
@@ -143,7 +143,7 @@ def clear(table: Array, work: Array, which: int, count: int) -> None:
 
 @linked(**OPTIONS)
 def evaluate(table: Array, work: Array, which: int) -> int:
-    """Run one of the three functions; where its results are. What a failure would leave is not a number."""
+    """Run one of the three functions; where its results are. A failure would leave NaN."""
     record, own = get(table, at.AT_ACTING), address_of(work)
     arg, res = get(table, record + at.ACT_MEMORY), get(table, record + at.ACT_MEMORY + 1)
     for k in range(8):

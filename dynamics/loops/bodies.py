@@ -1,4 +1,4 @@
-"""What every body contributes (inertia, momentum, wrench) and its sums over subtrees.
+"""Contributions of every body (inertia, momentum, wrench) and their sums over subtrees.
 
 The inertia is kept as mass, first moment h = int r dm and second moments Sigma = int r r^T dm, all at the reference origin, so
 that the rotational inertia is tr(Sigma) 1 - Sigma. With K = int rdot r^T dm and l = int rdot dm the Coriolis matrix of Singh,

@@ -30,7 +30,7 @@ class SecondOrder(NamedTuple):
 
 
 class Arguments(NamedTuple):
-    """What every loop begins with: integers and numbers of the tables, the workspace, and q [nq]."""
+    """Arguments of every loop: integers and numbers of the tables, the workspace, and q [nq]."""
 
     integers: Array
     reals: Array

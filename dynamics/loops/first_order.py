@@ -43,12 +43,14 @@ Array = np.ndarray
 
 @linked(**INLINE)
 def splat3(array: Array, i: int) -> Lanes:
+    """A scalar 3-vector at i in every lane."""
     a = get3(array, i)
     return splat(a[0]), splat(a[1]), splat(a[2])
 
 
 @linked(**INLINE)
 def splat6(array: Array, i: int) -> Lanes:
+    """A scalar spatial vector at i in every lane."""
     return splat3(array, i), splat3(array, i + 3 * WIDTH)
 
 
@@ -124,6 +126,7 @@ def rows_first(table: Array, work: Array, out: Array, start_q: int, start_v: int
 
 @linked(**INLINE)
 def add_diagonal(out: Array, reals: Array, start: int, n: int, width: int, offset: int) -> None:
+    """Add n scalars to the diagonal of a matrix of lanes."""
     for i in range(n):
         to = offset + i * (width + 1)
         put(out, to, get(out, to) + get(reals, start + i))

@@ -20,7 +20,7 @@ Array = np.ndarray
 
 @linked(**INLINE)
 def scale(table: Array, reals: Array, base: int, column: int) -> float:
-    """What the velocity of a column is worth in its own: the multiplier of a mimic joint, zero in general links."""
+    """Velocity of a column per velocity of its own joint: the multiplier of a mimic joint, zero in general links."""
     m = get(reals, base + column // WIDTH * at.CONSTANTS + column % WIDTH + at.K_MULTIPLIER)
     return 1.0 if get(table, get(table, at.AT_COLUMNS) + 3 * column + 1) < 0 else m
 
@@ -156,7 +156,7 @@ def _clear(work: Array, start: int, count: int) -> None:
 @linked(**OPTIONS)
 def first_general(table: Array, reals: Array, work: Array, by_u: int, mass: int, width: int, out: Array, to_q: int, to_v: int,
                   out_width: int) -> None:
-    """What joints with S(q) add to dtau/dq and dtau/dv. by_u, mass: matrices of the columns."""
+    """Terms of joints with S(q) in dtau/dq and dtau/dv. by_u, mass: matrices of the columns."""
     columns, y = get(table, at.N_COLUMNS), get(table, at.AT_ROWS)
     weights(table, work, False)
     hooks.evaluate(table, work, hooks.SLOPES)
@@ -179,7 +179,7 @@ def first_general(table: Array, reals: Array, work: Array, by_u: int, mass: int,
 @linked(**OPTIONS)
 def second_general(table: Array, reals: Array, work: Array, start: int, size: int, width: int, out: Array, symmetric: bool
                    ) -> None:
-    """What joints with S(q) add to the four Hessians in ``out``. From ``start``, each ``size`` after the one before, lie matrices
+    """Terms of joints with S(q) in the four Hessians in ``out``. From ``start``, each ``size`` after the one before, lie matrices
     of the columns: qq, vq, vv, aq, then dtau/dchi, dtau/du and M."""
     nv, columns, y = get(table, at.N_V), get(table, at.N_COLUMNS), get(table, at.AT_ROWS)
     vq, vv, aq = start + size, start + 2 * size, start + 3 * size
@@ -254,7 +254,7 @@ def _add_own(work: Array, block: int, n: int, out: Array, v: int, nv: int, symme
 
 @linked(**OPTIONS)
 def gradient_general(table: Array, work: Array, out: Array, nv: int) -> None:
-    """What joints with S(q) add to the gradients [3, nv] of the contraction; their columns of QA hold those of the links."""
+    """Terms of joints with S(q) in the gradients [3, nv] of the contraction; their columns of QA hold those of the links."""
     weights(table, work, True)
     hooks.evaluate(table, work, hooks.SLOPES)
     hooks.evaluate(table, work, hooks.BENDS)

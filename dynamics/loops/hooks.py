@@ -1,4 +1,4 @@
-"""What loops do for joints of which only pose and S(q) are known: small compiled functions of these joints, called by address.
+"""Loops over joints of which only pose and S(q) are known: small compiled functions of these joints, called by address.
 
 Such a joint is a free body to the loops, whose pose, G = S(q) and rates come from four functions of all such joints of a model,
 made and compiled when its tables are: ``dynamics.joints.moving`` with the coordinates of the model. All take (q, v, a, lam, w),
@@ -83,7 +83,7 @@ def remember(table: Array, work: Array, which: int, x: Array) -> None:
 
 @linked(**OPTIONS)
 def evaluate(table: Array, work: Array, which: int) -> None:
-    """Run one of the four functions. What a failure would leave is not a number."""
+    """Run one of the four functions. A failure would leave NaN."""
     hooks, own = get(table, at.AT_HOOKS), address_of(work)
     record, arg, res = hooks + 3 * which, get(table, hooks + at.HOOK_MEMORY), get(table, hooks + at.HOOK_MEMORY + 1)
     for k in range(5):

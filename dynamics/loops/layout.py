@@ -57,7 +57,7 @@ FA, FZ, FP, TA, TE, TC = (_w[k] for k in ("fa", "fz", "fp", "ta", "te", "tc"))
 SCRATCH, AT_MASS, AT_RIGHT, AT_PANEL, AT_L, AT_D, AT_BIAS, AT_ROWS = range(13, 21)
 # links of which only pose and S(q) are known (``dynamics.loops.hooks``); AT_ROWS: room for vectors over the columns
 N_GENERAL, AT_GENERAL, AT_HOOKS = range(21, 24)
-# what acts on the tree (``dynamics.loops.acting``): its record, 0 where nothing does; rows of constraints
+# efforts on the tree (``dynamics.loops.acting``): their record, 0 where there are none; rows of constraints
 AT_ACTING, N_ROWS = range(24, 26)
 HEADER = 26
 GENERAL = 7  # first column, first velocity, number of velocities, where the four functions write for this link

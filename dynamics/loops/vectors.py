@@ -18,11 +18,13 @@ Vector = tuple[Lanes, Lanes, Lanes]
 
 @linked(**INLINE)
 def load3(array: Lanes, i: int) -> Vector:
+    """The 3-vector of lanes at i, aligned."""
     return load(array, i), load(array, i + WIDTH), load(array, i + 2 * WIDTH)
 
 
 @linked(**INLINE)
 def store3(array: Lanes, i: int, a: Vector) -> None:
+    """Write a 3-vector of lanes at i, aligned."""
     store(array, i, a[0])
     store(array, i + WIDTH, a[1])
     store(array, i + 2 * WIDTH, a[2])
@@ -30,11 +32,13 @@ def store3(array: Lanes, i: int, a: Vector) -> None:
 
 @linked(**INLINE)
 def get3(array: Lanes, i: int) -> Vector:
+    """The 3-vector of lanes at i, unaligned."""
     return get(array, i), get(array, i + WIDTH), get(array, i + 2 * WIDTH)
 
 
 @linked(**INLINE)
 def put3(array: Lanes, i: int, a: Vector) -> None:
+    """Write a 3-vector of lanes at i, unaligned."""
     put(array, i, a[0])
     put(array, i + WIDTH, a[1])
     put(array, i + 2 * WIDTH, a[2])
@@ -42,37 +46,44 @@ def put3(array: Lanes, i: int, a: Vector) -> None:
 
 @linked(**INLINE)
 def load6(array: Lanes, i: int) -> tuple[Vector, Vector]:
+    """The spatial vector [angular; linear] at i."""
     return load3(array, i), load3(array, i + 3 * WIDTH)
 
 
 @linked(**INLINE)
 def store6(array: Lanes, i: int, x: tuple[Vector, Vector]) -> None:
+    """Write a spatial vector at i."""
     store3(array, i, x[0])
     store3(array, i + 3 * WIDTH, x[1])
 
 
 @linked(**INLINE)
 def add3(a: Vector, b: Vector) -> Vector:
+    """a + b."""
     return a[0] + b[0], a[1] + b[1], a[2] + b[2]
 
 
 @linked(**INLINE)
 def sub3(a: Vector, b: Vector) -> Vector:
+    """a - b."""
     return a[0] - b[0], a[1] - b[1], a[2] - b[2]
 
 
 @linked(**INLINE)
 def mul3(s: Lanes, a: Vector) -> Vector:
+    """s a."""
     return s * a[0], s * a[1], s * a[2]
 
 
 @linked(**INLINE)
 def dot3(a: Vector, b: Vector) -> Lanes:
+    """a . b."""
     return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 
 
 @linked(**INLINE)
 def cross3(a: Vector, b: Vector) -> Vector:
+    """a x b."""
     return a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]
 
 
@@ -93,16 +104,19 @@ def apply_symmetric(m: tuple[Vector, Vector], a: Vector) -> Vector:
 
 @linked(**INLINE)
 def add6(x: tuple[Vector, Vector], y: tuple[Vector, Vector]) -> tuple[Vector, Vector]:
+    """x + y."""
     return add3(x[0], y[0]), add3(x[1], y[1])
 
 
 @linked(**INLINE)
 def mul6(s: Lanes, x: tuple[Vector, Vector]) -> tuple[Vector, Vector]:
+    """s x."""
     return mul3(s, x[0]), mul3(s, x[1])
 
 
 @linked(**INLINE)
 def dot6(x: tuple[Vector, Vector], y: tuple[Vector, Vector]) -> Lanes:
+    """x . y, the power of a wrench and a twist."""
     return dot3(x[0], y[0]) + dot3(x[1], y[1])
 
 

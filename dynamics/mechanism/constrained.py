@@ -53,7 +53,7 @@ def spread(model: Model, constraints: Sequence[Constraint], q: Expr, multipliers
 
 
 def demanded(model: Model, constraints: Sequence[Constraint], q: Expr, v: Expr, t: Expr) -> Expr:
-    """What ``J a`` has to be [m]: no acceleration of the rates, and off the constraints their decay by gains (k, d)."""
+    """The required ``J a`` [m]: no acceleration of the rates, and off the constraints their decay by gains (k, d)."""
     rows = [-c.drift(model, q, v, t) - c.gains[1] * c.rate(model, q, v, t) - c.gains[0] * c.value(model, q, t) for c in constraints]
     return ca.vertcat(*rows) if rows else ca.DM(0, 1)
 
@@ -72,7 +72,7 @@ def accelerations(model: Model, constraints: Sequence[Constraint], q: Expr, v: E
 
 def impact(model: Model, constraints: Sequence[Constraint], q: Expr, v: Expr, restitution: Restitution = 0.0, t: Expr = 0.0,
            impulses: Mapping[str, Expr] | None = None) -> Impact:
-    """What the velocity v [nv] becomes when all rows strike at once; rows that held before go on holding.
+    """The velocity v [nv] after an impact of all constraints at once; those active before stay active.
 
     restitution: e in [0, 1] of all rows, or by the name of a record, one number or one for each of its rows; names left out: 0.
     impulses: body name -> impulsive wrench [6] (N s, N m s) from outside, body coordinates. Raises ModelError, UnknownNameError.

@@ -1,4 +1,4 @@
-"""What moves a robot: motors geared to joints, and thrusters that push bodies."""
+"""Actuators: motors geared to joints, and thrusters that push bodies."""
 
 from __future__ import annotations
 

@@ -66,6 +66,7 @@ class Mechanism:
 
     @property
     def nu(self) -> int:
+        """Number of controls."""
         return len(self.motors) + len(self.thrusters)
 
     @cached_property
@@ -184,7 +185,7 @@ class Mechanism:
         return total
 
     def constraint_power(self, q: Expr, v: Expr, u: Expr, t: Expr = 0.0) -> Expr:
-        """What the constraints supply [W]: zero on the constraint unless they move by themselves."""
+        """Power of the constraints [W]: zero on the constraint unless they move by themselves."""
         J = constrained.stacked(self.model, self.constraints, "jacobian", q, t)
         return ca.dot(J @ v, self.constrained_dynamics(q, v, u, t)[1])
 
@@ -256,7 +257,7 @@ class Mechanism:
         return alg.total_energy(self.model, q, v) + sum((force.energy(self.model, q) for force in self.forces), ca.DM(0))
 
     def power(self, q: Expr, v: Expr, tau: Expr, thrusts: Expr) -> Expr:
-        """What the energy changes by [W] under motor efforts tau [nv] and thrusts: their power, less what dampers take."""
+        """Rate of the energy [W] under motor efforts tau [nv] and thrusts: their power, less the dissipation of dampers."""
         power = ca.dot(v, tau) - ca.dot(v, tree.diagonal(self.model, "damping") * v)
         wrenches = self.wrenches(thrusts, q)
         twists = alg.body_velocities(self.model, q, v) if wrenches else []

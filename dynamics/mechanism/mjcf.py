@@ -46,7 +46,7 @@ def read_mjcf_mechanism(path_or_text: str | os.PathLike[str], *, gravity: tuple[
 
 
 def _closures(model: Model, loops: Sequence[tuple[str, str, str, str]], notes: Notes) -> Iterator[Closure]:
-    """What closes loops; the joint of a mechanism holds exactly."""
+    """Elements that close loops; the joint of a mechanism holds exactly."""
     for name, joint, first, second in loops:
         if model.frame(first).body == model.frame(second).body:
             notes.tell(f"equality {name!r} holds two ends of one body together; left out")
@@ -143,7 +143,7 @@ def _range(m: MjModel, mujoco: ModuleType, a: int, name: str, notes: Notes) -> t
 
 
 def _transmitted(m: MjModel, mujoco: ModuleType, a: int, name: str, notes: Notes) -> tuple[float, float]:
-    """What a hinge, a slide or a tendon allows all its actuators together: of joints behind the gears, of tendons before them;
+    """Effort limits of all actuators of a hinge, a slide or a tendon together: of joints behind the gears, of tendons before them;
     [N m or N] before the gear of this one."""
     kind, what, target, gear = mujoco.mjtTrn, int(m.actuator_trntype[a]), int(m.actuator_trnid[a][0]), float(m.actuator_gear[a][0])
     of = ""
@@ -211,7 +211,7 @@ def _free_spring(m: MjModel, model: Model, name: str, k: float, at: int) -> list
 
 
 def _rotors(model: Model) -> list[Force]:
-    """What the armature of free joints does in MuJoCo beside its place on the diagonal: its velocity is that of the world, whose
+    """The armature of free joints beyond its entry on the diagonal in MuJoCo: its velocity is that of the world, whose
     rate is ``R (dv/dt + w x v)``. No power comes of it."""
     out: list[Force] = []
     for i, body in enumerate(model.bodies):
@@ -253,7 +253,7 @@ def _tendons(m: MjModel, mujoco: ModuleType, model: Model, joints: list[str], si
 
 
 def _length_at_zero(m: MjModel, model: Model, joints: list[str], tendon: int) -> float:
-    """What followers add to the length of a fixed tendon when their leaders are at zero."""
+    """Contribution of followers to the length of a fixed tendon when their leaders are at zero."""
     first, total = int(m.tendon_adr[tendon]), 0.0
     for w in range(first, first + int(m.tendon_num[tendon])):
         mimic = model.bodies[model.joint_index(joints[int(m.wrap_objid[w])])].joint.mimic

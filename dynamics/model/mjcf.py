@@ -1,6 +1,6 @@
 """Read a robot from MJCF (or any file that MuJoCo compiles) through MuJoCo's own compiler.
 
-Needs the ``mujoco`` extra. What a Model cannot say (contacts, closed loops) is listed in its notes; springs, tendons and actuators
+Needs the ``mujoco`` extra. A Model has no contacts or closed loops; its notes list them. Springs, tendons and actuators
 belong to the mechanism, which ``dynamics.mechanism.read_mechanism`` reads.
 Conventions follow the MuJoCo documentation, chapters "Computation" and "XML Reference".
 """

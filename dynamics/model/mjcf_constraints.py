@@ -1,4 +1,4 @@
-"""What an MJCF file says beyond bodies and joints: joint couplings become mimics, connections and welds pairs of frames for a
+"""Couplings of an MJCF file beyond bodies and joints: joint couplings become mimics, connections and welds pairs of frames for a
 mechanism to hold together; the rest is named in the notes."""
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def closing(m: Any, mujoco: Any) -> list[tuple[str, str, list[tuple[str, int, Pl
 
 
 def beyond_the_tree(m: Any, mujoco: Any) -> list[str]:
-    """What a Model leaves out and a mechanism carries, as sentences."""
+    """Elements that a Model leaves out and a mechanism carries, as sentences."""
     found = [f"{count} {what} are not carried by a tree; read_mechanism reads them"
              for count, what in ((m.nu, "actuators"), (m.ntendon, "tendons")) if count]
     found += [f"equality {name!r} closes a loop, and a tree is read without this constraint; read_mechanism reads it"

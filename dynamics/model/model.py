@@ -140,6 +140,7 @@ class Model:
                      for n in _component_names(b.joint.name, self.kind(i).v_names))
 
     def children(self, i: int) -> tuple[int, ...]:
+        """Indices of the bodies whose parent is body i."""
         return tuple(j for j, b in enumerate(self.bodies) if b.parent == i)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""What one URDF ``<link>`` or ``<joint>`` says, checked and typed; no knowledge of the tree."""
+"""One URDF ``<link>`` or ``<joint>``, checked and typed; no knowledge of the tree."""
 
 from __future__ import annotations
 

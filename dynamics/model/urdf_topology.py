@@ -45,6 +45,7 @@ def root_link(top: Element, links: Mapping[str, LinkElement], joints: Mapping[st
 
 
 def armatures(top: Element, joints: Mapping[str, JointElement], notes: Notes) -> dict[str, float]:
+    """Reflected inertia of the rotors [kg m^2] by joint, from the transmissions of a URDF file."""
     out: dict[str, float] = {}
     for transmission in top.all("transmission"):
         found = read_armature(transmission, notes)

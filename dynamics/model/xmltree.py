@@ -27,6 +27,7 @@ class Element:
 
     @property
     def text(self) -> str:
+        """The text of the element without surrounding blanks."""
         return "".join(self.pieces).strip()
 
     def all(self, tag: str) -> list[Element]:
@@ -45,9 +46,11 @@ class Notes:
         self._lines: dict[str, list[int]] = {}
 
     def tell(self, text: str, line: int | None = None) -> None:
+        """Record a note about a line of the file."""
         self._lines.setdefault(text, []).extend([] if line is None else [line])
 
     def lines(self) -> tuple[str, ...]:
+        """The notes in order, each with the lines that it concerns."""
         return tuple(_told(text, at) for text, at in self._lines.items())
 
 

@@ -94,7 +94,7 @@ def wrench_from(name: str, A_H_B: PoseLike, f: Expr) -> Expr:
 
 
 def acceleration_as(name: str, A_H_B: PoseLike, B_v_AB: Expr, B_vdot_AB: Expr) -> Expr:
-    """What that notation calls the acceleration of B [6], from our twist and its derivative."""
+    """The acceleration of B [6] in that notation, from our twist and its derivative."""
     record = notation(name)
     out = motion_map(A_H_B, record.representation) @ as_column(B_vdot_AB)
     if record.acceleration == "apparent":

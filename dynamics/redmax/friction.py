@@ -176,7 +176,7 @@ class BearingStep:
         return staggered(W, momentum, T, normal, self.solve, start, rounds)
 
     def _through(self, impulses: Array, X: Array) -> Array:
-        """What every joint carries [n, 6], from leaves to roots."""
+        """Wrenches that every joint carries [n, 6], from leaves to roots."""
         carried = impulses.reshape(-1, 6).copy()
         for i in reversed(range(len(carried))):
             parent = self.mechanism.model.bodies[i].parent

@@ -102,8 +102,8 @@ def _closed_form(mechanism: Mechanism, at: Sequence[Expr]) -> list[Expr]:
 
 
 class Factors(NamedTuple):
-    """What an adjoint needs of one solve at the node that it found, with s = gamma h: M, ``s r_v`` and SciPy's LU factors of the
-    Newton matrix ``H = M + s r_v + s^2 r_q``, [n, n] each."""
+    """Terms of one solve that an adjoint needs, at the node that it found, with s = gamma h: M, ``s r_v`` and SciPy's LU factors of
+    the Newton matrix ``H = M + s r_v + s^2 r_q``, [n, n] each."""
 
     M: np.ndarray
     damping: np.ndarray
@@ -111,6 +111,7 @@ class Factors(NamedTuple):
 
     @classmethod
     def of(cls, s: float, r_q: np.ndarray, r_v: np.ndarray, M: np.ndarray) -> Factors:
+        """Factors of M + s r_v + s^2 r_q for a step of length s [s]."""
         from scipy.linalg import lu_factor  # only here: it takes a while
 
         return cls(M, s * r_v, lu_factor(M + s * r_v + s**2 * r_q))
@@ -124,7 +125,7 @@ class Factors(NamedTuple):
 
 @dataclass(frozen=True)
 class Simulation:
-    """What implicit steps found. t [N+1]; q, v [N+1, n]: at the ends of steps. nodes: (q, v, a) [n each] of every solve, after the
+    """Outcome of implicit steps. t [N+1]; q, v [N+1, n]: at the ends of steps. nodes: (q, v, a) [n each] of every solve, after the
     initial state; solves: the plan that they follow; u [N, nu], p [np], h. iterations: of Newton for every solve; factors: of every
     solve, where they were to be kept."""
 

@@ -29,7 +29,7 @@ from dynamics.spatial import Transform
 
 @dataclass(frozen=True)
 class _Body:
-    """What every sweep needs of body i: parent, pose in it, S, its slice of v."""
+    """Data of body i in every sweep: parent, pose in it, S, its slice of v."""
 
     parent: int
     X: Transform

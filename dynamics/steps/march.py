@@ -21,7 +21,7 @@ ASTRAY = 4
 
 
 class Equations(NamedTuple):
-    """What a step solves, as CasADi Functions; y [n] are places in the chart of the state x [nx] where the step begins, of which
+    """Equations of a step as CasADi Functions; y [n] are points in the chart of the state x [nx] where the step begins, of which
     ``gamma y'`` is the last part (``dynamics.steps.schemes``).
 
     stage: (z [nz], t, x, y known, gamma, u, p) -> G [nz], dG/dz [nz, nz]; reached: (z, x, y known, gamma) -> the state there [nx],
@@ -60,7 +60,7 @@ class Failure(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What a stretch found until its end or its failure: x [k+1, nx] and rises of the integrals [k, l]; of every stage its state
+    """Outcome of a run until its end or its failure: x [k+1, nx] and rises of the integrals [k, l]; of every stage its state
     nodes [m, nx], z [m, nz] and iterations [m]."""
 
     x: Array
@@ -72,7 +72,7 @@ class Found(NamedTuple):
 
 
 class March:
-    """Steps of one method by the kernels of :class:`Equations`. What it looks back at, and starts from, is kept from run to run."""
+    """Steps of one method by the kernels of :class:`Equations`. Past stages and starting values are kept from run to run."""
 
     def __init__(self, kernels: Sequence[Kernel], method: str, newton: Newton | None = None):
         self.kernels, self.newton, self.method = tuple(kernels), newton or Newton(), method

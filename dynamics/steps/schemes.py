@@ -25,7 +25,7 @@ Number = Any
 
 
 class Term(NamedTuple):
-    """What a known node adds. node: 0 for the state where the step begins, -1 for the one before, k > 0 for what the k-th stage of
+    """Contribution of a known node. node: 0 for the state where the step begins, -1 for the one before, k > 0 for that of
     this step found."""
 
     node: int
@@ -62,7 +62,7 @@ def stages(method: str, ratio: Number | None = 1.0) -> tuple[Stage, ...]:
 
 
 class Weight(NamedTuple):
-    """What a known node adds to second-order equations: a and b of the velocity, c and d of w."""
+    """Contribution of a known node to second-order equations: a and b of the velocity, c and d of w."""
 
     a: float
     b: float

@@ -112,6 +112,7 @@ class SoFar:
             shutil.rmtree(before, ignore_errors=True)
 
     def remove(self) -> None:
+        """Delete the last checkpoint."""
         if self.last is not None:
             shutil.rmtree(self.last, ignore_errors=True)
 

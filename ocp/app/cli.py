@@ -74,9 +74,11 @@ class Output(io.TextIOWrapper):
         super().__init__(given.buffer, encoding=given.encoding, errors="replace", line_buffering=given.line_buffering)
 
     def write(self, text: str, /) -> int:
+        """Write text; a closed pipe ends the command quietly."""
         return self._heard(lambda: super(Output, self).write(text), len(text))
 
     def flush(self) -> None:
+        """Flush the stream; a closed pipe ends the command quietly."""
         self._heard(super().flush, None)
 
     def _heard(self, action: Callable[[], T], otherwise: T) -> T:

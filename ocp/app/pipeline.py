@@ -1,4 +1,4 @@
-"""From a problem file to a run folder: load, solve, certify, write. What the command line does, callable from Python."""
+"""From a problem file to a run folder: load, solve, certify, write. The command line's steps, callable from Python."""
 
 from __future__ import annotations
 
@@ -109,8 +109,9 @@ def _run(loaded: LoadedProblem, stem: str, budget: Budget, *, method_name: str |
         solution = solve(loaded.problem, chosen.name, options, tolerances=Tolerances(**loaded.accept), progress=progress,
                          checkpoint=None if started is None else started.keep, resume=resume, so_far=aside,
                          without=loaded.without)
-        solution = replace(solution, findings=(*left_out(budget), *spelt, *solution.findings))
         solved = time.perf_counter()
+        solution = replace(solution, findings=(*left_out(budget), *spelt, *solution.findings),
+                           seconds={**solution.seconds, "read": read - begin, "solve and certify": solved - read})
         with held():
             if started is not None and solution.ok and started.target != place:
                 started.replaces(place)
@@ -165,6 +166,9 @@ def _draw(started: Started, loaded: LoadedProblem, solution: Solution) -> None:
 
 def picture(loaded: LoadedProblem, solution: Solution) -> tuple[Any, str]:
     """The scene that the report animates, or None and a sentence that says why there is none."""
+    from ocp.app.pages.camera import viewpoint
+    from ocp.app.pages.contact_scene import with_contacts
+    from ocp.app.pages.contacts import pressed
     from ocp.app.pages.scene import frame_times, scene_from_drawing, scene_from_model
 
     found = legs(solution)
@@ -181,7 +185,8 @@ def picture(loaded: LoadedProblem, solution: Solution) -> tuple[Any, str]:
         if len({model.fingerprint for model in models}) > 1:
             return None, "The phases have different robots, so there is no one picture to animate."
         q, model = np.concatenate([part[:, :system.model.nq] for part in x]), drawn(system)
-        return scene_from_model(model, t, q, body_poses(model, q), loaded.scenery), ""
+        scene, words = with_contacts(scene_from_model(model, t, q, body_poses(model, q), loaded.scenery), *pressed(found, times))
+        return replace(scene, notes=(*scene.notes, words) if words else scene.notes, yaw=viewpoint(scene)), ""
     if loaded.drawing is not None:
         u = [np.asarray(leg.trajectory.control(at)).reshape(len(at), leg.phase.system.nu)
              for leg, at in zip(found, times, strict=True)]

@@ -131,7 +131,7 @@ def needed(method: str, options: Any, problem: Problem) -> tuple[str, ...]:
 
 
 def waiting(loaded: LoadedProblem, method_name: str) -> str:
-    """What to tell somebody whose solve will wait for the compiler; empty where it will not."""
+    """Advice for a solve that will wait for the compiler; empty where it will not."""
     if method(method_name).unsupported(loaded.problem):
         return ""
     options = make_options(method_name, loaded.options_for(method_name))

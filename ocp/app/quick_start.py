@@ -1,4 +1,4 @@
-"""What a process of the command line leaves out so that it starts sooner; for the process as a whole, so only commands call it."""
+"""Faster start of the command line's process; for the process as a whole, so only commands call it."""
 
 from __future__ import annotations
 

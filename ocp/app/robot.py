@@ -101,15 +101,17 @@ class NamedRobot:
 
     @property
     def stem(self) -> str:
+        """The file name without its ending, for outputs."""
         return self.file.removeprefix(COLLECTION).replace("/", "-") if self.file.startswith(COLLECTION) else self.path.stem
 
     @property
     def identity(self) -> str:
-        """What tells it from other robots, of the same name too."""
+        """Identity among robots, of the same name too."""
         return f"{self.path.resolve()}, root {self.root}"
 
     @property
     def what(self) -> str:
+        """The file and the root link, for headings."""
         return self.file + (f", root {self.root}" if self.path.suffix == ".urdf" else "")
 
 

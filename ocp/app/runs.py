@@ -138,7 +138,7 @@ def export_policy(folder: str | Path, *, out: str | Path | None = None, models: 
 
 
 def policy(folder: Path, *, out: Path | None = None, models: Path | None = None, overwrite: bool = False) -> None:
-    """What the command does: export, and say what and where."""
+    """Export, and say what and where."""
     found, place = export_policy(folder, out=out, models=models, overwrite=overwrite)
     closed = is_run(folder, CLOSED_LOOP)
     N, nu, ndx = found.K.shape

@@ -1,4 +1,4 @@
-"""What commands share on the terminal: consoles, tables, and a line that says what is being done."""
+"""Terminal output that commands share: consoles, tables, and a progress line."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def grid(*headings: str, rows: Iterable[Sequence[str]] = (), pad: int = 1, folde
 
 
 def say_robot(out: Console, model: Model, more: str = "", notes: Sequence[str] = ()) -> None:
-    """What ``ocp check`` says of a robot."""
+    """The summary of a robot in ``ocp check``."""
     out.print(f"  robot {model.name}: nq = {model.nq}, nv = {model.nv}, {model.mass:.6g} kg{more}", markup=False)
     for note in (*model.notes, *notes):
         out.print(f"  note: {note}", markup=False, soft_wrap=True)

@@ -20,7 +20,7 @@ import numpy as np
 
 from ocp.certify import Tolerances, certify
 from ocp.errors import ProblemError
-from ocp.guesses.motion import free_values, from_motion
+from ocp.guesses.motion import from_solution
 from ocp.interrupts import limited
 from ocp.methods import make_options, method, solve
 from ocp.nlp import NLP, NLPResult, Solver, Warm, prepare_solver
@@ -53,19 +53,20 @@ class Case:
 
     @cached_property
     def solution(self) -> Solution:
+        """The solution, reconstructed on demand."""
         return self.make()
 
 
 
 class Varied(NamedTuple):
-    """What a program takes anew beside bounds and limits: parameters by name, and whether durations that are fixed."""
+    """Numbers that a program takes anew beside bounds and limits: parameters by name, and whether durations that are fixed."""
 
     parameters: tuple[str, ...] = ()
     durations: bool = False
 
 
 class Program(Protocol):
-    """What solves reduced problems that differ in numbers. made_of: what it was made of beside problem, name and options."""
+    """A solver of reduced problems that differ in numbers. made_of: what it was made of beside problem, name and options."""
 
     made_of: tuple[Any, ...]
 
@@ -122,7 +123,7 @@ class Compiled:
         return Case(found.status if judged is None else judged.status, found.objective, found.point, whole)
 
     def _reduce(self, problem: Problem) -> Problem:
-        """What the program solves in a case."""
+        """The program of a case."""
         if not isinstance(self.reduced, ReducedProblem):
             return problem
         if (found := again(self.reduced, problem)) is not None:
@@ -148,7 +149,7 @@ def compiled(problem: Problem, name: str = "collocation", options: Mapping[str, 
     frozen = _frozen(name, given, found)
     ready = problem
     if found.status in SOLVED:
-        ready = from_motion(problem, found.parts or (found.trajectory,), free_values(problem, found))
+        ready = from_solution(problem, found)
     reduced = method(name).reduce(ready, frozen)
     first = found.optimality if found.status in SOLVED else None
     made = _program(reduced, name, frozen, Varied(tuple(parameters), durations), _limits(first.nlp) if name in BY_PROGRAM and first
@@ -244,6 +245,7 @@ class DirectProgram:
         return None if self._second is None else self._prepared(self._second)
 
     def solve(self, problem: Problem, start: Point | None, progress: Progress | None) -> Case:
+        """Solve one case from a start point, or cold."""
         given = pinned(problem, self.varied)
         nlp = self._limited(given)
         nlp = nlp if start is not None else replace(nlp, x0=self._first_point(given, nlp))
@@ -280,7 +282,7 @@ def _limits(nlp: NLP) -> dict[str, np.ndarray]:
 
 
 def _tightened(nlp: NLP, first: Mapping[str, np.ndarray] | None) -> Callable[[NLP], NLP]:
-    """What moves limits as those of the first program differ from these, where it has the same unknowns, but for those that are
+    """The transformation of limits from those of the first program to these, where it has the same unknowns, but for those that are
     fixed, and rows."""
     if first is None or len(first["g_lower"]) != nlp.m or not nlp.n - len(first["x_lower"]) >= 0:
         return lambda own: own
@@ -330,6 +332,7 @@ class MotionProgram:
         self.program, self.made_of = ilqr.prepare(problem, options), (varied, None)
 
     def solve(self, problem: Problem, start: Point | None, progress: Progress | None) -> Case:
+        """Solve one case from a start point, or cold."""
         from ocp.guesses.table import Start
         from ocp.problem.checkpoint import Outside
         from ocp.shooting import ilqr

@@ -2,7 +2,8 @@
 
 Waves are a point of a scrambled Sobol sequence (Owen 1995) made normal, so that starts of one seed spread evenly over what may be
 tried, whose sizes are the ranges of states and controls. Of a random sample, the part of all starts that lead to optima which have
-not been seen is about the share of those that were seen once (Good 1953).
+not been seen is about the share of those that were seen once (Good 1953). Good optima lie near others, so that a search goes on in
+rounds around the best one that it knows (monotonic basin hopping: Leary 2000, Journal of Global Optimization 18(4)).
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from ocp.problem import Boundary, Phase, Problem
 
 #: how far starts are from the guess, relative to the ranges of states and controls
 AWAY = 1.0
+#: estimated share of starts that lead to unseen optima, at which a search ends, and how many starts it has at most
+MISSING, MOST = 0.05, 400
 
 
 class Spread:
@@ -33,11 +36,13 @@ class Spread:
         return np.full(size, 0.5) if self.point is None else self.point[begin:self.count]
 
     def normal(self, size: int | tuple[int, ...] = 1) -> np.ndarray:
+        """Standard normal numbers of a low-discrepancy sequence."""
         from scipy.special import ndtri
 
         return np.asarray(ndtri(self._next(int(np.prod(size))))).reshape(size)
 
     def uniform(self, low: float, high: float) -> float:
+        """One number between low and high of a low-discrepancy sequence."""
         return low + (high - low) * float(self._next(1)[0])
 
 
@@ -88,12 +93,33 @@ def unseen(objectives: Sequence[float | None], tolerance: float = 1e-4) -> float
     return sum(len(one.starts) == 1 for one in optima(objectives, tolerance)) / solved if solved else 1.0
 
 
-def searched(solve: Callable[[int], float | None], missing: float, most: int) -> list[float | None]:
-    """Objectives of starts 0, 1, ... by ``solve``, None for what came to nothing, until the share of those that lead elsewhere is
-    estimated to be at most ``missing``, which takes its inverse in starts at least, or there were ``most``."""
+def centres(objectives: Sequence[float | None], missing: float, most: int) -> list[int]:
+    """The number of the start around whose solution each round of a search has its starts, -1: around the guess; the round that
+    follows on these objectives included, where one does. A round has :func:`round_size` starts.
+
+    They go on until a round around the best optimum leads to none that is better: of 1/missing starts none, so that the share of
+    those that would is estimated to be less than ``missing``. Or until there were ``most`` starts."""
+    size, found = round_size(missing), [-1]
+    for end in range(size, len(objectives) + 1, size):
+        known = optima(objectives[:end])
+        best = min(known[0].starts) if known else -1
+        if end + size > most or known and best in found:
+            break
+        found.append(best)
+    return found
+
+
+def round_size(missing: float) -> int:
+    """Starts of which one alone is the share ``missing``."""
+    return int(np.ceil(1.0 / missing - 1e-9))
+
+
+def searched(solve: Callable[[int, int], float | None], missing: float, most: int) -> list[float | None]:
+    """Objectives of starts 0, 1, ... in rounds by ``solve(number, centre)``, None for what came to nothing."""
     found: list[float | None] = []
-    while len(found) < most and (len(found) * missing < 1.0 or unseen(found) > missing):
-        found.append(solve(len(found)))
+    size = round_size(missing)
+    while len(found) < size * len(around := centres(found, missing, most)):
+        found.append(solve(len(found), around[len(found) // size]))
     return found
 
 

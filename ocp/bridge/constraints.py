@@ -1,4 +1,4 @@
-"""What a robot asks of a problem that no rate holds: limits of efforts, absent motors, starts that constraints allow."""
+"""Constraints of a robot beyond its equations of motion: limits of efforts, absent motors, consistent starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the drives of a robot give, whatever its system calls controls: efforts of motors and thrusts, with units and limits."""
+"""Outputs of the drives of a robot, whatever its system calls controls: efforts of motors and thrusts, with units and limits."""
 
 from __future__ import annotations
 

@@ -53,6 +53,7 @@ def state_limits(model: Model) -> np.ndarray:
 
 
 def pairs(limits: np.ndarray) -> tuple[tuple[float, float], ...]:
+    """(lower, upper) of every row of limits [n, 2]."""
     return tuple((float(low), float(high)) for low, high in limits)
 
 
@@ -145,7 +146,7 @@ def linear_part(mechanism: Mechanism, u: Expr, multipliers: Expr) -> Expr:
 
 
 def held(mechanism: Mechanism, at: tuple[Expr, Expr, Expr], a: Expr, multipliers: Expr) -> Expr:
-    """What the accelerations a [nv] leave of those that the reduced constraints ask for [m] at (t, q, v)."""
+    """Residual of the accelerations a [nv] in the reduced constraints [m] at (t, q, v)."""
     t, q, v = at
     model, constraints = mechanism.model, reduced(mechanism.constraints)
     J = stacked(model, constraints, "jacobian", q, t)

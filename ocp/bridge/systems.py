@@ -134,7 +134,7 @@ def residual_dynamics_system(robot: Model | Mechanism, *, thrusters: Sequence[Th
 
 
 def _own(mechanism: Mechanism, system: System) -> tuple[Constraint, ...]:
-    """What holds in every phase, and where a motion begins."""
+    """Constraints of every phase and of the start."""
     counts = system.np, None, len(system.algebraic)
     return (*shared_effort_constraints(mechanism, *counts), *start_constraints(mechanism, *counts))
 
@@ -146,7 +146,9 @@ def accelerations(system: System) -> Model | None:
 
 def inner(system: System) -> inside.Inner | None:
     """Values of the dynamics that costs and constraints of a robot may hold, with closed forms of their derivatives: efforts where
-    accelerations are among the inputs; accelerations and forces of constraints where efforts alone are. None: there are none."""
+    accelerations are among the inputs; accelerations and forces of constraints where efforts alone are. None: there are none.
+    Of steps they are those where these begin."""
+    system = system.continuous
     if system.inverse is not None:
         return inside.efforts(system.inverse.model, system.nu)
     if system.held is not None and system.residual is not None:

@@ -44,7 +44,7 @@ class Tolerances:
     objective: the objective against its quadrature along the trajectory; for a coarse mesh is no lie, ten times the sum of all
         defects is allowed besides, up to error_estimate
     objective_error: half the error bound of the objective, over its scale
-    minimum_principle: what controls with a smaller Hamiltonian than the motion's would gain, over how much the objective varies
+    minimum_principle: what controls with a smaller Hamiltonian than the motion's would gain, over the scale of the objective
     point: trajectory and objective against the point whose optimality is judged, over their magnitudes
     """
 
@@ -151,7 +151,7 @@ def _certified(solution: Solution, tolerances: Tolerances) -> Solution:
                      lambda: objective.disagreement(solution, size, tolerances.point), unknown)
     not_compared: Compared = (Residual(Kind.MINIMUM_PRINCIPLE, nan, tolerances.minimum_principle, cause=Kind.NOT_EXAMINED), ())
     principle, better = own.done(
-        "minimum principle", lambda: _minimum_principle(program, motions, varied, tolerances), not_compared)
+        "minimum principle", lambda: _minimum_principle(program, motions, size, tolerances), not_compared)
     stationarity, complementarity, kind, curved = own.done(
         "optimality", lambda: _optimality(solution, motions, size, varied, tolerances, principle),
         _no_optimality(tolerances, Kind.NOT_EXAMINED))
@@ -172,7 +172,7 @@ def _certified(solution: Solution, tolerances: Tolerances) -> Solution:
     )
     stiff = (Finding(Kind.STIFF),) if any(one.implicit for one in again) else ()
     worth = 0.0 if own.left_out else _worth(program, motions, again)
-    gap = 0.0 if principle is None else principle.value * varied
+    gap = 0.0 if principle is None else principle.value * size
     extra = dict(solution.extra) | {"certificate_segment_gap": _by_segment([one.by_segment for one in again]),
                                     "certificate_segment_defect": _by_segment(defects), "certificate_gap_cost": np.array([worth]),
                                     "certificate_hamiltonian_gap": np.array([gap])}
@@ -235,11 +235,11 @@ def _worth(solution: Solution, motions: Sequence[Motion], again: Sequence[dynami
 Compared = tuple[Residual | None, tuple[Better | None, ...]]
 
 
-def _minimum_principle(solution: Solution, motions: Sequence[Motion], varied: float, tolerances: Tolerances) -> Compared:
+def _minimum_principle(solution: Solution, motions: Sequence[Motion], size: float, tolerances: Tolerances) -> Compared:
     """The gain by better controls, in total and by phase; None if a phase has no costates."""
     other = better_value(solution.problem, motions)
-    if other is not None and other.gain > tolerances.minimum_principle * varied:
-        return Residual(Kind.MINIMUM_PRINCIPLE, other.gain / varied, tolerances.minimum_principle, cause=Kind.BETTER_PARAMETER,
+    if other is not None and other.gain > tolerances.minimum_principle * size:
+        return Residual(Kind.MINIMUM_PRINCIPLE, other.gain / size, tolerances.minimum_principle, cause=Kind.BETTER_PARAMETER,
                         data={"name": other.name, "value": other.value}), (None,) * len(motions)
     known = hamiltonians(solution, motions)
     if any(one is None for one in known):
@@ -247,11 +247,11 @@ def _minimum_principle(solution: Solution, motions: Sequence[Motion], varied: fl
     better = tuple(better_controls(one) for one in known if one is not None)
     gains = [0.0 if one is None else one.gain for one in better]
     worst = int(np.argmax(gains))
-    residual = Residual(Kind.MINIMUM_PRINCIPLE, sum(gains) / varied, tolerances.minimum_principle,
+    residual = Residual(Kind.MINIMUM_PRINCIPLE, sum(gains) / size, tolerances.minimum_principle,
                         motions[worst].phase.name if len(motions) > 1 else "")
     rest, when = max(waiting(one) for one in known if one is not None)
     if rest > sum(gains):
-        return replace(residual, value=rest / varied, time=when, cause=Kind.WAITING), (None,) * len(motions)
+        return replace(residual, value=rest / size, time=when, cause=Kind.WAITING), (None,) * len(motions)
     if (found := better[worst]) is None:
         return replace(residual, cause=Kind.CONVEX_HAMILTONIAN), better
     return residual if found.gain == 0 else replace(residual, time=found.time), better

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -178,32 +179,31 @@ class _Again:
     def __init__(self, motion: Motion):
         self.motion, self.t = motion, motion.trajectory.t
         self.h = np.diff(self.t)
-        breaks = motion.look.breaks
-        self.which = np.clip(np.searchsorted(self.t, breaks, side="right") - 1, 0, len(self.h) - 1)
-        self.cuts = (breaks - self.t[self.which]) / self.h[self.which]
-        kept = (self.cuts > 1e-12) & (self.cuts < INSIDE)  # knots are ends of segments anyhow
-        self.which, self.cuts = self.which[kept], self.cuts[kept]
-        self.broken = np.unique(self.which)
+        breaks = motion.look.rate_breaks
+        which = np.clip(np.searchsorted(self.t, breaks, side="right") - 1, 0, len(self.h) - 1)
+        cuts = (breaks - self.t[which]) / self.h[which]
+        kept = (cuts > 1e-12) & (cuts < INSIDE)  # knots are ends of segments anyhow
+        most = int(np.max(np.bincount(which[kept]), initial=0))
+        self.cuts = np.ones((most + 2, len(self.h)))  # of every segment: 0, its breaks, 1, and 1 to the end of the column
+        self.cuts[0] = 0.0
+        for k in np.unique(which[kept]):
+            own = cuts[kept & (which == k)]
+            self.cuts[1:len(own) + 1, k] = own
 
     def field(self, rows: Array, s: Array, y: Array) -> Array:
         h = self.h[rows]
-        times = self.t[rows] + np.minimum(s, INSIDE) * h
+        times = self.t[rows] + np.clip(s, ROUNDING.beside, INSIDE) * h
         return self.motion.again(times, y) * h[:, None]
 
     def jacobian(self, rows: Array, s: Array, y: Array) -> Array:
         h = self.h[rows]
-        times = self.t[rows] + np.minimum(s, INSIDE) * h
+        times = self.t[rows] + np.clip(s, ROUNDING.beside, INSIDE) * h
         return self.motion.again_slope(times, y) * h[:, None, None]
 
     def grown(self, y: Array, rtol: float, atol: float) -> tuple[Array, Array] | None:
         """Ends [N, nx] of all segments from y, implicitly, and their derivatives [N, nx, nx] by y; None where one is not finite."""
-        rows = np.setdiff1d(np.arange(len(self.h)), self.broken)
         end, Phi = y.copy(), np.tile(np.eye(y.shape[1]), (len(y), 1, 1))
-        pieces: list[tuple[_Again, Array]] = [(self, rows)]
-        for k in self.broken:
-            cuts = np.concatenate([[0.0], self.cuts[self.which == k], [1.0]])
-            pieces += [(_Piece(self, a, b), np.array([k])) for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
-        for piece, own in pieces:
+        for piece, own in self.pieces(np.arange(len(self.h))):
             found = stiff.grown(lambda i, *at, piece=piece, own=own: piece.field(own[i], *at),
                                 lambda i, *at, piece=piece, own=own: piece.jacobian(own[i], *at), end[own], rtol,
                                 atol * self.motion.scales.coordinates)
@@ -214,23 +214,24 @@ class _Again:
 
     def over(self, rows: Array, y: Array, rtol: float, atol: float, implicit: bool) -> tuple[Array | None, bool]:
         """States [k, nx] at the ends of these segments, None where that cannot be computed, and whether to go on implicitly."""
-        end, broken = np.empty_like(y), np.isin(rows, self.broken)
-        if not broken.all():
-            found, implicit = self.integrate(rows[~broken], y[~broken], rtol, atol, implicit)
+        end = y.copy()
+        for piece, own in self.pieces(rows):
+            found, implicit = piece.integrate(rows[own], end[own], rtol, atol, implicit)
             if found is None:
                 return None, implicit
-            end[~broken] = found
-        for k in np.unique(rows[broken]):
-            own = rows == k
-            part: Array | None = y[own]
-            cuts = np.concatenate([[0.0], self.cuts[self.which == k], [1.0]])
-            for a, b in zip(cuts[:-1], cuts[1:], strict=True):
-                assert part is not None
-                part, implicit = _Piece(self, a, b).integrate(rows[own], part, rtol, atol, implicit)
-                if part is None:
-                    return None, implicit
-            end[own] = part
+            end[own] = found
         return end, implicit
+
+    def pieces(self, rows: Array) -> Iterator[tuple[_Again, Array]]:
+        """The pieces of these segments between breaks and which segments have them: the first of all, the second of those that have
+        one, and so on. Segments without breaks come by themselves: what is integrated together shares its steps."""
+        whole = self.cuts[1, rows] == 1.0
+        if whole.any():
+            yield self, np.flatnonzero(whole)
+        for a, b in pairwise(self.cuts):
+            own = np.flatnonzero(~whole & (a[rows] < 1.0))
+            if len(own):
+                yield _Piece(self, a, b), own
 
     def integrate(self, rows: Array, y: Array, rtol: float, atol: float, implicit: bool) -> tuple[Array | None, bool]:
         """As ``over``, as though nothing broke."""
@@ -264,20 +265,20 @@ class _Again:
 
 
 class _Piece(_Again):
-    """A part of segments, over s in [0, 1]."""
+    """Parts of segments from a to b [N], over s in [0, 1]."""
 
-    def __init__(self, whole: _Again, a: float, b: float):
+    def __init__(self, whole: _Again, a: Array, b: Array):
         self.motion, self.whole, self.a, self.b = whole.motion, whole, a, b
 
     def field(self, rows: Array, s: Array, y: Array) -> Array:
-        return (self.b - self.a) * self.whole.field(rows, self._inner(s), y)
+        return (self.b - self.a)[rows, None] * self.whole.field(rows, self._inner(rows, s), y)
 
     def jacobian(self, rows: Array, s: Array, y: Array) -> Array:
-        return (self.b - self.a) * self.whole.jacobian(rows, self._inner(s), y)
+        return (self.b - self.a)[rows, None, None] * self.whole.jacobian(rows, self._inner(rows, s), y)
 
-    def _inner(self, s: Array) -> Array:
+    def _inner(self, rows: Array, s: Array) -> Array:
         """Never on the break itself, where the other side may hold."""
-        return np.asarray(self.a + (self.b - self.a) * np.clip(s, ROUNDING.beside, INSIDE))
+        return np.asarray(self.a[rows] + (self.b - self.a)[rows] * np.clip(s, ROUNDING.beside, INSIDE))
 
 
 class _Steps(_Again):

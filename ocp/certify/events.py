@@ -2,15 +2,15 @@
 
 Functions of a problem may hide what is narrower than any sampling: a force for microseconds, a wall of micrometres. Their graphs
 tell. What is compared, or stands in ``abs``, ``min``, ``max`` or ``sign``, is a *switch*: the function breaks at its zeros.
-What stands in an exponential, a hyperbolic tangent, a denominator, a root or a logarithm is a *ridge*: the function turns sharply
-where it has an extremum. What stands in a hyperbolic tangent, an exponential and the like is a *gate*, too: where it changes fast,
+The argument of an exponential, a hyperbolic tangent, a denominator, a root or a logarithm is a *ridge*: the function turns sharply
+where it has an extremum. The argument of a hyperbolic tangent, an exponential and the like is a *gate*, too: where it changes fast,
 the function steps from one level to another near its zeros, and two steps make a pulse. All are evaluated along the motion, their
 extremes and zeros are hunted down: so events are found whose width no sampling resolves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -33,12 +33,13 @@ POLES = (ca.OP_SQRT, ca.OP_LOG, ca.OP_INV, ca.OP_TAN)
 @dataclass(frozen=True)
 class Look:
     """t [k]: times to look at, increasing; x [k, nx], u [k, nu] there; breaks [b]: inside the phase, where functions break or turn
-    sharply; width: the largest distance of two times [s]."""
+    sharply; rate_breaks: those of the dynamics and the controls alone; width: the largest distance of two times [s]."""
 
     t: Array
     x: Array
     u: Array
     breaks: Array
+    rate_breaks: Array
     width: float
 
 
@@ -61,7 +62,7 @@ def look(motion: Along) -> Look:
     """Where to look along a motion; of a system in discrete time, where its steps begin."""
     if motion.stepped:
         t = motion.trajectory.t[:-1]
-        return Look(t, motion.state(t), motion.control(t), np.zeros(0), 0.0)
+        return Look(t, motion.state(t), motion.control(t), np.zeros(0), np.zeros(0), 0.0)
     phase, system = motion.phase, motion.phase.system
     functions = [c.function for c in phase.constraints if c.at in (At.PATH, At.INTEGRAL)]
     functions += [c.function for c in phase.costs if c.at is At.PATH]
@@ -70,22 +71,23 @@ def look(motion: Along) -> Look:
     count = int(np.clip(SEARCH.max_operations / work, SEARCH.min_samples, SEARCH.max_samples))
     t = np.linspace(*motion.span, count)
     x, u = motion.state(t), motion.control(t)
-    found: list[Array] = []
-    for own in watched:
-        for function, hunt in ((own.switches, switched), (own.ridges, ridged), (own.gates, gated)):
-            if function is not None:
-                found.append(hunt(_along(motion, function), t, motion.call(function, t, x, u)))
-    found.append(_bends(motion, t, u))
-    breaks = np.unique(np.concatenate([np.zeros(0), *found]))
-    inside = (breaks > t[0]) & (breaks < t[-1])
-    breaks = _apart(breaks[inside], ROUNDING.rounding * motion.duration)[:SEARCH.max_breaks]
+
+    def hunted(those: Sequence[Watched], *more: Array) -> Array:
+        found = [hunt(_along(motion, function), t, motion.call(function, t, x, u)) for own in those for function, hunt in (
+            (own.switches, switched), (own.ridges, ridged), (own.gates, gated)) if function is not None]
+        times = np.unique(np.concatenate([np.zeros(0), *found, *more]))
+        inside = times[(times > t[0]) & (times < t[-1])]
+        return _apart(inside, ROUNDING.rounding * motion.duration)[:SEARCH.max_breaks]
+
+    rate_breaks = hunted(watched[:1], _bends(motion, t, u))
+    breaks = _apart(np.union1d(rate_breaks, hunted(watched[1:])), ROUNDING.rounding * motion.duration)
     beside = ROUNDING.beside * motion.duration
     more = np.concatenate([breaks, breaks - beside, breaks + beside, (breaks[1:] + breaks[:-1]) / 2])
     more = np.clip(more, *motion.span)
     if len(more):
         t = np.union1d(t, more)
         x, u = motion.state(t), motion.control(t)
-    return Look(t, x, u, breaks, motion.duration / (count - 1))
+    return Look(t, x, u, breaks, rate_breaks, motion.duration / (count - 1))
 
 
 def _along(motion: Along, function: ca.Function) -> Callable[[Array], Array]:

@@ -91,7 +91,7 @@ class _Search:
         return InputBox(low[:, self.inputs], high[:, self.inputs], ~np.isfinite(upper - lower)[self.inputs])
 
     def best(self) -> Better:
-        own, _ = self._polished(self.u, MINIMUM_PRINCIPLE.neighbourhood)
+        own = self._fallen()
         H, best = np.full(len(self.t), np.inf), self.u.copy()
         for share in self._shares():
             check(Activity.CERTIFICATE)
@@ -101,7 +101,7 @@ class _Search:
             H, best = np.where(better, value, H), np.where(better[:, None], u, best)
         if self.equations is None:
             best, H = self._polished(best, MINIMUM_PRINCIPLE.window)
-        now = np.minimum(self._value(self.u, admissible=True), self._value(own))
+        now = np.minimum(self._value(self.u, admissible=True), own)
         size = np.abs(now) + np.abs(H)
         gap = np.where(now - H > ROUNDING.resolution * size, now - H, 0.0)
         return Better(self.t, best, np.where(np.isfinite(gap), gap, 0.0))
@@ -157,6 +157,25 @@ class _Search:
                 allowed = np.maximum(c.excess(own), 0.0) + MINIMUM_PRINCIPLE.violation * size
                 broken |= np.any(c.excess(values) > allowed, axis=1)
         return np.where(broken | ~np.isfinite(H), np.inf, H)
+
+    def _fallen(self) -> Array:
+        """H [k] where one comes from the motion's own inputs downhill: what discretisation explains ends where H rises again, for
+        the next valley is another control."""
+        u, H = self.u.copy(), self._value(self.u)
+        shares = 2.0 ** -np.arange(MINIMUM_PRINCIPLE.points_of_window)[::-1]
+        for sweep in range(MINIMUM_PRINCIPLE.sweeps):
+            half = MINIMUM_PRINCIPLE.neighbourhood * self.width / MINIMUM_PRINCIPLE.shrink ** sweep
+            for j, i in enumerate(self.inputs):
+                centre, tried, start = u[:, i].copy(), u.copy(), H
+                for side in (1.0, -1.0):
+                    falls, before = np.ones(len(H), dtype=bool), start
+                    for share in side * shares:
+                        tried[:, i] = np.clip(centre + share * half[j], self.lower[:, j], self.upper[:, j])
+                        value = self._value(tried)
+                        falls &= value <= before
+                        better, before = falls & (value < H), value
+                        H, u[:, i] = np.where(better, value, H), np.where(better, tried[:, i], u[:, i])
+        return H
 
     def _polished(self, u: Array, window: float) -> tuple[Array, Array]:
         """Better inputs near these [k, nu], input by input in windows that shrink, of this part of the box at first; and H."""

@@ -144,7 +144,7 @@ class _At:
         return compare(self.along(self.tools.gradient, weights), self.scale, roads, tolerance=self.tolerance, rows=False)
 
     def second_findings(self, comparison: Comparison) -> list[Finding]:
-        """What a contraction found, by component where one alone shows it."""
+        """The outcome of a contraction, by component where one alone shows it."""
         if not comparison.entries:
             return []
         if self.term.size == 1:

@@ -1,4 +1,4 @@
-"""What a comparison of derivatives found: plain data, nothing computed here."""
+"""Outcome of a comparison of derivatives: plain data, nothing computed here."""
 
 from __future__ import annotations
 
@@ -127,6 +127,7 @@ class TermCheck:
 
     @property
     def ok(self) -> bool:
+        """Whether no finding fails."""
         return not any(f.fails for f in self.findings)
 
 
@@ -142,8 +143,10 @@ class DerivativeCheck:
 
     @property
     def ok(self) -> bool:
+        """Whether every term agrees with its reference."""
         return all(term.ok for term in self.terms)
 
     @property
     def findings(self) -> tuple[Finding, ...]:
+        """Findings of all terms."""
         return tuple(f for term in self.terms for f in term.findings)

@@ -93,10 +93,12 @@ class Term:
 
     @property
     def size(self) -> int:
+        """Number of components."""
         return len(self.components)
 
     @property
     def cost(self) -> bool:
+        """Whether the term belongs to the objective."""
         return self.kind.endswith(("cost", "residual"))
 
 
@@ -141,6 +143,7 @@ class Moves:
 
 
 def moves(system: System) -> Moves:
+    """Displacements of the state by a tangent vector, exact and to first order."""
     space = system.space
     x, d = ca.SX.sym("x", space.nx), ca.SX.sym("d", space.ndx)
     plus, jet = (ca.Function(name, [x, d], [ca.densify(move(x, d))]) for name, move in (("plus", space.plus), ("jet", space.jet)))

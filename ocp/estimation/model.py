@@ -1,4 +1,4 @@
-"""What an estimator knows: how the state moves between samples, what sensors tell of it, and how far either may be off.
+"""The model of an estimator: how the state moves between samples, what sensors measure, and both uncertainties.
 
 Between samples the model takes one step of its integrator under a held control, and then noise [+] of its tangent space:
 
@@ -109,6 +109,7 @@ class EstimationModel:
 
     @cached_property
     def first_deviation(self) -> Array:
+        """Standard deviations of the first estimate."""
         return np.array([*self.initial, *(one.deviation for one in self.parameters)])
 
     @cached_property

@@ -6,8 +6,8 @@ Over a window of N periods the state where it begins and the noise w of every pe
 
 within bounds (Rao, Rawlings, Mayne 2003, "Constrained state estimation for nonlinear discrete-time systems"). That is a problem of
 optimal control whose start is free and whose controls are the noise; controls, measurements and the prior are parameters of its
-knots, so that one compiled program serves every sample. What leaves the window is kept in the prior by a step of the extended
-Kalman filter about the smoothed states: exact for linear systems, where the estimate is the Kalman filter's.
+knots, so that one compiled program serves every sample. Measurements that leave the window are kept in the prior by a step of the
+extended Kalman filter about the smoothed states: exact for linear systems, where the estimate is the Kalman filter's.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Whether a robot on contacts can be where its phases want it: the motion reduced to its skeleton, the states at the ends of phases
 and in the middle of flights.
 
-Between two of these an active contact does not move, and the mass centre of a robot in flight falls along its parabola. What
-the file asks of the ends, these conditions and the bounds of states must be met by some states and durations; they are searched by
-least squares from the guess and from random starts. Torques are not asked, so that what is missed here is missed by every motion;
-no proof, for a search can end in a local minimum.
+Between two of these an active contact does not move, and the mass centre of a robot in flight falls along its parabola. The end
+conditions of the file, these conditions and the bounds of states must be met by some states and durations; they are searched
+by least squares from the guess and from random starts. Torques are not asked, so that what is missed here is missed by every
+motion; no proof, for a search can end in a local minimum.
 """
 
 from __future__ import annotations

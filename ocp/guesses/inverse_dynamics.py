@@ -55,7 +55,7 @@ def inverse_dynamics_motion(phase: Phase, intervals: int) -> tuple[np.ndarray, n
 def standing(phase: Phase) -> Phase:
     """The phase with inputs that hold a robot on its contacts in the postures of the guess, where the guess has none: of all ways
     to share its weight, that with the least squares of efforts and contact forces. Itself where other constraints act, or none."""
-    system, guess = phase.system, phase.guess
+    system, guess = phase.system.continuous, phase.guess
     mechanism = system.robot
     contacts = () if mechanism is None else mechanism.constraints
     if not contacts or not all(isinstance(c, Contact) for c in contacts) or mechanism.thrusters or np.any(guess.u):

@@ -30,6 +30,11 @@ def from_motion(problem: Problem, parts: Sequence[Trajectory], parameters: dict[
     return with_values(replace(problem, phases=tuple(phases)), parameters or {})
 
 
+def from_solution(problem: Problem, found: Solution) -> Problem:
+    """The problem with the motion of a solution and the values that it chose as its guess."""
+    return from_motion(problem, found.parts or (found.trajectory,), free_values(problem, found))
+
+
 def from_samples(phase: Phase, t: Any, x: Any, t_u: Any, u: Any, where: str = "the motion to start from") -> Phase:
     """The phase with samples of a motion as its guess: states x [k, nx] at t [k], inputs u [m, nu] at t_u [m], all in seconds.
 

@@ -26,7 +26,7 @@ from dynamics.errors import near
 from ocp.errors import ProblemError
 from ocp.guesses.fitted import simulated, with_fitted_controls
 from ocp.guesses.inverse_dynamics import carried
-from ocp.guesses.motion import free_values, from_motion
+from ocp.guesses.motion import from_solution
 from ocp.guesses.perturbed import perturbed
 from ocp.guesses.straight import has_line
 from ocp.problem import Phase, Problem, Solution, Status
@@ -71,7 +71,7 @@ def _coarse(problem: Problem, intervals: int, probe: Probe) -> Problem | None:
     coarse = probe(problem, intervals)
     if coarse.status in USELESS:
         return None
-    return from_motion(problem, coarse.parts or (coarse.trajectory,), free_values(problem, coarse))
+    return from_solution(problem, coarse)
 
 
 def _perturbed(problem: Problem, seed: int, probe: Probe) -> Problem:

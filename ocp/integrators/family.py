@@ -14,7 +14,7 @@ from ocp.integrators.integrator import Integrator
 from ocp.integrators.multistep import MULTISTEP, refuse_history
 from ocp.integrators.runge_kutta import runge_kutta
 from ocp.integrators.tableaus import Tableau
-from ocp.problem import Formulation, System
+from ocp.problem import Formulation, Sampled, System
 
 #: most stages that loops over a robot have room for
 STAGES = 4
@@ -73,4 +73,4 @@ def sampled(system: System, period: float, name: str = "rk4", steps: int = 1) ->
         after = scheme.step(system, t + i * h, after, u, p, h)
     rate = ca.Function("rate", [t, x, u, p], [ca.densify(system.space.minus(x, after) / period)], list("txup"), ["xi"])
     return replace(system, rate=rate, period=period, derivatives="ad", energy=None, power=None,
-                   formulation=Formulation())
+                   formulation=Formulation(sampled=Sampled(system, name, steps)))

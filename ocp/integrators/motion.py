@@ -138,7 +138,7 @@ def _stage(space: Space, motion: Motion, rate: ca.Function | None) -> Solve:
 
 
 def equations(system: System, running: Sequence[ca.Function] = ()) -> Equations:
-    """What ``dynamics.steps.march`` needs; running: scalar Functions of (t, x, u, p) that are integrated along."""
+    """Inputs of ``dynamics.steps.march``; running: scalar Functions of (t, x, u, p) that are integrated along."""
     inputs, G, (after, slope) = _equations(system.space, system.motion, None if moves(system) else system.rate)
     z, _, x, y, gamma, _, _ = inputs
     now = [ca.MX.sym(name, n) for name, n in zip("txup", (1, system.nx, system.nu, system.np), strict=True)]
@@ -161,7 +161,7 @@ class Failure(NamedTuple):
 
 
 def row_name(system: System, row: int) -> str:
-    """What a row of the equations of a stage is called."""
+    """Names of the equations of a stage."""
     names, half = system.space.tangent_names, system.space.ndx // 2
     if not moves(system):
         return names[row]

@@ -61,6 +61,7 @@ class Tableau:
 
     @property
     def stages(self) -> int:
+        """Number of stages."""
         return len(self.b)
 
     @property

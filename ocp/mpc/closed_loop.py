@@ -194,7 +194,7 @@ class Loop:
         self._note(i, code)
 
     def _measure(self, i: int) -> np.ndarray:
-        """What the controller is told: the measured state, or an estimate from what sensors make of it."""
+        """The state for the controller: measured, or estimated from its sensors."""
         state = self.plant.measure()
         if self.observer is None:
             return state

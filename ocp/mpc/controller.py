@@ -41,7 +41,7 @@ class Controller:
     """A receding horizon, ready for the next measurement; for one thread at a time, whichever it is.
 
     After ``reset(x, t)`` every sampling period ``u = step(x, t)``, or ``prepare()`` and, with the measurement, ``u = feedback(x)``.
-    A state is a vector [nx], or a mapping of names of states to numbers; times are absolute [s]. What happened is data: ``report``.
+    A state is a vector [nx], or a mapping of names of states to numbers; times are absolute [s]. Events are data: ``report``.
 
     Where a step has no plan to act by (state or reference not finite, time that runs backwards, a solver that failed) a control by
     stated policy acts. safe: "hold", the last control; "plan", the last plan as time goes on; or a function (t, x) -> u [nu], whose
@@ -198,7 +198,7 @@ class Controller:
             self._references.put(name, source_of(name, float(value)))
 
     def reference(self, motion: Any = None, /, **sources: Source) -> None:
-        """What parameters are along the horizon, from the next step on: ``reference(x_ref=lambda t: np.sin(t))``.
+        """Set parameters along the horizon, from the next step on: ``reference(x_ref=lambda t: np.sin(t))``.
 
         A source is a number, a function of times [k] (or of one time), a pair (times, values) read linearly, or a value for every
         knot [N+1]. motion: a solved one (a trajectory, a result): parameters NAME_ref follow its state or control NAME; of others

@@ -1,4 +1,4 @@
-"""What a closed loop is judged by: tracking errors and violations by name, from the substeps of the plant.
+"""Measures of a closed loop: tracking errors and violations by name, from the substeps of the plant.
 
 Functions are those of the problem, so of the model; a plant with other lengths is seen through the model's.
 """

@@ -31,7 +31,7 @@ Points = tuple[Array, Array, Array]
 
 @dataclass(frozen=True)
 class _Aim:
-    """What a loop is for: error [k] along the run, and by how much its reference moves meanwhile."""
+    """The purpose of a loop: error [k] along the run, and by how much its reference moves meanwhile."""
 
     name: str
     unit: str
@@ -41,7 +41,7 @@ class _Aim:
 
 def judged(phase: Phase, violations: Sequence[Violation], tracking: Sequence[Tracking], tracked: Sequence[Tracked], points: Points,
            alone: Callable[[], Points | None]) -> tuple[Finding, ...]:
-    """What a run did against its file, along its points. alone: the same plant without control, None where nobody knows."""
+    """Comparison of a run with its file, along its points. alone: the same plant without control, None where it is unknown."""
     found = [Finding(Kind.CONSTRAINT_BROKEN, name=v.name, component=v.component if v.component != v.name else "", time=v.time,
                      value=v.largest, tolerance=v.tolerance,
                      data={"first": v.first, "share": v.share, "unit": phase.system.units.get(v.component, "")})

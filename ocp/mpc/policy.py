@@ -26,6 +26,7 @@ class Receding:
         self._next = 0
 
     def begin(self) -> None:
+        """Return to the first interval."""
         self._next = 0
 
     def __call__(self, phase: int, t: float, h: float, x: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""What a closed loop leaves: trajectories, times of the steps, and how well it tracked, cost and kept its constraints."""
+"""Result of a closed loop: trajectories, times of the steps, and how well it tracked, cost and kept its constraints."""
 
 from __future__ import annotations
 
@@ -88,6 +88,7 @@ class Violation:
 
     @property
     def holds(self) -> bool:
+        """Whether the constraint is soft or never violated."""
         return self.soft or self.first is None
 
     def record(self) -> dict[str, Any]:
@@ -97,7 +98,7 @@ class Violation:
 
 @dataclass(frozen=True)
 class Estimation:
-    """What an estimator made of the measurements: values [n, nx + parameters] at the samples by names, the parameters last; errors:
+    """Estimates from the measurements: values [n, nx + parameters] at the samples by names, the parameters last; errors:
     root mean square of how far the state was off, by name of the tangent component; seconds [n] of every estimate."""
 
     names: tuple[str, ...]

@@ -42,7 +42,7 @@ def scheduled(problem: Problem, length: float, step: float, integrator: str = "r
 
 
 def _widest(bounds: Sequence[Bounds]) -> Bounds:
-    """What all allow together; what one alone forbids is a constraint of its phase."""
+    """The intersection of all bounds; those of one alone are a constraint of its phase."""
     lower, upper = (np.array([one.arrays[side] for one in bounds]) for side in (0, 1))
     return Bounds(tuple(lower.min(axis=0).tolist()), tuple(upper.max(axis=0).tolist()))
 

@@ -1,4 +1,4 @@
-"""What a step of a controller leaves: its plan, and what there is to know of it as data."""
+"""Result of a step of a controller: its plan, and its report as data."""
 
 from __future__ import annotations
 
@@ -91,5 +91,5 @@ class StepReport:
         return not self.status.safe
 
     def violations(self) -> tuple[Violation, ...]:
-        """What the plan that the controller has now violates, by name: see :meth:`Plan.violations`."""
+        """Violations of the present plan, by name: see :meth:`Plan.violations`."""
         return self._plan().violations()

@@ -23,10 +23,10 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class RandomTrials:
-    """What differs between trials. start [ndx]: half the width of a uniform distribution about the start; kick [ndx]: standard
-    deviation of a jump of the state, once, at a random time; frame, force (N), push_duration (s): a push of a robot in a random
-    direction, once, at a random time; friction: half the width of a uniform distribution about that of a contact of the plant, by
-    name. Empty: none. Noise has another seed in every trial."""
+    """Random differences between trials. start [ndx]: half the width of a uniform distribution about the start; kick [ndx]:
+    standard deviation of a jump of the state, once, at a random time; frame, force (N), push_duration (s): a push of a robot in a
+    random direction, once, at a random time; friction: half the width of a uniform distribution about that of a contact of the
+    plant, by name. Empty: none. Noise has another seed in every trial."""
 
     start: tuple[float, ...] = ()
     kick: tuple[float, ...] = ()

@@ -93,7 +93,7 @@ class _Order:
 
 
 class _Course:
-    """What happens during one solve: FATROP's iterates as its functions see them, in FATROP's order until they leave here."""
+    """Iterates of one solve as FATROP's functions see them, in FATROP's order until they leave here."""
 
     def __init__(self, nlp: NLP, order: _Order, pattern: ca.Sparsity):
         self.nlp, self.order = nlp, order

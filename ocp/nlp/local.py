@@ -16,7 +16,7 @@ COORDINATE, TANGENT, CONTROL, DURATION, PARAMETER = range(5)
 
 @dataclass(frozen=True, eq=False)
 class Owners:
-    """What the unknowns [n] stand for: kind; phase (0 where it matters not); component, of the state, the control or the parameters
+    """Owners of the unknowns [n]: kind; phase (0 where it matters not); component, of the state, the control or the parameters
     of the system; share: the part of the phase that belongs to it, 1 for what belongs to all of it."""
 
     kind: Array
@@ -26,9 +26,11 @@ class Owners:
 
     @staticmethod
     def empty(n: int) -> Owners:
+        """Owners of n unknowns before any is assigned."""
         return Owners(np.full(n, PARAMETER), np.zeros(n, dtype=int), np.full(n, -1), np.ones(n))
 
     def put(self, columns: Array, kind: int, phase: int, component: Any, share: Any = 1.0) -> None:
+        """Assign columns to components of a phase."""
         self.kind[columns], self.phase[columns] = kind, phase
         self.component[columns], self.share[columns] = component, share
 

@@ -32,6 +32,7 @@ class Names(Sequence[str]):
 
     @property
     def all(self) -> tuple[str, ...]:
+        """All names, made on first use."""
         if self._made is None:
             self._made = tuple(self._make())
             assert len(self._made) == self._count, "names were miscounted"
@@ -54,6 +55,7 @@ class Names(Sequence[str]):
         return name in self.all
 
     def index(self, name: str, *span: int) -> int:
+        """Index of a name, within a span where one is given."""
         return self.all.index(name, *span)
 
     def __eq__(self, other: object) -> bool:

@@ -1,4 +1,4 @@
-"""What a user may choose about the solution of a nonlinear program."""
+"""User's options of the solution of a nonlinear program."""
 
 from __future__ import annotations
 

@@ -80,26 +80,32 @@ class NLP:
 
     @property
     def f(self) -> ca.Function:
+        """Objective (x) -> f."""
         return self.functions.f
 
     @property
     def g(self) -> ca.Function:
+        """Constraint functions (x) -> g [m]."""
         return self.functions.g
 
     @property
     def grad(self) -> ca.Function:
+        """Gradient of the objective (x) -> [n]."""
         return self.functions.grad
 
     @property
     def jac(self) -> ca.Function:
+        """Jacobian of the constraints (x) -> [m, n], sparse."""
         return self.functions.jac
 
     @property
     def hess(self) -> ca.Function:
+        """Upper triangle of the Lagrangian's Hessian (x, sigma, lam) -> [n, n], sparse."""
         return self.functions.hess
 
     @property
     def gauss_newton(self) -> ca.Function | None:
+        """Gauss-Newton approximation of the Hessian, or None."""
         return self.functions.gauss_newton
 
     @property
@@ -113,10 +119,12 @@ class NLP:
 
     @property
     def n(self) -> int:
+        """Number of variables."""
         return len(self.variables)
 
     @property
     def m(self) -> int:
+        """Number of constraints."""
         return len(self.constraints)
 
 
@@ -131,6 +139,7 @@ class KKT:
 
     @property
     def largest_violation(self) -> float:
+        """Largest violation of constraints and bounds."""
         return float(max(np.max(self.violation, initial=0.0), np.max(self.bound_violation, initial=0.0)))
 
 

@@ -1,4 +1,4 @@
-"""What solvers of nonlinear programs take to go on and hand back."""
+"""Warm starts and results of solvers of nonlinear programs."""
 
 from __future__ import annotations
 

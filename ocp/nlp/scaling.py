@@ -104,6 +104,7 @@ class Unscale:
         return shown, (due, lambda point, rows: take(self.up(point), tuple(self.row(row) for row in rows)))
 
     def result(self, found: NLPResult) -> NLPResult:
+        """A result in scaled variables, unscaled."""
         point = self.up(Warm(found.x, found.lam_x, found.lam_g, found.mu))
         return replace(found, x=point.x, lam_x=point.lam_x, lam_g=point.lam_g, mu=point.mu, f=found.f / self.scaling.objective,
                        iterations=tuple(self.row(row) for row in found.iterations))

@@ -44,6 +44,7 @@ class Element:
 
     @property
     def count(self) -> int:
+        """Number of evaluation points."""
         return len(self.index)
 
 

@@ -50,6 +50,7 @@ class Stages:
 
     @property
     def intervals(self) -> int:
+        """Number of intervals."""
         return len(self.states) - 1
 
     @cached_property
@@ -85,6 +86,7 @@ class Timeline:
 
     @property
     def intervals(self) -> int:
+        """Number of intervals."""
         return len(self.inner)
 
 

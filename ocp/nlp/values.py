@@ -19,6 +19,7 @@ class Values:
         self.separable, self.x = separable, np.ascontiguousarray(x, dtype=float)
 
     def f(self) -> float:
+        """Value of the objective."""
         return sum(float(e.weight @ at_places(e, "cost", self.x)[0].ravel()) for e in self.separable.elements if e.has_cost)
 
     def gradient(self) -> Array:

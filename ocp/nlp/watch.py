@@ -49,6 +49,7 @@ class Watch:
         self.error: BaseException | None = None
 
     def interrupt(self) -> None:
+        """End the solve after the present iteration."""
         self.stop = True
 
     def heard(self, rows: Callable[[int], Rows], point: Callable[[Rows], Warm]) -> bool:

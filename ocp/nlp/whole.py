@@ -82,14 +82,17 @@ class Whole:
 
     @cached_property
     def f(self) -> ca.Function:
+        """Objective (x) -> f."""
         return self._function("f", "cost", {"x": self._x}, {"f": self._objective(self._called("cost"))})
 
     @cached_property
     def g(self) -> ca.Function:
+        """Constraint functions (x) -> g [m]."""
         return self._function("g", "rows", {"x": self._x}, {"g": self._rows(self._called("rows"))})
 
     @cached_property
     def grad(self) -> ca.Function:
+        """Gradient of the objective (x) -> [n]."""
         found, n = self._called("gradient"), self.separable.n
         costs = [(e, values) for e, values in zip(self.separable.elements, found, strict=True) if values is not None]
         columns = np.concatenate([np.zeros(0, dtype=int), *(e.index.ravel() for e, _ in costs)])
@@ -101,6 +104,7 @@ class Whole:
 
     @cached_property
     def jac(self) -> ca.Function:
+        """Jacobian of the constraints (x) -> [m, n], sparse."""
         found, own = self._called("jacobian"), self.separable
         entries = gathered(own.jacobian.entries, _stacked([values[1] for values in found if values is not None]))
         return self._function("jacobian", "jacobian", {"x": self._x},
@@ -108,6 +112,7 @@ class Whole:
 
     @cached_property
     def hess(self) -> ca.Function:
+        """Upper triangle of the Lagrangian's Hessian (x, sigma, lam) -> [n, n], sparse."""
         own, sigma, lam = self.separable, ca.MX.sym("sigma"), ca.MX.sym("lam", self.separable.m)
         sizes = [e.count * e.size for e in own.elements]
         mu = _dense(ca.mtimes(ca.MX(self._spread), lam))
@@ -121,6 +126,7 @@ class Whole:
 
     @cached_property
     def gauss_newton(self) -> ca.Function | None:
+        """Gauss-Newton approximation of the Hessian, or None."""
         own, sigma = self.separable, ca.MX.sym("sigma")
         if own.gauss_newton is None:
             return None

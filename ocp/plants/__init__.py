@@ -1,4 +1,4 @@
-"""What a controller is tried on: plants behind one small protocol, our own integrators among them."""
+"""Plants for testing controllers behind one small protocol, our own integrators among them."""
 
 from ocp.plants.integrated import Disturbances, IntegratedPlant, Kick, PlantSpec, Push
 from ocp.plants.plant import Plant

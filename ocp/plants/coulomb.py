@@ -35,6 +35,7 @@ class Law:
 
     @property
     def holds(self) -> bool:
+        """Whether the friction law is met to its tolerance."""
         return self.residual <= TOLERANCE
 
 
@@ -116,7 +117,7 @@ def _equations(G: Array, b: Array, blocks: Sequence[tuple[slice, float | None]],
 
 
 def _inside(blocks: Sequence[tuple[slice, float | None]], x: Array, cone: Cone) -> Array:
-    """What rounding took out of the cones is given back."""
+    """Rounding errors in the cones are corrected."""
     x = x.copy()
     for rows, mu in blocks:
         n = rows.stop - 1

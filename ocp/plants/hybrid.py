@@ -65,7 +65,7 @@ class HybridOptions:
 
 @dataclass(frozen=True)
 class Event:
-    """What happened at ``time`` (s) to a contact: "touch", "lift", "stick", "slip"; to all: "impact" with the energy it lost (J)
+    """An event at ``time`` (s) of a contact: "touch", "lift", "stick", "slip"; of all: "impact" with the energy it lost (J)
     and the sum of its normal impulses (N s), "painleve" and "crowded" where a step was taken as a whole."""
 
     time: float
@@ -352,7 +352,7 @@ class HybridPlant:
 
     # ---- drift ------------------------------------------------------------------------------------------------------
     def _project(self, *, velocities: bool = True) -> None:
-        """What rounding and the integrator took from contacts and loops is given back: positions first, then velocities."""
+        """Correct the drift of contacts and loops by rounding and the integrator: positions first, then velocities."""
         if self.options.stabilisation != "projection":
             return
         for _ in range(3):

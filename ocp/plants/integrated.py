@@ -53,7 +53,7 @@ class Push:
 
 @dataclass(frozen=True)
 class Disturbances:
-    """What happens to the plant and to its measurement.
+    """Disturbances of the plant and of its measurement.
 
     process [ndx]: standard deviation that the noise on the state has gathered after one second (unit / sqrt(s)); measurement [ndx]:
     standard deviation of every measurement. Empty: none.
@@ -68,7 +68,7 @@ class Disturbances:
 
 @dataclass(frozen=True)
 class PlantSpec:
-    """What stands for the real thing.
+    """A simulated plant.
 
     system: its dynamics, with the states and controls of the model; changed: how it differs from the model, in words.
     integrator, substeps: the step between samples.
@@ -123,7 +123,7 @@ def pushed_system(system: System, pushes: Sequence[Push]) -> System:
 
 
 def _force_rate(system: System, push: Push, x: Expr) -> Expr:
-    """What a force adds to the tangent rate: forward dynamics are affine in it, ``a += M^-1 J' f``."""
+    """Effect of a force on the tangent rate: forward dynamics are affine in it, ``a += M^-1 J' f``."""
     model = system.model
     if model is None:
         raise ProblemError(f"a force on frame {push.frame!r} needs a robot; push the rate of a state instead", where="plant")
@@ -164,7 +164,7 @@ class IntegratedPlant:
         self.t, self.x, self.spent = float(t), np.array(x, float), np.zeros_like(self.spent)
 
     def measure(self) -> np.ndarray:
-        """What a sensor says of the state [nx]."""
+        """Measurement of the state [nx]."""
         if not self._measurement.size:
             return self.x.copy()
         return np.asarray(self.plus(self.x, self._measurement * self._blurring.standard_normal(self._measurement.size)))

@@ -1,4 +1,4 @@
-"""What a plant is to a controller: something that can be put into a state, measured, and acted upon.
+"""A plant as a controller sees it: something that can be put into a state, measured, and acted upon.
 
 A robot of one's own is a plant as soon as it has these three methods; ``ocp.mpc.run`` and ``ocp.wbc.run`` take it as it is.
 """

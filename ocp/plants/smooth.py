@@ -42,6 +42,7 @@ class Rows:
 
     @staticmethod
     def of(mode: NDArray[np.int8]) -> Rows:
+        """Equations of every closed contact: three where it sticks, one where it slips."""
         found, start = {}, 0
         for k in np.flatnonzero(mode != OPEN):
             count = 3 if mode[k] == STICK else 1
@@ -173,7 +174,7 @@ class Smooth:
         return np.concatenate(R), np.concatenate(B)
 
     def demanded(self, terms: Terms, v: Array, modes: Modes, rows: Rows) -> Array:
-        """What R a is the negative of [rows]: the drift, and Baumgarte's terms."""
+        """Right-hand side [rows] of ``R a = -..``: the drift, and Baumgarte's terms."""
         drift = terms.drift.reshape(-1, 3)
         rate = (terms.J @ v).reshape(-1, 3) if self.rate else None
         parts = [np.zeros(0)]

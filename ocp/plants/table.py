@@ -18,7 +18,7 @@ from ocp.plants.plant import Plant
 
 @dataclass(frozen=True)
 class Setting:
-    """What a plant is made of: a robot, what may touch, forces that push it, and what friction may be."""
+    """Parts of a plant: a robot, its contacts, forces that push it, and the friction model."""
 
     mechanism: Mechanism
     contacts: tuple[Contact, ...] = ()

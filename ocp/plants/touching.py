@@ -1,4 +1,4 @@
-"""What a hybrid simulator knows of a robot that touches planes: contacts point by point, and one kernel of everything by state."""
+"""The robot of a hybrid simulator with its contact planes: contacts point by point, and one kernel of everything by state."""
 
 from __future__ import annotations
 

@@ -30,12 +30,12 @@ from ocp.problem.solution import (
     glued,
     join,
 )
-from ocp.problem.system import Form, Formulation, System
-from ocp.problem.terms import At, Constraint, Cost, Sense
+from ocp.problem.system import Form, Formulation, Sampled, System
+from ocp.problem.terms import At, Behind, Constraint, Cost, Sense
 
 __all__ = [
-    "INF", "MINIMA", "OF_ONE_PROGRAM", "SOLVED", "At", "Boundary", "Bounds", "Certificate", "Constraint", "Cost", "Duration",
-    "Finding", "Form", "Formulation", "Guess", "Kind", "Linkage", "Phase", "Problem", "Reference", "Residual", "Sense", "Solution",
-    "Statement", "Status", "System", "Trajectory", "Violation", "distinct", "glued", "implicit_system", "in_steps", "join",
-    "relinked", "replaced_systems", "whole_steps", "with_parameters",
+    "INF", "MINIMA", "OF_ONE_PROGRAM", "SOLVED", "At", "Behind", "Boundary", "Bounds", "Certificate", "Constraint", "Cost",
+    "Duration", "Finding", "Form", "Formulation", "Guess", "Kind", "Linkage", "Phase", "Problem", "Reference", "Residual",
+    "Sampled", "Sense", "Solution", "Statement", "Status", "System", "Trajectory", "Violation", "distinct", "glued",
+    "implicit_system", "in_steps", "join", "relinked", "replaced_systems", "whole_steps", "with_parameters",
 ]

@@ -35,6 +35,7 @@ class Bounds:
 
     @classmethod
     def free(cls, count: int) -> Bounds:
+        """No bounds on `count` components."""
         return cls((-INF,) * count, (INF,) * count)
 
     def __len__(self) -> int:

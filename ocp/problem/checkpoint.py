@@ -19,7 +19,7 @@ from ocp.problem.problem import Problem
 
 Checkpoint = Mapping[str, np.ndarray]
 Keep = Callable[[Checkpoint], None]
-"""What stores a checkpoint; it may keep the arrays, which nobody changes later."""
+"""Stores a checkpoint; it may keep the arrays, which nobody changes later."""
 Rows = Sequence[Mapping[str, float]]
 
 
@@ -55,7 +55,7 @@ class Pace:
 
 
 def layout(method: str, problem: Problem) -> dict[str, np.ndarray]:
-    """What a checkpoint of any method belongs to: method, name of the problem, states and controls of its phases."""
+    """Identity of a checkpoint of any method: method, name of the problem, states and controls of its phases."""
     return {"method": text([method]), "problem": text([problem.name]),
             "states": text([f"{phase.name}: {name}" for phase in problem.phases for name in phase.system.space.names]),
             "controls": text([f"{phase.name}: {name}" for phase in problem.phases for name in phase.system.inputs])}

@@ -75,7 +75,7 @@ Kind = enum.StrEnum("Kind", [
     "CONSTRAINT_BROKEN", "TRACKING_MISSED", "TRACKING_LOST", "BODY_ON_GROUND", "BASE_SANK", "BASE_TILTED", "NOTHING_HOLDS",
     "TIPPING", "LEANING", "CONTACT_SLID", "JOINT_SPEED", "JOINT_RANGE",
 ])
-"""What a finding is about; values are the names in small letters, and stable: they stand in ``summary.json`` and in Python."""
+"""The subject of a finding; values are the names in small letters, and stable: they stand in ``summary.json`` and in Python."""
 
 #: kinds of findings about one program, its solver and how it is evaluated: they say nothing of other programs
 OF_ONE_PROGRAM = frozenset({

@@ -1,4 +1,4 @@
-"""What was left out of an answer because the time was up, as findings."""
+"""Work left out of an answer because the time was up, as findings."""
 
 from __future__ import annotations
 
@@ -24,5 +24,5 @@ def stopped_in(budget: Budget) -> Finding:
 
 
 def by(budget: Budget) -> str:
-    """What ended the work: "limit" or "interrupt"."""
+    """The cause of the end: "limit" or "interrupt"."""
     return "interrupt" if budget.asked else "limit"

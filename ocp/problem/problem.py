@@ -7,7 +7,7 @@ any. Functions that hold at the start or the end must not depend on u.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -37,6 +37,7 @@ class Boundary:
 
     @property
     def complete(self) -> bool:
+        """Whether every tangent component is fixed."""
         return all(self.fixed)
 
 
@@ -53,6 +54,7 @@ class Duration:
 
     @property
     def free(self) -> bool:
+        """Whether the duration is a decision variable."""
         return self.unknown or self.lower != self.upper
 
 
@@ -77,7 +79,8 @@ class Phase:
     free_parameters: (index, lower, upper) of each parameter of the system that the solver chooses, once for the whole problem;
     phases whose systems have a parameter of the same name share it. The guess is its value in ``system.parameter_values``.
     reset: (x of the previous phase at its end, p) -> x of this phase at its start, p the parameters of this phase's system;
-    None: continuous, then the spaces of both phases agree. The first phase has none.
+    None: continuous, then the spaces of both phases agree. The first phase has none. reset_slope(): x -> x of this phase and its
+    derivative [ndx, ndx] in tangent spaces, where that is known in closed form; or None.
     """
 
     name: str
@@ -94,6 +97,7 @@ class Phase:
     constraints: tuple[Constraint, ...] = ()
     free_parameters: tuple[tuple[int, float, float], ...] = ()
     reset: ca.Function | None = None
+    reset_slope: Callable[[], ca.Function] | None = None
 
     def __post_init__(self) -> None:
         for letter, size, limits in (("x", self.system.nx, self.system.x_limits), ("u", self.system.nu, self.system.u_limits)):
@@ -120,6 +124,7 @@ class Phase:
 
     @cached_property
     def state_bounds(self) -> Bounds:
+        """Bounds of the states."""
         return Bounds(self.x_lower, self.x_upper)
 
     @cached_property
@@ -189,9 +194,11 @@ class Linkage:
 
     @property
     def size(self) -> int:
+        """Number of components."""
         return len(self.lower)
 
     def components(self) -> tuple[str, ...]:
+        """Names of the components."""
         return component_names(self.name, self.size, self.labels)
 
 

@@ -1,4 +1,4 @@
-"""What a solver hands back: trajectory, status and, once certified, the certificate."""
+"""Result of a solver: trajectory, status and, once certified, the certificate."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ class Status(enum.Enum):
 
     @property
     def sentence(self) -> str:
+        """The status in words."""
         return self.value
 
 
@@ -130,6 +131,7 @@ class Residual:
 
     @property
     def holds(self) -> bool:
+        """Whether the value is within its tolerance."""
         return bool(self.value <= self.tolerance)
 
     @property
@@ -179,6 +181,7 @@ class Violation:
 
     @property
     def holds(self) -> bool:
+        """Whether the violation is within its tolerances at and between knots, or the constraint is soft."""
         return self.soft or bool(self.at_knots <= self.tolerance and self.between_knots <= self.tolerance_between)
 
     @property
@@ -192,7 +195,7 @@ class Violation:
 
 @dataclass(frozen=True)
 class Statement:
-    """What kind of point a solution is, by second-order conditions; ``holds`` is computed, never set.
+    """The kind of stationary point of a solution, by second-order conditions; ``holds`` is computed, never set.
 
     below, of free: directions of negative curvature; discrete: why this is said of the discrete problem alone, empty where it holds
     of the continuous one; weak: whether a minimum is one beside motions with nearby controls alone, as far as is known: the minimum
@@ -207,10 +210,12 @@ class Statement:
 
     @property
     def holds(self) -> bool:
+        """Whether second-order conditions show a local minimum."""
         return self.kind in MINIMA
 
     @property
     def finding(self) -> Finding:
+        """The finding for reports."""
         return Finding(self.kind, data={"below": self.below, "free": self.free, "discrete": self.discrete, "weak": self.weak})
 
 
@@ -249,12 +254,14 @@ class Certificate:
 
     @property
     def checks(self) -> tuple[Residual, ...]:
+        """The scalar checks that apply."""
         found = (self.stationarity, self.complementarity, self.gap_segment, self.gap_total, self.error_estimate, self.energy,
                  self.objective, self.point, self.minimum_principle, self.objective_error)
         return tuple(c for c in found if c is not None)
 
     @property
     def holds(self) -> bool:
+        """Whether every check and constraint is within its tolerance."""
         return (not self.left_out and all(c.holds for c in self.checks) and all(v.holds for v in self.violations)
                 and (self.second_order is None or self.second_order.holds))
 
@@ -265,7 +272,7 @@ class Certificate:
 
     @property
     def failures(self) -> tuple[Finding, ...]:
-        """What does not hold, the kind of point first."""
+        """Failed checks, the kind of point first."""
         point = () if self.second_order is None or self.second_order.holds else (self.second_order.finding,)
         return (*point, *(c.finding for c in self.checks if not c.holds), *(v.finding for v in self.violations if not v.holds))
 
@@ -300,4 +307,5 @@ class Solution(Portable):
 
     @property
     def ok(self) -> bool:
+        """Whether the problem is solved and certified."""
         return self.status in SOLVED and self.certificate is not None and self.certificate.holds

@@ -23,17 +23,28 @@ class Form(enum.Enum):
 
 
 @dataclass(frozen=True)
+class Sampled:
+    """What a system in discrete time is made of: so many steps of an integrator in a period, of a system in continuous time."""
+
+    system: System
+    integrator: str
+    steps: int
+
+
+@dataclass(frozen=True)
 class Formulation:
     """A robot's dynamics as a system has them.
 
     mechanism: the robot with its drives and forces (``dynamics.mechanism.Mechanism``), or None where none stands for the system.
     motion(): its equations of motion F(t, x, w, u, p) = 0 [nv + m] where rate is forward dynamics, w = (accelerations, multipliers
     of constraints), affine in w and without an inverse of the mass matrix; or None. Implicit steps take them.
+    sampled: where the rate is that of steps of an integrator; or None.
     """
 
     form: Form = Form.EXPLICIT
     mechanism: Any = None
     motion: Callable[[], ca.Function] | None = None
+    sampled: Sampled | None = None
 
 
 @dataclass(frozen=True)
@@ -42,8 +53,8 @@ class System:
 
         xi = rate(t, x, u, p)        0 = residual(t, x, u, p)        u = (controls, z)
 
-    that determine its algebraic unknowns z [nz] at every time, by name ``algebraic``: index 1, ``d residual / dz`` is regular. What
-    the equations leave implicit of xi is an algebraic unknown, too, and rate picks it (``implicit_system``). Without algebraic
+    that determine its algebraic unknowns z [nz] at every time, by name ``algebraic``: index 1, ``d residual / dz`` is regular. A
+    component of xi that the equations leave implicit is an algebraic unknown, too, and rate picks it (``implicit_system``). Without algebraic
     unknowns residual is None and the system explicit. Reductions state the equations as constraints, or eliminate z.
 
     equations [nz]: names of the rows of the residual; numbers where there are none.
@@ -129,7 +140,13 @@ class System:
         return self.formulation.motion
 
     @property
+    def continuous(self) -> System:
+        """The system in continuous time that its steps are made of; itself where these are given, or where time is continuous."""
+        return self if self.formulation.sampled is None else self.formulation.sampled.system
+
+    @property
     def nx(self) -> int:
+        """Number of state coordinates."""
         return self.space.nx
 
     @property
@@ -139,10 +156,12 @@ class System:
 
     @property
     def nu(self) -> int:
+        """Number of inputs: controls and algebraic unknowns."""
         return len(self.inputs)
 
     @property
     def np(self) -> int:
+        """Number of parameters."""
         return len(self.parameters)
 
     def with_controls(self, controls: tuple[str, ...], rate: ca.Function, **changes: Any) -> System:

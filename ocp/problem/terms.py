@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,7 +15,7 @@ from ocp.problem.bounds import Bounds
 
 
 def component_names(name: str, size: int, labels: tuple[str, ...]) -> tuple[str, ...]:
-    """What the components of a condition are called: by labels, else by number; by its own name where there is one."""
+    """Names of the components of a condition: by labels, else by number; by its own name where there is one."""
     if labels:
         return tuple(f"{name}[{label}]" for label in labels)
     return (name,) if size == 1 else tuple(f"{name}[{i}]" for i in range(size))
@@ -39,17 +40,33 @@ class Sense(enum.Enum):
 
 
 @dataclass(frozen=True)
+class Behind:
+    """A function as one of the state behind a jump, ``whole(t, x, u, p) = outer(t, after(x), u, p)``. slope(): x -> after [nx] and
+    its derivative [ndx, ndx] in closed form."""
+
+    whole: ca.Function
+    outer: ca.Function
+    slope: Callable[[], ca.Function]
+
+
+@dataclass(frozen=True)
 class Cost:
     """A scalar cost: integrated over the phase (PATH) or added at the end (FINAL).
 
     Either a scalar ``function``, or, with ``weights`` [nr] set, a residual r [nr] that costs ``1/2 sum w r^2`` (this
-    allows Gauss-Newton Hessians).
+    allows Gauss-Newton Hessians). behind: what is known of a function of the state behind a jump.
     """
 
     name: str
     at: At
     function: ca.Function
     weights: tuple[float, ...] | None = None
+    behind: Behind | None = None
+
+    @property
+    def jumps(self) -> Behind | None:
+        """What is known of the function, where it is still that one."""
+        return self.behind if self.behind is not None and self.behind.whole is self.function else None
 
     def expression(self, t: Any, x: Any, u: Any, p: Any) -> Any:
         """The scalar cost as an expression."""
@@ -84,10 +101,12 @@ class Constraint:
 
     @classmethod
     def within(cls, name: str, at: At, function: ca.Function, bounds: Bounds, **more: Any) -> Constraint:
+        """The constraint that keeps a function within bounds."""
         return cls(name, at, function, bounds.lower, bounds.upper, **more)
 
     @cached_property
     def bounds(self) -> Bounds:
+        """Lower and upper bounds; equal for equations."""
         return Bounds(self.lower, self.lower if self.sense is Sense.EQUAL else self.upper)
 
     def excess(self, values: np.ndarray) -> np.ndarray:
@@ -98,7 +117,9 @@ class Constraint:
 
     @property
     def size(self) -> int:
+        """Number of components."""
         return len(self.lower)
 
     def components(self) -> tuple[str, ...]:
+        """Names of the components."""
         return component_names(self.name, self.size, self.labels)

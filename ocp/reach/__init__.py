@@ -1,4 +1,4 @@
-"""What bounds, and the ends by themselves, tell about a problem before anything is transcribed or solved."""
+"""Infeasibility that bounds and end conditions prove before anything is transcribed or solved."""
 
 from ocp.reach.findings import end_findings, first_findings
 

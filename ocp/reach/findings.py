@@ -1,4 +1,4 @@
-"""What a look at the problem alone tells: ends that bounds on rates put out of reach, constraints that they rule out, and ends that
+"""Findings of the problem alone: ends that bounds on rates put out of reach, constraints that they rule out, and ends that
 cannot be met at all, whatever the motion.
 
 For these the constraints of one instant are met by themselves, from many starts. A hand that shall be where the arm does not reach
@@ -31,7 +31,7 @@ class _End:
 
 
 def ends_missed(phase: Phase) -> Iterator[Finding]:
-    """What no state within bounds was found to meet at the start and at the end of a phase; ``missed``: by how much, by component.
+    """End conditions of a phase that no state within bounds was found to meet; ``missed``: by how much, by component.
     Looks at constraints that do not depend on controls; ends with none of those are left alone."""
     for at, name, boundary, s in ((At.START, "start", phase.start, 0), (At.FINAL, "end", phase.final, -1)):
         rows = [c for c in phase.constraints if c.at is at and c.soft is None and c.sense is not Sense.CONE]
@@ -48,7 +48,7 @@ def ends_missed(phase: Phase) -> Iterator[Finding]:
 
 
 def _end(phase: Phase, rows: list[Constraint], boundary: Boundary | None, at: At) -> _End:
-    """What the instant must meet: constraints, prescribed components, and bounds of coordinates."""
+    """Conditions at the instant: constraints, prescribed components, and bounds of coordinates."""
     system, space = phase.system, phase.system.space
     x = ca.MX.sym("x", space.nx)
     t = 0.0 if at is At.START else phase.duration.guess
@@ -101,8 +101,8 @@ def _nearest(phase: Phase, end: _End, guess: Array) -> Array:
 
 
 def first_findings(problem: Problem) -> tuple[Finding, ...]:
-    """What bounds rule out: distances that speed limits cannot cover in the longest duration, states and constraints that no motion
-    within bounds of states, controls and rates can meet. (Ends outside their bounds are refused by files.)
+    """Conditions that bounds rule out: distances that speed limits cannot cover in the longest duration, states and constraints
+    that no motion within bounds of states, controls and rates can meet. (Ends outside their bounds are refused by files.)
 
     ``data["sure"]``: whether it is proved; otherwise it holds along the guess, or of what a search found.
     """
@@ -119,7 +119,7 @@ def first_findings(problem: Problem) -> tuple[Finding, ...]:
 
 
 def end_findings(problem: Problem) -> tuple[Finding, ...]:
-    """What no state was found to meet at the ends of phases (``ocp.reach.findings``)."""
+    """Conditions at the ends of phases that no state was found to meet (``ocp.reach.findings``)."""
     several = len(problem.phases) > 1
     return tuple(replace(one, phase=phase.name if several else "") for phase in problem.phases for one in ends_missed(phase))
 

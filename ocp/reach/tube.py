@@ -160,7 +160,7 @@ def plain(phase: Phase) -> dict[int, int]:
 
 
 def prescribed(phase: Phase, end: Boundary | None) -> dict[int, float]:
-    """What an end prescribes, by coordinates that are plain numbers."""
+    """Prescribed values of an end, by coordinates that are plain numbers."""
     if end is None:
         return {}
     return {i: float(end.value[i]) for i, component in plain(phase).items() if end.fixed[component]}

@@ -90,6 +90,7 @@ class Shot:
         self.lost = -1
 
     def at(self, k: int) -> tuple[Any, ...]:
+        """Arguments of the functions of step k, and its length [s]."""
         return *self.horizon.at(k, self.x, self.u), self.horizon.h[k]
 
     def value(self, u: Array) -> float:
@@ -227,13 +228,13 @@ class _Search:
 
 
 def _unit(shot: Shot, start: Array) -> float:
-    """What the objective is measured in: the power of 1024 nearest to that of the guess, so 1 for ordinary numbers."""
+    """The unit of the objective: the power of 1024 nearest to that of the guess, so 1 for ordinary numbers."""
     value = abs(shot.value(start))
     return float(own_unit(np.array(value if np.isfinite(value) else 1.0)))
 
 
 def _sizes(shot: Shot, unit: float, start: Array, ranges: Array) -> Array:
-    """What L-BFGS-B measures unknowns by: ``1 / sqrt(H)`` with the curvature H of the costs of their own step, so that the Hessian
+    """Scales of L-BFGS-B's unknowns: ``1 / sqrt(H)`` with the curvature H of the costs of their own step, so that the Hessian
     is near 1 but in the few directions that the end sees; without one the guess or the range."""
     h, found = shot.horizon, np.zeros_like(shot.u)
     if np.isfinite(shot.value(start)):

@@ -32,8 +32,8 @@ Array = NDArray[np.float64]
 FORMAT, VERSION = "lieocp policy", 2
 SLACK = 1e-9
 CONVENTIONS = (
-    "What drives take is named by effort_names, effort_units and effort_kinds: clip(efforts(t, x, u), effort_lower, effort_upper), "
-    "'efforts' a serialised CasADi Function; where that is empty, u itself. "
+    "Outputs of the drives are named by effort_names, effort_units and effort_kinds: "
+    "clip(efforts(t, x, u), effort_lower, effort_upper), 'efforts' a serialised CasADi Function; where that is empty, u itself. "
     "u = clip(u[k] + K[k] @ difference(x[k], x), lower, upper) for t[k] <= t < t[k+1]; t < t[0]: k = 0; "
     "t >= t[N]: u[N-1] + K[N-1] @ difference(x[N], x). SI units, angles in radians. "
     "Unit quaternions (w, x, y, z), Hamilton, body to parent, start at the indices 'quaternions' of x. "
@@ -252,10 +252,12 @@ def _number(value: float) -> str:
 
 
 def numbers(values: Array) -> str:
+    """Values as a list in C."""
     return ", ".join(map(_number, values))
 
 
 def table(name: str, rows: Array) -> str:
+    """A matrix as a constant array in C."""
     lines = ",\n".join(f"    {{{numbers(row)}}}" for row in rows)
     return f"static const double {name}[{rows.shape[0]}][{rows.shape[1]}] = {{\n{lines}\n}};"
 

@@ -77,6 +77,7 @@ class Knot:
 
     @property
     def m(self) -> int:
+        """Number of inequality constraints."""
         return len(self.g) - self.n
 
     def cones(self) -> list[slice]:
@@ -105,6 +106,7 @@ class Residuals:
 
     @property
     def finite(self) -> bool:
+        """Whether all residuals are finite."""
         return bool(np.isfinite(self.stationarity + self.feasibility + self.gap + self.complementarity))
 
     def worst(self, scale: float = 1.0) -> float:
@@ -172,7 +174,7 @@ def _largest(values: Array) -> float:
 
 @dataclass(frozen=True)
 class Held:
-    """What the active set of one knot asks of a step z: ``R z - soft y = b`` with ``w = T y + rest`` the multipliers after it.
+    """Conditions of the active set of one knot on a step z: ``R z - soft y = b`` with ``w = T y + rest`` the multipliers after it.
 
     R [a, n+m], soft, b [a], T [r, a], rest [r]; share [a]: by which the residuals of rows are divided in that basis; side [m]: -1
     where a control is held at its lower bound, 1 at its upper, else 0.
@@ -207,17 +209,21 @@ class System:
         self.singular = info != 0 or not np.isfinite(values).all()
 
     def costates(self, k: int) -> slice:
+        """Unknowns of the costate of knot k."""
         return slice(self.offsets[k], self.offsets[k] + self.sizes[k][0])
 
     def states(self, k: int) -> slice:
+        """Unknowns of the state of knot k."""
         start = self.offsets[k] + self.sizes[k][0]
         return slice(start, start + self.sizes[k][0])
 
     def controls(self, k: int) -> slice:
+        """Unknowns of the controls of knot k."""
         n, m, _ = self.sizes[k]
         return slice(self.offsets[k] + 2 * n, self.offsets[k] + 2 * n + m)
 
     def active(self, k: int) -> slice:
+        """Unknowns of the active constraints of knot k."""
         n, m, _ = self.sizes[k]
         return slice(self.offsets[k] + 2 * n + m, self.offsets[k + 1])
 

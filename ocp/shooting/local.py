@@ -217,7 +217,7 @@ def _presses(horizon: Horizon, x: Array, u: Array, owners: Owners, slope: Array,
 
 
 def _cone_bends(own: _Knots, c: Array, C: Array, weights: Array) -> Array:
-    """What the curvature of cones ``|c[1:]| <= c[0]`` themselves adds to the Hessian of the Lagrangian [z, z]."""
+    """Curvature of the cones ``|c[1:]| <= c[0]`` themselves in the Hessian of the Lagrangian [z, z]."""
     found = np.zeros((own.n + own.m, own.n + own.m))
     for r in np.flatnonzero(own.stage.rows.kind == CONE):
         part = slice(r + 1, r + int(own.stage.rows.size[r]))

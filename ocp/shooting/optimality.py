@@ -21,7 +21,7 @@ from ocp.shooting.stages.rows import BELOW, CONE
 
 @dataclass(frozen=True)
 class ShootingOptimality:
-    """What shooting leaves for the certificate: the discrete problem and the returned point: x [S+1, nx], u [S, M], and the
+    """Shooting's data for the certificate: the discrete problem and the returned point: x [S+1, nx], u [S, M], and the
     derivatives of the Lagrangian by the rows of hard constraints, weights [S+1, r] (multipliers; minus them for cones)."""
 
     horizon: Horizon

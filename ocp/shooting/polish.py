@@ -9,7 +9,7 @@ Gauss-Newton.
 
 A step is halved until it leads closer: until the largest residual falls, or the next correction with the same matrix is
 shorter than the step (natural monotonicity test; Deuflhard 2004, Newton Methods for Nonlinear Problems). The test
-knows no units, where the residual weighs gradients against gaps. What comes back is the point with the smallest residual, so
+knows no units, where the residual weighs gradients against gaps. It returns the point with the smallest residual, so
 never a worse one than came in.
 """
 

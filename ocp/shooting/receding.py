@@ -140,7 +140,7 @@ class Receding:
 
     @property
     def message(self) -> str:
-        """What the last ``iterate`` had to say."""
+        """The report of the last ``iterate``."""
         words = {self._it.RUNNING: "improved", self._it.STUCK: "no step decreases the cost: the plan stays",
                  self._it.INDEFINITE: "no regularisation makes the quadratic model convex",
                  self._it.BROKEN: "the plan cannot be followed from the measured state, or a derivative is not finite"}

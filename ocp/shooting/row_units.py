@@ -1,4 +1,4 @@
-"""What rows of hard constraints are measured in, so that no tolerance and no penalty depends on the unit a file writes them in.
+"""Units of hard constraints, so that no tolerance and no penalty depends on the unit a file writes them in.
 
 A row is measured by what it changes along the guess when states and controls move by their sizes. Units are powers of 1024: rows in
 ordinary numbers stay as they are written, and none loses a digit.

@@ -36,9 +36,11 @@ class AdaptiveSteps(OneStep):
         self.notes = self._slope.notes
 
     def run(self, u: np.ndarray, t: np.ndarray) -> Stretch:
+        """One step for every row of controls u [k, nu] between times t [k + 1] s."""
         return by_steps(self.step, lambda: self.risen, u, t)
 
     def step(self, u: ArrayLike, dt: float) -> np.ndarray:
+        """Advance by dt [s] under constant controls u [nu]."""
         from scipy.integrate import solve_ivp  # only here: it takes a third of a second
 
         n, held = len(self._x), np.asarray(u, float)

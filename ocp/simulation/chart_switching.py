@@ -30,12 +30,14 @@ class SwitchedCharts(ChartSteps):
     """A stepper whose joints change their charts. Integrals as those of ``ChartSteps``."""
 
     def reset(self, x: ArrayLike, t: float = 0.0) -> None:
+        """Start from state x at time t [s] in the preferred charts."""
         super().reset(x, t)
         self._names = tuple(turn.chart for turn in self._turns)
         self._movers: dict[tuple[str, ...], Stepper] = {self._names: self._chart}
         self._before, self._h = self._own, 0.0
 
     def step(self, u: ArrayLike, dt: float) -> np.ndarray:
+        """Advance by dt [s] under constant controls u [nu]."""
         u = np.asarray(u, float)
         driven = self._pushed(u)
         left = {turn.joint for turn, name in zip(self._turns, self._names, strict=True) if name != turn.chart}

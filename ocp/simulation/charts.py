@@ -46,7 +46,7 @@ Joints = frozenset[str]
 
 
 class Switch(NamedTuple):
-    """What befell the chart of a joint at t [s], and det S there. event: it ``leaves`` its chart, ``returns`` to it, or ``stays``
+    """Event of the chart of a joint at t [s], and det S there. event: it ``leaves`` its chart, ``returns`` to it, or ``stays``
     in it, then at the smallest det S, or ``switches`` to another; why: it stays, or the other chart."""
 
     joint: str
@@ -120,7 +120,7 @@ class Twin:
 
 
 def words(switches: Sequence[Switch]) -> list[str]:
-    """What befell each joint, how often and when."""
+    """Chart events of each joint, how often and when."""
     found = []
     for joint, chart, event in dict.fromkeys((s.joint, s.chart, s.event) for s in switches):
         own = [s for s in switches if (s.joint, s.chart, s.event) == (joint, chart, event)]
@@ -152,6 +152,7 @@ class ChartSteps:
         self.reset(system.space.neutral)
 
     def reset(self, x: ArrayLike, t: float = 0.0) -> None:
+        """Start from state x at time t [s]."""
         self._t, self._x, self._left = float(t), np.array(x, float), Joints()
         self._own = self._x  # the state that is seen, as the joints that left make it
         self._chart.reset(x, t)
@@ -160,12 +161,15 @@ class ChartSteps:
 
     @property
     def switches(self) -> tuple[Switch, ...]:
+        """Changes of chart so far."""
         return *self._switches, *self._kept.values()
 
     def measure(self) -> np.ndarray:
+        """The state [nx]."""
         return self._x.copy()
 
     def step(self, u: ArrayLike, dt: float) -> np.ndarray:
+        """Advance by dt [s] under constant controls u [nu]."""
         u, before = np.asarray(u, float), self._det
         pushed = self._pushed(u)
         self._go(self._wanted(pushed))
@@ -185,6 +189,7 @@ class ChartSteps:
         return self.measure()
 
     def run(self, u: np.ndarray, t: np.ndarray) -> Stretch:
+        """One step for every row of controls u [k, nu] between times t [k + 1] s."""
         return by_steps(self.step, lambda: self.risen, u, t)
 
     def look_back(self, before: np.ndarray, h: float, rose: np.ndarray) -> None:

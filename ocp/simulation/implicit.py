@@ -26,6 +26,7 @@ class ImplicitSteps(OneStep):
         self.reset(system.space.neutral)
 
     def reset(self, x: ArrayLike, t: float = 0.0) -> None:
+        """Start from state x at time t [s]."""
         super().reset(x, t)
         self._march.begin()
 
@@ -33,6 +34,7 @@ class ImplicitSteps(OneStep):
         self._march.begin(before, h, rose[:len(self.risen)])
 
     def run(self, u: np.ndarray, t: np.ndarray) -> Stretch:
+        """One step for every row of controls u [k, nu] between times t [k + 1] s."""
         found = self._march.run(self._x, t, u, self._p)
         if done := len(found.rises):
             self._t, self._x, self.risen = float(t[done]), found.x[-1], found.rises[-1]

@@ -90,12 +90,15 @@ class OneStep:
         self.notes = self._kernel.notes
 
     def reset(self, x: ArrayLike, t: float = 0.0) -> None:
+        """Start from state x at time t [s]."""
         self._t, self._x = t, np.array(x, float)
 
     def measure(self) -> np.ndarray:
+        """The state [nx]."""
         return self._x.copy()
 
     def step(self, u: ArrayLike, dt: float) -> np.ndarray:
+        """Advance by dt [s] under constant controls u [nu]."""
         error = self.run(np.reshape(np.asarray(u, float), (1, -1)), np.array([self._t, self._t + dt]))[2]
         if error is not None:
             raise error
@@ -105,6 +108,7 @@ class OneStep:
         """Nothing: one step sees one state."""
 
     def run(self, u: np.ndarray, t: np.ndarray) -> Stretch:
+        """One step for every row of controls u [k, nu] between times t [k + 1] s."""
         x, rises = repeated(self._kernel, self._work, self._x, t, u, self._p)
         if done := len(rises):
             self._t, self._x, self.risen = float(t[done]), x[done], rises[-1]

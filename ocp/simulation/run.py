@@ -44,14 +44,16 @@ class Ending(enum.Enum):
 
 
 class Controls(Protocol):
-    """What drives a system: the control [nu] that is held over the step from t to t + h [s] of a phase (from 0), at the state x
+    """A source of controls: the control [nu], constant over the step from t to t + h [s] of a phase (from 0), at the state x
     [nx] where it begins. ``begin`` is called at the start of each simulation. words: what they are, for tables. Those that do not
     look at the state have ``ahead(phase, t [N+1]) -> u [N, nu]`` as well, and are asked that alone."""
 
     @property
-    def words(self) -> str: ...
+    def words(self) -> str:
+        """The policy in words."""
 
-    def begin(self) -> None: ...
+    def begin(self) -> None:
+        """Return to the start."""
 
     def __call__(self, phase: int, t: float, h: float, x: np.ndarray) -> np.ndarray: ...
 
@@ -82,7 +84,7 @@ class Leg:
 
 @dataclass(frozen=True)
 class Motion:
-    """What a simulation found. problem: as it was given; legs: phases that were reached, the last one possibly in part; dt: length
+    """Result of a simulation. problem: as it was given; legs: phases that were reached, the last one possibly in part; dt: length
     of the steps of the first phase [s]; until: the time that was asked for; message: what there is to say about the ending;
     seconds: to prepare and to run."""
 
@@ -100,6 +102,7 @@ class Motion:
 
     @property
     def ok(self) -> bool:
+        """Whether the simulation reached its end."""
         return self.ending is Ending.FINISHED
 
     @property
@@ -109,6 +112,7 @@ class Motion:
 
     @property
     def steps(self) -> int:
+        """Number of steps taken."""
         return sum(len(leg.u) for leg in self.legs)
 
 
@@ -182,7 +186,7 @@ def simulate(problem: Problem, integrator: str, controls: Controls, *, dt: float
 
 
 def _astray(leg: Leg) -> list[str]:
-    """What there is to say of coordinates that come next to a singular place, or leave the spline of their joint."""
+    """Findings about coordinates that come next to a singular configuration, or leave the spline of their joint."""
     model = leg.phase.system.model
     said: list[str] = []
     if model is None:
@@ -302,12 +306,14 @@ class Constant:
     words: str = "zero"
 
     def begin(self) -> None:
+        """Return to the start."""
         return None
 
     def __call__(self, phase: int, t: float, h: float, x: np.ndarray) -> np.ndarray:
         return self.ahead(phase, np.array([t, t + h]))[0]
 
     def ahead(self, phase: int, t: np.ndarray) -> np.ndarray:
+        """Controls [k, nu] of the steps between times t [k + 1] s of a phase."""
         own = [self.values.get(name, 0.0) for name in self.problem.phases[phase].system.controls]
         return np.tile(np.array(own, float), (len(t) - 1, 1))
 
@@ -323,12 +329,14 @@ class Guessed:
             self._begins.append(self._begins[-1] + phase.duration.guess)
 
     def begin(self) -> None:
+        """Return to the start."""
         return None
 
     def __call__(self, phase: int, t: float, h: float, x: np.ndarray) -> np.ndarray:
         return self.ahead(phase, np.array([t, t + h]))[0]
 
     def ahead(self, phase: int, t: np.ndarray) -> np.ndarray:
+        """Controls [k, nu] of the steps between times t [k + 1] s of a phase."""
         given = self._phases[phase]
         s, u = np.asarray(given.guess.s), np.asarray(given.guess.u)[:, :len(given.system.controls)]
         share = np.minimum(1.0, ((t[:-1] + t[1:]) / 2 - self._begins[phase]) / given.duration.guess)

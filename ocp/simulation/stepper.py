@@ -1,4 +1,4 @@
-"""What moves a system on: one state after another, each step with a held control, by any one-step method.
+"""Steppers: one state after another, each step under a constant control, by any one-step method.
 
 A stepper is a plant (``ocp.plants``) without noise: ``reset(x, t)``, ``measure()``, ``step(u, dt)``. Integrals of given functions
 come along as if each were one more state.

@@ -50,7 +50,8 @@ class Guess:
 class Engine(Protocol):
     """``guess`` is None where the engine returns nothing that is finite. short: soon, because a descent follows where it fails."""
 
-    def guess(self, programme: Dense, accuracy: float, short: bool = False) -> Guess | None: ...
+    def guess(self, programme: Dense, accuracy: float, short: bool = False) -> Guess | None:
+        """An approximate solution and its active set, or None where the engine fails."""
 
 
 @dataclass(eq=False)
@@ -69,6 +70,7 @@ class Osqp:
     _workspaces: dict[tuple[int, int, int], Any] = field(default_factory=dict)
 
     def guess(self, programme: Dense, accuracy: float, short: bool = False) -> Guess | None:
+        """An approximate solution and its active set, or None where the engine fails."""
         n, m, spent = programme.q.size, programme.l.size, 0
         padded = _padded(programme)
         for scaling in (10, 0):
@@ -123,6 +125,7 @@ class Daqp:
             raise ProblemError("DAQP is not installed; pip install 'lieocp[daqp]'", where="engine 'daqp'") from error
 
     def guess(self, programme: Dense, accuracy: float, short: bool = False) -> Guess | None:
+        """An approximate solution and its active set, or None where the engine fails."""
         sense = np.where(programme.l == programme.u, 5, 0).astype(np.int32)
         u, l = np.minimum(programme.u, _ENDLESS), np.maximum(programme.l, -_ENDLESS)
         x, _, flag, info = self._daqp.solve(np.ascontiguousarray(programme.P), programme.q.copy(),

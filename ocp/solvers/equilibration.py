@@ -3,7 +3,7 @@
     x = S z,   rows of A S and D S of length one, the largest row of a level weighs one, the least of what levels demand is one
 
 Alternating: rows by their length, columns by their largest number in these rows (Ruiz 2001, "A scaling algorithm to equilibrate
-both rows and columns norms in matrices", alternately rather than at once). What a row is divided by multiplies the root of its
+both rows and columns norms in matrices", alternately rather than at once). The divisor of a row multiplies the root of its
 weight, so every level asks the same. A row demands how far it is from being met at x = 0, a level as much as the largest of its
 rows; that gives x its unit. All factors are powers of two: nothing is rounded.
 """

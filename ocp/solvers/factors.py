@@ -25,6 +25,7 @@ VIEWS: dict[str, Any] = {"_nrt": True, **OPTIONS}
 
 @linked(**INLINE)
 def dot(A: np.ndarray, i: int, B: np.ndarray, j: int, first: int, last: int) -> float:
+    """Inner product of columns first to last of row i of A and row j of B."""
     total = 0.0
     for c in range(first, last):
         total += A[i, c] * B[j, c]

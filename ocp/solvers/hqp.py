@@ -3,8 +3,8 @@
     level k:  minimise  |A x - b|² + |s|²   subject to   lower <= D x - s <= upper,   and to what the levels above have reached
 
 The residuals A x - b and slacks s of a level are unique at its optimum. Those below keep them: A x stays, and rows of D stay
-within their ends widened by their slacks. Levels may conflict, repeat each other or be infeasible. What no level decides is the
-least |x|, so x is unique whichever way it is found.
+within their ends widened by their slacks. Levels may conflict, repeat each other or be infeasible. Directions that no level decides
+take the least |x|, so x is unique whichever way it is found.
 
 Reduced: x = x0 + Z z, where Z spans what is left to decide. The equations at the head are solved for as many unknowns
 (`ocp.solvers.elimination`). Below them, a level without inequalities in its way is one orthogonal factor (Hutter et al., Robot

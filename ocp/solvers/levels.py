@@ -77,7 +77,7 @@ class Level:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What one level came to. residual [rows]: A x - b; slack [limits]: D x beyond its ends (negative: below), zero inside;
+    """Outcome of one level. residual [rows]: A x - b; slack [limits]: D x beyond its ends (negative: below), zero inside;
     side [limits]: -1, 0, 1 where x ends at, or beyond, the lower end, inside, the upper end; rank: directions that it decided;
     engine: how its active set was found ("none": nothing was in the way)."""
 
@@ -119,7 +119,7 @@ class Form:
 
 @dataclass(eq=False, slots=True)
 class Answers:
-    """What all levels came to, one after the other, as it was found. Outcomes are made of it when they are asked for."""
+    """Outcomes of all levels, one after the other, as they were found. Records are made when they are asked for."""
 
     form: Form
     numbers: Array
@@ -140,6 +140,7 @@ class Answers:
         return int(self.integers[self.form.starts[3] + len(self.form.names)])
 
     def outcomes(self) -> tuple[Outcome, ...]:
+        """The outcome of every level."""
         out, form = [], self.form
         a, d, how, rank, end = form.starts
         for k, (rows, limits) in enumerate(form.counts):
@@ -164,14 +165,17 @@ class HQPResult:
 
     @cached_property
     def levels(self) -> tuple[Outcome, ...]:
+        """The outcome of every level, none where the solve failed."""
         return () if self.answers is None else self.answers.outcomes()
 
     @property
     def free(self) -> int:
+        """Dimension of the null space below the last level."""
         return 0 if self.answers is None else self.answers.free
 
     @property
     def ok(self) -> bool:
+        """Whether all levels are solved."""
         return self.status is HQPStatus.SOLVED
 
     def __getitem__(self, name: str) -> Outcome:

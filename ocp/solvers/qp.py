@@ -145,6 +145,7 @@ class QPResult:
 
     @property
     def ok(self) -> bool:
+        """Whether the program is solved."""
         return self.status is QPStatus.SOLVED
 
 

@@ -111,6 +111,7 @@ def space(n: int, counts: list[tuple[int, int]]) -> Blocks:
 
 @linked(**VIEWS)
 def stack(w: np.ndarray, iw: np.ndarray) -> Stack:
+    """The record as views into the workspaces."""
     f, i = _F, _J
     return Stack(matrix(w, iw, f), vector(w, iw, f + 1), vector(w, iw, f + 2), matrix(w, iw, f + 3), vector(w, iw, f + 4),
                  vector(w, iw, f + 5), vector(w, iw, f + 6), vector(w, iw, f + 7), vector(w, iw, f + 8), vector(w, iw, f + 9),
@@ -131,6 +132,7 @@ def problem_of(w: np.ndarray, iw: np.ndarray, size: tuple[int, int, int, int], t
 
 @linked(**INLINE)
 def product(A: np.ndarray, i: int, span: np.ndarray, x: np.ndarray) -> float:
+    """Inner product of row i of A, nonzero within its span, and x."""
     total = 0.0
     for c in range(span[i, 0], span[i, 1]):
         total += A[i, c] * x[c]
@@ -149,7 +151,7 @@ def _measure(A: np.ndarray, i: int, span: np.ndarray, reach: int) -> None:
 
 @linked(**OPTIONS)
 def measure(s: Stack) -> None:
-    """What can be told before the first level: where rows are not zero, how long they are; and nothing is decided."""
+    """Preparation before the first level: where rows are not zero, how long they are; and nothing is decided."""
     for i in range(s.A.shape[0]):
         if s.reach[i] >= 0:
             _measure(s.A, i, s.a_span, s.reach[i])
@@ -182,6 +184,7 @@ def holds(s: Stack, last: int, own: int, pending: bool) -> bool:
 
 @linked(**OPTIONS)
 def widen(s: Stack, first: int, last: int) -> None:
+    """Relax limits first to last to contain the present x."""
     for i in range(first, last):
         w = product(s.D, i, s.d_span, s.x)
         s.lower[i], s.upper[i] = min(s.low[i], w), max(s.high[i], w)

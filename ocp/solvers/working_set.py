@@ -114,6 +114,7 @@ def times(A: np.ndarray, rows: int, n: int, x: np.ndarray, out: np.ndarray) -> N
 
 @linked(**INLINE)
 def largest(x: np.ndarray, n: int) -> float:
+    """Infinity norm of x[:n]."""
     most = 0.0
     for i in range(n):
         most = max(most, abs(x[i]))

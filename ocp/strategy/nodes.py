@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ocp.certify.jumps import at_an_end
 from ocp.certify.motion import Motion
-from ocp.guesses.motion import free_values, from_motion
+from ocp.guesses.motion import from_solution
 from ocp.problem import SOLVED, Finding, Kind, Status
 from ocp.strategy import inner
 from ocp.strategy.records import State
@@ -27,7 +27,7 @@ def inside(search: Search, state: State, why: Finding) -> State | None:
     from ocp.strategy.loop import searched
 
     found = state.last.solution
-    begun = from_motion(search.problem, found.parts or (found.trajectory,), free_values(search.problem, found))
+    begun = from_solution(search.problem, found)
     other = searched(*search.method.gauss_nodes(search, begun, inner.outside(search, state)))
     if other.status is Status.INTERRUPTED:
         return state.ended(Finding(Kind.INTERRUPTED))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ocp.guesses.motion import free_values, from_motion
+from ocp.guesses.motion import from_solution
 from ocp.guesses.table import coarse_intervals, perturbations
 from ocp.interrupts import Activity, late
 from ocp.problem import SOLVED, Finding, Kind, Problem, Solution, Status
@@ -77,5 +77,5 @@ def _lowest(search: Search, state: State, found: Solution) -> tuple[Problem, Fin
     least, name, coarse = best
     if not least < found.objective - far:
         return None
-    begun = fit_guess(from_motion(search.problem, coarse.parts or (coarse.trajectory,), free_values(search.problem, coarse)))
+    begun = fit_guess(from_solution(search.problem, coarse))
     return begun, Finding(Kind.LOWER_START, name=name, data={"objective": found.objective})

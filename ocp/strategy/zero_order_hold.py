@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ocp.guesses.motion import free_values, from_motion
+from ocp.guesses.motion import from_solution
 from ocp.interrupts import Activity, late
 from ocp.problem import SOLVED, Finding, Kind, Solution, Status
 from ocp.strategy import inner
@@ -49,7 +49,7 @@ def hold(search: Search, state: State, why: Finding) -> State | None:
     early, problem = state.ending is None, search.problem
     if not early:  # it begins where the search ended, so that the file with what is frozen gives the solve again
         found = outcome(search, state)
-        problem = from_motion(problem, found.parts or (found.trajectory,), free_values(problem, found))
+        problem = from_solution(problem, found)
     lost = state.attempts[0].solution.status is Status.NOT_A_NUMBER
     other = searched(*search.method.zero_order_hold(search, problem, inner.outside(search, state), early=early,
                                                     cascade=early and lost))

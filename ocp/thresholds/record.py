@@ -1,4 +1,4 @@
-"""What a threshold is: a number that decides, with its unit, the reason for it, and a test of what it decides.
+"""A threshold: a number that decides, with its unit, the reason for it, and a test of what it decides.
 
 Thresholds that belong to one concern are the fields of one frozen record; code reads them there and nowhere else. Numbers that are
 mathematics (coefficients, nodes of a quadrature, stages of a method) are none.

@@ -63,10 +63,12 @@ class Block:
 
     @property
     def count(self) -> int:
+        """Number of evaluation points."""
         return len(self.index)
 
     @property
     def size(self) -> int:
+        """Number of components per evaluation point."""
         return int(self.rows.shape[0])
 
 

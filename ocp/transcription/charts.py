@@ -43,6 +43,7 @@ class Form:
 
     @property
     def names(self) -> tuple[str, ...]:
+        """Names of the unknowns of one state."""
         return self.space.tangent_names if self.tangent else self.space.names
 
     def state(self, z: Expr, centre: Expr) -> Expr:

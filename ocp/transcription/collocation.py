@@ -134,7 +134,7 @@ class CollocationOptions(DirectOptions):
 
 
 def _chosen(given: CollocationOptions) -> dict[str, int | str]:
-    """What "auto" stands for in refine, scheme and intervals."""
+    """The choices of "auto" in refine, scheme and intervals."""
     any_mesh = (given.scheme, given.intervals, given.degree) == (AUTO,) * 3 and given.mesh == UNIFORM and given.form != "compressed"
     refine = ("certificate" if any_mesh else "none") if given.refine == AUTO else given.refine
     scheme = {"certificate": "radau", "p": "gauss", "hp": "gauss"}.get(refine, "hermite_simpson")
@@ -162,6 +162,7 @@ def plans_of(problem: Problem, options: CollocationOptions) -> tuple[Plan, ...]:
 
 
 def family_of(options: CollocationOptions) -> Family:
+    """The family of collocation schemes that the options name."""
     return Family(options.scheme, options.form, options.shape(), options.states, options.tolerance)
 
 

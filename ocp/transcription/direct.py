@@ -36,7 +36,7 @@ PASSES = 6
 
 @dataclass(frozen=True)
 class Optimality:
-    """What a transcription leaves for the certificate: the program and a primal-dual point of it (signs: ``ocp.nlp``).
+    """A transcription's data for the certificate: the program and a primal-dual point of it (signs: ``ocp.nlp``).
 
     parts(x) -> the trajectory of each phase; owners(): what the unknowns stand for.
     """

@@ -21,11 +21,13 @@ class DurationGuard:
         self.count, self.kept, self.left = 0, False, False
 
     def due(self) -> bool:
+        """Whether durations are to be examined at this iteration."""
         self.count += 1
         self.kept = self.pace is not None and self.pace.due()
         return self.kept or self.count % DIAGNOSES.duration_period == 0
 
     def take(self, point: Warm, rows: Any) -> None:
+        """Examine an iterate, and keep it where one is due."""
         if self.kept:
             self.keep(point, rows)
         if far(self.durations(point.x), self.longest):
@@ -34,4 +36,5 @@ class DurationGuard:
 
 
 def far(durations: Sequence[float], longest: Sequence[float]) -> bool:
+    """Whether a duration exceeds its limit."""
     return any(one > most for one, most in zip(durations, longest, strict=True))

@@ -76,7 +76,7 @@ def _boundary_rows(place: Place, at: At, boundary: Boundary | None, x: Expr) -> 
 
 
 def _from_reference(place: Place, at: At, boundary: Boundary, held: Sequence[int]) -> tuple[float, ...]:
-    """What the rows of a prescribed state come to at it: they measure from the state in the functions of the program."""
+    """Values of the constraints of a prescribed state at it: they measure from the state in the functions of the program."""
     phase = place.reference
     before = None if phase is None else phase.start if at is At.START else phase.final
     if before is None:

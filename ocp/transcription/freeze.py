@@ -39,7 +39,7 @@ def _default(field: Any) -> Any:
 
 
 def _derivatives(found: Solution, options: Any) -> dict[str, Any]:
-    """What "auto" chose for derivatives and their execution, where all phases chose alike."""
+    """The choice of "auto" for derivatives and their execution, where all phases chose alike."""
     execution = getattr(options, "execution", "generated")
     phases = found.problem.phases
     fixed = not any(phase.duration.free for phase in phases)

@@ -111,7 +111,7 @@ def _motion_block(place: Place, grid: Grid, group: np.ndarray) -> Block:
 
 
 def picks(count: int, size: int, spans: Sequence[tuple[int, int, bool]], total: int) -> Table:
-    """What rows of the program take from functions of ``size`` rows at ``count`` places.
+    """Entries of the program's constraints from functions of ``size`` components at ``count`` points.
 
     For each span (first, last, summed): these rows of place after place, or their sums over all places.
     """
@@ -222,7 +222,7 @@ def integrate(place: Place, grid: Grid, own: Clock, x: Expr, u: Expr, tau: Expr,
 
 def charged(phase: Phase, kind: Any, nodes: Sequence[tuple[Expr, Sequence[Expr]]]
             ) -> tuple[list[tuple[Cost, Sequence[Expr], Expr]], Expr, Expr]:
-    """What (weight, (t, x, u, p)) cost: pieces, penalties and integrals as of ``integrate``."""
+    """Cost of (weight, (t, x, u, p)): pieces, penalties and integrals as of ``integrate``."""
     pieces: list[tuple[Cost, Sequence[Expr], Expr]] = []
     soft, integrals = kind(0), kind(sum(c.size for c in phase.constraints if c.at is At.INTEGRAL), 1)
     for weight, here in nodes:

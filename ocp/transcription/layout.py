@@ -38,6 +38,7 @@ class Layout:
 
     @property
     def count(self) -> int:
+        """Number of unknowns."""
         return len(self.names)
 
 

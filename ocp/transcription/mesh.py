@@ -67,6 +67,7 @@ class Mesh:
 
     @property
     def intervals(self) -> int:
+        """Number of intervals."""
         return len(self.schemes)
 
     @cached_property
@@ -98,6 +99,7 @@ class Mesh:
 
     @property
     def nodes(self) -> int:
+        """Number of nodes."""
         return int(self.knots[-1]) + 1
 
     def node(self, k: int) -> np.ndarray:
@@ -280,6 +282,7 @@ class Grid(_Knots):
 
     @property
     def control_fractions(self) -> np.ndarray:
+        """Fractions in [0, 1] at which control points lie."""
         return self.edges if self.linear else self.edges[:-1]
 
     @property
@@ -303,6 +306,7 @@ class Compressed(_Knots):
         return 2 * np.arange(self.intervals)[:, None] + np.arange(3)
 
     def point(self, k: int) -> np.ndarray:
+        """Index of the control point of interval k."""
         return self.points[k]
 
     @property
@@ -313,6 +317,7 @@ class Compressed(_Knots):
 
     @cached_property
     def control_fractions(self) -> np.ndarray:
+        """Fractions in [0, 1] at which control points lie."""
         return np.interp(np.arange(2 * self.intervals + 1) / 2, np.arange(self.intervals + 1), self.edges)
 
     def separated(self) -> Mesh:
@@ -344,6 +349,7 @@ class Places:
 
 
 def uniform_mesh(scheme: Scheme, intervals: int, controls: str = "polynomial", split: bool = False) -> Mesh:
+    """Equal intervals of one scheme."""
     return Mesh(np.linspace(0.0, 1.0, intervals + 1), (scheme,) * intervals, controls, split)
 
 

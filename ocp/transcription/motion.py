@@ -91,7 +91,7 @@ def equations(system: System, method: str, t: Expr, x: Expr, after: Expr, inside
 
 
 def names_of_rows(phase: Phase, mesh: Grid, form_names: tuple[str, ...], k: int) -> list[str]:
-    """What the rows of interval k are called: positions, then motion stage by stage."""
+    """Names of the equations of interval k: positions, then motion stage by stage."""
     nv, held = phase.system.space.ndx // 2, phase.system.motion().size1_in(2)
     motion = [*(f"motion of {name.removeprefix('v.')}" for name in phase.system.space.tangent_names[nv:]),
               *(f"constraint row {i}" for i in range(held - nv))]

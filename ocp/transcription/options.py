@@ -1,4 +1,4 @@
-"""What the direct methods have in common among their options, and what follows from them."""
+"""Options common to the direct methods, and their consequences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every piece of a program is made of: blocks, linear rows, bounds and names; and how pieces are stacked."""
+"""Parts of a program: blocks, linear constraints, bounds and names; and how parts are stacked."""
 
 from __future__ import annotations
 
@@ -37,6 +37,7 @@ class Part:
 
     @property
     def rows(self) -> int:
+        """Number of constraint components."""
         return len(self.names)
 
 
@@ -56,11 +57,12 @@ class Place:
 
     @property
     def phase(self) -> Phase:
+        """The phase of the part."""
         return self.problem.phases[self.number]
 
     @property
     def prefix(self) -> str:
-        """What names of the phase begin with, where there are several."""
+        """Prefix of the names of the phase, where there are several."""
         return f"{self.phase.name}: " if len(self.problem.phases) > 1 else ""
 
     def index(self, own: Clock, *columns: np.ndarray) -> np.ndarray:
@@ -117,6 +119,7 @@ def nothing(rows: int, columns: int) -> Table:
 
 
 def identity(size: int) -> Table:
+    """The sparse identity matrix."""
     every = np.arange(size)
     return Table(every, every, np.ones(size), (size, size))
 

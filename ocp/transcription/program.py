@@ -48,7 +48,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class How:
-    """What both transcriptions share: ``states`` as unknowns (``ocp.transcription.charts``), ``derivatives`` and ``execution``
+    """Options of both transcriptions: ``states`` as unknowns (``ocp.transcription.charts``), ``derivatives`` and ``execution``
     (``ocp.derivatives``), ``kernels`` (``ocp.transcription.kernels``, or ``BY_SOLVER``), and whether the Gauss-Newton Hessian is
     wanted."""
 
@@ -95,6 +95,7 @@ class Transcription:
     limited: Callable[[Problem], NLP] | None = None
 
     def invert(self, x: Array) -> Trajectory:
+        """The trajectory of a point x [n]."""
         return join(self.parts(x))
 
 
@@ -250,7 +251,7 @@ def _integrals(problem: Problem, names: Sequence[str]) -> tuple[Array, ...]:
 
 
 def _owners(placed: Sequence[Place], meshes: Sequence[Discretisation]) -> Owners:
-    """What the unknowns of the program stand for."""
+    """Owners of the unknowns of the program."""
     found = Owners.empty(placed[0].n)
     for place, mesh in zip(placed, meshes, strict=True):
         for columns, kind, at in ((place.layout.states, TANGENT if place.form.tangent else COORDINATE, mesh.fractions),

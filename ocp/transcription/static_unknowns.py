@@ -25,6 +25,7 @@ class StaticUnknowns:
 
     @property
     def count(self) -> int:
+        """Number of unknowns."""
         return len(self.names)
 
 

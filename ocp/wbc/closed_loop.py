@@ -263,7 +263,7 @@ class _Loop:
                 self.share[c, k, 0] = max(s.used(f) for s, f in forces)
 
     def _forces(self, k: int) -> None:
-        """What the plant says about its contacts, where it says anything."""
+        """The plant's report on its contacts, where it has one."""
         measured: Mapping[str, Array] | None = getattr(self.plant, "forces", None)
         if measured is None:
             return
@@ -274,7 +274,7 @@ class _Loop:
                 self.share[c, k, 1] = max(s.used(f) for s, f in forces)
 
     def _judged(self, ending: Ending, done: int) -> list[Finding]:
-        """What was not kept on the way, and whether the robot stands at its end."""
+        """Findings about violated limits on the way, and whether the robot stands at its end."""
         found, x = list(self.findings), self.x[done]
         if not self.setup.tasks or not np.isfinite(x).all():
             return found

@@ -1,4 +1,4 @@
-"""What a contact does in a closed loop: open, landing (its force grows), standing, sliding, leaving (its force shrinks).
+"""State of a contact in a closed loop: open, landing (its force grows), standing, sliding, leaving (its force shrinks).
 
 It is taken where it is wanted and its points touch, given up where they have left the plane, and released when its force has
 shrunk to nothing. A point that slips is counted on for less friction until it stands.
@@ -44,6 +44,7 @@ class ContactState:
 
     @property
     def name(self) -> str:
+        """Name of the contact."""
         return self.contact.name
 
     @property
@@ -52,7 +53,7 @@ class ContactState:
         return 0 if not self.taken else 1 if self.full >= 1.0 else 2
 
     def feel(self, t: float, gap: Array, points: Array, speeds: Array, dt: float) -> list[Note]:
-        """On by dt (s), by what is measured at its points: gap [k] (m), points, speeds [k, 3] (world). What happened."""
+        """On by dt (s), by what is measured at its points: gap [k] (m), points, speeds [k, 3] (world). The event."""
         notes, ramp = list[Note](), self.contact.ramp
         if self.wanted and not self.taken and gap.min() <= MAX_TOUCHING_GAP and gap.max() <= MAX_SOLE_GAP:
             self.taken, self.full = True, 0.0 if ramp else 1.0

@@ -84,10 +84,12 @@ class Motion:
                                    f"{stretch.q.shape} and {stretch.v.shape}", where="follow")
     @property
     def begins(self) -> float:
+        """Time of the first state [s]."""
         return float(self.stretches[0].t[0])
 
     @property
     def ends(self) -> float:
+        """Time of the last state [s]."""
         return float(self.stretches[-1].t[-1])
 
     def stretch_at(self, t: float) -> Stretch:

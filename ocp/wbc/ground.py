@@ -119,8 +119,8 @@ class Ground:
         return float(np.ravel(self._gaps(self.start[: self.mechanism.model.nq]).full())[0])
 
     def unsteady(self, x: Array, t: float, touching: Array, upright: bool) -> Iterator[Finding]:
-        """What at the end says that it will not stand. touching [k, 3]: points that touch the ground; upright: the base is where a
-        task wants it, so that leaning is no fault."""
+        """Reasons that the robot will not stay standing at the end. touching [k, 3]: points that touch the ground; upright: the
+        base is where a task wants it, so that leaning is no fault."""
         model, name = self.mechanism.model, self.mechanism.model.bodies[self.base].name
         c, v = (np.ravel(y.full()) for y in self._motion(x[: model.nq], x[model.nq:]))
         if not len(touching):

@@ -61,12 +61,12 @@ class Path:
         self.pieces.append((time, over, source))
 
     def begin(self, value: ArrayLike, t: float = -np.inf) -> None:
-        """What it follows at a time (s), until the next move, is this value: where a task is taken up."""
+        """Start the path at this value at a time (s), until the next move: where a task is taken up."""
         k = max(k for k, piece in enumerate(self.pieces) if piece[0] <= max(t, self.pieces[0][0]))
         self.pieces[k] = (self.pieces[k][0], 0.0, held(value))
 
     def shifted(self, time: float, by: Array) -> Source:
-        """What the path reaches before ``time``, moved by ``by`` (vectors; the position of poses)."""
+        """Shift the path before ``time`` by ``by`` (vectors; the position of poses)."""
         last = max(k for k, piece in enumerate(self.pieces) if piece[0] < time)
 
         def source(t: float) -> At:

@@ -1,4 +1,4 @@
-"""What a closed loop of whole-body control leaves: motion, torques, forces, what every level came to, and what happened."""
+"""Result of a closed loop of whole-body control: motion, torques, forces, outcome of every level, and events."""
 
 from __future__ import annotations
 

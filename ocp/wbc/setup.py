@@ -1,4 +1,4 @@
-"""What a closed loop of whole-body control is made of: tasks with priorities and paths, contacts, a schedule."""
+"""Setup of a closed loop of whole-body control: tasks with priorities and paths, contacts, a schedule."""
 
 from __future__ import annotations
 
@@ -54,13 +54,15 @@ class Switch:
 
 
 class Planner(Protocol):
-    """What plans a motion while it is followed."""
+    """A planner of a motion that is followed."""
 
     seconds: list[float]
     failed: int
 
-    def begin(self, x: np.ndarray) -> None: ...
-    def update(self, t: float, x: np.ndarray) -> None: ...
+    def begin(self, x: np.ndarray) -> None:
+        """Start from state x."""
+    def update(self, t: float, x: np.ndarray) -> None:
+        """Advance to time t [s] with the measured state x."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,4 +110,5 @@ class Setup:
 
     @property
     def steps(self) -> int:
+        """Number of control steps."""
         return int(np.ceil(self.duration * self.rate - 1e-9))

@@ -18,6 +18,7 @@ import logging
 import os
 import statistics
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -44,7 +45,7 @@ N, CASES, ROUNDS, SAME = 50, 7, 3, 1e-6
 #: how far cases are from the start of the file, relative to the range of the state over the guess
 AWAY = 0.02
 #: of a robot, intervals are fewer: Opti expands every one of them
-ROBOTS, FEW = ("panda_reach", "z1_payload"), 20
+ROBOTS = {"panda_reach": 20, "z1_payload": 20, "quadruped_squat": 10}
 OURS = {"Hermite-Simpson": ("collocation", {"scheme": "hermite_simpson"}),
         "RK4 shooting": ("multiple_shooting", {"integrator": "rk4", "steps": 1})}
 Solve = Callable[[Problem], float]
@@ -64,23 +65,74 @@ phase:
 """
 
 
+#: a quadruped stands on four feet and lowers its trunk; three sliding and three turning joints carry it, so that states are numbers
+#: for every tool
+SQUAT = """
+name: Quadruped squats
+parameters: {depth: 0.28}
+system:
+  robot: ROBOT
+  formulation: inverse_dynamics
+  actuated: [LEGS]
+  constraints: [CONTACTS]
+phase:
+  duration: 0.6
+  start: {joints: {base_x: 0, base_y: 0, base_yaw: 0, base_pitch: 0, base_roll: 0, POSTURE}, rest: true, others: assembled}
+  costs:
+    - {name: effort, running: "1e-3*dot(tau, tau)"}
+    - {name: calm, running: "1e-2*dot(v, v)"}
+    - {name: depth, final: '100*(q["base_z"] - depth)**2'}
+    - {name: level, at: final, weights: 100,
+       state_error: {joints: {base_roll: 0, base_pitch: 0, base_x: 0, base_y: 0, base_yaw: 0}, rest: true}}
+"""
+BASE = {"x": ("prismatic", "1 0 0"), "y": ("prismatic", "0 1 0"), "z": ("prismatic", "0 0 1"), "yaw": ("revolute", "0 0 1"),
+        "pitch": ("revolute", "0 1 0"), "roll": ("revolute", "1 0 0")}
+LEG = {"abduction": 0.0, "thigh": 0.6, "knee": -1.2}
+#: of parameters, over the cases
+RANGES = {"payload": (0.5, 1.5), "depth": (0.24, 0.31)}
+
+
+def squat(folder: Path) -> Problem:
+    """The quadruped of the gallery on six joints; its file is written into a folder."""
+    chain, last = ['<link name="world"/>'], "world"
+    for name, (kind, axis) in BASE.items():
+        child = "trunk" if name == "roll" else f"base_{name}"
+        chain += [f'<link name="{child}"/>'] if name != "roll" else []
+        chain.append(f'<joint name="base_{name}" type="{kind}"><parent link="{last}"/><child link="{child}"/><axis xyz="{axis}"/>'
+                     '<limit lower="-3" upper="3" velocity="20" effort="0"/></joint>')
+        last = child
+    robot = (ROOT / "problems" / "models" / "quadruped.urdf").read_text(encoding="utf-8")
+    (folder / "quadruped.urdf").write_text(robot.replace('<link name="trunk">', "".join(chain) + '<link name="trunk">', 1))
+    feet = ("lf", "rf", "lh", "rh")
+    posture = {f"{foot}_{joint}": value for foot in feet for joint, value in LEG.items()}
+    words = {"ROBOT": str(folder / "quadruped.urdf"), "LEGS": ", ".join(posture),
+             "POSTURE": ", ".join(f"{name}: {value}" for name, value in posture.items()),
+             "CONTACTS": ", ".join(f"{{name: {foot}, contact: {{frame: {foot}_foot, friction: 0.6}}}}" for foot in feet)}
+    text = SQUAT
+    for word, value in words.items():
+        text = text.replace(word, value)
+    return load_text(text).problem
+
+
 def problem_of(name: str) -> Problem:
+    if name == "quadruped_squat":
+        with tempfile.TemporaryDirectory() as folder:
+            return squat(Path(folder))
     return load_text(Z1).problem if name == "z1_payload" else load_problem(ROOT / "problems" / f"{name}.yaml").problem
 
 
 def cases_of(problem: Problem) -> list[Problem]:
-    """The problem from other starts, and with other payloads where it has a parameter of that name; inside its bounds."""
+    """The problem from other starts, unless it stands on the ground, and with other values of its parameters; inside its bounds."""
     phase, rng = problem.phase, np.random.default_rng(0)
     found = []
     for _ in range(CASES):
         case = problem
-        if phase.start is not None:
+        if phase.start is not None and phase.system.inverse is None:
             width = np.ptp(phase.guess.x, axis=0)
             moved = np.array(phase.start.value) + AWAY * np.where(width > 0, width, 1.0) * rng.uniform(-1, 1, len(width))
             case = replace(problem, phases=(replace(phase, start=replace(
                 phase.start, value=tuple(phase.state_bounds.clip(moved).tolist()))),))
-        if "payload" in phase.system.parameters:
-            case = with_parameters(case, {"payload": float(rng.uniform(0.5, 1.5))})
+        case = with_parameters(case, {name: float(rng.uniform(*RANGES[name])) for name in phase.system.parameters if name in RANGES})
         found.append(case)
     return found
 
@@ -89,7 +141,7 @@ def cases_of(problem: Problem) -> list[Problem]:
 def ours(problem: Problem, program: str, intervals: int) -> Compiled:
     method, options = OURS[program]
     return compiled(problem, method, {**options, "intervals": intervals, "refine": "none"} if method == "collocation" else {
-        **options, "intervals": intervals}, parameters=tuple(p for p in problem.phase.system.parameters if p == "payload"))
+        **options, "intervals": intervals}, parameters=tuple(p for p in problem.phase.system.parameters if p in RANGES))
 
 
 # ---- theirs -----------------------------------------------------------------------------------------------------------
@@ -119,7 +171,7 @@ class Parametric:
             opti.subject_to(X[:, a + 2] == X[:, a] + h / 6 * (f_a + 4 * f_m + f_b))
             cost += h / 6 * (l_a + 4 * l_m + l_b)
         bare = replace(phase, start=None)
-        peers._opti_limits(opti, bare, T, X, U, s)
+        peers._opti_limits(opti, bare, T, X, U, s, p)
         if phase.start is not None:
             for i, fixed in enumerate(phase.start.fixed):
                 if fixed:
@@ -228,7 +280,7 @@ def compare(name: str, program: str, warm: bool, mine: Compiled, theirs: dict[st
 def rows_of(name: str, shooting: bool) -> list[dict[str, Any]]:
     """shooting: whether beside rockit, too."""
     problem = problem_of(name)
-    intervals = FEW if name in ROBOTS else N
+    intervals = ROBOTS.get(name, N)
     cases = [with_guess(case, problem) for case in cases_of(problem)]
     found = []
     mine = ours(problem, "Hermite-Simpson", intervals)
@@ -255,7 +307,7 @@ def page(rows: list[dict[str, Any]]) -> list[str]:
 
     lines = ["# Solves with other numbers beside other tools", "", *(__doc__ or "").split("\n\n", 2)[2].splitlines(), "",
              f"Made by `tests/benchmarks/resolves.py`; {os.cpu_count()} processors, casadi {ca.__version__}. Ratio: ours over the "
-             "best of the others.", ""]
+             "best of the others. The robots have 20 intervals, the squat 10.", ""]
     for start in ("cold", "warm"):
         own = [float(row["ratio"]) for row in rows if row["start"] == start and np.isfinite(float(row["ratio"]))]
         if own:

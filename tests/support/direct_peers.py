@@ -157,8 +157,8 @@ def _symbols(phase: Phase, of: Callable[[Any, Any, Any], list[Any]]) -> tuple[li
     return [t, x, u], of(t, x, u)
 
 
-def _opti_limits(opti: Any, phase: Phase, T: Any, X: Any, U: Any, s: np.ndarray) -> None:
-    """Bounds, boundary states and path constraints."""
+def _opti_limits(opti: Any, phase: Phase, T: Any, X: Any, U: Any, s: np.ndarray, p: Any = None) -> None:
+    """Bounds, boundary states and path constraints; p: parameters of the system, default: their values."""
     _opti_bounds(opti, X, phase.x_lower, phase.x_upper)
     _opti_bounds(opti, U, phase.u_lower, phase.u_upper)
     for boundary, k in ((phase.start, 0), (phase.final, -1)):
@@ -166,7 +166,7 @@ def _opti_limits(opti: Any, phase: Phase, T: Any, X: Any, U: Any, s: np.ndarray)
             for i, fixed in enumerate(boundary.fixed):
                 if fixed:
                     opti.subject_to(X[i, k] == boundary.value[i])
-    p = ca.DM(phase.system.parameter_values)
+    p = ca.DM(phase.system.parameter_values) if p is None else p
     for c in phase.constraints:
         for k in {At.PATH: range(U.shape[1]), At.START: [0], At.FINAL: [-1]}[c.at]:
             opti.subject_to(opti.bounded(ca.DM(c.lower), c.function(T * float(s[k]), X[:, k], U[:, k], p), ca.DM(c.upper)))

@@ -1,4 +1,4 @@
-"""What the command line asks of a sweep, beside the section of the file; how it tells its progress and its table."""
+"""Options of a sweep on the command line, beside the section of the file; how it tells its progress and its table."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SHOWN = 12
 
 @dataclass(frozen=True)
 class Asked:
-    """What goes before the section ``sweep`` of the file."""
+    """Settings that override the section ``sweep`` of the file."""
 
     over: tuple[str, ...] = ()
     table: Path | None = None

@@ -74,6 +74,7 @@ def front(points: np.ndarray) -> np.ndarray:
 
 
 def parallel(rows: Sequence[Row], paths: Sequence[str]) -> bytes:
+    """Parallel coordinates of the varied values and the objective, as PNG."""
     names = [*paths, "objective"]
     columns = []
     for name in names:
@@ -111,6 +112,7 @@ def parallel(rows: Sequence[Row], paths: Sequence[str]) -> bytes:
 
 
 def over_time(curves: Sequence[Curve]) -> bytes:
+    """Curves of all cases over time, as PNG."""
     fig = figure(3.4)
     ax = axes(fig, (0.8, 0.5, WIDTH - 1.1, 2.6))
     values = drawable(np.concatenate([value for _, _, value in curves]))
@@ -124,6 +126,7 @@ def over_time(curves: Sequence[Curve]) -> bytes:
 
 
 def response(rows: Sequence[Row], paths: Sequence[str]) -> bytes:
+    """The objective over one or two varied values, as PNG."""
     good, bad = _split(rows, paths)
     fig = figure(4.2)
     ax = axes(fig, (0.8, 0.6, WIDTH - 2.2, 3.3))
@@ -169,6 +172,7 @@ def _surface(good: np.ndarray, values: np.ndarray, bad: np.ndarray) -> tuple[Any
 
 
 def success(rows: Sequence[Row], paths: Sequence[str]) -> bytes:
+    """Shares of certified cases over one or two varied values, as PNG."""
     high = 2.9 if len(paths) > 1 else 0.9
     fig = figure(high + 0.9)
     ax = axes(fig, (0.8, 0.6, WIDTH - 1.4, high))
@@ -187,6 +191,7 @@ def success(rows: Sequence[Row], paths: Sequence[str]) -> bytes:
 
 
 def pareto(points: np.ndarray, names: tuple[str, str]) -> bytes:
+    """All points and their non-dominated front, as PNG."""
     fig = figure(3.8)
     ax = axes(fig, (0.8, 0.6, WIDTH - 1.4, 2.9))
     chosen = points[front(points)]

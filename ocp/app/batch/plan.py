@@ -40,6 +40,7 @@ class Axis:
     log: bool = False
 
     def grid(self) -> tuple[Any, ...]:
+        """The values of the axis; raises ProblemError where it has no count."""
         if self.values:
             return self.values
         if not self.count:

@@ -61,6 +61,7 @@ class Recipe:
                               ).hexdigest()
 
     def load(self) -> LoadedProblem:
+        """The problem of the file, read."""
         source = parse_source(self.text, self.name)
         return load_tree(source, self.folder)
 

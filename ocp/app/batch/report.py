@@ -64,7 +64,7 @@ def page(head: Mapping[str, Any], rows: list[dict[str, Any]], pareto: tuple[str,
 
 
 def _cell(value: Any) -> dict[str, Any]:
-    """What a cell shows, and what it is sorted by."""
+    """Text of a cell, and its sort key."""
     numeric = isinstance(value, (int, float)) and not isinstance(value, bool)
     return {"text": number(value, 8) if numeric else "—" if value is None else str(value), "key": repr(value) if numeric else "",
             "numeric": numeric or value is None}

@@ -38,10 +38,11 @@ class Sweep:
     keeps_points: ClassVar[bool] = False
 
     def values(self) -> list[dict[str, Any]]:
+        """The varied values of every case by path."""
         return [dict(zip(self.paths, row, strict=True)) for row in self.cases]
 
     def head(self) -> dict[str, Any]:
-        """What tells a sweep from others."""
+        """Identity of the sweep."""
         return {"file": self.name, "text": self.text, "paths": list(self.paths), "cases": [list(row) for row in self.cases],
                 "keep": self.keep, "certified": self.certified, "lieocp": metadata.version("lieocp")}
 

@@ -26,7 +26,7 @@ WINDOW = 2
 
 @dataclass(frozen=True)
 class Done:
-    """What became of a task. row: of the table; seconds that it took; point: that children start from; measured: what differs from
+    """Outcome of a task. row: of the table; seconds that it took; point: that children start from; measured: what differs from
     run to run, beside the seconds."""
 
     number: int
@@ -40,7 +40,8 @@ class Task(Protocol):
     """A piece of work as pure data, that any process can do."""
 
     @property
-    def number(self) -> int: ...
+    def number(self) -> int:
+        """Number of the case."""
 
     def solved(self) -> Done:
         """Do it. Mistakes of the user become rows; what it raises ends everything."""
@@ -50,7 +51,8 @@ class Task(Protocol):
 class Workers(Protocol):
     """Takes tasks, hands back what is done."""
 
-    def submit(self, task: Task) -> None: ...
+    def submit(self, task: Task) -> None:
+        """Queue a task."""
 
     def finished(self, seconds: float) -> list[Done]:
         """What is done since the last call; waits so long where nothing is."""
@@ -62,12 +64,14 @@ class Ledger(Protocol):
     done: dict[int, dict[str, Any]]
     measured: dict[int, dict[str, float]]
 
-    def add(self, found: Sequence[Done]) -> None: ...
+    def add(self, found: Sequence[Done]) -> None:
+        """Record finished cases."""
 
-    def point(self, number: int) -> Point | None: ...
+    def point(self, number: int) -> Point | None:
+        """The optimal point of a case, or None."""
 
 
-class Memory:
+class Memory(Ledger):
     """A ledger without a folder."""
 
     def __init__(self) -> None:

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from ocp.app.batch.schedule import Done
+from ocp.app.batch.schedule import Done, Ledger
 from ocp.batch.compiled import Point
 from ocp.errors import ProblemError
 
@@ -28,7 +28,7 @@ FORMAT, VERSION = "lieocp sweep", 1
 HEAD, JOURNAL, POINTS, TABLE = "sweep.json", "journal.jsonl", "points", "cases.csv"
 
 
-class Store:
+class Store(Ledger):
     """A folder that holds one sweep. done: rows by case of what is finished."""
 
     def __init__(self, folder: Path, head: Mapping[str, Any], overwrite: bool):
@@ -118,6 +118,7 @@ class Store:
                 place.unlink()
 
     def leave(self) -> None:
+        """Release the lock on the folder."""
         os.close(self._journal)
 
 

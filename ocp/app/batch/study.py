@@ -21,17 +21,19 @@ class Study(Protocol):
     """What is to be done, as pure data. paths: of what is varied; keeps_points: whether points stay in the folder."""
 
     @property
-    def paths(self) -> tuple[str, ...]: ...
+    def paths(self) -> tuple[str, ...]:
+        """Paths of the varied values."""
 
     @property
-    def keeps_points(self) -> bool: ...
+    def keeps_points(self) -> bool:
+        """Whether optimal points are saved."""
 
     def values(self) -> Sequence[Mapping[str, Any]]:
         """By path, of every case."""
         ...
 
     def head(self) -> dict[str, Any]:
-        """What tells a study from others."""
+        """Identity of the study."""
         ...
 
     def plan(self, runs: str) -> tuple[np.ndarray, Callable[[int, Point | None], Task]]:

@@ -77,12 +77,14 @@ class MpcTrials:
         self.loop = prepare_loaded(self.loaded)
 
     def draw(self, seed: int, number: int) -> tuple[Drawn, Any]:
+        """Random start and disturbances of a trial, as columns of the table and as input of `run`."""
         start, given = mpc_trials.draw(self.loop, self.random, self.given, seed, number)
         kicks, pushes = given.kicks[len(self.given.kicks):], given.pushes[len(self.given.pushes):]
         return {**_starts(self.loop.phase.system.space, start, self.random.start),
                 **({"kick.time": kicks[0].time} if kicks else {}), **_pushed(pushes)}, (start, given)
 
     def run(self, drawn: Any) -> Ran:
+        """Simulate one trial in closed loop."""
         loop = self.loop.run(*drawn)
         _whole(loop.ending.name)
         good, notes = loop.ok, [*sentences(loop.findings), *loop.notes]
@@ -107,6 +109,7 @@ class WbcTrials:
         compile_in_time(("whole-body control",) if self.loaded.setup.tasks else ())
 
     def draw(self, seed: int, number: int) -> tuple[Drawn, Any]:
+        """Random start and disturbances of a trial, as columns of the table and as input of `run`."""
         planned = self.read.following is not None and bool(self.read.following.mpc)
         loaded = followed(self.read) if planned else self.loaded  # a horizon goes on from where its last trial ended
         drawn = loaded.trial(seed, number)
@@ -116,6 +119,7 @@ class WbcTrials:
         return row, drawn
 
     def run(self, drawn: Any) -> Ran:
+        """Simulate one trial in closed loop."""
         outcome = run_loaded(drawn, self.plant)
         run, tasks = outcome.run, task_rows(outcome.run)
         _whole(run.ending.name)
@@ -147,6 +151,7 @@ class Trial:
     runs: str = ""
 
     def solved(self) -> Done:
+        """The outcome of the trial."""
         begin, given = time.perf_counter(), self.trials
         made = loops(*given.file)
         drawn, what = made.draw(given.seed, self.number)
@@ -177,13 +182,15 @@ class Trials:
 
     @property
     def file(self) -> tuple[str, str, str, str, str]:
+        """Identity of the file: kind, text, folder, name, plant."""
         return self.kind, self.text, self.folder, self.name, self.plant
 
     def values(self) -> list[dict[str, Any]]:
+        """One empty row per trial; trials vary nothing by path."""
         return [{} for _ in range(self.count)]
 
     def head(self) -> dict[str, Any]:
-        """What tells trials from others."""
+        """Identity of the trials."""
         return {"file": self.name, "text": self.text, "paths": [], "cases": [[]] * self.count, "trials": self.kind,
                 "seed": self.seed, "plant": self.plant, "lieocp": metadata.version("lieocp")}
 

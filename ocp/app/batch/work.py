@@ -109,7 +109,7 @@ def program_of(recipe: Recipe) -> Kept:
 
 
 def row_of(solution: Solution, by: str) -> dict[str, Any]:
-    """What the table says of a solution."""
+    """Entries of a solution in the table."""
     failures = solution.findings if solution.certificate is None else solution.certificate.failures
     failures = () if solution.ok else failures
     ended = () if solution.ending is None or solution.ok else (solution.ending,)

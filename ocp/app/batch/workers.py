@@ -39,7 +39,7 @@ def done(task: Task) -> Done:
         return task.solved()
 
 
-class Here:
+class Here(Workers):
     """This process, one case at a time."""
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class Here:
         return [done(self._waiting.pop(0))] if self._waiting else []
 
 
-class Processes:
+class Processes(Workers):
     """Processes of this machine. One that dies is replaced, and its cases are tried again, each alone: one that takes its process
     down twice becomes a row that says so."""
 
@@ -109,13 +109,14 @@ class Processes:
         return gone
 
     def close(self, wait_for_them: bool) -> None:
+        """End the processes, after their running cases or at once."""
         if not wait_for_them:
             for process in list((getattr(self.pool, "_processes", None) or {}).values()):
                 process.terminate()
         self.pool.shutdown(wait=True, cancel_futures=True)
 
 
-class Cluster:
+class Cluster(Workers):
     """Workers of a Dask scheduler (extra ``cluster``)."""
 
     def __init__(self, address: str):
@@ -154,6 +155,7 @@ class Cluster:
         return found
 
     def close(self, wait_for_them: bool) -> None:
+        """End the processes, after their running cases or at once."""
         if not wait_for_them:
             self.client.cancel([*self.tasks])
         self.client.close()

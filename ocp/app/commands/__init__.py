@@ -1,1 +1,1 @@
-"""The commands of ``ocp``, one file each; ``ocp.app.cli`` lists them. What a command needs is imported when it runs."""
+"""The commands of ``ocp``, one file each; ``ocp.app.cli`` lists them. Commands; each imports its needs when it runs."""

@@ -12,7 +12,7 @@ from ocp.app.commands.common import CERTIFIED, NOT_SOLVED, Flag, Overrides, Over
 
 
 def robot(robot: Robot, /, *, root: str | None = None, picture: Path | None = None, notes: Flag = False) -> int:
-    """What a robot file holds, by the names that problem files use: joints, limits, actuators, frames, masses, configurations.
+    """List a robot file by the names that problem files use: joints, limits, actuators, frames, masses, configurations.
 
     Parameters
     ----------

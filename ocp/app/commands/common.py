@@ -1,4 +1,4 @@
-"""What many commands take: exit codes, and parameters by name."""
+"""Parts that many commands share: exit codes, and parameters by name."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ Scheduler = Annotated[str | None, Parameter(help="Address of a Dask scheduler, t
 
 
 def overridden(words: Sequence[str] | None) -> dict[str, str]:
-    """What ``--set`` changes, by key."""
+    """Values that ``--set`` changes, by key."""
     from ocp.app.files.load import parse_overrides
 
     return parse_overrides(words or [])

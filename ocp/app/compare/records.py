@@ -73,7 +73,7 @@ def parse_specs(words: Sequence[str]) -> tuple[Spec, ...]:
 
 @dataclass(frozen=True)
 class Entry:
-    """What came of one method. solution None: it refused, for the ``reasons``.
+    """Outcome of one method. solution None: it refused, for the ``reasons``.
 
     folder: of the run, relative to that of the comparison; again: seconds of each repeated solve
     """

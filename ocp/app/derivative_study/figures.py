@@ -116,6 +116,7 @@ def _panels(study: Study, span: tuple[float, float], axis: str, draw: Callable[[
 
 
 def study_title(function: str) -> str:
+    """The title of a function's figure."""
     title = FUNCTIONS[function]
     return title[:1].upper() + title[1:]
 

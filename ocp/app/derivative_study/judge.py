@@ -18,7 +18,7 @@ ORDER = ("complex_step", "ad_sx", "ad_mx", "ad_of_analytic", "analytic", "loop",
 # ------------------------------------------------------------------------------------------------ errors
 @dataclass(frozen=True)
 class Reference:
-    """What the errors of a function are measured against; distance: to the nearest other way, ``confirmed_by``; None: no other."""
+    """Reference of the errors of a function; distance: to the nearest other source, ``confirmed_by``; None: no other."""
 
     source: str
     confirmed_by: str = ""
@@ -26,6 +26,7 @@ class Reference:
 
     @property
     def sentence(self) -> str:
+        """The reference and the source that confirms it."""
         label = SOURCES[self.source][0]
         if self.distance is None:
             return f"{label}, confirmed by nothing else"
@@ -95,6 +96,7 @@ class Option:
 
     @property
     def words(self) -> str:
+        """Name of the source and of its execution."""
         return self.entry.label if self.execution == "loop" else f"{self.entry.label}, {self.execution}"
 
 

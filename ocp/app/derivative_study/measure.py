@@ -194,6 +194,7 @@ class Entry:
 
     @property
     def label(self) -> str:
+        """Display name of the source."""
         return SOURCES[self.source][0]
 
     @property
@@ -306,4 +307,5 @@ def _shaped(candidate: Candidate, outputs: Sequence[Array]) -> tuple[Array, ...]
 
 
 def thousands(value: int | None) -> str:
+    """An integer with thin spaces between thousands."""
     return "" if value is None else f"{value:,}".replace(",", "\u202f")

@@ -181,6 +181,7 @@ def table_csv(study: Study) -> str:
 
 
 def summarise(study: Study, model: Model, command: Sequence[str]) -> dict[str, Any]:
+    """The content of `summary.json`."""
     return jsonable({
         "format": FORMAT, "format_version": FORMAT_VERSION, "ok": study.ok, "complete": not study.missing,
         "verdict": verdict(study), "robot": study.robot, "settings": settings_record(study.settings), "seconds": study.seconds,

@@ -34,7 +34,7 @@ Progress = Callable[[int, int, Entry], None]  # done, total, what was measured l
 
 @dataclass(frozen=True)
 class Settings:
-    """What to measure. functions, sources: names, all of them if empty; compiling: ``auto``, ``yes``, ``no``; samples: random
+    """Settings of a study. functions, sources: names, all of them if empty; compiling: ``auto``, ``yes``, ``no``; samples: random
     states at which errors are taken; quick: short timings, little compiled. Raises ProblemError, with what is near."""
 
     functions: tuple[str, ...] = ()
@@ -65,6 +65,7 @@ class Settings:
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
+        """All pairs of a function and a source to measure."""
         return [(f, s) for f in self.functions or FUNCTIONS for s in self.sources or SOURCES]
 
 
@@ -92,18 +93,22 @@ class Study:
     seconds: float = 0.0
 
     def of(self, function: str) -> tuple[Entry, ...]:
+        """Entries of a function."""
         return tuple(e for e in self.entries if e.function == function)
 
     @property
     def functions(self) -> tuple[str, ...]:
+        """Functions that were measured."""
         return tuple(dict.fromkeys(e.function for e in self.entries))
 
     @property
     def wrong(self) -> tuple[Entry, ...]:
+        """Entries that disagree with the reference."""
         return tuple(e for e in self.entries if e.wrong)
 
     @property
     def ok(self) -> bool:
+        """Whether every entry was measured and agrees with its reference."""
         return not self.missing and not self.wrong and any(e.status == MEASURED for e in self.entries)
 
     def execution(self, e: Entry) -> str:
@@ -204,6 +209,7 @@ def describe(target: Target) -> dict[str, Any]:
 
 
 def settings_record(settings: Settings) -> dict[str, Any]:
+    """Settings with defaults filled in."""
     return asdict(replace(settings, functions=settings.functions or tuple(FUNCTIONS), sources=settings.sources or tuple(SOURCES)))
 
 

@@ -1,4 +1,4 @@
-"""What the command line names: a robot file, a robot of the collection, or a file whose robot is meant."""
+"""The robot that the command line names: a robot file, a robot of the collection, or the robot of a problem file."""
 
 from __future__ import annotations
 

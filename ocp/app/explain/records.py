@@ -169,7 +169,7 @@ class _Blame:
         return np.array([value for _, value in self.origin.parameters])
 
     def values(self, node: ast.expr, text: str) -> tuple[tuple[str, float], ...]:
-        """What the parts of the blamed one are worth, numbers left out."""
+        """Values of the parts of the blamed one, numbers left out."""
         found: dict[str, float] = {}
         for part in _parts(node):
             words = ast.get_source_segment(text, part) or ""

@@ -232,7 +232,7 @@ class Problem(Phase):
     def simulate(self, integrator: str | None = None, /, *, dt: float | None = None, until: float | None = None,
                  run: Result | str | Path | None = None, policy: Result | str | Path | None = None, **controls: float) -> Simulated:
         """Move it on from its start; nothing is optimised. integrator: ``"rk4"``, ``"bdf2"`` ...; dt: longest step [s]; until: when
-        to stop [s]. What drives it: controls, constants by name; or run, whose start, durations and controls are taken; or policy:
+        to stop [s]. Source of the controls: constants by name; or run, whose start, durations and controls are taken; or policy:
         a solve by iLQR, whose gains act, or ``"mpc"``, the receding horizon of the problem. Default: the controls of the guess."""
         from ocp.app.face.runs import simulated
 
@@ -269,7 +269,7 @@ class Problem(Phase):
 def load(file: str | Path, /, **changes: Any) -> Problem:
     """The problem of a YAML file, to be changed, solved and saved. changes: keys by path, ``**{"phase.duration": 2}``.
 
-    Raises ProblemError where the file cannot be read. What it says is checked when it is compiled: ``problem.check()``.
+    Raises ProblemError where the file cannot be read. The problem is checked when it is compiled: ``problem.check()``.
     """
     from ocp.app.files.problem.gallery import in_gallery
     from ocp.app.files.syntax.kinds import expect

@@ -155,7 +155,7 @@ def column(name: Any, states: tuple[str, ...], controls: tuple[str, ...]) -> tup
 
 @dataclass(frozen=True, repr=False)
 class Explanation:
-    """What there is to say, printed as it stands. named: whether a cause, or the price of every constraint, is named."""
+    """The report as text, printed as it stands. named: whether a cause, or the price of every constraint, is named."""
 
     text: str = field(repr=False)
     named: bool

@@ -36,6 +36,7 @@ class CaseResult(Result):
 
     @cached_property
     def document(self) -> Document:
+        """The file with the values set so far."""
         made: Document = vars(self)["base"].copy()
         for path, value in vars(self)["values"].items():
             _put(made, path, value)
@@ -43,6 +44,7 @@ class CaseResult(Result):
 
     @cached_property
     def solution(self) -> Solution:
+        """The solution of the last solve."""
         found: Solution = vars(self)["case"].solution
         return found
 
@@ -76,9 +78,9 @@ class Solver:
     """A problem whose program stands ready.
 
     values of cases go by their paths in the file, ``{"phase.start.theta": 0.1}``, or by words: ``x0={"theta": 0.1}``,
-    ``goal={"theta": 3.1}``, ``parameters={"mass": 2}``, ``bounds={"force": (-5, 5)}``. Whatever leaves the functions of the problem
-    as they are is taken without building anything; parameters and constants have to be named to ``compile``, unless the problem
-    declares them as parameters.
+    ``goal={"theta": 3.1}``, ``parameters={"mass": 2}``, ``bounds={"force": (-5, 5)}``. Values that leave the functions of the
+    problem as they are need no new program; parameters and constants have to be named to ``compile``, unless the
+    problem declares them as parameters.
     """
 
     def __init__(self, document: Document, paths: Sequence[str]):
@@ -304,8 +306,8 @@ def _put(document: Document, path: str, value: Any) -> None:
 
 def _with_guess(problem: Mathematics, guess: Result | str | Path) -> Mathematics:
     from ocp.app.runs import from_run
-    from ocp.guesses.motion import from_motion
+    from ocp.guesses.motion import from_solution
 
     if isinstance(guess, Result):
-        return from_motion(problem, guess.solution.parts or (guess.solution.trajectory,))
+        return from_solution(problem, guess.solution)
     return from_run(problem, guess)

@@ -83,7 +83,7 @@ class LoadedProblem(Portable):
         return dump(self.tree(method))
 
     def tree(self, method: str | None = None) -> dict[str, Any]:
-        """What :meth:`expanded` writes, as plain values."""
+        """The document of :meth:`expanded`, as plain values."""
         name = method or self.method
         record = make_options(name, self.options_for(name))
         solve = self.file.solve.model_copy(update={"method": name, name: dataclasses.asdict(record)})

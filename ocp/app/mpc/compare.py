@@ -35,7 +35,7 @@ CONVERGED = 20
 
 @dataclass(frozen=True)
 class Variant:
-    """What differs from the file; loop: the run, None where it could not, for the reason ``message``."""
+    """Changes to the file; loop: the run, None where it could not, for the reason ``message``."""
 
     name: str
     options: MPCOptions

@@ -1,4 +1,4 @@
-"""What a closed-loop run leaves on disk: numbers, pictures (tracking, states, controls, step times), and what its report
+"""The folder of a closed-loop run: numbers, pictures (tracking, states, controls, step times), and the animation of its report
 animates."""
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ def write(loaded: LoadedProblem, loop: ClosedLoop, folder: Path, seconds: Mappin
     scene, note = loop_scene(loaded, loop)
     target = scene is not None and any(dot.role == "target" for dot in scene.dots)
     write_report(folder, "mpc.html.j2", summary, plot_loop(loop), CAPTIONS, title=loop.problem.name, problem_yaml=text,
-                 motion_caption="What the plant did." + (" Pink: the reference." if target else ""), **motion(scene, note))
+                 motion_caption="Motion of the plant." + (" Pink: the reference." if target else ""), **motion(scene, note))
 
 
 # ---- numbers ------------------------------------------------------------------------------------------------------------
@@ -212,7 +212,7 @@ def summarise(loop: ClosedLoop, plant: PlantSpec, record: Mapping[str, Any], sec
 
 
 def arrays(loop: ClosedLoop) -> dict[str, np.ndarray]:
-    """What the same file gives again bit by bit: everything but wall times."""
+    """Reproducible contents, bit by bit: everything but wall times."""
     system = loop.problem.phase.system
     found = {name: getattr(loop, name) for name in ("t", "x", "measured", "u", "fine_t", "fine_x", "fine_u", "codes", "solver_cost",
                                                     "solver_violation")}

@@ -113,7 +113,7 @@ def print_ik(outcome: IKOutcome, folder: Path | None, *, quiet: bool = False) ->
 
 
 def print_check(loaded: LoadedIK) -> None:
-    """What a valid file asks for."""
+    """The request of a valid file."""
     out = Console(highlight=False)
     model, levels = loaded.model, loaded.tasks.levels
     line(out, f"{loaded.file.name}: valid, a file of inverse kinematics (run: ocp ik)")

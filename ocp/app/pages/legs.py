@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from ocp.bridge.efforts import Efforts, drive_efforts
 from ocp.problem.problem import Phase, Problem
 from ocp.problem.solution import Solution, Trajectory
 
@@ -45,6 +46,17 @@ class Leg:
             t[0], t[-1] = knots[0], knots[-1]
         return Samples(t, np.asarray(path.state(t), float).reshape(len(t), path.x.shape[1]),
                        np.asarray(path.control(t), float).reshape(len(t), path.u.shape[1]))
+
+    @property
+    def at_knots(self) -> np.ndarray:
+        """Controls and algebraic unknowns [N+1, nu] at the knots."""
+        path = self.trajectory
+        return np.asarray(path.control(path.t), float).reshape(len(path.t), self.phase.system.nu)
+
+    @cached_property
+    def drives(self) -> Efforts | None:
+        """What the drives of a robot give; None of what is no robot."""
+        return drive_efforts(self.phase.system)
 
     @property
     def span(self) -> tuple[float, float]:

@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 
 from ocp.app.pages import sheet
+from ocp.app.pages.contacts import plot_contacts
 from ocp.app.pages.iterations import columns
 from ocp.app.pages.legs import Leg, Samples, legs, union, widened
 from ocp.app.pages.sheet import Axes, Cell, Group, bundle, stem
 from ocp.app.sentences.certificate import CHECKS
+from ocp.bridge import row_names
 from ocp.interrupts import Activity, attempt
 from ocp.problem import At, Bounds, Certificate, Constraint, Sense, Solution, System
 from ocp.problem.solution import share
@@ -32,6 +34,7 @@ def plot_run(solution: Solution) -> dict[str, bytes]:
         drawn = {name: attempt(draw, b"", Activity.PICTURES, name) for name, draw in {
             "states": lambda: plot_states(motion, solution.certificate),
             "controls": lambda: plot_controls(motion, solution.certificate),
+            "contacts": lambda: plot_contacts(motion, marks_of(motion)),
             "constraints": lambda: plot_constraints(motion, solution.certificate),
             "certificate": lambda: plot_certificate(solution.certificate, solution.trajectory.t, solution.extra.get(GAPS),
                                                     marks_of(motion)),
@@ -66,16 +69,23 @@ def plot_states(motion: Sequence[Leg], certificate: Certificate | None = None) -
 
 
 def plot_controls(motion: Sequence[Leg], certificate: Certificate | None = None) -> bytes:
-    """Controls and algebraic unknowns in small multiples."""
+    """What the drives of a robot give, by joint, whatever its controls are; controls and algebraic unknowns; in small multiples."""
     names = union([one.phase.system.inputs for one in motion])
     if not names:
         return sheet.sentence("This system has no controls.")
     curves = _curves(motion, names, "u", _allowed(certificate))
     found = union([one.phase.system.algebraic for one in motion])
-    parts = [(heading, members) for heading, members in (
-        ("controls", [i for i, name in enumerate(names) if name not in found]),
-        ("algebraic unknowns", [i for i, name in enumerate(names) if name in found])) if members]
-    return _multiples(motion, curves, parts)
+    forces = union([row_names(one.phase.system.robot) for one in motion if one.phase.system.robot is not None])
+    drives = union([one.drives.names for one in motion if one.drives is not None])
+    given = {heading: [i for i, name in enumerate(names) if chosen(name)] for heading, chosen in (
+        ("torques", lambda name: name in drives), ("controls", lambda name: name not in (*drives, *found)),
+        ("algebraic unknowns", lambda name: name in found and name not in forces),
+        ("forces of constraints", lambda name: name in found and name in forces))}
+    parts = [(heading, members) for heading, members in given.items() if members]
+    if not drives or given["torques"]:
+        return _multiples(motion, curves, parts)
+    efforts = _curves(motion, drives, "tau", {})
+    return _multiples(motion, curves, parts, before=((efforts, "torques"),))
 
 
 @dataclass(frozen=True)
@@ -99,24 +109,37 @@ def _allowed(certificate: Certificate | None) -> dict[str, float]:
 
 
 def _curves(motion: Sequence[Leg], names: tuple[str, ...], which: str, allowed: Mapping[str, float]) -> Curves:
-    """The states (``x``) or controls (``u``) of all phases; a component that a phase lacks is a gap without bounds."""
+    """The states (``x``), controls (``u``) or what drives give (``tau``) of all phases; a component that a phase lacks is a gap
+    without bounds."""
     t, values, knots_t, knots, bounds = [], [], [], [], []
     units: dict[str, str] = {}
     for one in motion:
-        phase, path = one.phase, one.trajectory
-        states = which == "x"
-        own = phase.system.space.names if states else phase.system.inputs
+        own, fine, at, given, limits = _component(one, which)
         t.append(one.samples.t)
-        values.append(widened(one.samples.x if states else one.samples.u, own, names))
-        knots_t.append(path.t if states else path.t_u)
-        knots.append(widened(np.asarray(path.x if states else path.u, float), own, names))
-        known = (phase.state_bounds if states else phase.control_bounds).joined(Bounds.free(1))
+        values.append(widened(fine, own, names))
+        knots_t.append(at)
+        knots.append(widened(np.asarray(given, float), own, names))
+        known = limits.joined(Bounds.free(1))
         bounds.append(sheet.Stretch(one.span if len(motion) > 1 else (-np.inf, np.inf),
                                     known[[own.index(name) if name in own else -1 for name in names]]))
-        units = {**phase.system.units, **units}
+        drives = {} if one.drives is None else dict(zip(one.drives.names, one.drives.units, strict=True))
+        units = {**one.phase.system.units, **drives, **units}
     prefixes = [f"{one.phase.name}: " for one in motion] if len(motion) > 1 else [""]
     most = np.array([max(allowed.get(f"{prefix}bound {name}", DEFAULT_TOLERANCE) for prefix in prefixes) for name in names])
     return Curves(names, _apart(t), _apart(values), (np.concatenate(knots_t), np.concatenate(knots)), tuple(bounds), units, most)
+
+
+def _component(one: Leg, which: str) -> tuple[tuple[str, ...], np.ndarray, np.ndarray, np.ndarray, Bounds]:
+    """(names, values at the samples [k, n], times of knots, values there, bounds) of states, controls or drives of a phase."""
+    phase, path, samples = one.phase, one.trajectory, one.samples
+    if which == "x":
+        return phase.system.space.names, samples.x, path.t, path.x, phase.state_bounds
+    if which == "u":
+        return phase.system.inputs, samples.u, path.t_u, path.u, phase.control_bounds
+    if one.drives is None:
+        return (), np.zeros((len(samples.t), 0)), path.t, np.zeros((len(path.t), 0)), Bounds.free(0)
+    return (one.drives.names, one.drives.along(samples.t, samples.x, samples.u), path.t,
+            one.drives.along(path.t, path.x, one.at_knots), Bounds.of(zip(one.drives.lower, one.drives.upper, strict=True)))
 
 
 def _apart(pieces: Sequence[np.ndarray]) -> np.ndarray:
@@ -140,12 +163,12 @@ def _cells(curves: Curves, bundles: Sequence[Sequence[int]]) -> tuple[Cell, ...]
     return tuple(out)
 
 
-def _multiples(motion: Sequence[Leg], curves: Curves, parts: Sequence[tuple[str, Sequence[int]]], quaternions: Sequence[int] = ()
-               ) -> bytes:
-    """A group of small multiples for each part: a heading and the components in it."""
-    most = MAX_PANELS // len(parts)
-    groups = [Group(heading, _cells(curves, bundle(curves.names, members, curves.units, quaternions, most)))
-              for heading, members in parts]
+def _multiples(motion: Sequence[Leg], curves: Curves, parts: Sequence[tuple[str, Sequence[int]]], quaternions: Sequence[int] = (),
+               before: Sequence[tuple[Curves, str]] = ()) -> bytes:
+    """A group of small multiples for each part: a heading and the components in it. before: whole groups of other curves."""
+    most = MAX_PANELS // (len(parts) + len(before))
+    groups = [Group(heading, _cells(of, bundle(of.names, members, of.units, quaternions, most))) for of, heading, members in (
+        *((of, heading, range(len(of.names))) for of, heading in before), *((curves, *part) for part in parts))]
     return sheet.sheet(groups, span_of(motion), marks_of(motion))
 
 
@@ -184,7 +207,7 @@ def plot_constraints(motion: Sequence[Leg], certificate: Certificate | None) -> 
         groups.append(Group("place between the bounds", (Cell(
             f"states and controls with two bounds: 0 is the lower one, 1 the upper; closest is {nearest}",
             lambda ax: sheet.lines(ax, t, scaled, Bounds.of([(0.0, 1.0)] * len(names)), names, tolerance=DEFAULT_TOLERANCE),
-            room=max(map(len, names)) if 1 < len(names) <= sheet.MAX_LINES else 0),)))
+            room=max(map(len, names)) if len(names) > 1 else 0),)))
     if not groups:
         return sheet.sentence("This problem has no constraints and no two-sided bounds.")
     return sheet.sheet(groups, span_of(motion), marks_of(motion))
@@ -203,7 +226,7 @@ def _constraint_cell(c: Constraint, one: Leg, prefix: str, tolerances: Mapping[s
                         tolerance=allowed)
 
     title = prefix + c.name + ("" if along else f" · {c.at.value}") + (" · soft" if c.soft is not None else "")
-    room = 0 if c.size == 1 or c.sense is Sense.CONE else len(f"[{c.size - 1}]")
+    room = 0 if c.size == 1 or c.sense is Sense.CONE else max(map(len, c.components())) - len(c.name) - 2
     return Cell(title, show, system.units.get(c.name, ""), time=along, room=room)
 
 
@@ -215,7 +238,8 @@ def constraint_values(c: Constraint, system: System, t: np.ndarray, x: np.ndarra
     raw = np.asarray(c.function(t[None, :], x.T, u.T, p), float).T.reshape(len(t), -1)
     if c.sense is Sense.CONE:
         return c.excess(raw), Bounds((-np.inf,), (0.0,)), ("",)
-    return raw, c.bounds, tuple(n[len(c.name):] for n in c.components())
+    return raw, c.bounds, tuple(
+        n[len(c.name):] if n[len(c.name):].strip("[]").isdigit() else n[len(c.name):].strip("[]") for n in c.components())
 
 
 def _end_constraint(ax: Axes, c: Constraint, system: System, samples: Samples, tolerance: float) -> None:

@@ -36,6 +36,8 @@ MEANING = {
 CAPTIONS = {
     "states": ("States", "Lines: the method's own interpolant. Dots: knots. Shaded: forbidden by a bound."),
     "controls": ("Controls", "Lines: the method's own interpolant. Dots: control times. Shaded: forbidden by a bound."),
+    "contacts": ("Contacts", "When feet stand, how high the others are, forces of the ground, and where it presses. A dot marks "
+                 "where the centre of pressure of a phase begins."),
     "constraints": ("Constraints", "Each named constraint with its bounds. Red: violated by more than its tolerance."),
     "certificate": ("Certificate", "Each residual over its tolerance. Right of the line means that it does not hold."),
     "convergence": ("Convergence", "The iteration log, drawn."),

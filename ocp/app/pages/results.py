@@ -47,7 +47,6 @@ from ocp.app.pages.folders import (
 from ocp.app.pages.legs import Leg, alike, chosen, legs, union, widened
 from ocp.app.pages.scene import Scene
 from ocp.app.sentences import message, remarks, sentences, tried
-from ocp.bridge import drive_efforts
 from ocp.errors import ProblemError
 from ocp.interrupts import Activity, attempt, check
 from ocp.methods import in_discrete_time
@@ -259,18 +258,12 @@ def solution_arrays(solution: Solution) -> dict[str, np.ndarray]:
 
 
 def _trajectory_arrays(leg: Leg) -> dict[str, np.ndarray]:
-    path, system, drives = leg.trajectory, leg.phase.system, drive_efforts(leg.phase.system)
+    path, system, drives = leg.trajectory, leg.phase.system, leg.drives
     return {"t": path.t, "x": path.x, "u": path.u, "t_u": path.t_u, "state_names": np.array(system.space.names, dtype=np.str_),
             "control_names": np.array(system.inputs, dtype=np.str_),
             **({"algebraic_names": np.array(system.algebraic, dtype=np.str_)} if system.algebraic else {}),
-            **({} if drives is None else {"tau": drives.along(path.t, path.x, _at_knots(leg)),
+            **({} if drives is None else {"tau": drives.along(path.t, path.x, leg.at_knots),
                                           "tau_names": np.array(drives.names, dtype=np.str_)})}
-
-
-def _at_knots(leg: Leg) -> np.ndarray:
-    """Controls and algebraic unknowns [N+1, nu] at the knots."""
-    path = leg.trajectory
-    return np.asarray(path.control(path.t), float).reshape(len(path.t), leg.phase.system.nu)
 
 
 def solution_csv(solution: Solution) -> str:
@@ -281,13 +274,13 @@ def solution_csv(solution: Solution) -> str:
     # a torque is often named after its joint; then both names say what they are
     same = set(states) & set(controls) | ({"t", *(("phase",) if several else ())} & {*states, *controls})
     header = ["t", *(f"x.{n}" if n in same else n for n in states), *(f"u.{n}" if n in same else n for n in controls)]
-    drives = [drive_efforts(leg.phase.system) for leg in found]
+    drives = [leg.drives for leg in found]
     # accelerations as controls: what the drives give stands beside them
     torques = union([one.names if one is not None and one.function is not None else () for one in drives])
     rows = [[*(("phase",) if several else ()), *header, *(f"tau.{name}" for name in torques)]]
     for leg, own in zip(found, drives, strict=True):
         path, system = leg.trajectory, leg.phase.system
-        u = _at_knots(leg)
+        u = leg.at_knots
         values = np.column_stack([path.t, widened(path.x, system.space.names, states), widened(u, system.inputs, controls),
                                   *([widened(own.along(path.t, path.x, u), own.names, torques)] if own and torques else [])])
         lacks = [False, *(n not in system.space.names for n in states), *(n not in system.inputs for n in controls),

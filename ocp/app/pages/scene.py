@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ocp.app.pages.links import bare_links
 from ocp.app.pages.meshes import UnreadableMesh, read_mesh
 from ocp.errors import ProblemError
 
@@ -65,8 +66,9 @@ class Scene:
     kind: ``3d`` (x, y, z with z up) or ``2d`` (x to the right, y up, z unused)
     t [frames] s; points [frames, n, 3] m in the world; poses [frames, bodies, 4, 4], ``world_H_body``, for the solids
     labels: (point, text); traces: points whose path is drawn; ground: height of the ground grid [m]
-    notes: what could not be drawn, in plain words
-    inside: points within meshes, whose skeleton the player leaves out
+    notes: what could not be drawn, and what else a reader should know, in plain words
+    inside: points within meshes and links, whose skeleton the player leaves out
+    yaw: of the camera at first (rad)
     """
 
     kind: str
@@ -81,6 +83,7 @@ class Scene:
     ground: float = 0.0
     notes: tuple[str, ...] = ()
     inside: frozenset[int] = frozenset()
+    yaw: float = -0.9
 
     def pose(self, frame: int, body: int) -> np.ndarray:
         """``world_H_body`` [4, 4]; of body -1 the identity."""
@@ -183,6 +186,9 @@ def scene_from_model(model: Any, t: np.ndarray, q_samples: np.ndarray, body_pose
     skeleton.draw_joints()
     skeleton.draw_tips()
     solids, notes = _meshes(bodies)
+    shaped = {i for i, body in enumerate(bodies) for shape in body.geometry if shape.kind != "mesh"}
+    bare = bare_links(model, [*shaped, *(solid.body for solid in solids)])
+    solids += [Solid(i, vertices, faces.tolist()) for i, (vertices, faces) in bare.items()]
     covered = {solid.body for solid in solids}
     for i, shape in [(i, shape) for i, body in enumerate(bodies) for shape in body.geometry] + [(-1, shape) for shape in scenery]:
         if shape.kind == "sphere":
@@ -227,6 +233,8 @@ class _Skeleton:
         root = self.point(-1, (0.0, 0.0, 0.0))
         for i, body in enumerate(self.model.bodies):
             joint = body.joint
+            if self.coordinate(i):
+                continue
             self.labels.append((self.origins[i], joint.name))
             if joint.kind not in ("fixed", "free_flyer", "planar"):
                 self.dots.append(Dot(self.origins[i]))
@@ -239,6 +247,12 @@ class _Skeleton:
                 continue
             self.join(self.origins[body.parent] if body.parent >= 0 else root, seat)
             self.join(seat, self.origins[i])  # travel of a sliding joint; empty for a hinge
+
+    def coordinate(self, i: int) -> bool:
+        """Whether a body has no mass and no shape, and slides along the world: a coordinate of what it carries, and no link."""
+        body = self.model.bodies[i]
+        still = body.parent < 0 or self.coordinate(body.parent)
+        return still and body.joint.kind == "prismatic" and not body.inertia.mass and not body.geometry
 
     def draw_tips(self) -> None:
         """Lines from last bodies to their end frames; the farthest of these leaves a trace."""
@@ -327,11 +341,11 @@ def encode(scene: Scene) -> str:
         "kind": scene.kind, "unit": unit, "turn": RESOLUTION, "frames": len(scene.t), "count": scene.points.shape[1],
         "bodies": 0 if scene.poses is None else scene.poses.shape[1],
         "t": [round(float(v), 6) for v in scene.t], "points": whole(scene.points, unit), "poses": poses,
-        "edges": [[list(e.points), int(e.closed), e.role] for e in scene.edges
-                  if e.role != "link" or e.points[0] not in scene.inside],
+        "edges": [[list(e.points), int(e.closed), e.role, int(e.role == "link" and e.points[0] in scene.inside)]
+                  for e in scene.edges],
         "dots": [[d.point, d.radius, d.role] for d in scene.dots if d.radius or d.point not in scene.inside],
         "solids": [[s.body, whole(s.vertices, unit), [list(f) for f in s.faces], int(s.mesh)] for s in scene.solids],
-        "labels": [list(item) for item in scene.labels], "traces": list(scene.traces), "ground": scene.ground,
+        "labels": [list(item) for item in scene.labels], "traces": list(scene.traces), "ground": scene.ground, "yaw": scene.yaw,
     }
     return json.dumps(record, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
@@ -351,11 +365,11 @@ def decode(text: str) -> Scene:
         poses[..., :3, :3], poses[..., :3, 3] = np.stack([x, np.cross(z, x), z], axis=-1), unit * place
         poses[..., 3, 3] = 1.0
     return Scene(
-        record["kind"], np.asarray(record["t"]), points, tuple(Edge(tuple(p), bool(c), r) for p, c, r in record["edges"]),
+        record["kind"], np.asarray(record["t"]), points, tuple(Edge(tuple(p), bool(c), r) for p, c, r, _ in record["edges"]),
         tuple(Dot(*dot) for dot in record["dots"]),
         tuple(Solid(body, unit * np.asarray(corners, float).reshape(-1, 3), faces, bool(mesh))
               for body, corners, faces, mesh in record["solids"]),
-        poses, tuple((i, name) for i, name in record["labels"]), tuple(record["traces"]), record["ground"])
+        poses, tuple((i, name) for i, name in record["labels"]), tuple(record["traces"]), record["ground"], yaw=record["yaw"])
 
 
 def _finite_frames(t: np.ndarray, values: np.ndarray) -> int:

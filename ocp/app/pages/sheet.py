@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import math
 import os
+import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,9 @@ WIDTH = 11.0  # inches
 MAX_COLUMNS, MAX_LINES, MAX_LABEL = 4, 6, 14
 SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 MAX_POINTS = 4000  # of a line over time
+STRIP, LETTERS_PER_INCH = 0.12, 17.0  # inches above curves for the names of phases, and how many letters fit in one of them
+NAMED = 4  # of many lines, those nearest to their bounds
+LIMITS = "limits"
 MAX_DOTS = 20  # per inch; more knots would hide the line, then only the line is drawn
 MAX_PLOTTED = 1e100  # beyond this Matplotlib's transforms overflow; such values are drawn as gaps
 
@@ -50,11 +54,13 @@ class Cell:
 
 @dataclass(frozen=True)
 class Group:
-    """A heading and its cells, at most ``columns`` side by side (0: as many as there are, up to MAX_COLUMNS)."""
+    """A heading and its cells, at most ``columns`` side by side (0: as many as there are, up to MAX_COLUMNS), so many times as high
+    as others."""
 
     heading: str
     cells: tuple[Cell, ...]
     columns: int = 0
+    high: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -73,14 +79,15 @@ Marks = Sequence[tuple[float, str]]
 def sheet(groups: Sequence[Group], span: tuple[float, float], marks: Marks = ()) -> bytes:
     """All groups one below the other, every time cell over the same ``span`` of time [s], with vertical lines at ``marks``: PNG
     bytes."""
-    rows = sum(-(-len(g.cells) // _columns(g)) for g in groups)
+    lines = [-(-len(g.cells) // _columns(g)) for g in groups]
+    rows, high = sum(lines), sum(count * g.high for count, g in zip(lines, groups, strict=True))
     left, bottom, heading, gap, pause = 0.62, 0.48, 0.36, 0.50, 0.40
-    cell = 1.55 if rows <= 2 else 1.2 if rows <= 4 else 0.95
-    height = 0.1 + len(groups) * (heading - gap + pause) + rows * (cell + gap) - pause + bottom
+    usual = 1.55 if rows <= 2 else 1.2 if rows <= 4 else 0.95
+    height = 0.1 + len(groups) * (heading - gap + pause) + high * usual + rows * gap - pause + bottom
     fig = figure(height)
     y = height - 0.1
     for group in groups:
-        across = _columns(group)
+        across, cell = _columns(group), usual * group.high
         room = 0.08 + 0.068 * min(MAX_LABEL, max((c.room for c in group.cells), default=0))
         right, between = max(0.22, room), 0.62 + room
         wide = (WIDTH - left - right - between * (across - 1)) / across
@@ -91,12 +98,13 @@ def sheet(groups: Sequence[Group], span: tuple[float, float], marks: Marks = ())
             if column == 0:
                 y -= cell + (gap if k else 0.0)
             ax = axes(fig, (left + column * (wide + between), y, wide, cell - 0.2))
-            words = clip_text(item.title, int(wide * 12)) + (f"  [{item.unit}]" if item.unit else "")
-            ax.text(0.0, 1.0 + 0.06 / (cell - 0.2), plain(words), transform=ax.transAxes, fontsize=8.5, color=INK)
             if item.time:
                 pad = 0.012 * (span[1] - span[0]) or 0.5
                 ax.set_xlim(span[0] - pad, span[1] + pad)
             item.draw(ax)
+            taken = sum(len(text.get_text()) for text in ax.texts if text.get_gid() == LIMITS)
+            words = clip_text(item.title, int(wide * 12) - taken) + (f"  [{item.unit}]" if item.unit else "")
+            ax.text(0.0, _above(ax), plain(words), transform=ax.transAxes, fontsize=8.5, color=INK)
             if item.time:
                 mark(ax, marks)
             # times only where no panel follows below: calmer
@@ -107,12 +115,24 @@ def sheet(groups: Sequence[Group], span: tuple[float, float], marks: Marks = ())
     return png(fig)
 
 
+def _above(ax: Axes) -> float:
+    """Where titles stand, as a part of the height of the axes."""
+    return 1.0 + 0.06 / float(ax.get_position().height * ax.figure.get_size_inches()[1])
+
+
 def mark(ax: Axes, marks: Marks) -> None:
-    """A vertical line and a name where each part of the motion begins."""
-    for time, name in marks:
+    """A vertical line where each part of the motion begins, and its name in a strip above everything that is drawn."""
+    if not marks:
+        return
+    (bottom, top), (left, right) = ax.get_ylim(), ax.get_xlim()
+    wide, high = (float(v) for v in ax.get_position().size * ax.figure.get_size_inches())
+    ax.set_ylim(bottom, top + (top - bottom) * STRIP / (high - STRIP))
+    for (time, name), end in zip(marks, [*(time for time, _ in marks[1:]), right], strict=True):
         ax.axvline(time, color=EDGE, lw=1.0, zorder=1.5, ls=(0, (4, 2)))
-        ax.text(time, 0.97, " " + plain(clip_text(name, MAX_LABEL)), transform=ax.get_xaxis_transform(), rotation=90, fontsize=7,
-                color=SOFT, ha="left", va="top", zorder=2.5, bbox={"facecolor": "white", "alpha": 0.75, "lw": 0, "pad": 0.6})
+        room = int((end - time) / (right - left) * wide * LETTERS_PER_INCH)
+        if room > 1 or len(name) == room:
+            ax.text(time, 1.0, f" {plain(clip_text(name, room))}", transform=ax.get_xaxis_transform(), fontsize=6.5, color=SOFT,
+                    ha="left", va="top", zorder=2.5)
 
 
 def _columns(group: Group) -> int:
@@ -169,11 +189,16 @@ def places(low: float, high: float, most: int, scale: str) -> list[float]:
         return []
     wish = (high - low) / most
     power = 10.0 ** math.floor(math.log10(wish))
-    step = next(power * m for m in (1.0, 2.0, 2.5, 5.0, 10.0) if power * m >= wish * 0.999)
-    if scale == "log":
-        step = max(1.0, math.ceil(step - 1e-9))
-    first, last = math.ceil(low / step - 1e-6), math.floor(high / step + 1e-6)
-    return [k * step for k in range(first, last + 1)]
+    steps = [power * m for m in (0.5, 1.0, 2.0, 2.5, 5.0, 10.0)]
+    found: list[float] = []
+    for step in steps[next(k for k, step in enumerate(steps) if step >= wish * 0.999)::-1]:
+        if scale == "log":
+            step = max(1.0, math.ceil(step - 1e-9))
+        first, last = math.ceil(low / step - 1e-6), math.floor(high / step + 1e-6)
+        found = [k * step for k in range(first, last + 1)]
+        if len(found) > 1:  # a scale needs two
+            break
+    return found
 
 
 def _tick(value: float, scale: str) -> str:
@@ -239,11 +264,15 @@ def stretched(ax: Axes, t: np.ndarray, values: np.ndarray, stretches: Sequence[S
     """As :func:`lines`, with bounds that differ from one stretch of time to the next; between the rows of two stretches stands one
     whose time is NaN."""
     data, n = drawable(values), values.shape[1]
-    many = n > MAX_LINES
     rows = _pieces(t, len(stretches))
-    drawn = [(s.bounds[:1] if _common(s) else s.bounds).arrays for s in stretches]
+    drawn = [_edges(s, tolerance) for s in stretches]
     bottom, top = limits(data, np.concatenate([low for low, _ in drawn]), np.concatenate([high for _, high in drawn]))
     ax.set_ylim(bottom, top)
+    over = np.full_like(data, -np.inf)
+    for stretch, these in zip(stretches, rows, strict=True):
+        over[these] = stretch.bounds.excess(data[these])
+    named = np.arange(n) if n <= MAX_LINES else _nearest(data, over)
+    colours = dict(zip(named.tolist(), PALETTE, strict=False))
     left, right = ax.get_xlim()
     for stretch, ends in zip(stretches, drawn, strict=True):
         begin, end = max(stretch.span[0], left), min(stretch.span[1], right)
@@ -254,27 +283,47 @@ def stretched(ax: Axes, t: np.ndarray, values: np.ndarray, stretches: Sequence[S
                 if _common(stretch):
                     ax.fill_between([begin, end], [value] * 2, [edge] * 2, color=FORBIDDEN, alpha=0.25, lw=0, zorder=0.5)
                     ax.hlines(value, begin, end, color=SOFT, lw=0.8, zorder=1)
-                elif not many:
-                    ax.hlines(value, begin, end, color=PALETTE[k], lw=0.8, zorder=1, ls=(0, (3, 2)))
-    over = np.full_like(data, -np.inf)
-    for stretch, these in zip(stretches, rows, strict=True):
-        over[these] = stretch.bounds.excess(data[these])
+                elif k in colours:
+                    ax.hlines(value, begin, end, color=colours[k], lw=0.8, zorder=1, ls=(0, (3, 2)))
     for k in range(n):
-        colour = PALETTE[0 if many else k]
-        ax.plot(t, data[:, k], color=colour, lw=1.0 if many else 1.5, alpha=0.6 if many else 1.0, zorder=3)
+        colour = colours.get(k, EDGE)
+        ax.plot(t, data[:, k], color=colour, lw=1.5 if k in colours else 0.9, zorder=3 if k in colours else 2.6)
         if knots is not None and len(knots[0]) <= MAX_DOTS * WIDTH * ax.get_position().width:
             ax.plot(knots[0], drawable(knots[1][:, k]), ls="", marker="o", ms=2.8, mew=0, color=colour, zorder=4)
         if tolerance is not None:
             bad = over[:, k] > np.broadcast_to(tolerance, n)[k]
             if bad.any():
                 ax.plot(t, np.where(bad, data[:, k], np.nan), color=FAIL, lw=2.4, zorder=5, marker="o", ms=1.8, mew=0)
-    if n == 1 and len(stretches) == 1:  # a label names values outside the picture
-        signed = zip("≥≤", stretches[0].bounds.pairs()[0], strict=True)
-        unseen = [f"{sign} {v:.4g}".replace("-", "\u2212") for sign, v in signed if np.isfinite(v) and not bottom < v < top]
-        ax.text(0.99, 0.03, ", ".join(unseen), transform=ax.transAxes, fontsize=7, color=SOFT, ha="right", va="bottom", zorder=2.5,
-                bbox={"facecolor": "white", "alpha": 0.7, "lw": 0, "pad": 0.6})
-    if n > 1 and not many:
-        direct_labels(ax, (data - bottom) / (top - bottom), labels)
+    _tell_unseen(ax, drawn, (bottom, top))
+    if n > 1 and labels:
+        direct_labels(ax, (data[:, named] - bottom) / (top - bottom), [labels[k] for k in named.tolist()])
+
+
+def _edges(stretch: Stretch, tolerance: float | np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """Bounds of a stretch, once where all components have the same; those of an equation are as far apart as is tolerated."""
+    low, high = stretch.bounds.arrays
+    room = np.where(low == high, 0.0 if tolerance is None else tolerance, 0.0)
+    few = slice(0, 1) if _common(stretch) else slice(None)
+    return (low - room)[few], (high + room)[few]
+
+
+def _nearest(data: np.ndarray, over: np.ndarray) -> np.ndarray:
+    """Which of many lines get names: those that come nearest to their bounds, or that move most where none has any."""
+    reach = np.where(np.isfinite(data), over, -np.inf).max(axis=0, initial=-np.inf)
+    if not np.isfinite(reach).any():
+        reach = np.nanmax(data, axis=0, initial=-np.inf) - np.nanmin(data, axis=0, initial=np.inf)
+    return np.sort(np.argsort(-reach, kind="stable")[:NAMED])
+
+
+def _tell_unseen(ax: Axes, drawn: Sequence[tuple[np.ndarray, np.ndarray]], seen: tuple[float, float]) -> None:
+    """Bounds that all lines have all the time and that lie outside of the picture, in words above it."""
+    low, high = drawn[0]
+    if len(low) != 1 or not all(np.array_equal(ends, drawn[0]) for ends in drawn[1:]):
+        return
+    unseen = [f"{sign} {v:.4g}".replace("-", "\u2212") for sign, v in (("≥", low[0]), ("≤", high[0]))
+              if np.isfinite(v) and not seen[0] < v < seen[1]]
+    if unseen:
+        ax.text(1.0, _above(ax), ", ".join(unseen), transform=ax.transAxes, fontsize=7, color=SOFT, ha="right", gid=LIMITS)
 
 
 def _common(stretch: Stretch) -> bool:
@@ -302,7 +351,8 @@ def direct_labels(ax: Axes, heights: np.ndarray, labels: Sequence[str]) -> None:
     for k in range(n - 2, -1, -1):
         place[k] = min(place[k], place[k + 1] - gap)
     for y, k in zip(place, order, strict=True):
-        ax.text(1.0, y, " " + plain(clip_text(labels[k], MAX_LABEL)), transform=ax.transAxes, fontsize=7.5, va="center",
+        name = labels[k] if len(labels[k]) <= MAX_LABEL else f"…{labels[k][1 - MAX_LABEL:]}"  # ends tell more than beginnings
+        ax.text(1.0, y, f" {plain(name)}", transform=ax.transAxes, fontsize=7.5, va="center",
                 color=PALETTE[k % len(PALETTE)])
 
 
@@ -346,15 +396,16 @@ def bundle(names: Sequence[str], members: Sequence[int], units: Mapping[str, str
         shared = {id(run): [[i] for i in run] for run in scalars}
     else:
         shared = {id(run): _limbs(names, run) for run in scalars}
-        if sum(map(len, shared.values())) > most:
+        if sum(map(len, shared.values())) > 2 * most:  # rather more panels than strangers in one
             per = min(MAX_LINES, -(-sum(map(len, scalars)) // most))
             shared = {id(run): [run[k:k + per] for k in range(0, len(run), per)] for run in scalars}
     return [panel for run in runs for panel in shared.get(id(run), [run])]
 
 
 def _limbs(names: Sequence[str], run: list[int]) -> list[list[int]]:
-    """A run of components cut where neighbouring names have least in common, until all in a part have the same in common."""
-    common = [len(os.path.commonprefix([names[a], names[b]])) for a, b in zip(run[:-1], run[1:], strict=True)]
+    """A run of components cut where neighbouring names have fewest words in common, until all in a part have as many."""
+    words = [re.findall(r"[^._\[\] /]+", names[i]) for i in run]
+    common = [len(os.path.commonprefix([a, b])) for a, b in zip(words[:-1], words[1:], strict=True)]
     if not common or min(common) == max(common):
         parts = -(-len(run) // MAX_LINES)
         per = -(-len(run) // parts)

@@ -1,4 +1,4 @@
-"""What drives a simulation, as the command line or the file says it: a guess, constants, an earlier run, a policy, a horizon."""
+"""Controls of a simulation, as the command line or the file gives them: a guess, constants, an earlier run, a policy, a horizon."""
 
 from __future__ import annotations
 
@@ -54,6 +54,7 @@ class Feedback:
         self.words, self._policy = f"the policy {place}", policy
 
     def begin(self) -> None:
+        """Return to the start of the controls."""
         return None
 
     def __call__(self, phase: int, t: float, h: float, x: np.ndarray) -> np.ndarray:

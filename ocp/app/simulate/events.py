@@ -1,9 +1,9 @@
 """Instants at which the rates of a motion break inside its steps, and how far off the motion is where steps run across them.
 
-Steps half as long say nothing there: both motions may step over the same narrow field. What decides (see ``ocp.certify.events``)
-is evaluated at the ends of steps; from the first step in which it changes sign the motion is integrated anew by an explicit method
-of order eight with error control, which stops at every change of sign and begins again behind it (Shampine and Thompson 2000,
-"Event location for ordinary differential equations").
+Steps half as long say nothing there: both motions may step over the same narrow field. The event function (see
+``ocp.certify.events``) is evaluated at the ends of steps; from the first step in which it changes sign the motion is integrated
+anew by an explicit method of order eight with error control, which stops at every change of sign and begins again behind it
+(Shampine and Thompson 2000, "Event location for ordinary differential equations").
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What there is to say about a motion: energies, drift of constraints, costs, violations, and the motion as a Solution to draw."""
+"""Findings about a motion: energies, drift of constraints, costs, violations, and the motion as a Solution to draw."""
 
 from __future__ import annotations
 
@@ -34,11 +34,12 @@ class Energy:
 
     @property
     def unexplained(self) -> float:
-        """What the energy at the end has too much, after what was supplied and what resets added."""
+        """Excess of the energy at the end over supplied work and resets."""
         return float(self.total[-1] - self.total[0] - self.supplied[-1] - self.jumps)
 
     @property
     def change(self) -> float:
+        """Energy at the end less that at the start [J]."""
         return float(self.total[-1] - (0.0 if self.potential is None else self.potential[0]))
 
 

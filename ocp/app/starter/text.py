@@ -23,7 +23,7 @@ TOOLS = ("tool0", "tcp", "end_effector", "ee_link", "tool", "gripper", "hand")
 
 @dataclass(frozen=True)
 class Target:
-    """What a frame shall reach: position [3] m and rpy [3] rad; or, where rpy is None, the coordinates ``components`` of the
+    """Target of a frame: position [3] m and rpy [3] rad; or, where rpy is None, the coordinates ``components`` of the
     position."""
 
     frame: str

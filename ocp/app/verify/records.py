@@ -128,7 +128,7 @@ def is_wbc(path: Path) -> bool:
 
 
 def _tree(path: Path) -> Any:
-    """What a file says; nothing where it cannot be read: what is wrong is told when it is loaded."""
+    """The file's claims; nothing where it cannot be read: its errors are reported when it is loaded."""
     try:
         return read_source(path).tree
     except ProblemError:

@@ -1,4 +1,4 @@
-"""What a run of whole-body control leaves on disk."""
+"""The folder of a run of whole-body control."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ import numpy as np
 
 from ocp.app.files.control.wbc import LoadedWbc
 from ocp.app.files.problem.portable import standing_alone
+from ocp.app.pages.contact_scene import with_contacts
 from ocp.app.pages.folders import held_csv, jsonable, write_arrays
 from ocp.app.pages.report import motion, write_report
 from ocp.app.pages.scene import Scene, frame_times, scene_from_model
 from ocp.app.pipeline import body_poses, provenance
 from ocp.app.sentences import sentences
-from ocp.app.wbc.figures import CAPTIONS, plot_run, with_contacts
+from ocp.app.wbc.figures import CAPTIONS, plot_run, pressed
 from ocp.bridge import model_space
 from ocp.plants.hybrid import Event
 from ocp.wbc import Ending, WholeBodyRun
@@ -41,7 +42,7 @@ class Outcome:
 
     @property
     def missed(self) -> tuple[str, ...]:
-        """What the file expects of the end and did not come, in words."""
+        """Expected values that were not reached at the end, in words."""
         x = self.run.x[-1]
         return tuple(f"{name} ends at {x[i]:.10g}, expected {value:.10g} ± {tolerance:.0e}"
                      for name, (i, value, tolerance) in self.loaded.expect.items() if not abs(x[i] - value) <= tolerance)
@@ -74,7 +75,7 @@ def write(outcome: Outcome, folder: Path, command: Sequence[str] = ()) -> None:
     (folder / "trajectory.csv").write_text(held_csv(header, run.t, run.x, run.torque), encoding="utf-8", newline="")
     animated, words = scene(outcome)
     write_report(folder, "wbc.html.j2", summary, plot_run(outcome.run), CAPTIONS, title=outcome.loaded.file.name, problem_yaml=text,
-                 motion_caption=f"What the plant did. {words}" if animated is not None else "", **motion(animated, words))
+                 motion_caption=f"Motion of the plant. {words}" if animated is not None else "", **motion(animated, words))
 
 
 def scene(outcome: Outcome) -> tuple[Scene | None, str]:
@@ -85,7 +86,7 @@ def scene(outcome: Outcome) -> tuple[Scene | None, str]:
         return None, "There is no motion to animate."
     t, q = run.t[good], run.x[good, : model.nq]
     pick = np.clip(np.searchsorted(t, frame_times(float(t[0]), float(t[-1]))), 0, len(t) - 1)
-    return with_contacts(scene_from_model(model, t[pick], q[pick], body_poses(model, q[pick])), run, model, good[pick])
+    return with_contacts(scene_from_model(model, t[pick], q[pick], body_poses(model, q[pick])), pressed(run, model, good[pick]))
 
 
 # ---- numbers ------------------------------------------------------------------------------------------------------------
@@ -167,7 +168,7 @@ def summarise(outcome: Outcome, record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def arrays(run: WholeBodyRun) -> dict[str, np.ndarray]:
-    """What the same file gives again bit by bit: everything but wall times."""
+    """Reproducible contents, bit by bit: everything but wall times."""
     found = {"t": run.t, "x": run.x, "torque": run.torque, "efforts": run.efforts, "solved": run.solved,
              "driven": np.array(run.driven, dtype=np.str_), "levels": np.array(list(run.levels), dtype=np.str_),
              "residuals": np.column_stack([*run.levels.values(), np.zeros((len(run.solved), 0))]),

@@ -52,7 +52,7 @@ def print_outcome(outcome: Outcome, folder: Path | None, console: Console, *, qu
 
 
 def print_check(loaded: LoadedWbc, console: Console | None = None) -> None:
-    """What a valid file asks for."""
+    """The request of a valid file."""
     out, model = console or Console(highlight=False), loaded.mechanism.model
     line(out, f"{loaded.file.name}: valid, a file of whole-body control (run: ocp wbc)")
     say_robot(out, model, f", {len(loaded.mechanism.driven)} motors", loaded.notes)

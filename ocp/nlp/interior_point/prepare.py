@@ -39,7 +39,7 @@ _ENDINGS = ((Status.FAILED, Kind.SOLVER_STATUS), (Status.CONVERGED, Kind.SOLVER_
 
 
 class Workspace(NamedTuple):
-    """What programs with the same functions and fixed unknowns share; factors: one entry, replaced where it is too small."""
+    """Data shared by programs with the same functions and fixed unknowns; factors: one entry, replaced where it is too small."""
 
     loaded: Loaded
     order: Plan

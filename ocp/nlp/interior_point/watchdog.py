@@ -41,6 +41,7 @@ def back(q: State) -> None:
 
 @linked(error_model="numpy")
 def forget(q: State) -> None:
+    """Restart the counters of the watchdog."""
     q.trusted = q.shortened = 0
 
 

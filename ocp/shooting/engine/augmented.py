@@ -309,7 +309,7 @@ def update(held: Held, which: Array, unit: float) -> None:
 
 @linked(**INLINE)
 def moved(held: Held, which: Array) -> float:
-    """What taking over the multipliers would change: ``sum (new - old)^2 / (2 mu)``, in units of the cost for rows of any unit."""
+    """Effect of an update of the multipliers: ``sum (new - old)^2 / (2 mu)``, in units of the cost for constraints of any unit."""
     total = 0.0
     for k in range(which.shape[0]):
         kind, mu = which[k], 1.0

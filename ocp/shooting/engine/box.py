@@ -27,7 +27,7 @@ _BLOCK = WIDTH
 
 
 class Unknowns(Record):
-    """What finds the free controls, the fields of ``ocp.control.arrays.Work``."""
+    """Workspace of the search for free controls, the fields of ``ocp.control.arrays.Work``."""
 
     L: Array
     slope: Array

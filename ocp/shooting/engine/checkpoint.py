@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from ocp.shooting.engine.record import Engine
 
 _STATE = (r.MU, r.MU_FACTOR, r.GAP_PRICE, r.BLEND)
-"""What a search has learnt about regularisation and the price of gaps."""
+"""Regularisation and price of gaps that a search has learnt."""
 
 
 def stages(horizon: Horizon) -> dict[str, np.ndarray]:
-    """What the path and the multipliers of a horizon belong to: labels of all stages, names of all rows."""
+    """Identity of the path and the multipliers of a horizon: labels of all stages, names of all constraints."""
     return {**layout("ilqr", horizon.problem),
             "stages": text([horizon.kind(k).label for k in range(horizon.stages + 1)]),
             "rows": text([f"{kind.label}: {name}" for kind in horizon.kinds for name in kind.rows.names])}

@@ -1,4 +1,4 @@
-"""What sweeps over many small matrices need besides ``dynamics.loops``: flat views of arrays without reference counts, products
+"""Operations on many small matrices besides ``dynamics.loops``: flat views of arrays without reference counts, products
 that start from a matrix.
 
 A view from ``flat`` must not outlive its array; inside one compiled call on arrays of the caller it cannot.

@@ -299,15 +299,15 @@ def chase(e: Engine, log: Array, most: int) -> int:
 
 @linked
 def begin(e: Engine) -> None:
-    """What a minimisation remembers, as at its start."""
+    """The initial state of a minimisation."""
     s = e.state
     s[r.SMALLEST], s[r.WAITED], s[r.FILTERED], s[r.STEPS], s[r.FIRST_GAP] = s[r.GRADIENT], 0.0, 0.0, 0.0, s[r.GAP]
 
 
 @linked
 def perform(e: Engine, task: int, log: Array, tolerance: float, loose: float, most: int) -> tuple[int, int]:
-    """What Python asks of a search, by one function: one to compile and to load. Returns (rows written to the log, ending or failed
-    knot or -1)."""
+    """The interface of a search to Python, by one function: one to compile and to load. Returns (lines written to the log, ending
+    or failed knot or -1)."""
     if task == ITERATE:
         return iterate(e, log, tolerance, loose, most)
     found = -1

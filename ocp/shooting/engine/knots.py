@@ -1,4 +1,4 @@
-"""What the loops do at one knot: by a kernel of the bank, or by loops over the robot (``Mechanics``, ``Sensitivities``).
+"""Evaluation of one knot in the loops: by a kernel of the bank, or by loops over the robot (``Mechanics``, ``Sensitivities``).
 
 Numba chooses by the type of the record, so the loops over knots are written once: ``take``, ``differentiate``, ``bend``,
 ``complete`` and ``in_one`` below declare what an engine can do, the overloads under them do it, and called from Python the
@@ -44,7 +44,7 @@ def bend(e: Engine, k: int) -> int:
 
 
 def complete(e: Engine, k: int) -> int:
-    """``differentiate`` and ``bend`` in one, where a knot has it (``in_one``): the same numbers. What the two have in common is
+    """``differentiate`` and ``bend`` in one, where a knot has it (``in_one``): the same numbers. Common parts are
     computed once. Returns 0 or a status."""
     raise NotImplementedError("for use inside compiled loops")
 

@@ -51,7 +51,7 @@ class Outer(Record):
 
 @linked
 def judge(e: rec.Engine, o: Outer, ending: int) -> int:
-    """What the ending of a minimisation means for the whole: RUNNING if the multipliers are to be updated, POLISH if Newton's
+    """The consequence of the ending of a minimisation: RUNNING if the multipliers are to be updated, POLISH if Newton's
     method is to be tried first, else an ending. Leaves numbers of the rows in ``o.found``."""
     if ending == BROKEN:
         return BROKEN

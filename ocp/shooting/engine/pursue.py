@@ -1,4 +1,4 @@
-"""What a receding horizon does between two measurements, compiled: follow, iterate, shift, feed back."""
+"""Steps of a receding horizon between two measurements, compiled: follow, iterate, shift, feed back."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def pursue(e: Engine, start: Array, log: Array, most: int) -> int:
 
 @linked
 def prepare(e: Engine, start: Array, log: Array, pending: bool, whole: int, part: float, seconds: float) -> int:
-    """What an iteration needs no measurement for: take the step from the last one, start [1, nx], where it is ``pending``; move the
-    plan on (``shift``); expand and sweep about the motion that it predicts. Returns RUNNING or what stopped it."""
+    """The part of an iteration that needs no measurement: take the step from the last one, start [1, nx], where it is ``pending``;
+    move the plan on (``shift``); expand and sweep about the motion that it predicts. Returns RUNNING or what stopped it."""
     ending = RUNNING
     if pending:
         # the direction was that of the path before: u + a k + K dx is the same from the path that follows it by K

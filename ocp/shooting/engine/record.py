@@ -27,7 +27,7 @@ STATE = 21
 
 
 class Plan(Record):
-    """What stays fixed: kind of every stage which [S+1]; flat [kinds]: coordinates of the state where it is flat, else 0; nx
+    """Constant data: kind of every stage which [S+1]; flat [kinds]: coordinates of the state where it is flat, else 0; nx
     [kinds];
     t, h [S+1] time argument and length; p [S+1, np] parameters; control bounds lower, upper [S+1, M]."""
 
@@ -108,7 +108,7 @@ class Engine(Record):
 
 
 class Sampler(Record):
-    """What steps from any points take, a part of ``Engine``."""
+    """Inputs of steps from any points, a part of ``Engine``."""
 
     bank: Bank
     step: Bank | Mechanics

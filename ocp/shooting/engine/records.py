@@ -40,6 +40,7 @@ class Compiled:
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
+        """All compiled functions of the engine."""
         return *self.bank.values(), *self.robot.values()
 
     @property

@@ -1,4 +1,4 @@
-"""What tolerances of the search are relative to."""
+"""Scales of the tolerances of the search."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def _penalty(constraint: Constraint) -> Cost:
     if constraint.sense is Sense.CONE or constraint.soft is None:
         raise ProblemError("only a soft constraint between bounds can become a penalty",
                            where=f"constraint {constraint.name!r}")
-    sym = symbol_for([constraint.function])
+    sym = (ca.SX if constraint.function.is_a("SXFunction") else ca.MX).sym
     arguments = [sym(name, constraint.function.size1_in(i)) for i, name in enumerate("txup")]
     value = constraint.function(*arguments)
     excess = []
@@ -66,6 +66,9 @@ def slopes(space: Space, nu: int, np_: int, costs: Sequence[Cost], sym: Symbol, 
     differentiated in closed form.
     """
     ndx = space.ndx
+    behind = [cost for cost in costs if cost.jumps is not None and not exact]
+    if behind:
+        return _behind(space, nu, np_, behind, [cost for cost in costs if cost not in behind], sym)
     rests = [None if inner is None else split(cost.function, inner.sought) for cost in costs]
     known = 0 if inner is None or not any(rests) else inner.count
     t, x, p, z, k = sym("t"), sym("x", space.nx), sym("p", np_), sym("z", ndx + nu), sym("k", known)
@@ -94,6 +97,27 @@ def slopes(space: Space, nu: int, np_: int, costs: Sequence[Cost], sym: Symbol, 
         slope, bend, pull = function(t, x, ca.vertcat(ca.DM.zeros(ndx), u), p, *found)
         if known and inner is not None and pull.nnz():
             bend = bend + inner.second(t, x, u, pull)
+        return slope, bend
+
+    return at
+
+
+def _behind(space: Space, nu: int, np_: int, behind: Sequence[Cost], others: Sequence[Cost], sym: Symbol) -> Slopes:
+    """``slopes`` where some costs are of states behind jumps, through the closed-form derivatives F of these: F' g and F' H F."""
+    plain = slopes(space, nu, np_, others, sym)
+    groups: dict[Callable[[], ca.Function], list[Cost]] = {}
+    for cost in behind:
+        assert cost.jumps is not None
+        groups.setdefault(cost.jumps.slope, []).append(replace(cost, function=cost.jumps.outer))
+    parts = [(slope(), slopes(space, nu, np_, own, sym)) for slope, own in groups.items()]
+
+    def at(t: Expr, x: Expr, u: Expr, p: Expr) -> tuple[Expr, Expr]:
+        slope, bend = plain(t, x, u, p)
+        for jump, local in parts:
+            after, F = jump(x)
+            F = ca.diagcat(F, ca.DM.eye(nu))
+            own, H = local(t, after, u, p)
+            slope, bend = slope + ca.mtimes(F.T, own), bend + ca.mtimes(F.T, ca.mtimes(H, F))
         return slope, bend
 
     return at

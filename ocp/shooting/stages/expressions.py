@@ -1,4 +1,4 @@
-"""What every function of a stage is made with: symbols, and Functions whose matrices the loops can read."""
+"""Parts of every function of a stage: symbols, and Functions whose matrices the loops can read."""
 
 from __future__ import annotations
 

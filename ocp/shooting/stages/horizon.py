@@ -26,9 +26,9 @@ from ocp.shooting.stages.costs import local_cost, total
 from ocp.shooting.stages.expressions import Symbol, symbol_for
 from ocp.shooting.stages.rows import Row, final_rows, path_rows, start_rows
 from ocp.shooting.stages.single import running_terms, single_graph
-from ocp.shooting.stages.stage import NOWHERE, Draft, Stage, Term, make_stage, term
+from ocp.shooting.stages.stage import NOWHERE, Draft, Stage, Term, cost_of, first_order, make_stage, term
 from ocp.shooting.stages.stretch import Constants, Stretch, stretches
-from ocp.shooting.stages.written import Write
+from ocp.shooting.stages.written import Write, Written
 from ocp.spaces import Space
 
 
@@ -286,7 +286,23 @@ def _passage(leg: Leg, after: Stretch) -> Draft:
         now = before.now(x)
         return [*final_rows(before, t, now, p), *start_rows(after, opened(t), moved(now, p), p, prescribed=True)]
 
-    return Draft(f"{before.phase.name} to {after.phase.name}", leg.closing, (), one.np, after.space, advance, rows, sym)
+    return Draft(f"{before.phase.name} to {after.phase.name}", leg.closing, (), one.np, after.space, advance, rows, sym,
+                 single=_jump(before, after) if leg.two is None else None)
+
+
+def _jump(before: Stretch, after: Stretch) -> Write | None:
+    """A passage whose reset has a derivative in closed form; None for others, and where constants are carried along."""
+    if after.phase.reset is None or after.phase.reset_slope is None or before.constants.count:
+        return None
+    reset = after.phase.reset_slope()
+
+    def write(t: Expr, x: Expr, u: Expr, p: Expr, h: Expr) -> Written:
+        there, F = reset(x)
+        found = [*_end_costs(before, At.FINAL, ca.SX.sym, t, x), *_end_costs(after, At.START, ca.SX.sym, t, there)]
+        g, F, H = first_order(before.space, after.space, x, u, p, found, there, F)
+        return Written(there, cost_of(found, u, p), g, F, H, None)
+
+    return write
 
 
 def _one_value(before: Stretch, after: Stretch) -> None:

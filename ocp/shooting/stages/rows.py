@@ -55,6 +55,7 @@ class Rows:
 
     @property
     def count(self) -> int:
+        """Number of constraint components."""
         return len(self.names)
 
 

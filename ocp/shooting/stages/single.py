@@ -12,8 +12,10 @@ from functools import partial
 
 import casadi as ca
 
+from dynamics.derivatives.inner import split
 from dynamics.kernels import operations
 from dynamics.lie.expression import Expr
+from ocp.bridge import inner
 from ocp.derivatives import choose
 from ocp.integrators import serving
 from ocp.problem import At, Cost, Phase
@@ -38,6 +40,11 @@ CLOSED_LIMIT = 5000
 generated code and loops: six joints (1690 operations) expand in 2.3 and 5.5 us and step in 0.4 and 1.7 us; free-floating
 quadrupeds (3100 to 4400) expand in 10 and 12 to 16 us and step in 0.9 and 2.7 us; their code compiles in 6 s."""
 
+CONSTRAINED_LIMIT = 40_000
+"""The same under constraints. Measured, one knot of a quadruped of 18 degrees of freedom on two and four feet (13 600 and 24 000
+operations): derivatives of accelerations and forces take 16 and 26 us of generated code, which compiles in 2 and 4 s, and 39 and
+82 us of loops."""
+
 BENDS_LIMIT = 2500
 """Operations of one evaluation of the dynamics of a robot up to which its full Hessian is written out too."""
 
@@ -54,11 +61,14 @@ def bends(phase: Phase) -> bool:
 def closed_form(phase: Phase, options: ILQROptions) -> bool:
     """Whether the steps of a phase run in closed form as one scalar graph: symplectic Euler of the forward dynamics of a robot that
     is not too large, where neither other derivatives nor loops are asked for."""
-    system = phase.system
-    return (options.integrator == "semi_implicit_euler" and options.derivatives in ("auto", "analytic")
-            and options.execution in ("auto", "generated") and system.mechanism is not None and not system.mechanism.constraints
-            and not any(thruster.against for thruster in system.mechanism.thrusters)
-            and operations(system.rate) <= CLOSED_LIMIT and _inlined(phase, ()))
+    system, sampled = phase.system.continuous, phase.system.formulation.sampled
+    step = options.integrator if sampled is None else sampled.integrator if sampled.steps == 1 else ""
+    robot = system.mechanism
+    if step != "semi_implicit_euler" or options.derivatives not in ("auto", "analytic") or options.execution == "loops" \
+            or robot is None or (robot.constraints and inner(system) is None):
+        return False
+    limit = CONSTRAINED_LIMIT if robot.constraints else CLOSED_LIMIT
+    return (not any(thruster.against for thruster in robot.thrusters) and operations(system.rate) <= limit and _inlined(phase, ()))
 
 
 def single_graph(stretch: Stretch, options: ILQROptions) -> Write | None:
@@ -109,8 +119,11 @@ def _once(stretch: Stretch, t: Expr, x: Expr, u: Expr, p: Expr, h: Expr, after: 
 
 def _inlined(phase: Phase, dynamics: Sequence[ca.Function]) -> bool:
     """Whether dynamics and running costs fit into one scalar graph."""
-    n, m = phase.system.space.ndx, phase.system.nu
-    functions = [*dynamics, *(cost.function for cost in terms(phase, At.PATH))]
+    n, m, known = phase.system.space.ndx, phase.system.nu, inner(phase.system)
+    costs = [cost.function for cost in terms(phase, At.PATH)]
+    if known is not None:  # forces of constraints are part of the dynamics
+        costs = [split(cost, known.sought) or cost for cost in costs]
+    functions = [*dynamics, *costs]
     return (n + m) * (2 * n + m) <= ENTRIES and symbol_for(functions, LIMIT) is ca.SX.sym
 
 

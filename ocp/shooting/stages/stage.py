@@ -46,7 +46,7 @@ class Term:
 
 @dataclass(frozen=True)
 class Draft:
-    """What a stage is, before its functions are made.
+    """A stage before its functions are made.
 
     advance(t, x, u, p, h) -> state after it in ``after``, cost terms;  rows(t, x, u, p) -> rows of hard constraints
     sym: SX.sym or MX.sym; local: the running cost where loops over a robot take the step or, beside ``single``, its full Hessian.
@@ -101,6 +101,7 @@ class Stage:
 
     @property
     def nu(self) -> int:
+        """Number of controls."""
         return len(self.controls)
 
 
@@ -111,7 +112,7 @@ def make_stage(draft: Draft, width: int, full: bool) -> Stage:
     x, u = inputs[1], inputs[2]
     dx, other, y = sym("dx", space.ndx), sym("x1", space.nx), sym("y", draft.after.nx)
     after, terms = draft.advance(*inputs)
-    pulled = _total(terms, u, inputs[3]) + ca.dot(y, after)
+    pulled = cost_of(terms, u, inputs[3]) + ca.dot(y, after)
     whole: ca.Function | None = None
     if draft.single is None:
         step, expand, slope = _first_order(draft, inputs, after, terms, width)
@@ -138,7 +139,7 @@ def _first_order(draft: Draft, inputs: Sequence[Expr], after: Expr, terms: Seque
                  ) -> tuple[ca.Function, ca.Function | None, ca.Function | None]:
     """step, expand, slope by algorithmic differentiation; the step alone where loops over a robot do the rest."""
     _, x, u, p, _ = inputs
-    step = dense_function("step", inputs, [after, _total(terms, u, p)])
+    step = dense_function("step", inputs, [after, cost_of(terms, u, p)])
     if draft.local is not None:
         return step, None, None
     g, F, H = first_order(draft.space, draft.after, x, u, p, terms, after, None)
@@ -174,12 +175,12 @@ def _control(term: Term, u: Expr) -> Expr:
 
 
 def _known(term: Term, p: Expr) -> Expr:
-    """What costs see of the parameters: those of their system."""
+    """Parameters of costs: those of their system."""
     size = term.costs[0].function.size1_in(3) if term.costs else p.shape[0]
     return p if size == p.shape[0] else p[:size]
 
 
-def _total(terms: Sequence[Term], u: Expr, p: Expr) -> Expr:
+def cost_of(terms: Sequence[Term], u: Expr, p: Expr) -> Expr:
     """Weighted costs of all terms."""
     return sum((at.weight * total(at.costs, at.t, at.x, _control(at, u), _known(at, p)) for at in terms), start=ca.DM(0))
 
@@ -230,7 +231,7 @@ def _bend(draft: Draft, width: int) -> ca.Function:
     z, after, costate = sym("z", n + m), sym("x_next", draft.after.nx), sym("lambda", draft.after.ndx)
     dx, control = ca.vertsplit(z, [0, n, n + m])
     moved, terms = draft.advance(t, space.jet(x, dx), control, p, h)
-    value = _total(terms, control, p)
+    value = cost_of(terms, control, p)
     value += ca.dot(costate, draft.after.minus(after, moved))
     hessian = ca.Function("hessian", [t, x, z, p, h, after, costate], [ca.tril(ca.hessian(value, z)[0])])
     inputs, (there,) = [t, x, u, p, h, costate], shared([draft.advance(t, x, u, p, h)[0]], type(x))

@@ -50,6 +50,7 @@ class Constants:
 
     @property
     def count(self) -> int:
+        """Number of constants."""
         return len(self.names)
 
     @property
@@ -66,7 +67,7 @@ class Constants:
 
 
 def free_constants(problem: Problem) -> Constants:
-    """What a problem leaves free beside states and controls: durations of phases in order, then parameters; then the ends that
+    """Unknowns of a problem beside states and controls: durations of phases in order, then parameters; then the ends that
     linkages look back on."""
     found: list[tuple[str, float, float, float]] = []
     durations: dict[int, int] = {}
@@ -126,6 +127,7 @@ class Stretch:
 
     @property
     def space(self) -> Space:
+        """State space with the constants appended."""
         return carried(self.phase.system.space, self.constants)
 
     @property
@@ -247,7 +249,7 @@ class Stretch:
     def closed_step(self, x: Expr, u: Expr, h: Expr) -> tuple[Expr, Expr]:
         """State after a step of symplectic Euler of a robot, and its derivative [ndx, ndx + nu] in closed form."""
         state, theta = self.split(x)
-        after, by_x, by_u, by_h = robot_step(self.phase.system, state, u, h * self.pace(theta))
+        after, by_x, by_u, by_h = robot_step(self.phase.system.continuous, state, u, h * self.pace(theta))
         if not self.constants.count:
             return after, ca.horzcat(by_x, by_u)
         count, nu = self.constants.count, u.shape[0]

@@ -19,6 +19,7 @@ import casadi as ca
 from dynamics import algorithms as alg
 from dynamics.derivatives.forward_second import contracted_forward_dynamics, forward_dynamics_partials
 from dynamics.lie.expression import Expr
+from ocp.bridge import inner
 from ocp.problem import System
 
 
@@ -36,18 +37,11 @@ def robot_step(system: System, x: Expr, u: Expr, h: Expr) -> RobotStep:
 
     Thrusts are constant in the axes of the bodies that they push. Raises ModelError for a joint kind without closed form.
     """
-    model, mechanism = system.model, system.mechanism
-    n, q, v, thrusts = model.nv, x[:model.nq], x[model.nq:], u[len(mechanism.motors):]
-    tau = mechanism.motor_effort(u) + mechanism.force(q, v)
-    a, by_q, by_v, by_tau, _ = forward_dynamics_partials(model, q, v, tau, mechanism.wrenches(thrusts))
-    pushes = [alg.frame_jacobian(model, q, thruster.frame, "body").T @ thruster.unit_wrench() for thruster in mechanism.thrusters]
-    by_u = ca.mtimes(by_tau, ca.horzcat(ca.SX(mechanism.selection), *pushes))
-    if mechanism.forces:
-        by_q = by_q + ca.mtimes(by_tau, mechanism.stiffness(q, v))
-        by_v = by_v + ca.mtimes(by_tau, mechanism.damping(q, v))
-
+    model = system.model
+    n, q, v = model.nv, x[:model.nq], x[model.nq:]
+    a, by_state, by_u = _free(system, q, v, u) if not system.mechanism.constraints else _constrained(system, x, u)
     moved = v + h * a
-    dv_x = h * ca.horzcat(by_q, by_v) + ca.horzcat(ca.SX(n, n), ca.SX.eye(n))
+    dv_x = h * by_state + ca.horzcat(ca.SX(n, n), ca.SX.eye(n))
     dv_u = h * by_u
     base, turn = alg.integrate_partials(model, h * moved)
     dq_x = h * ca.mtimes(turn, dv_x) + ca.horzcat(base, ca.SX(n, n))
@@ -56,6 +50,26 @@ def robot_step(system: System, x: Expr, u: Expr, h: Expr) -> RobotStep:
         by_x=ca.vertcat(dq_x, dv_x),
         by_u=ca.vertcat(h * ca.mtimes(turn, dv_u), dv_u),
         by_h=ca.vertcat(ca.mtimes(turn, h * a + moved), a))
+
+
+def _free(system: System, q: Expr, v: Expr, u: Expr) -> tuple[Expr, Expr, Expr]:
+    """Accelerations without constraints, and their derivatives by (dq, dv) [n, 2 n] and u [n, nu]."""
+    model, mechanism = system.model, system.mechanism
+    tau = mechanism.motor_effort(u) + mechanism.force(q, v)
+    a, by_q, by_v, by_tau, _ = forward_dynamics_partials(model, q, v, tau, mechanism.wrenches(u[len(mechanism.motors):]))
+    pushes = [alg.frame_jacobian(model, q, thruster.frame, "body").T @ thruster.unit_wrench() for thruster in mechanism.thrusters]
+    if mechanism.forces:
+        by_q = by_q + ca.mtimes(by_tau, mechanism.stiffness(q, v))
+        by_v = by_v + ca.mtimes(by_tau, mechanism.damping(q, v))
+    return a, ca.horzcat(by_q, by_v), ca.mtimes(by_tau, ca.horzcat(ca.SX(mechanism.selection), *pushes))
+
+
+def _constrained(system: System, x: Expr, u: Expr) -> tuple[Expr, Expr, Expr]:
+    """The same under constraints, from the graph that costs of their forces share."""
+    known, n = inner(system), system.model.nv
+    assert known is not None
+    k, T = known.first(0.0, x, u)
+    return k[:n], T[:n, :2 * n], T[:n, 2 * n:]
 
 
 def robot_curvature(system: System, x: Expr, u: Expr, h: Expr, costate: Expr) -> Expr:

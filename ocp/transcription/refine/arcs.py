@@ -32,6 +32,7 @@ class Arc:
 
 
 def arcs_of(plan: Plan) -> list[Arc]:
+    """The arcs of a mesh between its switching times."""
     cuts = [0, *sorted(plan.jumps), plan.intervals]
     found = []
     for a, b in zip(cuts[:-1], cuts[1:], strict=True):
@@ -167,4 +168,5 @@ def _arc_guess(part: Trajectory, arc: Arc, start: float, T: float) -> Guess:
 
 
 def duration_of(part: Trajectory) -> float:
+    """Duration of a trajectory [s]."""
     return float(part.t[-1] - part.t[0])

@@ -30,7 +30,7 @@ SAMPLES_PER_INTERVAL = 24
 
 @dataclass(frozen=True, eq=False)
 class Verdict:
-    """What a criterion says of a pass. solution: with its certificate, where that decides; errors: by phase, beside the tolerance
+    """Verdict of a criterion on a pass. solution: with its certificate, where that decides; errors: by phase, beside the tolerance
     of the policy; margins: of the next pass; finding: the error; worst: the largest of all; estimated: of these by the estimator
     alone; allowed: overshoots between nodes that the last certificate allowed, by constraint."""
 
@@ -44,6 +44,7 @@ class Verdict:
 
     @property
     def largest(self) -> float:
+        """The largest relative error of all intervals."""
         return float(max(np.max(errors.total) for errors in self.errors))
 
 
@@ -55,7 +56,8 @@ class Criterion(Protocol):
     shift: float
 
     def look(self, solution: Solution, estimate: Estimate, plans: Plans, margins: tuple[Margins, ...], before: Verdict | None
-             ) -> Verdict: ...
+             ) -> Verdict:
+        """Judge a solution by its estimated errors."""
 
     def accurate(self, passes: Sequence[Pass], shaped: bool) -> bool:
         """Whether the last pass is accurate enough; shaped: whether the shape of controls counts."""
@@ -66,13 +68,15 @@ class Criterion(Protocol):
 
 
 class Pass(Protocol):
-    """What criteria see of a pass."""
+    """A pass as criteria see it."""
 
     @property
-    def estimate(self) -> Estimate: ...
+    def estimate(self) -> Estimate:
+        """Estimated errors of the pass."""
 
     @property
-    def verdict(self) -> Verdict: ...
+    def verdict(self) -> Verdict:
+        """The judgement of the pass."""
 
 
 class ByMesh:
@@ -84,12 +88,15 @@ class ByMesh:
 
     def look(self, solution: Solution, estimate: Estimate, plans: Plans, margins: tuple[Margins, ...], before: Verdict | None
              ) -> Verdict:
+        """Judge a solution by its estimated errors."""
         return Verdict(solution, estimate.phases, margins, estimate.finding(solution.problem), estimate.largest)
 
     def accurate(self, passes: Sequence[Pass], shaped: bool) -> bool:
+        """Whether the last pass meets the tolerance."""
         return passes[-1].verdict.largest <= self.tolerance or (not shaped and self.undetermined(passes))
 
     def undetermined(self, passes: Sequence[Pass]) -> bool:
+        """Whether the remaining error concerns controls that the objective does not determine."""
         return len(passes) > 1 and passes[-1].estimate.motion <= self.tolerance and same(passes[-2:], self.still)
 
 
@@ -103,6 +110,7 @@ class ByCertificate:
 
     def look(self, solution: Solution, estimate: Estimate, plans: Plans, margins: tuple[Margins, ...], before: Verdict | None
              ) -> Verdict:
+        """Judge a solution by its certificate."""
         allowed = before.allowed if before is not None else {}
         overshoots = self._overshoots(solution, allowed)
         states = [np.nan_to_num(np.maximum(own.gap / self.of_segment[0], own.defect / self.of_segment[1]), nan=np.inf)
@@ -167,14 +175,16 @@ class ByCertificate:
         return found
 
     def accurate(self, passes: Sequence[Pass], shaped: bool) -> bool:
+        """Whether the last pass is certified."""
         certificate = passes[-1].verdict.solution.certificate
         return certificate is not None and certificate.holds
 
     def undetermined(self, passes: Sequence[Pass]) -> bool:
+        """False: the certificate judges the motion alone."""
         return False
 
     def _overshoots(self, solution: Solution, allowed: Mapping[str, float]) -> list[_Overshoots]:
-        """What leaves bounds of states and path constraints between nodes, by interval; what is allowed, as the last certificate
+        """Overshoots of bounds of states and path constraints between nodes, by interval; the allowance, as the last certificate
         said."""
         parts = solution.parts or (solution.trajectory,)
         return [self._in_phase(functions, phase, part, f"{phase.name}: " if len(parts) > 1 else "", allowed)
@@ -253,5 +263,6 @@ def _by_phase(values: Array, plans: Plans) -> list[Array]:
 
 
 def first_margins(problem: Problem, plans: Plans, estimator: Estimator) -> tuple[Margins, ...]:
+    """Constraints before any tightening."""
     return tuple(Margins.none(plan.intervals, phase.system.nx, len(functions.path_names))
                  for phase, plan, functions in zip(problem.phases, plans, estimator.phases, strict=True))

@@ -63,6 +63,7 @@ class PhaseErrors:
 
     @classmethod
     def of(cls, found: Found) -> PhaseErrors:
+        """The errors of one phase as a record."""
         whole = (np.max(found.ends, initial=0.0), np.max(found.state), np.max(found.control), np.max(found.path),
                  np.sum(found.integral))
         return cls(found.state, found.control, found.path, found.integral, float(max(whole)), found.decay, found.clipped,
@@ -88,10 +89,12 @@ class Estimate:
 
     @property
     def largest(self) -> float:
+        """The largest relative error of all phases."""
         return float(max(np.max(phase.total) for phase in self.phases))
 
     @property
     def accumulated(self) -> float:
+        """The largest accumulated error of all phases."""
         return max(phase.accumulated for phase in self.phases)
 
     @property

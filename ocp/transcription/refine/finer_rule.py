@@ -90,6 +90,7 @@ class Found:
 
     @classmethod
     def empty(cls, N: int, size: int) -> Found:
+        """Errors of N intervals, all zero."""
         return cls(np.zeros(N), np.zeros(N), np.zeros(N), np.zeros(N), np.full(N, MAX_DECAY), np.zeros(N, dtype=bool), np.zeros(N),
                    np.zeros(N), np.zeros(N), np.zeros(size), np.full(N, -1.0), [""] * N)
 
@@ -135,6 +136,7 @@ class PhaseFunctions:
         return [rate, cost[:, 0], rows, whole]
 
     def plus(self, x: Array, d: Array) -> Array:
+        """States x [k, nx] displaced by tangent vectors d [k, ndx]."""
         return np.asarray(self._plus(x.T, d.T)).T
 
     def scale(self, x: Array) -> Array:

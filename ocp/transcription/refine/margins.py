@@ -1,7 +1,7 @@
 """Bounds and path constraints drawn in where a motion overshoots them between nodes.
 
 A program holds them at its nodes; along a boundary arc the polynomial between nodes still bulges out by the order of the mesh. The
-next pass holds the nodes of just those intervals a little inside, by what was measured. What that costs is at most the multipliers
+next pass holds the nodes of just those intervals a little inside, by what was measured. The cost of that is at most the multipliers
 times the margins, and a note says so.
 """
 
@@ -39,10 +39,12 @@ class Margins:
 
     @classmethod
     def none(cls, intervals: int, states: int, rows: int) -> Margins:
+        """No tightening in any interval."""
         return cls(np.zeros((intervals, states, 2)), np.zeros((intervals, rows, 2)), np.zeros(intervals, dtype=int))
 
     @property
     def any(self) -> bool:
+        """Whether any constraint is tightened."""
         return bool(np.any(self.states) or np.any(self.rows))
 
     def grown(self, states: Array, rows: Array) -> Margins:
@@ -97,7 +99,7 @@ def bounds_of(nlp: NLP) -> Bounds:
 
 
 def price(solution: Solution, before: Bounds) -> float:
-    """What margins cost, to first order: multipliers times margins. before: bounds as they were without them."""
+    """The cost of tightening, to first order: multipliers times tightening. before: bounds as they were without it."""
     found = solution.optimality
     total = 0.0
     with np.errstate(invalid="ignore"):  # no bound less no bound

@@ -1,4 +1,4 @@
-"""What a mesh is made of, as numbers and as one line of text that a problem file can hold.
+"""A mesh as numbers and as one line of text that a problem file can hold.
 
     mesh: "0:3 0.125:3 0.25:5*4 1"
 
@@ -41,6 +41,7 @@ class Plan:
 
     @property
     def intervals(self) -> int:
+        """Number of intervals."""
         return len(self.degrees)
 
 
@@ -49,6 +50,7 @@ Plans = tuple[Plan, ...]
 
 
 def uniform_plan(intervals: int, degree: int) -> Plan:
+    """Equal intervals of one degree."""
     return Plan(_even(0.0, 1.0, intervals), (degree,) * intervals)
 
 
@@ -61,7 +63,7 @@ def plan_mesh(plan: Plan, scheme: str, form: str, controls: str, split: bool) ->
 
 @dataclass(frozen=True)
 class Family:
-    """What all intervals share: the names of scheme, form of defects, shape of controls and form of states; tolerance: of
+    """Settings common to all intervals: the names of scheme, form of defects, shape of controls and form of states; tolerance: of
     programs."""
 
     scheme: str
@@ -71,11 +73,13 @@ class Family:
     tolerance: float = 1e-9
 
     def meshes(self, problem: Problem, plans: Plans) -> tuple[Mesh, ...]:
+        """The meshes of all phases."""
         return tuple(plan_mesh(plan, self.scheme, self.form, self.controls, form(phase.system.space, self.states).tangent)
                      for phase, plan in zip(problem.phases, plans, strict=True))
 
 
 def rounded(edges: Iterable[float]) -> tuple[float, ...]:
+    """Fractions rounded, so that equal meshes compare equal."""
     return tuple(round(float(e), DECIMALS) for e in edges)
 
 

@@ -105,7 +105,7 @@ def shift(before: Sequence[Plan], after: Sequence[Plan]) -> float:
 
 def switches(phase: Phase, part: Trajectory, mesh: Mesh, plan: Plan, smooth: bool = False) -> list[Jump]:
     """Where a control jumps from or to a bound, in order; at the plan's own jump where that is in between. smooth: whether
-    controls have been smoothed between their jumps, and so over them. What the plan has as a jump stays one while the
+    controls have been smoothed between their jumps, and so over them. A jump of the plan stays one while the
     control has a step there."""
     start, T = float(part.t[0]), duration_of(part)
     widths = mesh.widths

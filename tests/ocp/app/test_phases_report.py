@@ -181,11 +181,15 @@ def test_every_phase_is_marked_in_every_panel_over_time(relay, monkeypatch):
 
 def test_a_mark_is_a_line_and_a_name():
     ax = sheet.axes(sheet.figure(2.0), (1.0, 0.5, 8.0, 1.2))
+    ax.set_xlim(0.0, 1.6)
+    top = ax.get_ylim()[1]
     sheet.mark(ax, [(0.0, "push"), (1.5, "a name far longer than its room")])
     assert [line.get_xdata()[0] for line in ax.lines] == [0.0, 1.5]
     words = [text.get_text().strip() for text in ax.texts]
     assert words[0] == "push"
-    assert len(words[1]) <= sheet.MAX_LABEL
+    assert words[1] == "a name …"  # a sixteenth of the width
+    strip = ax.get_ylim()[1] - top  # names stand above all that is drawn
+    assert strip / (ax.get_ylim()[1] - ax.get_ylim()[0]) == pytest.approx(sheet.STRIP / 1.2)
 
 
 def test_columns_by_name():
@@ -239,3 +243,16 @@ def test_a_run_of_several_phases_can_be_cut_short_and_resumed(tmp_path):
         cli.main(["resume", str(tmp_path / "run"), "--quiet"])
     assert stopped.value.code == 0
     assert json.loads((tmp_path / "run" / "summary.json").read_text())["objective"] == pytest.approx(6.548, abs=5e-3)
+
+
+
+def test_times_in_a_report_are_those_of_the_terminal(relay, capsys):
+    from ocp.app.pages.summary import print_outcome
+
+    print_outcome(relay)
+    told = dict(re.findall(r"(read|solve and certify) ([\d.]+) s", capsys.readouterr().out))
+    page = (relay.folder / "report.html").read_text(encoding="utf-8")
+    for name, seconds in told.items():
+        shown, = re.findall(rf"<small>{name}</small><strong>([\d.e−]+) s", page)
+        assert float(shown.replace("−", "-")) == pytest.approx(float(seconds), abs=6e-3)
+    assert len(told) == 2

@@ -5,7 +5,7 @@ import pytest
 from block_file import BLOCK
 
 from ocp.app.files.load import load_problem, load_text
-from ocp.batch.starts import optima, searched, started, unseen
+from ocp.batch.starts import centres, optima, round_size, searched, started, unseen
 
 
 def test_objectives_that_agree_are_one_optimum():
@@ -29,15 +29,45 @@ def test_the_estimate_of_what_has_not_been_seen_is_right_in_the_mean():
     assert np.mean(estimates) == pytest.approx(np.mean(truths), abs=1 / size * np.mean(truths) + 5e-3)
 
 
-def test_a_search_ends_when_little_is_left():
-    rng = np.random.default_rng(1)
-    one = searched(lambda number: 1.0, 0.05, 100)
-    assert len(one) == 20
-    many = searched(lambda number: float(number), 0.05, 60)
-    assert len(many) == 60
-    found = searched(lambda number: float(rng.choice([1.0, 2.0, 3.0], p=[0.1, 0.6, 0.3])), 0.05, 200)
-    assert min(value for value in found if value is not None) == 1.0
-    assert unseen(found) <= 0.05
+def test_a_search_goes_on_around_the_best_until_nothing_is_better():
+    """On a staircase, where only starts around a step reach the next one: rounds of 1/missing starts, one for each step, and one
+    that finds nothing; what cannot be solved ends at the most."""
+    size = round_size(0.05)
+    assert size == 20
+    one = searched(lambda number, centre: 1.0, 0.05, 100)
+    assert len(one) == 2 * size
+    heights: list[float] = []
+
+    def step(number, centre):
+        heights.append(10.0 if centre < 0 else max(7.0, heights[centre] - 1.0) if number % size == 3 else 10.0 + number)
+        return heights[-1]
+
+    found = searched(step, 0.05, 200)
+    assert min(found) == 7.0
+    assert len(found) == 5 * size
+    assert centres(found, 0.05, 200) == [-1, 0, 23, 43, 63]
+    assert len(searched(lambda number, centre: None, 0.05, 60)) == 60
+    assert len(searched(lambda number, centre: -float(number), 0.05, 60)) == 60
+
+
+def test_a_search_finds_what_starts_around_the_guess_do_not():
+    """The least of a sum of a bowl and waves, which descent from random starts around a far point seldom reaches."""
+    from scipy.optimize import minimize
+
+    def wavy(x):
+        return float((x[0] / 4) ** 2 + 2 * (1 - np.cos(3 * x[0])))
+
+    def solve(number, centre):
+        rng = np.random.default_rng(number)
+        at = (places[centre] if centre >= 0 else 12.0) + 2.0 * rng.normal()
+        found = minimize(lambda x: wavy(x), [at], method="BFGS")
+        places.append(float(found.x[0]))
+        return float(found.fun)
+
+    places: list[float] = []
+    found = searched(solve, 0.05, 400)
+    assert min(found) == pytest.approx(0.0, abs=1e-8)
+    assert min(found[:20]) > 1.0
 
 
 def test_starts_are_the_guess_and_points_of_a_sequence():

@@ -211,3 +211,32 @@ def test_a_solution_of_a_stiff_problem_is_certified():
     assert 0 < certificate.gap_total.value < 1e-2
     assert np.isfinite(certificate.gap_segment.value)
     assert certificate.objective.holds
+
+
+@pytest.mark.parametrize("rate", [1.0, -1e5], ids=["explicit", "implicit"])
+def test_segments_are_integrated_in_the_pieces_between_breaks_of_the_rates(rate):
+    """x' = x + sign(sin 2 pi t / 0.3), beside a stiff component: no, one or several breaks in a segment, exponentials between. The
+    cost breaks elsewhere, which is none of the dynamics' business."""
+    system = known.flat_system("switched", ("x", "y"), ("u",), lambda t, x, u, p: ca.vertcat(
+        x[0] + ca.sign(ca.sin(2 * np.pi * t / 0.3)) + 0 * u[0], rate * (x[1] - ca.cos(t)) - ca.sin(t)))
+    ends = [0.0]
+    for k in range(10):
+        ends.append(ends[-1] * np.exp(0.15) + (-1) ** k * np.expm1(0.15))
+
+    def state(t):
+        k = np.clip((np.asarray(t) / 0.15).astype(int), 0, 9)
+        s = np.asarray(t) - 0.15 * k
+        x = np.asarray(ends)[k] * np.exp(s) + np.where(k % 2, -1, 1) * np.expm1(s)
+        return np.stack([x, np.cos(t)], axis=-1)
+
+    t = np.array([0.0, 0.1, 0.2, 0.5, 1.1, 1.2, 1.5])
+    cost = Cost("cost", At.PATH, function(2, 1, lambda t, x, u, p: ca.fabs(ca.sin(100 * t))))
+    phase = replace(known.block_move(1.5).phase, system=system, start=None, final=None, costs=(cost,))
+    path = Trajectory(t, state(t), np.zeros((6, 1)), t[:-1], state, lambda t: np.zeros((*np.shape(t), 1)))
+    motion = Motion(phase, path)
+    np.testing.assert_allclose(motion.look.rate_breaks[-9:], 0.15 * np.arange(1, 10), atol=1e-9)
+    assert len(motion.look.breaks) - len(motion.look.rate_breaks) == 47
+    found = dynamics.gaps(motion)
+    assert found.implicit == (rate < -1e4)
+    np.testing.assert_allclose(found.ends, state(t[1:]), atol=1e-6)
+    assert found.growth == pytest.approx(np.exp(1.5), rel=1e-3)

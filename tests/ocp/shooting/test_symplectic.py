@@ -10,11 +10,13 @@ from loop_references import coupled_tree
 from shooting_problems import coupled, function, quadrotor
 
 from dynamics import algorithms as alg
-from dynamics.mechanism import Thruster
+from dynamics.constraints import PointContact
+from dynamics.mechanism import Mechanism, Thruster, direct_motors
 from dynamics.model.synthetic import random_tree, serial_chain
 from dynamics.model.urdf import read_urdf
 from ocp.app.sentences import sentence
 from ocp.bridge import inverse_dynamics_system, robot_system
+from ocp.integrators import sampled
 from ocp.problem import At, Boundary, Cost, Duration, Guess, Kind, Phase, Problem, Status
 from ocp.shooting.ilqr import ILQROptions, prepare, solve
 from ocp.shooting.options import Tuning
@@ -35,6 +37,15 @@ def pushed(model, bodies):
     return [Thruster(f"jet{k}", frame, (0.3, 0.6, 0.8 + k), 0.2 * k) for k, frame in enumerate([*frames, frames[-1]])]
 
 
+def on_contacts(seed):
+    """A floating tree on two of its points, with gains of either kind."""
+    model = tree(seed, "revolute", "prismatic", root="free_flyer", branching=1.0)
+    contacts = (PointContact(f"foot{i}", model.frames[i].name, ((0.1, 0.2 * i, -0.3),), gains=gains)
+                for i, gains in ((-1, (0.0, 20.0)), (-3, (50.0, 5.0))))
+    mechanism = Mechanism(model, direct_motors(model, every_other(model)), constraints=tuple(contacts))
+    return replace(robot_system(mechanism), constraints=())  # from a start where nothing touches
+
+
 def every_other(model):
     return [b.joint.name for b in model.bodies if b.joint.mimic is None and b.joint.kind not in ("fixed", "free_flyer")][::-2]
 
@@ -50,6 +61,8 @@ SYSTEMS = {
     "thrusters alone": lambda: robot_system(m := tree(5, "universal", root="free_flyer"), thrusters=pushed(m, (0, -1)),
                                             actuated=()),
     "no controls": lambda: robot_system(tree(6, "revolute", root="free_flyer"), actuated=()),
+    "contacts": lambda: on_contacts(8),
+    "samples": lambda: sampled(on_contacts(9), 0.1, "semi_implicit_euler"),
     "accelerations": lambda: inverse_dynamics_system(tree(7, "revolute", "spherical", root="planar")),
 }
 

@@ -79,7 +79,7 @@ class LoadedIK:
 
 @dataclass(frozen=True)
 class IKOutcome:
-    """What was asked and what was found. unmet: names of tasks of the first priority beyond their tolerance; broken: what else
+    """The request and its outcome. unmet: names of tasks of the first priority beyond their tolerance; broken: what else
     does not hold, in words; seconds: of reading the file and of compiling and searching."""
 
     loaded: LoadedIK

@@ -51,7 +51,7 @@ class Push(Part):
 
 
 class Disturbances(Part):
-    """What happens to the plant and to its measurement."""
+    """Disturbances of the plant and of its measurement."""
 
     seed: Annotated[StrictInt, Field(ge=0)] = Key("seed of all noise; the same seed gives the same run", 0)
     process_noise: Noise = Key("on the state: what it gathers in one second (unit / sqrt(s))", 0.0, least=0)
@@ -97,7 +97,7 @@ class Estimate(Part):
 
 
 class Plant(Part):
-    """What stands for the real thing: this file's system, with changes that the solver does not know of."""
+    """The simulated plant: this file's system, with changes that the solver does not know of."""
 
     integrator: Literal["euler", "semi_implicit_euler", "midpoint", "rk4", "bdf1", "sdirk2"] = Key(
         "its one-step map; bdf1 and sdirk2 are implicit, for stiff robots", "rk4")

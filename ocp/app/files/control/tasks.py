@@ -33,7 +33,7 @@ PoseComponents = Annotated[tuple[Literal["x", "y", "z", "rx", "ry", "rz"], ...],
 
 
 class Referred(AtFrame):
-    """What a frame of the robot shall do as seen from another."""
+    """A task: motion of one frame of the robot relative to another."""
 
     reference: Name = Key("frame in whose axes the rest is given: world, or one of the robot", "world")
 

@@ -60,7 +60,7 @@ class LoadedWbc:
         return dump(self.tree())
 
     def tree(self) -> dict[str, Any]:
-        """What :meth:`expanded` writes, as plain values."""
+        """The document of :meth:`expanded`, as plain values."""
         return self.file.model_dump(mode="json", exclude_none=True)
 
     def trial(self, seed: int, number: int) -> LoadedWbc:

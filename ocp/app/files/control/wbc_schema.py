@@ -152,7 +152,7 @@ class Event(OneOf):
 
 
 class PlantPart(Part):
-    """What stands for the real robot."""
+    """The simulated robot."""
 
     kind: Name = Key("hybrid, our simulator of events; mujoco (the extra of that name); or one that was registered", "hybrid")
     friction: dict[str, Number] = Key("of contacts where it is not what the controller thinks", dict, least=0)
@@ -205,7 +205,7 @@ class WbcTrials(RandomStart):
 
 
 class Expect(Part):
-    """What a coordinate or velocity must be at the end."""
+    """Required value of a coordinate or velocity at the end."""
 
     value: Number = Key("value [rad, m, rad/s or m/s]")
     tolerance: Number = Key("largest difference", 1e-6)

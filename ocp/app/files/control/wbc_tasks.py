@@ -30,7 +30,7 @@ Made = tuple[list[Any], Source | None]
 
 @dataclass(frozen=True)
 class Stage:
-    """What tasks refer to: the robot and its names, its contacts, and the state [nx] at which it starts."""
+    """Names that tasks refer to: those of the robot and its contacts, with the state [nx] at which it starts."""
 
     names: RobotNames
     mechanism: Mechanism
@@ -39,10 +39,12 @@ class Stage:
 
     @property
     def findings(self) -> Findings:
+        """Errors of the file."""
         return self.names.findings
 
     @property
     def path(self) -> KeyPath:
+        """Keys of the mapping."""
         return ()
 
     def here(self, task: Task) -> np.ndarray:
@@ -59,7 +61,7 @@ def read_tasks(stage: Stage, file: Section) -> tuple[Assignment, ...]:
 
 @dataclass(frozen=True)
 class _Named:
-    """What one task of the file comes to: a part for each point of a contact."""
+    """Controller tasks of one task of the file: one for each point of a contact."""
 
     name: str
     parts: tuple[Assignment, ...]

@@ -1,1 +1,1 @@
-"""What every problem file says: sections, phases, systems given by their equations, tables."""
+"""Parts of every problem file: sections, phases, systems given by their equations, tables."""

@@ -1,4 +1,4 @@
-"""What names of a file mean: constants, parameters, and tables in one or two dimensions, functions that expressions call."""
+"""Names that a file defines: constants, parameters, and tables in one or two dimensions, functions that expressions call."""
 
 from __future__ import annotations
 
@@ -75,7 +75,8 @@ def read_parameters(findings: Findings, constants: Scope, given: Mapping[str, An
 
 
 def free_parameters(reader: Reader) -> tuple[tuple[int, float, float], ...]:
-    """What the solver chooses, as a field of a Phase; guesses outside their bounds have been recorded and are left out."""
+    """Parameters that the solver chooses, as a field of a Phase; guesses outside their bounds have been recorded and are left
+    out."""
     return tuple((i, *p.bounds) for i, p in enumerate(reader.parameters) if p.bounds and p.bounds[0] <= p.value <= p.bounds[1])
 
 

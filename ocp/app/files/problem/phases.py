@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from ocp.app.files.syntax.findings import Findings
 from ocp.app.files.syntax.yaml_source import KeyPath
 from ocp.app.pages import scene
 from ocp.bridge import closed
-from ocp.contacts import impact_map
+from ocp.contacts import impact_map, impact_slope
 from ocp.errors import ProblemError
 from ocp.guesses.silent import bridged
 from ocp.interrupts import Activity, check
@@ -93,7 +94,7 @@ def load_robot(file: RobotProblem | RobotPhases, findings: Findings, folder: Pat
             values = {} if given.reset is None else _robot_reset(robot, old, given.reset)
             phase = replace(phase, constraints=(*phase.constraints, *_touched(robot, old, given)))
             phase = replace(phase, reset=_reset(robot.reader, old.reader, old.system.space, robot.system.space, values,
-                                                given.reset is None))
+                                                given.reset is None), reset_slope=_reset_slope(robot, old, given.reset))
         phases.append(phase)
         robots.append(robot)
     if not findings.found and len({phase.system.space.names for phase in phases}) == 1:
@@ -141,7 +142,7 @@ def _problem(file: ProblemFile, findings: Findings, phases: list[Phase], reader:
 # ---- what jumps ---------------------------------------------------------------------------------------------------------
 def _reset(reader: lp.Reader, old: lp.Reader, before: Space, after: Space, values: Mapping[str, SX], silent: bool
            ) -> ca.Function | None:
-    """(x before, p) -> x after. What ``values`` leaves out goes on under its own name; None where everything does."""
+    """(x before, p) -> x after. Components that ``values`` leaves out continue under their own names; None where all do."""
     if before.names == after.names and not values:
         return None
     lost = [name for name in after.names if name not in before.names and name not in values]
@@ -159,8 +160,10 @@ def _reset(reader: lp.Reader, old: lp.Reader, before: Space, after: Space, value
 
 
 def _touched(robot: LoadedRobot, before: LoadedRobot, given: RobotPhaseInOrder) -> tuple[Constraint, ...]:
-    """What holds at the start of a phase: positions of constraints that did not hold before, and velocities, unless they strike;
-    where an impact is that of some contacts only, the velocities of the others."""
+    """Conditions at the start of a phase: positions of constraints that were not active before, and velocities, unless they impact;
+    where an impact is that of some contacts only, the velocities of the others. None where that is left to stabilisation."""
+    if given.reset is not None and not given.reset.consistent:
+        return ()
     held, strikes = [c.name for c in before.mechanism.constraints], _striking(robot, given.reset)
     partial = given.reset is not None and isinstance(given.reset.impact, tuple)
     where = robot.reader.findings.source.where((*robot.reader.phase, "contacts"))
@@ -207,6 +210,20 @@ def _robot_reset(robot: LoadedRobot, before: LoadedRobot, given: RobotReset) -> 
     return values
 
 
+def _restitution(robot: LoadedRobot, before: LoadedRobot, given: RobotReset) -> dict[str, float]:
+    """Of the constraints that strike and did not hold before."""
+    e, held = robot.reader.number(given.restitution, (*robot.reader.phase, "reset", "restitution")), before.mechanism.constraints
+    return {c.name: e for c in _striking(robot, given) if c.name not in [one.name for one in held]}
+
+
+def _reset_slope(robot: LoadedRobot, before: LoadedRobot, given: RobotReset | None) -> Callable[[], ca.Function] | None:
+    """The derivative of an impact that leaves the joints where they are."""
+    striking = _striking(robot, given)
+    if not striking or given is None or given.joints or robot.reader.findings.found or robot.mechanism.prescribed:
+        return None
+    return partial(impact_slope, replace(robot.mechanism, constraints=striking), _restitution(robot, before, given))
+
+
 def _struck(robot: LoadedRobot, before: LoadedRobot, given: RobotReset) -> dict[str, SX]:
     """Velocities after the impact of a phase's constraints, by the names of the state."""
     findings, model, path = robot.reader.findings, robot.model, (*robot.reader.phase, "reset", "impact")
@@ -223,8 +240,7 @@ def _struck(robot: LoadedRobot, before: LoadedRobot, given: RobotReset) -> dict[
         findings.add(path, "nothing strikes: every constraint of this phase held before", at_key=True)
     if unknown or not new:
         return {}
-    e = robot.reader.number(given.restitution, (*path[:-1], "restitution"))
     with findings.collecting(path):
-        x = impact_map(replace(robot.mechanism, constraints=striking), before.reader.x, dict.fromkeys(new, e))
+        x = impact_map(replace(robot.mechanism, constraints=striking), before.reader.x, _restitution(robot, before, given))
         return {f"v.{name}": x[model.nq + i] for i, name in enumerate(model.velocity_names)}
     return {}

@@ -192,8 +192,8 @@ def named_error(reader: Reader, given: Any, names: Sequence[str], values: SX, pa
 
 # ---- linkages ---------------------------------------------------------------------------------------------------------
 # Their expressions know ``start["state"]``, ``final["state"]`` and ``duration`` of a file with one phase; with several phases
-# the entries are ``start["phase.state"]``, ``final["phase.state"]`` and ``duration["phase"]``. What ``system.define`` names stands
-# beside the states where it depends on these alone. Constants and parameters go by their names.
+# the entries are ``start["phase.state"]``, ``final["phase.state"]`` and ``duration["phase"]``. Names of ``system.define`` stand
+# beside the states where they depend on these alone. Constants and parameters go by their names.
 ENDS = (("start", At.START), ("final", At.FINAL))
 
 

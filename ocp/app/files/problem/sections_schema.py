@@ -142,6 +142,7 @@ class Cost(OneOf):
             raise refuse("'between' belongs to running costs; this one counts at the end only")
 
     def is_final(self) -> bool:
+        """Whether the cost applies at the end."""
         return self.form().startswith("final") or self.at == "final"
 
 
@@ -198,7 +199,7 @@ class Box(Part):
 
 
 class Drawing(Part):
-    """What an animation shows, in the plane: x to the right, y up."""
+    """An animation in the plane: x to the right, y up."""
 
     points: dict[str, parts.Pair] = Key("points by name: [x, y], expressions of states, controls and constants [m]")
     segments: tuple[Annotated[tuple[str, ...], Field(min_length=2, max_length=2)], ...] = Key("lines between two points", ())

@@ -42,13 +42,15 @@ class SymbolicNames:
 
     @property
     def unknowns(self) -> tuple[str, ...]:
+        """Names of derivatives and algebraic variables that the equations determine."""
         return (*(f"der({name})" for name in self.rates), *self.algebraic)
 
 
 def symbolic_system(findings: Findings, constants: Scope, parameters: tuple[lp.FileParameter, ...],
                     given: SymbolicSystem | LinearSystem, name: str, folder: Path, place: KeyPath = ("system",),
                     phase: KeyPath = ("phase",)) -> tuple[lp.Reader, System]:
-    """What names mean, and the system at the keys ``place``. Raises ProblemFileError where its names leave nothing to read."""
+    """The names of the system, and the system at the keys ``place``. Raises ProblemFileError where its names leave nothing to
+    read."""
     if isinstance(given, LinearSystem):
         linear = read_linear(lp.Section(lp.Reader(findings, constants), given.linear, (*place, "linear")), folder)
         if linear is None:

@@ -1,1 +1,1 @@
-"""What files say of robots: their trees, states, drives, forces and constraints."""
+"""Robots in files: their trees, states, drives, forces and constraints."""

@@ -124,7 +124,7 @@ def _equation(section: Section, model: Model, name: str) -> Constraint:
 # ---- numbers that stay parameters -----------------------------------------------------------------------------------------
 @sound
 def read_design(system: Section, mechanism: Mechanism) -> dict[str, Parameter]:
-    """What each parameter stands for, by its name."""
+    """The robot parameter behind each name."""
     numbers, found = system.reader, dict[str, Parameter]()
     known = [p.name for p in numbers.parameters]
     for section in system.parts("design"):

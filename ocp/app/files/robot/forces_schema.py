@@ -17,7 +17,7 @@ from ocp.problem import INF
 
 
 class AtJoint(Part):
-    """What acts at a joint."""
+    """A force at a joint."""
 
     joint: Name = Key("joint")
 
@@ -161,7 +161,7 @@ class Belt(Part):
 
 
 class Ground(Part):
-    """What all contacts with the ground say."""
+    """Fields common to all contacts with the ground."""
 
     frame: Name = Key("frame of the robot that touches")
     normal: Vector3 = Key("of the ground, in the world, any length but zero", (0.0, 0.0, 1.0))
@@ -240,7 +240,7 @@ class Equation(OneOf):
 
 
 class MechanismConstraint(OneOf):
-    """What the robot's own mechanics hold."""
+    """Constraints within the robot's own mechanism."""
 
     name: Name | None = Key("name; null: what it is, with a number", None)
     closure: Loop | None = Key("a joint that closes a loop", None)
@@ -300,7 +300,7 @@ class DesignInertia(Part):
 
 
 class Design(OneOf):
-    """What one parameter stands for."""
+    """The quantity of the robot that one parameter sets."""
 
     beside = ("parameter",)
 

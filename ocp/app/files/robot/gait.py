@@ -83,7 +83,7 @@ def _expansion(section: lp.Section, robot: Mechanism, file: RobotGait) -> _Expan
 
 @dataclass(frozen=True)
 class _Expansion:
-    """What phases are made of. feet: contacts by name; path: configurations [nq] where the stretches begin and the last ends."""
+    """Parts of the phases. feet: contacts by name; path: configurations [nq] where the stretches begin and the last ends."""
 
     model: Model
     system: RobotSystem
@@ -130,7 +130,7 @@ class _Expansion:
         return {"reset": {"impact": strikes}} if strikes and self.section.given.touchdown == "impact" else {}
 
     def _shared(self, phase: Tree, i: int, copies: Copies) -> Tree:
-        """What the phase of the file says, as far as it is of the i-th phase, and what its feet have to do."""
+        """The i-th phase: the file's fields that apply to it, and the conditions of its feet."""
         last, found = i == len(self.stretches) - 1, dict[str, Any]()
         for key in ("start", "final", "bounds"):
             if key in phase and (key == "bounds" or (key == "start" and not i) or (key == "final" and last)):
@@ -198,7 +198,7 @@ class _Expansion:
 
     # ---- ends -----------------------------------------------------------------------------------------------------------
     def _linkages(self, first: str, last: str) -> list[Tree]:
-        """What the ends of the motion have to do with each other. Of every quaternion three components say everything."""
+        """Conditions between the ends of the motion. Of every quaternion three components suffice."""
         model, found, given = self.model, list[Tree](), self.section.given
         base = robot_state.floating_base(model)
         plane = () if base is None else model.coordinate_names[model.q_slice(base)][:2]

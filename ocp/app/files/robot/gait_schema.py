@@ -66,7 +66,7 @@ AnyGait = Annotated[
 
 
 class GaitPhase(RobotPhase):
-    """What holds in all phases of a gait: start and 'at: start' of the first, final and 'at: final' of the last."""
+    """Fields of all phases of a gait: start and 'at: start' of the first, final and 'at: final' of the last."""
 
     duration: sections.Duration | None = Key("the gait says it", None)  # type: ignore[assignment]
 

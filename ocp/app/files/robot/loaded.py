@@ -1,4 +1,4 @@
-"""What reading makes of the section ``system`` of a robot problem, with its bounds and its initial guess."""
+"""A robot problem's section ``system``, read, with its bounds and its initial guess."""
 
 from __future__ import annotations
 
@@ -54,18 +54,22 @@ class LoadedRobot:
 
     @property
     def model(self) -> Model:
+        """The model of the mechanism."""
         return self.mechanism.model
 
     @property
     def inputs(self) -> tuple[str, ...]:
+        """Names of motors and thrusters."""
         return self.mechanism.controls
 
     @property
     def inverse(self) -> bool:
+        """Whether accelerations are the controls."""
         return formulation(self.given) == "inverse_dynamics"
 
     @property
     def residual(self) -> bool:
+        """Whether accelerations are algebraic unknowns."""
         return formulation(self.given) == "residual"
 
     @property
@@ -75,12 +79,13 @@ class LoadedRobot:
 
 
 def formulation(given: RobotSystem) -> str:
-    """What "auto" stands for. Cones of friction are functions of the forces of contacts: where these are unknowns they are short,
-    and everything that is differentiated twice is. Numbers of the robot that are parameters need forward dynamics."""
+    """The formulation that "auto" selects. Cones of friction are functions of the forces of contacts: where these are unknowns they
+    are short, and everything that is differentiated twice is. Numbers of the robot that are parameters, and steps, need forward
+    dynamics."""
     if given.formulation != "auto":
         return given.formulation
     contacts = any(isinstance(getattr(item, item.form()), Ground) for item in given.constraints)
-    return "residual" if contacts and not given.design else "forward_dynamics"
+    return "residual" if contacts and not given.design and given.sampled is None else "forward_dynamics"
 
 
 # ---- bounds -----------------------------------------------------------------------------------------------------------

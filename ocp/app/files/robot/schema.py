@@ -39,6 +39,12 @@ class RobotConstraint(sections.Constraint):
     position_error: PositionError | None = Key("3 components [m]", None)
     orientation_error: OrientationError | None = Key("3 components [rad]", None)
     pose_error: PoseError | None = Key("6 components [linear (m); angular (rad)]", None)
+    impact: tuple[Name, ...] = Key("at the end: contacts that strike there; it holds of the state after them", ())
+
+    def check(self) -> None:
+        super().check()
+        if self.impact and self.at != "final":
+            raise parts.refuse("'impact' belongs to 'at: final'")
 
 
 class RobotCost(sections.Cost):
@@ -51,6 +57,12 @@ class RobotCost(sections.Cost):
     position_error: PositionError | None = Key("3 residuals [m]", None)
     orientation_error: OrientationError | None = Key("3 residuals [rad]", None)
     pose_error: PoseError | None = Key("6 residuals [linear (m); angular (rad)]", None)
+    impact: tuple[Name, ...] = Key("at the end: contacts that strike there; the cost is of the state after them", ())
+
+    def check(self) -> None:
+        super().check()
+        if self.impact and not self.is_final():
+            raise parts.refuse("'impact' belongs to costs at the end")
 
 
 class UseLimits(Part):
@@ -205,13 +217,15 @@ Strikes = Annotated[
 
 
 class RobotReset(Part):
-    """What jumps between two phases; everything else goes on, component by component of the same name."""
+    """State components that jump between two phases; all others are continuous, component by component of the same name."""
 
     joints: dict[str, Number] = Key("joint values after: expressions of the state before", dict)
     velocities: dict[str, Number] = Key("joint velocities after: expressions of the state before", dict)
     impact: Strikes = Key("all velocities jump as the constraints of this phase strike: the momentum that they take is theirs; a "
                           "list: of the contacts only these, while the others stand without an impulse", False)
     restitution: Number = Key("of contacts that were not active before: speed after per speed before", 0.0)
+    consistent: StrictBool = Key("contacts of this phase touch the ground at its start, and those that do not strike are at rest; "
+                                 "false: Baumgarte's stabilisation takes them there", True)
 
 
 class RobotPhaseInOrder(RobotPhase):

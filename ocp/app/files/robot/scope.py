@@ -1,4 +1,4 @@
-"""What names mean in expressions of a robot's state x = (q, v)."""
+"""Names in expressions of a robot's state x = (q, v)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def state_reader(numbers: lp.Reader, model: Model) -> lp.Reader:
 
 
 def state_scope(numbers: lp.Reader, model: Model, x: SX) -> Scope:
-    """What names mean in expressions of x = (q, v)."""
+    """Names in expressions of x = (q, v)."""
     q, v, terms = x[: model.nq], x[model.nq :], RobotTerms(model)
     position = functools.cache(lambda frame: terms.position(frame, q))
     velocity = functools.cache(lambda frame: terms.velocity(frame, q, v))

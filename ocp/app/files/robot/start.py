@@ -1,4 +1,4 @@
-"""What holds at the start for the parts of the state that a file does not name: said by ``start: {others: ..}``, never assumed.
+"""Start values of the parts of the state that a file does not name: given by ``start: {others: ..}``, never assumed.
 
 Only the first phase has a start of its own; later ones go on from the phase before.
 """
@@ -33,7 +33,7 @@ def _first(phase: KeyPath) -> bool:
 
 # ---- systems of differential equations ------------------------------------------------------------------------------------
 def read_others(reader: lp.Reader, given: Any, states: Sequence[str]) -> Any:
-    """What the file gives as the start, with ``others`` turned into states; a state about which it says nothing is recorded."""
+    """The start of the file, with ``others`` turned into states; a state about which it says nothing is recorded."""
     if not isinstance(given, Mapping):
         return given  # one number for all, or a list with one for each
     path: KeyPath = (*reader.phase, "start")
@@ -77,7 +77,8 @@ def read_start(names: robot_state.RobotNames, given: StartState | None, phase: K
 
 
 def _left(model: Model, given: np.ndarray) -> list[str]:
-    """What no part of the start names, in the words of the file. given [ndx]: which tangent components are named."""
+    """Parts of the state that the start does not name, in the words of the file. given [ndx]: which tangent components are
+    named."""
     base, nv, places, speeds = robot_state.floating_base(model), model.nv, [], []
     for i, body in enumerate(model.bodies):
         vs = model.v_slice(i)

@@ -40,6 +40,7 @@ class Spot:
 
     @property
     def quaternions(self) -> bool:
+        """Whether the joint's coordinates contain a unit quaternion."""
         return any(step.kind.quaternion is not None for step in self.kind.chain)
 
 
@@ -65,10 +66,12 @@ class RobotNames:
 
     @property
     def findings(self) -> Findings:
+        """Errors of the file."""
         return self.reader.findings
 
     @property
     def path(self) -> KeyPath:
+        """Keys of the mapping."""
         return (self.place,)
 
     @cached_property

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 import keyword
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import casadi as ca
 import numpy as np
@@ -24,20 +24,21 @@ from ocp.app.files.robot import states as robot_state
 from ocp.app.files.robot.forces import read_design
 from ocp.app.files.robot.loaded import LoadedRobot, RobotBoxes, formulation, read_bounds, read_guess
 from ocp.app.files.robot.model import RESERVED, mechanism_of_file
-from ocp.app.files.robot.schema import RobotPhase, RobotSystem
+from ocp.app.files.robot.schema import RobotConstraint, RobotCost, RobotPhase, RobotSystem
 from ocp.app.files.robot.scope import state_scope
 from ocp.app.files.robot.start import WORDS, read_start
 from ocp.app.files.syntax import reader as lp
 from ocp.app.files.syntax.scope import RESERVED_NAMES, Scope, Table, VectorFunction
 from ocp.app.files.syntax.yaml_source import KeyPath
-from ocp.contacts import clear_constraint, constraint_forces, contact_constraints, with_contacts
+from ocp.contacts import clear_constraint, constraint_forces, contact_constraints, impact_map, impact_slope, with_contacts
 from ocp.errors import ProblemError
 from ocp.guesses.inverse_dynamics import standing
 from ocp.interrupts import Activity, check
-from ocp.problem import At, Bounds, Constraint, Phase, System
+from ocp.problem import At, Behind, Bounds, Constraint, Cost, Phase, System
 from ocp.robot_terms import RobotTerms
 
 SX = Any
+Item = TypeVar("Item", Cost, Constraint)
 #: what the components of a difference from a frame's target are called
 AXES = {"position_error": ("x", "y", "z"), "orientation_error": ("about x", "about y", "about z"),
         "pose_error": ("x", "y", "z", "about x", "about y", "about z")}
@@ -176,24 +177,50 @@ def robot_phase(robot: LoadedRobot, given: RobotPhase, name: str) -> Phase:
         name=name, system=replace(system, constraints=()), duration=read_duration(reader, given.duration, system.period),
         guess=read_guess(names, robot, given, start, final, boxes.inputs),
         start=start.boundary() if start else None, final=final.boundary() if final else None,
-        costs=read_costs(whole, error, system.period), constraints=(*constraints, *efforts, *closed, *_ground(robot)),
+        costs=_after_impacts(robot, given.costs, read_costs(whole, error, system.period), (*at, "costs")),
+        constraints=(*_after_impacts(robot, given.constraints, constraints, (*at, "constraints")), *efforts, *closed, *_ground(robot)),
         free_parameters=free_parameters(reader),
     ).with_bounds(states=Bounds.of(boxes.x), controls=Bounds.of(controls))
     # without efforts a robot on contacts falls, and their forces lie outside their cones
     return phase if given.guess.controls or reader.findings.found else standing(phase)
 
 
+def _after_impacts(robot: LoadedRobot, given: Sequence[RobotCost | RobotConstraint], found: tuple[Item, ...], path: KeyPath
+                   ) -> tuple[Item, ...]:
+    """Costs or constraints of a phase; those at its end that name contacts that strike there as functions of the state before."""
+    findings, contacts = robot.reader.findings, {c.name: c for c in (*robot.mechanism.constraints, *robot.idle)}
+    unknown = [(i, k, name) for i, one in enumerate(given) for k, name in enumerate(one.impact)
+               if not isinstance(contacts.get(name), Contact)]
+    for i, k, name in unknown:
+        known = [name for name, c in contacts.items() if isinstance(c, Contact)]
+        lp.unknown(findings, name, known, (*path, i, "impact", k), "contact in system.constraints")
+    if unknown or len(given) != len(found):  # some could not be read
+        return found
+    struck = {names: replace(robot.mechanism, constraints=tuple(
+        c for c in contacts.values() if not isinstance(c, Contact) or c.name in names)) for names in {one.impact for one in given}}
+    slopes = {names: functools.partial(impact_slope, mechanism) for names, mechanism in struck.items()}
+    return tuple(_after_impact(robot.reader, item, struck[one.impact], slopes[one.impact]) if one.impact else item
+                 for one, item in zip(given, found, strict=True))
+
+
+def _after_impact(reader: lp.Reader, item: Item, struck: Mechanism, slope: Callable[[], ca.Function]) -> Item:
+    value = item.function(reader.t, impact_map(struck, reader.x), reader.u, reader.p)
+    whole = reader.function(item.name, value)
+    behind = {"behind": Behind(whole, item.function, slope)} if isinstance(item, Cost) else {}
+    return replace(item, function=whole, **behind)
+
+
 def _in_time(robot: LoadedRobot, system: System) -> System:
     """The system, or its samples where the file asks for them."""
-    if robot.given.sampled is not None and (robot.inverse or robot.residual or robot.mechanism.constraints):
-        what = "constraints" if robot.mechanism.constraints else f"the formulation {formulation(robot.given)}"
-        robot.reader.findings.add((*robot.reader.place, "sampled"), f"steps of robots with {what} are not known", at_key=True)
+    if robot.given.sampled is not None and (robot.inverse or robot.residual):
+        robot.reader.findings.add((*robot.reader.place, "sampled"), "steps of robots with the formulation "
+                                  f"{formulation(robot.given)} are not known", at_key=True)
         return system
     return in_samples(robot.reader, robot.given.sampled, system)
 
 
 def _ground(robot: LoadedRobot) -> tuple[Constraint, ...]:
-    """What the ground allows contacts that are active, and the clearance of those that are not, where the file asks for it."""
+    """Constraints of active contacts, and the clearance of inactive ones where the file asks for it."""
     reader, mechanism = robot.reader, robot.mechanism
     where = reader.findings.source.where((*reader.place, "constraints"))
     sizes = robot.system.np, robot.unknowns

@@ -1,4 +1,4 @@
-"""What a problem file changes in the tree of a robot, or the whole tree where it builds the robot itself."""
+"""Changes of a problem file to the tree of a robot, or the whole tree where it builds the robot itself."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ ROTATION_FORMS = ("rpy: [roll, pitch, yaw], quaternion: {w: .., x: .., y: .., z:
 
 
 class AtFrame(Part):
-    """What belongs to a frame of the robot."""
+    """Items attached to a frame of the robot."""
 
     frame: Name = Key("frame of the robot")
 
@@ -163,7 +163,7 @@ class Placed(BasePose):
 
 
 class Motion(Placed):
-    """What a kind of joint needs to be told."""
+    """Fields of one kind of joint."""
 
     axis: Vector3 | None = Key("axis in the joint frame, any length but zero (kinds of one axis)", None)
     axes: tuple[Vector3, ...] = Key("axes in the joint frame, in their order (universal: two)", ())

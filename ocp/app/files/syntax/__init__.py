@@ -1,1 +1,1 @@
-"""What every file is written in: strict YAML, expressions, the declaration of keys, and reading by it."""
+"""The syntax of every file: strict YAML, expressions, the declaration of keys, and reading by it."""

@@ -215,6 +215,7 @@ def records(annotation: Any) -> list[type[BaseModel]]:
 
 
 def known_keys(model: type[BaseModel], location: tuple[Any, ...]) -> list[str]:
+    """Keys that the record at a location accepts."""
     return [name for owner in _owners(model, location) for name in owner.model_fields]
 
 

@@ -1,4 +1,4 @@
-"""What a file is meant to be: its keys tell."""
+"""The kind of a file, recognised by its keys."""
 
 from __future__ import annotations
 

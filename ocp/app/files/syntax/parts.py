@@ -43,7 +43,7 @@ class Row:
     path: bool = False
 
     def limits(self) -> str:
-        """What its numbers must, in words; "" where they may be any."""
+        """The condition on its numbers, in words; "" where they may be any."""
         ends = {"above": self.above, "at least": self.least, "at most": self.most}
         must = " and ".join(f"{words} {end:g}" for words, end in ends.items() if end is not None)
         return {"": "", "above 0": "be positive", "at least 0": "not be negative"}.get(must, f"be {must}")
@@ -93,7 +93,7 @@ def Key(text: str, default: Any = ..., **how: Any) -> Any:
 
 @functools.cache
 def row_of(kind: type[Part], key: str) -> Row:
-    """What a key of a mapping declares of its reading."""
+    """The declaration of how a key of a mapping is read."""
     return next((found for found in kind.model_fields[key].metadata if isinstance(found, Row)), Row())
 
 

@@ -1,4 +1,4 @@
-"""What of a file can be read though parts of it are malformed: so that one look tells of these and of what is wrong elsewhere."""
+"""The readable part of a file some of whose parts are malformed, so that one look reports all errors."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _renamed(source: Source, path: KeyPath, known: list[str]) -> bool:
 
 
 def _names(path: KeyPath, value: Any) -> Iterator[str]:
-    """What a part that is gone may have named."""
+    """Names that a missing part may have defined."""
     yield from (key for key in path[-1:] if isinstance(key, str))
     inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, part in inside:

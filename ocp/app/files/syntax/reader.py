@@ -66,6 +66,7 @@ class Reader:
 
     @property
     def path(self) -> KeyPath:
+        """Keys of the system."""
         return self.place
 
     # ---- numbers and expressions ----------------------------------------------------------------------------------
@@ -116,6 +117,7 @@ class Reader:
         return ca.Function(fixed, [self.t, self.x, self.u, self.p], [ca.densify(value)], ["t", "x", "u", "p"], ["value"])
 
     def depends(self, value: SX, on: SX) -> bool:
+        """Whether an expression depends on a symbol."""
         return bool(on.numel() and ca.depends_on(value, on))
 
 
@@ -129,13 +131,16 @@ class Section:
 
     @property
     def kind(self) -> type[Part]:
+        """The record type of the mapping."""
         return type(self.given)
 
     @property
     def findings(self) -> Findings:
+        """Errors of the file."""
         return self.reader.findings
 
     def at(self, *keys: Key) -> KeyPath:
+        """Keys below this mapping."""
         return (*self.path, *keys)
 
     def part(self, key: str, *inner: Key) -> Section:
@@ -166,7 +171,7 @@ class Section:
         return [Section(self.reader, given, self.at(key, i)) for i, given in enumerate(getattr(self.given, key))]
 
     def all(self, key: str, read: Callable[[Section], T | None]) -> tuple[T, ...]:
-        """What ``read`` makes of the mappings that a list under a key holds, without those that it makes nothing of; no two may go
+        """The results of ``read`` for the mappings in a list under a key, without those that fail; no two may go
         by the same name."""
         found, places = list[T](), dict[str, int]()
         for i, part in enumerate(self.parts(key)):
@@ -187,8 +192,8 @@ class Section:
         return self.findings.collecting(self.at(*keys))
 
     def value(self, key: str, absent: Any = None) -> Any:
-        """What stands under a key, read as it is declared: numbers, in lists and mappings of any depth, and what mappings inside
-        make. ``absent``, else what the declaration says, in the place of null. Errors are recorded."""
+        """The value under a key, read as it is declared: numbers, in lists and mappings of any depth, and records of mappings
+        inside make. ``absent``, else what the declaration says, in the place of null. Errors are recorded."""
         given, row = getattr(self.given, key), row_of(self.kind, key)
         if given is None:
             return row.null if absent is None else absent
@@ -225,7 +230,7 @@ class Section:
         return found if isinstance(found, tuple) else (found,) * size
 
     def made(self, *, leave: Collection[str] = (), **more: Any) -> Any:
-        """What the mapping makes of all that stands under its keys, and of ``more``; where it makes nothing, this by name.
+        """The record of all values under its keys, and of ``more``; without a record type, these by name.
         leave: keys that something else reads."""
         kind, values = self.kind, dict[str, Any]()
         for key in kind.model_fields:
@@ -251,13 +256,15 @@ class Section:
 
 
 class At(Protocol):
-    """What a reader begins from: where errors go, and the keys of what it reads."""
+    """The context of a reader: where errors go, and the keys of the mapping."""
 
     @property
-    def findings(self) -> Findings: ...
+    def findings(self) -> Findings:
+        """Errors of the file."""
 
     @property
-    def path(self) -> KeyPath: ...
+    def path(self) -> KeyPath:
+        """Keys of the mapping."""
 
 
 def sound(read: Callable[Concatenate[A, P], T]) -> Callable[Concatenate[A, P], T | None]:

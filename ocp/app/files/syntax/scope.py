@@ -1,4 +1,4 @@
-"""What the names of an expression mean, and the functions that every expression knows, with what each does."""
+"""Names of an expression, and the functions that every expression knows, with a description of each."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class FollowOnError(ProblemError):
 
 @dataclass(frozen=True)
 class Scope:
-    """What the names of an expression mean.
+    """The scope of an expression.
 
     names: scalars (states, controls, constants); tables: ``q["joint"]``; functions: ``position("frame")``
     unavailable: names that exist elsewhere in the file but cannot be used here, with the reason; broken: names whose

@@ -1,7 +1,7 @@
 """Strict reading of YAML 1.2 problem files: plain Python values, and the place of every key and value.
 
-Scalars follow the core schema of YAML 1.2.2 (section 10.3): ``1e-3`` is a number; ``on``, ``yes``, ``no`` are text. What
-YAML allows but a reader of the file would stumble over is refused: duplicate keys, keys that are not text, anchors,
+Scalars follow the core schema of YAML 1.2.2 (section 10.3): ``1e-3`` is a number; ``on``, ``yes``, ``no`` are text. Features
+of YAML that mislead a reader of the file are refused: duplicate keys, keys that are not text, anchors,
 aliases, merge keys, tags, several documents and ``.nan``.
 """
 
@@ -187,7 +187,7 @@ def parse_source(text: str, name: str) -> Source:
     return Source(name, text, reader.root, reader.entries)
 
 
-# What the parser stumbles over, and what most often led there: an expression that is not in quotes.
+# Errors of the parser, and their commonest cause: an expression that is not in quotes.
 _HINTS = (
     (("'\\t'",), "indent with spaces, tabs are not allowed"),
     (("mapping values are not allowed",), "check the indentation, and put text that contains ': ' in quotes"),

@@ -59,7 +59,7 @@
   const radius = Math.max(...everything.map(([p, m]) => Math.hypot(...p.map((v, k) => v - middle[k])) + m), 0) || 1;
   let camera, width = 1, height = 1;
   function resetView() {
-    camera = { yaw: flat ? 0 : -0.9, pitch: flat ? 0 : 0.3, zoom: 1, target: middle.slice() };
+    camera = { yaw: flat ? 0 : scene.yaw, pitch: flat ? 0 : 0.3, zoom: 1, target: middle.slice() };
   }
   resetView();
   // half width and height of the motion as first seen; in 3-D from whichever side, so that orbiting never cuts it off
@@ -182,7 +182,9 @@
         } });
       }
     });
-    for (const [indices, closed, role] of scene.edges) {
+    for (const [indices, closed, role, inside] of scene.edges) {
+      if (inside && alpha === 1) continue; // a ghost shows the skeleton alone
+      if (alpha < 1 && (role === "force" || role === "target")) continue;
       const line = indices.map((i) => seen[i]);
       const front = role === "force" ? 100 : 0.01; // arrows are seen through everything
       items.push({ depth: meanDepth(line) - front * radius, draw: () => {
@@ -209,6 +211,13 @@
         pen.lineWidth = 2;
         pen.fill();
         pen.stroke();
+        if (!metres || flat) return;
+        const shine = pen.createRadialGradient(p.x - 0.4 * size, p.y - 0.5 * size, 0, p.x, p.y, size); // a ball, not a disc
+        shine.addColorStop(0, "rgba(255,255,255,0.55)");
+        shine.addColorStop(0.6, "rgba(255,255,255,0)");
+        shine.addColorStop(1, "rgba(0,0,0,0.22)");
+        pen.fillStyle = shine;
+        pen.fill();
       } });
     }
     if (!flat) items.sort((a, b) => b.depth - a.depth); // the farthest first
