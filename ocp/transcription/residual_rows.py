@@ -63,7 +63,7 @@ class Running:
         ``matrices``; from states by chance, at which nothing vanishes unless it does everywhere."""
         rng, found = np.random.default_rng(0), self.results(3)
         n, m = self.tables.nv, self.held
-        q = np.array([np.ravel(random_configuration(system.model, rng)) for _ in range(3)])
+        q = np.array([random_configuration(system.model, rng) for _ in range(3)])
         v, a = rng.normal(size=(2, 3, n))
         residual.contracted(*self.start, q, v, a, rng.normal(size=(3, m)), np.full((3, 1), 0.1), rng.normal(size=(3, n + m)),
                             self.none, found.rows, *found.matrices)
