@@ -88,9 +88,11 @@ def opened(function: ca.Function) -> Opened:
 def norm_in(arguments: list[ca.SX], inside: ca.SX) -> Norm | None:
     """The norm whose square is ``inside``; None unless it is a positive semidefinite form of controls plus a number."""
     u = arguments[2]
+    if not all(ca.depends_on(u, symbol) for symbol in ca.symvar(inside)):  # of states, say, or of other norms
+        return None
     H, slope = ca.hessian(inside, u)
     H = ca.simplify(H)
-    if not H.is_constant() or ca.depends_on(inside, ca.vertcat(*arguments[:2], *arguments[3:])):
+    if not H.is_constant():
         return None
     at_rest = ca.Function("at_rest", [u], [inside, slope])(0)
     Q = 0.5 * np.array(ca.DM(H))

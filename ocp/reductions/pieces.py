@@ -69,7 +69,8 @@ def piece(phase: Phase, k: int, count: int, duration: Duration, share: tuple[flo
     (a, b), space = share, phase.system.space
     s = np.unique(np.clip(np.concatenate([share, phase.guess.s]), a, b))
     x, u = sample_guess(phase.guess, space, s)
-    guess = Guess((s - a) / (b - a), x, u) if b > a else Guess(np.array([0.0]), x, 0 * u)
+    fractions, first = np.unique((s - a) / (b - a) if b > a else np.zeros(1), return_index=True)  # rounded, two may be one
+    guess = Guess(fractions, x[first], u[first] if b > a else 0 * u)
     return replace(
         phase, name=f"{phase.name}.{k}" if last else phase.name, duration=duration,
         system=replace(phase.system, rate=own(phase.system.rate), residual=own(phase.system.residual)), guess=guess,

@@ -106,7 +106,8 @@ def lower(search: Search, state: State, begun: Problem, left: Finding, *, certif
             return None
         raise KeyboardInterrupt
     below = new.objective < found.objective - ROUNDING.negligible * size
-    certified = certified and not found.ok and new.objective <= _of_motion(found) + search.tolerances.objective_error * size
+    certified = certified and not found.ok and (found.status not in SOLVED or new.objective <= _of_motion(found)
+                                                + search.tolerances.objective_error * size)
     if not (below or certified):
         return None
     new = replace(new, findings=(*_of_search(found), left, *new.findings),

@@ -11,7 +11,7 @@ import numpy as np
 from ocp.certify.motion import Motion
 from ocp.guesses.motion import from_motion
 from ocp.interrupts import Activity, late
-from ocp.problem import SOLVED, At, Finding, Kind, Phase, Problem, Solution
+from ocp.problem import At, Finding, Kind, Phase, Problem, Solution
 from ocp.reductions import REDUCTIONS, Chain, ReducedProblem, invert
 from ocp.reductions.modes import Mode, Modes, Surfaces
 from ocp.reductions.time_switches import TimeSwitches
@@ -24,7 +24,7 @@ from ocp.thresholds import ANSWERS, SWITCHES
 def crosses(search: Search, state: State) -> Finding | None:
     """Diagnosis: the motion crosses or meets such a surface."""
     found = answered(state)
-    if found.status not in SOLVED or found.certificate is None or state.fired("error_bound") or late(Activity.SOLVING):
+    if found.certificate is None or state.fired("error_bound") or late(Activity.SOLVING):
         return None
     causes = found.certificate.causes & {Kind.STATE_DEPENDENT_JUMP, Kind.WAITING}
     steps = found.problem.steps if isinstance(found.problem, ReducedProblem) else ()
@@ -86,7 +86,7 @@ def _read(motion: Motion, surfaces: Surfaces) -> tuple[Mode, ...]:
             for a, b in zip([0, *ends.tolist()], [*ends.tolist(), len(s)], strict=True)]
     kept: list[tuple[tuple[int, ...], float, float]] = []
     for own, begin, end in runs:
-        if 0 in own and end - begin <= 2 * SWITCHES.vanished:
+        if end - begin <= 2 * SWITCHES.vanished and len(runs) > 1:
             continue
         if kept and kept[-1][0] == own:
             kept[-1] = own, kept[-1][1], end

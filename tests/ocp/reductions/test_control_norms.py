@@ -90,7 +90,8 @@ def test_functions_of_parts_have_the_values_of_the_control():
 
 
 @pytest.mark.parametrize("cost", [lambda t, x, u, p: -ca.fabs(u[0]), lambda t, x, u, p: ca.fabs(u[0]) * ca.sin(t),
-                                  lambda t, x, u, p: ca.fabs(u[0])**2, lambda t, x, u, p: ca.fabs(u[0] - x[0])])
+                                  lambda t, x, u, p: ca.fabs(u[0])**2, lambda t, x, u, p: ca.fabs(u[0] - x[0]),
+                                  lambda t, x, u, p: ca.sqrt(ca.fabs(u[0]))])
 def test_other_sizes_stay_as_they_are(cost):
     problem = moved(cost)
     assert split(problem) is problem

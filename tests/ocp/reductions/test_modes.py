@@ -87,7 +87,24 @@ def mud(drag, edge, far=1.0):
     return MOVE.format(rate=f"u - if_else(x > {edge}, {drag}, 0)*v", cost="u**2"), found.fun
 
 
-PROBLEMS = {"toll": toll(1e-3, 30), "toll of high speeds": toll(0.4, 30), "friction": waits(10.0), "price of moving": waits(0, 100),
+def gears(low, way):
+    """The quickest way from rest to rest with a force that is ``low`` times as strong below unit speed: up to the speed v and down
+    again, ``1/low + v^2 - 1 = way``, which takes ``2/low + 2 (v - 1)``."""
+    v = np.sqrt(way - 1 / low + 1)
+    return f"""
+name: gears
+system: {{states: {{x: m, v: m/s}}, controls: {{u: N}}, dynamics: {{x: v, v: "u*if_else(v < 1, {low}, 1)"}}}}
+phase:
+  duration: {{lower: 0.1, upper: 10}}
+  start: {{x: 0, v: 0}}
+  final: {{x: {way}, v: 0}}
+  bounds: {{u: [-1, 1]}}
+  costs: [{{name: time, final: t}}]
+""", 2 / low + 2 * (v - 1)
+
+
+PROBLEMS = {"gears": gears(2.0, 3.0), "toll": toll(1e-3, 30), "toll of high speeds": toll(0.4, 30), "friction": waits(10.0),
+            "price of moving": waits(0, 100),
             "both": waits(5.0, 60), "refraction": refraction(2.0), "quickest": quickest(2.0),
             "mud": mud(3.0, 0.5), "deep mud": mud(12.0, 0.7)}
 
