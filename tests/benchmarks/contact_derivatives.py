@@ -2,12 +2,12 @@
 
     pip install "lieocp[robots,peers]" && python tests/benchmarks/contact_derivatives.py
 
-Solo12 and ANYmal at a random state, one to four feet held as points, without cones: forward dynamics with the forces of the
-contacts, its first derivatives and the contracted second ones, and the same of the equations of motion as residuals, with
-accelerations and forces as unknowns. Beside them Pinocchio's ``constraintDynamics`` and ``computeConstraintDynamicsDerivatives``
-from C++, called from Python, whose overhead, that of ``computeJointJacobians`` of a model of one joint, is taken off. Pinocchio has
-no second derivatives of constrained dynamics. Processor microseconds, medians; tools take turns. Where the two are in one
-environment, accelerations and their derivatives are compared.
+Solo12 at a random state, one to four feet held as points, without cones: forward dynamics with the forces of the contacts, its
+first derivatives and the contracted second ones, and the same of the equations of motion as residuals, with accelerations and
+forces as unknowns. Beside them Pinocchio's ``constraintDynamics`` and ``computeConstraintDynamicsDerivatives`` from C++, called
+from Python, whose overhead, that of ``computeJointJacobians`` of a model of one joint, is taken off. Pinocchio has no second derivatives
+of constrained dynamics. Processor microseconds, medians; tools take turns. Accelerations and their derivatives are compared; robots
+must have their joints in the same order on both sides.
 """
 
 from __future__ import annotations
@@ -35,8 +35,7 @@ from dynamics.mechanism import Mechanism, direct_motors  # noqa: E402
 from dynamics.model.robots import robot_paths  # noqa: E402
 from dynamics.model.urdf import read_urdf  # noqa: E402
 
-ROBOTS = {"solo12": ("FL_FOOT", "FR_FOOT", "HL_FOOT", "HR_FOOT"),
-          "anymal_b_simple/anymal": ("LF_FOOT", "RF_FOOT", "LH_FOOT", "RH_FOOT")}
+ROBOTS = {"solo12": ("FL_FOOT", "FR_FOOT", "HL_FOOT", "HR_FOOT")}
 COLUMNS = ("robot", "feet", "quantity", "loops [us]", "Pinocchio [us]", "ratio", "differ")
 FREE, CONSTRAINED = ("forward dynamics", "FD first order", "FD contracted second order"), (
     "forward dynamics", "first derivatives", "contracted second derivatives")
