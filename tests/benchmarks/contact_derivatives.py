@@ -5,9 +5,9 @@
 Solo12 at a random state, one to four feet held as points, without cones: forward dynamics with the forces of the contacts, its
 first derivatives and the contracted second ones, and the same of the equations of motion as residuals, with accelerations and
 forces as unknowns. Beside them Pinocchio's ``constraintDynamics`` and ``computeConstraintDynamicsDerivatives`` from C++, called
-from Python, whose overhead, that of ``computeJointJacobians`` of a model of one joint, is taken off. Pinocchio has no second derivatives
-of constrained dynamics. Processor microseconds, medians; tools take turns. Accelerations and their derivatives are compared; robots
-must have their joints in the same order on both sides.
+from Python, whose overhead, that of ``computeJointJacobians`` of a model of one joint, is taken off. Pinocchio has no second
+derivatives of constrained dynamics. Processor microseconds, medians; tools take turns. Accelerations and their derivatives are
+compared; robots must have their joints in the same order on both sides.
 """
 
 from __future__ import annotations
