@@ -25,6 +25,7 @@ from dynamics.lie.expression import Expr
 from dynamics.mechanism import Mechanism, Thruster, thrust_wrenches
 from dynamics.model.model import Model
 from ocp.bridge import accelerations, inner
+from ocp.bridge.motion import linear_part
 from ocp.errors import ProblemError
 from ocp.problem import At, Constraint, Cost, Finding, Kind, Phase, System
 
@@ -46,7 +47,9 @@ generated code loses, and takes seconds to minutes to compile (results/benchmark
 LOOPS_FROM_EXACT = 5000
 """The same for the direct methods. Measured over whole solves, machine code of small functions against loops: UR5 (1260
 operations) 0.9 against 0.9 s, Panda (1971) 1.5 against 1.5, a quadruped of 18 degrees of freedom (3141) 5.6 against 6.9
-(interpreted, 16 % more). The first solve on a machine: quadruped 6.5 s, against 25 s of Numba's compiler for the loops."""
+(interpreted, 16 % more). The first solve on a machine: quadruped 6.5 s, against 25 s of Numba's compiler for the loops. Equations
+of motion as residuals, with multipliers of contacts, take loops from ``LOOPS_FROM`` on: of a quadruped on four feet (5343
+operations) Jacobian and Hessian at 41 nodes take 1.2 + 2.1 ms against 10 + 22 interpreted."""
 
 CLOSED_FROM, CLOSED_FROM_INVERSE = 350, 200
 """Operations of one evaluation of forward dynamics, or of inverse dynamics where accelerations are controls, from which "auto"
@@ -81,12 +84,14 @@ def choose(system: System, source: str, execution: str, exact: bool = False, fix
         if value not in known:
             raise ProblemError(f"no {name} named {value!r}{near(value, known)}", where=name)
     inverse = _inverse(system) is not None
-    size, obstacle, missing = operations_of(system), _obstacle(system, fixed), without_closed_form(system)
+    size, obstacle, missing = operations_of(system), _obstacle(system, fixed, exact), without_closed_form(system)
     instead: tuple[Finding, ...] = ()
     if execution == "loops" and obstacle is not None and system.model is not None:
         execution, instead = "generated", (Finding(Kind.CODE_GENERATED, data={"obstacle": obstacle}),)
     served = not obstacle and execution != "generated"
-    large = size >= (LOOPS_FROM_EXACT if exact else LOOPS_FROM) and not obstacle and (served or not missing)
+    implicit = exact and by_residual(system)
+    whole = operations(system.residual) if implicit else size
+    large = whole >= (LOOPS_FROM_EXACT if exact and not implicit else LOOPS_FROM) and not obstacle and (served or not missing)
     pays = exact and size >= (CLOSED_FROM_INVERSE if inverse else CLOSED_FROM)
     closed = large or (pays and not missing)
     chosen = source if source != "auto" else "analytic" if closed else "ad"
@@ -139,13 +144,19 @@ def _refusal(system: System, reason: str) -> ProblemError:
     return ProblemError(f"{reason}; this system has 'ad', 'complex_step' and 'fd'", where=f"system {system.name!r}")
 
 
-def _obstacle(system: System, fixed: bool) -> Kind | None:
-    """Why loops cannot serve a system; None where they can."""
-    if system.mechanism is None or system.model is None:
+def _obstacle(system: System, fixed: bool, exact: bool) -> Kind | None:
+    """Why loops cannot serve a system; None where they can. exact: in the direct methods."""
+    robot = system.mechanism or (system.held if exact and by_residual(system) else None)
+    if robot is None or system.model is None:
         return Kind.NOT_FORWARD_DYNAMICS
-    if system.mechanism.timed and not fixed:
+    if robot.timed and not fixed:
         return Kind.TIMED_CONSTRAINTS
     return None
+
+
+def by_residual(system: System) -> bool:
+    """Whether a system is the equations of motion of a robot as residuals, which loops over the robot serve, too."""
+    return system.residual is not None and system.held is not None and not system.held.thrusters
 
 
 def differentiated(system: System, source: str, values: Values | None = None) -> System:
@@ -182,6 +193,8 @@ def differentiated_phase(phase: Phase, source: str, by_loops: bool = False) -> P
 
     Raises ProblemError as ``differentiated`` does.
     """
+    if by_loops and phase.system.residual is not None:
+        return _without_motion(phase)
     known = inner(phase.system) if source == "analytic" else None
     values = None if known is None or without_closed_form(phase.system) else _analytic(phase.system)
     system = phase.system if by_loops else differentiated(phase.system, source, values)
@@ -198,6 +211,18 @@ def differentiated_phase(phase: Phase, source: str, by_loops: bool = False) -> P
         system = replace(system, rate=rate, derivatives=source, residual=residual)
     return replace(phase, system=system, costs=tuple(_with_values(known.sought, values, cost) for cost in phase.costs),
                    constraints=constraints)
+
+
+def _without_motion(phase: Phase) -> Phase:
+    """The phase whose equations of motion are only what loops over the robot leave of them."""
+    system = phase.system
+    assert system.held is not None
+    symbols = [ca.SX.sym(name, system.residual.size1_in(i)) for i, name in enumerate("txup")]
+    count, nv = len(system.controls), system.held.model.nv
+    left = linear_part(system.held, symbols[2][:count], symbols[2][count + nv:])
+    rest = ca.Function("residual", symbols, [ca.densify(left)], ["t", "x", "u", "p"], ["F"])
+    constraints = tuple(replace(c, function=rest) if c.function is system.residual else c for c in phase.constraints)
+    return replace(phase, system=replace(system, residual=rest, derivatives="analytic"), constraints=constraints)
 
 
 def _with_values(sought: ca.Function, values: Values, item: Held) -> Held:

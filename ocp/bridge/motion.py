@@ -138,6 +138,13 @@ def motion(mechanism: Mechanism, at: tuple[Expr, Expr, Expr, Expr], a: Expr, mul
     return ca.vertcat(value - J.T @ multipliers, held(mechanism, (t, q, v), a, multipliers))
 
 
+def linear_part(mechanism: Mechanism, u: Expr, multipliers: Expr) -> Expr:
+    """What of ``motion`` [nv + m] loops leave: efforts of motors, and what keeps redundant rows apart."""
+    q, t = ca.SX.sym("q", mechanism.model.nq), ca.SX.sym("t")
+    J = stacked(mechanism.model, reduced(mechanism.constraints), "jacobian", q, t)
+    return ca.vertcat(-mechanism.motor_effort(u), (_softness(mechanism, [q, t], J) if J.shape[0] else 0.0) * multipliers)
+
+
 def held(mechanism: Mechanism, at: tuple[Expr, Expr, Expr], a: Expr, multipliers: Expr) -> Expr:
     """Residual of the accelerations a [nv] in the reduced constraints [m] at (t, q, v)."""
     t, q, v = at

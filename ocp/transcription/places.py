@@ -29,7 +29,9 @@ WHOLE = " @ whole phase"
 def phase_part(place: Place, mesh: Mesh, by_loops: bool) -> Part:
     """Defects and path constraints of one phase. by_loops: accelerations come from loops over the robot model."""
     form, n = place.form, place.n
-    node, path = place_block(place, mesh, with_dynamics=not by_loops)
+    system = place.phase.system
+    explicit = by_loops and system.residual is None
+    node, path = place_block(place, mesh, with_dynamics=not explicit)
     D, W = mesh.tables(charts=form.tangent)
     E, ny = len(mesh.places.node), node.size
     integrals = integral_rows(place.phase)
@@ -53,11 +55,18 @@ def phase_part(place: Place, mesh: Mesh, by_loops: bool) -> Part:
     else:
         linear = Table(r, place.layout.states.ravel()[c], value, (total, n))
     external = {}
-    if by_loops:
+    if by_loops and not explicit:
+        from ocp.transcription.residual_rows import residual_functions  # only here: Numba costs half a second
+
+        equations = dynamics_block(place, mesh)
+        r, c = _equations(place.phase, e, chosen)
+        matrix = Table(defects + r, c, np.ones(len(r)), (total, E * equations.block.size))
+        blocks.append(replace(equations.block, matrix=matrix))
+        external[equations.block.name] = residual_functions(equations.block, system, equations.place[:2], equations.time)
+    if explicit:
         from ocp.transcription.robot_rows import dynamics_functions  # only here: Numba costs half a second
 
         dynamics, inputs, t = dynamics_block(place, mesh)
-        system = place.phase.system
         nv = system.model.nv
         r, c, value = _spread(W, nv, nv, nv)
         blocks.append(replace(dynamics, matrix=Table(r // nv * form.size + form.size - nv + r % nv, c, value, (total, E * nv))))
@@ -72,6 +81,19 @@ def phase_part(place: Place, mesh: Mesh, by_loops: bool) -> Part:
             *(f"{name}{WHOLE}" for name in integrals.names))]
 
     return Part(linear, tuple(blocks), lower, upper, Names(total, names), external, defects)
+
+
+def _equations(phase: Phase, e: np.ndarray, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Which kept rows are equations of motion, and which rows of the block of these equations they are."""
+    first = 0
+    for c in phase.constraints:
+        if c.at is At.PATH and c.soft is None:
+            if c.function is phase.system.residual:
+                break
+            first += len(hard_names(c))
+    size = phase.system.residual.size1_out(0)
+    kept = np.flatnonzero((chosen >= first) & (chosen < first + size))
+    return kept, e[kept] * size + chosen[kept] - first
 
 
 class Spread(NamedTuple):
@@ -163,14 +185,16 @@ class DynamicsBlock(NamedTuple):
 
 
 def dynamics_block(place: Place, mesh: Mesh) -> DynamicsBlock:
-    """The scaled accelerations [duration * a (nv)] of every evaluation point, whose functions come from elsewhere; and state,
-    control and duration, and the time (zero where nothing depends on it), as expressions of the block's symbols."""
+    """The scaled accelerations [duration * a (nv)] of every evaluation point, or its equations of motion as residuals, whose functions
+    come from elsewhere; and state, control and duration, and the time (zero where nothing depends on it), as expressions of the
+    block's symbols."""
     v, data, (x, u, t), own, _ = _symbols(ca.SX, place, mesh, parameters=False)
+    system = place.phase.system
     block = Block(
         name=f"dynamics_{place.number}" if place.number else "dynamics", v=v, data=data, cost=ca.SX(0),
-        rows=ca.SX.zeros(place.phase.system.model.nv), index=_index(place, mesh, own), values=_values(place, mesh, own),
-        weight=mesh.weights, matrix=nothing(0, 0))
-    return DynamicsBlock(block, (x, u, own.T), t if place.phase.system.mechanism.timed else ca.SX(0))
+        rows=ca.SX.zeros(system.model.nv if system.residual is None else system.residual.size1_out(0)),
+        index=_index(place, mesh, own), values=_values(place, mesh, own), weight=mesh.weights, matrix=nothing(0, 0))
+    return DynamicsBlock(block, (x, u, own.T), t if (system.mechanism or system.held).timed else ca.SX(0))
 
 
 class PlaceSymbols(NamedTuple):

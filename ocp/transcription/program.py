@@ -338,7 +338,7 @@ class _Back:
         number, size = place.number or "", place.form.size
         suffix = f"_{number}" if number else ""
         found = at_places(self.elements[f"node{suffix}"], "rows", values)[0]
-        if not self.loops[place.number]:
+        if not self.loops[place.number] or place.phase.system.residual is not None:  # whose accelerations are unknowns
             return found[:, :size]
         nv = place.phase.system.model.nv
         return np.hstack([found[:, :size - nv], at_places(self.elements[f"dynamics{suffix}"], "rows", values)[0]])

@@ -25,7 +25,7 @@ Expr = Any
 Array = np.ndarray
 
 
-class _Loop(Buffered):
+class Loop(Buffered):
     """A compiled loop over all nodes as a CasADi function; arguments and results have one column a node."""
 
     def __init__(self, name: str, rows_in: Sequence[int], rows_out: Sequence[int], count: int,
@@ -73,9 +73,9 @@ def dynamics_functions(block: Block, system: System, place: tuple[Expr, Expr, Ex
         return a, first, second
 
     here, matrices = [nq, nv, nv, 1 + system.nu - motors], 3 * nv * nv
-    loops = (_Loop(f"{name}_values", here, [nv], count, values),
-             _Loop(f"{name}_firsts", here, [nv, matrices], count, firsts),
-             _Loop(f"{name}_seconds", [*here, nv], [nv, matrices, 4 * nv * nv], count, seconds))
+    loops = (Loop(f"{name}_values", here, [nv], count, values),
+             Loop(f"{name}_firsts", here, [nv, matrices], count, firsts),
+             Loop(f"{name}_seconds", [*here, nv], [nv, matrices, 4 * nv * nv], count, seconds))
     V, D = ca.MX.sym("v", n, count), ca.MX.sym("d", block.data.shape[0], count)
     s, mu = ca.MX.sym("s", 1, count), ca.MX.sym("mu", size, count)
     *points, duration = before.map(count)(V, D)
@@ -144,10 +144,10 @@ def _after(system: System, block: Block, place: tuple[Expr, Expr, Expr]) -> RowF
     # the gradient by T is mu' a, but T is an unknown or data of its own and never bends: a is not among the arguments
     gradient = ca.vertcat(gradient[:nx + nu], 0)
     upper = ca.triu(ca.sparsify(ca.mtimes([pull.T, here[2], pull]) + ca.substitute(bend, g, gradient)))
-    firsts = ca.Function("after_first", [v, d, a, first], [here[0], _nonzeros(by_v_here)])
-    seconds = ca.Function("after_second", [v, d, mu, first, second], [_nonzeros(upper)])
+    firsts = ca.Function("after_first", [v, d, a, first], [here[0], nonzeros(by_v_here)])
+    seconds = ca.Function("after_second", [v, d, mu, first, second], [nonzeros(upper)])
     return RowFunctions(firsts, seconds, (by_v_here.sparsity(), upper.sparsity()))
 
 
-def _nonzeros(matrix: ca.SX) -> ca.SX:
+def nonzeros(matrix: ca.SX) -> ca.SX:
     return ca.vertcat(*matrix.nonzeros())

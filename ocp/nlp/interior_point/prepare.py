@@ -141,8 +141,12 @@ def _result(nlp: NLP, q: State, watch: Watch, seconds: float) -> NLPResult:
 
 
 def whole(nlp: NLP) -> Separable:
-    """A program that states no elements, as one element."""
+    """A program that states no elements, as one element; where some of its functions are loops in Python, it is called by it."""
     n, m = nlp.n, nlp.m
+    inner = nlp
+    while inner.separable is None and isinstance(inner.keep, tuple) and isinstance(inner.keep[-1], NLP):
+        inner = inner.keep[-1]  # the program that was scaled
+    by_python = inner.separable is not None and any(e.batched for e in inner.separable.elements)
     x, d = ca.MX.sym("x", n), ca.MX.sym("d", 0)
     s, mu = ca.MX.sym("s"), ca.MX.sym("mu", m)
 
@@ -156,7 +160,7 @@ def whole(nlp: NLP) -> Separable:
     gauss = None if nlp.gauss_newton is None else of("gauss_newton", [s], [nonzeros(nlp.gauss_newton(x, s))])
     element = Element("program", np.arange(n)[None, :], np.zeros((1, 0)), np.ones(1), m, of("f", [], [nlp.f(x)]),
                       of("g", [], [nlp.g(x)]), of("gradient", [], [f, gradient]), of("jacobian", [], [g, nonzeros(J)]),
-                      of("hessian", [s, mu], [nonzeros(nlp.hess(x, s, mu))]), gauss)
+                      of("hessian", [s, mu], [nonzeros(nlp.hess(x, s, mu))]), gauss, batched=by_python)
     return Separable(n, m, (element,), (np.zeros(m + 1, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0)), _all(m),
                      _matrix(nlp.jac.sparsity_out(1)), _matrix(nlp.hess.sparsity_out(0)),
                      None if nlp.gauss_newton is None else _matrix(nlp.gauss_newton.sparsity_out(0)))
