@@ -185,9 +185,9 @@ class DynamicsBlock(NamedTuple):
 
 
 def dynamics_block(place: Place, mesh: Mesh) -> DynamicsBlock:
-    """The scaled accelerations [duration * a (nv)] of every evaluation point, or its equations of motion as residuals, whose functions
-    come from elsewhere; and state, control and duration, and the time (zero where nothing depends on it), as expressions of the
-    block's symbols."""
+    """The scaled accelerations [duration * a (nv)] of every evaluation point, or its equations of motion as residuals, whose
+    functions come from elsewhere; and state, control and duration, and the time (zero where nothing depends on it), as expressions
+    of the block's symbols."""
     v, data, (x, u, t), own, _ = _symbols(ca.SX, place, mesh, parameters=False)
     system = place.phase.system
     block = Block(
