@@ -79,7 +79,7 @@ def test_centres_of_pressure_keep_the_balance_of_moments(motion):
         effort = np.array(alg.inverse_dynamics(model, q, v, a)).ravel()
         R = np.array(alg.frame_pose(model, ca.DM(q), "trunk").R)
         force, moment = R @ effort[:3], np.cross(q[:3], R @ effort[:3]) + R @ effort[3:6]
-        held = tuple(touch for touch in own if touch.held)
+        held = tuple(touch for touch in own if touch.active)
         support = Support(one.phase.name, held, com)
         np.testing.assert_allclose(sum(touch.force for touch in held)[0], force, atol=1e-8 * np.abs(force).max())
         place = support.in_world(support.pressure)[0]
@@ -88,7 +88,7 @@ def test_centres_of_pressure_keep_the_balance_of_moments(motion):
         np.testing.assert_allclose(left[:2], 0.0, atol=1e-7 * np.abs(moment).max())
         mass = np.array(alg.centre_of_mass(model, ca.DM(q))).ravel()
         np.testing.assert_allclose(com[0], mass, atol=1e-12)
-    idle = next(touch for touch in own if not touch.held)
+    idle = next(touch for touch in own if not touch.active)
     assert idle.contact.name == "rh"
     assert not idle.force.any()
     assert np.isnan(idle.pressure).all()
