@@ -190,6 +190,16 @@ def mjcf(model: Model, points: Sequence[Contact] = (), timestep: float = 5e-4, c
         place = f'pos="{_numbers(p)}" quat="{_quaternion(R)}"'
         return (f'<body name="{b.name}" {place}>{made}{inside}{geoms}' + "".join(body(j) for j in model.children(i)) + "</body>")
 
+    planes, pairs = _ground(points, soft)
+    roots = "".join(body(j) for j in model.children(-1))
+    return (f'<mujoco><compiler angle="radian" boundmass="0" boundinertia="0"/><option timestep="{timestep:g}" '
+            f'cone="elliptic" impratio="100" integrator="implicitfast" tolerance="1e-12" iterations="200" '
+            f'gravity="{_numbers(model.gravity)}"/><worldbody>{planes}{sites.get(-1, "")}{roots}</worldbody>'
+            f'<contact>{pairs}</contact><equality>{loops}</equality></mujoco>')
+
+
+def _ground(points: Sequence[Contact], soft: str) -> tuple[str, str]:
+    """(planes, the pairs of a plane and a point that may touch)."""
     planes, pairs = "", ""
     for k, point in enumerate(points):
         n, friction = point.plane[2], point.friction or 0.0
@@ -199,11 +209,7 @@ def mjcf(model: Model, points: Sequence[Contact] = (), timestep: float = 5e-4, c
         pairs += (f'<pair geom1="plane {k}" geom2="point {k}" condim="{3 if friction else 1}" '
                   f'friction="{max(friction, 1e-5):.17g} {max(friction, 1e-5):.17g} 0.005 0.0001 0.0001" '
                   f'{soft}/>')
-    roots = "".join(body(j) for j in model.children(-1))
-    return (f'<mujoco><compiler angle="radian" boundmass="0" boundinertia="0"/><option timestep="{timestep:g}" '
-            f'cone="elliptic" impratio="100" integrator="implicitfast" tolerance="1e-12" iterations="200" '
-            f'gravity="{_numbers(model.gravity)}"/><worldbody>{planes}{sites.get(-1, "")}{roots}</worldbody>'
-            f'<contact>{pairs}</contact><equality>{loops}</equality></mujoco>')
+    return planes, pairs
 
 
 def _loops(model: Model, closures: Sequence[Closure], soft: str) -> tuple[dict[int, str], str]:

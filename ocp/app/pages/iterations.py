@@ -65,7 +65,7 @@ COLUMNS: Mapping[str, tuple[Column, ...]] = {"collocation": _COUNT + _COLLOCATIO
 
 def columns(method: str, rows: Sequence[Row]) -> tuple[Column, ...]:
     """The columns for these rows: those the method names, in its order, then every other key, so that nothing is lost; last the
-    marks, if there are any (see :func:`marked`)."""
+    marks, if there are any (see :func:`highlighted`)."""
     known_columns = COLUMNS.get(method, _COUNT)
     own = [row for row in rows if not row.get("newton")] or rows
     found = dict.fromkeys(key for row in own for key in row)

@@ -8,7 +8,7 @@ from made_solutions import cart
 from repository import ROOT
 
 from ocp.app.files.load import load_problem
-from ocp.app.pages.iterations import certificate_line, columns, iteration_table, marked
+from ocp.app.pages.iterations import certificate_line, columns, highlighted, iteration_table
 from ocp.app.pages.report import render_report
 from ocp.app.pages.results import summarise
 from ocp.methods import solve
@@ -170,7 +170,7 @@ def test_the_report_has_the_same_table(rows):
     page = render_report(summary, log, problem_yaml="", images={})
     assert "time [ms]" in page
     assert "<td class=\"n\">12.5</td>" in page
-    words = [row.get("mark", "") for row in marked(log)]
+    words = [row.get("mark", "") for row in highlighted(log)]
     assert words == (["", ""] if len(rows) == 2 else ["", "outer 1", "newton"])
     for word in filter(None, words):
         assert f">{word}</td>" in page
