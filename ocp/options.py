@@ -32,6 +32,8 @@ class MethodOptions:
     """
 
     METHOD: ClassVar[str]
+    #: options that were asked for, where they came by name
+    named: ClassVar[frozenset[str]] = frozenset()
     CHOICES: ClassVar[Mapping[str, Collection[str]]] = {"derivatives": DERIVATIVES, "kernels": KERNELS}
     MIN_COUNTS: ClassVar[Mapping[str, int]] = {"intervals": 1, "max_iterations": 0}
 
@@ -81,4 +83,7 @@ def record_of(kind: type[Record], given: Mapping[str, Any], where: str) -> Recor
             raise ProblemError(f"unknown option {name!r}{near(name, known)}", where=where)
     inside = {section: record(**{name: values[name] for name in values if own.get(name) == section})
               for section, record in sections(kind).items()}
-    return kind(**{name: value for name, value in values.items() if name not in own}, **inside)
+    made = kind(**{name: value for name, value in values.items() if name not in own}, **inside)
+    if isinstance(made, MethodOptions):
+        object.__setattr__(made, "named", frozenset(values))
+    return made

@@ -78,8 +78,9 @@ class ILQR(Method):
         return replace(again, freeze={"intervals": program.options.intervals})
 
     def finer_answers(self, search: Search) -> bool:
-        """Whether the answer may have more intervals: where no other number than the usual one is asked for."""
-        return bool(search.options.intervals == type(search.options).intervals)
+        """Whether the answer may have more intervals: where none are asked for."""
+        options = search.options
+        return "intervals" not in options.named and bool(options.intervals == type(options).intervals)
 
 
 class Adjoint(Method):

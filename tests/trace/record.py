@@ -39,6 +39,8 @@ SETS = ("gallery", "hostile", "first_files", "gallery_defaults")
 FOLDERS = {"gallery": "problems", "first_files": "tests/first_files", "gallery_defaults": "problems"}
 #: seconds after which a solve is ended
 CAP_S = 600.0
+#: not traced: their stages alone take that long without compiled code
+LONG = ("anymal_trot", "anymal_walk")
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 #: opens a paragraph
 HEAD = "== "
@@ -86,7 +88,7 @@ def names_of(kind: str, root: Path) -> list[str]:
         own = os.environ | {"PYTHONPATH": f"{root}{os.pathsep}{root / 'tests' / 'support'}"}
         told = subprocess.run([sys.executable, "-P", "-c", code], env=own, capture_output=True, text=True, check=True)
         return told.stdout.splitlines()
-    return sorted(file.stem for file in (root / FOLDERS[kind]).glob("*.yaml"))
+    return sorted(file.stem for file in (root / FOLDERS[kind]).glob("*.yaml") if file.stem not in LONG)
 
 
 def quick(kind: str) -> list[str]:

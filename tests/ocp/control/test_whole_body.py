@@ -510,7 +510,7 @@ def test_a_thousand_steps_leave_nothing_behind():
 def test_a_step_that_fails_gives_no_numbers(monkeypatch):
     robot = Crouched(friction=0.1, shift=(0.1, 0.1, 0.0), efforts=5.0)
     assert robot.whole.step(robot.q, np.zeros(18), robot.priorities).ok
-    monkeypatch.setattr(hqp, "_ROADS", 0)
+    monkeypatch.setattr(hqp, "_METHODS", 0)
     control = robot.whole.step(robot.q, np.zeros(18), robot.priorities)
     assert not control.ok
     assert control.solution.trouble

@@ -157,8 +157,8 @@ def test_room_for_the_factors_grows(steep, monkeypatch):
     nlp = program(30, lambda x: ca.sumsqr(x - 3), lambda x: [steep * x[i] * x[i + 1] for i in range(29)], np.ones(30),
                   g_bounds=(steep, 2 * steep))
     rooms, plain = [], solve_nlp(nlp, OURS)
-    room = prepare.room
-    monkeypatch.setattr(prepare, "room", small)
+    room = prepare.workspace
+    monkeypatch.setattr(prepare, "workspace", small)
     found = solve_nlp(nlp, OURS)
     assert len(rooms) > 1
     optimal(nlp, found)
