@@ -127,7 +127,7 @@ def _take(x: Lanes, factor: Lanes, y: Lanes) -> Lanes:
 
 @linked(**OPTIONS)
 def _substitute(table: Array, work: Array, z: int, row: int) -> None:
-    """Z <- (A + eps)^-1 Z by the factors; three blocks of columns at once, and what is left one by one."""
+    """Z <- (A + eps I)^-1 Z by forward and back substitution, three blocks of columns at a time."""
     rows, L = get(table, at.N_ROWS), _room(table, at.ACT_FACTORS)
     for first in range(0, row, 3 * WIDTH):
         step = WIDTH if first + 3 * WIDTH <= row else 0

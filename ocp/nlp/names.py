@@ -1,7 +1,7 @@
-"""Names of rows and columns, written down when somebody reads them: a program has thousands and most solves read none.
+"""Names of constraints and variables, made on first use: a program has thousands, and most solves read none.
 
-``one: speed limit @ knot 5``: a phase, of a program of several, what is named, and the point where it holds; only here is a name
-taken apart.
+``one: speed limit @ knot 5``: the phase (of a program of several), the constraint and the point where it holds; names are parsed
+in this module alone.
 """
 
 from __future__ import annotations
