@@ -11,12 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-import casadi as ca
 import numpy as np
 
-from ocp.guesses.perturbed import perturbed
-from ocp.guesses.sampling import ranges
-from ocp.problem import Boundary, Phase, Problem
+from ocp.guesses.perturbed import perturbed, with_moved_ends
+from ocp.problem import Problem
 
 #: how far starts are from the guess, relative to the ranges of states and controls
 AWAY = 1.0
@@ -63,7 +61,7 @@ def started(problem: Problem, number: int, seed: int = 0) -> Problem:
 
 def _elsewhere(problem: Problem, numbers: Spread) -> Problem:
     found = perturbed(problem, numbers, AWAY)
-    return replace(found, phases=tuple(_moved(phase, numbers) for phase in found.phases))
+    return replace(found, phases=tuple(with_moved_ends(phase, numbers, AWAY) for phase in found.phases))
 
 
 @dataclass(frozen=True)
@@ -121,18 +119,3 @@ def searched(solve: Callable[[int, int], float | None], missing: float, most: in
     while len(found) < size * len(around := centres(found, missing, most)):
         found.append(solve(len(found), around[len(found) // size]))
     return found
-
-
-def _moved(phase: Phase, rng: Spread) -> Phase:
-    """The phase with a guess whose free ends are elsewhere, what lies between by as much as its time says."""
-    guess, space = phase.guess, phase.system.space
-    size = AWAY * ranges(phase, guess.x)
-    begin, end = (rng.normal(size=space.ndx) * size * _free(boundary, space.ndx) for boundary in (phase.start, phase.final))
-    step = np.outer(1.0 - guess.s, begin) + np.outer(guess.s, end)
-    x, dx = ca.SX.sym("x", space.nx), ca.SX.sym("dx", space.ndx)
-    moved = np.asarray(ca.Function("plus", [x, dx], [space.plus(x, dx)])(guess.x.T, step.T)).T
-    return replace(phase, guess=replace(guess, x=phase.state_bounds.clip(moved)))
-
-
-def _free(boundary: Boundary | None, size: int) -> np.ndarray:
-    return np.ones(size) if boundary is None else ~np.array(boundary.fixed)

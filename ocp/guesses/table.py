@@ -18,7 +18,7 @@ stationary point of the violation it may fall; no start is best for all problems
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from ocp.errors import ProblemError
 from ocp.guesses.fitted import simulated, with_fitted_controls
 from ocp.guesses.inverse_dynamics import carried
 from ocp.guesses.motion import from_solution
-from ocp.guesses.perturbed import perturbed
+from ocp.guesses.perturbed import perturbed, with_moved_ends
 from ocp.guesses.straight import has_line
 from ocp.problem import Phase, Problem, Solution, Status
 from ocp.thresholds import GUESSES
@@ -75,7 +75,10 @@ def _coarse(problem: Problem, intervals: int, probe: Probe) -> Problem | None:
 
 
 def _perturbed(problem: Problem, seed: int, probe: Probe) -> Problem:
-    return perturbed(problem, seed, GUESSES.first_perturbation * GUESSES.perturbation_growth**seed)
+    """Near the guess first; its last end, too: there conditions may have no slope at all (``cos(th) = -1`` at 0)."""
+    rng, size = np.random.default_rng(seed), GUESSES.first_perturbation * GUESSES.perturbation_growth**seed
+    found = perturbed(problem, rng, size)
+    return replace(found, phases=(*found.phases[:-1], with_moved_ends(found.phases[-1], rng, size, start=False)))
 
 
 ROWS = {row.name: row for row in (
