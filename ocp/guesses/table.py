@@ -127,17 +127,23 @@ def guessed(problem: Problem, name: str, probe: Probe) -> Problem | None:
 @dataclass(frozen=True)
 class Start:
     """One way to start: its name, the way of shooting, and where its states come from, if not from the guess: "line", the straight
-    line (``ocp.guesses.straight``), or "motion", that of inverse dynamics (``ocp.guesses.inverse_dynamics``)."""
+    line (``ocp.guesses.straight``), or "motion", that of inverse dynamics (``ocp.guesses.inverse_dynamics``). softness: factor of
+    the first penalties; patience: factor of the limit of iterations."""
 
     name: str
     shooting: str
     states: str = ""
+    softness: float = 1.0
+    patience: int = 1
 
 
 FAILURES = (Status.INFEASIBLE, Status.STALLED, Status.ITERATION_LIMIT)
 """Endings after which another start may help."""
 MOTION = "motion of inverse dynamics"
 """Name of the start that takes over where a rollout runs away."""
+SOFT, PATIENT = 1e-5, 4
+"""Of that start: it may cost a thousand times the optimum, to which penalties in its unit would only let it creep; so the motion
+first becomes cheap, and then returns to its constraints in many short steps."""
 GAPPED = ("feasible", "multiple")
 """Ways of shooting that have the states as unknowns of their own."""
 
@@ -149,7 +155,7 @@ def starts(phases: Sequence[Phase], shooting: str, more: bool) -> tuple[Start, .
     second: a rollout may run away from it, for no feedback acts on it, and from its states feedback does."""
     found = [Start("given", shooting)]
     if more and shooting not in GAPPED and any(carried(phase) for phase in phases):
-        found.append(Start(MOTION, "feasible", "motion"))
+        found.append(Start(MOTION, "feasible", "motion", SOFT, PATIENT))
     if more and has_line(phases):
         found.append(Start("straight line", "feasible", "line"))
     if more and shooting in GAPPED:
