@@ -61,7 +61,7 @@ def started(problem: Problem, number: int, seed: int = 0) -> Problem:
 
 def _elsewhere(problem: Problem, numbers: Spread) -> Problem:
     found = perturbed(problem, numbers, AWAY)
-    return replace(found, phases=tuple(with_moved_ends(phase, numbers, AWAY) for phase in found.phases))
+    return replace(found, phases=tuple(with_moved_ends(phase, numbers.normal, AWAY) for phase in found.phases))
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -42,12 +43,12 @@ def perturbed(problem: Problem, seed: Any, size: float) -> Problem:
     return replace(problem, phases=tuple(phases))
 
 
-def with_moved_ends(phase: Phase, rng: Any, size: float, start: bool = True) -> Phase:
-    """The phase with a guess whose free ends are elsewhere, what lies between by as much as its time says. rng, size: as of
-    ``perturbed``; start: whether the start moves, too."""
+def with_moved_ends(phase: Phase, normal: Callable[..., np.ndarray], size: float, start: bool = True) -> Phase:
+    """The phase with a guess whose free ends are elsewhere, what lies between by as much as its time says. normal(size=n):
+    random numbers; size: as of ``perturbed``; start: whether the start moves, too."""
     guess, space = phase.guess, phase.system.space
     reach = size * ranges(phase, guess.x)
-    begin, end = (rng.normal(size=space.ndx) * reach * _free(boundary, space.ndx) if moves else np.zeros(space.ndx)
+    begin, end = (normal(size=space.ndx) * reach * _free(boundary, space.ndx) if moves else np.zeros(space.ndx)
                   for boundary, moves in ((phase.start, start), (phase.final, True)))
     step = np.outer(1.0 - guess.s, begin) + np.outer(guess.s, end)
     x, dx = ca.SX.sym("x", space.nx), ca.SX.sym("dx", space.ndx)

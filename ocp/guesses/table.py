@@ -75,10 +75,10 @@ def _coarse(problem: Problem, intervals: int, probe: Probe) -> Problem | None:
 
 
 def _perturbed(problem: Problem, seed: int, probe: Probe) -> Problem:
-    """Near the guess first; its last end, too: there conditions may have no slope at all (``cos(th) = -1`` at 0)."""
+    """Near the guess first; its last end, too: there gradients of conditions may vanish (``cos(th) = -1`` at 0)."""
     rng, size = np.random.default_rng(seed), GUESSES.first_perturbation * GUESSES.perturbation_growth**seed
     found = perturbed(problem, rng, size)
-    return replace(found, phases=(*found.phases[:-1], with_moved_ends(found.phases[-1], rng, size, start=False)))
+    return replace(found, phases=(*found.phases[:-1], with_moved_ends(found.phases[-1], rng.normal, size, start=False)))
 
 
 ROWS = {row.name: row for row in (
@@ -142,8 +142,8 @@ FAILURES = (Status.INFEASIBLE, Status.STALLED, Status.ITERATION_LIMIT)
 MOTION = "motion of inverse dynamics"
 """Name of the start that takes over where a rollout runs away."""
 SOFT, PATIENT = 1e-5, 4
-"""Of that start: it may cost a thousand times the optimum, to which penalties in its unit would only let it creep; so the motion
-first becomes cheap, and then returns to its constraints in many short steps."""
+"""Factors of the first penalties and of the limit of iterations from there: the cost of such a motion may be a thousand times the
+optimal one, and under penalties in its unit steps are short."""
 GAPPED = ("feasible", "multiple")
 """Ways of shooting that have the states as unknowns of their own."""
 
