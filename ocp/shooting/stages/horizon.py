@@ -96,7 +96,7 @@ class Horizon:
         """Absolute time [s] of knot k with the constants theta."""
         return float(self.leg(k).stretch.clock(self.t[k], theta))
 
-    def place(self, k: int, x: np.ndarray) -> tuple[str, float]:
+    def locate(self, k: int, x: np.ndarray) -> tuple[str, float]:
         """Where knot k of the states x stands: its phase, "" of a single one, and its time [s]."""
         leg = self.leg(k)
         theta = x[k, leg.stretch.phase.system.nx:leg.stretch.space.nx]

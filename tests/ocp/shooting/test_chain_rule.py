@@ -78,7 +78,7 @@ def test_it_is_short(monkeypatch):
     monkeypatch.setattr(expressions, "INLINE_LIMIT", 2000)
     written, plain = pair(ROBOTS["arm"](), integrator="rk4")
     assert written.expand.n_instructions() < 0.8 * plain.expand.n_instructions()
-    assert written.whole.n_instructions() < 0.5 * (plain.bend.n_instructions() + plain.slope.n_instructions())
+    assert written.whole.n_instructions() < 0.5 * (plain.hessian.n_instructions() + plain.first_order.n_instructions())
 
 
 @pytest.mark.parametrize("wrong", ["A", "B", "projection"])
@@ -102,15 +102,15 @@ def test_a_wrong_link_is_noticed(wrong, monkeypatch):
     written, plain = pair(base, integrator="rk4")
     x, u, costate = point(written, 3)
     off = [np.abs(np.array(a) - np.array(b)).max() / np.abs(np.array(b)).max() for a, b in (
-        (written.slope(0.3, x, u, [], 0.15)[0], plain.slope(0.3, x, u, [], 0.15)[0]),
-        (written.bend(0.3, x, u, [], 0.15, costate), plain.bend(0.3, x, u, [], 0.15, costate)))]
+        (written.first_order(0.3, x, u, [], 0.15)[0], plain.first_order(0.3, x, u, [], 0.15)[0]),
+        (written.hessian(0.3, x, u, [], 0.15, costate), plain.hessian(0.3, x, u, [], 0.15, costate)))]
     assert max(off) > 1e-6
 
 
 # ---- everything in one pass from the end to the start -----------------------------------------------------------------------
 def model_of(store):
     """All that an expansion writes, without padding."""
-    n, m, found = store.model.n, store.model.m, [store.held.c.copy(), store.state.copy()]
+    n, m, found = store.model.n, store.model.m, [store.conset.c.copy(), store.state.copy()]
     for k in range(len(n)):
         size, model, policy = n[k] + m[k], store.model, store.policy
         found += [model.g[k, :size].copy(), np.tril(model.H[k, :size, :size]), policy.costate[k, :n[k]].copy()]
