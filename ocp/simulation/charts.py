@@ -25,7 +25,7 @@ from dynamics.algorithms import random_configuration
 from dynamics.errors import ModelError
 from dynamics.joints import charts
 from dynamics.joints.derivatives import joint_derivatives
-from dynamics.mechanism.quaternions import in_quaternions, turns
+from dynamics.mechanism.quaternions import charted_rotations, in_quaternions
 from ocp.bridge import robot_system
 from ocp.errors import ProblemError
 from ocp.integrators import INTEGRATORS
@@ -64,7 +64,7 @@ class Twin:
         mechanism = system.mechanism or system.held
         if mechanism is None:
             raise ProblemError("the controls or parameters of this form of the system act on its coordinates")
-        self._given, self.turns = system, [turn for turn in turns(mechanism.model) if turn.joint in joints]
+        self._given, self.turns = system, [turn for turn in charted_rotations(mechanism.model) if turn.joint in joints]
         self.system = replace(robot_system(in_quaternions(mechanism, joints), parameters=dict(
             zip(system.parameters, system.parameter_values, strict=True))), derivatives=system.derivatives)
         x, a, nq, nv = ca.SX.sym("x", system.nx), ca.SX.sym("a", mechanism.model.nv), mechanism.model.nq, mechanism.model.nv
@@ -141,7 +141,7 @@ class ChartSteps:
         self._given, self._how, self._integrands = system, (integrator, mode), tuple(integrands)
         self._chart = stepper(system, integrator, integrands, mode)
         self.notes, self._twins, self._stays = self._chart.notes, dict[Joints, tuple[Twin, Stepper]](), dict[str, str]()
-        self._turns, self._kept = turns(system.model), dict[str, Switch]()
+        self._turns, self._kept = charted_rotations(system.model), dict[str, Switch]()
         x = ca.SX.sym("x", system.nx)
         sizes = (charts.measure(turn.chart, x[turn.q:turn.q + 3]) for turn in self._turns)
         self._dets = ca.Function("dets", [x], [ca.vertcat(*sizes)])

@@ -102,7 +102,7 @@ def pressed(run: WholeBodyRun, model: Model, pick: NDArray[np.int64]) -> list[Pr
 
 def _places(run: WholeBodyRun, model: Model, pick: NDArray[np.int64]) -> list[Array]:
     """By contact the mean [frames, 3] of its points."""
-    stances = [[s.place for s in stances_of(plan)] for plan in run.setup.contacts]
+    stances = [[s.contact_point for s in stances_of(plan)] for plan in run.setup.contacts]
     q = ca.SX.sym("q", model.nq)
     means = [ca.sum2(contact_kinematics.contact_positions(model, q, own)) / len(own) for own in stances]
     found = ca.Function("places", [q], [ca.densify(ca.horzcat(*means))])(run.x[pick, :model.nq].T).full()

@@ -105,7 +105,8 @@ def quadratic(space: Space, nu: int, np_: int, costs: Sequence[Cost], sym: Symbo
 
 
 def _behind(space: Space, nu: int, np_: int, behind: Sequence[Cost], others: Sequence[Cost], sym: Symbol) -> Quadratic:
-    """``quadratic`` where some costs are of states behind jumps, through the closed-form derivatives F of the jumps: F' g, F' H F."""
+    """``quadratic`` where some costs are of states behind jumps, through the closed-form derivatives F of the jumps: F' g, F' H
+    F."""
     plain = quadratic(space, nu, np_, others, sym)
     groups: dict[Callable[[], ca.Function], list[Cost]] = {}
     for cost in behind:
