@@ -24,7 +24,7 @@ from ocp.app.pages.results import put_summary, read_summary, write_data, write_p
 from ocp.app.prepare import compile_ahead
 from ocp.app.supervisor import is_supervised
 from ocp.certify import Tolerances
-from ocp.interrupts import LAST_PICTURE_S, Activity, Budget, attempt, closing, held, limited, seconds_left
+from ocp.interrupts import LAST_PICTURE_S, Activity, Budget, attempt, closing, holding_interrupts, limited, seconds_left
 from ocp.methods import Progress, make_options, method, solve, spelt_otherwise
 from ocp.problem import SOLVED, Solution
 from ocp.problem.checkpoint import Checkpoint
@@ -112,7 +112,7 @@ def _run(loaded: LoadedProblem, stem: str, budget: Budget, *, method_name: str |
         solved = time.perf_counter()
         solution = replace(solution, findings=(*left_out(budget), *spelt, *solution.findings),
                            seconds={**solution.seconds, "read": read - begin, "solve and certify": solved - read})
-        with held():
+        with holding_interrupts():
             if started is not None and solution.ok and started.target != place:
                 started.replaces(place)
             folder, lost = (None, "") if started is None else _write(started, loaded, solution, command, resume)

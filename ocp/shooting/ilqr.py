@@ -28,7 +28,7 @@ import numpy as np
 from ocp.derivatives import choose
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.guesses.table import FAILURES, GAPPED, Start
-from ocp.integrators import GIVEN, INTEGRATORS
+from ocp.integrators import DISCRETE_TIME, INTEGRATORS
 from ocp.interrupts import Progress
 from ocp.observed import presenting
 from ocp.problem import Finding, Guess, Kind, Phase, Problem, Solution, Status, with_parameters
@@ -126,7 +126,7 @@ def _execution(problem: Problem, options: ILQROptions) -> tuple[bool, tuple[Find
     _, by_loops, findings = choose(phase.system, options.derivatives, options.execution)
     plain = len(problem.phases) == 1 and not phase.duration.free and not phase.free_parameters and phase.start is not None \
         and phase.start.complete and not problem.linkages
-    if by_loops and not (plain and INTEGRATORS.get(options.integrator, GIVEN).loops):
+    if by_loops and not (plain and INTEGRATORS.get(options.integrator, DISCRETE_TIME).loops):
         findings = (Finding(Kind.CODE_GENERATED, data={"integrator": options.integrator} if plain else {"free": True}),)
         by_loops = False
     if closed:

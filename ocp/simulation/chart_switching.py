@@ -81,7 +81,7 @@ class SwitchedCharts(ChartSteps):
 
     def _in_charts(self) -> Stepper:
         if self._names not in self._movers:
-            mechanism = self._given.mechanism or self._given.held
+            mechanism = self._given.mechanism or self._given.implicit
             other = in_charts(mechanism, dict(zip(self._turns, self._names, strict=True)))
             system: System = replace(robot_system(other, parameters=dict(zip(
                 self._given.parameters, self._given.parameter_values, strict=True))), derivatives=self._given.derivatives)

@@ -37,10 +37,6 @@ from ocp.simulation.stepper import Stepper, stepper
 LEAVE = 0.5
 #: states at which a system and its twin are compared, and how near accelerations have to be
 TRIES, SAME = 4, 1e-6
-#: events in words, and times that a sentence names
-SAYS = {"leaves": "left its chart {} for a quaternion", "returns": "returned to its chart {} for a motor",
-        "stays": "stays in its chart {}, nearest to singular", "switches": "changed its chart {}"}
-MAX_SPOTS = 5
 GONE = ("leaves", "switches")
 Joints = frozenset[str]
 
@@ -61,7 +57,7 @@ class Twin:
     """The same system with the rotations of some joints in quaternions. Raises ModelError or ProblemError where there is none."""
 
     def __init__(self, system: System, joints: Joints):
-        mechanism = system.mechanism or system.held
+        mechanism = system.mechanism or system.implicit
         if mechanism is None:
             raise ProblemError("the controls or parameters of this form of the system act on its coordinates")
         self._given, self.turns = system, [turn for turn in charted_rotations(mechanism.model) if turn.joint in joints]
@@ -119,17 +115,6 @@ class Twin:
                 raise ModelError("armature, damping, friction or another force acts on its coordinates")
 
 
-def words(switches: Sequence[Switch]) -> list[str]:
-    """Chart events of each joint, how often and when."""
-    found = []
-    for joint, chart, event in dict.fromkeys((s.joint, s.chart, s.event) for s in switches):
-        own = [s for s in switches if (s.joint, s.chart, s.event) == (joint, chart, event)]
-        spots = ", ".join(f"t = {s.t:.6g} s (det S = {s.det:.2g})" for s in own[:MAX_SPOTS]) + ", .." * (len(own) > MAX_SPOTS)
-        times = "" if event == "stays" else "once, " if len(own) == 1 else f"{len(own)} times, "
-        found.append(f"joint {joint!r} {SAYS[event].format(chart)} {times}at {spots}{own[0].why and ': ' + own[0].why}")
-    return found
-
-
 class ChartSteps:
     """A stepper that leaves charts of rotations where they get singular. switches: what happened since the state was set.
 
@@ -145,7 +130,7 @@ class ChartSteps:
         x = ca.SX.sym("x", system.nx)
         sizes = (charts.measure(turn.chart, x[turn.q:turn.q + 3]) for turn in self._turns)
         self._dets = ca.Function("dets", [x], [ca.vertcat(*sizes)])
-        mechanism = system.mechanism or system.held
+        mechanism = system.mechanism or system.implicit
         rates = {system.model.velocity_names[turn.v + i]: turn.joint for turn in self._turns for i in range(3)}
         self._motors = [{rates[v] for v, _ in motor.gears if v in rates} for motor in mechanism.motors] if mechanism else []
         self.risen, self._switches = np.zeros(len(integrands)), list[Switch]()

@@ -22,7 +22,7 @@ from dynamics.constraints import PointContact
 from ocp.control.tasks import Task
 from ocp.control.whole_body import Control, ForceTask, Item, WholeBody
 from ocp.errors import ProblemError
-from ocp.interrupts import Activity, asked, check, late
+from ocp.interrupts import Activity, asked, check, time_is_up
 from ocp.mpc.result import step_times
 from ocp.plants import Plant
 from ocp.problem import Finding, Kind
@@ -148,7 +148,7 @@ class _Loop:
         except KeyboardInterrupt:
             if not done:
                 raise
-            ending = Ending.TIME_LIMIT if late() and not asked() else Ending.INTERRUPTED
+            ending = Ending.TIME_LIMIT if time_is_up() and not asked() else Ending.INTERRUPTED
         return ending, done
 
     def _step(self, k: int) -> None:

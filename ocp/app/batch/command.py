@@ -83,7 +83,7 @@ def prepared(file: Path, overrides: Mapping[str, str], asked: Asked) -> Sweep:
 
 
 @contextmanager
-def told(count: int, quiet: bool, word: str = "certified") -> Iterator[Tell | None]:
+def progress_bar(count: int, quiet: bool, word: str = "certified") -> Iterator[Tell | None]:
     """One progress bar for all cases, on standard error; word: the label of successful cases."""
     if quiet:
         yield None

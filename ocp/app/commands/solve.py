@@ -72,9 +72,9 @@ def resume(
                              keep_certified=out is None or out.resolve() == run.resolve())
 
 
-def _with_limit(words: list[str] | None, seconds: float | None) -> list[str]:
+def _with_limit(assignments: list[str] | None, seconds: float | None) -> list[str]:
     """The overrides, with that of a limit of time."""
-    return [*(words or []), *(() if seconds is None else (f"solve.time_limit={seconds}",))]
+    return [*(assignments or []), *(() if seconds is None else (f"solve.time_limit={seconds}",))]
 
 
 def _run_and_tell(loaded: Any, stem: str, *, quiet: bool, method_name: str, replay: str = "", **how: Any) -> int:

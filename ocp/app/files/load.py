@@ -111,10 +111,10 @@ def load_tree(source: Source, folder: str | Path = ".") -> LoadedProblem:
     return _load(source, Path(folder), {})
 
 
-def parse_overrides(words: Sequence[str]) -> dict[str, str]:
+def parse_overrides(assignments: Sequence[str]) -> dict[str, str]:
     """``["phase.duration=3"]`` as a mapping. Raises ProblemError for a word without ``=`` and for a path given twice."""
     found: dict[str, str] = {}
-    for word in words:
+    for word in assignments:
         path, equals, value = word.partition("=")
         path = path.strip()
         if not equals:

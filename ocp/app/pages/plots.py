@@ -138,8 +138,8 @@ def _component(one: Leg, which: str) -> tuple[tuple[str, ...], np.ndarray, np.nd
         return phase.system.inputs, samples.u, path.t_u, path.u, phase.control_bounds
     if one.drives is None:
         return (), np.zeros((len(samples.t), 0)), path.t, np.zeros((len(path.t), 0)), Bounds.free(0)
-    return (one.drives.names, one.drives.along(samples.t, samples.x, samples.u), path.t,
-            one.drives.along(path.t, path.x, one.at_knots), Bounds.of(zip(one.drives.lower, one.drives.upper, strict=True)))
+    return (one.drives.names, one.drives.at_nodes(samples.t, samples.x, samples.u), path.t,
+            one.drives.at_nodes(path.t, path.x, one.at_knots), Bounds.of(zip(one.drives.lower, one.drives.upper, strict=True)))
 
 
 def _apart(pieces: Sequence[np.ndarray]) -> np.ndarray:

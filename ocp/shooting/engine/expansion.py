@@ -122,8 +122,8 @@ def coarsen(e: Engine) -> int:
 
 @linked
 def lagrangian(e: Engine) -> int:
-    """Derivatives along the path without penalties: costs and steps into ``e.model``, constraints into ``e.held``; the Hessians are
-    those of the
+    """Derivatives along the path without penalties: costs and steps into ``e.model``, constraints into ``e.conset``; the Hessians
+    are those of the
     Lagrangian with the costates and gradients as they stand (Gauss-Newton's unless the settings say full). Failed knot or -1."""
     plan, bank, conset, model = e.plan, e.bank, e.conset, e.model
     full = e.settings[FULL] != 0.0

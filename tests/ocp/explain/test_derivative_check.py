@@ -80,7 +80,7 @@ def test_every_problem_of_the_gallery_agrees(file):
     for term in check.terms if file.stem not in WIDE else ():
         for order in (term.first, term.second):
             assert order.difference < 1e-11
-            assert order.bar < 1e-8
+            assert order.error_bound < 1e-8
             assert order.unresolved == 0
             assert order.entries > 0
             assert all(road.available for road in order.roads if road.name != "closed form")
@@ -132,10 +132,10 @@ def test_a_rate_that_brings_analytic_derivatives_agrees():
 def test_a_wrong_derivative_of_a_cost_is_named():
     """d/dy (x^2 y) = x^2 is off by one part in a million."""
     wrong = with_wrong_jacobian(lambda s: s[0] ** 2 * s[1], lambda s: ca.horzcat(2 * s[0] * s[1], (1 + 1e-6) * s[0] ** 2))
-    check = check_derivatives(of_terms(Cost("effort", At.PATH, wrong)), places={"cost effort": "file.yaml:7:5: phase.costs[0]"})
+    check = check_derivatives(of_terms(Cost("effort", At.PATH, wrong)), locations={"cost effort": "file.yaml:7:5: phase.costs[0]"})
     assert not check.ok
     first = [f for f in only(check, Kind.DISAGREEMENT) if f.order == 1]
-    assert [(f.component, f.by, f.place) for f in first] == [("effort", ("y",), "file.yaml:7:5: phase.costs[0]")]
+    assert [(f.component, f.by, f.location) for f in first] == [("effort", ("y",), "file.yaml:7:5: phase.costs[0]")]
     numbers = {n.road: n for n in first[0].numbers}
     x = first[0].point.values["x"]
     np.testing.assert_allclose(numbers["ad"].value, (1 + 1e-6) * x**2, rtol=1e-13)
@@ -182,7 +182,7 @@ def test_a_wrong_second_derivative_is_named_by_component():
     check = check_derivatives(of_terms(constraints=(injected(1e-4),)))
     finding, = only(check, Kind.DISAGREEMENT)
     assert (finding.order, finding.component, finding.by) == (2, "reach[1]", ("x", "y"))
-    assert finding.place == "file.yaml:9:7: phase.constraints[0]"
+    assert finding.location == "file.yaml:9:7: phase.constraints[0]"
     numbers = {n.road: n.value for n in finding.numbers}
     np.testing.assert_allclose(numbers["ad"] - numbers["complex step"], 1e-4, rtol=1e-8)
     assert check_derivatives(of_terms(constraints=(injected(1e-4),)), second=False).ok
@@ -442,6 +442,6 @@ def test_the_page_of_a_file_that_agrees():
     places = term_places(loaded, str(file))
     line = 1 + next(i for i, text in enumerate(file.read_text().splitlines()) if "name: effort" in text)
     assert places["cost effort"].startswith(f"{file}:{line}:")
-    text = printed(check_derivatives(loaded.problem, points=1, places=places))
+    text = printed(check_derivatives(loaded.problem, points=1, locations=places))
     assert "all methods agree" in text
     assert "no closed form for rate 'Block move': closed-form derivatives exist for the dynamics of a robot only" in text

@@ -32,10 +32,10 @@ def apply_overrides(source: Source, overrides: Mapping[str, str]) -> Source:
     return source
 
 
-def changed(source: Source, words: str, value: Any, label: str) -> Source:
+def changed(source: Source, text: str, value: Any, label: str) -> Source:
     """The source with the value at one path; ``label`` says in words who wants it."""
     tree, entries, origins = copy.deepcopy(source.tree), dict(source.entries), dict(source.origins)
-    path = _place(tree, _parse_path(words, label), label, origins, value)
+    path = _set_at(tree, _parse_path(text, label), label, origins, value)
     for known in (entries, origins):
         for inner in [p for p in known if p[: len(path)] == path]:
             del known[inner]
@@ -43,13 +43,13 @@ def changed(source: Source, words: str, value: Any, label: str) -> Source:
     return Source(source.name, source.text, tree, entries, origins)
 
 
-def _parse_path(words: str, label: str) -> list[Key]:
+def _parse_path(text: str, label: str) -> list[Key]:
     keys: list[Key] = []
     at = 0
-    while at < len(words):
-        match = _STEP.match(words, at)
-        if match is None or (at == 0 and words.startswith(".")):
-            raise ProblemError(f"cannot read the path {words!r} from {words[at:]!r} on; write it like "
+    while at < len(text):
+        match = _STEP.match(text, at)
+        if match is None or (at == 0 and text.startswith(".")):
+            raise ProblemError(f"cannot read the path {text!r} from {text[at:]!r} on; write it like "
                                "phase.costs[0].weights", where=label)
         plain, quoted, index, bracketed = match.groups()
         if index is not None or (plain is not None and plain.isdigit()):
@@ -62,7 +62,7 @@ def _parse_path(words: str, label: str) -> list[Key]:
     return keys
 
 
-def _place(tree: Any, keys: list[Key], label: str, origins: dict[KeyPath, str], value: Any) -> KeyPath:
+def _set_at(tree: Any, keys: list[Key], label: str, origins: dict[KeyPath, str], value: Any) -> KeyPath:
     node, path = tree, ()  # type: tuple[Any, KeyPath]
     for k, wanted in enumerate(keys):
         last = k == len(keys) - 1
