@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from dynamics.model.model import Model
-from ocp.app.checkpoints import SoFar, Started, kept
+from ocp.app.checkpoints import SoFar, Started, free_folder
 from ocp.app.files.load import LoadedProblem, load_problem
 from ocp.app.files.problem.portable import Portable, portable
 from ocp.app.pages.folders import is_run
@@ -37,7 +37,7 @@ PACKAGES = ("lieocp", "casadi", "numpy", "scipy", "osqp", "numba", "pydantic", "
 @dataclass(frozen=True)
 class Outcome:
     """A finished run: what was loaded, the certified solution and where it was written (None when not written, with ``lost``
-    saying why where it should have been). draw: makes the pictures and the report, which the folder still lacks; kept: a certified
+    saying why where it should have been). draw: makes the pictures and the report, which the folder still lacks; certified_before: a certified
     run that was to be gone on from, and is left as it was, for this one came to less."""
 
     loaded: LoadedProblem
@@ -46,7 +46,7 @@ class Outcome:
     seconds: Mapping[str, float]
     lost: str = ""
     draw: Callable[[], None] = lambda: None
-    kept: Path | None = None
+    certified_before: Path | None = None
 
 
 def run(
@@ -98,7 +98,7 @@ def _run(loaded: LoadedProblem, stem: str, budget: Budget, *, method_name: str |
     started = None
     if write:
         place = Path(out) if out is not None else Path("results") / f"{stem}-{chosen.name}"
-        started = Started(kept(place) if keep_certified else place, portable(loaded, chosen.name))
+        started = Started(free_folder(place) if keep_certified else place, portable(loaded, chosen.name))
     aside: SoFar | None = None
     try:
         if started is not None:

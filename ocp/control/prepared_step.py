@@ -117,7 +117,7 @@ class PreparedStep:
             p[self.whole.target_rows(task)] = task.target
         return p
 
-    def _sources(self, levels: Sequence[Level], groups: Sequence[Any], held: Sequence[int]) -> None:
+    def _sources(self, levels: Sequence[Level], groups: Sequence[Any], contact_rows: Sequence[int]) -> None:
         """Which row of G every row of A is, -1 for those that stay; where the items' rows begin."""
         starts, source = self.whole._state.starts, self.arrays.source
         source[:] = -1
@@ -127,7 +127,7 @@ class PreparedStep:
             if one.name == "closures":
                 source[at:at + one.b.size] = np.arange(starts[1], starts[2])
             elif one.name == "stances":
-                source[at:at + one.b.size] = held
+                source[at:at + one.b.size] = contact_rows
                 self.arrays.damping[at:at + one.b.size] = self.whole.rest_gain
             at += 0 if one.name.startswith("priority") else one.b.size
         for item in (item for group in groups for item in group):
@@ -272,8 +272,8 @@ class _StepData(NamedTuple):
 
 
 @linked(**OPTIONS)
-def _rows(s: Stack, given: _StepData) -> bool:
-    M, h, Gt, drift, e, St, v, acceleration, damping, rate, stiffness, source, stances, sizes = given
+def _rows(s: Stack, data: _StepData) -> bool:
+    M, h, Gt, drift, e, St, v, acceleration, damping, rate, stiffness, source, stances, sizes = data
     nv, nf, nl, first, nu, thrusts = sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], sizes[5]
     total = 0.0
     for i in range(nv):

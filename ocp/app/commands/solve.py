@@ -101,8 +101,8 @@ def _run_within(loaded: Any, stem: str, *, quiet: bool, method_name: str, replay
     code = CERTIFIED if outcome.solution.ok and not outcome.lost else NOT_SOLVED
     try:
         print_outcome(outcome)
-        if outcome.kept is not None:
-            print(f"  the certified run in {outcome.kept} is kept; this one is beside it")
+        if outcome.certified_before is not None:
+            print(f"  the certified run in {outcome.certified_before} is kept; this one is beside it")
         if replay and outcome.solution.ok:
             _replayed(outcome, replay)
         sys.stdout.flush()

@@ -178,8 +178,8 @@ def _whole_body(path: Path, name: str, quick: bool, overrides: Mapping[str, str]
         return None
     run = outcome.run
     reasons = [*outcome.missed, *([] if run.ok else [f"{run.ending.name.lower()}, {run.failures} steps without solution, "
-                                                     f"{'kept' if run.kept else 'limits not kept'}"])]
-    return Score(name, "wbc", FAIL if reasons else PASS, "; ".join(reasons), certificate="kept" if run.kept else "not kept",
+                                                     f"{'kept' if run.within_limits else 'limits not kept'}"])]
+    return Score(name, "wbc", FAIL if reasons else PASS, "; ".join(reasons), certificate="kept" if run.within_limits else "not kept",
                  seconds=time.perf_counter() - begin)
 
 
