@@ -37,8 +37,8 @@ PACKAGES = ("lieocp", "casadi", "numpy", "scipy", "osqp", "numba", "pydantic", "
 @dataclass(frozen=True)
 class Outcome:
     """A finished run: what was loaded, the certified solution and where it was written (None when not written, with ``lost``
-    saying why where it should have been). draw: makes the pictures and the report, which the folder still lacks; certified_before: a certified
-    run that was to be gone on from, and is left as it was, for this one came to less."""
+    saying why where it should have been). draw: makes the pictures and the report, which the folder still lacks; certified_before:
+    a certified run that was to be gone on from, and is left as it was, for this one came to less."""
 
     loaded: LoadedProblem
     solution: Solution

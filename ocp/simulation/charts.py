@@ -37,6 +37,10 @@ from ocp.simulation.stepper import Stepper, stepper
 LEAVE = 0.5
 #: states at which a system and its twin are compared, and how near accelerations have to be
 TRIES, SAME = 4, 1e-6
+#: events in words, and times that a sentence names
+SAYS = {"leaves": "left its chart {} for a quaternion", "returns": "returned to its chart {} for a motor",
+        "stays": "stays in its chart {}, nearest to singular", "switches": "changed its chart {}"}
+MAX_SPOTS = 5
 GONE = ("leaves", "switches")
 Joints = frozenset[str]
 
@@ -113,6 +117,17 @@ class Twin:
             own = np.asarray(self.system.rate(0.0, self.states(x), u, p)).ravel()[model.nv:]
             if not np.all(np.abs(found - own) <= SAME * (1.0 + np.abs(own).max())):
                 raise ModelError("armature, damping, friction or another force acts on its coordinates")
+
+
+def event_lines(switches: Sequence[Switch]) -> list[str]:
+    """Chart events of each joint, how often and when."""
+    found = []
+    for joint, chart, event in dict.fromkeys((s.joint, s.chart, s.event) for s in switches):
+        own = [s for s in switches if (s.joint, s.chart, s.event) == (joint, chart, event)]
+        spots = ", ".join(f"t = {s.t:.6g} s (det S = {s.det:.2g})" for s in own[:MAX_SPOTS]) + ", .." * (len(own) > MAX_SPOTS)
+        times = "" if event == "stays" else "once, " if len(own) == 1 else f"{len(own)} times, "
+        found.append(f"joint {joint!r} {SAYS[event].format(chart)} {times}at {spots}{own[0].why and ': ' + own[0].why}")
+    return found
 
 
 class ChartSteps:

@@ -173,9 +173,9 @@ def simulate(problem: Problem, integrator: str, controls: Controls, *, dt: float
         message = f"At t = {legs[-1].t[-1]:.6g} of {end:g} s."
     except StepError as error:
         ending, message = Ending.FAILED, _failure(legs[-1], step, error)
-    notes += [label for leg in legs for label in charts.label(leg.switches)]
+    notes += [note for leg in legs for note in charts.event_lines(leg.switches)]
     if ending is not Ending.FAILED:
-        notes += [label for leg in legs for label in _astray(leg)]
+        notes += [note for leg in legs for note in _astray(leg)]
     total = time.perf_counter() - began
     return Motion(problem, integrator, controls.label, tuple(legs), step, end, ending, message,
                   {"prepare": prepared, "run": total - prepared}, tuple(notes), charts_by)
@@ -183,7 +183,7 @@ def simulate(problem: Problem, integrator: str, controls: Controls, *, dt: float
 
 def _failure(leg: Leg, step: float, error: StepError) -> str:
     """The sentence about the step of ``step`` seconds that failed at the end of a leg."""
-    why = [*(_astray(leg) or ["a shorter step may help"]), *charts.label([s for s in leg.switches if s.event == "stays"])]
+    why = [*(_astray(leg) or ["a shorter step may help"]), *charts.event_lines([s for s in leg.switches if s.event == "stays"])]
     return (f"Step {len(leg.u)} of phase {leg.phase.name!r} (from t = {leg.t[-1]:.6g} s, of {step:.3g} s): {error}; "
             f"{'; '.join(why)}.")
 

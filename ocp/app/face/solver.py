@@ -179,7 +179,7 @@ class Solver:
             raise ProblemError("stands in the functions of the program; name it to compile(), or solve its values as a sweep",
                                where=path)
         self._recipe = replace(self._recipe, base={**self._recipe.base, **found.base},
-                               slopes={**self._recipe.slopes, **found.slopes})
+                               rates={**self._recipe.rates, **found.rates})
 
     def by_path(self, values: Mapping[str, Any] | None = None, /, *, x0: Any = None, goal: Any = None, parameters: Any = None,
                 bounds: Any = None) -> dict[str, float]:
@@ -214,7 +214,7 @@ class Solver:
         machine, 0: this one, None: as many as there are processors; scheduler: address of a Dask scheduler. folder: where rows are
         kept; the same call goes on with what a killed one left. progress: show a bar.
         """
-        from ocp.app.batch.command import told
+        from ocp.app.batch.command import progress_bar
         from ocp.app.batch.run import Sweep, swept
         from ocp.app.batch.workers import processors
         from ocp.app.files.syntax.yaml_text import dump
@@ -231,7 +231,7 @@ class Solver:
         sweep = Sweep(dump(ordered(self._document.tree)), str(Path(self.folder).resolve()), self._document.name, paths, cases, keep,
                       certify)
         place, count = None if folder is None else Path(folder), processors() if processes is None else processes
-        with told(len(cases), not progress) as tell:
+        with progress_bar(len(cases), not progress) as tell:
             return swept(sweep, place, processes=count, scheduler=scheduler, overwrite=overwrite, tell=tell)
 
     def __repr__(self) -> str:

@@ -179,8 +179,8 @@ def _whole_body(path: Path, name: str, quick: bool, overrides: Mapping[str, str]
     run = outcome.run
     reasons = [*outcome.missed, *([] if run.ok else [f"{run.ending.name.lower()}, {run.failures} steps without solution, "
                                                      f"{'kept' if run.within_limits else 'limits not kept'}"])]
-    return Score(name, "wbc", FAIL if reasons else PASS, "; ".join(reasons), certificate="kept" if run.within_limits else "not kept",
-                 seconds=time.perf_counter() - begin)
+    return Score(name, "wbc", FAIL if reasons else PASS, "; ".join(reasons),
+                 certificate="kept" if run.within_limits else "not kept", seconds=time.perf_counter() - begin)
 
 
 def _prepared(loaded: LoadedProblem, method: str, options: Any) -> float:

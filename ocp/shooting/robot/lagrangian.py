@@ -53,7 +53,7 @@ def _curve(s: steps.Sensitivities, t: float, h: float, p: Array, u: Array, k: in
         j = nodes - back
         if j < nodes:
             if quadrature[j] != 0.0:
-                status, weight = steps.cost_slope(s, j, t, u, p, h, COST_EXACT)
+                status, weight = steps.cost_derivatives(s, j, t, u, p, h, COST_EXACT)
                 if status != 0:
                     return status
                 for i in range(n):

@@ -21,7 +21,7 @@ from ocp.errors import ProblemError
 from ocp.guesses.silent import bridged
 from ocp.methods import method
 from ocp.problem import At, Duration, Guess, Phase, Sense
-from ocp.shooting.stages.costs import slopes
+from ocp.shooting.stages.costs import quadratic
 from ocp.transcription.collocation import CollocationOptions, transcribe
 from ocp.transcription.conditions import hard_rows
 
@@ -230,7 +230,8 @@ def test_costs_at_the_end_may_be_of_the_state_after_an_impact(written):
 
     by_x = np.array([(residual(1e-6 * e) - residual(-1e-6 * e)) / 2e-6 for e in np.eye(10)]).T
     X = ca.SX.sym("x", 10)
-    local = ca.Function("local", [X], slopes(space, len(u), 0, (cost,), ca.SX.sym)(ca.SX(0), X, ca.SX.zeros(len(u)), ca.SX(0, 1)))
+    local = ca.Function("local", [X],
+                        quadratic(space, len(u), 0, (cost,), ca.SX.sym)(ca.SX(0), X, ca.SX.zeros(len(u)), ca.SX(0, 1)))
     gradient, H = (np.array(y)[:10] for y in local(x))
     np.testing.assert_allclose(gradient.ravel(), by_x.T @ (np.array([2, 3]) * residual(np.zeros(10))), atol=1e-6)
     np.testing.assert_allclose(H[:, :10], by_x.T @ np.diag([2, 3]) @ by_x, atol=1e-6)

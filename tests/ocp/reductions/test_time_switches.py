@@ -283,8 +283,8 @@ def test_places_and_their_slopes_by_parameters(when, place):
     free = free_parameters(problem)
     function = opened(problem.phase.system.rate)
     (step,) = function.steps
-    (one,) = Finder(problem.phase, free, (0.0, 3.0)).places(function, step)
-    of = ca.Function("place", [free.symbols], [one.place, ca.jacobian(one.place, free.symbols)])
+    (one,) = Finder(problem.phase, free, (0.0, 3.0)).instants(function, step)
+    of = ca.Function("place", [free.symbols], [one.expression, ca.jacobian(one.expression, free.symbols)])
     for q in (1.3, 2.1, 3.7):
         value, slope = map(float, of(q))
         assert value == pytest.approx(place(q), abs=1e-12)

@@ -13,7 +13,7 @@ from dynamics.model.synthetic import random_tree
 from ocp.bridge import inverse_dynamics_system, robot_system
 from ocp.integrators import INTEGRATORS
 from ocp.shooting.engine import knots
-from ocp.shooting.engine.expansion import bend_range, differentiate_range, expand, finish
+from ocp.shooting.engine.expansion import differentiate_range, expand, finish, hessian_range
 from ocp.shooting.ilqr import ILQROptions
 from ocp.shooting.stages import explicit, expressions, horizon
 from ocp.shooting.stages.horizon import build
@@ -67,7 +67,7 @@ def test_every_function_is_that_of_the_step_differentiated_as_a_whole(name, inte
     assert plain.whole is None
     x, u, costate = point(written, 3)
     given = (0.3, x, u, [], 0.15)
-    for label, more in (("step", ()), ("expand", ()), ("slope", ()), ("bend", (costate,))):
+    for label, more in (("step", ()), ("expand", ()), ("first_order", ()), ("hessian", (costate,))):
         for a, b in zip(getattr(written, label).call([*given, *more]), getattr(plain, label).call([*given, *more]), strict=True):
             a, b = np.array(a), np.array(b)
             np.testing.assert_allclose(a, b, rtol=0, atol=1e-11 * max(1.0, np.abs(b).max()), err_msg=label)
@@ -140,7 +140,7 @@ def test_one_pass_gives_the_bits_of_two(how, monkeypatch):
     failed, violation = differentiate_range(engine, 0, stages)
     assert failed == -1
     assert finish(engine, violation)
-    assert bend_range(engine, 0, stages) == -1
+    assert hessian_range(engine, 0, stages) == -1
     for a, b in zip(one, model_of(store), strict=True):
         np.testing.assert_array_equal(a, b)
 

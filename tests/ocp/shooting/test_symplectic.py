@@ -179,7 +179,7 @@ def test_full_hessians_behind_steps_in_closed_form(loops, monkeypatch):
     assert (mixed.horizon.kinds[0].whole is None) == loops
     assert mixed.findings[0].data["hessians"] == ("loops" if loops else "")
     pure, theirs = on_path(ur5(0.1), replace(options, derivatives="analytic", execution="loops"), u)
-    assert {"step", "slope"} <= {kernel.name for kernel in mixed.compiled.bank.values()}
+    assert {"step", "first_order"} <= {kernel.name for kernel in mixed.compiled.bank.values()}
     assert len(mixed.compiled.bank) > len(pure.compiled.bank)
     for k in range(2):
         for a, b in zip(blocks(ours, k, 12, 6), blocks(theirs, k, 12, 6), strict=True):

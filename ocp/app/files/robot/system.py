@@ -26,7 +26,7 @@ from ocp.app.files.robot.loaded import LoadedRobot, RobotBoxes, formulation, rea
 from ocp.app.files.robot.model import RESERVED, mechanism_of_file
 from ocp.app.files.robot.schema import RobotConstraint, RobotCost, RobotPhase, RobotSystem
 from ocp.app.files.robot.scope import state_scope
-from ocp.app.files.robot.start import WORDS, read_start
+from ocp.app.files.robot.start import START_WORDS, read_start
 from ocp.app.files.syntax import reader as lp
 from ocp.app.files.syntax.scope import RESERVED_NAMES, Scope, Table, VectorFunction
 from ocp.app.files.syntax.yaml_source import KeyPath
@@ -54,7 +54,8 @@ def names_configurations(phases: Sequence[RobotPhase]) -> bool:
         named += [phase.start, phase.final, *guesses, *(cost.state_error for cost in phase.costs),
                   *(task.posture for state in guesses for task in state.ik)]
     others = (getattr(phase.start, "others", None) for phase in phases)
-    return any(spec is not None and spec.configuration for spec in named) or any(word not in (None, *WORDS) for word in others)
+    known = (None, *START_WORDS)
+    return any(spec is not None and spec.configuration for spec in named) or any(word not in known for word in others)
 
 
 def robot_of_file(numbers: lp.Reader, spec: RobotSystem, base: Mechanism, active: Sequence[str] | None = None
