@@ -169,9 +169,8 @@ def _between(a: np.ndarray, b: np.ndarray, share: np.ndarray) -> np.ndarray:
 def _motion(name: str, header: Sequence[str], rows: Sequence[Sequence[str]], system: System, zero_order_hold: bool) -> Motion:
     t, x = _columns(header, rows, ["t"], "")[:, 0], _columns(header, rows, system.space.names, "x.")
     u, drives = _columns(header, rows, system.inputs, "u."), drive_efforts(system)
-    tau, names, units = (np.zeros((len(t), 0)), (), ())
-    if drives is not None:
-        tau, names, units = drives.at_nodes(t, x, u), drives.names, drives.units
+    tau, names, units = (np.zeros((len(t), 0)), (), ()) if drives is None else (
+        drives.at_nodes(t, x, u), drives.names, drives.units)
     return Motion(name, t, x, u, tau, system.space.names, system.inputs, names,
                   (_units(system.units, system.space.names), _units(system.units, system.inputs), units), zero_order_hold,
                   system.space.quaternions, system.model)

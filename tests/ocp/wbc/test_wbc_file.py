@@ -8,6 +8,7 @@ import pytest
 
 from ocp.app.cli import main
 from ocp.app.files.control.wbc import load_wbc, load_wbc_text
+from ocp.app.files.syntax.findings import ProblemFileError
 from ocp.app.wbc.run import run_loaded
 from ocp.errors import ProblemError
 from ocp.solvers.hqp import HQPOptions
@@ -194,3 +195,16 @@ def test_painleves_paradox_is_told_in_words(tmp_path, capsys):
     assert words in capsys.readouterr().out
     assert any(note.startswith(words) for note in json.loads((out / "summary.json").read_text(encoding="utf-8"))["notes"])
     assert not run_loaded(load_wbc_text(ROD.replace("friction: 1.6", "friction: 1.3"))).notes
+
+
+def test_independent_errors_come_at_once():
+    """Of contacts, tasks, the controller and the plant: none waits for another to be mended."""
+    text = TEXT
+    for right, wrong in (("lf: {frame: lf_foot, friction: 0.6, least: 2}", "lf: {frame: lf_foot, friction: 0.6, least: 2, most: 1}"),
+                         ("{frame: trunk, rpy", "{frame: trunkk, rpy"), ("rate: 500", "rate: -500")):
+        assert right in text
+        text = text.replace(right, wrong)
+    with pytest.raises(ProblemFileError) as caught:
+        load_wbc_text(text + "plant: {kind: mujocoo}\n", FOLDER)
+    keys = [one.split(": ")[1] for one in caught.value.findings]
+    assert keys == ["contacts.lf.most", "tasks[1].orientation.frame", "wbc.rate", "plant.kind"]

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dynamics.errors import near
+from ocp.app.files.syntax.findings import ProblemFileError
 from ocp.app.files.syntax.yaml_source import Key, KeyPath, Source, format_path, parse_source
 from ocp.errors import ProblemError
 
@@ -23,12 +24,19 @@ def apply_overrides(source: Source, overrides: Mapping[str, str]) -> Source:
     called by their ``name``) or ``phase.bounds.joints."base.px"``; values are YAML. Raises ProblemError for a path that
     cannot exist, with near misses; keys that the file's format does not know are left to its validation.
     """
-    for words, text in overrides.items():
-        label = f"--set {words}={text}"
-        value = parse_source(text, label).tree if text.strip() else None
-        if not text.strip():
-            raise ProblemError("a value is missing after '='", where=label)
-        source = changed(source, words, value, label)
+    wrong: list[ProblemError] = []
+    for path, text in overrides.items():
+        label = f"--set {path}={text}"
+        try:
+            if not text.strip():
+                raise ProblemError("a value is missing after '='", where=label)
+            source = changed(source, path, parse_source(text, label).tree, label)
+        except ProblemError as error:
+            wrong.append(error)
+    if len(wrong) > 1:
+        raise ProblemFileError(tuple(map(str, wrong)))
+    if wrong:
+        raise wrong[0]
     return source
 
 
