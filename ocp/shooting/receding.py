@@ -97,7 +97,7 @@ class Receding:
         store.path.x[0, :self.nx] = x0
         options = replace(self.options, max_iterations=iterations)
         found = Search(horizon, options, store).run()
-        store.held.barrier, store.held.margin = self.barrier * max(1.0, float(store.settings[record.UNIT])), MARGIN
+        store.conset.barrier, store.conset.margin = self.barrier * max(1.0, float(store.settings[record.UNIT])), MARGIN
         return found
 
     def shift(self, seconds: float) -> None:

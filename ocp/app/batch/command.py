@@ -20,6 +20,7 @@ from ocp.app.batch.run import AUTO, KEEP, Sweep, Table, axes_of_starts, local_op
 from ocp.app.batch.schedule import Tell
 from ocp.app.batch.work import START
 from ocp.app.files.problem.sections_schema import Sweep as Section
+from ocp.app.files.syntax.findings import Findings
 from ocp.app.files.syntax.overrides import apply_overrides
 from ocp.app.files.syntax.yaml_source import read_source
 from ocp.app.files.syntax.yaml_text import dump
@@ -46,21 +47,26 @@ def prepared(file: Path, overrides: Mapping[str, str], asked: Asked) -> Sweep:
     """The sweep of a file. Raises ProblemError for what cannot be varied, with near misses."""
     source = apply_overrides(read_source(file), overrides)
     tree = dict(source.tree) if isinstance(source.tree, dict) else {}
-    section = tree.pop("sweep", None) or {}
+    section, findings = tree.pop("sweep", None) or {}, Findings(source)
     try:
         Section.model_validate(section)
     except ValidationError as error:
-        first = error.errors()[0]
-        at = ("sweep", *(key for key in first["loc"] if isinstance(key, (str, int))))
-        keys = near(str(at[-1]), Section.model_fields) if first["type"] == "extra_forbidden" else ""
-        raise ProblemError(f"{first['msg']}{keys}", where=source.where(at)) from None
+        for one in error.errors():
+            at = ("sweep", *(key for key in one["loc"] if isinstance(key, (str, int))))
+            keys = near(str(at[-1]), Section.model_fields) if one["type"] == "extra_forbidden" else ""
+            findings.add(at, f"{one['msg']}{keys}")
+        findings.raise_any()
 
     def option(name: str, otherwise: Any) -> Any:
         given = getattr(asked, name)
         return section.get(name, otherwise) if given is None else given
 
     table = asked.table or (None if asked.over or "table" not in section else file.parent / section["table"])
-    axes = [read_axis(words) for words in asked.over] or [axis_of(path, own) for path, own in section.get("over", {}).items()]
+    axes = [read_axis(words) for words in asked.over]
+    for path, own in () if axes else section.get("over", {}).items():
+        with findings.collecting(("sweep", "over", path)):
+            axes.append(axis_of(path, own))
+    findings.raise_any()
     starts = option("starts", 1)
     if table is not None:
         if starts == AUTO:
@@ -84,7 +90,7 @@ def prepared(file: Path, overrides: Mapping[str, str], asked: Asked) -> Sweep:
 
 
 @contextmanager
-def told(count: int, quiet: bool, word: str = "certified") -> Iterator[Tell | None]:
+def progress_bar(count: int, quiet: bool, word: str = "certified") -> Iterator[Tell | None]:
     """One progress bar for all cases, on standard error; word: the label of successful cases."""
     if quiet:
         yield None

@@ -137,11 +137,11 @@ def holds(folder: Path, head: Mapping[str, Any]) -> bool:
     return read_head(folder) == _stated(head)
 
 
-def _seconds(place: Path) -> dict[int, float]:
+def _seconds(path: Path) -> dict[int, float]:
     """How long cases took, by number, as an earlier run has it; empty without one."""
-    if not place.exists():
+    if not path.exists():
         return {}
-    with place.open(encoding="utf-8", newline="") as lines:
+    with path.open(encoding="utf-8", newline="") as lines:
         return {int(row["case"]): float(row["seconds"]) for row in csv.DictReader(lines)}
 
 
@@ -205,15 +205,15 @@ def _packed(point: Point) -> bytes:
     return out.getvalue()
 
 
-def _replaced(place: Path, data: bytes) -> None:
+def _replaced(path: Path, data: bytes) -> None:
     """Write a file at once: whole, or as it was."""
-    partial = place.with_name(f".{place.name}.partial")
+    partial = path.with_name(f".{path.name}.partial")
     try:
         with partial.open("wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(partial, place)
+        os.replace(partial, path)
     except OSError:
         partial.unlink(missing_ok=True)
         raise

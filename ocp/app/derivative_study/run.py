@@ -57,12 +57,12 @@ def derivatives(
     place, replace_it = out or Path("results") / "derivatives" / target.name, overwrite or out is None
     screen = console or Console(highlight=False)
     with new_folder(place, replace_it, FORMAT) as partial:  # first, so that nobody measures for a folder that cannot be written
-        def told(done: int, total: int, entry: Entry) -> None:
+        def report_entry(done: int, total: int, entry: Entry) -> None:
             report(holding=True)
             if not quiet:
                 _progress(screen, done, total, entry)
 
-        study = run_study(target, settings, told)
+        study = run_study(target, settings, report_entry)
         if not study.entries:
             raise KeyboardInterrupt
         write(study, partial, target.model, command)

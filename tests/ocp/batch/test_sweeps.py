@@ -96,7 +96,7 @@ def test_paths_are_numbers_parameters_or_structure():
               "phase.bounds.force[1]": Range(15.0, 20.0, 20.0), "phase.duration": Range(1.8, 2.2, 2.0),
               "solve.collocation.intervals": Range(20.0, 30.0, 20.0)}
     recipe, left = recipe_of(loaded.text, "problems", "cartpole.yaml", ranges)
-    assert set(recipe.slopes) == {"phase.start.theta", "phase.bounds.force[1]", "phase.duration"}
+    assert set(recipe.rates) == {"phase.start.theta", "phase.bounds.force[1]", "phase.duration"}
     assert recipe.parameters == {"constants.m2": "m2"}
     assert left == ("solve.collocation.intervals",)
     case = recipe.problem(recipe.load(), {**recipe.base, "phase.start.theta": 0.07, "constants.m2": 0.35})

@@ -51,14 +51,19 @@ class LoadedMPC:
 
 
 @sound
-def read_mpc(reader: Reader, file: Any, problem: Problem, reload: Reload) -> LoadedMPC:
-    """The section of a file whose problem has been read without errors; None where errors were recorded.
+def read_mpc(reader: Reader, file: Any, problem: Problem | None, reload: Reload) -> LoadedMPC:
+    """The section of a file; None where errors were recorded. problem: None where it has errors, then only parts of the section
+    are read that need no problem.
 
     reload: turns a changed source into a problem; for plants that differ from the model.
     """
     given: schema.MPC = file.mpc
     section = Section(reader, given, ("mpc",))
-    options, across = _options(section, problem.phases[0].system.period), None
+    options = _options(section, None if problem is None else problem.phases[0].system.period)
+    ilqr, tracked = read_options(reader, given.ilqr, "ilqr", ("mpc", "ilqr")), section.all("track", _tracked)
+    if problem is None or options is None:
+        raise FollowOnError("recorded")
+    across: Problem | None = None
     if len(problem.phases) > 1:
         reread = reload
         with section.collecting():
@@ -71,14 +76,12 @@ def read_mpc(reader: Reader, file: Any, problem: Problem, reload: Reload) -> Loa
             return horizon_problem(reread(changed), options)
 
     system = problem.phase.system
-    ilqr = read_options(reader, given.ilqr, "ilqr", ("mpc", "ilqr"))
     if given.intervals is not None:
         if "intervals" in given.ilqr:
             section.refuse("is also given as mpc.ilqr.intervals; give one of them", "intervals")
         ilqr["intervals"] = given.intervals
     if system.period is not None and "intervals" in ilqr:
         section.refuse(f"intervals: {NOTHING_TO_SAY}")
-    tracked = section.all("track", _tracked)
     if options.horizon is None and problem.phase.duration.free:
         section.refuse("the phase has a free duration, so the horizon needs a length; set 'horizon'")
     # a horizon that begins at a measurement leaves nothing of these to the solver
@@ -101,6 +104,7 @@ def read_mpc(reader: Reader, file: Any, problem: Problem, reload: Reload) -> Loa
     return LoadedMPC(options, ilqr, spec, tracked, trials, estimate, across)
 
 
+@sound
 def _options(section: Section, period: float | None) -> MPCOptions:
     rate = 100.0 if period is None else 1 / period
     values: dict[str, Any] = {"rate": section.value("rate", rate)}

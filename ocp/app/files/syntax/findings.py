@@ -49,7 +49,7 @@ class Findings:
         self._record(error.where or self.source.name, error.message)
 
     def _record(self, where: str, message: str) -> None:
-        if not any(repr(name) in message for name in self.lost):
+        if not any(repr(name) in message.partition("; did you mean")[0] for name in self.lost):
             self.found.append((where, message))
 
     def reported(self) -> bool:
