@@ -82,7 +82,7 @@ def read_mpc(reader: Reader, file: Any, problem: Problem, reload: Reload) -> Loa
         ilqr["intervals"] = given.intervals
     if system.period is not None and "intervals" in ilqr:
         section.refuse(f"intervals: {NOTHING_TO_SAY}")
-    tracked = section.all("track", _tracked)
+    tracked = section.all("track", lambda item: _tracked(item, problem.phase.system.nu))
     if options.horizon is None and problem.phase.duration.free:
         section.refuse("the phase has a free duration, so the horizon needs a length; set 'horizon'")
     # a horizon that begins at a measurement leaves nothing of these to the solver
@@ -128,7 +128,8 @@ def _options(section: Section, period: float | None) -> MPCOptions:
 
 
 @sound
-def _tracked(section: Section) -> Tracked:
+def _tracked(section: Section, nu: int) -> Tracked:
+    """nu: inputs of the horizon's system, fewer than those of the file's where unknowns of its equations are eliminated."""
     reader, item = section.reader, section.spec
     value = reader.column(item.quantity, section.at("quantity"))
     reference = reader.column(item.reference, section.at("reference"))
@@ -142,8 +143,15 @@ def _tracked(section: Section) -> Tracked:
         section.refuse("depends on the state or the controls; a reference is a function of the time t", "reference")
     section.findings.settle()
     state = next((k for k in range(reader.x.numel()) if value.numel() == 1 and ca.is_equal(value, reader.x[k])), None)
-    return Tracked(item.name, reader.function("tracked", value), reader.function("reference", reference), item.unit, state,
-                   section.value("within"))
+    functions = [reader.function(name, one) for name, one in (("tracked", value), ("reference", reference))]
+    if nu < reader.u.numel():
+        if reader.depends(value, reader.u[nu:]):
+            section.refuse("depends on accelerations or forces, which change their meaning with the contacts of a phase", "quantity")
+            section.findings.settle()
+        u, rest = ca.SX.sym("u", nu), ca.SX.zeros(reader.u.numel() - nu)
+        functions = [ca.Function(f.name(), [reader.t, reader.x, u, reader.p], [f(reader.t, reader.x, ca.vertcat(u, rest), reader.p)])
+                     for f in functions]
+    return Tracked(item.name, *functions, item.unit, state, section.value("within"))
 
 
 # ---- disturbances -------------------------------------------------------------------------------------------------------
