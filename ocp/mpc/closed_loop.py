@@ -251,7 +251,10 @@ class Loop:
         notes += dict.fromkeys(f"kernel {kernel.name}: {note}" for one in ours for kernel in (one.kernel, one.plus)
                                for note in kernel.notes)
         spent = self.plant.spent if isinstance(self.plant, IntegratedPlant) else _spent(self.costs, system, t, x, u)
-        tracking, violations = evaluate.track(system, self.tracked, t, x, u), evaluate.violations(self.phase, t, x, u, self.broken)
+        # forces of a plant that simulates contacts are its own: those of the model say nothing of them
+        judged_by = self.phase if self.spec.kind == INTEGRATED else replace(
+            self.phase, constraints=tuple(c for c in self.phase.constraints if not c.physical))
+        tracking, violations = evaluate.track(system, self.tracked, t, x, u), evaluate.violations(judged_by, t, x, u, self.broken)
         return ClosedLoop(
             problem=self.problem, options=self.options, solver_options=self.solver_options, ending=ending, message=message,
             t=self.t[: n + 1], x=fine_x[::m], measured=self.measured[:n], u=fine_u[::m],

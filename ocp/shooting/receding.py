@@ -99,7 +99,8 @@ class Receding:
         store.policy.K[:] = 0.0
         write_guess(horizon, replace(self.options, shooting="single"), store.path)
         store.plan.t[:] = horizon.t + t0
-        self._change(0)
+        if self._table is not None:
+            self._change(store.plan.which)
         store.path.x[0, :self.nx] = x0
         options = replace(self.options, max_iterations=iterations)
         found = Search(self._horizon, options, store).run()
@@ -109,20 +110,26 @@ class Receding:
     def shift(self, seconds: float) -> None:
         """Move the plan on by a time not longer than the horizon. Raises ValueError for others."""
         whole, part, seconds = self._moved(seconds)
+        path, policy, t = self._store.path, self._store.policy, self._store.plan.t.copy()
+        before = None if self._table is None else (path.u.copy(), policy.K.copy(), self._store.plan.which.copy())
         if not self._pursue.shift(self._store, whole, part, seconds):
             raise ArithmeticError("a state of the plan could not be interpolated")
-        self._change(whole)
-
-    def _change(self, whole: int) -> None:
-        """Kinds of the stages by the time at which they now are, after so many whole steps; multipliers of rows that are gone
-        begin anew."""
-        if self._table is None:
+        if before is None:
             return
-        plan, held, S = self._store.plan, self._store.held, len(self.u)
-        before = plan.which[np.minimum(np.arange(S + 1) + whole, S)]
+        self._change(before[2][np.minimum(np.arange(len(t)) + whole, len(t) - 1)])
+        # controls and gains of a step are those of a step of its phase: a mixture of two phases fits neither
+        (u, K, old), which = before, self._store.plan.which
+        for k, m in self._table.sources(old[:-1], which[:-1], (whole, part), (t[:-1], self._store.plan.t[:-1])):
+            path.u[k], policy.K[k] = u[m], K[m] if k + whole + (part > 0.0) < len(u) else 0.0
+
+    def _change(self, came: np.ndarray) -> None:
+        """Kinds of the stages by the time at which they now are; multipliers come from stages of these kinds, and begin anew where
+        theirs are others."""
+        assert self._table is not None
+        plan, held = self._store.plan, self._store.held
         self._horizon = replace(self._horizon, which=kinds_at(self._table, plan.t, self.step))
+        held.lam[came != self._horizon.which] = 0.0
         plan.which[:] = self._horizon.which
-        held.lam[plan.which != before] = 0.0
         holds = self._horizon.holds()
         held.holds[:, :holds.shape[1]] = holds
 

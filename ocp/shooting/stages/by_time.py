@@ -8,6 +8,7 @@ and nothing else.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -36,6 +37,26 @@ class Timetable:
             return np.asarray(t, float)
         first = self.ends[self.again - 1] if self.again else 0.0
         return np.where(t < self.ends[-1], t, first + (t - first) % (self.ends[-1] - first))
+
+    def sources(self, old: Array, new: Array, moved: tuple[int, float], times: tuple[Array, Array]) -> Iterator[tuple[int, int]]:
+        """(k, m): steps k whose controls are those of step m before the horizon moved on by so many steps and a fraction of one,
+        because interpolation would mix phases, or has nothing to go on from: there m is one cycle ago, or the last of the phase.
+        old, new [S]: phases of the steps; times [S]: of their beginnings."""
+        (whole, part), (before, now), S = moved, times, len(old)
+        cycle = 0.0 if self.again is None else self.ends[-1] - (self.ends[self.again - 1] if self.again else 0.0)
+        for k in range(S):
+            i = k + whole
+            near = [m for m in (i, i + 1)[:1 + (part > 0.0)] if m < S]
+            if i + (part > 0.0) < S:
+                if any(old[m] != new[k] for m in near):
+                    yield from ((k, m) for m in near if old[m] == new[k])
+                continue
+            ago = int(np.searchsorted(before, now[k] - cycle + 1e-9)) if cycle else S
+            same = np.flatnonzero(old == new[k])
+            if ago < S and old[ago] == new[k]:
+                yield k, ago
+            elif same.size:
+                yield k, int(same[-1])
 
     def numbers(self, t: Array) -> Array:
         """Number [k] of the phase at times t [k]."""
