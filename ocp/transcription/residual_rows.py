@@ -29,7 +29,7 @@ class Running:
     """The loops for the nodes of one block."""
 
     def __init__(self, system: System, count: int):
-        self.tables = make_tables(system.held)
+        self.tables = make_tables(system.implicit)
         self.start = self.tables.integers, self.tables.reals, self.tables.workspace()
         self.held = int(self.tables.integers[layout.N_ROWS])
         self.out = self.results(count)

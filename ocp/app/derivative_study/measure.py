@@ -135,11 +135,11 @@ def loop_run(model: Model, function: str, point: Mapping[str, Array]) -> Run:
 @intrinsic
 def _at_address(typing: Any, address: Any, arguments: Any) -> Any:
     """Call the compiled function at an address: its code is not compiled once more into the caller."""
-    def build(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         kinds = list(signature.args[1].types)
         kind = context.call_conv.get_function_type(types.none, kinds)
-        callee = builder.inttoptr(given[0], kind.as_pointer())
-        context.call_conv.call_function(builder, callee, types.none, kinds, cgutils.unpack_tuple(builder, given[1]))
+        callee = builder.inttoptr(arguments[0], kind.as_pointer())
+        context.call_conv.call_function(builder, callee, types.none, kinds, cgutils.unpack_tuple(builder, arguments[1]))
         return context.get_dummy_value()
 
     return types.none(types.int64, arguments), build

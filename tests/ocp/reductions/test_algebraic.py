@@ -115,7 +115,7 @@ def test_every_method_finds_the_optimum_of_the_explicit_problem(method, options,
     found = solve(cubic(), method, options) if options or method != "collocation" else by_collocation()
     assert found.ok, (found.ending, found.certificate.failures)
     assert found.objective == pytest.approx(exact.objective, rel=off)
-    assert abs(found.objective - exact.objective) <= found.certificate.bar + exact.certificate.bar + 1e-9
+    assert abs(found.objective - exact.objective) <= found.certificate.error_bound + exact.certificate.error_bound + 1e-9
     if method == "collocation" and "controls" not in options:  # z is an unknown at the points, and the equations are rows
         assert any("equations" in name for name in found.optimality.nlp.constraints)
     # the unknown is there by name, behind the control, and right
@@ -301,7 +301,7 @@ phase:
     for name in ("collocation", "multiple_shooting", "ilqr"):
         found = solve(loaded.problem, name)
         assert found.ok, (name, found.ending, found.certificate.failures)
-        assert abs(found.objective - exact.objective) <= found.certificate.bar + exact.certificate.bar
+        assert abs(found.objective - exact.objective) <= found.certificate.error_bound + exact.certificate.error_bound
         # the force of the rod is that of the angle: th'^2 + g cos th + push sin th, on the rod of length 1
         t = np.linspace(0.1, 1.9, 5)
         x, u = found.trajectory.state(t), found.trajectory.control(t)
@@ -332,7 +332,7 @@ def test_phases_with_and_without_unknowns_follow_each_other():
     direct, shot = solve(problem, "collocation"), solve(problem, "ilqr")
     assert direct.ok, direct.certificate.failures
     assert shot.ok, shot.certificate.failures
-    assert abs(direct.objective - shot.objective) <= direct.certificate.bar + shot.certificate.bar
+    assert abs(direct.objective - shot.objective) <= direct.certificate.error_bound + shot.certificate.error_bound
     assert [part.u.shape[1] for part in shot.parts] == [2, 1]
     x = shot.parts[0].state(shot.parts[0].t_u)[:, 0]
     assert shot.parts[0].u[:, 1] == pytest.approx(inverse_cubic(x + shot.parts[0].u[:, 0]), abs=1e-9)
