@@ -54,7 +54,8 @@ def test_a_file_written_out_is_the_same_problem():
         assert np.asarray(mine(0, x, u, [])) == pytest.approx(np.asarray(theirs(0, x, u, [])))
 
 
-@pytest.mark.parametrize("method", ["ilqr", pytest.param("multiple_shooting", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["ilqr", "multiple_shooting"])
 def test_the_circuit_is_certified_by_every_method(method):
     loaded = load_text(FILE)
     first, other = (solve(loaded.problem, name) for name in ("collocation", method))
