@@ -103,7 +103,7 @@ def _slopes(table: Array, reals: Array, work: Array, a: Array, first: Array, by:
 
 @linked(**OPTIONS)
 def _copy(x: Array, at_x: int, stride: int, out: Array, to: int, rows: int, columns: int) -> None:
-    """Rows in whole lanes to rows without."""
+    """A matrix in whole lanes to one without."""
     for i in range(rows):
         for j in range(0, columns, WIDTH):
             mask = 255 if j + WIDTH <= columns else (1 << (columns - j)) - 1

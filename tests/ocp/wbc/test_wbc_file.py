@@ -115,7 +115,7 @@ def test_a_file_has_every_engine_and_its_default_is_that_of_hierarchies():
 
 def test_on_ice_tasks_give_way_in_their_order():
     """Height and trunk are met to rounding while the circle gives way; no foot slips."""
-    loaded = load_wbc(FOLDER / "quadruped_ice.yaml", {"wbc.duration": "2"})
+    loaded = load_wbc(FOLDER / "quadruped_ice.yaml", {"wbc.duration": "1.2"})
     found = run_loaded(loaded)
     assert found.run.ok
     levels = found.run.levels
