@@ -131,8 +131,8 @@ class ByCertificate:
             near = one.near & (margin.times < TIGHTENING.max_passes)[:, None]
             nx, chosen = one.states.shape[1], (near & one.bad)[:, :, None]
             new.append(margin.grown(np.where(chosen[:, :nx], one.states, 0.0), np.where(chosen[:, nx:], one.rows, 0.0)))
-            errors.append(replace(own, state=state, control=np.zeros_like(state), integral=np.zeros_like(state),
-                                  path=np.maximum(np.max(np.where(near, 0.0, one.ratio), axis=1, initial=0.0), one.beside)))
+            errors.append(replace(own, state=np.maximum(state, one.beside), control=np.zeros_like(state),
+                                  integral=np.zeros_like(state), path=np.max(np.where(near, 0.0, one.ratio), axis=1, initial=0.0)))
         worst = max(over, *(float(np.max(state)) for state in states))
         if certificate is None:
             finding = Finding(Kind.TOO_COARSE, value=worst, tolerance=1.0)
