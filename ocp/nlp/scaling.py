@@ -186,9 +186,9 @@ def objective_size(nlp: NLP, x: np.ndarray) -> float:
 
 def extraordinary(nlp: NLP) -> Scaling | None:
     """Factors by the guess where a program stands in numbers that solvers, whose tolerances and first steps are absolute, are not
-    made for: huge or tiny unknowns (but for those that equations determine), tiny bounds (they are relaxed by absolute amounts), constraints whose Jacobian's entries are
-    all tiny at the first point (``measured`` ones aside), or some of them huge, an objective whose gradient there is huge. None
-    where there is nothing of that kind."""
+    made for: huge or tiny unknowns (but for those that equations determine), tiny bounds (they are relaxed by absolute amounts),
+    constraints whose Jacobian's entries are all tiny at the first point (``measured`` ones aside), or some of them huge, an
+    objective whose gradient there is huge. None where there is nothing of that kind."""
     sizes, widths = _sizes(nlp)
     entries, steep = _row_sizes(nlp, np.clip(nlp.x0, nlp.x_lower, nlp.x_upper), np.ones(nlp.n)), objective_factor(nlp)
     own = np.array([measured(name) for name in groups(nlp.constraints)], dtype=bool)
@@ -214,7 +214,7 @@ def _sizes(nlp: NLP) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _computed(nlp: NLP, count: int) -> np.ndarray:
-    """Whether each of so many names is of unknowns that equations determine: the guess solves these, and its rounding is no unit."""
+    """Whether each of so many names is of unknowns that equations determine: the guess solves these, its rounding is no unit."""
     return np.isin(np.arange(count), _by_name(nlp.variables)[nlp.algebraic])
 
 

@@ -219,8 +219,8 @@ class ByCertificate:
 @dataclass(frozen=True, eq=False)
 class _Overshoots:
     """states [N, nx, 2], rows [N, m, 2]: by how much, below and above; ratio, near, bad [N, nx + m]: in parts of what is allowed;
-    whether tightening can mend it; whether it calls for some; beside [N]: what the certificate alone finds, where algebraic unknowns
-    solve their equations between nodes."""
+    whether tightening can mend it; whether it calls for some; beside [N]: what the certificate alone finds, where algebraic
+    unknowns solve their equations between nodes."""
 
     states: Array
     rows: Array

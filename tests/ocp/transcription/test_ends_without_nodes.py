@@ -7,8 +7,8 @@ from uncertified import by_collocation
 
 from ocp.problem import At, Constraint, Cost, Duration, Phase, Sense, Status
 from ocp.transcription.collocation import CollocationOptions
-from ocp.transcription.refine.carry import _moved
 from ocp.transcription.mesh import uniform_mesh
+from ocp.transcription.refine.carry import _moved
 from ocp.transcription.schemes import make_scheme
 
 MOST = 0.9

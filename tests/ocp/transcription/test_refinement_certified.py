@@ -170,7 +170,8 @@ def test_peaks_lie_between_the_outermost_places_as_well():
 
 
 @pytest.mark.parametrize(("phases", "options", "each"), [
-    (1, {}, 20), (3, {}, 20), (7, {}, 8), (13, {}, 4), (7, {"intervals": 20, "refine": "certificate"}, 20), (7, {"refine": "h"}, 50)])
+    (1, {}, 20), (3, {}, 20), (7, {}, 8), (13, {}, 4), (7, {"intervals": 20, "refine": "certificate"}, 20),
+    (7, {"refine": "h"}, 50)])
 def test_many_phases_share_the_intervals_of_the_first_mesh(phases, options, each):
     phase = known.block_move().phase
     several = replace(known.block_move(), phases=tuple(replace(phase, name=f"phase {i}") for i in range(phases)))
