@@ -65,7 +65,7 @@ def contact_constraints(mechanism: Mechanism, parameters: int = 0, unknowns: int
             found.append(_path(f"{c.name} force", arguments, normals, Sense.BOX, where, (c.least, c.most)))
         if pushes.shape[0] > len(cones):
             found.append(_path(f"{c.name} pushes", arguments, pushes[len(cones):], Sense.BOX, where))
-    return tuple(found)
+    return tuple(replace(one, physical=True) for one in found)
 
 
 def constraint_forces(mechanism: Mechanism, arguments: Sequence[Expr], unknowns: int = 0) -> dict[str, Expr]:

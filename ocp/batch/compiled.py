@@ -33,8 +33,9 @@ from ocp.transcription.static_unknowns import static_unknowns
 Progress = Callable[[Mapping[str, Any]], None]
 #: where a solve starts, or ended: arrays by name, pure data
 Point = Mapping[str, np.ndarray]
-#: barrier parameter of a solve that starts from the solution of a neighbour, so that its active bounds may change
-BARRIER = 1e-4
+#: barrier parameters of a solve that starts from the solution of a neighbour: near, most active bounds stay what they are; far,
+#: they may change
+NEAR, FAR = 1e-7, 1e-2
 #: how solves end after which nothing else is tried
 ENDED = (*SOLVED, Status.INTERRUPTED, Status.TIME_LIMIT)
 #: of direct methods; others go on from a path
@@ -248,8 +249,8 @@ class DirectProgram:
         """Solve one case from a start point, or cold."""
         given = pinned(problem, self.varied)
         nlp = self._limited(given)
-        nlp = nlp if start is not None else replace(nlp, x0=self._first_point(given, nlp))
-        warm = None if start is None else Warm(start["x"], start["lam_x"], start["lam_g"], BARRIER)
+        nlp = nlp if start is not None else nlp.limited(x0=self._first_point(given, nlp))
+        warm = None if start is None else Warm(start["x"], start["lam_x"], start["lam_g"], NEAR, FAR)
         nlp, tell = self.margins(nlp), translated(progress, lambda point: self._moved(given).parts(point.x))
         result = self.solver.moved(nlp).solve(warm, None, tell)
         if result.status not in ENDED and self.second is not None:
@@ -300,11 +301,11 @@ def _tightened(nlp: NLP, first: Mapping[str, np.ndarray] | None) -> Callable[[NL
 
     def moved(own: NLP) -> NLP:
         new = {name: getattr(own, name) + shift for name, shift in shifts.items()}
-        crossed = new["x_lower"] > new["x_upper"], new["g_lower"] > new["g_upper"]
-        for kind, over in zip("xg", crossed, strict=True):
-            for end in ("lower", "upper"):
-                new[f"{kind}_{end}"] = np.where(over, getattr(own, f"{kind}_{end}"), new[f"{kind}_{end}"])
-        return replace(own, **new)
+        for kind in "xg":
+            names = f"{kind}_lower", f"{kind}_upper"
+            if (over := new[names[0]] > new[names[1]]).any():
+                new |= {name: np.where(over, getattr(own, name), new[name]) for name in names}
+        return own.limited(**new)
 
     return moved
 

@@ -8,10 +8,8 @@ from typing import Any
 import numpy as np
 
 from ocp.mpc.controller import controller
-from ocp.mpc.options import MPCOptions
-from ocp.options import record_of
+from ocp.mpc.options import MPCOptions, solver_options
 from ocp.problem import Problem
-from ocp.shooting.options import ILQROptions
 
 
 class Receding:
@@ -22,7 +20,7 @@ class Receding:
 
     def __init__(self, problem: Problem, options: MPCOptions, solver: Mapping[str, Any]):
         self._period = options.period
-        self._controller = controller(problem, options, record_of(ILQROptions, solver, "solve.ilqr"))
+        self._controller = controller(problem, options, solver_options(problem, options, solver))
         self._next = 0
 
     def begin(self) -> None:

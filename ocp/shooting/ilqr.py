@@ -40,6 +40,7 @@ from ocp.shooting.optimality import ShootingOptimality
 from ocp.shooting.options import ILQROptions, unsupported
 from ocp.shooting.outcome import chosen_constants, constants, extras, trajectories
 from ocp.shooting.row_units import in_own_units
+from ocp.shooting.stages.by_time import TimedProblem, build_by_time
 from ocp.shooting.stages.horizon import Horizon, build
 from ocp.shooting.stages.single import closed_form, closed_hessian
 from ocp.shooting.stages.stage import Stage
@@ -104,8 +105,11 @@ def prepare(problem: Problem, options: ILQROptions | None = None, kinds: tuple[S
     from ocp.shooting.engine import search  # noqa: F401  # the first import of Numba, timed apart
 
     imported = time.perf_counter()
-    by_loops, findings = _execution(problem, options)
-    horizon = build(problem, options, by_loops, kinds)
+    if isinstance(problem, TimedProblem):
+        findings, horizon = (), build_by_time(problem, options)
+    else:
+        by_loops, findings = _execution(problem, options)
+        horizon = build(problem, options, by_loops, kinds)
     horizon = horizon if kinds else in_own_units(horizon)
     built = time.perf_counter()
     compiled = records.compile_horizon(horizon, options)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 from pydantic import ValidationError
@@ -113,7 +114,7 @@ def print_table(found: Table, sweep: Sweep) -> None:
     good = sum(bool(row["ok"]) for row in found.rows)
     console.print(f"{good} of {len(found)} cases certified")
     for row in [row for row in found.rows if not row["ok"]][:3]:
-        console.print(f"  case {row['case']}: {row['message']}", markup=False)
+        console.print(f"  case {row['case']}: {shorten(row['message'], 200, placeholder=' ...')}", markup=False)
     best = found.best()
     if best is not None:
         console.print(f"best: case {best['case']}, objective {best['objective']:.8g}")

@@ -67,10 +67,12 @@ class Recipe:
 
     def problem(self, loaded: LoadedProblem, values: Mapping[str, float]) -> Problem:
         """The problem with these values by path."""
-        numbers = numbers_of(loaded.problem)
-        for path, slope in self.rates.items():
-            numbers = numbers + (values[path] - self.base[path]) * slope
-        found = with_numbers(loaded.problem, numbers) if self.rates else loaded.problem
+        found, moved = loaded.problem, [path for path in self.rates if values[path] != self.base[path]]
+        if moved:
+            numbers = numbers_of(found)
+            for path in moved:
+                numbers += (values[path] - self.base[path]) * self.rates[path]
+            found = with_numbers(found, numbers)
         return with_parameters(found, {name: values[path] for path, name in self.parameters.items()})
 
     def compile(self, loaded: LoadedProblem, progress: Any = None) -> Compiled:

@@ -144,7 +144,7 @@ def _number(value: float) -> float | None:
 def read(text: str, folder: str, name: str, values: Mapping[str, Any]) -> LoadedProblem:
     """The file with the values of a case."""
     texts = {path: value if isinstance(value, str) else json.dumps(value) for path, value in values.items() if path != START}
-    return load_text(text, folder, name, texts)
+    return load_text(text, folder, name, texts, "case")
 
 
 def _write(work: Work, loaded: LoadedProblem, solution: Solution) -> None:

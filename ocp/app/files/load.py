@@ -98,18 +98,19 @@ def load_problem(path: str | Path, overrides: Mapping[str, str] | None = None) -
     Raises ProblemFileError (a ProblemError) listing everything that is wrong, each with file, line, column and key.
     """
     path = Path(path)
-    return _load(read_source(path), path.parent, overrides or {})
+    return _load(apply_overrides(read_source(path), overrides or {}), path.parent)
 
 
-def load_text(text: str, folder: str | Path = ".", name: str = "problem.yaml", overrides: Mapping[str, str] | None = None
-              ) -> LoadedProblem:
-    """As :func:`load_problem`, for text; paths in it are relative to ``folder``, and ``name`` stands for the file."""
-    return _load(parse_source(text, name), Path(folder), overrides or {})
+def load_text(text: str, folder: str | Path = ".", name: str = "problem.yaml", overrides: Mapping[str, str] | None = None,
+              by: str = "--set") -> LoadedProblem:
+    """As :func:`load_problem`, for text; paths in it are relative to ``folder``, ``name`` stands for the file, and ``by`` says who
+    wants the overrides."""
+    return _load(apply_overrides(parse_source(text, name), overrides or {}, by), Path(folder))
 
 
 def load_tree(source: Source, folder: str | Path = ".") -> LoadedProblem:
     """As :func:`load_problem`, for a tree that did not come from a file; its ``origins`` say in words where it did come from."""
-    return _load(source, Path(folder), {})
+    return _load(source, Path(folder))
 
 
 def parse_overrides(assignments: Sequence[str]) -> dict[str, str]:
@@ -126,8 +127,7 @@ def parse_overrides(assignments: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _load(source: Source, folder: Path, overrides: Mapping[str, str]) -> LoadedProblem:
-    source = apply_overrides(source, overrides)
+def _load(source: Source, folder: Path) -> LoadedProblem:
     findings = Findings(source)
     expect(source, "problem")
     written: AnyFile = validated(findings, problem_class(source.tree))
@@ -167,7 +167,7 @@ def _load(source: Source, folder: Path, overrides: Mapping[str, str]) -> LoadedP
         from ocp.app.files.control.mpc import read_mpc  # few files have a closed loop
 
         whole = None if findings.found else problem
-        mpc = read_mpc(reader, file, whole, lambda changed: _load(changed, folder, {}).problem)
+        mpc = read_mpc(reader, file, whole, lambda changed: _load(changed, folder).problem)
     simulation = LoadedSimulation()
     if problem is not None and file.simulate is not None:
         simulation = read_simulate(reader, file.simulate, problem)

@@ -18,10 +18,9 @@ from ocp.app.pages.results import Run, read_run
 from ocp.app.runs import problem_of
 from ocp.contacts import constraint_forces
 from ocp.errors import ProblemError
-from ocp.methods import make_options
 from ocp.mpc.controller import controller
+from ocp.mpc.options import solver_options
 from ocp.problem import Phase, Problem
-from ocp.shooting.options import ILQROptions
 from ocp.wbc.follow import Motion, Stretch, follow
 from ocp.wbc.planned import PlannedMotion, follow_plan
 
@@ -55,8 +54,7 @@ def _planned(loaded: LoadedWbc) -> PlannedMotion:
     given = load_problem(file)
     if given.mpc is None:
         raise ProblemError("has no section 'mpc'", where=f"follow: {file}")
-    solver = make_options("ilqr", {**given.options_for("ilqr"), **given.mpc.ilqr})
-    assert isinstance(solver, ILQROptions)
+    solver = solver_options(given.problem, given.mpc.options, {**given.options_for("ilqr"), **given.mpc.ilqr})
     problem = given.problem if given.mpc.problem is None else given.mpc.problem
     return PlannedMotion(controller(problem, given.mpc.options, solver), loaded.setup.mechanism.model, loaded.setup.rate)
 

@@ -129,10 +129,11 @@ def _between(name: str, value: Expr, lower: float, upper: float) -> list[Row]:
     return rows + ([Row(f"{name} (lower)", lower - value, BELOW)] if np.isfinite(lower) else [])
 
 
-def make_rows(label: str, space: Space, nu: int, np_: int, make: Callable[..., list[Row]], width: int, inner: Inner | None = None
-              ) -> Rows:
+def make_rows(label: str, space: Space, nu: int, np_: int, make: Callable[..., list[Row]], width: int, inner: Inner | None = None,
+              full: bool = True) -> Rows:
     """Functions of the constraints that ``make(t, x, u, p)`` lists. inner: values of the dynamics that they may hold; ``make`` then
-    takes symbols for these, whose derivatives are known in closed form."""
+    takes symbols for these, whose derivatives are known in closed form. full: the curvature has that of the dynamics, which
+    Gauss-Newton Hessians leave out."""
     sizes = (1, space.nx, nu, np_)
     at = [ca.SX.sym(n, size) for n, size in zip("txup", sizes, strict=True)]
     k = ca.SX.sym("k", 0 if inner is None else inner.count)
@@ -140,7 +141,7 @@ def make_rows(label: str, space: Space, nu: int, np_: int, make: Callable[..., l
     made = make(*at, *(() if inner is None else (k,)))
     c, y = ca.densify(ca.vertcat(ca.SX(0, 1), *(row.expression for row in made))), ca.SX.sym("y", len(made))
     inner = inner if inner is not None and ca.depends_on(c, k) else None
-    jacobian, curvature = _derivatives(label, space, at, make, y, width, k, inner)
+    jacobian, curvature = _derivatives(label, space, at, make, y, width, k, inner, full)
     if inner is not None:  # what is large is called: nothing else is shared with it
         outer = ca.Function("outer", [*at, k], [ca.cse(c)])
         *at, y = (ca.MX.sym(n, size) for n, size in zip("txupy", (*sizes, len(made)), strict=True))
@@ -155,9 +156,10 @@ def make_rows(label: str, space: Space, nu: int, np_: int, make: Callable[..., l
 
 
 def _derivatives(label: str, space: Space, at: Sequence[Expr], make: Callable[..., list[Row]], y: Expr, width: int,
-                 k: Expr, inner: Inner | None) -> tuple[ca.Function, ca.Function]:
+                 k: Expr, inner: Inner | None, full: bool) -> tuple[ca.Function, ca.Function]:
     """Of (t, x, u, p): the rows and their derivative by z = (dx, u); of these and y: the Hessian of ``y . rows``, on and below the
-    diagonal. k: symbols of ``make``; inner: what they stand for, None where constraints hold nothing of it."""
+    diagonal. k: symbols of ``make``; inner: what they stand for, None where constraints hold nothing of it; full: see
+    ``make_rows``."""
     t, x, u, p = at
     size = space.ndx + u.shape[0]
     z = ca.SX.sym("z", size)
@@ -177,7 +179,8 @@ def _derivatives(label: str, space: Space, at: Sequence[Expr], make: Callable[..
     known, T = inner.first(t, x, u)
     value, J = first(t, x, u, p, known)
     H, adjoint = second(t, x, u, p, known, y)
-    H = ca.tril(through(H, T) + inner.second(t, x, u, adjoint))
+    H = ca.MX(size, size) if not second.nnz_out(0) else through(H, T)
+    H = ca.tril(H + inner.second(t, x, u, adjoint) if full else H)
     return (ca.Function(names[0], [t, x, u, p], [ca.densify(value), ca.densify(by_rows(J[:, :size] + J[:, size:] @ T, width))]),
             ca.Function(names[1], [t, x, u, p, y], [ca.densify(by_rows(H, width))]))
 

@@ -127,7 +127,7 @@ def make_stage(draft: Draft, width: int, full: bool) -> Stage:
         difference=dense_function("difference", [x, other], [space.minus(x, other)]),
         plus=dense_function("plus", [x, dx], [space.plus(x, dx)]),
         adjoint=dense_function("adjoint", [*inputs, y], [ca.gradient(pulled, x), ca.gradient(pulled, u)]),
-        rows=make_rows("stage", space, nu, draft.parameters, draft.rows, width, draft.inner), local=draft.local)
+        rows=make_rows("stage", space, nu, draft.parameters, draft.rows, width, draft.inner, full), local=draft.local)
 
 
 def _inputs(draft: Draft, sym: Symbol) -> list[Expr]:

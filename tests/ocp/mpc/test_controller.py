@@ -115,7 +115,7 @@ def test_a_state_may_be_a_mapping_of_names():
 
 
 def test_joints_of_a_robot_have_the_names_of_files():
-    mpc = ocp.load("problems/mpc/panda_track.yaml").controller(start_iterations=0)
+    mpc = ocp.load("problems/mpc/flexible_arm.yaml").controller(start_iterations=0)
     names = mpc.phase.system.space.names
     state = {f'{name[0]}["{name[2:]}"]': i / 10 for i, name in enumerate(names)}
     assert mpc._state(state) == pytest.approx(np.arange(len(names)) / 10)

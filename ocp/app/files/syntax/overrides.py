@@ -17,16 +17,16 @@ _STEP = re.compile(r'\.?(?:([^.\[\]"]+)|"([^"]*)"|\[(\d+)\]|\["([^"]*)"\])')
 _INVENTED_KEYS = (("constants",), ("parameters",), ("system", "define"), ("drawing", "points"))
 
 
-def apply_overrides(source: Source, overrides: Mapping[str, str]) -> Source:
+def apply_overrides(source: Source, overrides: Mapping[str, str], by: str = "--set") -> Source:
     """The source with values replaced or added.
 
     Keys of ``overrides`` are paths such as ``phase.costs[0].weights``, ``phase.costs.effort.weights`` (list entries may be
     called by their ``name``) or ``phase.bounds.joints."base.px"``; values are YAML. Raises ProblemError for a path that
-    cannot exist, with near misses; keys that the file's format does not know are left to its validation.
+    cannot exist, with near misses; keys that the file's format does not know are left to its validation. by: who wants them.
     """
     wrong: list[ProblemError] = []
     for path, text in overrides.items():
-        label = f"--set {path}={text}"
+        label = f"{by} {path}={text}"
         try:
             if not text.strip():
                 raise ProblemError("a value is missing after '='", where=label)
