@@ -126,12 +126,12 @@ class Receding:
         """Kinds of the stages by the time at which they now are; multipliers come from stages of these kinds, and begin anew where
         theirs are others."""
         assert self._table is not None
-        plan, held = self._store.plan, self._store.held
+        plan, conset = self._store.plan, self._store.conset
         self._horizon = replace(self._horizon, which=kinds_at(self._table, plan.t, self.step))
-        held.lam[came != self._horizon.which] = 0.0
+        conset.lam[came != self._horizon.which] = 0.0
         plan.which[:] = self._horizon.which
         holds = self._horizon.holds()
-        held.holds[:, :holds.shape[1]] = holds
+        conset.holds[:, :holds.shape[1]] = holds
 
     def _moved(self, seconds: float) -> tuple[int, float, float]:
         """(whole steps, fraction of one, seconds)."""
