@@ -13,6 +13,9 @@ author = "The lieocp authors"
 version = release = installed("lieocp")
 extensions = ["myst_nb", "sphinx.ext.autodoc"]
 html_theme = "furo"
+html_search_scorer = "scorer.js"
+html_static_path = ["narrow.css"]
+html_css_files = ["narrow.css"]
 html_math_renderer = "mathml"
 html_title = f"lieocp {version}"
 exclude_patterns = ["ocp/docs/tutorials/problems"]
