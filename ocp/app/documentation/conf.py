@@ -2,6 +2,7 @@
 
 import re
 from importlib.metadata import version as installed
+from pathlib import Path
 
 from docutils import nodes
 from latex2mathml.converter import convert
@@ -13,7 +14,7 @@ author = "The lieocp authors"
 version = release = installed("lieocp")
 extensions = ["myst_nb", "sphinx.ext.autodoc"]
 html_theme = "furo"
-html_search_scorer = "scorer.js"
+html_search_scorer = str(Path(__file__).with_name("scorer.js"))
 html_static_path = ["narrow.css"]
 html_css_files = ["narrow.css"]
 html_math_renderer = "mathml"

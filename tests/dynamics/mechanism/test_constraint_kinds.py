@@ -304,7 +304,7 @@ def test_the_centre_of_pressure_of_a_sole():
     (con.PointContact("c", "world"), "cannot touch itself"), (con.PointContact("c", "f1", ()), "has no points"),
     (con.PointContact("c", "f1", normal=(0, 0, 0)), "normal must be three"),
     (con.PointContact("c", "f1", friction=-1.0), "friction must be"),
-    (con.PointContact("c", "f1", places=((0, 0, 0),) * 2), "2 places for 1 points"),
+    (con.PointContact("c", "f1", places=((0, 0, 0),) * 2), "2 positions for 1 points"),
     (con.PointContact("c", "f1", ((0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1))), "lie in no plane"),
     (con.PointContact("c", "f1", slides=True, friction=0.3), "neither friction nor fixed positions"),
     (con.PointContact("c", "f9"), "f9"),
