@@ -73,7 +73,7 @@ class Optimum:
 
 
 def optima(objectives: Sequence[float | None], tolerance: float = 1e-4) -> list[Optimum]:
-    """The different optima of starts, best first, None for one that came to nothing: objectives that agree are one."""
+    """The different optima of starts, best first, None for one that failed: objectives that agree are one."""
     found: list[Optimum] = []
     pairs = sorted((value, k) for k, value in enumerate(objectives) if value is not None)
     for value, k in pairs:
@@ -113,7 +113,7 @@ def round_size(missing: float) -> int:
 
 
 def searched(solve: Callable[[int, int], float | None], missing: float, most: int) -> list[float | None]:
-    """Objectives of starts 0, 1, ... in rounds by ``solve(number, centre)``, None for what came to nothing."""
+    """Objectives of starts 0, 1, ... in rounds by ``solve(number, centre)``, None for those that failed."""
     found: list[float | None] = []
     size = round_size(missing)
     while len(found) < size * len(around := centres(found, missing, most)):

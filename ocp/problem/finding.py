@@ -17,7 +17,7 @@ Kind = enum.StrEnum("Kind", [
     # the certificate: its checks, by the names of their tolerances under ``accept:``
     "STATIONARITY", "COMPLEMENTARITY", "GAP_SEGMENT", "GAP_TOTAL", "ERROR_ESTIMATE", "ENERGY", "OBJECTIVE", "POINT",
     "MINIMUM_PRINCIPLE", "OBJECTIVE_ERROR", "VIOLATION", "VIOLATION_BETWEEN",
-    # kinds of points, and why that is said of the discrete problem alone
+    # kinds of points, and why they hold for the discrete problem alone
     "STRICT_MINIMUM", "FLAT_MINIMUM", "SADDLE", "MAXIMUM", "POINT_NOT_EXAMINED", "ACTIVE_CONSTRAINTS",
     "PIECEWISE_CONSTANT_CONTROLS", "FLAT_DIRECTIONS",
     # special causes of the value of a check

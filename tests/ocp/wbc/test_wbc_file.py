@@ -198,7 +198,7 @@ def test_painleves_paradox_is_told_in_words(tmp_path, capsys):
 
 
 def test_independent_errors_come_at_once():
-    """Of contacts, tasks, the controller and the plant: none waits for another to be mended."""
+    """Of contacts, tasks, the controller and the plant: none waits for another."""
     text = TEXT
     contact = "lf: {frame: lf_foot, friction: 0.6, least: 2"
     for right, wrong in ((f"{contact}}}", f"{contact}, most: 1}}"),
