@@ -146,10 +146,11 @@ def _tracked(section: Section, nu: int) -> Tracked:
     functions = [reader.function(name, one) for name, one in (("tracked", value), ("reference", reference))]
     if nu < reader.u.numel():
         if reader.depends(value, reader.u[nu:]):
-            section.refuse("depends on accelerations or forces, which change their meaning with the contacts of a phase", "quantity")
+            section.refuse("depends on accelerations or forces, which change with the contacts of a phase", "quantity")
             section.findings.settle()
         u, rest = ca.SX.sym("u", nu), ca.SX.zeros(reader.u.numel() - nu)
-        functions = [ca.Function(f.name(), [reader.t, reader.x, u, reader.p], [f(reader.t, reader.x, ca.vertcat(u, rest), reader.p)])
+        given, whole = (ca.vertcat(u, one) for one in (ca.SX(0, 1), rest))
+        functions = [ca.Function(f.name(), [reader.t, reader.x, given, reader.p], [f(reader.t, reader.x, whole, reader.p)])
                      for f in functions]
     return Tracked(item.name, *functions, item.unit, state, section.value("within"))
 
