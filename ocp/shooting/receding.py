@@ -28,6 +28,9 @@ from ocp.shooting.written_guess import write_guess
 
 FOLLOWING = 0
 """Code of ``iterate`` for a plan that was improved, or could not be any more."""
+LOST = (Status.NOT_A_NUMBER, Status.DIVERGED)
+CLOSING = 50
+"""Iterations in which FDDP closes the gaps of a start that cannot be followed, at least."""
 MARGIN = 1e-4
 """Slack of a row, in its unit, below which its barrier is quadratic: plans are closer to their constraints the smaller it is, and
 move in the shorter steps (results/benchmarks/controller.md)."""
@@ -89,23 +92,34 @@ class Receding:
 
     def reset(self, x0: np.ndarray, t0: float, iterations: int = 0) -> tuple[Status, Finding]:
         """Start again from the guess of the phase: state x0 [nx] at absolute time t0 [s], then up to ``iterations`` of the whole
-        solver, multipliers included. Returns how that ended."""
+        solver, multipliers included; where the controls of the guess cannot be followed, from the state at rest in all knots, whose
+        gaps are closed by FDDP. Returns how that ended."""
         from ocp.shooting.engine import record
+
+        found, store = self._begin(x0, t0, replace(self.options, max_iterations=iterations), False), self._store
+        if found[0] in LOST:
+            attempt = replace(self.options, shooting="feasible", max_iterations=max(iterations, CLOSING))
+            again = self._begin(x0, t0, attempt, True)
+            if store.state[record.GAP] <= self.options.tuning.gap_tolerance and again[0] not in LOST:
+                found = again
+                store.settings[record.SHOOTING] = record.SINGLE
+                store.path.gap[:] = store.state[record.GAP] = 0.0
+        store.held.barrier, store.held.margin = self.barrier * max(1.0, float(store.settings[record.UNIT])), MARGIN
+        return found
+
+    def _begin(self, x0: np.ndarray, t0: float, options: ILQROptions, given: bool) -> tuple[Status, Finding]:
         from ocp.shooting.engine.search import Search
 
         store, horizon = self._store, self.program.horizon
         self._pending = False
-        records.reset(store, self.options)
+        records.reset(store, options)
         store.policy.K[:] = 0.0
-        write_guess(horizon, replace(self.options, shooting="single"), store.path)
+        write_guess(horizon, replace(options, shooting="feasible" if given else "single"), store.path)
         store.plan.t[:] = horizon.t + t0
         if self._table is not None:
             self._change(store.plan.which)
-        store.path.x[0, :self.nx] = x0
-        options = replace(self.options, max_iterations=iterations)
-        found = Search(self._horizon, options, store).run()
-        store.held.barrier, store.held.margin = self.barrier * max(1.0, float(store.settings[record.UNIT])), MARGIN
-        return found
+        store.path.x[:len(horizon.t) if given else 1, :self.nx] = x0
+        return Search(self._horizon, options, store, given=given).run()
 
     def shift(self, seconds: float) -> None:
         """Move the plan on by a time not longer than the horizon. Raises ValueError for others."""
