@@ -54,7 +54,7 @@ class Timetable:
                 continue
             ago = int(np.searchsorted(before, middles[k], side="right")) - 1
             same = np.flatnonzero(old == new[k])
-            if cycle and 0 <= ago and old[ago] == new[k]:
+            if cycle and ago >= 0 and old[ago] == new[k]:
                 yield k, ago
             elif same.size:
                 yield k, int(same[-1])

@@ -2,7 +2,6 @@
 contacts, and a quadruped that stands and trots."""
 
 from dataclasses import replace
-from functools import lru_cache
 
 import casadi as ca
 import numpy as np
@@ -54,7 +53,6 @@ def loop():
     return prepare_loaded(leg())
 
 
-@lru_cache(maxsize=1)
 def parts_of(model):
     """M, bias, J of the foot and q [+] v."""
     s, w = ca.SX.sym("q", model.nq), ca.SX.sym("v", model.nv)
@@ -62,13 +60,12 @@ def parts_of(model):
     return ca.Function("parts", [s, w], [alg.mass_matrix(model, s), alg.bias_force(model, s, w), J, alg.integrate(model, s, w)])
 
 
-def by_hand(mechanism, q, v, tau, held, h):
+def by_hand(mechanism, parts, q, v, tau, held, h):
     """A step of symplectic Euler from the saddle point, J dot v by a difference, and the force of the foot."""
-    model, parts = mechanism.model, parts_of(mechanism.model)
     M, bias, J, _ = (np.asarray(part) for part in parts(q, v))
     rows = [0, 2]  # the leg moves in the plane x, z
     J = J[rows]
-    n, m = model.nv, len(rows)
+    n, m = mechanism.model.nv, len(rows)
     f = np.array(mechanism.motor_effort(ca.DM(tau))).ravel() - bias.ravel()
     if not held:
         a, force = np.linalg.solve(M, f), np.zeros(m)
@@ -108,7 +105,7 @@ def test_controls_stay_in_their_phase_as_the_horizon_moves():
 
 def test_plans_obey_the_saddle_point_of_the_phase_they_are_in(loop):
     horizon, spec = loop.controller.horizon, loop.spec
-    program = horizon.program
+    program, parts = horizon.program, parts_of(spec.robot.model)
     loop.controller.reset(loop.phase.start.value)
     for k in range(4):
         loop.controller.update(horizon.x[1] if k else loop.phase.start.value, 0.02 * k)
@@ -118,7 +115,7 @@ def test_plans_obey_the_saddle_point_of_the_phase_they_are_in(loop):
             t = horizon.time + horizon.t[i]
             held = ((t + 0.5 * horizon.step) % 0.3) < 0.2
             nq = spec.robot.model.nq
-            after, force = by_hand(spec.robot, horizon.x[i, :nq], horizon.x[i, nq:], horizon.u[i], held, horizon.step)
+            after, force = by_hand(spec.robot, parts, horizon.x[i, :nq], horizon.x[i, nq:], horizon.u[i], held, horizon.step)
             assert horizon.x[i + 1] == pytest.approx(after, abs=1e-6), (k, i)
             if held and i:
                 force_seen = True
