@@ -33,8 +33,9 @@ from ocp.transcription.static_unknowns import static_unknowns
 Progress = Callable[[Mapping[str, Any]], None]
 #: where a solve starts, or ended: arrays by name, pure data
 Point = Mapping[str, np.ndarray]
-#: barrier parameter of a solve that starts from the solution of a neighbour, so that its active bounds may change
-BARRIER = 1e-4
+#: barrier parameters of a solve that starts from the solution of a neighbour: near, most active bounds stay what they are; far,
+#: they may change
+NEAR, FAR = 1e-7, 1e-2
 #: how solves end after which nothing else is tried
 ENDED = (*SOLVED, Status.INTERRUPTED, Status.TIME_LIMIT)
 #: of direct methods; others go on from a path
@@ -199,16 +200,16 @@ def _check_parameter(problem: Problem, name: str) -> None:
         raise ProblemError(f"parameter {name!r} cannot be varied: {why}", where=f"problem {problem.name!r}")
 
 
-def _frozen(name: str, given: Any, found: Solution) -> Any:
+def _frozen(name: str, value: Any, found: Solution) -> Any:
     """The options with what the first solve chose."""
-    changed = {f.name: getattr(given, f.name) for f in dataclasses.fields(given)
-               if f.default is dataclasses.MISSING or getattr(given, f.name) != f.default}
+    changed = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)
+               if f.default is dataclasses.MISSING or getattr(value, f.name) != f.default}
     chosen = {**changed, **(found.freeze if found.status in SOLVED else {})}
-    if "refine" in {f.name for f in dataclasses.fields(given)}:
+    if "refine" in {f.name for f in dataclasses.fields(value)}:
         chosen = {**chosen, "refine": "none"}
         if found.status not in SOLVED:
-            chosen |= {"scheme": given.scheme, "intervals": given.intervals}
-    return make_options(name, {**chosen, "guess": "given"} if hasattr(given, "guess") else chosen)
+            chosen |= {"scheme": value.scheme, "intervals": value.intervals}
+    return make_options(name, {**chosen, "guess": "given"} if hasattr(value, "guess") else chosen)
 
 
 # ---- nonlinear programs -----------------------------------------------------------------------------------------------
@@ -248,8 +249,8 @@ class DirectProgram:
         """Solve one case from a start point, or cold."""
         given = pinned(problem, self.varied)
         nlp = self._limited(given)
-        nlp = nlp if start is not None else replace(nlp, x0=self._first_point(given, nlp))
-        warm = None if start is None else Warm(start["x"], start["lam_x"], start["lam_g"], BARRIER)
+        nlp = nlp if start is not None else nlp.limited(x0=self._first_point(given, nlp))
+        warm = None if start is None else Warm(start["x"], start["lam_x"], start["lam_g"], NEAR, FAR)
         nlp, tell = self.margins(nlp), translated(progress, lambda point: self._moved(given).parts(point.x))
         result = self.solver.moved(nlp).solve(warm, None, tell)
         if result.status not in ENDED and self.second is not None:
@@ -258,19 +259,19 @@ class DirectProgram:
         point = {"x": result.x, "lam_x": result.lam_x, "lam_g": result.lam_g} if result.status in SOLVED else None
         return Case(result.status, result.f, point, lambda: self._solution(problem, given, result))
 
-    def _first_point(self, given: Problem, nlp: NLP) -> np.ndarray:
+    def _first_point(self, original: Problem, nlp: NLP) -> np.ndarray:
         """The guess of a problem as unknowns [n] of its program, which other numbers leave as it is, but for what they fix."""
-        guesses = [phase.guess for phase in given.phases]
+        guesses = [phase.guess for phase in original.phases]
         if len(self._guess[0]) != len(guesses) or any(a is not b for a, b in zip(self._guess[0], guesses, strict=True)):
-            self._guess = guesses, self._moved(with_guess(self._first, given)).nlp.x0
-        lengths = len(nlp.x0) - static_unknowns(given).count
+            self._guess = guesses, self._moved(with_guess(self._first, original)).nlp.x0
+        lengths = len(nlp.x0) - static_unknowns(original).count
         x0 = np.concatenate([self._guess[1][:lengths], nlp.x0[lengths:]])
         return np.where(nlp.x_lower == nlp.x_upper, nlp.x_lower, x0)
 
-    def _solution(self, problem: Problem, given: Problem, result: NLPResult) -> Solution:
+    def _solution(self, problem: Problem, original: Problem, result: NLPResult) -> Solution:
         from ocp.transcription.direct import as_solution
 
-        program = self._moved(given)
+        program = self._moved(original)
         program = replace(program, nlp=self.margins(program.nlp))
         chosen = {name: value for name, value in program.parameters(result.x).items() if name not in self.varied.parameters}
         found = as_solution(program, problem, self.name, self.options, result, chosen)
@@ -300,11 +301,11 @@ def _tightened(nlp: NLP, first: Mapping[str, np.ndarray] | None) -> Callable[[NL
 
     def moved(own: NLP) -> NLP:
         new = {name: getattr(own, name) + shift for name, shift in shifts.items()}
-        crossed = new["x_lower"] > new["x_upper"], new["g_lower"] > new["g_upper"]
-        for kind, over in zip("xg", crossed, strict=True):
-            for end in ("lower", "upper"):
-                new[f"{kind}_{end}"] = np.where(over, getattr(own, f"{kind}_{end}"), new[f"{kind}_{end}"])
-        return replace(own, **new)
+        for kind in "xg":
+            names = f"{kind}_lower", f"{kind}_upper"
+            if (over := new[names[0]] > new[names[1]]).any():
+                new |= {name: np.where(over, getattr(own, name), new[name]) for name in names}
+        return own.limited(**new)
 
     return moved
 

@@ -18,7 +18,7 @@ import numpy as np
 from ocp.errors import ProblemError
 from ocp.estimation.model import EstimateSpec
 from ocp.integrators import looking_back
-from ocp.interrupts import Activity, asked, check, late
+from ocp.interrupts import Activity, asked, check, time_is_up
 from ocp.mpc import evaluate
 from ocp.mpc.controller import Controller, Make
 from ocp.mpc.judge import Points, judged
@@ -161,7 +161,7 @@ class Loop:
         except KeyboardInterrupt:
             if not self.done:
                 raise
-            ending = Ending.TIME_LIMIT if late() and not asked() else Ending.INTERRUPTED
+            ending = Ending.TIME_LIMIT if time_is_up() and not asked() else Ending.INTERRUPTED
             message = f"after {self.t[self.done]:g} of {self.t[-1]:g} s"
         return self._result(ending, message)
 

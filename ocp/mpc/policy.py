@@ -16,7 +16,7 @@ class Receding:
     """The controls of the horizon of a problem, for ``ocp.simulation``: at every sampling instant the plan is moved on and improved
     from the state; between them it acts as it stands, or with feedback where ``options`` ask for it. Delays are left out."""
 
-    words = "the receding horizon of the file"
+    label = "the receding horizon of the file"
 
     def __init__(self, problem: Problem, options: MPCOptions, solver: Mapping[str, Any]):
         self._period = options.period

@@ -73,10 +73,20 @@ class NLP:
         for name, size in sizes.items():
             if np.shape(getattr(self, name)) != (size,):
                 raise ProblemError(f"{name} needs {size} values, got shape {np.shape(getattr(self, name))}", where="nlp")
+        self._check_order()
+
+    def _check_order(self) -> None:
         columns, rows = (self.x_lower, self.x_upper, self.variables), (self.g_lower, self.g_upper, self.constraints)
         for lower, upper, names in (columns, rows):
-            for i in () if np.all(lower <= upper) else np.flatnonzero(~(lower <= upper)):
+            for i in () if (lower <= upper).all() else np.flatnonzero(~(lower <= upper)):
                 raise ProblemError(f"lower bound {lower[i]:.6g} is not below upper bound {upper[i]:.6g}", where=names[i])
+
+    def limited(self, **limits: np.ndarray) -> NLP:
+        """With another guess, bounds or limits, of the same sizes; ``dataclasses.replace`` would ask for these once more."""
+        found = object.__new__(NLP)
+        vars(found).update(vars(self), **limits)
+        found._check_order()
+        return found
 
     @property
     def f(self) -> ca.Function:

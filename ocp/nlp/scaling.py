@@ -76,7 +76,7 @@ class Unscale:
         """A point of the program as one of the scaled program."""
         s = self.scaling
         return Warm(np.asarray(warm.x) / s.columns, np.asarray(warm.lam_x) * s.columns * s.objective,
-                    np.asarray(warm.lam_g) / s.rows * s.objective, warm.mu * s.objective)
+                    np.asarray(warm.lam_g) / s.rows * s.objective, warm.mu * s.objective, warm.far * s.objective)
 
     def up(self, warm: Warm) -> Warm:
         """A point of the scaled program as one of the program."""
@@ -87,8 +87,8 @@ class Unscale:
     def limited(self, inner: NLP, nlp: NLP) -> NLP:
         """The scaled program with the limits and the guess of a program."""
         s = self.scaling
-        return replace(inner, x0=nlp.x0 / s.columns, x_lower=nlp.x_lower / s.columns, x_upper=nlp.x_upper / s.columns,
-                       g_lower=nlp.g_lower * s.rows, g_upper=nlp.g_upper * s.rows)
+        return inner.limited(x0=nlp.x0 / s.columns, x_lower=nlp.x_lower / s.columns, x_upper=nlp.x_upper / s.columns,
+                             g_lower=nlp.g_lower * s.rows, g_upper=nlp.g_upper * s.rows)
 
     def row(self, row: Any) -> dict[str, float]:
         """A row of the iteration log with the objective of the program; residuals stay those of the scaled program."""

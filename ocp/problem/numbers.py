@@ -2,7 +2,7 @@
 
 Numbers: values of parameters, durations, prescribed states, bounds, limits of constraints and linkages, ranges of free parameters.
 Everything else but the guess is structure: functions, weights of residuals and of soft constraints, which components are
-prescribed, where a limit is none.
+prescribed, where a limit is none. What has the same numbers as before stays the same object.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import casadi as ca
 import numpy as np
@@ -19,35 +19,37 @@ from ocp.problem.problem import Boundary, Linkage, Phase, Problem
 from ocp.problem.terms import Constraint
 
 Array = np.ndarray
-#: from the numbers that stand somewhere to those that shall stand there, of the same shape
-Take = Callable[[Array], Array]
+T = TypeVar("T")
+#: from the numbers that stand somewhere to those that shall stand there, as many
+Take = Callable[[tuple[float, ...]], tuple[float, ...]]
 
 
 def numbers_of(problem: Problem) -> Array:
     """All numbers [k], in the order of :func:`with_numbers`."""
-    found: list[Array] = []
+    found: list[float] = []
 
-    def take(values: Array) -> Array:
-        found.append(values.ravel())
+    def take(values: tuple[float, ...]) -> tuple[float, ...]:
+        found.extend(values)
         return values
 
     _walked(problem, take)
-    return np.concatenate([np.zeros(0), *found])
+    return np.array(found, dtype=float)
 
 
 def with_numbers(problem: Problem, numbers: Array) -> Problem:
     """The problem with other numbers [k]; its functions are the same objects. Raises ValueError where there are more or fewer."""
-    rest = [np.asarray(numbers, dtype=float)]
+    given, at = np.asarray(numbers, dtype=float).tolist(), 0
 
-    def take(values: Array) -> Array:
-        if len(rest[0]) < values.size:
-            raise ValueError(f"{len(numbers)} numbers are fewer than the problem has")
-        own, rest[0] = rest[0][:values.size], rest[0][values.size:]
-        return own.reshape(values.shape)
+    def take(values: tuple[float, ...]) -> tuple[float, ...]:
+        nonlocal at
+        own, at = tuple(given[at:at + len(values)]), at + len(values)
+        if at > len(given):
+            raise ValueError(f"{len(given)} numbers are fewer than the problem has")
+        return values if own == values else own
 
     found = _walked(problem, take)
-    if len(rest[0]):
-        raise ValueError(f"{len(numbers)} numbers are {len(rest[0])} more than the problem has")
+    if at < len(given):
+        raise ValueError(f"{len(given)} numbers are {len(given) - at} more than the problem has")
     return found
 
 
@@ -69,37 +71,43 @@ def structure_of(problem: Problem) -> str:
 # ---- the walk ---------------------------------------------------------------------------------------------------------
 def _walked(problem: Problem, take: Take) -> Problem:
     """The problem with what ``take`` makes of its numbers."""
-    return replace(problem, phases=tuple(_phase(phase, take) for phase in problem.phases),
-                   linkages=tuple(_limited(linkage, take) for linkage in problem.linkages))
+    return _with(problem, phases=_each(problem.phases, lambda phase: _phase(phase, take)),
+                 linkages=_each(problem.linkages, lambda linkage: _limited(linkage, take)))
 
 
 def _phase(phase: Phase, take: Take) -> Phase:
-    system, duration = phase.system, phase.duration
-    values = _tuple(system.parameter_values, take)
-    length = _tuple((duration.lower, duration.upper, duration.guess), take)
-    ranges = take(np.array([pair[1:] for pair in phase.free_parameters], dtype=float).reshape(-1, 2))
-    bounds: dict[str, Any] = {name: _tuple(getattr(phase, name), take) for name in ("x_lower", "x_upper", "u_lower", "u_upper")}
-    return replace(
-        phase, **bounds, system=replace(system, parameter_values=values),
-        duration=replace(duration, lower=length[0], upper=length[1], guess=length[2]),
-        start=_boundary(phase.start, take), final=_boundary(phase.final, take),
-        constraints=tuple(_limited(c, take) for c in phase.constraints),
-        free_parameters=tuple((index, *pair) for (index, _, _), pair in zip(phase.free_parameters, ranges.tolist(), strict=True)))
+    duration, free = phase.duration, phase.free_parameters
+    system = _with(phase.system, parameter_values=take(phase.system.parameter_values))
+    lower, upper, guess = take((duration.lower, duration.upper, duration.guess))
+    ends = tuple(end for _, *pair in free for end in pair)
+    if (new := take(ends)) is not ends:
+        free = tuple((index, new[2 * k], new[2 * k + 1]) for k, (index, _, _) in enumerate(free))
+    bounds: dict[str, Any] = {name: take(getattr(phase, name)) for name in ("x_lower", "x_upper", "u_lower", "u_upper")}
+    return _with(phase, **bounds, system=system, duration=_with(duration, lower=lower, upper=upper, guess=guess),
+                 start=_boundary(phase.start, take), final=_boundary(phase.final, take),
+                 constraints=_each(phase.constraints, lambda own: _limited(own, take)), free_parameters=free)
 
 
-def _tuple(values: Sequence[float], take: Take) -> tuple[float, ...]:
-    return tuple(take(np.array(values, dtype=float)).tolist())
+def _with(item: T, **fields: Any) -> T:
+    """With these fields; the item itself where none of them is another."""
+    new = {name: value for name, value in fields.items() if value is not getattr(item, name)}
+    return replace(item, **new) if new else item  # type: ignore[type-var]
+
+
+def _each(items: tuple[T, ...], change: Callable[[T], T]) -> tuple[T, ...]:
+    found = tuple(change(item) for item in items)
+    return items if all(new is old for new, old in zip(found, items, strict=True)) else found
 
 
 def _boundary(boundary: Boundary | None, take: Take) -> Boundary | None:
-    return None if boundary is None else replace(boundary, value=_tuple(boundary.value, take))
+    return None if boundary is None else _with(boundary, value=take(boundary.value))
 
 
 def _limited(item: Any, take: Take) -> Any:
     """A constraint or linkage; soft limits stand in a penalty, and are not finite."""
     if getattr(item, "soft", None) is not None:
         return item
-    return replace(item, lower=_tuple(item.lower, take), upper=_tuple(item.upper, take))
+    return _with(item, lower=take(item.lower), upper=take(item.upper))
 
 
 # ---- the rest ---------------------------------------------------------------------------------------------------------

@@ -97,15 +97,14 @@ class Phase:
     constraints: tuple[Constraint, ...] = ()
     free_parameters: tuple[tuple[int, float, float], ...] = ()
     reset: ca.Function | None = None
-    reset_slope: Callable[[], ca.Function] | None = None
+    reset_derivative: Callable[[], ca.Function] | None = None
 
     def __post_init__(self) -> None:
         for letter, size, limits in (("x", self.system.nx, self.system.x_limits), ("u", self.system.nu, self.system.u_limits)):
-            own = Bounds.of(limits) if limits else Bounds.free(size)
             for end in ("lower", "upper"):
                 values = getattr(self, name := f"{letter}_{end}")
                 if not values and size:
-                    object.__setattr__(self, name, getattr(own, end))
+                    object.__setattr__(self, name, getattr(Bounds.of(limits) if limits else Bounds.free(size), end))
                 elif len(values) != size:
                     raise ProblemError(f"{name} needs {size} values, got {len(values)}", where=f"phase {self.name!r}")
         if self.system.period is not None:
@@ -265,7 +264,8 @@ def with_parameters(problem: Problem, values: Mapping[str, float]) -> Problem:
         new = tuple(float(values.get(n, v)) for n, v in zip(system.parameters, system.parameter_values, strict=True))
         return phase if new == system.parameter_values else replace(phase, system=replace(system, parameter_values=new))
 
-    return replace(problem, phases=tuple(changed(phase) for phase in problem.phases))
+    phases = tuple(changed(phase) for phase in problem.phases)
+    return problem if all(new is old for new, old in zip(phases, problem.phases, strict=True)) else replace(problem, phases=phases)
 
 
 def in_steps(problem: Problem) -> list[str]:

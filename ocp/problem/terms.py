@@ -41,12 +41,12 @@ class Sense(enum.Enum):
 
 @dataclass(frozen=True)
 class Behind:
-    """A function as one of the state behind a jump, ``whole(t, x, u, p) = outer(t, after(x), u, p)``. gradient(): x -> after [nx]
+    """A function as one of the state behind a jump, ``whole(t, x, u, p) = outer(t, after(x), u, p)``. derivative(): x -> after [nx]
     and its derivative [ndx, ndx] in closed form."""
 
     whole: ca.Function
     outer: ca.Function
-    slope: Callable[[], ca.Function]
+    derivative: Callable[[], ca.Function]
 
 
 @dataclass(frozen=True)

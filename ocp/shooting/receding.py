@@ -104,7 +104,7 @@ class Receding:
                 found = again
                 store.settings[record.SHOOTING] = record.SINGLE
                 store.path.gap[:] = store.state[record.GAP] = 0.0
-        store.held.barrier, store.held.margin = self.barrier * max(1.0, float(store.settings[record.UNIT])), MARGIN
+        store.conset.barrier, store.conset.margin = self.barrier * max(1.0, float(store.settings[record.UNIT])), MARGIN
         return found
 
     def _begin(self, x0: np.ndarray, t0: float, options: ILQROptions, given: bool) -> tuple[Status, Finding]:
@@ -140,12 +140,12 @@ class Receding:
         """Kinds of the stages by the time at which they now are; multipliers come from stages of these kinds, and begin anew where
         theirs are others."""
         assert self._table is not None
-        plan, held = self._store.plan, self._store.held
+        plan, conset = self._store.plan, self._store.conset
         self._horizon = replace(self._horizon, which=kinds_at(self._table, plan.t, self.step))
-        held.lam[came != self._horizon.which] = 0.0
+        conset.lam[came != self._horizon.which] = 0.0
         plan.which[:] = self._horizon.which
         holds = self._horizon.holds()
-        held.holds[:, :holds.shape[1]] = holds
+        conset.holds[:, :holds.shape[1]] = holds
 
     def _moved(self, seconds: float) -> tuple[int, float, float]:
         """(whole steps, fraction of one, seconds)."""

@@ -110,8 +110,8 @@ def limits(phase: Phase, form: Form, layout: Layout, first: int, before: Phase) 
                                                                         before.u_upper):
         return _limits(phase, form, layout.count, states, layout.controls - first, layout.centres)
     lower, upper = layout.lower.copy(), layout.upper.copy()  # the same components are prescribed
-    for at, j, boundary in ((At.START, 0, phase.start), (At.FINAL, -1, phase.final)):
-        if boundary is not None:
+    for at, j, boundary, known in ((At.START, 0, phase.start, before.start), (At.FINAL, -1, phase.final, before.final)):
+        if boundary is not None and boundary != known:
             low, high = lower[states[j]], upper[states[j]]
             _prescribe(phase, form, at, boundary, layout.centres[j], low, high)
             lower[states[j]], upper[states[j]] = low, high
@@ -151,11 +151,10 @@ def _state_bounds(phase: Phase, form: Form, x: np.ndarray) -> tuple[np.ndarray, 
 
 def _prescribe(phase: Phase, form: Form, at: At, boundary: Boundary, x: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> None:
     """Fix, in place, the unknowns of an end that a boundary prescribes."""
-    space = phase.system.space
+    space, bounds = phase.system.space, phase.state_bounds.pairs()
     for i, k in enumerate(space.tangent_index):
         if k >= 0 and boundary.fixed[k]:
-            value = boundary.value[i]
-            low, high = phase.state_bounds.pairs()[i]
+            value, (low, high) = boundary.value[i], bounds[i]
             if not low <= value <= high:
                 raise ProblemError(f"{at.value} value {value:.6g} of {space.names[i]} lies outside its bounds "
                                    f"[{low:.6g}, {high:.6g}]", where=at.value)

@@ -1,7 +1,7 @@
-"""Sweeps and solves again: one worker against two, what a case costs beyond its solve, and a program that takes other numbers
-beside CasADi's Opti with parameters. Writes results/benchmarks/sweeps.{csv,md}.
+"""Sweeps and solves again: one worker against two, what a case costs beyond its solve, a sweep that is killed, and a program that
+takes other numbers beside CasADi's Opti with parameters. Writes results/benchmarks/sweeps.{csv,md}.
 
-    python tests/benchmarks/sweeps.py [--cases 100]
+    python tests/benchmarks/sweeps.py [part ...] [--cases 100]     # parts that are not named stay as they are
 
 Solves again are measured in processor time, both sides in turn in one process; Opti has the same transcription (Hermite-Simpson
 in separated form, 60 intervals), the same IPOPT, tolerance and first point. Workers are measured by wall time.
@@ -11,21 +11,32 @@ from __future__ import annotations
 
 import argparse
 import os
+import random
+import re
+import signal
+import subprocess
+import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import casadi as ca
 import numpy as np
-from result_tables import FOLDER, write_table
 
-from ocp.app.batch.plan import Axis, cases
-from ocp.app.batch.run import Sweep, swept
-from ocp.app.files.load import load_problem
-from ocp.batch.compiled import compiled
-from ocp.problem.numbers import numbers_of, with_numbers
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "support")]
 
-PROBLEMS = Path(__file__).resolve().parents[2] / "problems"
+from block_file import SOLVED_BLOCK  # noqa: E402  # the repository's own modules need the path above
+from result_tables import FOLDER, read_table, write_page, write_table  # noqa: E402
+
+from ocp.app.batch.plan import Axis, cases  # noqa: E402
+from ocp.app.batch.run import Sweep, swept  # noqa: E402
+from ocp.app.files.load import load_problem  # noqa: E402
+from ocp.batch.compiled import compiled  # noqa: E402
+from ocp.problem.numbers import numbers_of, with_numbers  # noqa: E402
+
+PROBLEMS = ROOT / "problems"
 TURNS, AGAIN = 5, 12
 SOLVES = {"pendulum": ("pendulum_swingup", "collocation"), "cart-pole": ("cartpole_swingup", "collocation"),
           "Panda": ("panda_reach", "collocation"), "leg with contacts": ("leg_leap", "collocation"),
@@ -64,7 +75,7 @@ def solves_again() -> list[dict[str, object]]:
 
 def pure_time(made, case) -> float:
     """Of the same solve without what moves numbers and makes a solution of the point."""
-    from ocp.batch.compiled import BARRIER, pinned
+    from ocp.batch.compiled import FAR, NEAR, pinned
     from ocp.methods import method
     from ocp.nlp import Warm
 
@@ -75,7 +86,7 @@ def pure_time(made, case) -> float:
         solver = program.solver.moved(program.margins(own.nlp))
         point = made.base.point
         begin = time.process_time()
-        solver.solve(Warm(point["x"], point["lam_x"], point["lam_g"], BARRIER))
+        solver.solve(Warm(point["x"], point["lam_x"], point["lam_g"], NEAR, FAR))
         return time.process_time() - begin
     from ocp.shooting import ilqr
 
@@ -200,55 +211,122 @@ def workers(count: int) -> list[dict[str, object]]:
     return rows
 
 
-def table(rows) -> str:
-    def text(value):
-        return f"{value:.3g}" if isinstance(value, float) else str(value)
+def kills(count: int, times: int = 10, seed: int = 0) -> list[dict[str, object]]:
+    """``ocp sweep`` by two processes, killed with all of them (signal 9) at moments that are drawn evenly, and begun again until it
+    ends: its table, and how often each case is in its journal, beside one that nobody disturbs."""
+    rng, rows = random.Random(seed), list[dict[str, object]]()
+    axes = ("parameters.mass=1:2:20", f"phase.start.x=0:0.5:{count // 20}")
+    with tempfile.TemporaryDirectory() as work:
+        file = Path(work) / "block.yaml"
+        file.write_text(SOLVED_BLOCK, encoding="utf-8")
+        words = [sys.executable, "-m", "ocp.app.cli", "sweep", str(file), "-q", "-j", "2",
+                 *(word for axis in axes for word in ("--over", axis))]
+        whole = _until(words, Path(work) / "whole", None)
+        place, dead, at = Path(work) / "killed", 0, list[int]()
+        while dead < times and _until(words, place, rng.uniform(0.0, whole / 8)) < 0:
+            dead += 1
+            at.append(_lines(place))
+        rest = _until(words, place, None)
+        again = (place / "cases.csv").read_bytes() == (Path(work) / "whole" / "cases.csv").read_bytes()
+        numbers = [line.split(b",")[0] for line in (place / "journal.jsonl").read_bytes().splitlines()]
+        rows.append({"cases": count, "undisturbed [s]": whole, "kills": dead, "cases done at each": ",".join(map(str, at)),
+                     "last run [s]": rest, "solved twice": len(numbers) - len(set(numbers)),
+                     "missing": count - len(set(numbers)), "same table": again})
+    return rows
 
-    return "\n".join([f"| {' | '.join(rows[0])} |", "|---" * len(rows[0]) + "|",
-                      *(f"| {' | '.join(map(text, row.values()))} |" for row in rows)])
+
+def _lines(place: Path) -> int:
+    journal = place / "journal.jsonl"
+    return journal.read_bytes().count(b"\n") if journal.exists() else 0
+
+
+def _until(words: list[str], out: Path, seconds: float | None) -> float:
+    """Wall seconds of a command to its end, which must be a good one; -1 where it was killed after so many seconds."""
+    begin = time.perf_counter()
+    process = subprocess.Popen([*words, "--out", str(out)], start_new_session=True, stdout=subprocess.DEVNULL,
+                               env={**os.environ, "PYTHONPATH": str(PROBLEMS.parent)})
+    try:
+        if process.wait(seconds):
+            raise RuntimeError(f"exit code {process.returncode}")
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        return -1.0
+    return time.perf_counter() - begin
+
+
+#: what measures each part
+PARTS: dict[str, Callable[..., list[dict[str, object]]]] = {
+    "again": solves_again, "opti": beside_opti, "around": overhead, "workers": workers, "kills": kills}
+
+
+def table(first: str, rows: list[dict[str, str]]) -> str:
+    """Of a part, as Markdown. first: the heading of its first column."""
+    def text(value: str) -> str:
+        return f"{float(value):.3g}" if re.fullmatch(r"-?\d+\.\d+(e-?\d+)?", value) else value
+
+    if not rows:
+        return "Not measured."
+    found = [{first: row["what"], **dict(one.rsplit(" ", 1) for one in row["figures"].split("; "))} for row in rows]
+    return "\n".join([f"| {' | '.join(found[0])} |", "|---" * len(found[0]) + "|",
+                      *(f"| {' | '.join(map(text, row.values()))} |" for row in found)])
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
+    parser.add_argument("parts", nargs="*", default=list(PARTS), help=", ".join(PARTS))
     parser.add_argument("--cases", type=int, default=100)
     given = parser.parse_args()
-    again, opti, around, many = solves_again(), beside_opti(), overhead(given.cases), workers(given.cases)
-    rows = [{"part": part, **{"what": next(iter(row.values())), "figures": "; ".join(f"{k} {v}" for k, v in list(row.items())[1:])}}
-            for part, found in (("again", again), ("opti", opti), ("around", around), ("workers", many)) for row in found]
-    write_table(FOLDER / "sweeps.csv", rows)
-    load = os.getloadavg()[0]
-    (FOLDER / "sweeps.md").write_text(f"""# Sweeps, and solves with other numbers
+    path = FOLDER / "sweeps.csv"
+    rows: dict[str, list[dict[str, str]]] = {part: [row for row in read_table(path) if row["part"] == part] for part in PARTS}
+    for part in given.parts:
+        found = PARTS[part]() if part in ("again", "opti") else PARTS[part](given.cases)
+        rows[part] = [{"part": part, "what": str(next(iter(row.values()))),
+                       "figures": "; ".join(f"{key} {value}" for key, value in list(row.items())[1:])} for row in found]
+        write_table(path, [row for part in PARTS for row in rows[part]])
+    write_page(path.with_suffix(".md"), page(rows).splitlines())
 
-Made by `tests/benchmarks/sweeps.py`, {os.cpu_count()} processors, load {load:.1f} at the end: wall times of workers are worth what
-the machine gave them; processor times and ratios taken in turn do not depend on that.
+
+def page(rows: dict[str, list[dict[str, str]]]) -> str:
+    return f"""# Sweeps, and solves with other numbers
+
+Made by `tests/benchmarks/sweeps.py`, {os.cpu_count()} processors: wall times of workers are worth what the machine gave them;
+processor times and ratios taken in turn do not depend on that.
 
 ## A program that stands ready
 
 Processor time of the first solve with everything that is built for it, of a case with another start without its certificate, and of
 the solver alone within the same case.
 
-{table(again)}
+{table("problem", rows["again"])}
 
 ## Beside Opti with parameters
 
 Cart-pole, Hermite-Simpson in separated form, 60 intervals, other start angles and pole masses, in turn in one process. Opti starts
 from its last solution, ours from the solution of the problem as its file has it.
 
-{table(opti)}
+{table("solver", rows["opti"])}
 
 ## What a case costs beyond its solve
 
 The cart-pole over start angles and pole masses, processor time in one process: tree of neighbours, reading of the file with other
 values, rows and points to the disk.
 
-{table(around)}
+{table("cases", rows["around"])}
 
 ## Workers
 
 The same sweep by wall time, start of the processes and a program built by each included.
 
-{table(many)}
-""", encoding="utf-8")
+{table("processes", rows["workers"])}
+
+## Kills
+
+A block over masses and starts, swept by two processes; all of them are killed (signal 9) at moments drawn from a seed, and the same
+command begins again until the sweep is whole.
+
+{table("cases", rows["kills"])}
+"""
 
 
 if __name__ == "__main__":

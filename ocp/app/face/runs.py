@@ -40,9 +40,9 @@ class ClosedLoopResult(Shown):
     def policy(self) -> Any:
         """The feedback policy along the closed loop: ``policy(t, x) -> u``, gains ``policy.K`` [n, nu, ndx] at the samples."""
         from ocp.app.mpc.folder import arrays
-        from ocp.app.runs import along
+        from ocp.app.runs import loop_policy
 
-        return along(self.loop.problem, arrays(self.loop))
+        return loop_policy(self.loop.problem, arrays(self.loop))
 
     @property
     def t(self) -> np.ndarray:

@@ -110,18 +110,18 @@ def _between_knots(phase: Phase, t: np.ndarray, x: np.ndarray, t_u: np.ndarray, 
     for j in range(parts + 1):
         now = states[j]
 
-        def slope(i: int, move: np.ndarray, now: np.ndarray = now) -> np.ndarray:
+        def rate_at(i: int, move: np.ndarray, now: np.ndarray = now) -> np.ndarray:
             there = np.asarray(plus(now.T, move.T).full())
             found = rate(t[:-1] + s[i] * h, there, inputs[:, i].T, np.tile(p[:, None], len(h)))
             return np.asarray(found.full()).T
 
         step = (h / parts)[:, None]
-        k1 = slope(2 * j, np.zeros((len(h), system.space.ndx)))
+        k1 = rate_at(2 * j, np.zeros((len(h), system.space.ndx)))
         rates.append(k1)
         if j < parts:
-            k2 = slope(2 * j + 1, step / 2 * k1)
-            k3 = slope(2 * j + 1, step / 2 * k2)
-            k4 = slope(2 * j + 2, step * k3)
+            k2 = rate_at(2 * j + 1, step / 2 * k1)
+            k3 = rate_at(2 * j + 1, step / 2 * k2)
+            k4 = rate_at(2 * j + 2, step * k3)
             states.append(np.asarray(plus(now.T, (step / 6 * (k1 + 2 * k2 + 2 * k3 + k4)).T).full()).T)
 
     def joined(values: np.ndarray) -> np.ndarray:  # [parts + 1, intervals, n]: the last of each interval is the next one's first

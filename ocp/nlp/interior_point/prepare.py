@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import casadi as ca
@@ -26,7 +27,7 @@ Array = np.ndarray
 
 #: barrier parameter at a cold start, and the least of a warm one, which is also its distance from bounds
 MU_FIRST, MU_LEAST = 0.1, 1e-11
-#: iterations between two looks at the keyboard
+#: iterations between two looks at the keyboard, and after which a warm start begins again farther from its bounds
 CHUNK = 20
 #: room for fronts is doubled so often
 DOUBLINGS = 8
@@ -80,6 +81,11 @@ def prepare(nlp: NLP, options: SolverOptions, made: dict[Any, Any] | None = None
                     state.status = RUNNING
                 if watch.heard(lambda first: _log(state, first), lambda rows: _point(nlp, state)):
                     break
+                if warm is not None and warm.far and state.status == RUNNING and state.iteration >= CHUNK:
+                    done = state.iteration, state.rows, state.evaluations
+                    warm = replace(warm, mu=warm.far, far=0.0)
+                    _start(nlp, options, state, bounds, x0, warm)
+                    state.iteration, state.rows, state.evaluations = done
         if watch.error is not None:
             raise watch.error
         seconds = time.perf_counter() - started
@@ -97,10 +103,10 @@ def _workspace(nlp: NLP, options: SolverOptions, loaded: Loaded, fixed: Array) -
 
 def _relaxed(nlp: NLP, options: SolverOptions) -> tuple[Array, Array, Array]:
     """Bounds of x and of the rows, inequalities moved outwards a little so that there is an inside; and which are such."""
-    lower, upper = np.append(nlp.x_lower, nlp.g_lower), np.append(nlp.x_upper, nlp.g_upper)
-    free = lower < upper
-    by = [np.minimum(options.tolerance, min(1e-8, options.tolerance) * np.maximum(1.0, np.abs(b))) for b in (lower, upper)]
-    return np.where(free, lower - by[0], lower), np.where(free, upper + by[1], upper), free
+    lower, upper = np.concatenate([nlp.x_lower, nlp.g_lower]), np.concatenate([nlp.x_upper, nlp.g_upper])
+    free, least = lower < upper, min(1e-8, options.tolerance)
+    by = [np.minimum(options.tolerance, least * np.maximum(1.0, np.abs(b))) * free for b in (lower, upper)]
+    return lower - by[0], upper + by[1], free
 
 
 def _start(nlp: NLP, options: SolverOptions, q: State, bounds: tuple[Array, Array, Array], x0: Array, warm: Warm | None) -> None:
@@ -120,7 +126,7 @@ def _start(nlp: NLP, options: SolverOptions, q: State, bounds: tuple[Array, Arra
 
 def _point(nlp: NLP, q: State) -> Warm:
     scale, free = q.scale_f or 1.0, q.free[:nlp.n] == 1
-    lam_x = np.where(free, (q.zu - q.zl)[:nlp.n], -q.slope) / scale
+    lam_x = np.where(free, (q.zu - q.zl)[:nlp.n], -q.lagrangian_gradient) / scale
     return Warm(q.x.copy(), lam_x, q.y * q.scale / scale, q.mu)
 
 

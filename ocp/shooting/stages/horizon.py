@@ -96,7 +96,7 @@ class Horizon:
         """Absolute time [s] of knot k with the constants theta."""
         return float(self.leg(k).stretch.clock(self.t[k], theta))
 
-    def place(self, k: int, x: np.ndarray) -> tuple[str, float]:
+    def locate(self, k: int, x: np.ndarray) -> tuple[str, float]:
         """Where knot k of the states x stands: its phase, "" of a single one, and its time [s]."""
         leg = self.leg(k)
         theta = x[k, leg.stretch.phase.system.nx:leg.stretch.space.nx]
@@ -292,9 +292,9 @@ def _passage(leg: Leg, after: Stretch) -> Draft:
 
 def _jump(before: Stretch, after: Stretch) -> Write | None:
     """A passage whose reset has a derivative in closed form; None for others, and where constants are carried along."""
-    if after.phase.reset is None or after.phase.reset_slope is None or before.constants.count:
+    if after.phase.reset is None or after.phase.reset_derivative is None or before.constants.count:
         return None
-    reset = after.phase.reset_slope()
+    reset = after.phase.reset_derivative()
 
     def write(t: Expr, x: Expr, u: Expr, p: Expr, h: Expr) -> Written:
         there, F = reset(x)

@@ -119,6 +119,25 @@ def test_bounds_are_moved_as_by_a_transcription_from_scratch(file, options):
     assert any(moved)
 
 
+def test_neighbours_take_few_iterations_and_far_ones_begin_again(monkeypatch):
+    """Of a least time: from a start beside that of the file in a handful of iterations, farther away
+    from the same point once more; the optimum is that of the guess, and the log has the iterations of both."""
+    from ocp.nlp.interior_point import prepare
+
+    problem = load_problem("problems/particle_steering.yaml").problem
+    made = compiled(problem, "collocation", {"scheme": "hermite_simpson", "intervals": 30, "refine": "none"})
+    case = changed(problem, start=np.array(problem.phase.start.value) + 0.01)
+    near, cold = (made.solve(case, guess=guess, certified=False) for guess in (False, True))
+    assert len(near.solution.iterations) - 1 <= 5 < len(cold.solution.iterations) - 1
+    assert near.objective == pytest.approx(cold.objective, rel=1e-8)
+    monkeypatch.setattr(prepare, "CHUNK", 2)
+    rows = made.solve(case, certified=False)
+    barriers = [row["mu"] for row in rows.solution.iterations]
+    assert rows.objective == pytest.approx(cold.objective, rel=1e-8)
+    assert barriers[3] > 1e2 * barriers[0]
+    assert [row["iteration"] for row in rows.solution.iterations] == list(range(len(barriers)))
+
+
 def test_where_compiled_loops_come_to_nothing_ipopt_solves():
     made = compiled(block(), "collocation", {"scheme": "hermite_simpson", "intervals": 10})
     assert made.base.solution.options["solver"] == "interior_point"

@@ -55,14 +55,21 @@ class LoadedMPC:
 
 
 @sound
-def read_mpc(reader: Reader, file: Any, problem: Problem, reload: Reload) -> LoadedMPC:
-    """The section of a file whose problem has been read without errors; None where errors were recorded.
+def read_mpc(reader: Reader, file: Any, problem: Problem | None, reload: Reload) -> LoadedMPC:
+    """The section of a file; None where errors were recorded. problem: None where it has errors, then only parts of the section
+    are read that need no problem.
 
     reload: turns a changed source into a problem; for plants that differ from the model.
     """
     given: schema.MPC = file.mpc
     section = Section(reader, given, ("mpc",))
-    options, across, stated = _options(section, problem.phases[0].system.period), None, problem
+    options = _options(section, None if problem is None else problem.phases[0].system.period)
+    ilqr = read_options(reader, given.ilqr, "ilqr", ("mpc", "ilqr"))
+    if problem is None or options is None:
+        section.all("track", lambda item: _tracked(item, reader.u.numel()))
+        raise FollowOnError("recorded")
+    across: Problem | None = None
+    stated = problem
     if len(problem.phases) > 1:
         reread = reload
         with section.collecting():
@@ -75,7 +82,6 @@ def read_mpc(reader: Reader, file: Any, problem: Problem, reload: Reload) -> Loa
             return horizon_problem(reread(changed), options)
 
     system = problem.phase.system
-    ilqr = read_options(reader, given.ilqr, "ilqr", ("mpc", "ilqr"))
     if given.intervals is not None:
         if "intervals" in given.ilqr:
             section.refuse("is also given as mpc.ilqr.intervals; give one of them", "intervals")
@@ -111,6 +117,7 @@ def read_mpc(reader: Reader, file: Any, problem: Problem, reload: Reload) -> Loa
     return LoadedMPC(options, ilqr, spec, tracked, trials, estimate, across)
 
 
+@sound
 def _options(section: Section, period: float | None) -> MPCOptions:
     rate = 100.0 if period is None else 1 / period
     values: dict[str, Any] = {"rate": section.value("rate", rate)}
