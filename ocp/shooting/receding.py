@@ -107,19 +107,19 @@ class Receding:
         store.conset.barrier, store.conset.margin = self.barrier * max(1.0, float(store.settings[record.UNIT])), MARGIN
         return found
 
-    def _begin(self, x0: np.ndarray, t0: float, options: ILQROptions, given: bool) -> tuple[Status, Finding]:
+    def _begin(self, x0: np.ndarray, t0: float, options: ILQROptions, at_rest: bool) -> tuple[Status, Finding]:
         from ocp.shooting.engine.search import Search
 
         store, horizon = self._store, self.program.horizon
         self._pending = False
         records.reset(store, options)
         store.policy.K[:] = 0.0
-        write_guess(horizon, replace(options, shooting="feasible" if given else "single"), store.path)
+        write_guess(horizon, replace(options, shooting="feasible" if at_rest else "single"), store.path)
         store.plan.t[:] = horizon.t + t0
         if self._table is not None:
             self._change(store.plan.which)
-        store.path.x[:len(horizon.t) if given else 1, :self.nx] = x0
-        return Search(self._horizon, options, store, given=given).run()
+        store.path.x[:len(horizon.t) if at_rest else 1, :self.nx] = x0
+        return Search(self._horizon, options, store, from_guess=at_rest).run()
 
     def shift(self, seconds: float) -> None:
         """Move the plan on by a time not longer than the horizon. Raises ValueError for others."""
