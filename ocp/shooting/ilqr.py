@@ -105,8 +105,9 @@ def prepare(problem: Problem, options: ILQROptions | None = None, kinds: tuple[S
     from ocp.shooting.engine import search  # noqa: F401  # the first import of Numba, timed apart
 
     imported = time.perf_counter()
+    findings: tuple[Finding, ...] = ()
     if isinstance(problem, TimedProblem):
-        findings, horizon = (), build_by_time(problem, options)
+        horizon = build_by_time(problem, options)
     else:
         by_loops, findings = _execution(problem, options)
         horizon = build(problem, options, by_loops, kinds)

@@ -123,18 +123,17 @@ class Receding:
 
     def shift(self, seconds: float) -> None:
         """Move the plan on by a time not longer than the horizon. Raises ValueError for others."""
-        whole, part, seconds = self._moved(seconds)
-        path, policy, t = self._store.path, self._store.policy, self._store.plan.t.copy()
-        before = None if self._table is None else (path.u.copy(), policy.K.copy(), self._store.plan.which.copy())
-        if not self._pursue.shift(self._store, whole, part, seconds):
+        moved, table, store = self._moved(seconds), self._table, self._store
+        before = [array.copy() for array in (store.path.u, store.policy.K, store.plan.which, store.plan.t)] if table else []
+        if not self._pursue.shift(store, *moved):
             raise ArithmeticError("a state of the plan could not be interpolated")
-        if before is None:
+        if table is None:
             return
-        self._change(before[2][np.minimum(np.arange(len(t)) + whole, len(t) - 1)])
+        (u, K, old, t), (whole, part, _), plan = before, moved, store.plan
+        self._change(old[np.minimum(np.arange(len(t)) + whole, len(t) - 1)])
         # controls and gains of a step are those of a step of its phase: a mixture of two phases fits neither
-        (u, K, old), which = before, self._store.plan.which
-        for k, m in self._table.sources(old[:-1], which[:-1], (whole, part), (t[:-1], self._store.plan.t[:-1])):
-            path.u[k], policy.K[k] = u[m], K[m] if k + whole + (part > 0.0) < len(u) else 0.0
+        for k, m in table.sources(old[:-1], plan.which[:-1], (whole, part), (t[:-1], plan.t[:-1])):
+            store.path.u[k], store.policy.K[k] = u[m], K[m] if k + whole + (part > 0.0) < len(u) else 0.0
 
     def _change(self, came: np.ndarray) -> None:
         """Kinds of the stages by the time at which they now are; multipliers come from stages of these kinds, and begin anew where
