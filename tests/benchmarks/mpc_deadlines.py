@@ -120,8 +120,8 @@ def from_files(priority: str) -> list[dict[str, Any]]:
         loaded = load_problem(ROOT / "problems" / "mpc" / f"{name}.yaml", {"mpc.duration": str(SECONDS), **changes})
         given = loaded.mpc
         solver = solver_options(loaded.problem, given.options, {**loaded.options_for("ilqr"), **given.ilqr})
-        loop = run(given.problem or loaded.problem, given.options, solver=solver, plant=given.plant, tracked=given.tracked, progress=breathe,
-                   receding=rested)
+        loop = run(given.problem or loaded.problem, given.options, solver=solver, plant=given.plant, tracked=given.tracked,
+                   progress=breathe, receding=rested)
         rows.append(row("files", name, "ours", loop, priority, loop.seconds, loop.processor))
         print(name, loop.ending.name, loop.notes, *(f"{k.name}: rms {k.rms:.3g} {k.unit}" for k in loop.tracking), flush=True)
     return rows

@@ -2,6 +2,7 @@
 contacts, and a quadruped that stands and trots."""
 
 from dataclasses import replace
+from importlib import metadata
 
 import casadi as ca
 import numpy as np
@@ -185,13 +186,13 @@ def test_plants_by_kind_refuse_what_they_do_not_know_and_measure_with_noise():
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(not list(metadata.distributions(name="example-robot-data")), reason="robots of the extra robots")
 @pytest.mark.parametrize(("name", "changes", "moved"), [
     ("quadruped_stand", {"mpc.duration": "1.5"}, 0.0),
     ("quadruped_stand", {"mpc.duration": "1.5", "mpc.plant.kind": "hybrid"}, 0.0),
     ("quadruped_trot", {"mpc.duration": "3.5"}, 0.3)])
 def test_a_quadruped_stands_and_trots(name, changes, moved):
     pytest.importorskip("mujoco")
-    pytest.importorskip("example_robot_data")
     run = prepare_loaded(load_problem(PROBLEMS / "mpc" / f"{name}.yaml", changes)).run()
     assert run.ok
     assert not run.failures
