@@ -62,8 +62,8 @@ _HOMES = {
     "functions": ("acos", "asin", "atan", "atan2", "cos", "cosh", "der", "exp", "if_else", "interpolate", "log", "log10", "maximum",
                   "minimum", "norm", "sign", "sin", "sinh", "sqrt", "sumsqr", "t", "tan", "tanh", "total"),
 }
-_PLACES = {name: f"ocp.app.face.{home}" for home, names in _HOMES.items() for name in names}
-_PLACES |= {"ProblemError": "ocp.errors", "UnsupportedError": "ocp.errors"}
+_MODULES = {name: f"ocp.app.face.{home}" for home, names in _HOMES.items() for name in names}
+_MODULES |= {"ProblemError": "ocp.errors", "UnsupportedError": "ocp.errors"}
 
 __all__ = ["Expr", "Phase", "Problem", "ProblemError", "Result", "Robot", "UnsupportedError", "WholeBody", "__version__", "acos",
            "asin", "atan", "atan2", "cos", "cosh", "der", "dot", "exp", "if_else", "interpolate", "load", "log",
@@ -76,13 +76,13 @@ def __getattr__(name: str) -> Any:
         from importlib import metadata
 
         return metadata.version("lieocp")
-    if name not in _PLACES:
+    if name not in _MODULES:
         from dynamics.errors import near
 
         raise AttributeError(f"module 'ocp' has no attribute {name!r}{near(name, __all__)}")
     from importlib import import_module
 
-    return getattr(import_module(_PLACES[name]), name)
+    return getattr(import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -65,7 +65,7 @@ def contact_constraints(mechanism: Mechanism, parameters: int = 0, unknowns: int
             found.append(_path(f"{c.name} force", arguments, normals, Sense.BOX, where, (c.least, c.most)))
         if pushes.shape[0] > len(cones):
             found.append(_path(f"{c.name} pushes", arguments, pushes[len(cones):], Sense.BOX, where))
-    return tuple(found)
+    return tuple(replace(one, physical=True) for one in found)
 
 
 def constraint_forces(mechanism: Mechanism, arguments: Sequence[Expr], unknowns: int = 0) -> dict[str, Expr]:
@@ -95,13 +95,13 @@ def impact_map(mechanism: Mechanism, x: Expr, restitution: float | Mapping[str, 
     return ca.vertcat(x[:nq], mechanism.impact(x[:nq], x[nq:], restitution).v_after)
 
 
-def impact_slope(mechanism: Mechanism, restitution: float | Mapping[str, float] = 0.0) -> ca.Function:
+def impact_derivative(mechanism: Mechanism, restitution: float | Mapping[str, float] = 0.0) -> ca.Function:
     """x -> ``impact_map`` [nx], and its derivative [ndx, ndx] in closed form."""
     model, x = mechanism.model, ca.SX.sym("x", mechanism.model.nq + mechanism.model.nv)
     n, q = model.nv, x[:model.nq]
     struck = impact_partials(model, mechanism.constraints, q, x[model.nq:], restitution)
-    slope = ca.vertcat(ca.horzcat(ca.SX.eye(n), ca.SX(n, n)), struck.Y[:n, :2 * n])
-    return ca.Function("impact", [x], ca.cse([ca.vertcat(q, struck.v_after), slope]), ["x"], ["after", "slope"])
+    derivative = ca.vertcat(ca.horzcat(ca.SX.eye(n), ca.SX(n, n)), struck.Y[:n, :2 * n])
+    return ca.Function("impact", [x], ca.cse([ca.vertcat(q, struck.v_after), derivative]), ["x"], ["after", "derivative"])
 
 
 def _arguments(mechanism: Mechanism, parameters: int, unknowns: int) -> list[Expr]:

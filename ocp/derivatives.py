@@ -30,7 +30,7 @@ from ocp.errors import ProblemError
 from ocp.problem import At, Constraint, Cost, Finding, Kind, Phase, System
 
 Values = Callable[[Expr, Expr, Expr], Expr]
-Held = TypeVar("Held", Cost, Constraint)
+Item = TypeVar("Item", Cost, Constraint)
 SOURCES = ("ad", "analytic", *NUMERIC_SOURCES)
 DERIVATIVES = ("auto", *SOURCES)
 EXECUTIONS = ("auto", "generated", "loops")
@@ -116,8 +116,8 @@ def choose(system: System, source: str, execution: str, exact: bool = False, fix
 def operations_of(system: System) -> int:
     """Operations of one evaluation of the dynamics."""
     # where accelerations are controls, the rate is none; the power holds efforts and little else
-    if system.residual is not None and system.held is not None:
-        return operations(efforts(system.held.model, system.nu, len(system.controls)).sought)
+    if system.residual is not None and system.implicit is not None:
+        return operations(efforts(system.implicit.model, system.nu, len(system.controls)).sought)
     inverse = accelerations(system) is not None and system.power is not None
     return operations(system.power if inverse else system.rate)
 
@@ -127,7 +127,7 @@ def _inverse(system: System) -> tuple[Mechanism, int] | None:
     of its residual. None for others."""
     if system.inverse is not None:
         return system.inverse, 0
-    return (system.held, len(system.controls)) if system.held is not None and system.residual is not None else None
+    return (system.implicit, len(system.controls)) if system.implicit is not None and system.residual is not None else None
 
 
 def without_closed_form(system: System) -> str:
@@ -146,7 +146,7 @@ def _refusal(system: System, reason: str) -> ProblemError:
 
 def _obstacle(system: System, fixed: bool, exact: bool) -> Kind | None:
     """Why loops cannot serve a system; None where they can. exact: in the direct methods."""
-    robot = system.mechanism or (system.held if exact and by_residual(system) else None)
+    robot = system.mechanism or (system.implicit if exact and by_residual(system) else None)
     if robot is None or system.model is None:
         return Kind.NOT_FORWARD_DYNAMICS
     if robot.timed and not fixed:
@@ -156,7 +156,7 @@ def _obstacle(system: System, fixed: bool, exact: bool) -> Kind | None:
 
 def by_residual(system: System) -> bool:
     """Whether a system is the equations of motion of a robot as residuals, which loops over the robot serve, too."""
-    return system.residual is not None and system.held is not None and not system.held.thrusters
+    return system.residual is not None and system.implicit is not None and not system.implicit.thrusters
 
 
 def differentiated(system: System, source: str, values: Values | None = None) -> System:
@@ -216,16 +216,16 @@ def differentiated_phase(phase: Phase, source: str, by_loops: bool = False) -> P
 def _without_motion(phase: Phase) -> Phase:
     """The phase whose equations of motion are only what loops over the robot leave of them."""
     system = phase.system
-    assert system.held is not None
+    assert system.implicit is not None
     symbols = [ca.SX.sym(name, system.residual.size1_in(i)) for i, name in enumerate("txup")]
-    count, nv = len(system.controls), system.held.model.nv
-    left = linear_part(system.held, symbols[2][:count], symbols[2][count + nv:])
+    count, nv = len(system.controls), system.implicit.model.nv
+    left = linear_part(system.implicit, symbols[2][:count], symbols[2][count + nv:])
     rest = ca.Function("residual", symbols, [ca.densify(left)], ["t", "x", "u", "p"], ["F"])
     constraints = tuple(replace(c, function=rest) if c.function is system.residual else c for c in phase.constraints)
     return replace(phase, system=replace(system, residual=rest, derivatives="analytic"), constraints=constraints)
 
 
-def _with_values(sought: ca.Function, values: Values, item: Held) -> Held:
+def _with_values(sought: ca.Function, values: Values, item: Item) -> Item:
     """The cost or constraint, whose function of (t, x, u, p) calls ``values`` where it holds ``sought``, both of (t, x, u)."""
     function = item.function
     rest = split(function, sought) if item.at in (At.PATH, At.INTEGRAL) else None

@@ -69,10 +69,10 @@ def _short(near: Expr, found: Expr) -> Expr:
     return ca.norm_inf(found - near) <= CONVERGED * ca.fmax(1, ca.norm_inf(found))
 
 
-def searched(name: str, equations: ca.Function, slopes: ca.Function) -> ca.Function:
+def searched(name: str, equations: ca.Function, jacobian: ca.Function) -> ca.Function:
     """(y, a_1, ..., a_k) -> y after Newton's method with a line search: steps are halved until the length of the residual falls by
     a fourth of what they promise. It ends after a step shorter than STEP, or ROUNDS times BATCH steps; where these come to nothing
-    it begins again at 0, and then once more with every row over its entry on the diagonal of J. slopes: (J, residual).
+    it begins again at 0, and then once more with every row over its entry on the diagonal of J. jacobian: (J, residual).
 
     Against stiff kinks Deuflhard's natural test, lengths of next steps, was found to be worse."""
     y, *known = symbols = [ca.MX.sym(equations.name_in(i), equations.size1_in(i)) for i in range(equations.n_in())]
@@ -89,7 +89,7 @@ def searched(name: str, equations: ca.Function, slopes: ca.Function) -> ca.Funct
     whole = ca.Function(f"{name}_whole", [y, step, size, weights, *known], [y - step])
     either = ca.Function.if_else(f"{name}_either", whole, halved)
 
-    J, value = slopes(state[:n], *known)
+    J, value = jacobian(state[:n], *known)
     own = ca.diag(J)
     weigh = ca.if_else(state[n + 1], 1 / ca.if_else(own == 0, ca.sqrt(ca.sum2(J**2)), ca.fabs(own)), 1)
     step, size = ca.solve(J, value, "qr"), ca.norm_2(weigh * value)

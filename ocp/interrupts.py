@@ -1,12 +1,13 @@
 """The time that work may take, and Ctrl-C: both end it at the same points, and neither costs what has been found.
 
 ``limited`` starts a budget. Long work asks at well-defined points: ``check`` raises ``Stopped`` where nothing can be handed back,
-``late`` tells a loop to stop with what there is. Ctrl-C moves the limit to the present (``stop``). After the limit there are
+``time_is_up`` tells a loop to stop with what there is. Ctrl-C moves the limit to the present (``stop``). After the limit there are
 ``GRACE_S`` seconds in all: the certificate asks within ``closing``, then the answer is written, and pictures take what remains.
 What is skipped is recorded by ``leave_out``.
 
 Until the first iteration there is nothing to lose, and Ctrl-C raises KeyboardInterrupt at once. From then on it waits for the next
-of these points (``held``). A second Ctrl-C raises at once. A single call of compiled code is not left before it returns.
+of these points (``holding_interrupts``). A second Ctrl-C raises at once. A single call of compiled code is not left before it
+returns.
 """
 
 from __future__ import annotations
@@ -116,7 +117,7 @@ def closing(seconds: float) -> Iterator[None]:
         _EXTRA.reset(token)
 
 
-def late(stage: Activity | None = None) -> bool:
+def time_is_up(stage: Activity | None = None) -> bool:
     """Whether the time is up; stage: of what asks."""
     budget = _BUDGET.get()
     if budget is None:
@@ -127,7 +128,7 @@ def late(stage: Activity | None = None) -> bool:
 
 def check(stage: Activity) -> None:
     """Raises Stopped where the time is up."""
-    if late(stage):
+    if time_is_up(stage):
         raise Stopped(stage)
 
 
@@ -173,7 +174,7 @@ def leave_out(stage: Activity, name: str = "") -> None:
         budget.left_out.append((stage, name))
 
 
-class Held:
+class InterruptGuard:
     """The state of a held section. asked: Ctrl-C has come and waits; anything: whether there is something to lose by it; raised:
     whether it was raised."""
 
@@ -183,7 +184,7 @@ class Held:
     def progress(self, row: Mapping[str, Any]) -> None:
         """For a method, in place of the progress that was given: after the first row there is an iterate."""
         self.anything = True
-        if late(self._stage) or self.asked:
+        if time_is_up(self._stage) or self.asked:
             raise Stopped(self._stage)
         if self._progress is not None:
             self._progress(row)
@@ -198,13 +199,14 @@ class Held:
 
 
 @contextmanager
-def held(anything: bool = True, progress: Progress | None = None, stage: Activity = Activity.SOLVING) -> Iterator[Held]:
+def holding_interrupts(anything: bool = True, progress: Progress | None = None,
+                       stage: Activity = Activity.SOLVING) -> Iterator[InterruptGuard]:
     """Hold Ctrl-C back while there is something to lose; only the main thread may handle signals, elsewhere nothing changes.
 
     A KeyboardInterrupt that comes up in the middle of compiled code, as CasADi's, leaves it as another exception; here it becomes
     one again. One that comes up while an object is thrown away is dropped by Python; here it comes again.
     """
-    found = Held(anything, progress, stage)
+    found = InterruptGuard(anything, progress, stage)
     if threading.current_thread() is not threading.main_thread():
         yield found
         return

@@ -14,7 +14,7 @@ from dynamics.errors import near
 from ocp.certify import Tolerances, certify
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.guesses.sampling import sample_guess
-from ocp.interrupts import Activity, Budget, Progress, Stopped, attempt, check, held, late, limited
+from ocp.interrupts import Activity, Budget, Progress, Stopped, attempt, check, holding_interrupts, limited, time_is_up
 from ocp.options import MethodOptions, outside, record_of
 from ocp.problem import SOLVED, Finding, Kind, Problem, Solution, Status, Trajectory, join
 from ocp.problem.checkpoint import NOBODY, Checkpoint, Keep, Outside
@@ -78,10 +78,10 @@ def _multiple_shooting() -> Parts:
 def _ilqr() -> Parts:
     from ocp.shooting.options import ILQROptions, unsupported
 
-    def searching(*given: Any) -> tuple[Search, State]:
+    def searching(*options: Any) -> tuple[Search, State]:
         from ocp.strategy.shooting import searching  # loads Numba
 
-        return searching(*given)
+        return searching(*options)
 
     return Parts(ILQROptions, unsupported, searching)
 
@@ -142,11 +142,11 @@ def make_options(name: str, values: Mapping[str, Any]) -> MethodOptions:
     return record_of(method(name).options_type(), values, f"solve.{name}")
 
 
-def spelt_otherwise(name: str, given: Any) -> tuple[Finding, ...]:
+def spelt_otherwise(name: str, options: Any) -> tuple[Finding, ...]:
     """That options of a method, as given, now stand in a section of its record."""
-    if not isinstance(given, Mapping):
+    if not isinstance(options, Mapping):
         return ()
-    found = outside(method(name).options_type(), given)
+    found = outside(method(name).options_type(), options)
     return (Finding(Kind.OPTIONS_IN_SECTION, name=name, data={"sections": found}),) if found else ()
 
 
@@ -196,7 +196,7 @@ def solve(
             so_far(_unsolved(problem, name, record, budget, begin))
         try:
             check(Activity.FUNCTIONS)
-            with held(False, progress) as ctrl_c:
+            with holding_interrupts(False, progress) as ctrl_c:
                 outside = Outside(ctrl_c.progress, checkpoint, resume)
                 search, state = chosen.parts().searching(problem, record, outside, judge(own), off, own)
                 solution = searched(search, state)
@@ -248,7 +248,7 @@ def _ruled_out(problem: Problem, findings: Callable[[Problem], tuple[Finding, ..
 
 def _timed(solution: Solution, budget: Budget) -> Solution:
     """With the status and the findings of a limit of time."""
-    if solution.status is Status.INTERRUPTED and late() and not budget.asked:
+    if solution.status is Status.INTERRUPTED and time_is_up() and not budget.asked:
         solution = dataclasses.replace(solution, status=Status.TIME_LIMIT)
     return dataclasses.replace(solution, findings=(*solution.findings, *left_out(budget, solution)))
 
@@ -291,7 +291,7 @@ def _concluded(search: Search, solution: Solution, hurried: bool) -> Solution:
     """The solution with its certificate and error bound; hurried: what was stopped gets a certificate only. After Ctrl-C, which may
     also come now, and after the limit, with what certificate there is time for."""
     try:
-        with held():
+        with holding_interrupts():
             solution = certify(solution, search.tolerances) if hurried else concluded(search, solution)
     except KeyboardInterrupt:  # Ctrl-C for the second time
         pass

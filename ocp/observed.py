@@ -36,9 +36,9 @@ def translated(progress: Progress | None, way: Callable[[Any], Any]) -> Progress
     if progress is None:
         return None
 
-    def told(row: Any) -> Any:
+    def report(row: Any) -> Any:
         inner = _PRESENT.get()
         with presenting(None if inner is None else lambda: way(inner())):
             return progress(row)
 
-    return told
+    return report

@@ -58,25 +58,25 @@ def section_of(kind: type) -> dict[str, str]:
     return {f.name: name for name, record in sections(kind).items() for f in dataclasses.fields(record)}
 
 
-def outside(kind: type, given: Mapping[str, Any]) -> dict[str, str]:
+def outside(kind: type, values: Mapping[str, Any]) -> dict[str, str]:
     """Options that are given outside their section, and the section, by name."""
     own = section_of(kind)
-    return {name: own[name] for name in given if name in own}
+    return {name: own[name] for name in values if name in own}
 
 
-def flat(kind: type, given: Mapping[str, Any]) -> dict[str, Any]:
+def flat(kind: type, values: Mapping[str, Any]) -> dict[str, Any]:
     """Values by name, those within sections among the others, which they override."""
     within = sections(kind)
-    found = {name: value for name, value in given.items() if name not in within}
+    found = {name: value for name, value in values.items() if name not in within}
     for name in within:
-        value = given.get(name, {})
+        value = values.get(name, {})
         found |= dataclasses.asdict(value) if dataclasses.is_dataclass(value) and not isinstance(value, type) else value
     return found
 
 
-def record_of(kind: type[Record], given: Mapping[str, Any], where: str) -> Record:
+def record_of(kind: type[Record], options: Mapping[str, Any], where: str) -> Record:
     """The record of these values, flat or in sections. Raises ProblemError for unknown names, with near misses, and bad values."""
-    own, values = section_of(kind), flat(kind, given)
+    own, values = section_of(kind), flat(kind, options)
     known = {f.name for f in dataclasses.fields(kind)} | set(own)  # type: ignore[arg-type]
     for name in values:
         if name not in known:

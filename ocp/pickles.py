@@ -32,7 +32,7 @@ class _Pickler(pickle.Pickler):
         if isinstance(value, FunctionType) and "<locals>" in value.__qualname__:
             held = value.__closure__ or ()
             return (_function, (marshal.dumps(value.__code__), value.__module__, len(held)),
-                    ({k: getattr(value, k) for k in KEPT}, [cell.cell_contents for cell in held]), None, None, _fill_function)
+                    ({k: getattr(value, k) for k in ATTRIBUTES}, [cell.cell_contents for cell in held]), None, None, _fill_function)
         if isinstance(value, _lru_cache_wrapper) and "<locals>" in value.__qualname__:
             return cache, (value.__wrapped__,)
         if isinstance(value, MappingProxyType):
@@ -41,7 +41,7 @@ class _Pickler(pickle.Pickler):
 
 
 #: attributes of a function besides its code
-KEPT = ("__defaults__", "__kwdefaults__", "__name__", "__qualname__", "__doc__")
+ATTRIBUTES = ("__defaults__", "__kwdefaults__", "__name__", "__qualname__", "__doc__")
 
 
 def _written(value: Any) -> bytes:
@@ -70,8 +70,8 @@ def _function(code: bytes, module: str, cells: int) -> FunctionType:
     return FunctionType(marshal.loads(code), vars(importlib.import_module(module)), None, None, empty)
 
 
-def _fill_function(made: FunctionType, kept: tuple[Mapping[str, Any], Sequence[Any]]) -> None:
-    for name, value in kept[0].items():
+def _fill_function(made: FunctionType, content: tuple[Mapping[str, Any], Sequence[Any]]) -> None:
+    for name, value in content[0].items():
         setattr(made, name, value)
-    for cell, content in zip(made.__closure__ or (), kept[1], strict=True):
-        cell.cell_contents = content
+    for cell, value in zip(made.__closure__ or (), content[1], strict=True):
+        cell.cell_contents = value

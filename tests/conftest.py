@@ -20,7 +20,7 @@ UNIT = [line for line in (HERE / "unit.txt").read_text(encoding="utf-8").split("
 
 
 @pytest.hookimpl(tryfirst=True)  # before the marker expression chooses
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     sweeps: defaultdict[tuple[str, int], list[pytest.Item]] = defaultdict(list)
     for item in items:
         if (mark := item.get_closest_marker("sample")) and item.get_closest_marker("slow") is None:
@@ -35,6 +35,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("slow") is None and is_unit(item.path):
             item.add_marker(pytest.mark.unit)
+    if [(config.invocation_params.dir / place).resolve() for place in config.args] == [HERE]:
+        slow = [item.get_closest_marker("slow") is not None for item in items]
+        config.collected_rows = tuple(
+            {row for item, late in zip(items, slow, strict=True) if late is which for row in rows(item)} for which in (False, True))
 
 
 @pytest.hookimpl(wrapper=True)

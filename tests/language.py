@@ -133,9 +133,16 @@ def compiled() -> tuple[tuple[re.Pattern[str], re.Pattern[str] | None, str], ...
                  for term in TERMS)
 
 
+@cache
+def any_term() -> re.Pattern[str]:
+    return re.compile("|".join(f"(?:{term.pattern})" for term in TERMS), re.I)
+
+
 def in_text(text: str, path: str, line: int, kind: str) -> Iterator[Hit]:
     """The words of a piece of text; `code` between backticks is not looked at."""
     prose = re.sub(r"``[^`]*``|`[^`]*`", lambda found: "`" + " " * (len(found[0]) - 2) + "`", text)
+    if any_term().search(prose) is None:
+        return
     for pattern, allowed, better in compiled():
         for found in pattern.finditer(prose):
             context = text[max(0, found.start() - 60): found.end() + 60]

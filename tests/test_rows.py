@@ -10,18 +10,10 @@ COLLECT = """
 import json, sys, pytest
 
 class Rows:
-    def __init__(self):
-        self.chosen, self.left_out = set(), set()
-
     def pytest_collection_finish(self, session):
-        self.chosen |= {row for item in session.items for mark in item.iter_markers("row") for row in mark.args}
+        print(json.dumps([sorted(rows) for rows in session.config.collected_rows]))
 
-    def pytest_deselected(self, items):
-        self.left_out |= {row for item in items for mark in item.iter_markers("row") for row in mark.args}
-
-rows = Rows()
-code = pytest.main(["--collect-only", "-qq", "-p", "no:cacheprovider", sys.argv[1]], plugins=[rows])
-print(json.dumps([int(code), sorted(rows.chosen), sorted(rows.left_out)]))
+sys.exit(pytest.main(["--collect-only", "-qqq", "-p", "no:cacheprovider", sys.argv[1]], plugins=[Rows()]))
 """
 
 
@@ -30,11 +22,18 @@ def listed():
     return [f"{document}:{row}" for document, *found in lines for row in found]
 
 
-def test_every_row_has_a_case_that_runs_by_default():
+def collected(config):
+    """(rows of cases that run by default, rows of slow ones): of this session where it has collected all tests, else of another."""
+    if hasattr(config, "collected_rows"):
+        return config.collected_rows
+    found = subprocess.run([sys.executable, "-c", COLLECT, str(HERE)], cwd=HERE.parent, capture_output=True, text=True)
+    assert found.returncode == 0, found.stdout
+    return [set(rows) for rows in json.loads(next(line for line in found.stdout.splitlines() if line.startswith("[[")))]
+
+
+def test_every_row_has_a_case_that_runs_by_default(request):
     rows = listed()
     assert len(rows) == len(set(rows)) == 571
-    found = subprocess.run([sys.executable, "-c", COLLECT, str(HERE)], cwd=HERE.parent, capture_output=True, text=True)
-    code, chosen, left_out = json.loads(found.stdout.splitlines()[-1])
-    assert code == 0, found.stdout
-    assert set(left_out) - set(chosen) == set()
-    assert set(chosen) == set(rows)
+    chosen, left_out = collected(request.config)
+    assert left_out - chosen == set()
+    assert chosen == set(rows)

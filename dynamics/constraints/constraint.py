@@ -120,20 +120,20 @@ class FrameConstraint(Constraint):
         return self.relation(self._poses(model, q), twists, t)[1]
 
     def jacobian(self, model: Model, q: Expr, t: Expr = 0.0) -> Expr:
-        rows = self.slopes[0](*self._entries(model, q), ca.DM(6 * len(self.frames), 1), t)
+        rows = self.rate_derivatives[0](*self._entries(model, q), ca.DM(6 * len(self.frames), 1), t)
         return rows @ ca.vertcat(*(frame_jacobian(model, q, frame, "body") for frame in self.frames))
 
     def drift(self, model: Model, q: Expr, v: Expr, t: Expr = 0.0) -> Expr:
         twists = ca.vertcat(*(frame_jacobian(model, q, frame, "body") @ v for frame in self.frames))
         drifts = ca.vertcat(*(frame_jacobian_drift(model, q, v, frame, "body") for frame in self.frames))
         at = (*self._entries(model, q), twists, t)
-        return self.slopes[1](*at) + self.slopes[0](*at) @ drifts
+        return self.rate_derivatives[1](*at) + self.rate_derivatives[0](*at) @ drifts
 
     def size(self, model: Model) -> int:
-        return int(self.slopes[0].size1_out(0))
+        return int(self.rate_derivatives[0].size1_out(0))
 
     @cached_property
-    def slopes(self) -> tuple[ca.Function, ca.Function]:
+    def rate_derivatives(self) -> tuple[ca.Function, ca.Function]:
         """(R [3, 3 k], p [3, k], V [6 k], t) -> the rate by V [m, 6 k], and its change as V carries the frames on [m]."""
         k = len(self.frames)
         R, p, V, t = ca.SX.sym("R", 3, 3 * k), ca.SX.sym("p", 3, k), ca.SX.sym("V", 6 * k), ca.SX.sym("t")
@@ -195,10 +195,10 @@ class ByContent:
 
     @cached_property
     def _text(self) -> str:
-        def said(value: Any) -> str:
+        def text_of(value: Any) -> str:
             return str(value.serialize()) if isinstance(value, ca.Function) else repr(value)
 
-        entries = (f"{f.name}={said(getattr(self, f.name))}" for f in fields(self))  # type: ignore[arg-type]  # they are dataclasses
+        entries = (f"{f.name}={text_of(getattr(self, f.name))}" for f in fields(self))  # type: ignore[arg-type]  # they are dataclasses
         return f"{type(self).__name__}({', '.join(entries)})"
 
     def __repr__(self) -> str:

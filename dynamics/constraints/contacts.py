@@ -104,8 +104,8 @@ class PointContact(Contact):
 
     # ---- the only point of a contact, as controllers see it: forces f [3] (N, world axes) on the robot ------------------------
     @cached_property
-    def place(self) -> contact_kinematics.Contact:
-        """The point held, for Jacobians."""
+    def contact_point(self) -> contact_kinematics.Contact:
+        """The contact point, for Jacobians."""
         return contact_kinematics.Contact(self.frame, self.points[0])
 
     def limits(self) -> tuple[Array, Array, Array]:
@@ -120,8 +120,8 @@ class PointContact(Contact):
         """The pyramid that is its cone, or stands for it."""
         return self.cone if self.cone.sides else STAND_IN
 
-    def held(self) -> tuple[Array, Array]:
-        """(N [k, 3], F [2, 3] or [0, 3]): N a is held at rest, F f = 0 is the law of its friction."""
+    def equations(self) -> tuple[Array, Array]:
+        """(N [k, 3], F [2, 3] or [0, 3]): N a = 0, F f = 0 is the law of its friction."""
         if self.slip is None:
             return np.eye(3), np.zeros((0, 3))
         across, n = self.plane[:2], self.plane[2]

@@ -58,7 +58,7 @@ class Closure(FrameConstraint):
         if len(self.axis) != 3 or not any(self.axis):
             raise ModelError(f"axis must be three numbers, not all zero; got {self.axis}", element=where)
 
-    def _held(self) -> HeldAxes:
+    def _fixed_axes(self) -> HeldAxes:
         """(rows of the position [k, 3], axis [3], two directions across it [2, 3])."""
         axis = np.asarray(self.axis, float) / np.linalg.norm(self.axis)
         across = rotation_from_z(tuple(axis.tolist()))[:, :2].T
@@ -70,12 +70,12 @@ class Closure(FrameConstraint):
         return self.first, self.second
 
     def aligned(self, poses: Sequence[Transform], t: Expr) -> Expr:
-        R, (_, axis, _) = poses[0].R.T @ poses[1].R, self._held()
+        R, (_, axis, _) = poses[0].R.T @ poses[1].R, self._fixed_axes()
         return {"all": lambda: (ca.trace(R) - 1) / 2, "tilt": lambda: ca.dot(axis, R @ axis), "": lambda: ca.DM(0, 1)}[
             CLOSURES[self.joint][1]]()
 
     def relation(self, poses: Sequence[Transform], twists: Sequence[Expr], t: Expr) -> tuple[Expr, Expr]:
-        relative, (rows, axis, across) = spatial.compose(spatial.inverse(poses[0]), poses[1]), self._held()
+        relative, (rows, axis, across) = spatial.compose(spatial.inverse(poses[0]), poses[1]), self._fixed_axes()
         R, p = relative
         # twist of B relative to A in the axes of B: B_v_WB - B_X_A A_v_WA
         twist = twists[1] - spatial.motion_to_child(relative, twists[0])

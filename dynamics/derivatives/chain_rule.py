@@ -37,19 +37,19 @@ class Link(NamedTuple):
 
     J: Expr
     g: Expr
-    bend: Callable[[], Expr]
+    second: Callable[[], Expr]
 
 
-def backward(nodes: Sequence[Node], slope: Expr) -> tuple[Expr, list[Link]]:
+def backward(nodes: Sequence[Node], gradient: Expr) -> tuple[Expr, list[Link]]:
     """From the partial derivatives L_y [ny] the whole ``dL/dv`` [n], and the link of every node."""
     links = []
     for node in reversed(nodes):
         begin = node.X_y.shape[1]
-        lam = slope[begin:]
-        J, bend = node.derivatives(lam)
-        links.append(Link(J, ca.mtimes(J.T, lam), bend))
-        slope = slope[:begin] + ca.mtimes(node.X_y.T, links[-1].g)
-    return slope, links[::-1]
+        lam = gradient[begin:]
+        J, second = node.derivatives(lam)
+        links.append(Link(J, ca.mtimes(J.T, lam), second))
+        gradient = gradient[:begin] + ca.mtimes(node.X_y.T, links[-1].g)
+    return gradient, links[::-1]
 
 
 def forward(nodes: Sequence[Node], links: Sequence[Link]) -> tuple[Expr, list[Expr]]:
@@ -72,7 +72,7 @@ def curvature(nodes: Sequence[Node], links: Sequence[Link], Y: Expr, inputs: Seq
     total, T_yy = ca.SX(Y.shape[1], Y.shape[1]), ca.SX(Y.shape[0], Y.shape[0]) if T_yy is None else T_yy
     for node, link, W in zip(nodes, links, inputs, strict=True):
         if node.linear:
-            total += congruence(link.bend(), W)
+            total += congruence(link.second(), W)
         else:
-            T_yy = T_yy + congruence(link.bend(), ca.horzcat(node.X_y, ca.SX(W.shape[0], Y.shape[0] - node.X_y.shape[1])))
+            T_yy = T_yy + congruence(link.second(), ca.horzcat(node.X_y, ca.SX(W.shape[0], Y.shape[0] - node.X_y.shape[1])))
     return total + congruence(T_yy, Y)

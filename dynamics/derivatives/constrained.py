@@ -66,12 +66,12 @@ class _System(NamedTuple):
     saddle: Saddle
     y: tuple[Expr, Expr]
     by: dict[str, tuple[Expr, Expr]]
-    turns: bool
+    dependent: bool
 
     def solved(self) -> Expr:
         """Y."""
         f, c = (-ca.horzcat(*(blocks[i] for blocks in self.by.values())) for i in (0, 1))
-        if self.turns:  # no inverse: right-hand sides in the range of J alone
+        if self.dependent:  # no inverse: right-hand sides in the range of J alone
             x, multipliers = self.saddle.solve(f, c)
             multipliers = multipliers + self._turning()
         else:

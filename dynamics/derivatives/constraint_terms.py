@@ -97,7 +97,7 @@ class MovedFrames(NamedTuple):
 
     motions: FrameMotions
     arguments: list[Expr]
-    slopes: list[Expr]
+    by_state: list[Expr]
 
 
 class Between:

@@ -176,5 +176,5 @@ def _jet(lifted: Pullback, Dmu: Expr, link: _Link | None, offset: Transform) -> 
 
     V, A, W, c = move(link.V), move(link.A), move(link.W), link.columns.through(move)
     A_q, A_v = c.psi_ddot - cross_motion(V, c.psi_dot), c.psi_dot + c.S_dot - cross_motion(V, c.S)
-    first = lifted.along(c.S, c.psi_dot, A_q, A_v)
+    first = lifted.frame_derivatives(c.S, c.psi_dot, A_q, A_v)
     return FrameJet(spatial.compose(link.pose, offset), V, A, W, *first, lifted.columns(c.turned) + c.S @ Dmu, c, link.order)

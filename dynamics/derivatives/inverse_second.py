@@ -61,14 +61,14 @@ def inverse_dynamics_second_partials(model: Model, q: Expr, v: Expr, a: Expr,
     n, reduced = passed.reduced.nu, passed.reduced
     tensors = _Tensors(n)
     inertia, B, f = [x.inertia for x in passed.links], [x.B for x in passed.links], [x.force for x in passed.links]
-    ways = _ways(passed)
+    ways = _root_paths(passed)
     for i in reversed(range(len(passed.links))):
         own = passed.columns(i)
         for p in range(own.stop - own.start):
-            bend = _Bend(passed.links[i], p, inertia[i], B[i], f[i])
+            terms = _ColumnTerms(passed.links[i], p, inertia[i], B[i], f[i])
             j = i
             while j >= 0:
-                _blocks(tensors, own.start + p, bend, j == i, passed.links[j], ways[j])
+                _blocks(tensors, own.start + p, terms, j == i, passed.links[j], ways[j])
                 j = reduced.links[j].parent
         parent = reduced.links[i].parent
         if parent >= 0:
@@ -121,7 +121,7 @@ class _Tensors:
         return ca.sparsify(ca.SX(pattern, values[order.tolist()]))
 
 
-class _Way(NamedTuple):
+class _RootPath(NamedTuple):
     """Joints from the root down to joint j, itself last: stacked columns [6, m], indices [m], how many belong to j."""
 
     S: Expr
@@ -132,20 +132,20 @@ class _Way(NamedTuple):
     own: int
 
 
-def _ways(passed: Sweep) -> list[_Way]:
-    out: list[_Way] = []
+def _root_paths(passed: Sweep) -> list[_RootPath]:
+    out: list[_RootPath] = []
     for i, (link, x) in enumerate(zip(passed.reduced.links, passed.links, strict=True)):
         columns = (x.S, x.psi_dot, x.psi_ddot, x.psi_dot + x.S_dot)
         index = np.arange(passed.columns(i).start, passed.columns(i).stop)
         above = out[link.parent] if link.parent >= 0 else None
         if above is not None:
             columns = tuple(ca.horzcat(up, mine) for up, mine in zip(above[:4], columns, strict=True))
-        out.append(_Way(*columns, index if above is None else np.r_[above.indices, index], len(index)))
+        out.append(_RootPath(*columns, index if above is None else np.r_[above.indices, index], len(index)))
     return out
 
 
 # ------------------------------------------------------------------------------------------------ blocks
-class _Bend:
+class _ColumnTerms:
     """Effect of displacing one column s of joint i on the subtree that it carries: the quantities of Algorithm 1."""
 
     def __init__(self, x: Swept, p: int, inertia: Inertia, B: Coriolis, f: Expr) -> None:
@@ -160,26 +160,26 @@ class _Bend:
         self.by_v = B.times(s) + spatial.apply_inertia(inertia, psi_dot + x.S_dot[:, p])
 
 
-def _blocks(T: _Tensors, i: int, bend: _Bend, same: bool, x: Swept, way: _Way) -> None:
+def _blocks(T: _Tensors, i: int, terms: _ColumnTerms, same: bool, x: Swept, path: _RootPath) -> None:
     """All entries of one column i, a joint j (``x``) on its way to the root, and the joints k on the way of j."""
     S, P, PP, fast = x.S, x.psi_dot, x.psi_ddot, x.psi_dot + x.S_dot
-    Bs, A1, A3 = bend.Bs, bend.A1, bend.A3
+    Bs, A1, A3 = terms.Bs, terms.A1, terms.A3
     apply = spatial.apply_inertia
-    m, mine = len(way.indices), way.own
-    J, K, I = way.indices[m - mine:, None], way.indices[None, :], np.array([[i]])
-    above = way.indices[None, : m - mine]  # k strictly above j
-    k_S, k_P, k_PP, k_fast = way.S, way.psi_dot, way.psi_ddot, way.fast
+    m, mine = len(path.indices), path.own
+    J, K, I = path.indices[m - mine:, None], path.indices[None, :], np.array([[i]])
+    above = path.indices[None, : m - mine]  # k strictly above j
+    k_S, k_P, k_PP, k_fast = path.S, path.psi_dot, path.psi_ddot, path.fast
     a_S, a_fast = k_S[:, : m - mine], k_fast[:, : m - mine]
 
-    u8 = -(spatial.hat(bend.moment) @ angular(S)) - Bs.transposed(P)
-    u9 = cross_columns(S, bend.Is)
+    u8 = -(spatial.hat(terms.moment) @ angular(S)) - Bs.transposed(P)
+    u9 = cross_columns(S, terms.Is)
     u11 = Bs.transposed(S)
     u2 = apply(A1, S)
     block = u8.T @ angular(k_P) + u9.T @ k_PP
     T.put("qq", block, (I, J, K))
     T.put("qq", block[:, : m - mine], (I, above, J))
     T.put("qv", -(u11.T @ angular(k_P)), (I, K, J))
-    T.put("vv", -(u2.T @ k_S[:, m - mine:]), (I, J, way.indices[None, m - mine:]))
+    T.put("vv", -(u2.T @ k_S[:, m - mine:]), (I, J, path.indices[None, m - mine:]))
     if not same:
         u1 = A3.transposed(S)
         T.put("qq", u1.T @ angular(k_P) + u2.T @ k_PP, (J, K, I), (J, I, K))
@@ -191,16 +191,16 @@ def _blocks(T: _Tensors, i: int, bend: _Bend, same: bool, x: Swept, way: _Way) -
         T.put("Mq", block[:, : m - mine], (above, J, I))
     if m == mine:
         return
-    u3 = A3.times(P) + apply(A1, PP) + cross_columns(S, bend.by_q)
-    u5 = 2 * moment_columns(P, bend.Is) - Bs.K2 @ angular(P) - spatial.hat(bend.moment) @ angular(S)
-    u6 = Bs.times(P) + cross_columns(S, bend.by_v)
+    u3 = A3.times(P) + apply(A1, PP) + cross_columns(S, terms.by_q)
+    u5 = 2 * moment_columns(P, terms.Is) - Bs.K2 @ angular(P) - spatial.hat(terms.moment) @ angular(S)
+    u6 = Bs.times(P) + cross_columns(S, terms.by_v)
     T.put("qq", u3.T @ a_S, *([(above, I, J)] if same else [(above, I, J), (above, J, I)]))
     T.put("vv", -(u11.T @ angular(a_S)), (I, J, above), (I, above, J))
     T.put("qv", u5.T @ angular(a_S) + u9.T @ a_fast, (I, J, above))
     T.put("qv", u6.T @ a_S, (above, J, I))
     T.put("Mq", u9.T @ a_S, (above, I, J), (I, above, J))
     if same:
-        T.put("vv", (spatial.cross_force(bend.s, apply(bend.inertia, S)) + u9).T @ a_S, (above, J, I))
+        T.put("vv", (spatial.cross_force(terms.s, apply(terms.inertia, S)) + u9).T @ a_S, (above, J, I))
     else:
         T.put("qv", (A3.times(S) + apply(A1, fast)).T @ a_S, (above, I, J))
         T.put("vv", Bs.times(S).T @ a_S, (above, I, J), (above, J, I))

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from dynamics.algorithms import tree
 from dynamics.algorithms.reduced_tree import Link, ReducedTree
 from dynamics.joints.kind import part
-from dynamics.joints.moving import bends, slopes
+from dynamics.joints.moving import first_derivatives, second_derivatives
 from dynamics.lie.expression import Expr
 
 
@@ -31,7 +31,7 @@ class FirstOrderBack(NamedTuple):
     da: Expr
 
 
-class Slopes(NamedTuple):
+class FrameDerivatives(NamedTuple):
     """Derivatives [6, nv]: of a pose, a twist and an acceleration by q, and of the acceleration by v."""
 
     pose_q: Expr
@@ -70,20 +70,21 @@ class Pullback:
         """``mu = G lam`` [nu] of a direction lam [nv], and its derivative by q [nu, nv]."""
         if not self.reduced.moving:
             return self.lift(lam), tree.zeros(self.reduced.nu, self.reduced.nv, lam)
-        return self.lift(lam), _assembled(self.reduced, [(link, x[0]) for link, x in self._bends(lam)], lam, *self.state)
+        return self.lift(lam), _assembled(self.reduced, [(link, x[0]) for link, x in self._second_derivatives(lam)], lam,
+                                          *self.state)
 
     def columns(self, columns: Expr) -> Expr:
         """``X G`` [., nv]: what depends on the velocities of the links, seen from v."""
         return columns if self.G is None else columns @ self.G
 
-    def along(self, pose: Expr, V_q: Expr, A_q: Expr, A_v: Expr) -> Slopes:
+    def frame_derivatives(self, pose: Expr, V_q: Expr, A_q: Expr, A_v: Expr) -> FrameDerivatives:
         """Derivatives [6, nv] by q of a frame's pose, twist and acceleration, and of the latter by v, from those by the links."""
         out = [self.columns(x) for x in (pose, V_q, A_q, A_v)]
         if self.reduced.moving:
             out[1] = out[1] + pose @ self.Du
             out[2] = out[2] + A_v @ self.Du + pose @ self.Ddu
             out[3] = out[3] + pose @ self.du_dv
-        return Slopes(out[0], out[1], out[2], out[3])
+        return FrameDerivatives(out[0], out[1], out[2], out[3])
 
     def first(self, tau: Expr, dq: Expr, dv: Expr, M: Expr) -> FirstOrderBack:
         """tau [nv] and its derivatives by q, v, a from those of the links."""
@@ -91,7 +92,7 @@ class Pullback:
         if self.reduced.moving:
             out[0] = out[0] + self.rows(dv @ self.Du + M @ self.Ddu)
             out[1] = out[1] + self.rows(M @ self.du_dv)
-            for link, found in self._bends(tree.zeros(self.reduced.nv, 1), w_q=tau):
+            for link, found in self._second_derivatives(tree.zeros(self.reduced.nv, 1), w_q=tau):
                 out[0][link.v, link.v] += found[1]
         return FirstOrderBack(self.rows(tau), out[0], out[1], out[2])
 
@@ -103,7 +104,7 @@ class Pullback:
         if not self.reduced.moving:
             return *gradients, *matrices
         tau, dq, dv, M = first
-        found = list(self._bends(lam, gq, tau, gv, ga))
+        found = list(self._second_derivatives(lam, gq, tau, gv, ga))
         Dmu = _assembled(self.reduced, [(link, x[0]) for link, x in found], lam, *self.state)
         Du, Ddu, du_dv = self.Du, self.Ddu, self.du_dv
         gradients[0] = gradients[0] + Dmu.T @ tau + Du.T @ gv + Ddu.T @ ga
@@ -117,12 +118,13 @@ class Pullback:
                 matrix[link.v, link.v] += block
         return *gradients, *matrices
 
-    def _bends(self, lam: Expr, w_q: Expr = None, w_t: Expr = None, w_v: Expr = None, w_a: Expr = None) -> Any:
-        """(link, results of ``bends``) of all general links; weights [nu] left out are zero."""
+    def _second_derivatives(self, lam: Expr, w_q: Expr = None, w_t: Expr = None, w_v: Expr = None, w_a: Expr = None) -> Any:
+        """(link, ``joints.moving.second_derivatives``) of all general links; weights [nu] left out are zero."""
         for link in self.reduced.moving:
             weights = [tree.zeros(6, 1) if w is None else part(w, link.columns) for w in (w_q, w_t, w_v, w_a)]
             q, v, a = self.state
-            first, *second = bends(link.kind)(link.coordinates(q), *(link.velocities(x) for x in (v, a, lam)), *weights)
+            first, *second = second_derivatives(link.kind)(link.coordinates(q), *(link.velocities(x) for x in (v, a, lam)),
+                                                           *weights)
             yield link, (link.multiplier * first, *(link.multiplier**2 * x for x in second))
 
 
@@ -133,7 +135,8 @@ def pullback(reduced: ReducedTree, q: Expr, v: Expr, a: Expr) -> Pullback:
     G = reduced.constant_map
     if not reduced.moving:
         return Pullback(reduced, (q, v, a), G, G @ v, G @ a)
-    found = [(link, slopes(link.kind)(link.coordinates(q), link.velocities(v), link.velocities(a))) for link in reduced.moving]
+    found = [(link, first_derivatives(link.kind)(link.coordinates(q), link.velocities(v), link.velocities(a)))
+             for link in reduced.moving]
     blocks = [_assembled(reduced, [(link, link.multiplier * x[k]) for link, x in found], q, v, a) for k in (0, 2, 3, 4)]
     G = blocks[0] + G
     du = G @ a

@@ -82,7 +82,7 @@ class Spring(Force):
         """T [N]."""
         return self.k * (L - self.length) + self.c * rate
 
-    def slopes(self, L: Expr, rate: Expr) -> tuple[Expr, Expr]:
+    def partials(self, L: Expr, rate: Expr) -> tuple[Expr, Expr]:
         """(dT/dL, dT/d(dL/dt))."""
         return self.k, self.c
 
@@ -93,12 +93,12 @@ class Spring(Force):
     def stiffness(self, model: Model, q: Expr, v: Expr) -> Expr:
         L, g, W = path(model, self.places, q)
         rate = g @ v
-        by_length, by_rate = self.slopes(L, rate)
+        by_length, by_rate = self.partials(L, rate)
         return -g.T @ (by_length * g + by_rate * (W.T @ v).T) - self.tension(L, rate) * W
 
     def damping(self, model: Model, q: Expr, v: Expr) -> Expr:
         g = path_gradient(model, self.places, q)
-        return -self.slopes(path_length(model, self.places, q), g @ v)[1] * (g.T @ g)
+        return -self.partials(path_length(model, self.places, q), g @ v)[1] * (g.T @ g)
 
     def energy(self, model: Model, q: Expr) -> Expr:
         return self.k / 2 * (path_length(model, self.places, q) - self.length) ** 2
@@ -114,14 +114,14 @@ class Cable(Spring):
     The force has a kink where the cable becomes taut, and a jump there where c > 0.
     """
 
-    def _pull(self, L: Expr, rate: Expr) -> Expr:
+    def _taut(self, L: Expr, rate: Expr) -> Expr:
         return ca.logic_and(self.length < L, super().tension(L, rate) > 0)
 
     def tension(self, L: Expr, rate: Expr) -> Expr:
-        return ca.if_else(self._pull(L, rate), super().tension(L, rate), 0)
+        return ca.if_else(self._taut(L, rate), super().tension(L, rate), 0)
 
-    def slopes(self, L: Expr, rate: Expr) -> tuple[Expr, Expr]:
-        pull = self._pull(L, rate)
+    def partials(self, L: Expr, rate: Expr) -> tuple[Expr, Expr]:
+        pull = self._taut(L, rate)
         return ca.if_else(pull, self.k, 0), ca.if_else(pull, self.c, 0)
 
     def energy(self, model: Model, q: Expr) -> Expr:

@@ -95,7 +95,7 @@ def continued(chart: str, turn: ArrayLike, spin: ArrayLike, before: tuple[ArrayL
     else:
         sign = -1.0 if euler.sequence(chart).proper else 1.0  # of the middle angle's mirror: -b, or pi - b
         mirrored = q * (1.0, -1.0, 1.0) + np.pi * np.array([1.0, (1.0 + sign) / 2, 1.0])
-        q = min((x + _turns(q0 - x) for x in (q, mirrored)), key=lambda x: float(np.linalg.norm(x - q0)))
+        q = min((x + _whole_turns(q0 - x) for x in (q, mirrored)), key=lambda x: float(np.linalg.norm(x - q0)))
     det, S = map(np.asarray, rates(q))
     if abs(det) >= SINGULAR:
         return q, np.linalg.solve(S, np.asarray(spin, float))
@@ -110,10 +110,10 @@ def _longer(q: np.ndarray, before: np.ndarray) -> np.ndarray:
     """The rotation vector [3] with whole turns added that is next to the one before."""
     size, reach = float(np.linalg.norm(q)), float(np.linalg.norm(before))
     axis = q / size if size > SINGULAR else before / (reach or 1.0)
-    return np.asarray(q + _turns(axis @ (before - q)) * axis)
+    return np.asarray(q + _whole_turns(axis @ (before - q)) * axis)
 
 
-def _turns(x: Any) -> Any:
+def _whole_turns(x: Any) -> Any:
     """The whole turns next to angles [rad]."""
     return 2 * np.pi * np.round(x / (2 * np.pi))
 

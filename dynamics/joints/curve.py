@@ -21,10 +21,10 @@ def truncated_cube(u: Expr, order: int) -> Expr:
 
 
 class Cubic(NamedTuple):
-    """A natural spline p0 + slope s + sum jumps_k max(0, s - knots_k)^3: knots [n], slope [3], jumps [n, 3]."""
+    """A natural spline p0 + slope s + sum jumps_k max(0, s - knots_k)^3: knots [n], linear [3], jumps [n, 3]."""
 
     knots: np.ndarray
-    slope: np.ndarray
+    linear: np.ndarray
     jumps: np.ndarray
 
 
@@ -48,10 +48,10 @@ def _make(joint: Any) -> JointKind:
     points = np.asarray(joint.points, float)
     if points.ndim != 2 or points.shape[1] != 3 or len(points) < 2 or not np.all(np.isfinite(points)):
         raise ValueError("a curve needs at least two points of three finite numbers each")
-    knots, slope, jumps = _natural(points)
+    knots, linear, jumps = _natural(points)
 
     def transform(q: Expr) -> Transform:
-        p = constant(points[0]) + constant(slope) * q
+        p = constant(points[0]) + constant(linear) * q
         for knot, jump in zip(knots, jumps, strict=True):
             p = p + constant(jump) * truncated_cube(q - knot, 0)
         return Transform(constant(np.eye(3)), p)
@@ -61,7 +61,7 @@ def _make(joint: Any) -> JointKind:
 
     def derivative(q: Expr, order: int) -> Expr:
         """Of the position [3], and no rotation: a motion vector."""
-        p = constant(slope) if order == 1 else ca.DM(3, 1)
+        p = constant(linear) if order == 1 else ca.DM(3, 1)
         for knot, jump in zip(knots, jumps, strict=True):
             p = p + constant(jump) * truncated_cube(q - knot, order)
         return motion(p, ca.DM(3, 1))

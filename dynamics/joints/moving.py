@@ -3,9 +3,10 @@
 Nothing here knows any dynamics: functions of one joint's handful of variables are differentiated, once for each joint record.
 With D_k the right-tangent derivative along velocity component k, and ``D_k D_j`` written at [j, k]:
 
-    slopes(kind):  (q, v, a) -> G = S [6, n], ``dG/dt v`` [6], and [6, n] each: D(G v), D(G a + dG/dt v), d(dG/dt v)/dv
-    bends(kind):   (q, v, a, lam, w_q, w_t, w_v, w_a [6 each]) -> D(G lam) [6, n]; then [n, n] each, the second derivatives of
-                   ``w_t^T G lam + w_v^T G v + w_a^T (G a + dG/dt v)``: qq, to which D_k (w_q^T G)_j is added, then qv, vv, qa
+    first_derivatives(kind): (q, v, a) -> G = S [6, n], ``dG/dt v`` [6], and [6, n] each: D(G v), D(G a + dG/dt v), d(dG/dt v)/dv
+    second_derivatives(kind): (q, v, a, lam, w_q, w_t, w_v, w_a [6 each]) -> D(G lam) [6, n]; then [n, n] each, the second
+                   derivatives of ``w_t^T G lam + w_v^T G v + w_a^T (G a + dG/dt v)``: qq, to which D_k (w_q^T G)_j is added, then
+                   qv, vv, qa
 """
 
 from __future__ import annotations
@@ -37,13 +38,13 @@ def from_pose(transform: Callable[[Expr], Transform], nq: int, nv: int, rate: Ca
     subspace = ca.Function("subspace", [q], [S])
     bias = ca.Function("bias", [q, v], [ca.cse(ca.jacobian(S @ v, q) @ (N @ v))])
 
-    def along(M: Expr) -> list[Expr]:
+    def directional(M: Expr) -> list[Expr]:
         return [ca.reshape(ca.jacobian(ca.vec(ca.densify(M)), q) @ N[:, k], 6, nv) for k in range(nv)]
 
     def slices(x: Expr) -> Slices:
-        first = along(S)
+        first = directional(S)
         return Slices(ca.Function("first", [q], ca.cse(first)).call([x]),
-                      lambda k, l: ca.Function("second", [q], [ca.cse(along(first[k])[l])])(x))
+                      lambda k, l: ca.Function("second", [q], [ca.cse(directional(first[k])[l])])(x))
 
     return {"transform": transform, "subspace": subspace, "bias": bias, "slices": slices}
 
@@ -54,7 +55,7 @@ class Terms(NamedTuple):
     symbols: list[ca.SX]
     G: ca.SX
     drift: ca.SX
-    slope: Callable[[ca.SX], ca.SX]
+    derivative: Callable[[ca.SX], ca.SX]
 
 
 def _terms(kind: JointKind) -> Terms:
@@ -66,14 +67,14 @@ def _terms(kind: JointKind) -> Terms:
 
 
 @lru_cache(maxsize=4096)
-def slopes(kind: JointKind) -> ca.Function:
+def first_derivatives(kind: JointKind) -> ca.Function:
     """See the module's text."""
     (q, v, a), G, drift, D = _terms(kind)
-    return ca.Function("slopes", [q, v, a], ca.cse([G, drift, D(G @ v), D(G @ a + drift), ca.jacobian(drift, v)]))
+    return ca.Function("first_derivatives", [q, v, a], ca.cse([G, drift, D(G @ v), D(G @ a + drift), ca.jacobian(drift, v)]))
 
 
 @lru_cache(maxsize=4096)
-def bends(kind: JointKind) -> ca.Function:
+def second_derivatives(kind: JointKind) -> ca.Function:
     """See the module's text."""
     (q, v, a), G, drift, D = _terms(kind)
     lam, weights = ca.SX.sym("lam", kind.nv), [ca.SX.sym(name, 6) for name in ("wq", "wt", "wv", "wa")]
@@ -81,4 +82,4 @@ def bends(kind: JointKind) -> ca.Function:
     value = ca.dot(w_t, G @ lam) + ca.dot(w_v, G @ v) + ca.dot(w_a, G @ a + drift)
     by_q = ca.SX(kind.rate(q)).T @ ca.gradient(value, q)
     results = [D(G @ lam), D(by_q) + D(G.T @ w_q), ca.jacobian(by_q, v), ca.hessian(value, v)[0], ca.jacobian(by_q, a)]
-    return ca.Function("bends", [q, v, a, lam, *weights], ca.cse(results))
+    return ca.Function("second_derivatives", [q, v, a, lam, *weights], ca.cse(results))

@@ -96,7 +96,7 @@ def compile_many(
         if key in outcomes or key in jobs:
             continue
         try:
-            if _late(seconds_left):
+            if _no_time_left(seconds_left):
                 raise CompilerTimeout(f"no time was left to compile function {function.name()!r}")
             if compiler is None:
                 raise KernelError(f"no C compiler for function {function.name()!r}: looked for {searched()}")
@@ -116,7 +116,7 @@ def compile_many(
     return tuple(_finished(f, outcomes[k], k in hits, mode) for f, k in zip(dense, keys, strict=True))
 
 
-def _late(seconds_left: Callable[[], float] | None) -> bool:
+def _no_time_left(seconds_left: Callable[[], float] | None) -> bool:
     return seconds_left is not None and seconds_left() <= 0
 
 

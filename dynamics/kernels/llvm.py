@@ -44,7 +44,7 @@ MAX_OPERATIONS = 1_000_000
 #: Modules of fewer operations are not worth a file.
 WORTH_STORING = 500
 #: Larger functions are not tuned: the time grows faster than the size.
-MAX_TUNED = 100_000
+MAX_TUNED = 15_000
 
 # Reentrant: while code is being made the garbage collector may finalise other code.
 _lock = threading.RLock()

@@ -48,7 +48,7 @@ class RecordType(types.Type):
         listed = ", ".join(f"{name}: {kind}" for name, kind in fields)
         super().__init__(f"{record.__module__}.{record.__qualname__}({listed})")
 
-    def place(self, name: str) -> tuple[int, Type]:
+    def offset(self, name: str) -> tuple[int, Type]:
         """(first word in the table, type) of a field."""
         at = 0
         for field, kind in self.fields:
@@ -85,7 +85,7 @@ class Record:
     _numba_type_: RecordType
     _numbers: dict[str, np.ndarray]
     _table: np.ndarray
-    _places: list[int]
+    _offsets: list[int]
 
     def __init__(self, *values: Any):
         names = tuple(type(self).__annotations__)
@@ -112,7 +112,7 @@ class Record:
         table = np.array(words, dtype=np.int64)
         places: dict[str, np.ndarray] = {name: table[at:at + 1].view(kind) for name, (kind, at) in numbers.items()}
         vars(self).update((name, value) for name, value in zip(names, values, strict=True) if name not in places)
-        vars(self).update(_table=table, _where=table.ctypes.data, _numbers=places, _places=[at for _, at in numbers.values()],
+        vars(self).update(_table=table, _where=table.ctypes.data, _numbers=places, _offsets=[at for _, at in numbers.values()],
                           _numba_type_=_record_type(type(self), tuple(fields)))  # type: ignore[arg-type]
         for name in places:
             setattr(self, name, values[names.index(name)])
@@ -130,7 +130,7 @@ class Record:
 
     def clear(self) -> None:
         """All numbers, not the arrays, to zero: the same bits for both kinds."""
-        self._table[self._places] = 0
+        self._table[self._offsets] = 0
 
     def __iter__(self) -> Iterator[Any]:
         return (getattr(self, name) for name in type(self).__annotations__)
@@ -172,16 +172,16 @@ def _number(context: Context, builder: Builder, table: Value, at: int, kind: Typ
 
 
 @lower_setattr_generic(RecordType)
-def _set(context: Context, builder: Builder, sig: Signature, given: Sequence[Value], name: str) -> Value:
-    at, kind = sig.args[0].place(name)
+def _set(context: Context, builder: Builder, sig: Signature, values: Sequence[Value], name: str) -> Value:
+    at, kind = sig.args[0].offset(name)
     if not isinstance(kind, types.Number):
         raise TypeError(f"{sig.args[0].record.__name__}.{name} cannot be set: only numbers of a record can")
-    return builder.store(given[1], _number(context, builder, given[0], at, kind))
+    return builder.store(values[1], _number(context, builder, values[0], at, kind))
 
 
 @lower_getattr_generic(RecordType)
 def _field(context: Context, builder: Builder, kind: RecordType, table: Value, name: str) -> Value:
-    at, field = kind.place(name)
+    at, field = kind.offset(name)
     if isinstance(field, types.Number):
         return builder.load(_number(context, builder, table, at, field))
 

@@ -41,14 +41,14 @@ def distrust(path: Path) -> str | None:
     return None
 
 
-def _weak(place: Path, status: os.stat_result, *, folder_above: bool) -> str | None:
+def _weak(path: Path, status: os.stat_result, *, folder_above: bool) -> str | None:
     if status.st_uid not in (0, os.getuid()):
-        return f"{place} belongs to another user ({_user(status.st_uid)})"
+        return f"{path} belongs to another user ({_user(status.st_uid)})"
     writers = status.st_mode & _OTHERS_WRITE
     if writers == stat.S_IWGRP and _private_group(status.st_gid, status.st_uid):
         return None
     if writers and not (folder_above and status.st_mode & stat.S_ISVTX):
-        return f"others may write to {place}; to trust it again: chmod go-w {place}, after a look at what it holds"
+        return f"others may write to {path}; to trust it again: chmod go-w {path}, after a look at what it holds"
     return None
 
 

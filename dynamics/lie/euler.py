@@ -234,7 +234,7 @@ def _unit(axis: int) -> Expression:
     return ca.DM(np.eye(3)[axis])
 
 
-def _place(q: Sequence, i: Expression, j: Expression, l: Expression) -> Expression:
+def _permuted(q: Sequence, i: Expression, j: Expression, l: Expression) -> Expression:
     """Column with those components along e_i, e_j, e_l."""
     parts = {q.i: i, q.j: j, q.l: l}
     return ca.vertcat(*(parts[m] for m in range(3)))
@@ -255,10 +255,10 @@ def _world_axes(
     """Second and third axis in the world frame, and (first × second) · third."""
     q, (sa, sb, _), (ca_, cb, _) = _trigonometry(kind, angles)
     s = q.sign
-    middle = _place(q, 0.0, ca_, s * sa)
+    middle = _permuted(q, 0.0, ca_, s * sa)
     if q.proper:
-        return Axes(q, middle, _place(q, cb, sa * sb, -s * sb * ca_), -sb)
-    return Axes(q, middle, _place(q, s * sb, -s * sa * cb, ca_ * cb), s * cb)
+        return Axes(q, middle, _permuted(q, cb, sa * sb, -s * sb * ca_), -sb)
+    return Axes(q, middle, _permuted(q, s * sb, -s * sa * cb, ca_ * cb), s * cb)
 
 
 def _body_axes(
@@ -268,8 +268,8 @@ def _body_axes(
     q, (_, sb, sc), (_, cb, cc) = _trigonometry(kind, angles)
     s = q.sign
     if q.proper:
-        return Axes(q, _place(q, cb, sb * sc, s * sb * cc), _place(q, 0.0, cc, -s * sc), -sb)
-    return Axes(q, _place(q, cb * cc, -s * cb * sc, s * sb), _place(q, s * sc, cc, 0.0), s * cb)
+        return Axes(q, _permuted(q, cb, sb * sc, s * sb * cc), _permuted(q, 0.0, cc, -s * sc), -sb)
+    return Axes(q, _permuted(q, cb * cc, -s * cb * sc, s * sb), _permuted(q, s * sc, cc, 0.0), s * cb)
 
 
 def _inverse_rows(

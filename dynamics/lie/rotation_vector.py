@@ -65,18 +65,18 @@ def bias(phi: ExpressionLike, rate: ExpressionLike) -> Expression:
     return ca.mtimes(gamma_rate(phi, rate), column(rate, 3, "rate"))
 
 
-def exp_derivative(phi: ExpressionLike, along: ExpressionLike) -> Expression:
+def exp_derivative(phi: ExpressionLike, direction: ExpressionLike) -> Expression:
     """First derivative of exp(φ) along a direction (3 x 3): (Γ(φ) a)^ exp(φ)."""
-    axial = ca.mtimes(so3.left_jacobian(phi), column(along, 3, "along"))
+    axial = ca.mtimes(so3.left_jacobian(phi), column(direction, 3, "direction"))
     return ca.mtimes(so3.hat(axial), so3.exp(phi))
 
 
-def exp_second_derivative(phi: ExpressionLike, along: ExpressionLike, across: ExpressionLike) -> Expression:
+def exp_second_derivative(phi: ExpressionLike, direction: ExpressionLike, across: ExpressionLike) -> Expression:
     """Second derivative of exp(φ) along two directions (3 x 3), symmetric in them.
 
     ((Γ̇_b a)^ + (Γ a)^ (Γ b)^) exp(φ), with Γ̇_b the derivative of Γ along b; at φ = 0 it is ½ (a^ b^ + b^ a^).
     """
-    a, b = column(along, 3, "along"), column(across, 3, "across")
+    a, b = column(direction, 3, "direction"), column(across, 3, "across")
     jacobian = so3.left_jacobian(phi)
     bent = so3.hat(ca.mtimes(gamma_rate(phi, b), a))
     turned = ca.mtimes(so3.hat(ca.mtimes(jacobian, a)), so3.hat(ca.mtimes(jacobian, b)))

@@ -115,7 +115,7 @@ def right_jacobian(xi: ExpressionLike) -> Expression:
     """J_r(ξ) (6 x 6): exp(ξ + δ) = exp(ξ) exp(J_r(ξ) δ) to first order."""
     rho, phi = _parts(xi, "xi")
     c = series.stumpff(ca.dot(phi, phi), 5)
-    slopes = series.stumpff_slopes(c)
+    slopes = series.stumpff_derivatives(c)
     return _dual(rho, phi, (c[1], -c[2], c[3]), (slopes[0], -slopes[1], slopes[2]))
 
 
@@ -123,20 +123,20 @@ def left_jacobian(xi: ExpressionLike) -> Expression:
     """J_l(ξ) (6 x 6): exp(ξ + δ) = exp(J_l(ξ) δ) exp(ξ) to first order."""
     rho, phi = _parts(xi, "xi")
     c = series.stumpff(ca.dot(phi, phi), 5)
-    return _dual(rho, phi, (c[1], c[2], c[3]), series.stumpff_slopes(c))
+    return _dual(rho, phi, (c[1], c[2], c[3]), series.stumpff_derivatives(c))
 
 
 def right_jacobian_inverse(xi: ExpressionLike) -> Expression:
     """J_r(ξ)⁻¹ (6 x 6) for |φ| < 2π."""
     rho, phi = _parts(xi, "xi")
-    k, quadratic, k_slope, quadratic_slope = series.cotangent_with_slopes(ca.dot(phi, phi))
+    k, quadratic, k_slope, quadratic_slope = series.cotangent_with_derivatives(ca.dot(phi, phi))
     return _dual(rho, phi, (k, 0.5, quadratic), (k_slope, 0.0, quadratic_slope))
 
 
 def left_jacobian_inverse(xi: ExpressionLike) -> Expression:
     """J_l(ξ)⁻¹ (6 x 6) for |φ| < 2π."""
     rho, phi = _parts(xi, "xi")
-    k, quadratic, k_slope, quadratic_slope = series.cotangent_with_slopes(ca.dot(phi, phi))
+    k, quadratic, k_slope, quadratic_slope = series.cotangent_with_derivatives(ca.dot(phi, phi))
     return _dual(rho, phi, (k, -0.5, quadratic), (k_slope, 0.0, quadratic_slope))
 
 
@@ -217,12 +217,12 @@ def _dual(
     rho: Expression,
     phi: Expression,
     coefficients: tuple[Expression, Expression, Expression],
-    slopes: tuple[Expression, Expression, Expression],
+    derivatives: tuple[Expression, Expression, Expression],
 ) -> Expression:
     """[J, dJ; 0, J] (6 x 6) for J = a I + b φ^ + c φφᵀ and its derivative dJ along ρ, d(φ·φ) = 2 φ·ρ."""
     a, b, c = coefficients
     along = ca.dot(phi, rho)
-    da, db, dc = (along * slope for slope in slopes)
+    da, db, dc = (along * slope for slope in derivatives)
     # c (φρᵀ + ρφᵀ) + dc φφᵀ = φmᵀ + mφᵀ
     m = c * rho + (0.5 * dc) * phi
     mixed = tuple(phi[i] * m[j] + m[i] * phi[j] for i, j in ((0, 1), (0, 2), (1, 2)))

@@ -66,7 +66,7 @@ def stumpff(s: ExpressionLike, top: int) -> tuple[Expression, ...]:
     return tuple(functions)
 
 
-def stumpff_slopes(c: tuple[Expression, ...]) -> tuple[Expression, ...]:
+def stumpff_derivatives(c: tuple[Expression, ...]) -> tuple[Expression, ...]:
     """2 dc_k/ds for k = 1, 2, 3 from c_0 ... c_5: term by term, 2 c_k' = k c_{k+2} - c_{k+1}."""
     return c[3] - c[2], 2.0 * c[4] - c[3], 3.0 * c[5] - c[4]
 
@@ -83,11 +83,11 @@ def cotangent(s: ExpressionLike) -> tuple[Expression, Expression]:
     D = 1/θ² - (1 + cos θ) / (2 θ sin θ) is the quadratic coefficient of the inverse Jacobians of SO(3). The
     half angle keeps it regular at θ = π, where the form with sin θ is 0/0; the pole at θ = 2π is its own.
     """
-    k, quadratic, _, _ = cotangent_with_slopes(s)
+    k, quadratic, _, _ = cotangent_with_derivatives(s)
     return k, quadratic
 
 
-def cotangent_with_slopes(s: ExpressionLike) -> tuple[Expression, Expression, Expression, Expression]:
+def cotangent_with_derivatives(s: ExpressionLike) -> tuple[Expression, Expression, Expression, Expression]:
     """k, D (see `cotangent`), 2 dk/ds and 2 dD/ds of s = θ², for θ < 2π.
 
     2 D' = (k + (θ/2)² / sin²(θ/2) - 2) / θ⁴, from dk/ds = (k - (θ/2)² / sin²(θ/2)) / (2s).

@@ -214,20 +214,6 @@ def inverse_slopes(table: Array, work: Array, q: Array, v: Array, out: Array) ->
 
 
 @linked(**OPTIONS)
-def inverse_gradient(table: Array, work: Array, q: Array, v: Array, lam: Array, out: Array) -> None:
-    """Subtract ``K^T lam`` and ``D^T lam`` from the first two rows of out [3, nv]."""
-    nv = get(table, at.N_V)
-    keep(table, work, Q, q)
-    keep(table, work, V, v)
-    clear(table, work, LAM, get(table, at.N_ROWS))
-    slopes = evaluate(table, work, SLOPES)
-    for k in range(2):
-        for i in range(nv):
-            for j in range(nv):
-                put(out, k * nv + j, get(out, k * nv + j) - get(work, slopes + (k * nv + i) * nv + j) * get(lam, i))
-
-
-@linked(**OPTIONS)
 def inverse_bends(table: Array, work: Array, q: Array, v: Array, lam: Array, out: Array) -> None:
     """Add the second derivatives of ``-lam^T f`` to out [4, nv, nv]."""
     nv, rows = get(table, at.N_V), get(table, at.N_ROWS)

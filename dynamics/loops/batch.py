@@ -35,12 +35,10 @@ def forward_dynamics_derivatives(table: Array, reals: Array, work: Array, q: Arr
 
 
 @linked(**OPTIONS)
-def forward_contracted_second_order(
-        table: Array, reals: Array, work: Array, q: Array, v: Array, tau: Array, given: Array, mu: Array, f_ext: Array,
-        a: Array, first: Array, lam: Array, inverse: Array, second: Array) -> None:
-    """Write a, first as above and second [m, 4, nv, nv]: the Hessians of mu^T a named (row, column) qq, vq, vv, tq. lam [nv] and
-    inverse [4, nv, nv] are scratch."""
+def forward_contracted_second_order(table: Array, reals: Array, work: Array, q: Array, v: Array, tau: Array, given: Array,
+                                    mu: Array, f_ext: Array, to: forward.Results) -> None:
+    """Write the results for weights mu [m, nv]."""
     for k in range(q.shape[0]):
         give(table, work, given[k, 0], given[k], 1, given.shape[1] - 1)
-        forward.forward_contracted_second_order(table, reals, work, q[k], v[k], tau[k], mu[k], f_ext, a[k], first[k], lam,
-                                                inverse, second[k])
+        forward.forward_dynamics_derivatives(table, reals, work, q[k], v[k], tau[k], f_ext, to.a[k], to.first[k])
+        forward.contract(table, reals, work, mu[k], to.first[k], to.lam, to.inverse, to.second[k])

@@ -112,11 +112,9 @@ def product(begin: Block, factor: Block, column: int, other: Block, result: Bloc
 
 
 @linked(**OPTIONS)
-def multiply_add(left: Array, at_left: int, row: int, column: int, right: Array, at_right: int, right_row: int,
-                 out: Array, at_out: int, out_row: int, rows: int, inner: int, columns: int, lower: bool) -> None:
-    """``out += left right`` as ``product`` of blocks of flat arrays."""
-    to = Block(out, at_out, out_row)
-    product(to, Block(left, at_left, row), column, Block(right, at_right, right_row), to, rows, inner, columns, lower)
+def multiply_add(out: Block, left: Block, column: int, right: Block, rows: int, inner: int, columns: int) -> None:
+    """``out += left right``, as in ``product``."""
+    product(out, left, column, right, out, rows, inner, columns, False)
 
 
 @linked(**OPTIONS)

@@ -121,14 +121,6 @@ class LoopDynamics:
         return a, d
 
     # ---- second order
-    def contracted_gradient(self, q: ArrayLike, v: ArrayLike, a: ArrayLike, lam: ArrayLike, f_ext: Wrenches = None,
-                            out: Array | None = None, *, thrusts: ArrayLike | None = None) -> Array:
-        """[3, nv]: the gradients of lam^T tau by q, v, a; no Jacobian is formed."""
-        g = self._out("out", out, (3, self.tables.nv))
-        second_order.contracted_gradient(
-            *self._start(q, thrusts), self._v("v", v), self._v("a", a), self._v("lam", lam), self._wrenches(f_ext), g)
-        return g
-
     def contracted_second_order(self, q: ArrayLike, v: ArrayLike, a: ArrayLike, lam: ArrayLike, f_ext: Wrenches = None,
                                 out: Array | None = None, *, symmetric: bool = True, thrusts: ArrayLike | None = None) -> Array:
         """[4, nv, nv]: second derivatives of lam^T tau, named (row, column): qq, vq, vv, aq (av and aa are zero).
@@ -155,12 +147,11 @@ class LoopDynamics:
         """(a [nv], first [3, nv, nv], [4, nv, nv]): forward dynamics, its first derivatives, and the second derivatives of
         mu^T a, named (row, column): qq (symmetric), vq, vv, tq, the last by tau and q."""
         n = self.tables.nv
-        a, lam, first, inverse, out = np.empty(n), np.empty(n), np.zeros((3, n, n)), np.zeros((4, n, n)), np.zeros((4, n, n))
+        to = forward.Results(np.empty(n), np.zeros((3, n, n)), np.zeros((4, n, n)), np.empty(n), np.zeros((4, n, n)))
         forward.forward_contracted_second_order(
-            *self._start(q, thrusts, t), self._v("v", v), self._v("tau", tau), self._v("mu", mu), self._wrenches(f_ext), a, first,
-            lam, inverse, out)
-        self._check(q, a)
-        return SecondOrder(a, first, out)
+            *self._start(q, thrusts, t), self._v("v", v), self._v("tau", tau), self._v("mu", mu), self._wrenches(f_ext), to)
+        self._check(q, to.a)
+        return SecondOrder(to.a, to.first, to.second)
 
     def _check(self, q: ArrayLike, a: Array) -> None:
         """An acceleration without end, or next to it, may be the sign of a singular mass matrix."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from dynamics.kernels.linked import linked
+from dynamics.kernels.record import Record
 from dynamics.loops import acting, frames, held
 from dynamics.loops import layout as at
 from dynamics.loops.bodies import external, forces, subtree_sums
@@ -27,6 +28,22 @@ from dynamics.loops.second_order import columns_second, weigh, write_second
 from dynamics.loops.vectors import OPTIONS
 
 Array = np.ndarray
+
+
+class Results(Record):
+    """Where second derivatives are written.
+
+    a [nv]; first [3, nv, nv] as ``forward_dynamics_derivatives`` has it; second [4, nv, nv]: the Hessians of mu^T a named (row,
+    column): qq, vq, vv, tq (tau, q). Of many points a, first and second have a row each. Scratch of one point: lam = (da/dtau)^T mu
+    [nv]; inverse [4, nv, nv]: the Hessians of lam^T ID, under constraints of the Lagrangian of ``dynamics.loops.held``. All but a
+    and lam must have come zeroed the first time.
+    """
+
+    a: Array
+    first: Array
+    second: Array
+    lam: Array
+    inverse: Array
 
 
 @linked(**OPTIONS)
@@ -85,15 +102,11 @@ def forward_dynamics_derivatives(table: Array, reals: Array, work: Array, q: Arr
 
 
 @linked(**OPTIONS)
-def forward_contracted_second_order(
-        table: Array, reals: Array, work: Array, q: Array, v: Array, tau: Array, mu: Array, f_ext: Array, a: Array,
-        first: Array, lam: Array, inverse: Array, out: Array) -> None:
-    """Write a [nv], first [3, nv, nv] as above, lam = (da/dtau)^T mu [nv], inverse [4, nv, nv] (the Hessians of lam^T ID, under
-    constraints of the Lagrangian of ``dynamics.loops.held``) and
-    out [4, nv, nv], the Hessians of mu^T a named (row, column): qq, vq, vv, tq (tau, q). ``inverse`` must have come zeroed the
-    first time."""
-    forward_dynamics_derivatives(table, reals, work, q, v, tau, f_ext, a, first)
-    contract(table, reals, work, mu, first, lam, inverse, out)
+def forward_contracted_second_order(table: Array, reals: Array, work: Array, q: Array, v: Array, tau: Array, mu: Array,
+                                    f_ext: Array, to: Results) -> None:
+    """Write the results for weights mu [nv]."""
+    forward_dynamics_derivatives(table, reals, work, q, v, tau, f_ext, to.a, to.first)
+    contract(table, reals, work, mu, to.first, to.lam, to.inverse, to.second)
 
 
 @linked(**OPTIONS)

@@ -20,7 +20,7 @@ import numpy as np
 from dynamics.kernels.linked import linked
 from dynamics.loops import layout as at
 from dynamics.loops.bodies import subtree_sums
-from dynamics.loops.dense import add, clear, multiply_add
+from dynamics.loops.dense import Block, add, clear, multiply_add
 from dynamics.loops.kinematics import column_address
 from dynamics.loops.lanes import WIDTH, Lanes, get, load, load_masked, put, splat, store, store_masked
 from dynamics.loops.ties import MOTION
@@ -235,7 +235,8 @@ def take_values(table: Array, work: Array, J: int, c: int) -> None:
         m, K, row, frame = get(table, tie), get(table, tie + 1), get(table, tie + 2), get(table, tie + 3)
         by_A, to = get(table, record + 2) + get(table, tie + VALUES_AT), J + row * width
         clear(work, to, m * width)
-        multiply_add(work, by_A, K, 1, work, _matrix(table, S, frame, width), width, work, to, width, m, K, width, False)
+        multiply_add(Block(work, to, width), Block(work, by_A, K), 1, Block(work, _matrix(table, S, frame, width), width),
+                     m, K, width)
         for r in range(m):
             put(work, c + row + r, get(work, by_A + m * K + r))
 
@@ -258,7 +259,8 @@ def add_rows(table: Array, work: Array, by_q: int, by_v: int, stride: int) -> No
 @linked(**OPTIONS)
 def _onto(table: Array, work: Array, left: int, m: int, K: int, which: int, frame: int, to: int, stride: int, width: int) -> None:
     """Add left [m, K] times a matrix of the columns."""
-    multiply_add(work, left, K, 1, work, _matrix(table, which, frame, width), width, work, to, stride, m, K, width, False)
+    multiply_add(Block(work, to, stride), Block(work, left, K), 1, Block(work, _matrix(table, which, frame, width), width),
+                 m, K, width)
 
 
 @linked(**OPTIONS)
@@ -274,7 +276,8 @@ def take_turning(table: Array, work: Array, out: int, stride: int) -> None:
         _onto(table, work, get(table, record + 5) + get(table, tie + SLOPES_AT) + 2 * m * K, K, K, S, frame, part, width, width)
         for i in range(K * width // WIDTH):
             store(work, part + WIDTH * i, -load(work, part + WIDTH * i))
-        multiply_add(work, _matrix(table, S, frame, width), 1, width, work, part, width, work, out, stride, nv, K, width, False)
+        multiply_add(Block(work, out, stride), Block(work, _matrix(table, S, frame, width), 1), width, Block(work, part, width),
+                     nv, K, width)
 
 
 # ---- second order
@@ -390,20 +393,20 @@ def _bend_one(table: Array, work: Array, tie: int, bent: int, turned: int, nv: i
     clear(work, part, 3 * K * width)
     _onto(table, work, H + 2 * K * K, K, K, PSI, frame, second, width, width)  # V V by q
     add(0.5, work, second, work, third, K * width)
-    multiply_add(work, psi, 1, width, work, third, width, work, bent, width, nv, K, width, False)
+    multiply_add(Block(work, bent, width), Block(work, psi, 1), width, Block(work, third, width), nv, K, width)
     _onto(table, work, H, K, K, S, frame, first, width, width)
     _onto(table, work, H + K * K, K, K, PSI, frame, first, width, width)
     _onto(table, work, H + 3 * K * K, K, K, A_Q, frame, first, width, width)
     _onto(table, work, H + 4 * K * K, K, K, LIFT, frame, first, width, width)
-    multiply_add(work, s, 1, width, work, first, width, work, bent, width, nv, K, width, False)
-    multiply_add(work, H + K * K, 1, K, work, s, width, work, second, width, K, K, width, False)
-    multiply_add(work, s, 1, width, work, second, width, work, bent + size, width, nv, K, width, False)
+    multiply_add(Block(work, bent, width), Block(work, s, 1), width, Block(work, first, width), nv, K, width)
+    multiply_add(Block(work, second, width), Block(work, H + K * K, 1), K, Block(work, s, width), K, K, width)
+    multiply_add(Block(work, bent + size, width), Block(work, s, 1), width, Block(work, second, width), nv, K, width)
     clear(work, first, K * width)
-    multiply_add(work, H + 3 * K * K, 1, K, work, s, width, work, first, width, K, K, width, False)
-    multiply_add(work, a_v, 1, width, work, first, width, work, bent + size, width, nv, K, width, False)
-    multiply_add(work, s, 1, width, work, first, width, work, bent + 3 * size, width, nv, K, width, False)
+    multiply_add(Block(work, first, width), Block(work, H + 3 * K * K, 1), K, Block(work, s, width), K, K, width)
+    multiply_add(Block(work, bent + size, width), Block(work, a_v, 1), width, Block(work, first, width), nv, K, width)
+    multiply_add(Block(work, bent + 3 * size, width), Block(work, s, 1), width, Block(work, first, width), nv, K, width)
     clear(work, first, K * width)
     _onto(table, work, H + 2 * K * K, K, K, S, frame, first, width, width)
-    multiply_add(work, s, 1, width, work, first, width, work, bent + 2 * size, width, nv, K, width, False)
+    multiply_add(Block(work, bent + 2 * size, width), Block(work, s, 1), width, Block(work, first, width), nv, K, width)
     _onto(table, work, H + 5 * K * K, m, K, S, frame, turned + row * width, width, width)
     _onto(table, work, by_A, m, K, LIFT, frame, turned + row * width, width, width)

@@ -250,25 +250,3 @@ def _add_own(work: Array, block: int, n: int, out: Array, v: int, nv: int, symme
             if symmetric:
                 x = 0.5 * (x + get(work, block + k * n + j))
             put(out, (v + j) * nv + v + k, get(out, (v + j) * nv + v + k) + x)
-
-
-@linked(**OPTIONS)
-def gradient_general(table: Array, work: Array, out: Array, nv: int) -> None:
-    """Terms of joints with S(q) in the gradients [3, nv] of the contraction; their columns of QA hold those of the links."""
-    weights(table, work, True)
-    hooks.evaluate(table, work, hooks.SLOPES)
-    hooks.evaluate(table, work, hooks.BENDS)
-    w = get(table, get(table, at.AT_HOOKS) + at.HOOK_INPUTS + 4)
-    for k in range(3):
-        project_general(table, work, at.QA + k * WIDTH, out, k * nv)
-    for g in range(get(table, at.N_GENERAL)):
-        _, v, n, _ = link(table, g)
-        record, own = get(table, at.AT_GENERAL) + at.GENERAL * g + 3, w + hooks.WEIGHTS * g
-        Du, Dmu = get(table, record + hooks.SLOPES), get(table, record + hooks.BENDS)
-        for c in range(6):
-            w_t, w_v, w_a = get(work, own + 6 + c), get(work, own + 12 + c), get(work, own + 18 + c)
-            for k in range(n):
-                i = c * n + k
-                by_q = get(work, Dmu + i) * w_t + get(work, Du + i) * w_v + get(work, Du + 6 * n + i) * w_a
-                put(out, v + k, get(out, v + k) + by_q)
-                put(out, nv + v + k, get(out, nv + v + k) + get(work, Du + 12 * n + i) * w_a)

@@ -13,7 +13,7 @@ from dynamics.algorithms.saddle import EPSILON
 from dynamics.kernels.linked import linked
 from dynamics.loops import acting, frames
 from dynamics.loops import layout as at
-from dynamics.loops.dense import clear, copy, multiply_add
+from dynamics.loops.dense import Block, clear, copy, multiply_add
 from dynamics.loops.factor import solve_rows
 from dynamics.loops.frames import lanes_of
 from dynamics.loops.lanes import WIDTH, Lanes, get, load, load_masked, put, splat, store, store_masked, total
@@ -71,7 +71,7 @@ def constrain(table: Array, work: Array, a: Array) -> None:
             put(work, across + k * wide + r, get(work, J + r * width + k))
     solve_rows(table, work, across, wide)
     clear(work, A, rows * wide)
-    multiply_add(work, J, width, 1, work, across, wide, work, A, wide, rows, nv, wide, False)
+    multiply_add(Block(work, A, wide), Block(work, J, width), 1, Block(work, across, wide), rows, nv, wide)
     _factorise(table, work, wide)
     _refine(table, work, b, x, WIDTH)
     for r in range(rows):
@@ -109,7 +109,7 @@ def _refine(table: Array, work: Array, b: int, x: int, row: int) -> None:
     for n in range(REFINED):
         copy(work, b, work, z, count)
         if n > 0:
-            multiply_add(work, A, wide, 1, work, x, row, work, z, row, rows, rows, row, False)
+            multiply_add(Block(work, z, row), Block(work, A, wide), 1, Block(work, x, row), rows, rows, row)
         _substitute(table, work, z, row)
         for i in range(0, count, WIDTH):
             store(work, x + i, load(work, z + i) + load(work, x + i) if n > 0 else load(work, z + i))
@@ -205,11 +205,11 @@ def hold(table: Array, work: Array, out: Array) -> None:
     slope_rows(table, work, b, row, width)
     for r in range(rows):
         clear(work, b + r * row + 2 * width, width)
-    multiply_add(work, _room(table, at.ACT_J), width, 1, work, x, row, work, b, row, rows, nv, row, False)
+    multiply_add(Block(work, b, row), Block(work, _room(table, at.ACT_J), width), 1, Block(work, x, row), rows, nv, row)
     for i in range(0, rows * row, WIDTH):
         store(work, b + i, -load(work, b + i))
     _refine(table, work, b, found, row)
-    multiply_add(work, _room(table, at.ACT_ACROSS), wide, 1, work, found, row, work, x, row, nv, rows, row, False)
+    multiply_add(Block(work, x, row), Block(work, _room(table, at.ACT_ACROSS), wide), 1, Block(work, found, row), nv, rows, row)
     for k in range(3):
         for i in range(nv):
             for j in range(0, nv, WIDTH):
@@ -270,7 +270,8 @@ def add_products(table: Array, work: Array, out: Array) -> None:
     found, turned, part = _room(table, at.ACT_SLOPES), _room(table, at.ACT_TURNED), _room(table, at.ACT_BENT)
     for k in range(3):
         clear(work, part, nv * width)
-        multiply_add(work, found + k * width, 1, 3 * width, work, turned, width, work, part, width, nv, rows, width, False)
+        multiply_add(Block(work, part, width), Block(work, found + k * width, 1), 3 * width, Block(work, turned, width),
+                     nv, rows, width)
         block = (0, 1, 3)[k] * nv * nv
         for i in range(nv):
             for j in range(0, nv, WIDTH):

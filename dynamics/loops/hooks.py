@@ -19,7 +19,7 @@ import casadi as ca
 import numpy as np
 
 from dynamics.algorithms.reduced_tree import Link, ReducedTree
-from dynamics.joints.moving import bends, slopes
+from dynamics.joints.moving import first_derivatives, second_derivatives
 from dynamics.kernels import Kernel, compile_many
 from dynamics.kernels.calls import address_of, call_at, put_integer
 from dynamics.kernels.linked import linked
@@ -56,9 +56,9 @@ def compiled(reduced: ReducedTree, nq: int) -> tuple[Kernel, ...]:
     for i, link in enumerate(reduced.moving):
         m, own = link.multiplier, [link.coordinates(q), *(link.velocities(x) for x in (v, a, lam))]
         weights = ca.vertsplit(w[WEIGHTS * i:WEIGHTS * (i + 1)], 6)
-        pose, (G, drift, *rates) = link.kind.transform(own[0]), slopes(link.kind)(*own[:3])
-        turn = bends(link.kind)(*own[:3], ca.DM(link.kind.nv, 1), weights[1], *[ca.DM(6, 1)] * 3)[1]
-        first, *second = bends(link.kind)(*own, *weights)
+        pose, (G, drift, *rates) = link.kind.transform(own[0]), first_derivatives(link.kind)(*own[:3])
+        turn = second_derivatives(link.kind)(*own[:3], ca.DM(link.kind.nv, 1), weights[1], *[ca.DM(6, 1)] * 3)[1]
+        first, *second = second_derivatives(link.kind)(*own, *weights)
         out[POSE] += [ca.vec(ca.SX(pose.R)), ca.SX(pose.p), _rows(m * G)]
         out[RATE] += [drift]
         out[SLOPES] += [*(_rows(m * x) for x in rates), _rows(m**2 * turn)]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from dynamics.kernels.linked import linked
+from dynamics.kernels.record import Record
 from dynamics.loops import acting, frames, held
 from dynamics.loops import layout as at
 from dynamics.loops.bodies import external, forces, subtree_sums
@@ -26,15 +27,30 @@ from dynamics.loops.vectors import OPTIONS
 Array = np.ndarray
 
 
+class Results(Record):
+    """Where residuals and their derivatives are written; all must have come zeroed the first time.
+
+    out [m, nv + rows]: F1 and F2; first [m, 3, nv, nv] and by [m, 3, rows, nv]: their derivatives by q, v, a (by lambda F1 has
+    -J^T, which is in the last of by); second [m, 4, nv, nv]: the Hessians of ``psi^T F1 + nu^T F2`` named (row, column): qq
+    (symmetric), vq, vv, aq; turned [m, rows, nv]: those by lambda and q.
+    """
+
+    out: Array
+    first: Array
+    by: Array
+    second: Array
+    turned: Array
+
+
 @linked(**OPTIONS)
-def _equations(table: Array, reals: Array, work: Array, q: Array, v: Array, a: Array, lam: Array, t: Array, none: Array, out: Array,
-               whole: bool) -> None:
+def _equations(table: Array, reals: Array, work: Array, q: Array, v: Array, a: Array, lam: Array, t: Array, out: Array, whole: bool
+               ) -> None:
     """Write out [nv + rows]; whole: with every subtree sum, which derivatives need."""
     nv, rows, record = get(table, at.N_V), get(table, at.N_ROWS), get(table, at.AT_ACTING)
     acting.give(table, work, get(t, 0), t, 1, 0)
     place(table, reals, work, q)
     move(table, reals, work, v, a)
-    external(table, reals, work, none)
+    external(table, reals, work, work[:0].reshape((0, 6)))  # no wrenches
     clear(out, 0, nv + rows)
     if record > 0:
         acting.keep(table, work, acting.A, a)
@@ -95,36 +111,32 @@ def _copy(x: Array, at_x: int, stride: int, out: Array, to: int, rows: int, colu
 
 
 @linked(**OPTIONS)
-def values(table: Array, reals: Array, work: Array, q: Array, v: Array, a: Array, lam: Array, t: Array, none: Array, out: Array
-           ) -> None:
-    """Write out [m, nv + rows]. none: no wrenches [0, 6]."""
+def values(table: Array, reals: Array, work: Array, q: Array, v: Array, a: Array, lam: Array, t: Array, out: Array) -> None:
+    """Write out [m, nv + rows]."""
     for k in range(q.shape[0]):
-        _equations(table, reals, work, q[k], v[k], a[k], lam[k], t[k], none, out[k], False)
+        _equations(table, reals, work, q[k], v[k], a[k], lam[k], t[k], out[k], False)
 
 
 @linked(**OPTIONS)
-def derivatives(table: Array, reals: Array, work: Array, q: Array, v: Array, a: Array, lam: Array, t: Array, none: Array,
-                out: Array, first: Array, by: Array) -> None:
-    """Write out, first [m, 3, nv, nv] and by [m, 3, rows, nv]: derivatives of F1 and F2 by q, v, a; first must have come zeroed the
-    first time. By lambda F1 has -J^T, which is in the last of by."""
+def derivatives(table: Array, reals: Array, work: Array, q: Array, v: Array, a: Array, lam: Array, t: Array, to: Results) -> None:
+    """Write values and first derivatives."""
     for k in range(q.shape[0]):
-        _equations(table, reals, work, q[k], v[k], a[k], lam[k], t[k], none, out[k], True)
-        _slopes(table, reals, work, a[k], first[k], by[k])
+        _equations(table, reals, work, q[k], v[k], a[k], lam[k], t[k], to.out[k], True)
+        _slopes(table, reals, work, a[k], to.first[k], to.by[k])
 
 
 @linked(**OPTIONS)
-def contracted(table: Array, reals: Array, work: Array, q: Array, v: Array, a: Array, lam: Array, t: Array, mu: Array, none: Array,
-               out: Array, first: Array, by: Array, second: Array, turned: Array) -> None:
-    """The same and second [m, 4, nv, nv], the Hessians of ``psi^T F1 + nu^T F2`` named (row, column): qq (symmetric), vq, vv, aq,
-    and turned [m, rows, nv], those by lambda and q. mu [m, nv + rows]: psi and nu. All must have come zeroed the first time."""
+def contracted(table: Array, reals: Array, work: Array, q: Array, v: Array, a: Array, lam: Array, t: Array, mu: Array, to: Results
+               ) -> None:
+    """Write all results. mu [m, nv + rows]: psi and nu."""
     nv, rows = get(table, at.N_V), get(table, at.N_ROWS)
     for k in range(q.shape[0]):
-        _equations(table, reals, work, q[k], v[k], a[k], lam[k], t[k], none, out[k], True)
-        _slopes(table, reals, work, a[k], first[k], by[k])
+        _equations(table, reals, work, q[k], v[k], a[k], lam[k], t[k], to.out[k], True)
+        _slopes(table, reals, work, a[k], to.first[k], to.by[k])
         if rows > 0:
             acting.keep(table, work, acting.NU, mu[k, nv:])
-        curve(table, reals, work, mu[k, :nv], second[k])
+        curve(table, reals, work, mu[k, :nv], to.second[k])
         if rows > 0:
-            _copy(work, get(table, get(table, at.AT_ACTING) + at.ACT_TURNED), lanes_of(nv), turned[k], 0, rows, nv)
+            _copy(work, get(table, get(table, at.AT_ACTING) + at.ACT_TURNED), lanes_of(nv), to.turned[k], 0, rows, nv)
             for i in range(rows * nv):
-                put(turned[k], i, -get(turned[k], i))
+                put(to.turned[k], i, -get(to.turned[k], i))

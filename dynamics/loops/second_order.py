@@ -25,12 +25,12 @@ import numpy as np
 from dynamics.kernels.linked import linked
 from dynamics.loops import hooks
 from dynamics.loops import layout as at
-from dynamics.loops.acting import inverse_bends, inverse_gradient, whole
+from dynamics.loops.acting import inverse_bends, whole
 from dynamics.loops.bodies import coriolis_transposed, external, forces, rate_matrix, subtree_sums
 from dynamics.loops.dense import clear
 from dynamics.loops.first_order import columns_first, rows_first, rows_of_mass, splat3, splat6
 from dynamics.loops.frames import add_pairs
-from dynamics.loops.general import fold, gradient_general, second_general
+from dynamics.loops.general import fold, second_general
 from dynamics.loops.kinematics import accumulate, column_address, constants_at, gather, move, place
 from dynamics.loops.lanes import WIDTH, Lanes, get, load, put, store, store_masked
 from dynamics.loops.vectors import (
@@ -244,40 +244,3 @@ def columns_zero_to_two(table: Array, reals: Array, work: Array, q: Array, v: Ar
     subtree_sums(table, work, at.H, 45)
     columns_first(table, reals, work)
     columns_second(table, reals, work)
-
-
-@linked(**OPTIONS)
-def contracted_gradient(table: Array, reals: Array, work: Array, q: Array, v: Array, a: Array, lam: Array, f_ext: Array,
-                        out: Array) -> None:
-    """Write out [3, nv], the gradients of lambda^T tau by q (tangent), v and a, without forming a Jacobian."""
-    place(table, reals, work, q)
-    move(table, reals, work, v, a)
-    external(table, reals, work, f_ext)
-    forces(table, reals, work, True)
-    weigh(table, reals, work, lam)
-    subtree_sums(table, work, at.H, 45)
-    nv, first, base = get(table, at.N_V), get(table, at.AT_COLUMNS), constants_at(table)
-    for b in range(get(table, at.N_BLOCKS)):
-        w = b * at.ROWS
-        s, above, hw, z = load6(work, w + at.S), load6(work, w + at.V_ABOVE), load6(work, w + at.HW), load3(work, w + at.Z)
-        psi = cross_motion(above, s)
-        psi2 = add6(cross_motion(load6(work, w + at.A_ABOVE), s), cross_motion(above, psi))
-        psi_s = add6(psi, cross_motion(load6(work, w + at.V_BODY), s))
-        lift = cross_motion(load6(work, w + at.W_ABOVE), s)
-        store(work, w + at.QA, dot3(psi[1], z) + dot6(psi2, hw) + dot6(lift, load6(work, w + at.F)))
-        store(work, w + at.QA + WIDTH, dot6(psi_s, hw) + dot3(s[1], z))
-        store(work, w + at.QA + 2 * WIDTH, dot6(s, hw))
-    for i in range(nv):
-        put(out, i, 0.0)
-        put(out, nv + i, get(reals, at.AT_ARMATURE + nv + i) * get(lam, i))
-        put(out, 2 * nv + i, get(reals, at.AT_ARMATURE + i) * get(lam, i))
-    for s in range(get(table, at.N_COLUMNS)):
-        w, i = get(table, first + 3 * s), get(table, first + 3 * s + 2)
-        scale = get(reals, base + s // WIDTH * at.CONSTANTS + s % WIDTH + at.K_MULTIPLIER)
-        scale = 1.0 if get(table, first + 3 * s + 1) < 0 else scale
-        for k in range(3):
-            put(out, k * nv + i, get(out, k * nv + i) + scale * get(work, w + at.QA + k * WIDTH))
-    if get(table, at.N_GENERAL) > 0:
-        gradient_general(table, work, out, nv)
-    if whole(table):
-        inverse_gradient(table, work, q, v, lam, out)

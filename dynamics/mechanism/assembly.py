@@ -106,11 +106,11 @@ class Assembly:
             away = rng.standard_normal(len(left))
         return Assembled(found, False)
 
-    def velocities(self, q: Array, v: Array, given: Array) -> Array:
+    def velocities(self, q: Array, v: Array, prescribed: Array) -> Array:
         """v [nv] with the components that are not given (mask) replaced by the smallest ones that keep the loops closed."""
         pace, slope = (np.asarray(x) for x in self._rates(q))
-        found = np.where(given, v, 0.0)
-        found[~given] = -np.linalg.lstsq(slope[:, ~given], slope @ found + pace.ravel(), rcond=RANK)[0]
+        found = np.where(prescribed, v, 0.0)
+        found[~prescribed] = -np.linalg.lstsq(slope[:, ~prescribed], slope @ found + pace.ravel(), rcond=RANK)[0]
         return found
 
 

@@ -29,7 +29,7 @@ class Turn(NamedTuple):
     v: int
 
 
-def turns(model: Model) -> tuple[Turn, ...]:
+def charted_rotations(model: Model) -> tuple[Turn, ...]:
     """All rotations of a model in charts of three coordinates, in the order of q."""
     return tuple(Turn(body.joint.name, chart, model.q_slice(i).start + q, model.v_slice(i).start + v)
                  for i, body in enumerate(model.bodies) if body.joint.mimic is None for chart, q, v in _charts(body.joint))

@@ -92,11 +92,11 @@ class Builder:
 
 
 def joint(name: str, kind: str, *, axes: Sequence[Sequence[float]] = (), position: Sequence[float] = (0.0, 0.0, 0.0),
-          rotation: Any = None, **given: Any) -> Joint:
+          rotation: Any = None, **keywords: Any) -> Joint:
     """A joint from what is known of it: axes of any length but zero; position [3] (m), rotation [3, 3] of its frame in the parent.
 
-    given: other fields of a Joint, and lower, upper, velocity, effort of its limits; one number for the damping, the friction, the
-    armature or a limit holds for every coordinate. Raises ModelError, UnknownNameError for an unknown field.
+    keywords: other fields of a Joint, and lower, upper, velocity, effort of its limits; one number for the damping, the friction,
+    the armature or a limit holds for every coordinate. Raises ModelError, UnknownNameError for an unknown field.
 
     >>> joint("wrist", "universal", axes=[(1, 0, 0), (0, 2, 0)], damping=0.1).damping
     (0.1, 0.1)
@@ -108,35 +108,35 @@ def joint(name: str, kind: str, *, axes: Sequence[Sequence[float]] = (), positio
             raise ModelError(f"axis {tuple(axis)} has no direction", element=f"joint {name!r}")
         units.append(tuple(float(x) / length for x in axis))
     placed = Placement(position=tuple(float(x) for x in position)) if rotation is None else placement(rotation, position)
-    return _filled(Joint(name, kind, placed, tuple(units)), given)
+    return _filled(Joint(name, kind, placed, tuple(units)), keywords)
 
 
-def _filled(plain: Joint, given: Mapping[str, Any]) -> Joint:
-    """The joint with the fields ``given``, those of its limits among them."""
+def _filled(plain: Joint, keywords: Mapping[str, Any]) -> Joint:
+    """The joint with the fields ``keywords``, those of its limits among them."""
     known = [f.name for f in fields(Joint) if f.name not in ("name", "limits")]
     ends = [f.name for f in fields(Limits)]
-    for key in given:
+    for key in keywords:
         if key not in (*known, *ends):
             raise UnknownNameError("field of a joint", key, [*known, *ends])
     plainly = ("kind", "placement", "axes", "mimic", "chart", "parts", "frames")
-    made = replace(plain, **{key: value for key, value in given.items() if key in plainly})
-    if "points" in given:
-        made = replace(made, points=tuple(tuple(float(x) for x in point) for point in given["points"]))
-    if "grid" in given:
-        made = replace(made, grid=tuple(tuple(tuple(float(x) for x in point) for point in row) for row in given["grid"]))
+    made = replace(plain, **{key: value for key, value in keywords.items() if key in plainly})
+    if "points" in keywords:
+        made = replace(made, points=tuple(tuple(float(x) for x in point) for point in keywords["points"]))
+    if "grid" in keywords:
+        made = replace(made, grid=tuple(tuple(tuple(float(x) for x in point) for point in row) for row in keywords["grid"]))
     shape = record(made)
 
     def spread(key: str) -> tuple[float, ...]:
-        value = np.atleast_1d(np.asarray(given[key], float))
+        value = np.atleast_1d(np.asarray(keywords[key], float))
         size = shape.nq if key in ("lower", "upper") else shape.nv
         return tuple(np.repeat(value, size).tolist() if value.size == 1 else value.tolist())
 
-    limits = {key: None if given[key] is None else spread(key) for key in ends if key in given}
-    own: dict[str, Any] = {key: spread(key) for key in ("armature", "damping", "friction") if key in given}
+    limits = {key: None if keywords[key] is None else spread(key) for key in ends if key in keywords}
+    own: dict[str, Any] = {key: spread(key) for key in ("armature", "damping", "friction") if key in keywords}
     return replace(made, limits=replace(made.limits, **limits), **own)
 
 
-def change_joint(model: Model, name: str, kind: str | None = None, **given: Any) -> Model:
+def change_joint(model: Model, name: str, kind: str | None = None, **keywords: Any) -> Model:
     """The same robot with one joint changed; fields as for ``joint``.
 
     With a kind it is a joint of its own, of which only the place is that of the old one unless it is given: limits, damping,
@@ -148,13 +148,13 @@ def change_joint(model: Model, name: str, kind: str | None = None, **given: Any)
     if followers and kind is not None:
         raise ModelError(f"is followed by {', '.join(map(repr, followers))} and keeps its kind", element=f"joint {name!r}")
     pose: dict[str, Any] = {"position": old.placement.position, "rotation": np.asarray(old.placement.rotation)}
-    pose |= {key: given.pop(key) for key in tuple(pose) if key in given}
+    pose |= {key: keywords.pop(key) for key in tuple(pose) if key in keywords}
     if kind is None:
-        if "axes" in given:
-            given["axes"] = joint(name, old.kind, axes=given["axes"]).axes
-        made = _filled(replace(old, placement=placement(pose["rotation"], pose["position"])), given)
+        if "axes" in keywords:
+            keywords["axes"] = joint(name, old.kind, axes=keywords["axes"]).axes
+        made = _filled(replace(old, placement=placement(pose["rotation"], pose["position"])), keywords)
     else:
-        made = joint(name, kind, **pose, **given)
+        made = joint(name, kind, **pose, **keywords)
     lost = [what for what in ("damping", "friction", "armature", "mimic") if getattr(old, what) and not getattr(made, what)]
     lost += [f"{what} limit" for what, end in vars(old.limits).items() if end is not None and getattr(made.limits, what) is None]
     note = (f"joint {name!r} is {made.kind} now; gone: {', '.join(lost)}",) if lost else ()

@@ -44,15 +44,15 @@ def lock_joints(model: Model, values: Mapping[str, float | Sequence[float]]) -> 
     return dataclasses.replace(model, bodies=tuple(bodies), configurations=configurations)
 
 
-def _coordinates(joint: Joint, given: Any) -> np.ndarray:
+def _coordinates(joint: Joint, values: Any) -> np.ndarray:
     kind, where = record(joint), f"joint {joint.name!r}"
     if joint.mimic is not None:
         raise ModelError(f"follows {joint.mimic.leader!r}; lock that one", element=where)
     if not kind.nq:
         raise ModelError("is fixed already", element=where)
-    q = np.atleast_1d(np.asarray(given, dtype=float))
+    q = np.atleast_1d(np.asarray(values, dtype=float))
     if q.shape != (kind.nq,) or not np.all(np.isfinite(q)):
-        raise ModelError(f"is locked at {given!r}; expected {kind.nq} finite numbers ({', '.join(kind.q_names)})", element=where)
+        raise ModelError(f"is locked at {values!r}; expected {kind.nq} finite numbers ({', '.join(kind.q_names)})", element=where)
     for step in kind.chain:
         if step.kind.quaternion is not None:
             unit = q[step.coordinates][step.kind.quaternion]  # a view

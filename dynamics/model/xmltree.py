@@ -51,10 +51,10 @@ class Notes:
 
     def lines(self) -> tuple[str, ...]:
         """The notes in order, each with the lines that it concerns."""
-        return tuple(_told(text, at) for text, at in self._lines.items())
+        return tuple(_with_lines(text, at) for text, at in self._lines.items())
 
 
-def _told(text: str, at: list[int]) -> str:
+def _with_lines(text: str, at: list[int]) -> str:
     if not at:
         return text
     return f"line {at[0]}: {text}" if len(at) == 1 else f"line {at[0]} and {len(at) - 1} more: {text}"

@@ -66,36 +66,36 @@ def gradient(system: System, objective: Objective, run: Simulation) -> Gradient:
     for k in reversed(range(len(run.solves))):
         solve, node = run.solves[k], k + 1
         s, u = solve.gamma * run.h, run.u[solve.step]
-        at = run.factors[k] if run.factors else Factors.of(s, *system.slopes(run.nodes[node], u, run.p)[1:])
+        at = run.factors[k] if run.factors else Factors.of(s, *system.linearised(run.nodes[node], u, run.p)[1:])
         z = at.adjoint(q_bar[node] + v_bar[node] / s)
         by_w, by_v = at.M.T @ z, at.damping.T @ z - v_bar[node] / s
         for weight, j in zip(solve.weights, solve.past, strict=True):
             q_bar[j] += weight.c * by_w + weight.a * by_v
             v_bar[j] += run.h * (weight.d * by_w + weight.b * by_v)
-        by_u, by_p = system.pull(*run.nodes[node], u, run.p, z)
+        by_u, by_p = system.vjp(*run.nodes[node], u, run.p, z)
         u_bar[solve.step] -= s**2 * np.ravel(by_u)
         p_bar -= s**2 * np.ravel(by_p)
         multipliers[k] = z
     return Gradient(value(objective, run), q_bar[0], v_bar[0], u_bar, p_bar, multipliers)
 
 
-def _seed(objective: Objective, run: Simulation, bars: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]) -> None:
+def _seed(objective: Objective, run: Simulation, adjoints: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]) -> None:
     """The objective's own derivatives by nodes, controls and parameters."""
-    q_bar, v_bar, u_bar, p_bar = bars
+    q_bar, v_bar, u_bar, p_bar = adjoints
     ends = [k + 1 for k, solve in enumerate(run.solves) if solve.last]
     if objective.running is not None:
-        slopes = _slopes(objective.running, 5)
+        gradients = _gradients(objective.running, 5)
         for k, node in enumerate(ends):
-            found = slopes(run.t[k + 1], *run.nodes[node, :2], run.u[k], run.p)
+            found = gradients(run.t[k + 1], *run.nodes[node, :2], run.u[k], run.p)
             for bar, slope in zip((q_bar[node], v_bar[node], u_bar[k], p_bar), found[1:], strict=True):
                 bar += np.asarray(slope).ravel()
     if objective.final is not None:
-        found = _slopes(objective.final, 3)(*run.nodes[ends[-1], :2], run.p)
+        found = _gradients(objective.final, 3)(*run.nodes[ends[-1], :2], run.p)
         for bar, slope in zip((q_bar[ends[-1]], v_bar[ends[-1]], p_bar), found, strict=True):
             bar += np.asarray(slope).ravel()
 
 
-def _slopes(function: ca.Function, inputs: int) -> ca.Function:
+def _gradients(function: ca.Function, inputs: int) -> ca.Function:
     """The gradient by every input."""
     if function.n_in() != inputs or function.size_out(0) != (1, 1):
         raise ModelError(f"an objective needs {inputs} inputs and a scalar, {function.name()!r} has {function.n_in()} and "

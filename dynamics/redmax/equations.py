@@ -70,7 +70,7 @@ def redmax(mechanism: Mechanism, q: Expr, v: Expr, u: Expr | None = None) -> Red
     bent = ca.horzcat(*(D.T @ wrenches.f for D in at.dJ))
     return RedMax(
         at.J.T @ M_m @ at.J + ca.diag(tree.diagonal(model, "armature")), f_r + at.J.T @ wrenches.f + f_qvv,
-        K_forces + bent + at.J.T @ wrenches.D @ twist_slopes(at, v) + K_qvv, D_forces + D_qvv,
+        K_forces + bent + at.J.T @ wrenches.D @ twist_derivatives(at, v) + K_qvv, D_forces + D_qvv,
         dM, f_qvv, K_qvv, D_qvv, K_forces, D_forces)
 
 
@@ -110,7 +110,7 @@ def inverse_mass_slices(M: Expr, dM: list[Expr]) -> list[Expr]:
     return [-ca.solve(M, ca.solve(M, slope).T).T for slope in dM]
 
 
-def twist_slopes(at: Maximal, v: Expr) -> Expr:
+def twist_derivatives(at: Maximal, v: Expr) -> Expr:
     """d(J v)/dq [6n, nv] at constant v: column k is ``D_k J v``; Eq. 3.57."""
     return ca.horzcat(*(D @ v for D in at.dJ))
 
@@ -127,10 +127,10 @@ def quadratic_velocity(at: Maximal, M_m: Expr, v: Expr) -> QuadraticVelocity:
     """``f = -J' M_m dJ/dt v`` [nv] and its K and D [nv, nv]; Eqs. 3.53 and 3.56, with ``d(dJ/dt)/dv_k = D_k J``."""
     drift = M_m @ (at.J_dot @ v)
     K = ca.horzcat(*(-D.T @ drift - at.J.T @ (M_m @ (D_dot @ v)) for D, D_dot in zip(at.dJ, at.dJ_dot, strict=True)))
-    return QuadraticVelocity(-at.J.T @ drift, K, -at.J.T @ (M_m @ (at.J_dot + twist_slopes(at, v))))
+    return QuadraticVelocity(-at.J.T @ drift, K, -at.J.T @ (M_m @ (at.J_dot + twist_derivatives(at, v))))
 
 
-def acceleration_slopes(M: Expr, K: Expr, D: Expr, dM: list[Expr], a: Expr) -> tuple[Expr, Expr]:
+def acceleration_derivatives(M: Expr, K: Expr, D: Expr, dM: list[Expr], a: Expr) -> tuple[Expr, Expr]:
     """da/dq and da/dv [nv, nv] at the acceleration a: ``M^-1 (K - dM a)`` and ``M^-1 D``."""
     moved = ca.horzcat(*(slope @ a for slope in dM))
     return ca.solve(M, ca.densify(K - moved)), ca.solve(M, ca.densify(D))

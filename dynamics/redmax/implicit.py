@@ -45,10 +45,10 @@ class System:
     parameters: tuple[free.Parameter, ...]
     nominal: np.ndarray
     terms: Kernel
-    pull: Kernel
+    vjp: Kernel
     steps: tuple[Kernel, ...]
 
-    def slopes(self, node: np.ndarray, u: np.ndarray, p: np.ndarray) -> tuple[np.ndarray, ...]:
+    def linearised(self, node: np.ndarray, u: np.ndarray, p: np.ndarray) -> tuple[np.ndarray, ...]:
         """r [n], and r_q, r_v, M [n, n], at a node (q, v, a)."""
         n = self.mechanism.model.nv
         r, *matrices = self.terms(*node, u, p)  # a kernel gives [1, 1] as a number
@@ -67,8 +67,8 @@ def system(mechanism: Mechanism, parameters: Sequence[free.Parameter] = (), mode
     slopes = _differentiated(r, at) if parameters else _closed_form(mechanism, at)
     names = list("qvaup")
     terms = ca.Function("terms", at, [ca.densify(x) for x in ca.cse([r, *slopes])], names, ["r", "r_q", "r_v", "M"])
-    pull = ca.Function("pull", [*at, z], [ca.densify(ca.jtimes(r, x, z, True)) for x in at[3:]], [*names, "z"], ["r_u_z", "r_p_z"])
-    values, pulls, *steps = compile_many([terms, pull, *_steps(terms)], mode=mode)  # type: ignore[arg-type]
+    vjp = ca.Function("pull", [*at, z], [ca.densify(ca.jtimes(r, x, z, True)) for x in at[3:]], [*names, "z"], ["r_u_z", "r_p_z"])
+    values, pulls, *steps = compile_many([terms, vjp, *_steps(terms)], mode=mode)  # type: ignore[arg-type]
     return System(mechanism, tuple(parameters), np.array(free.nominal(mechanism, parameters)), values, pulls, tuple(steps))
 
 
@@ -176,7 +176,7 @@ def simulate(system: System, method: str, start: tuple[ArrayLike, ArrayLike], h:
     nodes = np.zeros((count + 1, 3, n))
     nodes[:, :2] = np.vstack([np.concatenate([q, v]), found.nodes]).reshape(-1, 2, n)
     nodes[1:, 2] = found.z
-    factors = [Factors.of(solve.gamma * h, *system.slopes(node, controls[solve.step], values)[1:])
+    factors = [Factors.of(solve.gamma * h, *system.linearised(node, controls[solve.step], values)[1:])
                for solve, node in zip(solves, nodes[1:], strict=False) if keep]
     ends = [0, *(k + 1 for k, solve in enumerate(solves[:count]) if solve.last)]
     run = Simulation(h * np.arange(len(ends)), nodes[ends, 0], nodes[ends, 1], nodes, solves[:count], controls, values, h,

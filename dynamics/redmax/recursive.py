@@ -119,12 +119,12 @@ class Hybrid(NamedTuple):
     wrenches: list[Expr]
 
 
-def hybrid_dynamics(model: Model, q: Expr, v: Expr, given: Expr, prescribed: Collection[str] = ()) -> Hybrid:
-    """Accelerations where efforts are given, efforts where accelerations are: given [nv] holds the acceleration of every joint
+def hybrid_dynamics(model: Model, q: Expr, v: Expr, known: Expr, prescribed: Collection[str] = ()) -> Hybrid:
+    """Accelerations where efforts are given, efforts where accelerations are: known [nv] holds the acceleration of every joint
     named in ``prescribed`` and the effort of every other. None prescribed: forward dynamics; all: inverse dynamics. Damping and
     armature of joints are counted. Raises ModelError for joints that follow another, UnknownNameError."""
     _check(model)
-    q, v, given = (tree.as_column(x) for x in (q, v, given))
+    q, v, known = (tree.as_column(x) for x in (q, v, known))
     held = {model.joint_index(name) for name in prescribed}
     bodies, V = _bodies(model, q), twists(model, q, v)
     armature, damping = (ca.densify(tree.diagonal(model, which)) for which in ("armature", "damping"))
@@ -141,7 +141,7 @@ def hybrid_dynamics(model: Model, q: Expr, v: Expr, given: Expr, prescribed: Col
         eta.append(spatial.cross_motion(phi, body.S @ part(v, body.own)) + (0 if bias is None else bias))
     inverse: dict[int, Expr] = {}
     for i in reversed(range(len(bodies))):
-        body, S, own = bodies[i], bodies[i].S, part(given, bodies[i].own)
+        body, S, own = bodies[i], bodies[i].S, part(known, bodies[i].own)
         if i in held:
             shown, push = M[i], B[i] + M[i] @ (eta[i] + S @ own)
         else:
@@ -154,11 +154,11 @@ def hybrid_dynamics(model: Model, q: Expr, v: Expr, given: Expr, prescribed: Col
             X = spatial.motion_to_child(body.X, ca.DM.eye(6))
             M[body.parent] = M[body.parent] + X.T @ shown @ X
             B[body.parent] = B[body.parent] + spatial.force_to_parent(body.X, push)
-    a, tau = tree.zeros(model.nv, 1, q, v, given), tree.zeros(model.nv, 1, q, v, given)
+    a, tau = tree.zeros(model.nv, 1, q, v, known), tree.zeros(model.nv, 1, q, v, known)
     A: list[Expr] = []
     F: list[Expr] = []
     for i, body in enumerate(bodies):
-        S, own, lost = body.S, part(given, body.own), part(damping, body.own) * part(v, body.own)
+        S, own, lost = body.S, part(known, body.own), part(damping, body.own) * part(v, body.own)
         above = eta[i] if body.parent < 0 else eta[i] + spatial.motion_to_child(body.X, A[body.parent])
         own_a = own if i in held else inverse[i] @ (own - lost - S.T @ (M[i] @ above + B[i]))
         A.append(above + S @ own_a)

@@ -73,11 +73,11 @@ class Started:
             os.replace(partial, self.target / folders.CHECKPOINT)
         self.last = checkpoint
 
-    def replaces(self, place: Path) -> None:
+    def replaces(self, folder: Path) -> None:
         """The finished run goes there, and the folder of its solve is not needed any more."""
         if folders.is_unfinished(self.target):
             shutil.rmtree(self.target, ignore_errors=True)
-        self.target, self.made = place, []
+        self.target, self.made = folder, []
 
     def abandon(self) -> None:
         """After an error: leave no folder behind in which there is nothing to go on from."""
@@ -126,7 +126,7 @@ def _as_left(solution: Solution) -> Solution:
     return replace(solution, status=Status.TIME_LIMIT, ending=ending, findings=(*found, *left))
 
 
-def kept(target: Path) -> Path:
+def free_folder(target: Path) -> Path:
     """Where to write a run that goes on from that in a folder: beside it where that is certified, for it may come to less."""
     if not is_certified(target):
         return target

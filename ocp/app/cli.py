@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from ocp.app.quick_start import few_collections
-from ocp.interrupts import NOTHING, at_once, forget, held
+from ocp.interrupts import NOTHING, at_once, forget, holding_interrupts
 
 few_collections()
 with at_once():
@@ -31,7 +31,7 @@ with at_once():
     from ocp.app.supervisor import supervise
 
 #: what the system says of paths where nothing can be written, or no longer
-PLACES = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ENOSPC, errno.EDQUOT)
+UNWRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ENOSPC, errno.EDQUOT)
 
 COMMANDS: dict[str, tuple[Callable[..., int], ...]] = {  # as --help lists them
     "Begin": (robot, init, check, show),
@@ -70,8 +70,8 @@ class Output(io.TextIOWrapper):
     """Standard output where work goes on when whoever read has seen enough (``ocp solve FILE | head``): nobody loses an answer by
     not listening to the end. A terminal that has no word for a sign gets a question mark."""
 
-    def __init__(self, given: io.TextIOWrapper) -> None:
-        super().__init__(given.buffer, encoding=given.encoding, errors="replace", line_buffering=given.line_buffering)
+    def __init__(self, stream: io.TextIOWrapper) -> None:
+        super().__init__(stream.buffer, encoding=stream.encoding, errors="replace", line_buffering=stream.line_buffering)
 
     def write(self, text: str, /) -> int:
         """Write text; a closed pipe ends the command quietly."""
@@ -92,7 +92,7 @@ class Output(io.TextIOWrapper):
 def guarded(action: Callable[[], int | None]) -> int:
     """Run an action and turn what goes wrong into a message and an exit code."""
     try:
-        with held(False):
+        with holding_interrupts(False):
             return action() or CERTIFIED
     except cyclopts.CycloptsError as error:
         print(f"error: {error}\ntry: {' '.join(('ocp', *(error.command_chain or ()), '--help'))}", file=sys.stderr)
@@ -102,10 +102,10 @@ def guarded(action: Callable[[], int | None]) -> int:
         forget(stopped)
         return NOT_SOLVED
     except Exception as error:
-        return _told(error)
+        return _report(error)
 
 
-def _told(error: Exception) -> int:
+def _report(error: Exception) -> int:
     """The message and the exit code of an error: the user's, the system's or ours."""
     from dynamics.errors import ModelError
     from ocp.errors import ProblemError
@@ -113,7 +113,7 @@ def _told(error: Exception) -> int:
     if isinstance(error, ProblemError | ModelError):
         print(f"error: {error}", file=sys.stderr)
         return BAD_INPUT
-    if isinstance(error, OSError) and error.errno in PLACES:
+    if isinstance(error, OSError) and error.errno in UNWRITABLE:
         print(f"error: {error}", file=sys.stderr)
         return BAD_INPUT if error.errno != errno.ENOSPC else NOT_SOLVED
     traceback.print_exception(error)  # the last resort: whatever else goes wrong is our fault, shown whole

@@ -57,7 +57,7 @@ class Motion:
     controls: tuple[str, ...]
     drives: tuple[str, ...]
     units: tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]
-    held: bool
+    zero_order_hold: bool
     quaternions: tuple[int, ...] = ()
     model: Model | None = None
 
@@ -74,7 +74,7 @@ class Motion:
         x = (1 - share[:, None]) * a + share[:, None] * b
         for i in self.quaternions:
             x[:, i:i + 4] = _between(a[:, i:i + 4], b[:, i:i + 4], share)
-        later = share[:, None] == 1.0 if self.held else share[:, None]
+        later = share[:, None] == 1.0 if self.zero_order_hold else share[:, None]
         u, tau = ((1 - later) * own[k] + later * own[k + 1] for own in (self.u, self.tau))
         return replace(self, t=t, x=x, u=u, tau=tau)
 
@@ -135,13 +135,13 @@ def motions(folder: Path, models: Path | None = None) -> tuple[Motion, ...]:
     found = []
     for phase in problem.phases:
         own = [row for row in rows if not several or row[0] == phase.name]
-        found.append(_motion(phase.name, header, own, phase.system, KINDS[kind] is not None or _held(folder, own)))
+        found.append(_motion(phase.name, header, own, phase.system, KINDS[kind] is not None or _zero_order_hold(folder, own)))
     if len({(one.states, one.controls, one.drives) for one in found}) == 1:
         return (_joined(found, problem.name),)
     return tuple(found)
 
 
-def _held(folder: Path, rows: Sequence[Sequence[str]]) -> bool:
+def _zero_order_hold(folder: Path, rows: Sequence[Sequence[str]]) -> bool:
     """Whether controls are held: one for each interval. Of several phases the archive has the arrays by name."""
     with np.load(folder / "trajectory.npz") as archive:
         lengths = [(len(archive[name]), len(archive[name[:-3] + "t"])) for name in archive.files if name.split(".")[-1] == "t_u"]
@@ -166,12 +166,13 @@ def _between(a: np.ndarray, b: np.ndarray, share: np.ndarray) -> np.ndarray:
     return np.asarray(one[:, None] * a + (np.where(dot < 0, -1.0, 1.0) * other)[:, None] * b)
 
 
-def _motion(name: str, header: Sequence[str], rows: Sequence[Sequence[str]], system: System, held: bool) -> Motion:
+def _motion(name: str, header: Sequence[str], rows: Sequence[Sequence[str]], system: System, zero_order_hold: bool) -> Motion:
     t, x = _columns(header, rows, ["t"], "")[:, 0], _columns(header, rows, system.space.names, "x.")
     u, drives = _columns(header, rows, system.inputs, "u."), drive_efforts(system)
-    tau, names, units = (np.zeros((len(t), 0)), (), ()) if drives is None else (drives.along(t, x, u), drives.names, drives.units)
+    tau, names, units = (np.zeros((len(t), 0)), (), ()) if drives is None else (
+        drives.at_nodes(t, x, u), drives.names, drives.units)
     return Motion(name, t, x, u, tau, system.space.names, system.inputs, names,
-                  (_units(system.units, system.space.names), _units(system.units, system.inputs), units), held,
+                  (_units(system.units, system.space.names), _units(system.units, system.inputs), units), zero_order_hold,
                   system.space.quaternions, system.model)
 
 
@@ -195,7 +196,7 @@ def _joined(found: Sequence[Motion], name: str) -> Motion:
     last = len(found) - 1
     t, x, u, tau = (np.concatenate([values if i == last else values[:-1] for i, values in enumerate(own)])
                     for own in zip(*((one.t, one.x, one.u, one.tau) for one in found), strict=True))
-    return replace(found[0], name=name, held=all(one.held for one in found), t=t, x=x, u=u, tau=tau)
+    return replace(found[0], name=name, zero_order_hold=all(one.zero_order_hold for one in found), t=t, x=x, u=u, tau=tau)
 
 
 # ---- writing ------------------------------------------------------------------------------------------------------------
@@ -210,7 +211,7 @@ def arrays(motion: Motion) -> dict[str, np.ndarray]:
         return np.array(list(names), dtype=np.str_)
 
     found = {"version": np.array(VERSION), "conventions": np.array(CONVENTIONS), "t": motion.t, "x": motion.x, "u": motion.u,
-             "tau": motion.tau, "held": np.array(motion.held)}
+             "tau": motion.tau, "held": np.array(motion.zero_order_hold)}
     for key, names, units in motion.named:
         found |= {f"{key}_names": texts(names), f"{key}_units": texts(units)}
     if motion.model is not None:
@@ -236,7 +237,7 @@ def _header(motion: Motion, stem: str) -> str:
     return "\n".join([
         f"/* Motion {comment(repr(motion.name))}: {len(motion.t)} knots from {motion.t[0]:.9g} s to {motion.t[-1]:.9g} s.", " *",
         " *   Between knots states go straight, unit quaternions along their arc; u and tau "
-        f"{'are held' if motion.held else 'go straight'}.",
+        f"{'are zero_order_hold' if motion.zero_order_hold else 'go straight'}.",
         " *   Before the first knot and after the last one those act. SI units, angles in radians; quaternions (w, x, y, z).", " *",
         *map(comment, lines), " */", f"#ifndef {name}_H", f"#define {name}_H", "", f"#define {name}_NX {len(motion.states)}",
         f"#define {name}_NU {len(motion.controls)}", f"#define {name}_NTAU {len(motion.drives)}",
@@ -264,7 +265,7 @@ def _source(motion: Motion, stem: str) -> str:
                   "        a = angle > 1e-7 ? sin((1 - s) * angle) / sin(angle) : 1 - s;",
                   "        b = (dot < 0 ? -1 : 1) * (angle > 1e-7 ? sin(s * angle) / sin(angle) : s);",
                   f"        for (i = {i}; i < {i + 4}; i++) x[i] = a * X[low][i] + b * X[low + 1][i];", "    }"]
-    if motion.held:
+    if motion.zero_order_hold:
         lines.append("    s = s < 1 ? 0 : 1;")
     for name, values in given.items():
         if name != "X":

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from dynamics.model.model import Model
-from ocp.app.checkpoints import SoFar, Started, kept
+from ocp.app.checkpoints import SoFar, Started, free_folder
 from ocp.app.files.load import LoadedProblem, load_problem
 from ocp.app.files.problem.portable import Portable, portable
 from ocp.app.pages.folders import is_run
@@ -24,7 +24,7 @@ from ocp.app.pages.results import put_summary, read_summary, write_data, write_p
 from ocp.app.prepare import compile_ahead
 from ocp.app.supervisor import is_supervised
 from ocp.certify import Tolerances
-from ocp.interrupts import LAST_PICTURE_S, Activity, Budget, attempt, closing, held, limited, seconds_left
+from ocp.interrupts import LAST_PICTURE_S, Activity, Budget, attempt, closing, holding_interrupts, limited, seconds_left
 from ocp.methods import Progress, make_options, method, solve, spelt_otherwise
 from ocp.problem import SOLVED, Solution
 from ocp.problem.checkpoint import Checkpoint
@@ -37,8 +37,8 @@ PACKAGES = ("lieocp", "casadi", "numpy", "scipy", "osqp", "numba", "pydantic", "
 @dataclass(frozen=True)
 class Outcome:
     """A finished run: what was loaded, the certified solution and where it was written (None when not written, with ``lost``
-    saying why where it should have been). draw: makes the pictures and the report, which the folder still lacks; kept: a certified
-    run that was to be gone on from, and is left as it was, for this one came to less."""
+    saying why where it should have been). draw: makes the pictures and the report, which the folder still lacks; certified_before:
+    a certified run that was to be gone on from, and is left as it was, for this one came to less."""
 
     loaded: LoadedProblem
     solution: Solution
@@ -46,7 +46,7 @@ class Outcome:
     seconds: Mapping[str, float]
     lost: str = ""
     draw: Callable[[], None] = lambda: None
-    kept: Path | None = None
+    certified_before: Path | None = None
 
 
 def run(
@@ -98,7 +98,7 @@ def _run(loaded: LoadedProblem, stem: str, budget: Budget, *, method_name: str |
     started = None
     if write:
         place = Path(out) if out is not None else Path("results") / f"{stem}-{chosen.name}"
-        started = Started(kept(place) if keep_certified else place, portable(loaded, chosen.name))
+        started = Started(free_folder(place) if keep_certified else place, portable(loaded, chosen.name))
     aside: SoFar | None = None
     try:
         if started is not None:
@@ -112,7 +112,7 @@ def _run(loaded: LoadedProblem, stem: str, budget: Budget, *, method_name: str |
         solved = time.perf_counter()
         solution = replace(solution, findings=(*left_out(budget), *spelt, *solution.findings),
                            seconds={**solution.seconds, "read": read - begin, "solve and certify": solved - read})
-        with held():
+        with holding_interrupts():
             if started is not None and solution.ok and started.target != place:
                 started.replaces(place)
             folder, lost = (None, "") if started is None else _write(started, loaded, solution, command, resume)

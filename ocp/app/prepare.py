@@ -159,10 +159,10 @@ def waiting_for(parts: Sequence[str]) -> str:
                                   "(ocp doctor --prepare compiles everything)")
 
 
-def tell(words: str) -> None:
+def tell(text: str) -> None:
     """Say that there will be a wait, beside whatever the program prints."""
-    if words:
-        print(words, file=sys.stderr, flush=True)
+    if text:
+        print(text, file=sys.stderr, flush=True)
 
 
 def missing(names: Iterable[str] = PARTS) -> tuple[str, ...]:

@@ -115,31 +115,31 @@ class NamedRobot:
         return self.file + (f", root {self.root}" if self.path.suffix == ".urdf" else "")
 
 
-def read_robot(words: str, **options: str | None) -> NamedRobot:
-    """The robot that ``words`` name. options: those of CHOICES. Raises ProblemError and ModelError, with near misses."""
+def read_robot(name: str, **options: str | None) -> NamedRobot:
+    """The robot of a name or path. options: those of CHOICES. Raises ProblemError and ModelError, with near misses."""
     from ocp.app.face.robot import Robot
     from ocp.app.files.robot.model import robot_path
 
-    path = Path(words)
-    if path.suffix not in SUFFIXES and not words.startswith(COLLECTION):
+    path = Path(name)
+    if path.suffix not in SUFFIXES and not name.startswith(COLLECTION):
         if path.suffix in (".yaml", ".yml"):
-            raise ProblemError("is a problem file; ocp show and ocp check tell about those", where=words)
+            raise ProblemError("is a problem file; ocp show and ocp check tell about those", where=name)
         if path.exists():
-            raise ProblemError(f"expected a robot file ({', '.join(SUFFIXES)})", where=words)
-        words = COLLECTION + words
+            raise ProblemError(f"expected a robot file ({', '.join(SUFFIXES)})", where=name)
+        name = COLLECTION + name
     given = {key: value for key, value in options.items() if value is not None}
     for key, value in given.items():
         if value not in CHOICES[key]:
             raise ProblemError(f"no such choice{near(value, CHOICES[key])}", where=f"--{key} {value}")
     try:
-        place = robot_path(words, Path())
+        place = robot_path(name, Path())
     except ProblemError as error:
-        raise ProblemError(error.message, where=words) from None
+        raise ProblemError(error.message, where=name) from None
     except ModelError as error:
-        if not words.startswith(COLLECTION) or path.suffix:
+        if not name.startswith(COLLECTION) or path.suffix:
             raise
         raise ProblemError(f"no such file, and {error}", where=str(path)) from None
-    return NamedRobot(Robot(words, _written=words, **given).mechanism, words, place, given.get("root", "fixed"))
+    return NamedRobot(Robot(name, _written=name, **given).mechanism, name, place, given.get("root", "fixed"))
 
 
 MAX_NOTES_SHOWN = 12  # notes beyond which equals are counted
@@ -207,12 +207,12 @@ def picture_place(robot: NamedRobot, folder: Path) -> Path:
                 or _drawn(place) == robot.identity)
 
 
-def _drawn(place: Path) -> str | None:
+def _drawn(path: Path) -> str | None:
     """Of which robot a picture is."""
     from PIL import Image, UnidentifiedImageError
 
     try:
-        with Image.open(place) as picture:
+        with Image.open(path) as picture:
             return getattr(picture, "text", {}).get("Source")
     except (OSError, UnidentifiedImageError, ValueError):
         return None

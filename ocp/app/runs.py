@@ -67,12 +67,12 @@ def difference(first: Path, second: Path) -> list[str]:
     return lines
 
 
-def _read(place: Path) -> tuple[str, dict[str, Any]]:
-    if place.is_dir():
-        check_run(place)
-        file = place / "problem.yaml"
-        return load_text(file.read_text(encoding="utf-8"), place, str(file)).expanded(), read_summary(place)
-    return load_problem(place).expanded(), {}
+def _read(path: Path) -> tuple[str, dict[str, Any]]:
+    if path.is_dir():
+        check_run(path)
+        file = path / "problem.yaml"
+        return load_text(file.read_text(encoding="utf-8"), path, str(file)).expanded(), read_summary(path)
+    return load_problem(path).expanded(), {}
 
 
 def _at(tree: Any, path: tuple[str, ...]) -> Any:
@@ -155,7 +155,7 @@ def policy_of(run: Run, models: str | Path | None = None) -> Policy:
     return make_policy(_problem(run, models, run.summary.get("model_hash")).problem, run.arrays, run.summary["method"])
 
 
-def along(problem: Problem, arrays: Mapping[str, np.ndarray]) -> Policy:
+def loop_policy(problem: Problem, arrays: Mapping[str, np.ndarray]) -> Policy:
     """The policy along a closed loop, from its arrays: what was measured and applied at the samples, and the gains there."""
     if "K" not in arrays:
         raise ProblemError("the closed loop has no feedback gains K: its controls act with a delay, or its solver has none",
@@ -169,7 +169,7 @@ def _of_loop(folder: Path, models: str | Path | None) -> Policy:
     summary = read_summary(folder)
     arrays = read_arrays(folder / "trajectory.npz")
     run = Run(folder, (folder / "problem.yaml").read_text(encoding="utf-8"), summary, arrays, ())
-    return along(_problem(run, models, summary["provenance"].get("model", {}).get("sha256")).problem, arrays)
+    return loop_policy(_problem(run, models, summary["provenance"].get("model", {}).get("sha256")).problem, arrays)
 
 
 def problem_of(run: Run) -> Problem:

@@ -53,9 +53,9 @@ def say_where(out: Console, folder: Path | None, page: str = "report.html") -> N
         out.print(f"  written to  {folder}  (open {folder / page})", soft_wrap=True, markup=False)
 
 
-def line(out: Console, words: str, style: str | None = None) -> None:
+def line(out: Console, text: str, style: str | None = None) -> None:
     """Words as they stand, on one line however long."""
-    out.print(words, style=style, markup=False, soft_wrap=True)
+    out.print(text, style=style, markup=False, soft_wrap=True)
 
 
 def plain(text: str) -> str:
@@ -79,18 +79,18 @@ def busy(console: Console, *, quiet: bool = False, every: float = EVERY) -> Iter
     else:
         last = [begin]
 
-        def plainly(words: str) -> None:
+        def plainly(text: str) -> None:
             now = time.perf_counter()
             if now - last[0] > every:
                 last[0] = now
-                print(f"  {now - begin:.0f} s: {words}", file=sys.stderr, flush=True)
+                print(f"  {now - begin:.0f} s: {text}", file=sys.stderr, flush=True)
 
         yield plainly
 
 
-def counting(say: Say, words: str) -> Callable[[Mapping[str, Any]], None]:
+def counting(say: Say, text: str) -> Callable[[Mapping[str, Any]], None]:
     """Progress of a solve as a count of its iterations."""
-    return lambda row: say(f"{words}: iteration {int(row.get('iteration', 0))}")
+    return lambda row: say(f"{text}: iteration {int(row.get('iteration', 0))}")
 
 
 def brief_seconds(value: float | None) -> str:

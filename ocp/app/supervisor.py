@@ -66,8 +66,10 @@ def supervise(arguments: Sequence[str], begin: float) -> None:
     if limit is None or not hasattr(os, "fork"):
         return
     reading, writing = os.pipe()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # until there is what passes them on
     child = os.fork()
     if child == 0:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
         os.setpgid(0, 0)
         os.close(reading)
         _PIPE.append(writing)
@@ -77,6 +79,7 @@ def supervise(arguments: Sequence[str], begin: float) -> None:
         os.setpgid(child, child)
     for number in SIGNALS:
         signal.signal(number, lambda given, frame: _passed_on(child, given))
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
     os._exit(_watched(child, reading, begin + limit + GRACE_S - MARGIN_S))
 
 

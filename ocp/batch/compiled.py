@@ -200,16 +200,16 @@ def _check_parameter(problem: Problem, name: str) -> None:
         raise ProblemError(f"parameter {name!r} cannot be varied: {why}", where=f"problem {problem.name!r}")
 
 
-def _frozen(name: str, given: Any, found: Solution) -> Any:
+def _frozen(name: str, value: Any, found: Solution) -> Any:
     """The options with what the first solve chose."""
-    changed = {f.name: getattr(given, f.name) for f in dataclasses.fields(given)
-               if f.default is dataclasses.MISSING or getattr(given, f.name) != f.default}
+    changed = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)
+               if f.default is dataclasses.MISSING or getattr(value, f.name) != f.default}
     chosen = {**changed, **(found.freeze if found.status in SOLVED else {})}
-    if "refine" in {f.name for f in dataclasses.fields(given)}:
+    if "refine" in {f.name for f in dataclasses.fields(value)}:
         chosen = {**chosen, "refine": "none"}
         if found.status not in SOLVED:
-            chosen |= {"scheme": given.scheme, "intervals": given.intervals}
-    return make_options(name, {**chosen, "guess": "given"} if hasattr(given, "guess") else chosen)
+            chosen |= {"scheme": value.scheme, "intervals": value.intervals}
+    return make_options(name, {**chosen, "guess": "given"} if hasattr(value, "guess") else chosen)
 
 
 # ---- nonlinear programs -----------------------------------------------------------------------------------------------
@@ -259,19 +259,19 @@ class DirectProgram:
         point = {"x": result.x, "lam_x": result.lam_x, "lam_g": result.lam_g} if result.status in SOLVED else None
         return Case(result.status, result.f, point, lambda: self._solution(problem, given, result))
 
-    def _first_point(self, given: Problem, nlp: NLP) -> np.ndarray:
+    def _first_point(self, original: Problem, nlp: NLP) -> np.ndarray:
         """The guess of a problem as unknowns [n] of its program, which other numbers leave as it is, but for what they fix."""
-        guesses = [phase.guess for phase in given.phases]
+        guesses = [phase.guess for phase in original.phases]
         if len(self._guess[0]) != len(guesses) or any(a is not b for a, b in zip(self._guess[0], guesses, strict=True)):
-            self._guess = guesses, self._moved(with_guess(self._first, given)).nlp.x0
-        lengths = len(nlp.x0) - static_unknowns(given).count
+            self._guess = guesses, self._moved(with_guess(self._first, original)).nlp.x0
+        lengths = len(nlp.x0) - static_unknowns(original).count
         x0 = np.concatenate([self._guess[1][:lengths], nlp.x0[lengths:]])
         return np.where(nlp.x_lower == nlp.x_upper, nlp.x_lower, x0)
 
-    def _solution(self, problem: Problem, given: Problem, result: NLPResult) -> Solution:
+    def _solution(self, problem: Problem, original: Problem, result: NLPResult) -> Solution:
         from ocp.transcription.direct import as_solution
 
-        program = self._moved(given)
+        program = self._moved(original)
         program = replace(program, nlp=self.margins(program.nlp))
         chosen = {name: value for name, value in program.parameters(result.x).items() if name not in self.varied.parameters}
         found = as_solution(program, problem, self.name, self.options, result, chosen)

@@ -11,7 +11,16 @@ from dynamics.constraints import Constraint as MechanismConstraint
 from dynamics.lie.expression import Expr
 from dynamics.mechanism import Mechanism, Thruster
 from dynamics.model.model import Model
-from ocp.bridge.motion import held, inverse_effort, mechanism_of, model_space, motor_shares, multipliers_in, row_names, symbols
+from ocp.bridge.motion import (
+    constraint_residual,
+    inverse_effort,
+    mechanism_of,
+    model_space,
+    motor_shares,
+    multipliers_in,
+    row_names,
+    symbols,
+)
 from ocp.problem import At, Constraint, Sense
 
 
@@ -53,7 +62,7 @@ def effort_constraints(robot: Model | Mechanism, actuated: str | Sequence[str] =
         found.append(constraint("no motor", free, [effort[at(n)] for n in free], none, none, Sense.EQUAL))
     if rows:
         none = (0.0,) * len(rows)
-        missed = held(mechanism, (t, q, v), u[:model.nv], multipliers_in(mechanism, u))
+        missed = constraint_residual(mechanism, (t, q, v), u[:model.nv], multipliers_in(mechanism, u))
         found.append(constraint("constraints", rows, [missed], none, none, Sense.EQUAL))
     return tuple(found)
 
@@ -85,13 +94,13 @@ def start_constraints(mechanism: Mechanism, parameters: int = 0, where: str | No
     return tuple(c for c in found if c.size)
 
 
-def closed(mechanism: Mechanism, c: MechanismConstraint, parameters: int = 0, unknowns: int = 0, *, places: bool = True,
+def closed(mechanism: Mechanism, c: MechanismConstraint, parameters: int = 0, unknowns: int = 0, *, position: bool = True,
            speeds: bool = True, where: str | None = None) -> Constraint:
-    """The condition at a start that a constraint holds: see ``start_constraints``. places: its value; speeds: its rate."""
+    """The condition at a start that a constraint holds: see ``start_constraints``. position: its value; speeds: its rate."""
     model = mechanism.model
     arguments, q, v = symbols(model, model_space(model), mechanism.nu + unknowns, parameters)
     g = c.value(model, q, arguments[0])
-    positions = [g[i] for i in range(g.shape[0]) if places and i not in c.velocity_rows]
+    positions = [g[i] for i in range(g.shape[0]) if position and i not in c.velocity_rows]
     rows = ca.vertcat(ca.SX(0, 1), *positions, *([c.reduced.rate(model, q, v, arguments[0])] if speeds else []))
     kept = [i for i in range(rows.shape[0]) if ca.depends_on(rows[i], arguments[1])]
     function = ca.Function("closed", arguments, [ca.densify(rows[kept])], ["t", "x", "u", "p"], ["value"])

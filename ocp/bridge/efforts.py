@@ -23,7 +23,7 @@ class Efforts:
     upper: np.ndarray
     function: ca.Function | None
 
-    def along(self, t: np.ndarray, x: np.ndarray, u: np.ndarray) -> np.ndarray:
+    def at_nodes(self, t: np.ndarray, x: np.ndarray, u: np.ndarray) -> np.ndarray:
         """[k, n] at times [k], states [k, nx] and inputs [k, nu]."""
         if self.function is None:
             return u[:, : len(self.names)]

@@ -135,7 +135,7 @@ def motion(mechanism: Mechanism, at: tuple[Expr, Expr, Expr, Expr], a: Expr, mul
     if not constraints:
         return value
     J = stacked(model, constraints, "jacobian", q, t)
-    return ca.vertcat(value - J.T @ multipliers, held(mechanism, (t, q, v), a, multipliers))
+    return ca.vertcat(value - J.T @ multipliers, constraint_residual(mechanism, (t, q, v), a, multipliers))
 
 
 def linear_part(mechanism: Mechanism, u: Expr, multipliers: Expr) -> Expr:
@@ -145,7 +145,7 @@ def linear_part(mechanism: Mechanism, u: Expr, multipliers: Expr) -> Expr:
     return ca.vertcat(-mechanism.motor_effort(u), (_softness(mechanism, [q, t], J) if J.shape[0] else 0.0) * multipliers)
 
 
-def held(mechanism: Mechanism, at: tuple[Expr, Expr, Expr], a: Expr, multipliers: Expr) -> Expr:
+def constraint_residual(mechanism: Mechanism, at: tuple[Expr, Expr, Expr], a: Expr, multipliers: Expr) -> Expr:
     """Residual of the accelerations a [nv] in the reduced constraints [m] at (t, q, v)."""
     t, q, v = at
     model, constraints = mechanism.model, reduced(mechanism.constraints)

@@ -151,8 +151,8 @@ def inner(system: System) -> inside.Inner | None:
     system = system.continuous
     if system.inverse is not None:
         return inside.efforts(system.inverse.model, system.nu)
-    if system.held is not None and system.residual is not None:
-        return inside.efforts(system.held.model, system.nu, len(system.controls))
+    if system.implicit is not None and system.residual is not None:
+        return inside.efforts(system.implicit.model, system.nu, len(system.controls))
     return None if system.mechanism is None else inside.forces(system.mechanism)
 
 

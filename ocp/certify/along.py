@@ -55,7 +55,7 @@ class TrajectoryEvaluator:
             rate = ca.vertcat(v, a)
             self.driven = ca.Function("driven", [t, x, tau, p], [space.rate(x) @ rate])
         self._consistent = Consistent(system, self.call) if system.residual is not None else None
-        self._slope: ca.Function | None = None
+        self._jacobian: ca.Function | None = None
         self._calls: dict[int, tuple[ca.Function, int, Kernel | None]] = {}  # by identity: function, times, machine code
         self.stepped = system.period is not None  # in discrete time: nothing lies between knots
         self.minus = ca.Function("minus", [x, y], [space.minus(x, y)])
@@ -124,16 +124,16 @@ class TrajectoryEvaluator:
         """dx/dt [k, nx] at arbitrary states x [k, nx], under the inputs of ``drive``."""
         return self.call(self.driven, t, x, self.drive(t)) if self._consistent is None else self.rates(t, x, self.returned(t))
 
-    def again_slope(self, t: Array, x: Array) -> Array:
+    def again_jacobian(self, t: Array, x: Array) -> Array:
         """d(dx/dt)/dx [k, nx, nx] of ``again``."""
         k, d = x.shape
         p = np.repeat(self.p[:, None], k, axis=1)
         if self._consistent is not None:
             return self._consistent.jacobian(t, x, self.returned(t), p)
-        if self._slope is None:
+        if self._jacobian is None:
             arguments = [ca.SX.sym(name, self.driven.size1_in(i)) for i, name in enumerate("txup")]
-            self._slope = ca.Function("slope", arguments, [ca.densify(ca.jacobian(self.driven(*arguments), arguments[1]))])
-        found = evaluated(self._slope, t, x, self.drive(t), p)[0]
+            self._jacobian = ca.Function("slope", arguments, [ca.densify(ca.jacobian(self.driven(*arguments), arguments[1]))])
+        found = evaluated(self._jacobian, t, x, self.drive(t), p)[0]
         return found.reshape(d, k, d).transpose(1, 0, 2)
 
     def state(self, t: Array) -> Array:

@@ -294,7 +294,7 @@ def _optimality(solution: Solution, motions: Sequence[Motion], size: float, vari
                                                         left.values if principle is None or principle.holds else None)
     if local is None or found is None:
         return unknown
-    value = max(VERDICTS.gradient_weight * found.slope, found.decrease if found.minimum else 0.0)
+    value = max(VERDICTS.gradient_weight * found.gradient, found.decrease if found.minimum else 0.0)
     jump = jumps.unseen(solution, motions)
     stationarity = Residual(Kind.STATIONARITY, value, tolerances.stationarity, data={"kkt_residuals": residuals})
     if not jump.size / varied <= max(tolerances.stationarity, value):

@@ -40,7 +40,7 @@ class Consistent:
 
     def __init__(self, system: System, call: Call | None = None):
         """call: evaluates functions at many points; None: one after the other."""
-        self.system, self.call, self.first, robot = system, call, len(system.controls), system.held
+        self.system, self.call, self.first, robot = system, call, len(system.controls), system.implicit
         soft = robot is not None and robot.constraints and dependent(robot.model, reduced(robot.constraints))
         self.closed = None if soft else forward_dynamics(system)  # redundant equations are regularised
         arguments, field, _ = self._graphs

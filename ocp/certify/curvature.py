@@ -39,7 +39,7 @@ class Curvature:
     decrease: by how much a Newton step would change the objective, over its size, NaN where there is no minimum;
     for a flat minimum the decrease may be so small that only a search along the direction decides (``_doubtful``);
     weak: weakly active constraints; pushing: strictly active inequalities;
-    slope: gradient of the Lagrangian, root mean square over the phase, over the variation of the objective."""
+    gradient: gradient of the Lagrangian, root mean square over the phase, over the variation of the objective."""
 
     kind: Kind
     lowest: float
@@ -49,7 +49,7 @@ class Curvature:
     decrease: float
     weak: int
     pushing: int
-    slope: float
+    gradient: float
 
     @property
     def minimum(self) -> bool:
@@ -124,7 +124,7 @@ def judge(local: Local, motions: Sequence[Motion], objective: float, varied: flo
     if not finite or len(local.x) + len(local.g) > SECOND_ORDER.max_unknowns:
         return None
     free = local.x_lower < local.x_upper
-    slope = float(np.sqrt(np.sum(((local.slope() * size)**2 / local.owners.share)[free]))) / varied
+    gradient = float(np.sqrt(np.sum(((local.lagrangian_gradient() * size)**2 / local.owners.share)[free]))) / varied
     loose = _Scaled(local, size, varied)
     weak = int(loose.weak_rows.sum() + loose.weak_columns.sum())
     active, direction = _down(loose, varied)
@@ -135,14 +135,14 @@ def judge(local: Local, motions: Sequence[Motion], objective: float, varied: flo
         full = np.zeros(len(local.x))
         full[active.columns] = direction * size[active.columns]
         lowest = float(direction @ (active.H @ direction)) / float(direction @ (active.W * direction))
-        return Curvature(kind, lowest, below, independent, full, float("nan"), weak, loose.pushing, slope)
+        return Curvature(kind, lowest, below, independent, full, float("nan"), weak, loose.pushing, gradient)
     strict = loose.below(SECOND_ORDER.flat) == 0
     if not strict and values is not None and (direction := descent(loose, values, varied)) is not None:
         return Curvature(Kind.SADDLE, 0.0, 0, len(loose.columns) - _rank(loose), direction, float("nan"), weak, loose.pushing,
-                         slope)
+                         gradient)
     kind, lowest = (Kind.STRICT_MINIMUM, SECOND_ORDER.flat) if strict else (Kind.FLAT_MINIMUM, -SECOND_ORDER.negative)
     return Curvature(kind, lowest, 0, 0, None if strict else _doubtful(loose), _decrease(local, size, objective), weak,
-                     loose.pushing, slope)
+                     loose.pushing, gradient)
 
 
 def complementarity(local: Local, objective: float) -> float:
@@ -164,12 +164,12 @@ def _rank(active: _Scaled) -> int:
     return negative(sp.diags(diagonal) + sp.bmat([[None, active.A.T], [active.A, None]], format="csc"), n) if m else 0
 
 
-def _down(loose: _Scaled, objective: float) -> tuple[_Scaled, Array | None]:
+def _down(program: _Scaled, objective: float) -> tuple[_Scaled, Array | None]:
     """The active constraints, and a direction of negative curvature among the rest that leaves no weakly active constraint; None if
     none is found. Constraints that a direction would leave are made active, and the search is repeated, until all of them are."""
-    weak = loose.weak_rows, loose.weak_columns
+    weak = program.weak_rows, program.weak_columns
     rows, columns = (np.zeros_like(mask) for mask in weak)
-    active = loose
+    active = program
     for left in range(SECOND_ORDER.rounds, -1, -1):
         check(Activity.CURVATURE)
         if active.below(-SECOND_ORDER.negative) == 0:
@@ -185,22 +185,22 @@ def _down(loose: _Scaled, objective: float) -> tuple[_Scaled, Array | None]:
         if not np.any(more[0] & ~rows) and not np.any(more[1] & ~columns):
             return active, None
         rows, columns = rows | more[0], columns | more[1]
-        active = _Scaled(loose.local, loose.size, objective, (rows, columns))
+        active = _Scaled(program.local, program.size, objective, (rows, columns))
     return active, None
 
 
-def _doubtful(loose: _Scaled) -> Array | None:
+def _doubtful(program: _Scaled) -> Array | None:
     """A direction [n] along which a flat minimum may not be one: it decreases the terms that it affects, by an amount that is small
     against the whole objective. None if there is none."""
-    if loose.below(-SECOND_ORDER.doubtful) == 0 or (v := _curved(loose, SECOND_ORDER.doubtful, 0.0)) is None:
+    if program.below(-SECOND_ORDER.doubtful) == 0 or (v := _curved(program, SECOND_ORDER.doubtful, 0.0)) is None:
         return None
-    gain = float(v @ (loose.H @ v))
-    if not gain < -SECOND_ORDER.doubtful_share * float(np.abs(v) @ (abs(loose.H) @ np.abs(v))):
+    gain = float(v @ (program.H @ v))
+    if not gain < -SECOND_ORDER.doubtful_share * float(np.abs(v) @ (abs(program.H) @ np.abs(v))):
         return None
     for sign in (1.0, -1.0):
-        if not any(np.any(mask) for mask in _left_by(loose, sign * v)):
-            full = np.zeros(len(loose.local.x))
-            full[loose.columns] = sign * v * loose.size[loose.columns]
+        if not any(np.any(mask) for mask in _left_by(program, sign * v)):
+            full = np.zeros(len(program.local.x))
+            full[program.columns] = sign * v * program.size[program.columns]
             return full
     return None
 
@@ -266,7 +266,7 @@ def _decrease(local: Local, size: Array, objective: float) -> float:
     """Change of the objective by a Newton step onto the strictly active constraints, relative to its scale."""
     active = _Scaled(local, size, objective)
     n = len(active.columns)
-    slope = (local.gradient + local.jacobian.T @ local.lam_g)[active.columns] * size[active.columns] / objective
+    gradient = (local.gradient + local.jacobian.T @ local.lam_g)[active.columns] * size[active.columns] / objective
     at = local.g[active.rows]
     bound = np.where(np.abs(at - local.g_lower[active.rows]) <= np.abs(local.g_upper[active.rows] - at),
                      local.g_lower[active.rows], local.g_upper[active.rows])
@@ -279,10 +279,10 @@ def _decrease(local: Local, size: Array, objective: float) -> float:
     barrier = sp.diags(columns) + C.T @ sp.diags(rows) @ C + SECOND_ORDER.negative * sp.diags(active.W)
     matrix = active.matrix(0.0) + sp.block_diag((barrier, sp.csc_matrix((len(missed), len(missed)))))
     try:
-        d = Factors(matrix).solve(-np.r_[slope, missed])[:n]
+        d = Factors(matrix).solve(-np.r_[gradient, missed])[:n]
     except RuntimeError:
         return float("nan")
-    return float(abs(slope @ d + 0.5 * d @ (active.H @ d + (barrier - SECOND_ORDER.negative * sp.diags(active.W)) @ d))
+    return float(abs(gradient @ d + 0.5 * d @ (active.H @ d + (barrier - SECOND_ORDER.negative * sp.diags(active.W)) @ d))
                  + abs((local.lam_g[active.rows] / objective * active.row_sizes[active.rows]) @ missed))
 
 

@@ -94,7 +94,7 @@ def gaps(motion: Motion) -> Gaps:
         spread, step = np.eye(len(motion.scale)), _linear(motion, beside)
     else:
         spread = np.random.default_rng(0).choice([-1.0, 1.0], (REINTEGRATION.deviations, len(motion.scale)))
-        step = _along(motion, again, implicit)
+        step = _deviation_step(motion, again, implicit)
     whole = _open_loop(_apart(motion, x[1:], end), spread, step)
     return Gaps(by_segment, *whole, implicit, (float(t[worst]), float(t[worst + 1])), end)
 
@@ -119,7 +119,7 @@ def _linear(motion: Motion, ends: Array) -> Step:
     return lambda k, moves: moves @ Phi[k].T
 
 
-def _along(motion: Motion, again: _Again, implicit: bool) -> Step:
+def _deviation_step(motion: Motion, again: _Again, implicit: bool) -> Step:
     """The same by integration beside the motion, of these deviations alone: for systems of many states."""
     x, plus = motion.trajectory.x, plus_of(motion)
 
@@ -198,7 +198,7 @@ class _Again:
     def jacobian(self, rows: Array, s: Array, y: Array) -> Array:
         h = self.h[rows]
         times = self.t[rows] + np.clip(s, ROUNDING.beside, INSIDE) * h
-        return self.motion.again_slope(times, y) * h[:, None, None]
+        return self.motion.again_jacobian(times, y) * h[:, None, None]
 
     def grown(self, y: Array, rtol: float, atol: float) -> tuple[Array, Array] | None:
         """Ends [N, nx] of all segments from y, implicitly, and their derivatives [N, nx, nx] by y; None where one is not finite."""

@@ -73,13 +73,13 @@ def look(motion: TrajectoryEvaluator) -> Look:
     x, u = motion.state(t), motion.control(t)
 
     def hunted(those: Sequence[Watched], *more: Array) -> Array:
-        found = [hunt(_along(motion, function), t, motion.call(function, t, x, u)) for own in those for function, hunt in (
+        found = [hunt(_on_motion(motion, function), t, motion.call(function, t, x, u)) for own in those for function, hunt in (
             (own.switches, switched), (own.ridges, ridged), (own.gates, gated)) if function is not None]
         times = np.unique(np.concatenate([np.zeros(0), *found, *more]))
         inside = times[(times > t[0]) & (times < t[-1])]
         return _apart(inside, ROUNDING.rounding * motion.duration)[:SEARCH.max_breaks]
 
-    rate_breaks = hunted(watched[:1], _bends(motion, t, u))
+    rate_breaks = hunted(watched[:1], _bound_times(motion, t, u))
     breaks = _apart(np.union1d(rate_breaks, hunted(watched[1:])), ROUNDING.rounding * motion.duration)
     beside = ROUNDING.beside * motion.duration
     more = np.concatenate([breaks, breaks - beside, breaks + beside, (breaks[1:] + breaks[:-1]) / 2])
@@ -90,11 +90,11 @@ def look(motion: TrajectoryEvaluator) -> Look:
     return Look(t, x, u, breaks, rate_breaks, motion.duration / (count - 1))
 
 
-def _along(motion: TrajectoryEvaluator, function: ca.Function) -> Callable[[Array], Array]:
+def _on_motion(motion: TrajectoryEvaluator, function: ca.Function) -> Callable[[Array], Array]:
     return lambda t: motion.call(function, t, motion.state(t), motion.control(t))
 
 
-def _bends(motion: TrajectoryEvaluator, t: Array, u: Array) -> Array:
+def _bound_times(motion: TrajectoryEvaluator, t: Array, u: Array) -> Array:
     """Times at which controls meet their bounds, or leave them: polynomials that are cut off there have kinks."""
     width = motion.phase.control_bounds.width_or(0.0)
 
@@ -147,7 +147,7 @@ def ridged(of: Callable[[Array], Array], t: Array, values: Array) -> Array:
             bend = w[2:] - 2 * w[1:-1] + w[:-2]
             for sign in (1.0, -1.0):
                 v = sign * w
-                i = 1 + np.flatnonzero((v[1:-1] >= v[:-2]) & (v[1:-1] >= v[2:]) & (-sign * bend > SEARCH.min_bend))
+                i = 1 + np.flatnonzero((v[1:-1] >= v[:-2]) & (v[1:-1] >= v[2:]) & (-sign * bend > SEARCH.min_second_difference))
                 i = i[np.argsort(sign * bend[i - 1], kind="stable")[:SEARCH.max_windows // 2]]
                 if len(i):
                     signed = _signed(of, j, np.full(len(i), sign))

@@ -85,9 +85,9 @@ class _Search:
         """Bounds [k, m] of the inputs that are varied, wide where they have none; and which have none [m]."""
         lower, upper = self.motion.phase.control_bounds.arrays
         size = self.motion.scales.wide_control
-        reach = MINIMUM_PRINCIPLE.reach * np.where(size > 0, size, 1.0)
-        low = np.where(np.isfinite(lower), lower, np.minimum(self.u, np.where(np.isfinite(upper), upper, np.inf)) - reach)
-        high = np.where(np.isfinite(upper), upper, np.maximum(self.u, np.where(np.isfinite(lower), lower, -np.inf)) + reach)
+        max_tried = MINIMUM_PRINCIPLE.max_tried * np.where(size > 0, size, 1.0)
+        low = np.where(np.isfinite(lower), lower, np.minimum(self.u, np.where(np.isfinite(upper), upper, np.inf)) - max_tried)
+        high = np.where(np.isfinite(upper), upper, np.maximum(self.u, np.where(np.isfinite(lower), lower, -np.inf)) + max_tried)
         return InputBox(low[:, self.inputs], high[:, self.inputs], ~np.isfinite(upper - lower)[self.inputs])
 
     def best(self) -> Better:

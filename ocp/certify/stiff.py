@@ -108,7 +108,7 @@ def _together(field: Field, jacobian: Field, rows: Array, y: Array, rtol: float,
         taken = good & (error <= 1)
         if gradients and taken.any():
             for start, from_, rise in ((begin, y[act], one), (begin + length / 2, middle, two)):
-                grown[act[taken]] = _slope(jacobian, at[taken], start[taken], length[taken] / 2, from_[taken],
+                grown[act[taken]] = _step_derivative(jacobian, at[taken], start[taken], length[taken] / 2, from_[taken],
                                            rise[taken]) @ grown[act[taken]]
         y[act[taken]] = (middle + two[:, -1])[taken]
         s[act[taken]] = np.where(h[act[taken]] >= 1 - s[act[taken]], 1.0, s[act[taken]] + h[act[taken]])
@@ -168,7 +168,7 @@ def _step(field: Field, jacobian: Field, rows: Array, s: Array, h: Array, y: Arr
     return z, done
 
 
-def _slope(jacobian: Field, rows: Array, s: Array, h: Array, y: Array, z: Array) -> Array:
+def _step_derivative(jacobian: Field, rows: Array, s: Array, h: Array, y: Array, z: Array) -> Array:
     """Derivatives [k, d, d] of the ends of steps with respect to their starts; z [k, s, d]: stages, as differences from y."""
     k, d = y.shape
     J = jacobian(np.repeat(rows, STAGES), (s[:, None] + h[:, None] * NODES).ravel(), (y[:, None] + z).reshape(k * STAGES, d))

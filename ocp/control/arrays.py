@@ -51,7 +51,7 @@ class Work(NamedTuple):
     move [m]; free [m]: unknowns that no bound holds, ascending."""
 
     L: np.ndarray
-    slope: np.ndarray
+    gradient: np.ndarray
     step: np.ndarray
     move: np.ndarray
     free: np.ndarray

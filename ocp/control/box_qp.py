@@ -61,18 +61,18 @@ def _times(H: np.ndarray, at: int, row: int, m: int, x: np.ndarray, i: int) -> f
 @linked(error_model="numpy")
 def _length(H: np.ndarray, at: int, row: int, lower: np.ndarray, upper: np.ndarray, x: np.ndarray, work: Work, count: int) -> float:
     """Projected line search on the exact quadratic along the step of ``count`` free unknowns; 0 where nothing decreases."""
-    slope, step, move, free, m, length = work.slope, work.step, work.move, work.free, x.size, 1.0
+    gradient, step, move, free, m, length = work.gradient, work.step, work.move, work.free, x.size, 1.0
     for _ in range(_HALVINGS):
         for i in range(m):
             move[i] = 0.0
         for a in range(count):
             i = free[a]
             move[i] = min(max(x[i] + length * step[a], lower[i]), upper[i]) - x[i]
-        linear, bend = 0.0, 0.0
+        linear, curvature = 0.0, 0.0
         for i in range(m):
-            linear += slope[i] * move[i]
-            bend += move[i] * _times(H, at, row, m, move, i)
-        if linear + 0.5 * bend <= _ARMIJO * linear:
+            linear += gradient[i] * move[i]
+            curvature += move[i] * _times(H, at, row, m, move, i)
+        if linear + 0.5 * curvature <= _ARMIJO * linear:
             return length
         length *= 0.5
     return 0.0
@@ -87,23 +87,23 @@ def box_qp(H: np.ndarray, at: int, row: int, g: np.ndarray, lower: np.ndarray, u
     ``work.free`` the unknowns strictly inside, or held by no multiplier; returns their number, -1 when H is not positive definite
     there, -2 when the iteration limit is reached.
     """
-    L, slope, step, free = work.L, work.slope, work.step, work.free
+    L, gradient, step, free = work.L, work.gradient, work.step, work.free
     m, minimised = g.size, -1  # the second: how many unknowns are free of which x is the minimum already
     for i in range(m):
         x[i] = min(max(x[i] if x[i] == x[i] else 0.0, lower[i]), upper[i])
     for _ in range(_ITERATIONS):
         count, same = 0, True
         for i in range(m):
-            slope[i] = g[i] + _times(H, at, row, m, x, i)
+            gradient[i] = g[i] + _times(H, at, row, m, x, i)
             low, high = x[i] == lower[i], x[i] == upper[i]
-            if not ((low and high) or (low and slope[i] > 0.0) or (high and slope[i] < 0.0)):
+            if not ((low and high) or (low and gradient[i] > 0.0) or (high and gradient[i] < 0.0)):
                 same = same and count < minimised and free[count] == i
                 free[count] = i
                 count += 1
         if count == 0 or (same and count == minimised):
             return count
         for a in range(count):
-            step[a] = -slope[free[a]]
+            step[a] = -gradient[free[a]]
         if not _factor(H, at, row, free, count, L):
             return -1
         _backsolve(L, count, step)

@@ -28,7 +28,7 @@ from ocp.control.lower_levels import Outcome, refine
 from ocp.control.task_kernel import RobotKey
 from ocp.control.tasks import Task, closure_tasks
 from ocp.errors import ProblemError
-from ocp.interrupts import Activity, late
+from ocp.interrupts import Activity, time_is_up
 
 Array = NDArray[np.float64]
 
@@ -133,7 +133,7 @@ class _Search:
         left, rng = self.restarts, self.rng or np.random.default_rng(0)
         draw = sampler(descent.model, starts[0]) if left else None
         size = 8
-        while left > 0 and draw is not None and not late(Activity.SEARCH):
+        while left > 0 and draw is not None and not time_is_up(Activity.SEARCH):
             yield draw.draw(rng, min(size, left))
             left, size = left - size, 4 * size
 

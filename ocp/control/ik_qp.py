@@ -142,7 +142,7 @@ def descend_clear(
             return q, cost, overlap, path, step
         H = rate.T @ rate
         H[np.diag_indices(nv)] += factor * cost + 1e-10 * max(float(np.trace(H)), 1e-12)
-        loops.room(box, q, largest, lo, hi)
+        loops.step_bounds(box, q, largest, lo, hi)
         # rounding a hair inside the boundary keeps accepted points on the clear side
         d, _ = _with_rows(H, rate.T @ error, lo, hi, G, -h + 1e-9)
         q_new, e_new, J_new = descent.evaluate(q, d)

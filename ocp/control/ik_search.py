@@ -73,7 +73,7 @@ def _normal_equations(e: np.ndarray, Jt: np.ndarray, weights: Weights, H: np.nda
 
 
 @njit(cache=True)
-def room(box: Box, q: np.ndarray, largest: float, lo: np.ndarray, hi: np.ndarray) -> None:
+def step_bounds(box: Box, q: np.ndarray, largest: float, lo: np.ndarray, hi: np.ndarray) -> None:
     """Bounds on the next step: the limits, and no component beyond ``largest``."""
     for i in range(lo.size):
         lo[i], hi[i] = -largest, largest
@@ -151,7 +151,7 @@ def descend(
         if within_tolerance(s.e, weights):
             return CONVERGED, step
         top = _normal_equations(s.e, s.Jt, weights, s.H, s.g)
-        room(box, s.q, largest, s.lo, s.hi)
+        step_bounds(box, s.q, largest, s.lo, s.hi)
         pull = _free_gradient(s)
         if pull <= 1e-14 * (1.0 + top) or pull * pull <= 1e-20 * top * cost:
             return STATIONARY, step

@@ -79,8 +79,8 @@ class Sampler:
         return out
 
 
-def sampler(model: Model, q0: ArrayLike, reach: float = 1.0) -> Sampler:
-    """Uniform within the limits. Coordinates without limits: one turn for angles, ``reach`` (m) around q0 for lengths."""
+def sampler(model: Model, q0: ArrayLike, extent: float = 1.0) -> Sampler:
+    """Uniform within the limits. Coordinates without limits: one turn for angles, ``extent`` (m) around q0 for lengths."""
     q0, angular = np.asarray(q0, float), alg.configuration.velocity_kinds(model)
     lower, upper = np.array(model.limit("lower")), np.array(model.limit("upper"))
     quaternions = []
@@ -91,7 +91,7 @@ def sampler(model: Model, q0: ArrayLike, reach: float = 1.0) -> Sampler:
         qs, vs = model.q_slice(i), model.v_slice(i)
         if kind.is_vector_space:
             for at, turns in zip(range(qs.start, qs.stop), angular[vs], strict=True):
-                span, centre = (np.pi, 0.0) if turns else (reach, q0[at])
+                span, centre = (np.pi, 0.0) if turns else (extent, q0[at])
                 low, high = lower[at], upper[at]
                 lower[at] = low if np.isfinite(low) else (high - 2 * span if np.isfinite(high) else centre - span)
                 upper[at] = high if np.isfinite(high) else (low + 2 * span if np.isfinite(low) else centre + span)
@@ -104,8 +104,8 @@ def sampler(model: Model, q0: ArrayLike, reach: float = 1.0) -> Sampler:
                 where = slice(qs.start + kind.quaternion.start, qs.start + kind.quaternion.stop)
                 quaternions.append(where)
                 flat = [k for k in range(qs.start, qs.stop) if not where.start <= k < where.stop]
-                lower[flat], upper[flat] = q0[flat] - reach, q0[flat] + reach
+                lower[flat], upper[flat] = q0[flat] - extent, q0[flat] + extent
             else:  # a group in as many coordinates as velocities, such as the plane's motions
-                span_of = np.where(angular[vs], np.pi, reach)
+                span_of = np.where(angular[vs], np.pi, extent)
                 lower[qs], upper[qs] = q0[qs] - span_of, q0[qs] + span_of
     return Sampler(lower, upper, tuple(quaternions))

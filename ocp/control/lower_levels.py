@@ -131,13 +131,13 @@ def _to_first_limit(descent: Descent, q: Array, d: Array, largest: float) -> Arr
     return landed
 
 
-def _restore(descent: Descent, q: Array, held: Array, above: slice, level: int) -> Array | None:
+def _restore(descent: Descent, q: Array, errors: Array, above: slice, level: int) -> Array | None:
     """The nearest configuration with the same errors of the higher levels, or (at a singularity) no larger ones; None if none."""
     start = q.copy()
     box = descent.box
     for _ in range(8):
         _, e, J = descent.evaluate(q)
-        drift = e[above] - held
+        drift = e[above] - errors
         if float(np.abs(drift).max(initial=0.0)) <= 0.1 * HOLD:
             return q
         d = -pseudo_inverse(J[above], 1e-9) @ drift

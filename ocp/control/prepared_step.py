@@ -101,7 +101,7 @@ class PreparedStep:
         self._workspace = workspace(kernel)
         self._sources(levels, groups, held)
         self.space.measure()
-        measured = self.space.arrays.reach  # rows that do not change are measured once
+        measured = self.space.arrays.extent  # rows that do not change are measured once
         measured[:] = np.where(a.source >= 0, nv, -1)
         measured[:nv] = self.space.n
         self._stances: tuple[PointContact, ...] = stances
@@ -117,7 +117,7 @@ class PreparedStep:
             p[self.whole.target_rows(task)] = task.target
         return p
 
-    def _sources(self, levels: Sequence[Level], groups: Sequence[Any], held: Sequence[int]) -> None:
+    def _sources(self, levels: Sequence[Level], groups: Sequence[Any], contact_rows: Sequence[int]) -> None:
         """Which row of G every row of A is, -1 for those that stay; where the items' rows begin."""
         starts, source = self.whole._state.starts, self.arrays.source
         source[:] = -1
@@ -127,7 +127,7 @@ class PreparedStep:
             if one.name == "closures":
                 source[at:at + one.b.size] = np.arange(starts[1], starts[2])
             elif one.name == "stances":
-                source[at:at + one.b.size] = held
+                source[at:at + one.b.size] = contact_rows
                 self.arrays.damping[at:at + one.b.size] = self.whole.rest_gain
             at += 0 if one.name.startswith("priority") else one.b.size
         for item in (item for group in groups for item in group):
@@ -166,7 +166,7 @@ class PreparedStep:
     def solve(self, q: ArrayLike, v: ArrayLike, stances: tuple[PointContact, ...], items: list[Item]) -> HQPResult:
         """The optimum at a state. Raises ProblemError for states that are not finite."""
         a, s = self.arrays, self.space.arrays
-        a.q[:], a.v[:] = _given("q", q, a.q.shape), _given("v", v, a.v.shape)
+        a.q[:], a.v[:] = _array_of("q", q, a.q.shape), _array_of("v", v, a.v.shape)
         before: Sequence[Item | None] = self._set or [None] * len(items)
         self._set = []  # what is in the arrays: nothing to trust where an item is refused
         for item, other, rows in zip(items, before, self._items, strict=True):
@@ -209,7 +209,7 @@ def _alike(item: Item, other: Item) -> bool:
     return isinstance(item, EffortTask) and isinstance(other, EffortTask)
 
 
-def _given(name: str, value: ArrayLike, shape: tuple[int, ...]) -> Array:
+def _array_of(name: str, value: ArrayLike, shape: tuple[int, ...]) -> Array:
     given = np.asarray(value, float)
     if given.shape == shape:
         return given
@@ -252,7 +252,7 @@ def _set(item: Item, before: Item | None, rows: _Rows) -> None:
     rows.root[:] = weight**0.5
 
 
-class _Given(NamedTuple):
+class _StepData(NamedTuple):
     """Output of the kernel and targets of tasks: views of the arrays of a step."""
 
     M: Array
@@ -272,8 +272,8 @@ class _Given(NamedTuple):
 
 
 @linked(**OPTIONS)
-def _rows(s: Stack, given: _Given) -> bool:
-    M, h, Gt, drift, e, St, v, acceleration, damping, rate, stiffness, source, stances, sizes = given
+def _rows(s: Stack, data: _StepData) -> bool:
+    M, h, Gt, drift, e, St, v, acceleration, damping, rate, stiffness, source, stances, sizes = data
     nv, nf, nl, first, nu, thrusts = sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], sizes[5]
     total = 0.0
     for i in range(nv):
@@ -307,7 +307,7 @@ def fill(w: np.ndarray, iw: np.ndarray, sw: np.ndarray, si: np.ndarray, address:
     """Evaluate the kernel and fill A and b. False where something is not finite."""
     if call(address, handle, whole(iw, _I + 2), whole(iw, _I + 3), whole(iw, _I + 4), vector(w, iw, 11)) != 0:
         return False
-    given = _Given(matrix(w, iw, 0), vector(w, iw, 1), matrix(w, iw, 2), vector(w, iw, 3), vector(w, iw, 4), matrix(w, iw, 5),
+    given = _StepData(matrix(w, iw, 0), vector(w, iw, 1), matrix(w, iw, 2), vector(w, iw, 3), vector(w, iw, 4), matrix(w, iw, 5),
                    vector(w, iw, 6), vector(w, iw, 7), vector(w, iw, 8), vector(w, iw, 9), vector(w, iw, 10), whole(iw, _I),
                    whole(iw, _I + 1), whole(iw, _I + 5))
     return _rows(stack(sw, si), given)

@@ -116,7 +116,7 @@ class WholeBody:
         self._box = limit_box(self.model)
         self._names = tuple(names)
         self._shapes = {shape: k for k, shape in enumerate(dict.fromkeys(task.shape for task in self.tasks))}
-        self._state = state_kernel(RobotKey(self.mechanism), tuple(s.place for s in self.stances), tuple(self._shapes),  # type: ignore[arg-type]
+        self._state = state_kernel(RobotKey(self.mechanism), tuple(s.contact_point for s in self.stances), tuple(self._shapes),  # type: ignore[arg-type]
                                    self.mode)
         self._hierarchy = Hierarchy(self.options)
         self._prepared: dict[tuple[object, bool], PreparedStep] = {}

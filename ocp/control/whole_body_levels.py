@@ -99,7 +99,7 @@ class Layout:
         A, b = self._over(self.J_c, 0), -self.drift_c - gain * (self.J_c @ self.terms.v)
         if all(s.slip is None for s in self.stances):
             return Level("stances", A, b)
-        held = [s.held() for s in self.stances]
+        held = [s.equations() for s in self.stances]
         keep = block_diag(*(N for N, _ in held))
         return Level("stances", np.vstack([keep @ A, self._over(block_diag(*(F for _, F in held)), self.nv)]),
                      np.concatenate([keep @ b, np.zeros(sum(len(F) for _, F in held))]))

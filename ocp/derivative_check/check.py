@@ -11,7 +11,7 @@ import numpy as np
 from dynamics.errors import ModelError
 from ocp.derivative_check import terms
 from ocp.derivative_check.compare import Comparison, Entry, compare
-from ocp.derivative_check.records import DerivativeCheck, Finding, Kind, Order, Point, Road, TermCheck
+from ocp.derivative_check.records import DerivativeCheck, Finding, Kind, Method, Order, Point, TermCheck
 from ocp.derivatives import differentiated_phase, without_closed_form
 from ocp.errors import ProblemError
 from ocp.interrupts import Activity, check
@@ -24,14 +24,14 @@ TOLERANCE = 1e-8
 
 def check_derivatives(
     problem: Problem, *, points: int = 3, seed: int = 0, second: bool = True, tolerance: float = TOLERANCE,
-    places: Mapping[str, str] | None = None,
+    locations: Mapping[str, str] | None = None,
 ) -> DerivativeCheck:
     """Compare first and second derivatives of all terms by CasADi, complex steps, differences with error bars and, for the
     dynamics of a robot and functions of its efforts, closed forms, as solvers have them.
 
     points: how many on the guess of each phase, at even fractions of it, and as many random neighbours within the bounds.
     second: Hessians too, contracted with random multipliers; where those disagree, one component at a time.
-    places: where terms without a place of their own stand in the user's file: "system", and "cost NAME" for every cost.
+    locations: where terms without one of their own stand in the user's file: "system", and "cost NAME" for every cost.
     Raises ProblemError for points < 1 or a tolerance outside (0, 1).
     """
     if points < 1:
@@ -47,8 +47,8 @@ def check_derivatives(
         used = np.zeros(len(terms.variables(phase.system)), bool)
         for term in terms.terms_of(phase, begin, points, rng, closed):
             check(Activity.MEASUREMENT)
-            if term.place is None and places:
-                term = replace(term, place=places.get(f"cost {term.name}" if term.cost else "system"))
+            if term.location is None and locations:
+                term = replace(term, location=locations.get(f"cost {term.name}" if term.cost else "system"))
             found, depends = _check(term, terms.derivatives(term, moved, without, second=second), second, tolerance, rng)
             checked.append(found)
             used |= depends.any(axis=0)
@@ -97,8 +97,8 @@ def _check(term: terms.Term, tools: terms.Derivatives, second: bool, tolerance: 
             seconds.append(comparison)
             found += at.second_findings(comparison)
     return TermCheck(
-        term.phase.name, term.kind, term.name, term.place, term.size, _order(tools.roads[0], firsts),
-        _order(tools.roads[1], seconds) if second else None, _worst(found), _remarks(term, depends),
+        term.phase.name, term.kind, term.name, term.location, term.size, _order(tools.methods[0], firsts),
+        _order(tools.methods[1], seconds) if second else None, _worst(found), _remarks(term, depends),
     ), depends
 
 
@@ -129,19 +129,19 @@ class _At:
                        np.full(system.np + 1, np.inf)]
         return np.minimum(size, np.maximum(widths, 1e-3))
 
-    def along(self, function: ca.Function, *more: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    def on_line(self, function: ca.Function, *more: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
         return lambda z: np.array(function(z, *self.arguments, *map(_column, more)))
 
     def matrix(self, function: ca.Function, *more: np.ndarray) -> np.ndarray:
         return np.array(function(0, *self.arguments, *map(_column, more)))
 
     def first(self) -> Comparison:
-        roads = {name: self.matrix(function) for name, function in self.tools.jacobians.items()}
-        return compare(self.along(self.tools.value), self.scale, roads, tolerance=self.tolerance, rows=True)
+        methods = {name: self.matrix(function) for name, function in self.tools.jacobians.items()}
+        return compare(self.on_line(self.tools.value), self.scale, methods, tolerance=self.tolerance, rows=True)
 
     def second(self, weights: np.ndarray) -> Comparison:
-        roads = {name: self.matrix(function, weights) for name, function in self.tools.hessians.items()}
-        return compare(self.along(self.tools.gradient, weights), self.scale, roads, tolerance=self.tolerance, rows=False)
+        methods = {name: self.matrix(function, weights) for name, function in self.tools.hessians.items()}
+        return compare(self.on_line(self.tools.gradient, weights), self.scale, methods, tolerance=self.tolerance, rows=False)
 
     def second_findings(self, comparison: Comparison) -> list[Finding]:
         """The outcome of a contraction, by component where one alone shows it."""
@@ -167,7 +167,7 @@ class _At:
 
     def finding(self, kind: Kind, order: int, component: str, by: tuple[str, ...], entry: Sequence[Entry]) -> Finding:
         t = self.term
-        return Finding(kind, order, t.phase.name, f"{t.kind} {t.name!r}", t.place, component, by, self.point,
+        return Finding(kind, order, t.phase.name, f"{t.kind} {t.name!r}", t.location, component, by, self.point,
                        entry[0].numbers if entry else (), size=entry[0].size if entry else float("inf"))
 
 
@@ -183,9 +183,9 @@ def _worst(found: Iterable[Finding]) -> tuple[Finding, ...]:
     return tuple(replace(max(group, key=lambda f: (f.size, f.point.guess)), points=len(group)) for group in groups.values())
 
 
-def _order(roads: tuple[Road, ...], comparisons: Sequence[Comparison]) -> Order:
-    return Order(roads, sum(c.count for c in comparisons), max((c.difference for c in comparisons), default=0.0),
-                 max((c.bar for c in comparisons), default=0.0), sum(c.unresolved for c in comparisons))
+def _order(methods: tuple[Method, ...], comparisons: Sequence[Comparison]) -> Order:
+    return Order(methods, sum(c.count for c in comparisons), max((c.difference for c in comparisons), default=0.0),
+                 max((c.error_bound for c in comparisons), default=0.0), sum(c.unresolved for c in comparisons))
 
 
 def _remarks(term: terms.Term, depends: np.ndarray) -> tuple[str, ...]:

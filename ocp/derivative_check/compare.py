@@ -109,7 +109,7 @@ def _extrapolated(differences: np.ndarray, noise: np.ndarray, power: int) -> Est
 
 
 # Error bars of differences are estimates from few numbers: ten of them before we speak of a disagreement.
-_BARS = 10.0
+_MIN_ERRORS = 10.0
 _UNCERTAIN = 1e-3
 # Exact methods may round differently (1 - tanh^2 far out): a smaller relative difference needs the witness of finite differences.
 _PLAIN = 1e-5
@@ -133,16 +133,16 @@ class Comparison:
 
     entries: tuple[Entry, ...]
     difference: float
-    bar: float
+    error_bound: float
     unresolved: int
     count: int
 
 
 @dataclass(frozen=True)
 class _Table:
-    """All numbers of one comparison. roads: name -> [m, n]; value, error: differences; tolerance [m, n]; scale [m, 1]."""
+    """All numbers of one comparison. methods: name -> [m, n]; value, error: differences; tolerance [m, n]; scale [m, 1]."""
 
-    roads: Mapping[str, np.ndarray]
+    methods: Mapping[str, np.ndarray]
     value: np.ndarray
     error: np.ndarray
     tolerance: np.ndarray
@@ -153,10 +153,10 @@ class _Table:
 
     @property
     def reference(self) -> np.ndarray:
-        return next(iter(self.roads.values()))
+        return next(iter(self.methods.values()))
 
     def numbers(self, i: int, j: int) -> list[Number]:
-        out = [Number(name, float(matrix[i, j])) for name, matrix in self.roads.items()]
+        out = [Number(name, float(matrix[i, j])) for name, matrix in self.methods.items()]
         return [*out, Number("differences", float(self.value[i, j]), float(self.error[i, j]))]
 
     def near(self, j: int) -> tuple[Sides, np.ndarray, np.ndarray]:
@@ -170,15 +170,15 @@ class _Table:
         return self.cache[j]
 
 
-def compare(values: Values, steps: np.ndarray, roads: Mapping[str, np.ndarray], *, tolerance: float, rows: bool) -> Comparison:
-    """The matrices of ``roads`` [m, n], each exact up to rounding, with each other and with differences of ``values``.
+def compare(values: Values, steps: np.ndarray, methods: Mapping[str, np.ndarray], *, tolerance: float, rows: bool) -> Comparison:
+    """The matrices of ``methods`` [m, n], each exact up to rounding, with each other and with differences of ``values``.
 
     steps [n]: size of each variable. tolerance: relative to the largest entry of the row (``rows``) or of the matrix.
     The first road is the one that differences are held against.
     """
     estimate, bent = central(values, steps)
     natural = np.abs(values(np.zeros((len(steps), 1)))) / steps  # what a derivative is where no term cancels another [m, n]
-    stacked = np.stack(list(roads.values()))
+    stacked = np.stack(list(methods.values()))
     finite = np.isfinite(stacked).all(axis=0)
     with np.errstate(invalid="ignore"):
         size = np.where(np.isfinite(stacked), np.abs(stacked), 0.0).max(axis=0)
@@ -186,9 +186,9 @@ def compare(values: Values, steps: np.ndarray, roads: Mapping[str, np.ndarray], 
         scale = size.max(axis=1, keepdims=True, initial=0.0) if rows else np.full((len(size), 1), total)
         allowed = tolerance * scale + 1e-12 * total + 1e-13 * natural + 1e-14
         spread = stacked.max(axis=0) - stacked.min(axis=0)
-        apart = np.abs(stacked[0] - estimate.value) > _BARS * estimate.error + allowed
+        apart = np.abs(stacked[0] - estimate.value) > _MIN_ERRORS * estimate.error + allowed
     apart &= np.isfinite(estimate.error)
-    table = _Table(roads, estimate.value, estimate.error, allowed, scale, values, steps)
+    table = _Table(methods, estimate.value, estimate.error, allowed, scale, values, steps)
     entries = [Entry(Kind.NON_FINITE, int(i), int(j), tuple(table.numbers(i, j)), np.inf) for i, j in np.argwhere(~finite)]
     entries += _judged(table, finite, spread > allowed, apart, bent)
     good = finite & (scale > 0)
@@ -201,9 +201,9 @@ def compare(values: Values, steps: np.ndarray, roads: Mapping[str, np.ndarray], 
 
 def _judged(table: _Table, finite: np.ndarray, differ: np.ndarray, apart: np.ndarray, bent: np.ndarray) -> Iterator[Entry]:
     for i, j in np.argwhere(finite & (differ | apart | bent)):
-        around, fine, bar = table.near(int(j))
+        around, fine, error_bound = table.near(int(j))
         left, right = around.left.value[i], around.right.value[i]
-        uncertain = _BARS * (around.left.error[i] + around.right.error[i])
+        uncertain = _MIN_ERRORS * (around.left.error[i] + around.right.error[i])
         exact, allowed, unit = table.reference[i, j], table.tolerance[i, j], max(table.scale[i, 0], _MIN_DERIVATIVE_SCALE)
         numbers = table.numbers(i, j)
         if around.jump[i] > allowed * table.steps[j]:  # else it is rounding
@@ -214,11 +214,11 @@ def _judged(table: _Table, finite: np.ndarray, differ: np.ndarray, apart: np.nda
             both = Number("left", left, around.left.error[i]), Number("right", right, around.right.error[i])
             yield Entry(Kind.KINK, i, j, (*numbers, *both), abs(right - left) / unit)
             continue
-        exacts = np.array([m[i, j] for m in table.roads.values()])
+        exacts = np.array([m[i, j] for m in table.methods.values()])
         apart_by = float(exacts.max() - exacts.min())
         # close to a kink the coarse differences straddle it: small steps have the last word where they can decide
-        excluded = (np.abs(exacts - table.value[i, j]) > _BARS * table.error[i, j] + allowed) & ~(
-            np.abs(exacts - fine[i]) <= _BARS * bar[i] + allowed)
+        excluded = (np.abs(exacts - table.value[i, j]) > _MIN_ERRORS * table.error[i, j] + allowed) & ~(
+            np.abs(exacts - fine[i]) <= _MIN_ERRORS * error_bound[i] + allowed)
         if (differ[i, j] and (excluded.any() or apart_by > _PLAIN * unit)) or excluded[0]:
             off = np.abs(exacts - table.value[i, j])[excluded].max(initial=0.0)
             yield Entry(Kind.DISAGREEMENT, i, j, tuple(numbers), float(max(apart_by, off)) / unit)

@@ -30,7 +30,7 @@ class Kind(enum.Enum):
 class Number:
     """The value that one road gives, and its error bar (None: exact up to rounding)."""
 
-    road: str
+    method: str
     value: float
     error: float | None = None
 
@@ -61,7 +61,7 @@ class Finding:
     order: int
     phase: str
     term: str
-    place: str | None
+    location: str | None
     component: str
     by: tuple[str, ...]
     point: Point
@@ -81,13 +81,13 @@ class Finding:
         """One line: what, where, and the numbers of every method."""
         d = "" if not self.by else " by " + (" and ".join(self.by))
         which = {1: "first derivative", 2: "second derivative"}[self.order] if self.by else "value"
-        numbers = ", ".join(f"{n.road} {n.value:.10g}" + (f" +- {n.error:.1e}" if n.error is not None else "")
+        numbers = ", ".join(f"{n.method} {n.value:.10g}" + (f" +- {n.error:.1e}" if n.error is not None else "")
                             for n in self.numbers)
         return f"{self.kind.value}: {which} of {self.component}{d}" + (f": {numbers}" if numbers else "")
 
 
 @dataclass(frozen=True)
-class Road:
+class Method:
     """A way to the derivatives of a term; ``note`` says why it is not available."""
 
     name: str
@@ -100,14 +100,14 @@ class Order:
     """Comparison of the derivatives of one order of a term.
 
     entries: how many were compared, all points together; difference: largest difference between exact methods, relative to
-    the scale of the term's derivatives; bar: largest error bar of finite differences, relative likewise; unresolved: entries
-    where finite differences are too uncertain (bar above a thousandth of the scale) to say anything.
+    the scale of the term's derivatives; error_bound: largest error bar of finite differences, relative likewise; unresolved:
+    entries where finite differences are too uncertain (bar above a thousandth of the scale) to say anything.
     """
 
-    roads: tuple[Road, ...]
+    methods: tuple[Method, ...]
     entries: int
     difference: float
-    bar: float
+    error_bound: float
     unresolved: int
 
 
@@ -118,7 +118,7 @@ class TermCheck:
     phase: str
     kind: str
     name: str
-    place: str | None
+    location: str | None
     size: int
     first: Order
     second: Order | None

@@ -15,7 +15,7 @@ import numpy as np
 
 from dynamics.derivatives.complex_step import complex_step_jacobian
 from dynamics.errors import ModelError
-from ocp.derivative_check.records import Point, Road
+from ocp.derivative_check.records import Method, Point
 from ocp.guesses.sampling import on_manifold, sample_guess
 from ocp.problem import At, Bounds, Phase, System
 
@@ -71,7 +71,7 @@ def _point(phase: Phase, label: str, guess: bool, t: float, x: np.ndarray, u: np
     return Point(label, guess, float(t), x, u, p, dict(zip(names, np.r_[x, u, p, t].tolist(), strict=True)))
 
 
-_WORDS = {At.START: "start", At.PATH: "running", At.FINAL: "final", At.INTEGRAL: "integral"}
+_ENDS = {At.START: "start", At.PATH: "running", At.FINAL: "final", At.INTEGRAL: "integral"}
 _ROUGH = {ca.OP_FABS: "abs", ca.OP_SIGN: "sign", ca.OP_FMIN: "min", ca.OP_FMAX: "max", ca.OP_FLOOR: "floor",
           ca.OP_CEIL: "ceil", ca.OP_FMOD: "modulo", ca.OP_REMAINDER: "remainder", ca.OP_COPYSIGN: "copysign"}
 
@@ -84,7 +84,7 @@ class Term:
     phase: Phase
     kind: str
     name: str
-    place: str | None
+    location: str | None
     function: ca.Function
     components: tuple[str, ...]
     points: tuple[Point, ...]
@@ -117,10 +117,10 @@ def terms_of(phase: Phase, begin: float, count: int, rng: np.random.Generator, c
             yield Term(phase, kind, system.name, None, function, (kind,), points[At.PATH])
     for cost, other in zip(phase.costs, twin.costs, strict=True):
         size, what = cost.function.numel_out(0), "cost" if cost.weights is None else "residual"
-        yield Term(phase, f"{_WORDS[cost.at]} {what}", cost.name, None, cost.function, _numbered(cost.name, size), points[cost.at],
+        yield Term(phase, f"{_ENDS[cost.at]} {what}", cost.name, None, cost.function, _numbered(cost.name, size), points[cost.at],
                    cost.at, None if other is cost else other.function)
     for c, same in zip(phase.constraints, twin.constraints, strict=True):
-        word = "path" if c.at is At.PATH else _WORDS[c.at]
+        word = "path" if c.at is At.PATH else _ENDS[c.at]
         yield Term(phase, f"{word} constraint", c.name, c.where, c.function, c.components(), points[c.at], c.at,
                    None if same is c else same.function)
 
@@ -155,14 +155,14 @@ class Derivatives:
     """Functions of (z, t, x, u, p); those of second order end in lam [m].
 
     value: y [m], moved by [+]; gradient: of ``lam' y``; jacobians, hessians: [m, n] and [n, n] by each road that there is, but
-    differences; roads: for first and second derivatives, with the reasons of those that there are not
+    differences; methods: for first and second derivatives, with the reasons of those that there are not
     """
 
     value: ca.Function
     gradient: ca.Function
     jacobians: Mapping[str, ca.Function]
     hessians: Mapping[str, ca.Function]
-    roads: tuple[tuple[Road, ...], tuple[Road, ...]]
+    methods: tuple[tuple[Method, ...], tuple[Method, ...]]
 
 
 def derivatives(term: Term, moved: Moves, without: str, *, second: bool) -> Derivatives:
@@ -179,9 +179,10 @@ def derivatives(term: Term, moved: Moves, without: str, *, second: bool) -> Deri
     if term.closed is not None:
         _, jacobians["closed form"], _, closed = _graphs(term, term.closed, moved)
         hessians |= {"closed form": closed} if second else {}
-    extra = (Road("closed form", term.closed is not None, without),) if term.kind == "rate" or term.closed is not None else ()
-    roads = tuple((Road("ad", True), Road("complex step", not note, note), Road("differences", True), *extra) for note in notes)
-    return Derivatives(value, gradient, jacobians, hessians, (roads[0], roads[1] if second else ()))
+    extra = (Method("closed form", term.closed is not None, without),) if term.kind == "rate" or term.closed is not None else ()
+    methods = tuple((Method("ad", True), Method("complex step", not note, note), Method("differences", True),
+                     *extra) for note in notes)
+    return Derivatives(value, gradient, jacobians, hessians, (methods[0], methods[1] if second else ()))
 
 
 def _graphs(term: Term, function: ca.Function, moved: Moves) -> tuple[ca.Function, ...]:

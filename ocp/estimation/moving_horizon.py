@@ -61,7 +61,7 @@ class MovingHorizon:
         self.x, self.begins = self.prior.copy(), t
         self.count = 0  # measurements in the window
         records.reset(self._store, self.program.options)
-        self._store.held.barrier, self._store.held.margin = self.barrier, min(1e-4, self.barrier)
+        self._store.conset.barrier, self._store.conset.margin = self.barrier, min(1e-4, self.barrier)
         plan, path = self._store.plan, self._store.path
         plan.p[:], path.u[:] = 0.0, 0.0
         path.x[0] = self.prior

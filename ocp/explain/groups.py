@@ -123,7 +123,7 @@ def worst_rows(nlp: NLP, x: np.ndarray, most: int = 3) -> tuple[tuple[str, float
     return tuple(found.items())[:most]
 
 
-def place(name: str) -> str:
+def location_of_name(name: str) -> str:
     """The location, ``knot 5`` of ``x.theta @ knot 5``; empty without one."""
     return parts_of_name(name)[1]
 
@@ -135,7 +135,7 @@ def is_mechanics(name: str) -> bool:
 
 def fraction(name: str, mesh: Any) -> float | None:
     """The location of a named constraint or variable in its phase, from 0 to 1; None without one."""
-    words = place(name).partition(" (")[0]
+    words = location_of_name(name).partition(" (")[0]
     if words in ("start", "final"):
         return 0.0 if words == "start" else 1.0
     if not words:

@@ -182,7 +182,7 @@ VALUE, FIRST, SECOND = "value", "first derivative", "second derivative"
 class Point:
     """One instant: state x [nx], control u [nu], parameters p [np]; phase: its number; first, last: whether it is an end."""
 
-    place: str
+    location: str
     phase: int
     t: float
     x: np.ndarray
@@ -198,7 +198,7 @@ class Origin:
     kind, name: "rate", "cost", "constraint", "energy" or "power" and its name; component: number and name of the output entry
     order: VALUE, FIRST or SECOND; by: the variables of a derivative
     expression: the operation; operands: its operands; result: its result. Empty if the function cannot be expanded
-    place, t, values: the point of the trajectory, with its states and controls; parameters: their values
+    location, t, values: the point of the trajectory, with its states and controls; parameters: their values
 
     """
 
@@ -212,7 +212,7 @@ class Origin:
     expression: str
     operands: tuple[Operand, ...]
     result: float
-    place: str
+    location: str
     t: float
     values: tuple[tuple[str, float], ...]
     parameters: tuple[tuple[str, float], ...] = ()
@@ -347,7 +347,7 @@ def _inspect(phase: Phase, term: _Term, points: Sequence[Point], order: str) -> 
         return Origin(
             kind=term.kind, name=term.name, phase=q.phase, component=component,
             component_name=term.components[component] if component < len(term.components) else "", order=order,
-            by=by[column] if by else (), expression=expression, operands=operands, result=result, place=q.place, t=q.t,
+            by=by[column] if by else (), expression=expression, operands=operands, result=result, location=q.location, t=q.t,
             values=tuple((name, float(v)) for name, v in zip(own, [*q.x, *q.u], strict=True)),
             parameters=tuple((name, float(v)) for name, v in zip(phase.system.parameters, q.p, strict=True)))
     return None

@@ -43,15 +43,15 @@ class _Rows:
     values: list[ca.MX] = field(default_factory=list)
     lower: list[Array] = field(default_factory=list)
     upper: list[Array] = field(default_factory=list)
-    words: list[tuple[str, ...]] = field(default_factory=list)
+    labels: list[tuple[str, ...]] = field(default_factory=list)
 
-    def add(self, value: ca.MX, words: tuple[str, ...], lower: Sequence[float] | Array | None = None,
+    def add(self, value: ca.MX, labels: tuple[str, ...], lower: Sequence[float] | Array | None = None,
             upper: Sequence[float] | Array | None = None) -> None:
         size = value.shape[0]
         self.values.append(value)
         self.lower.append(np.zeros(size) if lower is None else np.asarray(lower, float))
         self.upper.append(np.zeros(size) if upper is None else np.asarray(upper, float))
-        self.words += [words] * size
+        self.labels += [labels] * size
 
 
 def _missed(problem: Problem) -> Iterator[Finding]:
@@ -70,7 +70,7 @@ def _missed(problem: Problem) -> Iterator[Finding]:
         rows.add(x[flat], ("bounds", phase.name, name), low.tolist(), high.tolist())
         return x
 
-    before, places = None, _places(phases)
+    before, places = None, _positions(phases)
     for phase in phases:
         T = ca.MX(phase.duration.guess)
         if phase.duration.free:
@@ -84,7 +84,7 @@ def _missed(problem: Problem) -> Iterator[Finding]:
             rows.add(jump[:space.ndx // 2], ("jump", phase.name, ""))  # impulses may be any
         last = state(phase.guess.x[-1], phase, "end")
         _asked(rows, phase, first, last, T)
-        _held(rows, phase, first, last, places)
+        _contact_rows(rows, phase, first, last, places)
         _flown(rows, phase, first, last, T, state)
         before = last
     found = _searched(rows, guesses, moves)
@@ -105,7 +105,7 @@ def _asked(rows: _Rows, phase: Phase, first: ca.MX, last: ca.MX, T: ca.MX) -> No
                 rows.add(value, (c.name, phase.name, name), c.lower, c.bounds.upper)
 
 
-def _held(rows: _Rows, phase: Phase, first: ca.MX, last: ca.MX, places: dict[str, ca.Function]) -> None:
+def _contact_rows(rows: _Rows, phase: Phase, first: ca.MX, last: ca.MX, positions: dict[str, ca.Function]) -> None:
     """Contacts touch at both ends and stay in place between them."""
     robot = phase.system.robot
     assert robot is not None
@@ -113,11 +113,11 @@ def _held(rows: _Rows, phase: Phase, first: ca.MX, last: ca.MX, places: dict[str
         function = closed(robot, c, phase.system.np, phase.system.nu - robot.nu).function
         for x, name in ((first, "start"), (last, "end")):
             rows.add(function(0, x, ca.DM.zeros(phase.system.nu), ca.DM(phase.system.parameter_values)), (c.name, phase.name, name))
-        if c.name in places and not getattr(c, "slides", False):
-            rows.add(places[c.name](last) - places[c.name](first), (c.name, phase.name, "stands"))
+        if c.name in positions and not getattr(c, "slides", False):
+            rows.add(positions[c.name](last) - positions[c.name](first), (c.name, phase.name, "stands"))
 
 
-def _places(phases: Sequence[Phase]) -> dict[str, ca.Function]:
+def _positions(phases: Sequence[Phase]) -> dict[str, ca.Function]:
     """Where along its plane each point or sole touches [2], of the state."""
     found = dict[str, ca.Function]()
     for phase in phases:
@@ -188,7 +188,7 @@ def _searched(rows: _Rows, guesses: list[Array], moves: list[ca.MX]) -> dict[tup
     worst: dict[tuple[str, ...], float] = {}
     for i in np.argsort(-np.abs(best)):
         if abs(best[i]) > REACH.missed:
-            worst.setdefault(rows.words[i], float(abs(best[i])))
+            worst.setdefault(rows.labels[i], float(abs(best[i])))
     return worst
 
 

@@ -41,10 +41,10 @@ PATTERNS: Mapping[str, Pattern] = {
 }
 
 
-def roles(places: Mapping[str, Sequence[float]]) -> dict[str, str]:
+def roles(positions: Mapping[str, Sequence[float]]) -> dict[str, str]:
     """Which foot is which, by where they are in the axes of the base [m]: x ahead, y to the left; feet by role, {} if the positions
     do not decide."""
-    names, at = list(places), np.array([places[name] for name in places], dtype=float).reshape(-1, 3)
+    names, at = list(positions), np.array([positions[name] for name in positions], dtype=float).reshape(-1, 3)
     middle = at.mean(axis=0) if len(at) else at
     words = {2: lambda p: "L" if p[1] > middle[1] else "R",
              4: lambda p: ("L" if p[1] > middle[1] else "R") + ("F" if p[0] > middle[0] else "H")}

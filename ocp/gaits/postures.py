@@ -32,7 +32,7 @@ class Course:
     landings: Mapping[str, tuple[Landing, ...]]
     levels: Mapping[str, tuple[float, ...]]
 
-    def place(self, schedule: Schedule, foot: str, origin: Array, time: float, up: Array) -> tuple[Array, Array]:
+    def foot_position(self, schedule: Schedule, foot: str, origin: Array, time: float, up: Array) -> tuple[Array, Array]:
         """Where a foot from ``origin`` is at a time, on a parabola from its last foothold to the next; and the ground below [3].
         up: the normal."""
         own = schedule.swings[foot]
@@ -66,7 +66,7 @@ def postures(model: Model, contacts: Mapping[str, Contact], schedule: Schedule, 
     stay = posture_task(np.concatenate([q0[model.q_slice(model.joint_index(name))] for name in joints]), joints=joints)
     found, q, before = list[Array](), q0, {name: pose_of(model, q0, c.frame)[1] for name, c in contacts.items()}
     for time in (0.0, *(one.end for one in stretches)):
-        ways = {name: course.place(schedule, name, start[name][1], time, c.axes.full()[2]) for name, c in contacts.items()}
+        ways = {name: course.foot_position(schedule, name, start[name][1], time, c.axes.full()[2]) for name, c in contacts.items()}
         places = {name: place for name, (place, _) in ways.items()}
         if any(np.linalg.norm(places[name] - before[name]) > REACHED for name in places):
             base = p + np.mean([ground - start[name][1] for name, (_, ground) in ways.items()], axis=0)
@@ -90,9 +90,9 @@ def stood(model: Model, q: Array, contact: Contact) -> tuple[Array, Array]:
     return R, p - float(np.min(np.array(ca.DM(ca.densify(contact.gap(model, ca.DM(q))))))) * contact.axes.full()[2]
 
 
-def _foot_task(contact: Contact, R: Array, place: Array) -> Task:
-    return pose_task(contact.frame, R, place) if isinstance(contact, FlatContact) or len(getattr(contact, "points", ((),))) > 2 \
-        else position_task(contact.frame, place)
+def _foot_task(contact: Contact, R: Array, position: Array) -> Task:
+    return pose_task(contact.frame, R, position) if isinstance(contact, FlatContact) or len(getattr(contact, "points", ((),))) > 2 \
+        else position_task(contact.frame, position)
 
 
 def pose_of(model: Model, q: Array, frame: str) -> tuple[Array, Array]:

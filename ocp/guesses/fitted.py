@@ -76,10 +76,10 @@ def _carrying(phase: Phase, times: Array, length: float, x: Array, wanted: Array
         def missed(v: Array, t: float = float(t), x: Array = here, wanted: Array = there) -> Array:
             return np.r_[length * rate(t, x, v) * weight - wanted, GUESSES.control_weight * (v - guess) / size]
 
-        def slopes(v: Array, t: float = float(t), x: Array = here) -> Array:
+        def derivative(v: Array, t: float = float(t), x: Array = here) -> Array:
             return np.vstack([length * slope(t, x, v) * weight[:, None], GUESSES.control_weight * np.diag(1.0 / size)])
 
-        found.append(bounds.clip(least_squares(missed, found[-1], slopes, wide, x_scale=size).x))
+        found.append(bounds.clip(least_squares(missed, found[-1], derivative, wide, x_scale=size).x))
     return np.array(found[1:])
 
 

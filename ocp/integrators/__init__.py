@@ -15,9 +15,9 @@ Two-step maps, which see the state before as well, have a record and a table of 
 methods the stages carry that state, of multiple shooting the defects look back over two intervals.
 """
 
-from ocp.integrators.family import GIVEN, INTEGRATORS, STAGES, STEPS, of_tableau, sampled, serving
+from ocp.integrators.family import DISCRETE_TIME, INTEGRATORS, STAGES, STEPS, of_tableau, sampled, serving
 from ocp.integrators.integrator import Advance, Integrator, Node, project
 from ocp.integrators.multistep import MULTISTEP, Multistep, looking_back, refuse_history
 
-__all__ = ["GIVEN", "INTEGRATORS", "MULTISTEP", "STAGES", "STEPS", "Advance", "Integrator", "Multistep", "Node", "looking_back",
-           "of_tableau", "project", "refuse_history", "sampled", "serving"]
+__all__ = ["DISCRETE_TIME", "INTEGRATORS", "MULTISTEP", "STAGES", "STEPS", "Advance", "Integrator", "Multistep", "Node",
+           "looking_back", "of_tableau", "project", "refuse_history", "sampled", "serving"]

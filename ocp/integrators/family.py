@@ -51,12 +51,12 @@ INTEGRATORS: Table[Integrator] = Table("an integrator", (
 STEPS = Names(INTEGRATORS, MULTISTEP)
 
 #: the steps of a system in discrete time, which are given
-GIVEN = Integrator("given", 1, lie_group.euler, single=True)
+DISCRETE_TIME = Integrator("given", 1, lie_group.euler, single=True)
 
 
 def serving(system: System, name: str) -> Integrator:
     """The integrator of that name; the given steps of a system in discrete time, whatever the name."""
-    return INTEGRATORS[name] if system.period is None else GIVEN
+    return INTEGRATORS[name] if system.period is None else DISCRETE_TIME
 
 
 def sampled(system: System, period: float, name: str = "rk4", steps: int = 1) -> System:

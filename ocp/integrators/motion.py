@@ -69,12 +69,12 @@ def known_places(space: Space, x: Expr, before: tuple[Expr, Expr] | None) -> dic
     return {0: ca.DM.zeros(space.ndx)} | ({} if before is None else {-1: space.minus(x, before[0])})
 
 
-def known(one: schemes.Stage, h: Expr, places: Mapping[int, Expr], slopes: Mapping[int, Expr]) -> Expr:
+def known(one: schemes.Stage, h: Expr, positions: Mapping[int, Expr], rates: Mapping[int, Expr]) -> Expr:
     """Knowledge of the node of a stage."""
-    found: Expr = ca.DM.zeros(places[0].shape[0])
+    found: Expr = ca.DM.zeros(positions[0].shape[0])
     for node, a, b in one.terms:
-        found = found + a * places[node] if node else found
-        found = found + h * b * slopes[node] if node > 0 else found
+        found = found + a * positions[node] if node else found
+        found = found + h * b * rates[node] if node > 0 else found
     return found
 
 

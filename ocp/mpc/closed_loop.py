@@ -18,7 +18,7 @@ import numpy as np
 from ocp.errors import ProblemError
 from ocp.estimation.model import EstimateSpec
 from ocp.integrators import looking_back
-from ocp.interrupts import Activity, asked, check, late
+from ocp.interrupts import Activity, asked, check, time_is_up
 from ocp.mpc import evaluate
 from ocp.mpc.controller import Controller, Make
 from ocp.mpc.judge import Points, judged
@@ -26,6 +26,8 @@ from ocp.mpc.observer import Observer
 from ocp.mpc.options import MPCOptions, Tracked, horizon_problem
 from ocp.mpc.result import ClosedLoop, Ending, step_times
 from ocp.plants import Disturbances, IntegratedPlant, Plant, PlantSpec
+from ocp.plants.integrated import INTEGRATED
+from ocp.plants.table import plant_of
 from ocp.problem import At, Cost, Problem, System
 from ocp.reductions.algebraic_elimination import composer, explicit_system
 from ocp.reductions.algebraic_equations import state_equations
@@ -79,7 +81,7 @@ def _reduced(problem: Problem, options: MPCOptions, solver: ILQROptions, plant: 
                                "closed loop samples at each", where="mpc.rate")
         if spec.system.period is not None:
             spec = replace(spec, substeps=1)
-    if spec.system.residual is not None:
+    if spec.system.residual is not None and spec.kind == INTEGRATED:
         spec = replace(spec, system=explicit_system(replace(given, system=spec.system)))
     if given.system.residual is not None:
         plain = composer(given)
@@ -103,20 +105,20 @@ class Loop:
         self.solver_options, self.progress, self.broken, self.observer = solver_options, progress, broken, observer
         self.costs = [cost for cost in phase.costs if cost.at is At.PATH]
         self.foreign, self.seed = plant, spec.disturbances.seed
-        self.plant: Plant = plant or IntegratedPlant(spec, self.costs, kernels=solver_options.kernels)
+        self.plant: Plant = plant or plant_of(spec, self.costs, solver_options.kernels)
         self.prepared = {"solver": compiled - began, "plant": time.perf_counter() - compiled}
         # the model over one period, where the solver predicts over its delay
         two = looking_back(system, solver_options.integrator)
-        self.model = IntegratedPlant(PlantSpec(system, solver_options.integrator if two is None else two.first, 1),
-                                     kernels=solver_options.kernels)
+        steps = solver_options.integrator if two is None else two.first
+        self.model = IntegratedPlant(PlantSpec(system, steps, 1), kernels=solver_options.kernels) \
+            if options.delay == "predicted" else None
 
     def run(self, start: np.ndarray | None = None, disturbances: Disturbances | None = None) -> ClosedLoop:
         """One run from a state [nx], default that of the phase, with other disturbances than the plant's if given."""
         if disturbances is not None:
             self.seed = disturbances.seed
         if disturbances is not None and self.foreign is None:
-            spec = replace(self.spec, disturbances=disturbances)
-            self.plant = IntegratedPlant(spec, self.costs, kernels=self.solver_options.kernels)
+            self.plant = plant_of(replace(self.spec, disturbances=disturbances), self.costs, self.solver_options.kernels)
         self._allocate(start)
         return self._run()
 
@@ -159,7 +161,7 @@ class Loop:
         except KeyboardInterrupt:
             if not self.done:
                 raise
-            ending = Ending.TIME_LIMIT if late() and not asked() else Ending.INTERRUPTED
+            ending = Ending.TIME_LIMIT if time_is_up() and not asked() else Ending.INTERRUPTED
             message = f"after {self.t[self.done]:g} of {self.t[-1]:g} s"
         return self._result(ending, message)
 
@@ -183,14 +185,13 @@ class Loop:
     def _late_step(self, i: int) -> None:
         """Act by the plan at hand while the next one is made. Simulated one after the other: the solver gets the measurement
         at the beginning, and what is applied meanwhile it has decided itself."""
-        predicted = self.options.delay == "predicted"
         measured = self.measured[i] = self._measure(i)
         # a plan that ignores its delay was made for the sample before, whose clock it keeps
         applied = self.controller.control(self.controller.time, measured)
         self._act(i, applied)
         began, busy = time.perf_counter_ns(), time.thread_time_ns()
-        x_then = self.model.advance(self.t[i], measured, applied, self.options.period)[0] if predicted else measured
-        code = self.controller.update(x_then, self.t[i + 1] if predicted else self.t[i])
+        x_then = measured if self.model is None else self.model.advance(self.t[i], measured, applied, self.options.period)[0]
+        code = self.controller.update(x_then, self.t[i] if self.model is None else self.t[i + 1])
         self._clock(i, began, busy)
         self._note(i, code)
 
@@ -246,9 +247,14 @@ class Loop:
         good = np.isfinite(fine_x).all(axis=1)
         t, x, u = fine_t[good], fine_x[good], u[good]
         notes = [f"the solver failed in {count} step{'s' if count > 1 else ''}: {words}" for words, count in self.messages.items()]
-        notes += [f"kernel {kernel.name}: {note}" for kernel in (self.model.kernel, self.model.plus) for note in kernel.notes]
+        ours = [one for one in (self.plant, self.model) if isinstance(one, IntegratedPlant)]
+        notes += dict.fromkeys(f"kernel {kernel.name}: {note}" for one in ours for kernel in (one.kernel, one.plus)
+                               for note in kernel.notes)
         spent = self.plant.spent if isinstance(self.plant, IntegratedPlant) else _spent(self.costs, system, t, x, u)
-        tracking, violations = evaluate.track(system, self.tracked, t, x, u), evaluate.violations(self.phase, t, x, u, self.broken)
+        # forces of a plant that simulates contacts are its own: those of the model say nothing of them
+        judged_by = self.phase if self.spec.kind == INTEGRATED else replace(
+            self.phase, constraints=tuple(c for c in self.phase.constraints if not c.physical))
+        tracking, violations = evaluate.track(system, self.tracked, t, x, u), evaluate.violations(judged_by, t, x, u, self.broken)
         return ClosedLoop(
             problem=self.problem, options=self.options, solver_options=self.solver_options, ending=ending, message=message,
             t=self.t[: n + 1], x=fine_x[::m], measured=self.measured[:n], u=fine_u[::m],

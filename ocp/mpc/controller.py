@@ -147,7 +147,7 @@ class Controller:
             self.status = StepStatus.NOT_PREPARED
         if not self.status.safe and not self.code:
             self._held[:] = self.horizon.react(self._x)
-        self._end(now, self.code or (-1 if self.status.safe else 0), kept=True)
+        self._end(now, self.code or (-1 if self.status.safe else 0), keep=True)
         u = self._safe(now, self._x) if self.status.safe else self._held
         self.seconds = (time.perf_counter_ns() - began) * 1e-9
         return u.copy()
@@ -253,14 +253,14 @@ class Controller:
             self.horizon.shift(self._ahead(now))
             self._begins = now
 
-    def _end(self, now: float, code: int, kept: bool = False) -> int:
+    def _end(self, now: float, code: int, keep: bool = False) -> int:
         self.code, self.time, self._next = code, now, now + self.options.period
         if code > 0:
             self.failing += 1
             self.status = StepStatus.SOLVER_FAILED
         elif code == 0:
             self.failing = 0
-            if not kept:
+            if not keep:
                 self._keep()
         return code
 

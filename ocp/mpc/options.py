@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import casadi as ca
 
 from dynamics.errors import near
 from ocp.errors import ProblemError, check_counts, check_positive
+from ocp.options import record_of
 from ocp.problem import Duration, Problem
+from ocp.shooting.options import ILQROptions
 
 DELAYS = ("none", "predicted", "ignored")
+STEP = 0.02
+"""Length [s] of the steps of a horizon under constraints of a robot, where nobody says how many there are."""
 
 
 @dataclass(frozen=True)
@@ -18,6 +24,7 @@ class MPCOptions:
     """Options of ``ocp.mpc.run``. Raises ProblemError for a value out of range.
 
     rate: samples per second [Hz]; one sampling period is the deadline of a step.
+    repeat: name of the phase that follows the last of several; empty: the last one goes on.
     duration: simulated time [s], rounded to whole sampling periods.
     horizon: length of the horizon [s]; None: the duration of the problem's phase.
     iterations: solver iterations in every step.
@@ -39,6 +46,7 @@ class MPCOptions:
     feedback: bool = False
     barrier: float = 1e-3
     delay: str = "none"
+    repeat: str = ""
 
     def __post_init__(self) -> None:
         check_positive(self, ("rate", "duration", *(() if self.horizon is None else ("horizon",))), "mpc")
@@ -78,6 +86,19 @@ class Tracked:
     within: float | None = None
 
 
+def solver_options(problem: Problem, options: MPCOptions, given: Mapping[str, Any]) -> ILQROptions:
+    """Options of the solver from those by name. A robot under constraints has others by default, so that a step keeps its deadline:
+    Gauss-Newton Hessians, and symplectic Euler, which takes velocities to rest that constraints hold. Raises ProblemError."""
+    usual: dict[str, Any] = {}
+    if any(phase.system.robot is not None and phase.system.robot.constraints for phase in problem.phases):
+        usual["hessian"] = "gauss_newton"
+        if all(phase.system.period is None for phase in problem.phases):
+            length = options.horizon or sum(phase.duration.guess for phase in problem.phases)
+            usual |= {"integrator": "semi_implicit_euler", "cost_quadrature": "rectangle",
+                      "intervals": max(1, round(length / STEP))}
+    return record_of(ILQROptions, {**usual, **given}, "solve.ilqr")
+
+
 def horizon_problem(problem: Problem, options: MPCOptions) -> Problem:
     """The problem with the duration of one horizon; its guess is stretched with it.
 
@@ -88,7 +109,8 @@ def horizon_problem(problem: Problem, options: MPCOptions) -> Problem:
     if len(problem.phases) > 1:
         from ocp.mpc.schedule import scheduled  # few problems need it
 
-        return scheduled(problem, options.horizon or sum(phase.duration.guess for phase in problem.phases), options.period)
+        length = options.horizon or sum(phase.duration.guess for phase in problem.phases)
+        return scheduled(problem, length, options.period, repeat=options.repeat)
     phase = problem.phase
     length = options.horizon
     if length is None:

@@ -8,21 +8,19 @@ from typing import Any
 import numpy as np
 
 from ocp.mpc.controller import controller
-from ocp.mpc.options import MPCOptions
-from ocp.options import record_of
+from ocp.mpc.options import MPCOptions, solver_options
 from ocp.problem import Problem
-from ocp.shooting.options import ILQROptions
 
 
 class Receding:
     """The controls of the horizon of a problem, for ``ocp.simulation``: at every sampling instant the plan is moved on and improved
     from the state; between them it acts as it stands, or with feedback where ``options`` ask for it. Delays are left out."""
 
-    words = "the receding horizon of the file"
+    label = "the receding horizon of the file"
 
     def __init__(self, problem: Problem, options: MPCOptions, solver: Mapping[str, Any]):
         self._period = options.period
-        self._controller = controller(problem, options, record_of(ILQROptions, solver, "solve.ilqr"))
+        self._controller = controller(problem, options, solver_options(problem, options, solver))
         self._next = 0
 
     def begin(self) -> None:

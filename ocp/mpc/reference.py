@@ -16,7 +16,7 @@ from ocp.errors import ProblemError
 from ocp.problem import Phase, Trajectory
 
 Array = np.ndarray
-Along = Callable[[Array], Array]
+Signal = Callable[[Array], Array]
 Source = float | str | ArrayLike | tuple[ArrayLike, ArrayLike] | Callable[[Any], Any]
 SUFFIX = "_ref"
 WHERE = "controller"
@@ -28,10 +28,10 @@ class References:
 
     def __init__(self, phase: Phase, parameters: Array | None, knots: Array):
         self.phase, self.parameters, self._knots = phase, parameters, np.asarray(knots, float)
-        self._sources: dict[int, Along] = {}
+        self._sources: dict[int, Signal] = {}
         self.moving = False
 
-    def put(self, name: str, source: Along) -> None:
+    def put(self, name: str, source: Signal) -> None:
         """Raises ProblemError for a name that is no parameter, and where its values are not finite at the knots from zero on."""
         known = self.phase.system.parameters
         if name not in known:
@@ -103,7 +103,7 @@ class _Constant:
         return np.full(len(times), self.value)
 
 
-def source_of(name: str, source: Source, count: int = 0, knots: Array | None = None) -> Along:
+def source_of(name: str, source: Source, count: int = 0, knots: Array | None = None) -> Signal:
     """A function of times [k] from what a user gives. Raises ProblemError for values that are not finite or do not fit."""
     if callable(source):
         return _function(source)
@@ -112,7 +112,7 @@ def source_of(name: str, source: Source, count: int = 0, knots: Array | None = N
         if t.ndim != 1 or t.shape != values.shape or not np.isfinite(t).all() or (np.diff(t) <= 0.0).any():
             raise ProblemError(f"times {t.shape} and values {values.shape} of {name!r} must be equally many, the times rising",
                                where=WHERE)
-        found: Along = lambda times: np.interp(times, t, values)  # noqa: E731
+        found: Signal = lambda times: np.interp(times, t, values)  # noqa: E731
     else:
         values = np.asarray(source, float)
         if values.ndim and values.shape != (count,):
@@ -124,8 +124,8 @@ def source_of(name: str, source: Source, count: int = 0, knots: Array | None = N
     return found
 
 
-def _function(source: Callable[[Any], Any]) -> Along:
-    def along(times: Array) -> Array:
+def _function(source: Callable[[Any], Any]) -> Signal:
+    def signal(times: Array) -> Array:
         try:
             values = np.asarray(source(times), float)
             if values.shape == times.shape:
@@ -134,10 +134,10 @@ def _function(source: Callable[[Any], Any]) -> Along:
             pass
         return np.array([float(source(float(t))) for t in times])
 
-    return along
+    return signal
 
 
-def _columns(motion: Any, phase: Phase) -> dict[str, Along]:
+def _columns(motion: Any, phase: Phase) -> dict[str, Signal]:
     """The states and controls of a solved motion by name, as its method reads them between knots; its ends hold beyond them."""
     path = getattr(getattr(motion, "solution", motion), "trajectory", motion)
     if not isinstance(path, Trajectory):
@@ -147,7 +147,7 @@ def _columns(motion: Any, phase: Phase) -> dict[str, Along]:
         raise ProblemError(f"the motion has {path.x.shape[1]} states and {path.u.shape[1]} controls; the problem has {system.nx} "
                            f"and {system.nu}", where=WHERE)
 
-    def column(read: Callable[[Any], Array], i: int) -> Along:
+    def column(read: Callable[[Any], Array], i: int) -> Signal:
         return lambda times: read(np.clip(times, path.t[0], path.t[-1]))[:, i]
 
     return {name: column(read, i) for read, names in ((path.state, system.space.names), (path.control, system.controls))

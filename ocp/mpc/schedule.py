@@ -4,41 +4,65 @@ Phases begin at times that are known, so what holds at a time t is known, too: t
 that t lies in. A step across an instant is made of two, with the reset of the state between them: instants lie anywhere between the
 knots. The result is a system in discrete time whose step is the sampling period; running costs are sums over its knots. Costs and
 constraints at the end of a phase hold where a step passes it; costs of the phase that the horizon ends in, at its last knot. After
-the last phase its own terms go on.
+the last phase its own terms go on, or phases repeat.
+
+Phases of a robot on contacts have too much in each of them for one function of all: stages are those of single phases
+(``ocp.shooting.stages.by_time``), which change at knots. Costs at the end of a phase then count where the horizon ends in it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import casadi as ca
 import numpy as np
 
+from dynamics.errors import near
 from dynamics.lie.expression import Expr
 from ocp.errors import ProblemError
 from ocp.problem import INF, At, Bounds, Constraint, Cost, Duration, Formulation, Guess, Phase, Problem, Sense
+from ocp.reductions.algebraic_elimination import AlgebraicElimination
+from ocp.reductions.algebraic_equations import state_equations
+from ocp.shooting.stages.by_time import TimedProblem, Timetable
 from ocp.simulation import step_function
 
 SLACK = 1e-6  # of a step: an instant this near to a knot lies on it
 
 
-def scheduled(problem: Problem, length: float, step: float, integrator: str = "rk4") -> Problem:
-    """One phase of ``length`` [s] in steps of ``step`` [s], whose time argument is that of the whole problem. Raises ProblemError
-    for phases that differ in states, controls or parameters, free durations, linkages, and steps longer than a phase."""
-    whole = _Schedule(problem, step, integrator)
+def scheduled(problem: Problem, length: float, step: float, integrator: str = "rk4", repeat: str = "") -> Problem:
+    """One phase of ``length`` [s] in steps of ``step`` [s], whose time argument is that of the whole problem; with contacts a
+    ``TimedProblem``, whose steps are the solver's. repeat: name of the phase that follows the last one; empty: the last goes on.
+    Raises ProblemError for phases that differ in states, controls or parameters, free durations, linkages, and steps longer than a
+    phase."""
+    contacts = on_contacts(problem)
+    if contacts:
+        problem = AlgebraicElimination().apply(state_equations(problem))[0]
+    names = [phase.name for phase in problem.phases]
+    if repeat and repeat not in names:
+        raise ProblemError(f"no phase named {repeat!r}{near(repeat, names)}", where="mpc.repeat")
+    whole = _Schedule(problem, step, integrator, names.index(repeat) if repeat else None, contacts)
     first, count = problem.phases[0], round(length / step)
     guess = np.array(first.start.value if first.start is not None else first.guess.x[0], float)
+    kept = {} if contacts else {"model": None, "drawn": None}
     system = first.system.with_controls(
-        first.system.controls, whole.rate(), residual=None, formulation=Formulation(), model=None, drawn=None)
-    system = replace(system, name=problem.name, period=step)
+        first.system.controls, whole.rate(), residual=None, formulation=Formulation(), **kept)
+    system = replace(system, name=problem.name, period=None if contacts else step)
     x_bounds, u_bounds = (_widest([getattr(phase, kind) for phase in problem.phases])
                           for kind in ("state_bounds", "control_bounds"))
     lasting = Duration(count * step, count * step, count * step)
-    return replace(problem, linkages=(), phases=(Phase(
+    one = replace(problem, linkages=(), phases=(Phase(
         "schedule", system, lasting, Guess(np.array([0.0, 1.0]), np.tile(guess, (2, 1)), np.tile(first.guess.u[:1], (2, 1))),
         start=first.start, x_lower=x_bounds.lower, x_upper=x_bounds.upper, u_lower=u_bounds.lower, u_upper=u_bounds.upper,
         costs=tuple(whole.costs()), constraints=tuple(whole.constraints(x_bounds, u_bounds))),))
+    if not contacts:
+        return one
+    return TimedProblem(**{f.name: getattr(one, f.name) for f in fields(Problem)}, parts=problem, table=whole.table)
+
+
+def on_contacts(problem: Problem) -> bool:
+    """Whether phases are of a robot under constraints, which may differ from phase to phase."""
+    return any(phase.system.robot is not None and phase.system.robot.constraints for phase in problem.phases)
 
 
 def _widest(bounds: Sequence[Bounds]) -> Bounds:
@@ -48,43 +72,61 @@ def _widest(bounds: Sequence[Bounds]) -> Bounds:
 
 
 class _Schedule:
-    """Symbols (t, x, u, p), and what holds where; ends [n]: absolute times of the ends of the phases."""
+    """Symbols (t, x, u, p), and what holds where; ends [n]: times of the ends of the phases."""
 
-    def __init__(self, problem: Problem, step: float, integrator: str):
-        _check(problem, step)
-        self.phases, self.h = problem.phases, step
+    def __init__(self, problem: Problem, step: float, integrator: str, again: int | None, contacts: bool):
+        _check(problem, step, contacts)
+        self.phases, self.h, self.contacts = problem.phases, step, contacts
         self.ends = np.cumsum([phase.duration.guess for phase in problem.phases]).tolist()
+        self.table = Timetable(tuple(self.ends), again)
         system = self.phases[0].system
         self.space = system.space
         self.t, self.x, self.u, self.p = (ca.MX.sym(name, size) for name, size in (
             ("t", 1), ("x", system.nx), ("u", system.nu), ("p", system.np)))
-        self._steps = [step_function(phase.system, integrator) for phase in self.phases]
+        self._steps = [] if contacts else [step_function(phase.system, integrator) for phase in self.phases]
+        self.now = self.t
+        if again is not None:  # as ``Timetable.within``
+            first = self.ends[again - 1] if again else 0.0
+            self.now = ca.if_else(self.t < self.ends[-1], self.t, first + ca.fmod(self.t - first, self.ends[-1] - first))
 
     # ---- where a time lies ------------------------------------------------------------------------------------------
     def within(self, i: int) -> Expr:
         """Whether t lies in phase i; the first and the last have no end of their own."""
-        after = [self.t >= self.ends[i - 1] - SLACK * self.h] if i else []
-        before = [self.t < self.ends[i] - SLACK * self.h] if i + 1 < len(self.phases) else []
+        after = [self.now >= self.ends[i - 1] - SLACK * self.h] if i else []
+        before = [self.now < self.ends[i] - SLACK * self.h] if i + 1 < len(self.phases) else []
         return ca.logic_and(*after, *before) if after and before else (after + before + [ca.MX(1)])[0]
 
     def passing(self, i: int) -> Expr:
         """Whether the step from t passes the end of phase i."""
-        ahead = self.ends[i] - self.t
+        ahead = self.ends[i] - self.now
         return ca.logic_and(ahead > SLACK * self.h, ahead <= (1 + SLACK) * self.h)
 
     def before(self, i: int) -> tuple[Expr, Expr]:
         """Time and state at the end of phase i of a step that passes it."""
-        share = ca.fmax(0.0, ca.fmin(self.ends[i] - self.t, self.h))
+        share = ca.fmax(0.0, ca.fmin(self.ends[i] - self.now, self.h))
         return self.t + share, self._steps[i](self.t, self.x, self.u, self.p, share)[0]
 
     # ---- what holds there -------------------------------------------------------------------------------------------
+    def follower(self, i: int) -> int | None:
+        """Number of the phase behind phase i."""
+        return i + 1 if i + 1 < len(self.phases) else self.table.again
+
     def rate(self) -> ca.Function:
+        if self.contacts:
+            rates = [phase.system.rate(self.t, self.x, self.u, self.p) for phase in self.phases]
+            value = rates[-1]
+            for i in reversed(range(len(self.phases) - 1)):
+                value = ca.if_else(self.within(i), rates[i], value)
+            return self._function("rate", value)
         after = self._steps[-1](self.t, self.x, self.u, self.p, self.h)[0]
-        for i in reversed(range(len(self.phases) - 1)):
+        for i in reversed(range(len(self.phases))):
+            j = self.follower(i)
+            if j is None:
+                continue
             end, state = self.before(i)
-            reset = self.phases[i + 1].reset
+            reset = self.phases[j].reset
             state = state if reset is None else reset(state, self.p)
-            across = self._steps[i + 1](end, state, self.u, self.p, self.t + self.h - end)[0]
+            across = self._steps[j](end, state, self.u, self.p, self.t + self.h - end)[0]
             own = self._steps[i](self.t, self.x, self.u, self.p, self.h)[0]
             after = ca.if_else(self.passing(i), across, ca.if_else(self.within(i), own, after))
         return self._function("rate", self.space.minus(self.x, after) / self.h)
@@ -97,7 +139,7 @@ class _Schedule:
                     yield self._cost(name, At.PATH, cost, self.within(i), cost.function(self.t, self.x, self.u, self.p), 1.0)
                 else:
                     nothing = ca.MX.zeros(self.u.shape[0])
-                    if i + 1 < len(self.phases):
+                    if self.follower(i) is not None and not self.contacts:
                         end, state = self.before(i)
                         value = cost.function(end, state, nothing, self.p)
                         yield self._cost(name, At.PATH, cost, self.passing(i), value, 1 / self.h)
@@ -111,7 +153,7 @@ class _Schedule:
         return Cost(name, at, self._function("cost", ca.if_else(active, value, ca.MX.zeros(*value.shape))), weights)
 
     def constraints(self, x_bounds: Bounds, u_bounds: Bounds) -> Iterator[Constraint]:
-        last = len(self.phases) - 1
+        last = len(self.phases) - (self.table.again is None)
         for i, phase in enumerate(self.phases):
             for what, value, own, common in (("states", self.x, phase.state_bounds, x_bounds),
                                              ("controls", self.u, phase.control_bounds, u_bounds)):
@@ -148,6 +190,8 @@ class _Schedule:
 
     def _function(self, name: str, value: Expr) -> ca.Function:
         made = ca.Function(name, [self.t, self.x, self.u, self.p], [ca.densify(ca.MX(value))])
+        if self.contacts:  # for a run's report: evaluated there, and differentiated nowhere
+            return made
         try:
             return made.expand()
         except RuntimeError:  # calls that have no scalar graph
@@ -161,7 +205,7 @@ def _inside(lower: float, upper: float) -> float:
     return lower + 1.0 if upper == INF else (lower + upper) / 2
 
 
-def _check(problem: Problem, step: float) -> None:
+def _check(problem: Problem, step: float, contacts: bool) -> None:
     first = problem.phases[0]
     if problem.linkages:
         raise ProblemError("a receding horizon over several phases takes no linkages", where=f"problem {problem.name!r}")
@@ -177,8 +221,23 @@ def _check(problem: Problem, step: float) -> None:
         if step > phase.duration.guess * (1 + SLACK):
             raise ProblemError(f"lasts {phase.duration.guess:g} s, less than a sampling period ({step:g} s)", where=where)
         places = {*(cost.at for cost in phase.costs), *(constraint.at for constraint in phase.constraints)}
+        if contacts:
+            _check_contacts(phase, first)
         if not places <= {At.PATH, At.FINAL}:
             raise ProblemError("a receding horizon over several phases takes no terms at the start of a phase, and no integrals",
                                where=where)
     if first.start is None or not all(np.isfinite(first.start.value)) or INF in first.start.value:
         raise ProblemError("a receding horizon begins at a whole state", where=f"phase {first.name!r}")
+
+
+def _check_contacts(phase: Phase, first: Phase) -> None:
+    where = f"phase {phase.name!r}"
+    if phase.reset is not None or any(c.at is At.START for c in phase.constraints):
+        raise ProblemError("a receding horizon over phases on contacts has no jumps: a step under new contacts takes their "
+                           "velocities to rest. Say reset: {consistent: false}, and give the contacts gains such as [0, 50]", where=where)
+    if phase.final is not None or any(c.at is At.FINAL for c in phase.constraints):
+        raise ProblemError("a receding horizon over phases on contacts takes no conditions at their ends; make them costs",
+                           where=where)
+    if phase.control_bounds != first.control_bounds:
+        raise ProblemError("a receding horizon over phases on contacts needs the same bounds of controls in all of them",
+                           where=where)

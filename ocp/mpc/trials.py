@@ -46,18 +46,19 @@ class RandomTrials:
             if self.frame else ()
 
 
-def draw(loop: Loop, random: RandomTrials, given: Disturbances, seed: int, number: int) -> tuple[Array, Disturbances]:
-    """Start [nx] and disturbances of a trial; given: those of the file, which every trial has."""
+def draw(loop: Loop, random: RandomTrials, disturbances: Disturbances, seed: int, number: int) -> tuple[Array, Disturbances]:
+    """Start [nx] and disturbances of a trial; disturbances: those of the file, which every trial has."""
     rng = np.random.default_rng([seed, number])
     phase, duration = loop.phase, loop.options.duration
     assert phase.start is not None
     space = phase.system.space
     noise = int(rng.integers(2**31))
-    start, kicks = random_start(space, phase.start.value, random, rng), given.kicks
+    start, kicks = random_start(space, phase.start.value, random, rng), disturbances.kicks
     if random.kick:
         change = np.array(random.kick) * rng.standard_normal(space.ndx)
         kicks = (*kicks, Kick(float(rng.uniform(0.0, duration)), tuple(change.tolist())))
-    return start, replace(given, seed=noise, kicks=kicks, pushes=(*given.pushes, *random_pushes(random, duration, rng)))
+    return start, replace(disturbances, seed=noise, kicks=kicks,
+                          pushes=(*disturbances.pushes, *random_pushes(random, duration, rng)))
 
 
 def random_start(space: Space, start: ArrayLike, random: RandomTrials, rng: np.random.Generator) -> Array:

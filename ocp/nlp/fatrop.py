@@ -138,19 +138,19 @@ class _Course:
         if not np.array_equal(x, self.of_jacobian):
             g, J = self.nlp.jac(x[order.columns_back].tolist())
             self.jacobian(x, order.forward(g.full().ravel()), np.array(J.nonzeros())[order.entries] * order.factor)
-        slope = self.slope()
+        slope = self.lagrangian_gradient()
         outside = np.maximum(self.bounds["lbg"] - self.g, self.g - self.bounds["ubg"])
         self.log.append({"iteration": len(self.log), "objective": self.f, "inf_pr": float(np.max(outside, initial=0.0)),
                          "inf_du": float(max(np.max(slope * self.up, initial=0.0), np.max(-slope * self.down, initial=0.0))),
                          "d_norm": float(np.max(np.abs(x - before))) if len(before) else 0.0})
 
-    def slope(self) -> np.ndarray:
+    def lagrangian_gradient(self) -> np.ndarray:
         return self.grad + np.bincount(self.j, self.J * self.lam[self.i], len(self.x))
 
     def point(self) -> Warm:
         """The last iterate: bounds take what they can of the gradient of the Lagrangian."""
         x, lam_g = self.x[self.order.columns_back], self.order.back(self.lam)
-        slope = self.slope()[self.order.columns_back]
+        slope = self.lagrangian_gradient()[self.order.columns_back]
         lowest, highest = np.isfinite(self.nlp.x_lower), np.isfinite(self.nlp.x_upper)
         lam_x = np.clip(-slope, np.where(lowest, -np.inf, 0.0), np.where(highest, np.inf, 0.0))
         return Warm(x, lam_x, lam_g, _barrier(self.nlp, x, lam_x, lam_g))

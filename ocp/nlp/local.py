@@ -56,14 +56,14 @@ class Local:
     hessian: sp.csr_matrix
     owners: Owners
 
-    def slope(self) -> Array:
+    def lagrangian_gradient(self) -> Array:
         """Gradient of the Lagrangian [n]."""
         return np.asarray(self.gradient + self.jacobian.T @ self.lam_g + self.lam_x)
 
 
-def cells(places: Array) -> Array:
+def cells(fractions: Array) -> Array:
     """The share of [0, 1] that belongs to each of these evaluation points, which increase."""
-    if len(places) < 2:
-        return np.ones(len(places))
-    edges = np.concatenate([places[:1], (places[1:] + places[:-1]) / 2, places[-1:]])
+    if len(fractions) < 2:
+        return np.ones(len(fractions))
+    edges = np.concatenate([fractions[:1], (fractions[1:] + fractions[:-1]) / 2, fractions[-1:]])
     return np.asarray(np.maximum(np.diff(edges), 1e-9))

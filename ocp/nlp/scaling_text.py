@@ -45,7 +45,7 @@ def check_scaling(scaling: str, where: str) -> None:
 
 def scaling_text(nlp: NLP, scaling: Scaling) -> str:
     """The text of a scaling of this program; ``read_scaling`` gives it back, bit for bit."""
-    told = [", ".join(_words(_exponents(values)[own]) for own in groups(names).values())
+    told = [", ".join(_run_lengths(_exponents(values)[own]) for own in groups(names).values())
             for values, names in ((scaling.columns, nlp.variables), (scaling.rows, nlp.constraints))]
     return f"{scaling.how}: columns {told[0]}; rows {told[1]}; objective {int(_exponents(np.array([scaling.objective]))[0])}"
 
@@ -65,7 +65,7 @@ def _exponents(values: np.ndarray) -> np.ndarray:
     return np.round(np.log2(values)).astype(int)
 
 
-def _words(exponents: np.ndarray) -> str:
+def _run_lengths(exponents: np.ndarray) -> str:
     if np.all(exponents == exponents[0]):
         return str(int(exponents[0]))
     runs = [(e, len(list(same))) for e, same in groupby(exponents.tolist())]

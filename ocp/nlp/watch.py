@@ -12,7 +12,7 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
-from ocp.interrupts import Activity, late, stop
+from ocp.interrupts import Activity, stop, time_is_up
 from ocp.nlp.result import Progress, Warm, WatchPoint
 from ocp.observed import presenting
 
@@ -55,7 +55,7 @@ class Watch:
     def heard(self, rows: Callable[[int], Rows], point: Callable[[Rows], Warm]) -> bool:
         """After an iteration: ``rows(first)`` of the log and the current point, each made only where somebody wants it. Whether
         to stop."""
-        self.stop = self.stop or late(Activity.SOLVING)
+        self.stop = self.stop or time_is_up(Activity.SOLVING)
         self.count += 1
         try:
             if self.tolerance and not self.stop and self.count > CIRCLE and self.count % EVERY == 0:

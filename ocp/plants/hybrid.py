@@ -357,14 +357,14 @@ class HybridPlant:
             return
         for _ in range(3):
             terms = self._terms()
-            J, off = self._smooth.held(terms, self.modes)
+            J, off = self._smooth.constraint_rows(terms, self.modes)
             if not off.size or np.abs(off).max() <= 1e-12:
                 break
             self.q = np.asarray(self.touching.plus(self.q, -self._smooth.corrected(terms.M, J, off)))
             self._forget()
         if velocities:
             terms = self._terms()
-            J, _ = self._smooth.held(terms, self.modes)
+            J, _ = self._smooth.constraint_rows(terms, self.modes)
             rate = J @ self.v
             if rate.size and np.abs(rate).max() > 1e-12:
                 self.v = self.v - self._smooth.corrected(terms.M, J, rate)

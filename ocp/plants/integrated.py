@@ -18,11 +18,13 @@ from dynamics import algorithms as alg
 from dynamics.errors import near
 from dynamics.kernels import Kernel, compile_many
 from dynamics.lie.expression import Expr
+from dynamics.mechanism import Mechanism
 from ocp.errors import ProblemError, check_counts
 from ocp.integrators import INTEGRATORS, refuse_history
 from ocp.problem import Cost, System
 from ocp.simulation import integrand, step_function
 
+INTEGRATED = "integrated"
 _SLACK = 1e-9  # s; events closer than this to a substep's end belong to it
 
 
@@ -71,7 +73,8 @@ class PlantSpec:
     """A simulated plant.
 
     system: its dynamics, with the states and controls of the model; changed: how it differs from the model, in words.
-    integrator, substeps: the step between samples.
+    integrator, substeps: the step between samples. kind: INTEGRATED, by these alone; or one of ``ocp.plants.table``, of the robot,
+    which may touch the ground at all contacts among its constraints.
     """
 
     system: System
@@ -79,6 +82,8 @@ class PlantSpec:
     substeps: int = 4
     disturbances: Disturbances = field(default_factory=Disturbances)
     changed: tuple[str, ...] = ()
+    kind: str = INTEGRATED
+    robot: Mechanism | None = None
 
     def __post_init__(self) -> None:
         refuse_history(self.integrator, "plant")

@@ -195,7 +195,7 @@ class Smooth:
             force[k] = x[at] if modes.mode[k] == STICK else x[at] * slides
         return force
 
-    def held(self, terms: Terms, modes: Modes) -> tuple[Array, Array]:
+    def constraint_rows(self, terms: Terms, modes: Modes) -> tuple[Array, Array]:
         """(J [rows, nv], g [rows]) of all that is held in place: loops, normals of closed points, tangents of those that stick."""
         J = terms.J.reshape(-1, 3, terms.M.shape[0])
         slides, sticks = modes.mode == SLIP, modes.mode == STICK

@@ -1,19 +1,27 @@
-"""Plants by name, as files of whole-body control ask for them. A further one is a class with the methods of a plant, and a row."""
+"""Plants by name, as files ask for them. A further one is a class with the methods of a plant, and a row."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import casadi as ca
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from dynamics.constraints import Cone, Contact
 from dynamics.errors import near
+from dynamics.kernels import compile_kernel
 from dynamics.mechanism import Mechanism
 from dynamics.tables import Table
+from ocp.contacts import with_contacts
 from ocp.errors import ProblemError
 from ocp.plants.hybrid import HybridOptions, HybridPlant
-from ocp.plants.integrated import Push
+from ocp.plants.integrated import INTEGRATED, IntegratedPlant, PlantSpec, Push
 from ocp.plants.mujoco import MujocoPlant
 from ocp.plants.plant import Plant
+from ocp.problem import Cost
+from ocp.spaces import Space
 
 
 @dataclass(frozen=True)
@@ -58,3 +66,43 @@ def plant_named(name: str) -> str:
     if name not in PLANTS:
         raise ProblemError(f"no plant named {name!r}{near(name, PLANTS)}", where="plant")
     return name
+
+
+class Measured:
+    """A plant whose measurements are noisy: Gaussian, of these standard deviations [ndx] in the tangent space."""
+
+    def __init__(self, plant: Plant, space: Space, deviations: Sequence[float], seed: int):
+        x, dx = ca.SX.sym("x", space.nx), ca.SX.sym("dx", space.ndx)
+        self.plant, self._deviations, self._random = plant, np.array(deviations, float), np.random.default_rng([seed, 1])
+        self._plus = compile_kernel(ca.Function("plus", [x, dx], [ca.densify(ca.SX(space.plus(x, dx)))]))
+
+    def reset(self, x: ArrayLike, t: float = 0.0) -> None:
+        """As the plant's."""
+        self.plant.reset(x, t)
+
+    def measure(self) -> NDArray[np.float64]:
+        """The state [nx] with noise."""
+        noise = self._deviations * self._random.standard_normal(self._deviations.size)
+        return np.asarray(self._plus(self.plant.measure(), noise))
+
+    def step(self, u: ArrayLike, dt: float) -> NDArray[np.float64]:
+        """As the plant's."""
+        return self.plant.step(u, dt)
+
+
+def plant_of(spec: PlantSpec, costs: Sequence[Cost] = (), kernels: str = "auto") -> Plant:
+    """The plant of a spec, ready to run; costs, kernels: of an integrated one. Raises ProblemError for disturbances that it does
+    not know, and what its kind raises."""
+    given = spec.disturbances
+    if spec.kind == INTEGRATED:
+        return IntegratedPlant(spec, costs, kernels=kernels)
+    where = f"plant {plant_named(spec.kind)!r}"
+    if spec.robot is None:
+        raise ProblemError("simulates robots alone", where=where)
+    if given.process or given.kicks or any(push.rate or push.controls for push in given.pushes):
+        raise ProblemError(f"knows forces on frames and noise of measurements alone; process noise, kicks, and pushes of rates and "
+                           f"controls are of the plant {INTEGRATED!r}", where=where)
+    pushes = tuple(replace(push, force=tuple((push.scale * np.array(push.force)).tolist()), scale=1.0) for push in given.pushes)
+    contacts = tuple(one for one in spec.robot.constraints if isinstance(one, Contact))
+    made = PLANTS[spec.kind].make(Setting(with_contacts(spec.robot, ()), contacts, pushes))
+    return Measured(made, spec.system.space, given.measurement, given.seed) if given.measurement else made

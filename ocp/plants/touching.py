@@ -99,7 +99,7 @@ def compile_touching(mechanism: Mechanism, contacts: Sequence[Contact], restitut
     q, v, u = ca.SX.sym("q", model.nq), ca.SX.sym("v", model.nv), ca.SX.sym("u", mechanism.nu)
     wrenches = mechanism.wrenches(u[len(mechanism.motors):], q) if mechanism.thrusters else {}
     f = mechanism.motor_effort(u) + mechanism.force(q, v) - alg.bias_force(model, q, v, wrenches)
-    at = [_place(model, point, q) for point in points]
+    at = [_contact_point(model, point, q) for point in points]
     J = [point.jacobian(model, q) for point in points]
     drift = [point.drift(model, q, v) for point in points]
     held = [ca.SX(0, 1), ca.SX(0, model.nv), ca.SX(0, 1)]
@@ -117,7 +117,7 @@ def compile_touching(mechanism: Mechanism, contacts: Sequence[Contact], restitut
     return Touching(mechanism, points, tuple(frames), compiled[0], compiled[1])
 
 
-def _place(model: Model, record: Contact, q: Expr) -> Expr:
+def _contact_point(model: Model, record: Contact, q: Expr) -> Expr:
     """[3] in axes of the plane; what rolls has no point to be held at, only its gap."""
     gap = record.gap(model, q)
     if isinstance(record, PointContact):

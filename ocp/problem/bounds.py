@@ -101,23 +101,24 @@ class Bounds:
         low, high = self.arrays
         return np.where(np.max(low - values, axis=0) >= np.max(values - high, axis=0), low, high)
 
-    def active(self, values: Any, room: Any) -> Array:
+    def active(self, values: Any, tolerance: Any) -> Array:
         """Which values lie at a bound, up to room [n], or beyond."""
         low, high = self.arrays
-        return np.asarray((values >= high - room) | (values <= low + room))
+        return np.asarray((values >= high - tolerance) | (values <= low + tolerance))
 
     def fraction(self, values: Any) -> Array:
         """Where values lie between finite bounds: 0 at lower, 1 at upper."""
         return np.asarray((values - self.arrays[0]) / self.width)
 
-    def fixed_where_active(self, values: Array, room: Array, share: float, required: Mapping[int, Sequence[float]] | None = None
+    def fixed_where_active(self, values: Array, tolerance: Array, share: float,
+                           required: Mapping[int, Sequence[float]] | None = None
                            ) -> Bounds:
         """With components fixed at a bound that more than a share of values [k, n] meet, up to less than room [n]. required: values
         of some components that such a bound has to equal."""
         found = self.pairs()
         for i, ends in enumerate(self.pairs()):
             for end in ends:
-                close = np.abs(values[:, i] - end) < room[i]
+                close = np.abs(values[:, i] - end) < tolerance[i]
                 if abs(end) < INF and np.mean(close) > share and all(v == end for v in (required or {}).get(i, ())):
                     found[i] = end, end
         return Bounds.of(found)

@@ -61,9 +61,9 @@ def layout(method: str, problem: Problem) -> dict[str, np.ndarray]:
             "controls": text([f"{phase.name}: {name}" for phase in problem.phases for name in phase.system.inputs])}
 
 
-def text(words: Sequence[str]) -> np.ndarray:
+def text(strings: Sequence[str]) -> np.ndarray:
     """Strings as an array that needs no pickle."""
-    return np.array(list(words), dtype=np.str_)
+    return np.array(list(strings), dtype=np.str_)
 
 
 def check_layout(checkpoint: Checkpoint, expected: Mapping[str, np.ndarray]) -> None:

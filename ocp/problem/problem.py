@@ -97,7 +97,7 @@ class Phase:
     constraints: tuple[Constraint, ...] = ()
     free_parameters: tuple[tuple[int, float, float], ...] = ()
     reset: ca.Function | None = None
-    reset_slope: Callable[[], ca.Function] | None = None
+    reset_derivative: Callable[[], ca.Function] | None = None
 
     def __post_init__(self) -> None:
         for letter, size, limits in (("x", self.system.nx, self.system.x_limits), ("u", self.system.nu, self.system.u_limits)):

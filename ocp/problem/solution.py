@@ -266,7 +266,7 @@ class Certificate:
                 and (self.second_order is None or self.second_order.holds))
 
     @property
-    def bar(self) -> float:
+    def error_bound(self) -> float:
         """Half the error bound of the objective, in its own unit; NaN where there is none."""
         return float("nan") if self.objective_error is None else self.objective_error.value * self.objective_size
 

@@ -116,24 +116,24 @@ class System:
         """The mechanism, however its dynamics are stated, or None."""
         return self.formulation.mechanism
 
-    def stated(self, form: Form) -> Any:
+    def formulated_as(self, form: Form) -> Any:
         """The mechanism whose dynamics are stated in this form, or None."""
         return self.formulation.mechanism if self.formulation.form is form else None
 
     @property
     def mechanism(self) -> Any:
         """The mechanism whose forward dynamics the rate is, u the controls of its drives; or None."""
-        return self.stated(Form.EXPLICIT)
+        return self.formulated_as(Form.EXPLICIT)
 
     @property
     def inverse(self) -> Any:
         """The mechanism whose accelerations are the first controls; or None."""
-        return self.stated(Form.INVERSE)
+        return self.formulated_as(Form.INVERSE)
 
     @property
-    def held(self) -> Any:
+    def implicit(self) -> Any:
         """The mechanism whose equations of motion are those of the residual; or None."""
-        return self.stated(Form.IMPLICIT)
+        return self.formulated_as(Form.IMPLICIT)
 
     @property
     def motion(self) -> Any:

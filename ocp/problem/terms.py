@@ -41,12 +41,12 @@ class Sense(enum.Enum):
 
 @dataclass(frozen=True)
 class Behind:
-    """A function as one of the state behind a jump, ``whole(t, x, u, p) = outer(t, after(x), u, p)``. gradient(): x -> after [nx]
+    """A function as one of the state behind a jump, ``whole(t, x, u, p) = outer(t, after(x), u, p)``. derivative(): x -> after [nx]
     and its derivative [ndx, ndx] in closed form."""
 
     whole: ca.Function
     outer: ca.Function
-    slope: Callable[[], ca.Function]
+    derivative: Callable[[], ca.Function]
 
 
 @dataclass(frozen=True)
@@ -85,6 +85,7 @@ class Constraint:
     met: whether other conditions hold a path constraint with equality where the phase starts, and where it ends. Collocation does
     not state it there once more: an inequality beside its own equality leaves no interior (Mangasarian and Fromovitz 1967).
     unit: what the squares of a cone are measured by in programs: of forces of contacts the weight that they bear.
+    physical: a law of contact, which a plant that simulates contacts keeps by itself.
     """
 
     name: str
@@ -98,6 +99,7 @@ class Constraint:
     labels: tuple[str, ...] = ()  # names of the components, such as joints; numbers where there are none
     met: tuple[bool, bool] = (False, False)
     unit: float = 1.0
+    physical: bool = False
 
     @classmethod
     def within(cls, name: str, at: At, function: ca.Function, bounds: Bounds, **more: Any) -> Constraint:

@@ -80,7 +80,7 @@ def explicit_system(phase: Phase) -> System:
     """The system of a phase with its algebraic unknowns eliminated."""
     system, plain = phase.system, composer(phase)
     energy, power = (None if f is None else plain(f) for f in (system.energy, system.power))
-    robot = system.held
+    robot = system.implicit
     form = system.formulation if robot is None else Formulation(Form.EXPLICIT, robot, functools.cache(
         lambda: equations_of_motion(robot, system.np)))
     return replace(system, algebraic=(), residual=None, equations=(), constraints=(), rate=plain(system.rate), energy=energy,
@@ -132,7 +132,7 @@ def settled(system: System) -> ca.Function:
 
 def forward_dynamics(system: System) -> ca.Function | None:
     """(t, x, (u, start), p) -> accelerations and multipliers of a robot in residual form; None for other systems."""
-    return None if system.held is None else _forward_dynamics(ByFingerprint(system.held), system.nu, system.np)
+    return None if system.implicit is None else _forward_dynamics(ByFingerprint(system.implicit), system.nu, system.np)
 
 
 @functools.lru_cache(maxsize=16)
@@ -170,10 +170,10 @@ def _limits(phase: Phase) -> tuple[Constraint, ...]:
     return (Constraint.within(LIMITS, At.PATH, function, bounds[retained], labels=labels),)
 
 
-def with_unknowns(stated: Phase, phase: Phase, path: Trajectory) -> tuple[Phase, Trajectory]:
+def with_unknowns(original: Phase, phase: Phase, path: Trajectory) -> tuple[Phase, Trajectory]:
     """The phase with its equations, and the trajectory with the unknowns z that solve them at any time behind the controls."""
-    known = replace(stated, duration=phase.duration,
-                    system=replace(stated.system, parameter_values=phase.system.parameter_values))
+    known = replace(original, duration=phase.duration,
+                    system=replace(original.system, parameter_values=phase.system.parameter_values))
     system, z, p = known.system, unknowns(known), np.array(phase.system.parameter_values)
 
     def both(t: Any, u: np.ndarray) -> np.ndarray:

@@ -33,7 +33,7 @@ class AlgebraicEquations(Reduction):
 
     def apply(self, problem: Problem) -> tuple[Problem, tuple[bool, ...]]:
         """The problem with its algebraic equations as path constraints, and the data for ``invert``."""
-        phases = tuple(_stated(phase) for phase in problem.phases)
+        phases = tuple(_with_path_equations(phase) for phase in problem.phases)
         new = tuple(a is not b for a, b in zip(phases, problem.phases, strict=True))
         return replace(problem, phases=phases) if any(new) else problem, new
 
@@ -73,7 +73,7 @@ def require_equations(problem: Problem) -> None:
                                "reduce it first", where=f"phase {phase.name!r}")
 
 
-def _stated(phase: Phase) -> Phase:
+def _with_path_equations(phase: Phase) -> Phase:
     if phase.system.residual is None or states_equations(phase):
         return phase
     guess = consistent(phase)

@@ -21,7 +21,7 @@ def check_index(phase: Phase) -> None:
     pattern = np.asarray(ca.DM(system.residual.jac_sparsity(0, 2), 1))[:, count:] > 0
     loose, idle = _unmatched(pattern)
     if loose:
-        told, over = "; ".join(_loose(z[j], rows, pattern[:, j]) for j in loose), _names([rows[i] for i in idle])
+        told, over = "; ".join(_unmatched_name(z[j], rows, pattern[:, j]) for j in loose), _names([rows[i] for i in idle])
         raise ProblemError(f"{told}, and {over} is left without an unknown: the index is 2 or higher. Differentiate {over} by "
                            f"time until {_names([z[j] for j in loose])} appears, or take the unknown away",
                            where=f"system {system.name!r}")
@@ -48,7 +48,7 @@ def check_index(phase: Phase) -> None:
                        where=f"system {system.name!r}")
 
 
-def _loose(name: str, rows: Sequence[str], appears: np.ndarray) -> str:
+def _unmatched_name(name: str, rows: Sequence[str], appears: np.ndarray) -> str:
     where = [row for row, there in zip(rows, appears, strict=True) if there]
     return f"algebraic {name!r} appears only in {_names(where)}, which others need" if where else \
         f"algebraic {name!r} appears in no equation"
@@ -62,16 +62,16 @@ def _unmatched(pattern: np.ndarray) -> tuple[list[int], list[int]]:
     """Unknowns and equations that are left where every equation is given one of its unknowns, as many as can be."""
     owner = np.full(pattern.shape[1], -1)
 
-    def given(row: int, seen: set[int]) -> bool:
+    def matched(row: int, seen: set[int]) -> bool:
         for j in np.flatnonzero(pattern[row]):
             if int(j) not in seen:
                 seen.add(int(j))
-                if owner[j] < 0 or given(int(owner[j]), seen):
+                if owner[j] < 0 or matched(int(owner[j]), seen):
                     owner[j] = row
                     return True
         return False
 
-    idle = [row for row in range(pattern.shape[0]) if not given(row, set())]
+    idle = [row for row in range(pattern.shape[0]) if not matched(row, set())]
     return np.flatnonzero(owner < 0).tolist(), idle
 
 

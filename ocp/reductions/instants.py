@@ -46,9 +46,9 @@ class FreeParameters:
 
 @dataclass(frozen=True, eq=False)
 class Instant:
-    """An instant [s] at which functions jump: point, as an expression of q; values [k]: at the samples of q."""
+    """An instant [s] at which functions jump: expression: of q; values [k]: at the samples of q."""
 
-    place: ca.SX
+    expression: ca.SX
     values: Array
 
     @property
@@ -58,7 +58,7 @@ class Instant:
 
     def at(self, free: FreeParameters, q: Sequence[float]) -> float:
         """The instant [s] at values of the free parameters."""
-        return float(ca.Function("at", [free.symbols], [self.place])(q))
+        return float(ca.Function("at", [free.symbols], [self.expression])(q))
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,7 +161,7 @@ class Finder:
         self.horizon = window[0], min(window[1], window[0] + MESH_CHANGE.max_change * phase.duration.guess)
         self.t, self.p = ca.SX.sym("t"), free.of(phase)
 
-    def places(self, function: Opened, step: Step) -> list[Instant]:
+    def instants(self, function: Opened, step: Step) -> list[Instant]:
         """Instants of an operation inside the window; none if they cannot be found."""
         w = ca.substitute([step.w], [function.arguments[0], function.arguments[3]], [self.t, self.p])[0]
         if step.code not in ROUNDINGS:

@@ -37,7 +37,7 @@ class LiftedForces(Reduction):
         return (problem, changed) if phases == problem.phases else (replace(problem, phases=phases), changed)
 
     def invert(self, solution: Solution, data: tuple[Phase | None, ...]) -> Solution:
-        return in_given_phases(solution, data, _given)
+        return in_given_phases(solution, data, _original)
 
 
 def _lifted(phase: Phase) -> Phase:
@@ -66,8 +66,8 @@ def _lifted(phase: Phase) -> Phase:
         costs=tuple(map(active, phase.costs)), constraints=tuple(map(active, phase.constraints)), guess=replace(phase.guess, u=u))
 
 
-def _given(given: Phase, phase: Phase, path: Trajectory) -> tuple[Phase, Trajectory]:
+def _original(original: Phase, phase: Phase, path: Trajectory) -> tuple[Phase, Trajectory]:
     """The phase that was lifted, with what was found, and the trajectory with its own controls alone."""
-    system, nu = replace(given.system, parameter_values=phase.system.parameter_values), given.system.nu
-    return (replace(given, system=system, duration=phase.duration),
+    system, nu = replace(original.system, parameter_values=phase.system.parameter_values), original.system.nu
+    return (replace(original, system=system, duration=phase.duration),
             replace(path, u=path.u[:, :nu], control=lambda t: np.asarray(path.control(t))[..., :nu]))

@@ -88,7 +88,7 @@ class Surfaces:
     def keep(self, sides: Sequence[int], rate: ca.Function) -> Constraint:
         """The path constraint that keeps a mode on its sides, in a system with this rate."""
         t = self.symbols[0]
-        values = [side * w if side else ca.jacobian(w, t) + self._slope(w) @ rate(*self.symbols)
+        values = [side * w if side else ca.jacobian(w, t) + self._tangent_derivative(w) @ rate(*self.symbols)
                   for side, w in zip(sides, self.w, strict=True)]
         upper = tuple(INF if side else 0.0 for side in sides)
         return Constraint("mode", At.PATH, self._function(ca.vertcat(*values)), (0.0,) * len(sides), upper)
@@ -102,7 +102,7 @@ class Surfaces:
         """A trajectory with its states projected onto the surfaces of a mode."""
         t, x, u, p = self.symbols
         space, values = self.phase.system.space, ca.vertcat(*(w for side, w in zip(sides, self.w, strict=True) if not side))
-        J = self._slope(values)
+        J = self._tangent_derivative(values)
         step = ca.Function("onto", [t, x, u, p], [space.plus(x, -J.T @ ca.solve(J @ J.T, values))])
 
         def moved(times: Any, states: Array) -> Array:
@@ -111,7 +111,7 @@ class Surfaces:
 
         return replace(part, x=moved(part.t, part.x), state=lambda times: moved(times, part.state(times)))
 
-    def _slope(self, w: ca.SX) -> ca.SX:
+    def _tangent_derivative(self, w: ca.SX) -> ca.SX:
         """Derivative [n, ndx] with respect to tangent components of the state."""
         x, space = self.symbols[1], self.phase.system.space
         d = ca.SX.sym("d", space.ndx)

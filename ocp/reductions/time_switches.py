@@ -87,7 +87,7 @@ class TimeSwitches(Cut):
         phases: list[Phase] = []
         linkages = [relinked(linkage, first) for linkage in problem.linkages]
         for number, (phase, own) in enumerate(zip(problem.phases, found, strict=True)):
-            place = _Place(problem, number, own, instants, inside[number], {
+            place = _PhasePart(problem, number, own, instants, inside[number], {
                 mark.number for mark in order[:ends[number]] if not mark.edge and mark.number in own.numbers})
             made = list(place.pieces()) if own.functions else [phase]
             phases += made
@@ -150,7 +150,7 @@ def _stepping(problem: Problem, number: int, free: FreeParameters, instants: lis
             continue
         retained = []
         for step in own.steps:
-            places = finder.places(own, step)
+            places = finder.instants(own, step)
             if any(finder.jumps(own, step, one) for one in places):
                 if robot and function is system.rate:
                     return none
@@ -195,7 +195,7 @@ def _least(phase: Phase) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class _Place:
+class _PhasePart:
     """A phase in the order of instants: those inside, in order, and the numbers of those before; the others follow."""
 
     problem: Problem
@@ -258,7 +258,7 @@ class _Place:
 
         for i in sorted(self.stepping.numbers):
             one = self.instants[i]
-            place = ca.substitute(one.place, free.symbols, p)
+            place = ca.substitute(one.expression, free.symbols, p)
             if i in self.inside:
                 k = list(self.inside).index(i)
                 if any(piece.duration.free for piece in made[:k + 1]) or start[0] != start[1]:

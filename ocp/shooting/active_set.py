@@ -25,7 +25,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ocp.shooting.kkt import Array, Held, Knot, Multipliers, Places, project_cone, slopes
+from ocp.shooting.kkt import ActiveConstraints, Array, Indices, Knot, Multipliers, lagrangian_gradients, project_cone
 from ocp.shooting.stages.rows import BELOW, CONE, EQUAL, IN_CONE
 
 FREE, SURFACE, APEX = 0, 1, 2
@@ -49,11 +49,11 @@ class ActiveSet:
     def __init__(self, knots: Sequence[Knot], multipliers: Multipliers, proximal: float = PROXIMAL):
         self.knots, self.proximal = knots, proximal
         self.side: list[NDArray[np.int8]] = []
-        self.on: list[Places] = []
+        self.on: list[Indices] = []
         # cones are linearised where they last changed their case
         self.base = [(knot.c.copy(), w.copy()) for knot, w in zip(knots, multipliers.rows, strict=True)]
-        for knot, slope, w in zip(knots, slopes(knots, multipliers), multipliers.rows, strict=True):
-            push = slope[knot.n:]
+        for knot, gradient, w in zip(knots, lagrangian_gradients(knots, multipliers), multipliers.rows, strict=True):
+            push = gradient[knot.n:]
             low = (push - (knot.u - knot.lower) > 0) | (knot.lower == knot.upper)
             self.side.append(np.where(low, -1, np.where(-push - (knot.upper - knot.u) > 0, 1, 0)).astype(np.int8))
             on = np.zeros(len(knot.c), dtype=np.int64)
@@ -67,12 +67,12 @@ class ActiveSet:
         self._least, self._patience = 1 << 60, PATIENCE
         self.centre = list(multipliers.rows)
         self._near = [np.zeros(0) for _ in knots]
-        self.held = [self._hold(k) for k in range(len(knots))]
+        self.conditions = [self._hold(k) for k in range(len(knots))]
 
     @property
     def count(self) -> int:
         """Active constraints and bounds."""
-        return sum(len(have.b) + int(np.count_nonzero(side)) for have, side in zip(self.held, self.side, strict=True))
+        return sum(len(have.b) + int(np.count_nonzero(side)) for have, side in zip(self.conditions, self.side, strict=True))
 
     def key(self) -> bytes:
         """Equal for equal sets."""
@@ -107,7 +107,7 @@ class ActiveSet:
                 self.on[k][part] = wanted[k][1][part]
                 self.base[k][0][part] = (self.knots[k].c[part] + self.knots[k].C[part] @ steps[k])
                 self.base[k][1][part] = multipliers.rows[k][part]
-            self.held[k] = self._hold(k)
+            self.conditions[k] = self._hold(k)
             if self._patience < 0:
                 break
         return count
@@ -129,7 +129,7 @@ class ActiveSet:
         new[knot.lower == knot.upper] = -1
         return new.astype(np.int8)
 
-    def _cases(self, k: int, c: Array, w: Array, leave: float) -> Places:
+    def _cases(self, k: int, c: Array, w: Array, leave: float) -> Indices:
         knot, on = self.knots[k], self.on[k]
         if not len(on):
             return on
@@ -147,20 +147,20 @@ class ActiveSet:
         """Put the centre of the proximal terms at these multipliers. Returns by how much constraints have been missed for their
         sake."""
         missed = 0.0
-        for k, have in enumerate(self.held):
+        for k, have in enumerate(self.conditions):
             if len(have.b):
                 y, old = have.T.T @ multipliers.rows[k], have.T.T @ self.centre[k]
                 missed = max(missed, float(np.max(np.abs(self._near[k] * (y - old)))))
                 self.centre[k] = multipliers.rows[k]
-                self.held[k] = replace(have, b=have.b + self._near[k] * (old - y))
+                self.conditions[k] = replace(have, b=have.b + self._near[k] * (old - y))
         return missed
 
-    def _hold(self, k: int) -> Held:
+    def _hold(self, k: int) -> ActiveConstraints:
         knot, on, side = self.knots[k], self.on[k], self.side[k]
         r = len(knot.c)
         if not r:  # the common case, and Python's time counts here
             none = np.zeros(0)
-            return Held(knot.C, none, none, np.zeros((0, 0)), none, none, side)
+            return ActiveConstraints(knot.C, none, none, np.zeros((0, 0)), none, none, side)
         flat = np.flatnonzero((knot.kind <= BELOW) & (on == 1))
         a = len(flat)
         T = np.zeros((r, a))
@@ -180,13 +180,13 @@ class ActiveSet:
             rest[part] = dropped @ (dropped.T @ (w + away))
         scale = float(np.max(np.abs(np.diagonal(knot.H)), initial=0.0)) or 1.0
         self._near[k] = self.proximal * np.max(np.abs(R), axis=1, initial=0.0) ** 2 / scale
-        return Held(R.reshape(len(b), knot.n + knot.m), (1 - share) / share + self._near[k],
+        return ActiveConstraints(R.reshape(len(b), knot.n + knot.m), (1 - share) / share + self._near[k],
                     b - self._near[k] * (T.T @ self.centre[k]), T, rest, share, side)
 
     def miss(self, k: int, knot: Knot, w: Array) -> Array:
         """Residuals [a] of the active constraints of knot k at other values c and multipliers w, as the right-hand side of their
         constraints."""
-        have, on, away = self.held[k], self.on[k], knot.c.copy()
+        have, on, away = self.conditions[k], self.on[k], knot.c.copy()
         for part in knot.cones():
             away[part] = cone_residual(knot.c[part], w[part], int(on[part.start]))
         return -(have.T.T @ away) / have.share

@@ -221,7 +221,7 @@ class _Search:
         k = shot.lost
         t, x, u, _, length = shot.at(k)
         self.lowest = float("nan")
-        phase, time_ = h.place(k, shot.x)
+        phase, time_ = h.locate(k, shot.x)
         why = h.leg(k).stretch.failure(self.method, float(t), x, u, float(length)) if k < h.stages else None
         return Status.NOT_A_NUMBER, Finding(Kind.STEP_FAILED, phase, time=time_, data={
             "step": max(0, k - h.leg(k).first), **({} if why is None else {"failure": why._asdict()})})

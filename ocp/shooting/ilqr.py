@@ -28,7 +28,7 @@ import numpy as np
 from ocp.derivatives import choose
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.guesses.table import FAILURES, GAPPED, Start
-from ocp.integrators import GIVEN, INTEGRATORS
+from ocp.integrators import DISCRETE_TIME, INTEGRATORS
 from ocp.interrupts import Progress
 from ocp.observed import presenting
 from ocp.problem import Finding, Guess, Kind, Phase, Problem, Solution, Status, with_parameters
@@ -40,8 +40,9 @@ from ocp.shooting.optimality import ShootingOptimality
 from ocp.shooting.options import ILQROptions, unsupported
 from ocp.shooting.outcome import chosen_constants, constants, extras, trajectories
 from ocp.shooting.row_units import in_own_units
+from ocp.shooting.stages.by_time import TimedProblem, build_by_time
 from ocp.shooting.stages.horizon import Horizon, build
-from ocp.shooting.stages.single import bends, closed_form
+from ocp.shooting.stages.single import closed_form, closed_hessian
 from ocp.shooting.stages.stage import Stage
 from ocp.shooting.written_guess import write_guess, write_path
 
@@ -62,7 +63,7 @@ class Program:
     compiled: records.Compiled
     store: Engine
     helpers: tuple[Engine, ...]
-    kept: records.Kept  # alive as long as the records, which hold their handles
+    workspaces: records.Workspaces  # alive as long as the records, which hold their handles
     findings: tuple[Finding, ...]  # about derivatives and kernels
     seconds: Mapping[str, float]
     named: Mapping[str, Any]  # the options by name
@@ -104,17 +105,20 @@ def prepare(problem: Problem, options: ILQROptions | None = None, kinds: tuple[S
     from ocp.shooting.engine import search  # noqa: F401  # the first import of Numba, timed apart
 
     imported = time.perf_counter()
-    by_loops, findings = _execution(problem, options)
-    horizon = build(problem, options, by_loops, kinds)
+    if isinstance(problem, TimedProblem):
+        findings, horizon = (), build_by_time(problem, options)
+    else:
+        by_loops, findings = _execution(problem, options)
+        horizon = build(problem, options, by_loops, kinds)
     horizon = horizon if kinds else in_own_units(horizon)
     built = time.perf_counter()
     compiled = records.compile_horizon(horizon, options)
-    store, kept = records.make_store(compiled)
+    store, workspaces = records.make_store(compiled)
     helpers, more = records.helpers(compiled, store, options.threads - 1)
     findings += (Finding(Kind.KERNEL_MODES, data={"modes": tuple(sorted({kernel.mode for kernel in compiled.kernels}))}),)
     findings += tuple(Finding(Kind.KERNEL_REMARK, name=kernel.name, data={"remark": remark})
                       for kernel in compiled.kernels for remark in kernel.notes)
-    return Program(problem, options, horizon, compiled, store, tuple(helpers), [*kept, *more], findings,
+    return Program(problem, options, horizon, compiled, store, tuple(helpers), [*workspaces, *more], findings,
                    {"import": imported - began, "build": built - imported, "compile": time.perf_counter() - built},
                    asdict(options))
 
@@ -126,11 +130,11 @@ def _execution(problem: Problem, options: ILQROptions) -> tuple[bool, tuple[Find
     _, by_loops, findings = choose(phase.system, options.derivatives, options.execution)
     plain = len(problem.phases) == 1 and not phase.duration.free and not phase.free_parameters and phase.start is not None \
         and phase.start.complete and not problem.linkages
-    if by_loops and not (plain and INTEGRATORS.get(options.integrator, GIVEN).loops):
+    if by_loops and not (plain and INTEGRATORS.get(options.integrator, DISCRETE_TIME).loops):
         findings = (Finding(Kind.CODE_GENERATED, data={"integrator": options.integrator} if plain else {"free": True}),)
         by_loops = False
     if closed:
-        second = by_loops and options.hessian != "gauss_newton" and not bends(phase)
+        second = by_loops and options.hessian != "gauss_newton" and not closed_hessian(phase)
         findings = (Finding(Kind.DERIVATIVES_CHOSEN, data={
             "source": "analytic", "execution": "generated", "function": "step", "degrees_of_freedom": phase.system.model.nv,
             "hessians": "loops" if second else ""}),)
@@ -213,13 +217,13 @@ def shot(program: Program, outside: Outside = NOBODY, guess: Guess | Sequence[Gu
         problem=with_parameters(problem, chosen) if chosen else problem, method="ilqr", options=dict(program.named), status=status,
         ending=ending, objective=one.objective + horizon.constant, trajectory=whole, parts=parts,
         iterations=log[len(before):], seconds=seconds, findings=tuple(findings), extra=extras(horizon, store, one.swept, chosen),
-        optimality=ShootingOptimality(horizon, store.path.x.copy(), store.path.u.copy(), store.held.slope.copy()))
+        optimality=ShootingOptimality(horizon, store.path.x.copy(), store.path.u.copy(), store.conset.gradient.copy()))
     return found, (missed, float(store.path.cost.sum()) if np.isfinite(missed) else np.inf)
 
 
 def _seeing(progress: Progress, program: Program) -> Progress:
     """Progress that sees the motion on the path."""
-    def told(row: Mapping[str, float]) -> None:
+    def seen(row: Mapping[str, float]) -> None:
         def motion() -> Any:
             whole, parts = trajectories(program.compiled, program.store.path)
             return parts or (whole,)
@@ -227,7 +231,7 @@ def _seeing(progress: Progress, program: Program) -> Progress:
         with presenting(motion):
             progress(row)
 
-    return told
+    return seen
 
 
 def guessed(phases: Sequence[Phase], guess: Guess | Sequence[Guess]) -> tuple[Phase, ...]:

@@ -36,7 +36,7 @@ from scipy.linalg.lapack import dgbtrf, dgbtrs
 from ocp.shooting.stages.rows import BELOW, CONE, EQUAL
 
 Array = NDArray[np.float64]
-Places = NDArray[np.int64]
+Indices = NDArray[np.int64]
 
 DIAGONAL = 1e-9
 """Term on the diagonal that makes a singular system solvable, relative to the Hessian (primal) or to the constraint (dual)."""
@@ -67,8 +67,8 @@ class Knot:
     upper: Array = field(default_factory=_no(0))
     c: Array = field(default_factory=_no(0))
     C: Array = field(default_factory=_no(0, 0))
-    kind: Places = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    size: Places = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    kind: Indices = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    size: Indices = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     def __post_init__(self) -> None:
         for name in ("F", "C"):
@@ -114,17 +114,17 @@ class Residuals:
         return max(self.stationarity / scale, self.feasibility, self.gap, self.complementarity / scale)
 
 
-def slopes(knots: Sequence[Knot], multipliers: Multipliers) -> list[Array]:
+def lagrangian_gradients(knots: Sequence[Knot], multipliers: Multipliers) -> list[Array]:
     """Gradient of the Lagrangian by (dx, du) at every knot."""
     found = []
     for k, knot in enumerate(knots):
-        slope = knot.g.copy()
-        slope[:knot.n] -= multipliers.costate[k]
+        gradient = knot.g.copy()
+        gradient[:knot.n] -= multipliers.costate[k]
         if len(knot.gap):
-            slope += knot.F.T @ multipliers.costate[k + 1]
+            gradient += knot.F.T @ multipliers.costate[k + 1]
         if len(knot.c):
-            slope += knot.C.T @ multipliers.rows[k]
-        found.append(slope)
+            gradient += knot.C.T @ multipliers.rows[k]
+        found.append(gradient)
     return found
 
 
@@ -132,8 +132,8 @@ def costates(knots: Sequence[Knot], rows: Sequence[Array]) -> Multipliers:
     """The costates that make the gradient by the states vanish, for given row multipliers: a backward sweep."""
     found: list[Array] = []
     for knot, w in zip(reversed(knots), reversed(rows), strict=True):
-        slope = knot.g[:knot.n] + (knot.C[:, :knot.n].T @ w if len(knot.c) else 0.0)
-        found.append(slope + knot.F[:, :knot.n].T @ found[-1] if len(knot.gap) else slope)
+        gradient = knot.g[:knot.n] + (knot.C[:, :knot.n].T @ w if len(knot.c) else 0.0)
+        found.append(gradient + knot.F[:, :knot.n].T @ found[-1] if len(knot.gap) else gradient)
     return Multipliers(tuple(reversed(found)), tuple(rows))
 
 
@@ -151,10 +151,10 @@ def project_cone(v: Array) -> Array:
 def residuals(knots: Sequence[Knot], multipliers: Multipliers) -> Residuals:
     """Residuals of the optimality conditions; NaN where something is not finite."""
     found = {"stationarity": [0.0], "feasibility": [0.0], "gap": [0.0], "complementarity": [0.0]}
-    for knot, slope, w in zip(knots, slopes(knots, multipliers), multipliers.rows, strict=True):
+    for knot, gradient, w in zip(knots, lagrangian_gradients(knots, multipliers), multipliers.rows, strict=True):
         # zero exactly where the conditions with bounds hold
-        push = np.clip(slope[knot.n:], knot.u - knot.upper, knot.u - knot.lower)
-        found["stationarity"] += [_largest(slope[:knot.n]), _largest(push)]
+        push = np.clip(gradient[knot.n:], knot.u - knot.upper, knot.u - knot.lower)
+        found["stationarity"] += [_largest(gradient[:knot.n]), _largest(push)]
         found["gap"].append(_largest(knot.gap))
         if not len(knot.c):
             continue
@@ -173,7 +173,7 @@ def _largest(values: Array) -> float:
 
 
 @dataclass(frozen=True)
-class Held:
+class ActiveConstraints:
     """Conditions of the active set of one knot on a step z: ``R z - soft y = b`` with ``w = T y + rest`` the multipliers after it.
 
     R [a, n+m], soft, b [a], T [r, a], rest [r]; share [a]: by which the residuals of rows are divided in that basis; side [m]: -1
@@ -193,11 +193,11 @@ class System:
     """The factored matrix of the conditions with an active set held. ``solve`` works on flat vectors in the order of the variables;
     costates(k), states(k), controls(k), active(k) are the slices of knot k in them."""
 
-    def __init__(self, knots: Sequence[Knot], held: Sequence[Held], diagonal: float = DIAGONAL):
-        self.sizes = [(knot.n, knot.m, len(have.b)) for knot, have in zip(knots, held, strict=True)]
+    def __init__(self, knots: Sequence[Knot], active: Sequence[ActiveConstraints], diagonal: float = DIAGONAL):
+        self.sizes = [(knot.n, knot.m, len(have.b)) for knot, have in zip(knots, active, strict=True)]
         self.offsets = np.concatenate([[0], np.cumsum([2 * n + m + a for n, m, a in self.sizes])]).astype(np.int64)
         self.size = int(self.offsets[-1])
-        rows, columns, values, extra = _triplets(knots, held, self.offsets, diagonal)
+        rows, columns, values, extra = _triplets(knots, active, self.offsets, diagonal)
         self.matrix = sp.csr_matrix((values, (rows, columns)), (self.size, self.size))
         apart = rows - columns
         self.below, self.above = int(apart.max(initial=0)), int(-apart.min(initial=0))
@@ -249,13 +249,13 @@ class System:
 class Triplets(NamedTuple):
     """Rows, columns and values of a matrix, and what the factored one has more on its diagonal."""
 
-    rows: Places
-    columns: Places
+    rows: Indices
+    columns: Indices
     values: Array
     extra: Array
 
 
-def _triplets(knots: Sequence[Knot], held: Sequence[Held], offsets: Places, diagonal: float) -> Triplets:
+def _triplets(knots: Sequence[Knot], active: Sequence[ActiveConstraints], offsets: Indices, diagonal: float) -> Triplets:
     """Rows, columns and values of the matrix, and what the factored one has more on its diagonal."""
     rows, columns, values = [], [], []
     extra = np.zeros(int(offsets[-1]))
@@ -266,7 +266,7 @@ def _triplets(knots: Sequence[Knot], held: Sequence[Held], offsets: Places, diag
         columns.append(j + column)
         values.append(block[i, j])
 
-    for k, (knot, have) in enumerate(zip(knots, held, strict=True)):
+    for k, (knot, have) in enumerate(zip(knots, active, strict=True)):
         n, m, a = knot.n, knot.m, len(have.b)
         start, x, u = int(offsets[k]), int(offsets[k]) + n, int(offsets[k]) + 2 * n
         y, after = u + m, int(offsets[k + 1])

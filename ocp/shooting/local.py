@@ -91,9 +91,9 @@ class _Knots:
                 else:
                     u[:, i - self.n] += sign * size
                 sides.append(self.first(x, u))
-            slope, after, values = ((a - b) / (2 * size[:, None]) for a, b in zip(*sides, strict=True))
+            gradient_z, after, values = ((a - b) / (2 * size[:, None]) for a, b in zip(*sides, strict=True))
             nx = self.x.shape[1]
-            H[:, :self.n, i], H[:, self.n:, i] = np.einsum("kxn,kx->kn", N, slope[:, :nx]), slope[:, nx:]
+            H[:, :self.n, i], H[:, self.n:, i] = np.einsum("kxn,kx->kn", N, gradient_z[:, :nx]), gradient_z[:, nx:]
             if F.shape[1]:
                 F[:, :, i] = self._tangent(end, after)
             C[:, :, i] = values
@@ -123,13 +123,13 @@ def adjoints(horizon: Horizon, x: Array, u: Array, weights: Array) -> tuple[Arra
     found, gradient, y = np.zeros_like(x), np.zeros_like(u), np.zeros(0)
     for k in range(horizon.stages, -1, -1):
         stage, arguments = horizon.kind(k), horizon.at(k, x, u)
-        y, slope = (np.asarray(part).ravel() for part in stage.adjoint(*arguments, horizon.h[k], y))
+        y, gradient_z = (np.asarray(part).ravel() for part in stage.adjoint(*arguments, horizon.h[k], y))
         if stage.rows.count:
             by_x, by_u = stage.rows.adjoint(*arguments, weights[k, :stage.rows.count])
-            y, slope = y + np.asarray(by_x).ravel(), slope + np.asarray(by_u).ravel()
+            y, gradient_z = y + np.asarray(by_x).ravel(), gradient_z + np.asarray(by_u).ravel()
         found[k, :stage.space.nx] = y
         if k < horizon.stages:
-            gradient[k, :stage.nu] = slope
+            gradient[k, :stage.nu] = gradient_z
     return found, gradient
 
 
@@ -146,7 +146,7 @@ def localised(horizon: Horizon, x: Array, u: Array, weights: Array) -> Local:
     lower, upper, values = np.full(n, -np.inf), np.full(n, np.inf), np.zeros(n)
     hessian: list[tuple[Array, Array, Array]] = []
     rows: list[tuple[Array, Array, float, float, float, float]] = []  # columns, entries, value, lower, upper, multiplier
-    slope = np.zeros(n)
+    gradient_z = np.zeros(n)
     for kind in range(len(horizon.kinds)):
         own = _Knots(horizon, kind, x, u, weights, y)
         H, F, C, c = own.derivatives()
@@ -154,10 +154,10 @@ def localised(horizon: Horizon, x: Array, u: Array, weights: Array) -> Local:
         z = own.n + own.m
         for i, k in enumerate(own.at):
             columns = first[k] + np.arange(z)
-            H[i] += _cone_bends(own, c[i], C[i], own.weights[i])
+            H[i] += _cone_curvature(own, c[i], C[i], own.weights[i])
             a, b = np.nonzero(H[i])
             hessian.append((columns[a], columns[b], H[i][a, b]))
-            slope[columns[own.n:]] = gradient[i]
+            gradient_z[columns[own.n:]] = gradient[i]
             values[columns[own.n:]] = own.u[i]
             if k < S:
                 lower[columns[own.n:]], upper[columns[own.n:]] = horizon.lower[k, :own.m], horizon.upper[k, :own.m]
@@ -178,9 +178,9 @@ def localised(horizon: Horizon, x: Array, u: Array, weights: Array) -> Local:
         for knot in range(leg.first, leg.last + 1):
             column = first[knot] + leg.stretch.phase.system.space.ndx
             values[column:column + carried] = x[knot, nx:nx + carried]
-    lam_x = np.where(_presses(horizon, x, u, owners, slope, values, lower, upper), -slope, 0.0)
+    lam_x = np.where(_presses(horizon, x, u, owners, gradient_z, values, lower, upper), -gradient_z, 0.0)
     lam_x[:sizes[0, 0]] = 0.0
-    return Local(values, lower, upper, lam_x, g, g_lower, g_upper, lam_g, slope - A.T @ lam_g, A,
+    return Local(values, lower, upper, lam_x, g, g_lower, g_upper, lam_g, gradient_z - A.T @ lam_g, A,
                  sp.csr_matrix((entries, (across, along)), (n, n)), owners)
 
 
@@ -201,7 +201,7 @@ def measured(horizon: Horizon, x: Array, u: Array) -> tuple[float, Array]:
     return cost, np.concatenate(rows)
 
 
-def _presses(horizon: Horizon, x: Array, u: Array, owners: Owners, slope: Array, values: Array, lower: Array, upper: Array
+def _presses(horizon: Horizon, x: Array, u: Array, owners: Owners, gradient_z: Array, values: Array, lower: Array, upper: Array
              ) -> Array:
     """Where a bound is nearer than what the gradient asks for, the distance in shares of the range (without one of the largest
     value of what it bounds), the gradient in shares of the cost's size."""
@@ -212,11 +212,11 @@ def _presses(horizon: Horizon, x: Array, u: Array, owners: Owners, slope: Array,
     largest = np.zeros(len(values))
     np.maximum.at(largest, alike.ravel(), np.abs(values))
     far = np.where(np.isfinite(upper - lower), upper - lower, largest[alike.ravel()])
-    near = np.where(slope > 0, values - lower, upper - values)
-    return near * (cost or 1.0) <= far**2 * np.abs(slope)
+    near = np.where(gradient_z > 0, values - lower, upper - values)
+    return near * (cost or 1.0) <= far**2 * np.abs(gradient_z)
 
 
-def _cone_bends(own: _Knots, c: Array, C: Array, weights: Array) -> Array:
+def _cone_curvature(own: _Knots, c: Array, C: Array, weights: Array) -> Array:
     """Curvature of the cones ``|c[1:]| <= c[0]`` themselves in the Hessian of the Lagrangian [z, z]."""
     found = np.zeros((own.n + own.m, own.n + own.m))
     for r in np.flatnonzero(own.stage.rows.kind == CONE):

@@ -143,16 +143,16 @@ def unsupported(problem: Problem) -> list[str]:
     """One sentence for each thing that the problem asks for and iLQR cannot enforce; empty when it can serve it."""
     return [*_durations(problem),
             *(sentence for i, phase in enumerate(problem.phases) for sentence in _constraints(phase, first=i == 0)),
-            *(f"linkage {linkage.name!r} of the start alone (make it a constraint at the start){_place(linkage)}"
+            *(f"linkage {linkage.name!r} of the start alone (make it a constraint at the start){_source(linkage)}"
               for linkage in problem.linkages if all(end == (0, At.START) for end in linkage.ends))]
 
 
 def linked(problem: Problem) -> list[str]:
     """One sentence for each linkage, for methods that cannot enforce any."""
-    return [f"linkage {linkage.name!r} between ends of phases{_place(linkage)}" for linkage in problem.linkages]
+    return [f"linkage {linkage.name!r} between ends of phases{_source(linkage)}" for linkage in problem.linkages]
 
 
-def _place(asked: Constraint | Linkage) -> str:
+def _source(asked: Constraint | Linkage) -> str:
     return f", at {asked.where}" if asked.where else ""
 
 
@@ -171,13 +171,13 @@ def _constraints(phase: Phase, first: bool) -> Iterator[str]:
     for constraint in phase.constraints:
         if constraint.at is At.INTEGRAL:
             yield (f"integral constraint {constraint.name!r} (make the integral a state, with a bound at the end)"
-                   f"{_place(constraint)}")
+                   f"{_source(constraint)}")
         elif constraint.soft is not None:
             if constraint.sense is Sense.CONE:
                 yield (f"soft second-order cone {constraint.name!r} (only components between bounds can be soft)"
-                       f"{_place(constraint)}")
+                       f"{_source(constraint)}")
         elif first and constraint.at is At.START and _prescribed(phase) and not _holds_at_start(phase, constraint):
-            yield f"constraint {constraint.name!r} (start): the fixed start state violates it{_place(constraint)}"
+            yield f"constraint {constraint.name!r} (start): the fixed start state violates it{_source(constraint)}"
 
 
 def _prescribed(phase: Phase) -> bool:

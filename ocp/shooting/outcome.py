@@ -51,7 +51,7 @@ def _trajectory(compiled: records.Compiled, leg: Leg, path: Path) -> Trajectory:
         plan = record.Plan(horizon.which[k], no_size, no_size, horizon.t[k], length, horizon.p[k], none, none)
         failed = rollout.sample(record.Sampler(bank, step, plan), record.Path(x, u[k - leg.first], np.empty(len(k)), none), out)
         if failed >= 0:
-            time = horizon.place(int(k[failed]), path.x)[1]
+            time = horizon.locate(int(k[failed]), path.x)[1]
             raise ArithmeticError(f"the step from t = {time:g} s failed ({len(kept)} kernels of its own)")
         return out
 
@@ -106,9 +106,9 @@ def extras(horizon: Horizon, store: Engine, swept: bool, chosen: dict[str, float
     """Gains and value function (unless they belong to an earlier iterate), costates, multipliers; by phase where there are
     several. Where something is free at the start, the multipliers of its constraints."""
     found: dict[str, np.ndarray] = {}
-    policy, held = store.policy, store.held
+    policy, conset = store.policy, store.conset
     if len(horizon.chosen) and (count := horizon.kind(0).rows.count):
-        found["multipliers_start"] = held.slope[0, :count] / horizon.kind(0).rows.unit
+        found["multipliers_start"] = conset.gradient[0, :count] / horizon.kind(0).rows.unit
     for leg in horizon.legs:
         m = leg.stretch.phase.system.nu
         steps, knots = slice(leg.first, leg.last), slice(leg.first, leg.last + 1)
@@ -120,8 +120,8 @@ def extras(horizon: Horizon, store: Engine, swept: bool, chosen: dict[str, float
         path, end = horizon.kind(leg.first).rows, horizon.kind(leg.last).rows
         if path.count or end.count:
             units = np.array([horizon.kind(k).rows.unit for k in range(leg.first, leg.last)])
-            here |= {"multipliers_path": held.slope[steps, :path.count] / units,
-                     "multipliers_final": held.slope[leg.last, :end.count] / end.unit}
+            here |= {"multipliers_path": conset.gradient[steps, :path.count] / units,
+                     "multipliers_final": conset.gradient[leg.last, :end.count] / end.unit}
         label = f"{leg.stretch.phase.name}." if len(horizon.legs) > 1 else ""
         found |= {label + name: value.copy() for name, value in here.items()}
     parameters = [value for name, value in chosen.items() if name in horizon.constants.parameters]

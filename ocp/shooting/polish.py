@@ -25,7 +25,7 @@ import numpy as np
 from ocp.errors import ProblemError, check_counts, check_positive
 from ocp.problem import Kind
 from ocp.shooting.active_set import ActiveSet
-from ocp.shooting.kkt import Array, Knot, Multipliers, Residuals, System, residuals, slopes
+from ocp.shooting.kkt import Array, Knot, Multipliers, Residuals, System, lagrangian_gradients, residuals
 
 Vectors = tuple[Array, ...]
 Evaluate = Callable[[Sequence[Array], Sequence[Array], Multipliers], Sequence[Knot]]
@@ -142,7 +142,7 @@ def polish(evaluate: Evaluate, retract: Retract, x: Sequence[Array], u: Sequence
 def newton(knots: Sequence[Knot], multipliers: Multipliers, max_exchanges: int = 60) -> Direction | None:
     """The Newton step from a point, its active set settled on the linear model; None when the system is singular."""
     active, exchanges, centred = ActiveSet(knots, multipliers), 0, 0
-    system = System(knots, active.held)
+    system = System(knots, active.conditions)
     while True:
         found = _solve(system, active, knots, multipliers)
         if found is None:
@@ -151,7 +151,7 @@ def newton(knots: Sequence[Knot], multipliers: Multipliers, max_exchanges: int =
         direction = Direction(z, after, system, active, exchanges)
         if exchanges < max_exchanges and active.exchange(z, after):
             exchanges += 1
-            system = System(knots, active.held)
+            system = System(knots, active.conditions)
         elif centred < RECENTRED and active.recentre(after) > SETTLED:
             centred += 1
         else:
@@ -160,25 +160,27 @@ def newton(knots: Sequence[Knot], multipliers: Multipliers, max_exchanges: int =
 
 def _solve(system: System, active: ActiveSet, knots: Sequence[Knot],
            multipliers: Multipliers) -> tuple[Vectors, Multipliers] | None:
-    y = [have.T.T @ w for have, w in zip(active.held, multipliers.rows, strict=True)]
-    rows = tuple(have.T @ v + have.rest for have, v in zip(active.held, y, strict=True))
+    y = [have.T.T @ w for have, w in zip(active.conditions, multipliers.rows, strict=True)]
+    rows = tuple(have.T @ v + have.rest for have, v in zip(active.conditions, y, strict=True))
     b = _right(system, active, knots, Multipliers(multipliers.costate, rows),
-               [have.b + have.soft * v for have, v in zip(active.held, y, strict=True)])
+               [have.b + have.soft * v for have, v in zip(active.conditions, y, strict=True)])
     step, _ = system.solve(b)
     if not np.all(np.isfinite(step)):
         return None
     z = tuple(np.concatenate([step[system.states(k)], step[system.controls(k)]]) for k in range(len(knots)))
     costate = tuple(old + step[system.costates(k)] for k, old in enumerate(multipliers.costate))
-    return z, Multipliers(costate, tuple(w + have.T @ step[system.active(k)] for k, (w, have) in enumerate(zip(rows, active.held))))
+    pairs = enumerate(zip(rows, active.conditions))
+    return z, Multipliers(costate, tuple(w + have.T @ step[system.active(k)] for k, (w, have) in pairs))
 
 
 def _right(system: System, active: ActiveSet, knots: Sequence[Knot], multipliers: Multipliers, rows: Sequence[Array]) -> Array:
     """Right-hand side of a Newton step: minus the residuals of the conditions with the set held; rows [S+1] of [a]."""
     b = np.zeros(system.size)
-    for k, (knot, have, slope) in enumerate(zip(knots, active.held, slopes(knots, multipliers), strict=True)):
+    gradients = lagrangian_gradients(knots, multipliers)
+    for k, (knot, have, gradient) in enumerate(zip(knots, active.conditions, gradients, strict=True)):
         if len(knot.gap):
             b[system.costates(k + 1)] = -knot.gap
-        right = -slope
+        right = -gradient
         low, high = np.flatnonzero(have.side < 0), np.flatnonzero(have.side > 0)
         right[knot.n + low] = knot.lower[low] - knot.u[low]
         right[knot.n + high] = knot.upper[high] - knot.u[high]

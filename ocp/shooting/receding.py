@@ -4,6 +4,8 @@ One call of ``iterate`` is one compiled call: the plan is followed from the meas
 swept and searched (Diehl et al. 2005, real-time iterations, with a rollout in place of the linear prediction). Costs and
 constraints see absolute time.
 
+Where phases hold by a timetable (``ocp.shooting.stages.by_time``), stages change their kinds as the horizon moves.
+
 Steps that look back (bdf2) begin anew in every horizon: what was measured before counts for nothing, the first step from a measured
 state is one of sdirk2. Where the state between later knots is fed back, the state before is taken to miss the plan by as much.
 """
@@ -21,6 +23,7 @@ from ocp.problem import Finding, Problem, Status
 from ocp.shooting.engine import records
 from ocp.shooting.ilqr import prepare
 from ocp.shooting.options import ILQROptions
+from ocp.shooting.stages.by_time import TimedProblem, kinds_at
 from ocp.shooting.written_guess import write_guess
 
 FOLLOWING = 0
@@ -53,6 +56,8 @@ class Receding:
                                "linkages", where=f"problem {problem.name!r}")
         system = horizon.legs[0].stretch.phase.system
         self._it, self._pursue, self._store = it, pursue, store
+        self._table = problem.table if isinstance(problem, TimedProblem) else None
+        self._horizon = horizon
         self.nx, self.nu, self.ndx = system.nx, system.nu, system.space.ndx
         self.t = horizon.t.copy()
         self.step = float(horizon.h[0])
@@ -94,16 +99,39 @@ class Receding:
         store.policy.K[:] = 0.0
         write_guess(horizon, replace(self.options, shooting="single"), store.path)
         store.plan.t[:] = horizon.t + t0
+        if self._table is not None:
+            self._change(store.plan.which)
         store.path.x[0, :self.nx] = x0
         options = replace(self.options, max_iterations=iterations)
-        found = Search(horizon, options, store).run()
-        store.held.barrier, store.held.margin = self.barrier * max(1.0, float(store.settings[record.UNIT])), MARGIN
+        found = Search(self._horizon, options, store).run()
+        store.conset.barrier, store.conset.margin = self.barrier * max(1.0, float(store.settings[record.UNIT])), MARGIN
         return found
 
     def shift(self, seconds: float) -> None:
         """Move the plan on by a time not longer than the horizon. Raises ValueError for others."""
-        if not self._pursue.shift(self._store, *self._moved(seconds)):
+        whole, part, seconds = self._moved(seconds)
+        path, policy, t = self._store.path, self._store.policy, self._store.plan.t.copy()
+        before = None if self._table is None else (path.u.copy(), policy.K.copy(), self._store.plan.which.copy())
+        if not self._pursue.shift(self._store, whole, part, seconds):
             raise ArithmeticError("a state of the plan could not be interpolated")
+        if before is None:
+            return
+        self._change(before[2][np.minimum(np.arange(len(t)) + whole, len(t) - 1)])
+        # controls and gains of a step are those of a step of its phase: a mixture of two phases fits neither
+        (u, K, old), which = before, self._store.plan.which
+        for k, m in self._table.sources(old[:-1], which[:-1], (whole, part), (t[:-1], self._store.plan.t[:-1])):
+            path.u[k], policy.K[k] = u[m], K[m] if k + whole + (part > 0.0) < len(u) else 0.0
+
+    def _change(self, came: np.ndarray) -> None:
+        """Kinds of the stages by the time at which they now are; multipliers come from stages of these kinds, and begin anew where
+        theirs are others."""
+        assert self._table is not None
+        plan, held = self._store.plan, self._store.held
+        self._horizon = replace(self._horizon, which=kinds_at(self._table, plan.t, self.step))
+        held.lam[came != self._horizon.which] = 0.0
+        plan.which[:] = self._horizon.which
+        holds = self._horizon.holds()
+        held.holds[:, :holds.shape[1]] = holds
 
     def _moved(self, seconds: float) -> tuple[int, float, float]:
         """(whole steps, fraction of one, seconds)."""
@@ -123,6 +151,12 @@ class Receding:
         """Take the step from the state that ``react`` was given, move the plan on by a time, expand and sweep about what it
         predicts: all of an iteration that needs no measurement. Returns as ``iterate``."""
         pending, self._pending = self._pending, False
+        if self._table is not None:  # kinds change between the step and what is linearised next
+            code = self._answer(self._pursue.prepare(self._store, self._measured, self._log, True, 0, 0.0, 0.0)) if pending else 0
+            self.shift(seconds)
+            if code:
+                return code
+            pending, seconds = False, 0.0
         return self._answer(self._pursue.prepare(self._store, self._measured, self._log, pending, *self._moved(seconds)))
 
     def react(self, x: Any) -> np.ndarray:

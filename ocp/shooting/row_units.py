@@ -22,7 +22,7 @@ from ocp.thresholds import SCALES
 Array = np.ndarray
 BASE = 10
 """Units are whole powers of 2 to this."""
-PLACES = 5
+SAMPLES = 5
 """Places along the guess of a phase."""
 
 
@@ -51,13 +51,13 @@ def _guess(horizon: Horizon) -> Iterator[tuple[int, Array, Array, Array]]:
     theta = np.array(horizon.constants.guess)
     for leg in horizon.legs:
         phase = leg.stretch.phase
-        x, u = sample_guess(phase.guess, phase.system.space, np.linspace(0.0, 1.0, PLACES))
+        x, u = sample_guess(phase.guess, phase.system.space, np.linspace(0.0, 1.0, SAMPLES))
         own = np.r_[_state_sizes(phase, x), np.where(theta != 0, np.abs(theta), 1.0)]
         moves, x = np.r_[own, _sizes(phase.control_bounds, np.abs(u).max(axis=0))], np.hstack([x, np.tile(theta, (len(x), 1))])
         if leg is horizon.legs[0] and leg.first:
             count = leg.stretch.phase.system.space.ndx + horizon.constants.chosen
             yield 0, horizon.start, horizon.chosen, np.r_[own, _of_choice(leg, own[:count])]
-        for i, k in enumerate(np.linspace(leg.first, leg.last - 1, PLACES).astype(int)):
+        for i, k in enumerate(np.linspace(leg.first, leg.last - 1, SAMPLES).astype(int)):
             yield int(k), x[i], u[i], moves
         yield leg.last, x[-1], np.zeros(0), own
 

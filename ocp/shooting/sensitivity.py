@@ -89,12 +89,12 @@ def sensitivities(solution: Solution) -> Sensitivities:
                            "constraint", where="sensitivities")
     point = _Point.of(horizon, solution.optimality)
     active = ActiveSet(point.knots, point.multipliers, proximal=0.0)
-    system = System(point.knots, active.held)
+    system = System(point.knots, active.conditions)
     n0, count = horizon.legs[0].stretch.phase.system.space.ndx, horizon.legs[0].stretch.phase.system.np
     b = np.zeros((system.size, n0 + count))
     b[system.costates(0), :n0] = -np.eye(point.knots[0].n)[:, :n0]
     for k, (slope, step, rows) in enumerate(point.by_p):
-        have = active.held[k]
+        have = active.conditions[k]
         right = -slope
         right[point.knots[k].n + np.flatnonzero(have.side)] = 0.0
         b[system.states(k), n0:], b[system.controls(k), n0:] = right[:point.knots[k].n], right[point.knots[k].n:]
@@ -206,7 +206,7 @@ def _collect(horizon: Horizon, point: _Point, system: System, moved: Array, n0: 
 def _margin(point: _Point, active: ActiveSet) -> float:
     least = np.inf
     for k, knot in enumerate(point.knots):
-        w, side = point.multipliers.rows[k], active.held[k].side
+        w, side = point.multipliers.rows[k], active.conditions[k].side
         below = knot.kind == BELOW
         on = active.on[k] == 1
         least = min([least, *np.abs(w[below & on]), *np.abs(knot.c[below & ~on])])

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from dynamics.errors import near
 from dynamics.joints import charts
-from dynamics.mechanism.quaternions import in_charts, turns
+from dynamics.mechanism.quaternions import charted_rotations, in_charts
 from ocp.bridge import robot_system
 from ocp.errors import ProblemError
 from ocp.problem import System
@@ -81,7 +81,7 @@ class SwitchedCharts(ChartSteps):
 
     def _in_charts(self) -> Stepper:
         if self._names not in self._movers:
-            mechanism = self._given.mechanism or self._given.held
+            mechanism = self._given.mechanism or self._given.implicit
             other = in_charts(mechanism, dict(zip(self._turns, self._names, strict=True)))
             system: System = replace(robot_system(other, parameters=dict(zip(
                 self._given.parameters, self._given.parameter_values, strict=True))), derivatives=self._given.derivatives)
@@ -111,6 +111,6 @@ def charted(system: System, integrator: str, integrands: Sequence[ca.Function] =
     of CHARTS. Raises ProblemError for another."""
     if how not in CHARTS:
         raise ProblemError(f"must be one of {', '.join(CHARTS)}, got {how!r}{near(how, CHARTS)}", where="charts")
-    if system.model is None or system.period is not None or not turns(system.model):
+    if system.model is None or system.period is not None or not charted_rotations(system.model):
         return stepper(system, integrator, integrands, mode)
     return (SwitchedCharts if how == "switch" else ChartSteps)(system, integrator, integrands, mode)

@@ -25,7 +25,7 @@ from dynamics.algorithms import random_configuration
 from dynamics.errors import ModelError
 from dynamics.joints import charts
 from dynamics.joints.derivatives import joint_derivatives
-from dynamics.mechanism.quaternions import in_quaternions, turns
+from dynamics.mechanism.quaternions import charted_rotations, in_quaternions
 from ocp.bridge import robot_system
 from ocp.errors import ProblemError
 from ocp.integrators import INTEGRATORS
@@ -61,10 +61,10 @@ class Twin:
     """The same system with the rotations of some joints in quaternions. Raises ModelError or ProblemError where there is none."""
 
     def __init__(self, system: System, joints: Joints):
-        mechanism = system.mechanism or system.held
+        mechanism = system.mechanism or system.implicit
         if mechanism is None:
             raise ProblemError("the controls or parameters of this form of the system act on its coordinates")
-        self._given, self.turns = system, [turn for turn in turns(mechanism.model) if turn.joint in joints]
+        self._given, self.turns = system, [turn for turn in charted_rotations(mechanism.model) if turn.joint in joints]
         self.system = replace(robot_system(in_quaternions(mechanism, joints), parameters=dict(
             zip(system.parameters, system.parameter_values, strict=True))), derivatives=system.derivatives)
         x, a, nq, nv = ca.SX.sym("x", system.nx), ca.SX.sym("a", mechanism.model.nv), mechanism.model.nq, mechanism.model.nv
@@ -119,7 +119,7 @@ class Twin:
                 raise ModelError("armature, damping, friction or another force acts on its coordinates")
 
 
-def words(switches: Sequence[Switch]) -> list[str]:
+def event_lines(switches: Sequence[Switch]) -> list[str]:
     """Chart events of each joint, how often and when."""
     found = []
     for joint, chart, event in dict.fromkeys((s.joint, s.chart, s.event) for s in switches):
@@ -141,11 +141,11 @@ class ChartSteps:
         self._given, self._how, self._integrands = system, (integrator, mode), tuple(integrands)
         self._chart = stepper(system, integrator, integrands, mode)
         self.notes, self._twins, self._stays = self._chart.notes, dict[Joints, tuple[Twin, Stepper]](), dict[str, str]()
-        self._turns, self._kept = turns(system.model), dict[str, Switch]()
+        self._turns, self._kept = charted_rotations(system.model), dict[str, Switch]()
         x = ca.SX.sym("x", system.nx)
         sizes = (charts.measure(turn.chart, x[turn.q:turn.q + 3]) for turn in self._turns)
         self._dets = ca.Function("dets", [x], [ca.vertcat(*sizes)])
-        mechanism = system.mechanism or system.held
+        mechanism = system.mechanism or system.implicit
         rates = {system.model.velocity_names[turn.v + i]: turn.joint for turn in self._turns for i in range(3)}
         self._motors = [{rates[v] for v, _ in motor.gears if v in rates} for motor in mechanism.motors] if mechanism else []
         self.risen, self._switches = np.zeros(len(integrands)), list[Switch]()

@@ -14,7 +14,7 @@ import numpy as np
 
 from ocp.errors import ProblemError
 from ocp.guesses.sampling import on_manifold, sample_guess
-from ocp.interrupts import Activity, asked, held, late
+from ocp.interrupts import Activity, asked, holding_interrupts, time_is_up
 from ocp.problem import At, Phase, Problem
 from ocp.reductions import EXPLICIT, chain_of
 from ocp.simulation import charts
@@ -45,11 +45,11 @@ class Ending(enum.Enum):
 
 class Controls(Protocol):
     """A source of controls: the control [nu], constant over the step from t to t + h [s] of a phase (from 0), at the state x
-    [nx] where it begins. ``begin`` is called at the start of each simulation. words: what they are, for tables. Those that do not
+    [nx] where it begins. ``begin`` is called at the start of each simulation. label: what they are, for tables. Those that do not
     look at the state have ``ahead(phase, t [N+1]) -> u [N, nu]`` as well, and are asked that alone."""
 
     @property
-    def words(self) -> str:
+    def label(self) -> str:
         """The policy in words."""
 
     def begin(self) -> None:
@@ -145,7 +145,7 @@ def simulate(problem: Problem, integrator: str, controls: Controls, *, dt: float
     controls.begin()
     prepared = 0.0
     try:
-        with held(False, _seldom(progress, end), Activity.SIMULATION) as hold:
+        with holding_interrupts(False, _seldom(progress, end), Activity.SIMULATION) as hold:
             for k, (a, b) in enumerate(spans):
                 phase, before = plain.phases[k], time.perf_counter()
                 made[k] = mover = charted(phase.system, integrator, _integrands(phase), kernels, charts_by)
@@ -169,21 +169,21 @@ def simulate(problem: Problem, integrator: str, controls: Controls, *, dt: float
     except KeyboardInterrupt:
         if not legs or not len(legs[0].u):
             raise
-        ending = Ending.TIME_LIMIT if late() and not asked() else Ending.INTERRUPTED
+        ending = Ending.TIME_LIMIT if time_is_up() and not asked() else Ending.INTERRUPTED
         message = f"At t = {legs[-1].t[-1]:.6g} of {end:g} s."
     except StepError as error:
         ending, message = Ending.FAILED, _failure(legs[-1], step, error)
-    notes += [words for leg in legs for words in charts.words(leg.switches)]
+    notes += [note for leg in legs for note in charts.event_lines(leg.switches)]
     if ending is not Ending.FAILED:
-        notes += [words for leg in legs for words in _astray(leg)]
+        notes += [note for leg in legs for note in _astray(leg)]
     total = time.perf_counter() - began
-    return Motion(problem, integrator, controls.words, tuple(legs), step, end, ending, message,
+    return Motion(problem, integrator, controls.label, tuple(legs), step, end, ending, message,
                   {"prepare": prepared, "run": total - prepared}, tuple(notes), charts_by)
 
 
 def _failure(leg: Leg, step: float, error: StepError) -> str:
     """The sentence about the step of ``step`` seconds that failed at the end of a leg."""
-    why = [*(_astray(leg) or ["a shorter step may help"]), *charts.words([s for s in leg.switches if s.event == "stays"])]
+    why = [*(_astray(leg) or ["a shorter step may help"]), *charts.event_lines([s for s in leg.switches if s.event == "stays"])]
     return (f"Step {len(leg.u)} of phase {leg.phase.name!r} (from t = {leg.t[-1]:.6g} s, of {step:.3g} s): {error}; "
             f"{'; '.join(why)}.")
 
@@ -306,7 +306,7 @@ class Constant:
 
     values: Mapping[str, float]
     problem: Problem
-    words: str = "zero"
+    label: str = "zero"
 
     def begin(self) -> None:
         """Return to the start."""
@@ -325,8 +325,8 @@ class Guessed:
     """The controls of the problem's guess at the middle of each step; after its end the last ones. stairs: for each phase whether
     they are constant from one point of the guess to the next, else they are read linearly between points."""
 
-    def __init__(self, problem: Problem, words: str = "the guess", stairs: Sequence[bool] = ()):
-        self.words, self._phases, self._begins = words, chain_of(EXPLICIT).apply(problem).phases, [0.0]
+    def __init__(self, problem: Problem, label: str = "the guess", stairs: Sequence[bool] = ()):
+        self.label, self._phases, self._begins = label, chain_of(EXPLICIT).apply(problem).phases, [0.0]
         self._stairs = list(stairs) or [False] * len(self._phases)
         for phase in self._phases:
             self._begins.append(self._begins[-1] + phase.duration.guess)

@@ -11,7 +11,7 @@ import numpy as np
 
 from dynamics.kernels.linked import linked
 from ocp.solvers.factors import INLINE, OPTIONS
-from ocp.solvers.working_set import EXCHANGES, Problem, append, held, largest, minimise, missed, pull, times
+from ocp.solvers.working_set import EXCHANGES, Problem, append, factor_active, gradient, largest, minimise, missed, times
 
 _ROUNDING = 1e-12  # relative size of violations and multipliers that rounding makes
 _MAX_STEPS_FROM_GUESS = 24  # steps from a guessed set after which it was no good guess
@@ -41,7 +41,7 @@ def exchange(p: Problem) -> bool:
         for i in range(count):
             again = again or p.seen[i] == key
         p.seen[count] = key
-        minimise(p, held(p, True))
+        minimise(p, factor_active(p, True))
         far, push = 1.0 + largest(p.z, p.nz), _ROUNDING * (1.0 + largest(p.y, p.mc))
         changed, within = False, True
         for i in range(p.mc):
@@ -141,7 +141,7 @@ def descend(p: Problem, holding: bool) -> bool:
     for _ in range(_MAX_STEPS_FROM_GUESS if holding else 60 + 12 * (p.mc + p.nz)):
         for c in range(p.nz):
             p.target[c] = p.z[c]
-        k = append(p, first, k) if first >= 0 else held(p, False)
+        k = append(p, first, k) if first >= 0 else factor_active(p, False)
         minimise(p, k)
         far, length = 0.0, 0.0
         for c in range(p.nz):  # z back to where it was, target where it should go
@@ -185,7 +185,7 @@ def descend(p: Problem, holding: bool) -> bool:
 def optimal(p: Problem, tolerance: float) -> bool:
     """The optimality conditions hold, relative to the numbers in them: gradient, bounds, signs of multipliers, complementarity."""
     hard = p.mc - p.soft
-    pull(p)
+    gradient(p)
     free, pushed = 0.0, 0.0
     for c in range(p.nz):
         total = 0.0
@@ -193,8 +193,8 @@ def optimal(p: Problem, tolerance: float) -> bool:
             if p.y[i] != 0.0:
                 total += p.C[i, c] * p.y[i]
         pushed = max(pushed, abs(total))
-        p.slope[c] += total
-    miss = largest(p.slope, p.nz)
+        p.gradient[c] += total
+    miss = largest(p.gradient, p.nz)
     for c in range(p.nz):
         total = 0.0
         for i in range(p.kb):

@@ -34,10 +34,10 @@ def _load(s: Stack, levels: int) -> tuple[int, int]:
     for k in range(levels):
         rows += s.counts[k, 0]
     for c in range(n):
-        s.trial[c], s.aside[c], s.along[c] = 0.0, 0.0, _WANTED
+        s.trial[c], s.aside[c], s.in_span[c] = 0.0, 0.0, _WANTED
     for i in range(s.counts[0, 0], s.A.shape[0]):
         for c in range(s.a_span[i, 0], s.a_span[i, 1]):
-            s.along[c] = 1.0 if s.A[i, c] != 0.0 else s.along[c]
+            s.in_span[c] = 1.0 if s.A[i, c] != 0.0 else s.in_span[c]
     for i in range(rows):
         root = s.a_root[i]**2
         s.rows[i], s.norms[i] = -1, root * dot(s.A, i, s.A, i, s.a_span[i, 0], s.a_span[i, 1])
@@ -54,10 +54,10 @@ def _load(s: Stack, levels: int) -> tuple[int, int]:
             if s.rows[p] < 0 and s.trial[c] >= _PIVOT**2 * s.norms[p]:
                 s.rows[p] = c
                 continue
-        s.place[columns] = c
-        s.pick[columns] = s.along[c] / (s.aside[c] * np.sqrt(s.trial[c])) if s.trial[c] > 0.0 else 0.0
+        s.column_of[columns] = c
+        s.pick[columns] = s.in_span[c] / (s.aside[c] * np.sqrt(s.trial[c])) if s.trial[c] > 0.0 else 0.0
         columns += 1
-    ordered = columns == 0 or s.place[columns - 1] == columns - 1
+    ordered = columns == 0 or s.column_of[columns - 1] == columns - 1
     for i in range(rows):
         scale = s.a_root[i] if s.rows[i] < 0 else -1.0 / s.A[i, s.rows[i]]
         if ordered:
@@ -65,7 +65,7 @@ def _load(s: Stack, levels: int) -> tuple[int, int]:
                 s.T[i, c] = scale * s.A[i, c]
         else:
             for c in range(columns):
-                s.T[i, c] = scale * s.A[i, s.place[c]]
+                s.T[i, c] = scale * s.A[i, s.column_of[c]]
         for c in range(columns, padded(columns)):
             s.T[i, c] = 0.0
         s.t[i] = scale * (product(s.A, i, s.a_span, s.x) - s.b[i])
@@ -90,7 +90,7 @@ def _exchange(s: Stack, p: int, j: int, left: int, rows: int, columns: int, firs
     """Row p for the unknown in column j, which becomes column left - 1 and y_p in it. Norms of what is left in the rows first ...
     last follow."""
     y, wide = left - 1, padded(columns)
-    s.place[j], s.place[y], s.pick[j] = s.place[y], s.place[j], s.pick[y]
+    s.column_of[j], s.column_of[y], s.pick[j] = s.column_of[y], s.column_of[j], s.pick[y]
     for i in range(rows):
         s.T[i, j], s.T[i, y] = s.T[i, y], s.T[i, j]
     scale = -1.0 / s.T[p, y]
@@ -99,7 +99,7 @@ def _exchange(s: Stack, p: int, j: int, left: int, rows: int, columns: int, firs
         s.trial[c] = s.T[p, c] * scale
         s.T[p, c] = s.trial[c]
     s.t[p] *= scale
-    s.rows[p] = s.place[y]
+    s.rows[p] = s.column_of[y]
     for i in range(rows):
         share = s.T[i, y]
         if i == p or share == 0.0:
@@ -152,24 +152,24 @@ def _settle(s: Stack, first: int, last: int, above: int, own: int, columns: int)
     for a in range(own):
         for b in range(a + 1):
             s.F[a, b] = 1.0 if a == b else 0.0
-        s.along[a] = 0.0
+        s.in_span[a] = 0.0
     for i in range(first, last):
         if s.rows[i] < 0:
             for a in range(own):
                 share = s.T[i, y - a]
-                s.along[a] -= share * s.norms[i]
+                s.in_span[a] -= share * s.norms[i]
                 for b in range(a + 1):
                     s.F[a, b] += share * s.T[i, y - b]
     for a in range(own):  # Cholesky
         for b in range(a + 1):
             total = s.F[a, b] - dot(s.F, a, s.F, b, 0, b)
             s.F[a, b] = np.sqrt(total) if a == b else total / s.F[b, b]
-        total = s.along[a]
+        total = s.in_span[a]
         for c in range(a):
-            total -= s.F[a, c] * s.along[c]
-        s.along[a] = total / s.F[a, a]
+            total -= s.F[a, c] * s.in_span[c]
+        s.in_span[a] = total / s.F[a, a]
     for a in range(own - 1, -1, -1):
-        total = s.along[a]
+        total = s.in_span[a]
         for c in range(a + 1, own):
             total -= s.F[c, a] * s.aside[above + c]
         s.aside[above + a] = total / s.F[a, a]
@@ -182,9 +182,9 @@ def _sort(s: Stack, left: int, rows: int) -> None:
     for c in range(left):
         least = c
         for k in range(c + 1, left):
-            least = k if s.place[k] < s.place[least] else least
+            least = k if s.column_of[k] < s.column_of[least] else least
         if least != c:
-            s.place[c], s.place[least] = s.place[least], s.place[c]
+            s.column_of[c], s.column_of[least] = s.column_of[least], s.column_of[c]
             for p in range(rows):
                 s.T[p, c], s.T[p, least] = s.T[p, least], s.T[p, c]
 
@@ -213,10 +213,10 @@ def _straighten(s: Stack, left: int, exchanged: int) -> None:
             for b in range(padded(a + 1)):
                 s.F[a, b] += s.T[i, a] * s.T[i, b]
     for j in range(s.Z.shape[1]):
-        s.along[j] = 0.0
+        s.in_span[j] = 0.0
     for k in range(exchanged):
         j = s.rows[s.order[k]]
-        s.along[j] = s.x[j] - s.trial[j]
+        s.in_span[j] = s.x[j] - s.trial[j]
     for a in range(left - 1, -1, -1):  # Cholesky, L'L, from the last row back, and the same of Z: zeros of later rows stay
         i, b, wide = top + a, left - 4, padded(a + 1)
         while b > a:
@@ -237,7 +237,7 @@ def _straighten(s: Stack, left: int, exchanged: int) -> None:
             s.F[a, c] *= scale
         for j in range(s.Z.shape[1]):
             s.Z[i, j] *= scale
-            change += s.Z[i, j] * s.along[j]
+            change += s.Z[i, j] * s.in_span[j]
         for j in range(n):
             s.x[j] -= change * s.Z[i, j]
 
@@ -257,7 +257,7 @@ def eliminate(s: Stack) -> int:
         if left < 0:
             levels, rows, columns, left = 0, 0, n, n
             for c in range(n):
-                s.place[c] = c
+                s.column_of[c] = c
             break
         s.rank[k], s.how[k] = 0, 0
         for i in range(first, last):
@@ -269,7 +269,7 @@ def eliminate(s: Stack) -> int:
     for c in range(left):
         for j in range(n):
             s.Z[top + c, j] = 0.0
-        s.Z[top + c, s.place[c]] = 1.0
+        s.Z[top + c, s.column_of[c]] = 1.0
     for j in range(n):
         s.trial[j] = s.x[j]
     for p in range(rows):

@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 from ocp.errors import ProblemError
 from ocp.solvers.engines import ENGINES, Dense, Engine, engine, known_engine
 from ocp.solvers.equilibration import equilibrate
-from ocp.solvers.level_programme import ASK, CAREFUL, DONE, FAILED
+from ocp.solvers.level_program import ASK, CAREFUL, DONE, FAILED
 from ocp.solvers.levels import Answers, Form, HQPResult, HQPStatus, Level, Outcome, check_levels, merged
 from ocp.solvers.lexicographic import advance
 from ocp.solvers.stack import measure, space, stack

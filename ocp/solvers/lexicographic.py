@@ -15,7 +15,7 @@ from dynamics.kernels.linked import linked
 from ocp.solvers.active_set import descend, exchange, optimal
 from ocp.solvers.elimination import eliminate
 from ocp.solvers.factors import OPTIONS, VIEWS, back, factor, go_on, least_squares, turn_basis
-from ocp.solvers.level_programme import ASK, CAREFUL, DONE, FAILED, accept, fill
+from ocp.solvers.level_program import ASK, CAREFUL, DONE, FAILED, accept, fill
 from ocp.solvers.stack import ROUNDING, Stack, holds, measure, problem_of, product, report, stack, widen
 from ocp.solvers.working_set import Problem
 
@@ -24,8 +24,8 @@ NONE, HELD, ENGINE, DESCENT = range(4)  # how the active set of a level was foun
 
 @linked(**OPTIONS)
 def _rows(s: Stack, k: int, first: int, tolerance: float) -> tuple[int, int]:
-    """F, e, length: what level k asks of what is left, and in ``bar`` what is too little of a row to say anything; returns (rows,
-    columns: zeros follow)."""
+    """F, e, length: what level k asks of what is left, and in ``pivot_tolerance`` what is too little of a row to say anything;
+    returns (rows, columns: zeros follow)."""
     n, top, reach = s.state[0], s.state[2], 0
     if k == s.state[1]:  # the least norm
         most = 0.0
@@ -33,7 +33,7 @@ def _rows(s: Stack, k: int, first: int, tolerance: float) -> tuple[int, int]:
             most = max(most, s.unit[i])
         for i in range(n):
             root = s.unit[i] / most
-            s.e[i], s.length[i], s.bar[i] = -root * s.x[i], root, tolerance * root
+            s.e[i], s.length[i], s.pivot_tolerance[i] = -root * s.x[i], root, tolerance * root
             for j in range(n - top):
                 s.F[i, j] = root * s.Z[top + j, i]
         return n, n - top
@@ -43,7 +43,7 @@ def _rows(s: Stack, k: int, first: int, tolerance: float) -> tuple[int, int]:
         for c in range(s.a_span[i, 0], s.a_span[i, 1]):
             squares += s.A[i, c] * s.A[i, c]
         s.length[m] = root * np.sqrt(squares)
-        s.bar[m] = tolerance * s.length[m]
+        s.pivot_tolerance[m] = tolerance * s.length[m]
         s.e[m] = root * (s.b[i] - product(s.A, i, s.a_span, s.x))
         for j in range(n - top):
             total = 0.0
@@ -63,17 +63,17 @@ def _decide(s: Stack, p: Problem, k: int, a_first: int) -> tuple[bool, bool]:
     n, top, used, seen, tall, last = s.state[0], s.state[2], 0, 0, False, False
     m, reach = _rows(s, k, a_first, p.tolerance)
     if m:
-        used = factor(s.F, m, reach, s.tau, s.order, s.norms, s.bar)
-        seen = go_on(s.F, used, m, reach, s.tau, s.order, s.norms, s.bar, ROUNDING * n / p.tolerance)
+        used = factor(s.F, m, reach, s.tau, s.order, s.norms, s.pivot_tolerance)
+        seen = go_on(s.F, used, m, reach, s.tau, s.order, s.norms, s.pivot_tolerance, ROUNDING * n / p.tolerance)
         if used:
-            tall = least_squares(s.F, s.order, m, used, s.e, s.along, p.G, p.g_tau, p.g_order, p.g_right)
+            tall = least_squares(s.F, s.order, m, used, s.e, s.in_span, p.G, p.g_tau, p.g_order, p.g_right)
         last = seen == reach  # nothing is left: the step is all that is needed of the directions
         if not last:
             turn_basis(s.F, s.order, s.tau, seen, reach, s.Z, top, s.Z.shape[1], s.aside)
     s.state[4] = seen
     s.rank[k] = used
     for j in range(n - top):
-        s.aside[j] = s.along[j] if j < used else 0.0
+        s.aside[j] = s.in_span[j] if j < used else 0.0
     if last:
         back(s.F, s.order, s.tau, seen, seen, s.aside)
     for c in range(n):
@@ -145,7 +145,7 @@ def advance(w: np.ndarray, iw: np.ndarray, sizes: np.ndarray, tolerance: float, 
         if not guessed:
             how = HELD
             for c in range(p.nz):
-                p.z[c] = s.along[c] if c < s.rank[level] else 0.0
+                p.z[c] = s.in_span[c] if c < s.rank[level] else 0.0
         closed = methods & (2 if guessed else 1) != 0 and exchange(p) and optimal(p, 1e-7)
         if not closed:
             for c in range(p.nz):  # where x is every hard row holds

@@ -20,9 +20,9 @@ ROUNDING = 1e-13  # share of a row's length, for each unknown; what rounding mak
 END_TOLERANCE = 1e-12  # relative; how far beyond an end rounding may put a row
 
 _OWN = ("A", "b", "a_root", "D", "low", "high", "d_root", "d_size", "floor", "ceiling", "trial", "Z", "F", "tau", "norms",
-        "ask", "along", "aside", "w", "x", "residual", "slack", "memory", "T", "t", "pick", "length", "bar", "unit",
+        "ask", "in_span", "aside", "w", "x", "residual", "slack", "memory", "T", "t", "pick", "length", "pivot_tolerance", "unit",
         "a_unit", "d_unit")
-_COUNTS = ("counts", "a_span", "d_span", "order", "which", "rows", "sides", "how", "rank", "end", "place", "reach", "state")
+_COUNTS = ("counts", "a_span", "d_span", "order", "which", "rows", "sides", "how", "rank", "end", "column_of", "extent", "state")
 _F, _I = len(working_set.FLOATS), len(working_set.FLOATS) + len(_OWN)
 _J = _I + len(working_set.INTS)
 
@@ -34,11 +34,11 @@ def padded(n: int) -> int:
 
 
 class Stack(NamedTuple):
-    """Views of the arrays of one stack. counts [levels, 2]: rows of A and of D of each; reach [rows of A]: columns from there on
+    """Views of the arrays of one stack. counts [levels, 2]: rows of A and of D of each; extent [rows of A]: columns from there on
     are zero, -1 where the row is as it was; state: n, levels, top, whether a level of limits is put off, directions that the level
-    at hand decides, whether there is a slack, whether D is as it was. T, t, pick, place: of `elimination`. length, bar: of the rows
-    of the level at hand before they were reduced, and what is too little of it. unit, a_unit, d_unit: what a one of x, of rows of A
-    and of D stands for (`equilibration`)."""
+    at hand decides, whether there is a slack, whether D is as it was. T, t, pick, column_of: of `elimination`. length,
+    pivot_tolerance: of the rows of the level at hand before they were reduced, and what is too little of it. unit, a_unit, d_unit:
+    what a one of x, of rows of A and of D stands for (`equilibration`)."""
 
     A: np.ndarray
     b: np.ndarray
@@ -56,7 +56,7 @@ class Stack(NamedTuple):
     tau: np.ndarray
     norms: np.ndarray
     e: np.ndarray
-    along: np.ndarray
+    in_span: np.ndarray
     aside: np.ndarray
     w: np.ndarray
     x: np.ndarray
@@ -67,7 +67,7 @@ class Stack(NamedTuple):
     t: np.ndarray
     pick: np.ndarray
     length: np.ndarray
-    bar: np.ndarray
+    pivot_tolerance: np.ndarray
     unit: np.ndarray
     a_unit: np.ndarray
     d_unit: np.ndarray
@@ -81,8 +81,8 @@ class Stack(NamedTuple):
     how: np.ndarray
     rank: np.ndarray
     end: np.ndarray
-    place: np.ndarray
-    reach: np.ndarray
+    column_of: np.ndarray
+    extent: np.ndarray
     state: np.ndarray
 
 
@@ -95,14 +95,14 @@ def space(n: int, counts: list[tuple[int, int]]) -> Blocks:
     most = max(tall, S, 2 * wide) + 1
     floats = {**floats, "A": (R, n), "b": (R,), "a_root": (R,), "D": (S, n), "low": (S,), "high": (S,), "d_root": (S,),
               "d_size": (S,), "floor": (S,), "ceiling": (S,), "trial": (wide,), "Z": (n, wide), "F": (most, wide), "tau": (most,),
-              "norms": (most,), "ask": (most,), "along": (most,), "aside": (most,), "w": (S,), "x": (n,), "residual": (R,),
+              "norms": (most,), "ask": (most,), "in_span": (most,), "aside": (most,), "w": (S,), "x": (n,), "residual": (R,),
               "slack": (S,), "memory": (levels + 1, S), "T": (head, wide), "t": (head,), "pick": (n,),
-              "length": (most,), "bar": (most,), "unit": (n,), "a_unit": (R,), "d_unit": (S,)}
+              "length": (most,), "pivot_tolerance": (most,), "unit": (n,), "a_unit": (R,), "d_unit": (S,)}
     ints = {**ints, "counts": (levels, 2), "a_span": (R, 2), "d_span": (S, 2),
             "order": (most,), "which": (S + 1,), "rows": (most,), "sides": (levels + 1, S), "how": (levels + 1,),
-            "rank": (levels + 1,), "end": (S,), "place": (n,), "reach": (R,), "state": (8,)}
+            "rank": (levels + 1,), "end": (S,), "column_of": (n,), "extent": (R,), "state": (8,)}
     made = Blocks(floats, ints)
-    made.counts[:], made.reach[:] = counts, n
+    made.counts[:], made.extent[:] = counts, n
     made.state[:2] = n, levels
     for name in ("unit", "a_unit", "d_unit"):
         getattr(made, name)[:] = 1.0
@@ -140,8 +140,8 @@ def product(A: np.ndarray, i: int, span: np.ndarray, x: np.ndarray) -> float:
 
 
 @linked(**INLINE)
-def _measure(A: np.ndarray, i: int, span: np.ndarray, reach: int) -> None:
-    first, last = 0, reach
+def _measure(A: np.ndarray, i: int, span: np.ndarray, extent: int) -> None:
+    first, last = 0, extent
     while last > first and A[i, last - 1] == 0.0:
         last -= 1
     while first < last and A[i, first] == 0.0:
@@ -153,8 +153,8 @@ def _measure(A: np.ndarray, i: int, span: np.ndarray, reach: int) -> None:
 def measure(s: Stack) -> None:
     """Preparation before the first level: where rows are not zero, how long they are; and nothing is decided."""
     for i in range(s.A.shape[0]):
-        if s.reach[i] >= 0:
-            _measure(s.A, i, s.a_span, s.reach[i])
+        if s.extent[i] >= 0:
+            _measure(s.A, i, s.a_span, s.extent[i])
     for i in range(s.D.shape[0]):
         s.lower[i], s.upper[i] = s.low[i], s.high[i]
         if s.state[6] == 0:

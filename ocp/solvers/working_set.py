@@ -27,8 +27,8 @@ TOLERANCE = 1e-7  # share of a row's length from which it adds a direction: turn
 EXCHANGES = 12  # of rows, from a guessed set
 
 FLOATS = ("B", "e", "b_size", "C", "c_size", "lower", "upper", "z", "y", "target", "row", "rate", "turned", "H", "h_tau", "h_norms",
-          "least", "gap", "P", "p_tau", "p_norms", "right", "step", "tail", "G", "g_tau", "g_right", "slope")
-INTS = ("side", "held", "h_order", "p_order", "g_order", "seen")
+          "least", "gap", "P", "p_tau", "p_norms", "right", "step", "tail", "G", "g_tau", "g_right", "gradient")
+INTS = ("side", "active", "h_order", "p_order", "g_order", "seen")
 
 
 class Problem(NamedTuple):
@@ -68,9 +68,9 @@ class Problem(NamedTuple):
     G: Array
     g_tau: Array
     g_right: Array
-    slope: Array
+    gradient: Array
     side: NDArray[np.int64]
-    held: NDArray[np.int64]
+    active: NDArray[np.int64]
     h_order: NDArray[np.int64]
     p_order: NDArray[np.int64]
     g_order: NDArray[np.int64]
@@ -85,7 +85,7 @@ def sizes(kb: int, mc: int, nz: int, soft: int) -> tuple[Mapping[str, tuple[int,
               "P": (tall, n), "H": (m, n), "G": (n, tall), "right": (tall,)}
     shapes |= dict.fromkeys(("c_size", "lower", "upper", "y", "row", "rate", "gap"), (m,)) | dict.fromkeys(("z", "target"), (n,))
     return ({name: shapes.get(name, (most,)) for name in FLOATS},
-            {"side": (m,), "held": (m,), "h_order": (most,), "p_order": (most,), "g_order": (most,), "seen": (EXCHANGES + 1,)})
+            {"side": (m,), "active": (m,), "h_order": (most,), "p_order": (most,), "g_order": (most,), "seen": (EXCHANGES + 1,)})
 
 
 @linked(**VIEWS)
@@ -128,33 +128,33 @@ def missed(p: Problem, i: int, at: float) -> float:
 
 
 @linked(**OPTIONS)
-def pull(p: Problem) -> None:
-    """slope = B' (B z - e) + D' s, the gradient; of soft rows y = s, and row = C z."""
+def gradient(p: Problem) -> None:
+    """gradient = B' (B z - e) + D' s, the gradient; of soft rows y = s, and row = C z."""
     for c in range(p.nz):
-        p.slope[c] = 0.0
+        p.gradient[c] = 0.0
     for i in range(p.kb):
         total = -p.e[i]
         for c in range(p.nz):
             total += p.B[i, c] * p.z[c]
         for c in range(p.nz):
-            p.slope[c] += total * p.B[i, c]
+            p.gradient[c] += total * p.B[i, c]
     times(p.C, p.mc, p.nz, p.z, p.row)
     for i in range(p.mc - p.soft, p.mc):
         p.y[i] = missed(p, i, p.row[i])
         if p.y[i] != 0.0:
             for c in range(p.nz):
-                p.slope[c] += p.y[i] * p.C[i, c]
+                p.gradient[c] += p.y[i] * p.C[i, c]
 
 
 @linked(**OPTIONS)
-def held(p: Problem, at_ends: bool) -> int:
+def factor_active(p: Problem, at_ends: bool) -> int:
     """H: the factor of the hard rows of side, turned: B turned by it; gap: how far rows are from their ends (or none). Returns how
     many directions they hold."""
     h = 0
     for i in range(p.mc - p.soft):
         p.y[i] = 0.0
         if p.side[i] != 0:
-            p.held[h], p.least[h] = i, p.tolerance
+            p.active[h], p.least[h] = i, p.tolerance
             total = 0.0
             for c in range(p.nz):
                 p.H[h, c] = p.C[i, c]
@@ -180,7 +180,7 @@ def append(p: Problem, new: int, k: int) -> int:
     onto(p.H, p.h_order, p.h_tau, k, p.nz, p.step, 0)
     for c in range(p.nz):
         p.H[h, c] = p.step[c]
-    p.held[h], p.gap[h] = new, 0.0
+    p.active[h], p.gap[h] = new, 0.0
     p.h_order[h] = p.h_order[k]
     p.h_order[k] = h
     reflect(p.H, p.h_order, p.h_tau, k, k + 1, p.nz, p.h_norms)
@@ -243,10 +243,10 @@ def minimise(p: Problem, k: int) -> None:
     back(p.H, p.h_order, p.h_tau, k, p.nz, p.step)
     for c in range(p.nz):
         p.z[c] += p.step[c]
-    pull(p)
-    onto(p.H, p.h_order, p.h_tau, k, p.nz, p.slope, 0)
+    gradient(p)
+    onto(p.H, p.h_order, p.h_tau, k, p.nz, p.gradient, 0)
     for i in range(k - 1, -1, -1):
-        total = -p.slope[i]
+        total = -p.gradient[i]
         for r in range(i + 1, k):
-            total -= p.H[p.h_order[r], i] * p.y[p.held[p.h_order[r]]]
-        p.y[p.held[p.h_order[i]]] = total / p.H[p.h_order[i], i]
+            total -= p.H[p.h_order[r], i] * p.y[p.active[p.h_order[r]]]
+        p.y[p.active[p.h_order[i]]] = total / p.H[p.h_order[i], i]

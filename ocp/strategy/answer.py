@@ -12,7 +12,7 @@ from ocp.certify import certify
 from ocp.certify.minimum_principle import Better
 from ocp.certify.vanishing import shortfall
 from ocp.guesses.motion import from_motion
-from ocp.interrupts import Activity, Stopped, late, leave_out
+from ocp.interrupts import Activity, Stopped, leave_out, time_is_up
 from ocp.nlp.local import PARAMETER
 from ocp.problem import OF_ONE_PROGRAM, SOLVED, Finding, Kind, Problem, Residual, Solution, Status, Trajectory
 from ocp.reductions import objective_shortfall
@@ -34,7 +34,7 @@ def answered(state: State) -> Solution:
 def not_a_minimum(search: Search, state: State) -> Finding | None:
     """Diagnosis: the certified point is a saddle, a maximum or a flat minimum with descent by terms of higher order."""
     found = answered(state)
-    if found.escape is None or found.status not in SOLVED or late(Activity.CURVATURE):
+    if found.escape is None or found.status not in SOLVED or time_is_up(Activity.CURVATURE):
         return None
     if found.certificate is None or state.fired("error_bound"):
         return None
@@ -53,7 +53,7 @@ def escape(search: Search, state: State, why: Finding) -> State | None:
         begun = from_motion(found.problem, found.optimality.moved(direction), moved_parameters(found, direction))
         if (new := lower(search, state, begun, replace(why, kind=Kind.ESCAPED))) is not None:
             return new
-        if late():
+        if time_is_up():
             return None
     return None
 
@@ -61,7 +61,7 @@ def escape(search: Search, state: State, why: Finding) -> State | None:
 def misses_the_minimum_principle(search: Search, state: State) -> Finding | None:
     """Diagnosis: other admissible controls have a smaller Hamiltonian."""
     found = answered(state)
-    if found.better_controls is None or found.status not in SOLVED or late(Activity.CURVATURE) or state.fired("error_bound"):
+    if found.better_controls is None or found.status not in SOLVED or time_is_up(Activity.CURVATURE) or state.fired("error_bound"):
         return None
     gap = found.certificate.minimum_principle if found.certificate is not None else None
     assert gap is not None
@@ -106,7 +106,7 @@ def lower(search: Search, state: State, begun: Problem, left: Finding, *, certif
     size = found.certificate.objective_size
     new = searched(*search.method.restarted(search, begun))
     if new.status is Status.INTERRUPTED:
-        if late():
+        if time_is_up():
             return None
         raise KeyboardInterrupt
     below = new.objective < found.objective - ROUNDING.negligible * size
@@ -179,7 +179,7 @@ def bound(search: Search, state: State, why: Finding) -> State | None:
         residual = Residual(Kind.OBJECTIVE_ERROR, value, search.tolerances.objective_error, cause=cause, data=data)
         return replace(state, answer=replace(found, certificate=replace(certificate, objective_error=residual)), finer=finer)
 
-    if late(Activity.ERROR_BOUND):
+    if time_is_up(Activity.ERROR_BOUND):
         leave_out(Activity.ERROR_BOUND)
         return None
     if all(phase.steps is not None for phase in found.problem.phases):
@@ -233,7 +233,7 @@ def wide_bound(search: Search, state: State) -> Finding | None:
     found = answered(state)
     certificate = found.certificate
     wide = None if certificate is None else certificate.objective_error
-    if state.finer is None or certificate is None or wide is None or late(Activity.REFINEMENT):
+    if state.finer is None or certificate is None or wide is None or time_is_up(Activity.REFINEMENT):
         return None
     failing = {one.kind for one in certificate.failures}
     if not failing or not failing <= (OF_MESH if search.refinement is None else {Kind.OBJECTIVE_ERROR}):
@@ -262,7 +262,7 @@ def from_finer(search: Search, state: State, why: Finding) -> State | None:
     begun = from_motion(found.problem, again.parts or (again.trajectory,), parameters(again))
     same = {name: found.freeze.get(name, getattr(search.options, name)) for name in ("scheme", "controls")}
     new = searched(*search.method.restarted(search, begun, mesh=str(again.freeze["mesh"]), **same))
-    if new.status is Status.INTERRUPTED and not late():
+    if new.status is Status.INTERRUPTED and not time_is_up():
         raise KeyboardInterrupt
     new = replace(new, options=found.options, findings=(*_of_search(found), replace(why, kind=Kind.REFINED_FURTHER), *new.findings),
                   iterations=(*found.iterations, *new.iterations[1:]), strategy=(*found.strategy, *new.strategy))

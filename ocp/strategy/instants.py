@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ocp.interrupts import Activity, late
+from ocp.interrupts import Activity, time_is_up
 from ocp.problem import SOLVED, Finding, Kind
 from ocp.reductions.time_switches import neighbours
 from ocp.strategy.answer import answered, lower
@@ -15,7 +15,7 @@ from ocp.strategy.search import Search
 def meet(search: Search, state: State) -> Finding | None:
     """Diagnosis: two instants, or an instant and an end of a phase, coincide."""
     found = answered(state)
-    if found.status not in SOLVED or state.fired("error_bound") or late(Activity.SOLVING):
+    if found.status not in SOLVED or state.fired("error_bound") or time_is_up(Activity.SOLVING):
         return None
     first = next(neighbours(found), None)
     return None if first is None else Finding(Kind.INSTANTS_MEET, time=first[1], value=found.objective)

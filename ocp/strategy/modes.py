@@ -10,7 +10,7 @@ import numpy as np
 
 from ocp.certify.motion import Motion
 from ocp.guesses.motion import from_motion
-from ocp.interrupts import Activity, late
+from ocp.interrupts import Activity, time_is_up
 from ocp.problem import SOLVED, At, Finding, Kind, Phase, Problem, Solution, Status
 from ocp.reductions import REDUCTIONS, Chain, ReducedProblem, invert
 from ocp.reductions.modes import Mode, Modes, Surfaces
@@ -27,7 +27,7 @@ CROSSED = (*SOLVED, Status.ITERATION_LIMIT, Status.STALLED)
 def crosses(search: Search, state: State) -> Finding | None:
     """Diagnosis: the motion crosses or meets such a surface."""
     found = answered(state)
-    if found.status not in CROSSED or found.certificate is None or state.fired("error_bound") or late(Activity.SOLVING):
+    if found.status not in CROSSED or found.certificate is None or state.fired("error_bound") or time_is_up(Activity.SOLVING):
         return None
     causes = found.certificate.causes & {Kind.STATE_DEPENDENT_JUMP, Kind.WAITING}
     steps = found.problem.steps if isinstance(found.problem, ReducedProblem) else ()
@@ -42,7 +42,7 @@ def in_modes(search: Search, state: State, why: Finding) -> State | None:
     for problem in neighbours(answered(state)):
         if (new := lower(search, state, problem, replace(why, kind=Kind.OTHER_MODES), certified=True)) is not None:
             return new
-        if late():
+        if time_is_up():
             return None
     return None
 

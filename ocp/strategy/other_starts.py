@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from ocp.guesses.motion import from_solution
 from ocp.guesses.table import coarse_intervals, perturbations
-from ocp.interrupts import Activity, late
+from ocp.interrupts import Activity, time_is_up
 from ocp.problem import SOLVED, Finding, Kind, Problem, Solution, Status
 from ocp.reductions import fit_guess
 from ocp.strategy import inner
@@ -29,7 +29,7 @@ def many_meshes(search: Search, state: State) -> Finding | None:
     """Diagnosis: several meshes gave no certificate, and the problem gives no initial guess."""
     found, passes = state.last.solution, len(state.verdicts)
     told = Finding(Kind.MANY_MESHES, value=found.objective, data={"passes": passes})
-    return told if search.auto and passes >= 2 * BUDGETS.max_early_passes and not late(Activity.REFINEMENT) else None
+    return told if search.auto and passes >= 2 * BUDGETS.max_early_passes and not time_is_up(Activity.REFINEMENT) else None
 
 
 def certified_from_lower(search: Search, state: State, why: Finding) -> State | None:
@@ -49,7 +49,7 @@ def may_be_several(search: Search, state: State) -> Finding | None:
     """Diagnosis: the Hamiltonian is not convex in the controls, and the problem gives no initial guess."""
     found = answered(state)
     principle = None if found.certificate is None else found.certificate.minimum_principle
-    if not search.auto or found.status not in SOLVED or late(Activity.REFINEMENT) or state.fired("error_bound"):
+    if not search.auto or found.status not in SOLVED or time_is_up(Activity.REFINEMENT) or state.fired("error_bound"):
         return None
     tried = any(one.rule == "lower_start" for one in found.strategy)
     several = principle is not None and principle.cause is None and not tried
@@ -67,7 +67,7 @@ def _lowest(search: Search, state: State, found: Solution) -> tuple[Problem, Fin
     best, count = (found.objective, "", found), coarse_intervals(int(search.options.intervals))
     task = replace(state.task, max_iterations=max(1, len(found.iterations)))  # as many as led to what stands, on more intervals
     for name in TRIED:
-        problem = None if late() else search.method.started(search, task, name)
+        problem = None if time_is_up() else search.method.started(search, task, name)
         coarse = None if problem is None else search.method.probe(search, task, problem, count)
         if coarse is not None and coarse.status in SOLVED and coarse.objective < best[0] and \
                 search.method.error(coarse, count) <= DIAGNOSES.max_rel_difference:  # others are no motions of the system

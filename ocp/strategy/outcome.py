@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ocp.interrupts import asked, late
+from ocp.interrupts import asked, time_is_up
 from ocp.problem import Finding, Kind, Solution, Status
 from ocp.problem.checkpoint import text
 from ocp.strategy.direct import COLUMNS
@@ -59,7 +59,7 @@ def _chosen(state: State) -> Attempt:
 def _interrupted(found: Solution, state: State, best: Attempt | None, refinement: Refinement | None) -> Solution:
     if best is None:
         return replace(found, status=Status.INTERRUPTED)
-    limit = late() and not asked()
+    limit = time_is_up() and not asked()
     ending = Finding(Kind.LAST_PASS_RETURNED, data={"pass": best.task.number, "limit": limit})
     certified = refinement is not None and refinement.certified
     status = Status.INTERRUPTED if not limit else found.status if certified else Status.MESH_TOLERANCE

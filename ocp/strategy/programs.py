@@ -43,12 +43,12 @@ class Programs:
         solve."""
         own = self.options if options is None else options
 
-        def attempt(given: Problem, chosen: Any, longest: Sequence[float] | None = None) -> Solution:
+        def attempt(posed: Problem, chosen: Any, longest: Sequence[float] | None = None) -> Solution:
             def made(centres: Sequence[np.ndarray] | None = None) -> Transcription:
-                program = self.transcribe(given, chosen, meshes, centres)
+                program = self.transcribe(posed, chosen, meshes, centres)
                 return program if change is None else change(program)
 
-            return solve_program(given, self.method, chosen, made, outside, polish, begin, longest)
+            return solve_program(posed, self.method, chosen, made, outside, polish, begin, longest)
 
         longest = _longest(problem) if self.error is not None and begin is None and outside.resume is None else [INF]
         if min(longest) == INF:

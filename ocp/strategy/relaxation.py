@@ -13,7 +13,7 @@ from dataclasses import replace
 import casadi as ca
 import numpy as np
 
-from ocp.interrupts import Activity, late
+from ocp.interrupts import Activity, time_is_up
 from ocp.problem import SOLVED, At, Bounds, Constraint, Cost, Finding, Guess, Kind, Phase, Problem, Trajectory
 from ocp.strategy.records import State
 from ocp.strategy.search import Search
@@ -25,7 +25,7 @@ from ocp.transcription.refine.smooth import linear_controls
 def switches_fast(search: Search, state: State) -> Finding | None:
     """Diagnosis: controls chatter, and the problem can be relaxed."""
     solution = state.last.solution
-    if late(Activity.SOLVING) or not all(map(_relaxable, search.problem.phases)):
+    if time_is_up(Activity.SOLVING) or not all(map(_relaxable, search.problem.phases)):
         return None
     turns = sum(map(_reversals, solution.parts or (solution.trajectory,)))
     often = turns > ANSWERS.windows // 2

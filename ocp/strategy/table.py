@@ -6,7 +6,19 @@ remedy, write its diagnosis and its remedy in a file of their own and add a row.
 
 from __future__ import annotations
 
-from ocp.strategy import answer, attained, instants, modes, nodes, other_starts, relaxation, solved, unsolved, zero_order_hold
+from ocp.strategy import (
+    answer,
+    attained,
+    exploited,
+    instants,
+    modes,
+    nodes,
+    other_starts,
+    relaxation,
+    solved,
+    unsolved,
+    zero_order_hold,
+)
 from ocp.strategy.rule import Rule, Stage
 
 UNSOLVED, SOLVED, ENDED, ANSWER = (Stage.UNSOLVED,), (Stage.SOLVED,), (Stage.ENDED,), (Stage.ANSWER,)
@@ -59,6 +71,9 @@ RULES: tuple[Rule, ...] = (
          None, True, True),
     Rule("halve_intervals", UNSOLVED, unsolved.on_a_mesh, unsolved.halve_intervals,
          "a pass failed", "every interval cut in two", "the program", None, True, True),
+    Rule("mesh_exploited", SOLVED, exploited.errors_pay, exploited.finer_everywhere,
+         "on the first mesh the motion is none of the system, and what it misses is worth a part of the objective",
+         "a mesh finer everywhere, from the original guess", "the objective", 2, True, True),
     Rule("lower_start", SOLVED, other_starts.many_meshes, other_starts.certified_from_lower,
          "the problem gives no initial guess, and four meshes gave no certificate",
          "search again from the lowest of a few guesses, solved on a few intervals", "the certificate", 1, True, True),

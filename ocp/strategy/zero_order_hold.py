@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ocp.guesses.motion import from_solution
-from ocp.interrupts import Activity, late
+from ocp.interrupts import Activity, time_is_up
 from ocp.problem import SOLVED, Finding, Kind, Solution, Status
 from ocp.strategy import inner
 from ocp.strategy.collocation import cornered
@@ -22,7 +22,7 @@ def may_serve(search: Search, state: State) -> Finding | None:
     if state.answer is not None or not search.alternative or (state.task.begun is not None and state.ending is None):
         return None
     if state.ending is not None:
-        serves = not late(Activity.REFINEMENT) and _shape_to_blame(outcome(search, state))
+        serves = not time_is_up(Activity.REFINEMENT) and _shape_to_blame(outcome(search, state))
         return state.ending if serves else None
     if state.last.solution.status in SOLVED:
         overshoots = state.task.number >= TIGHTENING.max_passes and cornered(search)

@@ -67,7 +67,7 @@ class Search:
     max_kinks: int = threshold(
         40, why="instants at which one control meets its bounds or leaves them; a control with more of them chatters",
         test=_CERTIFY + "test_both_sides.py::test_controls_have_kinks_where_their_bounds_cut_them_off")
-    min_bend: float = threshold(
+    min_second_difference: float = threshold(
         1e-7, why="second difference of samples from which an extremum of an argument may be sharp",
         test=_CERTIFY + "test_events.py::test_a_pulse_is_found_however_narrow")
     foot_depth: float = threshold(

@@ -25,7 +25,7 @@ class MinimumPrinciple:
     sobol_exponent: int = threshold(
         7, why="2 to this power points fill the box of two and more controls",
         test=_TESTS + "test_points_inside_the_box_are_tried")
-    reach: float = threshold(
+    max_tried: float = threshold(
         10.0, why="how far controls without bounds are tried, over their scale",
         test=_TESTS + "test_controls_without_bounds_are_tried_far_away")
     newton_steps: int = threshold(

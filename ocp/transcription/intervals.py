@@ -18,7 +18,7 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
-from ocp.integrators import GIVEN, INTEGRATORS, MULTISTEP, Integrator
+from ocp.integrators import DISCRETE_TIME, INTEGRATORS, MULTISTEP, Integrator
 from ocp.nlp.names import Names
 from ocp.problem import At, Cost, Phase
 from ocp.spaces import Expr
@@ -139,8 +139,8 @@ def path_part(place: Place, grid: Grid | Compressed) -> Part:
 
 def one_step(grid: Grid) -> Integrator:
     """The integrator of a grid, or that of its first step where it looks back."""
-    if grid.integrator == GIVEN.name:
-        return GIVEN
+    if grid.integrator == DISCRETE_TIME.name:
+        return DISCRETE_TIME
     return INTEGRATORS[MULTISTEP[grid.integrator].first if grid.integrator in MULTISTEP else grid.integrator]
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import casadi as ca
 
 from dynamics.kernels import compile_many, find_compiler, is_cached, operations
-from ocp.interrupts import Activity, late, leave_out, seconds_left
+from ocp.interrupts import Activity, leave_out, seconds_left, time_is_up
 from ocp.problem import Finding, Kind
 from ocp.transcription.blocks import Block, BlockFunctions, differentiated
 
@@ -50,7 +50,7 @@ def with_kernels(functions: BlockFunctions, mode: Any, nodes: int) -> Prepared:
     named = {f.name: getattr(functions, f.name) for f in fields(functions)}
     own = {name: value for name, value in named.items() if isinstance(value, ca.Function)}
     sizes = {name: operations(function) for name, function in own.items()}
-    if late(Activity.KERNELS) or sum(sizes.values()) * SECONDS_TO_WRITE > seconds_left():
+    if time_is_up(Activity.KERNELS) or sum(sizes.values()) * SECONDS_TO_WRITE > seconds_left():
         leave_out(Activity.KERNELS, ", ".join(own[name].name() for name in own if sizes[name] >= WORTH_COMPILING))
         return Prepared(functions, (), 0.0)
     large = [name for name in own if sizes[name] >= WORTH_COMPILING]
@@ -67,7 +67,7 @@ def with_kernels(functions: BlockFunctions, mode: Any, nodes: int) -> Prepared:
         return Prepared(functions, tuple(findings), 0.0)
     kernels = dict(zip(wanted, compile_many([own[name] for name in wanted], mode=mode, seconds_left=seconds_left),
                        strict=True))
-    if slow := [kernel.name for kernel in kernels.values() if kernel.mode == "interpreted"] if late(Activity.KERNELS) else []:
+    if slow := [kernel.name for kernel in kernels.values() if kernel.mode == "interpreted"] if time_is_up(Activity.KERNELS) else []:
         leave_out(Activity.KERNELS, ", ".join(slow))
     chosen = {name: kernel.as_casadi() for name, kernel in kernels.items() if kernel.mode == "compiled"}
     if chosen:

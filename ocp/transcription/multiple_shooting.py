@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from ocp.errors import ProblemError, UnsupportedError
-from ocp.integrators import GIVEN, MULTISTEP, STEPS
+from ocp.integrators import DISCRETE_TIME, MULTISTEP, STEPS
 from ocp.problem import Phase, Problem
 from ocp.transcription.carried import carries
 from ocp.transcription.direct import unsupported
@@ -72,5 +72,5 @@ def transcribe(problem: Problem, options: MultipleShootingOptions, grids: Sequen
 
 def _grid(phase: Phase, options: MultipleShootingOptions) -> Grid:
     if phase.steps is not None:
-        return Grid(np.linspace(0.0, 1.0, phase.steps + 1), GIVEN.name, 1, False)
+        return Grid(np.linspace(0.0, 1.0, phase.steps + 1), DISCRETE_TIME.name, 1, False)
     return Grid(np.linspace(0.0, 1.0, options.intervals + 1), options.integrator, options.steps, options.controls == "linear")

@@ -194,7 +194,7 @@ def dynamics_block(place: Place, mesh: Mesh) -> DynamicsBlock:
         name=f"dynamics_{place.number}" if place.number else "dynamics", v=v, data=data, cost=ca.SX(0),
         rows=ca.SX.zeros(system.model.nv if system.residual is None else system.residual.size1_out(0)),
         index=_index(place, mesh, own), values=_values(place, mesh, own), weight=mesh.weights, matrix=nothing(0, 0))
-    return DynamicsBlock(block, (x, u, own.T), t if (system.mechanism or system.held).timed else ca.SX(0))
+    return DynamicsBlock(block, (x, u, own.T), t if (system.mechanism or system.implicit).timed else ca.SX(0))
 
 
 class PlaceSymbols(NamedTuple):

@@ -25,50 +25,41 @@ Array = np.ndarray
 FIRST, BY, SECOND, TURNED = range(4)
 
 
-class Results(NamedTuple):
-    """Where the loops write, for so many nodes: rows, and the matrices of ``dynamics.loops.residual``."""
-
-    rows: Array
-    matrices: tuple[Array, ...]
-
-
 class Running:
     """The loops for the nodes of one block."""
 
     def __init__(self, system: System, count: int):
-        self.tables = make_tables(system.held)
-        self.start, self.none = (self.tables.integers, self.tables.reals, self.tables.workspace()), np.zeros((0, 6))
+        self.tables = make_tables(system.implicit)
+        self.start = self.tables.integers, self.tables.reals, self.tables.workspace()
         self.held = int(self.tables.integers[layout.N_ROWS])
         self.out = self.results(count)
 
-    def results(self, count: int) -> Results:
+    def results(self, count: int) -> residual.Results:
         n, m = self.tables.nv, self.held
-        shapes = (3, n, n), (3, m, n), (4, n, n), (m, n)
-        return Results(np.zeros((count, n + m)), tuple(np.zeros((count, *shape)) for shape in shapes))
+        return residual.Results(*(np.zeros((count, *shape)) for shape in ((n + m,), (3, n, n), (3, m, n), (4, n, n), (m, n))))
 
     def values(self, at: list[Array]) -> tuple[Array, ...]:
-        residual.values(*self.start, *at, self.none, self.out.rows)
-        return (self.out.rows,)
+        residual.values(*self.start, *at, self.out.out)
+        return (self.out.out,)
 
     def firsts(self, at: list[Array]) -> tuple[Array, ...]:
-        residual.derivatives(*self.start, *at, self.none, self.out.rows, *self.out.matrices[:SECOND])
-        return self.out.rows, *self.out.matrices[:SECOND]
+        residual.derivatives(*self.start, *at, self.out)
+        return self.out.out, self.out.first, self.out.by
 
     def seconds(self, at: list[Array]) -> tuple[Array, ...]:
-        residual.contracted(*self.start, *at, self.none, self.out.rows, *self.out.matrices)
-        return self.out.matrices
+        residual.contracted(*self.start, *at, self.out)
+        return tuple(self.out)[1:]
 
     def patterns(self, system: System) -> list[ca.Sparsity]:
         """Entries that are not zero somewhere: of first derivatives of both kinds of rows, and of both kinds of second ones, as
         ``matrices``; from states by chance, at which nothing vanishes unless it does everywhere."""
-        rng, found = np.random.default_rng(0), self.results(3)
+        rng, to = np.random.default_rng(0), self.results(3)
         n, m = self.tables.nv, self.held
         q = np.array([random_configuration(system.model, rng) for _ in range(3)])
         v, a = rng.normal(size=(2, 3, n))
-        residual.contracted(*self.start, q, v, a, rng.normal(size=(3, m)), np.full((3, 1), 0.1), rng.normal(size=(3, n + m)),
-                            self.none, found.rows, *found.matrices)
+        residual.contracted(*self.start, q, v, a, rng.normal(size=(3, m)), np.full((3, 1), 0.1), rng.normal(size=(3, n + m)), to)
         return [ca.DM(np.abs(x).sum(axis=0).reshape(-1, n)).sparsity() if not x.size else
-                ca.sparsify(ca.DM(np.abs(x).sum(axis=0).reshape(-1, n))).sparsity() for x in found.matrices]
+                ca.sparsify(ca.DM(np.abs(x).sum(axis=0).reshape(-1, n))).sparsity() for x in tuple(to)[1:]]
 
 
 def residual_functions(block: Block, system: System, place: tuple[Expr, Expr], t: Expr) -> BlockFunctions:
@@ -81,7 +72,7 @@ def residual_functions(block: Block, system: System, place: tuple[Expr, Expr], t
     before = ca.Function("before", [block.v, block.data], [ca.densify(ca.SX(e)) for e in (unit, x[model.nq:], a, lam, t)])
     run = Running(system, count)
     here = [model.nq, model.nv, model.nv, run.held, 1]
-    wide = [int(np.prod(matrix.shape[1:])) for matrix in run.out.matrices]
+    wide = [int(np.prod(matrix.shape[1:])) for matrix in tuple(run.out)[1:]]
     loops = (Loop(f"{name}_values", here, [block.size], count, run.values),
              Loop(f"{name}_firsts", here, [block.size, *wide[:SECOND]], count, run.firsts),
              Loop(f"{name}_seconds", [*here, block.size], wide, count, run.seconds))

@@ -16,7 +16,7 @@ import numpy as np
 
 from dynamics.derivatives import ambient_hessian, unit_configuration
 from dynamics.derivatives.manifold import ambient_map
-from dynamics.loops import batch, make_tables
+from dynamics.loops import batch, forward, make_tables
 from ocp.nlp.watch import Buffered
 from ocp.problem import System
 from ocp.transcription.blocks import Block, BlockFunctions
@@ -57,20 +57,20 @@ def dynamics_functions(block: Block, system: System, place: tuple[Expr, Expr, Ex
         unit, w, system.mechanism.motor_effort(u), given, T)])
     tables = make_tables(system.mechanism)
     start, none = (tables.integers, tables.reals, tables.workspace()), np.zeros((0, 6))
-    a, first, second = np.zeros((count, nv)), np.zeros((count, 3, nv, nv)), np.zeros((count, 4, nv, nv))
-    lam, inverse = np.zeros(nv), np.zeros((4, nv, nv))
+    to = forward.Results(np.zeros((count, nv)), np.zeros((count, 3, nv, nv)), np.zeros((count, 4, nv, nv)), np.zeros(nv),
+                         np.zeros((4, nv, nv)))
 
     def values(at: list[Array]) -> Sequence[Array]:
-        batch.forward_dynamics(*start, *at, none, a)
-        return (a,)
+        batch.forward_dynamics(*start, *at, none, to.a)
+        return (to.a,)
 
     def firsts(at: list[Array]) -> Sequence[Array]:
-        batch.forward_dynamics_derivatives(*start, *at, none, a, first)
-        return a, first
+        batch.forward_dynamics_derivatives(*start, *at, none, to.a, to.first)
+        return to.a, to.first
 
     def seconds(at: list[Array]) -> Sequence[Array]:
-        batch.forward_contracted_second_order(*start, *at, none, a, first, lam, inverse, second)
-        return a, first, second
+        batch.forward_contracted_second_order(*start, *at, none, to)
+        return to.a, to.first, to.second
 
     here, matrices = [nq, nv, nv, 1 + system.nu - motors], 3 * nv * nv
     loops = (Loop(f"{name}_values", here, [nv], count, values),

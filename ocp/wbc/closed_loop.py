@@ -22,7 +22,7 @@ from dynamics.constraints import PointContact
 from ocp.control.tasks import Task
 from ocp.control.whole_body import Control, ForceTask, Item, WholeBody
 from ocp.errors import ProblemError
-from ocp.interrupts import Activity, asked, check, late
+from ocp.interrupts import Activity, asked, check, time_is_up
 from ocp.mpc.result import step_times
 from ocp.plants import Plant
 from ocp.problem import Finding, Kind
@@ -64,7 +64,7 @@ class _Loop:
                                horizon=setup.horizon, options=setup.options)
         driven = tuple(self.whole.driven or ())
         q = ca.SX.sym("q", model.nq)
-        where = [s.place for s in every]
+        where = [s.contact_point for s in every]
         self.positions = ca.Function("points", [q], [ca.densify(ca.SX(contact_kinematics.contact_positions(model, q, where)))])
         self.normals = np.array([s.plane[2] for s in every]).reshape(-1, 3)
         self.heights = np.array([s.height for s in every])
@@ -112,7 +112,7 @@ class _Loop:
         """Notes on tasks of one priority that cannot all be met at the start, whatever the torques."""
         levels, q, v = self._items(0.0), self.setup.start[:self.nq], self.setup.start[self.nq:]
         terms = self.whole.terms(q, v, [item for level in levels for _, item in level if isinstance(item, Task)])
-        held = [terms.J_l, *(s.held()[0] @ terms.J_c[self.whole.stance_rows(s.name)]
+        held = [terms.J_l, *(s.equations()[0] @ terms.J_c[self.whole.stance_rows(s.name)]
                              for s in self._stances(0.0, np.zeros((terms.J_c.shape[0] // 3, 3))))]
         known = np.vstack(held)
         for level in levels:
@@ -148,7 +148,7 @@ class _Loop:
         except KeyboardInterrupt:
             if not done:
                 raise
-            ending = Ending.TIME_LIMIT if late() and not asked() else Ending.INTERRUPTED
+            ending = Ending.TIME_LIMIT if time_is_up() and not asked() else Ending.INTERRUPTED
         return ending, done
 
     def _step(self, k: int) -> None:

@@ -32,7 +32,7 @@ class ContactState:
     first: int
     full: float = 1.0
     slipped: float = -np.inf
-    places: Array = field(default_factory=lambda: np.zeros((0, 3)))
+    anchors: Array = field(default_factory=lambda: np.zeros((0, 3)))
     drift: float = 0.0
 
     def __post_init__(self) -> None:
@@ -68,21 +68,21 @@ class ContactState:
         if self.full <= 0.0 and not self.wanted:
             self.taken = False
             return [*notes, Note(t, self.name, "is released")]
-        if not self.places.size:
-            self.places = points.copy()
+        if not self.anchors.size:
+            self.anchors = points.copy()
         if not self.slides:
             if np.linalg.norm(speeds @ self.contact.plane[:2].T, axis=1).max() > SLIPS:
                 if self.slipped < t - STANDS:
                     notes.append(Note(t, self.name, "slips; less of its friction is counted on"))
                 self.slipped = t
-            self.drift = max(self.drift, float(np.linalg.norm(points - self.places, axis=1).max()))
+            self.drift = max(self.drift, float(np.linalg.norm(points - self.anchors, axis=1).max()))
         return notes
 
     def standing(self, t: float, speeds: Array, trust: float, caution: float, weight: float) -> list[PointContact]:
         """Its points as the controller may count on them: none where it is not taken. speeds [k, 3] (m/s, world); trust, caution:
         shares of friction; weight (N): of the robot."""
         if not self.taken:
-            self.places = np.zeros((0, 3))
+            self.anchors = np.zeros((0, 3))
             return []
         most = self.contact.most if self.full >= 1.0 else min(self.contact.most, self.full * 2.0 * weight)
         share = (1.0 if self.slides else trust) * (caution if self.slipped > t - STANDS else 1.0)

@@ -43,7 +43,7 @@ class Ground:
     height: float
     friction: float
     start: Array
-    held: frozenset[int]  # bodies that carry contacts
+    carriers: frozenset[int]  # bodies that carry contacts
 
     @classmethod
     def below(cls, mechanism: Mechanism, contacts: Sequence[Contact], start: Array) -> Ground | None:
@@ -57,14 +57,14 @@ class Ground:
             return None
         at = start[model.q_slice(base)][:3]
         lowest = max(level, key=lambda c: float(c.plane[2] @ at) - c.height)
-        held = frozenset(model.frame(c.frame).body for c in contacts)
-        return cls(mechanism, base, lowest.plane[2], lowest.height, lowest.friction or 0.0, start, held)
+        carriers = frozenset(model.frame(c.frame).body for c in contacts)
+        return cls(mechanism, base, lowest.plane[2], lowest.height, lowest.friction or 0.0, start, carriers)
 
     @cached_property
     def parts(self) -> tuple[PointContact, ...]:
         """Points of bodies above the ground at the start, as contacts of a plant, named by their bodies."""
         model, q = self.mechanism.model, self.start[: self.mechanism.model.nq]
-        found = list(_extents(model, self.base, self.held))
+        found = list(_extents(model, self.base, self.carriers))
         high = np.ravel(self._heights(found)(q).full()) > CLOSED_LOOPS.clear if found else ()
         n: list[float] = self.normal.tolist()
         return tuple(PointContact(f"part {k} of {name}", name, ((float(at[0]), float(at[1]), float(at[2])),), (n[0], n[1], n[2]),
@@ -164,16 +164,16 @@ def faces_up(contact: Contact, gravity: Array) -> bool:
     return -float(contact.plane[2] @ gravity) >= CLOSED_LOOPS.level * float(np.linalg.norm(gravity))
 
 
-def _extents(model: Model, base: int, held: frozenset[int]) -> Iterator[tuple[str, Array]]:
+def _extents(model: Model, base: int, carriers: frozenset[int]) -> Iterator[tuple[str, Array]]:
     """(body, point in it [3]): corners of the base, and of bodies at the ends of the tree that carry no contact their mass centre;
     of all others the joints that they carry."""
     for i, body in enumerate(model.bodies):
         if not _descends(model, i, base):
             continue
         children = model.children(i)
-        if i == base and i not in held:
+        if i == base and i not in carriers:
             yield from ((body.name, corner) for corner in _box(body.inertia))
-        elif not children and i not in held and body.inertia.mass > 0:
+        elif not children and i not in carriers and body.inertia.mass > 0:
             yield body.name, np.asarray(body.inertia.com, float)
         if i != base:
             for k in children:

@@ -20,7 +20,7 @@ At = tuple[Array, Array, Array]
 Source = Callable[[float], At]
 
 
-def held(value: ArrayLike) -> Source:
+def constant(value: ArrayLike) -> Source:
     """A target that is constant."""
     x = np.asarray(value, float)
     return lambda t: (x, np.zeros_like(x), np.zeros_like(x))
@@ -63,7 +63,7 @@ class Path:
     def begin(self, value: ArrayLike, t: float = -np.inf) -> None:
         """Start the path at this value at a time (s), until the next move: where a task is taken up."""
         k = max(k for k, piece in enumerate(self.pieces) if piece[0] <= max(t, self.pieces[0][0]))
-        self.pieces[k] = (self.pieces[k][0], 0.0, held(value))
+        self.pieces[k] = (self.pieces[k][0], 0.0, constant(value))
 
     def shifted(self, time: float, by: Array) -> Source:
         """Shift the path before ``time`` by ``by`` (vectors; the position of poses)."""

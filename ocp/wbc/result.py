@@ -21,7 +21,7 @@ class Note:
 
     time: float
     what: str
-    words: str
+    text: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +74,7 @@ class WholeBodyRun:
         return float(np.nanmax(self.levels.get("equations", np.zeros(0)), initial=0.0))
 
     @property
-    def kept(self) -> bool:
+    def within_limits(self) -> bool:
         """Equations hold in every step, and no commanded force or torque leaves its limits."""
         share = max((float(np.nanmax(c.share[:, 0], initial=0.0)) for c in self.contacts), default=0.0)
         return self.equations <= EQUATION and share <= 1.0 + EQUATION and self.effort_share <= 1.0 + EQUATION
@@ -89,4 +89,4 @@ class WholeBodyRun:
     def ok(self) -> bool:
         """It reached its end standing, every step was solved, and limits were kept (no ``findings``). Deadlines are a matter of the
         machine: see ``times``."""
-        return self.ending is Ending.FINISHED and not self.failures and self.kept and not self.findings
+        return self.ending is Ending.FINISHED and not self.failures and self.within_limits and not self.findings

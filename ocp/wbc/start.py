@@ -27,7 +27,7 @@ def close_contacts(mechanism: Mechanism, contacts: Sequence[Contact], start: Arr
     if not stances:
         return start, {}
     q = ca.SX.sym("q", model.nq)
-    where = [s.place for s in stances]
+    where = [s.contact_point for s in stances]
     points = contact_kinematics.contact_positions(model, q, where)
     n = np.array([s.plane[2] for s in stances])
     heights = np.array([s.height for s in stances])
@@ -59,7 +59,7 @@ def unsupported(setup: Setup) -> tuple[str, ...]:
     """Advice on what the contacts at the start leave undecided: a floating base that they do not hold in all six directions,
     equations that repeat each other."""
     model = setup.mechanism.model
-    where = [s.place for plan in setup.contacts if plan.taken for s in stances_of(plan)] if setup.tasks else []
+    where = [s.contact_point for plan in setup.contacts if plan.taken for s in stances_of(plan)] if setup.tasks else []
     if not where or not any(body.joint.kind == "free_flyer" for body in model.bodies):
         return ()
     ranks = contact_kinematics.contact_ranks(model, setup.start[: model.nq], where)

@@ -45,8 +45,8 @@ def forward(made, objective, run):
     q_p, v_p = np.zeros((n, np_)), np.zeros((n, np_))
     for k, solve in enumerate(run.solves):
         h, node = run.h, run.nodes[k + 1]
-        _, r_q, r_v, M = made.slopes(node, run.u[solve.step], run.p)
-        r_p = np.column_stack([np.ravel(made.pull(*node, run.u[solve.step], run.p, one)[1]) for one in np.eye(n)]).T
+        _, r_q, r_v, M = made.linearised(node, run.u[solve.step], run.p)
+        r_p = np.column_stack([np.ravel(made.vjp(*node, run.u[solve.step], run.p, one)[1]) for one in np.eye(n)]).T
         right = (M + h * r_v) @ q_p + h * M @ v_p - h**2 * r_p
         new = np.linalg.solve(M + h * r_v + h**2 * r_q, right)
         q_p, v_p = new, (new - q_p) / h

@@ -42,15 +42,15 @@ FREE, CONSTRAINED = ("forward dynamics", "FD first order", "FD contracted second
 
 
 @njit
-def _residual(count, integers, reals, work, q, v, a, lam, t, mu, none, out, first, by, second, turned):
+def _residual(count, integers, reals, work, q, v, a, lam, t, mu, to):
     for _ in range(count):
-        residual.contracted(integers, reals, work, q, v, a, lam, t, mu, none, out, first, by, second, turned)
+        residual.contracted(integers, reals, work, q, v, a, lam, t, mu, to)
 
 
 @njit
-def _residual_first(count, integers, reals, work, q, v, a, lam, t, none, out, first, by):
+def _residual_first(count, integers, reals, work, q, v, a, lam, t, to):
     for _ in range(count):
-        residual.derivatives(integers, reals, work, q, v, a, lam, t, none, out, first, by)
+        residual.derivatives(integers, reals, work, q, v, a, lam, t, to)
 
 
 def rows_of(name: str, feet: int) -> list[dict[str, Any]]:
@@ -65,11 +65,10 @@ def rows_of(name: str, feet: int) -> list[dict[str, Any]]:
     ours = [runs[title] for title in FREE]
     start = face.tables.integers, face.tables.reals, face.tables.workspace()
     points = q[None], v[None], a[None], rng.normal(size=(1, m)), np.zeros((1, 1))
-    room = np.zeros((1, n + m)), np.zeros((1, 3, n, n)), np.zeros((1, 3, m, n))
-    more = np.zeros((1, 4, n, n)), np.zeros((1, m, n))
-    weights, none = rng.normal(size=(1, n + m)), np.zeros((0, 6))
-    ours += [lambda count: _residual_first(count, *start, *points, none, *room),
-             lambda count: _residual(count, *start, *points, weights, none, *room, *more)]
+    to = residual.Results(*(np.zeros((1, *shape)) for shape in ((n + m,), (3, n, n), (3, m, n), (4, n, n), (m, n))))
+    weights = rng.normal(size=(1, n + m))
+    ours += [lambda count: _residual_first(count, *start, *points, to),
+             lambda count: _residual(count, *start, *points, weights, to)]
     labels = [*CONSTRAINED, "residual, first derivatives", "residual, contracted second derivatives"]
     theirs, gaps = pinocchio(path, name, feet, (q, v, tau), face)
     times = np.median(measure(*ours, *theirs), axis=1)

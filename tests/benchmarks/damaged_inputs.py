@@ -139,7 +139,7 @@ def ended(words: list[str]) -> dict[str, Any]:
         raise Slow
 
     raised: list[Exception] = []
-    before, cli._told = cli._told, told
+    before, cli._report = cli._report, told
     was = signal.signal(signal.SIGPROF, slow)
     out, err = io.StringIO(), io.StringIO()
     signal.setitimer(signal.ITIMER_PROF, LONG_S)
@@ -154,7 +154,7 @@ def ended(words: list[str]) -> dict[str, Any]:
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0.0)
         signal.signal(signal.SIGPROF, was)
-        cli._told = before
+        cli._report = before
     found: dict[str, Any] = {"outcome": outcome}
     if outcome == 3 and raised:
         inner = traceback.extract_tb(raised[-1].__traceback__)

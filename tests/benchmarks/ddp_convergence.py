@@ -166,7 +166,7 @@ def by_source(case: Case, repeats: int) -> Iterator[dict[str, Any]]:
         size = 0
         if how == "generated":
             stage = build(case.problem, prepared_options(case, changes)).kinds[0]
-            size = max(operations(f) for f in (stage.slope or stage.expand, stage.bend) if f is not None)
+            size = max(operations(f) for f in (stage.first_order or stage.expand, stage.hessian) if f is not None)
         row: dict[str, Any] = {"problem": case.name, "derivatives": derivatives, "execution": how, "operations": size}
         if size <= LIMIT:
             try:

@@ -74,7 +74,7 @@ def solved(loaded: LoadedProblem, options: dict[str, Any], out: Connection) -> N
            "objective": repr(float(found.objective)), "seconds": f"{time.perf_counter() - begin:.2f}",
            "passes": str(len(found.extra.get("refinement", [0]))), "unknowns": str(len(found.extra["lam_x"]))}
     if found.certificate is not None:
-        row["bar"] = f"{found.certificate.bar:.3g}"
+        row["bar"] = f"{found.certificate.error_bound:.3g}"
     failures = sentences(found.certificate.failures) if found.certificate is not None else ()
     row["why"] = "" if found.ok else "; ".join([found.status.name.lower(), *failures])[:300]
     out.send(row)

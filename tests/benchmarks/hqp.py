@@ -103,7 +103,7 @@ class Stand:
         """(mass-centre task, q, v) of one closed loop under the strict controller; watch: sees what came of every step, and the
         residual of the equations of motion by the plant's own terms. The first step without an answer ends it."""
         nv, x, w = self.model.nv, ca.SX.sym("q", self.model.nq), ca.SX.sym("v", self.model.nv)
-        where = [s.place for s in self.stances]
+        where = [s.contact_point for s in self.stances]
         terms = ca.Function("plant", [x, w], [ca.densify(ca.SX(y)) for y in (
             alg.mass_matrix(self.model, x), alg.bias_force(self.model, x, w),
             contact_kinematics.contact_jacobian(self.model, x, where), contact_kinematics.contact_drift(self.model, x, w, where))])

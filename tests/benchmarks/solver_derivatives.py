@@ -120,7 +120,7 @@ def by_ilqr(case: Case, derivatives: str, how: str, hessian: str, iterations: in
                           tuning=Tuning(polish="never"))
     if how == "generated":
         stage = build(problem, options).kinds[0]
-        size = max(operations(f) for f in (stage.slope or stage.expand, stage.bend) if f is not None)
+        size = max(operations(f) for f in (stage.first_order or stage.expand, stage.hessian) if f is not None)
         if size > limit:
             return Outcome(note=f"not run: {size} operations")
         note = f"{size} operations"

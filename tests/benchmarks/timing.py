@@ -77,7 +77,7 @@ _LOOPS = {
     "ID contracted second order": _repeated(second_order.contracted_second_order, "q, v, a, lam, none, second", ", True"),
     "ID second-order tensors": _repeated(tensors.second_order, "q, v, a, none, unit, tensor", ", True"),
     "FD contracted second order": _repeated(forward.forward_contracted_second_order,
-                                            "q, v, tau_in, lam, none, acc, first, weights, second, third"),
+                                            "q, v, tau_in, lam, none, to"),
 }
 
 
@@ -92,8 +92,8 @@ def loop_runs(face: LoopDynamics, q: np.ndarray, v: np.ndarray, a: np.ndarray, t
         "FD first order": (q, v, tau, none, np.zeros(n), np.zeros((3, n, n))),
         "ID contracted second order": (q, v, a, lam, none, np.zeros((4, n, n))),
         "ID second-order tensors": (q, v, a, none, np.zeros(n), np.zeros((n, 4, n, n))),
-        "FD contracted second order": (q, v, tau, lam, none, np.zeros(n), np.zeros((3, n, n)), np.zeros(n), np.zeros((4, n, n)),
-                                       np.zeros((4, n, n)))}
+        "FD contracted second order": (q, v, tau, lam, none, forward.Results(
+            np.zeros(n), np.zeros((3, n, n)), np.zeros((4, n, n)), np.zeros(n), np.zeros((4, n, n))))}
     return {title: (lambda count, f=loop, x=arguments[title]: f(count, *start, *x)) for title, loop in _LOOPS.items()}
 
 

@@ -372,7 +372,8 @@ def task_of(name: str, loaded: LoadedProblem) -> Task:
 def from_product(name: str, loaded: LoadedProblem) -> tuple[Callable[[float], tuple[np.ndarray, np.ndarray]], float]:
     """What ``ocp solve`` finds, as a guess; of arms with accelerations for controls."""
     found = solve(loaded.problem)
-    print(f"{name}: the product finds {found.objective:.10g} +- {found.certificate.bar:.2g}, certified: {found.ok}", flush=True)
+    bound = found.certificate.error_bound
+    print(f"{name}: the product finds {found.objective:.10g} +- {bound:.2g}, certified: {found.ok}", flush=True)
     last = float(found.trajectory.t[-1])
     system = loaded.problem.phase.system
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from ocp.guesses.sampling import sample_guess
 from ocp.problem import INF, At, Phase, Problem
+from ocp.problem.terms import Sense
 
 Answer = tuple[float, int, bool, float]
 Solve = Callable[[], Answer]
@@ -169,7 +170,12 @@ def _opti_limits(opti: Any, phase: Phase, T: Any, X: Any, U: Any, s: np.ndarray,
     p = ca.DM(phase.system.parameter_values) if p is None else p
     for c in phase.constraints:
         for k in {At.PATH: range(U.shape[1]), At.START: [0], At.FINAL: [-1]}[c.at]:
-            opti.subject_to(opti.bounded(ca.DM(c.lower), c.function(T * float(s[k]), X[:, k], U[:, k], p), ca.DM(c.upper)))
+            value = c.function(T * float(s[k]), X[:, k], U[:, k], p)
+            if c.sense is Sense.CONE:
+                opti.subject_to(value[0] >= 0)
+                opti.subject_to((value[0]**2 - ca.sumsqr(value[1:])) / c.unit >= 0)
+            else:
+                opti.subject_to(opti.bounded(ca.DM(c.lower), value, ca.DM(c.upper)))
 
 
 def _opti_bounds(opti: Any, values: Any, low: tuple[float, ...], high: tuple[float, ...]) -> None:

@@ -35,7 +35,7 @@ class Discrete:
             g, F, H = (np.asarray(value) for value in stage.expand(*at, h.h[k]))
             if self.exact:
                 costate = multipliers.costate[k + 1] if k < h.stages else np.zeros(0)
-                H = np.asarray(stage.bend(*at, h.h[k], costate))
+                H = np.asarray(stage.hessian(*at, h.h[k], costate))
             H = H.T[:, :n + m]
             more = {}
             if stage.rows.count:

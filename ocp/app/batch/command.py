@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 from pydantic import ValidationError
@@ -19,6 +20,7 @@ from ocp.app.batch.run import AUTO, KEEP, Sweep, Table, axes_of_starts, local_op
 from ocp.app.batch.schedule import Tell
 from ocp.app.batch.work import START
 from ocp.app.files.problem.sections_schema import Sweep as Section
+from ocp.app.files.syntax.findings import Findings
 from ocp.app.files.syntax.overrides import apply_overrides
 from ocp.app.files.syntax.yaml_source import read_source
 from ocp.app.files.syntax.yaml_text import dump
@@ -45,21 +47,26 @@ def prepared(file: Path, overrides: Mapping[str, str], asked: Asked) -> Sweep:
     """The sweep of a file. Raises ProblemError for what cannot be varied, with near misses."""
     source = apply_overrides(read_source(file), overrides)
     tree = dict(source.tree) if isinstance(source.tree, dict) else {}
-    section = tree.pop("sweep", None) or {}
+    section, findings = tree.pop("sweep", None) or {}, Findings(source)
     try:
         Section.model_validate(section)
     except ValidationError as error:
-        first = error.errors()[0]
-        at = ("sweep", *(key for key in first["loc"] if isinstance(key, (str, int))))
-        keys = near(str(at[-1]), Section.model_fields) if first["type"] == "extra_forbidden" else ""
-        raise ProblemError(f"{first['msg']}{keys}", where=source.where(at)) from None
+        for one in error.errors():
+            at = ("sweep", *(key for key in one["loc"] if isinstance(key, (str, int))))
+            keys = near(str(at[-1]), Section.model_fields) if one["type"] == "extra_forbidden" else ""
+            findings.add(at, f"{one['msg']}{keys}")
+        findings.raise_any()
 
     def option(name: str, otherwise: Any) -> Any:
         given = getattr(asked, name)
         return section.get(name, otherwise) if given is None else given
 
     table = asked.table or (None if asked.over or "table" not in section else file.parent / section["table"])
-    axes = [read_axis(words) for words in asked.over] or [axis_of(path, own) for path, own in section.get("over", {}).items()]
+    axes = [read_axis(words) for words in asked.over]
+    for path, own in () if axes else section.get("over", {}).items():
+        with findings.collecting(("sweep", "over", path)):
+            axes.append(axis_of(path, own))
+    findings.raise_any()
     starts = option("starts", 1)
     if table is not None:
         if starts == AUTO:
@@ -83,7 +90,7 @@ def prepared(file: Path, overrides: Mapping[str, str], asked: Asked) -> Sweep:
 
 
 @contextmanager
-def told(count: int, quiet: bool, word: str = "certified") -> Iterator[Tell | None]:
+def progress_bar(count: int, quiet: bool, word: str = "certified") -> Iterator[Tell | None]:
     """One progress bar for all cases, on standard error; word: the label of successful cases."""
     if quiet:
         yield None
@@ -107,7 +114,7 @@ def print_table(found: Table, sweep: Sweep) -> None:
     good = sum(bool(row["ok"]) for row in found.rows)
     console.print(f"{good} of {len(found)} cases certified")
     for row in [row for row in found.rows if not row["ok"]][:3]:
-        console.print(f"  case {row['case']}: {row['message']}", markup=False)
+        console.print(f"  case {row['case']}: {shorten(row['message'], 200, placeholder=' ...')}", markup=False)
     best = found.best()
     if best is not None:
         console.print(f"best: case {best['case']}, objective {best['objective']:.8g}")

@@ -60,10 +60,10 @@ class Axis:
         return self.values[min(int(fraction * len(self.values)), len(self.values) - 1)] if self.values else float(self.at(fraction))
 
 
-def read_axis(words: str) -> Axis:
+def read_axis(spec: str) -> Axis:
     """An axis as the command line gives it. Raises ProblemError."""
-    path, equals, text = words.partition("=")
-    where = f"--over {words}"
+    path, equals, text = spec.partition("=")
+    where = f"--over {spec}"
     if not equals or not path.strip():
         raise ProblemError("expected path=a:b:n, path=a:b or path=[v1, v2, ..]", where=where)
     match = _RANGE.match(text.strip())
@@ -78,13 +78,13 @@ def read_axis(words: str) -> Axis:
     return _range(path.strip(), _number(low, where), _number(high, where), int(count or 0), bool(log), where)
 
 
-def axis_of(path: str, given: Any) -> Axis:
+def axis_of(path: str, values: Any) -> Axis:
     """An axis as the section ``sweep`` gives it: a list, or text as on the command line."""
-    if isinstance(given, (list, tuple)) and given:
-        return Axis(path, tuple(given))
-    if not isinstance(given, str):
-        raise ProblemError(f"expected a list of values, or text such as 0:1:11; got {given!r}", where=f"sweep.over.{path}")
-    return read_axis(f"{path}={given}")
+    if isinstance(values, (list, tuple)) and values:
+        return Axis(path, tuple(values))
+    if not isinstance(values, str):
+        raise ProblemError(f"expected a list of values, or text such as 0:1:11; got {values!r}", where=f"sweep.over.{path}")
+    return read_axis(f"{path}={values}")
 
 
 def _number(text: Any, where: str) -> float:

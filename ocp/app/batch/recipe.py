@@ -45,13 +45,13 @@ class Range(NamedTuple):
 @dataclass(frozen=True)
 class Recipe:
     """A program as pure data: text of the file with the values of structure, folder of its paths; base: the value of each path of
-    numbers in the text, with slopes [k] of all numbers of the problem by it; parameters: names, by path, of those that are."""
+    numbers in the text, with rates [k] of all numbers of the problem by it; parameters: names, by path, of those that are."""
 
     text: str
     folder: str
     name: str
     base: Mapping[str, float] = field(default_factory=dict)
-    slopes: Mapping[str, np.ndarray] = field(default_factory=dict)
+    rates: Mapping[str, np.ndarray] = field(default_factory=dict)
     parameters: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
@@ -67,11 +67,11 @@ class Recipe:
 
     def problem(self, loaded: LoadedProblem, values: Mapping[str, float]) -> Problem:
         """The problem with these values by path."""
-        found, moved = loaded.problem, [path for path in self.slopes if values[path] != self.base[path]]
+        found, moved = loaded.problem, [path for path in self.rates if values[path] != self.base[path]]
         if moved:
             numbers = numbers_of(found)
             for path in moved:
-                numbers += (values[path] - self.base[path]) * self.slopes[path]
+                numbers += (values[path] - self.base[path]) * self.rates[path]
             found = with_numbers(found, numbers)
         return with_parameters(found, {name: values[path] for path, name in self.parameters.items()})
 
@@ -79,7 +79,7 @@ class Recipe:
         """The program, on the mesh of the solution for the values in the text."""
         return compiled(loaded.problem, loaded.method, loaded.options_for(loaded.method),
                         parameters=tuple(self.parameters.values()),
-                        durations=_of_durations(loaded.problem, self.slopes.values()),
+                        durations=_of_durations(loaded.problem, self.rates.values()),
                         tolerances=Tolerances(**loaded.accept), without=loaded.without, progress=progress)
 
 
@@ -95,15 +95,15 @@ def recipe_of(text: str, folder: str | Path, name: str, ranges: Mapping[str, Ran
         plain = changed(plain, path, own_range.base, _label(path, own_range.base))
     load_tree(plain, folder)
     left = [path for path in ranges if not _straight(path)]
-    slopes: dict[str, np.ndarray] = {}
+    rates: dict[str, np.ndarray] = {}
     parameters: dict[str, str] = {}
     rest = [path for path in ranges if path not in left]
     own = plain
     for path in rest:
         named = _parse_path(path, path)[0] == "parameters"
-        slope = None if named else _slope(own, path, ranges[path], folder)
+        slope = None if named else _rate(own, path, ranges[path], folder)
         if slope is not None and np.any(slope):
-            slopes[path] = slope
+            rates[path] = slope
             continue
         lifted = _lifted(own, path, ranges[path].base)
         if lifted is not None and _takes(lifted[0], folder, lifted[1]):
@@ -111,12 +111,12 @@ def recipe_of(text: str, folder: str | Path, name: str, ranges: Mapping[str, Ran
         else:
             left.append(path)
     if parameters:  # the problem has other numbers now
-        slopes = {path: found for path in slopes if (found := _slope(own, path, ranges[path], folder)) is not None}
-        left += [path for path in rest if path not in slopes and path not in parameters and path not in left]
-    base = {path: ranges[path].base for path in (*slopes, *parameters)}
-    made = Recipe(dump(own.tree), str(folder), name, base, slopes, parameters)
-    if len(slopes) > 1 and not _together(made, ranges, folder):
-        return recipe_of(text, folder, name, {path: ranges[path] for path in parameters}, structure)[0], (*left, *slopes)
+        rates = {path: found for path in rates if (found := _rate(own, path, ranges[path], folder)) is not None}
+        left += [path for path in rest if path not in rates and path not in parameters and path not in left]
+    base = {path: ranges[path].base for path in (*rates, *parameters)}
+    made = Recipe(dump(own.tree), str(folder), name, base, rates, parameters)
+    if len(rates) > 1 and not _together(made, ranges, folder):
+        return recipe_of(text, folder, name, {path: ranges[path] for path in parameters}, structure)[0], (*left, *rates)
     return made, tuple(dict.fromkeys(left))
 
 
@@ -130,7 +130,7 @@ def _straight(path: str) -> bool:
     return not any(key in UNSEEN and not (key == "system" and "define" in keys) for key in keys) or keys[0] == "system"
 
 
-def _slope(source: Source, path: str, ends: Range, folder: str | Path) -> np.ndarray | None:
+def _rate(source: Source, path: str, ends: Range, folder: str | Path) -> np.ndarray | None:
     """The slope of all numbers by the value at a path; None where the structure changes, or they lie on no straight line."""
     at = [ends.lower, ends.upper, (ends.lower + ends.upper) / 2]  # an error at an end of the range names that end
     read = [load_tree(changed(source, path, value, _label(path, value)), folder) for value in at]
@@ -178,7 +178,7 @@ def _takes(source: Source, folder: str | Path, name: str) -> bool:
 
 def _together(made: Recipe, ranges: Mapping[str, Range], folder: str | Path) -> bool:
     """Whether paths of numbers act one beside the other: all at their second values at once."""
-    ends = {path: ranges[path].upper for path in made.slopes}
+    ends = {path: ranges[path].upper for path in made.rates}
     source, loaded = parse_source(made.text, made.name), made.load()
     for path, value in ends.items():
         source = changed(source, path, value, _label(path, value))
@@ -189,7 +189,7 @@ def _together(made: Recipe, ranges: Mapping[str, Range], folder: str | Path) -> 
     return bool(np.all(same))
 
 
-def _of_durations(problem: Problem, slopes: Iterable[np.ndarray]) -> bool:
+def _of_durations(problem: Problem, rates: Iterable[np.ndarray]) -> bool:
     """Whether numbers of durations that are fixed change."""
     if any(phase.steps is not None for phase in problem.phases):
         return False
@@ -197,7 +197,7 @@ def _of_durations(problem: Problem, slopes: Iterable[np.ndarray]) -> bool:
         phase if phase.duration.free else replace(phase, duration=replace(phase.duration, guess=phase.duration.guess + 1.0))
         for phase in problem.phases))
     theirs = numbers_of(longer) != numbers_of(problem)
-    return any(np.any(slope[theirs]) for slope in slopes)
+    return any(np.any(slope[theirs]) for slope in rates)
 
 
 def grouped(paths: Sequence[str], rows: Sequence[Sequence[Any]]) -> dict[str, Range]:

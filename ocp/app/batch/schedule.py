@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ocp.batch.compiled import Point
-from ocp.interrupts import held
+from ocp.interrupts import holding_interrupts
 
 #: reported after tasks are done: how many, of which well, and all
 Tell = Callable[[int, int, int], Any]
@@ -126,7 +126,7 @@ def scheduled(parent: np.ndarray, task: Callable[[int, Point | None], Task], led
                 who.submit(task(number, start(number)))
                 running += 1
         found = who.finished(1.0) if running else []
-        with held() as waiting:  # what is written is done
+        with holding_interrupts() as waiting:  # what is written is done
             ledger.add(found)
         if waiting.asked:
             raise KeyboardInterrupt

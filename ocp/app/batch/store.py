@@ -33,7 +33,7 @@ class Store(Ledger):
 
     def __init__(self, folder: Path, head: Mapping[str, Any], overwrite: bool):
         """head: what the sweep is. Raises ProblemError for a folder of another one, and what is none."""
-        self.folder, self.head = folder, {"format": FORMAT, "version": VERSION, **json.loads(json.dumps(head))}
+        self.folder, self.head = folder, _stated(head)
         self.done: dict[int, dict[str, Any]] = {}
         self.measured: dict[int, dict[str, float]] = {}
         known = read_head(folder) if folder.exists() and any(folder.iterdir()) else None
@@ -42,7 +42,7 @@ class Store(Ledger):
         if known is not None and known != self.head:
             if not overwrite:
                 differs = ", ".join(sorted(key for key in {*known, *self.head} if known.get(key) != self.head.get(key)))
-                raise ProblemError(f"holds another sweep ({differs} differ); allow overwriting or name another folder",
+                raise ProblemError(f"holds another sweep (other {differs}); --overwrite replaces it, --out names another folder",
                                    where=str(folder))
             import shutil
 
@@ -117,7 +117,7 @@ class Store(Ledger):
             pass
         else:
             partial = self.folder / ".cases.parquet"
-            parquet.write_table(pyarrow.Table.from_pylist([_uniform(row) for row in rows]), partial)
+            parquet.write_table(pyarrow.Table.from_pylist(_uniform(rows)), partial)
             os.replace(partial, self.folder / "cases.parquet")
         if not keep_points:
             for place in (self.folder / POINTS).glob("*.npz"):
@@ -128,11 +128,20 @@ class Store(Ledger):
         os.close(self._journal)
 
 
-def _seconds(place: Path) -> dict[int, float]:
+def _stated(head: Mapping[str, Any]) -> dict[str, Any]:
+    return {"format": FORMAT, "version": VERSION, **json.loads(json.dumps(head))}
+
+
+def holds(folder: Path, head: Mapping[str, Any]) -> bool:
+    """Whether a folder has this study, begun or done."""
+    return read_head(folder) == _stated(head)
+
+
+def _seconds(path: Path) -> dict[int, float]:
     """How long cases took, by number, as an earlier run has it; empty without one."""
-    if not place.exists():
+    if not path.exists():
         return {}
-    with place.open(encoding="utf-8", newline="") as lines:
+    with path.open(encoding="utf-8", newline="") as lines:
         return {int(row["case"]): float(row["seconds"]) for row in csv.DictReader(lines)}
 
 
@@ -164,9 +173,15 @@ def table(paths: Sequence[str], values: Sequence[Mapping[str, Any]], rows: Mappi
             for number in sorted(rows)]
 
 
-def _uniform(row: Mapping[str, Any]) -> dict[str, Any]:
-    """With lists as text: a column has one type."""
-    return {key: json.dumps(value) if isinstance(value, (list, dict)) else value for key, value in row.items()}
+def _uniform(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """A column has one type, text where its entries have several: lists are text, whole numbers beside others are numbers."""
+    def texts(values: list[Any]) -> bool:
+        kinds = {float if isinstance(value, int) and not isinstance(value, bool) else type(value) for value in values}
+        return len(kinds - {type(None)}) > 1 or bool(kinds & {list, dict})
+
+    mixed = {name for name in (rows[0] if rows else ()) if texts([row[name] for row in rows])}
+    return [{name: json.dumps(value) if name in mixed and value is not None and not isinstance(value, str) else value
+             for name, value in row.items()} for row in rows]
 
 
 def _as_csv(rows: Sequence[Mapping[str, Any]]) -> bytes:
@@ -190,15 +205,15 @@ def _packed(point: Point) -> bytes:
     return out.getvalue()
 
 
-def _replaced(place: Path, data: bytes) -> None:
+def _replaced(path: Path, data: bytes) -> None:
     """Write a file at once: whole, or as it was."""
-    partial = place.with_name(f".{place.name}.partial")
+    partial = path.with_name(f".{path.name}.partial")
     try:
         with partial.open("wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(partial, place)
+        os.replace(partial, path)
     except OSError:
         partial.unlink(missing_ok=True)
         raise

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ocp.app.batch.schedule import Memory, Task, Tell, scheduled
-from ocp.app.batch.store import Store, table
+from ocp.app.batch.store import Store, holds, table
 from ocp.app.batch.workers import workers
 from ocp.batch.compiled import Point
 from ocp.errors import ProblemError
@@ -87,12 +87,14 @@ def swept(study: Study, out: Path | None = None, *, processes: int = 1, schedule
     KeyboardInterrupt, after writing the table of what is done, and OSError of a full disk, both with what to do.
     """
     values = study.values()
+    runs = "" if out is None else str((out / "runs").resolve())
+    # what cannot be planned leaves a folder as it is
+    plan = None if out is not None and holds(out, study.head()) else study.plan(runs)
     store = None if out is None else Store(out, study.head(), overwrite)
     ledger: Store | Memory = Memory() if store is None else store
-    runs = "" if out is None else str((out / "runs").resolve())
     try:
         if len(ledger.done) < len(values):
-            parent, task = study.plan(runs)
+            parent, task = plan or study.plan(runs)
             with workers(processes, scheduler) as (who, count):
                 scheduled(parent, task, ledger, who, count, tell)
                 while (more := study.further(parent, ledger.done)) is not None:

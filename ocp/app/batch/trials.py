@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 import numpy as np
 from rich.console import Console
 
-from ocp.app.batch.command import told
+from ocp.app.batch.command import progress_bar
 from ocp.app.batch.schedule import Done, Task
 from ocp.app.batch.store import Store
 from ocp.app.batch.study import Table, swept
@@ -217,7 +217,7 @@ def run_trials(made: Trials, file: Path, *, out: Path | None, processes: int, sc
                ) -> bool:
     """Run trials, fill the folder, print the table; whether all succeed. Raises ProblemError before anything runs."""
     place = out or Path("results") / f"{file.stem}-{made.kind}-trials"
-    with told(made.count, quiet, "succeed") as tell:
+    with progress_bar(made.count, quiet, "succeed") as tell:
         found = swept(made, place, processes=min(processes, made.count), scheduler=scheduler, overwrite=overwrite or out is None,
                       tell=tell)
     print_trials(found, made, file)

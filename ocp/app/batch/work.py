@@ -68,12 +68,12 @@ class Work:
 
 
 @dataclass(frozen=True)
-class Kept:
+class LoadedProgram:
     loaded: LoadedProblem
     program: Compiled
 
 
-_KEPT: OrderedDict[str, Kept | ProblemError] = OrderedDict()
+_PROGRAMS: OrderedDict[str, LoadedProgram | ProblemError] = OrderedDict()
 
 
 def _solved(work: Work) -> tuple[Solution, str, Point | None, LoadedProblem]:
@@ -94,18 +94,18 @@ def _solved(work: Work) -> tuple[Solution, str, Point | None, LoadedProblem]:
     return found, BY_SEARCH, None, loaded
 
 
-def program_of(recipe: Recipe) -> Kept:
+def program_of(recipe: Recipe) -> LoadedProgram:
     """The program of a recipe, made once by each worker."""
-    if recipe.key not in _KEPT:
+    if recipe.key not in _PROGRAMS:
         try:
             loaded = recipe.load()
-            _KEPT[recipe.key] = Kept(loaded, recipe.compile(loaded))
+            _PROGRAMS[recipe.key] = LoadedProgram(loaded, recipe.compile(loaded))
         except ProblemError as error:
-            _KEPT[recipe.key] = error
-        while len(_KEPT) > PROGRAMS:
-            _KEPT.popitem(last=False)
-    _KEPT.move_to_end(recipe.key)
-    found = _KEPT[recipe.key]
+            _PROGRAMS[recipe.key] = error
+        while len(_PROGRAMS) > PROGRAMS:
+            _PROGRAMS.popitem(last=False)
+    _PROGRAMS.move_to_end(recipe.key)
+    found = _PROGRAMS[recipe.key]
     if isinstance(found, ProblemError):
         raise found
     return found
@@ -144,7 +144,7 @@ def _number(value: float) -> float | None:
 def read(text: str, folder: str, name: str, values: Mapping[str, Any]) -> LoadedProblem:
     """The file with the values of a case."""
     texts = {path: value if isinstance(value, str) else json.dumps(value) for path, value in values.items() if path != START}
-    return load_text(text, folder, name, texts)
+    return load_text(text, folder, name, texts, "case")
 
 
 def _write(work: Work, loaded: LoadedProblem, solution: Solution) -> None:

@@ -19,12 +19,12 @@ def _file(kind: type, tokens: Sequence[Any]) -> Path:
     return in_gallery(Path(tokens[0].value))
 
 
-def _words(kind: type, tokens: Sequence[Any]) -> str:
+def _text(kind: type, tokens: Sequence[Any]) -> str:
     return str(_file(kind, tokens))
 
 
 Target = Annotated[Path, Parameter(converter=_file)]
-Robot = Annotated[str, Parameter(converter=_words)]  # a file, or a name
+Robot = Annotated[str, Parameter(converter=_text)]  # a file, or a name
 Problem = Annotated[Target, Parameter(help="The file (YAML).")]
 Overrides = Annotated[
     list[str] | None,
@@ -45,11 +45,11 @@ Scheduler = Annotated[str | None, Parameter(help="Address of a Dask scheduler, t
                                                  "(pip install 'lieocp[cluster]').")]
 
 
-def overridden(words: Sequence[str] | None) -> dict[str, str]:
+def overridden(assignments: Sequence[str] | None) -> dict[str, str]:
     """Values that ``--set`` changes, by key."""
     from ocp.app.files.load import parse_overrides
 
-    return parse_overrides(words or [])
+    return parse_overrides(assignments or [])
 
 
 def started() -> list[str]:

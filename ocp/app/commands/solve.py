@@ -72,9 +72,9 @@ def resume(
                              keep_certified=out is None or out.resolve() == run.resolve())
 
 
-def _with_limit(words: list[str] | None, seconds: float | None) -> list[str]:
+def _with_limit(assignments: list[str] | None, seconds: float | None) -> list[str]:
     """The overrides, with that of a limit of time."""
-    return [*(words or []), *(() if seconds is None else (f"solve.time_limit={seconds}",))]
+    return [*(assignments or []), *(() if seconds is None else (f"solve.time_limit={seconds}",))]
 
 
 def _run_and_tell(loaded: Any, stem: str, *, quiet: bool, method_name: str, replay: str = "", **how: Any) -> int:
@@ -101,8 +101,8 @@ def _run_within(loaded: Any, stem: str, *, quiet: bool, method_name: str, replay
     code = CERTIFIED if outcome.solution.ok and not outcome.lost else NOT_SOLVED
     try:
         print_outcome(outcome)
-        if outcome.kept is not None:
-            print(f"  the certified run in {outcome.kept} is kept; this one is beside it")
+        if outcome.certified_before is not None:
+            print(f"  the certified run in {outcome.certified_before} is kept; this one is beside it")
         if replay and outcome.solution.ok:
             _replayed(outcome, replay)
         sys.stdout.flush()

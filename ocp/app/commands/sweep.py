@@ -51,14 +51,14 @@ def sweep(
         Cases of which the run is kept as a folder: none, all, failed or best. Default: none.
     """
     with at_once():
-        from ocp.app.batch.command import Asked, prepared, print_table, told
+        from ocp.app.batch.command import Asked, prepared, print_table, progress_bar
         from ocp.app.batch.run import swept
         from ocp.app.batch.workers import processors
     asked = Asked(over=tuple(over or ()), table=table, design=design, samples=samples, seed=seed, starts=starts, keep=keep)
     made = prepared(file, overridden(set_), asked)
     place = out or Path("results") / f"{file.stem}-sweep"
     count = processors() if processes is None else processes
-    with told(len(made.cases), quiet) as tell:
+    with progress_bar(len(made.cases), quiet) as tell:
         found = swept(made, place, processes=count, scheduler=scheduler, overwrite=overwrite, tell=tell)
     print_table(found, made)
     return CERTIFIED if found.ok else NOT_SOLVED

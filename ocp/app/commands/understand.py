@@ -125,7 +125,8 @@ def check_derivatives(
         from ocp.derivative_check import check_derivatives as run_check
 
         loaded = load_problem(file, common.overridden(set_))
-        found = run_check(loaded.problem, points=points, seed=seed, second=not first_order, places=term_places(loaded, str(file)))
+        found = run_check(loaded.problem, points=points, seed=seed, second=not first_order,
+                          locations=term_places(loaded, str(file)))
     print_derivative_check(found)
     return CERTIFIED if found.ok else NOT_SOLVED
 

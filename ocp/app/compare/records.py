@@ -41,15 +41,15 @@ class Spec:
         return re.sub(r"[^\w.]+", "-", self.label).strip("-.") or "run"
 
 
-def parse_specs(words: Sequence[str]) -> tuple[Spec, ...]:
+def parse_specs(specs: Sequence[str]) -> tuple[Spec, ...]:
     """``["ilqr", "collocation:scheme=trapezoid,intervals=100"]``; none: every method.
 
     Raises ProblemError for unknown methods (with near misses), options without a value, and what is listed twice.
     """
-    if not words:
+    if not specs:
         return tuple(Spec(name, asked=False) for name in METHODS)
     found: list[Spec] = []
-    for word in words:
+    for word in specs:
         name, colon, rest = word.partition(":")
         where = f"--methods {word}"
         try:

@@ -21,7 +21,7 @@ from ocp.app.pipeline import provenance, run_loaded
 from ocp.app.screen import busy, counting, wide_console
 from ocp.app.supervisor import is_supervised, report
 from ocp.errors import ProblemError, UnsupportedError
-from ocp.interrupts import Activity, late
+from ocp.interrupts import Activity, time_is_up
 from ocp.methods import METHODS, make_options, uncertified
 from ocp.problem import Status
 
@@ -80,7 +80,7 @@ def _run_all(file: Path, overrides: Mapping[str, str], specs: Sequence[Spec], fo
     """(entries, whether all were reached). keep: called with the entries so far after each."""
     entries: list[Entry] = []
     for k, spec in enumerate(specs):
-        if late(Activity.SOLVING):
+        if time_is_up(Activity.SOLVING):
             return entries, False
         with busy(console, quiet=quiet or not console.is_terminal) as say:
             progress = counting(say, f"[{k + 1}/{len(specs)}] {spec.label}")
@@ -108,7 +108,7 @@ def _run_one(file: Path, overrides: Mapping[str, str], spec: Spec, folder: Path,
         return Entry(spec, reasons=error.reasons)
     again = []
     options = make_options(spec.method, loaded.options_for(spec.method))
-    interrupted = outcome.solution.status is Status.INTERRUPTED or late()
+    interrupted = outcome.solution.status is Status.INTERRUPTED or time_is_up()
     for _ in range(0 if interrupted else repeat):
         begin = time.perf_counter()
         uncertified(loaded.problem, spec.method, options)

@@ -95,7 +95,7 @@ class Option:
     setup_s: float
 
     @property
-    def words(self) -> str:
+    def label(self) -> str:
         """Name of the source and of its execution."""
         return self.entry.label if self.execution == "loop" else f"{self.entry.label}, {self.execution}"
 
@@ -136,16 +136,16 @@ def recommend(function: str, entries: Sequence[Entry]) -> Pick | None:
     others = [o for o in found if o.entry.source != best.entry.source]
     if others:
         ratio = others[0].microseconds / best.microseconds
-        why += f" ({others[0].words} takes {'as long' if ratio < NEARLY else f'{ratio:.3g} times as long'})"
+        why += f" ({others[0].label} takes {'as long' if ratio < NEARLY else f'{ratio:.3g} times as long'})"
     even, until = break_even(best, found)
     if until is not None and even is not None:
         why += (f"; setting it up takes {best.setup_s - until.setup_s:.2g} s longer and pays after {many(even)} evaluations, "
-                f"before that use {until.words}")
+                f"before that use {until.label}")
     graph = next((o for o in found if o.execution != "loop"), None)
     if best.execution == "loop":
         why += "; nothing is compiled for this robot"
         if graph is not None:  # loops cannot stand in an expression graph, as solvers of nonlinear programs want it
-            why += f"; in an expression graph: {graph.words}, {duration(graph.microseconds)}"
+            why += f"; in an expression graph: {graph.label}, {duration(graph.microseconds)}"
     return Pick(function, best.entry.source, best.execution, best.microseconds, f"{why}.", even)
 
 

@@ -112,17 +112,17 @@ def loop_run(model: Model, function: str, point: Mapping[str, Array]) -> Run:
     start = tables.integers, tables.reals, tables.workspace()
     q, v, a, tau, lam, mu = (np.ascontiguousarray(point[name], float) for name in ("q", "v", "a", "tau", "lam", "mu"))
     none, zeros = np.zeros((0, 6)), np.zeros
-    forward_room = zeros(n), zeros((3, n, n)), zeros(n), zeros((4, n, n)), zeros((4, n, n))
+    to = forward.Results(zeros(n), zeros((3, n, n)), zeros((4, n, n)), zeros(n), zeros((4, n, n)))
     known: dict[str, tuple[Any, ...]] = {
         "inverse_dynamics": (rnea.inverse_dynamics, q, v, a, none, zeros(n)),
         "forward_dynamics": (forward.forward_dynamics, q, v, tau, none, zeros(n)),
         "inverse_first": (first_order.inverse_dynamics_derivatives, q, v, a, none, zeros((3, n, n))),
         "forward_first": (forward.forward_dynamics_derivatives, q, v, tau, none, zeros(n), zeros((3, n, n))),
         "inverse_contracted": (second_order.contracted_second_order, q, v, a, lam, none, zeros((4, n, n)), True),
-        "forward_contracted": (forward.forward_contracted_second_order, q, v, tau, mu, none, *forward_room),
+        "forward_contracted": (forward.forward_contracted_second_order, q, v, tau, mu, none, to),
         "inverse_second": (tensors.second_order, q, v, a, none, zeros(n), zeros((n, 4, n, n)), True),
         # there is no loop for the whole tensor: one contraction after the other
-        "forward_second": (forward.forward_contracted_second_order, q, v, tau, mu, none, *forward_room),
+        "forward_second": (forward.forward_contracted_second_order, q, v, tau, mu, none, to),
     }
     loop, *arguments = known[function]
     calls = n if function == "forward_second" else 1
@@ -135,11 +135,11 @@ def loop_run(model: Model, function: str, point: Mapping[str, Array]) -> Run:
 @intrinsic
 def _at_address(typing: Any, address: Any, arguments: Any) -> Any:
     """Call the compiled function at an address: its code is not compiled once more into the caller."""
-    def build(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         kinds = list(signature.args[1].types)
         kind = context.call_conv.get_function_type(types.none, kinds)
-        callee = builder.inttoptr(given[0], kind.as_pointer())
-        context.call_conv.call_function(builder, callee, types.none, kinds, cgutils.unpack_tuple(builder, given[1]))
+        callee = builder.inttoptr(arguments[0], kind.as_pointer())
+        context.call_conv.call_function(builder, callee, types.none, kinds, cgutils.unpack_tuple(builder, arguments[1]))
         return context.get_dummy_value()
 
     return types.none(types.int64, arguments), build

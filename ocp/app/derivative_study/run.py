@@ -25,6 +25,7 @@ from ocp.app.pages.report import write_report
 from ocp.app.pipeline import provenance
 from ocp.app.screen import brief_seconds, grid, line
 from ocp.app.supervisor import report
+from ocp.interrupts import LAST_PICTURE_S, Activity, closing, late
 
 FORMAT, FORMAT_VERSION = "lieocp derivatives", 2
 AGREE, DISAGREE = 0, 1
@@ -56,12 +57,12 @@ def derivatives(
     place, replace_it = out or Path("results") / "derivatives" / target.name, overwrite or out is None
     screen = console or Console(highlight=False)
     with new_folder(place, replace_it, FORMAT) as partial:  # first, so that nobody measures for a folder that cannot be written
-        def told(done: int, total: int, entry: Entry) -> None:
+        def report_entry(done: int, total: int, entry: Entry) -> None:
             report(holding=True)
             if not quiet:
                 _progress(screen, done, total, entry)
 
-        study = run_study(target, settings, told)
+        study = run_study(target, settings, report_entry)
         if not study.entries:
             raise KeyboardInterrupt
         write(study, partial, target.model, command)
@@ -167,7 +168,9 @@ def write(study: Study, folder: Path, model: Model, command: Sequence[str] = ())
              else (study_title(f), "nothing", "", undecided(study.of(f)) + ".") for f in study.functions]
     tables = [(study_title(f), study.references[f].sentence if f in study.references else "",
                [(e, cells(study, e), study.execution(e)) for e in study.of(f) if not e.idle]) for f in study.functions]
-    write_report(folder, "derivatives.html.j2", summarise(study, model, command), plot_study(study), CAPTIONS, picks=picks,
+    with closing(LAST_PICTURE_S):
+        pictures = {} if late(Activity.PICTURES) else plot_study(study)
+    write_report(folder, "derivatives.html.j2", summarise(study, model, command), pictures, CAPTIONS, picks=picks,
                  tables=tables, headings=HEADINGS, notes=left_out(study.entries),
                  sources=[SOURCES[name] for name in SOURCES if any(e.source == name for e in study.entries)])
 

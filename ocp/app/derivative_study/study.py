@@ -159,17 +159,17 @@ def run_study(target: Target, settings: Settings, progress: Progress | None = No
                  tuple(p for p in pairs if p not in measured), model.notes, time.perf_counter() - begin)
 
 
-def _within_limit(ways: Iterator[Measured]) -> Generator[Measured, None, None]:
+def _within_limit(measurements: Iterator[Measured]) -> Generator[Measured, None, None]:
     """The measurements; under a limit of time in a child process, which is killed when the time is up: CasADi takes seconds for
     large graphs, and its calls cannot be left before they return. Raises Stopped."""
     if seconds_left() == float("inf") or not hasattr(os, "fork"):
-        yield from ways
+        yield from measurements
         return
     receiving, sending = multiprocessing.Pipe(duplex=False)
 
     def work() -> None:
         with suppress(KeyboardInterrupt):
-            for found in ways:
+            for found in measurements:
                 sending.send(found)
 
     process = multiprocessing.get_context("fork").Process(target=work, daemon=True)
@@ -213,9 +213,9 @@ def settings_record(settings: Settings) -> dict[str, Any]:
     return asdict(replace(settings, functions=settings.functions or tuple(FUNCTIONS), sources=settings.sources or tuple(SOURCES)))
 
 
-def chosen(words: Sequence[str] | None) -> tuple[str, ...]:
+def chosen(options: Sequence[str] | None) -> tuple[str, ...]:
     """Names as the command line takes them: an option given several times, or one list with commas; each once."""
-    return tuple(dict.fromkeys(name.strip() for word in words or () for name in word.split(",") if name.strip()))
+    return tuple(dict.fromkeys(name.strip() for word in options or () for name in word.split(",") if name.strip()))
 
 
 # ------------------------------------------------------------------------------------------------ structure

@@ -20,17 +20,17 @@ class Target:
     what: str
 
 
-def find_target(words: str, *, root: str | None = None, mimic: str | None = None) -> Target:
-    """The robot that ``words`` name: a .urdf or .xml file, a problem file (.yaml), or a name of the ``robots`` extra.
+def find_target(name: str, *, root: str | None = None, mimic: str | None = None) -> Target:
+    """The robot of a name: a .urdf or .xml file, a problem file (.yaml), or a name of the ``robots`` extra.
 
     root, mimic: for URDF files, as in problem files; default ``fixed`` and ``couple``. Raises ProblemError, ModelError.
     """
-    path = Path(words)
+    path = Path(name)
     if path.suffix in (".yaml", ".yml"):
         return _of_problem(path, root, mimic)
     if path.suffix == ".xml":
-        _only_urdf(words, root, mimic, "an MJCF file says itself whether its base floats")
-    robot = read_robot(words, root=root, mimic=mimic)
+        _only_urdf(name, root, mimic, "an MJCF file says itself whether its base floats")
+    robot = read_robot(name, root=root, mimic=mimic)
     attached = "as the file says" if path.suffix == ".xml" else robot.root
     return Target(robot.stem, robot.mechanism.model, attached, robot.file)
 

@@ -68,7 +68,7 @@ MODULES = ("ocp", "ocp.problem.problem", "ocp.problem.solution", "ocp.bridge", "
            "dynamics.mechanism.assembly", "dynamics.forces", "dynamics.constraints", "dynamics.steps.march",
            "dynamics.steps.schemes", "dynamics.kernels", "dynamics.loops",
            *(f"dynamics.redmax{room}" for room in ("", ".equations", ".implicit", ".adjoint", ".parameters", ".recursive",
-                                                   ".free_bodies", ".programmes", ".friction", ".deformable")))
+                                                   ".free_bodies", ".programs", ".friction", ".deformable")))
 
 
 def interface_page() -> str:

@@ -69,12 +69,12 @@ def locate(loaded: LoadedProblem, name: str, origin: Origin) -> Spot | None:
 
 
 # ---- which expression ---------------------------------------------------------------------------------------------------
-def _written(origin: Origin, phase: Any, system: Any, at: KeyPath, place: KeyPath) -> list[_Text] | None:
+def _written(origin: Origin, phase: Any, system: Any, at: KeyPath, path: KeyPath) -> list[_Text] | None:
     """The expressions behind a function, in order of its outputs."""
     if origin.kind == "rate":
         dynamics = getattr(system, "dynamics", {})
         text = dynamics.get(origin.component_name) if isinstance(dynamics, Mapping) else None
-        return None if not isinstance(text, str) else [_Text(text, (*place, "dynamics", origin.component_name))]
+        return None if not isinstance(text, str) else [_Text(text, (*path, "dynamics", origin.component_name))]
     group = {"cost": "costs", "constraint": "constraints"}.get(origin.kind)
     if group is None:
         return None
@@ -106,7 +106,7 @@ class _Blame:
     source: Source
     reader: lp.Reader
     define: Mapping[str, Any]
-    place: KeyPath
+    path: KeyPath
     origin: Origin
 
     def spot(self, written: _Text) -> Spot | None:
@@ -120,7 +120,7 @@ class _Blame:
         if node is None:
             return None
         if isinstance(node, ast.Name) and isinstance(self.define.get(node.id), str):
-            return self.spot(_Text(self.define[node.id], (*self.place, "define", node.id)))
+            return self.spot(_Text(self.define[node.id], (*self.path, "define", node.id)))
         part = ast.get_source_segment(text.strip(), node) or ""
         column = len(text.strip().encode()[: node.col_offset].decode(errors="ignore"))
         return self._placed(written.path, shift + column, part, self.values(node, text.strip()))

@@ -27,7 +27,7 @@ from ocp.app.sentences import how_it_ended
 from ocp.errors import ProblemError, UnsupportedError
 from ocp.explain.remedies import uninterrupted
 from ocp.guesses.motion import from_samples
-from ocp.interrupts import Activity, asked, attempt, check, late
+from ocp.interrupts import Activity, asked, attempt, check, time_is_up
 from ocp.methods import make_options, method
 from ocp.nlp import NLPResult, SolverOptions, solve_nlp, worst_violations
 from ocp.problem import SOLVED, Finding, Phase, Status
@@ -64,7 +64,7 @@ def explain(target: Path, *, overrides: Mapping[str, str] | None = None, quiet: 
         try:
             found = explanation(subject, say, out)
         except KeyboardInterrupt:  # before there was a point to speak of
-            why = "interrupted" if asked() or not late() else "the time limit was reached"
+            why = "interrupted" if asked() or not time_is_up() else "the time limit was reached"
             out.print(f"  {why}; what stands above is all there was time for", style="yellow")
             return EXPLAINED if first else UNEXPLAINED
     terminal.print_explanation(found, out)
@@ -126,9 +126,9 @@ def explanation(subject: Subject, say: Say, out: Console | None = None) -> Expla
     try:
         return inquiry.not_finite(Status.NOT_A_NUMBER, "") or inquiry.solved() or inquiry.examined()
     except KeyboardInterrupt:
-        if not late():
+        if not time_is_up():
             inquiry.parts.setdefault("conditioning", causes.condition(program.nlp, inquiry.x))
-        return inquiry.told(interrupted=True)
+        return inquiry.explanation(interrupted=True)
 
 
 @dataclass
@@ -149,7 +149,7 @@ class _Inquiry:
     result: NLPResult | None = None
     short: bool = False  # whether the solve was given up early
 
-    def told(self, **parts: Any) -> Explanation:
+    def explanation(self, **parts: Any) -> Explanation:
         """What is known."""
         nlp = self.program.nlp
         with np.errstate(all="ignore"):
@@ -165,7 +165,8 @@ class _Inquiry:
         if not (origins := _origins(self.program, self.x)):
             return None
         self.status, self.message = status, message
-        return self.told(origins=origins, spots=tuple(locate(self.subject.loaded, self.subject.name, one) for one in origins))
+        return self.explanation(origins=origins,
+                                spots=tuple(locate(self.subject.loaded, self.subject.name, one) for one in origins))
 
     def solved(self) -> Explanation | None:
         """The prices of constraints where there is a solution. A file, a solution whose multipliers are wanted, and a run that left
@@ -193,7 +194,7 @@ class _Inquiry:
         self.parts |= {"dependences": causes.dependent_rows(program.nlp, x), "hints": causes.unbounded_hints(
             self.subject.loaded.problem, program.nlp, x, self.status is Status.UNBOUNDED)}
         if self.status is not Status.INFEASIBLE and _worst(program, x) <= VIOLATED:
-            return self.told()
+            return self.explanation()
 
         def improved(found: causes.Infeasibility) -> None:
             terminal.print_improved(self.parts.get("infeasibility"), found, out)
@@ -208,7 +209,7 @@ class _Inquiry:
                 self.parts = {}
                 return self._priced()
             self.result = result
-        return self.told()
+        return self.explanation()
 
     def _take(self, result: NLPResult) -> None:
         self.result, self.x, self.status, self.message = result, result.x, result.status, how_it_ended(result.ending)
@@ -216,7 +217,7 @@ class _Inquiry:
     def _priced(self) -> Explanation:
         assert self.result is not None
         self.say("pricing constraints")
-        return self.told(prices=causes.prices(self.program, self.x, self.result.lam_g),
+        return self.explanation(prices=causes.prices(self.program, self.x, self.result.lam_g),
                          dependences=causes.dependent_rows(self.program.nlp, self.x))
 
 

@@ -115,7 +115,7 @@ def _headline(found: Explanation) -> str:
 # ---- not finite ---------------------------------------------------------------------------------------------------------
 def _origins(origins: Sequence[Origin], spots: Sequence[Spot | None], out: Console) -> None:
     for origin, spot in zip(origins, spots, strict=True):
-        out.print(f"\n  [bold]{plain(origin.label)}[/] at {origin.place}, t = {origin.t:.6g} s", soft_wrap=True)
+        out.print(f"\n  [bold]{plain(origin.label)}[/] at {origin.location}, t = {origin.t:.6g} s", soft_wrap=True)
         if spot is not None:
             line(out, f"    {spot.where}: {spot.key}")
             if spot.end > spot.begin:
@@ -196,7 +196,7 @@ def _prices(found: Explanation, out: Console) -> None:
         unit = f" {price.unit}" if price.unit else ""
         sign = {"lower": "≥ ", "upper": "≤ "}.get(price.side, "")
         bound = "varies" if price.bound != price.bound else f"{sign}{price.bound:.6g}{unit}"
-        table.add_row(f"  {plain(price.group)}", bound, _when(price), f"{price.price:+.6g}", words(price))
+        table.add_row(f"  {plain(price.group)}", bound, _when(price), f"{price.price:+.6g}", saving(price))
     out.print(table)
     if len(found.prices) > MAX_TABLE_LINES:
         out.print(f"  and {len(found.prices) - MAX_TABLE_LINES} that cost less", style="dim")
@@ -210,7 +210,7 @@ def _when(price: Price) -> str:
     return f"at {price.knots} points, {price.first:.4g} to {price.last:.4g} s"
 
 
-def words(price: Price) -> str:
+def saving(price: Price) -> str:
     """A price in words: the saving by a relaxation, to first order."""
     way = {"lower": "lower", "upper": "higher"}.get(price.side) or ("less" if price.price > 0 else "more")
     return f"saves {price.relief:.4g} per {price.unit or 'unit'} {way}"

@@ -141,10 +141,10 @@ def moved(tree: dict[str, Any], old: Path, new: Path) -> dict[str, Any]:
 
     made = copy.deepcopy(tree)
 
-    def seen(words: str) -> str:
-        if words.startswith(COLLECTION) or os.path.isabs(words):
-            return words
-        return Path(os.path.relpath(old / words, new)).as_posix()
+    def seen(text: str) -> str:
+        if text.startswith(COLLECTION) or os.path.isabs(text):
+            return text
+        return Path(os.path.relpath(old / text, new)).as_posix()
 
     for holder, key, declared in paths(made, KINDS):
         if (holder[key], declared) != ("auto", "srdf"):

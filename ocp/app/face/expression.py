@@ -91,7 +91,7 @@ class Expr:
             return self[self.entries[number]]
         if self.size == 1:
             raise SingleNumberError(f"{self!r} is a single number and has no components")
-        return Expr(f"{_held(self, ATOM)}[{number}]")
+        return Expr(f"{_parenthesised(self, ATOM)}[{number}]")
 
     def __len__(self) -> int:
         if self.size is None:
@@ -125,7 +125,7 @@ class Expr:
         return power(expr(other), self)
 
     def __neg__(self) -> Expr:
-        return Expr(f"-{_held(self, UNARY)}", level=UNARY, size=self.size)
+        return Expr(f"-{_parenthesised(self, UNARY)}", level=UNARY, size=self.size)
 
     def __pos__(self) -> Expr:
         return self
@@ -276,7 +276,7 @@ def _text(value: object) -> str:
     return str(value) if isinstance(value, (Relation, Condition)) else str(expr(value))
 
 
-def _held(value: Expr, least: int) -> str:
+def _parenthesised(value: Expr, least: int) -> str:
     """The text, in parentheses where it holds together less tightly than ``least``."""
     return value.text if value._level >= least else f"({value.text})"
 
@@ -295,8 +295,8 @@ def joined(a: object, sign: str, b: object) -> Expr:
         raise ProblemError(f"the divisor {right!r} has {right.size} components; it must be a single number")
     size = None if None in (left.size, right.size) else max(left.size or 1, right.size or 1)
     after = level + 1 if sign in "-/*" else level
-    return Expr(f"{_held(left, level)} {sign} {_held(right, after)}" if level == SUM else
-                f"{_held(left, level)}{sign}{_held(right, after)}", level=level, size=size)
+    return Expr(f"{_parenthesised(left, level)} {sign} {_parenthesised(right, after)}" if level == SUM else
+                f"{_parenthesised(left, level)}{sign}{_parenthesised(right, after)}", level=level, size=size)
 
 
 def power(a: Expr, b: Expr) -> Expr:
@@ -305,7 +305,7 @@ def power(a: Expr, b: Expr) -> Expr:
         if part.size not in (1, None):
             raise ProblemError(f"the {what} {part!r} of a power has {part.size} components; it must be a single number, and a sum "
                                "of squares is dot(a, a)")
-    return Expr(f"{_held(a, ATOM)}**{_held(b, UNARY if b._level == UNARY else ATOM)}", level=POWER)
+    return Expr(f"{_parenthesised(a, ATOM)}**{_parenthesised(b, UNARY if b._level == UNARY else ATOM)}", level=POWER)
 
 
 def dot(a: object, b: object) -> Expr:

@@ -32,8 +32,8 @@ def with_caller_in_errors(method: Method) -> Method:
 class Phase:
     """One stretch of time: start, final, bounds, costs, constraints and guess, and the names of a system of its own."""
 
-    def __init__(self, document: Document, place: KeyPath, system: KeyPath, name: str = ""):
-        self._document, self._place, self._system, self.name = document, place, system, name
+    def __init__(self, document: Document, path: KeyPath, system: KeyPath, name: str = ""):
+        self._document, self._path, self._system, self.name = document, path, system, name
 
     # ---- the system ---------------------------------------------------------------------------------------------------
     @with_caller_in_errors
@@ -112,31 +112,31 @@ class Phase:
 
     # ---- ends, bounds, guess ------------------------------------------------------------------------------------------
     @with_caller_in_errors
-    def start(self, given: object = None, /, **named: object) -> None:
-        """Where the motion starts. ``given``: states by name, a list in order, or what holds for those not named: ``"free"``,
+    def start(self, values: object = None, /, **named: object) -> None:
+        """Where the motion starts. ``values``: states by name, a list in order, or what holds for those not named: ``"free"``,
         ``"neutral"`` or a named configuration. Robots: ``joints=``, ``base=``, ``velocities=``, ``rest=True``."""
-        self._end("start", {"others": given} if isinstance(given, str) else given, named)
+        self._end("start", {"others": values} if isinstance(values, str) else values, named)
 
     @with_caller_in_errors
-    def final(self, given: object = None, /, **named: object) -> None:
+    def final(self, values: object = None, /, **named: object) -> None:
         """Where it ends; what is not named is free. Robots: ``joints=``, ``base=``, ``velocities=``, ``rest=True``,
         ``configuration=``."""
-        self._end("final", {"configuration": given} if isinstance(given, str) else given, named)
+        self._end("final", {"configuration": values} if isinstance(values, str) else values, named)
 
-    def _end(self, end: str, given: object, named: Mapping[str, Any]) -> None:
-        if given is None or isinstance(given, Mapping):
-            before = self._document.get(self._place).get(end, {})
-            given = {**(before if isinstance(before, Mapping) else {}), **by_name(given), **named}
+    def _end(self, end: str, values: object, named: Mapping[str, Any]) -> None:
+        if values is None or isinstance(values, Mapping):
+            before = self._document.get(self._path).get(end, {})
+            values = {**(before if isinstance(before, Mapping) else {}), **by_name(values), **named}
         elif named:
             raise ProblemError("either a list of all states, or states by name")
-        self._document.put((*self._place, end), given)
+        self._document.put((*self._path, end), values)
 
     @with_caller_in_errors
-    def bounds(self, given: Mapping[Any, Any] | None = None, /, **named: object) -> None:
+    def bounds(self, values: Mapping[Any, Any] | None = None, /, **named: object) -> None:
         """(lower, upper) of states and controls by name, None or infinity for no bound. Robots: ``joints={..}``,
         ``velocities={..}``, ``controls={..}``, ``accelerations={..}``."""
-        for name, value in {**by_name(given), **named}.items():
-            path = (*self._place, "bounds", name)
+        for name, value in {**by_name(values), **named}.items():
+            path = (*self._path, "bounds", name)
             if isinstance(value, Mapping):
                 for inner, given_pair in by_name(value).items():
                     self._document.put((*path, inner), pair(inner, given_pair))
@@ -150,13 +150,13 @@ class Phase:
         system = self._document.get(self._system)
         groups = ("states", "controls", "algebraic", "accelerations")
         for name, value in named.items():
-            path: KeyPath = (*self._place, "guess", name)
+            path: KeyPath = (*self._path, "guess", name)
             if name not in groups:
                 group = next((g for g in groups if name in system.get(g, {})), None)
                 if group is None:
                     raise ProblemError(f"no state or control named {name!r}"
                                        f"{near(name, [n for g in groups for n in system.get(g, {})] or groups)}")
-                path = (*self._place, "guess", group, name)
+                path = (*self._path, "guess", group, name)
             self._document.put(path, value)
 
     # ---- costs and constraints ----------------------------------------------------------------------------------------
@@ -191,7 +191,7 @@ class Phase:
             made = {f"{when}_residual" if residual else when: items(value, found) if residual else found}
         made |= {} if weights is None else {"weights": weights}
         made |= {} if between is None else {"between": between}
-        self._document.append((*self._place, "costs"), {"name": self._name("costs", name, made), **made})
+        self._document.append((*self._path, "costs"), {"name": self._name("costs", name, made), **made})
 
     @with_caller_in_errors
     def constraint(self, value: object = None, /, *, name: str | None = None, at: str = "path", lower: object = None,
@@ -216,11 +216,11 @@ class Phase:
         made = {value.form: value.value} if isinstance(value, FrameError) else {"expression": items(value, expr(value))}
         made |= {"at": at} if at != "path" else {}
         made |= limits | ({} if soft is None else {"soft": soft})
-        self._document.append((*self._place, "constraints"), {"name": self._name("constraints", name, made), **made})
+        self._document.append((*self._path, "constraints"), {"name": self._name("constraints", name, made), **made})
 
     def _name(self, group: str, name: str | None, made: Mapping[str, Any]) -> str:
         """The given name, or one of the words of the expression that no other has."""
-        taken = {entry.get("name") for entry in self._document.get(self._place).get(group, [])}
+        taken = {entry.get("name") for entry in self._document.get(self._path).get(group, [])}
         if name is not None:
             return name
         form, value = next(iter(made.items()))
@@ -231,10 +231,10 @@ class Phase:
         return next(n for i in range(1, 10**6) if (n := wish if i == 1 else f"{wish} ({i})") not in taken)
 
     @with_caller_in_errors
-    def reset(self, given: Mapping[Any, Any] | None = None, /, **named: object) -> None:
+    def reset(self, values: Mapping[Any, Any] | None = None, /, **named: object) -> None:
         """State jumps at the start of this phase: states as expressions of the state before. Robots: ``impact=True``,
         ``restitution=``, ``joints={..}``, ``velocities={..}``."""
-        self._document.put((*self._place, "reset"), {**by_name(given), **named})
+        self._document.put((*self._path, "reset"), {**by_name(values), **named})
 
     def at_start(self, name: object) -> Expr:
         """A state, or what ``define`` names, at the start, for :meth:`Problem.linkage`."""
@@ -251,15 +251,15 @@ class Phase:
         return Expr(f'{end}["{self.name}.{text}"]' if self.name else f'{end}["{text}"]')
 
     def __repr__(self) -> str:
-        own = self._document.get(self._place)
+        own = self._document.get(self._path)
         return f"Phase {self.name!r}: {len(own.get('costs', []))} costs, {len(own.get('constraints', []))} constraints"
 
 
-def by_name(given: Mapping[Any, Any] | None) -> dict[str, Any]:
+def by_name(values: Mapping[Any, Any] | None) -> dict[str, Any]:
     """A mapping with its keys as text. Raises ProblemError for other arguments."""
-    if given is not None and not isinstance(given, Mapping):
-        raise ProblemError(f"expected a mapping of names to values, got {type(given).__name__}")
-    return {key_text(key): value for key, value in (given or {}).items()}
+    if values is not None and not isinstance(values, Mapping):
+        raise ProblemError(f"expected a mapping of names to values, got {type(values).__name__}")
+    return {key_text(key): value for key, value in (values or {}).items()}
 
 
 def scalar(value: object) -> Expr:

@@ -233,16 +233,16 @@ def solved(document: Document, *, guess: Result | str | Path | None, verbose: bo
 
 
 @contextmanager
-def as_run(given: Result | str | Path) -> Iterator[Path]:
+def as_run(run: Result | str | Path) -> Iterator[Path]:
     """The folder of a run, which is what everything that goes on from earlier motions reads; of a result for as long as needed."""
     import tempfile
 
     from ocp.app.files.problem.portable import portable
     from ocp.app.pages.results import write_data
 
-    if not isinstance(given, Result):
-        yield Path(given)
+    if not isinstance(run, Result):
+        yield Path(run)
         return
-    alone = portable(given.loaded, given.solution.method)
+    alone = portable(run.loaded, run.solution.method)
     with tempfile.TemporaryDirectory() as folder:
-        yield write_data(given.solution, Path(folder) / "run", problem_yaml=alone.text, provenance={}, files=alone.files)
+        yield write_data(run.solution, Path(folder) / "run", problem_yaml=alone.text, provenance={}, files=alone.files)

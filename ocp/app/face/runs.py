@@ -40,9 +40,9 @@ class ClosedLoopResult(Shown):
     def policy(self) -> Any:
         """The feedback policy along the closed loop: ``policy(t, x) -> u``, gains ``policy.K`` [n, nu, ndx] at the samples."""
         from ocp.app.mpc.folder import arrays
-        from ocp.app.runs import along
+        from ocp.app.runs import loop_policy
 
-        return along(self.loop.problem, arrays(self.loop))
+        return loop_policy(self.loop.problem, arrays(self.loop))
 
     @property
     def t(self) -> np.ndarray:
@@ -104,8 +104,7 @@ def controller_of(document: Document, safe: Any) -> Controller:
     from ocp.app.files.robot.states import aliases
     from ocp.app.prepare import tell, waiting
     from ocp.mpc.controller import controller
-    from ocp.options import record_of
-    from ocp.shooting.options import ILQROptions
+    from ocp.mpc.options import solver_options
 
     loaded = document.load()
     tell(waiting(loaded, "ilqr"))
@@ -114,7 +113,7 @@ def controller_of(document: Document, safe: Any) -> Controller:
     for prefix in () if system.model is None else ("q.", "v."):
         names |= aliases(system.model, system.space.names, prefix)
     names |= {f'{name[0]}["{name[2:]}"]': names.get(name, name) for name in (*system.space.names, *names) if name[1:2] == "."}
-    solver = record_of(ILQROptions, {**loaded.options_for("ilqr"), **loaded.mpc.ilqr}, "solve.ilqr")
+    solver = solver_options(loaded.problem, loaded.mpc.options, {**loaded.options_for("ilqr"), **loaded.mpc.ilqr})
     return controller(loaded.problem, loaded.mpc.options, solver, safe=safe, names=names)
 
 

@@ -135,9 +135,9 @@ def as_printed(tell: Callable[[Console], None]) -> str:
     return as_text(out.getvalue().strip())
 
 
-def as_text(words: str) -> str:
+def as_text(text: str) -> str:
     """Words as they stand, for notebooks."""
-    return f"<pre>{html.escape(words)}</pre>"
+    return f"<pre>{html.escape(text)}</pre>"
 
 
 def column(name: Any, states: tuple[str, ...], controls: tuple[str, ...]) -> tuple[str, int]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from dynamics.errors import near
 from ocp.app.batch.recipe import Range, Recipe, recipe_of
-from ocp.app.batch.work import Kept
+from ocp.app.batch.work import LoadedProgram
 from ocp.app.face.document import Document, key_text, ordered, plain
 from ocp.app.face.result import Result
 from ocp.app.face.watched import LOG, Callback, logged, watched
@@ -93,7 +93,7 @@ class Solver:
         if named := [path for path in paths if path in self._refused]:
             raise ProblemError("changes the program: each of its values needs another one; solve them as a sweep "
                                "(Problem.sweep, ocp sweep)", where=named[0])
-        self._kept: Kept | None = None
+        self._program: LoadedProgram | None = None
 
     def _made(self, paths: Sequence[str]) -> tuple[Recipe, tuple[str, ...]]:
         from ocp.app.files.syntax.yaml_text import dump
@@ -119,22 +119,22 @@ class Solver:
         return node
 
     @property
-    def kept(self) -> Kept:
+    def compiled(self) -> LoadedProgram:
         """The program; made when it is first needed."""
-        if self._kept is None:
+        if self._program is None:
             loaded = self._recipe.load()
-            self._kept = Kept(loaded, self._recipe.compile(loaded))
-        return self._kept
+            self._program = LoadedProgram(loaded, self._recipe.compile(loaded))
+        return self._program
 
     @property
     def base(self) -> Result:
         """The solution for the values that the problem has."""
-        solution = self.kept.program.base.solution
-        return Result(self._document, self.kept.loaded, solution, {"read": 0.0, "solve": solution.seconds.get("total", 0.0)})
+        solution = self.compiled.program.base.solution
+        return Result(self._document, self.compiled.loaded, solution, {"read": 0.0, "solve": solution.seconds.get("total", 0.0)})
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the program: it is made anew where it is needed."""
-        return {**vars(self), "_kept": None}
+        return {**vars(self), "_program": None}
 
     # ---- one case -----------------------------------------------------------------------------------------------------
     def solve(self, values: Mapping[str, Any] | None = None, /, *, x0: Any = None, goal: Any = None, parameters: Any = None,
@@ -150,36 +150,36 @@ class Solver:
         _check_how(guess, callback, time_limit)
         given = self.by_path(values, x0=x0, goal=goal, parameters=parameters, bounds=bounds)
         problem = self._case(given)
-        kept, start = self.kept, guess.point if isinstance(guess, CaseResult) else None
+        compiled, start = self.compiled, guess.point if isinstance(guess, CaseResult) else None
         if guess is not None and start is None:
             problem = _with_guess(problem, guess)
-        case = kept.program.solve(problem, start, guess=guess is not None and start is None, certified=certify,
+        case = compiled.program.solve(problem, start, guess=guess is not None and start is None, certified=certify,
                                   progress=watched(problem, callback), time_limit=time_limit)
         if certify or LOG.isEnabledFor(logging.INFO):
             logged(case.solution)
-        return CaseResult(self._document, kept.loaded, case, given, {"read": 0.0, "solve": time.perf_counter() - begin})
+        return CaseResult(self._document, compiled.loaded, case, given, {"read": 0.0, "solve": time.perf_counter() - begin})
 
-    def _case(self, given: Mapping[str, Any]) -> Mathematics:
+    def _case(self, values: Mapping[str, Any]) -> Mathematics:
         """The problem with the values of a case; paths that come up for the first time are looked at."""
-        for path, value in given.items():
+        for path, value in values.items():
             if not isinstance(value, (int, float)) or isinstance(value, bool) or not math.isfinite(value):
                 raise ProblemError(f"expected a finite number, got {value!r}", where=path)
-        new = [path for path in given if path not in self._recipe.base]
+        new = [path for path in values if path not in self._recipe.base]
         if new:
-            self._learn(new, given)
-        values = {**self._recipe.base, **{path: float(value) for path, value in given.items()}}
-        return self._recipe.problem(self.kept.loaded, values)
+            self._learn(new, values)
+        values = {**self._recipe.base, **{path: float(value) for path, value in values.items()}}
+        return self._recipe.problem(self.compiled.loaded, values)
 
-    def _learn(self, paths: Sequence[str], given: Mapping[str, Any]) -> None:
+    def _learn(self, paths: Sequence[str], values: Mapping[str, Any]) -> None:
         """Paths of numbers that need no other program."""
-        ranges = {path: _around(self._value(path), given[path]) for path in paths}
+        ranges = {path: _around(self._value(path), values[path]) for path in paths}
         found, left = recipe_of(self._recipe.text, self.folder, self._document.name, ranges)
         if left or found.parameters:
             path = (*left, *found.parameters)[0]
             raise ProblemError("stands in the functions of the program; name it to compile(), or solve its values as a sweep",
                                where=path)
         self._recipe = replace(self._recipe, base={**self._recipe.base, **found.base},
-                               slopes={**self._recipe.slopes, **found.slopes})
+                               rates={**self._recipe.rates, **found.rates})
 
     def by_path(self, values: Mapping[str, Any] | None = None, /, *, x0: Any = None, goal: Any = None, parameters: Any = None,
                 bounds: Any = None) -> dict[str, float]:
@@ -198,12 +198,12 @@ class Solver:
         found.update((str(path), plain(value)) for path, value in _mapping("values", values).items())
         return found
 
-    def _by_name(self, word: str, given: Sequence[Any]) -> dict[str, Any]:
+    def _by_name(self, word: str, values: Sequence[Any]) -> dict[str, Any]:
         """All states by name, of the first phase, or of the last."""
-        names = self.kept.loaded.problem.phases[0 if word == "x0" else -1].system.space.names
-        if len(given) != len(names):
-            raise ProblemError(f"needs {len(names)} values ({', '.join(names)}), got {len(given)}", where=word)
-        return dict(zip(names, given, strict=True))
+        names = self.compiled.loaded.problem.phases[0 if word == "x0" else -1].system.space.names
+        if len(values) != len(names):
+            raise ProblemError(f"needs {len(names)} values ({', '.join(names)}), got {len(values)}", where=word)
+        return dict(zip(names, values, strict=True))
 
     # ---- many ---------------------------------------------------------------------------------------------------------
     def solve_many(self, table: Any, *, processes: int | None = 0, scheduler: str | None = None, folder: str | Path | None = None,
@@ -214,7 +214,7 @@ class Solver:
         machine, 0: this one, None: as many as there are processors; scheduler: address of a Dask scheduler. folder: where rows are
         kept; the same call goes on with what a killed one left. progress: show a bar.
         """
-        from ocp.app.batch.command import told
+        from ocp.app.batch.command import progress_bar
         from ocp.app.batch.run import Sweep, swept
         from ocp.app.batch.workers import processors
         from ocp.app.files.syntax.yaml_text import dump
@@ -231,7 +231,7 @@ class Solver:
         sweep = Sweep(dump(ordered(self._document.tree)), str(Path(self.folder).resolve()), self._document.name, paths, cases, keep,
                       certify)
         place, count = None if folder is None else Path(folder), processors() if processes is None else processes
-        with told(len(cases), not progress) as tell:
+        with progress_bar(len(cases), not progress) as tell:
             return swept(sweep, place, processes=count, scheduler=scheduler, overwrite=overwrite, tell=tell)
 
     def __repr__(self) -> str:
@@ -254,10 +254,10 @@ def rows_of(table: Any) -> list[dict[str, Any]]:
     return [dict(row) for row in rows]
 
 
-def _mapping(word: str, given: Any) -> Mapping[Any, Any]:
-    if given is not None and not isinstance(given, Mapping):
-        raise ProblemError(f"expected a mapping of names to values, got {given!r}", where=word)
-    return given or {}
+def _mapping(word: str, values: Any) -> Mapping[Any, Any]:
+    if values is not None and not isinstance(values, Mapping):
+        raise ProblemError(f"expected a mapping of names to values, got {values!r}", where=word)
+    return values or {}
 
 
 def _check_how(guess: Any, callback: Any, time_limit: Any) -> None:
@@ -270,9 +270,9 @@ def _check_how(guess: Any, callback: Any, time_limit: Any) -> None:
             raise ProblemError(f"expected {wanted}, got {given!r}", where=word)
 
 
-def _around(known: Any, given: Any) -> Range:
+def _around(known: Any, other: Any) -> Range:
     """A range with the known value as its base, or the given one where that is no number."""
-    numbers = [float(v) for v in (known, given) if isinstance(v, (int, float)) and not isinstance(v, bool)]
+    numbers = [float(v) for v in (known, other) if isinstance(v, (int, float)) and not isinstance(v, bool)]
     if not numbers:
         raise ProblemError(f"{known!r} is no number; give a number")
     low, high = min(numbers), max(numbers)
@@ -281,17 +281,17 @@ def _around(known: Any, given: Any) -> Range:
     return Range(low, high, numbers[0])
 
 
-def _leaves(path: str, given: Any) -> Iterable[tuple[str, Any]]:
+def _leaves(path: str, values: Any) -> Iterable[tuple[str, Any]]:
     """Numbers below a path."""
-    if isinstance(given, Mapping):
-        for name, value in given.items():
+    if isinstance(values, Mapping):
+        for name, value in values.items():
             word = str(name) if str(name).isidentifier() else f'"{name}"'
             yield from _leaves(f"{path}.{word}", value)
-    elif isinstance(given, (list, tuple)):
-        for i, value in enumerate(given):
+    elif isinstance(values, (list, tuple)):
+        for i, value in enumerate(values):
             yield from _leaves(f"{path}[{i}]", value)
     else:
-        yield path, given
+        yield path, values
 
 
 def _put(document: Document, path: str, value: Any) -> None:

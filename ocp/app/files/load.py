@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import re
 import typing
@@ -16,13 +17,13 @@ from dynamics.model.records import Geometry
 from ocp.app.files.problem.phases import load_robot, load_symbolic
 from ocp.app.files.problem.schema import AnyFile, ProblemFile, problem_class, to_tree
 from ocp.app.files.problem.sections import read_linkages, read_simulate
-from ocp.app.files.problem.sections_schema import LoadedSimulation
+from ocp.app.files.problem.sections_schema import LoadedSimulation, Sweep
 from ocp.app.files.robot.gait_schema import RobotGait
 from ocp.app.files.robot.schema import RobotPhases, RobotProblem
 from ocp.app.files.robot.tree import read_shape
 from ocp.app.files.syntax.findings import Findings, describe
 from ocp.app.files.syntax.kinds import expect
-from ocp.app.files.syntax.overrides import apply_overrides
+from ocp.app.files.syntax.overrides import apply_overrides, changed
 from ocp.app.files.syntax.readable import validated
 from ocp.app.files.syntax.reader import Reader, Section
 from ocp.app.files.syntax.yaml_source import KeyPath, Source, parse_source, read_source
@@ -97,24 +98,25 @@ def load_problem(path: str | Path, overrides: Mapping[str, str] | None = None) -
     Raises ProblemFileError (a ProblemError) listing everything that is wrong, each with file, line, column and key.
     """
     path = Path(path)
-    return _load(read_source(path), path.parent, overrides or {})
+    return _load(apply_overrides(read_source(path), overrides or {}), path.parent)
 
 
-def load_text(text: str, folder: str | Path = ".", name: str = "problem.yaml", overrides: Mapping[str, str] | None = None
-              ) -> LoadedProblem:
-    """As :func:`load_problem`, for text; paths in it are relative to ``folder``, and ``name`` stands for the file."""
-    return _load(parse_source(text, name), Path(folder), overrides or {})
+def load_text(text: str, folder: str | Path = ".", name: str = "problem.yaml", overrides: Mapping[str, str] | None = None,
+              by: str = "--set") -> LoadedProblem:
+    """As :func:`load_problem`, for text; paths in it are relative to ``folder``, ``name`` stands for the file, and ``by`` says who
+    wants the overrides."""
+    return _load(apply_overrides(parse_source(text, name), overrides or {}, by), Path(folder))
 
 
 def load_tree(source: Source, folder: str | Path = ".") -> LoadedProblem:
     """As :func:`load_problem`, for a tree that did not come from a file; its ``origins`` say in words where it did come from."""
-    return _load(source, Path(folder), {})
+    return _load(source, Path(folder))
 
 
-def parse_overrides(words: Sequence[str]) -> dict[str, str]:
+def parse_overrides(assignments: Sequence[str]) -> dict[str, str]:
     """``["phase.duration=3"]`` as a mapping. Raises ProblemError for a word without ``=`` and for a path given twice."""
     found: dict[str, str] = {}
-    for word in words:
+    for word in assignments:
         path, equals, value = word.partition("=")
         path = path.strip()
         if not equals:
@@ -125,11 +127,12 @@ def parse_overrides(words: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _load(source: Source, folder: Path, overrides: Mapping[str, str]) -> LoadedProblem:
-    source = apply_overrides(source, overrides)
+def _load(source: Source, folder: Path) -> LoadedProblem:
     findings = Findings(source)
     expect(source, "problem")
     written: AnyFile = validated(findings, problem_class(source.tree))
+    if written.sweep is not None:
+        _check_sweep(findings, source, written.sweep)
     if isinstance(written, RobotGait):
         from ocp.app.files.robot.gait import expanded  # inverse kinematics, which few files need
 
@@ -160,10 +163,11 @@ def _load(source: Source, folder: Path, overrides: Mapping[str, str]) -> LoadedP
     if problem is not None and not findings.found:
         check_fit(findings, file, problem, options)
     mpc = None
-    if problem is not None and not findings.found and getattr(file, "mpc", None) is not None:
+    if getattr(file, "mpc", None) is not None:
         from ocp.app.files.control.mpc import read_mpc  # few files have a closed loop
 
-        mpc = read_mpc(reader, file, problem, lambda changed: _load(changed, folder, {}).problem)
+        whole = None if findings.found else problem
+        mpc = read_mpc(reader, file, whole, lambda changed: _load(changed, folder).problem)
     simulation = LoadedSimulation()
     if problem is not None and file.simulate is not None:
         simulation = read_simulate(reader, file.simulate, problem)
@@ -176,6 +180,20 @@ def _load(source: Source, folder: Path, overrides: Mapping[str, str]) -> LoadedP
     return LoadedProblem(problem, file, source.text, drawing, model, method, options[method], accept,
                          {name: values for name, values in options.items() if values}, mpc, folder, limit, simulation, scenery,
                          without, dump(source.tree) if isinstance(written, RobotGait) else "")
+
+
+def _check_sweep(findings: Findings, source: Source, sweep: Sweep) -> None:
+    """Record axes that cannot be read, and paths that the file does not have."""
+    from ocp.app.batch.plan import axis_of  # few files have a sweep
+
+    for path, values in sweep.over.items():
+        with findings.collecting(("sweep", "over", path)):
+            first = Findings(changed(source, path, axis_of(path, values).pick(0.0), path))
+            with contextlib.suppress(ProblemError):
+                validated(first, problem_class(first.source.tree))
+            for where, message in first.found:
+                if where.startswith(path):
+                    findings.add(("sweep", "over", path), message)
 
 
 def _refuse_idle_parameters(findings: Findings, problem: Problem) -> None:
@@ -224,11 +242,10 @@ def read_options(reader: Reader, spec: Mapping[str, Any], method: str, path: Key
         return {}
     kind = METHODS[method].options_type()
     fixed: Mapping[str, Any] = getattr(kind, "FIXED", {})
-    before, within = len(reader.findings.found), sections(kind)
+    within = sections(kind)
     records = {record: typing.get_type_hints(record) for record in (kind, *within.values())}
     hints = {f.name: own[f.name] for record, own in records.items() for f in dataclasses.fields(record)}
-    values: dict[str, Any] = {}
-    places: dict[str, KeyPath] = {}
+    values, sound = dict[str, Any](), dict[str, tuple[Any, KeyPath]]()
     for key, value, key_path in _spread(spec, within, path):
         known = [name for name in hints if key_path[-2] not in within or section_of(kind).get(name) == key_path[-2]]
         if key in fixed and key not in known:
@@ -239,14 +256,27 @@ def read_options(reader: Reader, spec: Mapping[str, Any], method: str, path: Key
         elif key in values:
             reader.findings.add(key_path, f"{key} is given twice: here and outside {key_path[-2]}", at_key=True)
         else:
-            values[key], places[key] = _option(reader, value, hints[key], key_path), key_path
-    if len(reader.findings.found) == before:
-        try:
-            make_options(method, values)
-        except ProblemError as error:
-            named = [key_path for key, key_path in places.items() if re.search(rf"\b{key}\b", f"{error.where} {error.message}")]
-            reader.findings.add(named[0] if named else path, error.message)
+            before = len(reader.findings.found)
+            values[key] = _option(reader, value, hints[key], key_path)
+            if len(reader.findings.found) == before:
+                sound[key] = values[key], key_path
+    _refuse_options(reader, method, sound, path)
     return values
+
+
+def _refuse_options(reader: Reader, method: str, options: Mapping[str, tuple[Any, KeyPath]], path: KeyPath) -> None:
+    """Record what the method says against its options (value, location), one after the other: that which an error names is left
+    out, and the rest is tried again."""
+    left = dict(options)
+    for _ in range(len(left)):
+        try:
+            make_options(method, {key: value for key, (value, _) in left.items()})
+            return
+        except ProblemError as error:
+            named = next((key for key in left if re.search(rf"\b{key}\b", f"{error.where} {error.message}")), None)
+            reader.findings.add(path if named is None else left.pop(named)[1], error.message)
+            if named is None:
+                return
 
 
 def _spread(spec: Mapping[str, Any], within: Container[str], path: KeyPath) -> Iterator[tuple[str, Any, KeyPath]]:

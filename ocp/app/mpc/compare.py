@@ -25,6 +25,7 @@ from ocp.app.screen import busy, grid, line, say_where, wide_console
 from ocp.app.supervisor import report
 from ocp.errors import ProblemError
 from ocp.mpc import ClosedLoop, MPCOptions
+from ocp.mpc.options import solver_options
 
 FORMAT = "lieocp mpc comparison"
 HEAD = ("variant", "ok", "cost", "largest violation", "tracking rms", "failed steps", "median us", "p999 us", "deadline us",
@@ -100,7 +101,7 @@ def compared(loaded: LoadedProblem, say: Any = None) -> list[Variant]:
     """Every variant with its run."""
     assert loaded.mpc is not None
     phase, given = (loaded.mpc.problem or loaded.problem).phase, loaded.mpc.options
-    intervals = int({**loaded.options_for("ilqr"), **loaded.mpc.ilqr}.get("intervals", 100))
+    intervals = solver_options(loaded.problem, given, {**loaded.options_for("ilqr"), **loaded.mpc.ilqr}).intervals
     limited = bool(phase.state_bounds.bounded.any() or any(c.soft is None for c in phase.constraints))
     found = []
     for one in variants(given, intervals, given.horizon or phase.duration.guess, limited, phase.system.period is None):

@@ -33,7 +33,7 @@ CAPTIONS = {
     "times": ("Step times", "Wall time of the solver in every step, on a logarithmic axis, and how often each was taken. "
               "Red: the deadline, one sampling period."),
 }
-BARS = 60
+HISTOGRAM_BINS = 60
 _cell = partial(sheet.line_cell, tolerance=TOLERANCE)
 
 
@@ -134,7 +134,7 @@ def plot_times(loop: ClosedLoop) -> bytes:
     sheet.ticks(ax, "linear", "log")
     sheet.caption(fig, left, height - 0.2, "time of each step [µs]")
     other = sheet.axes(fig, (left + wide + gap, bottom, sheet.WIDTH - left - wide - gap - 0.3, height - 0.95))
-    counts, edges = np.histogram(level, bins=np.linspace(low, high, BARS + 1))
+    counts, edges = np.histogram(level, bins=np.linspace(low, high, HISTOGRAM_BINS + 1))
     drawn = np.log10(np.maximum(counts, 0.5))
     other.set_xlim(low, high)
     other.set_ylim(np.log10(0.5), max(1.0, float(drawn.max())) + 0.1)
@@ -162,7 +162,7 @@ def write(loaded: LoadedProblem, loop: ClosedLoop, folder: Path, seconds: Mappin
     held, drives = loop.u, drive_efforts(system)
     if drives is not None and drives.function is not None:
         header += tuple(f"tau.{name}" for name in drives.names)
-        held = np.column_stack([held, drives.along(loop.t[:-1], loop.x[:-1], held)])
+        held = np.column_stack([held, drives.at_nodes(loop.t[:-1], loop.x[:-1], held)])
     (folder / "trajectory.csv").write_text(held_csv(header, loop.t, loop.x, held), encoding="utf-8", newline="")
     (folder / "steps.csv").write_text(steps_csv(loop), encoding="utf-8", newline="")
     scene, note = loop_scene(loaded, loop)

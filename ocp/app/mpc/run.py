@@ -17,6 +17,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ocp.app.files.load import LoadedProblem, load_problem
+from ocp.app.files.syntax.yaml_source import read_source
 from ocp.app.mpc.folder import FORMAT, write
 from ocp.app.pages.folders import new_folder
 from ocp.app.prepare import compile_ahead, tell, waiting
@@ -27,10 +28,9 @@ from ocp.errors import ProblemError
 from ocp.interrupts import Activity, check
 from ocp.mpc import ClosedLoop, MPCOptions
 from ocp.mpc.closed_loop import Loop, Progress, prepare
+from ocp.mpc.options import solver_options
 from ocp.mpc.result import StepTimes
 from ocp.mpc.trials import draw
-from ocp.options import record_of
-from ocp.shooting.options import ILQROptions
 from ocp.thresholds import CLOSED_LOOPS
 
 
@@ -127,12 +127,12 @@ def mpc(file: Path, *, overrides: Mapping[str, str] | None = None, out: Path | N
 
 
 def load_mpc_file(file: Path, overrides: Mapping[str, str] | None) -> LoadedProblem:
-    """A file with a section ``mpc``. Raises ProblemError for one without."""
-    loaded = load_problem(file, overrides or {})
-    if loaded.mpc is None:
-        raise ProblemError("has no section 'mpc', which says how the horizon recedes; 'mpc: {}' takes every default",
-                           where=str(file))
-    return loaded
+    """A file with its section ``mpc``; where it has none, every default, which is said."""
+    given = dict(overrides or {})
+    if "mpc" not in read_source(file).tree and not any(key.split(".")[0] == "mpc" for key in given):
+        tell(f"{file} has no section 'mpc', which says how the horizon recedes: every default is taken")
+        given["mpc"] = "{}"
+    return load_problem(file, given)
 
 
 def prepare_loaded(loaded: LoadedProblem, progress: Progress | None = None, options: MPCOptions | None = None,
@@ -141,8 +141,9 @@ def prepare_loaded(loaded: LoadedProblem, progress: Progress | None = None, opti
     given = loaded.mpc
     if given is None:
         raise ProblemError("has no section 'mpc'", where=f"problem {loaded.problem.name!r}")
-    solver = record_of(ILQROptions, {**loaded.options_for("ilqr"), **given.ilqr, **(ilqr or {})}, "solve.ilqr")
-    return prepare(given.problem or loaded.problem, options or given.options, solver=solver, plant=given.plant,
+    options = options or given.options
+    solver = solver_options(loaded.problem, options, {**loaded.options_for("ilqr"), **given.ilqr, **(ilqr or {})})
+    return prepare(given.problem or loaded.problem, options, solver=solver, plant=given.plant,
                    tracked=given.tracked, progress=progress, estimate=given.estimate,
                    broken=loaded.accept.get("violation_between", CLOSED_LOOPS.broken))
 

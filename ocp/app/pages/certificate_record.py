@@ -33,7 +33,7 @@ def certificate_record(certificate: Certificate) -> dict[str, Any]:
         "second_order": None if point is None else {
             "kind": str(point.kind), "words": sentence(point.finding), "holds": point.holds, "below": point.below,
             "free": point.free, "discrete": [str(kind) for kind in point.discrete], "weak": point.weak},
-        "objective_size": certificate.objective_size, "bar": certificate.bar, "resolution": certificate.resolution,
+        "objective_size": certificate.objective_size, "bar": certificate.error_bound, "resolution": certificate.resolution,
         "violations": [{"name": v.name, "phase": v.phase, "label": v.label, "at_knots": v.at_knots,
                         "between_knots": v.between_knots, "time": v.time, "component": v.component, "tolerance": v.tolerance,
                         "soft": v.soft, "tolerance_between": v.tolerance_between, "time_between": v.time_between,

@@ -238,7 +238,7 @@ def plot_contacts(motion: Sequence[Leg], marks: Marks) -> bytes:
         cells.append(line_cell("distance of the centre of pressure from the edge of the support", "m", t, margin[:, None], ("",),
                                Bounds((0.0,), (INF,)), 1e-6))
     bars = gait(motion)
-    stands = Cell("when each contact is active", lambda ax: _draw_gait(ax, bars), room=max(map(len, names)), bare=True)
+    stands = Cell("when each contact is active", lambda ax: _draw_gait(ax, bars), reserve=max(map(len, names)), bare=True)
     groups = [Group("gait", (stands,), 1)] if len(motion) > 1 else []
     groups.append(Group("contacts", tuple(cells), 1))
     views = [s for s in supports if np.isfinite(s.pressure).any()][:MAX_VIEWS]

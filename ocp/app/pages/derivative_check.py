@@ -56,7 +56,7 @@ def print_derivative_check(check: DerivativeCheck, console: Console | None = Non
 def _cells(order: Order) -> tuple[str, str]:
     if not order.entries:
         return "not compared", ""
-    bar = f"{order.bar:.0e}"
+    bar = f"{order.error_bound:.0e}"
     return f"{order.difference:.0e}", f"{bar} ({order.unresolved} of {order.entries} unresolved)" if order.unresolved else bar
 
 
@@ -71,15 +71,15 @@ def _methods(term: TermCheck, out: Console) -> None:
     orders = [("", term.first), ("second derivatives of ", term.second)]
     shown: set[tuple[str, str]] = set()
     for which, order in orders:
-        for road in order.roads if order else ():
-            if not road.available and (road.name, road.note) not in shown:
-                shown.add((road.name, road.note))
-                line(out, f"  no {road.name} for {which}{term.kind} {term.name!r}: {road.note}", "dim")
+        for method in order.methods if order else ():
+            if not method.available and (method.name, method.note) not in shown:
+                shown.add((method.name, method.note))
+                line(out, f"  no {method.name} for {which}{term.kind} {term.name!r}: {method.note}", "dim")
 
 
 def _finding(finding: Finding, out: Console) -> None:
     colour = "red" if finding.fails else "yellow"
-    place = f" at {plain(finding.place)}" if finding.place else ""
+    place = f" at {plain(finding.location)}" if finding.location else ""
     out.print(f"  [{colour}]{finding.kind.value}[/] in {plain(finding.term)}{place}", soft_wrap=True)
     line(out, f"    {finding.sentence}")
     values = ", ".join(f"{name} = {value:.6g}" for name, value in finding.point.values.items())

@@ -25,7 +25,7 @@ LINK, START, SHADOW, SOLID = "#2f6fb5", "#8a94a3", "#27303f", "#9db8d6"
 ELEVATION, AZIMUTH = 20.0, -58.0  # degrees
 WIDTH, HEIGHT = 9.0, 6.6  # inches
 LARGEST, MIN_RELATIVE_EXTENT = 1e50, 1e-9  # m; of coordinates, whose squares must be numbers; of a robot, by how far away it stands
-ROOM = 0.5  # m; what is shown on all sides of a robot that is a single point
+MARGIN_M = 0.5  # m; what is shown on all sides of a robot that is a single point
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ def draw(model: Model, start: np.ndarray, end: np.ndarray, found: Sequence[Mark]
     if not np.isfinite(low).all() or max(-low.min(), high.max()) > LARGEST:
         return sheet.sentence(f"{title} cannot be drawn: it has coordinates beyond {LARGEST:g} m.", source)
     if (high - low).max() <= MIN_RELATIVE_EXTENT * max(1.0, np.abs(low + high).max()):  # one point, to rounding
-        room = max(ROOM, MIN_RELATIVE_EXTENT * float(np.abs(low + high).max()))
+        room = max(MARGIN_M, MIN_RELATIVE_EXTENT * float(np.abs(low + high).max()))
         points = np.vstack([points - room, points + room])
         low, high = points.min(axis=0), points.max(axis=0)
     half = float((high - low).max()) / 2
@@ -191,7 +191,7 @@ def _fit(ax: Any, points: np.ndarray) -> None:
 
 def _ground(ax: Any, centre: np.ndarray, radius: float, z: float) -> None:
     """A round patch of grid that fades out, one line per round length."""
-    step = sheet.places(0.0, 2.0 * radius, 8, "linear")[1]
+    step = sheet.round_numbers(0.0, 2.0 * radius, 8, "linear")[1]
     first, last = np.floor((centre - radius) / step).astype(int), np.ceil((centre + radius) / step).astype(int)
     for axis in (0, 1):
         for k in range(first[axis], last[axis] + 1):

@@ -182,11 +182,11 @@ class _Plain(Shown):
         self.out.flush()
 
 
-def fitting(chosen: Sequence[Column], room: int) -> tuple[Column, ...]:
-    """The columns that fit into ``room`` characters; where that is too little, the least telling go first."""
+def fitting(chosen: Sequence[Column], columns_left: int) -> tuple[Column, ...]:
+    """The columns that fit into ``columns_left`` characters; where that is too little, the least telling go first."""
     left = list(chosen)
     for key in _MIN_TELLING:
-        if sum(width(c) if c is not MARK else len("outer 10") for c in left) + 2 * (len(left) - 1) <= room:
+        if sum(width(c) if c is not MARK else len("outer 10") for c in left) + 2 * (len(left) - 1) <= columns_left:
             break
         left = [c for c in left if c.key != key]
     return tuple(left)

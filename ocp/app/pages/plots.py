@@ -138,8 +138,8 @@ def _component(one: Leg, which: str) -> tuple[tuple[str, ...], np.ndarray, np.nd
         return phase.system.inputs, samples.u, path.t_u, path.u, phase.control_bounds
     if one.drives is None:
         return (), np.zeros((len(samples.t), 0)), path.t, np.zeros((len(path.t), 0)), Bounds.free(0)
-    return (one.drives.names, one.drives.along(samples.t, samples.x, samples.u), path.t,
-            one.drives.along(path.t, path.x, one.at_knots), Bounds.of(zip(one.drives.lower, one.drives.upper, strict=True)))
+    return (one.drives.names, one.drives.at_nodes(samples.t, samples.x, samples.u), path.t,
+            one.drives.at_nodes(path.t, path.x, one.at_knots), Bounds.of(zip(one.drives.lower, one.drives.upper, strict=True)))
 
 
 def _apart(pieces: Sequence[np.ndarray]) -> np.ndarray:
@@ -159,7 +159,7 @@ def _cells(curves: Curves, bundles: Sequence[Sequence[int]]) -> tuple[Cell, ...]
             sheet.stretched(ax, curves.t, curves.values[:, cols], bounds, labels, (curves.knots[0], curves.knots[1][:, cols]),
                             curves.allowed[cols])
 
-        out.append(Cell(title, draw, curves.units.get(curves.names[cols[0]], ""), room=max(map(len, labels))))
+        out.append(Cell(title, draw, curves.units.get(curves.names[cols[0]], ""), reserve=max(map(len, labels))))
     return tuple(out)
 
 
@@ -207,7 +207,7 @@ def plot_constraints(motion: Sequence[Leg], certificate: Certificate | None) -> 
         groups.append(Group("place between the bounds", (Cell(
             f"states and controls with two bounds: 0 is the lower one, 1 the upper; closest is {nearest}",
             lambda ax: sheet.lines(ax, t, scaled, Bounds.of([(0.0, 1.0)] * len(names)), names, tolerance=DEFAULT_TOLERANCE),
-            room=max(map(len, names)) if len(names) > 1 else 0),)))
+            reserve=max(map(len, names)) if len(names) > 1 else 0),)))
     if not groups:
         return sheet.sentence("This problem has no constraints and no two-sided bounds.")
     return sheet.sheet(groups, span_of(motion), marks_of(motion))
@@ -227,7 +227,7 @@ def _constraint_cell(c: Constraint, one: Leg, prefix: str, tolerances: Mapping[s
 
     title = prefix + c.name + ("" if along else f" · {c.at.value}") + (" · soft" if c.soft is not None else "")
     room = 0 if c.size == 1 or c.sense is Sense.CONE else max(map(len, c.components())) - len(c.name) - 2
-    return Cell(title, show, system.units.get(c.name, ""), time=along, room=room)
+    return Cell(title, show, system.units.get(c.name, ""), time=along, reserve=room)
 
 
 def constraint_values(c: Constraint, system: System, t: np.ndarray, x: np.ndarray,

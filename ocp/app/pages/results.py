@@ -221,7 +221,7 @@ def summarise(solution: Solution, provenance: Mapping[str, Any]) -> dict[str, An
 
 def with_bar(solution: Solution) -> str:
     """The objective with its error bound, ``58.8076661 ± 2e-6``; without one, the objective alone."""
-    bar = float("nan") if solution.certificate is None else solution.certificate.bar
+    bar = float("nan") if solution.certificate is None else solution.certificate.error_bound
     if not math.isfinite(bar) or not math.isfinite(solution.objective):
         return f"{solution.objective:.10g}"
     if bar == 0.0 or abs(solution.objective) > 1e15 * bar:
@@ -262,7 +262,7 @@ def _trajectory_arrays(leg: Leg) -> dict[str, np.ndarray]:
     return {"t": path.t, "x": path.x, "u": path.u, "t_u": path.t_u, "state_names": np.array(system.space.names, dtype=np.str_),
             "control_names": np.array(system.inputs, dtype=np.str_),
             **({"algebraic_names": np.array(system.algebraic, dtype=np.str_)} if system.algebraic else {}),
-            **({} if drives is None else {"tau": drives.along(path.t, path.x, leg.at_knots),
+            **({} if drives is None else {"tau": drives.at_nodes(path.t, path.x, leg.at_knots),
                                           "tau_names": np.array(drives.names, dtype=np.str_)})}
 
 
@@ -282,7 +282,7 @@ def solution_csv(solution: Solution) -> str:
         path, system = leg.trajectory, leg.phase.system
         u = leg.at_knots
         values = np.column_stack([path.t, widened(path.x, system.space.names, states), widened(u, system.inputs, controls),
-                                  *([widened(own.along(path.t, path.x, u), own.names, torques)] if own and torques else [])])
+                                  *([widened(own.at_nodes(path.t, path.x, u), own.names, torques)] if own and torques else [])])
         lacks = [False, *(n not in system.space.names for n in states), *(n not in system.inputs for n in controls),
                  *(own is None or n not in own.names for n in torques)]
         for row in values:

@@ -42,13 +42,13 @@ Figure = Any
 @dataclass(frozen=True)
 class Cell:
     """One small plot: title, unit, and what to draw on its axes. ``time`` cells share the time axis of the sheet;
-    ``room`` is the length of the longest label at the right of its lines; ``bare`` cells have no scales."""
+    ``reserve`` is the length of the longest label at the right of its lines; ``bare`` cells have no scales."""
 
     title: str
     draw: Callable[[Axes], None]
     unit: str = ""
     time: bool = True
-    room: int = 0
+    reserve: int = 0
     bare: bool = False
 
 
@@ -88,8 +88,8 @@ def sheet(groups: Sequence[Group], span: tuple[float, float], marks: Marks = ())
     y = height - 0.1
     for group in groups:
         across, cell = _columns(group), usual * group.high
-        room = 0.08 + 0.068 * min(MAX_LABEL, max((c.room for c in group.cells), default=0))
-        right, between = max(0.22, room), 0.62 + room
+        reserve = 0.08 + 0.068 * min(MAX_LABEL, max((c.reserve for c in group.cells), default=0))
+        right, between = max(0.22, reserve), 0.62 + reserve
         wide = (WIDTH - left - right - between * (across - 1)) / across
         caption(fig, left, y - 0.12, group.heading)
         y -= heading
@@ -129,9 +129,9 @@ def mark(ax: Axes, marks: Marks) -> None:
     ax.set_ylim(bottom, top + (top - bottom) * STRIP / (high - STRIP))
     for (time, name), end in zip(marks, [*(time for time, _ in marks[1:]), right], strict=True):
         ax.axvline(time, color=EDGE, lw=1.0, zorder=1.5, ls=(0, (4, 2)))
-        room = int((end - time) / (right - left) * wide * LETTERS_PER_INCH)
-        if room > 1 or len(name) == room:
-            ax.text(time, 1.0, f" {plain(clip_text(name, room))}", transform=ax.get_xaxis_transform(), fontsize=6.5, color=SOFT,
+        reserve = int((end - time) / (right - left) * wide * LETTERS_PER_INCH)
+        if reserve > 1 or len(name) == reserve:
+            ax.text(time, 1.0, f" {plain(clip_text(name, reserve))}", transform=ax.get_xaxis_transform(), fontsize=6.5, color=SOFT,
                     ha="left", va="top", zorder=2.5)
 
 
@@ -171,11 +171,11 @@ def ticks(ax: Axes, x: str = "linear", y: str = "linear", *, x_labels: bool = Tr
     # between texts and axes 3 points, whatever the size of the panel
     under, aside = y0 - 0.05 * (y1 - y0) / high, x0 - 0.05 * (x1 - x0) / wide
     grid = []
-    for v in places(x0, x1, 6 if wide > 3 else 4, x):
+    for v in round_numbers(x0, x1, 6 if wide > 3 else 4, x):
         grid.append([(v, y0), (v, y1)])
         if x_labels:
             ax.text(v, under, _tick(v, x), fontsize=7.5, color=SOFT, ha="center", va="top")
-    for v in places(y0, y1, 4 if high > 0.9 else 3, y):
+    for v in round_numbers(y0, y1, 4 if high > 0.9 else 3, y):
         grid.append([(x0, v), (x1, v)])
         ax.text(aside, v, _tick(v, y), fontsize=7.5, color=SOFT, ha="right", va="center")
     ax.add_collection(LineCollection(grid, colors=GRID, linewidths=0.7, zorder=0.2), autolim=False)
@@ -183,7 +183,7 @@ def ticks(ax: Axes, x: str = "linear", y: str = "linear", *, x_labels: bool = Tr
     ax.add_collection(LineCollection(frame, colors=EDGE, linewidths=0.9, zorder=2, clip_on=False), autolim=False)
 
 
-def places(low: float, high: float, most: int, scale: str) -> list[float]:
+def round_numbers(low: float, high: float, most: int, scale: str) -> list[float]:
     """Round numbers in [low, high], about ``most`` of them; whole decades on a logarithmic scale."""
     if not scale:
         return []
@@ -251,7 +251,7 @@ def line_cell(title: str, unit: str, t: np.ndarray, values: np.ndarray, labels: 
     def draw(ax: Axes) -> None:
         lines(ax, t, values, bounds, labels, tolerance=tolerance)
 
-    return Cell(title, draw, unit, room=max(map(len, labels)))
+    return Cell(title, draw, unit, reserve=max(map(len, labels)))
 
 
 def thinned(count: int) -> slice:
@@ -302,9 +302,9 @@ def stretched(ax: Axes, t: np.ndarray, values: np.ndarray, stretches: Sequence[S
 def _edges(stretch: Stretch, tolerance: float | np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
     """Bounds of a stretch, once where all components have the same; those of an equation are as far apart as is tolerated."""
     low, high = stretch.bounds.arrays
-    room = np.where(low == high, 0.0 if tolerance is None else tolerance, 0.0)
+    reserve = np.where(low == high, 0.0 if tolerance is None else tolerance, 0.0)
     few = slice(0, 1) if _common(stretch) else slice(None)
-    return (low - room)[few], (high + room)[few]
+    return (low - reserve)[few], (high + reserve)[few]
 
 
 def _nearest(data: np.ndarray, over: np.ndarray) -> np.ndarray:

@@ -83,7 +83,7 @@ def print_outcome(outcome: Outcome, console: Console | None = None) -> None:
 
 def _infinite(problem: Problem) -> list[str]:
     """The ends at which no motion can begin or end, in words."""
-    return [f"{o.label} is infinite at the {o.place}{f' of {problem.phases[o.phase].name}' if len(problem.phases) > 1 else ''}: "
+    return [f"{o.label} is infinite at the {o.location}{f' of {problem.phases[o.phase].name}' if len(problem.phases) > 1 else ''}: "
             f"{o.sentence}" for o in infinite_ends(problem)]
 
 

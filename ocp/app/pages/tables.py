@@ -35,7 +35,7 @@ def print_vocabulary(loaded: LoadedProblem | None = None) -> None:
     """The general vocabulary, and with a file its own names."""
     out = wide_console()
     arguments = {1: "a", 2: "a, b"}
-    usual = [(f"{name}({arguments[b.least]}{', ...' if b.most is None else ''})", b.words) for name, b in BUILTINS.items()]
+    usual = [(f"{name}({arguments[b.least]}{', ...' if b.most is None else ''})", b.description) for name, b in BUILTINS.items()]
     special = [(words.split(": ", 1)[0], words.split(": ", 1)[1]) for words in SPECIAL.values()]
     operators = "of numbers; + and - also of vectors of one length, * and / of a vector and a number"
     _print(out, "operators", [("+ - * / **", operators)])

@@ -184,6 +184,7 @@ SENTENCES: Mapping[Kind, Wording] = {
     Kind.BETTER_CONTROLS: "at {objective:.9g}, other admissible controls have a smaller Hamiltonian (most at t = {time:.6g} s)",
     Kind.CONTROLS_IMPROVED: "left the point of objective {objective:.9g}: other controls have a smaller Hamiltonian",
     Kind.NONCONVEX_HAMILTONIAN: "at {value:.9g}: the Hamiltonian is not convex in the controls, and there may be several minima",
+    Kind.ERRORS_PAY: "at {objective:.9g}: the optimum lives on errors of the mesh worth {value:.2g}",
     Kind.MANY_MESHES: "at {value:.9g}: not certified after {passes} meshes",
     Kind.LOWER_START: "left the point of objective {objective:.9g}: the guess {name} led to a lower one on a few intervals",
     Kind.CONTROLS_SWITCH_FAST: "controls chatter: {turns} reversals",

@@ -21,13 +21,13 @@ MPC = "mpc"
 WHERE = "--policy"
 
 
-def choose(loaded: LoadedProblem, words: Sequence[str] | None, run: Path | None, policy: str | None
+def choose(loaded: LoadedProblem, controls: Sequence[str] | None, run: Path | None, policy: str | None
            ) -> tuple[Problem, Controls]:
-    """The problem, with the motion of a run as its guess where one is given, and what drives it. words: as of ``--controls``.
+    """The problem, with the motion of a run as its guess where one is given, and what drives it. controls: as of ``--controls``.
 
     Raises ProblemError for more than one source, for unknown names, and for policies of other problems.
     """
-    given = [name for name, value in (("--controls", words), ("--from", run), (WHERE, policy)) if value]
+    given = [name for name, value in (("--controls", controls), ("--from", run), (WHERE, policy)) if value]
     if len(given) > 1:
         raise ProblemError("are given together; take one of them", where=" and ".join(given))
     if run is not None:
@@ -40,8 +40,8 @@ def choose(loaded: LoadedProblem, words: Sequence[str] | None, run: Path | None,
         return loaded.problem, Receding(loaded.problem, loaded.mpc.options, {**loaded.options_for("ilqr"), **loaded.mpc.ilqr})
     if policy is not None:
         return loaded.problem, Feedback(_policy(Path(policy), loaded.problem), policy)
-    if words:
-        return loaded.problem, _said(loaded.problem, words)
+    if controls:
+        return loaded.problem, _named(loaded.problem, controls)
     if loaded.simulate.controls is not None:
         return loaded.problem, _constant(loaded.problem, loaded.simulate.controls)
     return loaded.problem, Guessed(loaded.problem)
@@ -50,8 +50,8 @@ def choose(loaded: LoadedProblem, words: Sequence[str] | None, run: Path | None,
 class Feedback:
     """A policy, sampled where each step begins; its time begins with the motion."""
 
-    def __init__(self, policy: Policy, place: str):
-        self.words, self._policy = f"the policy {place}", policy
+    def __init__(self, policy: Policy, path: str):
+        self.label, self._policy = f"the policy {path}", policy
 
     def begin(self) -> None:
         """Return to the start of the controls."""
@@ -71,36 +71,36 @@ def _of_run(problem: Problem, folder: Path) -> tuple[Problem, Controls]:
     return with_motion, Guessed(with_motion, words, stairs)
 
 
-def _policy(place: Path, problem: Problem) -> Policy:
+def _policy(path: Path, problem: Problem) -> Policy:
     """The policy of an archive, or of the run that made it."""
-    if place.is_dir() and (place / "policy.npz").is_file():
-        place = place / "policy.npz"
-    if place.is_dir():
-        found = policy_of(read_run(place))
-    elif place.is_file():
+    if path.is_dir() and (path / "policy.npz").is_file():
+        path = path / "policy.npz"
+    if path.is_dir():
+        found = policy_of(read_run(path))
+    elif path.is_file():
         try:
-            with np.load(place, allow_pickle=False) as archive:
+            with np.load(path, allow_pickle=False) as archive:
                 found = read_policy(dict(archive))
         except (OSError, ValueError, KeyError) as error:
-            raise ProblemError(f"is not an archive of a policy: {error}", where=str(place)) from None
+            raise ProblemError(f"is not an archive of a policy: {error}", where=str(path)) from None
     else:
         raise ProblemError("there is no such file or folder; name a policy.npz, the folder of an iLQR run, or mpc",
-                           where=str(place))
+                           where=str(path))
     system = problem.phase.system
     for what, own, theirs in (("states", system.space.names, found.state_names),
                               ("controls", system.controls, found.control_names)):
         if tuple(own) != tuple(theirs):
-            raise ProblemError(f"has the {what} {', '.join(theirs)}; the problem has {', '.join(own)}", where=str(place))
+            raise ProblemError(f"has the {what} {', '.join(theirs)}; the problem has {', '.join(own)}", where=str(path))
     return found
 
 
-def _said(problem: Problem, words: Sequence[str]) -> Controls:
-    if list(words) == ["guess"]:
+def _named(problem: Problem, controls: Sequence[str]) -> Controls:
+    if list(controls) == ["guess"]:
         return Guessed(problem)
-    if list(words) == ["zero"]:
+    if list(controls) == ["zero"]:
         return _constant(problem, {})
     values: dict[str, float] = {}
-    for word in (part for item in words for part in item.split(",")):
+    for word in (part for item in controls for part in item.split(",")):
         name, equals, text = word.partition("=")
         if not equals:
             raise ProblemError(f"expected guess, zero or NAME=VALUE, got {word!r}", where="--controls")

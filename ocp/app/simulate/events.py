@@ -77,7 +77,7 @@ def _through(system: System, switches: ca.Function, span: tuple[float, float], x
     symbols = [ca.SX.sym(name, size) for name, size in (("t", 1), ("x", system.nx), ("u", system.nu), ("p", system.np))]
     rate = ca.Function("rate", symbols, [ca.densify(system.space.rate(symbols[1]) @ system.rate(*symbols))])
 
-    def slope(t: float, x: np.ndarray) -> np.ndarray:
+    def rate_at(t: float, x: np.ndarray) -> np.ndarray:
         return np.asarray(rate(t, x, u, p)).ravel()
 
     def event(j: int) -> object:
@@ -88,12 +88,12 @@ def _through(system: System, switches: ca.Function, span: tuple[float, float], x
 
     events, behind = [event(j) for j in range(switches.numel_out(0))], BEHIND * (end - t)
     while t < end:
-        found = solve_ivp(slope, (t, end), x, method="DOP853", rtol=RTOL, atol=ATOL, events=events)
+        found = solve_ivp(rate_at, (t, end), x, method="DOP853", rtol=RTOL, atol=ATOL, events=events)
         t, x = float(found.t[-1]), found.y[:, -1]
         if not found.success:
             x = np.full_like(x, np.nan)
             t = end
         elif t < end:
             step = min(behind, end - t)
-            t, x = t + step, x + step * slope(t, x)
+            t, x = t + step, x + step * rate_at(t, x)
         yield t, x

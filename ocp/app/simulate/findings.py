@@ -94,7 +94,7 @@ def drifts(motion: Motion) -> tuple[Drift, ...]:
 def _rows(phase: Phase) -> Iterator[tuple[str, ca.Function, ca.Function]]:
     """(name, positions, rates) of each constraint of the mechanism, functions of (t, x, u, p)."""
     system = phase.system
-    mechanism = system.mechanism or system.held
+    mechanism = system.mechanism or system.implicit
     for c in () if mechanism is None else mechanism.constraints:
         both, gap = (closed(mechanism, c, system.np, speeds=speeds).function for speeds in (True, False))
         arguments = [ca.SX.sym(name, both.numel_in(i)) for i, name in enumerate("txup")]

@@ -16,7 +16,7 @@ from ocp.app.simulate.controls import MPC, choose
 from ocp.app.simulate.events import Broken, broken_steps
 from ocp.app.simulate.folder import FORMAT, Found, find, write
 from ocp.app.supervisor import report
-from ocp.interrupts import late
+from ocp.interrupts import time_is_up
 from ocp.simulation import Controls, Ending, Motion, simulate, with_steps_halved
 
 MAX_STATES = 14
@@ -152,7 +152,7 @@ def _halved(motion: Motion, driven: Controls, skip: bool) -> tuple[tuple[float, 
         found = with_steps_halved(motion, driven)
     except KeyboardInterrupt:
         return None, "interrupted"
-    if found is None and late():
+    if found is None and time_is_up():
         return None, "there was no time for steps half as long"
     return found, "" if found is not None else "with steps half as long the motion does not reach its end"
 

@@ -15,7 +15,7 @@ from ocp.app.starter.text import rendered
 
 UPRIGHT = 0.7  # cosine to the vertical of an axis that lifts
 TURN = 4 * np.pi  # rad: a joint with so much room turns on and on
-WORDS = ("rotor", "prop")  # what frames are called that push
+ROTOR_NAMES = ("rotor", "prop")  # what frames are called that push
 DRAG = 0.016  # m: moment of a propeller per force
 STRONG = 2.5  # largest thrust beside that of hovering
 
@@ -57,7 +57,7 @@ def rotors(model: Model) -> dict[str, np.ndarray]:
         if abs(up) > UPRIGHT and not model.limit("upper")[at] - model.limit("lower")[at] < TURN:
             found[body.name] = np.sign(up) * np.asarray(axis, float)
     return found or {frame.name: np.array([0.0, 0.0, 1.0]) for frame in model.frames
-                     if any(word in frame.name.lower() for word in WORDS)}
+                     if any(word in frame.name.lower() for word in ROTOR_NAMES)}
 
 
 def _turning(model: Model, q: np.ndarray, spins: dict[str, np.ndarray]) -> tuple[Thruster, ...]:

@@ -47,17 +47,17 @@ class Foot:
         sole = "" if len(self.points) == 1 else f", points: {flow(self.points)}"
         return f"{{frame: {flow(self.frame)}{sole}, friction: 0.7, least: 1}}"
 
-    def held(self, model: Model, q: np.ndarray) -> str:
+    def contact_text(self, model: Model, q: np.ndarray) -> str:
         """As a contact of a problem: the origin, or a flat sole of the size of the rectangle that it is at q."""
         if len(self.points) == 1:
             return f"contact: {{frame: {flow(self.frame)}, friction: 0.7, clearance: 0}}"
-        half = np.ptp(self.places(model, q)[:, :2], axis=0) / 2
+        half = np.ptp(self.positions(model, q)[:, :2], axis=0) / 2
         up = pose_of(model, q, self.frame)[0][2]
         given = {"frame": self.frame, "position": _short(np.mean(self.points, axis=0)), "axis": _short(up),
                  "half_sizes": _short(half, 3), "friction": 0.7, "clearance": 0}
         return f"flat_contact: {flow(given)}"
 
-    def places(self, model: Model, q: np.ndarray) -> np.ndarray:
+    def positions(self, model: Model, q: np.ndarray) -> np.ndarray:
         """The points [k, 3] in the world."""
         R, p = pose_of(model, q, self.frame)
         return np.asarray(np.array(self.points) @ R.T + p)
@@ -78,7 +78,7 @@ def walking_file(robot: NamedRobot, gait: str, command: str) -> str:
     tall = written["base"]["position"][2]
     return rendered(
         "walking.yaml.j2", command=command, robot=robot, gait=gait, **written,
-        feet={foot.frame: foot.held(model, q) for foot in feet},
+        feet={foot.frame: foot.contact_text(model, q) for foot in feet},
         given={"robot": robot.file, **({"root": robot.root} if robot.path.suffix == ".urdf" else {})},
         moves=PATTERNS[gait].groups not in (None, ALL), lift=min(0.05, round(0.15 * tall, 3)), advance=round(0.3 * tall, 2))
 
@@ -86,7 +86,7 @@ def walking_file(robot: NamedRobot, gait: str, command: str) -> str:
 def _on_the_ground(model: Model, q: np.ndarray, root: int, feet: list[Foot]) -> np.ndarray:
     """The posture with all feet on the ground exactly, soles flat, and the base over the origin."""
     R, p = pose_of(model, q, model.bodies[root].name)
-    low = {foot.frame: np.mean(foot.places(model, q)[:, 2]) for foot in feet}
+    low = {foot.frame: np.mean(foot.positions(model, q)[:, 2]) for foot in feet}
     shift = np.array([p[0], p[1], np.mean(list(low.values()))])
     tasks = []
     for foot in feet:
@@ -116,7 +116,7 @@ def _standing(model: Model, q: np.ndarray, root: int, where: str) -> list[Foot]:
     feet = _feet(model, q, pose_of(model, q, model.bodies[root].name)[1][2], where)
     _able(model, q, root, feet, where)
     com = _mass_centre(model, q)
-    if not _carried(np.concatenate([foot.places(model, q) for foot in feet])[:, :2], com):
+    if not _carried(np.concatenate([foot.positions(model, q) for foot in feet])[:, :2], com):
         raise ProblemError(f"its mass centre, at x = {com[0]:.3g}, y = {com[1]:.3g} m, does not lie over its feet "
                            f"({', '.join(foot.frame for foot in feet)}) in the configuration that its file gives; it needs one in "
                            "which it stands (a named configuration of its SRDF or MJCF file)", where=where)
@@ -130,7 +130,7 @@ def _mass_centre(model: Model, q: np.ndarray) -> np.ndarray:
 def _file(robot: NamedRobot, command: str, root: int, q: np.ndarray, feet: list[Foot]) -> str:
     model = robot.mechanism.model
     (R, p), com = pose_of(model, q, model.bodies[root].name), _mass_centre(model, q)
-    touching = np.concatenate([foot.places(model, q) for foot in feet])
+    touching = np.concatenate([foot.positions(model, q) for foot in feet])
     ground = touching[:, 2].min()
     trunk, height = model.bodies[root].name, com[2] - ground
     joints = {name: float(round(q[at], 4)) + 0.0 for name, at in single_joints(model).items()}
@@ -177,14 +177,14 @@ def _bent(model: Model, q: np.ndarray, root: int, under: bool) -> np.ndarray | N
         feet = [foot.frame for foot in _feet(model, q, p[2], "")]
     except ProblemError:
         return None
-    places = {frame: pose_of(model, q, frame) for frame in feet}
+    positions = {frame: pose_of(model, q, frame) for frame in feet}
     if under:
-        away = np.mean([at[:2] for _, at in places.values()], axis=0) - _mass_centre(model, q)[:2]
-        places = {frame: (turn, at - [*away, 0.0]) for frame, (turn, at) in places.items()}
-    down = np.array([0.0, 0.0, BENT * (p[2] - np.mean([at[2] for _, at in places.values()]))])
+        away = np.mean([at[:2] for _, at in positions.values()], axis=0) - _mass_centre(model, q)[:2]
+        positions = {frame: (turn, at - [*away, 0.0]) for frame, (turn, at) in positions.items()}
+    down = np.array([0.0, 0.0, BENT * (p[2] - np.mean([at[2] for _, at in positions.values()]))])
     ankles = len(feet) == 2  # soles stay flat
     tasks = [pose_task(name, R, p - down), *(pose_task(frame, *at) if ankles else position_task(frame, at[1])
-                                              for frame, at in places.items())]
+                                              for frame, at in positions.items())]
     lower, upper = model.limit("lower"), model.limit("upper")
     single = single_joints(model)
     # stretched legs are singular: from a little towards the middle of each joint's range, which is where knees bend

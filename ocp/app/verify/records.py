@@ -78,13 +78,13 @@ class Scoreboard:
         return f"{words}; {self.seconds:.1f} s in all"
 
 
-def gather(places: Sequence[Path]) -> tuple[Path, ...]:
+def gather(paths: Sequence[Path]) -> tuple[Path, ...]:
     """All YAML files at these paths, folders searched whole, in order and each once.
 
     Raises ProblemError for paths that do not exist and for folders without any.
     """
     found: dict[Path, None] = {}
-    for place in places:
+    for place in paths:
         if place.is_dir():
             inside = sorted(p for p in place.rglob("*.yaml") if p.is_file())
             if not inside:

@@ -29,7 +29,7 @@ from ocp.app.verify import records
 from ocp.app.verify.records import FAIL, PASS, SKIPPED, Score, Scoreboard
 from ocp.certify import Tolerances
 from ocp.errors import ProblemError
-from ocp.interrupts import Activity, late
+from ocp.interrupts import Activity, time_is_up
 from ocp.methods import make_options, solve
 from ocp.problem import SOLVED, Solution, Status
 from ocp.simulation import Ending, simulate
@@ -48,10 +48,10 @@ class Task:
     simulated: bool = False
 
 
-def verify(places: Sequence[Path] = (), *, quick: bool = False, every: bool = False, seconds: float | None = None,
+def verify(paths: Sequence[Path] = (), *, quick: bool = False, every: bool = False, seconds: float | None = None,
            overrides: Mapping[str, str] | None = None, out: Path | None = None, quiet: bool = False, command: Sequence[str] = ()
            ) -> int:
-    """Solve the files and those in the folders ``places`` (default: the gallery), print and write the scoreboard.
+    """Solve the files and those in the folders ``paths`` (default: the gallery), print and write the scoreboard.
 
     quick: only small problems; every: by every method that a file gives options for; seconds: limit for one file. Exit code
     0: all pass; 1: something failed, was out of time or not reached. Raises ProblemError for locations that do not exist.
@@ -61,13 +61,13 @@ def verify(places: Sequence[Path] = (), *, quick: bool = False, every: bool = Fa
         raise ProblemError(f"must be positive, got {seconds:g}", where="--seconds")
     limit = seconds if seconds is not None else QUICK_SECONDS if quick else None
     folder = out or Path("results") / "verify"
-    paths = records.gather(list(places) or [gallery()])
+    paths = records.gather(list(paths) or [gallery()])
     tasks = [task for path in paths for task in _tasks(path, every)]
     scores: list[Score] = []
     name = _names(paths)
     with busy(screen, quiet=quiet or not screen.is_terminal) as say:
         for k, task in enumerate(tasks):
-            if late(Activity.SOLVING):
+            if time_is_up(Activity.SOLVING):
                 break
             words = f"[{k + 1}/{len(tasks)}] {name[task.path]} {task.method or ''}".rstrip()
             say(words)
@@ -139,9 +139,9 @@ def _score(task: Task, name: str, quick: bool, limit: float | None, overrides: M
         place = traceback.extract_tb(error.__traceback__)[-1]
         return Score(name, method, FAIL, f"fault of lieocp: {type(error).__name__}: {_first_line(str(error))} "
                      f"({Path(place.filename).name}:{place.lineno})", seconds=time.perf_counter() - begin)
-    if solution.status is Status.INTERRUPTED and not watch.late:
+    if solution.status is Status.INTERRUPTED and not watch.overdue:
         return None
-    return judge(name, solution, time.perf_counter() - begin, limit if watch.late else None)
+    return judge(name, solution, time.perf_counter() - begin, limit if watch.overdue else None)
 
 
 def _simulated(name: str, loaded: LoadedProblem, integrator: str, begin: float) -> Score | None:
@@ -178,9 +178,9 @@ def _whole_body(path: Path, name: str, quick: bool, overrides: Mapping[str, str]
         return None
     run = outcome.run
     reasons = [*outcome.missed, *([] if run.ok else [f"{run.ending.name.lower()}, {run.failures} steps without solution, "
-                                                     f"{'kept' if run.kept else 'limits not kept'}"])]
-    return Score(name, "wbc", FAIL if reasons else PASS, "; ".join(reasons), certificate="kept" if run.kept else "not kept",
-                 seconds=time.perf_counter() - begin)
+                                                     f"{'kept' if run.within_limits else 'limits not kept'}"])]
+    return Score(name, "wbc", FAIL if reasons else PASS, "; ".join(reasons),
+                 certificate="kept" if run.within_limits else "not kept", seconds=time.perf_counter() - begin)
 
 
 def _prepared(loaded: LoadedProblem, method: str, options: Any) -> float:
@@ -197,29 +197,29 @@ class _Watch:
     """Gets the rows of the iteration log; stops a solve that is out of time as Ctrl-C would."""
 
     def __init__(self, begin: float, limit: float | None, show: Callable[[Mapping[str, Any]], None]):
-        self.begin, self.limit, self.show, self.late = begin, limit, show, False
+        self.begin, self.limit, self.show, self.overdue = begin, limit, show, False
 
     def __call__(self, row: Mapping[str, Any]) -> None:
         self.show(row)
         if self.limit is not None and time.perf_counter() - self.begin > self.limit:
-            self.late = True
+            self.overdue = True
             raise KeyboardInterrupt
 
 
-def judge(name: str, solution: Solution, seconds: float, late: float | None = None) -> Score:
+def judge(name: str, solution: Solution, seconds: float, overdue: float | None = None) -> Score:
     """The score of a solution: it must be certified, and at its reference where there is one.
 
-    late: the seconds it had, where they were too few.
+    overdue: the seconds it had, where they were too few.
     """
     reference, certificate = solution.problem.reference, solution.certificate
     difference = None if reference is None else abs(reference.off(solution.objective))
     broken = () if certificate is None else sentences(certificate.failures)
-    reasons = [] if late is None else [f"out of time after {late:g} s"]
-    if late is None and solution.status not in SOLVED:
+    reasons = [] if overdue is None else [f"out of time after {overdue:g} s"]
+    if overdue is None and solution.status not in SOLVED:
         told = _first_line(message(solution, violations=False))
         reasons.append(status_word(solution.status.name) + (f": {told}" if told else ""))
     reasons += [] if solution.ok or reasons else [broken[0] if broken else "no certificate"]
-    if reference is not None and difference is not None and not difference <= reference.tolerance and late is None:
+    if reference is not None and difference is not None and not difference <= reference.tolerance and overdue is None:
         reasons.append(f"cost differs from the reference by {difference:.2g} > {reference.tolerance:.2g}")
     word = "none" if certificate is None else "holds" if certificate.holds else "fails"
     return Score(

@@ -24,7 +24,7 @@ CAPTIONS = {
                  "worst point uses: beyond 1 it would slip."),
     "torques": ("Torques", "As commanded. Shaded: beyond their limits."),
 }
-FLOOR = -16.0
+MIN_LOG10 = -16.0
 #: excess over a bound that is drawn red
 VISIBLE = 1e-6
 MAX_PANELS = 24
@@ -43,7 +43,7 @@ def _levels(run: WholeBodyRun) -> bytes:
     pick = sheet.thinned(len(run.solved))
     t = run.t[:-1][pick]
     with np.errstate(divide="ignore"):
-        cells = [line_cell(f"log10 |{name}|", "", t, np.maximum(np.log10(values[pick]), FLOOR)[:, None])
+        cells = [line_cell(f"log10 |{name}|", "", t, np.maximum(np.log10(values[pick]), MIN_LOG10)[:, None])
                  for name, values in run.levels.items()]
     return sheet.sheet([Group("levels", tuple(cells))], _span(run)) if cells else sheet.sentence("No level was solved.")
 
@@ -97,12 +97,12 @@ def pressed(run: WholeBodyRun, model: Model, pick: NDArray[np.int64]) -> list[Pr
     told = [np.nan_to_num(c.actual if np.isfinite(c.actual).any() else c.commanded) for c in run.contacts]
     at = np.clip(pick - 1, 0, len(run.solved) - 1)  # those that led to the state
     return [Pressed(plan, place, force[at]) for plan, place, force in zip(
-        run.setup.contacts, _places(run, model, pick), told, strict=True)]
+        run.setup.contacts, _mean_points(run, model, pick), told, strict=True)]
 
 
-def _places(run: WholeBodyRun, model: Model, pick: NDArray[np.int64]) -> list[Array]:
+def _mean_points(run: WholeBodyRun, model: Model, pick: NDArray[np.int64]) -> list[Array]:
     """By contact the mean [frames, 3] of its points."""
-    stances = [[s.place for s in stances_of(plan)] for plan in run.setup.contacts]
+    stances = [[s.contact_point for s in stances_of(plan)] for plan in run.setup.contacts]
     q = ca.SX.sym("q", model.nq)
     means = [ca.sum2(contact_kinematics.contact_positions(model, q, own)) / len(own) for own in stances]
     found = ca.Function("places", [q], [ca.densify(ca.horzcat(*means))])(run.x[pick, :model.nq].T).full()

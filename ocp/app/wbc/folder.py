@@ -99,7 +99,7 @@ def verdict(outcome: Outcome) -> str:
     if not run.setup.tasks:
         words.append("The plant alone: no task, so no controller.")
     else:
-        words.append("Equations, cones and torque limits were kept in every step." if run.kept
+        words.append("Equations, cones and torque limits were kept in every step." if run.within_limits
                      else "Equations, cones or torque limits were not kept.")
     if outcome.loaded.expect:
         words += [f"{line}." for line in outcome.missed] or [f"{', '.join(outcome.loaded.expect)}: as expected."]
@@ -156,7 +156,7 @@ def summarise(outcome: Outcome, record: Mapping[str, Any]) -> dict[str, Any]:
         "ok": outcome.ok, "findings": [one.record() for one in run.findings],
         "status": {"name": run.ending.name, "sentence": run.ending.value},
         "verdict": verdict(outcome),
-        "finished": run.ending is Ending.FINISHED, "failed_steps": run.failures, "kept": run.kept, "plant": run.plant,
+        "finished": run.ending is Ending.FINISHED, "failed_steps": run.failures, "kept": run.within_limits, "plant": run.plant,
         "levels": level_rows(outcome), "contacts": contact_rows(run), "tasks": task_rows(run), "effort_share": run.effort_share,
         "step_times": dataclasses.asdict(run.times), "rate": run.setup.rate, "duration": float(run.t[-1]),
         "sizes": {"velocities": outcome.loaded.mechanism.model.nv, "motors": len(run.driven), "steps": len(run.solved)},

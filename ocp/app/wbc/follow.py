@@ -18,10 +18,9 @@ from ocp.app.pages.results import Run, read_run
 from ocp.app.runs import problem_of
 from ocp.contacts import constraint_forces
 from ocp.errors import ProblemError
-from ocp.methods import make_options
 from ocp.mpc.controller import controller
+from ocp.mpc.options import solver_options
 from ocp.problem import Phase, Problem
-from ocp.shooting.options import ILQROptions
 from ocp.wbc.follow import Motion, Stretch, follow
 from ocp.wbc.planned import PlannedMotion, follow_plan
 
@@ -55,8 +54,7 @@ def _planned(loaded: LoadedWbc) -> PlannedMotion:
     given = load_problem(file)
     if given.mpc is None:
         raise ProblemError("has no section 'mpc'", where=f"follow: {file}")
-    solver = make_options("ilqr", {**given.options_for("ilqr"), **given.mpc.ilqr})
-    assert isinstance(solver, ILQROptions)
+    solver = solver_options(given.problem, given.mpc.options, {**given.options_for("ilqr"), **given.mpc.ilqr})
     problem = given.problem if given.mpc.problem is None else given.mpc.problem
     return PlannedMotion(controller(problem, given.mpc.options, solver), loaded.setup.mechanism.model, loaded.setup.rate)
 
@@ -112,18 +110,18 @@ def _between_knots(phase: Phase, t: np.ndarray, x: np.ndarray, t_u: np.ndarray, 
     for j in range(parts + 1):
         now = states[j]
 
-        def slope(i: int, move: np.ndarray, now: np.ndarray = now) -> np.ndarray:
+        def rate_at(i: int, move: np.ndarray, now: np.ndarray = now) -> np.ndarray:
             there = np.asarray(plus(now.T, move.T).full())
             found = rate(t[:-1] + s[i] * h, there, inputs[:, i].T, np.tile(p[:, None], len(h)))
             return np.asarray(found.full()).T
 
         step = (h / parts)[:, None]
-        k1 = slope(2 * j, np.zeros((len(h), system.space.ndx)))
+        k1 = rate_at(2 * j, np.zeros((len(h), system.space.ndx)))
         rates.append(k1)
         if j < parts:
-            k2 = slope(2 * j + 1, step / 2 * k1)
-            k3 = slope(2 * j + 1, step / 2 * k2)
-            k4 = slope(2 * j + 2, step * k3)
+            k2 = rate_at(2 * j + 1, step / 2 * k1)
+            k3 = rate_at(2 * j + 1, step / 2 * k2)
+            k4 = rate_at(2 * j + 2, step * k3)
             states.append(np.asarray(plus(now.T, (step / 6 * (k1 + 2 * k2 + 2 * k3 + k4)).T).full()).T)
 
     def joined(values: np.ndarray) -> np.ndarray:  # [parts + 1, intervals, n]: the last of each interval is the next one's first

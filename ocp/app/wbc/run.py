@@ -96,7 +96,7 @@ def _rest(outcome: Outcome, console: Console) -> None:
         words = ", ".join(f"{count} {kind}" for kind, count in counted.items())
         line(console, f"  events      {words}")
     for note in run.notes[:MAX_NOTES]:
-        line(console, f"  {note.time:8.3f} s  {note.what} {note.words}")
+        line(console, f"  {note.time:8.3f} s  {note.what} {note.text}")
     if len(run.notes) > MAX_NOTES:
         console.print(f"  and {len(run.notes) - MAX_NOTES} more in the report", soft_wrap=True)
     if run.levels:

@@ -104,7 +104,7 @@ class VirtualModel:
     missing: Array
 
 
-def virtual_model(g: ArrayLike, J_c: ArrayLike, pulls: Sequence[tuple[ArrayLike, ArrayLike]], S: ArrayLike) -> VirtualModel:
+def virtual_model(g: ArrayLike, J_c: ArrayLike, forces: Sequence[tuple[ArrayLike, ArrayLike]], S: ArrayLike) -> VirtualModel:
     """Torques that make a robot at rest move as if only virtual forces pulled at it, by its supports: (J_v [m, n], F_v [m]) each.
 
     ``F_c`` is the smallest force on the supports that balances gravity and pulls on what no motor drives, by pseudo-inverse (Eqs.
@@ -113,7 +113,7 @@ def virtual_model(g: ArrayLike, J_c: ArrayLike, pulls: Sequence[tuple[ArrayLike,
     above.
     """
     g, J_c, S = (np.asarray(x, float) for x in (g, J_c, S))
-    wanted = g + sum((np.asarray(J, float).T @ np.asarray(F, float) for J, F in pulls), np.zeros(g.size))
+    wanted = g + sum((np.asarray(J, float).T @ np.asarray(F, float) for J, F in forces), np.zeros(g.size))
     passive = np.linalg.svd(S)[2][S.shape[0]:]  # rows that span what no motor drives
     balance = passive @ J_c.T
     force = -pseudo_inverse(balance, RANK) @ (passive @ wanted)

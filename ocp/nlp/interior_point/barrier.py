@@ -103,11 +103,11 @@ def merit(q: State, w: Array, f: float) -> float:
 
 
 @linked(error_model="numpy")
-def slope(p: Program, q: State) -> None:
-    """``slope = gradient + A' y``."""
-    assign(q.slope, q.gradient)
+def lagrangian_gradient(p: Program, q: State) -> None:
+    """``lagrangian_gradient = gradient + A' y``."""
+    assign(q.lagrangian_gradient, q.gradient)
     for e in range(len(q.J)):
-        q.slope[p.jacobian_columns[e]] += q.J[e] * q.y[p.jacobian_rows[e]]
+        q.lagrangian_gradient[p.jacobian_columns[e]] += q.J[e] * q.y[p.jacobian_rows[e]]
 
 
 @linked(error_model="numpy")
@@ -118,7 +118,7 @@ def errors(q: State) -> None:
     sum_y, sum_z, bounds, violation = 0.0, 0.0, 0, 0.0
     for j in range(n + m):
         if q.free[j]:
-            own = q.slope[j] if j < n else -q.y[j - n]
+            own = q.lagrangian_gradient[j] if j < n else -q.y[j - n]
             dual = max(dual, abs(own - q.zl[j] + q.zu[j]))
             sum_z += q.zl[j] + q.zu[j]
             if q.lower[j] > -np.inf:
@@ -139,7 +139,7 @@ def errors(q: State) -> None:
 
 
 @linked(error_model="numpy")
-def _reach(value: float, change: float, tau: float, a: float) -> float:
+def _step_to_bound(value: float, change: float, tau: float, a: float) -> float:
     return -tau * value / change if change < 0.0 and -tau * value / change < a else a
 
 
@@ -150,7 +150,7 @@ def longest(q: State, tau: float) -> tuple[float, float]:
     for j in range(len(q.w)):
         if q.free[j]:
             if q.lower[j] > -np.inf:
-                a, b = _reach(q.w[j] - q.lower[j], q.dw[j], tau, a), _reach(q.zl[j], q.dzl[j], tau, b)
+                a, b = _step_to_bound(q.w[j] - q.lower[j], q.dw[j], tau, a), _step_to_bound(q.zl[j], q.dzl[j], tau, b)
             if q.upper[j] < np.inf:
-                a, b = _reach(q.upper[j] - q.w[j], -q.dw[j], tau, a), _reach(q.zu[j], q.dzu[j], tau, b)
+                a, b = _step_to_bound(q.upper[j] - q.w[j], -q.dw[j], tau, a), _step_to_bound(q.zu[j], q.dzu[j], tau, b)
     return a, b

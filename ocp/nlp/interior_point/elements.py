@@ -23,7 +23,7 @@ Array = np.ndarray
 
 FUNCTIONS = ("cost", "rows", "gradient", "jacobian", "hessian")
 #: columns of the table of elements
-COUNT, NV, ND, NY, NJ, NH, INDEX, DATA, WEIGHT, Y, J, H, COST, BATCHED, SLOPE, WIDTH = range(16)
+COUNT, NV, ND, NY, NJ, NH, INDEX, DATA, WEIGHT, Y, J, H, COST, BATCHED, GRADIENT, WIDTH = range(16)
 
 
 class Program(Record):
@@ -49,7 +49,7 @@ class Program(Record):
     s: Array
     mu: Array
     costs: Array
-    slopes: Array
+    gradients: Array
     ys: Array
     js: Array
     hs: Array
@@ -87,7 +87,7 @@ def _run(p: Program, e: int, which: int, x: Array, sigma: float) -> int:
     count, nv, nd = t[COUNT], t[NV], t[ND]
     address, handle = p.address[e, which], p.handle[e, which]
     v, s, arg, res = address_of(p.v), address_of(p.s), p.arg, p.res
-    data, mu, costs, slopes = address_of(p.data), address_of(p.mu), address_of(p.costs), address_of(p.slopes)
+    data, mu, costs, gradients = address_of(p.data), address_of(p.mu), address_of(p.costs), address_of(p.gradients)
     ys, js, hs = address_of(p.ys), address_of(p.js), address_of(p.hs)
     places = count if t[BATCHED] else 1
     for j in range(0, count, places):
@@ -99,7 +99,7 @@ def _run(p: Program, e: int, which: int, x: Array, sigma: float) -> int:
         elif which == 1:
             res[0] = ys + 8 * (t[Y] + j * t[NY])
         elif which == 2:
-            res[0], res[1] = costs + 8 * (t[COST] + j), slopes + 8 * (t[SLOPE] + j * nv)
+            res[0], res[1] = costs + 8 * (t[COST] + j), gradients + 8 * (t[GRADIENT] + j * nv)
         elif which == 3:
             res[0], res[1] = ys + 8 * (t[Y] + j * t[NY]), js + 8 * (t[J] + j * t[NJ])
         else:
@@ -144,7 +144,7 @@ def firsts(p: Program, x: Array, g: Array, gradient: Array, J: Array) -> tuple[i
                 weight = p.weight[t[WEIGHT] + j]
                 f += weight * p.costs[t[COST] + j]
                 for i in range(nv):
-                    gradient[p.columns[t[INDEX] + j * nv + i]] += weight * p.slopes[t[SLOPE] + j * nv + i]
+                    gradient[p.columns[t[INDEX] + j * nv + i]] += weight * p.gradients[t[GRADIENT] + j * nv + i]
     _rows(p, x, g)
     for i in range(len(J)):
         total = p.jacobian_base[i]
@@ -185,13 +185,13 @@ def _rows(p: Program, x: Array, g: Array) -> None:
         g[i] = total
 
 
-def load(given: Separable, gauss_newton: bool = False, mode: Any = "interpreted") -> Loaded:
+def load(program: Separable, gauss_newton: bool = False, mode: Any = "interpreted") -> Loaded:
     """The program with its kernels; gauss_newton: that Hessian in place of the exact one; mode: of the kernels."""
-    elements = given.elements
+    elements = program.elements
     E = len(elements)
     table = np.zeros((E, WIDTH), dtype=np.int64)
     wanted: list[tuple[int, int, ca.Function]] = []
-    at = dict.fromkeys((INDEX, DATA, WEIGHT, Y, J, H, COST, SLOPE), 0)
+    at = dict.fromkeys((INDEX, DATA, WEIGHT, Y, J, H, COST, GRADIENT), 0)
     for e, own in enumerate(elements):
         count, nv = own.index.shape
         nd = own.values.shape[1]
@@ -201,9 +201,9 @@ def load(given: Separable, gauss_newton: bool = False, mode: Any = "interpreted"
         nh = 0 if second_order is None else second_order.numel_out(0) // places
         costly = own.has_cost
         table[e] = (count, nv, nd, own.size, nj, nh, at[INDEX], at[DATA], at[WEIGHT], at[Y], at[J], at[H],
-                    at[COST] if costly else -1, int(own.batched), at[SLOPE])
+                    at[COST] if costly else -1, int(own.batched), at[GRADIENT])
         for key, amount in ((INDEX, count * nv), (DATA, count * nd), (WEIGHT, count), (Y, count * own.size), (J, count * nj),
-                            (H, count * nh), (COST, count * costly), (SLOPE, count * nv * costly)):
+                            (H, count * nh), (COST, count * costly), (GRADIENT, count * nv * costly)):
             at[key] += amount
         functions = (own.cost if costly else None, own.rows if own.size else None, own.gradient if costly else None,
                      own.jacobian if own.size else None, second_order if nh else None)
@@ -216,19 +216,19 @@ def load(given: Separable, gauss_newton: bool = False, mode: Any = "interpreted"
         sizes = [max(a, b) for a, b in zip(sizes, kernel.sizes, strict=True)]
     widest = max((own.index.shape[1] * (own.count if own.batched else 1) for own in elements), default=0)
     longest = max((own.count if own.batched else 1 for own in elements), default=0)
-    jr, jc = _triplets(given.jacobian)
-    matrix = given.gauss_newton if gauss_newton else given.hessian
+    jr, jc = _triplets(program.jacobian)
+    matrix = program.gauss_newton if gauss_newton else program.hessian
     assert matrix is not None
     hr, hc = _triplets(matrix)
-    program = Program(
+    loaded = Program(
         table, _joined([own.index for own in elements], np.int64), _joined([own.values for own in elements]),
         _joined([own.weight for own in elements]), address, handle, np.zeros(sizes[0] + 4, dtype=np.intp),
         np.zeros(sizes[1] + 4, dtype=np.intp), np.zeros(sizes[2] + 1, dtype=np.int64), np.zeros(sizes[3] + 1),
-        np.zeros(widest + 1), np.zeros(longest + 1), np.zeros(at[Y] + 1), np.zeros(at[COST] + 1), np.zeros(at[SLOPE] + 1),
+        np.zeros(widest + 1), np.zeros(longest + 1), np.zeros(at[Y] + 1), np.zeros(at[COST] + 1), np.zeros(at[GRADIENT] + 1),
         np.zeros(at[Y] + 1), np.zeros(at[J] + 1), np.zeros(at[H] + 1),
-        *(np.ascontiguousarray(a, dtype=kind) for a, kind in zip(given.linear, (np.int64, np.int64, float), strict=True)),
-        *_gather(given.rows)[:3], *_gather(given.jacobian.entries), jr, jc, *_gather(matrix.entries)[:3], hr, hc)
-    return Loaded(program, (keep, [own.keep for own in elements]))
+        *(np.ascontiguousarray(a, dtype=kind) for a, kind in zip(program.linear, (np.int64, np.int64, float), strict=True)),
+        *_gather(program.rows)[:3], *_gather(program.jacobian.entries), jr, jc, *_gather(matrix.entries)[:3], hr, hc)
+    return Loaded(loaded, (keep, [own.keep for own in elements]))
 
 
 def _joined(parts: Sequence[Array], kind: Any = float) -> Array:
@@ -245,9 +245,9 @@ class GatherArrays(NamedTuple):
     base: Array
 
 
-def _gather(given: Gather) -> GatherArrays:
-    return GatherArrays(np.ascontiguousarray(given.start, dtype=np.int64), np.ascontiguousarray(given.source, dtype=np.int64),
-                        np.ascontiguousarray(given.weight, dtype=float), np.ascontiguousarray(given.base, dtype=float))
+def _gather(gather: Gather) -> GatherArrays:
+    return GatherArrays(np.ascontiguousarray(gather.start, dtype=np.int64), np.ascontiguousarray(gather.source, dtype=np.int64),
+                        np.ascontiguousarray(gather.weight, dtype=float), np.ascontiguousarray(gather.base, dtype=float))
 
 
 def _triplets(matrix: Matrix) -> tuple[Array, Array]:

@@ -190,11 +190,11 @@ def _pair(F: Array, w: int, p: int, threshold: float, values: Array, at: int, pi
 
 
 @linked(**OPTIONS)
-def _eliminate(F: Array, w: int, ids: Array, full: int, n: int, threshold: float, room: Factors, at: int, pivot_at: int
+def _eliminate(F: Array, w: int, ids: Array, full: int, n: int, threshold: float, factors: Factors, at: int, pivot_at: int
                ) -> tuple[int, int]:
     """Pivots from the first ``full`` of the n columns; (how many, how many of them negative). The rest of the front is the Schur
     complement. Rows of L go to the values of the room from ``at``, inverse pivots to its pivots from ``pivot_at``."""
-    values, pivots, applied = room.values, room.pivots, room.applied
+    values, pivots, applied = factors.values, factors.pivots, factors.applied
     p, failed, negative = 0, 0, 0  # failed: candidates of this pass, moved to the end of the fully summed part
     fresh = 0  # pivots that every row has seen
     begun, again = 0, 1  # pivots at the start of the pass: those that failed are tried again once others are gone

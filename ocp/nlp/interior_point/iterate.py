@@ -7,7 +7,7 @@ import numpy as np
 from dynamics.kernels.linked import linked
 from ocp.nlp.interior_point import state as st
 from ocp.nlp.interior_point import watchdog
-from ocp.nlp.interior_point.barrier import differentiate, errors, longest, merit, residuals, shift, slope
+from ocp.nlp.interior_point.barrier import differentiate, errors, lagrangian_gradient, longest, merit, residuals, shift
 from ocp.nlp.interior_point.elements import Program, second
 from ocp.nlp.interior_point.fronts import Factors, Plan
 from ocp.nlp.interior_point.kkt import direction
@@ -87,12 +87,12 @@ def begin(p: Program, q: st.State, plan: Plan, workspace: Factors, push: float) 
         q.status = st.NOT_A_NUMBER
         return
     if q.warm:
-        _floor(q, 0.0)
+        _raise_multipliers(q, 0.0)
         _near(p, q, push)
         if not differentiate(p, q):
             q.status = st.NOT_A_NUMBER
             return
-        _floor(q, push)
+        _raise_multipliers(q, push)
     for i in range(m):
         if q.free[n + i]:
             q.s[i] = q.g[i]
@@ -163,7 +163,7 @@ def _near(p: Program, q: st.State, least: float) -> None:
     for i in range(len(q.y)):
         q.s[i] = min(max(q.g[i], q.lower[n + i]), q.upper[n + i])
     residuals(q, q.s, q.g, q.c)
-    slope(p, q)
+    lagrangian_gradient(p, q)
     errors(q)
     q.mu = max(least, min(q.mu, q.error / KAPPA))
     for j in range(n):
@@ -172,7 +172,7 @@ def _near(p: Program, q: st.State, least: float) -> None:
 
 
 @linked(error_model="numpy")
-def _floor(q: st.State, least: float) -> None:
+def _raise_multipliers(q: st.State, least: float) -> None:
     """Multipliers of bounds are no less than so much; those where there is no bound are 0."""
     for j in range(len(q.w)):
         q.zl[j] = max(q.zl[j], least) if q.free[j] and q.lower[j] > -np.inf else 0.0
@@ -207,7 +207,7 @@ def advance(p: Program, q: st.State, plan: Plan, workspace: Factors, corrected: 
     if not q.ready:
         begin(p, q, plan, workspace, push)
         if q.status == st.RUNNING:
-            slope(p, q)
+            lagrangian_gradient(p, q)
             errors(q)
             _write(q)
     for _ in range(count):
@@ -238,7 +238,7 @@ def _iteration(p: Program, q: st.State, plan: Plan, workspace: Factors, correcte
         return
     if direction(p, q, plan, workspace):
         expand(q)
-        if _along(p, q, workspace, corrected):
+        if _take_step(p, q, workspace, corrected):
             return
     elif q.status == st.NO_ROOM:
         return
@@ -249,13 +249,13 @@ def _iteration(p: Program, q: st.State, plan: Plan, workspace: Factors, correcte
     if restore(p, q, plan, workspace):
         for j in range(len(q.w)):
             q.zl[j], q.zu[j] = min(q.zl[j], 1.0), min(q.zu[j], 1.0)
-        _floor(q, 0.0)
+        _raise_multipliers(q, 0.0)
         if estimate(p, q, plan, workspace):
             q.alpha = q.alpha_z = 0.0
             _finish(p, q)
     if q.status == st.NO_ROOM:  # the iterate may have moved meanwhile
         q.theta = residuals(q, q.s, q.g, q.c)
-        slope(p, q)
+        lagrangian_gradient(p, q)
 
 
 @linked(error_model="numpy")
@@ -279,7 +279,7 @@ def _curved(p: Program, q: st.State, corrected: Array) -> bool:
 
 
 @linked(error_model="numpy")
-def _along(p: Program, q: st.State, workspace: Factors, corrected: Array) -> bool:
+def _take_step(p: Program, q: st.State, workspace: Factors, corrected: Array) -> bool:
     """Go along the direction; False where no step is taken and feasibility is to be restored."""
     still = False
     if note_step(q) < MIN_RELATIVE_STEP and q.violation <= ALMOST:
@@ -330,7 +330,7 @@ def _finish(p: Program, q: st.State) -> None:
     """What is known at a new iterate: residuals, merit, errors, a row of the log."""
     q.theta = residuals(q, q.s, q.g, q.c)
     q.phi = merit(q, q.w, q.f)
-    slope(p, q)
+    lagrangian_gradient(p, q)
     errors(q)
     q.iteration += 1
     largest = 0.0

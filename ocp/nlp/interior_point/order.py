@@ -45,10 +45,10 @@ def groups_of_pattern(n: int, m: int, pairs: tuple[Array, Array]) -> tuple[Array
     return place[:n], place[n:]
 
 
-def groups_of_rows(place: Array, m: int, rows: Array, columns: Array, last: int) -> Array:
+def groups_of_rows(front_of: Array, m: int, rows: Array, columns: Array, last: int) -> Array:
     """[m] the front of each row: where the first of its unknowns is eliminated, or the last where it couples distant ones."""
     first, end = np.full(m, last), np.full(m, -1)
-    where = place[columns]
+    where = front_of[columns]
     own = where < last  # static unknowns say nothing about a row's position
     np.minimum.at(first, rows[own], where[own])
     np.maximum.at(end, rows[own], where[own])

@@ -116,7 +116,7 @@ def _start(nlp: NLP, options: SolverOptions, q: State, x0: Array, warm: Warm | N
 
 def _point(nlp: NLP, q: State) -> Warm:
     scale, free = q.scale_f or 1.0, q.free[:nlp.n] == 1
-    lam_x = np.where(free, (q.zu - q.zl)[:nlp.n], -q.slope) / scale
+    lam_x = np.where(free, (q.zu - q.zl)[:nlp.n], -q.lagrangian_gradient) / scale
     return Warm(q.x.copy(), lam_x, q.y * q.scale / scale, q.mu)
 
 

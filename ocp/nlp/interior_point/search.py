@@ -21,7 +21,7 @@ ROUNDING = 10.0 * 2.220446049250313e-16
 
 
 @linked(error_model="numpy")
-def barrier_slope(q: State, j: int) -> float:
+def barrier_gradient(q: State, j: int) -> float:
     """Gradient of the damped barrier of one unknown or slack."""
     total, mu = 0.0, q.mu
     low, high = q.lower[j] > -np.inf, q.upper[j] < np.inf
@@ -34,17 +34,18 @@ def barrier_slope(q: State, j: int) -> float:
 
 @linked(error_model="numpy")
 def right_side(q: State, c: Array) -> None:
-    """``rhs`` of the system of the Newton step, with c in place of the constraints' residuals. ``slope`` must be set."""
+    """``rhs`` of the system of the Newton step, with c in place of the constraints' residuals. ``lagrangian_gradient`` must be
+    set."""
     n = len(q.x)
     for j in range(n):
-        total = q.slope[j]
+        total = q.lagrangian_gradient[j]
         if q.free[j]:
-            total += barrier_slope(q, j)
+            total += barrier_gradient(q, j)
         q.rhs[j] = -total
     for i in range(len(q.y)):
         q.rhs[n + i] = -c[i]
         if q.free[n + i]:
-            q.rhs[n + i] -= (barrier_slope(q, n + i) - q.y[i]) / sigma_slack(q, n + i)
+            q.rhs[n + i] -= (barrier_gradient(q, n + i) - q.y[i]) / sigma_slack(q, n + i)
 
 
 @linked(error_model="numpy")
@@ -55,7 +56,7 @@ def _primal(q: State) -> None:
         q.dw[j] = q.step[j] if q.free[j] else 0.0
     for i in range(len(q.y)):
         if q.free[n + i]:
-            q.dw[n + i] = (q.step[n + i] - (barrier_slope(q, n + i) - q.y[i])) / sigma_slack(q, n + i)
+            q.dw[n + i] = (q.step[n + i] - (barrier_gradient(q, n + i) - q.y[i])) / sigma_slack(q, n + i)
 
 
 @linked(error_model="numpy")
@@ -79,7 +80,7 @@ def descent(q: State) -> float:
     n, total = len(q.x), 0.0
     for j in range(len(q.w)):
         if q.free[j]:
-            own = barrier_slope(q, j)
+            own = barrier_gradient(q, j)
             total += (q.gradient[j] + own if j < n else own) * q.dw[j]
     return total
 
@@ -120,23 +121,23 @@ def acceptable(q: State, theta: float, phi: float, a: float) -> tuple[bool, bool
     """(whether the line search takes the trial point, whether as a step for the objective)."""
     if in_filter(q, theta, phi):
         return False, False
-    slope = q.descent
-    switching = slope < 0.0 and a * (-slope) ** S_PHI > DELTA_SWITCH * q.theta ** S_THETA
+    descent = q.descent
+    switching = descent < 0.0 and a * (-descent) ** S_PHI > DELTA_SWITCH * q.theta ** S_THETA
     noise = ROUNDING * abs(q.phi)
     if q.theta <= q.theta_min and switching:
-        return phi - q.phi <= ETA * a * slope + noise, True
+        return phi - q.phi <= ETA * a * descent + noise, True
     return theta <= (1.0 - GAMMA_THETA) * q.theta or phi - q.phi <= -GAMMA_PHI * q.theta + noise, False
 
 
 @linked(error_model="numpy")
 def shortest(q: State) -> float:
     """The step length below which restoration takes over; Waechter and Biegler 2006, Eq. 23."""
-    theta, slope = q.theta, q.descent
+    theta, descent = q.theta, q.descent
     least = GAMMA_THETA
-    if slope < 0.0:
-        least = min(least, GAMMA_PHI * theta / -slope)
+    if descent < 0.0:
+        least = min(least, GAMMA_PHI * theta / -descent)
         if theta <= q.theta_min:
-            least = min(least, DELTA_SWITCH * theta ** S_THETA / (-slope) ** S_PHI)
+            least = min(least, DELTA_SWITCH * theta ** S_THETA / (-descent) ** S_PHI)
     return GAMMA_ALPHA * least
 
 

@@ -20,9 +20,9 @@ class State(Record):
 
     w = (x [n], s [m]): unknowns and slacks of inequalities; y [m]; zl, zu [n + m]: multipliers of the bounds of w; d*: their steps
     lower, upper [n + m]: bounds; free [n + m]: 0 where an unknown is fixed and where a row is an equation, whose slack is none
-    g, c [m]: rows and their residuals; gradient [n], J, H; slope [n]: of the Lagrangian without bounds
+    g, c [m]: rows and their residuals; gradient [n], J, H; lagrangian_gradient [n]: of the Lagrangian without bounds
     entries, rhs, step, residual: the linear system; first_step: the step that is being corrected
-    w_trial = (x_trial, s_trial), g_trial, c_trial; reference, weights: of restorations; kept: of the watchdog; filter [:, 2]; log
+    w_trial = (x_trial, s_trial), g_trial, c_trial; reference, weights: of restorations; saved: of the watchdog; filter [:, 2]; log
     mu, tau: barrier parameter and the part of the way to a bound that a step may go; theta, phi, descent: violation, merit and its
     gradient where a search starts, kept_* where the watchdog does; error, error_mu: of the problem and of the barrier problem;
     delta, delta_c: added to the diagonal; alpha, alpha_z: lengths of steps; cycles, f_cycles: of the processor, in functions
@@ -53,7 +53,7 @@ class State(Record):
     step: Array
     residual: Array
     first_step: Array
-    slope: Array
+    lagrangian_gradient: Array
     w_trial: Array
     x_trial: Array
     s_trial: Array
@@ -61,7 +61,7 @@ class State(Record):
     c_trial: Array
     reference: Array
     weights: Array
-    kept: Array
+    saved: Array
     filter: Array
     log: Array
     f: float
@@ -88,7 +88,7 @@ class State(Record):
     step_size: float
     kept_theta: float
     kept_phi: float
-    kept_slope: float
+    saved_descent: float
     kept_alpha: float
     cycles: float
     f_cycles: float
@@ -115,8 +115,8 @@ def make_state(n: int, m: int, nonzeros: tuple[int, int], iterations: int) -> St
 
     w, w_trial = of(n + m), of(n + m)
     whole = ("zl", "zu", "dw", "dzl", "dzu", "lower", "upper", "rhs", "step", "residual", "first_step")
-    sizes = {"J": j, "H": h, "entries": h + j + n + m, "kept": 3 * n + 4 * m} | dict.fromkeys(whole, n + m) | dict.fromkeys(
-        ("gradient", "slope", "reference", "weights"), n)
+    sizes = {"J": j, "H": h, "entries": h + j + n + m, "saved": 3 * n + 4 * m} | dict.fromkeys(whole, n + m) | dict.fromkeys(
+        ("gradient", "lagrangian_gradient", "reference", "weights"), n)
     special: dict[str, Array] = {
         "w": w, "x": w[:n], "s": w[n:], "w_trial": w_trial, "x_trial": w_trial[:n], "s_trial": w_trial[n:],
         "free": np.zeros(n + m, dtype=np.int64), "filter": np.zeros((iterations + 2, 2)),

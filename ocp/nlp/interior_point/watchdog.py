@@ -22,9 +22,9 @@ def begin(q: State) -> None:
     """Remember the iterate and what a step from it has to gain. The step must be there."""
     at = 0
     for part in (q.w, q.zl, q.zu, q.y):
-        assign(q.kept[at:at + len(part)], part)
+        assign(q.saved[at:at + len(part)], part)
         at += len(part)
-    q.kept_theta, q.kept_phi, q.kept_slope = q.theta, q.phi, descent(q)
+    q.kept_theta, q.kept_phi, q.saved_descent = q.theta, q.phi, descent(q)
     q.kept_alpha, _ = longest(q, q.tau)
     q.trusted = 1
 
@@ -34,7 +34,7 @@ def back(q: State) -> None:
     """The remembered iterate."""
     at = 0
     for part in (q.w, q.zl, q.zu, q.y):
-        assign(part, q.kept[at:at + len(part)])
+        assign(part, q.saved[at:at + len(part)])
         at += len(part)
     forget(q)
 
@@ -51,7 +51,7 @@ def trusted(p: Program, q: State) -> bool:
     full, _ = longest(q, q.tau)
     theta, phi = trial(p, q, full)
     here = q.theta, q.phi, q.descent
-    q.theta, q.phi, q.descent = q.kept_theta, q.kept_phi, q.kept_slope
+    q.theta, q.phi, q.descent = q.kept_theta, q.kept_phi, q.saved_descent
     good, objective = acceptable(q, theta, phi, q.kept_alpha)
     if good and not objective:
         add_to_filter(q, q.theta, q.phi)

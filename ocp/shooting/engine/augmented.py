@@ -9,10 +9,11 @@ For constraints c with multipliers lam and penalties mu (Rockafellar's form, whi
 The derivative by c is the multiplier (minus it for a cone); the second derivative is mu on the active rows, for a cone mu times
 the derivative of the projection. Rockafellar 1976; Howell, Jackson, Manchester 2019 (ALTRO); Shapiro and Sun 2004 for cones.
 
-A receding horizon, which has one iteration for each measurement, may hold inequalities by a barrier instead (``Held.barrier``):
-with the slack s = -c, of a cone s = c_0 - sqrt(|w|^2 + margin^2), the terms are -barrier log(s), continued by a quadratic below the
-margin, so that a state which lies outside is led back (Feller, Ebenbauer 2017, "Relaxed logarithmic barrier function based model
-predictive control of linear systems"; Grandia et al. 2019, "Feedback MPC for torque-controlled legged robots").
+A receding horizon, which has one iteration for each measurement, may hold inequalities by a barrier instead
+(``ConstraintSet.barrier``): with the slack s = -c, of a cone s = c_0 - sqrt(|w|^2 + margin^2), the terms are -barrier log(s),
+continued by a quadratic below the margin, so that a state which lies outside is led back (Feller, Ebenbauer 2017, "Relaxed
+logarithmic barrier function based model predictive control of linear systems"; Grandia et al. 2019, "Feedback MPC for
+torque-controlled legged robots").
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from dynamics.kernels.bank import evaluate
 from dynamics.kernels.calls import row_address
 from dynamics.kernels.linked import linked
 from dynamics.loops.vectors import INLINE, OPTIONS
-from ocp.shooting.engine.knots import JACOBIAN, ROW_BEND, SLOTS, VALUE, bind
-from ocp.shooting.engine.record import Engine, Held, Path
+from ocp.shooting.engine.knots import JACOBIAN, ROW_HESSIAN, SLOTS, VALUE, bind
+from ocp.shooting.engine.record import ConstraintSet, Engine, Path
 from ocp.shooting.stages.rows import BELOW, CONE, EQUAL, IN_CONE
 
 Array = np.ndarray
@@ -46,9 +47,9 @@ def _project(z0: float, norm: float) -> tuple[float, float]:
 
 
 @linked(**INLINE)
-def _barrier(held: Held, s: float) -> tuple[float, float, float]:
+def _barrier(conset: ConstraintSet, s: float) -> tuple[float, float, float]:
     """Value, minus the first and the second derivative of the barrier at a slack."""
-    weight, margin = held.barrier, held.margin
+    weight, margin = conset.barrier, conset.margin
     if s > margin:
         return -weight * np.log(s / margin), weight / s, weight / (s * s)
     away = (2.0 * margin - s) / margin
@@ -56,9 +57,9 @@ def _barrier(held: Held, s: float) -> tuple[float, float, float]:
 
 
 @linked(**INLINE)
-def _cone_slack(held: Held, c: Array, r: int, end: int) -> tuple[float, float]:
+def _cone_slack(conset: ConstraintSet, c: Array, r: int, end: int) -> tuple[float, float]:
     """(slack, smoothed length of the components) of the cone in the constraints r to end."""
-    length = held.margin * held.margin
+    length = conset.margin * conset.margin
     for i in range(r + 1, end):
         length += c[i] * c[i]
     length = np.sqrt(length)
@@ -66,10 +67,10 @@ def _cone_slack(held: Held, c: Array, r: int, end: int) -> tuple[float, float]:
 
 
 @linked(**INLINE)
-def terms(held: Held, kind: int, k: int, c: Array, slope: Array) -> float:
-    """Value of the augmented terms of the rows c [r] at knot k; fills slope [r]. NaN where a row is not finite."""
-    holds, lam, mu = held.holds[k], held.lam[k], held.mu[k]
-    kinds, sizes, rows = held.kind[kind], held.size[kind], held.number[kind]
+def terms(conset: ConstraintSet, kind: int, k: int, c: Array, gradient: Array) -> float:
+    """Value of the augmented terms of the rows c [r] at knot k; fills gradient [r]. NaN where a row is not finite."""
+    holds, lam, mu = conset.holds[k], conset.lam[k], conset.mu[k]
+    kinds, sizes, rows = conset.kind[kind], conset.size[kind], conset.number[kind]
     total = 0.0
     for r in range(rows):
         if holds[r] and not np.isfinite(c[r]):
@@ -77,28 +78,28 @@ def terms(held: Held, kind: int, k: int, c: Array, slope: Array) -> float:
     r = 0
     while r < rows:
         if not holds[r]:
-            slope[r] = 0.0
+            gradient[r] = 0.0
             r += 1
         elif kinds[r] == EQUAL:
-            slope[r] = lam[r] + mu[r] * c[r]
+            gradient[r] = lam[r] + mu[r] * c[r]
             total += c[r] * (lam[r] + 0.5 * mu[r] * c[r])
             r += 1
-        elif held.barrier > 0.0 and kinds[r] == BELOW:
-            value, slope[r], _ = _barrier(held, -c[r])
+        elif conset.barrier > 0.0 and kinds[r] == BELOW:
+            value, gradient[r], _ = _barrier(conset, -c[r])
             total += value
             r += 1
-        elif held.barrier > 0.0:
+        elif conset.barrier > 0.0:
             end = r + sizes[r]
-            slack, length = _cone_slack(held, c, r, end)
-            value, first, _ = _barrier(held, slack)
+            slack, length = _cone_slack(conset, c, r, end)
+            value, first, _ = _barrier(conset, slack)
             total += value
-            slope[r] = -first
+            gradient[r] = -first
             for i in range(r + 1, end):
-                slope[i] = first * c[i] / length
+                gradient[i] = first * c[i] / length
             r = end
         elif kinds[r] == BELOW:
-            slope[r] = max(0.0, lam[r] + mu[r] * c[r])
-            total += (slope[r] * slope[r] - lam[r] * lam[r]) / (2.0 * mu[r])
+            gradient[r] = max(0.0, lam[r] + mu[r] * c[r])
+            total += (gradient[r] * gradient[r] - lam[r] * lam[r]) / (2.0 * mu[r])
             r += 1
         else:
             end = r + sizes[r]
@@ -108,11 +109,11 @@ def terms(held: Held, kind: int, k: int, c: Array, slope: Array) -> float:
                 if s > r:
                     norm += (lam[s] - mu[r] * c[s]) ** 2
             axis, factor = _project(lam[r] - mu[r] * c[r], np.sqrt(norm))
-            slope[r] = -axis
+            gradient[r] = -axis
             length = axis * axis
             for s in range(r + 1, end):
-                slope[s] = -factor * (lam[s] - mu[r] * c[s])
-                length += slope[s] * slope[s]
+                gradient[s] = -factor * (lam[s] - mu[r] * c[s])
+                length += gradient[s] * gradient[s]
             total += (length - size) / (2.0 * mu[r])
             r = end
     return total
@@ -121,86 +122,86 @@ def terms(held: Held, kind: int, k: int, c: Array, slope: Array) -> float:
 @linked(**INLINE)
 def penalty(e: Engine, path: Path, k: int) -> float:
     """Augmented terms of knot k of a path. NaN where the rows cannot be evaluated. Leaves what the expansion left."""
-    bank, held, kind = e.bank, e.held, e.plan.which[k]
-    if held.number[kind] == 0:
+    bank, conset, kind = e.bank, e.conset, e.plan.which[k]
+    if conset.number[kind] == 0:
         return 0.0
     first = bind(bank, e.plan, path, k)
-    bank.res[0] = row_address(held.c_try, 0)
+    bank.res[0] = row_address(conset.c_try, 0)
     if evaluate(bank, first + VALUE) != 0:
         return np.nan
-    return float(terms(held, kind, k, held.c_try[0], held.slope_try[0]))
+    return float(terms(conset, kind, k, conset.c_try[0], conset.gradient_try[0]))
 
 
 @linked(**INLINE)
-def slopes(e: Engine, k: int, g: Array) -> float:
+def add_gradient(e: Engine, k: int, g: Array) -> float:
     """Add the gradient of the augmented terms of knot k to g [w]; leaves c, gradient and C for ``stiffness``. Returns the
     largest violation, NaN where the constraints cannot be evaluated."""
-    bank, held, kind = e.bank, e.held, e.plan.which[k]
-    rows = held.number[kind]
+    bank, conset, kind = e.bank, e.conset, e.plan.which[k]
+    rows = conset.number[kind]
     if rows == 0:
         return 0.0
     first = bind(bank, e.plan, e.path, k)
-    bank.res[0] = row_address(held.c, k)
-    bank.res[1] = row_address(held.C, k)
-    if evaluate(bank, first + JACOBIAN) != 0 or np.isnan(terms(held, kind, k, held.c[k], held.slope[k])):
+    bank.res[0] = row_address(conset.c, k)
+    bank.res[1] = row_address(conset.C, k)
+    if evaluate(bank, first + JACOBIAN) != 0 or np.isnan(terms(conset, kind, k, conset.c[k], conset.gradient[k])):
         return np.nan
-    C, slope = held.C[k], held.slope[k]
+    C, gradient = conset.C[k], conset.gradient[k]
     for r in range(rows):
-        w = slope[r]
+        w = gradient[r]
         if w != 0.0:
             for s in range(g.shape[0]):
                 g[s] += w * C[r, s]
-    return float(violation(held, kind, k))
+    return float(violation(conset, kind, k))
 
 
 @linked(**INLINE)
-def violation(held: Held, kind: int, k: int) -> float:
+def violation(conset: ConstraintSet, kind: int, k: int) -> float:
     """Largest violation of the constraints of knot k."""
-    largest, c = 0.0, held.c[k]
-    for r in range(held.number[kind]):
-        if held.holds[k, r]:
-            largest = max(largest, row_violation(held, kind, r, c))
+    largest, c = 0.0, conset.c[k]
+    for r in range(conset.number[kind]):
+        if conset.holds[k, r]:
+            largest = max(largest, row_violation(conset, kind, r, c))
     return largest
 
 
 @linked(**INLINE)
-def row_violation(held: Held, kind: int, r: int, c: Array) -> float:
+def row_violation(conset: ConstraintSet, kind: int, r: int, c: Array) -> float:
     """Violation of one row; a cone counts in its first row."""
-    if held.kind[kind, r] == EQUAL:
+    if conset.kind[kind, r] == EQUAL:
         return float(abs(c[r]))
-    if held.kind[kind, r] == BELOW:
+    if conset.kind[kind, r] == BELOW:
         return max(0.0, float(c[r]))
-    if held.kind[kind, r] == CONE:
+    if conset.kind[kind, r] == CONE:
         norm = 0.0
-        for s in range(r + 1, r + held.size[kind, r]):
+        for s in range(r + 1, r + conset.size[kind, r]):
             norm += c[s] ** 2
         return max(0.0, float(np.sqrt(norm) - c[r]))
     return 0.0
 
 
 @linked(**INLINE)
-def _weights(held: Held, kind: int, k: int) -> None:
+def _weights(conset: ConstraintSet, kind: int, k: int) -> None:
     """Second derivatives [r, r] of the terms by c, block diagonal, into ``cone``."""
-    W, c, lam, holds = held.cone, held.c[k], held.lam[k], held.holds[k]
-    kinds, sizes, rows = held.kind[kind], held.size[kind], held.number[kind]
+    W, c, lam, holds = conset.cone, conset.c[k], conset.lam[k], conset.holds[k]
+    kinds, sizes, rows = conset.kind[kind], conset.size[kind], conset.number[kind]
     for a in range(rows):
         for b in range(rows):
             W[a, b] = 0.0
     r = 0
     while r < rows:
-        mu = held.mu[k, r]
+        mu = conset.mu[k, r]
         if not holds[r]:
             r += 1
         elif kinds[r] == EQUAL:
             W[r, r] = mu
             r += 1
-        elif held.barrier > 0.0 and kinds[r] == BELOW:
-            _, _, W[r, r] = _barrier(held, -c[r])
+        elif conset.barrier > 0.0 and kinds[r] == BELOW:
+            _, _, W[r, r] = _barrier(conset, -c[r])
             r += 1
-        elif held.barrier > 0.0:
+        elif conset.barrier > 0.0:
             end = r + sizes[r]
-            slack, length = _cone_slack(held, c, r, end)
-            _, first, second = _barrier(held, slack)
+            slack, length = _cone_slack(conset, c, r, end)
+            _, first, second = _barrier(conset, slack)
             W[r, r] = second
             for a in range(r + 1, end):
                 W[r, a] = W[a, r] = -second * c[a] / length
@@ -259,19 +260,19 @@ def _semidefinite(B: Array, L: Array, size: int) -> bool:
 
 @linked(**OPTIONS)
 def stiffness(e: Engine, k: int, exact: bool, H: Array) -> bool:
-    """Add the Hessian of the augmented terms of knot k, after ``slopes``, to the lower triangle of H: ``C' W C`` and the
+    """Add the Hessian of the augmented terms of knot k, after ``add_gradient``, to the lower triangle of H: ``C' W C`` and the
     curvature of the constraints times their multipliers: always if exact, else where it is positive semidefinite. Rows that bound a
     convex set have such a curvature, and beyond their normal it is all that holds a step back. False where it cannot be
     evaluated."""
-    bank, held, kind = e.bank, e.held, e.plan.which[k]
-    rows, size = held.number[kind], e.model.n[k] + e.model.m[k]
+    bank, conset, kind = e.bank, e.conset, e.plan.which[k]
+    rows, size = conset.number[kind], e.model.n[k] + e.model.m[k]
     if rows == 0:
         return True
-    _weights(held, kind, k)
-    C = held.C[k]
+    _weights(conset, kind, k)
+    C = conset.C[k]
     for a in range(rows):
         for b in range(rows):
-            w = held.cone[a, b]
+            w = conset.cone[a, b]
             if w != 0.0:
                 for r in range(size):
                     factor = w * C[a, r]
@@ -280,107 +281,107 @@ def stiffness(e: Engine, k: int, exact: bool, H: Array) -> bool:
                             H[r, s] += factor * C[b, s]
     some = 0.0
     for r in range(rows):
-        some += abs(held.slope[k, r])
-    if some == 0.0 or bank.address[SLOTS * kind + ROW_BEND] == 0:  # no row acts, or all are linear
+        some += abs(conset.gradient[k, r])
+    if some == 0.0 or bank.address[SLOTS * kind + ROW_HESSIAN] == 0:  # no row acts, or all are linear
         return True
     first = bind(bank, e.plan, e.path, k)
-    bank.arg[4] = row_address(held.slope, k)
-    bank.res[0] = row_address(held.bend, 0)
-    if evaluate(bank, first + ROW_BEND) != 0:
+    bank.arg[4] = row_address(conset.gradient, k)
+    bank.res[0] = row_address(conset.hessian, 0)
+    if evaluate(bank, first + ROW_HESSIAN) != 0:
         return False
-    if not exact and not _semidefinite(held.bend[0], held.bend[1], size):
+    if not exact and not _semidefinite(conset.hessian[0], conset.hessian[1], size):
         return True
     for r in range(size):
         for s in range(r + 1):
-            H[r, s] += held.bend[0, r, s]
+            H[r, s] += conset.hessian[0, r, s]
     return True
 
 
 @linked
-def update(held: Held, which: Array, unit: float) -> None:
+def update(conset: ConstraintSet, which: Array, unit: float) -> None:
     """Take over the multipliers that the terms at hand estimate (gradient; minus it for cones), within ``MAX_MULTIPLIER`` units of
     the cost."""
     for k in range(which.shape[0]):
         kind = which[k]
-        for r in range(held.number[kind]):
-            estimate = held.slope[k, r] if held.kind[kind, r] <= BELOW else -held.slope[k, r]
-            held.lam[k, r] = min(max(estimate, -MAX_MULTIPLIER * unit), MAX_MULTIPLIER * unit)
+        for r in range(conset.number[kind]):
+            estimate = conset.gradient[k, r] if conset.kind[kind, r] <= BELOW else -conset.gradient[k, r]
+            conset.lam[k, r] = min(max(estimate, -MAX_MULTIPLIER * unit), MAX_MULTIPLIER * unit)
 
 
 @linked(**INLINE)
-def moved(held: Held, which: Array) -> float:
+def moved(conset: ConstraintSet, which: Array) -> float:
     """Effect of an update of the multipliers: ``sum (new - old)^2 / (2 mu)``, in units of the cost for constraints of any unit."""
     total = 0.0
     for k in range(which.shape[0]):
         kind, mu = which[k], 1.0
-        for r in range(held.number[kind]):
-            if held.kind[kind, r] != IN_CONE:
-                mu = held.mu[k, r]
-            sign = 1.0 if held.kind[kind, r] <= BELOW else -1.0
-            change = sign * held.slope[k, r] - held.lam[k, r]
+        for r in range(conset.number[kind]):
+            if conset.kind[kind, r] != IN_CONE:
+                mu = conset.mu[k, r]
+            sign = 1.0 if conset.kind[kind, r] <= BELOW else -1.0
+            change = sign * conset.gradient[k, r] - conset.lam[k, r]
             total += change * change / (2.0 * mu)
     return total
 
 
 @linked
-def measure(held: Held, which: Array, found: Array) -> None:
+def measure(conset: ConstraintSet, which: Array, found: Array) -> None:
     """Largest violation of each row [kinds, r] over its knots, as the last expansion left them."""
     found[:] = 0.0
     for k in range(which.shape[0]):
         kind = which[k]
-        for r in range(held.number[kind]):
-            if held.holds[k, r]:
-                found[kind, r] = max(found[kind, r], row_violation(held, kind, r, held.c[k]))
+        for r in range(conset.number[kind]):
+            if conset.holds[k, r]:
+                found[kind, r] = max(found[kind, r], row_violation(conset, kind, r, conset.c[k]))
 
 
 @linked(**INLINE)
-def _residual(held: Held, kind: int, k: int, r: int, scale: float) -> float:
+def _residual(conset: ConstraintSet, kind: int, k: int, r: int, scale: float) -> float:
     """How far a row is from feasible and complementary together: what its multiplier moves at the next update, by the penalty
     (``max(c, -lam / mu)`` for ``c <= 0``; Birgin, Martinez 2014, section 4.1). Zero where the product of a feasible row and its
     multiplier is below scale."""
-    c, slope, lam, mu = held.c[k], held.slope[k], held.lam[k], held.mu[k, r]
-    if held.kind[kind, r] == EQUAL:
+    c, gradient, lam, mu = conset.c[k], conset.gradient[k], conset.lam[k], conset.mu[k, r]
+    if conset.kind[kind, r] == EQUAL:
         return float(abs(c[r]))
-    if held.kind[kind, r] == BELOW:
-        return float(abs(slope[r] - lam[r]) / mu) if c[r] > 0.0 or abs(slope[r] * c[r]) > scale else 0.0
-    if held.kind[kind, r] == CONE:
+    if conset.kind[kind, r] == BELOW:
+        return float(abs(gradient[r] - lam[r]) / mu) if c[r] > 0.0 or abs(gradient[r] * c[r]) > scale else 0.0
+    if conset.kind[kind, r] == CONE:
         product, change = 0.0, 0.0
-        for s in range(r, r + held.size[kind, r]):
-            product += slope[s] * c[s]
-            change = max(change, abs(slope[s] + lam[s]))
-        missed = row_violation(held, kind, r, c)
+        for s in range(r, r + conset.size[kind, r]):
+            product += gradient[s] * c[s]
+            change = max(change, abs(gradient[s] + lam[s]))
+        missed = row_violation(conset, kind, r, c)
         return max(missed, change / mu) if abs(product) > scale else missed
     return 0.0
 
 
 @linked
-def residuals(held: Held, which: Array, scale: float, found: Array) -> float:
+def residuals(conset: ConstraintSet, which: Array, scale: float, found: Array) -> float:
     """As ``measure``, of violation and complementarity together; products below scale do not count. Returns the largest."""
     found[:] = 0.0
     largest = 0.0
     for k in range(which.shape[0]):
         kind = which[k]
-        for r in range(held.number[kind]):
-            if held.holds[k, r]:
-                found[kind, r] = max(found[kind, r], _residual(held, kind, k, r, scale))
+        for r in range(conset.number[kind]):
+            if conset.holds[k, r]:
+                found[kind, r] = max(found[kind, r], _residual(conset, kind, k, r, scale))
                 largest = max(largest, found[kind, r])
     return largest
 
 
 @linked
-def renew(held: Held, which: Array, found: Array, before: Array, tolerance: float, enough: float, growth: float, most: float,
-          unit: float) -> tuple[bool, float]:
+def renew(conset: ConstraintSet, which: Array, found: Array, before: Array, tolerance: float, enough: float, growth: float,
+          most: float, unit: float) -> tuple[bool, float]:
     """Take over the multipliers; raise the penalties of constraints whose residual found [kinds, r] is above the tolerance and did
     not fall to the share ``enough`` of that before. Returns (some penalty that should grow is at its limit, largest penalty)."""
-    update(held, which, unit)
+    update(conset, which, unit)
     stuck, largest = False, 0.0
     for k in range(which.shape[0]):
         kind = which[k]
-        for r in range(held.number[kind]):
+        for r in range(conset.number[kind]):
             if found[kind, r] > tolerance and found[kind, r] > enough * before[kind, r]:
-                stuck = stuck or held.mu[k, r] >= most * unit
-                held.mu[k, r] = min(held.mu[k, r] * growth, most * unit)
-            largest = max(largest, held.mu[k, r])
+                stuck = stuck or conset.mu[k, r] >= most * unit
+                conset.mu[k, r] = min(conset.mu[k, r] * growth, most * unit)
+            largest = max(largest, conset.mu[k, r])
     for kind in range(found.shape[0]):
         for r in range(found.shape[1]):
             before[kind, r] = found[kind, r]
@@ -388,12 +389,12 @@ def renew(held: Held, which: Array, found: Array, before: Array, tolerance: floa
 
 
 @linked
-def reprice(held: Held, which: Array, cost: Array) -> float:
+def reprice(conset: ConstraintSet, which: Array, cost: Array) -> float:
     """Cost of the path, costs [S+1] of its knots given, with the terms of the constraints as the last expansion left them;
     refreshes gradient."""
     total = 0.0
     for k in range(which.shape[0]):
         total += cost[k]
-        if held.number[which[k]] > 0:
-            total += terms(held, which[k], k, held.c[k], held.slope[k])
+        if conset.number[which[k]] > 0:
+            total += terms(conset, which[k], k, conset.c[k], conset.gradient[k])
     return total

@@ -29,7 +29,7 @@ class Unknowns(Record):
     """Workspace of the search for free controls, the fields of ``ocp.control.arrays.Work``."""
 
     L: Array
-    slope: Array
+    gradient: Array
     step: Array
     move: Array
     free: Array

@@ -32,11 +32,11 @@ def stages(horizon: Horizon) -> dict[str, np.ndarray]:
 def save(horizon: Horizon, store: Engine, multipliers: Multipliers, schedule: np.ndarray | None, log: list[Mapping[str, Any]],
          iteration: int, attempt: int = 1) -> Checkpoint:
     """Copies of what a search needs to go on: path, multipliers and penalties, regularisation, schedule."""
-    path, held = store.path, store.held
+    path, conset = store.path, store.conset
     saved = {
         **stages(horizon), "iterations": np.array([iteration]), "cost": np.array([path.cost.sum() + horizon.constant]),
         "t": store.plan.t.copy(), "x": path.x.copy(), "u": path.u.copy(), "gap": path.gap.copy(),
-        "multipliers": held.lam.copy(), "penalties": held.mu.copy(), "regularisation": store.state[list(_STATE)].copy(),
+        "multipliers": conset.lam.copy(), "penalties": conset.mu.copy(), "regularisation": store.state[list(_STATE)].copy(),
         "hessian": store.settings[[r.FULL, r.FIRST_BLEND]].copy(),
         "violations": multipliers.previous.copy(), "attempt": np.array([attempt]),
         "unit": store.settings[[r.UNIT]].copy(), **log_arrays(log),
@@ -53,8 +53,8 @@ def restore(checkpoint: Checkpoint, horizon: Horizon, options: ILQROptions, stor
     """
     check_layout(checkpoint, stages(horizon))
     measure(store, float(checkpoint.get("unit", np.ones(1))[0]))
-    path, held = store.path, store.held
-    for name, into in (("x", path.x), ("u", path.u), ("gap", path.gap), ("multipliers", held.lam), ("penalties", held.mu)):
+    path, conset = store.path, store.conset
+    for name, into in (("x", path.x), ("u", path.u), ("gap", path.gap), ("multipliers", conset.lam), ("penalties", conset.mu)):
         if name not in checkpoint or np.shape(checkpoint[name]) != into.shape:
             raise ProblemError(f"has no {name} of shape {into.shape}", where="checkpoint")
         into[:] = checkpoint[name]

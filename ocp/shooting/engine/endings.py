@@ -18,11 +18,11 @@ from ocp.shooting.stages.horizon import Horizon
 
 
 def lost(horizon: Horizon, store: Engine, multipliers: Multipliers, options: ILQROptions, k: int,
-         given: bool = False) -> tuple[Status, Finding]:
-    """Why the rollout of the guess ended at knot k; given: its states are those of the guess, not of the rollout."""
+         from_guess: bool = False) -> tuple[Status, Finding]:
+    """Why the rollout of the guess ended at knot k; from_guess: its states are those of the guess, not of the rollout."""
     path, stage = store.path, horizon.kind(k)
-    x, cost, (phase, time) = path.x[k, :stage.space.nx], float(path.cost[k]), horizon.place(k, path.x)
-    after = (store.spare.after[0] if given else path.x[k + 1])[:stage.after.nx] if k < horizon.stages else np.zeros(0)
+    x, cost, (phase, time) = path.x[k, :stage.space.nx], float(path.cost[k]), horizon.locate(k, path.x)
+    after = (store.spare.after[0] if from_guess else path.x[k + 1])[:stage.after.nx] if k < horizon.stages else np.zeros(0)
     if np.isfinite(cost) and np.all(np.abs(after) <= r.MAX_STATE) and (name := multipliers.not_finite(k)) is not None:
         return Status.NOT_A_NUMBER, Finding(Kind.PATH_CONSTRAINT_NOT_FINITE, phase, name, time=time)
     if k == horizon.stages:
@@ -56,7 +56,7 @@ def ended(ending: int, horizon: Horizon, store: Engine, options: ILQROptions) ->
     if ending == it.INDEFINITE:
         if (found := first_not_finite(horizon, store)) is not None:
             return Status.NOT_A_NUMBER, found
-        phase, time = horizon.place(int(state[r.FAILED]), store.path.x)
+        phase, time = horizon.locate(int(state[r.FAILED]), store.path.x)
         return Status.STALLED, Finding(Kind.HESSIAN_INDEFINITE, phase, time=time, data={
             "regularisation": float(store.settings[r.MU_MOST])})
     if ending == it.STUCK:
@@ -76,12 +76,12 @@ def not_a_number(horizon: Horizon, store: Engine) -> Finding:
 
 def first_not_finite(horizon: Horizon, store: Engine) -> Finding | None:
     """The first derivative that is not finite; None if all are."""
-    model, held = store.model, store.held
+    model, conset = store.model, store.conset
     for k in range(horizon.stages + 1):
         stage = horizon.kind(k)
         n, names = stage.space.ndx, stage.space.tangent_names + stage.controls
         size = len(names)
-        phase, time = horizon.place(k, store.path.x)
+        phase, time = horizon.locate(k, store.path.x)
         if k < horizon.stages:
             found = np.argwhere(~np.isfinite(model.F[k, :stage.after.ndx, :size]))
             if len(found):
@@ -89,11 +89,11 @@ def first_not_finite(horizon: Horizon, store: Engine) -> Finding | None:
                 return Finding(Kind.DYNAMICS_DERIVATIVE_NOT_FINITE, phase, component=stage.after.tangent_names[i], time=time,
                                value=float(model.F[k, i, j]), data={"by": names[j]})
         if stage.rows.count:
-            bad = ~np.isfinite(held.C[k, :stage.rows.count, :size]) & (held.holds[k, :stage.rows.count, None] > 0)
+            bad = ~np.isfinite(conset.C[k, :stage.rows.count, :size]) & (conset.holds[k, :stage.rows.count, None] > 0)
             if bad.any():
                 i, j = np.argwhere(bad)[0]
                 return Finding(Kind.CONSTRAINT_DERIVATIVE_NOT_FINITE, phase, stage.rows.names[i], time=time,
-                               value=float(held.C[k, i, j]), data={"by": names[j]})
+                               value=float(conset.C[k, i, j]), data={"by": names[j]})
         found = np.argwhere(~np.isfinite(model.g[k, :size]))
         if len(found):
             i = found[0][0]

@@ -9,8 +9,8 @@ from dynamics.kernels.calls import row_address
 from dynamics.kernels.linked import linked
 from dynamics.loops.dense import clear, flat
 from dynamics.loops.vectors import OPTIONS
-from ocp.shooting.engine.augmented import slopes, stiffness
-from ocp.shooting.engine.knots import JACOBIAN, ROW_BEND, bend, bind, complete, differentiate, in_one
+from ocp.shooting.engine.augmented import add_gradient, stiffness
+from ocp.shooting.engine.knots import JACOBIAN, ROW_HESSIAN, bind, complete, differentiate, full_hessian, in_one
 from ocp.shooting.engine.lq import adjoint, costates, projected_gradient
 from ocp.shooting.engine.record import CONVEXIFY, FULL, GAP, GAUSS_NEWTON, GRADIENT, UNIT, VIOLATION, Engine
 
@@ -26,7 +26,7 @@ def differentiate_range(e: Engine, first: int, last: int) -> tuple[int, float]:
     for k in range(first, last):
         if differentiate(e, k, model.H, hessian) != 0:
             return k, np.nan
-        found = slopes(e, k, model.g[k])
+        found = add_gradient(e, k, model.g[k])
         if np.isnan(found):
             return k, np.nan
         largest = max(largest, found)
@@ -34,11 +34,11 @@ def differentiate_range(e: Engine, first: int, last: int) -> tuple[int, float]:
 
 
 @linked(nogil=True)
-def bend_range(e: Engine, first: int, last: int) -> int:
+def hessian_range(e: Engine, first: int, last: int) -> int:
     """Full Hessians, which need the costates, then the curvature of the augmented terms. Returns the failed knot or -1."""
     full = e.settings[FULL] != 0.0
     for k in range(first, last):
-        if (full and bend(e, k) != 0) or not stiffness(e, k, full, e.model.H[k]):
+        if (full and full_hessian(e, k) != 0) or not stiffness(e, k, full, e.model.H[k]):
             return k
     return -1
 
@@ -70,8 +70,8 @@ def finish(e: Engine, violation: float) -> bool:
 @linked(**OPTIONS)
 def complete_all(e: Engine) -> bool:
     """Everything with full Hessians in one pass from the end to the start, the costates along with it: the same numbers as
-    ``differentiate_range``, ``finish`` and ``bend_range``. False where something cannot be evaluated or is not finite; Hessians are
-    zero then."""
+    ``differentiate_range``, ``finish`` and ``hessian_range``. False where something cannot be evaluated or is not finite; Hessians
+    are zero then."""
     model, policy = e.model, e.policy
     largest, good = 0.0, True
     exact = e.settings[FULL] != 0.0  # always; a literal would be compiled apart
@@ -79,9 +79,9 @@ def complete_all(e: Engine) -> bool:
         if in_one(e, k):
             good = complete(e, k) == 0
         else:
-            good = differentiate(e, k, model.H, False) == 0 and bend(e, k) == 0
+            good = differentiate(e, k, model.H, False) == 0 and full_hessian(e, k) == 0
         if good:
-            found = slopes(e, k, model.g[k])
+            found = add_gradient(e, k, model.g[k])
             largest = max(largest, found)
             good = not np.isnan(found) and stiffness(e, k, exact, model.H[k])
         if not good:
@@ -102,7 +102,7 @@ def expand(e: Engine) -> int:
     stages = e.plan.which.shape[0]
     failed, violation = differentiate_range(e, 0, stages)
     if failed < 0:
-        failed = bend_range(e, 0, stages) if finish(e, violation) else 0
+        failed = hessian_range(e, 0, stages) if finish(e, violation) else 0
     return failed
 
 
@@ -113,7 +113,7 @@ def coarsen(e: Engine) -> int:
     exact = e.settings[FULL] < 0.0  # never; a literal would be compiled apart
     for k in range(e.plan.which.shape[0]):
         # g and F come out as they were
-        if differentiate(e, k, coarse, True) != 0 or np.isnan(slopes(e, k, e.model.g[k])):
+        if differentiate(e, k, coarse, True) != 0 or np.isnan(add_gradient(e, k, e.model.g[k])):
             return k
         if not stiffness(e, k, exact, coarse[k]):
             return k
@@ -122,30 +122,30 @@ def coarsen(e: Engine) -> int:
 
 @linked
 def lagrangian(e: Engine) -> int:
-    """Derivatives along the path without penalties: costs and steps into ``e.model``, constraints into ``e.held``; the Hessians are
-    those of the
+    """Derivatives along the path without penalties: costs and steps into ``e.model``, constraints into ``e.conset``; the Hessians
+    are those of the
     Lagrangian with the costates and gradients as they stand (Gauss-Newton's unless the settings say full). Failed knot or -1."""
-    plan, bank, held, model = e.plan, e.bank, e.held, e.model
+    plan, bank, conset, model = e.plan, e.bank, e.conset, e.model
     full = e.settings[FULL] != 0.0
     for k in range(plan.which.shape[0]):
         kind = plan.which[k]
         size = model.n[k] + model.m[k]
-        if differentiate(e, k, model.H, not full) != 0 or (full and bend(e, k) != 0):
+        if differentiate(e, k, model.H, not full) != 0 or (full and full_hessian(e, k) != 0):
             return k
-        if held.number[kind] > 0:
+        if conset.number[kind] > 0:
             first = bind(bank, plan, e.path, k)
-            bank.res[0] = row_address(held.c, k)
-            bank.res[1] = row_address(held.C, k)
+            bank.res[0] = row_address(conset.c, k)
+            bank.res[1] = row_address(conset.C, k)
             if evaluate(bank, first + JACOBIAN) != 0:
                 return k
-            if full and bank.address[first + ROW_BEND] != 0:
-                bank.arg[4] = row_address(held.slope, k)
-                bank.res[0] = row_address(held.bend, 0)
-                if evaluate(bank, first + ROW_BEND) != 0:
+            if full and bank.address[first + ROW_HESSIAN] != 0:
+                bank.arg[4] = row_address(conset.gradient, k)
+                bank.res[0] = row_address(conset.hessian, 0)
+                if evaluate(bank, first + ROW_HESSIAN) != 0:
                     return k
                 for i in range(size):
                     for j in range(i + 1):
-                        model.H[k, i, j] += held.bend[0, i, j]
+                        model.H[k, i, j] += conset.hessian[0, i, j]
     return -1
 
 

@@ -74,13 +74,13 @@ def _search(e: Engine, linear: float, quadratic: float, rounding: float) -> tupl
     """Shorten the step until the merit falls enough. Returns (step, 0 if refused; cost; gaps; trials)."""
     s, settings, spare = e.state, e.settings, e.spare
     cost, gap = s[r.COST], s[r.GAP]
-    slope, bend = 0.0, 0.0
+    first, second = 0.0, 0.0
     if gap > 0.0 or settings[r.SHOOTING] == r.OPEN or settings[r.SHOOTING] == r.MULTIPLE:
         forward(e.model, e.policy, 1.0, spare.dx, spare.du)
-        slope, bend = change(e.model, spare.dx, spare.du)
+        first, second = change(e.model, spare.dx, spare.du)
         if gap > 0.0:
             # the price of a gap at which the direction descends (Nocedal, Wright 2006, Eq. 18.36)
-            s[r.GAP_PRICE] = max(s[r.GAP_PRICE], (slope + max(0.0, bend)) / ((1.0 - _GAP_SHARE) * gap))
+            s[r.GAP_PRICE] = max(s[r.GAP_PRICE], (first + max(0.0, second)) / ((1.0 - _GAP_SHARE) * gap))
         if settings[r.SHOOTING] == r.MULTIPLE:
             # new gaps must not pay: an exact penalty is larger than every costate
             costate = e.policy.costate
@@ -93,7 +93,7 @@ def _search(e: Engine, linear: float, quadratic: float, rounding: float) -> tupl
         # every step would open others, which an exact penalty only allows to short steps
         settings[r.SHOOTING] = r.SINGLE
         total, _, failed = trial(e, 1.0, e.path.x)
-        if failed < 0 and total - cost <= slope + bend + (1.0 - settings[r.ARMIJO]) * abs(slope + bend) + rounding:
+        if failed < 0 and total - cost <= first + second + (1.0 - settings[r.ARMIJO]) * abs(first + second) + rounding:
             return 1.0, total, 0.0, 1
         settings[r.SHOOTING] = r.MULTIPLE
     # at the rounding level of the cost every length passes; where whole steps do not bring the gradient down they overshoot
@@ -106,11 +106,11 @@ def _search(e: Engine, linear: float, quadratic: float, rounding: float) -> tupl
         accepted = False
         if failed < 0:
             filtered = settings[r.FILTER] != 0.0 and gap > 0.0
-            accepted = filtered and _filtered(e, total, gaps, -a * slope)
+            accepted = filtered and _filtered(e, total, gaps, -a * first)
             if accepted or (filtered and settings[r.FILTER] != EITHER):
                 pass
             elif gap > 0.0 or settings[r.SHOOTING] == r.MULTIPLE:
-                accepted = total + price * gaps <= cost + price * gap + settings[r.ARMIJO] * a * (slope - price * gap) + rounding
+                accepted = total + price * gaps <= cost + price * gap + settings[r.ARMIJO] * a * (first - price * gap) + rounding
             else:
                 accepted = cost - total >= -settings[r.ARMIJO] * (a * linear + a * a * quadratic) - rounding
         if accepted:
@@ -161,7 +161,7 @@ def note(e: Engine, log: Array, row: int, expected: float, step: float, trials: 
 
 
 @linked
-def direct(e: Engine, tolerance: float, loose: float) -> int:
+def direct(e: Engine, tolerance: float, inexact: float) -> int:
     """Direction and its promise from an expanded path. Returns RUNNING, CONVERGED, SOFTEN or INDEFINITE."""
     s = e.state
     linear, quadratic, knot = sweep(e)
@@ -176,11 +176,11 @@ def direct(e: Engine, tolerance: float, loose: float) -> int:
         small = s[r.GRADIENT] <= tolerance * size and expected <= tolerance * size
         enough = -1.0
         # far from feasible a promise says little: it is small beside terms that only grow with the penalty
-        if loose > 0.0 and (s[r.STEPS] >= MIN_STEPS_OF_FIRST or loose < FIRST):
-            enough = loose * abs(s[r.PLAIN])
+        if inexact > 0.0 and (s[r.STEPS] >= MIN_STEPS_OF_FIRST or inexact < FIRST):
+            enough = inexact * abs(s[r.PLAIN])
         # without a step updates would follow each other, and the penalties grow for nothing
-        if loose >= 0.0 and s[r.STEPS] >= 1.0:
-            enough = max(enough, SHARE * moved(e.held, e.plan.which))
+        if inexact >= 0.0 and s[r.STEPS] >= 1.0:
+            enough = max(enough, SHARE * moved(e.conset, e.plan.which))
         if s[r.GAP] <= e.settings[r.GAP_TOLERANCE] and (small or expected <= enough):
             ending = CONVERGED
     return ending
@@ -258,10 +258,10 @@ def settle(e: Engine, log: Array, row: int) -> int:
 
 
 @linked
-def iterate(e: Engine, log: Array, tolerance: float, loose: float, most: int) -> tuple[int, int]:
+def iterate(e: Engine, log: Array, tolerance: float, inexact: float, most: int) -> tuple[int, int]:
     """At most ``most`` iterations from an expanded path, which stays expanded. Returns (rows written to the log, ending)."""
     for row in range(most):
-        ending = direct(e, tolerance, loose)
+        ending = direct(e, tolerance, inexact)
         if ending != RUNNING:
             return row, ending
         ending = step(e, log, row)
@@ -305,11 +305,11 @@ def begin(e: Engine) -> None:
 
 
 @linked
-def perform(e: Engine, task: int, log: Array, tolerance: float, loose: float, most: int) -> tuple[int, int]:
+def perform(e: Engine, task: int, log: Array, tolerance: float, inexact: float, most: int) -> tuple[int, int]:
     """The interface of a search to Python, by one function: one to compile and to load. Returns (lines written to the log, ending
     or failed knot or -1)."""
     if task == ITERATE:
-        return iterate(e, log, tolerance, loose, most)
+        return iterate(e, log, tolerance, inexact, most)
     found = -1
     if task == ROLLOUT:
         _, found = rollout(e, False)
@@ -324,7 +324,7 @@ def perform(e: Engine, task: int, log: Array, tolerance: float, loose: float, mo
     elif task == SOFTEN_ONCE:
         found = soften(e)
     elif task == AIM:
-        found = direct(e, tolerance, loose)
+        found = direct(e, tolerance, inexact)
     else:
         begin(e)
     return 0, found

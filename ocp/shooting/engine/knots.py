@@ -1,6 +1,6 @@
 """Evaluation of one knot in the loops: by a kernel of the bank, or by loops over the robot (``Mechanics``, ``Sensitivities``).
 
-Numba chooses by the type of the record, so the loops over knots are written once: ``take``, ``differentiate``, ``bend``,
+Numba chooses by the type of the record, so the loops over knots are written once: ``take``, ``differentiate``, ``full_hessian``,
 ``complete`` and ``in_one`` below declare what an engine can do, the overloads under them do it, and called from Python the
 declarations raise. Where there is a robot, whatever has a kernel (start, passages, end; steps in closed form) still runs by it.
 """
@@ -23,7 +23,7 @@ from ocp.shooting.robot.mechanics import Mechanics, take_step
 from ocp.shooting.robot.sensitivities import Sensitivities
 
 Array = np.ndarray
-STEP, EXPAND, SLOPE, BEND, DIFFERENCE, PLUS, VALUE, JACOBIAN, ROW_BEND, WHOLE = range(10)
+STEP, EXPAND, FIRST_ORDER, HESSIAN, DIFFERENCE, PLUS, VALUE, JACOBIAN, ROW_HESSIAN, WHOLE = range(10)
 SLOTS = 10
 """Functions of a kind of stage in the bank: slot ``SLOTS kind + function``."""
 
@@ -38,13 +38,13 @@ def differentiate(e: Engine, k: int, H: Array, hessian: bool) -> int:
     raise NotImplementedError("for use inside compiled loops")
 
 
-def bend(e: Engine, k: int) -> int:
+def full_hessian(e: Engine, k: int) -> int:
     """Write the full Hessian of knot k with the costate of the next. Returns 0 or a status."""
     raise NotImplementedError("for use inside compiled loops")
 
 
 def complete(e: Engine, k: int) -> int:
-    """``differentiate`` and ``bend`` in one, where a knot has it (``in_one``): the same numbers. Common parts are
+    """``differentiate`` and ``full_hessian`` in one, where a knot has it (``in_one``): the same numbers. Common parts are
     computed once. Returns 0 or a status."""
     raise NotImplementedError("for use inside compiled loops")
 
@@ -82,17 +82,17 @@ def _differentiate(e: Engine, k: int, H: Array, hessian: bool) -> int:
     bank.res[0] = row_address(e.model.g, k)
     bank.res[1] = row_address(e.model.F, k)
     bank.res[2] = row_address(H, k)
-    return evaluate(bank, first + (EXPAND if hessian else SLOPE))
+    return evaluate(bank, first + (EXPAND if hessian else FIRST_ORDER))
 
 
 @linked
-def _bend(e: Engine, k: int) -> int:
+def _full_hessian(e: Engine, k: int) -> int:
     bank = e.bank
     first = bind(bank, e.plan, e.path, k)
     bank.arg[5] = row_address(e.policy.costate, k + 1)
     bank.res[0] = row_address(e.model.H, k)
     bank.res[1] = bank.res[2] = 0  # a kernel that gives g and F as well
-    return evaluate(bank, first + BEND)
+    return evaluate(bank, first + HESSIAN)
 
 
 @linked
@@ -131,7 +131,7 @@ def _by_step(e, path, k, after):  # type: ignore[no-untyped-def]
 
 
 @overload(differentiate, jit_options=INNER)
-def _by_slope(e, k, H, hessian):  # type: ignore[no-untyped-def]
+def _by_expansion(e, k, H, hessian):  # type: ignore[no-untyped-def]
     if not _is_robot(e, "derivatives", Sensitivities):
         return lambda e, k, H, hessian: _differentiate(e, k, H, hessian)
     by_robot = njit(**INNER)(sensitivities.expand)
@@ -143,15 +143,15 @@ def _by_slope(e, k, H, hessian):  # type: ignore[no-untyped-def]
     return by_either
 
 
-@overload(bend, jit_options=INNER)
+@overload(full_hessian, jit_options=INNER)
 def _by_curve(e, k):  # type: ignore[no-untyped-def]
     if not _is_robot(e, "derivatives", Sensitivities):
-        return lambda e, k: _bend(e, k)
+        return lambda e, k: _full_hessian(e, k)
     by_robot = njit(**INNER)(lagrangian.curve)
 
     def by_either(e, k):  # type: ignore[no-untyped-def]
-        if _has(e, k, BEND):
-            return _bend(e, k)
+        if _has(e, k, HESSIAN):
+            return _full_hessian(e, k)
         return by_robot(e.derivatives, e.plan, e.path, k, e.policy.costate, e.model.H)
     return by_either
 

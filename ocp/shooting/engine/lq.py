@@ -68,7 +68,7 @@ class Policy(Record):
 
 class Scratch(Record):
     """Work arrays of one sweep, flat: T [N, w], Q [N+M, w], R [M, w] regularised rows of the controls, G [M, nw]; vectors v,
-    p [nw], zero [w], a pair slopes [2, w]."""
+    p [nw], zero [w], a pair gradients [2, w]."""
 
     T: Array
     Q: Array
@@ -77,7 +77,7 @@ class Scratch(Record):
     v: Array
     p: Array
     zero: Array
-    slopes: Array
+    gradients: Array
     box: Box
 
 
@@ -111,7 +111,7 @@ def scratch(n: Sequence[int], m: Sequence[int]) -> Scratch:
 
 
 @linked(**OPTIONS)
-def _pull(F: Array, at_F: int, w: int, rows: int, v: Array, p: Array, g: Array, at_g: int, columns: int, out: Array) -> None:
+def _add_vjp(F: Array, at_F: int, w: int, rows: int, v: Array, p: Array, g: Array, at_g: int, columns: int, out: Array) -> None:
     """``(g + F'v, g + F'p)`` as two rows of out."""
     for b in range(0, columns, WIDTH):
         x = load(g, at_g + b)
@@ -162,14 +162,14 @@ def _mirror(lower: Array, at_lower: int, row: int, out: Array, at: int, out_row:
 
 
 @linked(**INLINE)
-def _gains(given: Block, n: int, m: int, q: Array, at_q: int, bounded: bool, gain: Block, k: Array, at_k: int, box: Box) -> int:
+def _gains(Q_u: Block, n: int, m: int, q: Array, at_q: int, bounded: bool, gain: Block, k: Array, at_k: int, box: Box) -> int:
     """k and gain K of a stage from its m given rows (Qux | Quu) and q = Qu within the bounds of ``box``, which keeps the rows
     eliminated.
 
     Returns the number of free controls, negative when Quu is not positive definite on them.
     """
     Y, Z, y, free, step, lower, upper = box.Y, box.Z, box.y, box.qp.free, box.direction, box.lower, box.upper
-    (rows, at, w), (K, at_K, nw) = given, gain
+    (rows, at, w), (K, at_K, nw) = Q_u, gain
     # where the last answer was inside its bounds this one may be: then elimination of all controls is all there is to do
     count, clamped = m, False
     if bounded:
@@ -225,8 +225,8 @@ def _bound_step(low: Array, high: Array, now: Array, at: int, m: int, box: Box) 
 @linked(**OPTIONS)
 def _value(out: Policy, work: Scratch, s: int, n: int, m: int, free: int, regular: bool) -> float:
     """The value of stage s under its policy, into ``out``, from Qzz and Qz in ``work``; returns the trace of Vxx."""
-    w, nw, M, box = work.slopes.shape[0] // 2, out.K.shape[2], out.K.shape[1], work.box
-    Q, z, Vx, V, K, k = flat(work.Q), flat(work.slopes), flat(out.Vx), flat(out.Vxx), flat(out.K), flat(out.k)
+    w, nw, M, box = work.gradients.shape[0] // 2, out.K.shape[2], out.K.shape[1], work.box
+    Q, z, Vx, V, K, k = flat(work.Q), flat(work.gradients), flat(out.Vx), flat(out.Vxx), flat(out.K), flat(out.k)
     at_x, at_k, at_u, zero, one, half = s * nw, s * M, n * w, 0 * n, 0 * n + 1, n >= 0
     gain, whole = Block(K, at_k * nw, nw), Block(Q, zero, w)
     _add_rows(z, w, z, w + n, m, gain, n, flat(work.p), zero)
@@ -257,7 +257,7 @@ def backward(model: Model, u: Array, lower: Array, upper: Array, mu: float, out:
     M, nw, rows_H = u.shape[1], out.Vx.shape[1], model.H.shape[1]
     sizes, controls, F, H, g, gap = flat(model.n), flat(model.m), flat(model.F), flat(model.H), flat(model.g), flat(model.gap)
     k, K, Vx, V, low, high, now = flat(out.k), flat(out.K), flat(out.Vx), flat(out.Vxx), flat(lower), flat(upper), flat(u)
-    T, Q, R, v, p, z, nothing = (flat(work.T), flat(work.Q), flat(work.R), flat(work.v), flat(work.p), flat(work.slopes),
+    T, Q, R, v, p, z, nothing = (flat(work.T), flat(work.Q), flat(work.R), flat(work.v), flat(work.p), flat(work.gradients),
                                  flat(work.zero))
     # variables: Numba would compile callees once more for every constant argument
     zero, one, full, half = 0 * S, 0 * S + 1, S < 0, S >= 0
@@ -280,7 +280,7 @@ def backward(model: Model, u: Array, lower: Array, upper: Array, mu: float, out:
         for i in range(rows):
             linear += get(p, i) * get(gap, at_x + i)
             change += 0.5 * (get(Vx, at_x + nw + i) + get(v, i)) * get(gap, at_x + i)
-        _pull(F, at_F, w, rows, v, p, g, s * w, columns, z)
+        _add_vjp(F, at_F, w, rows, v, p, g, s * w, columns, z)
 
         bounded = _bound_step(low, high, now, at_k, m, work.box)
         source = Block(Q, at_u, w)

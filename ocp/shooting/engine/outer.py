@@ -31,7 +31,7 @@ PENALTY_GROWTH = 10.0
 """Of penalties whose constraints an update of the multipliers did not bring nearer."""
 MAX_UPDATES = 60
 """Of the multipliers."""
-KEPT = 0.25
+MIN_DECREASE = 0.25
 """A row whose residual fell to this share since the last update keeps its penalty."""
 CONSTRAINED, JUDGE, ADVANCE = range(TASKS, TASKS + 3)
 """Further tasks of ``perform``."""
@@ -56,7 +56,7 @@ def judge(e: rec.Engine, o: Outer, ending: int) -> int:
     if ending == BROKEN:
         return BROKEN
     s, plan, limits, found = e.state, o.schedule, o.limits, o.found
-    measure(e.held, e.plan.which, found)
+    measure(e.conset, e.plan.which, found)
     worst = 0.0
     for kind in range(found.shape[0]):
         for r in range(found.shape[1]):
@@ -67,7 +67,7 @@ def judge(e: rec.Engine, o: Outer, ending: int) -> int:
         plan[STALLS] = 0.0
         most = limits[FINAL] * scale(e.settings[rec.UNIT], s[rec.COST])
         if feasible and s[rec.GRADIENT] <= most and -(s[rec.LINEAR] + s[rec.QUADRATIC]) <= most and residuals(
-                e.held, e.plan.which, most, found) <= limits[MAX_VIOLATION]:
+                e.conset, e.plan.which, most, found) <= limits[MAX_VIOLATION]:
             return CONVERGED
     else:
         plan[STALLS] += 1.0
@@ -81,14 +81,14 @@ def judge(e: rec.Engine, o: Outer, ending: int) -> int:
 def advance(e: rec.Engine, o: Outer, ending: int) -> int:
     """Update multipliers and penalties after a minimisation with this ending that ``judge`` sent on; price the path anew. Returns
     RUNNING (the path must be expanded again) or an ending."""
-    s, held, which, plan, limits = e.state, e.held, e.plan.which, o.schedule, o.limits
+    s, conset, which, plan, limits = e.state, e.conset, e.plan.which, o.schedule, o.limits
     minimised = ending in (CONVERGED, LEVEL)
     # a search that is stuck where it started learns nothing from a higher penalty
     growth = PENALTY_GROWTH if minimised or s[rec.STEPS] > 0.0 else 1.0
-    residuals(held, which, limits[FINAL] * scale(e.settings[rec.UNIT], s[rec.COST]), o.found)
-    stuck, plan[PENALTY] = renew(held, which, o.found, o.before, limits[MAX_VIOLATION], KEPT, growth, limits[MAX_PENALTY],
+    residuals(conset, which, limits[FINAL] * scale(e.settings[rec.UNIT], s[rec.COST]), o.found)
+    stuck, plan[PENALTY] = renew(conset, which, o.found, o.before, limits[MAX_VIOLATION], MIN_DECREASE, growth, limits[MAX_PENALTY],
                                  max(1.0, e.settings[rec.UNIT]))
-    s[rec.COST] = reprice(held, which, e.path.cost)
+    s[rec.COST] = reprice(conset, which, e.path.cost)
     if stuck:
         return EXHAUSTED if minimised else ending
     plan[UPDATES] += 1.0
@@ -106,7 +106,7 @@ def constrained(e: rec.Engine, o: Outer, log: Array, most: int) -> tuple[int, in
     came before the first call. Returns (rows written to the log [.., WIDTH], ending; RUNNING: to be called again)."""
     plan, row = o.schedule, 0
     while True:
-        rows, ending = iterate(e, log[row:], plan[TOLERANCE], _loose(o), most - row)
+        rows, ending = iterate(e, log[row:], plan[TOLERANCE], _share_of_promise(o), most - row)
         for i in range(row, row + rows):
             log[i, WIDTH - 2], log[i, WIDTH - 1] = plan[PENALTY], plan[UPDATES]
         row += rows
@@ -136,10 +136,10 @@ def perform(e: rec.Engine, o: Outer, task: int, log: Array, most: int) -> tuple[
         return 0, judge(e, o, most)
     if task == ADVANCE:
         return 0, advance(e, o, most)
-    return inner(e, task, log, o.schedule[TOLERANCE], _loose(o), most)
+    return inner(e, task, log, o.schedule[TOLERANCE], _share_of_promise(o), most)
 
 
 @linked
-def _loose(o: Outer) -> float:
+def _share_of_promise(o: Outer) -> float:
     """Share of the cost that a minimisation may still promise at its end, 0 for the last ones."""
     return float(o.schedule[LOOSE]) if o.schedule[TOLERANCE] > o.limits[FINAL] else 0.0

@@ -28,12 +28,12 @@ class Discrete:
     def __init__(self, horizon: Horizon, store: Engine, exact: bool, perform: Perform):
         self.horizon, self.store, self.exact, self.perform = horizon, store, exact, perform
         self.unit = float(store.settings[r.UNIT])
-        self.held = [np.flatnonzero(store.held.holds[k, :horizon.kind(k).rows.count]) for k in range(horizon.stages + 1)]
+        self.indices = [np.flatnonzero(store.conset.holds[k, :horizon.kind(k).rows.count]) for k in range(horizon.stages + 1)]
 
     def evaluate(self, x: Sequence[Array], u: Sequence[Array], multipliers: Multipliers) -> list[Knot]:
         """Values and derivatives at every knot. Raises ArithmeticError where the problem cannot be evaluated."""
         horizon, store = self.horizon, self.store
-        path, held = store.path, store.held
+        path, conset = store.path, store.conset
         for k, row in enumerate(x):
             path.x[k, :len(row)] = row
         for k, row in enumerate(u):
@@ -41,23 +41,23 @@ class Discrete:
         store.settings[FULL] = float(self.exact)
         failed = self.perform(ROLLOUT_OF_GUESS)
         if failed < 0:
-            held.slope[:] = 0.0
-            for k, rows in enumerate(self.held):
+            conset.gradient[:] = 0.0
+            for k, rows in enumerate(self.indices):
                 store.policy.costate[k, :len(multipliers.costate[k])] = self.unit * multipliers.costate[k]
-                held.slope[k, rows] = self.unit * multipliers.rows[k]
+                conset.gradient[k, rows] = self.unit * multipliers.rows[k]
             failed = self.perform(LAGRANGIAN)
         if failed >= 0:
-            phase, t = horizon.place(int(failed), path.x)
+            phase, t = horizon.locate(int(failed), path.x)
             raise ArithmeticError(f"cannot be evaluated at t = {t:.6g} s" + (f" of phase {phase!r}" if phase else ""))
         return [self._knot(k) for k in range(horizon.stages + 1)]
 
     def _knot(self, k: int) -> Knot:
-        stage, store, rows = self.horizon.kind(k), self.store, self.held[k]
-        model, held = store.model, store.held
+        stage, store, rows = self.horizon.kind(k), self.store, self.indices[k]
+        model, conset = store.model, store.conset
         n, m = stage.space.ndx, stage.nu
         z = n + m
         H = np.tril(model.H[k, :z, :z])
-        more = {} if not len(rows) else {"c": held.c[k, rows], "C": held.C[k][rows, :z], "kind": stage.rows.kind[rows],
+        more = {} if not len(rows) else {"c": conset.c[k, rows], "C": conset.C[k][rows, :z], "kind": stage.rows.kind[rows],
                                          "size": stage.rows.size[rows]}
         if k < self.horizon.stages:
             more |= {"F": model.F[k, :stage.after.ndx, :z].copy(), "gap": store.path.gap[k, :stage.after.ndx].copy(),
@@ -77,7 +77,7 @@ class Discrete:
         horizon, store = self.horizon, self.store
         x = [store.path.x[k, :horizon.kind(k).space.nx].copy() for k in range(horizon.stages + 1)]
         u = [store.path.u[k, :horizon.kind(k).nu].copy() for k in range(horizon.stages)]
-        rows = tuple(store.held.slope[k, held] / self.unit for k, held in enumerate(self.held))
+        rows = tuple(store.conset.gradient[k, rows] / self.unit for k, rows in enumerate(self.indices))
         zero = Multipliers(tuple(np.zeros(horizon.kind(k).space.ndx) for k in range(horizon.stages + 1)), rows)
         return x, u, costates(self.evaluate(x, u, zero), rows)
 
@@ -95,10 +95,10 @@ def polished(horizon: Horizon, store: Engine, exact: bool, tolerance: float, per
     for k, row in enumerate(found.u):
         store.path.u[k, :len(row)] = row
     perform(ROLLOUT_OF_GUESS)
-    store.held.lam[:] = 0.0
-    for k, rows in enumerate(discrete.held):
+    store.conset.lam[:] = 0.0
+    for k, rows in enumerate(discrete.indices):
         signs = np.where(horizon.kind(k).rows.kind[rows] <= BELOW, 1.0, -1.0)
-        store.held.lam[k, rows] = signs * discrete.unit * found.multipliers.rows[k]
+        store.conset.lam[k, rows] = signs * discrete.unit * found.multipliers.rows[k]
     perform(EXPAND)
     store.state[r.GAP] = float(np.abs(store.path.gap).sum())
     return found

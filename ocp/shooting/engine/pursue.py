@@ -81,28 +81,28 @@ def _follow(e: Engine, start: Array) -> bool:
 
 @linked
 def _multiply(e: Engine) -> None:
-    """One update of multipliers, where rows are held."""
-    held = 0
-    for kind in range(e.held.number.shape[0]):
-        held += e.held.number[kind]
-    if held > 0 and _estimate(e):
-        update(e.held, e.plan.which, max(1.0, e.settings[UNIT]))
+    """One update of multipliers, where there are constraints."""
+    count = 0
+    for kind in range(e.conset.number.shape[0]):
+        count += e.conset.number[kind]
+    if count > 0 and _estimate(e):
+        update(e.conset, e.plan.which, max(1.0, e.settings[UNIT]))
 
 
 @linked
 def _estimate(e: Engine) -> bool:
     """Constraints, their largest violation and multiplier estimates at the path as it is: those at hand are of the path before the
     last step, and multipliers taken from there count a violation twice. False where a row cannot be evaluated."""
-    held, plan, path = e.held, e.plan, e.path
+    conset, plan, path = e.conset, e.plan, e.path
     largest = 0.0
     for k in range(plan.which.shape[0]):
         kind = plan.which[k]
-        if held.number[kind] > 0:
+        if conset.number[kind] > 0:
             first = bind(e.bank, plan, path, k)
-            e.bank.res[0] = row_address(held.c, k)
-            if evaluate(e.bank, first + VALUE) != 0 or np.isnan(terms(held, kind, k, held.c[k], held.slope[k])):
+            e.bank.res[0] = row_address(conset.c, k)
+            if evaluate(e.bank, first + VALUE) != 0 or np.isnan(terms(conset, kind, k, conset.c[k], conset.gradient[k])):
                 return False
-            largest = max(largest, violation(held, kind, k))
+            largest = max(largest, violation(conset, kind, k))
     e.state[VIOLATION] = largest
     return True
 
@@ -123,7 +123,7 @@ def shift(e: Engine, whole: int, part: float, seconds: float) -> bool:
     """Move the plan on by ``whole`` steps and the fraction ``part`` of one: states and controls are interpolated, gains and
     multipliers are those that hold there, the last ones repeated; the clock advances. False where a state could not be
     interpolated."""
-    plan, path, policy, held, spare = e.plan, e.path, e.policy, e.held, e.spare
+    plan, path, policy, conset, spare = e.plan, e.path, e.policy, e.conset, e.spare
     S = path.u.shape[0]
     for k in range(S + 1):
         plan.t[k] += seconds
@@ -138,8 +138,8 @@ def shift(e: Engine, whole: int, part: float, seconds: float) -> bool:
                 path.x[k, c] = path.x[i, c]
         j = i if k == S or i < S else S - 1
         if k < S:
-            for c in range(held.lam.shape[1]):
-                held.lam[k, c] = held.lam[j, c]
+            for c in range(conset.lam.shape[1]):
+                conset.lam[k, c] = conset.lam[j, c]
             for c in range(path.u.shape[1]):
                 path.u[k, c] = (1.0 - part) * path.u[j, c] + part * path.u[min(j + 1, S - 1), c]
                 for d in range(policy.K.shape[2]):

@@ -27,8 +27,7 @@ STATE = 21
 
 
 class Plan(Record):
-    """Constant data: kind of every stage which [S+1]; flat [kinds]: coordinates of the state where it is flat, else 0; nx
-    [kinds];
+    """Constant data: kind of every stage which [S+1]; flat [kinds]: coordinates of the state where it is flat, else 0; nx [kinds];
     t, h [S+1] time argument and length; p [S+1, np] parameters; control bounds lower, upper [S+1, M]."""
 
     which: Array
@@ -50,13 +49,12 @@ class Path(Record):
     gap: Array
 
 
-class Held(Record):
-    """Hard constraints. By kind: number [kinds] of rows; kind, size [kinds, r] as in ``ocp.shooting.stages.rows``. By
-    knot: holds [S+1, r];
-    multipliers lam and penalties mu [S+1, r]; the expansion leaves c, slope [S+1, r] (derivative of the terms by c) and C [S+1, r,
-    w].
-    Scratch: c_try, slope_try [1, r]; bend [2, N + M, w]; cone [r, r]. barrier: weight of the logarithmic barrier that constraints
-    of inequalities and cones have instead of multipliers, 0: none; margin: distance to a row below which it is quadratic."""
+class ConstraintSet(Record):
+    """Hard constraints. By kind: number [kinds] of rows; kind, size [kinds, r] as in ``ocp.shooting.stages.rows``. By knot: holds
+    [S+1, r]; multipliers lam and penalties mu [S+1, r]; the expansion leaves c, gradient [S+1, r] (of the augmented terms by c) and
+    C [S+1, r, w]. Scratch: c_try, gradient_try [1, r]; hessian [2, N + M, w]; cone [r, r]. barrier: weight of the logarithmic
+    barrier that constraints of inequalities and cones have instead of multipliers, 0: none; margin: distance to a row below which
+    it is quadratic."""
 
     number: Array
     kind: Array
@@ -65,11 +63,11 @@ class Held(Record):
     lam: Array
     mu: Array
     c: Array
-    slope: Array
+    gradient: Array
     C: Array
     c_try: Array
-    slope_try: Array
-    bend: Array
+    gradient_try: Array
+    hessian: Array
     cone: Array
     barrier: float
     margin: float
@@ -101,7 +99,7 @@ class Engine(Record):
     model: Model
     policy: Policy
     work: Scratch
-    held: Held
+    conset: ConstraintSet
     spare: Spare
     settings: Array
     state: Array

@@ -18,10 +18,10 @@ if TYPE_CHECKING:  # Numba costs half a second: it is imported by the functions 
     from dynamics.kernels.bank import Bank
     from ocp.shooting.engine.record import Engine
 
-Kept = list[Workspace]
+Workspaces = list[Workspace]
 """Workspaces whose handles a record holds: they must outlive it."""
-_SLOT = {name: i for i, name in enumerate(("step", "expand", "slope", "bend", "difference", "plus", "value", "jacobian",
-                                           "row_bend", "whole"))}
+_SLOT = {name: i for i, name in enumerate(("step", "expand", "first_order", "hessian", "difference", "plus", "value", "jacobian",
+                                           "row_hessian", "whole"))}
 """Slots of a kind, in the order of ``ocp.shooting.engine.knots``."""
 
 
@@ -58,14 +58,15 @@ def compile_horizon(horizon: Horizon, options: ILQROptions) -> Compiled:
         found: dict[str, ca.Function | None] = {"difference": stage.difference, "plus": stage.plus} if curved else {}
         if stage.local is None or stage.expand is not None:
             found |= {"step": stage.step}
-            bend = stage.whole or stage.bend  # one kernel serves both: a null pointer says what is not wanted
-            found |= {"slope": stage.slope, "bend": bend, "whole": stage.whole} if full else {"expand": stage.expand}
+            hessian = stage.whole or stage.hessian  # one kernel serves both: a null pointer says what is not wanted
+            second = {"first_order": stage.first_order, "hessian": hessian, "whole": stage.whole}
+            found |= second if full else {"expand": stage.expand}
             if options.hessian == "auto" or options.tuning.convexify == "gauss_newton":
                 found["expand"] = stage.expand
         if stage.rows.count:
             found |= {"value": stage.rows.value, "jacobian": stage.rows.jacobian}
             if stage.rows.curvature.jac_sparsity(0, 4).nnz():  # else all rows are linear
-                found["row_bend"] = stage.rows.curvature
+                found["row_hessian"] = stage.rows.curvature
         wanted |= {len(_SLOT) * i + _SLOT[name]: function for name, function in found.items() if function is not None}
     robot: dict[int, ca.Function] = {}
     for stage, leg in ((stage, leg) for stage in horizon.kinds if stage.local for leg in horizon.legs):
@@ -85,26 +86,26 @@ def flat_size(space: Any) -> int:
     return space.nx if space.is_vector_space and space.nx == space.ndx else 0
 
 
-def bank(compiled: Compiled) -> tuple[Bank, Kept]:
+def bank(compiled: Compiled) -> tuple[Bank, Workspaces]:
     """The kernels of all stages with pointers and work arrays of their own, for one thread."""
     from dynamics.kernels.bank import make_bank
 
     return make_bank(compiled.bank, len(_SLOT) * len(compiled.horizon.kinds))
 
 
-def stepper(compiled: Compiled) -> tuple[Any, Any, Kept]:
+def stepper(compiled: Compiled) -> tuple[Any, Any, Workspaces]:
     """(step, bank, workspaces) for one thread: the step is the bank itself where code is generated."""
-    own, kept = bank(compiled)
+    own, workspaces = bank(compiled)
     if compiled.by_loops is None:
-        return own, own, kept
+        return own, own, workspaces
     from ocp.shooting.robot import mechanics
 
     made, more = mechanics.make_mechanics(compiled.horizon.legs[0].stretch.phase.system, compiled.options.integrator,
                                           compiled.options.cost_quadrature == "rectangle", compiled.robot)
-    return made, own, [*kept, *more]
+    return made, own, [*workspaces, *more]
 
 
-def make_store(compiled: Compiled) -> tuple[Engine, Kept]:
+def make_store(compiled: Compiled) -> tuple[Engine, Workspaces]:
     """The record of all memory of a solve, for the loops, and what must live as long."""
     from ocp.shooting.engine import lq, record
 
@@ -113,7 +114,7 @@ def make_store(compiled: Compiled) -> tuple[Engine, Kept]:
     n = [horizon.kind(k).space.ndx for k in range(S + 1)]
     m = [horizon.kind(k).nu for k in range(S)] + [0]
     N, M, w, nx = max(n), max(m), horizon.width, max(stage.space.nx for stage in kinds)
-    step, own, derivatives, kept = _records(compiled)
+    step, own, derivatives, workspaces = _records(compiled)
     plan = record.Plan(horizon.which, np.array([flat_size(s.space) for s in kinds]), np.array([s.space.nx for s in kinds]),
                        horizon.t.copy(), horizon.h.copy(), horizon.p.copy(), horizon.lower.copy(), horizon.upper.copy())
     model, z = lq.model(n, m), np.zeros
@@ -126,7 +127,7 @@ def make_store(compiled: Compiled) -> tuple[Engine, Kept]:
     any_rows = any(stage.rows.count for stage in kinds)
     holds = np.zeros((S + 1, r), dtype=np.int64)
     holds[:, :horizon.holds().shape[1]] = horizon.holds()
-    held = record.Held(
+    conset = record.ConstraintSet(
         np.array([s.rows.count for s in kinds]), rows[0].copy(), rows[1].copy(), holds, z((S + 1, r)), np.ones((S + 1, r)),
         z((S + 1, r)), z((S + 1, r)), z((S + 1 if any_rows else 1, r, w)), z((1, r)), z((1, r)), z((2, N + M, w)), z((r, r)),
         0.0, 1.0)
@@ -134,35 +135,35 @@ def make_store(compiled: Compiled) -> tuple[Engine, Kept]:
     spare = record.Spare(z((S + 1, nw)), z((S, M)), z((1, nw)), z((1, nx)), z((64, 2)), z((S + 1 if coarse else 1, N + M, w)),
                          z((N + M, N + M)))
     policy, work, settings, state = lq.policy(n, m), lq.scratch(n, m), z(record.SETTINGS), z(record.STATE)
-    store = record.Engine(own, step, derivatives, plan, paths[0], paths[1], model, policy, work, held, spare, settings, state)
+    store = record.Engine(own, step, derivatives, plan, paths[0], paths[1], model, policy, work, conset, spare, settings, state)
     reset(store, options)
-    return store, kept
+    return store, workspaces
 
 
-def helpers(compiled: Compiled, store: Engine, count: int) -> tuple[list[Engine], Kept]:
+def helpers(compiled: Compiled, store: Engine, count: int) -> tuple[list[Engine], Workspaces]:
     """Records for further threads: they share all arrays but those that the work at one knot writes to."""
     from ocp.shooting.engine import lq, record
 
     found: list[Engine] = []
-    kept: Kept = []
+    workspaces: Workspaces = []
     work = lq.scratch(store.model.n.tolist(), store.model.m.tolist())
     for _ in range(count):
         step, own, derivatives, more = _records(compiled)
-        kept += more
-        shared = store.held
-        held = shared.replace(c_try=shared.c_try.copy(), slope_try=shared.slope_try.copy(), bend=shared.bend.copy(),
+        workspaces += more
+        shared = store.conset
+        conset = shared.replace(c_try=shared.c_try.copy(), gradient_try=shared.gradient_try.copy(), hessian=shared.hessian.copy(),
                                cone=shared.cone.copy())
         found.append(record.Engine(own, step, derivatives, store.plan, store.path, store.trial, store.model, store.policy, work,
-                                   held, store.spare, store.settings, store.state))
-    return found, kept
+                                   conset, store.spare, store.settings, store.state))
+    return found, workspaces
 
 
-def _records(compiled: Compiled) -> tuple[Any, Any, Any, Kept]:
+def _records(compiled: Compiled) -> tuple[Any, Any, Any, Workspaces]:
     """(step, bank, derivatives, workspaces)."""
-    step, own, kept = stepper(compiled)
+    step, own, workspaces = stepper(compiled)
     kind = compiled.by_loops
     if kind is None:
-        return own, own, own, kept
+        return own, own, own, workspaces
     from ocp.shooting.robot import sensitivities
 
     another, _, more = stepper(compiled)  # the walk with sensitivities has memory of its own
@@ -170,7 +171,7 @@ def _records(compiled: Compiled) -> tuple[Any, Any, Any, Kept]:
     assert local is not None
     both = sensitivities.make_sensitivities(another, compiled.horizon.legs[0].stretch.phase.system, compiled.options.integrator,
                                             local.support)
-    return step, own, both, [*kept, *more]
+    return step, own, both, [*workspaces, *more]
 
 
 @lru_cache(maxsize=16)
@@ -202,9 +203,9 @@ def reset(store: Engine, options: ILQROptions) -> None:
     """Multipliers, penalties and regularisation as at the start of a solve."""
     from ocp.shooting.engine import record as r
 
-    store.held.lam[:] = 0.0
-    store.held.barrier = 0.0
-    store.held.mu[:] = options.tuning.penalty
+    store.conset.lam[:] = 0.0
+    store.conset.barrier = 0.0
+    store.conset.mu[:] = options.tuning.penalty
     store.state[:] = 0.0
     store.settings[:] = _settings(options)
     store.state[r.BLEND] = store.settings[r.FIRST_BLEND]

@@ -23,10 +23,10 @@ def _stepped(e: Engine, path: Path, k: int, after: Array) -> bool:
 
 
 @linked
-def rollout(e: Engine, given: bool) -> tuple[float, int]:
+def rollout(e: Engine, from_guess: bool) -> tuple[float, int]:
     """Evaluate the controls of the path from its first state. Returns (cost with augmented terms, failed knot or -1).
 
-    given: the states are a guess that is kept; ``path.gap`` receives what the steps miss of them. Otherwise states are filled.
+    from_guess: the states are a guess that is kept; ``path.gap`` receives what the steps miss of them. Otherwise states are filled.
     """
     path, after = e.path, e.spare.after[0]
     S = path.u.shape[0]
@@ -34,7 +34,7 @@ def rollout(e: Engine, given: bool) -> tuple[float, int]:
     for k in range(S + 1):
         if k == S:
             failed = not _stepped(e, path, k, after)
-        elif given:
+        elif from_guess:
             failed = not _stepped(e, path, k, after) or not away(e, k + 1, path.x[k + 1], after, path.gap[k])
             for i in range(e.model.n[k + 1]):
                 gaps += abs(path.gap[k, i])

@@ -31,7 +31,7 @@ INNER_TOLERANCE = 0.1
 """Tolerance of the first minimisation with multipliers, relative to the gradient that it starts from."""
 POLISH_TOLERANCE = 1e-9
 """Largest residual of a polished point."""
-LOOSE = 1e-2
+INNER_SHARE = 1e-2
 """The first minimisation with multipliers still to change ends when its model promises less than this share of the cost; each of
 the next ones is held to a tenth of that."""
 POLISH_FROM = 1e-3
@@ -52,14 +52,15 @@ COLUMNS = (*it.COLUMNS, "penalty", "outer")
 class Search:
     """The iterations of one solve on a store; ``store.path`` is the iterate, always the best so far.
 
-    given: the states of the path are a guess whose gaps are to be closed. helpers: records for further threads. outside:
+    from_guess: the states of the path are a guess whose gaps are to be closed. helpers: records for further threads. outside:
     its checkpoint to go on from is what the store was restored from. attempt: its number where others came before, whose
     constraints are ``before``; patient: not to be given up while there are iterations left.
     """
 
-    def __init__(self, horizon: Horizon, options: ILQROptions, store: Engine, helpers: tuple[Engine, ...] = (), given: bool = False,
-                 outside: Outside = NOBODY, attempt: int = 1, before: tuple[Mapping[str, float], ...] = (), patient: bool = True):
-        self.horizon, self.options, self.store, self.given = horizon, options, store, given
+    def __init__(self, horizon: Horizon, options: ILQROptions, store: Engine, helpers: tuple[Engine, ...] = (),
+                 from_guess: bool = False, outside: Outside = NOBODY, attempt: int = 1,
+                 before: tuple[Mapping[str, float], ...] = (), patient: bool = True):
+        self.horizon, self.options, self.store, self.from_guess = horizon, options, store, from_guess
         self.progress, self.checkpoint, resume = outside.progress, outside.checkpoint, outside.resume
         self.team = (store, *helpers)
         self.multipliers = Multipliers(horizon, store)
@@ -153,14 +154,14 @@ class Search:
 
     def _begin(self) -> Ending | None:
         """Evaluate and expand the path."""
-        given = self.given and not self.log
-        follow = it.ROLLOUT_OF_GUESS if given else it.ROLLOUT
+        from_guess = self.from_guess and not self.log
+        follow = it.ROLLOUT_OF_GUESS if from_guess else it.ROLLOUT
         fresh, rows = not self.resumed, self.multipliers.any_rows
         if fresh:
-            self.store.held.mu[:] = unit.NONE
+            self.store.conset.mu[:] = unit.NONE
         failed = self._perform(follow)
         if failed >= 0:
-            return lost(self.horizon, self.store, self.multipliers, self.options, failed, given)
+            return lost(self.horizon, self.store, self.multipliers, self.options, failed, from_guess)
         began = time.perf_counter()
         found = self._expand()
         if found is None and fresh:
@@ -244,8 +245,8 @@ class Search:
             # relative to where the search begins, so that costs of 1e-2 and 1e4 start equally loosely
             size = scale.py_func(self.store.settings[r.UNIT], state[r.COST])
             self.schedule[[outer.TOLERANCE, outer.LOOSE, outer.NEWTON_VIOLATION, outer.PENALTY]] = (
-                max(options.tolerance, INNER_TOLERANCE * state[r.GRADIENT] / size), LOOSE,
-                POLISH_FROM, self.store.held.mu.max())
+                max(options.tolerance, INNER_TOLERANCE * state[r.GRADIENT] / size), INNER_SHARE,
+                POLISH_FROM, self.store.conset.mu.max())
         self._perform(it.BEGIN)
         while (room := options.max_iterations - (len(self.log) - 1)) > 0:
             began = time.perf_counter()
@@ -312,7 +313,7 @@ class Search:
         from ocp.shooting.engine.polishing import polished
 
         store, options = self.store, self.options
-        touched = (*store.path, store.held.lam, store.held.mu, store.held.slope, store.settings, store.state)
+        touched = (*store.path, store.conset.lam, store.conset.mu, store.conset.gradient, store.settings, store.state)
         kept = [array.copy() for array in touched]
 
         def back() -> None:
@@ -348,10 +349,10 @@ class Search:
         """Whether the path is a minimum to second order: the sweep succeeds with next to no regularisation, and the least penalties
         that do. Small ones leave the multipliers as they are where constraints are zero up to rounding; large ones drown the
         cost."""
-        state, penalties = self.store.state, self.store.held.mu
-        given = penalties.copy()
+        state, penalties = self.store.state, self.store.conset.mu
+        from_guess = penalties.copy()
         for share in SHARES if self.multipliers.any_rows else SHARES[-1:]:
-            penalties[:] = share * given
+            penalties[:] = share * from_guess
             self._perform(it.EXPAND)
             state[r.MU], state[r.BLEND] = self.store.settings[r.MU_LEAST], 0.0
             if self._perform(it.SWEEP) < 0:
@@ -366,11 +367,11 @@ class Search:
             self._perform(it.SWEEP)
 
     def _report_first(self) -> None:
-        s, held = self.store.state, self.store.held
+        s, conset = self.store.state, self.store.conset
         s[r.PLAIN] = self.objective
         penalty, updates = 0.0, 0.0
         if self.outer is not None:
-            penalty, updates = (held.mu.max(), 0.0) if self.schedule is None else self.schedule[[outer.PENALTY, outer.UPDATES]]
+            penalty, updates = (conset.mu.max(), 0.0) if self.schedule is None else self.schedule[[outer.PENALTY, outer.UPDATES]]
         self.rows[0] = s[r.PLAIN], np.nan, s[r.GRADIENT], s[r.VIOLATION], s[r.GAP], 0.0, s[r.MU], 0.0, penalty, updates
         self._report(1)
 

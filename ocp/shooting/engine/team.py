@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from ocp.shooting.engine.expansion import bend_range, differentiate_range, finish
+from ocp.shooting.engine.expansion import differentiate_range, finish, hessian_range
 from ocp.shooting.engine.record import Engine
 
 
@@ -21,4 +21,4 @@ def expand(team: Sequence[Engine]) -> int:
             return int(failed)
         if not finish(team[0], max(v for _, v in found)):
             return 0
-        return int(max(pool.map(bend_range, team, cuts[:-1], cuts[1:])))
+        return int(max(pool.map(hessian_range, team, cuts[:-1], cuts[1:])))

@@ -19,7 +19,7 @@ NONE = 1e-100
 def find(store: Engine, penalty: float) -> None:
     """Give the store of a path that was expanded with the penalty ``NONE`` the unit of its cost, and this penalty in that unit.
     Where there are constraints the path has to be priced and expanded anew."""
-    store.held.mu[:] = penalty
+    store.conset.mu[:] = penalty
     measure(store, min((one for one in sizes(store) if 0.0 < one < np.inf), default=1.0))
     path, plan, unit, S = store.path, store.plan, store.settings[r.UNIT], len(store.path.u)
     store.state[r.GRADIENT] = np.abs(np.clip(  # it was cut off at bounds in another unit
@@ -57,7 +57,7 @@ def gradient(store: Engine) -> float:
 
 def measure(store: Engine, unit: float) -> None:
     """Turn the numbers of a store at its start, which are for a unit of one, into those for this unit."""
-    store.held.mu[:] *= unit
+    store.conset.mu[:] *= unit
     store.settings[r.MU_LEAST] *= unit
     store.settings[r.MU_MOST] *= unit
     store.settings[r.UNIT] = unit

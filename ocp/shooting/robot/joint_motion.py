@@ -26,13 +26,13 @@ Expr = Any
 class Motion:
     """Functions of (q, alpha [sources], q_1, v_1, q_2, v_2, ...); matrices leave transposed, to be read by rows.
 
-    value -> q_next [nq];  slope -> J [nv, nv (1 + 2 sources)]
-    bend(..., lambda [nv]) -> the Hessian of lambda' minus(next, next(z)) [nv (1 + 2 sources)] squared
+    value -> q_next [nq];  jacobian -> J [nv, nv (1 + 2 sources)]
+    hessian(..., lambda [nv]) -> the Hessian of lambda' minus(next, next(z)) [nv (1 + 2 sources)] squared
     """
 
     value: ca.Function
-    slope: ca.Function
-    bend: ca.Function
+    jacobian: ca.Function
+    hessian: ca.Function
 
 
 def curved_kinds(model: Model) -> tuple[JointKind, ...]:
@@ -54,8 +54,8 @@ def motion(kind: JointKind, sources: int, exponential: bool) -> Motion:
     label = f"{kind.name}_{'plus' if exponential else sources}"
     J = ca.substitute(ca.jacobian(change, z), z, ca.DM.zeros(z.shape))
     H = ca.substitute(ca.hessian(ca.dot(costate, change), z)[0], z, ca.DM.zeros(z.shape))
-    return Motion(_function(f"move_{label}", arguments, after), _function(f"slope_{label}", arguments, J.T),
-                  _function(f"bend_{label}", [*arguments, costate], H))
+    return Motion(_function(f"move_{label}", arguments, after), _function(f"jacobian_{label}", arguments, J.T),
+                  _function(f"hessian_{label}", [*arguments, costate], H))
 
 
 def _moved(kind: JointKind, q: Expr, alpha: Expr, sources: list[tuple[Expr, Expr]], exponential: bool) -> Expr:

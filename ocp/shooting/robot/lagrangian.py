@@ -19,13 +19,13 @@ from dynamics.loops import forward
 from dynamics.loops.acting import directions, turns
 from dynamics.loops.dense import add_congruence, clear, copy
 from ocp.shooting.robot import sensitivities as steps
-from ocp.shooting.robot.mechanics import BEND, COST_EXACT, bind_motion, evaluate
+from ocp.shooting.robot.mechanics import COST_EXACT, HESSIAN, bind_motion, evaluate
 
 Array = np.ndarray
 
 
 def curve(record, plan, path, k, costate, out):  # type: ignore[no-untyped-def]
-    """``ocp.shooting.engine.knots.bend`` by loops (compiled where it is used): out [S, n + m, w] at row k."""
+    """``ocp.shooting.engine.knots.curve_hessian`` by loops (compiled where it is used): out [S, n + m, w] at row k."""
     status = steps.walk(record, plan.t[k], path.x[k], path.u[k], plan.h[k])
     return status if status != 0 else _curve(record, plan.t[k], plan.h[k], plan.p[k], path.u[k], k, costate, out)
 
@@ -42,7 +42,7 @@ def complete(record, plan, path, k, model, costate):  # type: ignore[no-untyped-
 @linked
 def _curve(s: steps.Sensitivities, t: float, h: float, p: Array, u: Array, k: int, costate: Array, out: Array) -> int:
     """The full Hessian of the step that was walked through."""
-    H, slope, x_bar, a_bar, quadrature = s.H, s.slope, s.x_bar, s.a_bar, s.mechanics.quadrature
+    H, gradient, x_bar, a_bar, quadrature = s.H, s.cost_gradient, s.x_bar, s.a_bar, s.mechanics.quadrature
     nodes, n = a_bar.shape[0], x_bar.shape[1]
     clear(H, 0, H.size)
     clear(x_bar, 0, x_bar.size)
@@ -53,11 +53,11 @@ def _curve(s: steps.Sensitivities, t: float, h: float, p: Array, u: Array, k: in
         j = nodes - back
         if j < nodes:
             if quadrature[j] != 0.0:
-                status, weight = steps.cost_slope(s, j, t, u, p, h, COST_EXACT)
+                status, weight = steps.cost_derivatives(s, j, t, u, p, h, COST_EXACT)
                 if status != 0:
                     return status
                 for i in range(n):
-                    x_bar[j, i] += weight * slope[i]
+                    x_bar[j, i] += weight * gradient[i]
                 steps.add_cost_hessian(s, j, weight)
             _dynamics(s, j)
         if j > 0:
@@ -74,7 +74,7 @@ def _dynamics(s: steps.Sensitivities, j: int) -> None:
     m, a_bar, second, first = s.mechanics, s.a_bar, s.second, s.first
     nv = a_bar.shape[1]
     forward.contract(m.table, m.reals, s.workspaces[j], a_bar[j], first[j], s.lam, s.inverse, second)
-    _pull(s.x_bar[j], a_bar[j], first[j], second, s.K)
+    _add_adjoint(s.x_bar[j], a_bar[j], first[j], second, s.K)
     # the rows of the torques become those of the controls, as wide as K
     controls, drive, gain, H, X = s.controls, m.drive, m.gain, s.H, s.X
     n, width = X.shape[1], X.shape[2]
@@ -102,7 +102,7 @@ def _dynamics(s: steps.Sensitivities, j: int) -> None:
 
 
 @linked
-def _pull(x_bar: Array, a_bar: Array, first: Array, second: Array, K: Array) -> None:
+def _add_adjoint(x_bar: Array, a_bar: Array, first: Array, second: Array, K: Array) -> None:
     """x_bar += (da/dx)' a_bar, and K [n, n] from the blocks qq, vq, vv of the Hessian."""
     nv = a_bar.shape[0]
     for i in range(nv):
@@ -126,11 +126,11 @@ def _motion(s: steps.Sensitivities, j: int, h: float) -> int:
         slot = bind_motion(m, j, joint, h)
         rows = steps.gather(s, j, joint)
         bank.arg[rows // count + 1] = row_address(x_bar, j) + 8 * v
-        bank.res[0] = address_of(s.bend)
-        status = evaluate(bank, slot + BEND)
+        bank.res[0] = address_of(s.curve_hessian)
+        status = evaluate(bank, slot + HESSIAN)
         if status != 0:
             return status
-        add_congruence(s.bend, rows, s.Z, H.shape[1], s.T, H, H.shape[0])
+        add_congruence(s.curve_hessian, rows, s.Z, H.shape[1], s.T, H, H.shape[0])
         at = count
         for i in range(x_bar.shape[0]):
             if position_weights[j, i] != 0.0:

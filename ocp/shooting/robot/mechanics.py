@@ -30,9 +30,9 @@ from ocp.shooting.robot.joint_motion import curved_kinds, motion
 from ocp.shooting.stages.costs import LocalCost
 
 Array = np.ndarray
-# slots of the bank: costs, then (value, slope, bend) of each curved record for each number of sources
-COST, COST_SLOPE, COST_BEND, COST_EXACT, MOTION = 0, 1, 2, 3, 4
-VALUE, SLOPE, BEND = 0, 1, 2
+# slots of the bank: costs, then (value, Jacobian, Hessian) of each curved record for each number of sources
+COST, COST_GRADIENT, COST_HESSIAN, COST_EXACT, MOTION = 0, 1, 2, 3, 4
+VALUE, JACOBIAN, HESSIAN = 0, 1, 2
 
 
 class Mechanics(Record):
@@ -94,13 +94,15 @@ def motions(system: System, integrator: str, full: bool) -> dict[int, Any]:
         for count in sources:
             made = motion(kind, count, exponential)
             first = _motion_slot(number, count)
-            found |= {first + VALUE: made.value, first + SLOPE: made.slope} | ({first + BEND: made.bend} if full else {})
+            found |= {first + VALUE: made.value, first + JACOBIAN: made.jacobian}
+            found |= {first + HESSIAN: made.hessian} if full else {}
     return found
 
 
 def bank_functions(system: System, integrator: str, cost: LocalCost, full: bool) -> dict[int, Any]:
     """Functions of costs and of curved joints by their slots; no dynamics are in them."""
-    costs = {COST: cost.value, COST_SLOPE: cost.slope, COST_BEND: cost.bend} | ({COST_EXACT: cost.exact} if full else {})
+    costs = {COST: cost.value, COST_GRADIENT: cost.gradient, COST_HESSIAN: cost.hessian}
+    costs |= {COST_EXACT: cost.exact} if full else {}
     return costs | motions(system, integrator, full)
 
 
@@ -173,7 +175,7 @@ def bind_motion(m: Mechanics, j: int, joint: int, h: float) -> int:
 
 
 @linked
-def place(m: Mechanics, j: int, h: float) -> int:
+def stage_state(m: Mechanics, j: int, h: float) -> int:
     """Fill x[j] from the slots before. Returns 0 or the status of the kernel that failed."""
     x, a, flat, curved, bank = m.x, m.a, m.flat, m.curved, m.bank
     velocity_weights, position_weights = m.velocity_weights, m.position_weights
@@ -225,7 +227,7 @@ def take_step(record, plan, path, k, after):  # type: ignore[no-untyped-def]
     total = 0.0
     for n in range(nodes + 1):
         if n > 0:
-            status = place(record, n, h)
+            status = stage_state(record, n, h)
             if status != 0:
                 return status
         if n < nodes:

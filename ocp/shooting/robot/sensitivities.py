@@ -29,12 +29,12 @@ class Sensitivities(Record):
     """A step with the memory of its derivatives: s nodes, n = 2 nv, columns of z padded to ``width``.
 
     X [s + 1, n, width], da [s, nv, width], first [s, 3, nv, nv] (of forward dynamics), motion [s + 1, joints, 6 * 6 * (1 + 2
-    sources)] (Jacobians of curved joints); cost derivatives slope [n + m], lxx [r, r], lux [m, r], luu [m, m], support [r];
-    H [n + m, width] and gradient [1, width] of the step; scratch Z, T [max(n, rows of a bend), width], R [m, width].
+    sources)] (Jacobians of curved joints); cost derivatives cost_gradient [n + m], lxx [r, r], lux [m, r], luu [m, m], support [r];
+    H [n + m, width] and gradient [1, width] of the step; scratch Z, T [max(n, rows of a curve), width], R [m, width].
 
     For the full Hessian: workspaces [s, ...] of ``dynamics.loops``, one for each node, in which the walk leaves what second
     derivatives need; adjoints x_bar [s + 1, n], a_bar [s, nv]; lam [nv], inverse and second [4, nv, nv], K [n, n], controls [m, n],
-    bend [rows of a curve, the same].
+    curve_hessian [rows of a curve, the same].
     """
 
     mechanics: mech.Mechanics
@@ -42,7 +42,7 @@ class Sensitivities(Record):
     da: Array
     first: Array
     motion: Array
-    slope: Array
+    cost_gradient: Array
     lxx: Array
     lux: Array
     luu: Array
@@ -60,7 +60,7 @@ class Sensitivities(Record):
     second: Array
     K: Array
     controls: Array
-    bend: Array
+    curve_hessian: Array
 
 
 def make_sensitivities(mechanics: mech.Mechanics, system: System, integrator: str, support: tuple[int, ...]) -> Sensitivities:
@@ -99,7 +99,7 @@ def walk(s: Sensitivities, t: float, x: Array, u: Array, h: float) -> int:
     mech.start(m, x, u)
     for j in range(nodes + 1):
         if j > 0:
-            status = mech.place(m, j, h)
+            status = mech.stage_state(m, j, h)
             if status == 0:
                 status = _carry(s, j, h)
             if status != 0:
@@ -159,7 +159,7 @@ def _carry(s: Sensitivities, j: int, h: float) -> int:
     for joint in range(curved.shape[0]):
         slot = mech.bind_motion(m, j, joint, h)
         bank.res[0] = row_address(motion[j], joint)
-        status = mech.evaluate(bank, slot + mech.SLOPE)
+        status = mech.evaluate(bank, slot + mech.JACOBIAN)
         if status != 0:
             return status
         v, count = curved[joint, 2], curved[joint, 3]
@@ -189,14 +189,14 @@ def gather(s: Sensitivities, j: int, joint: int) -> int:
 
 
 @linked
-def cost_slope(s: Sensitivities, j: int, t: float, u: Array, p: Array, h: float, slot: int) -> tuple[int, float]:
-    """Gradient of the running cost at node j and, unless the slot is COST_SLOPE, its Hessian. Returns (status, weight of the
+def cost_derivatives(s: Sensitivities, j: int, t: float, u: Array, p: Array, h: float, slot: int) -> tuple[int, float]:
+    """Gradient of the running cost at node j and, unless the slot is COST_GRADIENT, its Hessian. Returns (status, weight of the
     node)."""
     m = s.mechanics
     res = m.bank.res
     weight = mech.bind_cost(m, j, t, u, p, h)
-    res[0] = address_of(s.slope)
-    if slot != mech.COST_SLOPE:
+    res[0] = address_of(s.cost_gradient)
+    if slot != mech.COST_GRADIENT:
         res[1] = address_of(s.lxx)
         res[2] = address_of(s.lux)
         res[3] = address_of(s.luu)
@@ -215,21 +215,21 @@ def expand(record, plan, path, k, model, H, hessian):  # type: ignore[no-untyped
 def gather_model(s: Sensitivities, t: float, h: float, p: Array, u: Array, k: int, g: Array, F: Array, H: Array, hessian: bool
                  ) -> int:
     """Rows k of g, F and, if wanted, H of the step that was walked through."""
-    X, slope, gradient, own, quadrature = s.X, s.slope, s.gradient, s.H, s.mechanics.quadrature
-    nodes, n, z, width = X.shape[0] - 1, X.shape[1], slope.shape[0], X.shape[2]
+    X, by_z, gradient, own, quadrature = s.X, s.cost_gradient, s.gradient, s.H, s.mechanics.quadrature
+    nodes, n, z, width = X.shape[0] - 1, X.shape[1], by_z.shape[0], X.shape[2]
     clear(gradient, 0, width)
     if hessian:
         clear(own, 0, z * width)
     for j in range(nodes):
         if quadrature[j] != 0.0:
-            status, weight = cost_slope(s, j, t, u, p, h, mech.COST_BEND if hessian else mech.COST_SLOPE)
+            status, weight = cost_derivatives(s, j, t, u, p, h, mech.COST_HESSIAN if hessian else mech.COST_GRADIENT)
             if status != 0:
                 return status
             for i in range(n):
-                if slope[i] != 0.0:  # most costs look at a few coordinates; NaN is not zero
-                    add(weight * slope[i], X, (j * n + i) * width, gradient, 0, width)
+                if by_z[i] != 0.0:  # most costs look at a few coordinates; NaN is not zero
+                    add(weight * by_z[i], X, (j * n + i) * width, gradient, 0, width)
             for i in range(n, z):
-                gradient[0, i] += weight * slope[i]
+                gradient[0, i] += weight * by_z[i]
             if hessian:
                 add_cost_hessian(s, j, weight)
     copy(gradient, 0, g, k * width, width)

@@ -17,7 +17,7 @@ from ocp.problem import At, Constraint, Cost, Phase, Sense
 from ocp.shooting.stages.expressions import Symbol, shared, symbol_for
 from ocp.spaces import Space
 
-Slopes = Callable[[Expr, Expr, Expr, Expr], tuple[Expr, Expr]]
+Quadratic = Callable[[Expr, Expr, Expr, Expr], tuple[Expr, Expr]]
 
 
 def terms(phase: Phase, at: At) -> tuple[Cost, ...]:
@@ -59,8 +59,8 @@ def total(costs: Sequence[Cost], t: Expr, x: Expr, u: Expr, p: Expr) -> Expr:
     return sum((cost.expression(t, x, u, p) for cost in costs), start=ca.DM(0))
 
 
-def slopes(space: Space, nu: int, np_: int, costs: Sequence[Cost], sym: Symbol, exact: bool = False, inner: Inner | None = None
-           ) -> Slopes:
+def quadratic(space: Space, nu: int, np_: int, costs: Sequence[Cost], sym: Symbol, exact: bool = False, inner: Inner | None = None
+           ) -> Quadratic:
     """(t, x, u, p) -> gradient [ndx + nu] and Hessian of the costs at one point, in (dx, u).
 
     The Hessian is exact for scalar costs (taken along ``jet``, which agrees with ``plus`` to second order) and that of
@@ -81,46 +81,47 @@ def slopes(space: Space, nu: int, np_: int, costs: Sequence[Cost], sym: Symbol, 
         function = cost.function if rest is None else _filled(rest, k)
         near_cost, variables = replace(cost, function=function), z if rest is None else ca.vertcat(z, k)
         if cost.weights is None or exact:
-            bend, slope = ca.hessian(near_cost.expression(t, near, u, p), variables)
+            H, g = ca.hessian(near_cost.expression(t, near, u, p), variables)
         else:
             residual = function(t, near, u, p)
             J = ca.jacobian(residual, variables)
             weighted = ca.mtimes(J.T, ca.diag(ca.DM(cost.weights)))
-            slope, bend = ca.mtimes(weighted, residual), ca.mtimes(weighted, J)
+            g, H = ca.mtimes(weighted, residual), ca.mtimes(weighted, J)
         if rest is not None:
             if cost.weights is None or exact:
-                weights += slope[ndx + nu:]
-            slope, bend = slope[:ndx + nu] + ca.mtimes(T.T, slope[ndx + nu:]), through(bend, T)
-        gradient, hessian = gradient + slope, hessian + bend
+                weights += g[ndx + nu:]
+            g, H = g[:ndx + nu] + ca.mtimes(T.T, g[ndx + nu:]), through(H, T)
+        gradient, hessian = gradient + g, hessian + H
     function = ca.Function("local", [t, x, z, p, k, T], [gradient, hessian, weights])
 
     def at(t: Expr, x: Expr, u: Expr, p: Expr) -> tuple[Expr, Expr]:
         found = inner.first(t, x, u) if known and inner is not None else (ca.DM(0, 1), ca.DM(0, ndx + nu))
-        slope, bend, pull = function(t, x, ca.vertcat(ca.DM.zeros(ndx), u), p, *found)
-        if known and inner is not None and pull.nnz():
-            bend = bend + inner.second(t, x, u, pull)
-        return slope, bend
+        g, H, adjoint = function(t, x, ca.vertcat(ca.DM.zeros(ndx), u), p, *found)
+        if known and inner is not None and adjoint.nnz():
+            H = H + inner.second(t, x, u, adjoint)
+        return g, H
 
     return at
 
 
-def _behind(space: Space, nu: int, np_: int, behind: Sequence[Cost], others: Sequence[Cost], sym: Symbol) -> Slopes:
-    """``slopes`` where some costs are of states behind jumps, through the closed-form derivatives F of these: F' g and F' H F."""
-    plain = slopes(space, nu, np_, others, sym)
+def _behind(space: Space, nu: int, np_: int, behind: Sequence[Cost], others: Sequence[Cost], sym: Symbol) -> Quadratic:
+    """``quadratic`` where some costs are of states behind jumps, through the closed-form derivatives F of the jumps: F' g, F' H
+    F."""
+    plain = quadratic(space, nu, np_, others, sym)
     groups: dict[Callable[[], ca.Function], list[Cost]] = {}
     for cost in behind:
         assert cost.jumps is not None
-        groups.setdefault(cost.jumps.slope, []).append(replace(cost, function=cost.jumps.outer))
-    parts = [(slope(), slopes(space, nu, np_, own, sym)) for slope, own in groups.items()]
+        groups.setdefault(cost.jumps.derivative, []).append(replace(cost, function=cost.jumps.outer))
+    parts = [(derivative(), quadratic(space, nu, np_, own, sym)) for derivative, own in groups.items()]
 
     def at(t: Expr, x: Expr, u: Expr, p: Expr) -> tuple[Expr, Expr]:
-        slope, bend = plain(t, x, u, p)
+        g, H = plain(t, x, u, p)
         for jump, local in parts:
             after, F = jump(x)
             F = ca.diagcat(F, ca.DM.eye(nu))
-            own, H = local(t, after, u, p)
-            slope, bend = slope + ca.mtimes(F.T, own), bend + ca.mtimes(F.T, ca.mtimes(H, F))
-        return slope, bend
+            g_after, H_after = local(t, after, u, p)
+            g, H = g + ca.mtimes(F.T, g_after), H + ca.mtimes(F.T, ca.mtimes(H_after, F))
+        return g, H
 
     return at
 
@@ -133,15 +134,15 @@ def _filled(rest: ca.Function, k: Expr) -> Callable[..., Expr]:
 class LocalCost:
     """The running cost at one point, functions of (t, x, u, p), for the loops over a robot: no dynamics are in them.
 
-    value -> l;  slope -> gradient [ndx + nu] in (dx, u)
-    bend -> gradient, then the Hessian: lxx [r, r], lux [nu, r], luu [nu, nu], transposed, with the r components of dx in
+    value -> l;  gradient -> [ndx + nu] in (dx, u)
+    hessian -> gradient, then the Hessian: lxx [r, r], lux [nu, r], luu [nu, nu], transposed, with the r components of dx in
         ``support`` (of the rest, nothing is quadratic); Gauss-Newton for residual costs
     exact -> the same with the exact Hessian
     """
 
     value: ca.Function
-    slope: ca.Function
-    bend: ca.Function
+    gradient: ca.Function
+    hessian: ca.Function
     exact: ca.Function
     support: tuple[int, ...]
 
@@ -151,18 +152,18 @@ def local_cost(phase: Phase) -> LocalCost:
     system, ndx, costs = phase.system, phase.system.space.ndx, terms(phase, At.PATH)
     sym = symbol_for([cost.function for cost in costs])
     arguments = [sym("t"), sym("x", system.nx), sym("u", system.nu), sym("p", system.np)]
-    slope, bend = slopes(system.space, system.nu, system.np, costs, sym, inner=inner_of(system))(*arguments)
-    exact = slopes(system.space, system.nu, system.np, costs, sym, True, inner_of(system))(*arguments)[1]
+    gradient, hessian = quadratic(system.space, system.nu, system.np, costs, sym, inner=inner_of(system))(*arguments)
+    exact = quadratic(system.space, system.nu, system.np, costs, sym, True, inner_of(system))(*arguments)[1]
     pattern = np.array(ca.DM(_sparsity(arguments, exact), 1).full()).reshape(exact.shape)
     support = tuple(int(i) for i in np.flatnonzero(pattern[:ndx].any(axis=1)))
     rows = list(support)
 
-    blocks = [block for H in (bend, exact) for block in (H[rows, rows], H[ndx:, rows].T, H[ndx:, ndx:])]
-    value, slope, *blocks = shared([total(costs, *arguments), slope, *blocks], type(arguments[0]))
+    blocks = [block for H in (hessian, exact) for block in (H[rows, rows], H[ndx:, rows].T, H[ndx:, ndx:])]
+    value, gradient, *blocks = shared([total(costs, *arguments), gradient, *blocks], type(arguments[0]))
     return LocalCost(
-        value=ca.Function("cost", arguments, [value]), slope=ca.Function("cost_slope", arguments, [slope]),
-        bend=ca.Function("cost_bend", arguments, [slope, *blocks[:3]]),
-        exact=ca.Function("cost_exact", arguments, [slope, *blocks[3:]]), support=support)
+        value=ca.Function("cost", arguments, [value]), gradient=ca.Function("cost_gradient", arguments, [gradient]),
+        hessian=ca.Function("cost_hessian", arguments, [gradient, *blocks[:3]]),
+        exact=ca.Function("cost_exact", arguments, [gradient, *blocks[3:]]), support=support)
 
 
 def _sparsity(arguments: Sequence[Expr], matrix: Expr) -> ca.Sparsity:

@@ -21,7 +21,7 @@ from dynamics.derivatives.chain_rule import Node, backward, congruence, curvatur
 from ocp.integrators import project
 from ocp.integrators.tableaus import Tableau
 from ocp.problem import At
-from ocp.shooting.stages.costs import slopes, total
+from ocp.shooting.stages.costs import quadratic, total
 from ocp.shooting.stages.stretch import Stretch
 from ocp.shooting.stages.written import Written
 
@@ -52,16 +52,16 @@ def write(stretch: Stretch, tableau: Tableau, rectangle: bool, t: Expr, x: Expr,
         given, X_y = (t + c * h if c else t, at, u, p), ca.vertcat(y.pick(parts), y.pick({_U: 1}))
         f, J = local.field(*given)
         if b:
-            value, slope = local.cost(*given)
+            value, gradient = local.cost(*given)
             values.append(h * b * value)
-            k = y.add(X_y, ca.vertcat(J, slope.T), partial(local.point_bend, given), space.nx, 1)
+            k = y.add(X_y, ca.vertcat(J, gradient.T), partial(local.point_hessian, given), space.nx, 1)
             costs.append((len(y.nodes) - 1, k + 1, h * b, given))
         else:
-            k = y.add(X_y, J, partial(local.bend, *given), space.nx)
+            k = y.add(X_y, J, partial(local.hessian, *given), space.nx)
         fields[k] = f
     e, parts = moved(tableau.b)
     after, J = local.landed(e)
-    end = y.add(y.pick(parts), J, partial(local.end_bend, after, e), space.ndx)
+    end = y.add(y.pick(parts), J, partial(local.end_hessian, after, e), space.ndx)
     seed = {block: weight for _, block, weight, _ in costs}
     gradient, links = backward(y.nodes, y.seed(seed))
     Y, inputs = forward(y.nodes, links)
@@ -70,7 +70,7 @@ def write(stretch: Stretch, tableau: Tableau, rectangle: bool, t: Expr, x: Expr,
         _, links = backward(y.nodes, y.seed({**seed, end: costate}))
         return curvature(y.nodes, links, Y, inputs)
 
-    gauss_newton = sum((weight * congruence(local.slopes(*given)[1], local.tangent(given[1], x, inputs[k]))
+    gauss_newton = sum((weight * congruence(local.quadratic(*given)[1], local.tangent(given[1], x, inputs[k]))
                         for k, _, weight, given in costs), start=ca.SX(*(Y.shape[1],) * 2))
     return Written(after=after, cost=sum(values, start=ca.SX(0)), gradient=gradient, F=Y[-space.ndx:, :], gauss_newton=gauss_newton,
                    full=full)
@@ -92,9 +92,9 @@ class _Blocks:
         rows = self.sizes[next(iter(parts))]
         return ca.horzcat(*(parts[k] * ca.SX.eye(rows) if k in parts else ca.SX(rows, size) for k, size in enumerate(self.sizes)))
 
-    def add(self, X_y: Expr, J: Expr, bend: Callable[[Expr], Expr], *sizes: int) -> int:
+    def add(self, X_y: Expr, J: Expr, hessian: Callable[[Expr], Expr], *sizes: int) -> int:
         """A node whose results have these sizes: the block of the first."""
-        self.nodes.append(Node(X_y, lambda lam: (J, partial(bend, lam))))
+        self.nodes.append(Node(X_y, lambda lam: (J, partial(hessian, lam))))
         self.sizes += sizes
         return len(self.sizes) - len(sizes)
 
@@ -114,23 +114,23 @@ class _Local:
         at, z = [t, c, u, p], ca.vertcat(c, u)
         f = stretch.field(t, c, u, p)
         self.field = ca.Function("field", at, [f, ca.horzcat(ca.jacobian(f, c), ca.jacobian(f, u))])
-        self.bend = ca.Function("bend", [*at, y], [ca.hessian(ca.dot(y, f), z)[0]])
-        self.slopes = slopes(space, nu, system.np, costs, ca.SX.sym, inner=stretch.inner)
+        self.hessian = ca.Function("hessian", [*at, y], [ca.hessian(ca.dot(y, f), z)[0]])
+        self.quadratic = quadratic(space, nu, system.np, costs, ca.SX.sym, inner=stretch.inner)
         value, self.curved = ca.SX(total(costs, *at)), not (space.is_vector_space and space.nx == space.ndx)
-        slope, bend = ca.gradient(value, z), ca.SX(nx + nu, nx + nu)
+        gradient, hessian = ca.gradient(value, z), ca.SX(nx + nu, nx + nu)
         if self.curved:
-            bend = ca.hessian(value, z)[0]
-        elif costs:  # in flat coordinates what ``slopes`` knows of the structure of costs holds
-            slope, bend = slopes(space, nu, system.np, costs, ca.SX.sym, True, stretch.inner)(*at)
-        self.cost = ca.Function("cost", at, [value, slope])
-        self.cost_bend = ca.Function("cost_bend", at, [bend])
+            hessian = ca.hessian(value, z)[0]
+        elif costs:  # in flat coordinates what ``quadratic`` knows of the structure of costs holds
+            gradient, hessian = quadratic(space, nu, system.np, costs, ca.SX.sym, True, stretch.inner)(*at)
+        self.cost = ca.Function("cost", at, [value, gradient])
+        self.cost_hessian = ca.Function("cost_hessian", at, [hessian])
         landed = project(space, c)
         self.project = ca.Function("project", [c], [landed, ca.jacobian(landed, c)])
         self.project_bend = ca.Function("project_bend", [c, y], [ca.hessian(ca.dot(y, landed), c)[0]])
 
-    def point_bend(self, given: Sequence[Expr], lam: Expr) -> Expr:
+    def point_hessian(self, point: Sequence[Expr], lam: Expr) -> Expr:
         """Of ``lam . (f, l)`` by (x, u)."""
-        return self.bend(*given, lam[:-1]) + lam[-1] * self.cost_bend(*given)
+        return self.hessian(*point, lam[:-1]) + lam[-1] * self.cost_hessian(*point)
 
     def start(self, x: Expr, x_bar: Expr) -> Expr:
         """Of ``x_bar . jet(x, dx)`` by dx."""
@@ -138,8 +138,8 @@ class _Local:
         if not self.curved:
             return ca.SX(n, n)
         dx, at, y = (ca.SX.sym(name, size) for name, size in (("dx", n), ("x", self.space.nx), ("y", self.space.nx)))
-        bend = ca.substitute(ca.hessian(ca.dot(y, self.space.jet(at, dx)), dx)[0], dx, ca.SX.zeros(n))
-        return ca.Function("start", [at, y], [bend])(x, x_bar)
+        hessian = ca.substitute(ca.hessian(ca.dot(y, self.space.jet(at, dx)), dx)[0], dx, ca.SX.zeros(n))
+        return ca.Function("start", [at, y], [hessian])(x, x_bar)
 
     def landed(self, e: Expr) -> tuple[Expr, Expr]:
         """The end of a step on the manifold, and its derivative in the tangent space there."""
@@ -148,7 +148,7 @@ class _Local:
         after, projection = self.project(e)
         return after, ca.mtimes(self.space.rate_inverse(after), projection)
 
-    def end_bend(self, after: Expr, e: Expr, costate: Expr) -> Expr:
+    def end_hessian(self, after: Expr, e: Expr, costate: Expr) -> Expr:
         """Of ``costate . minus(after, P(e))`` by e, with ``after`` held."""
         space = self.space
         if not self.curved:

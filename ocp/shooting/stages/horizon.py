@@ -96,7 +96,7 @@ class Horizon:
         """Absolute time [s] of knot k with the constants theta."""
         return float(self.leg(k).stretch.clock(self.t[k], theta))
 
-    def place(self, k: int, x: np.ndarray) -> tuple[str, float]:
+    def locate(self, k: int, x: np.ndarray) -> tuple[str, float]:
         """Where knot k of the states x stands: its phase, "" of a single one, and its time [s]."""
         leg = self.leg(k)
         theta = x[k, leg.stretch.phase.system.nx:leg.stretch.space.nx]
@@ -141,14 +141,14 @@ def build(problem: Problem, options: ILQROptions, loops: bool = False, kinds: tu
             drafts.append(_passage(legs[-1], stretch))
             at += 1
         steps = stretch.phase.steps or options.intervals
-        made = [_step(stretch, first, loops, single_graph(plain, first), two)]
-        made += [_step(stretch, options, False, None, two)] if two is not None and steps > 1 else []
+        made = [step_draft(stretch, first, loops, single_graph(plain, first), two)]
+        made += [step_draft(stretch, options, False, None, two)] if two is not None and steps > 1 else []
         which += [len(drafts)] + [len(drafts) + len(made) - 1] * (steps - 1)
         drafts += made
         legs.append(Leg(stretch, at, at + steps, two))
         at += steps
     which.append(len(drafts))
-    drafts.append(_end(legs[-1]))
+    drafts.append(end_draft(legs[-1]))
     from dynamics.loops.dense import padded  # Numba costs half a second: whoever only asks shall not pay for it
 
     width = padded(max(d.space.ndx for d in drafts) + max(len(d.controls) for d in drafts))
@@ -195,7 +195,7 @@ def _symbols(stretch: Stretch, costs: Sequence[Any], *more: ca.Function, implici
     return symbol_for([*more, *(cost.function for cost in costs)])
 
 
-def _step(stretch: Stretch, options: ILQROptions, loops: bool, single: Write | None, two: Multistep | None) -> Draft:
+def step_draft(stretch: Stretch, options: ILQROptions, loops: bool, single: Write | None, two: Multistep | None) -> Draft:
     """A step of the integrator along a phase; two: the two-step method that is the integrator, or that this is the first step of.
     Its parameters are those of the system, the weight of its running costs and the length of the step before."""
     phase, space, later = stretch.phase, stretch.space, looking_back(stretch.phase.system, options.integrator) is not None
@@ -244,7 +244,7 @@ def _end_costs(stretch: Stretch, at: At, sym: Symbol, t: Expr, x: Expr) -> list[
     return [term(1.0, t, x, stretch.space, system.nu, system.np, costs, sym, False)] if costs else []
 
 
-def _end(leg: Leg) -> Draft:
+def end_draft(leg: Leg) -> Draft:
     """The last knot."""
     stretch = leg.stretch
     system = stretch.phase.system
@@ -292,9 +292,9 @@ def _passage(leg: Leg, after: Stretch) -> Draft:
 
 def _jump(before: Stretch, after: Stretch) -> Write | None:
     """A passage whose reset has a derivative in closed form; None for others, and where constants are carried along."""
-    if after.phase.reset is None or after.phase.reset_slope is None or before.constants.count:
+    if after.phase.reset is None or after.phase.reset_derivative is None or before.constants.count:
         return None
-    reset = after.phase.reset_slope()
+    reset = after.phase.reset_derivative()
 
     def write(t: Expr, x: Expr, u: Expr, p: Expr, h: Expr) -> Written:
         there, F = reset(x)

@@ -129,10 +129,11 @@ def _between(name: str, value: Expr, lower: float, upper: float) -> list[Row]:
     return rows + ([Row(f"{name} (lower)", lower - value, BELOW)] if np.isfinite(lower) else [])
 
 
-def make_rows(label: str, space: Space, nu: int, np_: int, make: Callable[..., list[Row]], width: int, inner: Inner | None = None
-              ) -> Rows:
+def make_rows(label: str, space: Space, nu: int, np_: int, make: Callable[..., list[Row]], width: int, inner: Inner | None = None,
+              full: bool = True) -> Rows:
     """Functions of the constraints that ``make(t, x, u, p)`` lists. inner: values of the dynamics that they may hold; ``make`` then
-    takes symbols for these, whose derivatives are known in closed form."""
+    takes symbols for these, whose derivatives are known in closed form. full: the curvature has that of the dynamics, which
+    Gauss-Newton Hessians leave out."""
     sizes = (1, space.nx, nu, np_)
     at = [ca.SX.sym(n, size) for n, size in zip("txup", sizes, strict=True)]
     k = ca.SX.sym("k", 0 if inner is None else inner.count)
@@ -140,14 +141,14 @@ def make_rows(label: str, space: Space, nu: int, np_: int, make: Callable[..., l
     made = make(*at, *(() if inner is None else (k,)))
     c, y = ca.densify(ca.vertcat(ca.SX(0, 1), *(row.expression for row in made))), ca.SX.sym("y", len(made))
     inner = inner if inner is not None and ca.depends_on(c, k) else None
-    slope, bend = _derivatives(label, space, at, make, y, width, k, inner)
+    jacobian, curvature = _derivatives(label, space, at, make, y, width, k, inner, full)
     if inner is not None:  # what is large is called: nothing else is shared with it
         outer = ca.Function("outer", [*at, k], [ca.cse(c)])
         *at, y = (ca.MX.sym(n, size) for n, size in zip("txupy", (*sizes, len(made)), strict=True))
         c = outer(*at, inner.sought(*at[:3]))
     product, make_function = ca.dot(y, c), dense_function if inner is None else ca.Function
     return Rows(
-        value=make_function(f"{label}_rows", [*at], [c]), jacobian=slope, curvature=bend,
+        value=make_function(f"{label}_rows", [*at], [c]), jacobian=jacobian, curvature=curvature,
         adjoint=make_function(f"{label}_adjoint", [*at, y], [ca.densify(ca.gradient(product, at[i])) for i in (1, 2)]),
         kind=np.array([row.kind for row in made], dtype=np.int64), size=np.array([row.size for row in made], dtype=np.int64),
         needs_control=_needs(made, ca.vertcat(control, k)), names=tuple(row.name for row in made),
@@ -155,9 +156,10 @@ def make_rows(label: str, space: Space, nu: int, np_: int, make: Callable[..., l
 
 
 def _derivatives(label: str, space: Space, at: Sequence[Expr], make: Callable[..., list[Row]], y: Expr, width: int,
-                 k: Expr, inner: Inner | None) -> tuple[ca.Function, ca.Function]:
+                 k: Expr, inner: Inner | None, full: bool) -> tuple[ca.Function, ca.Function]:
     """Of (t, x, u, p): the rows and their derivative by z = (dx, u); of these and y: the Hessian of ``y . rows``, on and below the
-    diagonal. k: symbols of ``make``; inner: what they stand for, None where constraints hold nothing of it."""
+    diagonal. k: symbols of ``make``; inner: what they stand for, None where constraints hold nothing of it; full: see
+    ``make_rows``."""
     t, x, u, p = at
     size = space.ndx + u.shape[0]
     z = ca.SX.sym("z", size)
@@ -165,19 +167,20 @@ def _derivatives(label: str, space: Space, at: Sequence[Expr], make: Callable[..
     near = make(t, space.jet(x, dx), u + du, p, *((k,) if k.shape[0] else ()))
     at_z, variables = ca.densify(ca.vertcat(ca.SX(0, 1), *(row.expression for row in near))), ca.vertcat(z, k)
     J = ca.jacobian(at_z, variables)
-    H, slope = ca.hessian(ca.dot(y, at_z), variables) if near else (ca.SX(variables.shape[0], variables.shape[0]), 0 * variables)
-    value, J, H, slope = ca.substitute([at_z, J, H, slope], [z], [ca.SX.zeros(size)])
-    names = f"{label}_jacobian", f"{label}_bend"
+    H, gradient = ca.hessian(ca.dot(y, at_z), variables) if near else (ca.SX(variables.shape[0], variables.shape[0]), 0 * variables)
+    value, J, H, gradient = ca.substitute([at_z, J, H, gradient], [z], [ca.SX.zeros(size)])
+    names = f"{label}_jacobian", f"{label}_hessian"
     if inner is None:
         return (dense_function(names[0], [*at], [value, by_rows(J[:, :size], width)]),
                 dense_function(names[1], [*at, y], [by_rows(ca.tril(H[:size, :size]), width)]))
     first = ca.Function("first", [*at, k], [value, J])
-    second = ca.Function("second", [*at, k, y], ca.cse([H, slope[size:]]))
+    second = ca.Function("second", [*at, k, y], ca.cse([H, gradient[size:]]))
     t, x, u, p, y = (ca.MX.sym(name, part.shape[0]) for name, part in zip("txupy", (*at, y), strict=True))
     known, T = inner.first(t, x, u)
     value, J = first(t, x, u, p, known)
-    H, pull = second(t, x, u, p, known, y)
-    H = ca.tril(through(H, T) + inner.second(t, x, u, pull))
+    H, adjoint = second(t, x, u, p, known, y)
+    H = ca.MX(size, size) if not second.nnz_out(0) else through(H, T)
+    H = ca.tril(H + inner.second(t, x, u, adjoint) if full else H)
     return (ca.Function(names[0], [t, x, u, p], [ca.densify(value), ca.densify(by_rows(J[:, :size] + J[:, size:] @ T, width))]),
             ca.Function(names[1], [t, x, u, p, y], [ca.densify(by_rows(H, width))]))
 

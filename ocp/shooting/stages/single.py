@@ -21,7 +21,7 @@ from ocp.integrators import serving
 from ocp.problem import At, Cost, Phase
 from ocp.shooting.options import ILQROptions
 from ocp.shooting.stages import explicit
-from ocp.shooting.stages.costs import slopes, terms, total
+from ocp.shooting.stages.costs import quadratic, terms, total
 from ocp.shooting.stages.expressions import Symbol, symbol_for
 from ocp.shooting.stages.stage import Term, first_order, term
 from ocp.shooting.stages.stretch import Stretch
@@ -45,17 +45,17 @@ CONSTRAINED_LIMIT = 40_000
 operations): derivatives of accelerations and forces take 16 and 26 us of generated code, which compiles in 2 and 4 s, and 39 and
 82 us of loops."""
 
-BENDS_LIMIT = 2500
+MAX_OPERATIONS = 2500
 """Operations of one evaluation of the dynamics of a robot up to which its full Hessian is written out too."""
 
 
-def bends(phase: Phase) -> bool:
+def closed_hessian(phase: Phase) -> bool:
     """Whether the full Hessian of a step in closed form is written out as well: of robots with flat coordinates, driven at their
     joints and by nothing else, that are not too large. All others leave it to loops over the robot."""
     system = phase.system
     robot = system.mechanism
     return (robot is not None and not (robot.thrusters or robot.forces or robot.constraints) and system.space.is_vector_space
-            and system.space.nx == system.space.ndx and operations(system.rate) <= BENDS_LIMIT)
+            and system.space.nx == system.space.ndx and operations(system.rate) <= MAX_OPERATIONS)
 
 
 def closed_form(phase: Phase, options: ILQROptions) -> bool:
@@ -78,8 +78,8 @@ def single_graph(stretch: Stretch, options: ILQROptions) -> Write | None:
     """
     system, scheme = stretch.phase.system, serving(stretch.phase.system, options.integrator)
     if closed_form(stretch.phase, options):
-        bend = partial(robot_curvature, system) if bends(stretch.phase) and not stretch.constants.count else None
-        return lambda t, x, u, p, h: _once(stretch, t, x, u, p, h, *stretch.closed_step(x, u, h), bend)
+        hessian = partial(robot_curvature, system) if closed_hessian(stretch.phase) and not stretch.constants.count else None
+        return lambda t, x, u, p, h: _once(stretch, t, x, u, p, h, *stretch.closed_step(x, u, h), hessian)
     if choose(system, options.derivatives, "auto")[0] != "ad":
         return None
     if scheme.single and _inlined(stretch.phase, (system.rate,)):
@@ -93,13 +93,13 @@ def single_graph(stretch: Stretch, options: ILQROptions) -> Write | None:
 
 
 def _once(stretch: Stretch, t: Expr, x: Expr, u: Expr, p: Expr, h: Expr, after: Expr, F: Expr | None,
-          bend: Callable[[Expr, Expr, Expr, Expr], Expr] | None = None, integrator: str | None = None) -> Written:
+          hessian: Callable[[Expr, Expr, Expr, Expr], Expr] | None = None, integrator: str | None = None) -> Written:
     """A step that evaluates everything at x, from the state after it and its derivative (None: by algorithmic differentiation).
     For the full Hessian, bend(x, u, h, costate): that of the step; or integrator: differentiate it a second time."""
     space, system, costs = stretch.space, stretch.phase.system, stretch.costs(At.PATH)
     found = running_terms(stretch, costs, [(h, t, x)], ca.SX.sym)
     g, F, H = first_order(space, space, x, u, p, found, after, F)
-    n, m, apart = space.ndx, system.nu, bend is not None or stretch.inner is not None
+    n, m, apart = space.ndx, system.nu, hessian is not None or stretch.inner is not None
 
     def differentiated(costate: Expr) -> Expr:
         z, y, there = ca.SX.sym("z", n + m), ca.SX.sym("y", n), ca.SX.sym("after", space.nx)
@@ -107,14 +107,14 @@ def _once(stretch: Stretch, t: Expr, x: Expr, u: Expr, p: Expr, h: Expr, after: 
         value = ca.dot(y, space.minus(there, stretch.advance(str(integrator), t, near, control, p, h)[0]))
         if not apart:  # costs and dynamics may have much in common
             value += h * total(costs, t, near, control, p)
-        function = ca.Function("bend", [t, x, p, h, z, there, y], [ca.hessian(value, z)[0]])
+        function = ca.Function("hessian", [t, x, p, h, z, there, y], [ca.hessian(value, z)[0]])
         return function(t, x, p, h, ca.vertcat(ca.SX.zeros(n), u), after, costate)
 
     def full(costate: Expr) -> Expr:
-        H = differentiated(costate) if bend is None else bend(x, u, h, costate)
-        return H + h * slopes(space, m, system.np, costs, ca.SX.sym, True, stretch.inner)(t, x, u, p)[1] if apart else H
+        H = differentiated(costate) if hessian is None else hessian(x, u, h, costate)
+        return H + h * quadratic(space, m, system.np, costs, ca.SX.sym, True, stretch.inner)(t, x, u, p)[1] if apart else H
 
-    return Written(after, h * total(costs, t, x, u, p), g, F, H, None if bend is None and integrator is None else full)
+    return Written(after, h * total(costs, t, x, u, p), g, F, H, None if hessian is None and integrator is None else full)
 
 
 def _inlined(phase: Phase, dynamics: Sequence[ca.Function]) -> bool:

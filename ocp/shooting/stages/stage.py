@@ -22,7 +22,7 @@ import casadi as ca
 from dynamics.derivatives.inner import Inner
 from dynamics.lie.expression import Expr
 from ocp.problem import Cost
-from ocp.shooting.stages.costs import LocalCost, slopes, total
+from ocp.shooting.stages.costs import LocalCost, quadratic, total
 from ocp.shooting.stages.expressions import Symbol, by_rows, dense_function, filled, shared
 from ocp.shooting.stages.rows import Row, Rows, make_rows
 from ocp.shooting.stages.written import Write, Written
@@ -40,7 +40,7 @@ class Term:
     x: Expr
     space: Space
     costs: tuple[Cost, ...]
-    slopes: Callable[..., tuple[Expr, Expr]]
+    quadratic: Callable[..., tuple[Expr, Expr]]
     controlled: bool
 
 
@@ -74,14 +74,14 @@ class Stage:
     step(t, x, u, p, h) -> state after it, cost
     expand(t, x, u, p, h) -> g [w], F [ndx_after, w], H [ndx + nu, w]: gradient, derivative of the step, Gauss-Newton Hessian of
         the cost on and below the diagonal
-    slope(t, x, u, p, h) -> g, F, where the Hessian comes from ``bend``
-    bend(t, x, u, p, h, lambda [ndx_after]) -> H, the full Hessian
-    whole(t, x, u, p, h, lambda) -> H, g, F: the full Hessian and, to the last bit, what ``slope`` gives; None: not in one graph
+    first_order(t, x, u, p, h) -> g, F, where the Hessian comes from ``hessian``
+    hessian(t, x, u, p, h, lambda [ndx_after]) -> H, the full Hessian
+    whole(t, x, u, p, h, lambda) -> H, g, F: the full Hessian and, to the last bit, ``first_order``; None: not in one graph
     difference(x0, x1) -> minus(x0, x1);  plus(x, dx) -> x
     adjoint(t, x, u, p, h, y [nx_after]) -> y of the knot before [nx], gradient [nu]: a reverse sweep in ambient coordinates
 
-    Where loops over a robot give the full Hessian, bend is None; where they give the step too, so are expand and slope. step and
-    adjoint then are for the certificate alone, and adjoint is differentiated algorithmically in any case.
+    Where loops over a robot give the full Hessian, hessian is None; where they give the step too, so are expand and first_order.
+    step and adjoint then are for the certificate alone, and adjoint is differentiated algorithmically in any case.
     """
 
     label: str
@@ -90,8 +90,8 @@ class Stage:
     after: Space
     step: ca.Function
     expand: ca.Function | None
-    slope: ca.Function | None
-    bend: ca.Function | None
+    first_order: ca.Function | None
+    hessian: ca.Function | None
     whole: ca.Function | None
     difference: ca.Function
     plus: ca.Function
@@ -115,19 +115,19 @@ def make_stage(draft: Draft, width: int, full: bool) -> Stage:
     pulled = cost_of(terms, u, inputs[3]) + ca.dot(y, after)
     whole: ca.Function | None = None
     if draft.single is None:
-        step, expand, slope = _first_order(draft, inputs, after, terms, width)
-        bend = _bend(draft, width) if full and draft.local is None else None
+        step, expand, first = _first_order(draft, inputs, after, terms, width)
+        hessian = _hessian(draft, width) if full and draft.local is None else None
     else:
         scalars = _inputs(draft, ca.SX.sym)
-        step, expand, slope, whole = _written(scalars, draft.single(*scalars), draft.after.ndx, width, full)
-        bend = _first_output(whole) if whole is not None else _bend(draft, width) if full and draft.local is None else None
+        step, expand, first, whole = _written(scalars, draft.single(*scalars), draft.after.ndx, width, full)
+        hessian = _first_output(whole) if whole is not None else _hessian(draft, width) if full and draft.local is None else None
     return Stage(
         label=draft.label, space=space, controls=draft.controls, after=draft.after, step=step, expand=expand,
-        slope=slope if full else None, bend=bend, whole=whole,
+        first_order=first if full else None, hessian=hessian, whole=whole,
         difference=dense_function("difference", [x, other], [space.minus(x, other)]),
         plus=dense_function("plus", [x, dx], [space.plus(x, dx)]),
         adjoint=dense_function("adjoint", [*inputs, y], [ca.gradient(pulled, x), ca.gradient(pulled, u)]),
-        rows=make_rows("stage", space, nu, draft.parameters, draft.rows, width, draft.inner), local=draft.local)
+        rows=make_rows("stage", space, nu, draft.parameters, draft.rows, width, draft.inner, full), local=draft.local)
 
 
 def _inputs(draft: Draft, sym: Symbol) -> list[Expr]:
@@ -144,7 +144,7 @@ def _first_order(draft: Draft, inputs: Sequence[Expr], after: Expr, terms: Seque
         return step, None, None
     g, F, H = first_order(draft.space, draft.after, x, u, p, terms, after, None)
     outputs = shared([filled(g, width), by_rows(F, width), by_rows(ca.tril(H), width)], type(x))
-    return step, ca.Function("expand", inputs, outputs), ca.Function("slope", inputs, outputs[:2])
+    return step, ca.Function("expand", inputs, outputs), ca.Function("first_order", inputs, outputs[:2])
 
 
 def _written(inputs: Sequence[Expr], found: Written, ndx_after: int, width: int, full: bool
@@ -155,19 +155,20 @@ def _written(inputs: Sequence[Expr], found: Written, ndx_after: int, width: int,
     after, cost, g, F, *H = shared([found.after, found.cost, filled(found.gradient, width), by_rows(found.F, width),
                                     *(by_rows(ca.tril(H), width) for H in hessians)], ca.SX)
     return (ca.Function("step", inputs, [after, cost]), ca.Function("expand", inputs, [g, F, H[0]]),
-            ca.Function("slope", inputs, [g, F]), ca.Function("whole", [*inputs, costate], [H[1], g, F]) if len(H) > 1 else None)
+            ca.Function("first_order", inputs, [g, F]),
+            ca.Function("whole", [*inputs, costate], [H[1], g, F]) if len(H) > 1 else None)
 
 
 def _first_output(function: ca.Function) -> ca.Function:
     """The function that gives the first output alone."""
     inputs = [ca.MX.sym(function.name_in(i), function.sparsity_in(i)) for i in range(function.n_in())]
-    return ca.Function("bend", inputs, [function.call(inputs)[0]])
+    return ca.Function("hessian", inputs, [function.call(inputs)[0]])
 
 
 def term(weight: Expr, t: Expr, x: Expr, space: Space, nu: int, np_: int, costs: Sequence[Cost], sym: Symbol,
          controlled: bool, inner: Inner | None = None) -> Term:
-    """Costs at a point; nu: size of the control that the cost functions take; inner: see ``slopes``."""
-    return Term(weight, t, x, space, tuple(costs), slopes(space, nu, np_, costs, sym, inner=inner), controlled)
+    """Costs at a point; nu: size of the control that the cost functions take; inner: see ``quadratic``."""
+    return Term(weight, t, x, space, tuple(costs), quadratic(space, nu, np_, costs, sym, inner=inner), controlled)
 
 
 def _control(term: Term, u: Expr) -> Expr:
@@ -196,13 +197,13 @@ def first_order(space: Space, space_after: Space, x: Expr, u: Expr, p: Expr, ter
     gradient, hessian = ca.DM(n + m, 1), ca.DM(n + m, n + m)
     held = ca.horzcat(ca.DM(m, n), ca.DM.eye(m))
     for at, J in zip(terms, jacobians, strict=True):
-        slope, bend = at.slopes(at.t, at.x, _control(at, u), _known(at, p))
+        g, H = at.quadratic(at.t, at.x, _control(at, u), _known(at, p))
         ndx = at.space.ndx
         Jz = ca.vertcat(J, held) if at.controlled else J
         if not at.controlled:
-            slope, bend = slope[:ndx], bend[:ndx, :ndx]
-        gradient += at.weight * ca.mtimes(Jz.T, slope)
-        hessian += at.weight * ca.mtimes(Jz.T, ca.mtimes(bend, Jz))
+            g, H = g[:ndx], H[:ndx, :ndx]
+        gradient += at.weight * ca.mtimes(Jz.T, g)
+        hessian += at.weight * ca.mtimes(Jz.T, ca.mtimes(H, Jz))
     return gradient, F, hessian
 
 
@@ -223,7 +224,7 @@ def _tangent_jacobians(space: Space, x: Expr, u: Expr, points: Sequence[tuple[Ex
     return [unmoved if point is x else next(found) for point, _ in points]
 
 
-def _bend(draft: Draft, width: int) -> ca.Function:
+def _hessian(draft: Draft, width: int) -> ca.Function:
     """Full Hessian of the stage with the costate lambda of the next knot."""
     sym, space, m = draft.sym, draft.space, len(draft.controls)
     n = space.ndx
@@ -237,5 +238,5 @@ def _bend(draft: Draft, width: int) -> ca.Function:
     inputs, (there,) = [t, x, u, p, h, costate], shared([draft.advance(t, x, u, p, h)[0]], type(x))
     H = by_rows(hessian(t, x, ca.vertcat(ca.DM.zeros(n), u), p, h, there, costate), width)
     if isinstance(H, ca.MX):  # a call, which has nothing to share
-        return ca.Function("bend", inputs, [ca.densify(H)])
-    return dense_function("bend", inputs, [H])
+        return ca.Function("hessian", inputs, [ca.densify(H)])
+    return dense_function("hessian", inputs, [H])

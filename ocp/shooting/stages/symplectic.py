@@ -39,8 +39,8 @@ def robot_step(system: System, x: Expr, u: Expr, h: Expr) -> RobotStep:
     """
     model = system.model
     n, q, v = model.nv, x[:model.nq], x[model.nq:]
-    a, slopes = _free(system, q, v, u) if not system.mechanism.constraints else _constrained(system, x, u)
-    by_state, by_u = slopes[:, :2 * n], slopes[:, 2 * n:]
+    a, derivatives = _free(system, q, v, u) if not system.mechanism.constraints else _constrained(system, x, u)
+    by_state, by_u = derivatives[:, :2 * n], derivatives[:, 2 * n:]
     moved = v + h * a
     dv_x = h * by_state + ca.horzcat(ca.SX(n, n), ca.SX.eye(n))
     dv_u = h * by_u

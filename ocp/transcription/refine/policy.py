@@ -96,7 +96,12 @@ def next_plan(plan: Plan, errors: PhaseErrors, rules: Rules) -> Plan:
 
 def halved(plan: Plan) -> Plan:
     """Every interval cut in two."""
-    return _built(plan, [(2, degree) for degree in plan.degrees], [False] * plan.intervals)
+    return cut(plan, 2)
+
+
+def cut(plan: Plan, pieces: int) -> Plan:
+    """Every interval cut into so many equal pieces."""
+    return _built(plan, [(pieces, degree) for degree in plan.degrees], [False] * plan.intervals)
 
 
 def _lowered(degree: int, error: float, decay: float, rules: Rules) -> int:
@@ -133,7 +138,7 @@ def _built(plan: Plan, pieces: Sequence[tuple[int, int]], merged: Sequence[bool]
             edges[-1] = plan.edges[k + 1]
             degrees[-1] = max(degrees[-1], plan.degrees[k - 1], plan.degrees[k])
             continue
-        cut = np.linspace(plan.edges[k], plan.edges[k + 1], count + 1)
-        edges += [*rounded(cut[1:-1]), plan.edges[k + 1]]
+        inner = np.linspace(plan.edges[k], plan.edges[k + 1], count + 1)[1:-1]
+        edges += [*rounded(inner), plan.edges[k + 1]]
         degrees += [degree] * count
     return Plan(tuple(edges), tuple(degrees), frozenset(jumps))

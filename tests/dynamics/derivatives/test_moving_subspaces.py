@@ -100,7 +100,6 @@ def test_loops(name):
         close(ours, theirs)
     for ours, theirs in zip(loops.contracted_second_order(q, v, a, lam, wrenches), second, strict=True):
         close(ours, theirs)
-    close(loops.contracted_gradient(q, v, a, lam, wrenches), np.einsum("i,kij->kj", lam, first))
     raw = loops.contracted_second_order(q, v, a, lam, wrenches, symmetric=False)[0]
     close(raw - raw.T, -np.einsum("l,ljk->jk", lam @ first[0], structure_constants(model)))
     close(np.einsum("i,ikrc->krc", lam, loops.second_order(q, v, a, wrenches)), second)
@@ -217,7 +216,7 @@ def test_one_workspace_serves_all_methods_in_any_order(name):
     shared, calls = LoopDynamics(model), {
         "inverse_dynamics": (q, v, a), "second_order": (q, v, a), "forward_dynamics_derivatives": (q, v, a),
         "contracted_second_order": (q, v, a, lam), "inverse_dynamics_derivatives": (q, v, a), "mass_matrix": (q,),
-        "contracted_gradient": (q, v, a, lam), "forward_contracted_second_order": (q, v, a, lam), "forward_dynamics": (q, v, a)}
+        "forward_contracted_second_order": (q, v, a, lam), "forward_dynamics": (q, v, a)}
     fresh = {name: getattr(LoopDynamics(model), name)(*args) for name, args in calls.items()}
     for name in [*calls, *reversed(list(calls))]:
         ours, theirs = getattr(shared, name)(*calls[name]), fresh[name]

@@ -77,7 +77,7 @@ def test_stumpff_slopes_are_derivatives():
     s = ca.SX.sym("s")
     c = series.stumpff(s, 5)
     derivative = 2 * ca.jacobian(ca.vertcat(*c[1:4]), s)
-    difference = ca.Function("d", [s], [derivative - ca.vertcat(*series.stumpff_slopes(c))])
+    difference = ca.Function("d", [s], [derivative - ca.vertcat(*series.stumpff_derivatives(c))])
     for value in GRID:
         np.testing.assert_allclose(difference(value), 0.0, atol=1e-14)
 
@@ -101,7 +101,7 @@ def test_cotangent_functions_and_slopes_match_their_series():
         lambda j: 2 * (j + 1) * cotangent_coefficient(j + 1),
     ]
     references = [lambda s, order, c=c: power_series(c, s, order) for c in coefficients]
-    assert_close(series.cotangent_with_slopes, references, 1e-11)
+    assert_close(series.cotangent_with_derivatives, references, 1e-11)
 
 
 def test_quadratic_coefficient_is_the_textbook_form():
@@ -152,7 +152,7 @@ def test_rotation_angle_ratio_and_derivatives(length, sign):
         np.testing.assert_allclose(diagonal, [float(dww), float(dmm)], rtol=1e-9, atol=1e-11)
 
 
-@pytest.mark.parametrize("function", [lambda s: series.stumpff(s, 5), series.cotangent_with_slopes])
+@pytest.mark.parametrize("function", [lambda s: series.stumpff(s, 5), series.cotangent_with_derivatives])
 def test_not_a_number_stays_not_a_number(function):
     assert all(np.isnan(float(value)) for value in function(ca.DM(np.nan)))
 
@@ -175,7 +175,7 @@ def assert_every_node_is_finite(variables, value, points):
         assert np.isfinite(nodes(point).full()).all(), f"not finite at {point}"
 
 
-@pytest.mark.parametrize("function", [lambda s: series.stumpff(s, 5), series.half_angle, series.cotangent_with_slopes])
+@pytest.mark.parametrize("function", [lambda s: series.stumpff(s, 5), series.half_angle, series.cotangent_with_derivatives])
 def test_no_branch_meets_a_singularity(function):
     """Whether a NaN of the other branch leaks depends on how CasADi arranges the selection; none arises."""
     s = ca.SX.sym("s")

@@ -51,12 +51,6 @@ def test_contracted_second_order_is_the_hessian_of_the_weighted_torque(case):
         close(ours, theirs)
 
 
-@pytest.mark.row("002:H14")
-def test_contracted_gradient_is_the_weighted_jacobian(case):
-    _, loops, (q, v, a, lam, _) = case
-    close(loops.contracted_gradient(q, v, a, lam), np.einsum("i,kij->kj", lam, loops.inverse_dynamics_derivatives(q, v, a)))
-
-
 @pytest.mark.row("002:H17")
 def test_contracted_second_order_of_forward_dynamics(case):
     model, loops, (q, v, tau, mu, _) = case

@@ -107,24 +107,26 @@ def test_residuals(name):
     q, v, a, psi = x
     rows = int(tables.integers[layout.N_ROWS])
     lam, mu, times = rng.standard_normal((2, rows)), np.hstack([psi, rng.standard_normal((2, rows))]), np.full((2, 1), T)
-    none, out = np.zeros((0, 6)), np.zeros((2, n + rows))
-    first, by, second, turned = (np.zeros((2, *shape)) for shape in ((3, n, n), (3, rows, n), (4, n, n), (rows, n)))
+
+    def results():
+        return residual.Results(*(np.zeros((2, *shape)) for shape in ((n + rows,), (3, n, n), (3, rows, n), (4, n, n), (rows, n))))
+
     start = tables.integers, tables.reals, tables.workspace()
-    residual.contracted(*start, q, v, a, lam, times, mu, none, out, first, by, second, turned)
+    residual.contracted(*start, q, v, a, lam, times, mu, to := results())
+    out, first, by, second, turned = to
 
     def expression(q, v, a, lam):
         J = stacked(TREE, reduced(held), "jacobian", q, T)
         return ca.vertcat(made.inverse_dynamics(q, v, a) - J.T @ lam, J @ a - demanded(TREE, reduced(held), q, v, T))
 
     def slopes(k, d, w):
-        found, rest, parts = np.zeros((2, n + rows)), np.zeros((2, 3, n, n)), np.zeros((2, 3, rows, n))
-        there = q.copy()
+        there, found = q.copy(), results()
         there[k] = moved(q[k], d)
-        residual.derivatives(*start, there, v + w, a, lam, times, none, found, rest, parts)
-        return mu[k, :n] @ rest[k] + mu[k, n:] @ parts[k]
+        residual.derivatives(*start, there, v + w, a, lam, times, found)
+        return mu[k, :n] @ found.first[k] + mu[k, n:] @ found.by[k]
 
     alone = np.zeros((2, n + rows))
-    residual.values(*start, q, v, a, lam, times, none, alone)
+    residual.values(*start, q, v, a, lam, times, alone)
     np.testing.assert_array_equal(alone, out)
     d = ca.SX.sym("d", n)
     for k in range(2):

@@ -59,9 +59,9 @@ def test_sine_and_cosine_to_the_last_place():
 
 
 @njit(cache=True)
-def repeat(count, integers, reals, work, q, v, tau, mu, none, a, first, lam, inverse, out, unit, tensor):
+def repeat(count, integers, reals, work, q, v, tau, mu, none, to, unit, tensor):
     for _ in range(count):
-        forward.forward_contracted_second_order(integers, reals, work, q, v, tau, mu, none, a, first, lam, inverse, out)
+        forward.forward_contracted_second_order(integers, reals, work, q, v, tau, mu, none, to)
         tensors.second_order(integers, reals, work, q, v, tau, none, unit, tensor, True)
 
 
@@ -72,8 +72,9 @@ def test_nothing_is_allocated_per_call():
     model = mixed_tree(6, 3, "free_flyer")
     n, flat = model.nv, make_tables(model)
     q, v, tau, mu, _ = state(model, 4)
-    arguments = (flat.integers, flat.reals, flat.workspace(), q, v, tau, mu, np.zeros((0, 6)), np.zeros(n), np.zeros((3, n, n)),
-                 np.zeros(n), np.zeros((4, n, n)), np.zeros((4, n, n)), np.zeros(n), np.zeros((n, 4, n, n)))
+    to = forward.Results(np.zeros(n), np.zeros((3, n, n)), np.zeros((4, n, n)), np.zeros(n), np.zeros((4, n, n)))
+    arguments = (flat.integers, flat.reals, flat.workspace(), q, v, tau, mu, np.zeros((0, 6)), to, np.zeros(n),
+                 np.zeros((n, 4, n, n)))
     repeat(1, *arguments)
     _nrt_python.memsys_enable_stats()
     try:

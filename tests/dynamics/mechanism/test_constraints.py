@@ -17,7 +17,7 @@ from dynamics.mechanism import Mechanism, direct_motors
 from dynamics.model import Builder, Joint
 from dynamics.model.model import BodyInertia
 from dynamics.model.synthetic import random_tree
-from dynamics.redmax.programmes import equality
+from dynamics.redmax.programs import equality
 from tests.support.force_harness import along_tangent, state
 
 TREE = random_tree(7, np.random.default_rng(4), kinds=["revolute", "spherical", "universal", "prismatic"], root="free_flyer",

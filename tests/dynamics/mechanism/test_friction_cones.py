@@ -13,7 +13,7 @@ from dynamics.errors import ModelError
 from dynamics.mechanism import Mechanism
 from dynamics.model.builder import Builder
 from dynamics.model.model import BodyInertia, Joint
-from dynamics.redmax.programmes import touch_rows
+from dynamics.redmax.programs import touch_rows
 
 SIZES, MU = (0.11, 0.05), 0.6
 

@@ -19,7 +19,7 @@ from dynamics.errors import ModelError
 from dynamics.joints import Family, JointKind, record
 from dynamics.joints.derivatives import slices
 from dynamics.joints.kind import vector_space
-from dynamics.joints.moving import from_pose, slopes
+from dynamics.joints.moving import first_derivatives, from_pose
 from dynamics.joints.one_dof import rotation_about
 from dynamics.lie import euler
 from dynamics.loops import LoopDynamics
@@ -98,7 +98,7 @@ def test_subspace_and_bias_follow_from_the_pose(kind):
 def test_rates_of_the_subspace(kind):
     """dS/dq and dSdot/dq by complex steps of S and of the bias alone, through the rate map; linear and quadratic in v."""
     joint, q, v, a, _ = point(kind)
-    G, drift, Du, Ddu, du_dv = (number(x) for x in slopes(joint)(q, v, a))
+    G, drift, Du, Ddu, du_dv = (number(x) for x in first_derivatives(joint)(q, v, a))
     x, w, y = ca.SX.sym("q", joint.nq), ca.SX.sym("v", joint.nv), ca.SX.sym("a", joint.nv)
     bias = ca.SX(6, 1) if joint.bias is None else ca.SX(joint.bias(x, w))
     terms = [ca.densify(joint.subspace(x) @ w), ca.densify(joint.subspace(x) @ y + bias), ca.densify(bias)]

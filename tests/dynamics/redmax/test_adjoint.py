@@ -202,7 +202,7 @@ def test_the_sweep_solves_the_global_system(tree, method):
     for k, (of_M, of_D) in enumerate(blocks(method, STEPS)):
         solve, rows = motion.solves[k], slice(k * N, (k + 1) * N)
         u, s = motion.u[solve.step], solve.gamma * H
-        _, r_q, r_v, M = tree.slopes(motion.nodes[k + 1], u, motion.p)
+        _, r_q, r_v, M = tree.linearised(motion.nodes[k + 1], u, motion.p)
         for j in range(k):
             big[rows, j * N:(j + 1) * N] = of_M[j + 2] * M - of_D[j + 2] * H * r_v
         big[rows, rows] = M + s * r_v + s**2 * r_q
@@ -236,7 +236,7 @@ def test_the_first_node_matters_to_the_first_control_alone(tree):
     whole = gradient(tree, GOAL, motion)
     dropped = replace(whole, u=whole.u.copy())
     s = ALPHA * H
-    dropped.u[0] += s**2 * column(tree.pull(*motion.nodes[1], motion.u[0], motion.p, whole.multipliers[0])[0])
+    dropped.u[0] += s**2 * column(tree.vjp(*motion.nodes[1], motion.u[0], motion.p, whole.multipliers[0])[0])
     d, h = np.ones(N), 1e-4
     for k in (0, 1):
         step = np.zeros((STEPS, N))

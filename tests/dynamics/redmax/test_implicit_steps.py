@@ -33,7 +33,7 @@ def tree():
     return system(TREE, mode="interpreted")
 
 
-def pull(steps):
+def vjp(steps):
     return 0.3 * np.cos(np.outer(np.arange(steps), np.arange(1, MODEL.nv + 1)) / steps)
 
 
@@ -91,10 +91,10 @@ def test_slopes_with_springs_dampers_and_thrusts_by_differences(thrusters):
     rng, n = np.random.default_rng(8), MODEL.nv
     q, v, a = rng.uniform(-0.6, 0.6, (3, n))
     u = np.r_[rng.standard_normal(n), 20.0, -30.0][:n + len(thrusters)]
-    r, r_q, r_v, M = tested.slopes((q, v, a), u, np.zeros(0))
+    r, r_q, r_v, M = tested.linearised((q, v, a), u, np.zeros(0))
 
     def residual(*node):
-        return tested.slopes(node, u, np.zeros(0))[0]
+        return tested.linearised(node, u, np.zeros(0))[0]
 
     units = 1e-5 * np.eye(n)
     np.testing.assert_allclose(r, residual(q, v, a), atol=1e-12)
@@ -107,7 +107,7 @@ def test_slopes_with_springs_dampers_and_thrusts_by_differences(thrusters):
 @pytest.mark.parametrize("method", METHODS)
 def test_residuals_and_newton_matrices_as_printed(tree, method):
     """The nodes satisfy the document's equations with M and f of RedMax, and H is M + dM w - h D - h^2 K with its slices."""
-    h, u = 0.05, pull(3)
+    h, u = 0.05, vjp(3)
     run = simulate(tree, method, START, h, 3, u=u)
 
     def at(node, k):
@@ -137,7 +137,7 @@ def test_residuals_and_newton_matrices_as_printed(tree, method):
     k = run.solves[node - 1].step
     found = at(node, k)
     H = np.array(found.M) + np.column_stack([np.array(x) @ w for x in found.dM]) - s * np.array(found.D) - s**2 * np.array(found.K)
-    _, r_q, r_v, M = tree.slopes(run.nodes[node], u[k], run.p)
+    _, r_q, r_v, M = tree.linearised(run.nodes[node], u[k], run.p)
     np.testing.assert_allclose(M + s * r_v + s**2 * r_q, H, atol=1e-10)
 
 

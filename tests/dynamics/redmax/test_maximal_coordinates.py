@@ -20,7 +20,7 @@ from dynamics.model.shapes import box
 from dynamics.redmax import maximal, redmax
 from dynamics.redmax.equations import body_inertias, body_wrenches
 from dynamics.redmax.free_bodies import in_maximal_coordinates, joint_rows, joint_rows_drift, maximal_state, post_stabilised
-from dynamics.redmax.programmes import Touch, dual_contact, equality, friction_programme, pyramid, recovered, touch_rows
+from dynamics.redmax.programs import Touch, dual_contact, equality, friction_program, pyramid, recovered, touch_rows
 from ocp.solvers.qp import QP, solve_qp
 
 TREE = tree_of_kinds("revolute", "spherical", "prismatic", "fixed", "planar", "revolute", seed=3, damping=False)
@@ -383,7 +383,7 @@ def test_one_programme_of_friction_and_its_artefact():
 
     def step(v):
         f = v + h * np.array([0.0, 0.0, -9.81])
-        return recovered(M, f, np.vstack([N, T]), solved(friction_programme(M, f, N, T, [0.5])))
+        return recovered(M, f, np.vstack([N, T]), solved(friction_program(M, f, N, T, [0.5])))
 
     sliding = step(np.array([1.0, 0.0, 0.0]))
     np.testing.assert_allclose(sliding, [0.7608, 0.0, 0.3804], atol=5e-5)

@@ -17,7 +17,7 @@ from dynamics.mechanism import Mechanism
 from dynamics.model.synthetic import serial_chain
 from dynamics.redmax import maximal, redmax
 from dynamics.redmax.equations import body_inertias, body_wrenches
-from dynamics.redmax.programmes import dual_contact, equality, recovered
+from dynamics.redmax.programs import dual_contact, equality, recovered
 from dynamics.redmax.recursive import delassus, efforts, hybrid_dynamics, preconditioner, twist_drift, twists
 from ocp.solvers.qp import QP, solve_qp
 

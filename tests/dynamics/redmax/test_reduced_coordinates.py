@@ -130,7 +130,7 @@ def test_third_order_kinematics(model):
     same(slabs(at.dJ), by_v)
     np.testing.assert_allclose(sum(number(x) * y for x, y in zip(at.dJ, v, strict=True)), number(at.J_dot), atol=1e-11)
     twists = along(model, lambda x, y: ca.vertcat(*alg.body_velocities(model, x, y)), q, v)[0]
-    same(eq.twist_slopes(at, v), twists)
+    same(eq.twist_derivatives(at, v), twists)
 
 
 @pytest.mark.row("003:D02")
@@ -283,7 +283,7 @@ def test_slopes_of_the_acceleration(model):
     found = redmax(Mechanism(model), q, v)
     a = ca.solve(found.M, ca.densify(found.f))
     by_q, by_v, by_tau = (number(x) for x in forward_dynamics_derivatives(model, "ad")(q, v, np.zeros(model.nv)))
-    ours = eq.acceleration_slopes(found.M, found.K, found.D, found.dM, a)
+    ours = eq.acceleration_derivatives(found.M, found.K, found.D, found.dM, a)
     size = np.abs(by_q).max()
     np.testing.assert_allclose(number(ours[0]) / size, by_q / size, atol=1e-9)
     np.testing.assert_allclose(number(ours[1]) / size, by_v / size, atol=1e-9)
@@ -386,6 +386,6 @@ def test_compiled_loops_serve_every_kind_of_joint(part):
     found = redmax(Mechanism(model), q, v)
     M = number(found.M)
     np.testing.assert_allclose(a, np.linalg.solve(M, column(found.f) + tau), rtol=1e-9, atol=1e-9 * np.abs(a).max())
-    ours = (*eq.acceleration_slopes(found.M, found.K, found.D, found.dM, ca.DM(a)), np.linalg.inv(M))
+    ours = (*eq.acceleration_derivatives(found.M, found.K, found.D, found.dM, ca.DM(a)), np.linalg.inv(M))
     for one, two in zip(ours, slopes, strict=True):
         np.testing.assert_allclose(number(one), two, atol=1e-9 * np.abs(two).max())

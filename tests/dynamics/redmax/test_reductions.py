@@ -19,7 +19,7 @@ from dynamics.redmax import maximal, redmax
 from dynamics.redmax.deformable import Edge, Vertex, with_mass_springs
 from dynamics.redmax.equations import body_inertias, body_wrenches, hyper_reduced
 from dynamics.redmax.implicit import simulate, system
-from dynamics.redmax.programmes import equality
+from dynamics.redmax.programs import equality
 
 
 def chain(n, mimic=False):

@@ -18,7 +18,7 @@ from dynamics.redmax import redmax
 from dynamics.redmax.equations import body_inertias
 from dynamics.redmax.free_bodies import in_maximal_coordinates, maximal_state
 from dynamics.redmax.friction import Bearing, BearingStep, Rounds, contacts, staggered
-from dynamics.redmax.programmes import Touch, touch_rows
+from dynamics.redmax.programs import Touch, touch_rows
 from ocp.solvers.qp import QP, solve_qp
 
 H, G = 0.01, 9.81

@@ -144,7 +144,7 @@ def test_c_interpolates_as_scipy_does(quadrotor, tmp_path):
     call = compiled(tmp_path, (x.shape[1], u.shape[1], motion.tau.shape[1]))
     with np.load(tmp_path / "motion.npz") as archive:
         often, states, controls = archive["t"], archive["x"], archive["u"]
-    assert motion.held
+    assert motion.zero_order_hold
     assert np.diff(often) == pytest.approx(1 / 333.0)
     turned = Slerp(t, Rotation.from_quat(np.roll(x[:, 3:7], -1, axis=1)))
     straight = interp1d(t, x, axis=0)

@@ -19,7 +19,7 @@ from ocp.app.files.load import load_problem
 from ocp.app.pages.folders import is_run
 from ocp.app.pages.results import read_run
 from ocp.certify import certify
-from ocp.interrupts import CERTIFICATE_S, closing, held, seconds_left
+from ocp.interrupts import CERTIFICATE_S, closing, holding_interrupts, seconds_left
 from ocp.methods import solve
 from ocp.problem import Status
 from ocp.problem.finding import Kind
@@ -172,7 +172,7 @@ def as_compiled_code_does():
 
 def test_ctrl_c_waits_where_something_may_be_lost():
     before, rows = signal.getsignal(signal.SIGINT), []
-    with held(False, rows.append) as one:
+    with holding_interrupts(False, rows.append) as one:
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
         assert not one.asked
@@ -184,9 +184,9 @@ def test_ctrl_c_waits_where_something_may_be_lost():
         with pytest.raises(KeyboardInterrupt):  # the second time at once
             signal.raise_signal(signal.SIGINT)
     assert rows == [{"iteration": 0}]
-    with pytest.raises(KeyboardInterrupt), held(False):
+    with pytest.raises(KeyboardInterrupt), holding_interrupts(False):
         as_compiled_code_does()
-    with pytest.raises(ValueError, match="no"), held(False):
+    with pytest.raises(ValueError, match="no"), holding_interrupts(False):
         raise ValueError("no")
     assert signal.getsignal(signal.SIGINT) is before
 
@@ -221,7 +221,7 @@ def test_callbacks_of_objects_that_an_interrupt_left_half_made_say_nothing(monke
 
 def test_ctrl_c_while_an_object_is_thrown_away_comes_again():
     begin = time.monotonic()
-    with pytest.raises(KeyboardInterrupt), held(False):
+    with pytest.raises(KeyboardInterrupt), holding_interrupts(False):
         thrown_away()
     assert time.monotonic() - begin < 0.5
 

@@ -223,10 +223,10 @@ def test_a_certified_run_is_replaced_by_a_certified_one_only(tmp_path, monkeypat
 
 
 def test_the_place_beside_is_never_somebody_elses(tmp_path):
-    assert checkpoints.kept(tmp_path / "none") == tmp_path / "none"
+    assert checkpoints.free_folder(tmp_path / "none") == tmp_path / "none"
     call("solve", BLOCK, "--quiet", "--out", tmp_path / "run")
     (tmp_path / "run-resumed").mkdir()
-    assert checkpoints.kept(tmp_path / "run") == tmp_path / "run-resumed-2"
+    assert checkpoints.free_folder(tmp_path / "run") == tmp_path / "run-resumed-2"
 
 
 # ------------------------------------------------------------------------------------------------ the supervisor

@@ -20,7 +20,7 @@ from ocp.app.pages.iterations import columns, iteration_table
 from ocp.app.pages.legs import legs
 from ocp.app.pages.report import CAPTIONS
 from ocp.app.pages.results import read_run, write_run
-from ocp.app.pages.sheet import places
+from ocp.app.pages.sheet import round_numbers
 from ocp.errors import ProblemError
 from ocp.problem import At, Constraint, Kind, Residual, Sense, Status, Violation
 
@@ -305,13 +305,13 @@ def test_panels_keep_quaternions_together_and_stay_few() -> None:
 
 @pytest.mark.parametrize(("low", "high"), [(-1.0, 2.0), (0.0, 1e-7), (-3e5, 4e5), (0.31, 0.34)])
 def test_ticks_are_round_numbers_within_the_axis(low: float, high: float) -> None:
-    ticks = places(low, high, 4, "linear")
+    ticks = round_numbers(low, high, 4, "linear")
     assert 2 <= len(ticks) <= 6
     assert all(low - 1e-6 * (high - low) <= v <= high + 1e-6 * (high - low) for v in ticks)
     step = ticks[1] - ticks[0]
     lead = step / 10 ** math.floor(math.log10(step * (1 + 1e-9)))
     assert min(abs(lead - m) for m in (1, 2, 2.5, 5)) < 1e-6
-    assert all(float(v).is_integer() for v in places(-8.3, 2.1, 4, "log"))
+    assert all(float(v).is_integer() for v in round_numbers(-8.3, 2.1, 4, "log"))
 
 
 # ------------------------------------------------------------------------------------------------ iteration table

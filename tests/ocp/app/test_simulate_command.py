@@ -95,7 +95,7 @@ def run(tmp_path_factory):
 def test_a_run_is_followed_by_its_controls_and_by_its_policy(run, tmp_path):
     loaded = load_problem(FOLDER / "block_move.yaml")
     problem, controls = choose(loaded, None, run, None)
-    assert controls.words.endswith("held")
+    assert controls.label.endswith("held")
     motion = simulate(problem, "rk4", controls, kernels="interpreted")
     np.testing.assert_allclose(motion.legs[0].x[-1], [1.0, 0.0], atol=1e-6)
     assert call("policy", run, "--out", tmp_path / "policy") == 0
@@ -163,4 +163,4 @@ def test_constants_of_the_file_act(tmp_path):
     problem, controls = choose(loaded, None, None, None)
     motion = simulate(problem, loaded.simulate.integrator, controls, dt=loaded.simulate.dt, kernels="interpreted")
     np.testing.assert_allclose(motion.legs[0].x[-1], [1.0, 2.0])
-    assert controls.words == "constant: force = 2"
+    assert controls.label == "constant: force = 2"

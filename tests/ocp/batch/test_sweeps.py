@@ -96,7 +96,7 @@ def test_paths_are_numbers_parameters_or_structure():
               "phase.bounds.force[1]": Range(15.0, 20.0, 20.0), "phase.duration": Range(1.8, 2.2, 2.0),
               "solve.collocation.intervals": Range(20.0, 30.0, 20.0)}
     recipe, left = recipe_of(loaded.text, "problems", "cartpole.yaml", ranges)
-    assert set(recipe.slopes) == {"phase.start.theta", "phase.bounds.force[1]", "phase.duration"}
+    assert set(recipe.rates) == {"phase.start.theta", "phase.bounds.force[1]", "phase.duration"}
     assert recipe.parameters == {"constants.m2": "m2"}
     assert left == ("solve.collocation.intervals",)
     case = recipe.problem(recipe.load(), {**recipe.base, "phase.start.theta": 0.07, "constants.m2": 0.35})
@@ -112,6 +112,28 @@ def test_unknown_paths_are_named():
 
 
 # ---- tables -----------------------------------------------------------------------------------------------------------
+def test_what_cannot_be_planned_leaves_the_folder_as_it_is(tmp_path):
+    out = tmp_path / "sweep"
+    with pytest.raises(ProblemError, match=r"case phase\.mass=1: phase\.mass: unknown key.*; the file has parameters\.mass"):
+        swept(block("phase.mass=[1, 2]"), out, processes=0)
+    assert not out.exists()
+    swept(block("parameters.mass=[1, 2]"), out, processes=0)
+    held = {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()}
+    with pytest.raises(ProblemError, match="unknown key"):
+        swept(block("phase.mass=[1, 2]"), out, processes=0, overwrite=True)
+    assert {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()} == held
+
+
+def test_a_column_of_numbers_and_text_has_one_type(tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    store = Store(tmp_path / "sweep", {"paths": [], "cases": []}, False)
+    store.add([Done(0, {"ok": True}, 1.0), Done(1, {"ok": False}, 1.0)])
+    store.close(("mass", "goal"), [{"mass": 0.25, "goal": 1}, {"mass": "heavy", "goal": 2.5}], False)
+    store.leave()
+    found = parquet.read_table(tmp_path / "sweep" / "cases.parquet").to_pydict()
+    assert found == {"case": [0, 1], "mass": ["0.25", "heavy"], "goal": [1.0, 2.5], "ok": [True, False]}
+
+
 def test_a_sweep_has_the_objectives_in_closed_form():
     """``12 (m d)^2 / T^3`` [N^2 s] from rest to rest over d in the time T; by the program, and where the method differs."""
     found = swept(block("parameters.mass=1:2:3", "phase.start.x=0:0.5:2", "phase.duration=[1, 2]"), processes=0)

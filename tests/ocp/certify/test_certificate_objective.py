@@ -416,4 +416,4 @@ system: {states: {x: ''}, controls: {u: ''}, dynamics: {x: u}}
 phase: {duration: 1, start: {x: 0}, final: {x: 1}, costs: [{name: cost, running: u**2 + x*log(x)}]}
 """).problem)
     assert found.ok, found.certificate.failures
-    assert abs(found.objective - truth) <= found.certificate.bar
+    assert abs(found.objective - truth) <= found.certificate.error_bound

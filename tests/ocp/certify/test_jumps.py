@@ -154,7 +154,7 @@ def test_a_given_time_that_a_free_duration_moves_past_the_nodes_ends_a_piece():
     fixed = solve(load_text(ENDING.replace("{lower: 1, upper: 4}", "2")).problem, "collocation", {})
     assert gained(fixed) == jumps.Jump()
     optimum = 1.4**2 / 2 + 1
-    assert abs(fixed.objective - optimum) < fixed.certificate.bar
+    assert abs(fixed.objective - optimum) < fixed.certificate.error_bound
     worth = fixed.extra["certificate_gap_cost"][0]  # a node on the jump: what its gap costs is the whole error, to first order
     assert fixed.objective + worth == pytest.approx(optimum, rel=1e-5)
 
@@ -175,14 +175,14 @@ def test_a_jump_at_the_ends_of_a_phase_is_no_crossing_inside():
     found = solve(load_text(FRICTION).problem, without=["gauss_nodes"])
     assert gained(found) == jumps.Jump()
     assert found.ok, found.certificate.failures
-    assert abs(found.objective - 16.0) <= found.certificate.bar
+    assert abs(found.objective - 16.0) <= found.certificate.error_bound
 
 
 def test_nodes_lie_inside_where_a_phase_ends_on_a_surface():
     """Gauss nodes see sign(v) = 1 alone, and states are cubic: the closed form to rounding, once the rule may fire."""
     found = solve(load_text(FRICTION).problem)
     assert found.objective == pytest.approx(16.0, abs=1e-8)
-    assert found.certificate.bar < 1e-6
+    assert found.certificate.error_bound < 1e-6
     assert "gauss_nodes" in [one.rule for one in found.strategy]
     smooth = solve(load_text(FRICTION.replace("sign(v)", "v")).problem)
     assert "gauss_nodes" not in [one.rule for one in smooth.strategy]

@@ -152,7 +152,7 @@ def test_points_are_spread_over_the_box_and_close_to_the_own_control_where_there
     hamiltonian, _ = compared(stationary(own))
     t, inputs = hamiltonian.t[:2], np.array([0, 1])
     search = minimum_principle._Search(hamiltonian, t, hamiltonian.p[:2], inputs)
-    reach = MINIMUM_PRINCIPLE.reach * search.motion.scales.wide_control[1]
+    reach = MINIMUM_PRINCIPLE.max_tried * search.motion.scales.wide_control[1]
     assert reach > 1
     assert search.lower[0] == pytest.approx([-1, 0.5], abs=1e-6)
     assert search.upper[0] == pytest.approx([3, 1 + reach], abs=1e-6)
@@ -267,7 +267,7 @@ def test_the_largest_area_below_a_rope_satisfies_the_minimum_principle():
     rope = INTEGRAL.replace("QUANTITY", "sqrt(1 + u**2)").replace("VALUE", str(2 * R * w))
     found = solve(problem("-x", bounds="final: {x: 0}", constraints=rope + "\n  guess: {states: {x: [0, 0.3, 0]}}"))
     assert found.ok, found.certificate.failures
-    assert abs(found.objective + R**2 * (w - np.sin(w) * np.cos(w))) <= max(found.certificate.bar, 1e-8)
+    assert abs(found.objective + R**2 * (w - np.sin(w) * np.cos(w))) <= max(found.certificate.error_bound, 1e-8)
     assert found.certificate.minimum_principle.value == 0.0
     assert compared(found)[0].nu == pytest.approx([R], rel=1e-5)
 
@@ -294,7 +294,7 @@ def test_a_valley_behind_a_low_ridge_is_another_valley():
     c = brentq(lambda c: c / 6 - 1 / (3 * c**2) - 0.75, 3, 6)  # the way of v: twice the integral of s (c s/2 - 1/2) from 2/c to 1
     best = c**2 / 6 * (1 - (2 / c) ** 3)
     assert found.certificate.holds
-    assert found.objective == pytest.approx(best, abs=found.certificate.bar)
+    assert found.objective == pytest.approx(best, abs=found.certificate.error_bound)
 
 
 def test_what_discretisation_explains_ends_at_the_ridge():

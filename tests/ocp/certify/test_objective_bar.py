@@ -35,7 +35,7 @@ def barred(name, method, options):
 @pytest.mark.sample(4)
 def test_the_bar_holds_the_true_optimum_on_coarse_meshes(name, method, options):
     found = barred(name, method, options)
-    bar = found.certificate.bar
+    bar = found.certificate.error_bound
     assert np.isfinite(bar), found.certificate.objective_error
     assert abs(found.objective - TRUE[name]) <= bar + 1e-9 * (1 + abs(TRUE[name]))
     assert bar < 0.5 * abs(TRUE[name])  # a bar that is always wide says nothing
@@ -47,12 +47,12 @@ def test_the_bar_holds_the_true_optimum_by_the_options_of_the_gallery(name):
     loaded = load_problem(FOLDER / f"{name}.yaml")
     found = solve(loaded.problem, loaded.method, loaded.options_for(loaded.method), tolerances=Tolerances(**loaded.accept))
     assert found.ok, found.certificate.failures
-    assert abs(found.objective - TRUE[name]) <= found.certificate.bar + 3e-8 * abs(TRUE[name])
-    assert found.certificate.bar < 1e-2 * abs(TRUE[name])
+    assert abs(found.objective - TRUE[name]) <= found.certificate.error_bound + 3e-8 * abs(TRUE[name])
+    assert found.certificate.error_bound < 1e-2 * abs(TRUE[name])
 
 
 def test_the_bar_shrinks_with_the_mesh():
-    bars = [barred("lqr_scalar", "collocation", {"scheme": "trapezoid", "intervals": n, "refine": "none"}).certificate.bar
+    bars = [barred("lqr_scalar", "collocation", {"scheme": "trapezoid", "intervals": n, "refine": "none"}).certificate.error_bound
             for n in (10, 20, 40)]
     assert bars[0] / bars[1] == pytest.approx(4, rel=0.2)  # order 2
     assert bars[1] / bars[2] == pytest.approx(4, rel=0.2)
@@ -73,9 +73,9 @@ def test_a_mesh_of_our_choice_is_refined_until_the_bar_is_as_narrow_as_asked(nam
     wide, narrow = (solve(loaded.problem, "collocation", tolerances=Tolerances(objective_error=error)) for error in (1e-2, 1e-6))
     assert wide.ok, wide.certificate.failures
     assert narrow.ok, narrow.certificate.failures
-    assert narrow.certificate.bar < 0.1 * wide.certificate.bar
+    assert narrow.certificate.error_bound < 0.1 * wide.certificate.error_bound
     for found in (wide, narrow):
-        assert abs(found.objective - TRUE[name]) <= found.certificate.bar + 3e-8 * TRUE[name]
+        assert abs(found.objective - TRUE[name]) <= found.certificate.error_bound + 3e-8 * TRUE[name]
     assert [any(one.kind is Kind.REFINED_FURTHER for one in found.findings) for found in (wide, narrow)] == [False, True]
     assert [any(one.rule == "finer_mesh" and one.taken for one in found.strategy) for found in (wide, narrow)] == [False, True]
     again = solve(loaded.problem, "collocation", dict(narrow.freeze), tolerances=Tolerances(objective_error=1e-6))
@@ -96,7 +96,7 @@ def test_the_bar_holds_closed_forms(known):
     """Of problems that are certified on meshes of our choice."""
     found = solve(load_text(known.text).problem)
     assert found.ok, found.certificate.failures
-    assert abs(found.objective - known.optimum) <= found.certificate.bar + 1e-8 * (1 + abs(known.optimum))
+    assert abs(found.objective - known.optimum) <= found.certificate.error_bound + 1e-8 * (1 + abs(known.optimum))
 
 
 @pytest.mark.parametrize("known", [one for one in drawn(1) if not one.name.startswith(("fuel", "rope"))],
@@ -105,7 +105,7 @@ def test_the_bar_holds_closed_forms(known):
 @pytest.mark.sample(4)
 def test_the_bar_holds_closed_forms_on_coarse_meshes(known, method, options):
     found = solve(load_text(known.text).problem, method, options)
-    assert not abs(found.objective - known.optimum) > found.certificate.bar + 1e-8 * (1 + abs(known.optimum))
+    assert not abs(found.objective - known.optimum) > found.certificate.error_bound + 1e-8 * (1 + abs(known.optimum))
 
 
 def test_a_change_on_the_finer_mesh_covers_the_geometric_series_of_changes_to_come():

@@ -181,7 +181,7 @@ phase:
 """
     found = solve(load_text(text).problem)
     assert found.ok, found.certificate.failures
-    assert abs(found.objective - 1199) <= found.certificate.bar + 1e-6
+    assert abs(found.objective - 1199) <= found.certificate.error_bound + 1e-6
     assert escapes(found)
 
 

@@ -80,10 +80,10 @@ def test_every_problem_of_the_gallery_agrees(file):
     for term in check.terms if file.stem not in WIDE else ():
         for order in (term.first, term.second):
             assert order.difference < 1e-11
-            assert order.bar < 1e-8
+            assert order.error_bound < 1e-8
             assert order.unresolved == 0
             assert order.entries > 0
-            assert all(road.available for road in order.roads if road.name != "closed form")
+            assert all(road.available for road in order.methods if road.name != "closed form")
 
 
 @pytest.mark.slow
@@ -106,7 +106,7 @@ def test_a_robot_of_mixed_joints_agrees_with_its_closed_form(root):
     model = random_tree(3, rng, root=root, damping=True)
     check = check_derivatives(robot_problem(robot_system(model), rng), points=1)
     assert check.findings == ()
-    assert [r.name for r in check.terms[0].second.roads if r.available] == ["ad", "complex step", "differences", "closed form"]
+    assert [r.name for r in check.terms[0].second.methods if r.available] == ["ad", "complex step", "differences", "closed form"]
 
 
 def test_thrusters_on_moving_links_bend_the_closed_form():
@@ -117,7 +117,7 @@ def test_thrusters_on_moving_links_bend_the_closed_form():
         Thruster("nozzle", "f2", (0.3, -0.5, 0.8), 0.2), Thruster("fan", "f1", (0.0, 1.0, 0.0))])
     check = check_derivatives(robot_problem(system, rng), points=1)
     assert check.findings == ()
-    assert check.terms[0].second.roads[-1].available
+    assert check.terms[0].second.methods[-1].available
 
 
 def test_a_rate_that_brings_analytic_derivatives_agrees():
@@ -125,18 +125,18 @@ def test_a_rate_that_brings_analytic_derivatives_agrees():
     system = differentiated(robot_system(random_tree(2, rng, root="free_flyer")), "analytic")
     check = check_derivatives(robot_problem(system, rng), points=1)
     assert check.findings == ()
-    assert all(road.available for road in check.terms[0].first.roads + check.terms[0].second.roads)
+    assert all(road.available for road in check.terms[0].first.methods + check.terms[0].second.methods)
 
 
 # ---- a wrong derivative -----------------------------------------------------------------------------------------------------
 def test_a_wrong_derivative_of_a_cost_is_named():
     """d/dy (x^2 y) = x^2 is off by one part in a million."""
     wrong = with_wrong_jacobian(lambda s: s[0] ** 2 * s[1], lambda s: ca.horzcat(2 * s[0] * s[1], (1 + 1e-6) * s[0] ** 2))
-    check = check_derivatives(of_terms(Cost("effort", At.PATH, wrong)), places={"cost effort": "file.yaml:7:5: phase.costs[0]"})
+    check = check_derivatives(of_terms(Cost("effort", At.PATH, wrong)), locations={"cost effort": "file.yaml:7:5: phase.costs[0]"})
     assert not check.ok
     first = [f for f in only(check, Kind.DISAGREEMENT) if f.order == 1]
-    assert [(f.component, f.by, f.place) for f in first] == [("effort", ("y",), "file.yaml:7:5: phase.costs[0]")]
-    numbers = {n.road: n for n in first[0].numbers}
+    assert [(f.component, f.by, f.location) for f in first] == [("effort", ("y",), "file.yaml:7:5: phase.costs[0]")]
+    numbers = {n.method: n for n in first[0].numbers}
     x = first[0].point.values["x"]
     np.testing.assert_allclose(numbers["ad"].value, (1 + 1e-6) * x**2, rtol=1e-13)
     np.testing.assert_allclose(numbers["complex step"].value, x**2, rtol=1e-13)
@@ -182,8 +182,8 @@ def test_a_wrong_second_derivative_is_named_by_component():
     check = check_derivatives(of_terms(constraints=(injected(1e-4),)))
     finding, = only(check, Kind.DISAGREEMENT)
     assert (finding.order, finding.component, finding.by) == (2, "reach[1]", ("x", "y"))
-    assert finding.place == "file.yaml:9:7: phase.constraints[0]"
-    numbers = {n.road: n.value for n in finding.numbers}
+    assert finding.location == "file.yaml:9:7: phase.constraints[0]"
+    numbers = {n.method: n.value for n in finding.numbers}
     np.testing.assert_allclose(numbers["ad"] - numbers["complex step"], 1e-4, rtol=1e-8)
     assert check_derivatives(of_terms(constraints=(injected(1e-4),)), second=False).ok
 
@@ -201,7 +201,7 @@ def test_a_wrong_closed_form_is_caught(monkeypatch):
     system = robot_system(random_tree(2, rng, kinds=["revolute"]))
     check = check_derivatives(robot_problem(system, rng), points=1)
     assert {f.by[0] for f in only(check, Kind.DISAGREEMENT) if f.order == 1} == set(system.space.tangent_names[2:])
-    numbers = {n.road: n.value for n in check.findings[0].numbers}
+    numbers = {n.method: n.value for n in check.findings[0].numbers}
     np.testing.assert_allclose(numbers["closed form"], -numbers["ad"], rtol=1e-9)
 
 
@@ -212,7 +212,7 @@ def test_efforts_in_costs_and_constraints_have_a_closed_form(monkeypatch):
         return check_derivatives(Problem("first", (phase,)), points=1, second=False)
 
     right = checked()
-    closed = [term for term in right.terms if term.kind != "rate" and term.first.roads[-1].name == "closed form"]
+    closed = [term for term in right.terms if term.kind != "rate" and term.first.methods[-1].name == "closed form"]
     assert closed
     assert right.ok
     first = derivatives.analytic_function
@@ -235,7 +235,7 @@ def test_a_robot_without_closed_form_says_so(monkeypatch):
     rng = np.random.default_rng(5)
     check = check_derivatives(robot_problem(robot_system(random_tree(2, rng, kinds=["revolute"])), rng), points=1, second=False)
     assert check.ok
-    road, = (r for r in check.terms[0].first.roads if not r.available)
+    road, = (r for r in check.terms[0].first.methods if not r.available)
     assert (road.name, road.note) == ("closed form", "joint 'j0': no chain of simple joints is known")
 
 
@@ -251,7 +251,7 @@ def test_quaternions_are_varied_in_their_tangent_space():
     turned = system.space.tangent_names[3:6]
     assert {f.by[0] for f in found} == set(turned)
     for f in found:
-        numbers, values = {n.road: n.value for n in f.numbers}, list(f.point.x[start + 1:start + 4])
+        numbers, values = {n.method: n.value for n in f.numbers}, list(f.point.x[start + 1:start + 4])
         np.testing.assert_allclose(numbers["complex step"], -values[turned.index(f.by[0])] / 2, atol=1e-12)
         np.testing.assert_allclose(numbers["ad"], 2 * numbers["complex step"], atol=1e-12)
         np.testing.assert_allclose(np.linalg.norm(f.point.x[start:start + 4]), 1, rtol=1e-14)
@@ -270,7 +270,7 @@ def test_a_kink_is_reported_as_a_kink(name, expression, left, right):
     finding = only(check, Kind.KINK)[0]
     assert (finding.component, finding.by, finding.order) == ("cost", ("x",), 1)
     assert finding.point.guess
-    numbers = {n.road: n for n in finding.numbers}
+    numbers = {n.method: n for n in finding.numbers}
     np.testing.assert_allclose([numbers["left"].value, numbers["right"].value], [left, right], atol=1e-8)
     if name != "branch":
         assert any(f"uses {name}" in remark for remark in check.terms[-1].remarks)
@@ -342,7 +342,7 @@ def test_a_black_box_has_no_complex_step():
     lookup = Cost("lookup", At.PATH, ca.Function("lookup", [t, x, u, p], [table(x[0]) * x[1]]))
     check = check_derivatives(of_terms(lookup))
     assert check.ok
-    road, = (r for r in check.terms[-1].first.roads if not r.available)
+    road, = (r for r in check.terms[-1].first.methods if not r.available)
     assert road.name == "complex step"
     assert "function 'table': cannot be expanded" in road.note
 
@@ -442,6 +442,6 @@ def test_the_page_of_a_file_that_agrees():
     places = term_places(loaded, str(file))
     line = 1 + next(i for i, text in enumerate(file.read_text().splitlines()) if "name: effort" in text)
     assert places["cost effort"].startswith(f"{file}:{line}:")
-    text = printed(check_derivatives(loaded.problem, points=1, places=places))
+    text = printed(check_derivatives(loaded.problem, points=1, locations=places))
     assert "all methods agree" in text
     assert "no closed form for rate 'Block move': closed-form derivatives exist for the dynamics of a robot only" in text

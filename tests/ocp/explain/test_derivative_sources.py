@@ -132,7 +132,7 @@ def stage_derivatives(source, hessian):
     rng = np.random.default_rng(1)
     x, u, lam = rng.standard_normal(stage.space.nx), rng.standard_normal(stage.nu), rng.standard_normal(stage.after.ndx)
     F = np.array(stage.expand(0.0, x, u, [], 0.05)[1])
-    return F if stage.bend is None else np.array(stage.bend(0.0, x, u, [], 0.05, lam))
+    return F if stage.hessian is None else np.array(stage.hessian(0.0, x, u, [], 0.05, lam))
 
 
 @pytest.mark.row("002:H21")

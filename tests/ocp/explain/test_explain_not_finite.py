@@ -95,7 +95,7 @@ def cost(expression, at=At.PATH, name="bad"):
 def test_the_first_place_on_the_trajectory_is_named():
     """x runs from 0 to 1 in ten steps; log(0.55 - x) ends between knots 5 and 6."""
     (origin,) = found_in(cost(lambda t, x, u, p: ca.log(0.55 - x[0])))
-    assert (origin.kind, origin.name, origin.place, origin.order) == ("cost", "bad", "knot 6", "value")
+    assert (origin.kind, origin.name, origin.location, origin.order) == ("cost", "bad", "knot 6", "value")
     assert origin.t == pytest.approx(0.6)
     assert dict(origin.values)["x"] == pytest.approx(0.6)
     assert origin.sentence == "log(0.55 - x) is not a number where 0.55 - x = -0.05"
@@ -104,18 +104,18 @@ def test_the_first_place_on_the_trajectory_is_named():
 def test_rates_and_components_of_constraints_are_named():
     (origin,) = found_in(cost(lambda t, x, u, p: u[0] ** 2), rate=lambda t, x, u, p: ca.vertcat(x[1], u[0] / (x[0] - 1)))
     assert origin.label == "the rate of v"
-    assert origin.place == "knot 10"
+    assert origin.location == "knot 10"
     pair = function(2, 1, lambda t, x, u, p: ca.vertcat(x[0], ca.acos(x[0] + 1)))
     bad = Constraint("pair", At.FINAL, pair, (0.0, 0.0), (9.0, 9.0))
     (origin,) = found_in(cost(lambda t, x, u, p: u[0] ** 2), constraints=[bad])
     assert (origin.kind, origin.name, origin.component) == ("constraint", "pair", 1)
-    assert origin.place == "knot 10"
+    assert origin.location == "knot 10"
 
 
 def test_derivatives_come_after_values():
     first = cost(lambda t, x, u, p: ca.sqrt(x[0]))
     (origin,) = found_in(first)
-    assert (origin.order, origin.by, origin.place) == ("first derivative", ("x",), "knot 0")
+    assert (origin.order, origin.by, origin.location) == ("first derivative", ("x",), "knot 0")
     assert "sqrt(x)" in origin.expression
     (origin,) = found_in(first, cost(lambda t, x, u, p: ca.log(x[0] - 7), name="worse"))  # a value hides the derivative
     assert origin.name == "worse"
@@ -230,10 +230,10 @@ def test_rates_that_no_motion_takes_away_at_an_end(gam, v, start, others, expect
             f"  dynamics: {{v: '{v}', gam: '{gam}'}}\nphase:\n  duration: 1\n"
             f"  start: {{{start}}}\n{others}  costs: [{{name: c, running: turn**2}}]\n")
     found = infinite_ends(load_text(text).problem)
-    assert [(o.place, o.component_name) for o in found] == [(place, "gam") for place in expected]
+    assert [(o.location, o.component_name) for o in found] == [(place, "gam") for place in expected]
     for origin in found:  # what the formula says at those values
         assert origin.result == math.inf
-        assert dict(origin.values)["v"] == {"start": 0.0, "end": 3.0}[origin.place]
+        assert dict(origin.values)["v"] == {"start": 0.0, "end": 3.0}[origin.location]
 
 
 def test_functions_that_are_never_inlined_are_left_unexplained():

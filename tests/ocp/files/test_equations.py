@@ -60,7 +60,7 @@ def test_the_circuit_is_certified_by_every_method(method):
     first, other = (solve(loaded.problem, name) for name in ("collocation", method))
     assert first.ok, first.certificate.failures
     assert other.ok, other.certificate.failures
-    assert abs(other.objective - first.objective) <= other.certificate.bar + first.certificate.bar
+    assert abs(other.objective - first.objective) <= other.certificate.error_bound + first.certificate.error_bound
 
 
 @pytest.mark.parametrize(("old", "new", "words"), [

@@ -272,12 +272,12 @@ def test_durations_may_be_bounded_by_zero():
     found = solve(load_text(VANISHING.replace("ONE", "u**2 + 4")).problem)
     assert found.ok, found.certificate.failures
     assert found.objective > 2.0
-    assert abs(found.objective - 2.0) <= found.certificate.bar < 1e-4
+    assert abs(found.objective - 2.0) <= found.certificate.error_bound < 1e-4
     (told,) = [one for one in found.findings if one.kind is Kind.PHASE_VANISHES]
     assert told.phase == "one"
     assert told.value == pytest.approx(2.5e-6, rel=0.1)
     both = solve(load_text(VANISHING.replace("ONE", "2*u**2 + 0.25")).problem)  # 2 d sqrt(2 * 0.25)
-    assert abs(both.objective - np.sqrt(2)) <= max(both.certificate.bar, 1e-8)
+    assert abs(both.objective - np.sqrt(2)) <= max(both.certificate.error_bound, 1e-8)
     assert [one.phase for one in both.findings if one.kind is Kind.PHASE_VANISHES] == ["two"]
 
 

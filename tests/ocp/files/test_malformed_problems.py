@@ -560,6 +560,29 @@ def test_independent_errors_come_at_once() -> None:
     assert "constraints[1].expression" in found["17"]
 
 
+def lines_of(text: str, **more: dict[str, str]) -> list[str]:
+    """Which keys the errors of a file name."""
+    with pytest.raises(ProblemFileError) as caught:
+        load_text(text, **more)
+    return [re.sub(r"^\S*:\d+:\d+: ", "", one).partition(": ")[0] for one in caught.value.findings]
+
+
+def test_every_option_sweep_and_closed_loop_is_judged_though_others_are_wrong() -> None:
+    options = "{intervals: 0, integrator: rk9, tolerance: -1, bogus: 2}"
+    wrong = SYMBOLIC.replace("{intervals: 50, integrator: rk4}", options).replace("theta: omega\n", "theta: omga\n") + (
+        "sweep: {over: {phase.duratin: '1:2:3', constants.m: '2:1:3', phase.duration: '1:2:3'}}\n"
+        "mpc: {horizon: -1, track: [{name: angle, quantity: theta, reference: thta}], ilqr: {intervals: -3}}\n")
+    assert lines_of(wrong) == [
+        "system.dynamics.theta", *(f"solve.ilqr.{key}" for key in ("intervals", "integrator", "tolerance", "bogus")),
+        'sweep.over["phase.duratin"]', 'sweep.over["constants.m"]', "mpc.horizon", "mpc.track[0].reference", "mpc.ilqr.intervals"]
+
+
+def test_all_changes_that_cannot_be_made_are_named() -> None:
+    with pytest.raises(ProblemFileError) as caught:
+        load_text(SYMBOLIC, overrides={"phase.costs[7].weights": "1", "phase.duration": "3", "constants.q.w": "1"})
+    assert [one.partition("=")[0] for one in caught.value.findings] == ["--set phase.costs[7].weights", "--set constants.q.w"]
+
+
 def test_what_a_malformed_part_would_name_is_not_missed() -> None:
     text = MANY.replace("{x: m, v: m/s}", "{x: m, v: [1]}")
     with pytest.raises(ProblemFileError) as caught:

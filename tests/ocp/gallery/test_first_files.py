@@ -37,7 +37,7 @@ def outside(name):
     found, reference = solve(problem), problem.reference
     assert found.ok, found.certificate.failures
     size = 1 + abs(reference.objective)
-    return abs(found.objective - reference.objective) - found.certificate.bar - reference.error - 1e-9 * size
+    return abs(found.objective - reference.objective) - found.certificate.error_bound - reference.error - 1e-9 * size
 
 
 @pytest.mark.parametrize("name", CHEAP)

@@ -63,7 +63,7 @@ def compared(name, key):
         found.append(f"verdict {first.ok} becomes {second.ok} ({second.status.name}: {failures})")
     near = 1e-4 * max(abs(first.objective), 1e-9)
     if name in SEVERAL and first.certificate and second.certificate:
-        near = min(near, first.certificate.bar + second.certificate.bar / units.cost)
+        near = min(near, first.certificate.error_bound + second.certificate.error_bound / units.cost)
     if not abs(second.objective / units.cost - first.objective) <= near:
         found.append(f"objective {first.objective:.9g} becomes {second.objective / units.cost:.9g}")
     flat = any(one.certificate.second_order.kind is Kind.FLAT_MINIMUM for one in (first, second) if one.certificate)

@@ -193,4 +193,5 @@ def test_optima_by_loops_are_those_of_generated_code(method):
 def test_every_method_certifies_it_without_options(loaded, method):
     solution, reference = solve(loaded.problem, method), loaded.problem.reference
     assert solution.ok, solution.certificate.failures
-    assert abs(solution.objective - reference.objective) <= solution.certificate.bar + reference.tolerance * reference.objective
+    bound = solution.certificate.error_bound + reference.tolerance * reference.objective
+    assert abs(solution.objective - reference.objective) <= bound

@@ -115,7 +115,7 @@ def test_a_state_may_be_a_mapping_of_names():
 
 
 def test_joints_of_a_robot_have_the_names_of_files():
-    mpc = ocp.load("problems/mpc/panda_track.yaml").controller(start_iterations=0)
+    mpc = ocp.load("problems/mpc/flexible_arm.yaml").controller(start_iterations=0)
     names = mpc.phase.system.space.names
     state = {f'{name[0]}["{name[2:]}"]': i / 10 for i, name in enumerate(names)}
     assert mpc._state(state) == pytest.approx(np.arange(len(names)) / 10)
@@ -373,29 +373,30 @@ def test_walls_hold_at_one_iteration_a_step_and_a_state_beyond_is_led_back():
 def test_the_derivatives_of_the_barrier_are_those_of_its_value():
     """Rows c <= 0 and a cone, within and beyond their margin: slopes and weights against central differences."""
     from ocp.shooting.engine import augmented
-    from ocp.shooting.engine.record import Held
+    from ocp.shooting.engine.record import ConstraintSet
     from ocp.shooting.stages.rows import BELOW, CONE, IN_CONE
 
     z = np.zeros
     kinds, sizes = np.array([[BELOW, CONE, IN_CONE, IN_CONE]]), np.array([[1, 3, 1, 1]])
-    held = Held(np.array([4]), kinds, sizes, np.ones((1, 4), dtype=np.int64), z((1, 4)), np.ones((1, 4)), z((1, 4)), z((1, 4)),
+    held = ConstraintSet(np.array([4]), kinds, sizes, np.ones((1, 4), dtype=np.int64), z((1, 4)), np.ones((1, 4)), z((1, 4)),
+                         z((1, 4)),
                 z((1, 4, 8)), z((1, 4)), z((1, 4)), z((2, 8, 8)), z((4, 4)), 0.3, 0.05)
 
     def value(c):
         held.c[0] = c
-        return augmented.terms(held, 0, 0, held.c[0], held.slope[0])
+        return augmented.terms(held, 0, 0, held.c[0], held.gradient[0])
 
     for c in ([-0.4, 2.0, 0.5, -0.3], [-0.01, 0.6, 0.5, 0.3], [0.2, 0.1, 0.5, -0.7], [-1.0, 1.0, 0.0, 0.0]):
         c, e = np.array(c), 1e-6 * np.eye(4)
         value(c)
         augmented._weights(held, 0, 0)
-        slope, weights = held.slope[0].copy(), held.cone.copy()
+        slope, weights = held.gradient[0].copy(), held.cone.copy()
         assert slope == pytest.approx([(value(c + d) - value(c - d)) / 2e-6 for d in e], rel=1e-5, abs=1e-7)
         differences = []
         for d in e:
             value(c + d)
-            up = held.slope[0].copy()
+            up = held.gradient[0].copy()
             value(c - d)
-            differences.append((up - held.slope[0]) / 2e-6)
+            differences.append((up - held.gradient[0]) / 2e-6)
         assert weights == pytest.approx(np.array(differences), rel=1e-4, abs=1e-5)
         assert np.linalg.eigvalsh(weights).min() > -1e-9

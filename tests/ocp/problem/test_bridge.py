@@ -136,7 +136,7 @@ def test_a_robot_stands_in_one_form(make, form):
     rng = np.random.default_rng(4)
     model = random_tree(3, rng, kinds=["revolute"])
     system = make(model)
-    assert [one is system.robot for one in (system.mechanism, system.inverse, system.held)] == [form is other for other in Form]
+    assert [one is system.robot for one in (system.mechanism, system.inverse, system.implicit)] == [form is other for other in Form]
     assert system.formulation.form is form
     x, u = rng.standard_normal(system.nx), rng.standard_normal(system.nu)
     a = np.array(system.rate(0, x, u, [])).ravel()[model.nv:]

@@ -21,7 +21,7 @@ from ocp.errors import ProblemError
 from ocp.guesses.silent import bridged
 from ocp.methods import method
 from ocp.problem import At, Duration, Guess, Phase, Sense
-from ocp.shooting.stages.costs import slopes
+from ocp.shooting.stages.costs import quadratic
 from ocp.transcription.collocation import CollocationOptions, transcribe
 from ocp.transcription.conditions import hard_rows
 
@@ -230,7 +230,8 @@ def test_costs_at_the_end_may_be_of_the_state_after_an_impact(written):
 
     by_x = np.array([(residual(1e-6 * e) - residual(-1e-6 * e)) / 2e-6 for e in np.eye(10)]).T
     X = ca.SX.sym("x", 10)
-    local = ca.Function("local", [X], slopes(space, len(u), 0, (cost,), ca.SX.sym)(ca.SX(0), X, ca.SX.zeros(len(u)), ca.SX(0, 1)))
+    local = ca.Function("local", [X],
+                        quadratic(space, len(u), 0, (cost,), ca.SX.sym)(ca.SX(0), X, ca.SX.zeros(len(u)), ca.SX(0, 1)))
     gradient, H = (np.array(y)[:10] for y in local(x))
     np.testing.assert_allclose(gradient.ravel(), by_x.T @ (np.array([2, 3]) * residual(np.zeros(10))), atol=1e-6)
     np.testing.assert_allclose(H[:, :10], by_x.T @ np.diag([2, 3]) @ by_x, atol=1e-6)
@@ -239,12 +240,12 @@ def test_costs_at_the_end_may_be_of_the_state_after_an_impact(written):
 def test_the_derivative_of_an_impact_between_phases_is_that_of_differences(written):
     _, both = written("", two(", reset: {impact: [heel], consistent: false}")).problem.phases
     x = np.random.default_rng(6).standard_normal(10)
-    after, slope = (np.array(y) for y in both.reset_slope()(x))
+    after, slope = (np.array(y) for y in both.reset_derivative()(x))
     np.testing.assert_allclose(after, both.reset(x, []), atol=1e-10)
     moved = [np.array(both.reset(x + s * 1e-6 * e, [])).ravel() for e in np.eye(10) for s in (1, -1)]
     np.testing.assert_allclose(slope.T, (np.array(moved[::2]) - moved[1::2]) / 2e-6, atol=1e-6)
     _, jointly = written("", two(", reset: {impact: [heel], consistent: false, joints: {knee: 0.5}}")).problem.phases
-    assert jointly.reset_slope is None
+    assert jointly.reset_derivative is None
 
 
 def test_impacts_of_costs_that_cannot_be_are_refused(written):
@@ -294,7 +295,7 @@ def test_files_read_forces_of_constraints_by_name(written):
 
 def test_robots_with_contacts_have_their_forces_among_the_unknowns(written):
     """auto: also in phases without any of them; other constraints, and what needs forward dynamics, leave it."""
-    assert all(phase.system.held is not None for phase in leap().phases)
+    assert all(phase.system.implicit is not None for phase in leap().phases)
     assert [len(phase.system.algebraic) for phase in leap().phases] == [8, 5, 8]
     other = written("{name: drive, joint_motion: {joint: base_x, path: 0.2*sin(t)}}", start="{others: free}")
     assert other.problem.phase.system.mechanism is not None

@@ -14,7 +14,7 @@ from commands import call, stop_at
 from repository import ROOT
 
 import ocp.problem.checkpoint as checkpoint_module
-from ocp.app.checkpoints import is_certified, kept, load_resumable
+from ocp.app.checkpoints import free_folder, is_certified, load_resumable
 from ocp.app.files.load import load_problem
 from ocp.app.files.problem.portable import portable
 from ocp.app.pages.folders import is_unfinished
@@ -308,10 +308,10 @@ def test_a_run_that_goes_on_takes_the_place_of_no_certified_one(tmp_path):
     """Neither of that which it began from, nor of what was resumed before."""
     first = run(FOLDER / "block_move.yaml", out=tmp_path / "run").folder
     assert is_certified(first)
-    assert kept(first) == tmp_path / "run-resumed"
+    assert free_folder(first) == tmp_path / "run-resumed"
     shutil.copytree(first, tmp_path / "run-resumed")
-    assert kept(first) == tmp_path / "run-resumed-2"
+    assert free_folder(first) == tmp_path / "run-resumed-2"
     summary = tmp_path / "run-resumed" / "summary.json"
     summary.write_text(summary.read_text().replace('"ok": true', '"ok": false'))
-    assert kept(first) == tmp_path / "run-resumed"
-    assert kept(tmp_path / "nothing") == tmp_path / "nothing"
+    assert free_folder(first) == tmp_path / "run-resumed"
+    assert free_folder(tmp_path / "nothing") == tmp_path / "nothing"

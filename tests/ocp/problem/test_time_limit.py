@@ -35,23 +35,23 @@ def findings(found, kind=Kind.LEFT_OUT):
 # ------------------------------------------------------------------------------------------------ the budget
 def test_limits_nest_and_end():
     now = [0.0]
-    assert not interrupts.late()
+    assert not interrupts.time_is_up()
     assert interrupts.seconds_left() == float("inf")
     with interrupts.limited(100.0, lambda: now[0]):
         with interrupts.limited(5.0):
             now[0] = 6.0
-            assert interrupts.late()
+            assert interrupts.time_is_up()
             assert interrupts.seconds_left() == -1.0
             with interrupts.closing(2.0):
-                assert not interrupts.late()
+                assert not interrupts.time_is_up()
                 with interrupts.closing(0.5):  # never less than around it
                     assert interrupts.seconds_left() == 1.0
                 with interrupts.limited():  # a budget of its own has no more time than that around it
-                    assert interrupts.late()
-        assert not interrupts.late()
+                    assert interrupts.time_is_up()
+        assert not interrupts.time_is_up()
         with interrupts.limited(None):
             assert interrupts.seconds_left() == 94.0
-    assert not interrupts.late()
+    assert not interrupts.time_is_up()
 
 
 def test_what_is_left_out_is_recorded_once_and_ctrl_c_ends_all_budgets():
@@ -240,6 +240,6 @@ def test_a_limit_that_is_none_is_refused(tmp_path, capsys):
 def test_real_time_passes():
     begin = time.perf_counter()
     with interrupts.limited(0.01):
-        while not interrupts.late(Activity.SOLVING):
+        while not interrupts.time_is_up(Activity.SOLVING):
             pass
     assert time.perf_counter() - begin >= 0.01

@@ -34,7 +34,7 @@ def test_least_effort_is_certified_by_default_and_handed_back_with_its_one_contr
     problem = moved(lambda t, x, u, p: ca.fabs(u[0]))
     found = solve(problem)
     assert found.ok
-    assert abs(found.objective - EXACT) <= found.certificate.bar <= 1e-5
+    assert abs(found.objective - EXACT) <= found.certificate.error_bound <= 1e-5
     assert found.problem.phase.system.controls == ("u",)
     assert found.problem.phase.costs == problem.phase.costs
     assert found.trajectory.u.shape[1] == 1
@@ -120,7 +120,7 @@ def test_least_norm_has_the_optimum_of_the_way_alone(weight):
     # what a force does across the way costs and helps nothing, so that the optimum is that of one direction
     found = solve(in_the_plane(lambda t, x, u, p: weight * ca.norm_2(u)))
     assert found.ok, found.ending
-    assert abs(found.objective - weight * EXACT) <= found.certificate.bar <= 0.01 * weight
+    assert abs(found.objective - weight * EXACT) <= found.certificate.error_bound <= 0.01 * weight
     assert found.trajectory.u.shape[1] == 2
     assert [one.name for one in found.findings if one.kind is Kind.NORM_AS_SLACK] == ["norm of a, b"]
     t = np.linspace(0.0, 3.0, 30001)

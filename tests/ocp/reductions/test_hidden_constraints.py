@@ -47,7 +47,7 @@ def test_half_a_turn_costs_what_it_does_in_the_angle(at_rest):
     assert found.ok, found.certificate.failures
     true = least_effort(at_rest)
     assert found.objective == pytest.approx(true, rel=1e-5)
-    assert abs(found.objective - true) <= found.certificate.bar
+    assert abs(found.objective - true) <= found.certificate.error_bound
     assert found.problem.phase.constraints == given.phase.constraints
     assert found.problem.phase.final == given.phase.final
     assert np.abs(np.sum(found.trajectory.x[:, :2]**2, axis=1) - 1).max() <= 4e-6  # of a range of 2, twice the gradient

@@ -195,7 +195,7 @@ def check(case):
     problem = load_text(given).problem
     found = solve(problem)
     assert found.ok, found.certificate.failures
-    assert found.objective == pytest.approx(optimum, rel=1e-6, abs=1e-7 + 2 * found.certificate.bar)
+    assert found.objective == pytest.approx(optimum, rel=1e-6, abs=1e-7 + 2 * found.certificate.error_bound)
     assert len(found.problem.phases) == len(problem.phases)
     assert found.problem.linkages == problem.linkages
 
@@ -216,7 +216,7 @@ def test_multiple_shooting_has_the_same_pieces():
     given, optimum = burn(30, 2.5, 20, 1, 0.1, 3, 0.5)
     found = solve(load_text(given).problem, "multiple_shooting", {"intervals": 40})
     assert found.ok, found.certificate.failures
-    assert found.objective == pytest.approx(optimum, abs=2 * found.certificate.bar)
+    assert found.objective == pytest.approx(optimum, abs=2 * found.certificate.error_bound)
 
 
 def test_what_comes_back_is_one_motion_of_the_problem_as_stated():
@@ -283,8 +283,8 @@ def test_places_and_their_slopes_by_parameters(when, place):
     free = free_parameters(problem)
     function = opened(problem.phase.system.rate)
     (step,) = function.steps
-    (one,) = Finder(problem.phase, free, (0.0, 3.0)).places(function, step)
-    of = ca.Function("place", [free.symbols], [one.place, ca.jacobian(one.place, free.symbols)])
+    (one,) = Finder(problem.phase, free, (0.0, 3.0)).instants(function, step)
+    of = ca.Function("place", [free.symbols], [one.expression, ca.jacobian(one.expression, free.symbols)])
     for q in (1.3, 2.1, 3.7):
         value, slope = map(float, of(q))
         assert value == pytest.approx(place(q), abs=1e-12)

@@ -12,7 +12,7 @@ from shooting_problems import quadrotor
 
 from ocp.problem import INF, At, Boundary, Constraint, Problem, Sense
 from ocp.shooting.engine import augmented
-from ocp.shooting.engine.knots import JACOBIAN, ROW_BEND, SLOTS
+from ocp.shooting.engine.knots import JACOBIAN, ROW_HESSIAN, SLOTS
 from ocp.shooting.ilqr import ILQROptions, prepare
 from ocp.shooting.stages.rows import BELOW, CONE, EQUAL, IN_CONE
 
@@ -47,8 +47,8 @@ class Loaded:
         made = ILQROptions(intervals=2, kernels="interpreted", hessian="full")
         self.program = prepare(Problem("constrained", (constrained(),)), made)
         store, self.horizon = self.program.store, self.program.horizon
-        self.engine, self.held, self.plan, self.path = store, store.held, store.plan, store.path
-        self.held.lam[:], self.held.mu[:] = rng.standard_normal(self.held.lam.shape), mu
+        self.engine, self.conset, self.plan, self.path = store, store.conset, store.plan, store.path
+        self.conset.lam[:], self.conset.mu[:] = rng.standard_normal(self.conset.lam.shape), mu
         self.space = constrained().system.space
         a, d = ca.SX.sym("a", self.space.nx), ca.SX.sym("d", self.space.ndx)
         plus = ca.Function("plus", [a, d], [self.space.plus(a, d)])
@@ -78,7 +78,7 @@ def test_rows_are_those_of_the_problem():
     assert path.kind.tolist() == [BELOW, BELOW, EQUAL, CONE, IN_CONE, IN_CONE]
     assert path.size[3] == 3
     assert path.needs_control.tolist() == [0, 0, 1, 1, 1, 1]
-    fixed = [f"final {n}" for n, held in zip(loaded.space.tangent_names, constrained().final.fixed, strict=True) if held]
+    fixed = [f"final {n}" for n, conset in zip(loaded.space.tangent_names, constrained().final.fixed, strict=True) if conset]
     assert list(final.names) == [*path.names[:2], *fixed, "between[0] (upper)", "between[0] (lower)", "between[1]"]
     x, u = loaded.path.x[1], loaded.path.u[1]
     c = flat(path.value(0, x, u, []))
@@ -102,12 +102,12 @@ def test_slopes_and_stiffness_are_the_derivatives_of_the_terms(seed, k):
 
     gradient, bend = (f(value, loaded.plus, x, u, n, 1e-4) for f in (columns, hessian))
     g, H = np.zeros(width), np.zeros((n + 4, width))
-    largest = augmented.slopes(loaded.engine, k, g)
+    largest = augmented.add_gradient(loaded.engine, k, g)
     assert augmented.stiffness(loaded.engine, k, True, H)
     np.testing.assert_allclose(g[:size], gradient[0], atol=1e-5 * max(1, np.abs(gradient).max()))
     assert not g[size:].any()
     np.testing.assert_allclose(symmetric(H[:size, :size]), bend, atol=1e-5 * max(1, np.abs(bend).max()))
-    rows, slope = loaded.rows(k), loaded.held.slope[k, :loaded.rows(k).count]
+    rows, slope = loaded.rows(k), loaded.conset.gradient[k, :loaded.rows(k).count]
     by_x, by_u = rows.adjoint(loaded.plan.t[k], x, u, [], slope)
     tangent = np.asarray(ca.DM(loaded.space.rate(ca.DM(x)))).T @ flat(by_x)
     np.testing.assert_allclose(np.r_[tangent, flat(by_u)], g[:size], atol=1e-11 * max(1, np.abs(g).max()))
@@ -121,11 +121,12 @@ def test_without_exactness_the_curvature_of_the_rows_is_left_out():
     loaded = Loaded(np.random.default_rng(5))
     g, coarse, exact = np.zeros(loaded.horizon.width), *np.zeros((2, 16, loaded.horizon.width))
     arguments = loaded.engine, 1
-    augmented.slopes(*arguments, g)
+    augmented.add_gradient(*arguments, g)
     augmented.stiffness(*arguments, False, coarse)
     augmented.stiffness(*arguments, True, exact)
     rows = loaded.rows(1)
-    H = np.asarray(rows.curvature(loaded.plan.t[1], loaded.path.x[1], loaded.path.u[1], [], loaded.held.slope[1, :rows.count])).T
+    H = np.asarray(rows.curvature(loaded.plan.t[1], loaded.path.x[1], loaded.path.u[1], [],
+                                  loaded.conset.gradient[1, :rows.count])).T
     np.testing.assert_allclose(exact - coarse, H, atol=1e-10)
     assert np.linalg.eigvalsh(symmetric(coarse[:, :16]))[0] > -1e-10  # convex: W is, for a cone too
     assert np.abs(H).max() > 0.1
@@ -138,18 +139,19 @@ def test_curvature_of_convex_rows_is_kept_without_exactness():
     rows, k = loaded.rows(1), 1
     ball = rows.names.index("ball (upper)")
     others = [r for r in range(rows.count) if r != ball]
-    loaded.held.holds[k, others] = 0
-    loaded.held.lam[k] = 0.0
+    loaded.conset.holds[k, others] = 0
+    loaded.conset.lam[k] = 0.0
     arguments = loaded.engine, k
     for lam, kept in ((50.0, True), (-50.0, False)):
         g, coarse, exact = np.zeros(loaded.horizon.width), *np.zeros((2, 16, loaded.horizon.width))
-        loaded.held.kind[loaded.horizon.which[k], ball], loaded.held.lam[k, ball] = EQUAL, lam  # an equality may have either sign
-        augmented.slopes(*arguments, g)
-        assert np.sign(loaded.held.slope[k, ball]) == np.sign(lam)
+        conset, kind = loaded.conset, loaded.horizon.which[k]
+        conset.kind[kind, ball], conset.lam[k, ball] = EQUAL, lam  # an equality may have either sign
+        augmented.add_gradient(*arguments, g)
+        assert np.sign(loaded.conset.gradient[k, ball]) == np.sign(lam)
         assert augmented.stiffness(*arguments, False, coarse)
         assert augmented.stiffness(*arguments, True, exact)
         bend = np.asarray(rows.curvature(loaded.plan.t[k], loaded.path.x[k], loaded.path.u[k], [],
-                                         loaded.held.slope[k, :rows.count])).T
+                                         loaded.conset.gradient[k, :rows.count])).T
         assert np.abs(bend).max() > 1
         np.testing.assert_allclose(exact - coarse, 0.0 if kept else bend, atol=1e-10 * np.abs(bend).max())
 
@@ -160,50 +162,50 @@ def test_linear_rows_have_no_kernel_for_their_curvature():
     program = prepare(block_move(), ILQROptions(intervals=3, kernels="interpreted", hessian="full"))
     assert any(kind.rows.count for kind in program.horizon.kinds)
     assert any(slot % SLOTS == JACOBIAN for slot in program.compiled.bank)
-    assert not any(slot % SLOTS == ROW_BEND for slot in program.compiled.bank)
+    assert not any(slot % SLOTS == ROW_HESSIAN for slot in program.compiled.bank)
 
 
 def test_what_an_update_moves_and_misses():
     """Sums over rows and knots of (new - old)^2 / (2 mu); the residual of a row is what it moves by the penalty."""
     loaded = Loaded(np.random.default_rng(3), mu=3.0)
-    held, which = loaded.held, loaded.horizon.which
+    conset, which = loaded.conset, loaded.horizon.which
     for k in range(3):
-        augmented.slopes(loaded.engine, k, np.zeros(loaded.horizon.width))
-    old, slope = held.lam.copy(), held.slope.copy()
-    expected, residual = 0.0, np.zeros_like(held.kind, dtype=float)
+        augmented.add_gradient(loaded.engine, k, np.zeros(loaded.horizon.width))
+    old, slope = conset.lam.copy(), conset.gradient.copy()
+    expected, residual = 0.0, np.zeros_like(conset.kind, dtype=float)
     for k in range(3):
         rows = loaded.rows(k)
         for r, kind in enumerate(rows.kind):
             change = (slope[k, r] if kind <= BELOW else -slope[k, r]) - old[k, r]
             expected += change**2 / 6
-            if held.holds[k, r] and kind in (EQUAL, BELOW):
-                size = abs(change) / 3 if kind == EQUAL or held.c[k, r] > 0 or abs(slope[k, r] * held.c[k, r]) > 0.1 else 0.0
+            if conset.holds[k, r] and kind in (EQUAL, BELOW):
+                size = abs(change) / 3 if kind == EQUAL or conset.c[k, r] > 0 or abs(slope[k, r] * conset.c[k, r]) > 0.1 else 0.0
                 residual[which[k], r] = max(residual[which[k], r], size)
-    assert augmented.moved(held, which) == pytest.approx(expected, rel=1e-12)
-    found = np.full(held.kind.shape, np.nan)
-    largest = augmented.residuals(held, which, 0.1, found)
+    assert augmented.moved(conset, which) == pytest.approx(expected, rel=1e-12)
+    found = np.full(conset.kind.shape, np.nan)
+    largest = augmented.residuals(conset, which, 0.1, found)
     assert largest == found.max()
-    plain = np.isin(held.kind, (EQUAL, BELOW))
+    plain = np.isin(conset.kind, (EQUAL, BELOW))
     np.testing.assert_allclose(found[plain], residual[plain], rtol=1e-12)
-    augmented.update(held, which, 1.0)
-    np.testing.assert_allclose(held.lam[:, 0], slope[:, 0])
+    augmented.update(conset, which, 1.0)
+    np.testing.assert_allclose(conset.lam[:, 0], slope[:, 0])
 
 
 def test_rows_without_control_do_not_hold_at_the_start():
     loaded = Loaded(np.random.default_rng(1))
     loaded.path.x[:, 2] = 5.0  # beyond its bound
-    augmented.slopes(loaded.engine, 0, np.zeros(loaded.horizon.width))
-    assert np.all(loaded.held.slope[0, :2] == 0)
-    assert loaded.held.slope[0, 2] != 0
-    augmented.slopes(loaded.engine, 1, np.zeros(loaded.horizon.width))
-    assert loaded.held.slope[1, 0] > 0
+    augmented.add_gradient(loaded.engine, 0, np.zeros(loaded.horizon.width))
+    assert np.all(loaded.conset.gradient[0, :2] == 0)
+    assert loaded.conset.gradient[0, 2] != 0
+    augmented.add_gradient(loaded.engine, 1, np.zeros(loaded.horizon.width))
+    assert loaded.conset.gradient[1, 0] > 0
 
 
 def test_rows_that_are_not_finite_are_noticed():
     loaded = Loaded(np.random.default_rng(2))
     loaded.path.x[1, 0] = np.inf
     assert np.isnan(augmented.penalty(loaded.engine, loaded.path, 1))
-    assert np.isnan(augmented.slopes(loaded.engine, 1, np.zeros(loaded.horizon.width)))
+    assert np.isnan(augmented.add_gradient(loaded.engine, 1, np.zeros(loaded.horizon.width)))
 
 
 def test_multipliers_solve_a_convex_problem():
@@ -212,19 +214,19 @@ def test_multipliers_solve_a_convex_problem():
     c = np.array([0.2, 1.0, -2.0])  # outside |x[1:]| <= x[0]
     w = np.linalg.norm(c[1:])
     expected = 0.5 * (1 + c[0] / w) * np.r_[w, c[1:]]
-    held = Loaded(rng, mu=2.0).held
-    held.lam[:], held.holds[:] = 0.0, 1
+    conset = Loaded(rng, mu=2.0).conset
+    conset.lam[:], conset.holds[:] = 0.0, 1
     x = c.copy()
     for _ in range(60):
         for _ in range(40):  # Newton on 1/2 |x - c|^2 + terms of the cone rows
-            held.c[0, :6] = np.r_[-1.0, -1.0, 0.0, x]
-            augmented.terms(held, 0, 0, held.c[0], held.slope[0])
-            augmented._weights(held, 0, 0)
-            x = x - np.linalg.solve(np.eye(3) + held.cone[3:6, 3:6], x - c + held.slope[0, 3:6])
-        held.c[0, :6] = np.r_[-1.0, -1.0, 0.0, x]
-        augmented.terms(held, 0, 0, held.c[0], held.slope[0])
-        augmented.update(held, np.zeros(1, dtype=np.int64), 1.0)
+            conset.c[0, :6] = np.r_[-1.0, -1.0, 0.0, x]
+            augmented.terms(conset, 0, 0, conset.c[0], conset.gradient[0])
+            augmented._weights(conset, 0, 0)
+            x = x - np.linalg.solve(np.eye(3) + conset.cone[3:6, 3:6], x - c + conset.gradient[0, 3:6])
+        conset.c[0, :6] = np.r_[-1.0, -1.0, 0.0, x]
+        augmented.terms(conset, 0, 0, conset.c[0], conset.gradient[0])
+        augmented.update(conset, np.zeros(1, dtype=np.int64), 1.0)
     np.testing.assert_allclose(x, expected, atol=1e-9)
-    np.testing.assert_allclose(held.lam[0, 3:6], x - c, atol=1e-9)  # stationarity: x - c = multiplier of the cone
-    assert augmented.row_violation(held, 0, 3, held.c[0]) < 1e-9
-    assert augmented.violation(held, 0, 0) < 1e-9
+    np.testing.assert_allclose(conset.lam[0, 3:6], x - c, atol=1e-9)  # stationarity: x - c = multiplier of the cone
+    assert augmented.row_violation(conset, 0, 3, conset.c[0]) < 1e-9
+    assert augmented.violation(conset, 0, 0) < 1e-9

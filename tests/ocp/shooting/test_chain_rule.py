@@ -13,7 +13,7 @@ from dynamics.model.synthetic import random_tree
 from ocp.bridge import inverse_dynamics_system, robot_system
 from ocp.integrators import INTEGRATORS
 from ocp.shooting.engine import knots
-from ocp.shooting.engine.expansion import bend_range, differentiate_range, expand, finish
+from ocp.shooting.engine.expansion import differentiate_range, expand, finish, hessian_range
 from ocp.shooting.ilqr import ILQROptions
 from ocp.shooting.stages import explicit, expressions, horizon
 from ocp.shooting.stages.horizon import build
@@ -67,7 +67,7 @@ def test_every_function_is_that_of_the_step_differentiated_as_a_whole(name, inte
     assert plain.whole is None
     x, u, costate = point(written, 3)
     given = (0.3, x, u, [], 0.15)
-    for label, more in (("step", ()), ("expand", ()), ("slope", ()), ("bend", (costate,))):
+    for label, more in (("step", ()), ("expand", ()), ("first_order", ()), ("hessian", (costate,))):
         for a, b in zip(getattr(written, label).call([*given, *more]), getattr(plain, label).call([*given, *more]), strict=True):
             a, b = np.array(a), np.array(b)
             np.testing.assert_allclose(a, b, rtol=0, atol=1e-11 * max(1.0, np.abs(b).max()), err_msg=label)
@@ -78,7 +78,7 @@ def test_it_is_short(monkeypatch):
     monkeypatch.setattr(expressions, "INLINE_LIMIT", 2000)
     written, plain = pair(ROBOTS["arm"](), integrator="rk4")
     assert written.expand.n_instructions() < 0.8 * plain.expand.n_instructions()
-    assert written.whole.n_instructions() < 0.5 * (plain.bend.n_instructions() + plain.slope.n_instructions())
+    assert written.whole.n_instructions() < 0.5 * (plain.hessian.n_instructions() + plain.first_order.n_instructions())
 
 
 @pytest.mark.parametrize("wrong", ["A", "B", "projection"])
@@ -102,15 +102,15 @@ def test_a_wrong_link_is_noticed(wrong, monkeypatch):
     written, plain = pair(base, integrator="rk4")
     x, u, costate = point(written, 3)
     off = [np.abs(np.array(a) - np.array(b)).max() / np.abs(np.array(b)).max() for a, b in (
-        (written.slope(0.3, x, u, [], 0.15)[0], plain.slope(0.3, x, u, [], 0.15)[0]),
-        (written.bend(0.3, x, u, [], 0.15, costate), plain.bend(0.3, x, u, [], 0.15, costate)))]
+        (written.first_order(0.3, x, u, [], 0.15)[0], plain.first_order(0.3, x, u, [], 0.15)[0]),
+        (written.hessian(0.3, x, u, [], 0.15, costate), plain.hessian(0.3, x, u, [], 0.15, costate)))]
     assert max(off) > 1e-6
 
 
 # ---- everything in one pass from the end to the start -----------------------------------------------------------------------
 def model_of(store):
     """All that an expansion writes, without padding."""
-    n, m, found = store.model.n, store.model.m, [store.held.c.copy(), store.state.copy()]
+    n, m, found = store.model.n, store.model.m, [store.conset.c.copy(), store.state.copy()]
     for k in range(len(n)):
         size, model, policy = n[k] + m[k], store.model, store.policy
         found += [model.g[k, :size].copy(), np.tril(model.H[k, :size, :size]), policy.costate[k, :n[k]].copy()]
@@ -140,7 +140,7 @@ def test_one_pass_gives_the_bits_of_two(how, monkeypatch):
     failed, violation = differentiate_range(engine, 0, stages)
     assert failed == -1
     assert finish(engine, violation)
-    assert bend_range(engine, 0, stages) == -1
+    assert hessian_range(engine, 0, stages) == -1
     for a, b in zip(one, model_of(store), strict=True):
         np.testing.assert_array_equal(a, b)
 

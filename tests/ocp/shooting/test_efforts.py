@@ -130,7 +130,7 @@ def test_stages_are_those_without_the_closed_form(name, integrator, exact, monke
              *zip(ours.rows.jacobian.call([*at]), theirs.rows.jacobian.call([*at]), strict=True),
              (ours.rows.curvature(*at, y), theirs.rows.curvature(*at, y))]
     if exact:
-        pairs.append((ours.bend(*at, 0.1, costate), theirs.bend(*at, 0.1, costate)))
+        pairs.append((ours.hessian(*at, 0.1, costate), theirs.hessian(*at, 0.1, costate)))
         if (name, integrator) != ("curved", "heun"):  # projections on the way: differentiated as they are
             assert ours.whole.n_instructions() < 0.7 * theirs.whole.n_instructions()
     for a, b in pairs:
@@ -162,7 +162,7 @@ def test_a_wrong_closed_form_is_noticed(monkeypatch):
     theirs = build(given, options).kinds[0]
     x, u = point(model)
     costate = np.ones(2 * model.nv)
-    a, b = (np.array(stage.bend(0.3, x, u, [], 0.1, costate)) for stage in (ours, theirs))
+    a, b = (np.array(stage.hessian(0.3, x, u, [], 0.1, costate)) for stage in (ours, theirs))
     assert np.abs(a - b).max() > 1e-6 * np.abs(b).max()
-    a, b = (np.array(stage.slope(0.3, x, u, [], 0.1)[0]) for stage in (ours, theirs))
+    a, b = (np.array(stage.first_order(0.3, x, u, [], 0.1)[0]) for stage in (ours, theirs))
     np.testing.assert_allclose(a, b, rtol=0, atol=1e-11 * np.abs(b).max())

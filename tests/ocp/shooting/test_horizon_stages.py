@@ -78,7 +78,7 @@ def test_the_horizon_is_the_problem_in_order(horizon):
     assert horizon.time(3, theta) == pytest.approx(0.4 * 1.3)
     assert horizon.time(6, theta) == pytest.approx(1.3)  # the passage belongs to the phase that it closes
     assert horizon.time(9, theta) == pytest.approx(1.3 + 0.4 * 0.8)
-    assert horizon.place(9, np.full((13, 16), np.nan)) == ("slide", pytest.approx(1.38))
+    assert horizon.locate(9, np.full((13, 16), np.nan)) == ("slide", pytest.approx(1.38))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -96,7 +96,7 @@ def test_steps_and_costs_are_those_of_the_phases(horizon, kind):
 def test_first_derivatives_against_differences_on_the_manifold(horizon, kind):
     plain, stage, x, u = case(horizon, kind, 4)
     n, size = stage.space.ndx, stage.space.ndx + stage.nu
-    for found in (stage.expand(*given(kind, x, u)), stage.slope(*given(kind, x, u))):
+    for found in (stage.expand(*given(kind, x, u)), stage.first_order(*given(kind, x, u))):
         g = columns(lambda a, b: cost(plain, a, b), plus(plain.before), x, u, n)[0]
         np.testing.assert_allclose(flat(found[0])[:size], g, rtol=1e-6, atol=1e-8)
         assert not flat(found[0])[size:].any()
@@ -126,7 +126,7 @@ def test_full_hessian_is_that_of_the_lagrangian(horizon, kind):
         carried = 0.0 if plain.following is None else costate @ minus(plain.following)(here, plain.after(a, b))
         return cost(plain, a, b) + carried
 
-    H = symmetric(stage.bend(*given(kind, x, u), costate), stage.space.ndx + stage.nu)
+    H = symmetric(stage.hessian(*given(kind, x, u), costate), stage.space.ndx + stage.nu)
     expected = hessian(lagrangian, plus(plain.before), x, u, stage.space.ndx)
     np.testing.assert_allclose(H, expected, rtol=1e-4, atol=1e-5)
     assert np.abs(H - gauss_newton(plain, x, u)).max() > 1e-2  # there was something to drop
@@ -212,8 +212,8 @@ def test_integrators_and_rectangles(kind, integrator, quadrature):
     horizon = build(RICH, ILQROptions(intervals=5, integrator=integrator, cost_quadrature=quadrature, hessian="gauss_newton"))
     plain = plain_stages(*AT[kind], integrator, quadrature == "rectangle")[kind]
     stage = stage_of(horizon, kind)
-    assert stage.slope is None  # nothing asked for the full Hessian
-    assert stage.bend is None
+    assert stage.first_order is None  # nothing asked for the full Hessian
+    assert stage.hessian is None
     x, u = point(plain, stage, 10)
     after, value = stage.step(*given(kind, x, u))
     np.testing.assert_allclose(flat(after), plain.after(x, u), rtol=1e-12, atol=1e-13)
@@ -236,7 +236,7 @@ def test_large_functions_stay_calls_and_give_the_same_numbers(horizon, kind, mon
     assert one.expand.is_a("SXFunction")
     assert two.expand.is_a("MXFunction")
     y = np.arange(1.0, one.after.nx + 1)
-    for name, more in (("step", ()), ("expand", ()), ("slope", ()), ("bend", (y[:one.after.ndx],)), ("adjoint", (y,))):
+    for name, more in (("step", ()), ("expand", ()), ("first_order", ()), ("hessian", (y[:one.after.ndx],)), ("adjoint", (y,))):
         arguments = [*given(kind, x, u), *more]
         for a, b in zip(getattr(one, name).call(arguments), getattr(two, name).call(arguments), strict=True):
             np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=1e-10, atol=1e-12)

@@ -78,8 +78,8 @@ def references(problem, options, derivatives, store):
         size = stage.space.ndx + stage.nu
         after, cost = stage.step(*arguments)
         if options.hessian == "full":
-            g, F = stage.slope(*arguments)
-            H = stage.bend(*arguments, store.policy.costate[k + 1, :stage.after.ndx])
+            g, F = stage.first_order(*arguments)
+            H = stage.hessian(*arguments, store.policy.costate[k + 1, :stage.after.ndx])
         else:
             g, F, H = stage.expand(*arguments)
         lower = np.asarray(H).T[:, :size]

@@ -216,7 +216,7 @@ def test_the_residual_of_held_rows_is_the_right_hand_side_of_their_step(seed):
     knot = Knot(3, rng.standard_normal(3), np.eye(3), c=rng.standard_normal(5), C=rng.standard_normal((5, 3)), kind=kind, size=size)
     w = rng.standard_normal(5)
     active = ActiveSet([knot], Multipliers((np.zeros(3),), (w,)))
-    held = active.held[0]
+    held = active.conditions[0]
     np.testing.assert_allclose(active.miss(0, knot, w), held.b + held.soft * (held.T.T @ w), atol=1e-12)
     assert held.b.size >= 1
 

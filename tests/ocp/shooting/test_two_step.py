@@ -101,10 +101,10 @@ def test_first_and_second_derivatives_against_differences_on_the_manifold(horizo
     def cost(x, u):
         return float(stage.step(*given(x, u))[1])
 
-    g, F = flat(stage.slope(*given(x, u))[0])[:size], np.asarray(stage.slope(*given(x, u))[1]).T[:, :size]
+    g, F = flat(stage.first_order(*given(x, u))[0])[:size], np.asarray(stage.first_order(*given(x, u))[1]).T[:, :size]
     np.testing.assert_allclose(F, columns(moved, both, x, u, 2 * N - 3), atol=1e-8)
     np.testing.assert_allclose(g, columns(cost, both, x, u, 2 * N - 3)[0], atol=1e-8)
-    H = np.asarray(stage.bend(*given(x, u), y)).T[:, :size]
+    H = np.asarray(stage.hessian(*given(x, u), y)).T[:, :size]
     expected = hessian(lambda x, u: cost(x, u) + y @ moved(x, u), both, x, u, 2 * N - 3)
     np.testing.assert_allclose(H + np.tril(H, -1).T, expected, atol=3e-6 * np.abs(expected).max())
 

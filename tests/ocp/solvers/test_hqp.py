@@ -13,7 +13,7 @@ from ocp.errors import ProblemError
 from ocp.solvers import hqp
 from ocp.solvers.engines import ENGINES, Dense, Osqp
 from ocp.solvers.hqp import Hierarchy, HQPOptions, HQPStatus, Level, merged, solve_hqp
-from ocp.solvers.level_programme import FAILED
+from ocp.solvers.level_program import FAILED
 from ocp.solvers.lexicographic import advance
 
 

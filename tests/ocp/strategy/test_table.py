@@ -151,7 +151,7 @@ def test_without_finer_mesh_a_wide_error_bound_stays():
     whole, found = (solve(problem, tolerances=tolerances, without=off) for off in ([], ["finer_mesh"]))
     assert whole.ok
     assert "finer_mesh" in fired(whole)
-    assert abs(whole.objective - best) <= whole.certificate.bar + 1e-9
+    assert abs(whole.objective - best) <= whole.certificate.error_bound + 1e-9
     assert "finer_mesh" not in fired(found)
     assert [one.kind for one in found.certificate.failures] == [Kind.OBJECTIVE_ERROR]
 

@@ -157,7 +157,7 @@ phase:
 """).problem)
     assert found.ok, found.certificate.failures
     truth = max(map(effort, np.linspace(0.299, 0.301, 20001)))
-    assert abs(found.objective - truth) <= found.certificate.bar
+    assert abs(found.objective - truth) <= found.certificate.error_bound
     assert truth - effort(0.3) > 1e-2
 
 

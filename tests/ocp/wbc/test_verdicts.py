@@ -52,7 +52,7 @@ def test_parts_of_a_robot_are_its_base_and_its_joints():
     ground, model = ground_of(loaded), loaded.mechanism.model
     frames = [part.frame for part in ground.parts]
     assert frames.count(model.bodies[0].name) == 8
-    assert not {model.bodies[i].name for i in ground.held} & {f for f in frames if f != model.bodies[0].name}
+    assert not {model.bodies[i].name for i in ground.carriers} & {f for f in frames if f != model.bodies[0].name}
     trunk = model.bodies[0].inertia
     corners = np.array([part.points[0] for part in ground.parts if part.frame == model.bodies[0].name])
     a, b, c = np.ptp(corners, axis=0)
@@ -61,7 +61,8 @@ def test_parts_of_a_robot_are_its_base_and_its_joints():
     sunk = loaded.setup.start.copy()
     sunk[2] = 0.0
     assert ground_of(loaded).parts
-    assert not [p for p in Ground(loaded.mechanism, 0, ground.normal, 0.0, 0.5, sunk, ground.held).parts if p.points[0][2] < -0.04]
+    lowered = Ground(loaded.mechanism, 0, ground.normal, 0.0, 0.5, sunk, ground.carriers)
+    assert not [p for p in lowered.parts if p.points[0][2] < -0.04]
 
 
 @pytest.mark.parametrize("height", [0.0, 2.0, -1.0])

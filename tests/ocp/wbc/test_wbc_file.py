@@ -8,11 +8,12 @@ import pytest
 
 from ocp.app.cli import main
 from ocp.app.files.control.wbc import load_wbc, load_wbc_text
+from ocp.app.files.syntax.findings import ProblemFileError
 from ocp.app.wbc.run import run_loaded
 from ocp.errors import ProblemError
 from ocp.solvers.hqp import HQPOptions
 from ocp.wbc import Path as Way
-from ocp.wbc import held, moving
+from ocp.wbc import constant, moving
 
 FOLDER = Path(__file__).resolve().parents[3] / "problems" / "wbc"
 TEXT = (FOLDER / "quadruped_push.yaml").read_text(encoding="utf-8")
@@ -67,10 +68,10 @@ def test_paths_are_smooth_and_their_rates_are_derivatives():
     import casadi as ca
 
     t = ca.SX.sym("t")
-    way = Way.of("vector", held([1.0, 0.0]))
+    way = Way.of("vector", constant([1.0, 0.0]))
     way.move(0.5, 1.0, moving(ca.Function("f", [t], [ca.vertcat(ca.sin(t), t**2)])))
-    turn = Way.of("rotation", held(np.eye(3).ravel()))
-    turn.move(0.2, 0.8, held(np.array([[0.0, -1, 0], [1, 0, 0], [0, 0, 1]]).ravel(order="F")))
+    turn = Way.of("rotation", constant(np.eye(3).ravel()))
+    turn.move(0.2, 0.8, constant(np.array([[0.0, -1, 0], [1, 0, 0], [0, 0, 1]]).ravel(order="F")))
     for time in (0.1, 0.7, 1.2, 1.9):
         h = 1e-5
         before, here, after = (way.at(time + s) for s in (-h, 0, h))
@@ -96,7 +97,7 @@ def test_a_quadruped_lifts_a_foot(kind, tmp_path):
     lifted = found.run.contacts[0]
     assert set(np.unique(lifted.state)) == {0, 1, 2}
     assert lifted.gap.max() > 0.04
-    assert [note.words for note in found.run.notes][:2] == ["is released", "touches, and is taken"]
+    assert [note.text for note in found.run.notes][:2] == ["is released", "touches, and is taken"]
 
 
 def test_a_file_has_every_engine_and_its_default_is_that_of_hierarchies():
@@ -165,7 +166,7 @@ def test_tasks_that_cannot_all_be_met_come_with_advice():
     for text, words in ((twice, "ask for 9 rates at one priority, of which contacts and loops leave 6 free"),
                         (moving_foot, "ask for 9 rates at one priority, of which contacts and loops leave 6 free")):
         text = text.split("schedule:")[0] + "wbc: {rate: 200, duration: 0.01}\n"
-        assert any(words in note.words for note in run_loaded(load_wbc_text(text, FOLDER)).run.notes)
+        assert any(words in note.text for note in run_loaded(load_wbc_text(text, FOLDER)).run.notes)
     posture = TEXT.replace("  - {name: least torques,", "  - {name: posture, priority: 3, posture: {}}\n  - {name: least torques,")
     assert not run_loaded(load_wbc_text(posture.split("schedule:")[0] + "wbc: {rate: 200, duration: 0.01}\n", FOLDER)).run.notes
 
@@ -194,3 +195,16 @@ def test_painleves_paradox_is_told_in_words(tmp_path, capsys):
     assert words in capsys.readouterr().out
     assert any(note.startswith(words) for note in json.loads((out / "summary.json").read_text(encoding="utf-8"))["notes"])
     assert not run_loaded(load_wbc_text(ROD.replace("friction: 1.6", "friction: 1.3"))).notes
+
+
+def test_independent_errors_come_at_once():
+    """Of contacts, tasks, the controller and the plant: none waits for another to be mended."""
+    text = TEXT
+    for right, wrong in (("lf: {frame: lf_foot, friction: 0.6, least: 2}", "lf: {frame: lf_foot, friction: 0.6, least: 2, most: 1}"),
+                         ("{frame: trunk, rpy", "{frame: trunkk, rpy"), ("rate: 500", "rate: -500")):
+        assert right in text
+        text = text.replace(right, wrong)
+    with pytest.raises(ProblemFileError) as caught:
+        load_wbc_text(text + "plant: {kind: mujocoo}\n", FOLDER)
+    keys = [one.split(": ")[1] for one in caught.value.findings]
+    assert keys == ["contacts.lf.most", "tasks[1].orientation.frame", "wbc.rate", "plant.kind"]

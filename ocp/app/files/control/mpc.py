@@ -11,8 +11,10 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
+from dynamics.constraints import Contact
 from dynamics.errors import near
 from dynamics.joints import record
+from dynamics.mechanism import Mechanism
 from dynamics.model.model import Model
 from dynamics.model.rigid import body_inertia
 from ocp.app.files.control import mpc_schema as schema
@@ -29,7 +31,9 @@ from ocp.methods import NOTHING_TO_SAY
 from ocp.mpc.options import MPCOptions, Tracked, horizon_problem
 from ocp.mpc.trials import RandomTrials
 from ocp.plants import Disturbances, Kick, PlantSpec, Push
+from ocp.plants.integrated import INTEGRATED
 from ocp.problem import Problem, System
+from ocp.shooting.stages.by_time import TimedProblem
 
 PLANT_KEYS = ("system", "constants", "parameters")
 """First keys of a path under ``mpc.plant.set``: what makes a plant."""
@@ -51,14 +55,21 @@ class LoadedMPC:
 
 
 @sound
-def read_mpc(reader: Reader, file: Any, problem: Problem, reload: Reload) -> LoadedMPC:
-    """The section of a file whose problem has been read without errors; None where errors were recorded.
+def read_mpc(reader: Reader, file: Any, problem: Problem | None, reload: Reload) -> LoadedMPC:
+    """The section of a file; None where errors were recorded. problem: None where it has errors, then only parts of the section
+    are read that need no problem.
 
     reload: turns a changed source into a problem; for plants that differ from the model.
     """
     given: schema.MPC = file.mpc
     section = Section(reader, given, ("mpc",))
-    options, across = _options(section, problem.phases[0].system.period), None
+    options = _options(section, None if problem is None else problem.phases[0].system.period)
+    ilqr = read_options(reader, given.ilqr, "ilqr", ("mpc", "ilqr"))
+    if problem is None or options is None:
+        section.all("track", lambda item: _tracked(item, reader.u.numel()))
+        raise FollowOnError("recorded")
+    across: Problem | None = None
+    stated = problem
     if len(problem.phases) > 1:
         reread = reload
         with section.collecting():
@@ -71,14 +82,13 @@ def read_mpc(reader: Reader, file: Any, problem: Problem, reload: Reload) -> Loa
             return horizon_problem(reread(changed), options)
 
     system = problem.phase.system
-    ilqr = read_options(reader, given.ilqr, "ilqr", ("mpc", "ilqr"))
     if given.intervals is not None:
         if "intervals" in given.ilqr:
             section.refuse("is also given as mpc.ilqr.intervals; give one of them", "intervals")
         ilqr["intervals"] = given.intervals
     if system.period is not None and "intervals" in ilqr:
         section.refuse(f"intervals: {NOTHING_TO_SAY}")
-    tracked = section.all("track", _tracked)
+    tracked = section.all("track", lambda item: _tracked(item, problem.phase.system.nu))
     if options.horizon is None and problem.phase.duration.free:
         section.refuse("the phase has a free duration, so the horizon needs a length; set 'horizon'")
     # a horizon that begins at a measurement leaves nothing of these to the solver
@@ -88,11 +98,17 @@ def read_mpc(reader: Reader, file: Any, problem: Problem, reload: Reload) -> Loa
         reader.findings.add(("parameters",), "a closed loop (section 'mpc') has no parameters to choose; give their values")
     disturbances = _disturbances(section.part("disturbances"), system)
     trials = read_trials(section.part("trials"), system.space, system.model)
-    plant = _plant_system(section.part("plant"), file, system, reload)
+    plant = _plant_system(section.part("plant"), problem, stated, reload)
     reader.findings.settle()
     assert plant is not None
     with section.collecting("plant"):
-        spec = PlantSpec(plant[0], given.plant.integrator, given.plant.substeps, disturbances, plant[1])
+        plant_system, robot, words = plant
+        contacts = [] if robot is None else [one for one in robot.constraints if isinstance(one, Contact)]
+        kind = given.plant.kind if given.plant.kind != "auto" else "hybrid" if contacts and all(
+            contact.friction is not None for contact in contacts) else INTEGRATED
+        if kind == INTEGRATED and isinstance(problem, TimedProblem):
+            raise ProblemError("contacts come and go: take the plant hybrid or mujoco, and give every contact a friction")
+        spec = PlantSpec(plant_system, given.plant.integrator, given.plant.substeps, disturbances, words, kind, robot)
     estimate: EstimateSpec | None = None
     if given.estimate is not None:
         with section.collecting("estimate"):
@@ -101,6 +117,7 @@ def read_mpc(reader: Reader, file: Any, problem: Problem, reload: Reload) -> Loa
     return LoadedMPC(options, ilqr, spec, tracked, trials, estimate, across)
 
 
+@sound
 def _options(section: Section, period: float | None) -> MPCOptions:
     rate = 100.0 if period is None else 1 / period
     values: dict[str, Any] = {"rate": section.value("rate", rate)}
@@ -109,7 +126,7 @@ def _options(section: Section, period: float | None) -> MPCOptions:
         section.refuse(f"must be {rate:.9g}, or left out: the system is in discrete time, with a step every {period:g} s, and a "
                        "closed loop samples at each", "rate")
     section.findings.settle()
-    values |= {name: getattr(section.spec, name) for name in ("iterations", "start_iterations", "feedback", "delay")}
+    values |= {name: getattr(section.spec, name) for name in ("iterations", "start_iterations", "feedback", "delay", "repeat")}
     try:
         return MPCOptions(**values)
     except ProblemError as error:
@@ -118,7 +135,8 @@ def _options(section: Section, period: float | None) -> MPCOptions:
 
 
 @sound
-def _tracked(section: Section) -> Tracked:
+def _tracked(section: Section, nu: int) -> Tracked:
+    """nu: inputs of the horizon's system, fewer than those of the file's where unknowns of its equations are eliminated."""
     reader, item = section.reader, section.spec
     value = reader.column(item.quantity, section.at("quantity"))
     reference = reader.column(item.reference, section.at("reference"))
@@ -132,8 +150,15 @@ def _tracked(section: Section) -> Tracked:
         section.refuse("depends on the state or the controls; a reference is a function of the time t", "reference")
     section.findings.settle()
     state = next((k for k in range(reader.x.numel()) if value.numel() == 1 and ca.is_equal(value, reader.x[k])), None)
-    return Tracked(item.name, reader.function("tracked", value), reader.function("reference", reference), item.unit, state,
-                   section.value("within"))
+    functions = [reader.function(name, one) for name, one in (("tracked", value), ("reference", reference))]
+    if nu < reader.u.numel():
+        if reader.depends(value, reader.u[nu:]):
+            section.refuse("depends on accelerations or forces, which change their meaning with the contacts of a phase", "quantity")
+            section.findings.settle()
+        u, rest = ca.SX.sym("u", nu), ca.SX.zeros(reader.u.numel() - nu)
+        functions = [ca.Function(f.name(), [reader.t, reader.x, u, reader.p], [f(reader.t, reader.x, ca.vertcat(u, rest), reader.p)])
+                     for f in functions]
+    return Tracked(item.name, *functions, item.unit, state, section.value("within"))
 
 
 # ---- disturbances -------------------------------------------------------------------------------------------------------
@@ -197,14 +222,26 @@ def _push(section: Section, system: System) -> Push:
                 tuple(controls) if push.controls else (), frame, force)
 
 
+def _robot(problem: Problem) -> Mechanism | None:
+    """The robot of all phases, with every contact that it has in one of them."""
+    robots = [phase.system.robot for phase in problem.phases]
+    if robots[0] is None:
+        return None
+    return replace(robots[0], constraints=tuple({one.name: one for robot in robots for one in robot.constraints}.values()))
+
+
 # ---- a plant that differs -----------------------------------------------------------------------------------------------
 @sound
-def _plant_system(section: Section, file: Any, system: System, reload: Reload) -> tuple[System, tuple[str, ...]]:
-    """The plant's system and its changes in words; None after an error was recorded."""
-    given, findings = section.spec, section.findings
+def _plant_system(section: Section, problem: Problem, stated: Problem, reload: Reload
+                  ) -> tuple[System, Mechanism | None, tuple[str, ...]]:
+    """The plant's system, its robot, and its changes in words; None after an error was recorded. stated: the problem of the file,
+    whose horizon is ``problem``."""
+    given, findings, system = section.spec, section.findings, problem.phase.system
     words = [f"{key} = {value}" for key, value in given.set.items()]
-    plant = _changed_file(section, reload) if given.set else system
-    changed = plant.model if plant is not None else None
+    other = _changed_file(section, reload) if given.set else problem
+    plant, robot = (None, None) if other is None else (
+        other.phase.system, _robot(getattr(other, "parts", other) if given.set else stated))
+    changed = model = plant.model if plant is not None else None
     for kind, unit in (("masses", "kg"), ("damping", "")):
         for name, number in section.value(kind).items():
             words.append(f"{'mass' if kind == 'masses' else kind} of {name} = {number:g} {unit}".rstrip())
@@ -214,21 +251,22 @@ def _plant_system(section: Section, file: Any, system: System, reload: Reload) -
                 changed = _changed_body(section, changed, kind, name, number)
     findings.settle()
     assert plant is not None
-    if changed is not None and changed is not plant.model:
-        if plant.mechanism is None:
-            raise ProblemError("masses and damping need the robot's forward dynamics")
-        parameters = dict(zip(plant.parameters, plant.parameter_values, strict=True))
-        plant = robot_system(replace(plant.mechanism, model=changed), parameters=parameters)
+    if changed is not None and changed is not model:
+        if robot is None:
+            raise ProblemError("masses and damping need the dynamics of a robot")
+        robot = replace(robot, model=changed)
+        if not isinstance(problem, TimedProblem):
+            plant = robot_system(robot, parameters=dict(zip(plant.parameters, plant.parameter_values, strict=True)))
     if (plant.space.names, plant.controls) != (system.space.names, system.controls):
         mine, theirs = (*system.space.names, *system.controls), (*plant.space.names, *plant.controls)
         lost = [name for name in mine if name not in theirs] + [name for name in theirs if name not in mine]
         section.refuse("the plant must have the states and controls of the model; "
                        f"different: {', '.join(map(repr, lost[:6])) or 'their order'}")
-    return plant, tuple(words)
+    return plant, robot, tuple(words)
 
 
 @sound
-def _changed_file(section: Section, reload: Reload) -> System:
+def _changed_file(section: Section, reload: Reload) -> Problem:
     findings = section.findings
     source = replace(findings.source, tree={key: value for key, value in findings.source.tree.items() if key != "mpc"})
     for key, value in section.spec.set.items():
@@ -242,7 +280,7 @@ def _changed_file(section: Section, reload: Reload) -> System:
             section.refuse(error.message, "set", key, at_key=True)
     findings.settle()
     try:
-        return reload(source).phase.system
+        return reload(source)
     except ProblemError as error:
         section.refuse(f"with these changes the file is wrong: {error.message}", "set")
         raise FollowOnError("recorded") from None

@@ -99,8 +99,11 @@ class Estimate(Part):
 class Plant(Part):
     """The simulated plant: this file's system, with changes that the solver does not know of."""
 
+    kind: Literal["auto", "integrated", "hybrid", "mujoco"] = Key(
+        "integrated: steps of its integrator, contacts always hold; hybrid: our simulator of contacts that open, stick and slip; "
+        "mujoco: the extra of that name; auto: hybrid for robots whose contacts all have friction, else integrated", "auto")
     integrator: Literal["euler", "semi_implicit_euler", "midpoint", "rk4", "bdf1", "sdirk2"] = Key(
-        "its one-step map; bdf1 and sdirk2 are implicit, for stiff robots", "rk4")
+        "of 'integrated': its one-step map; bdf1 and sdirk2 are implicit, for stiff robots", "rk4")
     substeps: Annotated[StrictInt, Field(ge=1)] = Key("steps in one sampling period", 4)
     set: dict[str, Any] = Key("keys of this file that differ, as after --set: path.to.key: value", dict)
     masses: dict[str, Number] = Key("masses of bodies of a robot that differ [kg]; inertias scale with them", dict, least=0)
@@ -114,7 +117,9 @@ class MPC(Part):
                               "step of a system in discrete time", None, above=0)
     duration: Number = Key("simulated time [s]", 10.0, above=0)
     horizon: Number | None = Key("length of the horizon [s]; null: the duration of the phase", None, above=0)
-    intervals: Annotated[StrictInt, Field(ge=1)] | None = Key("steps of the horizon; null: those of iLQR's options", None)
+    intervals: Annotated[StrictInt, Field(ge=1)] | None = Key("steps of the horizon; null: those of iLQR's options, for robots on "
+                                                              "contacts one each 20 ms", None)
+    repeat: str = Key("of several phases: name of the one that follows the last; empty: the last goes on", "")
     iterations: Annotated[StrictInt, Field(ge=1)] = Key("solver iterations in every step", 1)
     start_iterations: Annotated[StrictInt, Field(ge=0)] = Key("iterations from the guess before the clock starts", 100)
     feedback: StrictBool = Key("true: Riccati feedback between samples; false: the plan as it stands", False)

@@ -99,12 +99,10 @@ def _load(source: Source, folder: FilePath, overrides: Mapping[str, str]) -> Loa
     start = robot_state.complete(names, robot_state.read_state(names, file.start, ("start",)))
     whole = Section(numbers, file, ())
     contacts = _contacts(whole, model)
-    findings.raise_any()
-    start, notes = _closed(findings, mechanism, contacts, start)
-    stage = Stage(names, mechanism, contacts, start)
+    start, notes = (start, ()) if findings.found else _closed(findings, mechanism, contacts, start)
+    stage, before = Stage(names, mechanism, contacts, start), len(findings.found)
     tasks = read_tasks(stage, whole)
-    findings.raise_any()
-    switches, pushes = read_schedule(stage, whole, tasks)
+    switches, pushes = read_schedule(stage, whole, tasks) if len(findings.found) == before else ((), ())
     control, plant, known = whole.part("wbc"), whole.part("plant"), [plan.name for plan in contacts]
     values = {"efforts": _efforts(control, mechanism), **control.made()}
     if plant.spec.kind not in PLANTS:
@@ -149,7 +147,6 @@ def _closed(findings: Findings, mechanism: Mechanism, contacts: tuple[Contact, .
     for name, gap in far.items():
         findings.add(("contacts", name), f"is taken at the start, but does not touch: a point is {abs(gap):.3g} m "
                      f"{'above' if gap > 0 else 'below'} its plane; move the start, or say 'taken: false'", at_key=True)
-    findings.raise_any()
     moved = max((abs(gap) for gap in gaps.values()), default=0.0)
     return x, (f"the start was moved by up to {1e3 * moved:.3g} mm, so that contacts touch",) if moved > 1e-6 else ()
 

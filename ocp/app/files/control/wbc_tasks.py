@@ -21,7 +21,7 @@ from ocp.control.stance import stances_of
 from ocp.control.tasks import Task
 from ocp.control.whole_body import EffortTask, ForceTask, Item, MomentumTask
 from ocp.plants import Push
-from ocp.wbc import Assignment, Path, Switch, held, moving
+from ocp.wbc import Assignment, Path, Switch, constant, moving
 from ocp.wbc.paths import Source, path_kind, value_at
 
 # ---- tasks --------------------------------------------------------------------------------------------------------------
@@ -103,11 +103,11 @@ def _source(section: Section, key: str, size: int, item: Item | None = None, bef
         return None
     if reader.depends(column, reader.t):
         return moving(ca.Function("target", [reader.t], [ca.densify(column)]))
-    return held(np.asarray(ca.DM(ca.evalf(column)).full()).ravel())
+    return constant(np.asarray(ca.DM(ca.evalf(column)).full()).ravel())
 
 
 def _at_rest(task: Task | None) -> Made | None:
-    return None if task is None else ([task], held(task.target))
+    return None if task is None else ([task], constant(task.target))
 
 
 def _framed(stage: Stage, section: Section) -> Made | None:
@@ -208,7 +208,7 @@ def _move(names: RobotNames, section: Section, tasks: Sequence[Assignment], time
     if turn is not None and task.path.kind != "vector":
         target = (source or last[2])(time)[0].copy()
         target[:9] = rotation_matrix(turn).ravel(order="F")
-        source = held(target)
+        source = constant(target)
     if source is not None:
         task.path.move(time, over, source)
     elif not reader.findings.found:
@@ -227,4 +227,4 @@ def _moved_joints(names: RobotNames, section: Section, joints: Sequence[str], ta
             target[places[joint]] = section.reader.number(value, section.at("joints", joint))
         else:
             unknown(section.reader.findings, joint, list(places), section.at("joints", joint), "joint of this posture")
-    return held(target)
+    return constant(target)

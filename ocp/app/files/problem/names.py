@@ -149,16 +149,16 @@ def _curve(section: Section, folder: Path, short: bool) -> Curve:
     return _checked(section.findings, curve, section.path, ("x", "y"))
 
 
-def read_csv(findings: Findings, words: str, folder: Path, path: KeyPath, expected: str, *, table: bool = False
+def read_csv(findings: Findings, text: str, folder: Path, path: KeyPath, expected: str, *, table: bool = False
              ) -> np.ndarray | None:
     """Finite numbers [n, m], comma-separated, a row a line; None after an error was recorded.
 
     expected: what the file of another kind should have been. table: two columns, which may have headings, or a first row and a
     first column of abscissas, whose common corner counts nothing and is 0.
     """
-    file = folder / words
+    file = folder / text
     if file.suffix != ".csv" or not file.is_file():
-        findings.add(path, f"no file {file}" if file.suffix == ".csv" else f"expected {expected}; got {words!r}")
+        findings.add(path, f"no file {file}" if file.suffix == ".csv" else f"expected {expected}; got {text!r}")
         return None
     try:
         texts = enumerate(read_text(file).splitlines(), start=1)
@@ -189,8 +189,8 @@ def read_csv(findings: Findings, words: str, folder: Path, path: KeyPath, expect
     return np.array(rows, dtype=float) if rows else None
 
 
-def _checked(findings: Findings, curve: Curve, path: KeyPath, words: tuple[str, str]) -> Curve:
-    for places, what in ((curve.x, words[0]), (curve.y, words[1])):
+def _checked(findings: Findings, curve: Curve, path: KeyPath, labels: tuple[str, str]) -> Curve:
+    for places, what in ((curve.x, labels[0]), (curve.y, labels[1])):
         if places is not None and len(places) < 2:
             findings.add(path, f"{what} has {len(places)} place; at least 2 are needed")
         elif places is not None and not (np.diff(places) > 0).all():

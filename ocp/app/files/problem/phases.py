@@ -27,7 +27,7 @@ from ocp.app.files.syntax.findings import Findings
 from ocp.app.files.syntax.yaml_source import KeyPath
 from ocp.app.pages import scene
 from ocp.bridge import closed
-from ocp.contacts import impact_map, impact_slope
+from ocp.contacts import impact_derivative, impact_map
 from ocp.errors import ProblemError
 from ocp.guesses.silent import bridged
 from ocp.interrupts import Activity, check
@@ -95,7 +95,7 @@ def load_robot(file: RobotProblem | RobotPhases, findings: Findings, folder: Pat
             values = {} if spec.reset is None else _robot_reset(robot, old, spec.reset)
             phase = replace(phase, constraints=(*phase.constraints, *_touched(robot, old, spec)))
             phase = replace(phase, reset=_reset(robot.reader, old.reader, old.system.space, robot.system.space, values,
-                                                spec.reset is None), reset_slope=_reset_slope(robot, old, spec.reset))
+                                                spec.reset is None), reset_derivative=_reset_derivative(robot, old, spec.reset))
         phases.append(phase)
         robots.append(robot)
     if not findings.found and len({phase.system.space.names for phase in phases}) == 1:
@@ -168,7 +168,7 @@ def _touched(robot: LoadedRobot, before: LoadedRobot, spec: RobotPhaseInOrder) -
     held, strikes = [c.name for c in before.mechanism.constraints], _striking(robot, spec.reset)
     partial = spec.reset is not None and isinstance(spec.reset.impact, tuple)
     where = robot.reader.findings.source.where((*robot.reader.phase, "contacts"))
-    conditions = (closed(robot.mechanism, c, robot.system.np, robot.unknowns, places=c.name not in held, speeds=c not in strikes,
+    conditions = (closed(robot.mechanism, c, robot.system.np, robot.unknowns, position=c.name not in held, speeds=c not in strikes,
                          where=where)
                   for c in robot.mechanism.constraints if c.name not in held or (partial and c not in strikes))
     return tuple(replace(c, name=f"{c.name} begins") for c in conditions if c.size)
@@ -217,12 +217,12 @@ def _restitution(robot: LoadedRobot, before: LoadedRobot, spec: RobotReset) -> d
     return {c.name: e for c in _striking(robot, spec) if c.name not in [one.name for one in held]}
 
 
-def _reset_slope(robot: LoadedRobot, before: LoadedRobot, spec: RobotReset | None) -> Callable[[], ca.Function] | None:
+def _reset_derivative(robot: LoadedRobot, before: LoadedRobot, spec: RobotReset | None) -> Callable[[], ca.Function] | None:
     """The derivative of an impact that leaves the joints where they are."""
     striking = _striking(robot, spec)
     if not striking or spec is None or spec.joints or robot.reader.findings.found or robot.mechanism.prescribed:
         return None
-    return partial(impact_slope, replace(robot.mechanism, constraints=striking), _restitution(robot, before, spec))
+    return partial(impact_derivative, replace(robot.mechanism, constraints=striking), _restitution(robot, before, spec))
 
 
 def _struck(robot: LoadedRobot, before: LoadedRobot, spec: RobotReset) -> dict[str, SX]:

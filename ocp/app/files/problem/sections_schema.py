@@ -29,7 +29,7 @@ ParameterValue = TypeAliasType("ParameterValue", Annotated[
     Field(description="a number, or {value: .., optimise: [lower, upper]}")])
 
 
-_Places = Annotated[tuple[Number, ...], Field(min_length=2, max_length=parts.MAX_COMPONENTS)]
+_Abscissas = Annotated[tuple[Number, ...], Field(min_length=2, max_length=parts.MAX_COMPONENTS)]
 
 
 class TablePart(Part):
@@ -37,8 +37,8 @@ class TablePart(Part):
 
     file: Name | None = Key("CSV file relative to this one: two columns, x and value; or x in the first column, y in the first "
                             "row", None, path=True)
-    x: _Places | None = Key("places", None)
-    y: _Places | None = Key("places of the second argument; null: there is one argument", None)
+    x: _Abscissas | None = Key("places", None)
+    y: _Abscissas | None = Key("places of the second argument; null: there is one argument", None)
     values: Annotated[tuple[NumberOrList, ...], Field(min_length=2, max_length=parts.MAX_COMPONENTS)] | None = Key(
         "value at each x, or a row of values, one for each y", None)
     smooth: StrictBool = Key("true: natural cubic splines, straight on outside; false: straight lines, level outside", False)

@@ -48,7 +48,7 @@ class LoadedRobot:
                                                        if isinstance(c, Contact)} == {*contacts}
 
     @property
-    def places(self) -> tuple[Model, SX]:
+    def model_and_configuration(self) -> tuple[Model, SX]:
         """The model and the configuration by which frames stand where they do, also where lengths are parameters."""
         return (self.model, self.reader.x[:self.model.nq]) if self.wide is None else (self.wide.mechanism.model, self.wide.q)
 

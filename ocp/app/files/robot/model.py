@@ -59,15 +59,15 @@ def read_mechanism(system: Section, folder: Path, *, configurations: bool) -> Me
     return robot
 
 
-def robot_path(words: str, folder: Path) -> Path:
-    """The robot file that ``words`` name. Raises ProblemError or ModelError where there is none, with near misses."""
-    if words.startswith(COLLECTION):
+def robot_path(name: str, folder: Path) -> Path:
+    """The robot file of a name or path. Raises ProblemError or ModelError where there is none, with near misses."""
+    if name.startswith(COLLECTION):
         from dynamics.model.robots import find_robot
 
-        return find_robot(words.removeprefix(COLLECTION))
-    path = in_gallery(folder / words)
+        return find_robot(name.removeprefix(COLLECTION))
+    path = in_gallery(folder / name)
     if path.suffix not in (".urdf", ".xml"):
-        raise ProblemError(f"expected a .urdf or .xml file, or {COLLECTION}NAME; got {words!r}")
+        raise ProblemError(f"expected a .urdf or .xml file, or {COLLECTION}NAME; got {name!r}")
     if path.is_dir():
         raise ProblemError(f"{path} is a folder, not a file")
     if not path.is_file():
@@ -229,10 +229,10 @@ def with_deformable(body: Section, robot: Mechanism) -> Mechanism:
     return with_mass_springs(robot, list(vertices.values()), edges)
 
 
-def _apart(robot: Mechanism, places: list[Place]) -> float:
+def _apart(robot: Mechanism, points: list[Place]) -> float:
     """The distance of two points in the neutral configuration."""
     q = alg.neutral(robot.model)
-    first, second = (np.asarray(key_path.at(robot.model, q)).ravel() for key_path in places)
+    first, second = (np.asarray(key_path.at(robot.model, q)).ravel() for key_path in points)
     return float(np.linalg.norm(second - first))
 
 

@@ -20,7 +20,7 @@ from ocp.app.files.syntax.findings import Findings
 from ocp.app.files.syntax.yaml_source import KeyPath
 
 OTHERS = "others"
-WORDS = ("free", "neutral")
+START_WORDS = ("free", "neutral")
 ASSEMBLED = "assembled"  # of robots whose mechanism has constraints
 OPEN = 1e-6  # of a loop or its rate: below it, it is closed [m, rad, and per second]
 SHOWN = 12  # names in a message
@@ -46,7 +46,7 @@ def read_others(reader: lp.Reader, spec: Any, states: Sequence[str]) -> Any:
     if word is None:
         if left and not named.keys() - set(states):  # a name of no state has an error of its own
             _refuse_left(reader.findings, path, left, "free (the solver chooses) or others: neutral (zero)")
-    elif word not in WORDS:
+    elif word not in START_WORDS:
         reader.findings.add((*path, OTHERS), f"expected free or neutral (zero), got {word!r}")
     return {**named, **dict.fromkeys(left, 0.0)} if word == "neutral" else named
 
@@ -100,14 +100,14 @@ def _left(model: Model, spec: np.ndarray) -> list[str]:
 def _fill(names: robot_state.RobotNames, found: robot_state.PartialState, word: str, path: KeyPath) -> None:
     """Give what is not named the values of a configuration, at rest."""
     model, findings = names.model, names.reader.findings
-    if word in WORDS and word in model.configurations:
+    if word in START_WORDS and word in model.configurations:
         findings.add(path, f"the robot has a configuration named {word!r}, too; write configuration: {word} for that one")
         return
-    if word not in WORDS and word not in model.configurations:
-        findings.add(path, f"expected {_choices(model)}, got {word!r}{near(word, (*WORDS, *model.configurations))}")
+    if word not in START_WORDS and word not in model.configurations:
+        findings.add(path, f"expected {_choices(model)}, got {word!r}{near(word, (*START_WORDS, *model.configurations))}")
         return
     values = np.array(names.space.neutral)
-    if word not in WORDS:
+    if word not in START_WORDS:
         values[: model.nq] = model.configurations[word]
     left = np.flatnonzero(~found.coordinates)
     found.x[left] = values[left]

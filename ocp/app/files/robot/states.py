@@ -361,12 +361,12 @@ def guess_path(names: RobotNames, start: PartialState | None, final: PartialStat
     from start to final (a part given at one end only stays there, a part given at neither is neutral)."""
     first, last = complete(names, final, start), complete(names, start, final)
     nodes = np.linspace(0.0, 1.0, max(2, len(pieces)))
-    path = lp.along(names.space, np.array([0.0, 1.0]), np.array([first, last]), nodes)
+    path = lp.on_geodesic(names.space, np.array([0.0, 1.0]), np.array([first, last]), nodes)
     for k, row in enumerate(path):
         if pieces:
             piece = pieces[min(k, len(pieces) - 1)]
             row[piece.coordinates] = piece.x[piece.coordinates]
-    return lp.along(names.space, nodes, path, s)
+    return lp.on_geodesic(names.space, nodes, path, s)
 
 
 def complete(names: RobotNames, *states: PartialState | None) -> np.ndarray:

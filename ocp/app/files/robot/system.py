@@ -26,11 +26,11 @@ from ocp.app.files.robot.loaded import LoadedRobot, RobotBoxes, formulation, rea
 from ocp.app.files.robot.model import RESERVED, mechanism_of_file
 from ocp.app.files.robot.schema import RobotConstraint, RobotCost, RobotPhase, RobotSystem
 from ocp.app.files.robot.scope import state_scope
-from ocp.app.files.robot.start import WORDS, read_start
+from ocp.app.files.robot.start import START_WORDS, read_start
 from ocp.app.files.syntax import reader as lp
 from ocp.app.files.syntax.scope import RESERVED_NAMES, Scope, Table, VectorFunction
 from ocp.app.files.syntax.yaml_source import KeyPath
-from ocp.contacts import clear_constraint, constraint_forces, contact_constraints, impact_map, impact_slope, with_contacts
+from ocp.contacts import clear_constraint, constraint_forces, contact_constraints, impact_derivative, impact_map, with_contacts
 from ocp.errors import ProblemError
 from ocp.guesses.inverse_dynamics import standing
 from ocp.interrupts import Activity, check
@@ -54,7 +54,8 @@ def names_configurations(phases: Sequence[RobotPhase]) -> bool:
         named += [phase.start, phase.final, *guesses, *(cost.state_error for cost in phase.costs),
                   *(task.posture for state in guesses for task in state.ik)]
     others = (getattr(phase.start, "others", None) for phase in phases)
-    return any(spec is not None and spec.configuration for spec in named) or any(word not in (None, *WORDS) for word in others)
+    known = (None, *START_WORDS)
+    return any(spec is not None and spec.configuration for spec in named) or any(word not in known for word in others)
 
 
 def robot_of_file(numbers: lp.Reader, spec: RobotSystem, base: Mechanism, active: Sequence[str] | None = None
@@ -164,7 +165,7 @@ def robot_phase(robot: LoadedRobot, spec: RobotPhase, name: str) -> Phase:
     start = read_start(names, spec.start, at, begins)
     final = robot_state.read_state(names, spec.final, (*at, "final")) if spec.final else None
     whole = lp.Section(reader, spec, at)
-    constraints = whole.all("constraints", lambda section: _constraint(section, robot.places))
+    constraints = whole.all("constraints", lambda section: _constraint(section, robot.model_and_configuration))
 
     def error(cost: Any, form: str, path: KeyPath) -> SX | None:
         return _error(robot, names, lp.Section(reader, getattr(cost, form), path), form)
@@ -199,17 +200,17 @@ def _after_impacts(robot: LoadedRobot, spec: Sequence[RobotCost | RobotConstrain
         return found
     struck = {names: replace(robot.mechanism, constraints=tuple(
         c for c in contacts.values() if not isinstance(c, Contact) or c.name in names)) for names in {one.impact for one in spec}}
-    slopes = {names: functools.partial(impact_slope, mechanism) for names, mechanism in struck.items()}
+    slopes = {names: functools.partial(impact_derivative, mechanism) for names, mechanism in struck.items()}
     return tuple(_after_impact(robot.reader, item, struck[one.impact], slopes[one.impact]) if one.impact else item
                  for one, item in zip(spec, found, strict=True))
 
 
-def _after_impact(reader: lp.Reader, item: Item, struck: Mechanism, slope: Callable[[], ca.Function]) -> Item:
+def _after_impact(reader: lp.Reader, item: Item, struck: Mechanism, derivative: Callable[[], ca.Function]) -> Item:
     value = item.function(reader.t, impact_map(struck, reader.x), reader.u, reader.p)
     whole = reader.function(item.name, value)
     if isinstance(item, Constraint):
         return replace(item, function=whole)
-    return replace(item, function=whole, behind=Behind(whole, item.function, slope))
+    return replace(item, function=whole, behind=Behind(whole, item.function, derivative))
 
 
 def _in_time(robot: LoadedRobot, system: System) -> System:
@@ -259,7 +260,7 @@ def _error(robot: LoadedRobot, names: robot_state.RobotNames, section: lp.Sectio
     if form == "control_error":
         return named_error(section.reader, section.spec, robot.inputs, robot.effort, section.path, "control")
     if form != "state_error":
-        return _frame_error(section, robot.places, form)
+        return _frame_error(section, robot.model_and_configuration, form)
     state = robot_state.read_state(names, section.spec, section.path)
     chosen = np.flatnonzero(state.tangent)
     if not len(chosen):
@@ -269,17 +270,17 @@ def _error(robot: LoadedRobot, names: robot_state.RobotNames, section: lp.Sectio
 
 
 @lp.sound
-def _constraint(section: lp.Section, places: tuple[Model, SX]) -> Constraint:
+def _constraint(section: lp.Section, model_and_configuration: tuple[Model, SX]) -> Constraint:
     form = section.spec.form()
-    value = section.column(form) if form == "expression" else _frame_error(section.part(form), places, form)
+    value = section.column(form) if form == "expression" else _frame_error(section.part(form), model_and_configuration, form)
     section.findings.settle()
     found = read_constraint(section, value)
     return replace(found, labels=AXES[form]) if form in AXES else found
 
 
 @lp.sound
-def _frame_error(section: lp.Section, places: tuple[Model, SX], form: str) -> SX:
-    (model, q), target = places, section.spec
+def _frame_error(section: lp.Section, model_and_configuration: tuple[Model, SX], form: str) -> SX:
+    (model, q), target = model_and_configuration, section.spec
     terms = RobotTerms(model)
     section.frame(model, "frame")
     quaternion = None if form == "position_error" else robot_state.read_rotation(section.reader, target, section.path)

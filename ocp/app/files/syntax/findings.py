@@ -14,7 +14,7 @@ from typing_extensions import TypeAliasType
 
 from dynamics.errors import ModelError, near
 from ocp.app.files.syntax.scope import FollowOnError
-from ocp.app.files.syntax.yaml_source import KeyPath, Source
+from ocp.app.files.syntax.yaml_source import KeyPath, Source, format_path
 from ocp.errors import ProblemError
 
 
@@ -49,7 +49,7 @@ class Findings:
         self._record(error.where or self.source.name, error.message)
 
     def _record(self, where: str, message: str) -> None:
-        if not any(repr(name) in message for name in self.lost):
+        if not any(repr(name) in message.partition("; did you mean")[0] for name in self.lost):
             self.found.append((where, message))
 
     def reported(self) -> bool:
@@ -72,7 +72,7 @@ class Findings:
         except ModelError as error:
             self.add(path, str(error))
         except ProblemError as error:
-            if error.where and error.where.startswith((self.source.name, "--set")):
+            if error.where and error.where.startswith((self.source.name, *set(self.source.origins.values()))):
                 self.add_error(error)
             else:
                 self.add(path, error.message)
@@ -112,7 +112,8 @@ def add_validation_errors(findings: Findings, error: ValidationError, model: typ
         path = path_of(findings.source.tree, location)
         if item["type"] == "extra_forbidden":
             cut = findings.source.cut_at_comma(path)
-            findings.add(path, _unknown_key(str(path[-1]), known_keys(model, location[:-1]), cut), at_key=True)
+            unknown = _unknown_key(str(path[-1]), known_keys(model, location[:-1]), cut)
+            findings.add(path, unknown + _elsewhere(findings.source, path), at_key=True)
         elif findings.source.cut_at_comma(path):
             findings.add(path, f"has no value; {QUOTE}")
         elif item["type"] == "too_short" and len(item["input"]) >= item["ctx"]["min_length"]:
@@ -133,6 +134,12 @@ def _unknown_key(key: str, known: list[str], cut: bool) -> str:
     if cut or any(c in key for c in "()[]*/+"):  # what is left of an expression that YAML cut at its comma
         return f"unknown key; {QUOTE}"
     return f"unknown key{near(key, known)}"
+
+
+def _elsewhere(source: Source, path: KeyPath) -> str:
+    """Where the file has the key that an override puts at another place."""
+    found = [format_path(other) for other in source.entries if other[-1:] == path[-1:] and other != path]
+    return f"; the file has {', '.join(found[:3])}" if path in source.origins and found else ""
 
 
 def _message(item: Mapping[str, Any]) -> str:

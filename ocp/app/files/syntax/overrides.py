@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dynamics.errors import near
+from ocp.app.files.syntax.findings import ProblemFileError
 from ocp.app.files.syntax.yaml_source import Key, KeyPath, Source, format_path, parse_source
 from ocp.errors import ProblemError
 
@@ -16,26 +17,33 @@ _STEP = re.compile(r'\.?(?:([^.\[\]"]+)|"([^"]*)"|\[(\d+)\]|\["([^"]*)"\])')
 _INVENTED_KEYS = (("constants",), ("parameters",), ("system", "define"), ("drawing", "points"))
 
 
-def apply_overrides(source: Source, overrides: Mapping[str, str]) -> Source:
+def apply_overrides(source: Source, overrides: Mapping[str, str], by: str = "--set") -> Source:
     """The source with values replaced or added.
 
     Keys of ``overrides`` are paths such as ``phase.costs[0].weights``, ``phase.costs.effort.weights`` (list entries may be
     called by their ``name``) or ``phase.bounds.joints."base.px"``; values are YAML. Raises ProblemError for a path that
-    cannot exist, with near misses; keys that the file's format does not know are left to its validation.
+    cannot exist, with near misses; keys that the file's format does not know are left to its validation. by: who wants them.
     """
-    for words, text in overrides.items():
-        label = f"--set {words}={text}"
-        value = parse_source(text, label).tree if text.strip() else None
-        if not text.strip():
-            raise ProblemError("a value is missing after '='", where=label)
-        source = changed(source, words, value, label)
+    wrong: list[ProblemError] = []
+    for path, text in overrides.items():
+        label = f"{by} {path}={text}"
+        try:
+            if not text.strip():
+                raise ProblemError("a value is missing after '='", where=label)
+            source = changed(source, path, parse_source(text, label).tree, label)
+        except ProblemError as error:
+            wrong.append(error)
+    if len(wrong) > 1:
+        raise ProblemFileError(tuple(map(str, wrong)))
+    if wrong:
+        raise wrong[0]
     return source
 
 
-def changed(source: Source, words: str, value: Any, label: str) -> Source:
+def changed(source: Source, text: str, value: Any, label: str) -> Source:
     """The source with the value at one path; ``label`` says in words who wants it."""
     tree, entries, origins = copy.deepcopy(source.tree), dict(source.entries), dict(source.origins)
-    path = _place(tree, _parse_path(words, label), label, origins, value)
+    path = _set_at(tree, _parse_path(text, label), label, origins, value)
     for known in (entries, origins):
         for inner in [p for p in known if p[: len(path)] == path]:
             del known[inner]
@@ -43,13 +51,13 @@ def changed(source: Source, words: str, value: Any, label: str) -> Source:
     return Source(source.name, source.text, tree, entries, origins)
 
 
-def _parse_path(words: str, label: str) -> list[Key]:
+def _parse_path(text: str, label: str) -> list[Key]:
     keys: list[Key] = []
     at = 0
-    while at < len(words):
-        match = _STEP.match(words, at)
-        if match is None or (at == 0 and words.startswith(".")):
-            raise ProblemError(f"cannot read the path {words!r} from {words[at:]!r} on; write it like "
+    while at < len(text):
+        match = _STEP.match(text, at)
+        if match is None or (at == 0 and text.startswith(".")):
+            raise ProblemError(f"cannot read the path {text!r} from {text[at:]!r} on; write it like "
                                "phase.costs[0].weights", where=label)
         plain, quoted, index, bracketed = match.groups()
         if index is not None or (plain is not None and plain.isdigit()):
@@ -62,7 +70,7 @@ def _parse_path(words: str, label: str) -> list[Key]:
     return keys
 
 
-def _place(tree: Any, keys: list[Key], label: str, origins: dict[KeyPath, str], value: Any) -> KeyPath:
+def _set_at(tree: Any, keys: list[Key], label: str, origins: dict[KeyPath, str], value: Any) -> KeyPath:
     node, path = tree, ()  # type: tuple[Any, KeyPath]
     for k, wanted in enumerate(keys):
         last = k == len(keys) - 1

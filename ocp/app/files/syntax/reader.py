@@ -370,7 +370,7 @@ def sample(values: Sequence[float], s: np.ndarray) -> np.ndarray:
     return np.asarray(np.interp(s, np.linspace(0.0, 1.0, len(values)), values))
 
 
-def along(space: Space, nodes: np.ndarray, states: np.ndarray, s: np.ndarray) -> np.ndarray:
+def on_geodesic(space: Space, nodes: np.ndarray, states: np.ndarray, s: np.ndarray) -> np.ndarray:
     """States [k, nx] at fractions s on the piecewise geodesic through ``states`` at the fractions ``nodes``."""
     x0, x1, r = ca.SX.sym("x0", space.nx), ca.SX.sym("x1", space.nx), ca.SX.sym("r")
     line = ca.Function("line", [x0, x1, r], [space.plus(x0, r * space.minus(x0, x1))])

@@ -68,12 +68,12 @@ class Scope:
 
 @dataclass(frozen=True)
 class Builtin:
-    """least, most: how many arguments (most None: any number); vectors: whether these may be columns; words: what it does."""
+    """least, most: how many arguments (most None: any number); vectors: whether these may be columns; description: what it does."""
 
     least: int
     most: int | None
     build: Callable[..., SX]
-    words: str
+    description: str
     vectors: bool = False
 
 
@@ -88,7 +88,7 @@ def _fold(function: Callable[[SX, SX], SX]) -> Callable[..., SX]:
 
 # abs, norm and sqrt have no derivative at zero; inside costs a square or sqrt(x**2 + eps**2) is the smooth choice
 BUILTINS: Mapping[str, Builtin] = MappingProxyType({
-    **{name: Builtin(1, 1, getattr(ca, name), words) for name, words in (
+    **{name: Builtin(1, 1, getattr(ca, name), description) for name, description in (
         ("sin", "sine of an angle in radians"), ("cos", "cosine"), ("tan", "tangent"),
         ("asin", "inverse of sin, from -pi/2 to pi/2"),
         ("acos", "inverse of cos, from 0 to pi"), ("atan", "inverse of tan, from -pi/2 to pi/2"), ("sinh", "hyperbolic sine"),
@@ -118,33 +118,33 @@ RESERVED_NAMES = ("t", "pi", *FUNCTION_NAMES)
 # them is the whole function. ``values`` has a row for every location; several columns are several functions at once.
 
 
-def lines(at: SX, places: np.ndarray, values: SX) -> SX:
+def lines(at: SX, points: np.ndarray, values: SX) -> SX:
     """Straight lines through the points, level outside: [m, 1] of values [n, m]."""
     result = values[0, :].T
-    for i, step in enumerate(np.diff(places)):
-        result += (values[i + 1, :] - values[i, :]).T * ca.fmin(ca.fmax((at - places[i]) / step, 0), 1)
+    for i, step in enumerate(np.diff(points)):
+        result += (values[i + 1, :] - values[i, :]).T * ca.fmin(ca.fmax((at - points[i]) / step, 0), 1)
     return result
 
 
-def spline(at: SX, places: np.ndarray, values: SX) -> SX:
+def spline(at: SX, points: np.ndarray, values: SX) -> SX:
     """The natural cubic spline through the points, going straight on outside: twice continuously differentiable everywhere.
 
     [m, 1] of values [n, m]. de Boor 2001, A Practical Guide to Splines, chapter IV (free end conditions).
     """
-    h = np.diff(places)
-    slopes = ca.DM(_slopes(places)) @ values  # linear in the values
-    result = values[0, :].T + slopes[0, :].T * ca.fmin(at - places[0], 0) + slopes[-1, :].T * ca.fmax(at - places[-1], 0)
+    h = np.diff(points)
+    slopes = ca.DM(_derivatives_at(points)) @ values  # linear in the values
+    result = values[0, :].T + slopes[0, :].T * ca.fmin(at - points[0], 0) + slopes[-1, :].T * ca.fmax(at - points[-1], 0)
     for i, step in enumerate(h):
-        s = ca.fmin(ca.fmax(at - places[i], 0), step)
+        s = ca.fmin(ca.fmax(at - points[i], 0), step)
         secant = (values[i + 1, :] - values[i, :]).T / step
         first, second = slopes[i, :].T, slopes[i + 1, :].T
         result += first * s + (3 * secant - 2 * first - second) / step * s**2 + (first + second - 2 * secant) / step**2 * s**3
     return result
 
 
-def _slopes(places: np.ndarray) -> np.ndarray:
+def _derivatives_at(points: np.ndarray) -> np.ndarray:
     """The slopes at the places [n, n] per value: continuity of the second derivative inside, none at the ends."""
-    n, h = len(places), np.diff(places)
+    n, h = len(points), np.diff(points)
     A, B = np.zeros((n, n)), np.zeros((n, n))
     A[0, :2], A[-1, -2:] = (2, 1), (1, 2)
     B[0, :2], B[-1, -2:] = np.array([-3, 3]) / h[0], np.array([-3, 3]) / h[-1]

@@ -41,7 +41,7 @@ class Touch(NamedTuple):
         return spatial.constant(plane_axes(self.normal)) @ (self.first.jacobian(model, q) - self.second.jacobian(model, q))
 
 
-class Programme(NamedTuple):
+class Program(NamedTuple):
     """``min 1/2 x' P x + g' x`` subject to ``A x >= 0``."""
 
     P: Array
@@ -69,12 +69,12 @@ def equality(M: Array, f: Array, G: Array, rhs: Array | None = None) -> tuple[Ar
     return found[:n], found[n:]
 
 
-def dual_contact(M: Array, f: Array, N: Array, least: Array | None = None) -> Programme:
+def dual_contact(M: Array, f: Array, N: Array, least: Array | None = None) -> Program:
     """Of the multipliers: ``min 1/2 a' N M^-1 N' a + a' (N M^-1 f - least)``, ``a >= 0``; then :func:`recovered` gives x. It is the
     dual of ``min 1/2 x' M x - x' f`` subject to ``N x >= least`` [k] (None: 0), such as ``- dN/dt v`` of accelerations; rows of
     equations have multipliers of any sign."""
     across = np.linalg.solve(M, N.T)
-    return Programme(N @ across, across.T @ f - (0 if least is None else least), np.eye(len(N)))
+    return Program(N @ across, across.T @ f - (0 if least is None else least), np.eye(len(N)))
 
 
 def pyramid(friction: Sequence[float]) -> Array:
@@ -83,14 +83,14 @@ def pyramid(friction: Sequence[float]) -> Array:
     return np.hstack([np.diag(np.asarray(friction, float)), -np.kron(np.eye(k), np.ones((1, 4)))])
 
 
-def friction_programme(M: Array, f: Array, N: Array, T: Array, friction: Sequence[float]) -> Programme:
+def friction_program(M: Array, f: Array, N: Array, T: Array, friction: Sequence[float]) -> Program:
     """One convex program over normal and tangential multipliers, all >= 0 and inside the pyramid (Anitescu and Hart 2004).
 
     It is a relaxation: a sliding contact lifts off with ``N x = mu |T x|``, and loses less speed than by Coulomb's law.
     """
     C = np.vstack([N, T])
     dual = dual_contact(M, f, C)
-    return Programme(dual.P, dual.g, np.vstack([np.eye(len(C)), pyramid(friction)]))
+    return Program(dual.P, dual.g, np.vstack([np.eye(len(C)), pyramid(friction)]))
 
 
 def recovered(M: Array, f: Array, rows: Array, multipliers: Array) -> Array:

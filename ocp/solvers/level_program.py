@@ -26,7 +26,7 @@ def _costs(s: Stack, p: Problem, k: int, tall: bool) -> None:
         for c in range(s.state[0] - s.state[2]):
             p.B[i, c] = 0.0
         if i >= used:
-            p.B[i, i] = p.b_size[i] = 10.0 * s.bar[s.order[i]]
+            p.B[i, i] = p.b_size[i] = 10.0 * s.pivot_tolerance[s.order[i]]
             p.e[i] = 0.0
         elif tall:
             p.e[i], p.b_size[i] = p.g_right[i], abs(p.G[i, i])
@@ -89,31 +89,31 @@ def fill(s: Stack, p: Problem, k: int, tall: bool, first: int, last: int, pendin
 @linked(**OPTIONS)
 def accept(s: Stack, p: Problem, k: int, how: int) -> int:
     """x and Z after the program of a level: what it decides, and the rows that push. Returns the new top."""
-    n, top, seen, pull, pushing = s.state[0], s.state[2], s.state[4], 1e-30, 0
+    n, top, seen, largest_push, pushing = s.state[0], s.state[2], s.state[4], 1e-30, 0
     for c in range(p.nz):
         total = 0.0
         for i in range(p.kb):
             total += p.B[i, c] * p.e[i]
-        pull = max(pull, abs(total))
+        largest_push = max(largest_push, abs(total))
     for row in range(p.mc - p.soft, p.mc):
-        pull = max(pull, max(p.lower[row], -p.upper[row]) * p.c_size[row])
+        largest_push = max(largest_push, max(p.lower[row], -p.upper[row]) * p.c_size[row])
     s.how[k] = how
     for i in range(s.sides.shape[1]):
         s.sides[k, i], s.memory[k, i] = 0, 0.0
     for i in range(p.mc):
         s.sides[k, s.which[i]], s.memory[k, s.which[i]] = p.side[i], p.y[i]
-        if p.c_size[i] > 0.0 and abs(p.y[i]) * p.c_size[i] > _PUSHES * pull:
+        if p.c_size[i] > 0.0 and abs(p.y[i]) * p.c_size[i] > _PUSHES * largest_push:
             length = _reduced_row(s, p, s.which[i], i, top, p.nz)
             for c in range(p.nz - seen):
                 s.F[pushing, c] = p.C[i, seen + c] / length
-            s.bar[pushing] = ROUNDING * n * s.d_size[s.which[i]] / length
+            s.pivot_tolerance[pushing] = ROUNDING * n * s.d_size[s.which[i]] / length
             pushing += 1
     for j in range(p.nz):
         for c in range(n):
             s.x[c] += p.z[j] * s.Z[top + j, c]
     top += seen
     if pushing and top < n:
-        held = factor(s.F, pushing, n - top, s.tau, s.order, s.norms, s.bar)
-        turn_basis(s.F, s.order, s.tau, held, n - top, s.Z, top, s.Z.shape[1], s.along)
+        held = factor(s.F, pushing, n - top, s.tau, s.order, s.norms, s.pivot_tolerance)
+        turn_basis(s.F, s.order, s.tau, held, n - top, s.Z, top, s.Z.shape[1], s.in_span)
         top += held
     return top
