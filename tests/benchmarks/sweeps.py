@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import casadi as ca
@@ -100,8 +101,6 @@ def beside_opti() -> list[dict[str, object]]:
     loaded = load_problem(PROBLEMS / "cartpole_swingup.yaml")
     tree = loaded.text.replace("m2: 0.3, l: 0.5, g: 9.81}", "l: 0.5, g: 9.81}\nparameters: {m2: 0.3}")
     tree = tree.replace("intervals: 100", "intervals: 60")
-    from dataclasses import replace
-
     from ocp.app.files.load import load_text
     from ocp.problem import with_parameters
 
@@ -255,9 +254,71 @@ def _until(words: list[str], out: Path, seconds: float | None) -> float:
     return time.perf_counter() - begin
 
 
+def threads() -> list[dict[str, object]]:
+    """What threads could win at most: the part of a case that is spent in compiled loops, which need no lock of the interpreter,
+    and by it the speed-up of two threads (Amdahl 1967), with the certificate and without."""
+    from ocp.nlp.interior_point import prepare
+
+    rows, inner, spent, released = list[dict[str, object]](), prepare.advance, [0.0], _releases()
+
+    def timed(*given):
+        begin = time.process_time()
+        inner(*given)
+        spent[0] += time.process_time() - begin
+
+    prepare.advance = timed
+    try:
+        for name in ("pendulum", "cart-pole", "Panda"):
+            loaded = load_problem(PROBLEMS / f"{SOLVES[name][0]}.yaml")
+            made = compiled(loaded.problem, SOLVES[name][1], loaded.options_for(SOLVES[name][1]))
+            row: dict[str, object] = {"problem": name}
+            for certified, word in ((False, "solve"), (True, "with certificate")):
+                begin, spent[0] = time.process_time(), 0.0
+                for k in range(TURNS):
+                    phase = loaded.problem.phase
+                    first, *others = phase.start.value
+                    start = replace(phase.start, value=(first + 1e-3 * (k + 1), *others))
+                    case = replace(loaded.problem, phases=(replace(phase, start=start),))
+                    assert made.solve(case, certified=certified).solution.trajectory is not None
+                share = spent[0] / (time.process_time() - begin)
+                row |= {f"{word}: in loops": share, f"{word}: two threads at most": 1 / (1 - share / 2)}
+            rows.append(row)
+    finally:
+        prepare.advance = inner
+    return [{**row, "CasADi releases the lock": released} for row in rows]
+
+
+def _releases() -> bool:
+    """Whether another thread gets on while a function of CasADi is evaluated."""
+    import threading
+
+    x = ca.SX.sym("x")
+    y = x
+    for _ in range(200):
+        y = ca.sin(y)
+    f = ca.Function("f", [x], [y])
+    many = f.map(100_000)
+    count, stop, data = [0], threading.Event(), np.ones((1, 100_000))
+
+    def counting() -> None:
+        while not stop.is_set():
+            count[0] += 1
+            time.sleep(1e-4)
+
+    thread = threading.Thread(target=counting)
+    thread.start()
+    inside = ca.DM(data)
+    before = count[0]
+    many(inside)
+    after = count[0]
+    stop.set()
+    thread.join()
+    return after - before > 10
+
+
 #: what measures each part
 PARTS: dict[str, Callable[..., list[dict[str, object]]]] = {
-    "again": solves_again, "opti": beside_opti, "around": overhead, "workers": workers, "kills": kills}
+    "again": solves_again, "opti": beside_opti, "around": overhead, "workers": workers, "threads": threads, "kills": kills}
 
 
 def table(first: str, rows: list[dict[str, str]]) -> str:
@@ -280,7 +341,7 @@ def main() -> None:
     path = FOLDER / "sweeps.csv"
     rows: dict[str, list[dict[str, str]]] = {part: [row for row in read_table(path) if row["part"] == part] for part in PARTS}
     for part in given.parts:
-        found = PARTS[part]() if part in ("again", "opti") else PARTS[part](given.cases)
+        found = PARTS[part]() if part in ("again", "opti", "threads") else PARTS[part](given.cases)
         rows[part] = [{"part": part, "what": str(next(iter(row.values()))),
                        "figures": "; ".join(f"{key} {value}" for key, value in list(row.items())[1:])} for row in found]
         write_table(path, [row for part in PARTS for row in rows[part]])
@@ -319,6 +380,10 @@ values, rows and points to the disk.
 The same sweep by wall time, start of the processes and a program built by each included.
 
 {table("processes", rows["workers"])}
+
+Threads are not offered: in a case with its certificate little is compiled loops, the rest holds the lock of the interpreter.
+
+{table("problem", rows["threads"])}
 
 ## Kills
 
