@@ -109,8 +109,8 @@ def horizon_problem(problem: Problem, options: MPCOptions) -> Problem:
     if len(problem.phases) > 1:
         from ocp.mpc.schedule import scheduled  # few problems need it
 
-        length = options.horizon or sum(phase.duration.guess for phase in problem.phases)
-        return scheduled(problem, length, options.period, repeat=options.repeat)
+        total = options.horizon or sum(phase.duration.guess for phase in problem.phases)
+        return scheduled(problem, total, options.period, repeat=options.repeat)
     phase = problem.phase
     length = options.horizon
     if length is None:

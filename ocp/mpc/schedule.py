@@ -234,7 +234,8 @@ def _check_contacts(phase: Phase, first: Phase) -> None:
     where = f"phase {phase.name!r}"
     if phase.reset is not None or any(c.at is At.START for c in phase.constraints):
         raise ProblemError("a receding horizon over phases on contacts has no jumps: a step under new contacts takes their "
-                           "velocities to rest. Say reset: {consistent: false}, and give the contacts gains such as [0, 50]", where=where)
+                           "velocities to rest. Say reset: {consistent: false}, and give the contacts gains such as [0, 50]",
+                           where=where)
     if phase.final is not None or any(c.at is At.FINAL for c in phase.constraints):
         raise ProblemError("a receding horizon over phases on contacts takes no conditions at their ends; make them costs",
                            where=where)

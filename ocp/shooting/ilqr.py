@@ -105,20 +105,21 @@ def prepare(problem: Problem, options: ILQROptions | None = None, kinds: tuple[S
     from ocp.shooting.engine import search  # noqa: F401  # the first import of Numba, timed apart
 
     imported = time.perf_counter()
+    found: tuple[Finding, ...] = ()
     if isinstance(problem, TimedProblem):
-        findings, horizon = (), build_by_time(problem, options)
+        horizon = build_by_time(problem, options)
     else:
-        by_loops, findings = _execution(problem, options)
+        by_loops, found = _execution(problem, options)
         horizon = build(problem, options, by_loops, kinds)
     horizon = horizon if kinds else in_own_units(horizon)
     built = time.perf_counter()
     compiled = records.compile_horizon(horizon, options)
     store, workspaces = records.make_store(compiled)
     helpers, more = records.helpers(compiled, store, options.threads - 1)
-    findings += (Finding(Kind.KERNEL_MODES, data={"modes": tuple(sorted({kernel.mode for kernel in compiled.kernels}))}),)
-    findings += tuple(Finding(Kind.KERNEL_REMARK, name=kernel.name, data={"remark": remark})
-                      for kernel in compiled.kernels for remark in kernel.notes)
-    return Program(problem, options, horizon, compiled, store, tuple(helpers), [*workspaces, *more], findings,
+    found += (Finding(Kind.KERNEL_MODES, data={"modes": tuple(sorted({kernel.mode for kernel in compiled.kernels}))}),)
+    found += tuple(Finding(Kind.KERNEL_REMARK, name=kernel.name, data={"remark": remark})
+              for kernel in compiled.kernels for remark in kernel.notes)
+    return Program(problem, options, horizon, compiled, store, tuple(helpers), [*workspaces, *more], found,
                    {"import": imported - began, "build": built - imported, "compile": time.perf_counter() - built},
                    asdict(options))
 

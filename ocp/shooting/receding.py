@@ -114,7 +114,7 @@ class Receding:
         before = None if self._table is None else (path.u.copy(), policy.K.copy(), self._store.plan.which.copy())
         if not self._pursue.shift(self._store, whole, part, seconds):
             raise ArithmeticError("a state of the plan could not be interpolated")
-        if before is None:
+        if before is None or self._table is None:
             return
         self._change(before[2][np.minimum(np.arange(len(t)) + whole, len(t) - 1)])
         # controls and gains of a step are those of a step of its phase: a mixture of two phases fits neither
@@ -126,12 +126,12 @@ class Receding:
         """Kinds of the stages by the time at which they now are; multipliers come from stages of these kinds, and begin anew where
         theirs are others."""
         assert self._table is not None
-        plan, held = self._store.plan, self._store.held
+        plan, rows = self._store.plan, self._store.conset
         self._horizon = replace(self._horizon, which=kinds_at(self._table, plan.t, self.step))
-        held.lam[came != self._horizon.which] = 0.0
+        rows.lam[came != self._horizon.which] = 0.0
         plan.which[:] = self._horizon.which
         holds = self._horizon.holds()
-        held.holds[:, :holds.shape[1]] = holds
+        rows.holds[:, :holds.shape[1]] = holds
 
     def _moved(self, seconds: float) -> tuple[int, float, float]:
         """(whole steps, fraction of one, seconds)."""

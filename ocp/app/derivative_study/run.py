@@ -25,7 +25,7 @@ from ocp.app.pages.report import write_report
 from ocp.app.pipeline import provenance
 from ocp.app.screen import brief_seconds, grid, line
 from ocp.app.supervisor import report
-from ocp.interrupts import LAST_PICTURE_S, Activity, closing, late
+from ocp.interrupts import LAST_PICTURE_S, Activity, closing, time_is_up
 
 FORMAT, FORMAT_VERSION = "lieocp derivatives", 2
 AGREE, DISAGREE = 0, 1
@@ -169,7 +169,7 @@ def write(study: Study, folder: Path, model: Model, command: Sequence[str] = ())
     tables = [(study_title(f), study.references[f].sentence if f in study.references else "",
                [(e, cells(study, e), study.execution(e)) for e in study.of(f) if not e.idle]) for f in study.functions]
     with closing(LAST_PICTURE_S):
-        pictures = {} if late(Activity.PICTURES) else plot_study(study)
+        pictures = {} if time_is_up(Activity.PICTURES) else plot_study(study)
     write_report(folder, "derivatives.html.j2", summarise(study, model, command), pictures, CAPTIONS, picks=picks,
                  tables=tables, headings=HEADINGS, notes=left_out(study.entries),
                  sources=[SOURCES[name] for name in SOURCES if any(e.source == name for e in study.entries)])

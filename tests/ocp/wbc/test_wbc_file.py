@@ -200,7 +200,8 @@ def test_painleves_paradox_is_told_in_words(tmp_path, capsys):
 def test_independent_errors_come_at_once():
     """Of contacts, tasks, the controller and the plant: none waits for another to be mended."""
     text = TEXT
-    for right, wrong in (("lf: {frame: lf_foot, friction: 0.6, least: 2}", "lf: {frame: lf_foot, friction: 0.6, least: 2, most: 1}"),
+    contact = "lf: {frame: lf_foot, friction: 0.6, least: 2"
+    for right, wrong in ((f"{contact}}}", f"{contact}, most: 1}}"),
                          ("{frame: trunk, rpy", "{frame: trunkk, rpy"), ("rate: 500", "rate: -500")):
         assert right in text
         text = text.replace(right, wrong)

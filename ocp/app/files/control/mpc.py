@@ -150,15 +150,16 @@ def _tracked(section: Section, nu: int) -> Tracked:
         section.refuse("depends on the state or the controls; a reference is a function of the time t", "reference")
     section.findings.settle()
     state = next((k for k in range(reader.x.numel()) if value.numel() == 1 and ca.is_equal(value, reader.x[k])), None)
-    functions = [reader.function(name, one) for name, one in (("tracked", value), ("reference", reference))]
+    f, wanted = reader.function("tracked", value), reader.function("reference", reference)
     if nu < reader.u.numel():
         if reader.depends(value, reader.u[nu:]):
-            section.refuse("depends on accelerations or forces, which change their meaning with the contacts of a phase", "quantity")
+            section.refuse("depends on accelerations or forces, which have other components in a phase with other contacts",
+                           "quantity")
             section.findings.settle()
         u, rest = ca.SX.sym("u", nu), ca.SX.zeros(reader.u.numel() - nu)
-        functions = [ca.Function(f.name(), [reader.t, reader.x, u, reader.p], [f(reader.t, reader.x, ca.vertcat(u, rest), reader.p)])
-                     for f in functions]
-    return Tracked(item.name, *functions, item.unit, state, section.value("within"))
+        at, whole = [reader.t, reader.x, u, reader.p], (reader.t, reader.x, ca.vertcat(u, rest), reader.p)
+        f, wanted = ca.Function("tracked", at, [f(*whole)]), ca.Function("reference", at, [wanted(*whole)])
+    return Tracked(item.name, f, wanted, item.unit, state, section.value("within"))
 
 
 # ---- disturbances -------------------------------------------------------------------------------------------------------
