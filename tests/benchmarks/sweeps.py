@@ -243,10 +243,12 @@ def _lines(place: Path) -> int:
 
 
 def _until(words: list[str], out: Path, seconds: float | None) -> float:
-    """Wall seconds of a command to its end, which must be a good one; -1 where it was killed after so many seconds."""
-    begin = time.perf_counter()
+    """Wall seconds of a command to its end, which must be good; -1 where it was killed so many seconds after its first row."""
+    begin, before = time.perf_counter(), _lines(out)
     process = subprocess.Popen([*words, "--out", str(out)], start_new_session=True, stdout=subprocess.DEVNULL,
                                env={**os.environ, "PYTHONPATH": str(PROBLEMS.parent)})
+    while seconds is not None and process.poll() is None and _lines(out) == before:
+        time.sleep(0.01)
     try:
         if process.wait(seconds):
             raise RuntimeError(f"exit code {process.returncode}")
