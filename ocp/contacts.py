@@ -1,4 +1,4 @@
-"""Contacts of robots in problems: what the ground allows while they hold, room where they do not, and impacts between phases."""
+"""Contacts of robots in problems: friction while they are active, clearance while they are not, and impacts between phases."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def impact_map(mechanism: Mechanism, x: Expr, restitution: float | Mapping[str, 
     """x = (q, v) after all constraints of the mechanism of the next phase have struck, from x [nx] before: the linkage of phases at
     a touch-down. restitution: as in ``Mechanism.impact``. Raises ProblemError where constraints move by themselves."""
     if mechanism.prescribed:
-        raise ProblemError("an impact needs constraints that stand still; those of this mechanism depend on time", where="reset")
+        raise ProblemError("an impact needs constraints that do not depend on time; those of this mechanism do", where="reset")
     nq = mechanism.model.nq
     return ca.vertcat(x[:nq], mechanism.impact(x[:nq], x[nq:], restitution).v_after)
 

@@ -233,7 +233,7 @@ def _with_values(sought: ca.Function, values: Values, item: Item) -> Item:
         return item
     symbols = [ca.MX.sym(name, function.size1_in(i)) for i, name in enumerate("txup")]
     value = rest(*symbols, values(*symbols[:3]))
-    # spliced, so that a place evaluates its dynamics once, whatever its costs and constraints make of them
+    # spliced, so that a point evaluates its dynamics once, whatever its costs and constraints make of them
     spliced = ca.Function(function.name(), symbols, [value], function.name_in(), function.name_out(), {"always_inline": True})
     return replace(item, function=spliced)
 

@@ -71,7 +71,7 @@ def _short(near: Expr, found: Expr) -> Expr:
 
 def searched(name: str, equations: ca.Function, jacobian: ca.Function) -> ca.Function:
     """(y, a_1, ..., a_k) -> y after Newton's method with a line search: steps are halved until the length of the residual falls by
-    a fourth of what they promise. It ends after a step shorter than STEP, or ROUNDS times BATCH steps; where these come to nothing
+    a fourth of what they promise. It ends after a step shorter than STEP, or ROUNDS times BATCH steps; where these fail
     it begins again at 0, and then once more with every row over its entry on the diagonal of J. jacobian: (J, residual).
 
     Against stiff kinks Deuflhard's natural test, lengths of next steps, was found to be worse."""

@@ -175,8 +175,8 @@ def leave_out(stage: Activity, name: str = "") -> None:
 
 
 class InterruptGuard:
-    """The state of a held section. asked: Ctrl-C has come and waits; anything: whether there is something to lose by it; raised:
-    whether it was raised."""
+    """The state of a section that holds interrupts back. asked: Ctrl-C has come and waits; anything: whether there is something to
+    lose by it; raised: whether it was raised."""
 
     def __init__(self, anything: bool, progress: Progress | None, stage: Activity):
         self.asked, self.anything, self.raised, self._progress, self._stage = False, anything, False, progress, stage

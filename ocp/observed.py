@@ -16,7 +16,7 @@ _PRESENT: ContextVar[Callable[[], Any] | None] = ContextVar("present", default=N
 
 
 def present() -> Any:
-    """The iterate of the row that progress is called with; None where its solver does not say."""
+    """The iterate of the log entry that progress is called with; None where its solver has none."""
     make = _PRESENT.get()
     return None if make is None else make()
 

@@ -7,6 +7,7 @@ and fail where they do.
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from collections.abc import Generator
 from fnmatch import fnmatch
@@ -14,6 +15,11 @@ from pathlib import Path
 
 import pytest
 from unit_guard import nothing_compiled_or_solved
+
+from dynamics.kernels.threads import pinned
+
+if "PYTEST_XDIST_WORKER" in os.environ:
+    pinned()
 
 HERE = Path(__file__).resolve().parent
 UNIT = [line for line in (HERE / "unit.txt").read_text(encoding="utf-8").split("\n") if line and not line.startswith("#")]

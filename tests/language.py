@@ -47,8 +47,9 @@ TERMS = (
          r"matri|table|column|csv|jacobian|array|line|factor|element|entr|rank|block|norm|a row\b|\bA\b|pivot|screen|file|key|"
          r"record|linear|sparse|hierarch|level|qp\b|kernel|stack|catalog|header|rules|first rows?|row weights|task|"
          r"full stretch|log\b|\bJ|dJ|twist|axes|contradict|inertia|"
-         r"eliminat|\bY\b|of out\b|row k\b|\[M, w\]|stages\.rows",
-         "matrices, tables and files have rows, and so have the constraint matrices of quadratic programs"),
+         r"eliminat|\bY\b|of out\b|row k\b|\[M, w\]|stages\.rows|\brows? \[|\[[^\]]*\brows\b|depend on each other|redundant|repeat|"
+         r"rows? of [A-Z]",
+         "matrices, tables and files have rows, and so have constraint matrices, whose rank is that of their rows"),
     Term(r"\bheld\b", "zero-order hold; active",
          r"held (fixed|constant|at|by|out|down|back|to|fast)|lock|hand|piecewise|constant|['\"`]held",
          "a value or joint is held at something; a hand holds"),
@@ -104,7 +105,14 @@ BOUNDS = {"MOST", "LEAST", "NEAR", "WORSE", "TINY", "FAR", "FEW", "MANY", "HUGE"
 #: definitions that keep their name, with the reason
 EXCEPTIONS = {
     "ocp/reach/": "interval arithmetic of reachable sets: the field's word",
+    "ocp/thresholds/explanation.py:Reach _REACH REACH": "the same",
     "dynamics/notation/": "names of textbooks, such as the house velocity beside the hybrid one",
+    "dynamics/forces/:Place place places check_place": "public: the points of application of forces",
+    "dynamics/redmax/deformable.py:place": "public: the point of application of a vertex's force",
+    "dynamics/constraints/contacts.py:places": "public, and the key of files: world positions of contact points",
+    "ocp/app/files/robot/:place places": "keys of files: footholds and contact points",
+    "ocp/gaits/schedule.py:place": "the key of files: a foothold",
+    "ocp/app/face/functions.py:places": "public argument of ocp.interpolate",
 }
 
 
@@ -167,9 +175,10 @@ def definitions(tree: ast.Module) -> Iterator[tuple[str, int]]:
 
 
 def in_names(tree: ast.Module, path: str) -> Iterator[Hit]:
-    if any(path.startswith(start) for start in EXCEPTIONS):
-        return
+    rooms = [one.split(":") for one in EXCEPTIONS if path.startswith(one.split(":")[0])]
     for name, line in definitions(tree):
+        if any(len(one) == 1 or name in one[1].split() for one in rooms):
+            continue
         if name.strip("_") in BOUNDS:
             yield Hit(path, line, "name", name, "what it bounds, and its unit")
             continue

@@ -1,16 +1,20 @@
 """Questions of newcomers: the search of the website finds the page that answers them, and the heading is there.
 
 The search is Sphinx's: every word of the query (stemmed) must occur in a page; a page scores by words in its headings and its text.
-The default test scores the sources of the pages in this way; the slow one builds the website and reads the index that it ships.
+The default test scores the sources of the pages in this way; the slow one builds the website, and asks its search in a browser.
 """
 
 import json
 import re
 import subprocess
 import sys
+import tempfile
+import time
 from pathlib import Path
+from urllib.parse import quote_plus
 
 import pytest
+from browser import BROWSER, opened
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "ocp" / "docs").glob("*.md")}
@@ -65,6 +69,18 @@ def found(query):
     return sorted(scores, key=lambda name: -scores[name])
 
 
+def asked(site, query, page):
+    """(rank of a page among the results of the website's own search, how many there are, [s] with the start of the browser)."""
+    begin = time.perf_counter()
+    with tempfile.TemporaryDirectory() as folder:
+        dom, complaints = opened(f"{(site / 'search.html').as_uri()}?q={quote_plus(query)}", Path(folder))
+    seconds = time.perf_counter() - begin
+    assert complaints == []
+    results = re.findall(r'<li class="kind-[a-z]+"><a href="([^"#?]*)\.html', dom)
+    names = [address.rpartition("/")[2] for address in results]
+    return names.index(page) + 1 if page in names else len(names) + 1, len(names), seconds
+
+
 @pytest.mark.parametrize(("query", "page", "heading"), QUESTIONS, ids=[query for query, *_ in QUESTIONS])
 def test_a_question_is_answered_by_one_of_the_first_pages(query, page, heading):
     assert heading in headings(PAGES[page])
@@ -81,6 +97,9 @@ def test_the_index_of_the_website_answers_them(tmp_path):
     pages = [Path(name).name for name in index["docnames"]]
     titles = {title: {pages[at[0]] for at in places} for title, places in index["alltitles"].items()}
     assert [heading for _, page, heading in QUESTIONS if page not in titles.get(heading, ())] == []
+    if BROWSER is not None:
+        late = {query: place for query, page, _ in QUESTIONS if (place := asked(tmp_path, query, page)[0]) > BEST}
+        assert late == {}
     mathematics = (tmp_path / "ocp" / "docs" / "mathematics.html").read_text(encoding="utf-8")
     assert "<math" in mathematics
     assert re.findall(r'<script[^>]*src="https?:', mathematics) == []  # equations need no network

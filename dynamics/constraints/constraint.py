@@ -27,7 +27,7 @@ RATE = 10.0
 
 
 class Constraint(ABC):
-    """Rows that hold positions, velocities, or both. Rows may depend on each other. t [s]: time, for motions that are prescribed.
+    """Scalar equations on positions, velocities, or both; they may be redundant. t [s]: time, for motions that are prescribed.
 
     Records are frozen, compare by value and have a ``repr`` that tells everything.
     """
@@ -42,23 +42,23 @@ class Constraint(ABC):
 
     @abstractmethod
     def value(self, model: Model, q: Expr, t: Expr = 0.0) -> Expr:
-        """g [m], in m and rad; zero in the rows that hold velocities alone."""
+        """g [m], in m and rad; zero in velocity constraints."""
 
     @abstractmethod
     def jacobian(self, model: Model, q: Expr, t: Expr = 0.0) -> Expr:
-        """J [m, nv] = dg/dq along the right perturbation of q, or A where velocities are held."""
+        """J [m, nv] = dg/dq along the right perturbation of q, or A where velocities are constrained."""
 
     def size(self, model: Model) -> int:
-        """m, the number of rows."""
+        """m, the number of scalar equations."""
         return int(self.jacobian(model, ca.SX.sym("q", model.nq)).shape[0])
 
     @property
     def velocity_rows(self) -> tuple[int, ...]:
-        """The rows that hold velocities alone: no slip, no sideways motion."""
+        """Numbers of the equations on velocities alone: no slip, no sideways motion."""
         return ()
 
     def position_rows(self, model: Model) -> tuple[int, ...]:
-        """The rows that hold positions, and not velocities alone."""
+        """Numbers of the equations on positions."""
         return tuple(i for i in range(self.size(model)) if i not in self.velocity_rows)
 
     def facing(self, model: Model, q: Expr, t: Expr = 0.0) -> Expr:
@@ -66,7 +66,7 @@ class Constraint(ABC):
         return ca.DM(0, 1)
 
     def rate(self, model: Model, q: Expr, v: Expr, t: Expr = 0.0) -> Expr:
-        """``J v + dg/dt``, or ``A v - b`` where velocities are held [m]: what vanishes along the motion."""
+        """``J v + dg/dt``, or ``A v - b`` where velocities are constrained [m]: what vanishes along the motion."""
         return self.jacobian(model, q, t) @ v
 
     def drift(self, model: Model, q: Expr, v: Expr, t: Expr = 0.0) -> Expr:

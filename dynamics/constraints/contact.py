@@ -35,7 +35,7 @@ class ContactTerms:
 
     cone: of friction, exact or a pyramid; unilateral: it only pushes, and friction is limited. least, most: normal force of each
     point (N). restitution: Newton's, in [0, 1]. within [3, 2] (m, world): box outside of which the plane ends, None: it does not.
-    clearance (m): least height over the plane where the contact is not held, None: any. slip [3]: None for points that stand; for
+    clearance (m): least height over the plane where the contact is open, None: any. slip [3]: None for points that stand; for
     those that slide the direction, of length 1 or less (0: not known): friction is then -mu f_n slip. taken: at the start; ramp
     (s): in which a controller lets its force grow, or shrink. gains: see ``Constraint``.
     """

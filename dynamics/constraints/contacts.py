@@ -1,7 +1,7 @@
 """Kinds of contacts: points, lines and patches of points, flat soles, wheels and balls that roll.
 
 All rows are in the axes of the plane: two tangents, then the normal, which points away from the ground. The multipliers are then
-forces on the robot in these axes. Where on the plane a contact lies is not said: tangential rows hold velocities alone.
+forces on the robot in these axes. Where on the plane a contact lies is free: tangential equations constrain velocities alone.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ STAND_IN = Cone(8)
 class PointContact(Contact):
     """Points of a frame that do not slip on the plane: one point, a line of two, a patch of more (whose rows repeat each other).
 
-    points: coordinates [3] (m) in the frame; places: world positions where they are held, one for each; empty: wherever they touch
+    points: coordinates [3] (m) in the frame; places: world positions where they are fixed, one for each; empty: wherever they touch
     the plane. slides: no tangential rows, one of the normal for each point.
     """
 
@@ -58,9 +58,9 @@ class PointContact(Contact):
         if not self.places and np.linalg.matrix_rank(np.subtract(self.points, self.points[0]), tol=1e-9) > 2:
             raise ModelError("the points lie in no plane, and cannot all touch one", element=where)
         if self.places and len(self.places) != len(self.points):
-            raise ModelError(f"{len(self.places)} places for {len(self.points)} points", element=where)
+            raise ModelError(f"{len(self.places)} positions for {len(self.points)} points", element=where)
         if self.slides and (self.places or self.friction is not None):
-            raise ModelError("slides, and so has neither friction nor places where it is held", element=where)
+            raise ModelError("slides, and so has neither friction nor fixed positions", element=where)
 
     def apart(self) -> tuple[PointContact, ...]:
         return _each(self, self.points, 0.0 if self.slides else self.friction)
@@ -180,7 +180,7 @@ class Patch(FrameConstraint):
 
 @dataclass(frozen=True)
 class FlatContact(Contact):
-    """A sole that lies flat on the plane and neither slips nor turns: six rows, force and moment at its origin.
+    """A sole that lies flat on the plane and neither slips nor turns: six equations, force and moment at its origin.
 
     position [3] (m): the origin in the frame; axis [3]: of the frame, along the normal. half_sizes (m): of a rectangle around the
     origin along the tangents of the plane, in which the centre of pressure has to stay; None: not limited. With friction they limit
@@ -252,7 +252,7 @@ class FlatContact(Contact):
 
 @dataclass(frozen=True)
 class RollingContact(Contact):
-    """A wheel or a ball that rolls on the plane without slipping: the material point that touches stands still.
+    """A wheel or a ball that rolls on the plane without slipping: the material point that touches is at rest.
 
     radius [m] around the origin of the frame; axis [3] of a wheel, a disc of no width, in the frame; None: a ball.
     """

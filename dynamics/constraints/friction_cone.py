@@ -1,4 +1,4 @@
-"""Cones of friction, for every room: the exact cone of a point, pyramids that stand for it, and the wrench cone of a sole.
+"""Cones of friction, for all packages: the exact cone of a point, pyramids that stand for it, and the wrench cone of a sole.
 
 A force is (f_t1, f_t2, f_n) in the axes of the plane. The exact cone is ``|f_t| <= mu f_n``. A pyramid of k sides says so in
 inequalities, ``n_i . f_t <= mu c f_n`` with n_i at the angles 2 pi i / k from the first tangent: "inner" lies within the cone,
@@ -65,7 +65,7 @@ class Cone:
         return np.asarray((x @ self.normals.T).max(axis=-1) / self.apothem)
 
     def nearest(self, z: Array, most: float) -> tuple[Array, Array, Array]:
-        """(x [2], its slopes by z [2, 2] and by most [2]): the nearest point to z [2] of those with a size up to most."""
+        """(x [2], its derivatives by z [2, 2] and by most [2]): the nearest point to z [2] of those with a size up to most."""
         if float(self.size(z)) <= most:
             return z, np.eye(2), np.zeros(2)
         if not self.sides:

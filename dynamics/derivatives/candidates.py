@@ -1,7 +1,7 @@
-"""Every dynamics quantity by every road that leads to it, with one set of names, shapes and conventions: comparable one to one.
+"""Every dynamics quantity by every method that leads to it, with one set of names, shapes and conventions: comparable one to one.
 
 A *quantity* (``QUANTITIES``) fixes inputs and outputs, a *source* (``SOURCES``) how the numbers come about; ``candidates`` lists
-all sources of one quantity, those without a road with the reason. All agree to rounding (``fd`` to its own accuracy).
+all sources of one quantity, those without a method with the reason. All agree to rounding (``fd`` to its own accuracy).
 
 Conventions of all candidates. Derivatives with respect to q are right-tangent. Second derivatives by q are symmetrised, Hessians
 of ``d -> f(q [+] d)``. Matrices are [nv, nv], entry [j, k] by component j of the first letter and k of the second. Tensors are
@@ -44,7 +44,7 @@ _CSE_UP_TO = 300_000  # common subexpressions cost 10 us an instruction to find;
 
 @dataclass(frozen=True)
 class Candidate:
-    """One quantity (name) of one robot by one source; reason: why there is no such road, empty if there is."""
+    """One quantity (name) of one robot by one source; reason: why there is no such method, empty if there is."""
 
     model: Model
     quantity: str
@@ -57,9 +57,9 @@ class Candidate:
         return not self.reason and self.source != "loop"
 
     def build(self, dense: bool = False) -> ca.Function | None:
-        """The quantity as a Function with its named inputs and outputs; None for ``loop`` and where there is no road.
+        """The quantity as a Function with its named inputs and outputs; None for ``loop`` and where there is no method.
 
-        Outputs are sparse where the road knows the tree's structural zeros; dense: those zeros are stored numbers.
+        Outputs are sparse where the method knows the tree's structural zeros; dense: those zeros are stored numbers.
         """
         if not self.symbolic:
             return None
@@ -76,8 +76,8 @@ class Candidate:
     def evaluator(self, compiled: bool = False) -> Evaluator:
         """A callable: NumPy vectors in the order of the quantity's inputs -> tuple of new dense arrays, vectors as [nv].
 
-        compiled: a symbolic road runs as a kernel of C code (where there is a compiler) and not in CasADi's interpreter.
-        Raises ModelError, with the reason, where there is no road. For one thread.
+        compiled: a symbolic method runs as a kernel of C code (where there is a compiler) and not in CasADi's interpreter.
+        Raises ModelError, with the reason, where there is no method. For one thread.
         """
         if self.reason:
             raise ModelError(f"no {self.quantity} by {self.source!r}: {self.reason}", element=f"model {self.model.name!r}")
@@ -94,7 +94,7 @@ class Candidate:
 
 
 def candidates(model: Model, quantity: str) -> tuple[Candidate, ...]:
-    """All sources of a quantity, in the order of ``SOURCES``, those without a road with their reason. Nothing is built yet.
+    """All sources of a quantity, in the order of ``SOURCES``, those without a method with their reason. Nothing is built yet.
 
     Raises UnknownNameError for an unknown quantity.
     """
@@ -113,7 +113,7 @@ def candidate(model: Model, quantity: str, source: str) -> Candidate:
 
 
 def _obstacle(model: Model, what: Quantity, source: str) -> str:
-    """Why there is no road, or nothing."""
+    """Why there is no method, or nothing."""
     if what.order == 0:
         return "" if source in ("analytic", "loop") else "nothing to differentiate: the algorithm itself is 'analytic'"
     if source == "ad_of_analytic" and what.order == 1:
@@ -181,7 +181,7 @@ def interpreted(function: ca.Function) -> Evaluator:
 
 
 def _loops(model: Model) -> Any:
-    from dynamics.loops import LoopDynamics  # Numba takes a second to load, which the symbolic roads need not wait for
+    from dynamics.loops import LoopDynamics  # Numba takes a second to load, which the symbolic methods need not wait for
     return LoopDynamics(model)
 
 

@@ -2,7 +2,7 @@
 
 ``Im f(x + i h e) / h`` is df/dx up to h^2, without subtraction, so h = 1e-30 gives derivatives to rounding. The Function is
 expanded to scalar operations and every one of them is written out over pairs (real part, imaginary part) with its exact
-complex formula; nothing here knows a derivative rule, which makes this a road of its own to compare others with.
+complex formula; nothing here knows a derivative rule, which makes this a method of its own to compare others with.
 
 The rules are in ``complex_rules``. A part that is zero whatever the numbers are stays a structural zero.
 
@@ -66,7 +66,7 @@ def complex_step_jacobian(function: ca.Function, i_in: int = 0, i_out: int = 0, 
 
 
 def _positions(sparsity: ca.Sparsity) -> list[int]:
-    """Place of every nonzero in the column-major numbering of all entries."""
+    """Index of every nonzero in the column-major numbering of all entries."""
     rows, columns = sparsity.get_triplet()
     return [r + sparsity.size1() * c for r, c in zip(rows, columns, strict=True)]
 

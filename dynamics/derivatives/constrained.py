@@ -169,7 +169,7 @@ def contracted_constrained_dynamics(model: Model, constraints: Sequence[Constrai
 # ------------------------------------------------------------------------------------------------ impact
 def _impact(model: Model, constraints: Sequence[Constraint], q: Expr, v: Expr, restitution: Restitution, t: Expr,
             impulses: Wrenches, bodies: Sequence[str]) -> tuple[_System, Expr]:
-    """The system, and the restitution of its rows."""
+    """The system, and the restitution of its constraints."""
     n, constraints = model.nv, equations.reduced(constraints)
     e = equations.bounce(model, constraints, restitution)
     M = ca.SX(alg.mass_matrix(model, q))

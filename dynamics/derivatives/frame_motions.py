@@ -109,7 +109,7 @@ class FrameMotions:
 
 
 def frame_motions(model: Model, frames: Sequence[str], q: Expr, v: Expr, a: Expr, lam: Expr) -> FrameMotions:
-    """q [nq]; v, a, lam [nv]. Frames of the world stand still. Raises UnknownNameError."""
+    """q [nq]; v, a, lam [nv]. Frames of the world are at rest. Raises UnknownNameError."""
     reduced = reduced_tree(model)
     lifted = pullback(reduced, q, v, a)
     mu, Dmu = lifted.direction(lam)

@@ -1,6 +1,6 @@
 """Any Function with first and second derivatives by the complex step or by finite differences, for use in MX graphs.
 
-Both need nothing but values of the function, so they are roads independent of algorithmic differentiation. The complex step
+Both need nothing but values of the function, so they are methods independent of algorithmic differentiation. The complex step
 differentiates once, exactly; its second derivatives are central differences of its first ones (Squire and Trapp 1998; Martins,
 Sturdza and Alonso 2003). Derivatives are by the coordinates of the arguments.
 """

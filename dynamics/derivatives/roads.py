@@ -1,8 +1,8 @@
-"""The symbolic roads to every dynamics quantity: what ``dynamics.derivatives.candidates`` offers, written out.
+"""The symbolic methods to every dynamics quantity: what ``dynamics.derivatives.candidates`` offers, written out.
 
-``BUILDERS[source](model, quantity)`` gives symbols and expressions of the quantity's inputs and outputs. Differentiating roads take
-the algorithm once or twice (``ad_sx``, ``ad_mx``), or differentiate once what is known: the algorithm for first derivatives, its
-closed-form first derivatives for second ones.
+``BUILDERS[source](model, quantity)`` gives symbols and expressions of the quantity's inputs and outputs. Differentiating methods
+take the algorithm once or twice (``ad_sx``, ``ad_mx``), or differentiate once what is known: the algorithm for first derivatives,
+its closed-form first derivatives for second ones.
 """
 
 from __future__ import annotations

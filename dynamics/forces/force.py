@@ -61,7 +61,7 @@ class PointMotion(NamedTuple):
 
 @dataclass(frozen=True)
 class Place:
-    """A point by its coordinates [3] (m) in a frame; the frame ``world`` holds points that stand still."""
+    """A point by its coordinates [3] (m) in a frame; the frame ``world`` holds fixed points."""
 
     frame: str = "world"
     position: tuple[float, float, float] = (0.0, 0.0, 0.0)

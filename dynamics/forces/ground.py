@@ -29,7 +29,7 @@ from dynamics.model.model import Model
 
 
 class PointForceAt(NamedTuple):
-    """A force on a point [3] (N) and its derivatives [3, 3] by place and velocity."""
+    """A force on a point [3] (N) and its derivatives [3, 3] by position and velocity."""
 
     force: Expr
     by_place: Expr

@@ -26,7 +26,7 @@ class Path(NamedTuple):
 
 
 def path_length(model: Model, places: tuple[Place, ...], q: Expr) -> Expr:
-    """L [m] of straight lines from place to place."""
+    """L [m] of straight lines from point to point."""
     at = [place.at(model, q) for place in places]
     return sum(ca.norm_2(b - a) for a, b in zip(at[:-1], at[1:], strict=True))
 

@@ -35,7 +35,7 @@ def _natural(points: np.ndarray) -> Cubic:
         knots, n = np.concatenate([[0.0], np.cumsum(chords)]), len(points)
         if not np.all(chords > 0) or not np.isfinite(knots[-1] ** 3):
             raise ValueError("neighbouring points of a curve must differ, by lengths whose cube is finite")
-    # unknowns: slope, jumps; conditions: the points, then no second and third derivative beyond the last
+    # unknowns: linear, jumps; conditions: the points, then no second and third derivative beyond the last
     A = np.zeros((n + 1, n + 1))
     A[: n - 1, 0] = knots[1:]
     A[: n - 1, 1:] = np.maximum(0.0, knots[1:, None] - knots[None, :]) ** 3

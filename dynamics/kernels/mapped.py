@@ -72,7 +72,7 @@ def mapped(kernel: Kernel, *columns: Array) -> list[Array]:
     sizes = [rows * width for rows, width in kernel.input_shapes]
     n = max((c.shape[1] for c in columns), default=1)
     if len(columns) != len(sizes) or any(c.shape not in ((size, n), (size, 1)) for size, c in zip(sizes, columns, strict=True)):
-        raise KernelError(f"kernel {kernel.name!r} takes inputs of {sizes} rows at n points or one, got shapes "
+        raise KernelError(f"kernel {kernel.name!r} takes inputs of {sizes} entries at n points or one, got shapes "
                           f"{[c.shape for c in columns]}")
     given = [np.asfortranarray(c, dtype=float) for c in columns]
     found = [np.zeros((rows * width, n), order="F") for rows, width in kernel.output_shapes]

@@ -8,9 +8,9 @@
     path = Path(np.zeros((11, 4)), np.zeros(11), 0.1)    # path.x is the array, in Python and in compiled functions
 
 A named tuple of arrays goes by value: every call moves, and every function counts, what all its arrays consist of, which costs
-seconds of compilation. A record is the address of a table with the place and the shape of each array; a compiled function looks up
-what it names. Nothing is counted there: whoever calls keeps the record, and so its arrays and the records within it. Numbers lie in
-the table itself; both sides may set them.
+seconds of compilation. A record is the address of a table with the address and the shape of each array; a compiled function looks
+up what it names. Nothing is counted there: whoever calls keeps the record, and so its arrays and the records within it. Numbers lie
+in the table itself; both sides may set them.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ class _Fields(AttributeTemplate):
 
 
 def _number(context: Context, builder: Builder, table: Value, at: int, kind: Type) -> Value:
-    """The place of a number in a table."""
+    """The address of a number in a table."""
     return builder.bitcast(cgutils.gep_inbounds(builder, table, at), context.get_data_type(kind).as_pointer())
 
 
@@ -187,7 +187,7 @@ def _field(context: Context, builder: Builder, kind: RecordType, table: Value, n
 
     def word(i: int) -> Value:
         found = builder.load(cgutils.gep_inbounds(builder, table, at + i))
-        found.set_metadata("invariant.load", builder.module.add_metadata([]))  # the places of arrays never change
+        found.set_metadata("invariant.load", builder.module.add_metadata([]))  # addresses of arrays never change
         return found
 
     if isinstance(field, RecordType):

@@ -1,7 +1,7 @@
 """Scalar graphs as text of LLVM's intermediate language, one operation a line.
 
 A tape writes its slots again and again. Here every value gets a name of its own, so that LLVM keeps it in a register as long as it
-can, and nothing but inputs and results has a place in memory. Every operation is the one of CasADi's virtual machine, rounded
+can, and nothing but inputs and results is in memory. Every operation is the one of CasADi's virtual machine, rounded
 alike: nothing is contracted, reordered or assumed finite.
 """
 
@@ -129,7 +129,7 @@ def _pointers(function: ca.Function, symbol: str) -> list[str]:
 
 
 class _Results:
-    """Writes results to their places; zeros wait until their neighbours are known. Both methods take and give the next free
+    """Writes results to their addresses; zeros wait until their neighbours are known. Both methods take and give the next free
     name."""
 
     zero = f"0x{0:016X}"

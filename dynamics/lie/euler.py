@@ -275,7 +275,7 @@ def _body_axes(
 def _inverse_rows(
     q: Sequence, upright: Expression, middle: Expression, tilted: Expression, divisor: Expression
 ) -> tuple[Expression, ...]:
-    """Rows that give the rates about `tilted`, `middle` and `upright`.
+    """Matrix that gives the rates about `tilted`, `middle` and `upright`.
 
     `middle` is perpendicular to both others, and n = upright × middle to all but `tilted`, with n · tilted given.
     """

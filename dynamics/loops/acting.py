@@ -41,10 +41,10 @@ Q, V, A, LAM, PSI, NU, GIVEN, MOTIONS = range(8)
 
 
 class Sizes(NamedTuple):
-    """How many numbers a function gives: values, slopes, and second derivatives."""
+    """How many numbers a function gives: values, first and second derivatives."""
 
     values: int
-    slopes: int
+    first_order: int
     seconds: int
 
 
@@ -54,7 +54,7 @@ class Acting(NamedTuple):
     kernels: tuple[Kernel, ...]
     rows: int
     whole: bool
-    held: tuple[ties.Tie, ...]
+    relations: tuple[ties.Tie, ...]
 
 
 # ---- made with the tables
@@ -98,12 +98,13 @@ def _compiled(key: ByFingerprint, by_frames: bool) -> Acting:
     return Acting(kernels, rows, whole, held)
 
 
-def _by_coordinates(mechanism: Mechanism, held: Any, symbols: tuple[ca.SX, ...]) -> tuple[list[Any], ...]:
-    """The results of the three functions for forces, thrusters and constraints; held: constraints and their rows, None: zero."""
+def _by_coordinates(mechanism: Mechanism, equations: Any, symbols: tuple[ca.SX, ...]) -> tuple[list[Any], ...]:
+    """The results of the three functions for forces, thrusters and constraints; equations: constraints and their rows, None:
+    zero."""
     model, (q, v, a, lam, psi, nu, given) = mechanism.model, symbols
     t, thrusts = given[0], given[1:]
-    J = ca.vertcat(ca.SX(0, model.nv), *(ca.SX(rows, model.nv) if c is None else c.jacobian(model, q, t) for c, rows in held))
-    c = ca.vertcat(ca.SX(0, 1), *(ca.SX(rows, 1) if c is None else -demanded(model, (c,), q, v, t) for c, rows in held))
+    J = ca.vertcat(ca.SX(0, model.nv), *(ca.SX(rows, model.nv) if c is None else c.jacobian(model, q, t) for c, rows in equations))
+    c = ca.vertcat(ca.SX(0, 1), *(ca.SX(rows, 1) if c is None else -demanded(model, (c,), q, v, t) for c, rows in equations))
     N, pushed = rate_matrix(model, q), ca.SX(mechanism.thrust_effort(q, thrusts))
     f, B = ca.SX(mechanism.force(q, v)) + pushed, ca.jacobian(pushed, thrusts)
 
@@ -171,14 +172,14 @@ def give(table: Array, work: Array, t: float, u: Array, first: int, count: int) 
 
 @linked(**OPTIONS)
 def directions(table: Array) -> int:
-    """Where B [nv, thrusters] is, after ``held.slopes``."""
+    """Where B [nv, thrusters] is, after ``held.differentiate``."""
     nv = get(table, at.N_V)
     return get(table, get(table, at.AT_ACTING) + 3 * SLOPES + 2) + 2 * nv * (nv + get(table, at.N_ROWS))
 
 
 @linked(**OPTIONS)
-def turns(table: Array) -> int:
-    """Where d(B^T psi)/dq [thrusters, nv] is, after ``held.bends``."""
+def thrust_derivatives(table: Array) -> int:
+    """Where d(B^T psi)/dq [thrusters, nv] is, after ``held.differentiate_twice``."""
     nv = get(table, at.N_V)
     return get(table, get(table, at.AT_ACTING) + 3 * BENDS + 2) + nv * (4 * nv + get(table, at.N_ROWS))
 
@@ -202,7 +203,7 @@ def push(table: Array, work: Array, q: Array, v: Array, weight: float, tau: Arra
 
 # ---- inverse dynamics: forces only; what constraints have to give is part of the answer
 @linked(**OPTIONS)
-def inverse_slopes(table: Array, work: Array, q: Array, v: Array, out: Array) -> None:
+def add_inverse_first_order(table: Array, work: Array, q: Array, v: Array, out: Array) -> None:
     """Subtract K and D from the first two blocks of out [., nv, nv]."""
     nv = get(table, at.N_V)
     keep(table, work, Q, q)
@@ -214,7 +215,7 @@ def inverse_slopes(table: Array, work: Array, q: Array, v: Array, out: Array) ->
 
 
 @linked(**OPTIONS)
-def inverse_bends(table: Array, work: Array, q: Array, v: Array, lam: Array, out: Array) -> None:
+def add_inverse_second_order(table: Array, work: Array, q: Array, v: Array, lam: Array, out: Array) -> None:
     """Add the second derivatives of ``-lam^T f`` to out [4, nv, nv]."""
     nv, rows = get(table, at.N_V), get(table, at.N_ROWS)
     keep(table, work, Q, q)

@@ -16,11 +16,11 @@ import numpy as np
 
 from dynamics.kernels.linked import linked
 from dynamics.loops import layout as at
-from dynamics.loops.acting import inverse_slopes, whole
+from dynamics.loops.acting import add_inverse_first_order, whole
 from dynamics.loops.bodies import coriolis, coriolis_transposed, external, forces, inertias, subtree_sums
 from dynamics.loops.dense import clear
 from dynamics.loops.general import first_general, fold
-from dynamics.loops.kinematics import column_address, constants_at, move, place
+from dynamics.loops.kinematics import column_address, constants_at, fill_poses, move
 from dynamics.loops.lanes import WIDTH, Lanes, get, load, put, splat, store_masked
 from dynamics.loops.vectors import (
     INLINE,
@@ -135,7 +135,7 @@ def add_diagonal(out: Array, reals: Array, start: int, n: int, width: int, offse
 @linked(**OPTIONS)
 def mass_matrix(table: Array, reals: Array, work: Array, q: Array, out: Array) -> None:
     """Write M [nv, nv]; ``out`` must have come zeroed the first time (structural zeros are not written)."""
-    place(table, reals, work, q)
+    fill_poses(table, reals, work, q)
     inertias(table, reals, work)
     subtree_sums(table, work, at.H, 9)
     columns_of_mass(table, reals, work)
@@ -158,7 +158,7 @@ def write_mass(table: Array, reals: Array, work: Array, out: Array, to: int, out
 @linked(**OPTIONS)
 def kinematics_first(table: Array, reals: Array, work: Array, q: Array, v: Array, a: Array, f_ext: Array) -> None:
     """Everything that belongs to one column: needed by the first and the second order alike."""
-    place(table, reals, work, q)
+    fill_poses(table, reals, work, q)
     move(table, reals, work, v, a)
     external(table, reals, work, f_ext)
     forces(table, reals, work, True)
@@ -179,7 +179,7 @@ def inverse_dynamics_derivatives(table: Array, reals: Array, work: Array, q: Arr
     write_first(table, reals, work, out, 0, nv * nv, nv)
     write_mass(table, reals, work, out, 2 * nv * nv, nv)
     if acts:
-        inverse_slopes(table, work, q, v, out)
+        add_inverse_first_order(table, work, q, v, out)
 
 
 @linked(**OPTIONS)

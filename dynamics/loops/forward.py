@@ -21,7 +21,7 @@ from dynamics.loops.bodies import external, forces, subtree_sums
 from dynamics.loops.dense import clear
 from dynamics.loops.factor import factorise, solve, solve_three
 from dynamics.loops.first_order import columns_first, columns_of_mass, write_first, write_mass
-from dynamics.loops.kinematics import accelerate, move, place
+from dynamics.loops.kinematics import accelerate, fill_poses, move
 from dynamics.loops.lanes import WIDTH, get, load_masked, put, splat, store_masked
 from dynamics.loops.rnea import project
 from dynamics.loops.second_order import columns_second, weigh, write_second
@@ -52,7 +52,7 @@ def _accelerations(table: Array, reals: Array, work: Array, q: Array, v: Array, 
     nv, width, to_bias = get(table, at.N_V), WIDTH * get(table, at.N_BLOCKS), get(table, at.AT_BIAS)
     for i in range(nv):
         put(a, i, 0.0)
-    place(table, reals, work, q)
+    fill_poses(table, reals, work, q)
     move(table, reals, work, v, a)
     external(table, reals, work, f_ext)
     forces(table, reals, work, True)
@@ -94,8 +94,8 @@ def forward_dynamics_derivatives(table: Array, reals: Array, work: Array, q: Arr
         clear(work, right, 3 * width * get(table, at.N_V))  # forces fill what is zero by the structure of the tree
     write_first(table, reals, work, work, right, right + width, 3 * width)
     if acts:
-        held.slopes(table, work, a)
-        held.take_slopes(table, work, right, 3 * width, width)
+        held.differentiate(table, work, a)
+        held.take_derivatives(table, work, right, 3 * width, width)
     solve_three(table, work, out)
     if get(table, at.N_ROWS) > 0:
         held.hold(table, work, out)
@@ -148,14 +148,14 @@ def curve(table: Array, reals: Array, work: Array, lam: Array, out: Array) -> No
     forces(table, reals, work, True)
     weigh(table, reals, work, lam)
     if acts:
-        held.bends(table, work, lam)
+        held.differentiate_twice(table, work, lam)
     subtree_sums(table, work, at.H, 45)
     columns_second(table, reals, work)
     if tied:
         frames.columns(table, work)
     write_second(table, reals, work, out, True, tied)
     if acts:
-        held.add_bends(table, work, out)
+        held.add_hessians(table, work, out)
 
 
 @linked(**OPTIONS)

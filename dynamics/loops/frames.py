@@ -243,7 +243,7 @@ def take_values(table: Array, work: Array, J: int, c: int) -> None:
 
 @linked(**OPTIONS)
 def add_rows(table: Array, work: Array, by_q: int, by_v: int, stride: int) -> None:
-    """Add d(J a + c)/dq and by v to rows [rows, stride], after the function of slopes."""
+    """Add d(J a + c)/dq and by v to rows [rows, stride], after the function of derivatives."""
     record, width = get(table, at.AT_ACTING), lanes_of(get(table, at.N_V))
     for n in range(get(table, record + at.N_TIES)):
         tie = get(table, record + at.AT_TIES) + at.TIE * n
@@ -363,27 +363,27 @@ def add_pairs(table: Array, work: Array, out: Array, size: int, width: int) -> N
 
 
 @linked(**OPTIONS)
-def bend(table: Array, work: Array, out: Array, turned: int) -> None:
+def add_second_order(table: Array, work: Array, out: Array, turned: int) -> None:
     """Add to out [4, nv, nv] what the relations' own second derivatives give, and ``d(J psi)/dq`` to rows [rows, width]."""
     record, nv = get(table, at.AT_ACTING), get(table, at.N_V)
     width = lanes_of(nv)
-    bent, size = get(table, record + at.ACT_BENT), nv * width
-    clear(work, bent, 4 * size)
+    result, size = get(table, record + at.ACT_BENT), nv * width
+    clear(work, result, 4 * size)
     for n in range(get(table, record + at.N_TIES)):
-        _bend_one(table, work, get(table, record + at.AT_TIES) + at.TIE * n, bent, turned, nv, width)
+        _add_relation(table, work, get(table, record + at.AT_TIES) + at.TIE * n, result, turned, nv, width)
     for i in range(nv):
         for j in range(nv):
             to = i * nv + j
-            put(out, to, get(out, to) + get(work, bent + i * width + j) + get(work, bent + j * width + i))
+            put(out, to, get(out, to) + get(work, result + i * width + j) + get(work, result + j * width + i))
         for b in range(0, nv, WIDTH):
             mask = 255 if b + WIDTH <= nv else (1 << (nv - b)) - 1
             for k in range(1, 4):
-                _more(out, (k * nv + i) * nv + b, load(work, bent + k * size + i * width + b), mask)
+                _more(out, (k * nv + i) * nv + b, load(work, result + k * size + i * width + b), mask)
 
 
 @linked(**OPTIONS)
-def _bend_one(table: Array, work: Array, tie: int, bent: int, turned: int, nv: int, width: int) -> None:
-    """One relation: half of qq, then vq, vv, aq to bent [4, nv, width]."""
+def _add_relation(table: Array, work: Array, tie: int, result: int, turned: int, nv: int, width: int) -> None:
+    """One relation: half of qq, then vq, vv, aq to result [4, nv, width]."""
     record = get(table, at.AT_ACTING)
     m, K, row, frame = get(table, tie), get(table, tie + 1), get(table, tie + 2), get(table, tie + 3)
     part, size = get(table, record + at.ACT_PART), nv * width
@@ -393,20 +393,20 @@ def _bend_one(table: Array, work: Array, tie: int, bent: int, turned: int, nv: i
     clear(work, part, 3 * K * width)
     _onto(table, work, H + 2 * K * K, K, K, PSI, frame, second, width, width)  # V V by q
     add(0.5, work, second, work, third, K * width)
-    multiply_add(Block(work, bent, width), Block(work, psi, 1), width, Block(work, third, width), nv, K, width)
+    multiply_add(Block(work, result, width), Block(work, psi, 1), width, Block(work, third, width), nv, K, width)
     _onto(table, work, H, K, K, S, frame, first, width, width)
     _onto(table, work, H + K * K, K, K, PSI, frame, first, width, width)
     _onto(table, work, H + 3 * K * K, K, K, A_Q, frame, first, width, width)
     _onto(table, work, H + 4 * K * K, K, K, LIFT, frame, first, width, width)
-    multiply_add(Block(work, bent, width), Block(work, s, 1), width, Block(work, first, width), nv, K, width)
+    multiply_add(Block(work, result, width), Block(work, s, 1), width, Block(work, first, width), nv, K, width)
     multiply_add(Block(work, second, width), Block(work, H + K * K, 1), K, Block(work, s, width), K, K, width)
-    multiply_add(Block(work, bent + size, width), Block(work, s, 1), width, Block(work, second, width), nv, K, width)
+    multiply_add(Block(work, result + size, width), Block(work, s, 1), width, Block(work, second, width), nv, K, width)
     clear(work, first, K * width)
     multiply_add(Block(work, first, width), Block(work, H + 3 * K * K, 1), K, Block(work, s, width), K, K, width)
-    multiply_add(Block(work, bent + size, width), Block(work, a_v, 1), width, Block(work, first, width), nv, K, width)
-    multiply_add(Block(work, bent + 3 * size, width), Block(work, s, 1), width, Block(work, first, width), nv, K, width)
+    multiply_add(Block(work, result + size, width), Block(work, a_v, 1), width, Block(work, first, width), nv, K, width)
+    multiply_add(Block(work, result + 3 * size, width), Block(work, s, 1), width, Block(work, first, width), nv, K, width)
     clear(work, first, K * width)
     _onto(table, work, H + 2 * K * K, K, K, S, frame, first, width, width)
-    multiply_add(Block(work, bent + 2 * size, width), Block(work, s, 1), width, Block(work, first, width), nv, K, width)
+    multiply_add(Block(work, result + 2 * size, width), Block(work, s, 1), width, Block(work, first, width), nv, K, width)
     _onto(table, work, H + 5 * K * K, m, K, S, frame, turned + row * width, width, width)
     _onto(table, work, by_A, m, K, LIFT, frame, turned + row * width, width, width)

@@ -24,7 +24,7 @@ REFINED = 3
 
 
 @linked(**INLINE)
-def _room(table: Array, which: int) -> int:
+def _address(table: Array, which: int) -> int:
     return get(table, get(table, at.AT_ACTING) + which)
 
 
@@ -37,13 +37,13 @@ def _mask(n: int, b: int) -> int:
 @linked(**INLINE)
 def multipliers(table: Array) -> int:
     """Where the multipliers are."""
-    return _room(table, at.ACT_INPUTS + acting.LAM)
+    return _address(table, at.ACT_INPUTS + acting.LAM)
 
 
 @linked(**OPTIONS)
 def take_rows(table: Array, work: Array, c: int) -> None:
     """J, and c [rows] at an address, after the function of values."""
-    nv, rows, J, values = get(table, at.N_V), get(table, at.N_ROWS), _room(table, at.ACT_J), _room(table, 2)
+    nv, rows, J, values = get(table, at.N_V), get(table, at.N_ROWS), _address(table, at.ACT_J), _address(table, 2)
     width = lanes_of(nv)
     if acting.whole(table):
         for r in range(rows):
@@ -59,8 +59,8 @@ def constrain(table: Array, work: Array, a: Array) -> None:
     multipliers, and the forces of relations between frames on the bodies."""
     nv, rows = get(table, at.N_V), get(table, at.N_ROWS)
     width, wide = lanes_of(nv), lanes_of(rows)
-    J, across, A = _room(table, at.ACT_J), _room(table, at.ACT_ACROSS), _room(table, at.ACT_A)
-    b, x, lam = _room(table, at.ACT_RIGHT), _room(table, at.ACT_SLOPES), multipliers(table)
+    J, across, A = _address(table, at.ACT_J), _address(table, at.ACT_ACROSS), _address(table, at.ACT_A)
+    b, x, lam = _address(table, at.ACT_RIGHT), _address(table, at.ACT_SLOPES), multipliers(table)
     take_rows(table, work, lam)
     for r in range(rows):
         sum_ = splat(0.0)
@@ -87,7 +87,7 @@ def constrain(table: Array, work: Array, a: Array) -> None:
 @linked(**OPTIONS)
 def _factorise(table: Array, work: Array, wide: int) -> None:
     """Lower triangular L with ``L L^T = A + eps`` and inverse diagonal; A becomes -A."""
-    rows, A, L = get(table, at.N_ROWS), _room(table, at.ACT_A), _room(table, at.ACT_FACTORS)
+    rows, A, L = get(table, at.N_ROWS), _address(table, at.ACT_A), _address(table, at.ACT_FACTORS)
     small = 0.0
     for i in range(rows):
         small += get(work, A + i * wide + i) * EPSILON / rows
@@ -104,7 +104,7 @@ def _factorise(table: Array, work: Array, wide: int) -> None:
 @linked(**OPTIONS)
 def _refine(table: Array, work: Array, b: int, x: int, row: int) -> None:
     """Solve ``A X = B`` for B and X [rows, row] at addresses; row: a multiple of eight."""
-    rows, A, z = get(table, at.N_ROWS), _room(table, at.ACT_A), _room(table, at.ACT_ROOM)
+    rows, A, z = get(table, at.N_ROWS), _address(table, at.ACT_A), _address(table, at.ACT_ROOM)
     wide, count = lanes_of(rows), rows * row
     for n in range(REFINED):
         copy(work, b, work, z, count)
@@ -128,7 +128,7 @@ def _take(x: Lanes, factor: Lanes, y: Lanes) -> Lanes:
 @linked(**OPTIONS)
 def _substitute(table: Array, work: Array, z: int, row: int) -> None:
     """Z <- (A + eps I)^-1 Z by forward and back substitution, three blocks of columns at a time."""
-    rows, L = get(table, at.N_ROWS), _room(table, at.ACT_FACTORS)
+    rows, L = get(table, at.N_ROWS), _address(table, at.ACT_FACTORS)
     for first in range(0, row, 3 * WIDTH):
         step = WIDTH if first + 3 * WIDTH <= row else 0
         for c in range(1 if step > 0 else (row - first) // WIDTH):
@@ -154,8 +154,8 @@ def _scale(work: Array, to: int, step: int, x: Lanes, factor: float) -> None:
 
 # ---- first order
 @linked(**OPTIONS)
-def slopes(table: Array, work: Array, a: Array) -> None:
-    """Run the function of slopes at the accelerations a, after ``columns_first``."""
+def differentiate(table: Array, work: Array, a: Array) -> None:
+    """Run the function of derivatives at the accelerations a, after ``columns_first``."""
     acting.keep(table, work, acting.A, a)
     if get(table, at.N_ROWS) > 0:
         frames.differentiate(table, work)
@@ -163,10 +163,10 @@ def slopes(table: Array, work: Array, a: Array) -> None:
 
 
 @linked(**OPTIONS)
-def take_slopes(table: Array, work: Array, out: int, stride: int, apart: int) -> None:
+def take_derivatives(table: Array, work: Array, out: int, stride: int, apart: int) -> None:
     """Subtract ``d(f + J^T lambda)/dq`` and D from matrices [nv, stride] that begin ``apart``; what wrenches constant in their
-    bodies give is in dID. After ``slopes``."""
-    nv, found = get(table, at.N_V), _room(table, 3 * acting.SLOPES + 2)
+    bodies give is in dID. After ``differentiate``."""
+    nv, found = get(table, at.N_V), _address(table, 3 * acting.SLOPES + 2)
     if acting.whole(table):
         for k in range(2):
             for i in range(nv):
@@ -178,10 +178,10 @@ def take_slopes(table: Array, work: Array, out: int, stride: int, apart: int) ->
 
 
 @linked(**OPTIONS)
-def slope_rows(table: Array, work: Array, to: int, stride: int, apart: int) -> None:
-    """dr/dq and dr/dv in rows [rows, stride] that begin ``apart``, after ``slopes``."""
+def derivative_rows(table: Array, work: Array, to: int, stride: int, apart: int) -> None:
+    """dr/dq and dr/dv in rows [rows, stride] that begin ``apart``, after ``differentiate``."""
     nv, rows = get(table, at.N_V), get(table, at.N_ROWS)
-    found = _room(table, 3 * acting.SLOPES + 2) + 2 * nv * nv
+    found = _address(table, 3 * acting.SLOPES + 2) + 2 * nv * nv
     for k in range(2):
         for r in range(rows):
             for j in range(0, lanes_of(nv), WIDTH):
@@ -197,19 +197,19 @@ def hold(table: Array, work: Array, out: Array) -> None:
     nv, rows = get(table, at.N_V), get(table, at.N_ROWS)
     width = lanes_of(nv)
     row, wide = 3 * width, lanes_of(rows)
-    x, b, found = _room(table, at.ACT_X), _room(table, at.ACT_RIGHT), _room(table, at.ACT_SLOPES)
+    x, b, found = _address(table, at.ACT_X), _address(table, at.ACT_RIGHT), _address(table, at.ACT_SLOPES)
     for k in range(3):
         for i in range(nv):
             for j in range(0, width, WIDTH):
                 store(work, x + i * row + k * width + j, load_masked(out, (k * nv + i) * nv + j, _mask(nv, j)))
-    slope_rows(table, work, b, row, width)
+    derivative_rows(table, work, b, row, width)
     for r in range(rows):
         clear(work, b + r * row + 2 * width, width)
-    multiply_add(Block(work, b, row), Block(work, _room(table, at.ACT_J), width), 1, Block(work, x, row), rows, nv, row)
+    multiply_add(Block(work, b, row), Block(work, _address(table, at.ACT_J), width), 1, Block(work, x, row), rows, nv, row)
     for i in range(0, rows * row, WIDTH):
         store(work, b + i, -load(work, b + i))
     _refine(table, work, b, found, row)
-    multiply_add(Block(work, x, row), Block(work, _room(table, at.ACT_ACROSS), wide), 1, Block(work, found, row), nv, rows, row)
+    multiply_add(Block(work, x, row), Block(work, _address(table, at.ACT_ACROSS), wide), 1, Block(work, found, row), nv, rows, row)
     for k in range(3):
         for i in range(nv):
             for j in range(0, nv, WIDTH):
@@ -227,7 +227,7 @@ def weights(table: Array, work: Array, mu: Array, first: Array, psi: Array) -> N
         for j in range(0, nv, WIDTH):
             sum_ = sum_ + load_masked(first, (2 * nv + i) * nv + j, _mask(nv, j)) * load_masked(mu, j, _mask(nv, j))
         put(psi, i, total(sum_))
-    found, nu = _room(table, at.ACT_SLOPES) + 2 * width, _room(table, at.ACT_INPUTS + acting.NU)
+    found, nu = _address(table, at.ACT_SLOPES) + 2 * width, _address(table, at.ACT_INPUTS + acting.NU)
     for r in range(rows):
         sum_ = splat(0.0)
         for j in range(0, nv, WIDTH):
@@ -236,7 +236,7 @@ def weights(table: Array, work: Array, mu: Array, first: Array, psi: Array) -> N
 
 
 @linked(**OPTIONS)
-def bends(table: Array, work: Array, psi: Array) -> None:
+def differentiate_twice(table: Array, work: Array, psi: Array) -> None:
     """Run the function of second derivatives for weights psi [nv] and nu, after ``second_order.weigh``; sum what frames bear."""
     acting.keep(table, work, acting.PSI, psi)
     frames.weigh(table, work)
@@ -246,11 +246,11 @@ def bends(table: Array, work: Array, psi: Array) -> None:
 
 
 @linked(**OPTIONS)
-def add_bends(table: Array, work: Array, out: Array) -> None:
+def add_hessians(table: Array, work: Array, out: Array) -> None:
     """Add the second derivatives of s to out [4, nv, nv], but for what is in the columns of the tree, and leave ``d(J psi)/dq``;
-    after ``bends`` and ``frames.columns``."""
-    nv, rows, found = get(table, at.N_V), get(table, at.N_ROWS), _room(table, 3 * acting.BENDS + 2)
-    turned, width = _room(table, at.ACT_TURNED), lanes_of(nv)
+    after ``differentiate_twice`` and ``frames.columns``."""
+    nv, rows, found = get(table, at.N_V), get(table, at.N_ROWS), _address(table, 3 * acting.BENDS + 2)
+    turned, width = _address(table, at.ACT_TURNED), lanes_of(nv)
     clear(work, turned, rows * width)
     if acting.whole(table):
         for k in range(4 * nv * nv):
@@ -259,15 +259,15 @@ def add_bends(table: Array, work: Array, out: Array) -> None:
             for j in range(nv):
                 put(work, turned + r * width + j, -get(work, found + (4 * nv + r) * nv + j))
     if frames.count(table) > 0:
-        frames.bend(table, work, out, turned)
+        frames.add_second_order(table, work, out, turned)
 
 
 @linked(**OPTIONS)
 def add_products(table: Array, work: Array, out: Array) -> None:
-    """Subtract ``(dlambda/dz)^T d(J psi)/dq`` for z = q, v, tau from blocks 0, 1, 3 of out, after ``add_bends``."""
+    """Subtract ``(dlambda/dz)^T d(J psi)/dq`` for z = q, v, tau from blocks 0, 1, 3 of out, after ``add_hessians``."""
     nv, rows = get(table, at.N_V), get(table, at.N_ROWS)
     width = lanes_of(nv)
-    found, turned, part = _room(table, at.ACT_SLOPES), _room(table, at.ACT_TURNED), _room(table, at.ACT_BENT)
+    found, turned, part = _address(table, at.ACT_SLOPES), _address(table, at.ACT_TURNED), _address(table, at.ACT_BENT)
     for k in range(3):
         clear(work, part, nv * width)
         multiply_add(Block(work, part, width), Block(work, found + k * width, 1), 3 * width, Block(work, turned, width),

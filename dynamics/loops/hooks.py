@@ -2,7 +2,7 @@
 
 Such a joint is a free body to the loops, whose pose, G = S(q) and rates come from four functions of all such joints of a model,
 made and compiled when its tables are: ``dynamics.joints.moving`` with the coordinates of the model. All take (q, v, a, lam, w),
-which ``place``, ``move``, ``accelerate``, ``weigh`` leave in the workspace, and give one vector, there too, joint after joint:
+which ``fill_poses``, ``move``, ``accelerate``, ``weigh`` leave in the workspace, and give one vector, there too, joint after joint:
 
     POSE    columns of R [9], p [3], G [6 n]                    RATE    dG/dt v [6]
     SLOPES  D(G v), D(G a + dG/dt v), d(dG/dt v)/dv [6 n each], D_k (w_t^T G)_j [n n]
@@ -33,11 +33,11 @@ WEIGHTS = 24
 
 
 class Sizes(NamedTuple):
-    """How many numbers a function of a joint gives: pose and S, drift, slopes, and second derivatives."""
+    """How many numbers a function of a joint gives: pose and S, drift, first and second derivatives."""
 
     pose: int
     drift: int
-    slopes: int
+    first_order: int
     seconds: int
 
 

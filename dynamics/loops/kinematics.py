@@ -43,7 +43,7 @@ def constants_at(table: Array) -> int:
 
 
 @linked(**OPTIONS)
-def place(table: Array, reals: Array, work: Array, q: Array) -> None:
+def fill_poses(table: Array, reals: Array, work: Array, q: Array) -> None:
     """Fill R, p, S, and a_above of the roots (gravity as a base that accelerates, RBDA section 5.3). q: [nq]."""
     columns, blocks, first, base = get(table, at.N_COLUMNS), get(table, at.N_BLOCKS), get(table, at.AT_COLUMNS), constants_at(table)
     large = False
@@ -229,7 +229,7 @@ def accumulate(table: Array, work: Array, joint: int, body: int, above: int) -> 
 
 @linked(**OPTIONS)
 def move(table: Array, reals: Array, work: Array, v: Array, a: Array) -> None:
-    """Fill twists and accelerations of the bodies. v, a: [nv]. Needs ``place``."""
+    """Fill twists and accelerations of the bodies. v, a: [nv]. Needs ``fill_poses``."""
     gather(table, reals, work, at.V, v)
     if get(table, at.N_GENERAL) > 0:
         hooks.remember(table, work, 1, v)

@@ -19,7 +19,7 @@ from dynamics.loops.dense import clear
 from dynamics.loops.first_order import columns_first, write_first, write_mass
 from dynamics.loops.forward import curve
 from dynamics.loops.frames import lanes_of
-from dynamics.loops.kinematics import move, place
+from dynamics.loops.kinematics import fill_poses, move
 from dynamics.loops.lanes import WIDTH, get, load, put, store_masked
 from dynamics.loops.rnea import project
 from dynamics.loops.vectors import OPTIONS
@@ -48,7 +48,7 @@ def _equations(table: Array, reals: Array, work: Array, q: Array, v: Array, a: A
     """Write out [nv + rows]; whole: with every subtree sum, which derivatives need."""
     nv, rows, record = get(table, at.N_V), get(table, at.N_ROWS), get(table, at.AT_ACTING)
     acting.give(table, work, get(t, 0), t, 1, 0)
-    place(table, reals, work, q)
+    fill_poses(table, reals, work, q)
     move(table, reals, work, v, a)
     external(table, reals, work, work[:0].reshape((0, 6)))  # no wrenches
     clear(out, 0, nv + rows)
@@ -79,7 +79,7 @@ def _equations(table: Array, reals: Array, work: Array, q: Array, v: Array, a: A
 
 
 @linked(**OPTIONS)
-def _slopes(table: Array, reals: Array, work: Array, a: Array, first: Array, by: Array) -> None:
+def _linearise(table: Array, reals: Array, work: Array, a: Array, first: Array, by: Array) -> None:
     """Write first [3, nv, nv] and by [3, rows, nv], the derivatives of F1 and F2 by q, v, a, after ``_equations``."""
     nv, rows, right = get(table, at.N_V), get(table, at.N_ROWS), get(table, at.AT_RIGHT)
     width, lanes = WIDTH * get(table, at.N_BLOCKS), lanes_of(nv)
@@ -89,13 +89,13 @@ def _slopes(table: Array, reals: Array, work: Array, a: Array, first: Array, by:
     write_mass(table, reals, work, first, 2 * nv * nv, nv)
     acts = get(table, at.AT_ACTING) > 0
     if acts:
-        held.slopes(table, work, a)
-        held.take_slopes(table, work, right, 3 * width, width)
+        held.differentiate(table, work, a)
+        held.take_derivatives(table, work, right, 3 * width, width)
     for k in range(2):
         _copy(work, right + k * width, 3 * width, first, k * nv * nv, nv, nv)
     if rows > 0:
         J, found = get(table, get(table, at.AT_ACTING) + at.ACT_J), get(table, get(table, at.AT_ACTING) + at.ACT_SLOPES)
-        held.slope_rows(table, work, found, 3 * lanes, lanes)
+        held.derivative_rows(table, work, found, 3 * lanes, lanes)
         for k in range(2):
             _copy(work, found + k * lanes, 3 * lanes, by, k * rows * nv, rows, nv)
         _copy(work, J, lanes, by, 2 * rows * nv, rows, nv)
@@ -103,7 +103,7 @@ def _slopes(table: Array, reals: Array, work: Array, a: Array, first: Array, by:
 
 @linked(**OPTIONS)
 def _copy(x: Array, at_x: int, stride: int, out: Array, to: int, rows: int, columns: int) -> None:
-    """Rows in whole lanes to rows without."""
+    """A matrix in whole lanes to one without."""
     for i in range(rows):
         for j in range(0, columns, WIDTH):
             mask = 255 if j + WIDTH <= columns else (1 << (columns - j)) - 1
@@ -122,7 +122,7 @@ def derivatives(table: Array, reals: Array, work: Array, q: Array, v: Array, a: 
     """Write values and first derivatives."""
     for k in range(q.shape[0]):
         _equations(table, reals, work, q[k], v[k], a[k], lam[k], t[k], to.out[k], True)
-        _slopes(table, reals, work, a[k], to.first[k], to.by[k])
+        _linearise(table, reals, work, a[k], to.first[k], to.by[k])
 
 
 @linked(**OPTIONS)
@@ -132,7 +132,7 @@ def contracted(table: Array, reals: Array, work: Array, q: Array, v: Array, a: A
     nv, rows = get(table, at.N_V), get(table, at.N_ROWS)
     for k in range(q.shape[0]):
         _equations(table, reals, work, q[k], v[k], a[k], lam[k], t[k], to.out[k], True)
-        _slopes(table, reals, work, a[k], to.first[k], to.by[k])
+        _linearise(table, reals, work, a[k], to.first[k], to.by[k])
         if rows > 0:
             acting.keep(table, work, acting.NU, mu[k, nv:])
         curve(table, reals, work, mu[k, :nv], to.second[k])

@@ -9,7 +9,7 @@ from dynamics.loops import layout as at
 from dynamics.loops.acting import push, whole
 from dynamics.loops.bodies import external, forces, subtree_sums
 from dynamics.loops.general import project_general
-from dynamics.loops.kinematics import constants_at, move, place
+from dynamics.loops.kinematics import constants_at, fill_poses, move
 from dynamics.loops.lanes import WIDTH, get, put, store
 from dynamics.loops.vectors import INLINE, OPTIONS, dot6, load6
 
@@ -38,7 +38,7 @@ def project(table: Array, reals: Array, work: Array, v: Array, a: Array, tau: Ar
 @linked(**OPTIONS)
 def inverse_dynamics(table: Array, reals: Array, work: Array, q: Array, v: Array, a: Array, f_ext: Array, tau: Array) -> None:
     """Write tau [nv]. q: [nq]; v, a: [nv]; f_ext: [bodies, 6] wrenches in body frames of the tables, or no rows."""
-    place(table, reals, work, q)
+    fill_poses(table, reals, work, q)
     move(table, reals, work, v, a)
     external(table, reals, work, f_ext)
     forces(table, reals, work, False)

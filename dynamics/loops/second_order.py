@@ -25,13 +25,13 @@ import numpy as np
 from dynamics.kernels.linked import linked
 from dynamics.loops import hooks
 from dynamics.loops import layout as at
-from dynamics.loops.acting import inverse_bends, whole
+from dynamics.loops.acting import add_inverse_second_order, whole
 from dynamics.loops.bodies import coriolis_transposed, external, forces, rate_matrix, subtree_sums
 from dynamics.loops.dense import clear
 from dynamics.loops.first_order import columns_first, rows_first, rows_of_mass, splat3, splat6
 from dynamics.loops.frames import add_pairs
 from dynamics.loops.general import fold, second_general
-from dynamics.loops.kinematics import accumulate, column_address, constants_at, gather, move, place
+from dynamics.loops.kinematics import accumulate, column_address, constants_at, fill_poses, gather, move
 from dynamics.loops.lanes import WIDTH, Lanes, get, load, put, store, store_masked
 from dynamics.loops.vectors import (
     INLINE,
@@ -128,8 +128,8 @@ def rows_second(table: Array, work: Array, out: Array, start: int, size: int, wi
 
 @linked(**OPTIONS)
 def row_second(table: Array, work: Array, out: Array, start: int, size: int, width: int, r: int,
-               kept: int) -> None:
-    """Row r of the four matrices; kept >= 0: only columns whose bit is set in the masks of the blocks at work[kept ...]."""
+               masks: int) -> None:
+    """Row r of the four matrices; masks >= 0: only columns whose bit is set in the masks of the blocks at work[masks ...]."""
     to_qq, to_vq, to_vv, to_aq = start, start + size, start + 2 * size, start + 3 * size
     lower, upper, columns = get(table, at.AT_LOWER), get(table, at.AT_UPPER), get(table, at.N_COLUMNS)
     w, to = column_address(r), r * width
@@ -137,8 +137,8 @@ def row_second(table: Array, work: Array, out: Array, start: int, size: int, wid
     b, u, g, inertia = splat6(work, w + at.QB), splat6(work, w + at.U), splat6(work, w + at.W), splat6(work, w + at.IS)
     for n in range(get(table, lower + r), get(table, lower + r + 1)):
         block, mask = get(table, lower + columns + 1 + 2 * n), get(table, lower + columns + 2 + 2 * n)
-        if kept >= 0:
-            mask &= int(get(work, kept + block))
+        if masks >= 0:
+            mask &= int(get(work, masks + block))
             if mask == 0:
                 continue
         c, here = block * at.ROWS, to + WIDTH * block
@@ -152,8 +152,8 @@ def row_second(table: Array, work: Array, out: Array, start: int, size: int, wid
     psi2, lift = splat6(work, w + at.PSI2), splat6(work, w + at.LIFT)
     for n in range(get(table, upper + r), get(table, upper + r + 1)):
         block, mask = get(table, upper + columns + 1 + 2 * n), get(table, upper + columns + 2 + 2 * n)
-        if kept >= 0:
-            mask &= int(get(work, kept + block))
+        if masks >= 0:
+            mask &= int(get(work, masks + block))
             if mask == 0:
                 continue
         c, here = block * at.ROWS, to + WIDTH * block
@@ -229,14 +229,14 @@ def contracted_second_order(table: Array, reals: Array, work: Array, q: Array, v
         clear(out, 0, 4 * get(table, at.N_V) ** 2)  # forces fill what is zero by the structure of the tree
     write_second(table, reals, work, out, symmetric, False)
     if acts:
-        inverse_bends(table, work, q, v, lam, out)
+        add_inverse_second_order(table, work, q, v, lam, out)
 
 
 @linked(**OPTIONS)
 def columns_zero_to_two(table: Array, reals: Array, work: Array, q: Array, v: Array, a: Array, lam: Array,
                         f_ext: Array) -> None:
     """Everything that belongs to one column."""
-    place(table, reals, work, q)
+    fill_poses(table, reals, work, q)
     move(table, reals, work, v, a)
     external(table, reals, work, f_ext)
     forces(table, reals, work, True)

@@ -101,7 +101,7 @@ def make_tables(robot: Model | Mechanism) -> Tables:
     work, general, functions, spaces = _general(reduced, model.nq, firsts, bodies, int(room[-1]))
     work, acts, behind, made, more = _acting(robot, work, not coupled)
     parents = [link.parent for link in links]
-    frames, relations, placements = ties.records(model, made.held, carriers, bodies, parents, len(reals), behind)
+    frames, relations, placements = ties.records(model, made.relations, carriers, bodies, parents, len(reals), behind)
     reals = np.concatenate([reals, placements])
     parts = [np.ravel(np.asarray(p, dtype=np.int64)) for p in (header, bodies, per_column, lower, upper, above, active, multi,
                                                                 general, functions, acts, frames, relations)]
@@ -115,7 +115,8 @@ def make_tables(robot: Model | Mechanism) -> Tables:
     if acts:
         integers[starts[10] + at.AT_FRAMES], integers[starts[10] + at.AT_TIES] = starts[11:13]
     if spaces or more:
-        weakref.finalize(integers, _kept, [*spaces, *more])  # the functions live as long as the table that holds their addresses
+        weakref.finalize(integers, _keep_alive,
+                         [*spaces, *more])  # the functions live as long as the table that holds their addresses
     for array in (integers, reals):
         array.setflags(write=False)
     return Tables(integers, reals, model.nq, model.nv, columns, work, tuple(carriers), tuple(int(f) for f in firsts[:-1]))
@@ -149,7 +150,7 @@ def _bodies(reduced: ReducedTree) -> list[_Body]:
     return out
 
 
-def _kept(_: list[Workspace]) -> None:
+def _keep_alive(_: list[Workspace]) -> None:
     """Nothing: a finaliser holds on to its arguments."""
 
 
@@ -205,8 +206,8 @@ def _acting(robot: Model | Mechanism, start: int, by_frames: bool) -> ActingPart
         return ActingParts(start, [], [], acting.Acting((), 0, False, ()), [])
     made = acting.compiled(robot, by_frames)
     spaces, nq, nv = [workspace(kernel) for kernel in made.kernels], robot.model.nq, robot.model.nv
-    thrusters, rows, frames = len(robot.thrusters), made.rows, sum(len(tie.moving) for tie in made.held)
-    wide, across, size = padded(nv), padded(rows), max((tie.size for tie in made.held), default=0)
+    thrusters, rows, frames = len(robot.thrusters), made.rows, sum(len(tie.moving) for tie in made.relations)
+    wide, across, size = padded(nv), padded(rows), max((tie.size for tie in made.relations), default=0)
     behind = acting.sizes(nv, rows, thrusters) if made.whole else acting.Sizes(0, 0, 0)
     needed = [*(kernel.output_shapes[0][0] for kernel in made.kernels), nq, nv, nv, rows, nv, rows, 1 + thrusters,
               MOTION * frames, *(max(len(getattr(s, name)) for s in spaces) for name in ("arg", "res", "iw", "w")),
@@ -215,7 +216,7 @@ def _acting(robot: Model | Mechanism, start: int, by_frames: bool) -> ActingPart
     places = (np.concatenate([[0], np.cumsum([padded(x) for x in needed])]) + start).tolist()
     functions = [x for space, to in zip(spaces, places, strict=False) for x in (space.address, space.handle, to)]
     # the tables of frames and relations come behind the record
-    record = [*functions, *places[3:23], int(made.whole), frames, 0, len(made.held), 0, *places[23:28]]
+    record = [*functions, *places[3:23], int(made.whole), frames, 0, len(made.relations), 0, *places[23:28]]
     return ActingParts(places[-1], record, list(behind), made, spaces)
 
 

@@ -38,8 +38,8 @@ class Parts(NamedTuple):
     """What each of the three functions gives of all relations, as lists of columns."""
 
     values: list[Expr]
-    slopes: list[Expr]
-    bends: list[Expr]
+    first: list[Expr]
+    second: list[Expr]
 
 
 @dataclass(frozen=True)
@@ -71,10 +71,10 @@ def ties(model: Model, constraints: Sequence[Constraint]) -> tuple[Tie, ...]:
     return tuple(found)
 
 
-def functions(model: Model, held: Sequence[Tie], motions: Expr, multipliers: Expr, nu: Expr, t: Expr) -> Parts:
+def functions(model: Model, relations: Sequence[Tie], motions: Expr, multipliers: Expr, nu: Expr, t: Expr) -> Parts:
     """Results of the three functions; motions [30 frames]."""
     out = Parts([], [], [])
-    for tie in held:
+    for tie in relations:
         made = relation(tie.constraint, False, model.gravity)
         arguments = [*_arguments(model, tie, motions), t]
         own = slice(tie.first_row, tie.first_row + tie.rows)
@@ -94,8 +94,8 @@ def _add(out: Parts, tie: Tie, made: Relation, arguments: list[Expr], multiplier
     _, by_xi, _ = made.effort(*arguments, multipliers)
     gradient, H = made.curvature(*arguments, nu, multipliers)
     out.values.extend([_rows(by_z[:, A]), made.value(*arguments)])
-    out.slopes.extend([_rows(by_z[:, xi]), _rows(by_z[:, V]), _rows(by_xi[mine, mine])])
-    out.bends.extend([gradient[xi], gradient[V], gradient[A], _rows(H[xi, xi] / 2), _rows(H[xi, V]), _rows(H[V, V]),
+    out.first.extend([_rows(by_z[:, xi]), _rows(by_z[:, V]), _rows(by_xi[mine, mine])])
+    out.second.extend([gradient[xi], gradient[V], gradient[A], _rows(H[xi, xi] / 2), _rows(H[xi, V]), _rows(H[V, V]),
                       _rows(H[xi, A]), _rows(H[xi, W]), _rows(turned[:, xi])])
 
 
@@ -115,15 +115,15 @@ def _arguments(model: Model, tie: Tie, motions: Expr) -> list[Expr]:
     return [ca.horzcat(*R), ca.horzcat(*p), *(ca.vertcat(*x) for x in others)]
 
 
-def records(model: Model, held: Sequence[Tie], carriers: Sequence[tuple[int, Placement]], bodies: Sequence[Sequence[int]],
+def records(model: Model, relations: Sequence[Tie], carriers: Sequence[tuple[int, Placement]], bodies: Sequence[Sequence[int]],
             parents: Sequence[int], reals: int, starts: Sequence[int]) -> tuple[list[int], list[int], np.ndarray]:
     """(records of frames, records of relations, placements [12 frames]); bodies: records of the tables; reals: where the placements
     will be; starts: where the results of the three functions begin that belong to relations."""
     frames: list[int] = []
     placements: list[float] = []
-    relations: list[int] = []
+    table: list[int] = []
     ends = list(starts)
-    for tie in held:
+    for tie in relations:
         for i in tie.moving:
             found = model.frame(tie.constraint.frames[i])
             body, place = carriers[found.body]
@@ -133,9 +133,9 @@ def records(model: Model, held: Sequence[Tie], carriers: Sequence[tuple[int, Pla
             frames += [bodies[body][at.ADDRESS], bodies[body][at.COLUMN], bodies[root][at.ADDRESS], reals + len(placements)]
             placements += [*np.asarray(pose.rotation).T.ravel(), *pose.position]
         m, K = tie.rows, tie.size
-        relations += [m, K, tie.first_row, tie.first_frame, *ends]
+        table += [m, K, tie.first_row, tie.first_frame, *ends]
         ends = [x + n for x, n in zip(ends, (m * K + m, 2 * m * K + K * K, 3 * K + 5 * K * K + m * K), strict=True)]
-    return frames, relations, np.array(placements, dtype=float)
+    return frames, table, np.array(placements, dtype=float)
 
 
 def _rows(matrix: Any) -> Expr:

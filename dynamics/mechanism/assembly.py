@@ -28,7 +28,7 @@ LONGEST, TRIES = 0.5, 20
 
 def onto(rows: Callable[[Any], tuple[Array, Array]], move: Callable[[Any, Array], Any], start: Any, *, near: float = CLOSED,
          steps: int = STEPS, rank: float = RANK, longest: float = np.inf) -> tuple[Any, float]:
-    """(point, largest miss there) by Gauss-Newton steps onto rows(point) -> (misses [m], slope [m, n]), the smallest steps where
+    """(point, largest miss there) by Gauss-Newton steps onto rows(point) -> (misses [m], Jacobian [m, n]), the smallest steps where
     there are many; move(point, step [n]) is the next point. What is not finite ends it."""
     point = start
     for count in range(steps + 1):

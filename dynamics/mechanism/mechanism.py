@@ -159,7 +159,8 @@ class Mechanism:
         return constrained.accelerations(self.model, self.constraints, q, v, tau, t, pushed)
 
     def constraint_forces(self, q: Expr, v: Expr, u: Expr, t: Expr = 0.0, f_ext: Wrenches = None) -> dict[str, Expr]:
-        """The multipliers of each constraint by its name, one for each row: forces and moments on the robot along its rows."""
+        """The multipliers of each constraint by its name, one for each equation: forces and moments on the robot along its
+        gradient."""
         return self.by_constraint(self.constrained_dynamics(q, v, u, t, f_ext)[1])
 
     def by_constraint(self, rows: Expr) -> dict[str, Expr]:

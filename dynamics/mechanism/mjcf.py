@@ -202,7 +202,7 @@ def _springs(m: MjModel, model: Model, joints: list[str]) -> list[Force]:
 
 
 def _free_spring(m: MjModel, model: Model, name: str, k: float, at: int) -> list[Force]:
-    """Of MuJoCo's free joint: the position pulls in the world, the rotation turns, each by itself."""
+    """Of MuJoCo's free joint: the springs of position and of rotation act in the world, each by itself."""
     body = model.bodies[model.joint_index(name)].name
     rest = [float(x) for x in m.qpos_spring[at:at + 7]]
     turned = np.asarray(ca.DM(so3.log(quaternion.to_matrix(ca.DM(rest[3:]))))).ravel()

@@ -78,7 +78,7 @@ class Builder:
         return replace(carried, configurations={**carried.configurations, **self.configurations})
 
     def _seat(self, name: str) -> tuple[int, Placement]:
-        """The body that a name belongs to, -1 for the world, and the place there."""
+        """The body that a name belongs to, -1 for the world, and the placement on it."""
         if name == _WORLD:
             return -1, Placement()
         for i, body in enumerate(self._bodies):
@@ -139,7 +139,7 @@ def _filled(plain: Joint, keywords: Mapping[str, Any]) -> Joint:
 def change_joint(model: Model, name: str, kind: str | None = None, **keywords: Any) -> Model:
     """The same robot with one joint changed; fields as for ``joint``.
 
-    With a kind it is a joint of its own, of which only the place is that of the old one unless it is given: limits, damping,
+    With a kind it is a joint of its own, of which only the placement is that of the old one unless it is given: limits, damping,
     friction and armature of the old one are gone, which is noted. Without a kind all stays but what is given. Raises as ``joint``.
     """
     i = model.joint_index(name)

@@ -1,4 +1,4 @@
-"""A robot with some of its joints held: fewer coordinates, the same bodies."""
+"""A robot with some of its joints locked: fewer coordinates, the same bodies."""
 
 from __future__ import annotations
 

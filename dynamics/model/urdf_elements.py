@@ -145,7 +145,7 @@ def _read_shape(element: Element, where: str, notes: Notes, resolve: Callable[[s
 
 def _scale(mesh: Element, where: str, notes: Notes) -> tuple[float, ...]:
     """Scale [3] of a mesh. It only matters to pictures, so that a slip is a note: one number holds for all axes, of several the
-    first three count, and what is no number counts as 1."""
+    first three count, and what is not numeric counts as 1."""
     try:
         return numbers(mesh, "scale", 3, where, (1.0, 1.0, 1.0))
     except ModelError as error:

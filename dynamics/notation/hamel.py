@@ -5,7 +5,7 @@ Lie bracket of each joint's velocity space (Marsden and Ratiu, Introduction to m
 
     tau_i = d/dt (dl/dv_i) - N_i^T dl/dq_i - ad*(v_i) dl/dv_i,     l(q, v) = T - V.
 
-For the free-flyer the last term is ``v x* p``, for a spherical joint ``w x p``, for one-axis joints nothing. This road knows no
+For the free-flyer the last term is ``v x* p``, for a spherical joint ``w x p``, for one-axis joints nothing. This method knows no
 recursion and no frame Jacobian, so it checks inverse dynamics; it is slow. Source of the setting: Traversaro and Saccon,
 Multibody dynamics notation, section 9, Eqs. 83 and 84.
 """

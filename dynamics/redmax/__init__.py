@@ -1,6 +1,6 @@
 """RedMax: dynamics of the tree as maximal coordinates (a twist for each body) seen through J, with all derivatives in closed form.
 
-Source of the room: Sueda, "Analytically differentiable articulated rigid body dynamics"; its twists are angular first.
+Source: Sueda, "Analytically differentiable articulated rigid body dynamics"; its twists are angular first.
 """
 
 from dynamics.redmax.equations import RedMax, redmax

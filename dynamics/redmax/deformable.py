@@ -4,8 +4,8 @@ A free vertex is a body on a ``translation`` joint from the world; the mass of a
 Spring. Source: Sueda, section 2.8, whose energy of an edge is ``K/2 ((l - L)/L)^2``: a spring of stiffness ``K / L^2`` [N/m].
 
 >>> from dynamics.model.synthetic import serial_chain
->>> places = Vertex("held", 0.1, Place("b0", (0.5, 0.0, 0.0))), Vertex("loose", 0.1, Place("world", (0.7, 0.0, 0.0)))
->>> with_mass_springs(Mechanism(serial_chain(1)), places, [Edge("held", "loose", 5.0, 0.2)]).model.coordinate_names
+>>> vertices = Vertex("fixed", 0.1, Place("b0", (0.5, 0.0, 0.0))), Vertex("free", 0.1, Place("world", (0.7, 0.0, 0.0)))
+>>> with_mass_springs(Mechanism(serial_chain(1)), vertices, [Edge("fixed", "free", 5.0, 0.2)]).model.coordinate_names
 ('j0', 'loose.x', 'loose.y', 'loose.z')
 """
 

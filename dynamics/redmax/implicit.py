@@ -2,7 +2,7 @@
 
 With ``r = ID(q, v, a) - f`` the residual of a solve is ``g = (gamma h)^2 r(q, v, w / (gamma h)^2)`` and its Newton matrix
 ``H = M + gamma h r_v + (gamma h)^2 r_q``: M + dM w - gamma h D - (gamma h)^2 K in the words of the document. Source: Sueda,
-section 3.4 and Algorithm 12; r and its slopes come from the recursions, in O(n depth) operations. The steps are those of
+section 3.4 and Algorithm 12; r and its derivatives come from the recursions, in O(n depth) operations. The steps are those of
 ``dynamics.steps``, with accelerations as unknowns: Newton's iterates are the same.
 
 >>> from dynamics.model.synthetic import serial_chain
@@ -38,7 +38,7 @@ COAST = Newton(coast=True)
 
 @dataclass(frozen=True)
 class System:
-    """A mechanism with free parameters as kernels: terms(q, v, a, u, p) -> r, r_q, r_v, M; pull(..., z) -> ``r_u' z``, ``r_p' z``;
+    """A mechanism with free parameters as kernels: terms(q, v, a, u, p) -> r, r_q, r_v, M; vjp(..., z) -> ``r_u' z``, ``r_p' z``;
     steps: those of a march. nominal: the parameters [np] at which the mechanism is itself."""
 
     mechanism: Mechanism
@@ -153,9 +153,9 @@ class NewtonError(Picklable, RuntimeError):
 
 def simulate(system: System, method: str, start: tuple[ArrayLike, ArrayLike], h: float, steps: int, u: ArrayLike | None = None,
              p: ArrayLike | None = None, options: Newton | None = None, keep: bool = False) -> Simulation:
-    """Steps of length h [s] from start = (q, v). u: [N, nu], held over each step, None: 0; p: [np], None: nominal; keep: factors of
-    every solve, 3 n^2 numbers each, with which a gradient evaluates no matrix again; options: default: stages start where their
-    velocities carry them.
+    """Steps of length h [s] from start = (q, v). u: [N, nu], constant over each step, None: 0; p: [np], None: nominal; keep:
+    factors of every solve, 3 n^2 numbers each, with which a gradient evaluates no matrix again; options: default: stages start
+    where their velocities carry them.
 
     Raises ModelError for wrong sizes, NewtonError where a step fails.
     """

@@ -1,7 +1,7 @@
 """Numbers of a mechanism that stay free: lengths of links, inertial parameters, fields of forces. All are 0 for the mechanism as it
 is, but those of forces, which are the field itself.
 
-No copy of the algorithms is needed. A length is the coordinate of a massless slider that stands still, put before a joint; an added
+No copy of the algorithms is needed. A length is the coordinate of a massless slider that is locked, put before a joint; an added
 inertia is a wrench on its body, linear in the parameter; a field of a force is a symbol in its record.
 """
 
@@ -78,7 +78,7 @@ def check(mechanism: Mechanism, parameters: Sequence[Parameter]) -> None:
             raise ModelError(f"no force named {p.force!r}{near(p.force, forces)}", element="parameter")
         elif not isinstance(getattr(forces[p.force], p.field, None), float | int):
             known = [name for name, value in vars(forces[p.force]).items() if isinstance(value, float | int)]
-            raise ModelError(f"no number {p.field!r} in its record{near(p.field, known)}", element=f"force {p.force!r}")
+            raise ModelError(f"no numeric field {p.field!r} in its record{near(p.field, known)}", element=f"force {p.force!r}")
 
 
 @dataclass(frozen=True)

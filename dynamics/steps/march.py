@@ -25,7 +25,7 @@ class Equations(NamedTuple):
     ``gamma y'`` is the last part (``dynamics.steps.schemes``).
 
     stage: (z [nz], t, x, y known, gamma, u, p) -> G [nz], dG/dz [nz, nz]; reached: (z, x, y known, gamma) -> the state there [nx],
-    y' [n]; back: (x, before) -> places [n] of the state before; running: (t, x, u, p) -> integrands [l].
+    y' [n]; back: (x, before) -> coordinates [n] of the state before; running: (t, x, u, p) -> integrands [l].
     """
 
     stage: ca.Function

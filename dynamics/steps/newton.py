@@ -46,8 +46,8 @@ class Stretch(Record):
     """Steps of one kind. scheme [N, s, 2 s + 4]: of each stage gamma, its time, a of the beginning and of the state before, then a
     and b of the stages of the step; t [N+1]; x [N+1, nx] and u [N, nu]: x[0] is given; before [nx]; z [nz]: start, then the last
     solution; rose [l] and rises [N, l]; nodes [N s, nx], found [N s, nz], iterations [N s]: of every stage. Y, K [s + 2, n],
-    L [s + 2, 2 l]: places in the chart of x_n, slopes and integrands of the beginning, the state before, and the stages; known
-    [n]: of a stage."""
+    L [s + 2, 2 l]: coordinates in the chart of x_n, derivatives and integrands of the beginning, the state before, and the stages;
+    known [n]: of a stage."""
 
     scheme: Array
     t: Array

@@ -4,7 +4,7 @@ A stage finds y, and its derivative y', from nodes j that are known, with the st
 
     y = sum_j (a_j y_j + h b_j y_j') + gamma h y'
 
-Of second-order equations it holds for places and for velocities in its own turn, so that places are solved for alone:
+Of second-order equations it holds for positions and for velocities in its own turn, so that positions are solved for alone:
 
     v = (q - sum a_j q_j - h sum b_j v_j) / (gamma h)          w = q - sum c_j q_j - h sum d_j v_j = (gamma h)^2 q''
 

@@ -47,7 +47,7 @@ app = cyclopts.App(
     help_epilogue="Exit codes: 0 certified or done, 1 not solved, 2 bad input, 3 a fault of lieocp.", version_flags=["--version"],
     result_action="return_value", default_parameter=cyclopts.Parameter(negative=()), group_commands=GROUPS[-1],
 )
-app.suppress_keyboard_interrupt = False  # what there is to say about it is said by guarded()
+app.suppress_keyboard_interrupt = False  # guarded() reports it
 for group, commands in zip(GROUPS, COMMANDS.values(), strict=True):
     for order, command in enumerate(commands):
         app.command(command, group=group, sort_key=order)

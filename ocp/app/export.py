@@ -45,8 +45,8 @@ CONVENTIONS = (
 
 @dataclass(frozen=True)
 class Motion:
-    """t [k] s; x [k, nx], u [k, nu], tau [k, n] with their names, and units in this order; held: whether u and tau stay from one
-    time to the next; quaternions: where unit quaternions begin in x; model: of a robot."""
+    """t [k] s; x [k, nx], u [k, nu], tau [k, n] with their names, and units in this order; zero_order_hold: whether u and tau stay
+    from one time to the next; quaternions: where unit quaternions begin in x; model: of a robot."""
 
     name: str
     t: np.ndarray
@@ -142,7 +142,7 @@ def motions(folder: Path, models: Path | None = None) -> tuple[Motion, ...]:
 
 
 def _zero_order_hold(folder: Path, rows: Sequence[Sequence[str]]) -> bool:
-    """Whether controls are held: one for each interval. Of several phases the archive has the arrays by name."""
+    """Whether controls are piecewise constant: one for each interval. Of several phases the archive has the arrays by name."""
     with np.load(folder / "trajectory.npz") as archive:
         lengths = [(len(archive[name]), len(archive[name[:-3] + "t"])) for name in archive.files if name.split(".")[-1] == "t_u"]
     return bool(lengths) and all(controls == knots - 1 for controls, knots in lengths)

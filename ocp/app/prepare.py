@@ -51,17 +51,35 @@ def regulator(bounded: bool = False) -> Problem:
     return Problem("self-test", (phase,))
 
 
-def _motion_of_robots(method: str, **options: Any) -> None:
-    """A robot at rest whose dynamics run in loops over its model, with full Hessians."""
+def _motion_of_robots(method: str, constrained: bool = False, **options: Any) -> None:
+    """A robot at rest whose dynamics run in loops over its model, with full Hessians; constrained: its joints coupled."""
+    from dynamics.constraints import Coupling
+    from dynamics.mechanism import Mechanism, direct_motors
     from dynamics.model.synthetic import serial_chain
-    from ocp.bridge import robot_system
+    from ocp.bridge import residual_dynamics_system, robot_system
 
-    system = robot_system(serial_chain(2))
+    chain, belt = serial_chain(2), Coupling("belt", (("j0", 1.0), ("j1", -1.0)))
+    system = residual_dynamics_system(Mechanism(chain, direct_motors(chain), constraints=(belt,))) if constrained else \
+        robot_system(chain)
     symbols = [ca.SX.sym(n, size) for n, size in zip("txup", (1, system.nx, system.nu, system.np), strict=True)]
     rest = Guess(np.array([0.0, 1.0]), np.zeros((2, system.nx)), np.zeros((2, system.nu)))
     phase = Phase("phase", system, Duration(0.1, 0.1, 0.1), rest, start=Boundary((0.0,) * system.nx, (True,) * system.nx),
                   costs=(Cost("effort", At.PATH, ca.Function("l", symbols, [ca.sumsqr(symbols[2]) + ca.sumsqr(symbols[1])])),))
     solve(Problem("arm", (phase,)), method, {"intervals": 2, "derivatives": "analytic", "execution": "loops", **options})
+
+
+def _receding_horizon() -> None:
+    """Every step of a horizon."""
+    from ocp.shooting.options import ILQROptions
+    from ocp.shooting.receding import Receding
+
+    horizon, x = Receding(regulator(), ILQROptions(intervals=4, kernels="interpreted")), np.ones(1)
+    horizon.reset(x, 0.0, 1)
+    horizon.iterate(x)
+    horizon.shift(0.25)
+    horizon.control(0.1, x)
+    horizon.prepare(0.25)
+    horizon.react(x)
 
 
 def _inverse_kinematics() -> None:
@@ -102,8 +120,11 @@ PARTS: Mapping[str, Part] = {part.name: part for part in (
          ("ocp/shooting/engine/outer.py", "perform")),
     Part("ilqr in loops over robots", lambda: _motion_of_robots("ilqr", max_iterations=3),
          ("ocp/shooting/robot/lagrangian.py", "_curve")),
+    Part("receding horizons", _receding_horizon, ("ocp/shooting/engine/pursue.py", "react")),
     Part("collocation in loops over robots", lambda: _motion_of_robots("collocation"),
          ("dynamics/loops/batch.py", "forward_contracted_second_order")),
+    Part("collocation in loops over constrained robots", lambda: _motion_of_robots("collocation", True),
+         ("dynamics/loops/residual.py", "contracted")),
     Part("derivatives in loops", _derivatives, ("dynamics/loops/tensors.py", "second_order")),
     Part("whole-body control", _whole_body, ("ocp/solvers/lexicographic.py", "advance")),
     Part("interior point", lambda: solve(regulator(), "collocation", {"intervals": 4, "solver": "interior_point"}),
@@ -111,17 +132,18 @@ PARTS: Mapping[str, Part] = {part.name: part for part in (
 )}
 #: seconds that a part took on one core of a two-core server, for whoever waits
 USUAL = {"inverse kinematics": 7, "ilqr": 10, "ilqr with constraints": 10, "ilqr in loops over robots": 40,
-         "collocation in loops over robots": 30, "derivatives in loops": 35, "whole-body control": 30, "interior point": 13}
+         "receding horizons": 15, "collocation in loops over robots": 30, "collocation in loops over constrained robots": 25,
+         "derivatives in loops": 35, "whole-body control": 30, "interior point": 13}
 
 
 def needed(method: str, options: Any, problem: Problem) -> tuple[str, ...]:
     """The parts that a solve runs in."""
     if method != "ilqr":
         found = ("interior point",) if getattr(options, "solver", "") == "interior_point" else ()
-        robots = getattr(options, "execution", "generated") != "generated" and any(
-            choose(phase.system, options.derivatives, options.execution, exact=True, fixed=not phase.duration.free)[1]
-            for phase in problem.phases)
-        return (*found, "collocation in loops over robots") if robots else found
+        robots = [phase.system for phase in problem.phases if getattr(options, "execution", "generated") != "generated" and choose(
+            phase.system, options.derivatives, options.execution, exact=True, fixed=not phase.duration.free)[1]]
+        kinds = ("constrained robots" if system.residual is not None else "robots" for system in robots)
+        return *found, *dict.fromkeys(f"collocation in loops over {kind}" for kind in kinds)
     phase = problem.phases[0]
     if choose(phase.system, options.derivatives, options.execution)[1]:
         return ("ilqr", "ilqr in loops over robots")

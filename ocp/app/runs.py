@@ -125,7 +125,7 @@ def export_policy(folder: str | Path, *, out: str | Path | None = None, models: 
     policy = _of_loop(Path(folder), models) if is_run(Path(folder), CLOSED_LOOP) else policy_of(read_run(folder), models)
     place = Path(folder) / "policy" if out is None else Path(out)
     if place.exists() and not place.is_dir():
-        raise ProblemError("is not a folder; name another place for the policy", where=str(place))
+        raise ProblemError("is not a folder; name another folder for the policy", where=str(place))
     there = [name for name in FILES if (place / name).exists()]
     if there and out is not None and not overwrite:
         raise ProblemError(f"already holds {', '.join(there)}; allow overwriting or name another folder", where=str(place))

@@ -102,7 +102,7 @@ class Compiled:
         case, default: of the base; guess: start from the guess of the problem instead; certified: whether the solution gets its
         certificate (without error bound of the objective, which takes another mesh).
 
-        A solve that comes to nothing from a point is tried again from the guess. Raises ProblemError for numbers that are constants
+        A solve that fails from a point is tried again from the guess. Raises ProblemError for numbers that are constants
         of the program.
         """
         begin = time.perf_counter()

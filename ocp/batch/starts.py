@@ -11,12 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-import casadi as ca
 import numpy as np
 
-from ocp.guesses.perturbed import perturbed
-from ocp.guesses.sampling import ranges
-from ocp.problem import Boundary, Phase, Problem
+from ocp.guesses.perturbed import perturbed, with_moved_ends
+from ocp.problem import Problem
 
 #: how far starts are from the guess, relative to the ranges of states and controls
 AWAY = 1.0
@@ -63,7 +61,7 @@ def started(problem: Problem, number: int, seed: int = 0) -> Problem:
 
 def _elsewhere(problem: Problem, numbers: Spread) -> Problem:
     found = perturbed(problem, numbers, AWAY)
-    return replace(found, phases=tuple(_moved(phase, numbers) for phase in found.phases))
+    return replace(found, phases=tuple(with_moved_ends(phase, numbers.normal, AWAY) for phase in found.phases))
 
 
 @dataclass(frozen=True)
@@ -75,7 +73,7 @@ class Optimum:
 
 
 def optima(objectives: Sequence[float | None], tolerance: float = 1e-4) -> list[Optimum]:
-    """The different optima of starts, best first, None for one that came to nothing: objectives that agree are one."""
+    """The different optima of starts, best first, None for one that failed: objectives that agree are one."""
     found: list[Optimum] = []
     pairs = sorted((value, k) for k, value in enumerate(objectives) if value is not None)
     for value, k in pairs:
@@ -115,24 +113,9 @@ def round_size(missing: float) -> int:
 
 
 def searched(solve: Callable[[int, int], float | None], missing: float, most: int) -> list[float | None]:
-    """Objectives of starts 0, 1, ... in rounds by ``solve(number, centre)``, None for what came to nothing."""
+    """Objectives of starts 0, 1, ... in rounds by ``solve(number, centre)``, None for those that failed."""
     found: list[float | None] = []
     size = round_size(missing)
     while len(found) < size * len(around := centres(found, missing, most)):
         found.append(solve(len(found), around[len(found) // size]))
     return found
-
-
-def _moved(phase: Phase, rng: Spread) -> Phase:
-    """The phase with a guess whose free ends are elsewhere, what lies between by as much as its time says."""
-    guess, space = phase.guess, phase.system.space
-    size = AWAY * ranges(phase, guess.x)
-    begin, end = (rng.normal(size=space.ndx) * size * _free(boundary, space.ndx) for boundary in (phase.start, phase.final))
-    step = np.outer(1.0 - guess.s, begin) + np.outer(guess.s, end)
-    x, dx = ca.SX.sym("x", space.nx), ca.SX.sym("dx", space.ndx)
-    moved = np.asarray(ca.Function("plus", [x, dx], [space.plus(x, dx)])(guess.x.T, step.T)).T
-    return replace(phase, guess=replace(guess, x=phase.state_bounds.clip(moved)))
-
-
-def _free(boundary: Boundary | None, size: int) -> np.ndarray:
-    return np.ones(size) if boundary is None else ~np.array(boundary.fixed)

@@ -113,7 +113,7 @@ def mechanism_of(robot: Model | Mechanism, actuated: str | Sequence[str] = "all"
 
 
 def row_names(mechanism: Mechanism) -> tuple[str, ...]:
-    """Names of the multipliers of the reduced constraints, by constraint and row."""
+    """Names of the multipliers of the reduced constraints, by constraint and equation."""
     counts = ((c.name, c.size(mechanism.model)) for c in reduced(mechanism.constraints))
     return tuple(f"{name}[{i}]" for name, count in counts for i in range(count))
 
@@ -139,7 +139,7 @@ def motion(mechanism: Mechanism, at: tuple[Expr, Expr, Expr, Expr], a: Expr, mul
 
 
 def linear_part(mechanism: Mechanism, u: Expr, multipliers: Expr) -> Expr:
-    """What of ``motion`` [nv + m] loops leave: efforts of motors, and what keeps redundant rows apart."""
+    """The part of ``motion`` [nv + m] that loops leave out: efforts of motors, and the softness of redundant rows."""
     q, t = ca.SX.sym("q", mechanism.model.nq), ca.SX.sym("t")
     J = stacked(mechanism.model, reduced(mechanism.constraints), "jacobian", q, t)
     return ca.vertcat(-mechanism.motor_effort(u), (_softness(mechanism, [q, t], J) if J.shape[0] else 0.0) * multipliers)

@@ -128,6 +128,8 @@ def _constraint(motion: Motion, constraint: Constraint) -> tuple[float, Violatio
     if constraint.sense is Sense.CONE:
         size = np.array([float(np.max(size))])
     at = np.maximum(0.0, constraint.excess(values))
+    if beside is not None:  # an end where other conditions hold it is as close as the motion between knots
+        at[[end for end, met in zip((0, -1), constraint.met, strict=True) if met]] = 0.0
     row, column = np.unravel_index(int(np.argmax(np.nan_to_num(at / size, nan=np.inf))), at.shape)
     components, worst_between = constraint.components(), 0.0
     when: float | None = None

@@ -14,7 +14,7 @@ from ocp.thresholds import REINTEGRATION
 
 Array = np.ndarray
 
-#: weights of the stages before it in every stage but the first; the last row holds those of the step
+#: weights of the stages before it in every stage but the first; the last entry holds those of the step
 _ROWS: tuple[dict[int, float], ...] = (
     {0: 0.05260015195876773},
     {0: 0.0197250569845379, 1: 0.0591751709536137},

@@ -119,7 +119,7 @@ def _rows(model: Model, q: Expr, clearance: Clearance) -> list[tuple[Expr, Expr]
         pose = alg.frame_pose(model, q, plane.frame)
         n = pose.R @ spatial.constant(np.asarray(plane.normal) / np.linalg.norm(plane.normal))
         origin = spatial.act_point(pose, spatial.constant(plane.point))
-        # the ends decide: one smooth row for each
+        # the ends decide: one smooth constraint for each
         rows = []
         for x in first:
             turning = _point_jacobian(model, q, plane.frame, x)  # of the point of the plane's body that is at x

@@ -101,7 +101,7 @@ class PreparedStep:
         self._workspace = workspace(kernel)
         self._sources(levels, groups, held)
         self.space.measure()
-        measured = self.space.arrays.extent  # rows that do not change are measured once
+        measured = self.space.arrays.extent  # constant matrix rows are measured once
         measured[:] = np.where(a.source >= 0, nv, -1)
         measured[:nv] = self.space.n
         self._stances: tuple[PointContact, ...] = stances

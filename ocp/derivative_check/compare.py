@@ -2,7 +2,7 @@
 
 Differences at geometrically shrinking steps are extrapolated to step zero (Richardson 1911; Ridders 1982, Accurate computation
 of F'(x) and F'(x)F''(x), Adv. Eng. Softw. 4(2)). The extrapolant whose neighbours in the tableau agree best is taken; its error
-bar is their difference, the distance to the best extrapolant of another step, and the rounding of the values at that step.
+bound is their difference, the distance to the best extrapolant of another step, and the rounding of the values at that step.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Comparison:
-    """entries: what is wrong; difference, bar, unresolved, count: see ``records.Order``."""
+    """entries: what is wrong; difference, error_bound, unresolved, count: see ``records.Order``."""
 
     entries: tuple[Entry, ...]
     difference: float
@@ -160,7 +160,7 @@ class _Table:
         return [*out, Number("differences", float(self.value[i, j]), float(self.error[i, j]))]
 
     def near(self, j: int) -> tuple[Sides, np.ndarray, np.ndarray]:
-        """Both sides of the point along direction j, and differences at small steps with their bars [m]; made once."""
+        """Both sides of the point along direction j, and differences at small steps with their error bounds [m]; made once."""
         if j not in self.cache:
             n = len(self.steps)
             only = np.zeros((n, 1))
@@ -174,7 +174,7 @@ def compare(values: Values, steps: np.ndarray, methods: Mapping[str, np.ndarray]
     """The matrices of ``methods`` [m, n], each exact up to rounding, with each other and with differences of ``values``.
 
     steps [n]: size of each variable. tolerance: relative to the largest entry of the row (``rows``) or of the matrix.
-    The first road is the one that differences are held against.
+    The first method is the one that differences are compared with.
     """
     estimate, bent = central(values, steps)
     natural = np.abs(values(np.zeros((len(steps), 1)))) / steps  # what a derivative is where no term cancels another [m, n]

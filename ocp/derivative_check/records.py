@@ -15,7 +15,7 @@ class Kind(enum.Enum):
     DISAGREEMENT: two methods give different numbers for a smooth function: one of them is wrong
     NON_FINITE: the function has a value but a derivative is NaN or infinite
     UNDEFINED: the function itself is NaN or infinite at the point
-    KINK: derivatives from the left and from the right differ, so no number is right
+    KINK: derivatives from the left and from the right differ, so neither is right
     JUMP: the differentiated function is discontinuous
     """
 
@@ -28,7 +28,7 @@ class Kind(enum.Enum):
 
 @dataclass(frozen=True)
 class Number:
-    """The value that one road gives, and its error bar (None: exact up to rounding)."""
+    """The value that one method gives, and its error bar (None: exact up to rounding)."""
 
     method: str
     value: float
@@ -101,7 +101,7 @@ class Order:
 
     entries: how many were compared, all points together; difference: largest difference between exact methods, relative to
     the scale of the term's derivatives; error_bound: largest error bar of finite differences, relative likewise; unresolved:
-    entries where finite differences are too uncertain (bar above a thousandth of the scale) to say anything.
+    entries where finite differences are too uncertain (bound above a thousandth of the scale) to say anything.
     """
 
     methods: tuple[Method, ...]

@@ -154,7 +154,7 @@ def moves(system: System) -> Moves:
 class Derivatives:
     """Functions of (z, t, x, u, p); those of second order end in lam [m].
 
-    value: y [m], moved by [+]; gradient: of ``lam' y``; jacobians, hessians: [m, n] and [n, n] by each road that there is, but
+    value: y [m], moved by [+]; gradient: of ``lam' y``; jacobians, hessians: [m, n] and [n, n] by each method that there is, but
     differences; methods: for first and second derivatives, with the reasons of those that there are not
     """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +10,7 @@ import casadi as ca
 import numpy as np
 
 from ocp.guesses.sampling import INTERVALS, ranges, sample_guess
-from ocp.problem import Guess, Problem
+from ocp.problem import Boundary, Guess, Phase, Problem
 
 #: lowest and highest number of half waves of a perturbation over a phase
 WAVES = (1, 4)
@@ -40,6 +41,23 @@ def perturbed(problem: Problem, seed: Any, size: float) -> Problem:
             duration = replace(duration, guess=float(np.clip(scaled, duration.lower, duration.upper)))
         phases.append(replace(phase, guess=Guess(s, x, u), duration=duration))
     return replace(problem, phases=tuple(phases))
+
+
+def with_moved_ends(phase: Phase, normal: Callable[..., np.ndarray], size: float, start: bool = True) -> Phase:
+    """The phase with a guess whose free ends are elsewhere, what lies between by as much as its time says. normal(size=n):
+    random numbers; size: as of ``perturbed``; start: whether the start moves, too."""
+    guess, space = phase.guess, phase.system.space
+    reach = size * ranges(phase, guess.x)
+    begin, end = (normal(size=space.ndx) * reach * _free(boundary, space.ndx) if moves else np.zeros(space.ndx)
+                  for boundary, moves in ((phase.start, start), (phase.final, True)))
+    step = np.outer(1.0 - guess.s, begin) + np.outer(guess.s, end)
+    x, dx = ca.SX.sym("x", space.nx), ca.SX.sym("dx", space.ndx)
+    moved = np.asarray(ca.Function("plus", [x, dx], [space.plus(x, dx)])(guess.x.T, step.T)).T
+    return replace(phase, guess=replace(guess, x=phase.state_bounds.clip(moved)))
+
+
+def _free(boundary: Boundary | None, size: int) -> np.ndarray:
+    return np.ones(size) if boundary is None else ~np.array(boundary.fixed)
 
 
 def _waves(rng: Any, s: np.ndarray, count: int, ends: bool) -> np.ndarray:

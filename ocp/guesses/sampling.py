@@ -19,7 +19,7 @@ INTERVALS = 40
 
 
 def sample_guess(guess: Guess, space: Space, fractions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """States [k, nx] and controls [k, nu] of a guess at these fractions; its ends are held where it does not reach.
+    """States [k, nx] and controls [k, nu] of a guess at these fractions; its end values continue where it does not reach.
 
     States lie on the manifold: ``x_i [+] r (x_{i+1} [-] x_i)``. Raises ProblemError for a malformed guess.
     """

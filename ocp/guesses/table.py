@@ -18,7 +18,7 @@ stationary point of the violation it may fall; no start is best for all problems
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from ocp.errors import ProblemError
 from ocp.guesses.fitted import simulated, with_fitted_controls
 from ocp.guesses.inverse_dynamics import carried
 from ocp.guesses.motion import from_solution
-from ocp.guesses.perturbed import perturbed
+from ocp.guesses.perturbed import perturbed, with_moved_ends
 from ocp.guesses.straight import has_line
 from ocp.problem import Phase, Problem, Solution, Status
 from ocp.thresholds import GUESSES
@@ -75,7 +75,10 @@ def _coarse(problem: Problem, intervals: int, probe: Probe) -> Problem | None:
 
 
 def _perturbed(problem: Problem, seed: int, probe: Probe) -> Problem:
-    return perturbed(problem, seed, GUESSES.first_perturbation * GUESSES.perturbation_growth**seed)
+    """Near the guess first; its last end, too: there gradients of conditions may vanish (``cos(th) = -1`` at 0)."""
+    rng, size = np.random.default_rng(seed), GUESSES.first_perturbation * GUESSES.perturbation_growth**seed
+    found = perturbed(problem, rng, size)
+    return replace(found, phases=(*found.phases[:-1], with_moved_ends(found.phases[-1], rng.normal, size, start=False)))
 
 
 ROWS = {row.name: row for row in (
@@ -124,17 +127,23 @@ def guessed(problem: Problem, name: str, probe: Probe) -> Problem | None:
 @dataclass(frozen=True)
 class Start:
     """One way to start: its name, the way of shooting, and where its states come from, if not from the guess: "line", the straight
-    line (``ocp.guesses.straight``), or "motion", that of inverse dynamics (``ocp.guesses.inverse_dynamics``)."""
+    line (``ocp.guesses.straight``), or "motion", that of inverse dynamics (``ocp.guesses.inverse_dynamics``). softness: factor of
+    the first penalties; patience: factor of the limit of iterations."""
 
     name: str
     shooting: str
     states: str = ""
+    softness: float = 1.0
+    patience: int = 1
 
 
 FAILURES = (Status.INFEASIBLE, Status.STALLED, Status.ITERATION_LIMIT)
 """Endings after which another start may help."""
 MOTION = "motion of inverse dynamics"
 """Name of the start that takes over where a rollout runs away."""
+SOFT, PATIENT = 1e-5, 4
+"""Factors of the first penalties and of the limit of iterations from there: the cost of such a motion may be a thousand times the
+optimal one, and under penalties in its unit steps are short."""
 GAPPED = ("feasible", "multiple")
 """Ways of shooting that have the states as unknowns of their own."""
 
@@ -146,7 +155,7 @@ def starts(phases: Sequence[Phase], shooting: str, more: bool) -> tuple[Start, .
     second: a rollout may run away from it, for no feedback acts on it, and from its states feedback does."""
     found = [Start("given", shooting)]
     if more and shooting not in GAPPED and any(carried(phase) for phase in phases):
-        found.append(Start(MOTION, "feasible", "motion"))
+        found.append(Start(MOTION, "feasible", "motion", SOFT, PATIENT))
     if more and has_line(phases):
         found.append(Start("straight line", "feasible", "line"))
     if more and shooting in GAPPED:

@@ -47,7 +47,7 @@ INTEGRATORS: Table[Integrator] = Table("an integrator", (
     of_tableau("radau_iia_2", tableaus.RADAU_IIA_2),
     of_tableau("radau_iia_3", tableaus.RADAU_IIA_3),
 ), ProblemError)
-#: what shooting methods may be told: those, and methods that look back
+#: options of shooting methods: those, and methods that look back
 STEPS = Names(INTEGRATORS, MULTISTEP)
 
 #: the steps of a system in discrete time, which are given

@@ -3,7 +3,7 @@
 A stage of ``dynamics.steps.schemes`` is solved in the chart of the state x_n where the step begins, with points y of the tangent
 space and what is known of them from other nodes:
 
-    x_s = x_n [+] (y + gamma k)        k = slope of the chart's coordinates at x_s
+    x_s = x_n [+] (y + gamma k)        k = rate of the chart's coordinates at x_s
 
 Of robots k are velocity and acceleration, ``v_s = v_n + y_v + gamma a``, and the equations F(t, q_s, v_s, a, lambda, u) = 0 of
 ``System.motion`` hold there, with the acceleration and the multipliers of constraints as unknowns of Newton's method. Its matrix is
@@ -65,7 +65,7 @@ def shares(own: tuple[schemes.Stage, ...]) -> list[float]:
 
 
 def known_places(space: Space, x: Expr, before: tuple[Expr, Expr] | None) -> dict[int, Expr]:
-    """Places of the nodes where a step begins, in the chart of x."""
+    """Coordinates of the nodes where a step begins, in the chart of x."""
     return {0: ca.DM.zeros(space.ndx)} | ({} if before is None else {-1: space.minus(x, before[0])})
 
 
@@ -91,7 +91,7 @@ def split(space: Space, x: Expr) -> tuple[Expr, Expr]:
 
 
 class StageEquations(NamedTuple):
-    """Symbols (z, t, x, y, gamma, u, p), the equations of a stage, and the state and slope that it reaches."""
+    """Symbols (z, t, x, y, gamma, u, p), the equations of a stage, and the state and rate that it reaches."""
 
     symbols: list[Expr]
     equations: Expr
@@ -99,7 +99,7 @@ class StageEquations(NamedTuple):
 
 
 def _equations(space: Space, motion: Motion, rate: ca.Function | None) -> StageEquations:
-    """Symbols (z, t, x, y, gamma, u, p), the equations of a stage, and the state and slope that it reaches; by the equations of
+    """Symbols (z, t, x, y, gamma, u, p), the equations of a stage, and the state and rate that it reaches; by the equations of
     motion, or by the rate where that is given."""
     F = motion() if rate is None else rate
     scalar, shift = rate is None or (F.is_a("SXFunction") and F.n_instructions() <= INLINE_LIMIT), int(rate is None)
@@ -165,7 +165,7 @@ def row_name(system: System, row: int) -> str:
     names, half = system.space.tangent_names, system.space.ndx // 2
     if not moves(system):
         return names[row]
-    return names[half + row].removeprefix("v.") if row < half else f"constraint row {row - half}"
+    return names[half + row].removeprefix("v.") if row < half else f"constraint {row - half}"
 
 
 def failure(system: System, method: str, t: float, x: np.ndarray, u: np.ndarray, p: np.ndarray, h: float,

@@ -1,6 +1,6 @@
 """Steps that look back: linear multistep methods on state manifolds.
 
-BDF2 takes the parabola through the state before, the present and the next one, and asks it to have the slope of the system at the
+BDF2 takes the parabola through the state before, the present and the next one, and asks it to have the rate of the system at the
 last. States are seen in the chart of the present one, ``y = x_n [-] x``, where the equation is that of a flat space, so that the
 order is kept on any manifold. With steps h_n = w h_{n-1}, y_n = 0:
 

@@ -71,7 +71,7 @@ def prepare(problem: Problem, options: MPCOptions, *, solver: ILQROptions | None
 def _reduced(problem: Problem, options: MPCOptions, solver: ILQROptions, plant: PlantSpec | None, tracked: Sequence[Tracked]
              ) -> tuple[Problem, PlantSpec, Sequence[Tracked]]:
     """The reduced problem of the solver; plant and what is tracked as explicit functions, each with its own equations solved."""
-    from ocp.methods import method  # whole-body control takes records of this room and solves nothing
+    from ocp.methods import method  # whole-body control takes records of this package and solves nothing
 
     given, made = state_equations(problem).phase, method("ilqr").reduce(problem, solver)
     spec = plant or PlantSpec(made.phase.system)

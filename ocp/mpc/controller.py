@@ -233,7 +233,7 @@ class Controller:
         self.status = StepStatus.SOLVED
         if not math.isfinite(x.sum()):
             self.status = StepStatus.STATE_NOT_FINITE
-        elif not now >= self.time - self._slack:  # or no number
+        elif not now >= self.time - self._slack:  # or NaN
             self.status = StepStatus.TIME_REVERSED
             return self.time
         elif self._references.moving and not self._references.refresh(now):

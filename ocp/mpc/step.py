@@ -27,7 +27,7 @@ class StepStatus(enum.Enum):
     SOLVER_FAILED = "The solver failed."
     STATE_NOT_FINITE = "The measured state is not finite."
     REFERENCE_NOT_FINITE = "A reference is not finite."
-    TIME_REVERSED = "Time ran backwards, or is no number."
+    TIME_REVERSED = "Time ran backwards, or is not finite."
     NOT_PREPARED = "Nothing was prepared for the measurement."
 
     @property

@@ -12,7 +12,7 @@ import numpy as np
 from ocp.nlp.options import SolverOptions
 from ocp.nlp.program import NLP, worst_violations
 from ocp.nlp.result import NLPResult, Progress, Run, Warm, WatchPoint, ended
-from ocp.nlp.scaling import lifted
+from ocp.nlp.scaling import beside_equations
 from ocp.nlp.watch import Bell, Watch, barrier, interrupts
 from ocp.problem import Finding, Kind, Status
 
@@ -116,7 +116,7 @@ def _solver(nlp: NLP, options: SolverOptions, mu: float | None) -> tuple[ca.Func
         },
     }
     # IPOPT itself only scales objectives down: costs in small units would be below its tolerances
-    settings["ipopt"]["obj_scaling_factor"] = lifted(nlp)
+    settings["ipopt"]["obj_scaling_factor"] = beside_equations(nlp)
     if mu is not None:
         # as near to the bounds as the point was: by default IPOPT moves it inside by a hundredth
         settings["ipopt"] |= {"warm_start_init_point": "yes", "mu_init": mu} | dict.fromkeys(

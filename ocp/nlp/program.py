@@ -50,7 +50,8 @@ class NLP:
     variables [n], constraints [m]: a name for each column and row, in the user's words
     diagnose(x): a finding for each user function that is not finite at x; None where nothing is known
     keep: what the functions call and must live as long as they do
-    defects: constraints of the equations of motion, none where nothing is known of them
+    defects: constraints of the equations of motion, none where nothing is known of them; algebraic: variables that equations of the
+        system determine, whose guess solves these: its rounding is no unit
     stages: the structure of optimal control where the program has it; timeline: where copies would give it, see ``ocp.nlp.stages``
     """
 
@@ -65,6 +66,7 @@ class NLP:
     diagnose: Callable[[np.ndarray], tuple[Finding, ...]] | None = None
     keep: Any = None
     defects: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=int))
+    algebraic: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=int))
     stages: Stages | None = None
     timeline: Timeline | None = None
 

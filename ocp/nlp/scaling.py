@@ -167,6 +167,15 @@ def lifted(nlp: NLP) -> float:
     return factor if factor > UP else 1.0
 
 
+def beside_equations(nlp: NLP) -> float:
+    """The factor for the objective of a program with algebraic unknowns, beside whose equations an integral over short intervals is
+    flat: it brings the largest curvature by one variable at the first point to about 1, and is no less than ``lifted``."""
+    if not nlp.algebraic.size:
+        return lifted(nlp)
+    start = np.clip(nlp.x0, nlp.x_lower, nlp.x_upper)
+    return max(lifted(nlp), _power_to_one(np.max, ca.diag(nlp.hess(start, 1.0, np.zeros(nlp.m))).full().ravel()))
+
+
 def objective_size(nlp: NLP, x: np.ndarray) -> float:
     """The size of the objective at a point: its value, or what its linear parts add up to without cancelling; of one that vanishes
     there a small part of its unit."""
@@ -177,14 +186,15 @@ def objective_size(nlp: NLP, x: np.ndarray) -> float:
 
 def extraordinary(nlp: NLP) -> Scaling | None:
     """Factors by the guess where a program stands in numbers that solvers, whose tolerances and first steps are absolute, are not
-    made for: huge or tiny unknowns, tiny bounds (they are relaxed by absolute amounts), constraints whose Jacobian's entries are
-    all tiny at the first point (``measured`` ones aside), or some of them huge, an objective whose gradient there is huge. None
-    where there is nothing of that kind."""
+    made for: huge or tiny unknowns (but for those that equations determine), tiny bounds (they are relaxed by absolute amounts),
+    constraints whose Jacobian's entries are all tiny at the first point (``measured`` ones aside), or some of them huge, an
+    objective whose gradient there is huge. None where there is nothing of that kind."""
     sizes, widths = _sizes(nlp)
     entries, steep = _row_sizes(nlp, np.clip(nlp.x0, nlp.x_lower, nlp.x_upper), np.ones(nlp.n)), objective_factor(nlp)
     own = np.array([measured(name) for name in groups(nlp.constraints)], dtype=bool)
     huge = (entries > MAX_ENTRY) & (_least_bounds(nlp) * MAX_ENTRY > entries)
-    kinds = {"unknowns": ((sizes > 1 / MIN_SCALE) | ((sizes > 0) & (sizes < MIN_SCALE**2))).any(),
+    free = sizes[~_computed(nlp, len(sizes))]
+    kinds = {"unknowns": ((free > 1 / MIN_SCALE) | ((free > 0) & (free < MIN_SCALE**2))).any(),
              "bounds": ((widths > 0) & (widths < MIN_SCALE)).any(),
              "rows": (((entries > 0) & (entries < MIN_SCALE) & ~own) | huge).any(), "costs": steep < STEEP}
     found = [kind for kind, there in kinds.items() if there]
@@ -199,7 +209,13 @@ def _sizes(nlp: NLP) -> tuple[np.ndarray, np.ndarray]:
     largest = np.zeros(int(group.max(initial=-1)) + 1)
     np.maximum.at(largest, group, ends)
     sizes = _largest(group, start)
+    sizes = np.where(_computed(nlp, len(sizes)) & (sizes < MIN_SCALE), 0.0, sizes)
     return np.where(sizes > NOISE * sizes.max(initial=0.0), sizes, 0.0), np.where(np.isfinite(largest), largest, 0.0)
+
+
+def _computed(nlp: NLP, count: int) -> np.ndarray:
+    """Whether each of so many names is of unknowns that equations determine: the guess solves these, its rounding is no unit."""
+    return np.isin(np.arange(count), _by_name(nlp.variables)[nlp.algebraic])
 
 
 def _least_bounds(nlp: NLP) -> np.ndarray:
@@ -242,8 +258,12 @@ def _largest(group: np.ndarray, values: np.ndarray, which: np.ndarray | slice = 
 
 def _to_one(norm: Callable[..., Any], nlp: NLP, point: np.ndarray, columns: np.ndarray | float = 1.0) -> float:
     """The power of two that brings a norm of the objective's gradient to about 1; 0 where that is 0."""
-    slope = np.abs(nlp.grad(point)[1].full().ravel()) * columns
-    size = float(norm(slope[np.isfinite(slope)], initial=0.0))
+    return _power_to_one(norm, nlp.grad(point)[1].full().ravel() * columns)
+
+
+def _power_to_one(norm: Callable[..., Any], values: np.ndarray) -> float:
+    """The power of two that brings a norm of the sizes of finite values to about 1; 0 where that is 0."""
+    size = float(norm(np.abs(values[np.isfinite(values)]), initial=0.0))
     return float(2.0 ** -np.round(np.log2(size))) if size > 0 else 0.0
 
 

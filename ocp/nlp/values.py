@@ -47,7 +47,7 @@ class Values:
 
 
 def at_places(element: Element, name: str, x: Array, *more: Array) -> list[Array]:
-    """Results [count, k] of one function of an element at all of its evaluation points. more: further arguments, one row an
+    """Results [count, k] of one function of an element at all of its evaluation points. more: further arguments, one entry an
     evaluation point."""
     function: ca.Function = getattr(element, name)
     repeated = function if element.batched or element.count == 1 else function.map(element.count)

@@ -100,7 +100,7 @@ def _relative(error: Array, x: Array, b: Array, scales: Array) -> float:
 
 def _equations(G: Array, b: Array, blocks: Sequence[tuple[slice, float | None]], scales: Array, x: Array, cone: Cone
                ) -> tuple[Array, Array]:
-    """x - projection(z), and the slope of the projection by z [rows, rows], at z = x - scale u."""
+    """x - projection(z), and the Jacobian of the projection by z [rows, rows], at z = x - scale u."""
     z = x - scales * (G @ x + b)
     target, slope = np.zeros_like(x), np.zeros((x.size, x.size))
     for rows, mu in blocks:

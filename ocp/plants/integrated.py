@@ -1,7 +1,7 @@
 """The plant: a system under our own integrator, with substeps and disturbances; its dynamics may differ from the model's.
 
 Noise is Gaussian in the tangent space, ``x [+] w``. Kicks are jumps of the state, pushes act for a while; a substep is cut
-where one begins or ends, so that both come exactly when they are said to. Everything random comes from one seed.
+where one begins or ends, so that both come exactly on time. Everything random comes from one seed.
 """
 
 from __future__ import annotations

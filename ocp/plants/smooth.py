@@ -73,7 +73,7 @@ def possible(start: Motion, end: Motion) -> bool:
     moving = [0.5 * float(m.v @ m.terms.M @ m.v) for m in (start, end)]
     fall = (start.terms.energy - moving[0]) - (end.terms.energy - moving[1])
     room = 1.0 + moving[0] + sum(abs(work) for name, work in end.work.items() if name != "friction") + abs(fall)
-    return not (end.work["friction"] < -room or end.work["friction"] > MADE * room)  # what is no number is told elsewhere
+    return not (end.work["friction"] < -room or end.work["friction"] > MADE * room)  # NaN is reported elsewhere
 
 
 class Smooth:
@@ -196,7 +196,7 @@ class Smooth:
         return force
 
     def constraint_rows(self, terms: Terms, modes: Modes) -> tuple[Array, Array]:
-        """(J [rows, nv], g [rows]) of all that is held in place: loops, normals of closed points, tangents of those that stick."""
+        """(J [rows, nv], g [rows]) of all constraints: loops, normals of closed points, tangents of those that stick."""
         J = terms.J.reshape(-1, 3, terms.M.shape[0])
         slides, sticks = modes.mode == SLIP, modes.mode == STICK
         off = terms.at[sticks].copy()

@@ -41,7 +41,7 @@ def touches(contacts: Sequence[Contact], restitution: float | Mapping[str, float
         contact.check_numbers()
         points = contact.apart()
         for wrong, words in (
-                (isinstance(contact, PointContact) and contact.places, "is held at places; a plant finds them itself"),
+                (isinstance(contact, PointContact) and contact.places, "has fixed positions; a plant finds them itself"),
                 (isinstance(points[0], FlatContact), "is flat, and without half_sizes it is not known where it tips; give them"),
                 (points[0].friction is None, "needs a coefficient of friction: what slides and what holds depends on it")):
             if wrong:

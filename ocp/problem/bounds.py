@@ -102,7 +102,7 @@ class Bounds:
         return np.where(np.max(low - values, axis=0) >= np.max(values - high, axis=0), low, high)
 
     def active(self, values: Any, tolerance: Any) -> Array:
-        """Which values lie at a bound, up to room [n], or beyond."""
+        """Which values lie at a bound, up to a tolerance [n], or beyond."""
         low, high = self.arrays
         return np.asarray((values >= high - tolerance) | (values <= low + tolerance))
 
@@ -113,8 +113,8 @@ class Bounds:
     def fixed_where_active(self, values: Array, tolerance: Array, share: float,
                            required: Mapping[int, Sequence[float]] | None = None
                            ) -> Bounds:
-        """With components fixed at a bound that more than a share of values [k, n] meet, up to less than room [n]. required: values
-        of some components that such a bound has to equal."""
+        """With components fixed at a bound that more than a share of values [k, n] meet, up to less than a tolerance [n]. required:
+        values of some components that such a bound has to equal."""
         found = self.pairs()
         for i, ends in enumerate(self.pairs()):
             for end in ends:

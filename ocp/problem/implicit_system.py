@@ -14,7 +14,7 @@ from ocp.spaces import Space
 def implicit_system(name: str, space: Space, controls: tuple[str, ...], equations: ca.Function, algebraic: tuple[str, ...] = (),
                     **fields: Any) -> System:
     """The system ``F(t, x, xi, u, z, p) = 0`` with F [ndx + nz] rows: its tangent rates xi are algebraic unknowns ``der(...)``
-    before z. fields: the others of ``System``. Raises ProblemError for other numbers of rows or arguments."""
+    before z. fields: the others of ``System``. Raises ProblemError for other numbers of equations or arguments."""
     ndx, nz, nu = space.ndx, len(algebraic), len(controls)
     sizes = (1, space.nx, ndx, nu, nz, len(fields.get("parameters", ())))
     found = tuple(equations.numel_in(i) for i in range(equations.n_in()))

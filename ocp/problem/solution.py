@@ -197,7 +197,7 @@ class Violation:
 class Statement:
     """The kind of stationary point of a solution, by second-order conditions; ``holds`` is computed, never set.
 
-    below, of free: directions of negative curvature; discrete: why this is said of the discrete problem alone, empty where it holds
+    below, of free: directions of negative curvature; discrete: why this holds for the discrete problem alone, empty where it holds
     of the continuous one; weak: whether a minimum is one beside motions with nearby controls alone, as far as is known: the minimum
     principle, which compares with all admissible controls, was not checked.
     """
@@ -301,7 +301,7 @@ class Solution(Portable):
     strategy: tuple[Any, ...] = ()  # rules that fired on the way (``ocp.strategy.records.Firing``)
     parts: tuple[Trajectory, ...] = ()  # the phases one by one; empty where there is only one
     extra: Mapping[str, np.ndarray] = field(default_factory=dict)  # gains, multipliers: saved with the trajectory
-    escape: Any = None  # a direction, in the unknowns of ``optimality``, that leads down from a point that is no minimum
+    escape: Any = None  # a direction, in the unknowns of ``optimality``, of descent from a point that is no minimum
     better_controls: Any = None  # by phase, where the minimum principle fails (``ocp.certify.minimum_principle.Better``)
     freeze: Mapping[str, Any] = field(default_factory=dict)  # options with what was chosen in the place of every "auto"
 

@@ -24,7 +24,7 @@ class Form(enum.Enum):
 
 @dataclass(frozen=True)
 class Sampled:
-    """What a system in discrete time is made of: so many steps of an integrator in a period, of a system in continuous time."""
+    """The base of a system in discrete time: so many steps of an integrator in a period, of a system in continuous time."""
 
     system: System
     integrator: str
@@ -62,7 +62,7 @@ class System:
     energy(t, x, u, p): total mechanical energy [J]; power(t, x, u, p): power supplied to it [W], actuators minus
     losses. Both or neither; they feed the energy balance of the certificate.
     model: the robot (``dynamics.model.Model``), or None; x starts with its configuration q.
-    formulation: how that robot's dynamics are stated.
+    formulation: how that robot's dynamics are formulated.
     drawn(p): the model as parameters [np] make it, where these change it; or None.
     x_limits, u_limits: (lower, upper) of each coordinate and input as the system itself has them; a phase without bounds takes
     them. Empty: none.
@@ -113,11 +113,11 @@ class System:
 
     @property
     def robot(self) -> Any:
-        """The mechanism, however its dynamics are stated, or None."""
+        """The mechanism, in every formulation of its dynamics, or None."""
         return self.formulation.mechanism
 
     def formulated_as(self, form: Form) -> Any:
-        """The mechanism whose dynamics are stated in this form, or None."""
+        """The mechanism whose dynamics have this form, or None."""
         return self.formulation.mechanism if self.formulation.form is form else None
 
     @property

@@ -31,7 +31,7 @@ class At(enum.Enum):
 
 
 class Sense(enum.Enum):
-    """How ``function`` is held: equal to ``lower``, between ``lower`` and ``upper``, or in the second-order cone
+    """The sense of a constraint: equal to ``lower``, between ``lower`` and ``upper``, or in the second-order cone
     ``|c[1:]| <= c[0]``."""
 
     EQUAL = "equal"

@@ -2,7 +2,7 @@
 cannot be met at all, whatever the motion.
 
 For these the constraints of one instant are met by themselves, from many starts. A hand that shall be where the arm does not reach
-is told from this in a fraction of a second; no proof, for a search can miss.
+is reported from this in a fraction of a second; no proof, for a search can miss.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class _End:
-    """Rows that one instant must meet: those of constraints with names and sizes [c] first; what lies outside at a state
+    """Constraints that one instant must meet: those of constraints with names and sizes [c] first; what lies outside at a state
     ([nx] -> [m], signed, over sizes)."""
 
     names: tuple[str, ...]
@@ -156,7 +156,7 @@ def _rates(phase: Phase) -> dict[int, int]:
 
 
 def _nothing_else(system: System, pairs: dict[int, int], flat: dict[int, int]) -> dict[int, int]:
-    """Those of the pairs whose rate is x_j everywhere: it depends on nothing else, with a slope that is always 1."""
+    """Those of the pairs whose rate is x_j everywhere: it depends on nothing else, with a derivative that is always 1."""
     try:
         rate = system.rate if system.rate.is_a("SXFunction") else system.rate.expand()
     except RuntimeError:  # it calls compiled code

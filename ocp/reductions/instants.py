@@ -1,7 +1,7 @@
 """Instants at which functions of a phase jump in explicit time, as expressions of the free parameters.
 
 A function jumps in explicit time where an operation that steps (a comparison, a sign, a rounding) has an argument w that depends on
-time and parameters alone. The place of the step is where w passes zero, or a whole number: solved for exactly where w is affine in
+time and parameters alone. The step is where w passes zero, or a whole number: solved for exactly where w is affine in
 time, by bisection and Newton's method where it is monotone, sought for on a grid where no free parameter moves it.
 """
 

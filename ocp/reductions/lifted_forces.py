@@ -60,7 +60,7 @@ def _lifted(phase: Phase) -> Phase:
         value = function(t, x, u, p) if rest is None else rest(t, x, u, p, k)
         return replace(item, function=ca.Function(function.name(), given, [value], list("txup"), function.name_out()))
 
-    u = np.hstack([phase.guess.u, np.zeros((len(phase.guess.u), known.count))])  # made consistent where equations are stated
+    u = np.hstack([phase.guess.u, np.zeros((len(phase.guess.u), known.count))])  # made consistent with the equations later
     return phase.with_bounds(
         controls=phase.control_bounds.joined(Bounds.free(known.count)), system=replace(wide, constraints=()),
         costs=tuple(map(active, phase.costs)), constraints=tuple(map(active, phase.constraints)), guess=replace(phase.guess, u=u))

@@ -15,7 +15,7 @@ NORM_OF = "norm of "
 
 
 class Norm(NamedTuple):
-    """``sqrt(u' Q u + offset)``; Q row by row."""
+    """``sqrt(u' Q u + offset)``; Q by matrix rows."""
 
     rows: tuple[tuple[float, ...], ...]
     offset: float

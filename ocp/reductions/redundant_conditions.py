@@ -206,7 +206,7 @@ class Ends:
     # ---- which are independent --------------------------------------------------------------------------------------
     def independent(self, count: int, on: Callable[[Point], Rows], active: Callable[[Point], Rows],
                     wanted: Callable[[Point], Rows]) -> Array:
-        """Which of the ``count`` wanted equations are independent of each other and of the held ones, on the manifold where the
+        """Which of the ``count`` wanted equations are independent of each other and of the active ones, on the manifold where the
         constraints ``on`` vanish: the largest set over several such states."""
         best, worth = np.arange(count), (-1, 0.0)
         for point in self._states(on):

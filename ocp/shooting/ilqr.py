@@ -187,7 +187,9 @@ def shot(program: Program, outside: Outside = NOBODY, guess: Guess | Sequence[Gu
     phases = tuple(leg.stretch.phase for leg in horizon.legs)
     if guess is not None:
         phases, problem = guessed(phases, guess), replace(problem, phases=guessed(problem.phases, guess))
-    own = options if start is None or start.shooting == options.shooting else replace(options, shooting=start.shooting)
+    own = options if start is None else replace(
+        options, shooting=start.shooting, max_iterations=start.patience * options.max_iterations,
+        tuning=replace(options.tuning, penalty=start.softness * options.tuning.penalty))
     records.reset(store, own)
     findings: list[Finding]
     if path is not None:

@@ -98,7 +98,7 @@ class ILQROptions(StepOptions):
     control_bounds: "clamped" holds them in every step of the sweep and of the rollouts; "rows" leaves them to the augmented
         Lagrangian, for unstable systems whose clamped controls could not follow a plan any more.
     threads: that differentiate the stages; the numbers are the same for any.
-    max_iterations: limit on accepted or refused steps of every attempt.
+    max_iterations: limit on accepted or refused steps of every attempt; four times as many from the motion of inverse dynamics.
     tolerance: the method has converged when the projected gradient of the discrete cost (largest component) and the
         improvement that the quadratic model still expects are both at most ``tolerance * max(unit, |cost|)``, looser where that is
         less than one (``ocp.shooting.engine.scale``); the unit is the size of the cost where the search

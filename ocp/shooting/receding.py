@@ -28,6 +28,9 @@ from ocp.shooting.written_guess import write_guess
 
 FOLLOWING = 0
 """Code of ``iterate`` for a plan that was improved, or could not be any more."""
+LOST = (Status.NOT_A_NUMBER, Status.DIVERGED)
+CLOSING = 50
+"""Iterations in which FDDP closes the gaps of a start that cannot be followed, at least."""
 MARGIN = 1e-4
 """Slack of a row, in its unit, below which its barrier is quadratic: plans are closer to their constraints the smaller it is, and
 move in the shorter steps (results/benchmarks/controller.md)."""
@@ -89,49 +92,59 @@ class Receding:
 
     def reset(self, x0: np.ndarray, t0: float, iterations: int = 0) -> tuple[Status, Finding]:
         """Start again from the guess of the phase: state x0 [nx] at absolute time t0 [s], then up to ``iterations`` of the whole
-        solver, multipliers included. Returns how that ended."""
+        solver, multipliers included; where the controls of the guess cannot be followed, from the state at rest in all knots, whose
+        gaps are closed by FDDP. Returns how that ended."""
         from ocp.shooting.engine import record
+
+        found, store = self._begin(x0, t0, replace(self.options, max_iterations=iterations), False), self._store
+        if found[0] in LOST:
+            attempt = replace(self.options, shooting="feasible", max_iterations=max(iterations, CLOSING))
+            again = self._begin(x0, t0, attempt, True)
+            if store.state[record.GAP] <= self.options.tuning.gap_tolerance and again[0] not in LOST:
+                found = again
+                store.settings[record.SHOOTING] = record.SINGLE
+                store.path.gap[:] = store.state[record.GAP] = 0.0
+        store.conset.barrier, store.conset.margin = self.barrier * max(1.0, float(store.settings[record.UNIT])), MARGIN
+        return found
+
+    def _begin(self, x0: np.ndarray, t0: float, options: ILQROptions, at_rest: bool) -> tuple[Status, Finding]:
         from ocp.shooting.engine.search import Search
 
         store, horizon = self._store, self.program.horizon
         self._pending = False
-        records.reset(store, self.options)
+        records.reset(store, options)
         store.policy.K[:] = 0.0
-        write_guess(horizon, replace(self.options, shooting="single"), store.path)
+        write_guess(horizon, replace(options, shooting="feasible" if at_rest else "single"), store.path)
         store.plan.t[:] = horizon.t + t0
         if self._table is not None:
             self._change(store.plan.which)
-        store.path.x[0, :self.nx] = x0
-        options = replace(self.options, max_iterations=iterations)
-        found = Search(self._horizon, options, store).run()
-        store.conset.barrier, store.conset.margin = self.barrier * max(1.0, float(store.settings[record.UNIT])), MARGIN
-        return found
+        store.path.x[:len(horizon.t) if at_rest else 1, :self.nx] = x0
+        return Search(self._horizon, options, store, from_guess=at_rest).run()
 
     def shift(self, seconds: float) -> None:
         """Move the plan on by a time not longer than the horizon. Raises ValueError for others."""
-        whole, part, seconds = self._moved(seconds)
-        path, policy, t = self._store.path, self._store.policy, self._store.plan.t.copy()
-        before = None if self._table is None else (path.u.copy(), policy.K.copy(), self._store.plan.which.copy())
-        if not self._pursue.shift(self._store, whole, part, seconds):
+        moved, table, store = self._moved(seconds), self._table, self._store
+        before = [array.copy() for array in (store.path.u, store.policy.K, store.plan.which, store.plan.t)] if table else []
+        if not self._pursue.shift(store, *moved):
             raise ArithmeticError("a state of the plan could not be interpolated")
-        if before is None or self._table is None:
+        if table is None:
             return
-        self._change(before[2][np.minimum(np.arange(len(t)) + whole, len(t) - 1)])
+        (u, K, old, t), (whole, part, _), plan = before, moved, store.plan
+        self._change(old[np.minimum(np.arange(len(t)) + whole, len(t) - 1)])
         # controls and gains of a step are those of a step of its phase: a mixture of two phases fits neither
-        (u, K, old), which = before, self._store.plan.which
-        for k, m in self._table.sources(old[:-1], which[:-1], (whole, part), (t[:-1], self._store.plan.t[:-1])):
-            path.u[k], policy.K[k] = u[m], K[m] if k + whole + (part > 0.0) < len(u) else 0.0
+        for k, m in table.sources(old[:-1], plan.which[:-1], (whole, part), (t[:-1], plan.t[:-1])):
+            store.path.u[k], store.policy.K[k] = u[m], K[m] if k + whole + (part > 0.0) < len(u) else 0.0
 
     def _change(self, came: np.ndarray) -> None:
         """Kinds of the stages by the time at which they now are; multipliers come from stages of these kinds, and begin anew where
         theirs are others."""
         assert self._table is not None
-        plan, rows = self._store.plan, self._store.conset
+        plan, conset = self._store.plan, self._store.conset
         self._horizon = replace(self._horizon, which=kinds_at(self._table, plan.t, self.step))
-        rows.lam[came != self._horizon.which] = 0.0
+        conset.lam[came != self._horizon.which] = 0.0
         plan.which[:] = self._horizon.which
         holds = self._horizon.holds()
-        rows.holds[:, :holds.shape[1]] = holds
+        conset.holds[:, :holds.shape[1]] = holds
 
     def _moved(self, seconds: float) -> tuple[int, float, float]:
         """(whole steps, fraction of one, seconds)."""

@@ -1,4 +1,4 @@
-"""Steps whose inner steps follow their own error: DOP853, an explicit method of order 8, as a road beside those of fixed steps.
+"""Steps whose inner steps follow their own error: DOP853, an explicit method of order 8, as a method beside those of fixed steps.
 
 Source: Hairer, Norsett, Wanner, Solving Ordinary Differential Equations I, section II.5; by SciPy.
 """

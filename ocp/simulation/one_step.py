@@ -21,7 +21,7 @@ INLINE = 2000
 
 
 class StepError(Picklable, RuntimeError):
-    """A step came to nothing. Attributes: component (name of the state that is worst), residual (in its unit; NaN: not known),
+    """A step failed. Attributes: component (name of the state that is worst), residual (in its unit; NaN: not known),
     why."""
 
     def __init__(self, component: str, residual: float, why: str):

@@ -156,7 +156,7 @@ def _jumps(search: Search, refinement: Refinement, task: Task, found: Solution, 
 def _times(solution: Solution, jumps: Sequence[Sequence[Jump]]) -> tuple[float, ...]:
     """Times of jumps [s]."""
     parts = solution.parts or (solution.trajectory,)
-    return tuple(float(part.t[0]) + jump.place * duration_of(part)
+    return tuple(float(part.t[0]) + jump.fraction * duration_of(part)
                  for part, own in zip(parts, jumps, strict=True) for jump in own) if jumps else ()
 
 

@@ -46,27 +46,30 @@ def certified_from_lower(search: Search, state: State, why: Finding) -> State | 
 
 
 def may_be_several(search: Search, state: State) -> Finding | None:
-    """Diagnosis: the Hamiltonian is not convex in the controls, and the problem gives no initial guess."""
+    """Diagnosis: the Hamiltonian is not convex in the controls, or a random guess was needed, and the problem gives none."""
     found = answered(state)
     principle = None if found.certificate is None else found.certificate.minimum_principle
     if not search.auto or found.status not in SOLVED or time_is_up(Activity.REFINEMENT) or state.fired("error_bound"):
         return None
-    tried = any(one.rule == "lower_start" for one in found.strategy)
-    several = principle is not None and principle.cause is None and not tried
+    if any(one.rule == "lower_start" for one in found.strategy):
+        return None
+    if (guess := str(found.freeze.get("guess", ""))) in perturbations():
+        return Finding(Kind.RANDOM_GUESS, name=guess, value=found.objective)
+    several = principle is not None and principle.cause is None
     return Finding(Kind.NONCONVEX_HAMILTONIAN, value=found.objective) if several else None
 
 
 def from_lower(search: Search, state: State, why: Finding) -> State | None:
     """A solution of lower objective from another start; None if there is none."""
-    lowest = _lowest(search, state, answered(state))
+    lowest = _lowest(search, state, answered(state), perturbations() if why.kind is Kind.RANDOM_GUESS else TRIED)
     return None if lowest is None else lower(search, state, *lowest)
 
 
-def _lowest(search: Search, state: State, found: Solution) -> tuple[Problem, Finding] | None:
+def _lowest(search: Search, state: State, found: Solution, names: tuple[str, ...] = TRIED) -> tuple[Problem, Finding] | None:
     """The problem that starts at the lowest of the coarse solutions, and the finding to report; None if none is clearly lower."""
     best, count = (found.objective, "", found), coarse_intervals(int(search.options.intervals))
     task = replace(state.task, max_iterations=max(1, len(found.iterations)))  # as many as led to what stands, on more intervals
-    for name in TRIED:
+    for name in names:
         problem = None if time_is_up() else search.method.started(search, task, name)
         coarse = None if problem is None else search.method.probe(search, task, problem, count)
         if coarse is not None and coarse.status in SOLVED and coarse.objective < best[0] and \

@@ -96,7 +96,7 @@ RULES: tuple[Rule, ...] = (
          "other admissible controls have a smaller Hamiltonian", "search again from the motion with these controls",
          "the objective", 2, optional=True),
     Rule("other_starts", ANSWER, other_starts.may_be_several, other_starts.from_lower,
-         "the problem gives no initial guess, and the Hamiltonian is not convex in the controls",
+         "the problem gives no initial guess, and the Hamiltonian is not convex in the controls, or a random guess was needed",
          "search again from the lowest of a few guesses, solved on a few intervals", "the objective", 1, optional=True),
     Rule("no_minimum", ANSWER, attained.no_minimum, attained.not_attained,
          "an unbounded control doubles where every interval is cut in two, as an impulse does, or the relaxed problem costs less",

@@ -144,7 +144,7 @@ class Reintegration:
         3, why="deviations that are followed where states are many",
         test=_CERTIFY + "test_certificate_growth.py::test_growth_is_that_of_the_linear_system")
     reported_growth: float = threshold(
-        10.0, why="growth of errors from start to end from which the open-loop gap is told",
+        10.0, why="growth of errors from start to end from which the open-loop gap is reported",
         test=_CERTIFY + "test_both_sides.py::test_open_loop_gaps_are_judged_by_the_mean_growth")
     max_stacked_work: float = threshold(
         2e7, why="segments times deviations times operations of the rates up to which all are integrated side by side",
@@ -189,7 +189,7 @@ class SecondOrder:
         1e-4, why="eigenvalues within this are zero",
         test=_CERTIFY + "test_second_order.py::test_flat_directions_are_said")
     negative: float = threshold(
-        5e-3, why="eigenvalues below minus this are negative: discretisation bends singular arcs by less",
+        5e-3, why="eigenvalues below minus this are negative: those that discretisation gives singular arcs are smaller",
         test=_CERTIFY + "test_second_order.py::test_the_edge_between_minimum_and_saddle_is_where_theory_puts_it")
     min_gain: float = threshold(
         1e-3, why="gain of a move by the whole scale, relative to the objective: ripples of a singular arc over a few short "
@@ -264,13 +264,13 @@ class Verdicts:
         0.01, why="amplitude of these steps, relative to the control's range",
         test=_CERTIFY + "test_ringing.py::test_a_saw_on_a_control_is_named")
     ringing_points: int = threshold(
-        20, why="control points below which nothing is told",
+        20, why="control points below which nothing is reported",
         test=_CERTIFY + "test_ringing.py::test_switches_are_no_ringing")
     kink_distance: float = threshold(
         0.05, why="distance from a kink, as part of the largest one, within which a motion lies on it",
         test=_CERTIFY + "test_kinks.py::test_nothing_is_said_of_kinks_that_the_motion_stays_away_from")
     kink_share: float = threshold(
-        0.2, why="share of the time that a motion lies on a kink from which it is told",
+        0.2, why="share of the time that a motion lies on a kink from which it is reported",
         test=_CERTIFY + "test_kinks.py::test_the_advice_of_the_note_gives_the_closed_form")
 
 

@@ -35,10 +35,10 @@ class Tightening:
     """Bounds that are tightened where a motion overshoots them between nodes."""
 
     safety: float = threshold(
-        1.1, why="margin of a tightened bound over the overshoot that was measured",
+        1.1, why="tightening of a bound over the overshoot that was measured",
         test=_CERTIFIED + "test_margins_spread_to_the_intervals_beside_and_grow_twice_where_they_did_not_suffice")
     beside: float = threshold(
-        0.25, why="share of a margin that holds in the intervals beside: a step in the margin would bend the motion there",
+        0.25, why="share of a tightening that applies to the intervals beside it: a step in it would distort the motion",
         test=_CERTIFIED + "test_margins_spread_to_the_intervals_beside_and_grow_twice_where_they_did_not_suffice")
     max_passes: int = threshold(
         3, why="passes that tighten bounds where a motion overshoots them; then intervals are cut, and zero-order hold takes the "

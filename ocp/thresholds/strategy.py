@@ -51,7 +51,7 @@ class Diagnoses:
         100.0, why="a duration without upper end is far at so many times its guess, and is compared up to so many times that",
         test=_UNBOUNDED + "test_a_guess_a_thousand_times_too_short_is_no_unbounded_duration")
     min_saving: float = threshold(
-        0.1, why="saving by each longer duration, relative to the cost, from which an objective without lower bound is told",
+        0.1, why="saving by each longer duration, relative to the cost, from which an objective without lower bound is reported",
         test=_UNBOUNDED + "test_an_unbounded_duration_is_named_with_what_longer_motions_cost")
     duration_period: int = threshold(
         10, why="iterations from one look at durations without upper end to the next",

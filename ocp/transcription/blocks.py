@@ -97,9 +97,9 @@ class BlockFunctions:
     keep: Any = None
 
 
-#: of the latest ``KEPT`` blocks, by their graphs
+#: of the latest ``MAX_BLOCKS`` blocks, by their graphs
 _DIFFERENTIATED: OrderedDict[bytes, BlockFunctions] = OrderedDict()
-KEPT = 64
+MAX_BLOCKS = 64
 
 
 def differentiated(block: Block, gauss_newton: bool = False) -> BlockFunctions:
@@ -115,7 +115,7 @@ def differentiated(block: Block, gauss_newton: bool = False) -> BlockFunctions:
     key = sha256(text.encode()).digest()
     found = _DIFFERENTIATED.pop(key) if key in _DIFFERENTIATED else differentiate(block)
     _DIFFERENTIATED[key] = found
-    if len(_DIFFERENTIATED) > KEPT:
+    if len(_DIFFERENTIATED) > MAX_BLOCKS:
         _DIFFERENTIATED.popitem(last=False)
     return found
 

@@ -17,6 +17,7 @@ from ocp.errors import ProblemError, UnsupportedError, check_fractions
 from ocp.nlp import SCALINGS
 from ocp.options import AUTO
 from ocp.problem import Finding, Kind, Problem, Solution, in_steps
+from ocp.thresholds import MESH_CHANGE
 from ocp.transcription import direct
 from ocp.transcription.charts import form
 from ocp.transcription.direct import Optimality
@@ -30,6 +31,8 @@ from ocp.transcription.schemes import CONTROLS, FORMS, MAX_DEGREE, SCHEMES, Sche
 __all__ = ["METHOD", "CollocationOptions", "Optimality", "transcribe", "uniform_meshes", "unsupported"]
 
 METHOD = "collocation"
+#: of a phase, where the certificate decides
+USUAL_INTERVALS = 20
 #: degree from which Lobatto schemes with one control per knot are of lower order than their name promises
 LOBATTO_SHORT = 4
 
@@ -54,7 +57,7 @@ class CollocationOptions(DirectOptions):
     scheme: "auto" (radau where the certificate decides, gauss for refine p and hp, else hermite_simpson), "hermite_simpson" (order
         4), "trapezoid" (2), "gauss" (2K), "radau" (2K - 1), "radau_left" (2K - 1) or "lobatto" (2K -
         2; with polynomial controls states at knots are of order 4 from K = 4 on, as one control at a knot serves two intervals).
-    intervals: "auto": 20 where the certificate decides, else 50.
+    intervals: of a phase; "auto": 20 where the certificate decides, of more than three phases 60 in all; else 50.
     degree: K, collocated nodes of an interval; "auto": the scheme's own, 3 where it leaves a choice.
     form: of the defects, "integral", "differential", or for hermite_simpson "compressed" (no states at midpoints).
     controls: "polynomial" through the collocated nodes, "held" or "linear"; "auto": polynomial, and held where the certificate
@@ -138,7 +141,7 @@ def _chosen(given: CollocationOptions) -> dict[str, int | str]:
     any_mesh = (given.scheme, given.intervals, given.degree) == (AUTO,) * 3 and given.mesh == UNIFORM and given.form != "compressed"
     refine = ("certificate" if any_mesh else "none") if given.refine == AUTO else given.refine
     scheme = {"certificate": "radau", "p": "gauss", "hp": "gauss"}.get(refine, "hermite_simpson")
-    intervals = 20 if refine == "certificate" else 50
+    intervals = USUAL_INTERVALS if refine == "certificate" else 50
     return {"refine": refine, "scheme": scheme if given.scheme == AUTO else given.scheme,
             "intervals": intervals if given.intervals == AUTO else given.intervals}
 
@@ -157,8 +160,15 @@ def uniform_meshes(problem: Problem, options: CollocationOptions) -> tuple[Mesh 
 def plans_of(problem: Problem, options: CollocationOptions) -> tuple[Plan, ...]:
     """The first mesh of every phase as numbers."""
     if options.mesh == UNIFORM:
-        return (uniform_plan(int(options.intervals), options.record().degree),) * len(problem.phases)
+        return (uniform_plan(_in_each(problem, options), options.record().degree),) * len(problem.phases)
     return read_plans(options.mesh, [phase.name for phase in problem.phases], options.scheme, f"{METHOD}.mesh")
+
+
+def _in_each(problem: Problem, options: CollocationOptions) -> int:
+    """Intervals of a phase; where none are asked for, all phases together begin with no more than a fine mesh has."""
+    count = int(options.intervals)
+    asked = options.refine != "certificate" or count != USUAL_INTERVALS or "intervals" in options.named
+    return count if asked else max(1, min(count, MESH_CHANGE.many_intervals // len(problem.phases)))
 
 
 def family_of(options: CollocationOptions) -> Family:

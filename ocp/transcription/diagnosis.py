@@ -84,10 +84,10 @@ def _derived(function: ca.Function) -> ca.Function:
 
 
 def _inspect(phase: Phase, names: list[str], term: tuple[str, str], function: ca.Function, components: tuple[str, ...],
-             places: np.ndarray, point: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray], derivative: bool) -> Finding | None:
+             indices: np.ndarray, point: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray], derivative: bool) -> Finding | None:
     t, x, u, p = point
     own = [*phase.system.space.names, *phase.system.inputs]
-    for j in places:
+    for j in indices:
         value = function(t[j], x[j], u[j], p).full()
         broken = np.argwhere(~np.isfinite(value))
         if not len(broken):

@@ -18,11 +18,11 @@ from ocp.transcription.part import Part, Place, identity, join, nothing
 from ocp.transcription.static_unknowns import clock
 
 
-def ends_part(place: Place) -> Part:
+def ends_part(cols: Place) -> Part:
     """Start and final costs, constraints and prescribed states of a phase, as one function of (x_0, x_N, static)."""
-    phase, form = place.phase, place.form
+    phase, form = cols.phase, cols.form
     system = phase.system
-    own = clock(ca.SX, place.problem, place.number, place.static)
+    own = clock(ca.SX, cols.problem, cols.number, cols.static)
     cost, soft, residuals, rows = ca.SX(0), ca.SX(0), [], []
     states, centres = [], []
     u = ca.SX.sym("u", system.nu)
@@ -48,26 +48,26 @@ def ends_part(place: Place) -> Part:
                                  tuple(f"{name} @ {at.value}" for name in expression.names)))
             else:
                 soft += expression
-        rows += _boundary_rows(place, at, boundary, here[1])
+        rows += _boundary_rows(cols, at, boundary, here[1])
     joined = join(ca.SX, rows)
-    layout = place.layout
-    index, values = place.index(own, layout.states[:1], layout.states[-1:]), own.beside(place.centres([0]), place.centres([-1]))
+    layout = cols.layout
+    index, values = cols.index(own, layout.states[:1], layout.states[-1:]), own.beside(cols.centres([0]), cols.centres([-1]))
     v = vector(ca.SX, *states, own.variable)
     block = Block(
-        name=f"ends_{place.number}" if place.number else "ends", v=v, data=vector(ca.SX, *centres, own.data), cost=cost + soft,
+        name=f"ends_{cols.number}" if cols.number else "ends", v=v, data=vector(ca.SX, *centres, own.data), cost=cost + soft,
         rows=joined.expression, index=index, values=values,
         weight=np.ones(1), matrix=identity(len(joined.names)), gauss_newton=lambda: gauss_newton(residuals, soft, v))
-    return _part(place.n, block, joined, place.prefix)
+    return _part(cols.n, block, joined, cols.prefix)
 
 
-def _boundary_rows(place: Place, at: At, boundary: Boundary | None, x: Expr) -> list[Rows]:
+def _boundary_rows(cols: Place, at: At, boundary: Boundary | None, x: Expr) -> list[Rows]:
     """Prescribed tangent components that cannot be bounds of unknowns, and unit norms at a start that leaves them open."""
-    space, rows = place.phase.system.space, []
-    held, norms = held_by_rows(place.phase, place.form, at)
+    space, rows = cols.phase.system.space, []
+    held, norms = held_by_rows(cols.phase, cols.form, at)
     if boundary is not None and held:
         away = space.minus(ca.DM(boundary.value), x)
         names = tuple(f"{at.value} value of {space.tangent_names[i]}" for i in held)
-        limits = _from_reference(place, at, boundary, held)
+        limits = _from_reference(cols, at, boundary, held)
         rows.append(Rows(ca.vertcat(*(away[i] for i in held)), limits, limits, names))
     if norms:
         for q in space.quaternions:
@@ -75,14 +75,14 @@ def _boundary_rows(place: Place, at: At, boundary: Boundary | None, x: Expr) -> 
     return rows
 
 
-def _from_reference(place: Place, at: At, boundary: Boundary, held: Sequence[int]) -> tuple[float, ...]:
+def _from_reference(cols: Place, at: At, boundary: Boundary, prescribed: Sequence[int]) -> tuple[float, ...]:
     """Values of the constraints of a prescribed state at it: they measure from the state in the functions of the program."""
-    phase = place.reference
+    phase = cols.reference
     before = None if phase is None else phase.start if at is At.START else phase.final
     if before is None:
-        return (0.0,) * len(held)
-    away = np.array(ca.DM(place.phase.system.space.minus(ca.DM(before.value), ca.DM(boundary.value)))).ravel()
-    return tuple(away[list(held)].tolist())
+        return (0.0,) * len(prescribed)
+    away = np.array(ca.DM(cols.phase.system.space.minus(ca.DM(before.value), ca.DM(boundary.value)))).ravel()
+    return tuple(away[list(prescribed)].tolist())
 
 
 def passage_part(before: Place, after: Place) -> Part:

@@ -32,39 +32,39 @@ from ocp.transcription.places import WHOLE, integral_rows, node_rows
 from ocp.transcription.static_unknowns import Clock, clock
 
 
-def shooting_part(place: Place, grid: Grid) -> Part:
+def shooting_part(cols: Place, grid: Grid) -> Part:
     """Matching conditions, running costs and path constraints of one phase."""
-    form, layout, n, N = place.form, place.layout, place.n, grid.intervals
+    form, layout, n, N = cols.form, cols.layout, cols.n, grid.intervals
     size = form.size
     rows = N * size
-    integrals, residual = integral_rows(place.phase), place.phase.system.residual
-    equations = next((c.components() for c in place.phase.constraints if residual is not None and c.function is residual), ())
+    integrals, residual = integral_rows(cols.phase), cols.phase.system.residual
+    equations = next((c.components() for c in cols.phase.constraints if residual is not None and c.function is residual), ())
     inside = layout.stages.shape[1]
     total = rows + len(integrals.names) + N * inside
-    blocks = _matched(grid, lambda group: (interval_block(place, grid, group), size), rows, inside, total)
+    blocks = _matched(grid, lambda group: (interval_block(cols, grid, group), size), rows, inside, total)
     linear = Table(np.arange(rows), layout.states[1:].ravel(), np.full(rows, -1.0), (total, n))
 
     def names() -> list[str]:
-        defects = [f"{place.prefix}defect {name} @ interval {k}" for k in range(N) for name in form.names]
-        return defects + [f"{place.prefix}{name}{WHOLE}" for name in integrals.names] + [
-            f"{place.prefix}{name} @ stage {i + 1} of interval {k}" for k in range(N)
+        defects = [f"{cols.prefix}defect {name} @ interval {k}" for k in range(N) for name in form.names]
+        return defects + [f"{cols.prefix}{name}{WHOLE}" for name in integrals.names] + [
+            f"{cols.prefix}{name} @ stage {i + 1} of interval {k}" for k in range(N)
             for i in range(inside // max(1, len(equations))) for name in equations]
 
     lower, upper = (np.concatenate([np.zeros(rows), whole, np.zeros(N * inside)]) for whole in (integrals.lower, integrals.upper))
     return Part(linear, blocks, lower, upper, Names(total, names), defects=rows)
 
 
-def motion_part(place: Place, grid: Grid) -> Part:
+def motion_part(cols: Place, grid: Grid) -> Part:
     """The same with the equations of motion as defects (``ocp.transcription.motion``)."""
-    N, integrals = grid.intervals, integral_rows(place.phase)
-    names = [motion.names_of_rows(place.phase, grid, place.form.names, k) for k in range(N)]
+    N, integrals = grid.intervals, integral_rows(cols.phase)
+    names = [motion.names_of_rows(cols.phase, grid, cols.form.names, k) for k in range(N)]
     rows = sum(len(own) for own in names)
     total = rows + len(integrals.names)
-    blocks = _matched(grid, lambda group: (_motion_block(place, grid, group), len(names[group[0]])), rows, 0, total)
+    blocks = _matched(grid, lambda group: (_motion_block(cols, grid, group), len(names[group[0]])), rows, 0, total)
     lower, upper = (np.concatenate([np.zeros(rows), whole]) for whole in (integrals.lower, integrals.upper))
-    told = [f"{place.prefix}{name} @ interval {k}" for k in range(N) for name in names[k]]
-    told += [f"{place.prefix}{name}{WHOLE}" for name in integrals.names]
-    return Part(nothing(total, place.n), blocks, lower, upper, Names(total, lambda: told), defects=rows)
+    told = [f"{cols.prefix}{name} @ interval {k}" for k in range(N) for name in names[k]]
+    told += [f"{cols.prefix}{name}{WHOLE}" for name in integrals.names]
+    return Part(nothing(total, cols.n), blocks, lower, upper, Names(total, lambda: told), defects=rows)
 
 
 def _matched(grid: Grid, made: Callable[[np.ndarray], tuple[Block, int]], rows: int, inside: int, total: int) -> tuple[Block, ...]:
@@ -84,15 +84,15 @@ def _matched(grid: Grid, made: Callable[[np.ndarray], tuple[Block, int]], rows: 
     return tuple(found)
 
 
-def _motion_block(place: Place, grid: Grid, group: np.ndarray) -> Block:
+def _motion_block(cols: Place, grid: Grid, group: np.ndarray) -> Block:
     """The function of the intervals of a group: rows [evaluation points, motion; integrands], cost = its running cost."""
-    phase, form, layout, back = place.phase, place.form, place.layout, grid.integrator in MULTISTEP and bool(group[0])
+    phase, form, layout, back = cols.phase, cols.form, cols.layout, grid.integrator in MULTISTEP and bool(group[0])
     kind, inner = motion.graph_kind(phase), np.array([layout.inside[k] for k in group]).reshape(len(group), -1)
     knots = [group - 1] * back + [group, group + 1]  # of whose states the function is one
     states, centres = ([kind.sym("z", size) for _ in knots] for size in (form.size, form.centre_size))
     u, inside, tau, width, ratio = (kind.sym(name, size) for name, size in (
         ("u", phase.system.nu), ("inside", inner.shape[1]), ("tau", 1), ("width", 1), ("ratio", int(back))))
-    own = clock(kind, place.problem, place.number, place.static)
+    own = clock(kind, cols.problem, cols.number, cols.static)
     *past, x, after = (form.state(z, centre) for z, centre in zip(states, centres, strict=True))
     end, moved, nodes = motion.equations(phase.system, grid.integrator, own.start + own.T * tau, x, after, inside, u, own.p,
                                          own.T * width, (past[0], ratio) if back else None)
@@ -100,11 +100,11 @@ def _motion_block(place: Place, grid: Grid, group: np.ndarray) -> Block:
     pieces, soft, integrals = charged(phase, kind, [(own.T * width * weight, (t, at, u, own.p)) for weight, t, at in nodes])
     v = vector(kind, *states, u, inside, own.variable)
     widths = np.diff(grid.edges)
-    index = place.index(own, *(layout.states[k] for k in knots), layout.controls[group], inner)
+    index = cols.index(own, *(layout.states[k] for k in knots), layout.controls[group], inner)
     values = own.beside(grid.edges[group], widths[group], *([widths[group] / widths[group - 1]] * back),
-                        *(place.centres(k) for k in knots))
+                        *(cols.centres(k) for k in knots))
     return Block(
-        name=f"interval_{place.number}{'_on' if back else ''}", v=v, data=vector(kind, tau, width, ratio, *centres, own.data),
+        name=f"interval_{cols.number}{'_on' if back else ''}", v=v, data=vector(kind, tau, width, ratio, *centres, own.data),
         cost=sum((scale * cost_value(item, here) for item, here, scale in pieces), start=soft),
         rows=vector(kind, gap[:form.size - phase.system.space.ndx // 2], moved, integrals), index=index, values=values,
         weight=_weights(grid)[group], matrix=nothing(0, 0), gauss_newton=lambda: gauss_newton(pieces, soft, v))
@@ -125,16 +125,16 @@ def picks(count: int, size: int, spans: Sequence[tuple[int, int, bool]], total: 
     return Table(r, c, np.ones(len(r)), (total, count * size))
 
 
-def path_part(place: Place, grid: Grid | Compressed) -> Part:
+def path_part(cols: Place, grid: Grid | Compressed) -> Part:
     """Path constraints at the knots; with piecewise-constant controls the last knot has none, and keeps those on the state
     alone."""
-    phase, kind = place.phase, graph_kind(place.phase.system)
-    at_knots = place.layout.controls[grid.at_knots]
+    phase, kind = cols.phase, graph_kind(cols.phase.system)
+    at_knots = cols.layout.controls[grid.at_knots]
     hard = [c for c in phase.constraints if c.at is At.PATH and c.soft is None]
     on_state = [c for c in hard if not c.function.jac_sparsity(0, 2).nnz()]
     both = len(at_knots)
-    return stacked([node_rows(place, grid, kind, "path", np.arange(both), hard, at_knots),
-                    node_rows(place, grid, kind, "last", np.arange(both, grid.intervals + 1), on_state)], place.n)
+    return stacked([node_rows(cols, grid, kind, "path", np.arange(both), hard, at_knots),
+                    node_rows(cols, grid, kind, "last", np.arange(both, grid.intervals + 1), on_state)], cols.n)
 
 
 def one_step(grid: Grid) -> Integrator:
@@ -149,10 +149,10 @@ def _weights(grid: Grid) -> np.ndarray:
     return MULTISTEP[grid.integrator].weights(grid.edges) if grid.integrator in MULTISTEP else np.ones(grid.intervals)
 
 
-def interval_block(place: Place, grid: Grid, group: np.ndarray) -> Block:
+def interval_block(cols: Place, grid: Grid, group: np.ndarray) -> Block:
     """The function of every interval of a group: rows [F, as the next knot's unknowns see it; integrands], cost = its running
     cost."""
-    phase, form, layout = place.phase, place.form, place.layout
+    phase, form, layout = cols.phase, cols.form, cols.layout
     back = grid.integrator in MULTISTEP and bool(group[0])
     kind = ca.MX if one_step(grid).implicit else graph_kind(phase.system)
     z, centre, beyond = (kind.sym(name, size) for name, size in (("z", form.size), ("centre", form.centre_size),
@@ -162,10 +162,10 @@ def interval_block(place: Place, grid: Grid, group: np.ndarray) -> Block:
     u = kind.sym("u", phase.system.nu * (2 if grid.linear else 1))
     stages = kind.sym("stages", layout.stages.shape[1])
     tau, width = kind.sym("tau"), kind.sym("width")
-    own = clock(kind, place.problem, place.number, place.static)
+    own = clock(kind, cols.problem, cols.number, cols.static)
     x = form.state(z, centre)
     before = (form.state(z_back, centre_back), ratio) if back else None
-    end, pieces, soft, integrals, equations = integrate(place, grid, own, x, u, tau, width, before=before, stages=stages)
+    end, pieces, soft, integrals, equations = integrate(cols, grid, own, x, u, tau, width, before=before, stages=stages)
     cost = sum((scale * cost_value(item, here) for item, here, scale in pieces), start=soft)
     v = vector(kind, z_back, z, u, stages, own.variable)
     end = form.space.minus(beyond, end) if form.tangent else end
@@ -173,24 +173,24 @@ def interval_block(place: Place, grid: Grid, group: np.ndarray) -> Block:
     at = [layout.states[group - 1] if back else none, layout.states[group], layout.controls[group],
           layout.controls[group + 1] if grid.linear else none, layout.stages[group]]
     values = own.beside(grid.edges[group], widths[group], widths[group] / widths[group - 1] if back else none,
-                        place.centres(group - 1) if back else none, place.centres(group), place.centres(group + 1))
+                        cols.centres(group - 1) if back else none, cols.centres(group), cols.centres(group + 1))
     return Block(
-        name=f"interval_{place.number}{'_on' if back else ''}", v=v,
+        name=f"interval_{cols.number}{'_on' if back else ''}", v=v,
         data=vector(kind, tau, width, ratio, centre_back, centre, beyond, own.data), cost=cost,
         rows=vector(kind, end, integrals, equations),
-        index=place.index(own, *at), values=values, weight=_weights(grid)[group],
+        index=cols.index(own, *at), values=values, weight=_weights(grid)[group],
         matrix=nothing(0, 0),
         gauss_newton=lambda: gauss_newton(pieces, soft, v))
 
 
-def integrate(place: Place, grid: Grid, own: Clock, x: Expr, u: Expr, tau: Expr, width: Expr,
+def integrate(cols: Place, grid: Grid, own: Clock, x: Expr, u: Expr, tau: Expr, width: Expr,
               share: Expr = 1.0, before: tuple[Expr, Expr] | None = None, stages: Expr | None = None
               ) -> tuple[Expr, list[tuple[Cost, Sequence[Expr], Expr]], Expr, Expr, Expr]:
     """After the share of an interval that starts at the fraction tau of the phase: state, running cost as (cost, arguments, scale)
     of every stage, penalties of soft constraints, integrals [k], equations at the points beyond the knot. before: the state an
     interval ago and the ratio of this one to it, where the integrator looks back; stages: algebraic unknowns of these points, of a
     system that has any."""
-    phase, scheme, kind = place.phase, one_step(grid), type(x)
+    phase, scheme, kind = cols.phase, one_step(grid), type(x)
     system, nu = phase.system, phase.system.nu
     scheme.check(system)
     h, begin, length = own.T * width * share / grid.steps, own.start + own.T * tau, own.T * width

@@ -207,6 +207,13 @@ class Mesh:
         return tuple(f"{self.node_names[j]} (end of interval {k})" if twin else self.node_names[j]
                      for j, k, twin in zip(node.tolist(), interval.tolist(), ends.tolist(), strict=True))
 
+    @cached_property
+    def located(self) -> dict[str, float]:
+        """Positions of nodes, evaluation points and control points by name, as fractions of the duration."""
+        between = {self.between.format(point=i): s for i, s in enumerate(self.control_fractions.tolist())}
+        return between | dict(zip(self.node_names, self.fractions.tolist(), strict=True)) | dict(
+            zip(self.place_names, self.places.fraction.tolist(), strict=True))
+
     # ---- the matrices of a scheme ----------------------------------------------------------------------------------
     def defects(self, size: int, charts: bool = False) -> tuple[sp.csr_matrix, sp.csr_matrix]:
         """(D, W): the defects are ``D vec(X) + W vec(Y)`` with the states X [size, nodes] and ``Y = duration * rate``

@@ -14,7 +14,7 @@ import casadi as ca
 import numpy as np
 
 from ocp.nlp.names import Names
-from ocp.problem import At, Constraint, Phase
+from ocp.problem import At, Constraint, Phase, Sense
 from ocp.spaces import Expr
 from ocp.transcription.blocks import Block, vector
 from ocp.transcription.conditions import Rows, cost_value, gauss_newton, hard_names, hard_rows, penalty
@@ -112,33 +112,48 @@ def _spread(table: Table, size: int, width: int, components: int) -> Spread:
 
 
 def bare_part(place: Place, mesh: Mesh) -> Part:
-    """Path constraints on states alone at nodes that are no evaluation point."""
+    """Path constraints at nodes that are no evaluation point: those on states alone, and at the ends of the phase inequalities on
+    controls, whose polynomial is extrapolated there. Between two intervals the node of a neighbour bounds controls; at the start of
+    a phase, where contacts or dynamics change, nothing else does."""
     phase = place.phase
     others = np.flatnonzero(np.bincount(mesh.places.node, minlength=mesh.nodes) == 0)
-    on_state = [c for c in phase.constraints if c.at is At.PATH and c.soft is None and not c.function.jac_sparsity(0, 2).nnz()]
-    ends = [others[(others == node)] for node in (0, mesh.nodes - 1)]
-    inside = np.setdiff1d(others, np.concatenate(ends))
-    return stacked([node_rows(place, mesh, ca.SX, f"{name}nodes", nodes, [c for c in on_state if side is None or not c.met[side]])
-                    for name, nodes, side in (("", inside, None), ("first_", ends[0], 0), ("last_", ends[1], 1))], place.n)
+    hard = [c for c in phase.constraints if c.at is At.PATH and c.soft is None]
+    on_state = [c for c in hard if not c.function.jac_sparsity(0, 2).nnz()]
+    bounding = [c for c in hard if c.function.jac_sparsity(0, 2).nnz() and (c.sense is Sense.CONE or not any(
+        low == high for low, high in c.bounds.pairs()))]
+    parts = [node_rows(place, mesh, ca.SX, "nodes", np.setdiff1d(others, [0, mesh.nodes - 1]), on_state)]
+    for side, (name, node, k) in enumerate((("first_nodes", 0, 0), ("last_nodes", mesh.nodes - 1, mesh.intervals - 1))):
+        met, own = [c for c in on_state if not c.met[side]], [c for c in bounding if not c.met[side]]
+        controls = weights = None
+        if own:
+            points, weights = mesh.point(k), np.atleast_2d(mesh.shapes[k].basis(float(side)))
+            controls = place.layout.controls[points].reshape(1, -1)
+        parts.append(node_rows(place, mesh, graph_kind(phase.system) if own else ca.SX, name, others[others == node], met + own,
+                               controls, weights))
+    return stacked(parts, place.n)
 
 
 def node_rows(place: Place, mesh: Discretisation, kind: Any, label: str, nodes: np.ndarray, constraints: Sequence[Constraint],
-              controls: np.ndarray | None = None) -> Part:
-    """Path constraints at nodes of a mesh. controls [k, nu]: columns of those that they depend on, None where they do on none."""
+              controls: np.ndarray | None = None, weights: np.ndarray | None = None) -> Part:
+    """Path constraints at nodes of a mesh. controls [k, c nu]: columns of those that they depend on, None where they do on none;
+    weights [k, c]: of the c control points that a control is made of, None where it is one of them."""
     z, centre, tau = kind.sym("z", place.form.size), kind.sym("centre", place.form.centre_size), kind.sym("tau")
     nu, own = place.phase.system.nu, clock(kind, place.problem, place.number, place.static)
-    u = kind.zeros(nu) if controls is None else kind.sym("u", nu)  # an argument of constraints without controls
+    U, w = (kind.sym(name, size) for name, size in (("u", 0 if controls is None else controls.shape[1]),
+                                                    ("w", 0 if weights is None else weights.shape[1])))
+    # an argument of constraints without controls
+    u = kind.zeros(nu) if controls is None else U if weights is None else ca.mtimes(ca.reshape(U, nu, w.shape[0]), w)
     x = place.form.state(z, centre)
     here = (own.start + own.T * tau, x, u, own.p)
     rows = join(kind, [*(hard_rows(c, here) for c in constraints), *coordinate_bounds(place, x)])
     count, prefix = len(nodes), place.prefix
     if not count or not rows.names:
         return stacked((), place.n)
-    given = () if controls is None else (controls,)
+    columns = np.zeros((count, 0), dtype=int) if controls is None else controls
     block = Block(
-        name=f"{label}_{place.number}", v=vector(kind, z, *([] if controls is None else [u]), own.variable),
-        data=vector(kind, tau, centre, own.data), cost=kind(0), rows=rows.expression,
-        index=place.index(own, place.layout.states[nodes], *given), values=own.beside(mesh.fractions[nodes], place.centres(nodes)),
+        name=f"{label}_{place.number}", v=vector(kind, z, U, own.variable), data=vector(kind, tau, w, centre, own.data),
+        cost=kind(0), rows=rows.expression, index=place.index(own, place.layout.states[nodes], columns),
+        values=own.beside(mesh.fractions[nodes], np.zeros((count, 0)) if weights is None else weights, place.centres(nodes)),
         weight=np.ones(count), matrix=identity(count * len(rows.names)))
     names = Names(count * len(rows.names), lambda: [f"{prefix}{name} @ {mesh.node_names[j]}" for j in nodes.tolist()
                                                     for name in rows.names])

@@ -122,6 +122,7 @@ def build(problem: Problem, meshes: Sequence[Discretisation], how: How, centres:
         variables=Names.joined([*(layout.names for layout in layouts), static.names]),
         diagnose=diagnosis(given, meshes, _unpack(placed)), keep=[own.keep for own in functions],
         defects=np.concatenate([above[i] + np.arange(pieces[i].defects) for i in defects]),
+        algebraic=np.concatenate([place.layout.controls[:, len(place.phase.system.controls):].ravel() for place in placed]),
         timeline=None if any(looks_back(mesh) for mesh in meshes) else
         timeline(placed, meshes, above[defects].tolist(), above[passages].tolist()))
     back = _Back(placed, tuple(meshes), elements, above[defects].tolist(), loops)

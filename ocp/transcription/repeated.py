@@ -30,7 +30,7 @@ def _equations(phase: Phase) -> list[Constraint]:
 def _repeated(phase: Phase) -> Iterator[Finding]:
     rows, system, rng = _equations(phase), phase.system, np.random.default_rng(0)
     names = [name for c in rows for name in c.components()]
-    functions, slopes = [_slope(c.function) for c in rows], []
+    functions, slopes = [_jacobian_of(c.function) for c in rows], []
     middle = len(phase.guess.s) // 2
     for _ in range(REACH.points if len(names) > 1 else 0):
         x, u = (part[middle] + rng.uniform(-0.5, 0.5, part.shape[1]) for part in (phase.guess.x, phase.guess.u))
@@ -47,7 +47,7 @@ def _repeated(phase: Phase) -> Iterator[Finding]:
         yield Finding(Kind.REDUNDANT_EQUATION, name=name, data={"repeats": needed})
 
 
-def _slope(function: ca.Function) -> ca.Function:
+def _jacobian_of(function: ca.Function) -> ca.Function:
     t, x, u, p = arguments = [ca.MX.sym(function.name_in(i), function.numel_in(i)) for i in range(4)]
     return ca.Function("slope", arguments, [ca.densify(ca.jacobian(function(*arguments), ca.vertcat(x, u)))])
 

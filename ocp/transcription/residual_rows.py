@@ -35,18 +35,22 @@ class Running:
         self.out = self.results(count)
 
     def results(self, count: int) -> residual.Results:
+        """Arrays for values and derivatives at so many points."""
         n, m = self.tables.nv, self.held
         return residual.Results(*(np.zeros((count, *shape)) for shape in ((n + m,), (3, n, n), (3, m, n), (4, n, n), (m, n))))
 
     def values(self, at: list[Array]) -> tuple[Array, ...]:
+        """The residual."""
         residual.values(*self.start, *at, self.out.out)
         return (self.out.out,)
 
     def firsts(self, at: list[Array]) -> tuple[Array, ...]:
+        """The residual and its first derivatives."""
         residual.derivatives(*self.start, *at, self.out)
         return self.out.out, self.out.first, self.out.by
 
     def seconds(self, at: list[Array]) -> tuple[Array, ...]:
+        """First derivatives and contracted second ones."""
         residual.contracted(*self.start, *at, self.out)
         return tuple(self.out)[1:]
 
@@ -62,11 +66,11 @@ class Running:
                 ca.sparsify(ca.DM(np.abs(x).sum(axis=0).reshape(-1, n))).sparsity() for x in tuple(to)[1:]]
 
 
-def residual_functions(block: Block, system: System, place: tuple[Expr, Expr], t: Expr) -> BlockFunctions:
-    """Functions of the block of equations of motion, no cost. place: state and inputs (controls, accelerations, multipliers) as
+def residual_functions(block: Block, system: System, point: tuple[Expr, Expr], t: Expr) -> BlockFunctions:
+    """Functions of the block of equations of motion, no cost. point: state and inputs (controls, accelerations, multipliers) as
     expressions of the block's unknowns and data; t: the time as one of its data alone."""
     model, count, name, n = system.model, block.count, block.name, block.v.shape[0]
-    (x, u), controls = place, len(system.controls)
+    (x, u), controls = point, len(system.controls)
     unit, _ = unit_configuration(model, x[:model.nq])
     a, lam = u[controls:controls + model.nv], u[controls + model.nv:]
     before = ca.Function("before", [block.v, block.data], [ca.densify(ca.SX(e)) for e in (unit, x[model.nq:], a, lam, t)])
@@ -79,7 +83,7 @@ def residual_functions(block: Block, system: System, place: tuple[Expr, Expr], t
     V, D = ca.MX.sym("v", n, count), ca.MX.sym("d", block.data.shape[0], count)
     s, mu = ca.MX.sym("s", 1, count), ca.MX.sym("mu", block.size, count)
     points = before.map(count)(V, D)
-    firsts, seconds, patterns = _after(system, block, place, run.patterns(system))
+    firsts, seconds, patterns = _after(system, block, point, run.patterns(system))
     nothing = ca.MX.zeros(1, count)
     rows, *first = loops[1](*points)
     return BlockFunctions(
@@ -98,7 +102,7 @@ class After(NamedTuple):
     patterns: tuple[ca.Sparsity, ca.Sparsity]
 
 
-def _after(system: System, block: Block, place: tuple[Expr, Expr], patterns: list[ca.Sparsity]) -> After:
+def _after(system: System, block: Block, point: tuple[Expr, Expr], patterns: list[ca.Sparsity]) -> After:
     """From tangent derivatives to the nonzeros of those by the unknowns v of one node."""
     model, v, d = system.model, block.v, block.data
     nv, nq, nx, nu, controls = model.nv, model.nq, system.nx, system.nu, len(system.controls)
@@ -119,7 +123,7 @@ def _after(system: System, block: Block, place: tuple[Expr, Expr], patterns: lis
     for at, rows in ((slice(nq, nx), vq), (slice(start, start + nv), aq), (slice(start + nv, nx + nu), kept[TURNED])):
         H[at, :nq], H[:nq, at] = rows @ E, (rows @ E).T
 
-    where = ca.vertcat(*place)
+    where = ca.vertcat(*point)
     pull, g = ca.jacobian(where, v), ca.SX.sym("g", nx + nu)
     slope, curved = (ca.substitute(e, ambient, where) for e in (jacobian, H))
     first = ca.sparsify(ca.mtimes(slope, pull))

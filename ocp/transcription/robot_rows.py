@@ -43,12 +43,12 @@ class Loop(Buffered):
         return 0
 
 
-def dynamics_functions(block: Block, system: System, place: tuple[Expr, Expr, Expr], t: Expr) -> BlockFunctions:
-    """Functions of the block of accelerations, rows = T a, no cost. place: state, control and duration as expressions of the
+def dynamics_functions(block: Block, system: System, point: tuple[Expr, Expr, Expr], t: Expr) -> BlockFunctions:
+    """Functions of the block of accelerations, rows = T a, no cost. point: state, control and duration as expressions of the
     block's unknowns and data; t: the time as one of its data alone, where accelerations depend on it."""
     model, count, name = system.model, block.count, block.name
     nv, nq = model.nv, model.nq
-    x, u, T = place
+    x, u, T = point
     q, w, motors = x[:nq], x[nq:], len(system.mechanism.motors)
     n, size = block.v.shape[0], block.size
     unit, _ = unit_configuration(model, q)
@@ -79,7 +79,7 @@ def dynamics_functions(block: Block, system: System, place: tuple[Expr, Expr, Ex
     V, D = ca.MX.sym("v", n, count), ca.MX.sym("d", block.data.shape[0], count)
     s, mu = ca.MX.sym("s", 1, count), ca.MX.sym("mu", size, count)
     *points, duration = before.map(count)(V, D)
-    after_first, after_second, patterns = _after(system, block, place)
+    after_first, after_second, patterns = _after(system, block, point)
     nothing = ca.MX.zeros(1, count)
     A, first_order = loops[1](*points)
     results = loops[2](*points, ca.repmat(duration, nv, 1) * mu)
@@ -102,7 +102,7 @@ class RowFunctions(NamedTuple):
     patterns: tuple[ca.Sparsity, ca.Sparsity]
 
 
-def _after(system: System, block: Block, place: tuple[Expr, Expr, Expr]) -> RowFunctions:
+def _after(system: System, block: Block, point: tuple[Expr, Expr, Expr]) -> RowFunctions:
     """From tangent derivatives of a to the nonzeros of those of the rows T a by the unknowns v of one node.
 
     (v, d, a, first) -> rows, nonzeros of the Jacobian;  (v, d, mu, first, second) -> nonzeros of the upper Hessian, where second
@@ -134,7 +134,7 @@ def _after(system: System, block: Block, place: tuple[Expr, Expr, Expr]) -> RowF
     cross = slopes.T @ mu
     H = ca.vertcat(ca.horzcat(H, cross), ca.horzcat(cross.T, ca.SX(1, 1)))
 
-    where = ca.vertcat(*place)
+    where = ca.vertcat(*point)
     pull = ca.jacobian(where, v)
     here = [ca.substitute(e, ambient, where) for e in (T * a, ca.densify(jacobian), H)]
     g = ca.SX.sym("g", nx + nu + 1)
@@ -150,4 +150,5 @@ def _after(system: System, block: Block, place: tuple[Expr, Expr, Expr]) -> RowF
 
 
 def nonzeros(matrix: ca.SX) -> ca.SX:
+    """The structural nonzeros as a column."""
     return ca.vertcat(*matrix.nonzeros())

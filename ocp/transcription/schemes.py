@@ -85,8 +85,8 @@ class Scheme:
         return len(self.nodes)
 
     @property
-    def places(self) -> np.ndarray:
-        """Collocated places [K] in [0, 1]."""
+    def collocation_points(self) -> np.ndarray:
+        """Collocation points [K] in [0, 1]."""
         return self.nodes[self.collocated]
 
     @property
@@ -98,7 +98,7 @@ class Scheme:
     def control_basis(self, r: Any) -> np.ndarray:
         """Of the controls, and of the rate of the state polynomial: Lagrange polynomials through the collocated nodes at the
         evaluation points r [...] of [0, 1]: [..., K]."""
-        return legendre.value_matrix(self.places, r)
+        return legendre.value_matrix(self.collocation_points, r)
 
     def state_basis(self, r: Any) -> np.ndarray:
         """Integrals from 0 to the evaluation points r [...] of ``control_basis``: [..., K];
@@ -107,7 +107,7 @@ class Scheme:
 
     @cached_property
     def _transform(self) -> np.ndarray:
-        return legendre.legendre_transform(self.places, self.quadrature)
+        return legendre.legendre_transform(self.collocation_points, self.quadrature)
 
     def conditions(self) -> dict[str, float]:
         """Errors of the conditions that make this a collocation scheme of its order; all zero up to rounding.
@@ -116,7 +116,7 @@ class Scheme:
         the polynomials of degree 0 .. K and for nothing else. Polynomials are tried as Legendre polynomials, and the
         integrals of the basis by a rule of Gauss. Errors of the defects count relative to their largest coefficient.
         """
-        c, w, K = self.places, self.quadrature, self.degree
+        c, w, K = self.collocation_points, self.quadrature, self.degree
         D, W, size = self.defect_state, self.defect_rate, float(np.max(np.abs(self.defect_state)))
         moments = w @ legendre.legendre(c, self.order) - np.eye(self.order)[0]
         polynomials = D @ legendre.legendre_integrals(self.nodes, K) + W @ legendre.legendre(c, K)
@@ -250,6 +250,6 @@ def control_shape(name: str, scheme: Scheme) -> ControlShape:
     the start, or "linear" between the ends. Raises ProblemError for an unknown name."""
     if name not in CONTROLS:
         raise ProblemError(f"no control shape named {name!r}{near(str(name), CONTROLS)}", where="controls")
-    where = {"polynomial": scheme.places, "held": np.zeros(1), "linear": np.array([0.0, 1.0])}[name]
+    where = {"polynomial": scheme.collocation_points, "held": np.zeros(1), "linear": np.array([0.0, 1.0])}[name]
     where.setflags(write=False)
     return ControlShape(name, where)

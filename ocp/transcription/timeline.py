@@ -32,12 +32,12 @@ def timeline(placed: Sequence[Place], meshes: Sequence[Discretisation], defects:
     return Timeline(tuple(knots), tuple(inner), static, _dynamics(placed, meshes, defects, passages))
 
 
-def _phase(place: Place, mesh: Discretisation) -> list[np.ndarray]:
+def _phase(cols: Place, mesh: Discretisation) -> list[np.ndarray]:
     """Columns of knot 0, inside interval 0, of knot 1, ...: states, then controls, then algebraic unknowns inside an interval.
 
     A control at a knot that both of its intervals use belongs to the knot.
     """
-    layout, N = place.layout, mesh.intervals
+    layout, N = cols.layout, mesh.intervals
     first, last = mesh.spans
     both = np.concatenate([[0], np.maximum(0, last[:-1] + 1 - first[1:]), [0]])  # points of two intervals, by knots
     counts = np.zeros((3, 2 * N + 1), dtype=int)  # of nodes, points and stages in each group

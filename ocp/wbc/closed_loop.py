@@ -201,7 +201,7 @@ class _Loop:
 
     # ---- contacts and tasks of a step -----------------------------------------------------------------------------------
     def _where(self, x: Array) -> tuple[Array, Array]:
-        """Gaps [n] and places [n, 3] of all points."""
+        """Gaps [n] and positions [n, 3] of all points."""
         points = np.asarray(self.positions(x[:self.nq]).full()).T
         return np.einsum("ij,ij->i", points, self.normals) - self.heights, points
 

@@ -136,7 +136,7 @@ class Ground:
 
 
 def outside(points: Array, at: Array) -> float:
-    """Distance (m) of a place [d] from the convex hull of points [k, d]: non-negative least squares, weights adding up to one."""
+    """Distance (m) of a point [d] from the convex hull of points [k, d]: non-negative least squares, weights adding up to one."""
     scale = 1e6 * max(1.0, float(np.abs(points - at).max()))
     weights = nnls(np.vstack([(points - at).T, np.full(len(points), scale)]), np.append(np.zeros(len(at)), scale))[0]
     return float(np.linalg.norm(weights @ points / weights.sum() - at))

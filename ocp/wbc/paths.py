@@ -91,9 +91,9 @@ class Path:
     def _as_rates(self, found: At) -> At:
         if self.kind == "vector" or found[1].size < 9:
             return found
-        x, rate, bend = found  # rotations stand still or move by moves alone
+        x, rate, second = found  # rotations are constant or follow moves alone
         tail = slice(9, None)
-        return x, np.r_[rate[tail], np.zeros(3)], np.r_[bend[tail], np.zeros(3)]
+        return x, np.r_[rate[tail], np.zeros(3)], np.r_[second[tail], np.zeros(3)]
 
     def _blend(self, a: At, b: At, s: float, ds: float, dds: float) -> At:
         if self.kind == "vector":

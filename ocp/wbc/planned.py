@@ -22,7 +22,7 @@ SLACK = 1e-9  # of a period: an instant this near has come
 class PlannedMotion:
     """The plan of a controller, improved once in its sampling period, as a target (q, v, a) for every step of a faster loop.
 
-    seconds: what each improvement took (s); failed: how many of them came to nothing, when the plan before goes on.
+    seconds: what each improvement took (s); failed: how many of them failed, when the plan before goes on.
     """
 
     def __init__(self, controller: Controller, model: Model, rate: float):

@@ -1,4 +1,4 @@
-"""The start of a closed loop: contacts closed, and what its tasks and contacts cannot do together, said beforehand."""
+"""The start of a closed loop: contacts closed, and what its tasks and contacts cannot do together, reported beforehand."""
 
 from __future__ import annotations
 

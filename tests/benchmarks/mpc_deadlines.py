@@ -5,7 +5,8 @@
     python tests/benchmarks/mpc_deadlines.py                                            # the same, beside Crocoddyl, no tables
 
 Each run simulates 30 s with one solver iteration a step. "files": shipped problem files with their noise, mismatch and kicks, the
-cart-pole at 500 Hz, the quadrotor at 200 Hz, the seven-joint arm at 100 Hz. "set": Crocoddyl's own quadrotor and arm
+cart-pole at 500 Hz, the quadrotor at 200 Hz, the seven-joint arm and a quadruped that stands and trots on MuJoCo at 100 Hz (alone:
+MPC_FILES="quadruped_stand quadruped_trot"). "set": Crocoddyl's own quadrotor and arm
 (tests/support/crocoddyl_problems.py: its horizon, cost and symplectic Euler) as receding horizons with a kick every two seconds, by
 our iLQR and by its FDDP, one after the other on the same plant. Ours is timed around the whole step (moving the plan on, one
 iteration, reading the control); Crocoddyl's only around ``SolverFDDP.solve(xs, us, 1)``, without what moves its plan on.
@@ -32,13 +33,16 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "support"), str(ROOT / "tests" /
 
 from ocp.methods import make_options  # noqa: E402
 from ocp.mpc import Disturbances, Kick, MPCOptions, PlantSpec, run  # noqa: E402  # the repository's packages need the path above
+from ocp.mpc.options import solver_options  # noqa: E402
 from ocp.mpc.result import step_times  # noqa: E402
 from ocp.problem import Status  # noqa: E402
 
 SECONDS = float(os.environ.get("MPC_SECONDS", "30"))
 REST = 1.2  # s
-FILES = {"cartpole_balance": {}, "quadrotor_track": {}, "panda_track": {}}
-PUBLISHED = {"cartpole_balance": "acados RTI, N = 20: 73 us", "quadrotor_track": "acados RTI, N = 20, 12 states: 176 us"}
+FILES = {"cartpole_balance": {}, "quadrotor_track": {}, "panda_track": {}, "quadruped_stand": {}, "quadruped_trot": {}}
+ONLY = os.environ.get("MPC_FILES", "").split()  # of these; rows of the others stay
+PUBLISHED = {"cartpole_balance": "acados RTI, N = 20: 73 us", "quadrotor_track": "acados RTI, N = 20, 12 states: 176 us",
+             "quadruped_trot": "wb-mpc-locoman (RA-L 2025), quadruped with an arm, N = 14: 12500 us"}
 SET = {"quadrotor": (200.0, {}), "panda": (100.0, {"regularisation": 1e-3})}
 COLUMNS = ("kind", "problem", "solver", "rate", "intervals", "states", "controls", "iterations", "steps", "failed", "cost",
            *(f"{clock}_{name}" for clock in ("wall", "processor") for name in ("median", "p99", "p999", "largest")),
@@ -111,11 +115,13 @@ def from_files(priority: str) -> list[dict[str, Any]]:
 
     rows = []
     for name, changes in FILES.items():
+        if ONLY and name not in ONLY:
+            continue
         loaded = load_problem(ROOT / "problems" / "mpc" / f"{name}.yaml", {"mpc.duration": str(SECONDS), **changes})
         given = loaded.mpc
-        solver = make_options("ilqr", {**loaded.options_for("ilqr"), **given.ilqr})
-        loop = run(loaded.problem, given.options, solver=solver, plant=given.plant, tracked=given.tracked, progress=breathe,
-                   receding=rested)
+        solver = solver_options(loaded.problem, given.options, {**loaded.options_for("ilqr"), **given.ilqr})
+        loop = run(given.problem or loaded.problem, given.options, solver=solver, plant=given.plant, tracked=given.tracked,
+                   progress=breathe, receding=rested)
         rows.append(row("files", name, "ours", loop, priority, loop.seconds, loop.processor))
         print(name, loop.ending.name, loop.notes, *(f"{k.name}: rms {k.rms:.3g} {k.unit}" for k in loop.tracking), flush=True)
     return rows

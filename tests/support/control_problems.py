@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import casadi as ca
 import numpy as np
+from scipy.integrate import solve_ivp
 
 from ocp.app.files.load import load_text
 from ocp.problem import INF, At, Boundary, Constraint, Cost, Duration, Guess, Phase, Problem, System, Trajectory
@@ -101,6 +102,24 @@ def inverse_cubic(y):
     """z with z + z^3 = y, by Cardano."""
     root = np.sqrt(y**2 / 4 + 1 / 27)
     return np.cbrt(y / 2 + root) + np.cbrt(y / 2 - root)
+
+
+def cubic(**changes):
+    """x' = -x + z, 0 = z + z^3 - x - u, with the cost z^2 + u^2, from 1 to 0.2 in two seconds."""
+    system = System("cubic", euclidean(("x",)), ("u",), function(1, 2, lambda t, x, w, p: -x + w[1]), algebraic=("z",),
+                    residual=function(1, 2, lambda t, x, w, p: w[1] + w[1]**3 - x - w[0]), equations=("valve",))
+    phase = Phase("way", system, Duration(2, 2, 2), Guess(np.array([0.0, 1.0]), np.array([[1.0], [0.0]]), np.zeros((2, 2))),
+                  start=fixed(1), final=fixed(0.2),
+                  costs=(Cost("effort", At.PATH, function(1, 2, lambda t, x, w, p: w[1]**2 + w[0]**2)),))
+    return Problem("cubic", (replace(phase, **changes),))
+
+
+def end_of(found, rate):
+    """Where the controls of a solution lead by a rate of our own, from its start."""
+    path = found.trajectory
+    ran = solve_ivp(lambda t, x: rate(t, x, path.control(t)), (path.t[0], path.t[-1]), path.x[0], rtol=1e-9, atol=1e-9,
+                    max_step=0.01)
+    return ran.y[:, -1]
 
 
 def moved(path, dx=0.0, du=0.0, stretch=1.0):

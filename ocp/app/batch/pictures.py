@@ -36,7 +36,7 @@ CAPTIONS = {
     "response": ("Response surface",
                  "The objective over the first two axes with numbers. Filled dots are certified; red crosses are not, and have no "
                  "part in the surface."),
-    "success": ("Success map", "Cases over the first two axes, several at one place side by side: certified green, others red."),
+    "success": ("Success map", "Cases over the first two axes, several at one point side by side: certified green, others red."),
     "pareto": ("Pareto front", "Two quantities of certified cases; on the line none is better in both."),
 }
 
@@ -202,7 +202,7 @@ def pareto(points: np.ndarray, names: tuple[str, str]) -> bytes:
 
 
 def _split(rows: Sequence[Row], paths: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """Places [k, 2] of certified cases and of others."""
+    """Positions [k, 2] of certified cases and of others."""
     found = [np.array([[float(row[path]) for path in paths] for row in rows if bool(row["ok"]) == ok]).reshape(-1, len(paths))
              for ok in (True, False)]
     return found[0], found[1]

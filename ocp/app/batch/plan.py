@@ -56,7 +56,7 @@ class Axis:
         return np.asarray(self.lower + f * (self.upper - self.lower))
 
     def pick(self, fraction: float) -> Any:
-        """The value at a fraction, of a list that in this place."""
+        """The value at a fraction, of a list the one nearest to it."""
         return self.values[min(int(fraction * len(self.values)), len(self.values) - 1)] if self.values else float(self.at(fraction))
 
 
@@ -91,7 +91,7 @@ def _number(text: Any, where: str) -> float:
     try:
         value = float(text)
     except (TypeError, ValueError):
-        raise ProblemError(f"{text!r} is no number", where=where) from None
+        raise ProblemError(f"{text!r} is not a number", where=where) from None
     if not math.isfinite(value):
         raise ProblemError(f"{text!r} is not finite", where=where)
     return value

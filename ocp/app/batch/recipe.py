@@ -131,7 +131,7 @@ def _straight(path: str) -> bool:
 
 
 def _rate(source: Source, path: str, ends: Range, folder: str | Path) -> np.ndarray | None:
-    """The slope of all numbers by the value at a path; None where the structure changes, or they lie on no straight line."""
+    """The derivative of all numbers by the value at a path; None where the structure changes, or they lie on no straight line."""
     at = [ends.lower, ends.upper, (ends.lower + ends.upper) / 2]  # an error at an end of the range names that end
     read = [load_tree(changed(source, path, value, _label(path, value)), folder) for value in at]
     problems = [one.problem for one in read]

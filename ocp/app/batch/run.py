@@ -160,7 +160,7 @@ def rounds(rows: Sequence[Mapping[str, Any]]) -> list[int]:
 
 
 def told_search(rows: Sequence[Mapping[str, Any]]) -> str:
-    """What a search did, and what its end says."""
+    """The record of a search and how it ended."""
     size, done = round_size(MISSING), rounds(rows)
     told = f"{len(rows)} starts in rounds of {size}, the first around the guess, each other around the best optimum before it."
     if len(rows) < size * len(done):

@@ -30,7 +30,7 @@ def plot_times(study: Study) -> bytes:
     values = [t for e in study.entries for t in (e.interpreted_us, e.compiled_us) if t]
     if not values:
         return sheet.sentence("Nothing was timed.")
-    # room at both ends for the figures beside the dots
+    # space at both ends for the figures beside the dots
     low, high = math.log10(min(values)) - 1.25, math.log10(max(values)) + 1.0
     best = {(p.function, p.source, p.microseconds) for p in study.picks}
 

@@ -54,7 +54,8 @@ def stage(folder: Path, run: bool) -> None:
     (folder / "options.md").write_text(options_page(), encoding="utf-8")
     (folder / "keys.md").write_text(keys_page(), encoding="utf-8")
     (folder / "interface.md").write_text(interface_page(), encoding="utf-8")
-    shutil.copy(Path(__file__).with_name("conf.py"), folder)
+    for name in ("conf.py", "scorer.js", "narrow.css"):
+        shutil.copy(Path(__file__).with_name(name), folder)
     front = (ROOT / "README.md").read_text(encoding="utf-8")
     for caption, patterns in GROUPS.items():
         found = [path for pattern in patterns for path in sorted(folder.glob(pattern + ".md"))]

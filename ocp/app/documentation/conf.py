@@ -2,6 +2,7 @@
 
 import re
 from importlib.metadata import version as installed
+from pathlib import Path
 
 from docutils import nodes
 from latex2mathml.converter import convert
@@ -13,6 +14,9 @@ author = "The lieocp authors"
 version = release = installed("lieocp")
 extensions = ["myst_nb", "sphinx.ext.autodoc"]
 html_theme = "furo"
+html_search_scorer = str(Path(__file__).with_name("scorer.js"))
+html_static_path = ["narrow.css"]
+html_css_files = ["narrow.css"]
 html_math_renderer = "mathml"
 html_title = f"lieocp {version}"
 exclude_patterns = ["ocp/docs/tutorials/problems"]

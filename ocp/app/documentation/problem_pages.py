@@ -14,7 +14,7 @@ from typing import Any
 from rich.progress import track
 
 OCP = (sys.executable, "-c", "from ocp.app.cli import main; main()")
-COMMANDS = {"": "solve", "ik": "ik", "mpc": "mpc", "wbc": "wbc", "redmax": "simulate"}  # by folder
+COMMANDS = {"": "solve", "ik": "ik", "mpc": "mpc", "wbc": "wbc", "redmax": "simulate", "sweeps": "sweep"}  # by folder
 SOLVED = ("states", "controls", "constraints")  # pictures of a solve; of other commands all
 
 
@@ -54,9 +54,10 @@ def _result(path: Path, folder: Path, command: str) -> list[str]:
     with tempfile.TemporaryDirectory() as work:
         out = Path(work, "run")
         done = subprocess.run([*OCP, command, path, "--out", out, "--quiet"], capture_output=True, text=True)
-        if not (out / "summary.json").exists():
+        record = out / ("sweep.json" if command == "sweep" else "summary.json")
+        if not record.exists():
             raise RuntimeError(f"{path}: no run to show\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
-        summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))
+        summary = json.loads(record.read_text(encoding="utf-8"))
         told = [line.rstrip() for line in done.stdout.strip().splitlines() if not line.startswith("  written to")]
         parts = _verdict(summary) if command == "solve" else ["```text\n" + "\n".join(told) + "\n```\n"]
         for picture in [out / f"{name}.png" for name in SOLVED] if command == "solve" else sorted(out.glob("*.png")):

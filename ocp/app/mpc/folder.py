@@ -29,7 +29,7 @@ from ocp.mpc.evaluate import TOLERANCE
 CAPTIONS = {
     "tracking": ("Tracking", "Each tracked quantity beside its reference, and the length of the error."),
     "states": ("States of the plant", "At every substep. Shaded: forbidden by a bound. Red: beyond it."),
-    "controls": ("Controls", "As applied, held between substeps. Shaded: forbidden by a bound."),
+    "controls": ("Controls", "As applied, constant between substeps. Shaded: forbidden by a bound."),
     "times": ("Step times", "Wall time of the solver in every step, on a logarithmic axis, and how often each was taken. "
               "Red: the deadline, one sampling period."),
 }

@@ -127,7 +127,7 @@ def mpc(file: Path, *, overrides: Mapping[str, str] | None = None, out: Path | N
 
 
 def load_mpc_file(file: Path, overrides: Mapping[str, str] | None) -> LoadedProblem:
-    """A file with its section ``mpc``; where it has none, every default, which is said."""
+    """A file with its section ``mpc``; where it has none, every default, with a message."""
     given = dict(overrides or {})
     if "mpc" not in read_source(file).tree and not any(key.split(".")[0] == "mpc" for key in given):
         tell(f"{file} has no section 'mpc', which says how the horizon recedes: every default is taken")

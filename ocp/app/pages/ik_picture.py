@@ -176,7 +176,7 @@ def _extent(scene: Scene, found: Sequence[Mark], size: float) -> np.ndarray:
 
 
 def _fit(ax: Any, points: np.ndarray) -> None:
-    """Move and scale the axes, which may exceed the figure, so that the points fill the room below the heading."""
+    """Move and scale the axes, which may exceed the figure, so that the points fill the space below the heading."""
     from mpl_toolkits.mplot3d import proj3d  # type: ignore[import-untyped]
 
     ax.apply_aspect()

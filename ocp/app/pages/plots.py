@@ -69,7 +69,7 @@ def plot_states(motion: Sequence[Leg], certificate: Certificate | None = None) -
 
 
 def plot_controls(motion: Sequence[Leg], certificate: Certificate | None = None) -> bytes:
-    """What the drives of a robot give, by joint, whatever its controls are; controls and algebraic unknowns; in small multiples."""
+    """Efforts of the drives of a robot, by joint, in every formulation; controls and algebraic unknowns; in small multiples."""
     names = union([one.phase.system.inputs for one in motion])
     if not names:
         return sheet.sentence("This system has no controls.")
@@ -204,7 +204,7 @@ def plot_constraints(motion: Sequence[Leg], certificate: Certificate | None) -> 
         scaled = _apart([widened(_margins(one)[1], _margins(one)[0], names) for one in motion])
         reach = np.nan_to_num(np.abs(scaled - 0.5)).max(axis=0, initial=0.0)
         nearest, t = names[int(np.argmax(reach))], _apart([one.samples.t for one in motion])
-        groups.append(Group("place between the bounds", (Cell(
+        groups.append(Group("position between the bounds", (Cell(
             f"states and controls with two bounds: 0 is the lower one, 1 the upper; closest is {nearest}",
             lambda ax: sheet.lines(ax, t, scaled, Bounds.of([(0.0, 1.0)] * len(names)), names, tolerance=DEFAULT_TOLERANCE),
             reserve=max(map(len, names)) if len(names) > 1 else 0),)))

@@ -69,16 +69,16 @@ def _end(finding: Finding) -> str:
             f"{finding.data['searches']} searches misses {listed}")
 
 
-#: of rows of the skeleton: what is missed, by whether it is about a place, a motion or an end
-ASKED = {"given": "the state that is given at the {place} of {phase}", "bounds": "bounds at the {place} of {phase}",
+#: of constraints of the skeleton: what is missed, by whether it is a position, a motion or an end
+ASKED = {"given": "the state that is given at the {end} of {phase}", "bounds": "bounds at the {end} of {phase}",
          "duration": "the duration of {phase}", "jump": "the jump at the start of {phase}",
          "falls": "the parabola of the mass centre in {phase}", "stands": "that the contact {what!r} does not move in {phase}",
-         "": "{what!r} at the {place} of {phase}"}
+         "": "{what!r} at the {end} of {phase}"}
 
 
 def _contacts(finding: Finding) -> str:
     rows = list(finding.data["missed"].items())[:4]
-    listed = ", ".join(f"{ASKED.get(what, ASKED.get(place, ASKED[''])).format(what=what, phase=phase, place=place)} by {by:.2g}"
+    listed = ", ".join(f"{ASKED.get(what, ASKED.get(place, ASKED[''])).format(what=what, phase=phase, end=place)} by {by:.2g}"
                        for (what, phase, place), by in rows)
     return (f"no states were found that stand, fly and land as the phases ask, whatever the torques: the nearest of "
             f"{finding.data['searches']} searches misses {listed} (m, rad, and per second); a foot that is to go elsewhere needs a "
@@ -88,8 +88,8 @@ def _contacts(finding: Finding) -> str:
 def _repeat(finding: Finding) -> str:
     pairs = ", ".join(f"{a!r} and {b!r}" for a, b in finding.data["pairs"])
     which = f"{pairs} say the same" if pairs else f"those of {', '.join(finding.data['contacts'])} do together"
-    return (f"in {finding.phase} {finding.value:.0f} of {finding.data['rows']} rows of contacts follow from the others: {which}; "
-            "forces are then the smallest of many: leave out points that the others hold")
+    return (f"in {finding.phase} {finding.value:.0f} of {finding.data['rows']} contact equations are redundant: {which}; "
+            "contact forces are not unique, and the minimum-norm ones are reported; leave out points that the others fix")
 
 
 SENTENCES: Mapping[Kind, Wording] = {

@@ -107,7 +107,7 @@ def _last_pass(found: Finding) -> str:
 def _would_jump(found: Finding) -> str:
     times = ", ".join(f"{t:.6g}" for t in found.data["times"])
     return (f"the optimal controls jump near t = {times} s, and linear controls cannot: the objective is slightly higher; use "
-            "controls polynomial or held")
+            "controls: polynomial or held (zero-order hold)")
 
 
 #: kinds of points that the search leaves
@@ -184,6 +184,7 @@ SENTENCES: Mapping[Kind, Wording] = {
     Kind.BETTER_CONTROLS: "at {objective:.9g}, other admissible controls have a smaller Hamiltonian (most at t = {time:.6g} s)",
     Kind.CONTROLS_IMPROVED: "left the point of objective {objective:.9g}: other controls have a smaller Hamiltonian",
     Kind.NONCONVEX_HAMILTONIAN: "at {value:.9g}: the Hamiltonian is not convex in the controls, and there may be several minima",
+    Kind.RANDOM_GUESS: "at {value:.9g}: found from the random guess {name}, and others may lead to lower objectives",
     Kind.ERRORS_PAY: "at {objective:.9g}: the optimum lives on errors of the mesh worth {value:.2g}",
     Kind.MANY_MESHES: "at {value:.9g}: not certified after {passes} meshes",
     Kind.LOWER_START: "left the point of objective {objective:.9g}: the guess {name} led to a lower one on a few intervals",
@@ -205,10 +206,10 @@ SENTENCES: Mapping[Kind, Wording] = {
     # how a problem was formulated
     Kind.ABSOLUTE_VALUE_AS_SUM: "{name}: solved as the difference of two nonnegative controls, whose sum is its absolute value in "
                                 "the cost",
-    Kind.SURFACE_MET: "the motion crosses, or meets, a surface of the state across which rates or costs jump",
-    Kind.OTHER_MODES: "left the point of objective {objective:.9g}: pieces that end on surfaces across which rates or costs jump, "
-                      "or one more that waits there, are better",
-    Kind.PIECES_AT_SURFACES: "{name}: solved in {value:.0f} pieces that end where the state crosses surfaces of jumps",
-    Kind.PIECES_AT_JUMPS: "{name}: solved in {value:.0f} pieces that end where rates, costs or constraints jump in time",
+    Kind.SURFACE_MET: "the motion crosses or touches a switching surface, across which rates or costs jump",
+    Kind.OTHER_MODES: "left the point of objective {objective:.9g}: phases that end on switching surfaces, or one more that waits "
+                      "there, are better",
+    Kind.PIECES_AT_SURFACES: "{name}: solved in {value:.0f} phases that end where the state crosses a switching surface",
+    Kind.PIECES_AT_JUMPS: "{name}: solved in {value:.0f} phases that end where rates, costs or constraints jump in time",
     Kind.NORM_AS_SLACK: "{name}: solved as a slack control that is at least the norm, and stands for it in the cost",
 }

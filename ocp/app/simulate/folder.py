@@ -34,7 +34,7 @@ CAPTIONS = {
                "start with what drives supplied since. Below: what the total has too much, the work of the integrator itself."),
     "drift": ("Drift of constraints", "The largest row of each constraint of the mechanism, on a logarithmic axis."),
     "states": ("States", "Dots: the ends of steps. Shaded: forbidden by a bound of the problem."),
-    "controls": ("Controls", "As applied, held over each step. Shaded: forbidden by a bound of the problem."),
+    "controls": ("Controls", "As applied, constant over each step. Shaded: forbidden by a bound of the problem."),
     "constraints": ("Constraints", "The path constraints of the problem, which nothing enforces here. Red: violated."),
 }
 MIN_DRIFT_SHOWN = 1e-18
@@ -80,7 +80,7 @@ def plot_drift(drift: Sequence[Drift], span: tuple[float, float], marks: sheet.M
                 cells.append(_log_cell(one.name, one.t[pick], sizes[pick]))
         if cells:
             groups.append(Group(heading, tuple(cells)))
-    return sheet.sheet(groups, span, marks) if groups else sheet.sentence("The constraints have no rows that move.")
+    return sheet.sheet(groups, span, marks) if groups else sheet.sentence("The constraints hold by construction: none can drift.")
 
 
 def _log_cell(title: str, t: np.ndarray, sizes: np.ndarray) -> Cell:
@@ -100,7 +100,7 @@ BLIND = 10.0  # times the change by halved steps
 
 @dataclass(frozen=True)
 class Found:
-    """A motion and all that is said about it. halved: (largest difference, of which state, when) to the motion with steps half as
+    """A motion and its measures. halved: (largest difference, of which state, when) to the motion with steps half as
     long, None where it was not made; why: the reason; away: of the end from that of an earlier run, and of which state; crossed:
     where rates break inside steps."""
 

@@ -14,7 +14,7 @@ from ocp.app.robot import NamedRobot, resting
 from ocp.app.starter.text import rendered
 
 UPRIGHT = 0.7  # cosine to the vertical of an axis that lifts
-TURN = 4 * np.pi  # rad: a joint with so much room turns on and on
+TURN = 4 * np.pi  # rad: a joint with so wide a range turns on and on
 ROTOR_NAMES = ("rotor", "prop")  # what frames are called that push
 DRAG = 0.016  # m: moment of a propeller per force
 STRONG = 2.5  # largest thrust beside that of hovering

@@ -27,7 +27,7 @@ FORMAT, FORMAT_VERSION = "lieocp whole-body control", 1
 #: kinds of events where the plant took a step as a whole: their name, and why
 WHOLE = {"painleve": ("Painlevé's paradox", "rigid bodies that slide with this friction have no consistent acceleration, so one "
                                             "step was taken for velocities as a whole"),
-         "crowded": ("crowded events", "they come too fast to be told apart, as where bouncing ends, or forces grow without bound; "
+         "crowded": ("crowded events", "they come too fast to be separated, as where bouncing ends, or forces grow without bound; "
                                        "one step was taken for velocities as a whole")}
 
 

@@ -46,7 +46,7 @@ def scara_ik(
 
 
 def wrist_zyx_ik(rotation: ArrayLike) -> Array:
-    """(q_z, q_y, q_x) [k, 3] with Rz(q_z) Ry(q_y) Rx(q_x) = rotation [3, 3]: two rows, |q_y| <= pi/2 first, then (q_z + pi, pi
+    """(q_z, q_y, q_x) [k, 3] with Rz(q_z) Ry(q_y) Rx(q_x) = rotation [3, 3]: two solutions, |q_y| <= pi/2 first, then (q_z + pi, pi
     - q_y, q_x + pi).
 
     At q_y = +-pi/2 only a sum or difference of the outer angles is determined: one row, with q_x = 0. Raises ValueError when it

@@ -142,7 +142,7 @@ def transpose_gain_limit(J: ArrayLike) -> float:
 
 # ------------------------------------------------------------------------------------------------ equations to solve
 def task_equations(model: Model, tasks: Sequence[Task]) -> Equations:
-    """Errors of tasks on the configuration manifold (weights as square roots on the rows)."""
+    """Errors of tasks on the configuration manifold (weighted by square roots)."""
     kernel = compile_tasks(model, tasks)
     p = kernel.targets(tasks)
     root = np.sqrt(kernel.spread(tasks, [task.weight for task in tasks], "weight"))

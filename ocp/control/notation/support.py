@@ -94,6 +94,6 @@ def solve_supported_ik(
     restarts: int = 0,
     max_iterations: int = 100,
 ) -> IKResult:
-    """Configuration with the contacts held and the tasks met as well as they allow: `solve_ik` with the contacts as first
+    """Configuration with the contacts closed and the tasks met as well as they allow: `solve_ik` with the contacts as first
     priority."""
     return solve_ik(model, [list(contacts), *tasks], q0=q0, limits=limits, restarts=restarts, max_iterations=max_iterations)

@@ -109,12 +109,12 @@ def virtual_model(g: ArrayLike, J_c: ArrayLike, forces: Sequence[tuple[ArrayLike
 
     ``F_c`` is the smallest force on the supports that balances gravity and pulls on what no motor drives, by pseudo-inverse (Eqs.
     3.117, 3.118, 3.120); then ``tau = g + Σ J_v' F_v + Σ J_c' F_c`` in the driven joints (Eq. 3.121; g = -Σ J_g' F_g). Without
-    pulls these are the quasi-static torques. Moments pull by rows of a rotation Jacobian. g [n] (N, N m), J_c [c, n], S [k, n] as
+    forces these are the quasi-static torques. Moments act by a rotation Jacobian. g [n] (N, N m), J_c [c, n], S [k, n] as
     above.
     """
     g, J_c, S = (np.asarray(x, float) for x in (g, J_c, S))
     wanted = g + sum((np.asarray(J, float).T @ np.asarray(F, float) for J, F in forces), np.zeros(g.size))
-    passive = np.linalg.svd(S)[2][S.shape[0]:]  # rows that span what no motor drives
+    passive = np.linalg.svd(S)[2][S.shape[0]:]  # directions that span what no motor drives
     balance = passive @ J_c.T
     force = -pseudo_inverse(balance, RANK) @ (passive @ wanted)
     return VirtualModel(pseudo_inverse(S.T) @ (wanted + J_c.T @ force), force, passive @ wanted + balance @ force)

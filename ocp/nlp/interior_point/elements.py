@@ -31,7 +31,7 @@ class Program(Record):
 
     table [E, WIDTH]: sizes of each element and where its numbers begin; columns, data, weight: of all elements; address, handle [E,
         5]
-    arg, res, iw, w: what kernels work in; v, s, mu: their inputs; costs, slopes, ys, js, hs: their results
+    arg, res, iw, w: what kernels work in; v, s, mu: their inputs; costs, gradients, ys, js, hs: their results
     linear, rows, jacobian, hessian as in ``Separable``; jacobian_rows, jacobian_columns, hessian_rows, hessian_columns: triplets
     """
 

@@ -7,8 +7,8 @@ they touch of later ones (Duff and Reid 1983). Pivots of order one and two are t
 column; a candidate that fails every test is handed on to the next front, where more of its column is known. By Sylvester's law the
 signs of D are those of the eigenvalues of K.
 
-Fronts store their upper triangle by rows, padded to eight lanes. Rows are brought up to date when they are looked at, from all
-pivots since the last time at once, and stay in registers meanwhile; only exchanges ask for all of them.
+Fronts store their upper triangle by rows, padded to eight lanes. Matrix rows are brought up to date when they are looked at, from
+all pivots since the last time at once, and stay in registers meanwhile; only exchanges ask for all of them.
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ def _pair(F: Array, w: int, p: int, threshold: float, values: Array, at: int, pi
 def _eliminate(F: Array, w: int, ids: Array, full: int, n: int, threshold: float, factors: Factors, at: int, pivot_at: int
                ) -> tuple[int, int]:
     """Pivots from the first ``full`` of the n columns; (how many, how many of them negative). The rest of the front is the Schur
-    complement. Rows of L go to the values of the room from ``at``, inverse pivots to its pivots from ``pivot_at``."""
+    complement. Rows of L go to the values of the factors from ``at``, inverse pivots to its pivots from ``pivot_at``."""
     values, pivots, applied = factors.values, factors.pivots, factors.applied
     p, failed, negative = 0, 0, 0  # failed: candidates of this pass, moved to the end of the fully summed part
     fresh = 0  # pivots that every row has seen
@@ -247,7 +247,7 @@ def _eliminate(F: Array, w: int, ids: Array, full: int, n: int, threshold: float
 
 @linked(**OPTIONS)
 def factorise(plan: Plan, entries: Array, workspace: Factors, threshold: float) -> tuple[int, int]:
-    """(negative pivots, columns without a pivot) of the matrix with these entries; (-1, 0) where there is too little room."""
+    """(negative pivots, columns without a pivot) of the matrix with these entries; (-1, 0) where there is too little space."""
     K = len(plan.own_start) - 1
     head, ids, values, applied = workspace.head, workspace.ids, workspace.values, workspace.applied
     F, G = workspace.front, workspace.other

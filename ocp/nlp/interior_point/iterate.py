@@ -128,7 +128,7 @@ def _relax(q: st.State) -> None:
 
 @linked(error_model="numpy")
 def _scaled(p: Program, q: st.State) -> bool:
-    """Functions at x, bounds of the rows and multipliers, scaled; whether functions are finite."""
+    """Functions at x, bounds of the constraints and multipliers, scaled; whether functions are finite."""
     n = len(q.x)
     q.scale[:] = 1.0
     q.scale_f = 1.0

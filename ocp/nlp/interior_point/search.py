@@ -145,7 +145,7 @@ def shortest(q: State) -> float:
 def search(p: Program, q: State, workspace: Factors, corrected: Array) -> bool:
     """Backtracking with second-order corrections; on success ``*_trial`` hold the new point and alpha the length.
 
-    The step (dx, ds) may be replaced by a corrected one. corrected [m]: room.
+    The step (dx, ds) may be replaced by a corrected one. corrected [m]: scratch.
     """
     full, _ = longest(q, q.tau)
     q.descent = descent(q)

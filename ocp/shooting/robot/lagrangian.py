@@ -16,7 +16,7 @@ import numpy as np
 from dynamics.kernels.calls import address_of, row_address
 from dynamics.kernels.linked import linked
 from dynamics.loops import forward
-from dynamics.loops.acting import directions, turns
+from dynamics.loops.acting import directions, thrust_derivatives
 from dynamics.loops.dense import add_congruence, clear, copy
 from ocp.shooting.robot import sensitivities as steps
 from ocp.shooting.robot.mechanics import COST_EXACT, HESSIAN, bind_motion, evaluate
@@ -82,7 +82,7 @@ def _dynamics(s: steps.Sensitivities, j: int) -> None:
     for k in range(drive.shape[0]):
         for i in range(nv):
             controls[drive[k, 1], i] += gain[k] * second[3, drive[k, 0], i]
-    thrusts, work, B, bent = m.thrusts, s.workspaces[j], directions(m.table), turns(m.table)
+    thrusts, work, B, bent = m.thrusts, s.workspaces[j], directions(m.table), thrust_derivatives(m.table)
     for k in range(thrusts[1]):  # with psi = FD_tau' a_bar: B' d(psi)/dq + d(B' psi)/dq
         for i in range(nv):
             controls[thrusts[0] + k, i] += work[bent + k * nv + i]

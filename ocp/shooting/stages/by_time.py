@@ -44,6 +44,7 @@ class Timetable:
         old, new [S]: phases of the steps; times [S]: of their beginnings."""
         (whole, part), (before, now), S = moved, times, len(old)
         cycle = 0.0 if self.again is None else self.ends[-1] - (self.ends[self.again - 1] if self.again else 0.0)
+        middles = now + 0.5 * (before[-1] - before[0]) / max(1, S - 1) - cycle
         for k in range(S):
             i = k + whole
             near = [m for m in (i, i + 1)[:1 + (part > 0.0)] if m < S]
@@ -51,9 +52,9 @@ class Timetable:
                 if any(old[m] != new[k] for m in near):
                     yield from ((k, m) for m in near if old[m] == new[k])
                 continue
-            ago = int(np.searchsorted(before, now[k] - cycle + 1e-9)) if cycle else S
+            ago = int(np.searchsorted(before, middles[k], side="right")) - 1
             same = np.flatnonzero(old == new[k])
-            if ago < S and old[ago] == new[k]:
+            if cycle and ago >= 0 and old[ago] == new[k]:
                 yield k, ago
             elif same.size:
                 yield k, int(same[-1])

@@ -15,9 +15,9 @@ from ocp.transcription.refine.plan import Plan, rounded
 
 @dataclass(frozen=True)
 class Jump:
-    """A jump of a control at the fraction ``place`` of its phase, seen between two control points."""
+    """A jump of a control at a ``fraction`` of its phase, seen between two control points."""
 
-    place: float
+    fraction: float
     before: float
     after: float
 
@@ -81,7 +81,7 @@ def cut_into(problem: Problem, solution: Solution, parts: Sequence[Trajectory], 
                 shortest = SWITCHES.vanished * T
                 duration = Duration(shortest, MESH_CHANGE.max_change * length + 0.1 * T, max(length, 2 * SWITCHES.vanished * T))
             kept = {At.PATH, At.INTEGRAL, *([At.START] if is_first else []), *([At.FINAL] if is_last else [])}
-            held = _held(replace(phase, system=system), part, arc, there) if len(own) > 1 else phase
+            held = _with_active_bounds(replace(phase, system=system), part, arc, there) if len(own) > 1 else phase
             phases.append(replace(
                 held, name=phase.name if len(own) == 1 else f"{phase.name}.{i}", system=system, duration=duration,
                 guess=_arc_guess(part, arc, start, T),
@@ -100,15 +100,15 @@ def cut_into(problem: Problem, solution: Solution, parts: Sequence[Trajectory], 
     return Problem(problem.name, tuple(phases), linkages=tuple(linkages))
 
 
-def _held(phase: Phase, part: Trajectory, arc: Arc, jumps: Sequence[Jump]) -> Phase:
+def _with_active_bounds(phase: Phase, part: Trajectory, arc: Arc, jumps: Sequence[Jump]) -> Phase:
     """The phase with bounds of controls, and path constraints on them, as equalities where they are active along the arc."""
     start, T = float(part.t[0]), duration_of(part)
     s = (np.asarray(part.t_u) - start) / T
     inside = (s >= arc.begin) & (s <= arc.end)
     for jump in jumps:
-        inside &= ~((s > jump.before) & (s < jump.after)) | (s == jump.place)
+        inside &= ~((s > jump.before) & (s < jump.after)) | (s == jump.fraction)
     middle = (arc.begin + arc.end) / 2
-    apart = [abs(s - jump.place) > ROUNDING.beside for jump in jumps]  # a control on a switch is not determined
+    apart = [abs(s - jump.fraction) > ROUNDING.beside for jump in jumps]  # a control on a switch is not determined
     inside = inside & np.all(apart, axis=0) if apart else inside
     if not np.any(inside):
         inside = np.arange(len(s)) == int(np.argmin(np.abs(s - middle)))
@@ -123,7 +123,7 @@ def _held(phase: Phase, part: Trajectory, arc: Arc, jumps: Sequence[Jump]) -> Ph
         if c.at is At.PATH and c.soft is None and c.sense is Sense.BOX:
             by_control = np.array(ca.DM(c.function.jac_sparsity(0, 2), 1))
             value = np.asarray(c.function(t[None, :], x.T, u.T, np.repeat(p[:, None], len(t), axis=1))).T
-            reach = _reach(c.function, np.column_stack([t, x, u]), p, np.ptp(part.u, axis=0))
+            reach = _largest_change(c.function, np.column_stack([t, x, u]), p, np.ptp(part.u, axis=0))
             undecided = np.any((by_control > 0) & ~fixed, axis=1)
             room = np.where(undecided, SWITCHES.close * reach, 0.0)
             rows = c.bounds.fixed_where_active(value, room, SWITCHES.active_share)
@@ -132,7 +132,7 @@ def _held(phase: Phase, part: Trajectory, arc: Arc, jumps: Sequence[Jump]) -> Ph
     return phase.with_bounds(states=states, controls=controls, constraints=tuple(constraints))
 
 
-def _reach(function: ca.Function, points: np.ndarray, p: np.ndarray, ranges: np.ndarray) -> np.ndarray:
+def _largest_change(function: ca.Function, points: np.ndarray, p: np.ndarray, ranges: np.ndarray) -> np.ndarray:
     """How much each row of a constraint changes at most, at points (t, x, u) [k, 1 + nx + nu], when controls move by their
     ranges."""
     given = [ca.MX.sym(function.name_in(i), function.sparsity_in(i)) for i in range(4)]

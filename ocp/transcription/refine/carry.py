@@ -15,7 +15,7 @@ from scipy.linalg import solveh_banded
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from ocp.nlp import NLP, Warm
-from ocp.nlp.names import groups, phase_of
+from ocp.nlp.names import groups, parts_of_name, phase_of
 from ocp.thresholds import ROUNDING, WARM_START
 from ocp.transcription.mesh import Mesh
 
@@ -71,19 +71,20 @@ def _moved(old: Sequence[str], new: Sequence[str], values: Array, meshes: Meshes
         if name not in known:
             continue
         pair = meshes.get("") or meshes.get(phase_of(name))
-        a, b = (None, None) if pair is None else (_places(pair[0], len(known[name])), _places(pair[1], len(own)))
+        a, b = (None, None) if pair is None else (_places(pair[0], old, known[name]), _places(pair[1], new, own))
         if a is not None and b is not None:
-            found[own] = np.interp(b, a, values[known[name]] / _cells(a)) * _cells(b)
+            order = np.argsort(a, kind="stable")
+            s, rank = a[order], np.argsort(b, kind="stable")
+            found[own[rank]] = np.interp(b[rank], s, values[known[name][order]] / _cells(s)) * _cells(b[rank])
         elif len(own) == len(known[name]):
             found[own] = values[known[name]]
     return found
 
 
-def _places(mesh: Mesh, count: int) -> Array | None:
-    """Where a group of so many lies, as fractions of the phase; None where it is not spread over it."""
-    if count < 2:
-        return None
-    return next((np.asarray(s) for s in (mesh.fractions, mesh.control_fractions, mesh.places.fraction) if len(s) == count), None)
+def _places(mesh: Mesh, names: Sequence[str], which: Array) -> Array | None:
+    """Where the named values ``which`` hold, as fractions of the phase; None where they are not spread over it."""
+    found = [mesh.located.get(parts_of_name(names[i])[1]) for i in which]
+    return None if len(found) < 2 or None in found else np.array(found, dtype=float)
 
 
 def _cells(s: Array) -> Array:

@@ -123,7 +123,7 @@ class ByCertificate:
             certificate = solution.certificate
             assert certificate is not None
             allowed = {v.label: v.tolerance_between for v in certificate.violations}
-            overshoots = self._overshoots(solution, allowed)
+            overshoots = _with_violations(self._overshoots(solution, allowed), solution)
             over = max(one.worst for one in overshoots)
             states = self._measured(solution, estimate, plans)
         errors, new = [], []
@@ -131,8 +131,8 @@ class ByCertificate:
             near = one.near & (margin.times < TIGHTENING.max_passes)[:, None]
             nx, chosen = one.states.shape[1], (near & one.bad)[:, :, None]
             new.append(margin.grown(np.where(chosen[:, :nx], one.states, 0.0), np.where(chosen[:, nx:], one.rows, 0.0)))
-            errors.append(replace(own, state=state, control=np.zeros_like(state), integral=np.zeros_like(state),
-                                  path=np.max(np.where(near, 0.0, one.ratio), axis=1, initial=0.0)))
+            errors.append(replace(own, state=np.maximum(state, one.beside), control=np.zeros_like(state),
+                                  integral=np.zeros_like(state), path=np.max(np.where(near, 0.0, one.ratio), axis=1, initial=0.0)))
         worst = max(over, *(float(np.max(state)) for state in states))
         if certificate is None:
             finding = Finding(Kind.TOO_COARSE, value=worst, tolerance=1.0)
@@ -207,25 +207,47 @@ class ByCertificate:
         every = np.concatenate(values, axis=1).reshape(N, SAMPLES_PER_INTERVAL, -1)
         low, high = bounds.arrays
         over = np.stack([np.maximum(0.0, _peaks(-every) + low), np.maximum(0.0, _peaks(every) - high)], axis=2)
-        limit = np.array([allowed.get(prefix + name, np.inf) for name in names])
+        solved = next((c.name for c in phase.constraints if c.function is phase.system.residual), None)
+        limit = np.array([np.inf if name == solved else allowed.get(prefix + name, np.inf) for name in names])
         size = np.ptp(every, axis=(0, 1))
         ratio = np.max(over, axis=2) / limit
         near = (low != high) & (np.max(over, axis=2) <= CRITERION.max_overshoot * size)
         nx = x.shape[1]
-        return _Overshoots(over[:, :nx], over[:, nx:], ratio, near, ratio > MESH_CHANGE.aim, float(np.max(ratio, initial=0.0)))
+        return _Overshoots(over[:, :nx], over[:, nx:], ratio, near, ratio > MESH_CHANGE.aim, np.zeros(N))
 
 
 @dataclass(frozen=True, eq=False)
 class _Overshoots:
     """states [N, nx, 2], rows [N, m, 2]: by how much, below and above; ratio, near, bad [N, nx + m]: in parts of what is allowed;
-    whether tightening can mend it; whether it calls for some; worst: the largest ratio."""
+    whether tightening can mend it; whether it calls for some; beside [N]: what the certificate alone finds, where algebraic
+    unknowns solve their equations between nodes."""
 
     states: Array
     rows: Array
     ratio: Array
     near: Array
     bad: Array
-    worst: float
+    beside: Array
+
+    @property
+    def worst(self) -> float:
+        """The largest ratio."""
+        return float(max(np.max(self.ratio, initial=0.0), np.max(self.beside)))
+
+
+def _with_violations(overshoots: Sequence[_Overshoots], solution: Solution) -> list[_Overshoots]:
+    """With the violations between knots of constraints that a certificate finds, in phases with algebraic unknowns."""
+    assert solution.certificate is not None
+    found = [replace(one, beside=one.beside.copy()) for one in overshoots]
+    parts = solution.parts or (solution.trajectory,)
+    for v in solution.certificate.violations:
+        if v.time_between is None or v.soft or not v.between_knots > v.tolerance_between:
+            continue
+        for one, phase, part in zip(found, solution.problem.phases, parts, strict=True):
+            if v.phase in ("", phase.name) and phase.system.residual is not None:
+                k = int(np.clip(np.searchsorted(part.t, v.time_between, side="right") - 1, 0, len(one.beside) - 1))
+                one.beside[k] = max(one.beside[k], v.between_knots / v.tolerance_between)
+    return found
 
 
 def _peaks(values: Array) -> Array:

@@ -50,12 +50,12 @@ class _Seen:
 class _Finer:
     """G intervals of one scheme under a rule of Gauss with m points r and weights v, more than its own. Along the state
     polynomial, at these points and the end [m+1]: states x [G, m+1, nx], controls u as they are, constraints under clipped ones. At
-    the points alone: rate, running, integrands; slope, the rate of the polynomial itself; rate_below, that under controls without
-    their last coefficient, with the digits [G] by which it is smaller. off [G, m+1, size]: the polynomial re-integrated less
-    itself."""
+    the points alone: rate, running, integrands; derivative, the rate of the polynomial itself; rate_below, that under controls
+    without their last coefficient, with the digits [G] by which it is smaller. off [G, m+1, size]: the polynomial re-integrated
+    less itself."""
 
     group: list[int]
-    places: Array
+    indices: Array
     r: Array
     v: Array
     h: Array
@@ -68,7 +68,7 @@ class _Finer:
     rate_below: Array
     digits: Array
     off: Array
-    slope: Array
+    derivative: Array
 
 
 @dataclass(frozen=True)
@@ -207,10 +207,10 @@ class PhaseFunctions:
         found.state[group] = np.max(each, axis=1, initial=0.0)
         found.blame(group, each, self.form.names)
         found.gap[group] = np.max(np.abs(finer.off[:, -1]) / seen.ranges, axis=1, initial=0.0)
-        defect = np.einsum("i,gik->gk", finer.v, np.abs(finer.rate - finer.slope))
+        defect = np.einsum("i,gik->gk", finer.v, np.abs(finer.rate - finer.derivative))
         found.defect[group] = h * np.max(defect / seen.ranges, axis=1, initial=0.0)
         found.ends[:] += np.sum(np.abs(finer.off[:, -1] / seen.scale), axis=0)
-        found.decay[group] = _decay(finer.rate / seen.scale * h[:, None, None], finer.r, finer.v, finer.places.shape[1])
+        found.decay[group] = _decay(finer.rate / seen.scale * h[:, None, None], finer.r, finer.v, finer.indices.shape[1])
 
     def _of_controls(self, seen: _Seen, finer: _Finer, found: Found, jumps: frozenset[int]) -> None:
         """How far the last coefficient of the controls moves the state, and where they overshoot their bounds."""
@@ -242,18 +242,18 @@ class PhaseFunctions:
             return
         quadrature = seen.mesh.schemes[finer.group[0]].quadrature
         fine = np.einsum("i,gik->gk", finer.v, finer.integrands)
-        coarse = np.einsum("i,gik->gk", quadrature, seen.integrands[finer.places])
+        coarse = np.einsum("i,gik->gk", quadrature, seen.integrands[finer.indices])
         off = np.abs(finer.h[:, None] * (fine - coarse)) / (1 + np.abs(seen.mesh.weights @ seen.integrands))
         found.integral[finer.group] = np.max(off, axis=1)
         found.blame(finer.group, off, ["quadrature of integral constraints"] * off.shape[1])
 
     def _of_objective(self, seen: _Seen, finer: _Finer, costate: Any, found: Found) -> float:
         scheme = seen.mesh.schemes[finer.group[0]]
-        change = finer.running @ finer.v - seen.costs[finer.places] @ scheme.quadrature
+        change = finer.running @ finer.v - seen.costs[finer.indices] @ scheme.quadrature
         found.cost[finer.group] = np.abs(finer.h * change)
         if costate is not None:
-            weight = np.einsum("ri,gik->grk", np.asarray(scheme.control_basis(finer.r)), costate[finer.places])
-            change += np.einsum("i,gik,gik->g", finer.v, weight, finer.rate - finer.slope)
+            weight = np.einsum("ri,gik->grk", np.asarray(scheme.control_basis(finer.r)), costate[finer.indices])
+            change += np.einsum("i,gik,gik->g", finer.v, weight, finer.rate - finer.derivative)
         return float(finer.h @ change)
 
 

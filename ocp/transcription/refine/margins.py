@@ -81,11 +81,9 @@ def tightened(program: Transcription, problem: Problem, meshes: Sequence[Mesh], 
                 _draw(bounds[0], bounds[1], columns[:, k], at[:, i])
         if np.any(margin.rows):
             prefix = f"{phase.name}: " if len(problem.phases) > 1 else ""
-            places = dict(zip(mesh.node_names, mesh.fractions, strict=True)) | dict(zip(mesh.place_names, mesh.places.fraction,
-                                                                                        strict=True))
             own = {f"{prefix}{name}": i for i, name in enumerate(names)}
-            found = [(row, own[head], places[place]) for row, (head, place) in enumerate(
-                map(parts_of_name, nlp.constraints)) if head in own and place in places]
+            found = [(row, own[head], mesh.located[place]) for row, (head, place) in enumerate(
+                map(parts_of_name, nlp.constraints)) if head in own and place in mesh.located]
             if found:
                 rows, which, s = (np.array(column) for column in zip(*found, strict=True))
                 amounts = _at(mesh.edges, s, margin.rows)

@@ -126,15 +126,15 @@ def read_plans(text: str, phases: Sequence[str], scheme: str, where: str) -> tup
                  for part, name in zip(parts, phases, strict=True))
 
 
-def _read(words: Sequence[str], scheme: str, where: str) -> Plan:
-    if len(words) < 2:
+def _read(entries: Sequence[str], scheme: str, where: str) -> Plan:
+    if len(entries) < 2:
         raise ProblemError("needs at least one interval, such as '0:3 1'", where=where)
     edges: list[float] = []
     degrees: list[int] = []
     jumps: set[int] = set()
-    found = [_ENTRY.match(word) for word in words]
-    for i, (word, match) in enumerate(zip(words, found, strict=True)):
-        last = i == len(words) - 1
+    found = [_ENTRY.match(word) for word in entries]
+    for i, (word, match) in enumerate(zip(entries, found, strict=True)):
+        last = i == len(entries) - 1
         if match is None or (match["degree"] is None) != last:
             wanted = "an edge alone, '1'" if last else "an edge and a degree, such as '0.25:3', '0.25:3*4' or '0.25!:3'"
             raise ProblemError(f"{word!r} should be {wanted}", where=where)
@@ -158,7 +158,7 @@ def _read(words: Sequence[str], scheme: str, where: str) -> Plan:
             raise ProblemError(f"{word!r}: {error.message}", where=where) from None
         after = found[i + 1]
         if count > 1 and after is not None:
-            edges += _even(edge, _number(after["edge"], words[i + 1], where), count)[1:-1]
+            edges += _even(edge, _number(after["edge"], entries[i + 1], where), count)[1:-1]
         degrees += [degree] * count
     return Plan(tuple(edges), tuple(degrees), frozenset(jumps))
 

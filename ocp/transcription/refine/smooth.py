@@ -61,14 +61,14 @@ def linear_controls(phase: Phase, *, together: bool = False) -> Array:
     return found
 
 
-def _stays(phase: Phase, slope: ca.SX, given: Sequence[ca.SX], i: int) -> bool:
+def _stays(phase: Phase, gradient: ca.SX, arguments: Sequence[ca.SX], i: int) -> bool:
     """Whether a gradient by a control with two bounds does not depend on it, which its form need not tell."""
     lower, upper = phase.control_bounds.pairs()[i]
     if not 0 < upper - lower < INF or phase.system.residual is not None:
         return False
-    function = ca.Function("slope", given, [slope])
+    function = ca.Function("gradient", arguments, [gradient])
     jumps = {function.instruction_id(k) for k in range(function.n_instructions())} & {ca.OP_SIGN, ca.OP_LT, ca.OP_LE}
-    return not jumps and bool(ca.simplify(ca.jacobian(slope, given[2][i])).is_zero())
+    return not jumps and bool(ca.simplify(ca.jacobian(gradient, arguments[2][i])).is_zero())
 
 
 def singular_controls(phase: Phase, linear: Array, mesh: Mesh, u: Array, x: Array) -> Array:

@@ -44,7 +44,7 @@ def located(problem: Problem, solution: Solution, plans: Sequence[Plan], after: 
     """
     parts = solution.parts or (solution.trajectory,)
     several = len(found) > 1
-    times = {problem.phases[i].name if several else "": tuple(float(parts[i].t[0]) + jump.place * duration_of(parts[i])
+    times = {problem.phases[i].name if several else "": tuple(float(parts[i].t[0]) + jump.fraction * duration_of(parts[i])
                                                               for jump in own) for i, own in enumerate(found) if own}
     inserted = tuple(with_edges(plan, new, own) for plan, new, own in zip(plans, after, found, strict=True))
     if not any(found):
@@ -90,7 +90,7 @@ def jumps_of(problem: Problem, solution: Solution, plans: Sequence[Plan], meshes
 
 def unplaced(plans: Sequence[Plan], jumps: Sequence[Sequence[Jump]]) -> bool:
     """Whether a control jumps where no edge is for it."""
-    return any(jump.place not in {plan.edges[k] for k in plan.jumps}
+    return any(jump.fraction not in {plan.edges[k] for k in plan.jumps}
                for plan, own in zip(plans, jumps, strict=True) for jump in own)
 
 
@@ -135,11 +135,12 @@ def switches(phase: Phase, part: Trajectory, mesh: Mesh, plan: Plan, smooth: boo
             a = b
         found += [] if _chatters(own, mesh) else own
     found += [Jump(e, e, e) for e in known
-              if all(abs(e - jump.place) > ROUNDING.coincident for jump in found) and _steps(phase, part, e)]
-    found.sort(key=lambda jump: jump.place)
+              if all(abs(e - jump.fraction) > ROUNDING.coincident for jump in found) and _steps(phase, part, e)]
+    found.sort(key=lambda jump: jump.fraction)
     kept: list[Jump] = []
     for jump in found:
-        if SWITCHES.vanished < jump.place < 1 - SWITCHES.vanished and (not kept or jump.place - kept[-1].place > SWITCHES.vanished):
+        apart = not kept or jump.fraction - kept[-1].fraction > SWITCHES.vanished
+        if SWITCHES.vanished < jump.fraction < 1 - SWITCHES.vanished and apart:
             kept.append(jump)
     return kept
 
@@ -156,8 +157,8 @@ def _chatters(jumps: Sequence[Jump], mesh: Mesh) -> bool:
     it."""
     close = 0
     for before, after in zip(jumps[:-1], jumps[1:], strict=True):
-        k = min(int(np.searchsorted(mesh.edges, before.place, side="right")) - 1, mesh.intervals - 1)
-        close = close + 1 if after.place - before.place < SWITCHES.chattering_distance * mesh.widths[k] else 0
+        k = min(int(np.searchsorted(mesh.edges, before.fraction, side="right")) - 1, mesh.intervals - 1)
+        close = close + 1 if after.fraction - before.fraction < SWITCHES.chattering_distance * mesh.widths[k] else 0
         if close >= 2:
             return True
     return False
@@ -206,17 +207,17 @@ def with_edges(plan: Plan, after: Plan, jumps: Sequence[Jump]) -> Plan:
     that hold one lose the cuts that ``after`` made in them."""
     if not jumps:
         return replace(after, jumps=frozenset())
-    edges, old, places = np.array(plan.edges), set(plan.edges), [jump.place for jump in jumps]
+    edges, old, places = np.array(plan.edges), set(plan.edges), [jump.fraction for jump in jumps]
     known = {plan.edges[k] for k in plan.jumps}
     keep = []
     for e in after.edges:
         gone = False
         for jump in jumps:
-            if jump.place in known:
+            if jump.fraction in known:
                 continue
-            k = min(int(np.searchsorted(edges, jump.place, side="right")) - 1, plan.intervals - 1)
+            k = min(int(np.searchsorted(edges, jump.fraction, side="right")) - 1, plan.intervals - 1)
             inside = jump.before < e < jump.after or (e not in old and edges[k] < e < edges[k + 1])
-            gone = gone or inside or abs(e - jump.place) < SWITCHES.small * _width_at(edges, e)
+            gone = gone or inside or abs(e - jump.fraction) < SWITCHES.small * _width_at(edges, e)
         if e in (0.0, 1.0) or not gone:
             keep.append(e)
     new = rounded(sorted({*keep, *places}))
@@ -224,7 +225,8 @@ def with_edges(plan: Plan, after: Plan, jumps: Sequence[Jump]) -> Plan:
     for a, b in zip(new[:-1], new[1:], strict=True):
         k = min(int(np.searchsorted(np.array(after.edges), (a + b) / 2, side="right")) - 1, after.intervals - 1)
         first = min(int(np.searchsorted(edges, (a + b) / 2, side="right")) - 1, plan.intervals - 1)
-        fresh = any(jump.place not in known and a - ROUNDING.coincident <= jump.place <= b + ROUNDING.coincident for jump in jumps)
+        fresh = any(jump.fraction not in known and a - ROUNDING.coincident <= jump.fraction <= b + ROUNDING.coincident
+                    for jump in jumps)
         degrees.append(min(after.degrees[k], plan.degrees[first]) if fresh else after.degrees[k])
     marks = rounded(places)
     return Plan(new, tuple(degrees), frozenset(k for k, e in enumerate(new) if 0 < k < len(degrees) and e in marks))
@@ -242,8 +244,8 @@ def _strayed(plan: Plan, moved: Plan, jumps: Sequence[Jump], share: float = 1.0)
     if len(places) < (len(jumps) + 1) // 2:
         return True
     for place in places:
-        jump = min(jumps, key=lambda j: abs(j.place - place))
-        k = min(int(np.searchsorted(edges, jump.place, side="right")) - 1, plan.intervals - 1)
-        if abs(place - jump.place) > share * max(widths[max(0, k - 1):k + 2]):
+        jump = min(jumps, key=lambda j: abs(j.fraction - place))
+        k = min(int(np.searchsorted(edges, jump.fraction, side="right")) - 1, plan.intervals - 1)
+        if abs(place - jump.fraction) > share * max(widths[max(0, k - 1):k + 2]):
             return True
     return False

@@ -312,7 +312,7 @@ def test_inertial_parameters_of_a_body(component):
     ((AddedInertia(LAST, "xw"),), r"no inertial parameter 'xw'"),
     ((AddedInertia("b9", "mass"),), r"no body named 'b9'"),
     ((ForceField("sprung", "k"),), r"no force named 'sprung'; did you mean 'spring'"),
-    ((ForceField("spring", "stiffness"),), r"force 'spring': no number 'stiffness'.*known: c, k, length"),
+    ((ForceField("spring", "stiffness"),), r"force 'spring': no numeric field 'stiffness'.*known: c, k, length"),
     ((ForceField("spring", "k"),) * 2, r"given twice"),
 ])
 def test_wrong_parameters_are_named(parameters, words):

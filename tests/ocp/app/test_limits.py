@@ -238,7 +238,7 @@ def test_the_limit_is_read_off_the_command_line(words, limit):
     assert supervisor.limit_of(words) == limit
 
 
-def supervised(body, limit=1.0):
+def supervised(body, limit=0.1):
     """A process that does this in a supervised child."""
     text = ("import signal, sys, time\nfrom ocp.app import supervisor\n"
             f"supervisor.supervise(['solve', '--time-limit', '{limit}'], time.perf_counter())\n{body}")

@@ -15,6 +15,8 @@ from repository import ROOT
 from ocp.app.files.load import load_problem, load_text
 from ocp.app.files.problem.schema import problem_json_schema
 from ocp.app.files.syntax.findings import ProblemFileError
+from ocp.app.mpc.run import load_mpc_file
+from ocp.mpc import MPCOptions
 
 FOLDER = ROOT / "problems"
 BALANCE = FOLDER / "mpc" / "cartpole_balance.yaml"
@@ -197,9 +199,10 @@ def test_mistakes_have_a_place(text, old, new, where, words):
     assert new.strip().splitlines()[0][:12] in "\n".join(changed.splitlines()[line - 1:line + 1])
 
 
-def test_a_file_without_the_section_is_told_how(capsys):
-    assert call("mpc", FOLDER / "block_move.yaml") == 2
+def test_a_file_without_the_section_takes_every_default(capsys):
+    loaded = load_mpc_file(FOLDER / "block_move.yaml", {"phase.duration": "1.5"})
     assert "has no section 'mpc'" in capsys.readouterr().err
+    assert loaded.mpc.options == MPCOptions()
 
 
 def test_free_durations_need_a_horizon():

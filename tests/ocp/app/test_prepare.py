@@ -33,6 +33,8 @@ FOLDER = ROOT / "problems"
     ("ur5_reach", "ilqr", {}, ("ilqr", "ilqr in loops over robots")),
     ("ur5_reach", "collocation", {}, ()),
     ("ur5_reach", "collocation", {"execution": "loops", "derivatives": "analytic"}, ("collocation in loops over robots",)),
+    ("four_bar_residual", "collocation", {"execution": "loops", "derivatives": "analytic"},
+     ("collocation in loops over constrained robots",)),
     ("ur5_reach", "multiple_shooting", {"derivatives": "analytic"}, ()),
 ])
 def test_a_solve_knows_which_loops_it_runs_in(name, method, values, parts):

@@ -19,7 +19,7 @@ from ocp.app.pages.folders import jsonable, restore
 from ocp.app.pages.iterations import columns, iteration_table
 from ocp.app.pages.legs import legs
 from ocp.app.pages.report import CAPTIONS
-from ocp.app.pages.results import read_run, write_run
+from ocp.app.pages.results import read_run, write_data, write_run
 from ocp.app.pages.sheet import round_numbers
 from ocp.errors import ProblemError
 from ocp.problem import At, Constraint, Kind, Residual, Sense, Status, Violation
@@ -32,6 +32,11 @@ FILES = {"problem.yaml", "trajectory.npz", "trajectory.csv", "summary.json", "it
 
 def write(folder: Path, solution=None, **options) -> Path:
     return write_run(solution or cart(), folder, problem_yaml=YAML, provenance=PROVENANCE, **options)
+
+
+def written(folder: Path, solution=None, **options) -> Path:
+    """Without pictures, which take time."""
+    return write_data(solution or cart(), folder, problem_yaml=YAML, provenance=PROVENANCE, **options)
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +86,7 @@ def test_summary_says_what_was_solved_how_and_with_what(run: Path) -> None:
 
 
 def test_a_reference_beyond_its_tolerance_does_not_agree(tmp_path: Path) -> None:
-    summary = read_run(write(tmp_path / "run", cart(objective=61.0))).summary
+    summary = read_run(written(tmp_path / "run", cart(objective=61.0))).summary
     assert summary["reference"]["agrees"] is False
 
 
@@ -101,24 +106,24 @@ def test_csv_names_of_states_and_controls_stay_apart(tmp_path: Path) -> None:
     phase = solution.problem.phase
     system = replace(phase.system, controls=("angle",))
     problem = replace(solution.problem, phases=(replace(phase, system=system),))
-    header = (write(tmp_path / "run", cart(problem=problem)) / "trajectory.csv").read_text().splitlines()[0]
+    header = (written(tmp_path / "run", cart(problem=problem)) / "trajectory.csv").read_text().splitlines()[0]
     assert header == "t,position,x.angle,velocity,spin,u.angle"
 
 
 def test_equal_solutions_give_equal_archives(run: Path, tmp_path: Path) -> None:
-    again = write(tmp_path / "run")
+    again = written(tmp_path / "run")
     assert (again / "trajectory.npz").read_bytes() == (run / "trajectory.npz").read_bytes()
 
 
 def test_extra_arrays_never_hide_the_trajectory(tmp_path: Path) -> None:
-    record = read_run(write(tmp_path / "run", cart(extra={"x": np.array([7.0])})))
+    record = read_run(written(tmp_path / "run", cart(extra={"x": np.array([7.0])})))
     assert np.array_equal(record.arrays["x"], cart().trajectory.x)
     assert np.array_equal(record.arrays["extra_x"], [7.0])
 
 
 def test_an_array_that_needs_pickle_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(ProblemError, match="'gains' holds Python objects"):
-        write(tmp_path / "run", cart(extra={"gains": np.array([{}, None], dtype=object)}))
+        written(tmp_path / "run", cart(extra={"gains": np.array([{}, None], dtype=object)}))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -128,7 +133,7 @@ def test_not_finite_numbers_are_valid_json_and_come_back(tmp_path: Path) -> None
                          violations=(Violation("rail", math.inf, 0.0, 0.1, "rail", 1e-6),))
     solution = cart(certificate=broken, objective=-math.inf, status=Status.NOT_A_NUMBER,
                     iterations=({"iteration": 0, "objective": math.nan, "inf_pr": math.inf},))
-    folder = write(tmp_path / "run", solution)
+    folder = written(tmp_path / "run", solution)
     summary = strict((folder / "summary.json").read_text())
     assert summary["objective"] == "-Infinity"  # type: ignore[index]
     record = read_run(folder)
@@ -207,7 +212,7 @@ def test_an_earlier_run_is_replaced_only_when_asked_and_survives_a_failure(
 
 def test_an_earlier_run_comes_back_when_the_new_one_cannot_take_its_place(
         tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = write(tmp_path / "run")
+    folder = written(tmp_path / "run")
     rename, calls = os.rename, []
 
     def fail_second(a: Path, b: Path) -> None:
@@ -218,7 +223,7 @@ def test_an_earlier_run_comes_back_when_the_new_one_cannot_take_its_place(
 
     monkeypatch.setattr(folders.os, "rename", fail_second)
     with pytest.raises(OSError, match="disk on fire"):
-        write(folder, cart(objective=1.0), overwrite=True)
+        written(folder, cart(objective=1.0), overwrite=True)
     assert read_run(folder).summary["objective"] == 60.3
     assert [p.name for p in tmp_path.iterdir()] == ["run"]
 
@@ -238,22 +243,22 @@ def test_a_folder_that_is_not_a_run_is_never_touched(tmp_path: Path, overwrite: 
     (tmp_path / "thesis.tex").write_text("years of work")
     (tmp_path / "summary.json").write_text('{"format": "something else"}')
     with pytest.raises(ProblemError, match="holds no earlier run"):
-        write(tmp_path, overwrite=overwrite)
+        written(tmp_path, overwrite=overwrite)
     assert (tmp_path / "thesis.tex").read_text() == "years of work"
 
 
 def test_a_file_in_the_way_is_refused_and_an_empty_folder_is_filled(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ProblemError, match="is not a folder"):
-        write(tmp_path / "file", overwrite=True)
+        written(tmp_path / "file", overwrite=True)
     (tmp_path / "empty").mkdir()
-    assert read_run(write(tmp_path / "empty")).summary["ok"] is True
+    assert read_run(written(tmp_path / "empty")).summary["ok"] is True
 
 
 def test_reading_says_what_is_wrong(tmp_path: Path) -> None:
     with pytest.raises(ProblemError, match="not the folder of a run"):
         read_run(tmp_path / "absent")
-    folder = write(tmp_path / "run")
+    folder = written(tmp_path / "run")
     (folder / "trajectory.npz").unlink()
     with pytest.raises(ProblemError, match=r"trajectory\.npz missing"):
         read_run(folder)

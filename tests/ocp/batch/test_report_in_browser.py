@@ -1,24 +1,20 @@
-"""The report of a sweep in a browser without a window: its table sorts, every picture loads, nothing is complained of."""
+"""Reports in a browser without a window: tables sort and fit, every picture loads, nothing is complained of."""
 
 import base64
-import hashlib
-import html
-import json
-import re
-import shutil
-import subprocess
 
 import numpy as np
 import pytest
 from block_file import SOLVED_BLOCK
+from browser import needs_browser, opened, probed
 from commands import call
+from made_solutions import cart
 from pages import Page
 
-BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "chrome")
-BROWSER = next((found for name in BROWSERS if (found := shutil.which(name))), None)
+from ocp.app.pages.report import render_report
+from ocp.app.pages.results import summarise
+
 #: what a user does: look at the pictures, click on a heading, and again
 ACTIONS = """
-window.addEventListener("load", () => {
   const heads = Array.from(document.querySelectorAll("table.sortable th"));
   const column = name => heads.findIndex(head => head.textContent === name);
   const cells = at => Array.from(document.querySelectorAll("table.sortable tbody tr")).map(row => row.cells[at].textContent);
@@ -29,9 +25,6 @@ window.addEventListener("load", () => {
   found.status = cells(column("status"));
   found.images = Array.from(document.images).map(image => [image.complete, image.naturalWidth, image.naturalHeight]);
   found.wide = document.documentElement.scrollWidth <= window.innerWidth;
-  const out = document.createElement("output"); out.id = "found"; out.textContent = JSON.stringify(found);
-  document.body.append(out);
-});
 """
 
 
@@ -66,24 +59,12 @@ def test_every_picture_can_be_decoded(report):
     assert sum(name == "td" for name, _ in page.elements) == rows * len(heads)
 
 
-def opened(place):
-    """(the page as it is in the end, what was complained of)."""
-    words = ("--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--window-size=1200,900",
-             f"--user-data-dir={place.parent / 'browser'}", "--virtual-time-budget=5000", "--dump-dom")
-    done = subprocess.run([BROWSER, *words, place.as_uri()], capture_output=True, text=True, timeout=120, check=True)
-    return done.stdout, [line for line in done.stderr.splitlines() if "CONSOLE" in line]
-
-
-@pytest.mark.skipif(BROWSER is None, reason=f"no browser here ({', '.join(BROWSERS)})")
+@needs_browser
 def test_the_table_sorts_and_pictures_load(report, tmp_path):
-    assert opened(report)[1] == []
+    assert opened(report, tmp_path)[1] == []
     text, place = report.read_text(), tmp_path / "report.html"
-    own = base64.b64encode(hashlib.sha256(ACTIONS.encode()).digest()).decode()
-    allowed = text.replace("script-src '", f"script-src 'sha256-{own}' '", 1)
-    place.write_text(allowed.replace("</body>", f"<script>{ACTIONS}</script></body>"))
-    dom, complaints = opened(place)
+    found, complaints = probed(text, ACTIONS, tmp_path)
     assert complaints == []
-    found = json.loads(html.unescape(re.search(r'<output id="found">(.*?)</output>', dom, re.S)[1]))
     assert len(found["images"]) == 4
     assert all(complete and width > 100 and height > 100 for complete, width, height in found["images"])
     values = [[float(cell) for cell in found[key] if cell != "—"] for key in ("before", "up", "down")]
@@ -93,4 +74,21 @@ def test_the_table_sorts_and_pictures_load(report, tmp_path):
     assert found["status"] == sorted(found["status"])
     assert found["wide"]
     place.write_text(text.replace("</body>", "<script>throw 1</script></body>"))  # which the page itself forbids
-    assert opened(place)[1]
+    assert opened(place, tmp_path)[1]
+
+
+@needs_browser
+@pytest.mark.parametrize("width", [390, 1200])
+def test_the_certificate_is_read_without_scrolling_sideways(width, tmp_path) -> None:
+    """Every cell of its table lies within a telephone and a desktop; nothing makes the page wider than the window."""
+    page = render_report(summarise(cart(), {"command": "ocp solve"}), [], problem_yaml="name: cart\n", images={}, scene=None)
+    script = """
+      const cells = Array.from(document.querySelectorAll("table.checks tbody td")), wide = document.documentElement.clientWidth;
+      const found = {wide, page: document.documentElement.scrollWidth, cells: cells.length,
+                     out: cells.filter(one => one.getBoundingClientRect().right > wide).map(one => one.textContent)};
+    """
+    found, complaints = probed(page, script, tmp_path, width)
+    assert complaints == []
+    assert width - 20 <= found["wide"] <= width  # a scroll bar
+    assert (found["page"] <= found["wide"], found["out"]) == (True, [])
+    assert found["cells"] >= 20

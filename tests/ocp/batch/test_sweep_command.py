@@ -78,9 +78,10 @@ def test_the_pareto_front():
     (["--over", "phase.duration=1:2", "--design", "latn", "--samples", "3"], "did you mean 'latin'"),
     (["--over", "phase.duration=1:2", "--design", "latin"], "needs samples"), (["--keep", "som"], "keeps none"),
     (["--scheduler", "tcp://127.0.0.1:9", "--over", "phase.duration=1:2:2"], "no scheduler answers")])
-def test_bad_input_is_named(swept, tmp_path, capsys, words, message):
+def test_bad_input_is_named(swept, tmp_path, capsys, monkeypatch, words, message):
     if "--scheduler" in words:
         pytest.importorskip("distributed")
+        monkeypatch.setattr("ocp.app.batch.workers.ANSWERS", 1.0)
     assert call("sweep", swept / "block.yaml", "--out", tmp_path / "out", "-j", "0", "-q", *words) == 2
     assert message in " ".join(capsys.readouterr().err.split())
 

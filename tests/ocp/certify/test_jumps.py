@@ -77,7 +77,7 @@ def test_a_jump_that_nobody_pays_for_is_none():
 
 
 def test_methods_without_costates_say_that_they_do_not_know():
-    found = solve(problem("if_else(x > 0.5, 2*u, u)"), "multiple_shooting", {"intervals": 20, "integrator": "bdf2"},
+    found = solve(problem("if_else(x > 0.5, 2*u, u)"), "multiple_shooting", {"intervals": 8, "integrator": "bdf2"},
                   without=["order_of_modes"])
     assert np.isnan(gained(found).size)
     assert found.certificate.second_order.weak

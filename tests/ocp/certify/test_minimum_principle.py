@@ -59,22 +59,27 @@ def test_a_better_valley_is_found_where_the_point_is_stationary(method):
     assert not found.certificate.minimum_principle.holds
 
 
-def test_the_gap_weighs_rates_by_costates():
+@pytest.mark.parametrize("most", [pytest.param(1.0, marks=pytest.mark.slow), 0.5])
+def test_the_gap_weighs_rates_by_costates(most):
     """x' = u |u| to the farthest point: p = -1, H = -u |u| is 0 at u = 0 and -1 at 1, and -1/4 where u must not exceed 1/2."""
-    for most in (1.0, 0.5):
-        found = stationary(problem("0*u", "u*abs(u)", bounds=f"bounds: {{u: [-1, {most}]}}", final=", {name: far, final: -x}"))
-        _, better = compared(found)
-        assert better.u == pytest.approx(np.full_like(better.u, most))
-        assert better.gap == pytest.approx(np.full(len(better.t), most**2), rel=5e-2)
-        assert better.gain == pytest.approx(most**2 * (better.t[-1] - better.t[0]), rel=5e-2)
+    found = stationary(problem("0*u", "u*abs(u)", bounds=f"bounds: {{u: [-1, {most}]}}", final=", {name: far, final: -x}"))
+    _, better = compared(found)
+    assert better.u == pytest.approx(np.full_like(better.u, most))
+    assert better.gap == pytest.approx(np.full(len(better.t), most**2), rel=5e-2)
+    assert better.gain == pytest.approx(most**2 * (better.t[-1] - better.t[0]), rel=5e-2)
 
 
-@pytest.mark.parametrize(("text", "objective"), [
-    ({"cost": "-u**4"}, -1.0), ({"cost": "u**3"}, -1.0),
-    ({"cost": "0*u", "rate": "u*abs(u)", "final": ", {name: far, final: -x}"}, -1.0)])
-@pytest.mark.parametrize("method", ["collocation", "multiple_shooting", "ilqr"])
-def test_the_search_goes_on_with_better_controls(method, text, objective):
-    found = solve(problem(**text), method, {})
+FLAT = {"quartic": {"cost": "-u**4"}, "cubic": {"cost": "u**3"},
+        "rate": {"cost": "0*u", "rate": "u*abs(u)", "final": ", {name: far, final: -x}"}}
+
+
+@pytest.mark.parametrize(("method", "name"), [
+    pytest.param(method, name, marks=[pytest.mark.slow] * (name == "rate" and method != "ilqr"))
+    for name in FLAT for method in ("collocation", "multiple_shooting", "ilqr")])
+def test_the_search_goes_on_with_better_controls(method, name):
+    """All have the optimum -1."""
+    text, objective = FLAT[name], -1.0
+    found = solve(problem(**text), method, {"intervals": 10})
     assert found.ok, found.certificate.failures
     assert found.objective == pytest.approx(objective, abs=1e-6)
     assert "better_controls" in [one.rule for one in found.strategy]

@@ -44,7 +44,7 @@ def test_the_system_is_the_robot_built_with_these_numbers():
     ("length: {joint: elbow,", "length: {joint: elbw,", "elbow"),
     ("force: {name: shoulder spring, field: stiffness}", "force: {name: shoulder sprig, field: stiffness}", "shoulder spring"),
     ("force: {name: shoulder spring, field: stiffness}", "force: {name: shoulder spring, field: level}",
-     r"no number 'level' \(known: stiffness\)"),
+     r"no numeric field 'level' \(known: stiffness\)"),
     ("axis: [0, 0, -1]", "axis: [0, 0, 0]", "length.axis: the axis is zero"),
     ("{value: 5, optimise: [0, 40]}", "{value: 5, optimise: [-3, 40]}",
      r"parameters.shoulder_stiffness.optimise: force 'shoulder spring': stiffness must be finite and at least 0, got -3"),

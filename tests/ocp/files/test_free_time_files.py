@@ -148,9 +148,9 @@ phase:
         assert price(wave, t, [-2.0], [0]) == pytest.approx(expected)
     for t, expected in ((1.59, 0), (1.6, 18), (1.65, 18), (1.7, 18), (1.71, 0)):
         assert price(window, t, [-2.0], [0]) == pytest.approx(expected)
-    for old, new, words in (("[0, 1, 1.5]", "[0, 1]", "as many places as values"),
-                            ("[0, 1, 1.5]", "[0, 1, 1]", "places must increase"),
-                            ("[0, 1, 1.5]", "[0, x, 2]", "places must be numbers"),
+    for old, new, words in (("[0, 1, 1.5]", "[0, 1]", "as many points as values"),
+                            ("[0, 1, 1.5]", "[0, 1, 1]", "points must increase"),
+                            ("[0, 1, 1.5]", "[0, x, 2]", "points must be numbers"),
                             ("interpolate(t, ", "interpolate(", "takes 3 arguments")):
         with pytest.raises(ProblemError) as caught:
             load_text(text.replace(old, new))

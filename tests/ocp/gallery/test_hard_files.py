@@ -27,6 +27,7 @@ MINIMA = {
     "circle": (287.250366, 2e-6),  # index 3: in the angle, by a boundary value problem
     "maxrange": (-1.712315, 1e-6),  # Bryson and Ho 1975; the guess leads to -0.2523
     "markers": (4.5537e-5, 1e-3),  # a dense programme from a constant guess; the elbow flipped: 0.066
+    "iiwa_pick": (1.31898, 5e-4),  # Hermite-Simpson on 150 intervals; on 20 of Radau: 0.698
     "twin_saddle": (-39195.959, 3e-4),  # held controls; -40000 + 800*100*(1 - sqrt(0.98))
     "slack_time": (2.0, 1e-6),  # an end whose gradient vanishes
     "xlogx": (0.747209, 1e-5),  # quadrature of the extremal

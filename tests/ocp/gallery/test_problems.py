@@ -23,7 +23,7 @@ LONG = ("quadruped_righting", "lqr80", "kinova_reach", "spring_arm_design", "rai
         "hexacopter_arm", "tendon_finger", "chain_on_wall", "mobile_manipulator", "car_parking", "anymal_trot", "anymal_walk")
 # by their other methods
 MINUTES = ("ur5_reach", "panda_reach", "panda_reach_obstacle", "arm_inverse_dynamics", "long_horizon", "spring_arm_design",
-           "quadrotor", "quadrotor_obstacles")
+           "quadrotor", "quadrotor_obstacles", "anymal_trot", "anymal_walk")
 HERE = [path for path in FILES if f'"{path.stem}"' not in ELSEWHERE]
 
 

@@ -12,6 +12,7 @@ from nlp_programs import program, staged
 from ocp.app.sentences import sentence
 from ocp.errors import ProblemError
 from ocp.nlp import Scaling, SolverOptions, choose_scaling, extraordinary, kkt, prepare_solver, scaled, solve_nlp
+from ocp.nlp.scaling import beside_equations, lifted
 from ocp.problem import Kind, Status
 
 INF = np.inf
@@ -169,3 +170,19 @@ def test_rounding_at_the_first_point_is_no_size():
     nlp = program(3, lambda x: x[0] ** 2 + x[1] ** 2 + x[2] ** 2, lambda x: [x[0] + x[1] + x[2]], [4000.0, 1e-13, 1e-13],
                   x_bounds=np.array([[-INF, -INF, -8.0], [INF, INF, 8.0]]))
     np.testing.assert_array_equal(extraordinary(nlp).columns, [4096.0, 1.0, 8.0])
+
+
+def test_what_equations_determine_tells_no_unit():
+    """Accelerations of a robot at rest are rounding: of an unknown that equations determine no size is extraordinary."""
+    for size in (9e-7, 3e3):
+        given = {"n": 3, "objective": lambda x: ca.sumsqr(x), "constraints": lambda x: [x[1] + x[2]], "x0": [1.0, size, 1.0]}
+        assert extraordinary(program(**given)).reasons == ("unknowns",)
+        assert extraordinary(program(**given, algebraic=np.array([1]))) is None
+
+
+@pytest.mark.parametrize("curvature", [0.01, 0.5, 20.0])
+def test_beside_equations_the_objective_is_curved_by_one(curvature):
+    nlp = program(2, lambda x: curvature * (x[0] - 1)**2 / 2, lambda x: [x[0] + x[1]], [1.0, 1.0], algebraic=np.array([1]))
+    factor = beside_equations(nlp)
+    assert factor == max(1.0, 2.0**-np.round(np.log2(curvature)))
+    assert beside_equations(replace(nlp, algebraic=np.zeros(0, dtype=int))) == lifted(nlp)

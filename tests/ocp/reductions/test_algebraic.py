@@ -7,14 +7,14 @@ from functools import cache
 import casadi as ca
 import numpy as np
 import pytest
-from control_problems import inverse_cubic
+from control_problems import cubic, end_of, inverse_cubic
 from repository import ROOT
 from uncertified import by_multiple_shooting
 
 from ocp.app.files.load import load_problem
 from ocp.certify.consistent import Consistent
 from ocp.errors import ProblemError
-from ocp.methods import METHODS, make_options, solve
+from ocp.methods import METHODS, make_options, method, solve
 from ocp.mpc import MPCOptions, run
 from ocp.problem import At, Boundary, Constraint, Cost, Duration, Guess, Phase, Problem, Sense, System, implicit_system
 from ocp.reductions import EXPLICIT, chain_of, invert
@@ -32,19 +32,9 @@ def function(value, nx, nu, count=0):
     return ca.Function("f", [t, x, u, p], [ca.densify(ca.vertcat(*value(t, x, u, p)))], list("txup"), ["y"])
 
 
-def cubic(**changes):
-    """x' = -x + z, 0 = z + z^3 - x - u, with the cost z^2 + u^2."""
-    system = System("cubic", euclidean(("x",)), ("u",), function(lambda t, x, w, p: [-x + w[1]], 1, 2), algebraic=("z",),
-                    residual=function(lambda t, x, w, p: [w[1] + w[1]**3 - x - w[0]], 1, 2), equations=("valve",))
-    cost = Cost("effort", At.PATH, function(lambda t, x, w, p: [w[1]**2 + w[0]**2], 1, 2))
-    phase = Phase("way", system, Duration(2, 2, 2), Guess(np.array([0.0, 1.0]), np.array([[1.0], [0.0]]), np.zeros((2, 2))),
-                  start=Boundary((1.0,), (True,)), final=Boundary((0.2,), (True,)), costs=(cost,))
-    return Problem("cubic", (replace(phase, **changes),))
-
-
 @cache
-def by_collocation():
-    return solve(cubic(), "collocation")
+def solved(method="collocation", **options):
+    return solve(cubic(), method, options)
 
 
 @cache
@@ -104,15 +94,15 @@ def test_linear_equations_take_one_solve(size):
 
 
 @pytest.mark.parametrize(("method", "options", "off"), [
-    ("collocation", {}, 1e-8), ("collocation", {"scheme": "hermite_simpson", "intervals": 60}, 1e-6),
-    ("collocation", {"scheme": "gauss", "degree": 2, "intervals": 40, "controls": "linear"}, 1e-4),
-    ("multiple_shooting", {"intervals": 30}, 1e-3), ("ilqr", {}, 1e-4)], ids=lambda v: str(v)[:24])
-@pytest.mark.sample(2)
+    ("collocation", {}, 1e-8), ("multiple_shooting", {}, 1e-3), ("ilqr", {}, 1e-4),
+    pytest.param("collocation", {"scheme": "hermite_simpson", "intervals": 60}, 1e-6, marks=pytest.mark.slow),
+    pytest.param("collocation", {"scheme": "gauss", "degree": 2, "intervals": 40, "controls": "linear"}, 1e-4,
+                 marks=pytest.mark.slow)], ids=lambda v: str(v)[:24])
 def test_every_method_finds_the_optimum_of_the_explicit_problem(method, options, off):
     """The same problem without unknowns, by another discretisation, is the reference."""
     exact = written_out()
     assert exact.ok
-    found = solve(cubic(), method, options) if options or method != "collocation" else by_collocation()
+    found = solved(method, **options)
     assert found.ok, (found.ending, found.certificate.failures)
     assert found.objective == pytest.approx(exact.objective, rel=off)
     assert abs(found.objective - exact.objective) <= found.certificate.error_bound + exact.certificate.error_bound + 1e-9
@@ -128,11 +118,29 @@ def test_every_method_finds_the_optimum_of_the_explicit_problem(method, options,
     assert "equations" in [violation.name for violation in found.certificate.violations]
 
 
+@pytest.mark.parametrize(("name", "options", "steps"), [
+    ("collocation", {}, ["algebraic_equations"]), ("multiple_shooting", {}, ["algebraic_equations"]),
+    ("collocation", {"controls": "held"}, ["algebraic_equations", "algebraic_elimination"]),
+    ("ilqr", {}, ["algebraic_equations", "algebraic_elimination"])])
+def test_unknowns_come_back_and_solve_their_equations(name, options, steps):
+    reduced = method(name).reduce(cubic(), make_options(name, options))
+    assert [step.reduction.name for step in reduced.steps] == steps
+    found = solved(name, **options)
+    assert found.problem.phase.constraints == ()
+    assert found.problem.phase.system is not reduced.phase.system or len(steps) == 1
+    t = np.linspace(0.05, 1.95, 9)
+    u, x = found.trajectory.control(t), found.trajectory.state(t)
+    assert u[:, 1] == pytest.approx(inverse_cubic(x[:, 0] + u[:, 0]), abs=1e-5)
+    assert end_of(found, lambda t, x, u: -x + inverse_cubic(x + u[0])) == pytest.approx([0.2], abs=2e-3)
+    equations, = (one for one in found.certificate.violations if one.name == "equations")
+    assert equations.holds
+
+
 @pytest.mark.parametrize(("method", "options"), [
     ("collocation", {}), ("ilqr", {}),
     pytest.param("multiple_shooting", {"controls": "linear", "intervals": 100}, marks=pytest.mark.slow)])
 def test_bounds_of_unknowns_hold_in_every_method(method, options):
-    free = by_collocation()
+    free = solved()
     low = float(np.min(free.trajectory.u[:, 1])) + 0.03
     found = solve(cubic(u_lower=(-np.inf, low), u_upper=(np.inf, np.inf)), method, options)
     assert found.status.name == "CONVERGED", found.ending
@@ -203,7 +211,7 @@ def test_the_certificate_solves_the_equations_by_itself():
 
 
 def test_a_wrong_unknown_is_not_certified():
-    found = by_collocation()
+    found = solved()
     path = found.trajectory
     wrong = replace(path, u=path.u + [0, 0.01], control=lambda t: path.control(t) + [0, 0.01])
     from ocp.certify import certify
@@ -316,7 +324,7 @@ def test_an_interrupted_solve_goes_on():
     assert broken.status.name == "ITERATION_LIMIT"
     found = solve(cubic(), "collocation", options, resume=kept[-1])
     assert found.ok
-    assert found.objective == pytest.approx(by_collocation().objective, rel=1e-6)
+    assert found.objective == pytest.approx(solved().objective, rel=1e-6)
     other = cubic(system=replace(cubic().phase.system, algebraic=("y",)))
     with pytest.raises(ProblemError, match="other controls"):
         solve(other, "collocation", options, resume=kept[-1])

@@ -7,19 +7,17 @@ import casadi as ca
 import control_problems as known
 import numpy as np
 import pytest
-from control_problems import inverse_cubic
-from scipy.integrate import solve_ivp
+from control_problems import cubic, end_of
 
 from ocp.app.files.load import load_text
 from ocp.certify import certify
 from ocp.errors import ProblemError
 from ocp.guesses.motion import from_motion
 from ocp.methods import METHODS, make_options, method, solve, uncertified
-from ocp.problem import At, Boundary, Constraint, Cost, Duration, Guess, Phase, Problem, Solution, Status, System, Trajectory
+from ocp.problem import At, Constraint, Cost, Duration, Phase, Problem, Solution, Status, Trajectory
 from ocp.reductions import REDUCTIONS, ReducedProblem, Reduction, chain_of, fit_guess, invert, redundant, with_dropped_conditions
 from ocp.reductions.control_norms import NEGATIVE_PART
 from ocp.shooting.ilqr import prepare
-from ocp.spaces import euclidean
 
 #: two wheels geared 1 to 2, by text: of four conditions at the end, two repeat the others
 GEARED = """
@@ -50,24 +48,6 @@ def size_of_effort(t, x, u, p):
     return ca.fabs(u[0])
 
 
-def cubic():
-    """x' = -x + z, 0 = z + z^3 - x - u, from 1 to 0.2 in two seconds."""
-    system = System("cubic", euclidean(("x",)), ("u",), known.function(1, 2, lambda t, x, w, p: -x + w[1]), algebraic=("z",),
-                    residual=known.function(1, 2, lambda t, x, w, p: w[1] + w[1]**3 - x - w[0]))
-    cost = Cost("effort", At.PATH, known.function(1, 2, lambda t, x, w, p: w[1]**2 + w[0]**2))
-    return Problem("cubic", (Phase("way", system, Duration(2, 2, 2),
-                                   Guess(np.array([0.0, 1.0]), np.array([[1.0], [0.0]]), np.zeros((2, 2))),
-                                   start=Boundary((1.0,), (True,)), final=Boundary((0.2,), (True,)), costs=(cost,)),))
-
-
-def end_of(found, rate):
-    """Where the controls of a solution lead by a rate of our own, from its start."""
-    path = found.trajectory
-    ran = solve_ivp(lambda t, x: rate(t, x, path.control(t)), (path.t[0], path.t[-1]), path.x[0], rtol=1e-9, atol=1e-9,
-                    max_step=0.01)
-    return ran.y[:, -1]
-
-
 # ---- there and back -------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(("name", "options"), [("collocation", {}), ("multiple_shooting", {"intervals": 60})])
 def test_slack_reformulations_hand_back_the_control_that_moves_the_block(name, options):
@@ -80,25 +60,6 @@ def test_slack_reformulations_hand_back_the_control_that_moves_the_block(name, o
     assert end_of(found, lambda t, x, u: [x[1], u[0]]) == pytest.approx([1.0, 0.0], abs=2e-3)
     assert np.max(np.abs(found.trajectory.u)) <= 1 + 1e-9
     assert "bound u" in [one.name for one in found.certificate.violations]
-
-
-@pytest.mark.parametrize(("name", "options", "steps"), [
-    ("collocation", {}, ["algebraic_equations"]), ("multiple_shooting", {}, ["algebraic_equations"]),
-    ("collocation", {"controls": "held"}, ["algebraic_equations", "algebraic_elimination"]),
-    ("ilqr", {}, ["algebraic_equations", "algebraic_elimination"])])
-def test_algebraic_unknowns_come_back_and_solve_their_equations(name, options, steps):
-    problem = cubic()
-    reduced = method(name).reduce(problem, make_options(name, options))
-    assert [step.reduction.name for step in reduced.steps] == steps
-    found = solve(problem, name, options)
-    assert found.problem.phase.constraints == ()
-    assert found.problem.phase.system is not reduced.phase.system or len(steps) == 1
-    t = np.linspace(0.05, 1.95, 9)
-    u, x = found.trajectory.control(t), found.trajectory.state(t)
-    assert u[:, 1] == pytest.approx(inverse_cubic(x[:, 0] + u[:, 0]), abs=1e-5)
-    assert end_of(found, lambda t, x, u: -x + inverse_cubic(x + u[0])) == pytest.approx([0.2], abs=2e-3)
-    equations, = (one for one in found.certificate.violations if one.name == "equations")
-    assert equations.holds
 
 
 def test_redundant_conditions_hold_though_no_method_asks_for_them():

@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 import control_problems as known
+import numpy as np
 import pytest
 
 from ocp.app.files.load import load_text
@@ -25,6 +26,17 @@ phase:
   final: {y: 0.1}
   costs: [{name: range, final: -x}]
   constraints: [{name: unit direction, expression: u1**2 + u2**2, equal: 1}]
+"""
+
+UPSIDE_DOWN = """
+name: upside down
+system: {states: {th: rad, om: rad/s}, controls: {u: rad/s^2}, dynamics: {th: om, om: u}}
+phase:
+  duration: 1
+  start: {th: 0, om: 0}
+  final: {om: 0}
+  costs: [{name: effort, running: u**2}]
+  constraints: [{name: upside down, at: final, expression: cos(th), equal: -1}]
 """
 
 
@@ -59,7 +71,7 @@ def searching(objectives=(), *, auto=True, status=Status.CONVERGED, errors=()):
 def answer(objective, *, cause=None, size=1.0, strategy=()):
     certificate = SimpleNamespace(minimum_principle=Residual(Kind.MINIMUM_PRINCIPLE, 0.0, 1.0, cause=cause), objective_size=size)
     return SimpleNamespace(objective=objective, certificate=certificate, status=Status.CONVERGED, strategy=strategy, extra={},
-                           iterations=range(7))
+                           iterations=range(7), freeze={})
 
 
 def lowest(search, found):
@@ -116,6 +128,18 @@ def test_searches_are_doubted_after_four_meshes(auto, passes, asks):
     found = other_starts.many_meshes(SimpleNamespace(auto=auto), state)
     assert (found is not None) is asks
     assert found is None or "4 meshes" in sentence(found)
+
+
+def test_random_guesses_begin_near_the_guess_and_move_the_end_that_is_free():
+    """A block turned upside down: ``cos(th) = -1`` has no slope where it starts; the optima are half turns, 12 (k pi)^2, k odd."""
+    found = solve(load_text(UPSIDE_DOWN).problem)
+    turns = np.sqrt(found.objective / 12) / np.pi
+    assert found.ok
+    assert turns == pytest.approx(np.round(turns), abs=1e-5)
+    assert np.round(turns) in (1, 3)
+    asked = next(one for one in found.strategy if one.rule == "other_starts").diagnosis
+    assert asked.kind is Kind.RANDOM_GUESS
+    assert "random guess multistart" in sentence(asked)
 
 
 def test_the_longer_range_is_found_and_several_starts_are_told():

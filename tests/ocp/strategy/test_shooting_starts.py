@@ -18,7 +18,7 @@ from dynamics.model.synthetic import serial_chain
 from ocp.bridge import robot_system
 from ocp.errors import ProblemError
 from ocp.guesses.inverse_dynamics import inverse_dynamics_motion
-from ocp.guesses.table import starts
+from ocp.guesses.table import SOFT, Start, starts
 from ocp.problem import INF, At, Boundary, Constraint, Cost, Guess, Kind, Phase, Problem, Status
 from ocp.shooting.ilqr import ILQROptions, prepare, run, shot, solve
 from ocp.shooting.options import Tuning
@@ -182,6 +182,9 @@ def test_where_a_rollout_runs_away_its_motion_is_what_the_search_starts_from():
     assert served.name == "motion of inverse dynamics"
     assert served.data["failed"] == {"given": "DIVERGED"}
     np.testing.assert_allclose(found.trajectory.x[-1], [0.3, -0.2, 0, 0], atol=1e-6)
+    first, stiff = ([row["penalty"] for row in log if "penalty" in row][0] for log in (
+        found.iterations, shot(prepare(falling(), options()), start=Start("as asked", "feasible", "motion"))[0].iterations))
+    assert first == pytest.approx(SOFT * stiff)
     assert of_solution(found).cost == pytest.approx(found.objective, rel=1e-7)
 
 

@@ -16,9 +16,10 @@ from ocp.app.files.load import load_problem, load_text
 from ocp.certify import Tolerances, certify
 from ocp.errors import ProblemError
 from ocp.methods import solve
+from ocp.options import record_of
 from ocp.problem import INF, At, Cost, Duration, Kind, Phase
 from ocp.strategy.collocation import searching
-from ocp.transcription.collocation import CollocationOptions
+from ocp.transcription.collocation import CollocationOptions, plans_of
 from ocp.transcription.refine.criteria import _peaks
 from ocp.transcription.refine.margins import Margins
 from ocp.transcription.refine.plan import Plan, uniform_plan
@@ -166,3 +167,12 @@ def test_peaks_lie_between_the_outermost_places_as_well():
     for top in (0.02, 0.3, 0.77, 0.98):
         assert _peaks(-(t - top)[None, :, None] ** 2)[0, 0] == pytest.approx(0.0, abs=1e-12)
     assert _peaks(t[None, :, None])[0, 0] == 1.0
+
+
+@pytest.mark.parametrize(("phases", "options", "each"), [
+    (1, {}, 20), (3, {}, 20), (7, {}, 8), (13, {}, 4), (7, {"intervals": 20, "refine": "certificate"}, 20),
+    (7, {"refine": "h"}, 50)])
+def test_many_phases_share_the_intervals_of_the_first_mesh(phases, options, each):
+    phase = known.block_move().phase
+    several = replace(known.block_move(), phases=tuple(replace(phase, name=f"phase {i}") for i in range(phases)))
+    assert [plan.intervals for plan in plans_of(several, record_of(CollocationOptions, options, ""))] == [each] * phases

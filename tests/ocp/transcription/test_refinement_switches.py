@@ -178,7 +178,7 @@ def test_first_guess_of_a_switch_keeps_the_impulse():
         found = by_collocation(block(v0), CollocationOptions(scheme="gauss", intervals=11))
         seen = switches(block(v0).phase, found.trajectory, uniform_mesh(make_scheme("gauss"), 11), uniform_plan(11, 3))
         T = found.trajectory.t[-1]
-        assert [jump.place * T for jump in seen] == pytest.approx([np.sqrt(1 + v0**2 / 2) - v0], abs=0.1 * T / 11)
+        assert [jump.fraction * T for jump in seen] == pytest.approx([np.sqrt(1 + v0**2 / 2) - v0], abs=0.1 * T / 11)
 
 
 def test_arcs_last_as_long_as_their_phase_may():

@@ -115,7 +115,7 @@ def test_a_file_has_every_engine_and_its_default_is_that_of_hierarchies():
 
 def test_on_ice_tasks_give_way_in_their_order():
     """Height and trunk are met to rounding while the circle gives way; no foot slips."""
-    loaded = load_wbc(FOLDER / "quadruped_ice.yaml", {"wbc.duration": "2"})
+    loaded = load_wbc(FOLDER / "quadruped_ice.yaml", {"wbc.duration": "1.2"})
     found = run_loaded(loaded)
     assert found.run.ok
     levels = found.run.levels
@@ -198,7 +198,7 @@ def test_painleves_paradox_is_told_in_words(tmp_path, capsys):
 
 
 def test_independent_errors_come_at_once():
-    """Of contacts, tasks, the controller and the plant: none waits for another to be mended."""
+    """Of contacts, tasks, the controller and the plant: none waits for another."""
     text = TEXT
     contact = "lf: {frame: lf_foot, friction: 0.6, least: 2"
     for right, wrong in ((f"{contact}}}", f"{contact}, most: 1}}"),

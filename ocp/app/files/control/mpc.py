@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import casadi as ca
 import numpy as np
@@ -69,7 +69,7 @@ def read_mpc(reader: Reader, file: Any, problem: Problem | None, reload: Reload)
         section.all("track", lambda item: _tracked(item, reader.u.numel()))
         raise FollowOnError("recorded")
     across: Problem | None = None
-    stated = problem
+    original = problem
     if len(problem.phases) > 1:
         reread = reload
         with section.collecting():
@@ -98,7 +98,7 @@ def read_mpc(reader: Reader, file: Any, problem: Problem | None, reload: Reload)
         reader.findings.add(("parameters",), "a closed loop (section 'mpc') has no parameters to choose; give their values")
     disturbances = _disturbances(section.part("disturbances"), system)
     trials = read_trials(section.part("trials"), system.space, system.model)
-    plant = _plant_system(section.part("plant"), problem, stated, reload)
+    plant = _plant_system(section.part("plant"), problem, original, reload)
     reader.findings.settle()
     assert plant is not None
     with section.collecting("plant"):
@@ -231,17 +231,25 @@ def _robot(problem: Problem) -> Mechanism | None:
     return replace(robots[0], constraints=tuple({one.name: one for robot in robots for one in robot.constraints}.values()))
 
 
+class _PlantModel(NamedTuple):
+    """System and robot of a plant, and how it differs from the model, in words."""
+
+    system: System
+    robot: Mechanism | None
+    changed: tuple[str, ...]
+
+
 # ---- a plant that differs -----------------------------------------------------------------------------------------------
 @sound
-def _plant_system(section: Section, problem: Problem, stated: Problem, reload: Reload
-                  ) -> tuple[System, Mechanism | None, tuple[str, ...]]:
-    """The plant's system, its robot, and its changes in words; None after an error was recorded. stated: the problem of the file,
+def _plant_system(section: Section, problem: Problem, original: Problem, reload: Reload
+                  ) -> _PlantModel:
+    """The plant's system, its robot, and its changes in words; None after an error was recorded. original: the problem of the file,
     whose horizon is ``problem``."""
     given, findings, system = section.spec, section.findings, problem.phase.system
     words = [f"{key} = {value}" for key, value in given.set.items()]
     other = _changed_file(section, reload) if given.set else problem
     plant, robot = (None, None) if other is None else (
-        other.phase.system, _robot(getattr(other, "parts", other) if given.set else stated))
+        other.phase.system, _robot(getattr(other, "parts", other) if given.set else original))
     changed = model = plant.model if plant is not None else None
     for kind, unit in (("masses", "kg"), ("damping", "")):
         for name, number in section.value(kind).items():
@@ -263,7 +271,7 @@ def _plant_system(section: Section, problem: Problem, stated: Problem, reload: R
         lost = [name for name in mine if name not in theirs] + [name for name in theirs if name not in mine]
         section.refuse("the plant must have the states and controls of the model; "
                        f"different: {', '.join(map(repr, lost[:6])) or 'their order'}")
-    return plant, robot, tuple(words)
+    return _PlantModel(plant, robot, tuple(words))
 
 
 @sound

@@ -143,7 +143,7 @@ def _curve(section: Section, folder: Path, short: bool) -> Curve:
             wanted = "a number" if width is None else f"a row of {width} numbers, one for each y"
             section.refuse(f"expected {wanted}", "values", i)
     if len(rows) != len(x):
-        section.refuse(f"{len(rows)} entries for {len(x)} places x", "values")
+        section.refuse(f"{len(rows)} entries for {len(x)} points x", "values")
     section.findings.settle()
     curve = Curve(np.array(x), None if y is None else np.array(y), np.array(rows), spec.smooth)
     return _checked(section.findings, curve, section.path, ("x", "y"))
@@ -185,14 +185,14 @@ def read_csv(findings: Findings, text: str, folder: Path, path: KeyPath, expecte
             return None
         rows.append(row)
     if not rows:
-        findings.add(path, f"{file.name} holds no numbers")
+        findings.add(path, f"{file.name} holds no numeric data")
     return np.array(rows, dtype=float) if rows else None
 
 
 def _checked(findings: Findings, curve: Curve, path: KeyPath, labels: tuple[str, str]) -> Curve:
     for places, what in ((curve.x, labels[0]), (curve.y, labels[1])):
         if places is not None and len(places) < 2:
-            findings.add(path, f"{what} has {len(places)} place; at least 2 are needed")
+            findings.add(path, f"{what} has {len(places)} point; at least 2 are needed")
         elif places is not None and not (np.diff(places) > 0).all():
             i = int(np.flatnonzero(np.diff(places) <= 0)[0])
             findings.add(path, f"{what} must increase; {places[i + 1]:g} follows {places[i]:g}")

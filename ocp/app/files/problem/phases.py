@@ -183,7 +183,7 @@ def _striking(robot: LoadedRobot, spec: RobotReset | None) -> tuple[MechanismCon
 
 
 def _beside_touches(phases: list[Phase], robots: list[LoadedRobot], i: int) -> Phase:
-    """The phase whose idle contacts know of the phases beside it in which they touch: there their height is said by these."""
+    """The phase whose idle contacts know of the phases beside it in which they touch: their height there follows from these."""
     before, after = (robots[k].mechanism.constraints if 0 <= k < len(robots) else () for k in (i - 1, i + 1))
     touching = {f"{c.name} clear": (c in before, c in after) for c in robots[i].idle}
     return replace(phases[i], constraints=tuple(
@@ -238,7 +238,7 @@ def _struck(robot: LoadedRobot, before: LoadedRobot, spec: RobotReset) -> dict[s
     for i, name in unknown:
         lp.unknown(findings, name, known, (*path, i), "contact that is active in this phase")
     if not new:
-        findings.add(path, "nothing strikes: every constraint of this phase held before", at_key=True)
+        findings.add(path, "nothing strikes: every constraint of this phase was active before", at_key=True)
     if unknown or not new:
         return {}
     with findings.collecting(path):

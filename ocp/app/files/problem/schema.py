@@ -36,7 +36,7 @@ class SymbolicSystem(Part):
     next: dict[str, Number] = Key("of a system in discrete time, in the place of dynamics: every state after a step, from states "
                                   "and controls before it", dict)
     period: Number | None = Key("[s] between the steps of 'next'; null: 1, and t counts steps", None, above=0)
-    sampled: sections.Sampled | None = Key("discrete time: steps of an integrator over 'dynamics', with held controls; null: "
+    sampled: sections.Sampled | None = Key("discrete time: steps of an integrator over 'dynamics', with constant controls; null: "
                                         "continuous time", None)
     equations: dict[str, Number] = Key("implicit equations by name, 'left = right' or an expression that is 0; der(x) is the time "
                                        "derivative of a state; as many as algebraic unknowns and states without dynamics", dict)

@@ -38,7 +38,7 @@ class TablePart(Part):
     file: Name | None = Key("CSV file relative to this one: two columns, x and value; or x in the first column, y in the first "
                             "row", None, path=True)
     x: _Abscissas | None = Key("places", None)
-    y: _Abscissas | None = Key("places of the second argument; null: there is one argument", None)
+    y: _Abscissas | None = Key("points of the second argument; null: there is one argument", None)
     values: Annotated[tuple[NumberOrList, ...], Field(min_length=2, max_length=parts.MAX_COMPONENTS)] | None = Key(
         "value at each x, or a row of values, one for each y", None)
     smooth: StrictBool = Key("true: natural cubic splines, straight on outside; false: straight lines, level outside", False)
@@ -80,7 +80,7 @@ class LoadedSimulation:
 class Sampled(Part):
     """A system in discrete time: what steps of an integrator make of rates while controls are constant."""
 
-    period: Number = Key("[s] between samples, in which controls are held; running costs count where steps begin", above=0)
+    period: Number = Key("[s] between samples, in which controls are constant; running costs count where steps begin", above=0)
     integrator: Name = Key("any integrator of shooting methods", "rk4")
     steps: int = Key("steps of it in a period", 1, ge=1)
 

@@ -145,7 +145,7 @@ def read_design(system: Section, mechanism: Mechanism) -> dict[str, Parameter]:
                     for value in values:
                         _possible(mechanism, made, value)
     if mechanism.constraints and found:
-        system.refuse("a robot with constraints has no numbers to choose; close the loop by a bushing", "design", at_key=True)
+        system.refuse("a robot with constraints has no design parameters; close the loop by a bushing", "design", at_key=True)
     return found
 
 
@@ -160,7 +160,8 @@ def _made(section: Section, mechanism: Mechanism) -> Parameter:
     fields = {word: called[word] for word in get_args(schema.DesignForce.model_fields["field"].annotation)}
     words = [word for word, field in fields.items() if isinstance(getattr(force, field, None), float | int)]
     if force is not None and spec.field not in words:
-        raise ModelError(f"has no number {spec.field!r} (known: {', '.join(words) or 'none'})", element=f"force {spec.name!r}")
+        raise ModelError(f"has no numeric field {spec.field!r} (known: {', '.join(words) or 'none'})",
+                         element=f"force {spec.name!r}")
     return ForceField(spec.name, fields[spec.field])
 
 

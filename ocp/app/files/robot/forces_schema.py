@@ -76,7 +76,7 @@ class Spring(Part):
 
 
 class Cable(Spring):
-    """The same, which pulls or does nothing."""
+    """The same, under tension alone: slack it exerts no force."""
 
     makes = law.Cable
 
@@ -184,8 +184,8 @@ class Touch(Ground):
 
     makes = held.PointContact
     points: tuple[Vector3, ...] = Key("coordinates in the frame [m]", ((0.0, 0.0, 0.0),), min_length=1)
-    places: tuple[Vector3, ...] = Key("world positions where they are held; none: wherever they touch [m]", ())
-    slides: StrictBool = Key("without friction: only the normal is held", False)
+    places: tuple[Vector3, ...] = Key("world positions where they are fixed; none: wherever they touch [m]", ())
+    slides: StrictBool = Key("without friction: only the normal is constrained", False)
 
 
 class Sole(Ground):

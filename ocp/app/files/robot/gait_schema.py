@@ -37,7 +37,7 @@ class Gait(Part):
                                                "all the time", dict)
     duration: Number | None = Key("[s] of the whole motion, with 'swings'", None, above=0)
     feet: dict[Literal["L", "R", "LF", "RF", "LH", "RH"], Name] = Key(
-        "which contact is which foot of a pattern: left, right, front, hind; default: by their places at the start", dict)
+        "which contact is which foot of a pattern: left, right, front, hind; default: by their positions at the start", dict)
     cycles: StrictInt = Key("how often every foot swings in a pattern", 1, ge=1)
     swing: Number | None = Key("[s] that a foot is in the air; null: as is usual for the pattern", None, above=0)
     stance: Number | None = Key("[s] that all feet stand between two swings; negative: of flight; null: as is usual", None)

@@ -110,7 +110,7 @@ class RobotModel(Part):
     root: Literal["fixed", "free_flyer", "planar"] = Key("how the root link is attached (URDF)", "fixed")
     mimic: Literal["couple", "independent"] = Key("mimic joints follow their leader exactly, or are joints of their own (URDF)",
                                                   "couple")
-    lock: dict[str, NumberOrList] = Key("joints that are held: name and value [rad or m], or a list of coordinates", dict)
+    lock: dict[str, NumberOrList] = Key("locked joints: name and value [rad or m], or a list of coordinates", dict)
     gravity: Vector3 | None = Key("gravity in the world [m/s^2]; null: that of the robot file, else [0, 0, -9.81]", None)
     packages: dict[str, str] = Key("folders of ROS packages, relative to this file", dict, path=True)
     srdf: str = Key("SRDF file with named configurations, relative to this file; auto: the one beside the URDF", "auto",
@@ -152,7 +152,7 @@ class RobotSystem(RobotModel):
     constraints: tuple[MechanismConstraint, ...] = Key("loop closures, contacts, prescribed motions and other constraints", ())
     design: tuple[Design, ...] = Key("numbers of the robot that are parameters of the problem, for the solver to choose", ())
     define: dict[str, Number] = Key("named expressions, usable in all later ones", dict)
-    sampled: sections.Sampled | None = Key("discrete time: steps of an integrator with held controls; formulation: "
+    sampled: sections.Sampled | None = Key("discrete time: steps of an integrator with piecewise constant controls; formulation: "
                                            "forward_dynamics. null: continuous time", None)
     scenery: tuple[Shape, ...] = Key("what stands in the world and is drawn: tables, walls, obstacles; dynamics and constraints "
                                      "know nothing of it", ())

@@ -202,7 +202,7 @@ class Laws(Motion):
 class JointChange(Laws):
     """A joint of the robot file in another form: of another kind, or of its own kind with other numbers."""
 
-    kind: Name | None = Key(f"{KINDS}; of the joint in the robot file only the place stays, unless it is given; null: the kind "
+    kind: Name | None = Key(f"{KINDS}; of the joint in the robot file only the placement stays, unless it is given; null: the kind "
                           "stays, and all that is not given", None)
 
 

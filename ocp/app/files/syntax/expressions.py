@@ -285,12 +285,12 @@ class _Evaluator:
         at = self.scalar(node.args[0], depth + 1, f"the argument of {name}")
         places, values = (self.value(argument, depth + 1) for argument in node.args[1:])
         if places.numel() != values.numel() or places.numel() < 2:
-            raise self.error(node, f"{name}: needs as many places as values, at least 2; got {places.numel()} and {values.numel()}")
+            raise self.error(node, f"{name}: needs as many points as values, at least 2; got {places.numel()} and {values.numel()}")
         if not places.is_constant():
-            raise self.error(node.args[1], f"{name}: places must be numbers")
+            raise self.error(node.args[1], f"{name}: points must be numbers")
         points = ca.DM(places).full().ravel()
         if not all(points[1:] > points[:-1]):
-            raise self.error(node.args[1], f"{name}: places must increase")
+            raise self.error(node.args[1], f"{name}: points must increase")
         return (lines if name == "interpolate" else spline)(at, points, values)
 
     def curve(self, node: ast.Call, name: str, depth: int) -> SX:

@@ -105,8 +105,8 @@ BUILTINS: Mapping[str, Builtin] = MappingProxyType({
 #: what the parser itself knows, with how it is written
 SPECIAL: Mapping[str, str] = MappingProxyType({
     "if_else": "if_else(condition, a, b): a where the condition holds, else b; comparisons <, <=, >, >=, joined by and, or, not",
-    "interpolate": "interpolate(x, [places], [values]): straight lines through points, level outside",
-    "spline": "spline(x, [places], [values]): natural cubic spline through points, straight on outside; twice differentiable",
+    "interpolate": "interpolate(x, [points], [values]): straight lines through points, level outside",
+    "spline": "spline(x, [points], [values]): natural cubic spline through points, straight on outside; twice differentiable",
     "der": "der(state): time derivative of a state, in systems with 'equations'",
 })
 FUNCTION_NAMES = (*BUILTINS, *SPECIAL)
@@ -114,7 +114,7 @@ RESERVED_NAMES = ("t", "pi", *FUNCTION_NAMES)
 
 
 # ---- functions through given points -----------------------------------------------------------------------------------
-# Expressions without branches: between two places every piece is a polynomial in the argument held inside the piece; a sum of
+# Expressions without branches: between two points every piece is a polynomial in the argument clipped to the piece; a sum of
 # them is the whole function. ``values`` has a row for every location; several columns are several functions at once.
 
 
@@ -143,7 +143,7 @@ def spline(at: SX, points: np.ndarray, values: SX) -> SX:
 
 
 def _derivatives_at(points: np.ndarray) -> np.ndarray:
-    """The slopes at the places [n, n] per value: continuity of the second derivative inside, none at the ends."""
+    """The derivatives at the points [n, n] per value: continuity of the second derivative inside, none at the ends."""
     n, h = len(points), np.diff(points)
     A, B = np.zeros((n, n)), np.zeros((n, n))
     A[0, :2], A[-1, -2:] = (2, 1), (1, 2)

@@ -290,7 +290,7 @@ class _Reader:
         path = () if top is None else (*top.path, top.key if top.key is not None else len(top.node))
         value: Any = {} if kind == "MappingStartEvent" else [] if kind == "SequenceStartEvent" else self._scalar(event)
         if value is None and not event.value and top and top.key_mark:
-            mark = top.key_mark  # the parser places an absent value at whatever comes next
+            mark = top.key_mark  # the parser locates an absent value at whatever comes next
         self.entries[path] = Entry(top.key_mark if top else None, mark, self._content(event, value, mark))
         if len(self.entries) > MAX_VALUES:
             raise self._error(event, f"more than {MAX_VALUES} values; large matrices go into CSV files")
