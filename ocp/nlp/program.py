@@ -75,11 +75,11 @@ class NLP:
         for name, size in sizes.items():
             if np.shape(getattr(self, name)) != (size,):
                 raise ProblemError(f"{name} needs {size} values, got shape {np.shape(getattr(self, name))}", where="nlp")
-        self._check_order()
+        self._check_order("xg")
 
-    def _check_order(self) -> None:
-        columns, rows = (self.x_lower, self.x_upper, self.variables), (self.g_lower, self.g_upper, self.constraints)
-        for lower, upper, names in (columns, rows):
+    def _check_order(self, kinds: str) -> None:
+        pairs = {"x": (self.x_lower, self.x_upper, self.variables), "g": (self.g_lower, self.g_upper, self.constraints)}
+        for lower, upper, names in map(pairs.__getitem__, kinds):
             for i in () if (lower <= upper).all() else np.flatnonzero(~(lower <= upper)):
                 raise ProblemError(f"lower bound {lower[i]:.6g} is not below upper bound {upper[i]:.6g}", where=names[i])
 
@@ -87,7 +87,7 @@ class NLP:
         """With another guess, bounds or limits, of the same sizes; ``dataclasses.replace`` would ask for these once more."""
         found = object.__new__(NLP)
         vars(found).update(vars(self), **limits)
-        found._check_order()
+        found._check_order("xg" if "g_lower" in limits or "g_upper" in limits else "x")
         return found
 
     @property

@@ -2,7 +2,7 @@
 
 Numbers: values of parameters, durations, prescribed states, bounds, limits of constraints and linkages, ranges of free parameters.
 Everything else but the guess is structure: functions, weights of residuals and of soft constraints, which components are
-prescribed, where a limit is none. What has the same numbers as before stays the same object.
+prescribed, where a limit is none. Objects whose numbers do not change are kept.
 """
 
 from __future__ import annotations

@@ -106,10 +106,11 @@ def limits(phase: Phase, form: Form, layout: Layout, first: int, before: Phase) 
     """Bounds [n] of the unknowns of a phase that differs in numbers alone from that of the layout, ``before``. Raises ProblemError
     for a prescribed value outside the bounds."""
     states = layout.states - first
-    if (phase.x_lower, phase.x_upper, phase.u_lower, phase.u_upper) != (before.x_lower, before.x_upper, before.u_lower,
-                                                                        before.u_upper):
+    if (phase.x_lower, phase.x_upper) != (before.x_lower, before.x_upper):
         return _limits(phase, form, layout.count, states, layout.controls - first, layout.centres)
     lower, upper = layout.lower.copy(), layout.upper.copy()  # the same components are prescribed
+    if (phase.u_lower, phase.u_upper) != (before.u_lower, before.u_upper):
+        lower[layout.controls - first], upper[layout.controls - first] = phase.control_bounds.arrays
     for at, j, boundary, known in ((At.START, 0, phase.start, before.start), (At.FINAL, -1, phase.final, before.final)):
         if boundary is not None and boundary != known:
             low, high = lower[states[j]], upper[states[j]]

@@ -133,13 +133,13 @@ def build(problem: Problem, meshes: Sequence[Discretisation], how: How, centres:
                          _integrals(problem, whole.names), lambda: _owners(placed, meshes), distinct(findings),
                          {"compile": sum(seconds for _, _, seconds in ready)})
 
-    known, firsts = _limits_of_rows(placed), np.cumsum([0, *(layout.count for layout in layouts)]).tolist()
+    known, firsts = _limits_of_rows(problem, placed), np.cumsum([0, *(layout.count for layout in layouts)]).tolist()
 
     def moved(other: Problem) -> Transcription:
         own = with_guess(with_numbers(problem, numbers_of(other)), other)
         _refuse_constants(problem, own, static.parameters)
         there = located(own, meshes, how.states, [p.layout.centres for p in placed], placed)
-        rows = whole if _limits_of_rows(there) == known else stacked(_pieces(there, meshes, loops)[0], n)
+        rows = whole if _limits_of_rows(own, placed) == known else stacked(_pieces(there, meshes, loops)[0], n)
         if rows.rows != whole.rows:
             raise ProblemError("other limits make other rows of the program; compile it again", where=f"problem {own.name!r}")
         changed = replace(nlp, **_unknowns(there), g_lower=rows.lower, g_upper=rows.upper,
@@ -150,12 +150,11 @@ def build(problem: Problem, meshes: Sequence[Discretisation], how: How, centres:
 
     def limited(other: Problem) -> NLP:
         _refuse_constants(problem, other, static.parameters)
-        there = [replace(place, problem=other) for place in placed]
-        if _limits_of_rows(there) != known:
+        if _limits_of_rows(other, placed) != known:
             own = moved(other).nlp
             return own.limited(x0=np.concatenate([nlp.x0[:firsts[-1]], own.x0[firsts[-1]:]]))
-        ranges = [limits(place.phase, place.form, place.layout, first, phase)
-                  for place, first, phase in zip(there, firsts, problem.phases, strict=False)]
+        ranges = [limits(phase, place.form, place.layout, first, place.phase)
+                  for phase, place, first in zip(other.phases, placed, firsts, strict=False)]
         bounds = static_unknowns(other).bounds
         lower, upper = (np.concatenate([*(pair[i] for pair in ranges), bounds[:, i]]) for i in (0, 1))
         return nlp.limited(x0=np.concatenate([nlp.x0[:firsts[-1]], bounds[:, 2]]), x_lower=lower, x_upper=upper)
@@ -204,13 +203,14 @@ def _refuse_constants(one: Problem, other: Problem, free: Mapping[str, int]) -> 
                                    where=f"phase {a.name!r}")
 
 
-def _limits_of_rows(placed: Sequence[Place]) -> list[Any]:
+def _limits_of_rows(problem: Problem, placed: Sequence[Place]) -> list[Any]:
     """The limits of the constraints of a problem; those of unknowns are not among them."""
-    ends = [boundary for place in placed for at, boundary in ((At.START, place.phase.start), (At.FINAL, place.phase.final))
-            if held_by_rows(place.phase, place.form, at)[0]]
-    bounds = [place.phase.state_bounds for place in placed if place.form.tangent]
-    return [ends, bounds, [(c.lower, c.upper) for place in placed for c in place.phase.constraints],
-            [(linkage.lower, linkage.upper) for linkage in placed[0].problem.linkages]]
+    pairs = list(zip(problem.phases, (place.form for place in placed), strict=True))
+    ends = [boundary for phase, form in pairs for at, boundary in ((At.START, phase.start), (At.FINAL, phase.final))
+            if held_by_rows(phase, form, at)[0]]
+    bounds = [phase.state_bounds for phase, form in pairs if form.tangent]
+    return [ends, bounds, [(c.lower, c.upper) for phase in problem.phases for c in phase.constraints],
+            [(linkage.lower, linkage.upper) for linkage in problem.linkages]]
 
 
 class Differentiated(NamedTuple):

@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import casadi as ca
@@ -34,7 +35,6 @@ from ocp.app.batch.plan import Axis, cases  # noqa: E402
 from ocp.app.batch.run import Sweep, swept  # noqa: E402
 from ocp.app.files.load import load_problem  # noqa: E402
 from ocp.batch.compiled import compiled  # noqa: E402
-from ocp.problem.numbers import numbers_of, with_numbers  # noqa: E402
 
 PROBLEMS = ROOT / "problems"
 TURNS, AGAIN = 5, 12
@@ -54,23 +54,27 @@ def solves_again() -> list[dict[str, object]]:
         begin = time.process_time()
         made = compiled(loaded.problem, method, options)
         first = time.process_time() - begin
-        numbers = numbers_of(loaded.problem)
-        start = loaded.problem.phases[0].start
-        at = next(i for i, value in enumerate(numbers.tolist()) if value == start.value[0] and i >= 3) if start else 0
         whole, pure = [], []
         for k in range(TURNS):
-            step = np.zeros(len(numbers))
-            step[at] = 1e-3 * (k + 1)
-            case = with_numbers(loaded.problem, numbers + step)
+            case = beside(loaded.problem, 1e-3 * (k + 1))
             begin = time.process_time()
             found = made.solve(case, certified=False)
             whole.append(time.process_time() - begin)
             pure.append(pure_time(made, case))
-        rows.append({"problem": name, "iterations": len(found.solution.iterations), "first [ms]": 1e3 * first,
+        rows.append({"problem": name, "iterations": len(found.solution.iterations) - 1, "first [ms]": 1e3 * first,
                      "again [ms]": 1e3 * float(np.median(whole)), "solver alone [ms]": 1e3 * float(np.median(pure)),
                      "ratio": float(np.median(np.array(whole) / np.array(pure)))})
         print(rows[-1], flush=True)
     return rows
+
+
+def beside(problem, step: float):
+    """From a start whose first state is another; of several phases, to such a goal."""
+    *rest, last = problem.phases
+    name = "final" if rest else "start"
+    end = getattr(last, name)
+    moved = replace(end, value=(end.value[0] + step, *end.value[1:]))
+    return replace(problem, phases=(*rest, replace(last, **{name: moved})))
 
 
 def pure_time(made, case) -> float:
@@ -100,8 +104,6 @@ def beside_opti() -> list[dict[str, object]]:
     loaded = load_problem(PROBLEMS / "cartpole_swingup.yaml")
     tree = loaded.text.replace("m2: 0.3, l: 0.5, g: 9.81}", "l: 0.5, g: 9.81}\nparameters: {m2: 0.3}")
     tree = tree.replace("intervals: 100", "intervals: 60")
-    from dataclasses import replace
-
     from ocp.app.files.load import load_text
     from ocp.problem import with_parameters
 
@@ -241,10 +243,12 @@ def _lines(place: Path) -> int:
 
 
 def _until(words: list[str], out: Path, seconds: float | None) -> float:
-    """Wall seconds of a command to its end, which must be a good one; -1 where it was killed after so many seconds."""
-    begin = time.perf_counter()
+    """Wall seconds of a command to its end, which must be good; -1 where it was killed so many seconds after its first row."""
+    begin, before = time.perf_counter(), _lines(out)
     process = subprocess.Popen([*words, "--out", str(out)], start_new_session=True, stdout=subprocess.DEVNULL,
                                env={**os.environ, "PYTHONPATH": str(PROBLEMS.parent)})
+    while seconds is not None and process.poll() is None and _lines(out) == before:
+        time.sleep(0.01)
     try:
         if process.wait(seconds):
             raise RuntimeError(f"exit code {process.returncode}")
@@ -255,9 +259,68 @@ def _until(words: list[str], out: Path, seconds: float | None) -> float:
     return time.perf_counter() - begin
 
 
+def threads() -> list[dict[str, object]]:
+    """What threads could win at most: the part of a case that is spent in compiled loops, which need no lock of the interpreter,
+    and by it the speed-up of two threads (Amdahl 1967), with the certificate and without."""
+    from ocp.nlp.interior_point import prepare
+
+    rows, inner, spent, released = list[dict[str, object]](), prepare.advance, [0.0], _releases()
+
+    def timed(*given):
+        begin = time.process_time()
+        inner(*given)
+        spent[0] += time.process_time() - begin
+
+    prepare.advance = timed
+    try:
+        for name in ("pendulum", "cart-pole", "Panda"):
+            loaded = load_problem(PROBLEMS / f"{SOLVES[name][0]}.yaml")
+            made = compiled(loaded.problem, SOLVES[name][1], loaded.options_for(SOLVES[name][1]))
+            row: dict[str, object] = {"problem": name}
+            for certified, word in ((False, "solve"), (True, "with certificate")):
+                begin, spent[0] = time.process_time(), 0.0
+                for k in range(TURNS):
+                    case = beside(loaded.problem, 1e-3 * (k + 1))
+                    assert made.solve(case, certified=certified).solution.trajectory is not None
+                share = spent[0] / (time.process_time() - begin)
+                row |= {f"{word}: in loops": share, f"{word}: two threads at most": 1 / (1 - share / 2)}
+            rows.append(row)
+    finally:
+        prepare.advance = inner
+    return [{**row, "CasADi releases the lock": released} for row in rows]
+
+
+def _releases() -> bool:
+    """Whether another thread gets on while a function of CasADi is evaluated."""
+    import threading
+
+    x = ca.SX.sym("x")
+    y = x
+    for _ in range(200):
+        y = ca.sin(y)
+    f = ca.Function("f", [x], [y])
+    many = f.map(100_000)
+    count, stop, data = [0], threading.Event(), np.ones((1, 100_000))
+
+    def counting() -> None:
+        while not stop.is_set():
+            count[0] += 1
+            time.sleep(1e-4)
+
+    thread = threading.Thread(target=counting)
+    thread.start()
+    inside = ca.DM(data)
+    before = count[0]
+    many(inside)
+    after = count[0]
+    stop.set()
+    thread.join()
+    return after - before > 10
+
+
 #: what measures each part
 PARTS: dict[str, Callable[..., list[dict[str, object]]]] = {
-    "again": solves_again, "opti": beside_opti, "around": overhead, "workers": workers, "kills": kills}
+    "again": solves_again, "opti": beside_opti, "around": overhead, "workers": workers, "threads": threads, "kills": kills}
 
 
 def table(first: str, rows: list[dict[str, str]]) -> str:
@@ -280,7 +343,7 @@ def main() -> None:
     path = FOLDER / "sweeps.csv"
     rows: dict[str, list[dict[str, str]]] = {part: [row for row in read_table(path) if row["part"] == part] for part in PARTS}
     for part in given.parts:
-        found = PARTS[part]() if part in ("again", "opti") else PARTS[part](given.cases)
+        found = PARTS[part]() if part in ("again", "opti", "threads") else PARTS[part](given.cases)
         rows[part] = [{"part": part, "what": str(next(iter(row.values()))),
                        "figures": "; ".join(f"{key} {value}" for key, value in list(row.items())[1:])} for row in found]
         write_table(path, [row for part in PARTS for row in rows[part]])
@@ -295,8 +358,8 @@ processor times and ratios taken in turn do not depend on that.
 
 ## A program that stands ready
 
-Processor time of the first solve with everything that is built for it, of a case with another start without its certificate, and of
-the solver alone within the same case.
+Processor time of the first solve with everything that is built for it, of a case with another start (of the leg: another
+goal), up to 5 mm or mrad away, without its certificate, and of the solver alone within the same case.
 
 {table("problem", rows["again"])}
 
@@ -319,6 +382,11 @@ values, rows and points to the disk.
 The same sweep by wall time, start of the processes and a program built by each included.
 
 {table("processes", rows["workers"])}
+
+Threads are not offered: of a case with its certificate little is spent in compiled loops, which need no lock of the interpreter.
+Functions of CasADi release it, too; what they take of a certificate is not in these figures.
+
+{table("problem", rows["threads"])}
 
 ## Kills
 

@@ -79,6 +79,7 @@ def begin(p: Program, q: st.State, plan: Plan, workspace: Factors, push: float) 
     the least barrier parameter and multipliers, which are taken as they are: raised to what mu asks for they would cost iterations
     at a solution."""
     n, m = len(q.x), len(q.y)
+    _relax(q)
     for j in range(n):
         if q.free[j]:
             q.x[j] = min(max(q.x[j], q.lower[j]), q.upper[j]) if q.warm else _inside(q.x[j], q.lower[j], q.upper[j], push)
@@ -110,6 +111,19 @@ def begin(p: Program, q: st.State, plan: Plan, workspace: Factors, push: float) 
     q.theta_max, q.theta_min = 1e4 * max(1.0, theta), 1e-4 * max(1.0, theta)
     q.filtered = 0
     q.ready = 1
+
+
+@linked(error_model="numpy")
+def _relax(q: st.State) -> None:
+    """Which bounds leave room, and these moved outwards a little so that there is an inside (Sec. 3.5); what is fixed is there."""
+    least = min(1e-8, q.tolerance)
+    for j in range(len(q.w)):
+        q.free[j] = 1 if q.lower[j] < q.upper[j] else 0
+        if q.free[j]:
+            q.lower[j] -= min(q.tolerance, least * max(1.0, abs(q.lower[j])))
+            q.upper[j] += min(q.tolerance, least * max(1.0, abs(q.upper[j])))
+        elif j < len(q.x):
+            q.x[j] = q.lower[j]
 
 
 @linked(error_model="numpy")

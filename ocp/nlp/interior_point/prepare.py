@@ -62,13 +62,12 @@ def prepare(nlp: NLP, options: SolverOptions, made: dict[Any, Any] | None = None
             made["loaded"] = load(nlp.separable or whole(nlp), options.hessian == "gauss_newton", "jit")
         made[key] = _workspace(nlp, options, made["loaded"], fixed)
     loaded, order, state, factors, corrected = made[key]
-    bounds = _relaxed(nlp, options)
 
     def run(x0: Array, warm: Warm | None, progress: Progress | None, watch_point: WatchPoint | None) -> NLPResult:
         started = time.perf_counter()
         watch = Watch(progress, watch_point)
         push = PUSH if warm is None else MU_LEAST
-        _start(nlp, options, state, bounds, x0, warm)
+        _start(nlp, options, state, x0, warm)
         chunk = CHUNK if progress is None and watch_point is None and seconds_left() == float("inf") else 1
         spare = 2.0
         with interrupts(watch.interrupt):
@@ -77,14 +76,14 @@ def prepare(nlp: NLP, options: SolverOptions, made: dict[Any, Any] | None = None
                 if state.status == NO_ROOM and spare < 2.0 ** DOUBLINGS:
                     factors[0], spare = workspace(order, nlp.n + nlp.m, 2.0 * spare), 2.0 * spare
                     if not state.ready:
-                        _start(nlp, options, state, bounds, x0, warm)  # ``begin`` had scaled bounds already
+                        _start(nlp, options, state, x0, warm)  # ``begin`` had scaled bounds already
                     state.status = RUNNING
                 if watch.heard(lambda first: _log(state, first), lambda rows: _point(nlp, state)):
                     break
                 if warm is not None and warm.far and state.status == RUNNING and state.iteration >= CHUNK:
                     done = state.iteration, state.rows, state.evaluations
                     warm = replace(warm, mu=warm.far, far=0.0)
-                    _start(nlp, options, state, bounds, x0, warm)
+                    _start(nlp, options, state, x0, warm)
                     state.iteration, state.rows, state.evaluations = done
         if watch.error is not None:
             raise watch.error
@@ -101,19 +100,10 @@ def _workspace(nlp: NLP, options: SolverOptions, loaded: Loaded, fixed: Array) -
     return Workspace(loaded, order, state, [workspace(order, nlp.n + nlp.m)], np.zeros(nlp.m + 1)[:nlp.m])
 
 
-def _relaxed(nlp: NLP, options: SolverOptions) -> tuple[Array, Array, Array]:
-    """Bounds of x and of the rows, inequalities moved outwards a little so that there is an inside; and which are such."""
-    lower, upper = np.concatenate([nlp.x_lower, nlp.g_lower]), np.concatenate([nlp.x_upper, nlp.g_upper])
-    free, least = lower < upper, min(1e-8, options.tolerance)
-    by = [np.minimum(options.tolerance, least * np.maximum(1.0, np.abs(b))) * free for b in (lower, upper)]
-    return lower - by[0], upper + by[1], free
-
-
-def _start(nlp: NLP, options: SolverOptions, q: State, bounds: tuple[Array, Array, Array], x0: Array, warm: Warm | None) -> None:
+def _start(nlp: NLP, options: SolverOptions, q: State, x0: Array, warm: Warm | None) -> None:
     q.clear()
-    q.lower[:], q.upper[:], q.free[:] = bounds
+    q.lower[:nlp.n], q.lower[nlp.n:], q.upper[:nlp.n], q.upper[nlp.n:] = nlp.x_lower, nlp.g_lower, nlp.x_upper, nlp.g_upper
     q.x[:] = x0 if warm is None else warm.x
-    np.copyto(q.x, nlp.x_lower, where=q.free[:nlp.n] == 0)
     q.mu = MU_FIRST if warm is None or not np.isfinite(warm.mu) else max(warm.mu, MU_LEAST)
     q.tolerance, q.threshold = options.tolerance, THRESHOLD
     q.limit = options.max_iterations
