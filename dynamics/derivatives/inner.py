@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import casadi as ca
@@ -41,12 +41,14 @@ class Inner:
     """Values k [n] of the dynamics that other functions of (t, x, u, p) may hold.
 
     sought: (t, x, u) -> k, the graph that ``split`` looks for. first(t, x, u) -> k, T [n, ndx + nu]; second(t, x, u, weights [n])
-    -> Hessian [ndx + nu, ndx + nu] of ``weights . k(t, x [+] dx, u + du)`` at 0; expressions of SX or MX.
+    -> Hessian [ndx + nu, ndx + nu] of ``weights . k(t, x [+] dx, u + du)`` at 0; expressions of SX or MX. forward: whether they are
+    of forward dynamics, whose second derivatives Gauss-Newton Hessians leave out.
     """
 
     sought: ca.Function
     first: Callable[[Expr, Expr, Expr], tuple[Expr, Expr]]
     second: Callable[[Expr, Expr, Expr, Expr], Expr]
+    forward: bool = False
 
     @property
     def count(self) -> int:
@@ -69,7 +71,7 @@ class Inner:
             return wide
 
         t, x, u = (ca.SX.sym(n, size) for n, size in (("t", 1), ("x", nx + more), ("u", self.sought.size1_in(2))))
-        return Inner(ca.Function("carried", [t, x, u], [self.sought(t, x[:nx], u)]), first, second) if more else self
+        return Inner(ca.Function("carried", [t, x, u], [self.sought(t, x[:nx], u)]), first, second, self.forward) if more else self
 
 
 def efforts(model: Model, nu: int, start: int = 0) -> Inner:
@@ -133,7 +135,7 @@ def _forces(key: ByFingerprint) -> Inner | None:
             H[:2 * n, :2 * n] += ca.substitute(own, ca.vertcat(d, g), ca.vertcat(ca.SX.zeros(2 * n), gradient[2 * n:3 * n]))
         return H
 
-    return _inner((t, x, u, w), value, first, second)
+    return replace(_inner((t, x, u, w), value, first, second), forward=True)
 
 
 def _inner(symbols: tuple[Expr, Expr, Expr, Expr], value: Expr, first: Callable[[], list[Expr]], second: Callable[[], Expr]

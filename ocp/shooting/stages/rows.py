@@ -132,7 +132,7 @@ def _between(name: str, value: Expr, lower: float, upper: float) -> list[Row]:
 def make_rows(label: str, space: Space, nu: int, np_: int, make: Callable[..., list[Row]], width: int, inner: Inner | None = None,
               full: bool = True) -> Rows:
     """Functions of the constraints that ``make(t, x, u, p)`` lists. inner: values of the dynamics that they may hold; ``make`` then
-    takes symbols for these, whose derivatives are known in closed form. full: the curvature has that of the dynamics, which
+    takes symbols for these, whose derivatives are known in closed form. full: the curvature has that of forward dynamics, which
     Gauss-Newton Hessians leave out."""
     sizes = (1, space.nx, nu, np_)
     at = [ca.SX.sym(n, size) for n, size in zip("txup", sizes, strict=True)]
@@ -180,7 +180,7 @@ def _derivatives(label: str, space: Space, at: Sequence[Expr], make: Callable[..
     value, J = first(t, x, u, p, known)
     H, adjoint = second(t, x, u, p, known, y)
     H = ca.MX(size, size) if not second.nnz_out(0) else through(H, T)
-    H = ca.tril(H + inner.second(t, x, u, adjoint) if full else H)
+    H = ca.tril(H + inner.second(t, x, u, adjoint) if full or not inner.forward else H)
     return (ca.Function(names[0], [t, x, u, p], [ca.densify(value), ca.densify(by_rows(J[:, :size] + J[:, size:] @ T, width))]),
             ca.Function(names[1], [t, x, u, p, y], [ca.densify(by_rows(H, width))]))
 
