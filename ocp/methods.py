@@ -142,7 +142,7 @@ def make_options(name: str, values: Mapping[str, Any]) -> MethodOptions:
     return record_of(method(name).options_type(), values, f"solve.{name}")
 
 
-def spelt_otherwise(name: str, options: Any) -> tuple[Finding, ...]:
+def spelt_otherwise(name: str, options: object) -> tuple[Finding, ...]:
     """That options of a method, as given, now stand in a section of its record."""
     if not isinstance(options, Mapping):
         return ()

@@ -195,7 +195,7 @@ class ByContent:
 
     @cached_property
     def _text(self) -> str:
-        def text_of(value: Any) -> str:
+        def text_of(value: object) -> str:
             return str(value.serialize()) if isinstance(value, ca.Function) else repr(value)
 
         entries = (f"{f.name}={text_of(getattr(self, f.name))}" for f in fields(self))  # type: ignore[arg-type]  # they are dataclasses

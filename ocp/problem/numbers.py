@@ -88,7 +88,7 @@ def _phase(phase: Phase, take: Take) -> Phase:
                  constraints=_each(phase.constraints, lambda own: _limited(own, take)), free_parameters=free)
 
 
-def _with(item: T, **fields: Any) -> T:
+def _with(item: T, **fields: object) -> T:
     """With these fields; the item itself where none of them is another."""
     new = {name: value for name, value in fields.items() if value is not getattr(item, name)}
     return replace(item, **new) if new else item  # type: ignore[type-var]

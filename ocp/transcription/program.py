@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import casadi as ca
@@ -20,7 +21,7 @@ from ocp.interrupts import Activity, check
 from ocp.nlp import NLP
 from ocp.nlp.local import CONTROL, COORDINATE, DURATION, PARAMETER, TANGENT, Owners, cells
 from ocp.nlp.names import Names
-from ocp.nlp.separable import Separable
+from ocp.nlp.separable import Element
 from ocp.nlp.values import at_places, evaluated
 from ocp.nlp.whole import Whole
 from ocp.problem import At, Finding, Kind, Problem, Trajectory, distinct, join
@@ -125,14 +126,20 @@ def build(problem: Problem, meshes: Sequence[Discretisation], how: How, centres:
         algebraic=np.concatenate([place.layout.controls[:, len(place.phase.system.controls):].ravel() for place in placed]),
         timeline=None if any(looks_back(mesh) for mesh in meshes) else
         timeline(placed, meshes, above[defects].tolist(), above[passages].tolist()))
-    back = _Back(placed, tuple(meshes), elements, above[defects].tolist(), loops)
+    back = _Back(placed, tuple(meshes), {element.name: element for element in elements.elements}, above[defects].tolist(), loops)
     findings += [one for _, own, _ in ready for one in own] or \
         ([] if how.kernels == BY_SOLVER else [Finding(Kind.KERNELS_INTERPRETED)])
     made = Transcription(nlp, back.parts, back.costate, back.parameters, back.durations, back.centres, tuple(meshes),
                          tuple(p.form for p in placed), tuple(layout.states for layout in layouts),
                          _integrals(problem, whole.names), lambda: _owners(placed, meshes), distinct(findings),
                          {"compile": sum(seconds for _, _, seconds in ready)})
+    return _movable(made, problem, placed, how, whole, back)
 
+
+def _movable(made: Transcription, problem: Problem, placed: Sequence[Place], how: How, whole: Part, back: _Back) -> Transcription:
+    """The program, which takes other numbers and limits. whole: its constraints."""
+    nlp, meshes, loops = made.nlp, made.meshes, back.loops
+    layouts, static, n = [p.layout for p in placed], placed[0].static, placed[0].n
     known, firsts = _limits_of_rows(problem, placed), np.cumsum([0, *(layout.count for layout in layouts)]).tolist()
 
     def moved(other: Problem) -> Transcription:
@@ -144,7 +151,7 @@ def build(problem: Problem, meshes: Sequence[Discretisation], how: How, centres:
             raise ProblemError("other limits make other rows of the program; compile it again", where=f"problem {own.name!r}")
         changed = replace(nlp, **_unknowns(there), g_lower=rows.lower, g_upper=rows.upper,
                           diagnose=diagnosis(own, meshes, _unpack(there)))
-        way = _Back(there, tuple(meshes), elements, back.defects, loops)
+        way = replace(back, placed=there)
         return replace(made, nlp=changed, parts=way.parts, costate=way.costate, parameters=way.parameters, durations=way.durations,
                        centres=way.centres, owners=lambda: _owners(there, meshes), moved=moved, limited=limited)
 
@@ -289,15 +296,21 @@ def _unpack(placed: Sequence[Place]) -> Callable[[Array], list[tuple[Array, Arra
     return unpack
 
 
+@dataclass(frozen=True)
 class _Back:
-    """The way from unknowns and multipliers back to the problem."""
+    """The way from unknowns and multipliers back to the problem. elements: by name; defects: the constraint of each phase with
+    which they begin; loops: which phases are by loops."""
 
-    def __init__(self, placed: tuple[Place, ...], meshes: tuple[Discretisation, ...], elements: Separable, defects: Sequence[int],
-                 loops: Sequence[bool]):
-        """defects: the constraint of each phase with which they begin."""
-        self.placed, self.meshes, self.defects, self.loops = placed, meshes, defects, loops
-        self.elements = {element.name: element for element in elements.elements}
-        self.unpack = _unpack(placed)
+    placed: tuple[Place, ...]
+    meshes: tuple[Discretisation, ...]
+    elements: Mapping[str, Element]
+    defects: Sequence[int]
+    loops: Sequence[bool]
+
+    @cached_property
+    def unpack(self) -> Callable[[Array], list[tuple[Array, Array, float, float, Array]]]:
+        """States, controls, start, duration and parameters of every phase."""
+        return _unpack(self.placed)
 
     def parts(self, values: Array) -> tuple[Trajectory, ...]:
         found = []

@@ -128,11 +128,11 @@ class Store(Ledger):
         os.close(self._journal)
 
 
-def _stated(head: Mapping[str, Any]) -> dict[str, Any]:
+def _stated(head: Mapping[str, object]) -> dict[str, object]:
     return {"format": FORMAT, "version": VERSION, **json.loads(json.dumps(head))}
 
 
-def holds(folder: Path, head: Mapping[str, Any]) -> bool:
+def holds(folder: Path, head: Mapping[str, object]) -> bool:
     """Whether a folder has this study, begun or done."""
     return read_head(folder) == _stated(head)
 
@@ -173,9 +173,9 @@ def table(paths: Sequence[str], values: Sequence[Mapping[str, Any]], rows: Mappi
             for number in sorted(rows)]
 
 
-def _uniform(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _uniform(rows: Sequence[Mapping[str, object]]) -> list[dict[str, object]]:
     """A column has one type, text where its entries have several: lists are text, whole numbers beside others are numbers."""
-    def texts(values: list[Any]) -> bool:
+    def texts(values: list[object]) -> bool:
         kinds = {float if isinstance(value, int) and not isinstance(value, bool) else type(value) for value in values}
         return len(kinds - {type(None)}) > 1 or bool(kinds & {list, dict})
 

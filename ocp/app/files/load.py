@@ -264,7 +264,7 @@ def read_options(reader: Reader, spec: Mapping[str, Any], method: str, path: Key
     return values
 
 
-def _refuse_options(reader: Reader, method: str, options: Mapping[str, tuple[Any, KeyPath]], path: KeyPath) -> None:
+def _refuse_options(reader: Reader, method: str, options: Mapping[str, tuple[object, KeyPath]], path: KeyPath) -> None:
     """Record what the method says against its options (value, location), one after the other: that which an error names is left
     out, and the rest is tried again."""
     left = dict(options)
