@@ -6,7 +6,7 @@ Spring. Source: Sueda, section 2.8, whose energy of an edge is ``K/2 ((l - L)/L)
 >>> from dynamics.model.synthetic import serial_chain
 >>> vertices = Vertex("fixed", 0.1, Place("b0", (0.5, 0.0, 0.0))), Vertex("free", 0.1, Place("world", (0.7, 0.0, 0.0)))
 >>> with_mass_springs(Mechanism(serial_chain(1)), vertices, [Edge("fixed", "free", 5.0, 0.2)]).model.coordinate_names
-('j0', 'loose.x', 'loose.y', 'loose.z')
+('j0', 'free.x', 'free.y', 'free.z')
 """
 
 from __future__ import annotations

@@ -141,9 +141,6 @@ FAILURES = (Status.INFEASIBLE, Status.STALLED, Status.ITERATION_LIMIT)
 """Endings after which another start may help."""
 MOTION = "motion of inverse dynamics"
 """Name of the start that takes over where a rollout runs away."""
-SOFT, PATIENT = 1e-5, 4
-"""Factors of the first penalties and of the limit of iterations from there: the cost of such a motion may be a thousand times the
-optimal one, and under penalties in its unit steps are short."""
 GAPPED = ("feasible", "multiple")
 """Ways of shooting that have the states as unknowns of their own."""
 
@@ -155,7 +152,7 @@ def starts(phases: Sequence[Phase], shooting: str, more: bool) -> tuple[Start, .
     second: a rollout may run away from it, for no feedback acts on it, and from its states feedback does."""
     found = [Start("given", shooting)]
     if more and shooting not in GAPPED and any(carried(phase) for phase in phases):
-        found.append(Start(MOTION, "feasible", "motion", SOFT, PATIENT))
+        found.append(Start(MOTION, "feasible", "motion", GUESSES.motion_penalties, GUESSES.motion_iterations))
     if more and has_line(phases):
         found.append(Start("straight line", "feasible", "line"))
     if more and shooting in GAPPED:

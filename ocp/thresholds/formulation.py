@@ -76,6 +76,7 @@ FORMULATION = Formulation()
 
 
 _FITTED = "tests/ocp/problem/test_fitted_guess.py::"
+_STARTS = "tests/ocp/strategy/test_shooting_starts.py::"
 _FREEZE = "tests/ocp/transcription/test_freeze.py::"
 
 
@@ -103,6 +104,12 @@ class Guesses:
     refits: int = threshold(
         3, why="times that controls are fitted anew after a free duration was",
         test=_FITTED + "test_a_free_duration_is_fitted_with_them")
+    motion_penalties: float = threshold(
+        1e-5, why="factor of the first penalties from a motion of inverse dynamics, whose cost may be a thousand times the optimal one",
+        test=_STARTS + "test_where_a_rollout_runs_away_its_motion_is_what_the_search_starts_from")
+    motion_iterations: int = threshold(
+        4, why="factor of the limit of iterations from there, for under small penalties steps are short",
+        test=_STARTS + "test_where_a_rollout_runs_away_its_motion_is_what_the_search_starts_from")
     max_distance: float = threshold(
         1e3, why="distance of a simulated state from its start, in ranges of the states, beyond which the motion runs away",
         test=_FITTED + "test_nothing_is_simulated_where_a_simulation_says_nothing")

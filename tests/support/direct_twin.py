@@ -165,6 +165,10 @@ def _on_control(c):
     return bool(c.function.jac_sparsity(0, 2).nnz())
 
 
+def _bounds(c):
+    return c.soft is None and (c.sense is Sense.CONE or all(a < b for a, b in zip(c.lower, c.upper, strict=True)))
+
+
 def lagrange(points, j):
     """Coefficients of the polynomial that is 1 at point j and 0 at the others."""
     others = np.delete(points, j)
@@ -176,7 +180,7 @@ def collocation(program, problem):
     whole = Whole(program)
     for i, (phase, mesh) in enumerate(zip(problem.phases, program.meshes, strict=True)):
         X, U, T, begin, p = whole.states[i], whole.controls[i], whole.T[i], whole.begin[i], whole.p[i]
-        node, point, seen, previous = 0, 0, set(), None
+        node, point, seen, previous, given = 0, 0, set(), None, []
         for k, (scheme, (a, b)) in enumerate(zip(mesh.schemes, pairwise(mesh.edges), strict=True)):
             h, s, c = b - a, len(scheme.nodes), scheme.nodes[scheme.collocated]
             if mesh.controls == "polynomial":
@@ -185,6 +189,7 @@ def collocation(program, problem):
                 point += len(c)
             else:
                 shape, values = np.array([0.0, 1.0][:1 + (mesh.controls == "linear")]), U[k:k + 1 + (mesh.controls == "linear")]
+            given.append((shape, values))
             F = []
             for r, j in zip(c, scheme.collocated, strict=True):
                 u = sum(float(np.polyval(lagrange(shape, m), r)) * value for m, value in enumerate(values))
@@ -203,8 +208,11 @@ def collocation(program, problem):
             node, previous = node + s - 1, c
         for j in range(len(X)):
             if j not in seen:
-                here = (begin + T * mesh.fractions[j], X[j], ca.SX.zeros(phase.system.nu), p)
-                whole.demand(phase, At.PATH, mesh.node_names[j], here, of=lambda c: not _on_control(c))
+                end = j in (0, len(X) - 1)  # there the control is extrapolated
+                shape, values = given[0 if j == 0 else -1]
+                u = sum(float(np.polyval(lagrange(shape, m), float(j > 0))) * value for m, value in enumerate(values))
+                here = (begin + T * mesh.fractions[j], X[j], u if end else ca.SX.zeros(phase.system.nu), p)
+                whole.demand(phase, At.PATH, mesh.node_names[j], here, of=lambda c, end=end: not _on_control(c) or end and _bounds(c))
     whole.ends(problem)
     return whole.function(program.nlp.constraints)
 

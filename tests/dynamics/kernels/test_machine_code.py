@@ -367,7 +367,7 @@ def test_many_points_at_once():
             for i in range(9):
                 one = made(*(p[:, i].reshape(shape, order="F") for p, shape in zip(points, made.input_shapes, strict=True)))
                 np.testing.assert_array_equal(found[:, i], np.ravel(one[k] if isinstance(one, tuple) else one, order="F"))
-    with pytest.raises(KernelError, match=r"\[3, 0, 4\] rows at n points or one"):
+    with pytest.raises(KernelError, match=r"\[3, 0, 4\] entries at n points or one"):
         mapped(shapes, given[0], given[1], given[0])
     with pytest.raises(KernelError, match="expected machine code"):
         mapped(compile_kernel(kernel.function, "interpreted"), given[0])

@@ -12,7 +12,7 @@ EXAMPLES = [name for name in MODULES if any(test.examples for test in doctest.Do
 
 def test_rooms_of_redmax_have_examples():
     """Each that no command reaches."""
-    rooms = ("equations", "recursive", "free_bodies", "programmes", "friction", "deformable", "implicit")
+    rooms = ("equations", "recursive", "free_bodies", "programs", "friction", "deformable", "implicit")
     reached = {f"dynamics.redmax.{room}" for room in rooms}
     assert reached <= set(EXAMPLES)
     assert all(f"automodule:: {name}\n" in interface_page() for name in reached)

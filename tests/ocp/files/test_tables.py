@@ -76,7 +76,7 @@ def test_csv_files_are_the_same_and_move_with_the_problem(tmp_path):
     ("none.csv", "drag(h)", "tables.drag: no file none.csv"),
     ("some.txt", "drag(h)", r"expected a .csv file"),
     (f"{{x: {X}}}", "drag(h)", "needs a 'file', or 'x' and 'values'"),
-    ("{x: [0, 1], values: [1, 2, 3]}", "drag(h)", "3 entries for 2 places x"),
+    ("{x: [0, 1], values: [1, 2, 3]}", "drag(h)", "3 entries for 2 points x"),
     ("{x: [0, 1, 1], values: [1, 2, 3]}", "drag(h)", "x must increase; 1 follows 1"),
     ("{x: [0, 1], y: [0, 1], values: [[1, 2], 3]}", "drag(h, v)", r"values\[1\]: expected a row of 2 numbers"),
     ("{x: [0, 1], values: [1, 2]}", "drag(h, v)", "drag takes 1 argument, got 2"),

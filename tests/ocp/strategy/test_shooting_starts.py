@@ -18,12 +18,13 @@ from dynamics.model.synthetic import serial_chain
 from ocp.bridge import robot_system
 from ocp.errors import ProblemError
 from ocp.guesses.inverse_dynamics import inverse_dynamics_motion
-from ocp.guesses.table import SOFT, Start, starts
+from ocp.guesses.table import Start, starts
 from ocp.problem import INF, At, Boundary, Constraint, Cost, Guess, Kind, Phase, Problem, Status
 from ocp.shooting.ilqr import ILQROptions, prepare, run, shot, solve
 from ocp.shooting.options import Tuning
 from ocp.strategy.loop import searched
 from ocp.strategy.shooting import searching_prepared
+from ocp.thresholds import GUESSES
 
 
 def pendulum(seed, kind="line"):
@@ -184,7 +185,7 @@ def test_where_a_rollout_runs_away_its_motion_is_what_the_search_starts_from():
     np.testing.assert_allclose(found.trajectory.x[-1], [0.3, -0.2, 0, 0], atol=1e-6)
     first, stiff = ([row["penalty"] for row in log if "penalty" in row][0] for log in (
         found.iterations, shot(prepare(falling(), options()), start=Start("as asked", "feasible", "motion"))[0].iterations))
-    assert first == pytest.approx(SOFT * stiff)
+    assert first == pytest.approx(GUESSES.motion_penalties * stiff)
     assert of_solution(found).cost == pytest.approx(found.objective, rel=1e-7)
 
 

@@ -104,7 +104,7 @@ def test_bounds_of_rows_and_columns():
                          ("cycle[0] @ linkage", (0, 0)), ("cycle[1] @ linkage", (-1, inf)), ("order @ linkage", (-inf, 5))):
         assert row[name] == bounds, name
     assert all(bounds == (0, 0) for name, bounds in row.items() if "defect" in name)
-    assert "one: tube[0] @ knot 0" not in row  # Gauss: no control there
+    assert row["one: tube[0] @ knot 0"] == (-1, 1)  # Gauss: the control is extrapolated there
     column = {name: (low, high) for name, low, high in zip(nlp.variables, nlp.x_lower, nlp.x_upper, strict=True)}
     for name, bounds in (("one: x.q1 @ knot 0", (0.1, 0.1)), ("one: x.q2 @ knot 0", (-inf, inf)), ("one: x.v1 @ knot 0", (0, 0)),
                          ("one: x.v2 @ knot 1", (-inf, 9)), ("one: u.w @ node 2 of interval 0", (-6, inf)),

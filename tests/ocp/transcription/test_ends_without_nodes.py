@@ -33,7 +33,7 @@ def test_extrapolated_controls_keep_to_their_range(scheme, degree, ends, sense):
     """On one interval a quadratic programme in the values of the control at the nodes: the nearest point of a polyhedron."""
     found = by_collocation(steered(sense), CollocationOptions(scheme=scheme, degree=degree, intervals=1, tolerance=1e-11))
     assert found.status is Status.CONVERGED, found.ending
-    s, w = make_scheme(scheme, degree).places, make_scheme(scheme, degree).quadrature
+    s, w = make_scheme(scheme, degree).collocation_points, make_scheme(scheme, degree).quadrature
     basis = np.vander([*s, *ends], degree, increasing=True) @ np.linalg.inv(np.vander(s, degree, increasing=True))
     wanted = 1 - 2 * s
     rows = np.array([row if row @ wanted > 0 else -row for row in basis if row @ wanted > MOST or -(row @ wanted) > MOST])
