@@ -105,7 +105,7 @@ class Guesses:
         3, why="times that controls are fitted anew after a free duration was",
         test=_FITTED + "test_a_free_duration_is_fitted_with_them")
     motion_penalties: float = threshold(
-        1e-5, why="factor of the first penalties from a motion of inverse dynamics, whose cost may be a thousand times the optimal one",
+        1e-5, why="factor of the first penalties from a motion of inverse dynamics, which may cost a thousand times the optimum",
         test=_STARTS + "test_where_a_rollout_runs_away_its_motion_is_what_the_search_starts_from")
     motion_iterations: int = threshold(
         4, why="factor of the limit of iterations from there, for under small penalties steps are short",

@@ -212,7 +212,8 @@ def collocation(program, problem):
                 shape, values = given[0 if j == 0 else -1]
                 u = sum(float(np.polyval(lagrange(shape, m), float(j > 0))) * value for m, value in enumerate(values))
                 here = (begin + T * mesh.fractions[j], X[j], u if end else ca.SX.zeros(phase.system.nu), p)
-                whole.demand(phase, At.PATH, mesh.node_names[j], here, of=lambda c, end=end: not _on_control(c) or end and _bounds(c))
+                whole.demand(phase, At.PATH, mesh.node_names[j], here,
+                             of=lambda c, end=end: not _on_control(c) or end and _bounds(c))
     whole.ends(problem)
     return whole.function(program.nlp.constraints)
 
