@@ -23,7 +23,7 @@ def listed():
 
 
 def collected(config):
-    """(rows of cases that run by default, rows of slow ones): of this session where it has collected all tests, else of another."""
+    """(rows of cases that run by default, rows of slow ones): of this run if it has collected all tests, else of a run for this."""
     if hasattr(config, "collected_rows"):
         return config.collected_rows
     found = subprocess.run([sys.executable, "-c", COLLECT, str(HERE)], cwd=HERE.parent, capture_output=True, text=True)

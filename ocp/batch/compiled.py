@@ -33,9 +33,9 @@ from ocp.transcription.static_unknowns import static_unknowns
 Progress = Callable[[Mapping[str, Any]], None]
 #: where a solve starts, or ended: arrays by name, pure data
 Point = Mapping[str, np.ndarray]
-#: barrier parameters of a solve that starts from the solution of a neighbour: near, most active bounds stay what they are; far,
-#: they may change
-NEAR, FAR = 1e-7, 1e-2
+#: barrier parameters of a solve that starts from the solution of a neighbour: the first keeps most active bounds, that of a second
+#: try lets them change
+WARM_BARRIER, RETRY_BARRIER = 1e-7, 1e-2
 #: how solves end after which nothing else is tried
 ENDED = (*SOLVED, Status.INTERRUPTED, Status.TIME_LIMIT)
 #: of direct methods; others go on from a path
@@ -250,7 +250,7 @@ class DirectProgram:
         given = pinned(problem, self.varied)
         nlp = self._limited(given)
         nlp = nlp if start is not None else nlp.limited(x0=self._first_point(given, nlp))
-        warm = None if start is None else Warm(start["x"], start["lam_x"], start["lam_g"], NEAR, FAR)
+        warm = None if start is None else Warm(start["x"], start["lam_x"], start["lam_g"], WARM_BARRIER, RETRY_BARRIER)
         nlp, tell = self.margins(nlp), translated(progress, lambda point: self._moved(given).parts(point.x))
         result = self.solver.moved(nlp).solve(warm, None, tell)
         if result.status not in ENDED and self.second is not None:

@@ -40,14 +40,14 @@ class NLPResult:
 @dataclass(frozen=True)
 class Warm:
     """A primal-dual point from which a solve goes on: x [n], multipliers lam_x [n] and lam_g [m] (signs: ``ocp.nlp.program``),
-    barrier parameter mu; far: that of a second try from the same point, where the first has not come to an end in some iterations
-    (``interior_point`` alone), 0 for none."""
+    barrier parameter mu; retry_mu: that of a second try from the same point, where the first does not end within some
+    iterations (``interior_point`` alone), 0 for none."""
 
     x: np.ndarray
     lam_x: np.ndarray
     lam_g: np.ndarray
     mu: float
-    far: float = 0.0
+    retry_mu: float = 0.0
 
 
 #: ``(due, take)``: where ``due()`` says so after an iteration, ``take(point, rows of the log)`` gets its point

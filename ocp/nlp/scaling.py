@@ -76,7 +76,7 @@ class Unscale:
         """A point of the program as one of the scaled program."""
         s = self.scaling
         return Warm(np.asarray(warm.x) / s.columns, np.asarray(warm.lam_x) * s.columns * s.objective,
-                    np.asarray(warm.lam_g) / s.rows * s.objective, warm.mu * s.objective, warm.far * s.objective)
+                    np.asarray(warm.lam_g) / s.rows * s.objective, warm.mu * s.objective, warm.retry_mu * s.objective)
 
     def up(self, warm: Warm) -> Warm:
         """A point of the scaled program as one of the program."""

@@ -24,7 +24,7 @@ NONE, HELD, ENGINE, DESCENT = range(4)  # how the active set of a level was foun
 
 @linked(**OPTIONS)
 def _rows(s: Stack, k: int, first: int, tolerance: float) -> tuple[int, int]:
-    """F, e, length: what level k asks of what is left, and in ``pivot_tolerance`` what is too little of a row to say anything;
+    """F, e, length: what level k asks of what is left, and in ``pivot_tolerance`` the pivot below which a row counts as zero;
     returns (rows, columns: zeros follow)."""
     n, top, reach = s.state[0], s.state[2], 0
     if k == s.state[1]:  # the least norm

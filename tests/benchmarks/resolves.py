@@ -37,7 +37,7 @@ from direct_against_peers import PROBLEMS as DIRECT  # noqa: E402
 from result_tables import FOLDER, read_table, write_page, write_table  # noqa: E402
 
 from ocp.app.files.load import load_problem, load_text  # noqa: E402
-from ocp.batch.compiled import NEAR, Compiled, compiled  # noqa: E402
+from ocp.batch.compiled import WARM_BARRIER, Compiled, compiled  # noqa: E402
 from ocp.problem import Phase, Problem, with_parameters  # noqa: E402
 from ocp.problem.numbers import with_guess  # noqa: E402
 
@@ -183,7 +183,7 @@ class Parametric:
         opti.minimize(cost)
         quiet = {"expand": expand, "print_time": False, "detect_simple_bounds": True}
         pushes = ("bound_push", "bound_frac", "slack_bound_push", "slack_bound_frac", "mult_bound_push")
-        near = {"warm_start_init_point": "yes", "mu_init": NEAR} | {f"warm_start_{kind}": 1e-9 for kind in pushes}
+        near = {"warm_start_init_point": "yes", "mu_init": WARM_BARRIER} | {f"warm_start_{kind}": 1e-9 for kind in pushes}
         opti.solver("ipopt", quiet, {**peers.QUIET["ipopt"], **(near if warm else {})})
         self.first = opti.debug.value(opti.x, opti.initial())
         self.set(problem)

@@ -79,7 +79,7 @@ def beside(problem, step: float):
 
 def pure_time(made, case) -> float:
     """Of the same solve without what moves numbers and makes a solution of the point."""
-    from ocp.batch.compiled import FAR, NEAR, pinned
+    from ocp.batch.compiled import RETRY_BARRIER, WARM_BARRIER, pinned
     from ocp.methods import method
     from ocp.nlp import Warm
 
@@ -90,7 +90,7 @@ def pure_time(made, case) -> float:
         solver = program.solver.moved(program.margins(own.nlp))
         point = made.base.point
         begin = time.process_time()
-        solver.solve(Warm(point["x"], point["lam_x"], point["lam_g"], NEAR, FAR))
+        solver.solve(Warm(point["x"], point["lam_x"], point["lam_g"], WARM_BARRIER, RETRY_BARRIER))
         return time.process_time() - begin
     from ocp.shooting import ilqr
 

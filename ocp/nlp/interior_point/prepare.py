@@ -80,9 +80,9 @@ def prepare(nlp: NLP, options: SolverOptions, made: dict[Any, Any] | None = None
                     state.status = RUNNING
                 if watch.heard(lambda first: _log(state, first), lambda rows: _point(nlp, state)):
                     break
-                if warm is not None and warm.far and state.status == RUNNING and state.iteration >= CHUNK:
+                if warm is not None and warm.retry_mu and state.status == RUNNING and state.iteration >= CHUNK:
                     done = state.iteration, state.rows, state.evaluations
-                    warm = replace(warm, mu=warm.far, far=0.0)
+                    warm = replace(warm, mu=warm.retry_mu, retry_mu=0.0)
                     _start(nlp, options, state, x0, warm)
                     state.iteration, state.rows, state.evaluations = done
         if watch.error is not None:

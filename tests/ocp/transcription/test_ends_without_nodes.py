@@ -11,14 +11,14 @@ from ocp.transcription.mesh import uniform_mesh
 from ocp.transcription.refine.carry import _moved
 from ocp.transcription.schemes import make_scheme
 
-MOST = 0.9
+LIMIT = 0.9
 
 
 def steered(sense):
     """x' = u of free ends; u is to be 1 - 2 t, and is to stay in [-0.9, 0.9], as a range or as a cone."""
-    value = {Sense.BOX: lambda t, x, u, p: u[0], Sense.CONE: lambda t, x, u, p: known.ca.vertcat(MOST, u[0])}[sense]
+    value = {Sense.BOX: lambda t, x, u, p: u[0], Sense.CONE: lambda t, x, u, p: known.ca.vertcat(LIMIT, u[0])}[sense]
     size = 1 if sense is Sense.BOX else 2
-    bounds = ((-MOST,), (MOST,)) if sense is Sense.BOX else ((0.0,) * size, (np.inf,) * size)
+    bounds = ((-LIMIT,), (LIMIT,)) if sense is Sense.BOX else ((0.0,) * size, (np.inf,) * size)
     return known.problem(Phase(
         "phase", known.flat_system("line", ("x",), ("u",), lambda t, x, u, p: u), Duration(1.0, 1.0, 1.0),
         known.line([0], [0], 1), start=known.fixed(0),
@@ -36,11 +36,11 @@ def test_extrapolated_controls_keep_to_their_range(scheme, degree, ends, sense):
     s, w = make_scheme(scheme, degree).collocation_points, make_scheme(scheme, degree).quadrature
     basis = np.vander([*s, *ends], degree, increasing=True) @ np.linalg.inv(np.vander(s, degree, increasing=True))
     wanted = 1 - 2 * s
-    rows = np.array([row if row @ wanted > 0 else -row for row in basis if row @ wanted > MOST or -(row @ wanted) > MOST])
-    push = np.linalg.solve(rows / w @ rows.T, rows @ wanted - MOST)
+    rows = np.array([row if row @ wanted > 0 else -row for row in basis if row @ wanted > LIMIT or -(row @ wanted) > LIMIT])
+    push = np.linalg.solve(rows / w @ rows.T, rows @ wanted - LIMIT)
     assert (push > 0).all()
     u = wanted - rows.T @ push / w
-    assert np.abs(basis @ u).max() <= MOST + 1e-12
+    assert np.abs(basis @ u).max() <= LIMIT + 1e-12
     np.testing.assert_allclose(found.trajectory.u[:, 0], u, atol=1e-7)
     assert found.objective == pytest.approx(w @ (u - wanted)**2, rel=1e-6)
 
