@@ -30,9 +30,9 @@ def least_step(slope: Array, miss: Array, metric: Array | None = None, rank: flo
     """The smallest step [n] with ``slope step = -miss``, as closely as it can be; slope [m, n]. metric: positive definite [n, n]
     that measures steps, such as the mass matrix for least kinetic energy; None: identity."""
     if metric is None:
-        return -np.linalg.lstsq(slope, miss, rcond=rank)[0]
+        return np.asarray(-np.linalg.lstsq(slope, miss, rcond=rank)[0])
     across = np.linalg.solve(metric, slope.T)
-    return -across @ np.linalg.lstsq(slope @ across, miss, rcond=rank)[0]
+    return np.asarray(-across @ np.linalg.lstsq(slope @ across, miss, rcond=rank)[0])
 
 
 def onto(rows: Callable[[Any], tuple[Array, ...]], move: Callable[[Any, Array], Any], start: Any, *, near: float = CLOSED,
@@ -41,11 +41,11 @@ def onto(rows: Callable[[Any], tuple[Array, ...]], move: Callable[[Any, Array], 
     ``least_step``; move(point, step [n]) is the next point. What is not finite ends it."""
     point = start
     for count in range(steps + 1):
-        miss, slope, *metric = rows(point)
+        miss, slope, *more = rows(point)
         left = float(np.abs(miss).max(initial=0.0)) if np.isfinite(slope).all() else np.inf
         if left <= near or count == steps or not np.isfinite(left):
             break
-        step = least_step(slope, miss, *metric, rank=rank)
+        step = least_step(slope, miss, more[0] if more else None, rank)
         point = move(point, step * min(1.0, longest / max(float(np.abs(step).max(initial=0.0)), 1e-300)))
     return point, left
 
