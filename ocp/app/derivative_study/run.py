@@ -18,7 +18,7 @@ from dynamics.model.model import Model
 from ocp.app.derivative_study.figures import plot_study, study_title
 from ocp.app.derivative_study.judge import DIFFERENCES, duration, undecided
 from ocp.app.derivative_study.measure import FAILED, FUNCTIONS, MEASURED, SKIPPED, SOURCES, Entry, thousands
-from ocp.app.derivative_study.study import Settings, Study, chosen, run_study, settings_record
+from ocp.app.derivative_study.study import Settings, Study, run_study, settings_record
 from ocp.app.derivative_study.target import find_target
 from ocp.app.pages.folders import csv_text, jsonable, new_folder
 from ocp.app.pages.report import write_report
@@ -42,9 +42,8 @@ CAPTIONS = {
 
 
 def derivatives(
-    robot: str, *, root: str | None = None, mimic: str | None = None, functions: Sequence[str] | None = None,
-    sources: Sequence[str] | None = None, compiling: str = "auto", seed: int = 0, samples: int = 3, out: Path | None = None,
-    overwrite: bool = False, quick: bool = False, quiet: bool = False, command: Sequence[str] = (), console: Console | None = None,
+    robot: str, settings: Settings, *, root: str | None = None, mimic: str | None = None, out: Path | None = None,
+    overwrite: bool = False, quiet: bool = False, command: Sequence[str] = (), console: Console | None = None,
 ) -> int:
     """Measure every way to the derivatives of a robot's dynamics, write the folder, print the table; returns the exit code.
 
@@ -52,8 +51,7 @@ def derivatives(
     0: everything was measured and agrees; 1: a way is wrong or failed, or the work was interrupted. Raises ProblemError and
     ModelError for what the user got wrong, before anything is measured; KeyboardInterrupt if nothing was measured.
     """
-    settings = Settings(chosen(functions), chosen(sources), compiling, seed, samples, quick)
-    target = find_target(robot, root=root, mimic=mimic)
+    target = find_target(robot, root=root, mimic=mimic).holding(settings.contacts)
     place, replace_it = out or Path("results") / "derivatives" / target.name, overwrite or out is None
     screen = console or Console(highlight=False)
     with new_folder(place, replace_it, FORMAT) as partial:  # first, so that nobody measures for a folder that cannot be written
@@ -123,7 +121,7 @@ def print_study(study: Study, folder: Path, console: Console, *, quiet: bool = F
     """The table by function, the recommendations, what is wrong and what was left out."""
     robot = study.robot
     line(console, f"\n{robot['name']}  {robot['nv']} degrees of freedom, {robot['bodies']} bodies, depth {robot['depth']}, "
-                  f"root {robot['root']}", "bold")
+                  f"root {robot['root']}" + (f", held: {', '.join(robot['held'])}" if robot["held"] else ""), "bold")
     for title, found in () if quiet else _tables(study):
         console.print(f"\n{title}", style="bold", markup=False)
         console.print(found)

@@ -10,12 +10,14 @@ from contextlib import closing, nullcontext, suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+import casadi as ca
 import numpy as np
 
 import dynamics
-from dynamics.derivatives.candidates import QUANTITIES, candidate
+from dynamics.derivatives.candidates import CONSTRAINED, KNOWN, QUANTITIES, Held, candidate
 from dynamics.errors import near
 from dynamics.kernels import find_compiler
+from dynamics.mechanism.constrained import reduced, stacked
 from dynamics.model.model import Model
 from ocp.app.derivative_study.judge import EXACT, Pick, Reference, judge, recommend
 from ocp.app.derivative_study.measure import FUNCTIONS, MEASURED, QUICK, SOURCES, Effort, Entry, Measured, Point, draw, measure
@@ -35,7 +37,8 @@ Progress = Callable[[int, int, Entry], None]  # done, total, what was measured l
 @dataclass(frozen=True)
 class Settings:
     """Settings of a study. functions, sources: names, all of them if empty; compiling: ``auto``, ``yes``, ``no``; samples: random
-    states at which errors are taken; quick: short timings, little compiled. Raises ProblemError, with what is near."""
+    states at which errors are taken; quick: short timings, little compiled; contacts: names of what holds the robot, see
+    ``Target.holding``. Raises ProblemError, with what is near."""
 
     functions: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
@@ -43,12 +46,15 @@ class Settings:
     seed: int = 0
     samples: int = 3
     quick: bool = False
+    contacts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for option, given, known in (("--functions", self.functions, FUNCTIONS), ("--sources", self.sources, SOURCES)):
             for name in given:
                 if name not in known:
                     raise ProblemError(f"no {option[2:-1]} named {name!r}{near(name, known)}", where=option)
+        if not self.contacts and (held := [name for name in self.functions if name in CONSTRAINED]):
+            raise ProblemError(f"{held[0]} is of robots under constraints; name them by --contacts", where="--functions")
         if self.compiling not in COMPILE:
             raise ProblemError(f"no such choice{near(self.compiling, COMPILE)}", where=f"--compile {self.compiling}")
         if self.compiling == "yes" and find_compiler() is None:
@@ -66,7 +72,12 @@ class Settings:
     @property
     def pairs(self) -> list[tuple[str, str]]:
         """All pairs of a function and a source to measure."""
-        return [(f, s) for f in self.functions or FUNCTIONS for s in self.sources or SOURCES]
+        return [(f, s) for f in self.functions or self.defaults for s in self.sources or SOURCES]
+
+    @property
+    def defaults(self) -> tuple[str, ...]:
+        """Functions where none are named."""
+        return tuple(CONSTRAINED if self.contacts else QUANTITIES)
 
 
 @dataclass(frozen=True)
@@ -119,15 +130,17 @@ class Study:
 def run_study(target: Target, settings: Settings, progress: Progress | None = None) -> Study:
     """Measure everything that ``settings`` ask for. An interrupt (KeyboardInterrupt) ends the work, not the study: what is
     measured is judged and returned, with the rest in ``missing``."""
-    begin, model, pairs = time.perf_counter(), target.model, settings.pairs
+    begin, target = time.perf_counter(), target.holding(settings.contacts)
+    model, pairs, robot = target.model, settings.pairs, Held(target.model, target.constraints)
     measured: dict[tuple[str, str], Measured] = {}
     points: tuple[Point, ...] = ()
     # loops last, the largest first: another process compiles them meanwhile, the smallest first
     loops = [pair for pair in pairs if pair[1] == LOOP]
     turn = [*(pair for pair in pairs if pair[1] != LOOP), *loops[::-1]]
     try:
-        points = draw(model, settings.samples, settings.seed)
-        ways = (measure(candidate(model, function, source), points, settings.most, QUICK if settings.quick else Effort())
+        points = draw(model, settings.samples, settings.seed, robot.rows)
+        effort = QUICK if settings.quick else Effort()
+        ways = (measure(candidate(model, function, source, target.constraints), points, settings.most, effort)
                 for function, source in turn)
         with beside("derivatives in loops") if loops else nullcontext(), closing(_within_limit(ways)) as results:
             check(Activity.MEASUREMENT)
@@ -141,13 +154,13 @@ def run_study(target: Target, settings: Settings, progress: Progress | None = No
         pass
     measured = {pair: measured[pair] for pair in pairs if pair in measured}
     # M amplifies rounding: accelerations of light fingers have fewer digits than the numbers they are made of
-    condition = conditioning(model, points)
+    condition = conditioning(robot, points)
     rounding = 10.0 * float(np.finfo(float).eps) * condition
     entries: list[Entry] = []
     references, picks, drawn = {}, [], []
     for function in dict.fromkeys(f for f, _ in measured):
         own = {s: m for (f, s), m in measured.items() if f == function}
-        rough = not QUANTITIES[function].inverse and np.isfinite(rounding)
+        rough = not KNOWN[function].inverse and np.isfinite(rounding)
         judged, reference = judge(list(own.values()), max(EXACT, rounding) if rough else EXACT)
         entries += judged
         if reference is not None:
@@ -191,10 +204,18 @@ def _within_limit(measurements: Iterator[Measured]) -> Generator[Measured, None,
         process.join()
 
 
-def conditioning(model: Model, points: Sequence[Point]) -> float:
-    """Largest condition number of the mass matrix at the points; 1 for a robot that cannot move."""
-    mass = dynamics.make(model, "mass_matrix")
-    return max((float(np.linalg.cond(np.array(mass(p["q"])))) for p in points), default=1.0) if model.nv else 1.0
+def conditioning(robot: Held, points: Sequence[Point]) -> float:
+    """Largest condition number of the mass matrix at the points, and of ``J M^-1 J'`` of constraints; 1 for a robot that cannot
+    move."""
+    if not robot.model.nv or not points:
+        return 1.0
+    q, mass = ca.SX.sym("q", robot.model.nq), dynamics.make(robot.model, "mass_matrix")
+    jacobian = ca.Function("J", [q], [ca.densify(ca.SX(stacked(robot.model, reduced(robot.constraints), "jacobian", q)))])
+    found = []
+    for M, J in ((np.array(mass(p["q"])), np.array(jacobian(p["q"]))) for p in points):
+        schur = J @ np.linalg.solve(M, J.T)
+        found += [np.linalg.cond(M)] + ([np.linalg.cond(schur)] if len(J) and not robot.dependent else [])
+    return float(max(found))
 
 
 def describe(target: Target) -> dict[str, Any]:
@@ -205,12 +226,13 @@ def describe(target: Target) -> dict[str, Any]:
         own = 0 if body.joint.mimic is not None else model.kind(i).nv
         ways.append((ways[body.parent] if body.parent >= 0 else 0) + own)
     return {"name": target.name, "model": model.name, "from": target.what, "root": target.root, "nq": model.nq, "nv": model.nv,
-            "bodies": len(model.bodies), "depth": max(ways, default=0), "mass": model.mass}
+            "bodies": len(model.bodies), "depth": max(ways, default=0), "mass": model.mass,
+            "held": [c.name for c in target.constraints]}
 
 
 def settings_record(settings: Settings) -> dict[str, Any]:
     """Settings with defaults filled in."""
-    return asdict(replace(settings, functions=settings.functions or tuple(FUNCTIONS), sources=settings.sources or tuple(SOURCES)))
+    return asdict(replace(settings, functions=settings.functions or settings.defaults, sources=settings.sources or tuple(SOURCES)))
 
 
 def chosen(options: Sequence[str] | None) -> tuple[str, ...]:
@@ -220,8 +242,10 @@ def chosen(options: Sequence[str] | None) -> tuple[str, ...]:
 
 # ------------------------------------------------------------------------------------------------ structure
 ZERO = 1e-14  # of the largest entry: rounding, not motion
-FIRST = {"inverse_first": ("∂τ/∂q", "∂τ/∂v", "∂τ/∂a = M"), "forward_first": ("∂a/∂q", "∂a/∂v", "∂a/∂τ = M⁻¹")}
-HESSIANS = {"inverse_contracted": ("Hessian of λᵀτ by (q, v, a)", "a"), "forward_contracted": ("Hessian of μᵀa by (q, v, τ)", "τ")}
+FIRST = {"inverse_first": ("∂τ/∂q", "∂τ/∂v", "∂τ/∂a = M"), "forward_first": ("∂a/∂q", "∂a/∂v", "∂a/∂τ = M⁻¹"),
+         "constrained_first": ("∂a/∂q, held", "∂a/∂v, held", "∂a/∂τ, held"), "impact_first": ("∂v⁺/∂q", "∂v⁺/∂v")}
+HESSIANS = {"inverse_contracted": ("Hessian of λᵀτ by (q, v, a)", "a"), "forward_contracted": ("Hessian of μᵀa by (q, v, τ)", "τ"),
+            "constrained_contracted": ("Hessian of μᵀa, held, by (q, v, τ)", "τ")}
 
 
 def patterns(model: Model, function: str, measured: Mapping[str, Measured]) -> list[Pattern]:
