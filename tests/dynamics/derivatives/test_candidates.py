@@ -113,7 +113,7 @@ def test_five_ways_to_the_second_derivatives(name):
 
 @pytest.mark.parametrize("quantity", CONSTRAINED)
 def test_all_roads_under_constraints_give_the_same_numbers(quantity):
-    """A floating tree with a point held and two joints coupled; the algorithm differentiated shares nothing with the closed forms."""
+    """A floating tree, a point held, two joints coupled; the algorithm differentiated shares nothing with the closed forms."""
     what, rng = CONSTRAINED[quantity], np.random.default_rng(3)
     model = random_tree(4, rng, kinds=("revolute", "prismatic"), root="free_flyer", branching=0.5)
     joints = [body.joint.name for body in model.bodies[1:]]
