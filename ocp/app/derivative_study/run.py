@@ -7,7 +7,7 @@ The folder holds ``derivatives.csv`` (all entries), ``times.png``, ``errors.png`
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from ocp.app.pages.folders import csv_text, jsonable, new_folder
 from ocp.app.pages.report import write_report
 from ocp.app.pipeline import provenance
 from ocp.app.screen import brief_seconds, grid, line
-from ocp.app.supervisor import report
+from ocp.app.supervisor import is_supervised, report
 from ocp.interrupts import LAST_PICTURE_S, Activity, closing, time_is_up
 
 FORMAT, FORMAT_VERSION = "lieocp derivatives", 2
@@ -55,8 +55,10 @@ def derivatives(
     place, replace_it = out or Path("results") / "derivatives" / target.name, overwrite or out is None
     screen = console or Console(highlight=False)
     with new_folder(place, replace_it, FORMAT) as partial:  # first, so that nobody measures for a folder that cannot be written
-        def report_entry(done: int, total: int, entry: Entry) -> None:
-            report(holding=True)
+        def report_entry(done: int, total: int, entry: Entry, so_far: Callable[[], Study]) -> None:
+            if is_supervised():
+                write(so_far(), partial, target.model, command, drawn=False)
+                report(holding=True, so_far=(str(partial), str(place)), what="what was measured so far")
             if not quiet:
                 _progress(screen, done, total, entry)
 
@@ -158,8 +160,8 @@ def _tables(study: Study) -> Iterator[tuple[str, Table]]:
 
 
 # ------------------------------------------------------------------------------------------------ the folder
-def write(study: Study, folder: Path, model: Model, command: Sequence[str] = ()) -> None:
-    """Fill an empty folder."""
+def write(study: Study, folder: Path, model: Model, command: Sequence[str] = (), *, drawn: bool = True) -> None:
+    """Fill a folder; drawn: with pictures."""
     (folder / "derivatives.csv").write_text(table_csv(study), encoding="utf-8", newline="")
     named = {p.function: p for p in study.picks}
     picks = [(study_title(f), SOURCES[named[f].source][0], named[f].execution, named[f].why) if f in named
@@ -167,7 +169,7 @@ def write(study: Study, folder: Path, model: Model, command: Sequence[str] = ())
     tables = [(study_title(f), study.references[f].sentence if f in study.references else "",
                [(e, cells(study, e), study.execution(e)) for e in study.of(f) if not e.idle]) for f in study.functions]
     with closing(LAST_PICTURE_S):
-        pictures = {} if time_is_up(Activity.PICTURES) else plot_study(study)
+        pictures = plot_study(study) if drawn and not time_is_up(Activity.PICTURES) else {}
     write_report(folder, "derivatives.html.j2", summarise(study, model, command), pictures, CAPTIONS, picks=picks,
                  tables=tables, headings=HEADINGS, notes=left_out(study.entries),
                  sources=[SOURCES[name] for name in SOURCES if any(e.source == name for e in study.entries)])

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import closing, nullcontext, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -24,14 +22,12 @@ from ocp.app.derivative_study.measure import FUNCTIONS, MEASURED, QUICK, SOURCES
 from ocp.app.derivative_study.target import Target
 from ocp.app.prepare import beside
 from ocp.errors import ProblemError
-from ocp.interrupts import Activity, Stopped, check, seconds_left
+from ocp.interrupts import Activity, check
 
 COMPILE = ("auto", "yes", "no")
 AFFORDABLE, QUICKLY = 21_000, 10_000  # operations up to which code is compiled
 LOOP = "loop"
-#: seconds between two looks at the limit, and what a process may take to end its compiler
-POLL_S, ENDING_S = 0.05, 0.3
-Progress = Callable[[int, int, Entry], None]  # done, total, what was measured last
+Progress = Callable[[int, int, Entry, Callable[[], "Study"]], None]  # done, total, what was measured last, what is known by then
 
 
 @dataclass(frozen=True)
@@ -134,27 +130,27 @@ def run_study(target: Target, settings: Settings, progress: Progress | None = No
     model, pairs, robot = target.model, settings.pairs, Held(target.model, target.constraints)
     measured: dict[tuple[str, str], Measured] = {}
     points: tuple[Point, ...] = ()
+
+    def so_far() -> Study:
+        return _judged(target, settings, {pair: measured[pair] for pair in pairs if pair in measured}, conditioning(robot, points),
+                       time.perf_counter() - begin)
+
     # loops last, the largest first: another process compiles them meanwhile, the smallest first
-    loops = [pair for pair in pairs if pair[1] == LOOP]
-    turn = [*(pair for pair in pairs if pair[1] != LOOP), *loops[::-1]]
-    try:
+    loops, effort = [pair for pair in pairs if pair[1] == LOOP], QUICK if settings.quick else Effort()
+    with suppress(KeyboardInterrupt), beside("derivatives in loops") if loops else nullcontext():
         points = draw(model, settings.samples, settings.seed, robot.rows)
-        effort = QUICK if settings.quick else Effort()
-        ways = (measure(candidate(model, function, source, target.constraints), points, settings.most, effort)
-                for function, source in turn)
-        with beside("derivatives in loops") if loops else nullcontext(), closing(_within_limit(ways)) as results:
+        for function, source in (*(pair for pair in pairs if pair[1] != LOOP), *loops[::-1]):
             check(Activity.MEASUREMENT)
-            for found in results:
-                measured[found.entry.function, found.entry.source] = found
-                if progress is not None:
-                    progress(len(measured), len(pairs), found.entry)
-                if len(measured) < len(pairs):
-                    check(Activity.MEASUREMENT)
-    except KeyboardInterrupt:
-        pass
-    measured = {pair: measured[pair] for pair in pairs if pair in measured}
+            found = measure(candidate(model, function, source, target.constraints), points, settings.most, effort)
+            measured[function, source] = found
+            if progress is not None:
+                progress(len(measured), len(pairs), found.entry, so_far)
+    return so_far()
+
+
+def _judged(target: Target, settings: Settings, measured: Mapping[tuple[str, str], Measured], condition: float, seconds: float
+            ) -> Study:
     # M amplifies rounding: accelerations of light fingers have fewer digits than the numbers they are made of
-    condition = conditioning(robot, points)
     rounding = 10.0 * float(np.finfo(float).eps) * condition
     entries: list[Entry] = []
     references, picks, drawn = {}, [], []
@@ -167,41 +163,9 @@ def run_study(target: Target, settings: Settings, progress: Progress | None = No
             references[function] = reference
         if (pick := recommend(function, judged)) is not None:
             picks.append(pick)
-        drawn += patterns(model, function, own)
+        drawn += patterns(target.model, function, own)
     return Study(describe(target) | {"condition": condition}, settings, tuple(entries), references, tuple(picks), tuple(drawn),
-                 tuple(p for p in pairs if p not in measured), model.notes, time.perf_counter() - begin)
-
-
-def _within_limit(measurements: Iterator[Measured]) -> Generator[Measured, None, None]:
-    """The measurements; under a limit of time in a child process, which is killed when the time is up: CasADi takes seconds for
-    large graphs, and its calls cannot be left before they return. Raises Stopped."""
-    if seconds_left() == float("inf") or not hasattr(os, "fork"):
-        yield from measurements
-        return
-    receiving, sending = multiprocessing.Pipe(duplex=False)
-
-    def work() -> None:
-        with suppress(KeyboardInterrupt):
-            for found in measurements:
-                sending.send(found)
-
-    process = multiprocessing.get_context("fork").Process(target=work, daemon=True)
-    process.start()
-    sending.close()
-    try:
-        while True:
-            while not receiving.poll(POLL_S):
-                if seconds_left() <= 0.0:
-                    raise Stopped(Activity.MEASUREMENT)
-            yield receiving.recv()
-    except EOFError:  # all was sent, or the child was interrupted
-        process.join()
-        if process.exitcode:
-            raise RuntimeError(f"the process that measures ended with code {process.exitcode}") from None
-    finally:
-        process.join(ENDING_S)
-        process.kill()
-        process.join()
+                 tuple(p for p in settings.pairs if p not in measured), target.model.notes, seconds)
 
 
 def conditioning(robot: Held, points: Sequence[Point]) -> float:
