@@ -58,7 +58,7 @@ def derivatives(
         def report_entry(done: int, total: int, entry: Entry, so_far: Callable[[], Study]) -> None:
             if is_supervised():
                 write(so_far(), partial, target.model, command, drawn=False)
-                report(holding=True, so_far=(str(partial), str(place)), what="what was measured so far")
+                report(so_far=(str(partial), str(place)), what="what was measured so far")
             if not quiet:
                 _progress(screen, done, total, entry)
 
