@@ -136,14 +136,14 @@ class CollocationOptions(DirectOptions):
         return self.shape() == "polynomial" and self.form != "compressed"
 
 
-def _chosen(given: CollocationOptions) -> dict[str, int | str]:
+def _chosen(options: CollocationOptions) -> dict[str, int | str]:
     """The choices of "auto" in refine, scheme and intervals."""
-    any_mesh = (given.scheme, given.intervals, given.degree) == (AUTO,) * 3 and given.mesh == UNIFORM and given.form != "compressed"
-    refine = ("certificate" if any_mesh else "none") if given.refine == AUTO else given.refine
+    any_mesh = (options.scheme, options.intervals, options.degree) == (AUTO,) * 3 and options.mesh == UNIFORM and options.form != "compressed"
+    refine = ("certificate" if any_mesh else "none") if options.refine == AUTO else options.refine
     scheme = {"certificate": "radau", "p": "gauss", "hp": "gauss"}.get(refine, "hermite_simpson")
     intervals = USUAL_INTERVALS if refine == "certificate" else 50
-    return {"refine": refine, "scheme": scheme if given.scheme == AUTO else given.scheme,
-            "intervals": intervals if given.intervals == AUTO else given.intervals}
+    return {"refine": refine, "scheme": scheme if options.scheme == AUTO else options.scheme,
+            "intervals": intervals if options.intervals == AUTO else options.intervals}
 
 
 def uniform_meshes(problem: Problem, options: CollocationOptions) -> tuple[Mesh | Compressed, ...]:
