@@ -161,7 +161,7 @@ def node_rows(cols: Columns, mesh: Discretisation, kind: Any, label: str, nodes:
 
 
 def point_block(cols: Columns, mesh: Mesh, with_dynamics: bool = True) -> tuple[Block, Rows]:
-    """Function of an evaluation point: rows [duration * ydot; path constraints; duration * integrands], cost duration * running cost.
+    """Function of an evaluation point: [duration * ydot; path constraints; duration * integrands], and duration * running cost.
 
     Without dynamics, the rate is the part that is kinematics.
     """

@@ -148,7 +148,7 @@ def _movable(made: Transcription, problem: Problem, placed: Sequence[Columns], h
         there = located(own, meshes, how.states, [p.layout.centres for p in placed], placed)
         rows = whole if _limits_of_rows(own, placed) == known else stacked(_pieces(there, meshes, loops)[0], n)
         if rows.rows != whole.rows:
-            raise ProblemError("other limits make other rows of the program; compile it again", where=f"problem {own.name!r}")
+            raise ProblemError("these limits change the program's constraints; compile it again", where=f"problem {own.name!r}")
         changed = replace(nlp, **_unknowns(there), g_lower=rows.lower, g_upper=rows.upper,
                           diagnose=diagnosis(own, meshes, _unpack(there)))
         way = replace(back, placed=there)

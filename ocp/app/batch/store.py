@@ -155,7 +155,7 @@ def read_head(folder: Path) -> dict[str, Any] | None:
 
 
 def read_rows(folder: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """(what the sweep is, its rows so far). Raises ProblemError where the folder holds none."""
+    """(description of the sweep, results so far). Raises ProblemError where the folder holds none."""
     head = read_head(folder)
     if head is None:
         raise ProblemError("is not the folder of a sweep (no sweep.json written by lieocp)", where=str(folder))
