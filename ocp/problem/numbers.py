@@ -44,7 +44,7 @@ def with_numbers(problem: Problem, numbers: Array) -> Problem:
         nonlocal at
         own, at = tuple(given[at:at + len(values)]), at + len(values)
         if at > len(given):
-            raise ValueError(f"{len(given)} numbers are fewer than the problem has")
+            raise ValueError(f"{len(given)} numbers are too few for the problem")
         return values if own == values else own
 
     found = _walked(problem, take)

@@ -23,7 +23,7 @@ def check_index(phase: Phase) -> None:
     if loose:
         told, over = "; ".join(_unmatched_name(z[j], rows, pattern[:, j]) for j in loose), _names([rows[i] for i in idle])
         raise ProblemError(f"{told}, and {over} is left without an unknown: the index is 2 or higher. Differentiate {over} by "
-                           f"time until {_names([z[j] for j in loose])} appears, or take the unknown away",
+                           f"time until {_names([z[j] for j in loose])} appears, or remove the unknown",
                            where=f"system {system.name!r}")
     F, p = residual_and_jacobian(system), np.array(system.parameter_values)
     worst: tuple[np.ndarray, np.ndarray] | None = None
@@ -44,7 +44,7 @@ def check_index(phase: Phase) -> None:
                            for names, vector in ((z, worst[0]), (rows, worst[1])))
     raise ProblemError(f"the equations do not determine {_names(unknowns)}: their derivative by the unknowns is singular along the "
                        f"guess, in {_names(equations)}; the index is 2 or higher, or equations repeat each other. Differentiate "
-                       "constraints by time until the unknowns appear, or give the unknowns a guess where they do",
+                       "constraints with respect to time until the unknowns appear, or give the unknowns a guess where they do",
                        where=f"system {system.name!r}")
 
 
