@@ -135,8 +135,7 @@ def _flown(rows: _Rows, phase: Phase, first: ca.MX, last: ca.MX, T: ca.MX, state
     """The parabola of the mass centre where nothing but gravity acts on it."""
     robot = phase.system.robot
     assert robot is not None
-    free = _ways_to_fall(robot)
-    if robot.constraints or robot.forces or robot.thrusters or not free.size:
+    if robot.constraints or robot.forces or robot.thrusters or not (free := _ways_to_fall(robot)).size:
         return
     model, x = robot.model, ca.SX.sym("x", phase.system.nx)
     q, v = x[:model.nq], x[model.nq:]
