@@ -38,8 +38,9 @@ def test_what_was_built_is_what_is_built(name):
             np.testing.assert_array_equal(*(np.array(ca.densify(x)) for x in both))
         assert len([key for key in model.built if key[0] == name]) == 1, call
     at = [np.array(ca.DM(ca.densify(x))) for x in parts(function(model, *numbers, *words, **more))]
+    # expressions of type MX are built anew
     mx = [ca.MX(ca.DM(x)) for x in numbers]
-    for ours, theirs in zip(at, parts(function(model, *mx, *words, **more)), strict=True):  # expressions of this type are built anew
+    for ours, theirs in zip(at, parts(function(model, *mx, *words, **more)), strict=True):
         np.testing.assert_allclose(ours, np.array(ca.evalf(ca.densify(theirs))), atol=1e-12)
 
 
