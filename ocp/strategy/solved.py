@@ -159,7 +159,8 @@ def _unless_fine(search: Search, state: State, why: Finding) -> Finding:
 def _stalled(refinement: Refinement, state: State) -> bool:
     """Whether the last passes hardly changed the objective and reduced the error by less than a factor, far from the tolerance, so
     that finer meshes do not help (chattering along singular arcs)."""
-    passes = state.verdicts
+    # errors are compared by one measure: before the first certificate they hold no overshoots
+    passes = [p for p in state.verdicts if bool(p.verdict.allowed) == bool(state.verdicts[-1].verdict.allowed)]
     errors = [p.verdict.worst if refinement.certified else p.verdict.largest if shaped(state) else p.estimate.motion
               for p in passes]
     last = refinement.rules.policy.stall

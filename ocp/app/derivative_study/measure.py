@@ -281,7 +281,7 @@ def _function(blank: Entry, candidate: Candidate, inputs: Sequence[Sequence[Arra
     elif most is not None and (entry.operations or 0) > most:
         entry = replace(entry, note=f"not compiled: more than {thousands(most)} operations, the limit")
     elif find_compiler() is None:
-        entry = replace(entry, note="not compiled: there is no C compiler")
+        entry = replace(entry, note="not compiled: no C compiler was found")
     else:
         entry = _compiled(entry, candidate, function, inputs[0], values[0], effort)
     return Measured(entry, values, sparsity)

@@ -34,10 +34,10 @@ HEADINGS = ("source", "error", "operations", "nonzeros", "build", "compile", "in
 CAPTIONS = {
     "times": ("Time per evaluation", "One evaluation, on a logarithmic axis. Filled: compiled. Ring: interpreted by CasADi. "
               "★: recommended."),
-    "errors": ("Errors", "Largest difference from the reference (open diamond, at its distance from the way that confirms it), "
+    "errors": ("Errors", "Largest difference from the reference (open diamond, at its distance from the method that confirms it), "
                "relative to max(1, largest entry), over outputs and samples. Shaded: no longer exact."),
     "sparsity": ("Sparsity", "Dark: not zero at the samples. Light: allowed by the structure of the closed form, yet zero at every "
-                 "sample. White: always zero, because no way in the tree joins the two, or by symmetry."),
+                 "sample. White: always zero, because no path of the tree joins the two, or by symmetry."),
 }
 
 
@@ -80,13 +80,13 @@ def verdict(study: Study) -> str:
         words.append(f"{len(study.wrong)} wrong or failed: {named}.")
     elif exact:
         worst = max(exact, key=lambda e: e.error or 0.0)
-        words.append(f"Every exact way agrees; the largest error is {worst.error:.1e} ({worst.label}, "
+        words.append(f"All exact methods agree; the largest error is {worst.error:.1e} ({worst.label}, "
                      f"{FUNCTIONS[worst.function]}), where {worst.limit:.0e} is rounding.")
     lonely = [FUNCTIONS[f] for f in study.functions if f in study.references and not any(e.function == f for e in exact)]
     if lonely and not study.wrong:
-        words.append(f"Not confirmed by a second exact way: {'; '.join(lonely)}.")
+        words.append(f"Not confirmed by a second exact method: {'; '.join(lonely)}.")
     if study.missing:
-        words.append(f"Interrupted: {len(study.missing)} of {len(study.missing) + len(study.entries)} ways were not reached.")
+        words.append(f"Interrupted: {len(study.missing)} of {len(study.missing) + len(study.entries)} methods were not measured.")
     return " ".join(words) or "Nothing could be compared."
 
 

@@ -54,7 +54,7 @@ class Settings:
         if self.compiling not in COMPILE:
             raise ProblemError(f"no such choice{near(self.compiling, COMPILE)}", where=f"--compile {self.compiling}")
         if self.compiling == "yes" and find_compiler() is None:
-            raise ProblemError("there is no C compiler; ocp doctor says what was looked for", where="--compile yes")
+            raise ProblemError("no C compiler was found; see ocp doctor", where="--compile yes")
         if self.samples < 1:
             raise ProblemError(f"must be at least 1, got {self.samples}", where="--samples")
         if self.seed < 0:
