@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import casadi as ca
 import numpy as np
@@ -28,7 +28,7 @@ def motion_code(motion: Motion, stem: str) -> dict[str, str]:
     return {f"{stem}.{end}": _rendered(f"motion.{end}.j2", m=motion, stem=stem, tables=tables) for end in "hc"}
 
 
-def _rendered(template: str, **values: Any) -> str:
+def _rendered(template: str, **values: object) -> str:
     import jinja2
 
     made = jinja2.Environment(loader=jinja2.FileSystemLoader(TEMPLATES), trim_blocks=True, lstrip_blocks=True,
