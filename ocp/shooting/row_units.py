@@ -23,7 +23,7 @@ Array = np.ndarray
 BASE = 10
 """Units are whole powers of 2 to this."""
 SAMPLES = 5
-"""Places along the guess of a phase."""
+"""Evaluation points along the guess of a phase."""
 
 
 def in_own_units(horizon: Horizon) -> Horizon:
@@ -46,7 +46,7 @@ def in_own_units(horizon: Horizon) -> Horizon:
 
 
 def _guess(horizon: Horizon) -> Iterator[tuple[int, Array, Array, Array]]:
-    """Points of the guess: number of the stage, state, control, and how far both move [ndx + nu]; rows do not see states before,
+    """Points of the guess: number of the stage, state, control, and how far both move [ndx + nu]; these ignore earlier states,
     which rest."""
     theta = np.array(horizon.constants.guess)
     for leg in horizon.legs:
@@ -112,6 +112,6 @@ def _state_sizes(phase: Phase, x: Array) -> Array:
 
 
 def _sizes(bounds: Bounds, own: Array) -> Array:
-    """Half the width [n] of the bounds, or the own size where they are open or equal; 1 for none."""
+    """Half the width [n] of the bounds, or the magnitude where they are open or equal; 1 for none."""
     half = 0.5 * bounds.width
     return np.where(np.isfinite(half) & (half > 0), half, np.where(own == 0, 1.0, own))

@@ -71,7 +71,7 @@ class Answers:
         test="tests/ocp/certify/test_second_order.py::test_an_objective_without_a_lower_bound_is_named")
     windows: int = threshold(
         20, why="windows of a phase whose extremes of controls are the two values in a guess of the relaxed problem; it is solved "
-        "where controls jump to and fro in more than half of them",
+        "where controls chatter in more than half of them",
         test="tests/ocp/strategy/test_attained.py::test_what_switches_ever_faster_tends_to_the_relaxed_objective")
     impulse_growth: float = threshold(
         1.75, why="growth of an unbounded control by halved intervals that only an impulse has: 2, and integrable ones less",

@@ -95,7 +95,7 @@ def single_graph(stretch: Stretch, options: ILQROptions) -> Write | None:
 def _once(stretch: Stretch, t: Expr, x: Expr, u: Expr, p: Expr, h: Expr, after: Expr, F: Expr | None,
           hessian: Callable[[Expr, Expr, Expr, Expr], Expr] | None = None, integrator: str | None = None) -> Written:
     """A step that evaluates everything at x, from the state after it and its derivative (None: by algorithmic differentiation).
-    For the full Hessian, bend(x, u, h, costate): that of the step; or integrator: differentiate it a second time."""
+    For the full Hessian, `bend(x, u, h, costate)`: that of the step; or integrator: differentiate it a second time."""
     space, system, costs = stretch.space, stretch.phase.system, stretch.costs(At.PATH)
     found = running_terms(stretch, costs, [(h, t, x)], ca.SX.sym)
     g, F, H = first_order(space, space, x, u, p, found, after, F)
