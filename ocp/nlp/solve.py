@@ -52,7 +52,7 @@ class Solver:
 
     def moved(self, nlp: NLP) -> Solver:
         """For a program with the same functions and other bounds, limits and guess."""
-        return replace(self, nlp=nlp, run=self.again(nlp))
+        return Solver(nlp, self.options, self.again(nlp), self.again, self.findings)
 
     def solve(self, warm: Warm | None = None, x0: ArrayLike | None = None, progress: Progress | None = None,
               watch_point: WatchPoint | None = None) -> NLPResult:

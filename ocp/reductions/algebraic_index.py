@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 import casadi as ca
@@ -76,9 +77,14 @@ def _unmatched(pattern: np.ndarray) -> tuple[list[int], list[int]]:
 
 
 def residual_and_jacobian(system: System) -> ca.Function:
-    """(t, x, u, p) -> residual [nz], its derivative by z [nz, nz]."""
-    sym = ca.SX.sym if system.residual.is_a("SXFunction") else ca.MX.sym
-    t, x, p = sym("t"), sym("x", system.nx), sym("p", system.np)
-    u, z = sym("u", len(system.controls)), sym("z", len(system.algebraic))
-    value = system.residual(t, x, ca.vertcat(u, z), p)
+    """(t, x, u, z, p) -> residual [nz], its derivative by z [nz, nz]."""
+    return _slopes(system.residual, len(system.algebraic))
+
+
+@functools.lru_cache(maxsize=16)  # phases share the equations of a contact set
+def _slopes(residual: ca.Function, count: int) -> ca.Function:
+    sym = ca.SX.sym if residual.is_a("SXFunction") else ca.MX.sym
+    (t, x, _, p), size = residual.sx_in() if sym is ca.SX.sym else residual.mx_in(), residual.size1_in(2) - count
+    u, z = sym("u", size), sym("z", count)
+    value = residual(t, x, ca.vertcat(u, z), p)
     return ca.Function("slopes", [t, x, u, z, p], [ca.densify(value), ca.densify(ca.jacobian(value, z))])

@@ -162,9 +162,10 @@ def _movable(made: Transcription, problem: Problem, placed: Sequence[Columns], h
             return own.limited(x0=np.concatenate([nlp.x0[:firsts[-1]], own.x0[firsts[-1]:]]))
         ranges = [limits(phase, cols.form, cols.layout, first, cols.phase)
                   for phase, cols, first in zip(other.phases, placed, firsts, strict=False)]
-        bounds = static_unknowns(other).bounds
+        bounds = static_unknowns(other).bounds if static.count else static.bounds
         lower, upper = (np.concatenate([*(pair[i] for pair in ranges), bounds[:, i]]) for i in (0, 1))
-        return nlp.limited(x0=np.concatenate([nlp.x0[:firsts[-1]], bounds[:, 2]]), x_lower=lower, x_upper=upper)
+        x0 = np.concatenate([nlp.x0[:firsts[-1]], bounds[:, 2]]) if static.count else nlp.x0
+        return nlp.limited(x0=x0, x_lower=lower, x_upper=upper)
 
     return replace(made, moved=moved, limited=limited)
 
@@ -200,6 +201,8 @@ def _unknowns(placed: Sequence[Columns]) -> dict[str, Any]:
 def _refuse_constants(one: Problem, other: Problem, free: Mapping[str, int]) -> None:
     """Raise ProblemError for another value of what stands in the functions of the program as a constant."""
     for a, b in zip(one.phases, other.phases, strict=True):
+        if a.duration is b.duration and a.system is b.system:
+            continue
         if not a.duration.free and a.duration != b.duration:
             raise ProblemError(f"the duration of {a.duration.lower:g} s is fixed in the program; compile it again",
                                where=f"phase {a.name!r}")

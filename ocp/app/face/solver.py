@@ -187,11 +187,12 @@ class Solver:
         tree = self._document.tree
         first, last = ("phase", "phase") if "phase" in tree else ("phases[0]", f"phases[{len(tree.get('phases', [])) - 1}]")
         found: dict[str, Any] = {}
-        for at, word, given in ((f"{first}.start", "x0", x0), (f"{last}.final", "goal", goal)):
-            if isinstance(own := plain(given), (list, tuple)):
+        for at, word, given in ((f"{first}.start", "x0", x0), (f"{last}.final", "goal", goal), (f"{first}.bounds", "bounds", bounds)):
+            if given is None:
+                continue
+            if isinstance(own := plain(given), (list, tuple)) and word != "bounds":
                 own = self._by_name(word, own)
             found.update(_leaves(at, _mapping(word, own)))
-        found.update(_leaves(f"{first}.bounds", _mapping("bounds", plain(bounds))))
         for name, value in _mapping("parameters", parameters).items():
             known = "constants" if key_text(name) in (tree.get("constants") or {}) else "parameters"
             found[f"{known}.{key_text(name)}"] = plain(value)

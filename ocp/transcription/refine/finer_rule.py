@@ -9,7 +9,7 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
-from ocp.problem import At, Bounds, Phase, Trajectory
+from ocp.problem import At, Bounds, Phase, Sense, Trajectory
 from ocp.thresholds import ROUNDING
 from ocp.transcription import legendre
 from ocp.transcription.charts import Form
@@ -125,6 +125,8 @@ class PhaseFunctions:
         on_control = [[bool(ca.jacobian_sparsity(r.expression, u).nnz())] * len(r.names) for r in path]
         self.on_control = np.array(sum(on_control, []), dtype=bool)
         self.path_constraints = [c.name for c, r in zip(held, path, strict=True) for _ in r.names]
+        firsts = np.cumsum([0, *(len(r.names) for r in path)])
+        self.cones = [(int(first), c.unit) for c, first in zip(held, firsts[:-1], strict=True) if c.sense is Sense.CONE]
         a, d = ca.SX.sym("a", system.nx), ca.SX.sym("d", self.size)
         self._plus = ca.Function("plus", [a, d], [space.plus(a, d) if form.tangent else a + d])
 
@@ -135,6 +137,15 @@ class PhaseFunctions:
         found = self._function(t[None, :], x.T, u.T, np.repeat(p[:, None], k, axis=1), chart.T, np.full((1, k), T))
         rate, cost, rows, whole = (np.asarray(value).T.reshape(k, -1) for value in found)
         return [rate, cost[:, 0], rows, whole]
+
+    def in_units(self, values: Array, first: int) -> Array:
+        """Values [k, n] of which path constraints are the columns from ``first`` on, with the distance of a cone from its surface,
+        negative outside, in place of the difference of squares that programs hold (``conditions.hard_rows``)."""
+        found = values.copy()
+        for row, unit in self.cones:
+            squares, axis = values[:, first + row], values[:, first + row + 1]
+            found[:, first + row] = axis - np.sqrt(np.maximum(axis**2 - unit**2 * squares, 0.0))
+        return found
 
     def plus(self, x: Array, d: Array) -> Array:
         """States x [k, nx] displaced by tangent vectors d [k, ndx]."""
