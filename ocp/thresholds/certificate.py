@@ -18,22 +18,22 @@ class Scales:
         test=_CERTIFY + "test_certificate_scale.py::test_states_are_measured_by_their_range")
     trials: int = threshold(
         32, why="of these times, those where deviations are tried: each costs an evaluation per state and control",
-        test=_CERTIFY + "test_certificate_scale.py::test_sizes_of_rows_follow_their_factors")
+        test=_CERTIFY + "test_certificate_scale.py::test_scales_of_constraints_follow_their_factors")
     constant: float = threshold(
         1e-2, why="a constant state or control counts as this part of its declared scale",
-        test=_CERTIFY + "test_certificate_scale.py::test_a_state_that_stands_still_is_measured_by_what_it_would_do")
+        test=_CERTIFY + "test_certificate_scale.py::test_the_scale_of_a_constant_state_is_its_effect")
     chain: int = threshold(
         3, why="integrations from a constant state to one that varies, as from a jerk to a position",
-        test=_CERTIFY + "test_certificate_scale.py::test_a_state_that_stands_still_is_measured_by_what_it_would_do")
+        test=_CERTIFY + "test_certificate_scale.py::test_the_scale_of_a_constant_state_is_its_effect")
     widest_bounds: float = threshold(
         1e6, why="bounds that are so many times wider than the motion declare no scale",
-        test=_CERTIFY + "test_certificate_scale.py::test_a_state_that_stands_still_is_measured_by_what_it_would_do")
+        test=_CERTIFY + "test_certificate_scale.py::test_the_scale_of_a_constant_state_is_its_effect")
     deviation: float = threshold(
         1e-6, why="deviation of constant states and controls, relative to their magnitude, that shows their effect on rates",
-        test=_CERTIFY + "test_certificate_scale.py::test_rounding_is_no_effect_of_what_stands_still")
+        test=_CERTIFY + "test_certificate_scale.py::test_rounding_is_no_effect_of_constant_states")
     vanishing_cost: float = threshold(
         1e-4, why="a cost that vanishes at its optimum is measured by this part of its variation",
-        test=_CERTIFY + "test_certificate_growth.py::test_the_size_of_the_objective_follows_the_cost")
+        test=_CERTIFY + "test_certificate_growth.py::test_the_scale_of_the_objective_follows_the_cost")
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,7 @@ class SecondOrder:
 
     flat: float = threshold(
         1e-4, why="eigenvalues within this are zero",
-        test=_CERTIFY + "test_second_order.py::test_flat_directions_are_said")
+        test=_CERTIFY + "test_second_order.py::test_flat_directions_are_reported")
     negative: float = threshold(
         5e-3, why="eigenvalues below minus this are negative: those that discretisation gives singular arcs are smaller",
         test=_CERTIFY + "test_second_order.py::test_the_edge_between_minimum_and_saddle_is_where_theory_puts_it")
@@ -203,7 +203,7 @@ class SecondOrder:
         test=_CERTIFY + "test_flat.py::test_higher_orders_decide_in_discrete_time")
     max_residual: float = threshold(
         1e-5, why="what a direction may change of active constraints, in their scales",
-        test=_CERTIFY + "test_second_order.py::test_a_saddle_whose_way_down_lies_in_a_corner")
+        test=_CERTIFY + "test_second_order.py::test_a_saddle_whose_descent_direction_lies_in_a_corner")
     shift_factor: float = threshold(
         16.0, why="factor between shifts that bracket the lowest eigenvalue",
         test=_CERTIFY + "test_second_order.py::test_an_objective_without_a_lower_bound_is_named")
@@ -218,7 +218,7 @@ class SecondOrder:
         test=_CERTIFY + "test_both_sides.py::test_a_bound_that_is_met_holds_only_where_it_pushes")
     rounds: int = threshold(
         12, why="times that weakly active constraints are made active because a direction would violate them; then all are",
-        test=_CERTIFY + "test_second_order.py::test_a_saddle_whose_way_down_lies_in_a_corner")
+        test=_CERTIFY + "test_second_order.py::test_a_saddle_whose_descent_direction_lies_in_a_corner")
     dense_share: float = threshold(
         0.15, why="unknowns with more neighbours than this part of all come last in the factorisation",
         test=_CERTIFY + "test_second_order.py::test_inertia_is_that_of_dense_eigenvalues")
@@ -243,17 +243,17 @@ class Verdicts:
     gradient_weight: float = threshold(
         0.3, why="weight of the gradient beside the gain of a Newton step: it costs its square, yet tells whether multipliers are "
         "right",
-        test=_CERTIFY + "test_both_sides.py::test_a_point_above_its_optimum_is_seen_where_the_slope_is_small_beside_the_variation")
+        test=_CERTIFY + "test_both_sides.py::test_a_point_above_its_optimum_is_seen_where_the_gradient_is_small")
     max_turns: int = threshold(
         1500, why="turns of running costs beyond which no mesh that refinement finds follows them",
         test=_CERTIFY + "test_certificate_objective.py::"
-        "test_running_costs_that_turn_beyond_any_mesh_end_at_once_and_are_told_with_their_turns")
+        "test_running_costs_that_turn_beyond_any_mesh_end_at_once_and_are_reported_with_their_turns")
     turn_levels: int = threshold(
         100, why="levels in the range of a running cost: a turn passes at least one of them",
         test=_CERTIFY + "test_certificate_objective.py::test_running_costs_that_a_mesh_can_follow_are_followed")
     jump_distance: float = threshold(
         1e-11, why="distance from a jump of the rates at which both sides of it are evaluated, relative to the duration",
-        test=_CERTIFY + "test_jumps.py::test_what_an_instant_would_gain_is_the_slope_of_the_closed_form")
+        test=_CERTIFY + "test_jumps.py::test_what_an_instant_would_gain_is_the_gradient_of_the_closed_form")
     ringing_share: float = threshold(
         0.6, why="share of the steps of a control that turn back, from which it rings",
         test=_CERTIFY + "test_ringing.py::test_switches_are_no_ringing")
@@ -265,7 +265,7 @@ class Verdicts:
         test=_CERTIFY + "test_ringing.py::test_switches_are_no_ringing")
     kink_distance: float = threshold(
         0.05, why="distance from a kink, as part of the largest one, within which a motion lies on it",
-        test=_CERTIFY + "test_kinks.py::test_nothing_is_said_of_kinks_that_the_motion_stays_away_from")
+        test=_CERTIFY + "test_kinks.py::test_kinks_that_the_motion_avoids_are_not_reported")
     kink_share: float = threshold(
         0.2, why="share of the time that a motion lies on a kink from which it is reported",
         test=_CERTIFY + "test_kinks.py::test_the_advice_of_the_note_gives_the_closed_form")

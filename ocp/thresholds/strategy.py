@@ -22,7 +22,7 @@ class Budgets:
         "test_controls_that_chatter_and_programs_that_are_hard_become_piecewise_constant")
     max_iterations_from_optimum: int = threshold(
         200, why="iterations on a finer mesh from the multipliers of an optimum; then the program is solved from the motion alone",
-        test="tests/ocp/certify/test_objective_bar.py::test_the_bar_shrinks_with_the_mesh")
+        test="tests/ocp/certify/test_objective_bar.py::test_the_error_bound_shrinks_with_the_mesh")
     coarse_tolerance: float = threshold(
         1e-4, why="tolerance of a program on a coarse mesh, whose solution is a guess",
         test=_TESTS + "test_freeze.py::test_the_guess_that_served_is_the_only_one_tried")
@@ -78,7 +78,7 @@ class Answers:
         test="tests/ocp/strategy/test_attained.py::test_impulses_are_no_minima")
     error_coverage: float = threshold(
         2.5, why="error bound of the objective over its change by halved intervals: errors fall at least linearly with these",
-        test="tests/ocp/certify/test_objective_bar.py::test_the_bar_holds_the_true_optimum_on_coarse_meshes")
+        test="tests/ocp/certify/test_objective_bar.py::test_the_error_bound_holds_the_true_optimum_on_coarse_meshes")
 
 
 BUDGETS, DIAGNOSES, ANSWERS = Budgets(), Diagnoses(), Answers()

@@ -114,6 +114,6 @@ def test_casadi_expressions_become_text():
     (lambda: ca.sumsqr(ocp.vector([a, b])), "CasADi functions do not accept"),
     (lambda: ca.vertcat(a, b), "CasADi functions do not accept"),
 ])
-def test_mistakes_are_told_in_words(written, words):
+def test_mistakes_are_reported_in_words(written, words):
     with pytest.raises(ProblemError, match=words):
         written()
