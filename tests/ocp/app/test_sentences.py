@@ -34,7 +34,7 @@ CHECKS = (
      "objective against its quadrature 0.1 > 1e-05 (1.5 reported, 2.5 integrated along the trajectory; running costs have 3183 "
      "extrema along the motion, which needs as many intervals: use their mean over a period, or shorten the motion)"),
     (Residual(Kind.POINT, math.inf, 1e-8, cause=Kind.SIZES_DIFFER, data={"quantity": "states"}),
-     "consistency of trajectory and multipliers inf > 1e-08 (in the states; their numbers differ)"),
+     "consistency of the multipliers inf > 1e-08 (in the states; their numbers differ)"),
     (Residual(Kind.OBJECTIVE_ERROR, math.nan, 1e-2, cause=Kind.FINER_SOLVE_FAILED, data={"status": "ITERATION_LIMIT"}),
      "error of the objective could not be computed (the solve on a finer mesh ended: iteration limit)"),
     (Residual(Kind.OBJECTIVE_ERROR, 0.1, 1e-2, data={"finer_objective": 12.25}),
