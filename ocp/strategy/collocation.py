@@ -17,7 +17,7 @@ from ocp.problem import At, Problem, Solution, Status
 from ocp.strategy.direct import Direct, from_multipliers
 from ocp.strategy.programs import Programs
 from ocp.strategy.records import State, Task
-from ocp.strategy.search import DEFAULTS, NOBODY, Judge, Outside, Refinement, Search
+from ocp.strategy.search import DEFAULTS, NOBODY, Judge, Outside, Refinement, Refining, Search
 from ocp.thresholds import BUDGETS, MESH_CHANGE
 from ocp.transcription.charts import form
 from ocp.transcription.collocation import (
@@ -40,7 +40,7 @@ from ocp.transcription.refine.smooth import linear_controls
 HELD, GAUSS = "held_controls", "gauss_nodes"
 
 
-class Collocation(Direct):
+class Collocation(Direct, Refining):
     """Direct collocation with the meshes of these options."""
 
     def __init__(self, options: CollocationOptions):

@@ -163,7 +163,7 @@ class PhaseFunctions:
 
     def errors(self, phase: Phase, part: Trajectory, mesh: Mesh, costate: Any, jumps: frozenset[int]) -> tuple[Found, float]:
         """The errors of one phase, and the Lagrangian of the finer rule minus the cost of the program's."""
-        seen, found, objective = self._at_places(phase, part, mesh), Found.empty(mesh.intervals, self.size), 0.0
+        seen, found, objective = self._at_points(phase, part, mesh), Found.empty(mesh.intervals, self.size), 0.0
         groups: dict[int, list[int]] = {}
         for k, scheme in enumerate(mesh.schemes):
             groups.setdefault(id(scheme), []).append(k)
@@ -176,14 +176,14 @@ class PhaseFunctions:
             objective += self._of_objective(seen, finer, costate, found)
         return found, objective
 
-    def _at_places(self, phase: Phase, part: Trajectory, mesh: Mesh) -> _Seen:
+    def _at_points(self, phase: Phase, part: Trajectory, mesh: Mesh) -> _Seen:
         start, T = float(part.t[0]), float(part.t[-1] - part.t[0])
-        p, places = np.asarray(phase.system.parameter_values, dtype=float), mesh.places
+        p, at = np.asarray(phase.system.parameter_values, dtype=float), mesh.evaluation
         # the last evaluation point lies a hair inside: rounding must not put it outside the phase
         nodes = np.asarray(part.state(np.clip(start + T * mesh.fractions, part.t[0], part.t[-1])))
         knots = nodes[mesh.knots]
-        u = np.einsum("ec,ecu->eu", places.weights, part.u[places.points])
-        rates, costs, rows, integrands = self(start + T * places.fraction, nodes[places.node], u, p, knots[places.interval], T)
+        u = np.einsum("ec,ecu->eu", at.weights, part.u[at.points])
+        rates, costs, rows, integrands = self(start + T * at.fraction, nodes[at.node], u, p, knots[at.interval], T)
         return _Seen(phase, mesh, start, T, p, part.u, knots, rates, costs, rows, integrands, self.scale(nodes), self.ranges(nodes),
                      1 + np.max(np.abs(nodes), axis=0))
 
@@ -192,8 +192,8 @@ class PhaseFunctions:
         scheme = mesh.schemes[group[0]]
         r, v = legendre.gauss(scheme.degree + EXTRA_POINTS)
         there, h = np.append(r, 1.0), mesh.widths[group]
-        places = np.array([mesh.places.of[k] for k in group])  # [G, K]
-        F = seen.rates[places]
+        points = np.array([mesh.evaluation.of[k] for k in group])  # [G, K]
+        F = seen.rates[points]
         y = h[:, None, None] * np.einsum("ri,gik->grk", np.asarray(scheme.state_basis(there)), F)
         centre = np.repeat(seen.knots[group], len(there), axis=0)
         x = self.plus(centre, y.reshape(len(centre), -1))
@@ -208,7 +208,7 @@ class PhaseFunctions:
         rate, running, rows, integrands = under(control)
         again = h[:, None, None] * np.einsum("ri,gik->grk", legendre.integral_matrix(r, v, there), rate[:, :-1])
         slope = np.einsum("ri,gik->grk", np.asarray(scheme.control_basis(r)), F)
-        return _Finer(list(group), places, r, v, h, x.reshape(count, len(there), -1), control, rate[:, :-1], running[:, :-1, 0],
+        return _Finer(list(group), points, r, v, h, x.reshape(count, len(there), -1), control, rate[:, :-1], running[:, :-1, 0],
                       rows, integrands[:, :-1], under(lower)[0][:, :-1], digits, again - y, slope)
 
     def _of_motion(self, seen: _Seen, finer: _Finer, found: Found) -> None:
