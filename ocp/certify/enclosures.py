@@ -45,7 +45,7 @@ class Graph:
         self.ranges, self.noise = [(np.inf, -np.inf)] * len(nodes), [0.0] * len(nodes)
 
     def seen(self, number: int, samples: Array) -> None:
-        """Extend the range of a node by samples, and sum up the rounding of its operands: where these cancel, it is all there is."""
+        """Extend the range of a node by samples, and sum up the rounding of its operands: all there is where these cancel."""
         low, high = float(samples.min()), float(samples.max())
         if not np.isfinite(high - low):
             known = samples[np.isfinite(samples)]
@@ -101,6 +101,7 @@ def graph(function: ca.Function) -> tuple[Node, ...]:
     return tuple(nodes)
 
 
+@np.errstate(all="ignore")
 def sharp_times(function: ca.Function, along: Callable[[Array], tuple[Array, Array]], p: Array, edges: Array) -> Array:
     """Times about which a function of (t, x, u, p) turns sharply; ``along(t)`` gives states and controls, which are smooth between
     the edges [k + 1] of the first intervals."""
@@ -110,9 +111,9 @@ def sharp_times(function: ca.Function, along: Callable[[Array], tuple[Array, Arr
     while len(low):
         marked, sharp, moves = _wide(own, needed, along, p, low, high, round == 0)
         if round > SEARCH.halvings:
-            pairs = ~sharp.reshape(-1, 2).any(axis=1) & moves.reshape(-1, 2).any(axis=1)  # resolved, and not by tighter bounds alone
+            pairs = ~sharp.reshape(-1, 2).any(axis=1) & moves.reshape(-1, 2).any(axis=1)  # and not by bounds alone
             found += [low[::2][pairs], high[::2][pairs], high[1::2][pairs]]
-        split = np.flatnonzero(sharp)[:SEARCH.max_windows]
+        split = np.flatnonzero(sharp)[: SEARCH.max_windows]
         middle = (low[split] + high[split]) / 2
         ended = high[split] - low[split] <= width
         found.append(middle[ended])
@@ -122,8 +123,9 @@ def sharp_times(function: ca.Function, along: Callable[[Array], tuple[Array, Arr
     return np.unique(np.concatenate(found))
 
 
-def _wide(own: Graph, needed: list[int], along: Callable[[Array], tuple[Array, Array]], p: Array, low: Array, high: Array,
-          first: bool) -> Wide:
+def _wide(
+    own: Graph, needed: list[int], along: Callable[[Array], tuple[Array, Array]], p: Array, low: Array, high: Array, first: bool
+) -> Wide:
     """Which operations may move by more than a part of their range, and where."""
     marked, sharp, moves, k = set[int](), np.zeros(len(low), dtype=bool), np.zeros(len(low), dtype=bool), len(low)
     for number, bounds in _enclosed(own, needed, _arguments(along, p, low, high)):
@@ -136,11 +138,10 @@ def _wide(own: Graph, needed: list[int], along: Callable[[Array], tuple[Array, A
         width = most[:k] - least[:k]
         if width.max() <= little:
             continue
-        before, after = least[k:2 * k], least[2 * k:]
-        with np.errstate(invalid="ignore"):
-            beyond = np.maximum(np.fmin(before, after) - least[:k], most[:k] - np.fmax(most[k:2 * k], most[2 * k:]))
-            wide = (np.isfinite(before) | np.isfinite(after)) & ((width > much) | (beyond > little))
-            moves |= np.abs(after - before) > little
+        before, after = least[k : 2 * k], least[2 * k :]
+        beyond = np.maximum(np.fmin(before, after) - least[:k], most[:k] - np.fmax(most[k : 2 * k], most[2 * k :]))
+        wide = (np.isfinite(before) | np.isfinite(after)) & ((width > much) | (beyond > little))
+        moves |= np.abs(after - before) > little
         many = np.count_nonzero(wide)
         if many > (min(SEARCH.max_windows, SEARCH.movement * k) if first else SEARCH.max_windows / 2):
             own.by_samples.add(number)
@@ -180,9 +181,8 @@ def _sampled(bounds: Interval, k: int) -> None:
     """Put the samples at both ends of intervals, and as much beyond as they differ by, in the place of their bounds."""
     low, high = bounds
     ends = low[k : 2 * k], low[2 * k :]
-    with np.errstate(invalid="ignore"):
-        apart = np.abs(ends[1] - ends[0])
-        low[:k], high[:k] = np.fmin(*ends) - apart, np.fmax(*ends) + apart
+    apart = np.abs(ends[1] - ends[0])
+    low[:k], high[:k] = np.fmin(*ends) - apart, np.fmax(*ends) + apart
 
 
 def _arguments(along: Callable[[Array], tuple[Array, Array]], p: Array, low: Array, high: Array) -> list[Interval]:
