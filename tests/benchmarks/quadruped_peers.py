@@ -175,7 +175,8 @@ class Crocoddyl(Peer):
         knots = np.minimum(self.t + seconds, self.t[-1]) / STEP
         low = np.minimum(knots.astype(int), STEPS - 1)
         xs = self.xs
-        self.xs = [self.state.integrate(xs[i], r * self.state.diff(xs[i], xs[i + 1])) for i, r in zip(low, knots - low, strict=True)]
+        self.xs = [self.state.integrate(xs[i], r * self.state.diff(xs[i], xs[i + 1]))
+                   for i, r in zip(low, knots - low, strict=True)]
         super().shift(seconds)
 
     def make_ready(self, x0: np.ndarray) -> None:
@@ -232,7 +233,7 @@ class Mujoco(Peer):
         nv, d = self.nv, self.data
         R, turn = d.xmat[self.base].reshape(3, 3), np.zeros(3)
         self.mj.mju_quat2Vel(turn, x[3:7], 1.0)
-        up = [foot for foot in swinging(t, self.step)]
+        up = swinging(t, self.step)
         seen = [d.geom_xpos[self.feet[foot]][2] - height(t) for foot in up]
         v = np.r_[R.T @ x[19:22], x[22:]]
         r = np.r_[x[7:19] - POSTURE, turn, x[2] - HEIGHT, v[0] - SPEED, v[1:3], v, u, seen]
