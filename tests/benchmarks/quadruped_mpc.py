@@ -55,8 +55,9 @@ def go2() -> str:
             text = text.replace(f"{legs[0]}_{old}", f"{legs[1]}_{new}")
     joints = ", ".join(f"{leg}_{part}_joint: {angle}" for leg in ("FL", "FR", "RL", "RR")
                        for part, angle in (("hip", 0), ("thigh", 0.8), ("calf", -1.6)))
-    changed = [("robots:solo12", str(model)), ("base_link", "base"), ("  root: free_flyer\n", ""), ("_thigh_joint: -0.8", "_thigh_joint: 0.8"),
-               ("_calf_joint: 1.6", "_calf_joint: -1.6"), ("0.32*cos(0.8)", "0.426*cos(0.8) + 0.002*sin(0.8)"), ("0.1*dot(tau, tau)", "0.002*dot(tau, tau)"),
+    changed = [("robots:solo12", str(model)), ("base_link", "base"), ("  root: free_flyer\n", ""),
+               ("_thigh_joint: -0.8", "_thigh_joint: 0.8"), ("_calf_joint: 1.6", "_calf_joint: -1.6"),
+               ("0.32*cos(0.8)", "0.426*cos(0.8) + 0.002*sin(0.8)"), ("0.1*dot(tau, tau)", "0.002*dot(tau, tau)"),
                ("configuration: straight_standing", f"joints: {{{joints}}}")]
     for old, new in changed:
         text = text.replace(old, new)
@@ -118,7 +119,7 @@ def beside(given: argparse.Namespace) -> list[dict[str, Any]]:
             return made[-1]
 
         loop = loop_of(loaded, None if make is None else receding).run()
-        busy = loop.processor if make is None else np.array(made[0].busy)
+        busy = loop.processor if make is None else np.array(made[0].busy[-len(loop.processor):])
         steps = len(made[0].u) if made else loop.solver_options.intervals
         found.append({**row("peers", "Solo12", name, loop, busy, force), "N": steps})
         print(found[-1], flush=True)
@@ -134,8 +135,8 @@ def page(rows: list[Mapping[str, Any]]) -> None:
     write_page(FOLDER / "quadruped_mpc.md", [
         "# Quadrupeds under random pushes, and peers in the same loop", "",
         "Trots on MuJoCo at 100 Hz, one iteration a step, cones of friction held by the barrier; processor time of one thread.",
-        "Pushes of 0.1 s in random directions, one in each equal part of the run; recovered: height and speed are within their",
-        "limits when the next begins. The first second is left out of the times.", "", *table("pushes"), "",
+        "Pushes of 0.1 s in random directions, one in each equal part of the run; recovered: height and speed are within the",
+        "limits of the file when the next begins. The first second is left out of the times.", "", *table("pushes"), "",
         "## Beside Crocoddyl and MuJoCo", "",
         "The same file, plant and pushes. Crocoddyl: FDDP over the same schedule with the same costs, a quadratic barrier for",
         "its cones; one `SolverFDDP.solve(xs, us, 1)` is timed, models are made and moved off the clock. MuJoCo: iLQR in steps of 10 ms",

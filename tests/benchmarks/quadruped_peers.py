@@ -60,7 +60,7 @@ class Peer:
     def reset(self, x0: np.ndarray, t0: float, iterations: int = 0) -> tuple[Status, str]:
         self.begins = t0
         self.us[:] = self.hold()
-        for _ in range(max(1, min(iterations, 20))):
+        for _ in range(max(1, min(iterations, 10))):
             self.iterate(x0)
         self.wall.clear()
         self.busy.clear()
@@ -209,8 +209,19 @@ class Mujoco(Peer):
         self.K, self.k = np.zeros((N, 12, 2 * self.nv)), np.zeros((N, 12))
         self.mu = 1e-4
 
+    def reset(self, x0: np.ndarray, t0: float, iterations: int = 0) -> tuple[Status, str]:
+        self.make_ready(x0)
+        return super().reset(x0, t0, iterations)
+
     def hold(self) -> np.ndarray:
-        return np.zeros(12)
+        """Torques that bear the weight at the start, a quarter on each foot."""
+        self._set(self.start, np.zeros(12))
+        self.mj.mj_forward(self.model, self.data)
+        force, jac = self.data.qfrc_bias.copy(), np.zeros((3, self.nv))
+        for geom in self.feet:
+            self.mj.mj_jac(self.model, self.data, jac, None, self.data.geom_xpos[geom], self.model.geom_bodyid[geom])
+            force -= jac.T @ np.array([0.0, 0.0, 9.81 / 4 * self.model.body_mass.sum()])
+        return force[6:]
 
     def make_ready(self, x0: np.ndarray) -> None:
         R = np.zeros(9)
@@ -273,15 +284,13 @@ class Mujoco(Peer):
     def improve(self) -> bool:
         nv, N = self.nv, len(self.us)
         cost, xs, us = self._rollout(self.us, None, 0.0)
-        A, B = np.zeros((2 * nv, 2 * nv)), np.zeros((2 * nv, self.model.nu))
+        A = np.zeros((2 * nv, 2 * nv))
         V, g = np.zeros((2 * nv, 2 * nv)), np.zeros(2 * nv)
-        M = np.zeros((nv, nv))
         for i in reversed(range(N)):
             self._set(xs[i], us[i])
             self.mj.mj_forward(self.model, self.data)
             W, r, J = self._residuals(self.begins + self.t[i], xs[i], us[i], True)
-            self.mj.mj_fullM(self.model, M, self.data.qM)
-            self.mj.mjd_transitionFD(self.model, self.data, 1e-6, True, A, B if self.model.nu else None, None, None)
+            self.mj.mjd_transitionFD(self.model, self.data, 1e-6, True, A, None, None, None)
             F = np.hstack([A, self._by_control(xs[i], us[i])])
             H = self.step * (J.T * W) @ J + F.T @ V @ F
             h = self.step * (J.T * W) @ r + F.T @ g
