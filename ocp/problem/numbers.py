@@ -8,49 +8,69 @@ prescribed, where a limit is none. Objects whose numbers do not change are kept.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
-from typing import Any, TypeVar
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from operator import itemgetter
+from typing import Any
 
 import casadi as ca
 import numpy as np
 
-from ocp.problem.problem import Boundary, Linkage, Phase, Problem
+from ocp.pickles import Portable
+from ocp.problem.problem import Linkage, Problem
 from ocp.problem.terms import Constraint
 
 Array = np.ndarray
-T = TypeVar("T")
-#: from the numbers that stand somewhere to those that shall stand there, as many
-Take = Callable[[tuple[float, ...]], tuple[float, ...]]
+Keys = tuple[Any, ...]
+Own = tuple[float, ...] | float
+
+
+@dataclass(frozen=True, eq=False)
+class Numbers(Portable):
+    """A problem, its numbers ``values`` [k], and where they stand: (number of the first, how many, 0 of one that is in no tuple,
+    attributes and indices from the problem down)."""
+
+    problem: Problem
+    values: Array
+    places: tuple[tuple[int, int, Keys], ...]
+
+    def moved(self, numbers: Array) -> Problem:
+        """The problem with other numbers [k]; its functions, and whatever has the same numbers, are the same objects. Raises
+        ValueError where there are more or fewer."""
+        if (excess := len(numbers) - len(self.values)):
+            raise ValueError(f"{len(numbers)} numbers are {abs(excess)} {'more' if excess > 0 else 'fewer'} than the problem has")
+        changes: dict[Any, Any] = {}
+        done = 0
+        for at in np.flatnonzero(numbers != self.values).tolist():
+            if at < done:
+                continue
+            first, count, (*way, last) = self.places[bisect_right(self.places, at, key=itemgetter(0)) - 1]
+            below, done = changes, first + (count or 1)
+            for key in way:
+                below = below.setdefault(key, {})
+            below[last] = tuple(numbers[first:done].tolist()) if count else float(numbers[first])
+        return _rebuilt(self.problem, changes) if changes else self.problem
+
+
+def numbers_in(problem: Problem) -> Numbers:
+    """The numbers of a problem with their places."""
+    places, values = [], list[float]()
+    for keys, own in _places(problem):
+        if own != ():
+            places.append((len(values), len(own) if isinstance(own, tuple) else 0, keys))
+            values.extend(_tuple(own))
+    return Numbers(problem, np.array(values, dtype=float), tuple(places))
 
 
 def numbers_of(problem: Problem) -> Array:
     """All numbers [k], in the order of :func:`with_numbers`."""
-    found: list[float] = []
-
-    def take(values: tuple[float, ...]) -> tuple[float, ...]:
-        found.extend(values)
-        return values
-
-    _walked(problem, take)
-    return np.array(found, dtype=float)
+    return np.array([value for _, own in _places(problem) for value in _tuple(own)], dtype=float)
 
 
 def with_numbers(problem: Problem, numbers: Array) -> Problem:
     """The problem with other numbers [k]; its functions are the same objects. Raises ValueError where there are more or fewer."""
-    given, at = np.asarray(numbers, dtype=float).tolist(), 0
-
-    def take(values: tuple[float, ...]) -> tuple[float, ...]:
-        nonlocal at
-        own, at = tuple(given[at:at + len(values)]), at + len(values)
-        if at > len(given):
-            raise ValueError(f"{len(given)} numbers are fewer than the problem has")
-        return values if own == values else own
-
-    found = _walked(problem, take)
-    if at < len(given):
-        raise ValueError(f"{len(given)} numbers are {len(given) - at} more than the problem has")
-    return found
+    return numbers_in(problem).moved(np.asarray(numbers, dtype=float))
 
 
 def with_guess(problem: Problem, other: Problem) -> Problem:
@@ -68,46 +88,42 @@ def structure_of(problem: Problem) -> str:
     return digest.hexdigest()
 
 
-# ---- the walk ---------------------------------------------------------------------------------------------------------
-def _walked(problem: Problem, take: Take) -> Problem:
-    """The problem with what ``take`` makes of its numbers."""
-    return _with(problem, phases=_each(problem.phases, lambda phase: _phase(phase, take)),
-                 linkages=_each(problem.linkages, lambda linkage: _limited(linkage, take)))
+# ---- places -----------------------------------------------------------------------------------------------------------
+def _places(problem: Problem) -> Iterator[tuple[Keys, Own]]:
+    """Attributes and indices from the problem down to numbers, and these."""
+    for k, phase in enumerate(problem.phases):
+        at, duration = ("phases", k), phase.duration
+        yield (*at, "system", "parameter_values"), phase.system.parameter_values
+        yield from (((*at, "duration", name), getattr(duration, name)) for name in ("lower", "upper", "guess"))
+        yield from (((*at, "free_parameters", j, i), own[i]) for j, own in enumerate(phase.free_parameters) for i in (1, 2))
+        yield from (((*at, name), getattr(phase, name)) for name in ("x_lower", "x_upper", "u_lower", "u_upper"))
+        for name, boundary in (("start", phase.start), ("final", phase.final)):
+            if boundary is not None:
+                yield (*at, name, "value"), boundary.value
+        yield from _limits(phase.constraints, (*at, "constraints"))
+    yield from _limits(problem.linkages, ("linkages",))
 
 
-def _phase(phase: Phase, take: Take) -> Phase:
-    duration, free = phase.duration, phase.free_parameters
-    system = _with(phase.system, parameter_values=take(phase.system.parameter_values))
-    lower, upper, guess = take((duration.lower, duration.upper, duration.guess))
-    ends = tuple(end for _, *pair in free for end in pair)
-    if (new := take(ends)) is not ends:
-        free = tuple((index, new[2 * k], new[2 * k + 1]) for k, (index, _, _) in enumerate(free))
-    bounds: dict[str, Any] = {name: take(getattr(phase, name)) for name in ("x_lower", "x_upper", "u_lower", "u_upper")}
-    return _with(phase, **bounds, system=system, duration=_with(duration, lower=lower, upper=upper, guess=guess),
-                 start=_boundary(phase.start, take), final=_boundary(phase.final, take),
-                 constraints=_each(phase.constraints, lambda own: _limited(own, take)), free_parameters=free)
+def _tuple(own: Own) -> tuple[float, ...]:
+    return own if isinstance(own, tuple) else (own,)
 
 
-def _with(item: T, **fields: object) -> T:
-    """With these fields; the item itself where none of them is another."""
-    new = {name: value for name, value in fields.items() if value is not getattr(item, name)}
-    return replace(item, **new) if new else item  # type: ignore[type-var]
+def _limits(items: Sequence[Any], at: Keys) -> Iterator[tuple[Keys, Own]]:
+    """Of constraints or linkages; soft limits stand in a penalty, and are not finite."""
+    for k, item in enumerate(items):
+        if getattr(item, "soft", None) is None:
+            yield from (((*at, k, name), getattr(item, name)) for name in ("lower", "upper"))
 
 
-def _each(items: tuple[T, ...], change: Callable[[T], T]) -> tuple[T, ...]:
-    found = tuple(change(item) for item in items)
-    return items if all(new is old for new, old in zip(found, items, strict=True)) else found
+def _rebuilt(item: Any, changes: Mapping[Any, Any]) -> Any:
+    """A record, or a tuple, with changes by field, or by index, each a value or again such changes."""
+    def new(key: Any, own: Any) -> Any:
+        change = changes[key]
+        return _rebuilt(own, change) if isinstance(change, dict) else change
 
-
-def _boundary(boundary: Boundary | None, take: Take) -> Boundary | None:
-    return None if boundary is None else _with(boundary, value=take(boundary.value))
-
-
-def _limited(item: Any, take: Take) -> Any:
-    """A constraint or linkage; soft limits stand in a penalty, and are not finite."""
-    if getattr(item, "soft", None) is not None:
-        return item
-    return _with(item, lower=take(item.lower), upper=take(item.upper))
+    if isinstance(item, tuple):
+        return tuple(new(k, own) if k in changes else own for k, own in enumerate(item))
+    return replace(item, **{name: new(name, getattr(item, name)) for name in changes})
 
 
 # ---- the rest ---------------------------------------------------------------------------------------------------------

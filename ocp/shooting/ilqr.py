@@ -166,10 +166,10 @@ def refuse_limits(one: Problem, other: Problem) -> None:
     for a, b in zip(one.phases, other.phases, strict=True):
         limits = [(phase.final, phase.state_bounds, [(c.lower, c.upper) for c in phase.constraints]) for phase in (a, b)]
         if limits[0] != limits[1] or (a.duration != b.duration and not a.duration.free):
-            raise ProblemError("prescribed final states, bounds on states, limits of constraints and fixed durations stand in the "
-                               "functions of iLQR; compile it again", where=f"phase {a.name!r}")
+            raise ProblemError("prescribed final states, bounds on states, limits of constraints and fixed durations are compiled "
+                               "into iLQR; compile it again", where=f"phase {a.name!r}")
     if [(one.lower, one.upper) for one in one.linkages] != [(one.lower, one.upper) for one in other.linkages]:
-        raise ProblemError("limits of linkages stand in the functions of iLQR; compile it again", where="linkages")
+        raise ProblemError("limits of linkages are compiled into iLQR; compile it again", where="linkages")
 
 
 def run(program: Program, outside: Outside = NOBODY, guess: Guess | Sequence[Guess] | None = None) -> Solution:

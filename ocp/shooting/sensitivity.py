@@ -69,7 +69,7 @@ class Sensitivities:
     def phase(self) -> PhaseSensitivities:
         """The only phase. Raises ProblemError when there are several."""
         if len(self.phases) != 1:
-            raise ProblemError(f"there are {len(self.phases)} phases; take one of ``phases``", where="sensitivities")
+            raise ProblemError(f"there are {len(self.phases)} phases; use one of ``phases``", where="sensitivities")
         return self.phases[0]
 
 

@@ -26,7 +26,7 @@ from ocp.batch.compiled import Compiled, compiled, serves
 from ocp.certify import Tolerances
 from ocp.errors import ProblemError
 from ocp.problem import Problem, with_parameters
-from ocp.problem.numbers import numbers_of, structure_of, with_numbers
+from ocp.problem.numbers import numbers_of, structure_of
 
 #: numbers that differ from a straight line by more, relative to their size, do not lie on it
 STRAIGHT = 1e-9
@@ -69,11 +69,10 @@ class Recipe:
         """The problem with these values by path."""
         found, moved = loaded.problem, [path for path in self.rates if values[path] != self.base[path]]
         if moved:
-            numbers = numbers_of(found)
-            for path in moved:
-                numbers += (values[path] - self.base[path]) * self.rates[path]
-            found = with_numbers(found, numbers)
-        return with_parameters(found, {name: values[path] for path, name in self.parameters.items()})
+            found = loaded.numbers.moved(sum(((values[path] - self.base[path]) * self.rates[path] for path in moved),
+                                             loaded.numbers.values))
+        given = {name: values[path] for path, name in self.parameters.items()}
+        return with_parameters(found, given) if given else found
 
     def compile(self, loaded: LoadedProblem, progress: Any = None) -> Compiled:
         """The program, on the mesh of the solution for the values in the text."""

@@ -91,7 +91,7 @@ class Solver:
         self._paths = list(dict.fromkeys((*(f"parameters.{name}" for name in given if name not in free), *paths)))
         self._recipe, self._refused = self._made(self._paths)
         if named := [path for path in paths if path in self._refused]:
-            raise ProblemError("changes the program: each of its values needs another one; solve them as a sweep "
+            raise ProblemError("changes the structure of the program; vary it in a sweep "
                                "(Problem.sweep, ocp sweep)", where=named[0])
         self._program: LoadedProgram | None = None
 
@@ -176,7 +176,7 @@ class Solver:
         found, left = recipe_of(self._recipe.text, self.folder, self._document.name, ranges)
         if left or found.parameters:
             path = (*left, *found.parameters)[0]
-            raise ProblemError("stands in the functions of the program; name it to compile(), or solve its values as a sweep",
+            raise ProblemError("is a constant of the compiled program; name it in compile(), or vary it in a sweep",
                                where=path)
         self._recipe = replace(self._recipe, base={**self._recipe.base, **found.base},
                                rates={**self._recipe.rates, **found.rates})
@@ -187,11 +187,12 @@ class Solver:
         tree = self._document.tree
         first, last = ("phase", "phase") if "phase" in tree else ("phases[0]", f"phases[{len(tree.get('phases', [])) - 1}]")
         found: dict[str, Any] = {}
-        for at, word, given in ((f"{first}.start", "x0", x0), (f"{last}.final", "goal", goal)):
-            if isinstance(own := plain(given), (list, tuple)):
+        for at, word, given in ((f"{first}.start", "x0", x0), (f"{last}.final", "goal", goal), (f"{first}.bounds", "bounds", bounds)):
+            if given is None:
+                continue
+            if isinstance(own := plain(given), (list, tuple)) and word != "bounds":
                 own = self._by_name(word, own)
             found.update(_leaves(at, _mapping(word, own)))
-        found.update(_leaves(f"{first}.bounds", _mapping("bounds", plain(bounds))))
         for name, value in _mapping("parameters", parameters).items():
             known = "constants" if key_text(name) in (tree.get("constants") or {}) else "parameters"
             found[f"{known}.{key_text(name)}"] = plain(value)
@@ -274,7 +275,7 @@ def _around(known: Any, other: Any) -> Range:
     """A range with the known value as its base, or the given one where that is no number."""
     numbers = [float(v) for v in (known, other) if isinstance(v, (int, float)) and not isinstance(v, bool)]
     if not numbers:
-        raise ProblemError(f"{known!r} is no number; give a number")
+        raise ProblemError(f"{known!r} is not a number")
     low, high = min(numbers), max(numbers)
     if low == high:
         high = low + 0.1 * (abs(low) or 1.0)

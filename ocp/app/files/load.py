@@ -8,6 +8,7 @@ import re
 import typing
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +38,7 @@ from ocp.methods import METHODS, NOTHING_TO_SAY, idle, in_discrete_time, make_op
 from ocp.options import section_of, sections
 from ocp.pickles import Portable
 from ocp.problem import Problem
+from ocp.problem.numbers import Numbers, numbers_in
 from ocp.reductions.algebraic_equations import state_equations
 
 if TYPE_CHECKING:
@@ -72,6 +74,11 @@ class LoadedProblem(Portable):
     scenery: tuple[Geometry, ...] = ()
     without: tuple[str, ...] = ()
     written_out: str = ""
+
+    @cached_property
+    def numbers(self) -> Numbers:
+        """The numbers of the problem, to be moved."""
+        return numbers_in(self.problem)
 
     def options_for(self, method: str) -> dict[str, Any]:
         """The options that the file gives for a method; those under its own name win over what is given for all."""

@@ -200,7 +200,7 @@ def _write(q: st.State) -> None:
     q.rows += 1
 
 
-@linked(error_model="numpy")
+@linked(error_model="numpy", nogil=True)
 def advance(p: Program, q: st.State, plan: Plan, workspace: Factors, corrected: Array, push: float, count: int) -> None:
     """At most ``count`` iterations; status stays RUNNING where more are wanted."""
     start = ticks()
