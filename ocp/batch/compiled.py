@@ -112,7 +112,7 @@ class Compiled:
         begin = time.perf_counter()
         reduced = self._reduce(problem)
         point = None if guess else start or self.base.point
-        with limited(time_limit):
+        with limited(time_limit) if certified or time_limit is not None else nullcontext():
             found = self.program.solve(reduced, point, progress)
             if point is not None and found.status not in ENDED:
                 again = self.program.solve(reduced, None, progress)

@@ -153,7 +153,8 @@ class Solver:
         Raises ProblemError for a path that is not there, for a value outside its bounds, and for what is no number of the program.
         """
         begin = time.perf_counter()
-        _check_how(guess, callback, time_limit)
+        if guess is not None or callback is not None or time_limit is not None:
+            _check_how(guess, callback, time_limit)
         given = self.by_path(values, x0=x0, goal=goal, parameters=parameters, bounds=bounds)
         problem = self._case(given)
         compiled, start = self.compiled, guess.point if isinstance(guess, CaseResult) else None
