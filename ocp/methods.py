@@ -44,7 +44,7 @@ def idle(problem: Problem, options: MethodOptions) -> tuple[str, ...]:
     return tuple(name for name in OF_TIME if name in changed) if in_discrete_time(problem) else ()
 
 
-NOTHING_TO_SAY = "says nothing of a system in discrete time, whose steps are given; leave it out"
+NOTHING_TO_SAY = "does not apply to a discrete-time system; leave it out"
 
 
 #: (problem, options, outside, judge, rules that are not to fire, tolerances) -> the search, and where it begins

@@ -124,6 +124,10 @@ DOCUMENTED_ELSEWHERE = {
 }
 
 
+#: functions that make an error or a finding from text
+MAKERS = {"refuse", "fault"}
+
+
 @dataclass(frozen=True)
 class Hit:
     """One finding: where it is, the word with its surroundings, and the field's word."""
@@ -267,22 +271,28 @@ def template(node: ast.expr) -> str:
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else f"{{{ast.unparse(node)}}}"
 
 
+def worded(call: ast.Call) -> str:
+    """The text among the arguments of a call; "" where they are only names and values."""
+    texts = (one for one in (*call.args, *(keyword.value for keyword in call.keywords))
+             if any(isinstance(part, ast.Constant) and isinstance(part.value, str) for part in ast.walk(one)))
+    return " | ".join(template(one) for one in texts)
+
+
 def messages(below: str = "") -> Iterator[tuple[str, int, str]]:
     """(file, line, text) of the messages of the product: of raised errors, of refusals, and of everything in ocp/app/sentences."""
     for path in modules(below):
         here = path.relative_to(ROOT).as_posix()
         tree = ast.parse(path.read_text(encoding="utf-8"))
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and node.exc.args:
-                yield here, node.lineno, template(node.exc.args[0])
-            elif isinstance(node, ast.Call) and getattr(node.func, "id", getattr(node.func, "attr", "")) in ("refuse", "fault") \
-                    and node.args:
-                yield here, node.lineno, template(node.args[0])
+        calls = [node.exc if isinstance(node, ast.Raise) else node for node in ast.walk(tree) if isinstance(node, ast.Raise) or
+                 isinstance(node, ast.Call) and getattr(node.func, "id", getattr(node.func, "attr", "")) in MAKERS]
+        found = {id(call): (here, call.lineno, worded(call)) for call in calls if isinstance(call, ast.Call)}
         if here.startswith("ocp/app/sentences/"):
             inner = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)
                      for part in ast.walk(node) if part is not node}
-            yield from ((here, node.lineno, template(node)) for node in ast.walk(tree) if id(node) not in inner
-                        and isinstance(node, ast.JoinedStr | ast.Constant) and " " in template(node))
+            inner |= {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+            found |= {id(node): (here, node.lineno, template(node)) for node in ast.walk(tree) if id(node) not in inner
+                      and isinstance(node, ast.JoinedStr | ast.Constant) and " " in template(node)}
+        yield from sorted(one for one in found.values() if one[2])
 
 
 def package(path: str) -> str:

@@ -8,6 +8,7 @@ import casadi as ca
 import numpy as np
 
 from dynamics.algorithms import tree
+from dynamics.algorithms.built import built_once
 from dynamics.joints import JointKind
 from dynamics.joints.kind import part
 from dynamics.lie.expression import Expr
@@ -19,6 +20,7 @@ def _stack(model: Model, pieces: Callable[[JointKind, slice, slice], Expr]) -> E
     return ca.vertcat(*parts) if parts else ca.DM(0, 1)
 
 
+@built_once
 def integrate(model: Model, q: Expr, d: Expr) -> Expr:
     """q [+] d: move from q [nq] along the body-frame tangent d [nv] for unit time."""
     q, d = tree.as_column(q), tree.as_column(d)
@@ -26,6 +28,7 @@ def integrate(model: Model, q: Expr, d: Expr) -> Expr:
     return _stack(model, lambda kind, qs, vs: kind.plus(part(q, qs), part(d, vs)))
 
 
+@built_once
 def difference(model: Model, q0: Expr, q1: Expr) -> Expr:
     """The d [nv] with integrate(q0, d) = q1 (q1 [-] q0).
 

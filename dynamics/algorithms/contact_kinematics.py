@@ -142,7 +142,7 @@ class ContactRanks:
 def numerical_rank(matrix: np.ndarray, tolerance: float = RANK_TOLERANCE) -> int:
     """Number of singular values above ``tolerance`` times the largest."""
     if not np.all(np.isfinite(matrix)):
-        raise ModelError("rank of a matrix with entries that are not finite")
+        raise ModelError("the rank is undefined: the matrix has entries that are not finite")
     values = np.linalg.svd(matrix, compute_uv=False) if min(matrix.shape) else np.zeros(0)
     return int(np.sum(values > tolerance * values[0])) if values.size and values[0] > 0 else 0
 

@@ -11,11 +11,13 @@ import casadi as ca
 
 from dynamics import spatial
 from dynamics.algorithms import tree
+from dynamics.algorithms.built import built_once
 from dynamics.joints.kind import part
 from dynamics.lie.expression import Expr
 from dynamics.model.model import Model
 
 
+@built_once
 def inverse_dynamics(model: Model, q: Expr, v: Expr, a: Expr, f_ext: Mapping[str, Expr] | None = None) -> Expr:
     """Generalised force tau [nv] that produces the acceleration a.
 

@@ -6,12 +6,14 @@ import casadi as ca
 
 from dynamics import spatial
 from dynamics.algorithms import kinematics, tree
+from dynamics.algorithms.built import built_once
 from dynamics.algorithms.kinematics import support
 from dynamics.lie.expression import Expr
 from dynamics.model.model import Model
 from dynamics.spatial import Transform
 
 
+@built_once
 def frame_jacobian(model: Model, q: Expr, frame: str, reference: str = "body") -> Expr:
     """J [6, nv] with twist = J v. reference as in :func:`dynamics.algorithms.kinematics.frame_velocity`."""
     q = tree.as_column(q)
@@ -62,6 +64,7 @@ def relative_jacobian(model: Model, q: Expr, base: str, frame: str) -> Expr:
     return spatial.motion_to_child(at_F, J)
 
 
+@built_once
 def frame_jacobian_drift(model: Model, q: Expr, v: Expr, frame: str, reference: str = "body") -> Expr:
     """``dJ/dt v`` [6]: the acceleration of the frame when a = 0.
 

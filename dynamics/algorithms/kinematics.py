@@ -8,6 +8,7 @@ import casadi as ca
 
 from dynamics import spatial
 from dynamics.algorithms import tree
+from dynamics.algorithms.built import built_once
 from dynamics.joints.kind import part
 from dynamics.lie.expression import Expr
 from dynamics.model.model import Model
@@ -39,6 +40,7 @@ def support(model: Model, body: int) -> list[int]:
     return path[::-1]
 
 
+@built_once
 def frame_pose(model: Model, q: Expr, frame: str) -> Transform:
     """World pose of a named frame (or body). Raises UnknownNameError."""
     named = model.frame(frame)

@@ -10,6 +10,7 @@ import numpy as np
 
 from dynamics import spatial
 from dynamics.algorithms import configuration, tree
+from dynamics.algorithms.built import built_once
 from dynamics.errors import ModelError
 from dynamics.lie.expression import Expr
 from dynamics.model.model import Model
@@ -18,6 +19,7 @@ from dynamics.model.model import Model
 SINGULAR = 1e-13
 
 
+@built_once
 def mass_matrix(model: Model, q: Expr) -> Expr:
     """M(q) [nv, nv], symmetric positive definite for bodies with mass; armature on the diagonal. q: [nq]."""
     q = tree.as_column(q)

@@ -68,9 +68,9 @@ class Contact(ContactTerms, FrameConstraint):
 
     def check(self, model: Model) -> None:
         if model.frame(self.frame).body < 0:
-            raise ModelError(f"frame {self.frame!r} belongs to the world, which cannot touch itself", element=self._where)
+            raise ModelError(f"frame {self.frame!r} is fixed to the world; a contact needs a moving frame", element=self._where)
         if self.slip is not None:
-            raise ModelError("slides with friction, which is a force and no constraint", element=self._where)
+            raise ModelError("sliding friction is a force, not a constraint", element=self._where)
         self.check_numbers()
 
     def check_numbers(self) -> None:
@@ -83,11 +83,11 @@ class Contact(ContactTerms, FrameConstraint):
         if not 0.0 <= self.least <= self.most:
             raise ModelError(f"expected 0 <= least <= most, got {self.least!r} and {self.most!r}", element=self._where)
         if len(self.gains) != 2 or not all(0.0 <= x < np.inf for x in self.gains):
-            raise ModelError(f"gains are two finite numbers, none negative, got {self.gains}", element=self._where)
+            raise ModelError(f"gains must be two finite nonnegative numbers, got {self.gains}", element=self._where)
         if not 0.0 <= self.restitution <= 1.0:
             raise ModelError(f"restitution must lie between 0 and 1, got {self.restitution:g}", element=self._where)
         if np.shape(self.box) != (3, 2) or not (self.box[:, 0] < self.box[:, 1]).all():
-            raise ModelError(f"'within' is no box: {self.box.tolist()}", element=self._where)
+            raise ModelError(f"'within' is not a box: {self.box.tolist()}", element=self._where)
 
     @property
     def _where(self) -> str:

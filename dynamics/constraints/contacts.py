@@ -54,13 +54,13 @@ class PointContact(Contact):
             raise ModelError("has no points", element=where)
         for at in (*self.points, *self.places):
             if len(at) != 3 or not np.all(np.isfinite(at)):
-                raise ModelError(f"a point has three finite coordinates, got {at}", element=where)
+                raise ModelError(f"a point needs three finite coordinates, got {at}", element=where)
         if not self.places and np.linalg.matrix_rank(np.subtract(self.points, self.points[0]), tol=1e-9) > 2:
-            raise ModelError("the points lie in no plane, and cannot all touch one", element=where)
+            raise ModelError("the points are not coplanar", element=where)
         if self.places and len(self.places) != len(self.points):
             raise ModelError(f"{len(self.places)} positions for {len(self.points)} points", element=where)
         if self.slides and (self.places or self.friction is not None):
-            raise ModelError("slides, and so has neither friction nor fixed positions", element=where)
+            raise ModelError("a sliding contact has neither friction nor fixed positions", element=where)
 
     def apart(self) -> tuple[PointContact, ...]:
         return _each(self, self.points, 0.0 if self.slides else self.friction)
@@ -201,7 +201,7 @@ class FlatContact(Contact):
         super().check_numbers()
         check_axis(self.name, "axis", self.axis)
         if self.half_sizes is not None and (len(self.half_sizes) != 2 or not all(0 < x < np.inf for x in self.half_sizes)):
-            raise ModelError(f"half_sizes are two positive lengths, got {self.half_sizes}", element=self._where)
+            raise ModelError(f"half_sizes must be two positive lengths, got {self.half_sizes}", element=self._where)
 
     def apart(self) -> tuple[Contact, ...]:
         """The corners of the rectangle; itself where it has none."""

@@ -50,7 +50,7 @@ class JointMotion(ByContent, Constraint):
         where = f"constraint {self.name!r}"
         known = [b.joint.name for b in model.bodies if b.joint.mimic is None and b.joint.kind != "fixed"]
         if self.joint not in known:
-            raise ModelError(f"no joint of its own named {self.joint!r}{near(self.joint, known)}", element=where)
+            raise ModelError(f"no independent joint named {self.joint!r}{near(self.joint, known)}", element=where)
         kind = model.kind(model.joint_index(self.joint))
         if not kind.is_vector_space:
             raise ModelError(f"the coordinates of {self.joint!r} are no vector; prescribe the motion of its frame", element=where)
@@ -95,7 +95,7 @@ class FrameMotion(ByContent, FrameConstraint):
             _check_function(self.name, self.rotation, (1,), (3, 3), "t -> R")
             R = np.array(self.rotation(0.3))
             if not np.allclose(R @ R.T, np.eye(3), atol=1e-9) or np.linalg.det(R) < 0:
-                raise ModelError("the rotation is no rotation matrix", element=where)
+                raise ModelError("not a rotation matrix", element=where)
 
     @property
     def frames(self) -> tuple[str, ...]:
@@ -137,7 +137,7 @@ class Skate(FrameConstraint):
             raise ModelError(f"frame {self.frame!r} belongs to the world and does not move", element=f"constraint {self.name!r}")
         check_axis(self.name, "axis", self.axis)
         if len(self.position) != 3 or not np.all(np.isfinite(self.position)):
-            raise ModelError(f"a point has three finite coordinates, got {self.position}", element=f"constraint {self.name!r}")
+            raise ModelError(f"a point needs three finite coordinates, got {self.position}", element=f"constraint {self.name!r}")
 
     @property
     def velocity_rows(self) -> tuple[int, ...]:
@@ -189,10 +189,10 @@ class VelocityEquation(ByContent, Constraint):
         A = ca.jacobian(self.function(q, v, t), v)
         for row in range(A.shape[0]):
             if ca.depends_on(A[row, :], v):
-                raise ModelError(f"row {row} is not affine in v; a constraint of velocities is A(q) v = b(q, t)",
+                raise ModelError(f"row {row} is not affine in v; velocity constraints have the form A(q) v = b(q, t)",
                                  element=f"constraint {self.name!r}")
             if A[row, :].is_zero():
-                raise ModelError(f"row {row} holds no velocity; an equation of positions is another kind",
+                raise ModelError(f"row {row} does not depend on v; write it as a position constraint",
                                  element=f"constraint {self.name!r}")
 
     @property

@@ -128,7 +128,7 @@ class Coupling(Constraint):
     def check(self, model: Model) -> None:
         known = [n for n in model.coordinate_names if n in model.velocity_names]
         if not self.ratios:
-            raise ModelError("couples nothing", element=f"constraint {self.name!r}")
+            raise ModelError("couples no joints", element=f"constraint {self.name!r}")
         for joint, ratio in self.ratios:
             if joint not in known:
                 raise ModelError(f"no joint of one coordinate named {joint!r}{near(joint, known)}",

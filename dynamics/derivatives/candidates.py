@@ -1,7 +1,8 @@
 """Every dynamics quantity by every method that leads to it, with one set of names, shapes and conventions: comparable one to one.
 
-A *quantity* (``QUANTITIES``) fixes inputs and outputs, a *source* (``SOURCES``) how the numbers come about; ``candidates`` lists
-all sources of one quantity, those without a method with the reason. All agree to rounding (``fd`` to its own accuracy).
+A *quantity* (``QUANTITIES``, under constraints ``CONSTRAINED``) fixes inputs and outputs, a *source* (``SOURCES``) how the numbers
+come about; ``candidates`` lists all sources of one quantity, those without a method with the reason. All agree to rounding (``fd``
+to its own accuracy).
 
 Conventions of all candidates. Derivatives with respect to q are right-tangent. Second derivatives by q are symmetrised, Hessians
 of ``d -> f(q [+] d)``. Matrices are [nv, nv], entry [j, k] by component j of the first letter and k of the second. Tensors are
@@ -11,18 +12,21 @@ Contracted outputs are those of ``lam^T tau`` (qa: by q and a) and of ``mu^T a``
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import casadi as ca
 import numpy as np
 
-from dynamics.derivatives.roads import BUILDERS, QUANTITIES, Quantity
+from dynamics.constraints import Constraint
+from dynamics.derivatives.roads import BUILDERS, CONSTRAINED, QUANTITIES, Held, Quantity
 from dynamics.errors import ModelError, UnknownNameError
+from dynamics.mechanism import Mechanism
 from dynamics.model.model import Model
 
-__all__ = ["QUANTITIES", "SOURCES", "Candidate", "Evaluator", "Quantity", "candidate", "candidates", "interpreted"]
+__all__ = ["CONSTRAINED", "KNOWN", "QUANTITIES", "SOURCES", "Candidate", "Evaluator", "Held", "Quantity", "candidate", "candidates",
+           "held_mechanism", "interpreted"]
 
 Array = np.ndarray
 Evaluator = Callable[..., tuple[Array, ...]]
@@ -39,6 +43,7 @@ SOURCES: Mapping[str, str] = {
 
 LARGEST_GRAPH: Mapping[str, float] = {"ad_sx": 6e6, "ad_mx": 3e6, "ad_of_analytic": 6e6}
 """Instructions beyond which differentiating a graph twice in full is refused: half a minute, one or two gigabytes of memory."""
+KNOWN: Mapping[str, Quantity] = {**QUANTITIES, **CONSTRAINED}
 _CSE_UP_TO = 300_000  # common subexpressions cost 10 us an instruction to find; in differentiated graphs they are a tenth
 
 
@@ -46,10 +51,20 @@ _CSE_UP_TO = 300_000  # common subexpressions cost 10 us an instruction to find;
 class Candidate:
     """One quantity (name) of one robot by one source; reason: why there is no such method, empty if there is."""
 
-    model: Model
+    robot: Held
     quantity: str
     source: str
     reason: str = ""
+
+    @property
+    def model(self) -> Model:
+        """The tree."""
+        return self.robot.model
+
+    @property
+    def what(self) -> Quantity:
+        """Inputs and outputs."""
+        return KNOWN[self.quantity]
 
     @property
     def symbolic(self) -> bool:
@@ -63,8 +78,8 @@ class Candidate:
         """
         if not self.symbolic:
             return None
-        what = QUANTITIES[self.quantity]
-        inputs, outputs = BUILDERS[self.source](self.model, what)
+        what = self.what
+        inputs, outputs = BUILDERS[self.source](self.robot, what)
         if isinstance(inputs[0], ca.SX):
             outputs = [ca.sparsify(ca.SX(x)) for x in outputs]
             if ca.Function("f", inputs, outputs).n_instructions() <= _CSE_UP_TO:
@@ -82,7 +97,7 @@ class Candidate:
         if self.reason:
             raise ModelError(f"no {self.quantity} by {self.source!r}: {self.reason}", element=f"model {self.model.name!r}")
         if self.source == "loop":
-            return _loop(self.model, QUANTITIES[self.quantity])
+            return _loop(self.robot, self.what)
         function = self.build()
         assert function is not None
         if compiled:
@@ -93,33 +108,39 @@ class Candidate:
         return interpreted(function)
 
 
-def candidates(model: Model, quantity: str) -> tuple[Candidate, ...]:
+def candidates(model: Model, quantity: str, constraints: Sequence[Constraint] = ()) -> tuple[Candidate, ...]:
     """All sources of a quantity, in the order of ``SOURCES``, those without a method with their reason. Nothing is built yet.
 
-    Raises UnknownNameError for an unknown quantity.
+    constraints: under which the robot moves, for quantities of ``CONSTRAINED``; times are zero. Raises UnknownNameError for an
+    unknown quantity, among them those of constraints where there are none.
     """
-    if quantity not in QUANTITIES:
-        raise UnknownNameError("quantity", quantity, QUANTITIES)
-    what = QUANTITIES[quantity]
-    return tuple(Candidate(model, quantity, source, _obstacle(model, what, source)) for source in SOURCES)
+    known = KNOWN if constraints else QUANTITIES
+    if quantity not in known:
+        raise UnknownNameError("quantity", quantity, known)
+    robot = Held(model, tuple(constraints))
+    return tuple(Candidate(robot, quantity, source, _obstacle(robot, known[quantity], source)) for source in SOURCES)
 
 
-def candidate(model: Model, quantity: str, source: str) -> Candidate:
+def candidate(model: Model, quantity: str, source: str, constraints: Sequence[Constraint] = ()) -> Candidate:
     """One of ``candidates``. Raises UnknownNameError for an unknown quantity or source."""
-    for one in candidates(model, quantity):
+    for one in candidates(model, quantity, constraints):
         if one.source == source:
             return one
     raise UnknownNameError("derivative source", source, SOURCES)
 
 
-def _obstacle(model: Model, what: Quantity, source: str) -> str:
+def _obstacle(robot: Held, what: Quantity, source: str) -> str:
     """Why there is no method, or nothing."""
+    if what.family == "forces" and robot.dependent:
+        return "the equations of the constraints depend on each other, so that their forces are not unique"
+    if source == "loop" and what.order and what.family in ("forces", "impact"):
+        return "the loops differentiate accelerations"
     if what.order == 0:
         return "" if source in ("analytic", "loop") else "nothing to differentiate: the algorithm itself is 'analytic'"
     if source == "ad_of_analytic" and what.order == 1:
         return "the closed form is itself of first order: nothing to differentiate"
     if what.tensor and source in LARGEST_GRAPH:
-        size, limit = _graph_size(model, what), LARGEST_GRAPH[source]
+        size, limit = _graph_size(robot.model, what), LARGEST_GRAPH[source]
         if size > limit:
             return (f"differentiating the graph twice would take about {size / 1e6:.0f} million instructions, the limit is "
                     f"{limit / 1e6:.0f} million")
@@ -180,13 +201,15 @@ def interpreted(function: ca.Function) -> Evaluator:
     return evaluate
 
 
-def _loops(model: Model) -> Any:
+def held_mechanism(robot: Held) -> Mechanism:
+    """The tree with its constraints alone."""
+    return Mechanism(robot.model, (), constraints=robot.constraints)
+
+
+def _loop(robot: Held, what: Quantity) -> Evaluator:
     from dynamics.loops import LoopDynamics  # Numba takes a second to load, which the symbolic methods need not wait for
-    return LoopDynamics(model)
 
-
-def _loop(model: Model, what: Quantity) -> Evaluator:
-    loops, n = _loops(model), model.nv
+    loops, n = LoopDynamics(held_mechanism(robot) if what.name in CONSTRAINED else robot.model), robot.model.nv
 
     def flat(tensor: Array) -> Array:
         return tensor.reshape(n, n * n, order="F")
@@ -205,7 +228,8 @@ def _loop(model: Model, what: Quantity) -> Evaluator:
         """The loops have no tensors of forward dynamics: its contractions with the unit vectors, one after the other."""
         return full(np.array([loops.forward_contracted_second_order(q, v, tau, mu)[2] for mu in np.eye(n)]).reshape(n, 4, n, n))
 
-    return {
+    by_name = {
+        "forces": lambda *x: (loops.constrained_dynamics(*x)[1],),
         "inverse_dynamics": lambda *x: (loops.inverse_dynamics(*x),),
         "forward_dynamics": lambda *x: (loops.forward_dynamics(*x),),
         "inverse_first": lambda *x: tuple(loops.inverse_dynamics_derivatives(*x)),
@@ -214,4 +238,5 @@ def _loop(model: Model, what: Quantity) -> Evaluator:
         "forward_contracted": lambda *x: contracted(loops.forward_contracted_second_order(*x)[2]),
         "inverse_second": lambda *x: full(loops.second_order(*x)),
         "forward_second": forward_second,
-    }[what.name]
+    }
+    return by_name[what.name.replace("constrained", "forward")]

@@ -178,7 +178,7 @@ class JointStop(_AtJoint):
         check_number(self.name, "damping", self.c)
         kind = model.kind(model.joint_index(self.joint))
         if not kind.is_vector_space:
-            raise ModelError(f"a joint of kind {kind.name!r} has no coordinates that could meet a stop",
+            raise ModelError(f"a joint of kind {kind.name!r} has no coordinates to limit",
                              element=f"force {self.name!r}")
         if not len(self.lower) == len(self.upper) == kind.nq or any(a > b for a, b in zip(self.lower, self.upper, strict=True)):
             raise ModelError(f"lower and upper need {kind.nq} numbers each, lower below upper; got {self.lower} and {self.upper}",

@@ -35,7 +35,7 @@ def register(family: Family) -> None:
     """
     for field in family.takes:
         if field not in FIELDS:
-            raise ModelError(f"a joint has no field {field!r} to take{near(field, FIELDS)}", element=f"joint kind {family.name!r}")
+            raise ModelError(f"no joint field {field!r}{near(field, FIELDS)}", element=f"joint kind {family.name!r}")
     KINDS.register(family)
 
 

@@ -15,7 +15,7 @@ def _make(joint: Any) -> JointKind:
 
     names = [part.name for part in joint.parts]
     if len(set(names)) < len(names):
-        raise ValueError(f"parts of a composite joint need names of their own, got {', '.join(names)}")
+        raise ValueError(f"parts of a composite joint need distinct names, got {', '.join(names)}")
     for part in joint.parts:
         if given := [field for field in _OWN if getattr(part, field)] + ["limits"] * any(vars(part.limits).values()):
             raise ValueError(f"part {part.name!r} gives {given[0]}, which belong to the composite joint")

@@ -62,7 +62,7 @@ def reparametrised(q: ArrayLike, v: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
         return q, v
     turns = round(angle / (2 * np.pi))
     if abs(angle - 2 * np.pi * turns) < 1e-9:
-        raise ValueError(f"|q| = {angle:.10g} rad is a full turn, where the axis of the rotation is lost")
+        raise ValueError(f"|q| = {angle:.10g} rad is a full turn: the exponential map is singular there")
     new = (1 - 2 * np.pi * turns / angle) * q
     twist = so3.right_jacobian(q) @ v
     return new, np.asarray(ca.solve(so3.right_jacobian(new), twist)).ravel()

@@ -130,7 +130,7 @@ def _curve(joint: Any) -> JointKind:
     """n frames, coordinate s in [0, n - 3], one unit from frame to frame; the pose has continuous second derivatives."""
     poses = [se3.Pose(ca.DM(p.rotation), ca.DM(p.position)) for p in joint.frames]
     if len(poses) < 4:
-        raise ValueError(f"a curve of frames needs at least four, got {len(poses)}")
+        raise ValueError(f"a curve needs at least four frames, got {len(poses)}")
     for k, frame in enumerate(joint.frames):
         R = np.asarray(frame.rotation, float)
         if R.shape != (3, 3) or not np.allclose(R @ R.T, np.eye(3), atol=1e-8) or np.linalg.det(R) < 0:

@@ -149,7 +149,7 @@ def _built(
             except KernelError as error:
                 if isinstance(error, CompilerTimeout) or not (automatic and NATIVE in used):
                     raise
-                used, notes = tuple(flag for flag in used if flag != NATIVE), (*notes, f"the compiler refuses {NATIVE}")
+                used, notes = tuple(flag for flag in used if flag != NATIVE), (*notes, f"the compiler rejects {NATIVE}")
                 library, seconds = compile_source(source, name, used, compiler, Path(folder), _timeout(seconds_left))
             return cache.store_entry(library, directory, key, compiler, used, seconds, notes)
     except OSError as error:

@@ -30,4 +30,4 @@ def addresses() -> np.ndarray:
     try:
         return np.array([ctypes.cast(library[name], ctypes.c_void_p).value for name in NAMES], dtype=np.int64)
     except AttributeError as error:
-        raise KernelError(f"no machine code without the whole of libm: {error}") from error
+        raise KernelError(f"machine code needs all of libm: {error}") from error

@@ -22,7 +22,7 @@ from typing import Any, Self
 import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba import from_dtype, types
-from numba.extending import NativeValue, infer_getattr, lower_getattr_generic, register_model, unbox
+from numba.extending import NativeValue, infer_getattr, intrinsic, lower_getattr_generic, register_model, unbox
 
 from dynamics.kernels.insides import (
     AttributeTemplate,
@@ -31,6 +31,9 @@ from dynamics.kernels.insides import (
     PrimitiveModel,
     Signature,
     Type,
+    Typed,
+    TypingContext,
+    TypingError,
     Value,
     cgutils,
     lower_setattr_generic,
@@ -128,6 +131,11 @@ class Record:
             raise AttributeError(f"{type(self).__name__}.{name} cannot be set: compiled functions would not see it; use replace")
         self._numbers[name][0] = value
 
+    @property
+    def address(self) -> int:
+        """Of its table; it does not keep the record alive."""
+        return self._where
+
     def clear(self) -> None:
         """All numbers, not the arrays, to zero: the same bits for both kinds."""
         self._table[self._offsets] = 0
@@ -141,6 +149,18 @@ class Record:
         if unknown := set(fields) - set(names):
             raise TypeError(f"{type(self).__name__} has no field {', '.join(sorted(unknown))}; it has {', '.join(names)}")
         return type(self)(*(fields.get(name, getattr(self, name)) for name in names))
+
+
+@intrinsic
+def record_at(typingctx: TypingContext, like: Type, address: Type) -> Typed | None:
+    """record_at(like, address) -> the record of the type of another at an address (``Record.address``), for use in loops."""
+    if not isinstance(like, RecordType) or not isinstance(address, types.Integer):
+        raise TypingError(f"expected a record and an integer, got {like} and {address}")
+
+    def codegen(context: Context, builder: Builder, signature: Signature, values: Sequence[Value]) -> Value:
+        return builder.inttoptr(values[1], _WORD.as_pointer())
+
+    return like(like, address), codegen
 
 
 @register_model(RecordType)

@@ -48,7 +48,7 @@ def _weak(path: Path, status: os.stat_result, *, folder_above: bool) -> str | No
     if writers == stat.S_IWGRP and _private_group(status.st_gid, status.st_uid):
         return None
     if writers and not (folder_above and status.st_mode & stat.S_ISVTX):
-        return f"others may write to {path}; to trust it again: chmod go-w {path}, after a look at what it holds"
+        return f"others may write to {path}; to trust it again: chmod go-w {path}, after inspecting it"
     return None
 
 

@@ -40,6 +40,12 @@ def multipliers(table: Array) -> int:
     return _address(table, at.ACT_INPUTS + acting.LAM)
 
 
+@linked(**INLINE)
+def multiplier_derivatives(table: Array) -> int:
+    """Where the derivatives of the multipliers by q, v and tau are, after ``hold``: rows of three times ``lanes_of(nv)``."""
+    return _address(table, at.ACT_SLOPES)
+
+
 @linked(**OPTIONS)
 def take_rows(table: Array, work: Array, c: int) -> None:
     """J, and c [rows] at an address, after the function of values."""

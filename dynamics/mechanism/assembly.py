@@ -1,4 +1,4 @@
-"""Closed loops assembled: Newton's method onto the constraints of a mechanism, and the velocities that keep them closed.
+"""Loops and contacts closed: Newton's method onto the constraints of a mechanism, and the velocities that keep them closed.
 
 >>> from dynamics.constraints import Closure
 >>> from dynamics.model.synthetic import serial_chain
@@ -26,17 +26,26 @@ CLOSED, STEPS, RANK = 1e-9, 50, 1e-9
 LONGEST, TRIES = 0.5, 20
 
 
-def onto(rows: Callable[[Any], tuple[Array, Array]], move: Callable[[Any, Array], Any], start: Any, *, near: float = CLOSED,
+def least_step(slope: Array, miss: Array, metric: Array | None = None, rank: float = RANK) -> Array:
+    """The smallest step [n] with ``slope step = -miss``, as closely as it can be; slope [m, n]. metric: positive definite [n, n]
+    that measures steps, such as the mass matrix for least kinetic energy; None: identity."""
+    if metric is None:
+        return np.asarray(-np.linalg.lstsq(slope, miss, rcond=rank)[0])
+    across = np.linalg.solve(metric, slope.T)
+    return np.asarray(-across @ np.linalg.lstsq(slope @ across, miss, rcond=rank)[0])
+
+
+def onto(rows: Callable[[Any], tuple[Array, ...]], move: Callable[[Any, Array], Any], start: Any, *, near: float = CLOSED,
          steps: int = STEPS, rank: float = RANK, longest: float = np.inf) -> tuple[Any, float]:
-    """(point, largest miss there) by Gauss-Newton steps onto rows(point) -> (misses [m], Jacobian [m, n]), the smallest steps where
-    there are many; move(point, step [n]) is the next point. What is not finite ends it."""
+    """(point, largest miss there) by Gauss-Newton steps onto rows(point) -> (misses [m], Jacobian [m, n]) or (.., .., metric), see
+    ``least_step``; move(point, step [n]) is the next point. What is not finite ends it."""
     point = start
     for count in range(steps + 1):
-        miss, slope = rows(point)
+        miss, slope, *more = rows(point)
         left = float(np.abs(miss).max(initial=0.0)) if np.isfinite(slope).all() else np.inf
         if left <= near or count == steps or not np.isfinite(left):
             break
-        step = -np.linalg.lstsq(slope, miss, rcond=rank)[0]
+        step = least_step(slope, miss, more[0] if more else None, rank)
         point = move(point, step * min(1.0, longest / max(float(np.abs(step).max(initial=0.0)), 1e-300)))
     return point, left
 
@@ -110,7 +119,7 @@ class Assembly:
         """v [nv] with the components that are not given (mask) replaced by the smallest ones that keep the loops closed."""
         pace, slope = (np.asarray(x) for x in self._rates(q))
         found = np.where(prescribed, v, 0.0)
-        found[~prescribed] = -np.linalg.lstsq(slope[:, ~prescribed], slope @ found + pace.ravel(), rcond=RANK)[0]
+        found[~prescribed] = least_step(slope[:, ~prescribed], slope @ found + pace.ravel())
         return found
 
 

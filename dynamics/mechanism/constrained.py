@@ -106,7 +106,7 @@ def bounce(model: Model, constraints: Sequence[Constraint], restitution: Restitu
         rows = c.size(model)
         e = ca.DM(restitution.get(c.name, 0.0) if isinstance(restitution, Mapping) else restitution)
         if e.numel() not in (1, rows):
-            raise ModelError(f"{e.numel()} restitutions for {rows} independent equations; one number serves all",
+            raise ModelError(f"{e.numel()} restitutions for {rows} independent equations; give one for each, or one number",
                              element=f"constraint {c.name!r}")
         if not all(0 <= x <= 1 for x in e.full().ravel()):
             raise ModelError(f"restitution must lie between 0 and 1, got {e}", element=f"constraint {c.name!r}")

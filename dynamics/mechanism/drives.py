@@ -83,7 +83,7 @@ def check_drives(model: Model, motors: tuple[Motor, ...], thrusters: tuple[Thrus
     for motor in motors:
         where = f"motor {motor.name!r}"
         if not motor.gears:
-            raise ModelError("is geared to nothing", element=where)
+            raise ModelError("has no gear ratios: it drives nothing", element=where)
         for velocity, ratio in motor.gears:
             if velocity not in model.velocity_names:
                 raise ModelError(f"no velocity named {velocity!r}{near(velocity, model.velocity_names)}", element=where)
@@ -98,6 +98,6 @@ def check_drives(model: Model, motors: tuple[Motor, ...], thrusters: tuple[Thrus
         if thruster.against and model.frame(thruster.against).body == model.frame(thruster.frame).body:
             raise ModelError(f"frames {thruster.frame!r} and {thruster.against!r} are fixed to the same body", element=where)
         if not any(thruster.axis) and not any(thruster.moment):
-            raise ModelError("pushes along a zero axis and twists by nothing", element=where)
+            raise ModelError("axis and moment are both zero", element=where)
         if not thruster.lower <= thruster.upper:
             raise ModelError(f"limits must be in order, got {thruster.lower:g} to {thruster.upper:g}", element=where)

@@ -1,7 +1,7 @@
 """Actuators, springs and tendons of an MJCF file as drives and forces (MuJoCo documentation, "Computation", actuation model).
 
 A control here is the force of the actuator before its gear, u = gain ctrl, so that limits are in N m or N. Feedback inside an
-actuator (position and velocity servos) and its activation are not carried: a note names each, and u drives the joint directly.
+actuator (position and velocity servos) and its activation are not imported: a note names each, and u drives the joint directly.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def read_mjcf_mechanism(path_or_text: str | os.PathLike[str], *, gravity: tuple[
     """The tree of ``read_mjcf`` with its actuators as motors and thrusters, its springs, tendons and gravity compensation as
     forces, its connections and welds as constraints.
 
-    A file without actuators has no drives. What is not carried is in ``model.notes``. Raises ModelError as ``read_mjcf`` does.
+    A file without actuators has no drives. What is not imported is in ``model.notes``. Raises ModelError as ``read_mjcf`` does.
     """
     m, source, mujoco = compile_mjcf(path_or_text)
     notes = Notes()
@@ -49,9 +49,9 @@ def _closures(model: Model, loops: Sequence[tuple[str, str, str, str]], notes: N
     """Elements that close loops; the joint of a mechanism holds exactly."""
     for name, joint, first, second in loops:
         if model.frame(first).body == model.frame(second).body:
-            notes.tell(f"equality {name!r} holds two ends of one body together; left out")
+            notes.tell(f"equality {name!r} connects a body to itself; ignored")
             continue
-        notes.tell("a soft connection or weld of MuJoCo is exact here")
+        notes.tell("soft connect and weld constraints of MuJoCo are rigid here")
         yield Closure(name, first, second, joint)
 
 
@@ -79,7 +79,7 @@ def _drives(m: MjModel, mujoco: ModuleType, model: Model, joints: list[str], sit
         what, target, gear = int(m.actuator_trntype[a]), int(m.actuator_trnid[a][0]), np.array(m.actuator_gear[a])
         group = int(m.actuator_group[a])
         if 0 <= group < 31 and int(m.opt.disableactuator) >> group & 1:
-            notes.tell(f"actuator {name!r} is not carried: the file disables its group {group}")
+            notes.tell(f"actuator {name!r} is not imported: the file disables its group {group}")
             continue
         low, high = _range(m, mujoco, a, name, notes)
         gears: list[tuple[str, float]] = []
@@ -101,7 +101,7 @@ def _drives(m: MjModel, mujoco: ModuleType, model: Model, joints: list[str], sit
                                       (moment[0], moment[1], moment[2]), low * length, high * length))
             continue
         if not gears or any(ratio == 0.0 for _, ratio in gears):
-            notes.tell(f"actuator {name!r} is not carried: its transmission ({kind(what).name.removeprefix('mjTRN_').lower()}) "
+            notes.tell(f"actuator {name!r} is not imported: its transmission ({kind(what).name.removeprefix('mjTRN_').lower()}) "
                        "is neither a joint, a fixed tendon, a site, nor a torque between sites of two bodies")
             continue
         rotor = float(getattr(m, "actuator_armature", np.zeros(m.nu))[a])
@@ -110,9 +110,9 @@ def _drives(m: MjModel, mujoco: ModuleType, model: Model, joints: list[str], sit
             for velocity in ([f"{joints[target]}.{c}" for c in ("wx", "wy", "wz")] if ball else [gears[0][0]]):
                 armature[velocity] = armature.get(velocity, 0.0) + rotor * (float(gear[0]) if ball else gears[0][1]) ** 2
         elif rotor:
-            notes.tell(f"actuator {name!r}: the armature of a transmission to several joints is not carried")
+            notes.tell(f"actuator {name!r}: the armature of a transmission to several joints is not imported")
         if np.any(getattr(m, "actuator_damping", np.zeros(m.nu))[a]):
-            notes.tell(f"actuator {name!r}: its damping is not carried")
+            notes.tell(f"actuator {name!r}: its damping is not imported")
         motors.append(Motor(name, tuple(gears), low, high))
     return Drives(motors, thrusters, armature)
 
@@ -131,11 +131,11 @@ def _range(m: MjModel, mujoco: ModuleType, a: int, name: str, notes: Notes) -> t
     gain, plain = float(m.actuator_gainprm[a][0]), int(m.actuator_gaintype[a]) == int(mujoco.mjtGain.mjGAIN_FIXED)
     servo = int(m.actuator_biastype[a]) != int(mujoco.mjtBias.mjBIAS_NONE)
     if servo or not plain:
-        notes.tell(f"actuator {name!r}: its law of feedback or gain is not carried; its force is the control")
+        notes.tell(f"actuator {name!r}: its gain and bias are not imported; the control is its force")
     elif m.actuator_ctrllimited[a]:
         low, high = sorted(gain * x for x in m.actuator_ctrlrange[a])
     if int(m.actuator_dyntype[a]) != int(mujoco.mjtDyn.mjDYN_NONE):
-        notes.tell(f"actuator {name!r}: its activation is not carried; its force is the control")
+        notes.tell(f"actuator {name!r}: its activation is not imported; the control is its force")
     if m.actuator_forcelimited[a]:
         low, high = max(low, float(m.actuator_forcerange[a][0])), min(high, float(m.actuator_forcerange[a][1]))
     least, most = _transmitted(m, mujoco, a, name, notes)
@@ -156,7 +156,7 @@ def _transmitted(m: MjModel, mujoco: ModuleType, a: int, name: str, notes: Notes
     low, high = (float(x) for x in getattr(m, f"{of}_actfrcrange")[target])
     if np.count_nonzero((m.actuator_trntype == what) & (m.actuator_trnid[:, 0] == target)) > 1:
         if of == "tendon" or low != -high:
-            notes.tell(f"actuator {name!r}: the range {low:g} to {high:g} that it shares with others is not carried")
+            notes.tell(f"actuator {name!r}: the range {low:g} to {high:g} that it shares with others is not imported")
         return -INF, INF
     return min(low / gear, high / gear), max(low / gear, high / gear)
 
@@ -230,7 +230,7 @@ def _tendons(m: MjModel, mujoco: ModuleType, model: Model, joints: list[str], si
                             ("tendon_stiffnesspoly", "nonlinear spring"), ("tendon_dampingpoly", "nonlinear damper"),
                             ("tendon_springyield", "yielding spring")):
             if np.any(getattr(m, array, np.zeros(m.ntendon))[t]):  # older versions have no such array
-                notes.tell(f"tendon {name!r}: its {what} is not carried")
+                notes.tell(f"tendon {name!r}: its {what} is not imported")
         k, c, (short, long) = float(m.tendon_stiffness[t]), float(m.tendon_damping[t]), m.tendon_lengthspring[t]
         if not (k or c):
             continue
@@ -241,7 +241,7 @@ def _tendons(m: MjModel, mujoco: ModuleType, model: Model, joints: list[str], si
         first = int(m.tendon_adr[t])
         wraps = range(first, first + int(m.tendon_num[t]))
         if any(int(m.wrap_type[w]) != int(mujoco.mjtWrap.mjWRAP_SITE) for w in wraps) or (k and short not in (0.0, long)):
-            notes.tell(f"tendon {name!r} is not carried: only straight lines between sites are, with one length at rest")
+            notes.tell(f"tendon {name!r} is not imported: only straight segments between sites with one rest length are")
             continue
         places = tuple(Place(sites[int(m.wrap_objid[w])]) for w in wraps)
         if short == long:

@@ -146,7 +146,7 @@ def change_joint(model: Model, name: str, kind: str | None = None, **keywords: A
     old = model.bodies[i].joint
     followers = [b.joint.name for b in model.bodies if b.joint.mimic is not None and b.joint.mimic.leader == name]
     if followers and kind is not None:
-        raise ModelError(f"is followed by {', '.join(map(repr, followers))} and keeps its kind", element=f"joint {name!r}")
+        raise ModelError(f"is followed by {', '.join(map(repr, followers))} and cannot change its kind", element=f"joint {name!r}")
     pose: dict[str, Any] = {"position": old.placement.position, "rotation": np.asarray(old.placement.rotation)}
     pose |= {key: keywords.pop(key) for key in tuple(pose) if key in keywords}
     if kind is None:

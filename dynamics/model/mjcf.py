@@ -192,7 +192,7 @@ class _Tree:
         while name in self.names:
             name, count = f"{wish}_{count}", count + 1
         if name != wish:
-            self.notes.tell(f"the name {wish!r} is used more than once; one is called {name!r}")
+            self.notes.tell(f"the name {wish!r} is used more than once; one is renamed to {name!r}")
         self.names.add(name)
         return name
 
@@ -225,7 +225,7 @@ def _add_body(tree: _Tree, b: int, name: str) -> None:
     if body < 0:
         tree.grounded += float(m.body_mass[b])
         if m.body_geomnum[b]:
-            tree.notes.tell("shapes of bodies fixed to the world are not carried")
+            tree.notes.tell("shapes of bodies fixed to the world are not imported")
         return
     own = placement(rotation_quaternion(m.body_iquat[b]), m.body_ipos[b])
     inertia = body_inertia(float(m.body_mass[b]), np.zeros(3), np.diag(m.body_inertia[b]))
@@ -259,13 +259,13 @@ def _joint(tree: _Tree, j: int, kind: str, at: Placement) -> Joint:
             low, high = (float(x) for x in m.jnt_actfrcrange[j])
             effort = (high,) if low == -high else None
             if effort is None:
-                tree.notes.tell(f"joint {name!r}: actuator force range {low:g} to {high:g} is lopsided; only drives have it")
+                tree.notes.tell(f"joint {name!r}: actuator force range {low:g} to {high:g} is asymmetric; only drives keep it")
     elif m.jnt_limited[j]:
-        tree.notes.tell(f"joint {name!r}: the range of a ball joint is not carried")
+        tree.notes.tell(f"joint {name!r}: the range of a ball joint is not imported")
     for array, rows, what in (("jnt_stiffnesspoly", j, "nonlinear spring"), ("dof_dampingpoly", dofs, "nonlinear damper"),
                               ("jnt_springyield", j, "yielding spring")):
         if np.any(getattr(m, array, np.zeros(m.nv + m.njnt))[rows]):  # older versions have no such array
-            tree.notes.tell(f"joint {name!r}: its {what} is not carried")
+            tree.notes.tell(f"joint {name!r}: its {what} is not imported")
     return Joint(name, kind, at, axes, Limits(lower, upper, None, effort), per_dof(m.dof_armature),
                  per_dof(m.dof_damping), per_dof(m.dof_frictionloss), tree.mimics.get(j))
 
@@ -288,7 +288,7 @@ def _shapes(tree: _Tree, b: int, at: Placement) -> list[Geometry]:
         elif kind == types.mjGEOM_MESH:
             out.append(_mesh(m, int(m.geom_dataid[g]), here))
         else:
-            tree.notes.tell(f"shapes of type {types(kind).name.removeprefix('mjGEOM_').lower()} are not carried")
+            tree.notes.tell(f"shapes of type {types(kind).name.removeprefix('mjGEOM_').lower()} are not imported")
     return out
 
 

@@ -27,21 +27,21 @@ def couplings(m: Any, mujoco: Any, names: list[str], notes: Notes) -> dict[int, 
         what = mujoco.mjtEq(int(m.eq_type[e])).name.removeprefix("mjEQ_").lower()
         name = mujoco.mj_id2name(m, mujoco.mjtObj.mjOBJ_EQUALITY, e) or str(e)
         if not m.eq_active0[e]:
-            notes.tell(f"equality {name!r} ({what}) is not active at the start; not carried")
+            notes.tell(f"equality {name!r} ({what}) is not active at the start; not imported")
             continue
         follower, leader, poly = int(m.eq_obj1id[e]), int(m.eq_obj2id[e]), m.eq_data[e][:5]
         if what in CLOSING:
             continue
         if what != "joint":
-            notes.tell(f"equality {name!r} ({what}) is not carried: the robot is read without this constraint")
+            notes.tell(f"equality {name!r} ({what}) is not imported: the robot is read without this constraint")
         elif leader < 0 or np.any(poly[2:]):
-            notes.tell(f"equality {name!r} is not carried: only a linear coupling of two joints is")
+            notes.tell(f"equality {name!r} is not imported: only a linear coupling of two joints is")
         elif int(m.jnt_type[follower]) not in _SINGLE_AXIS or int(m.jnt_type[leader]) not in _SINGLE_AXIS:
-            notes.tell(f"equality {name!r} is not carried: only hinge and slide joints can be coupled")
+            notes.tell(f"equality {name!r} is not imported: only hinge and slide joints can be coupled")
         elif follower in direct:
-            notes.tell(f"equality {name!r} is not carried: joint {names[follower]!r} is coupled already")
+            notes.tell(f"equality {name!r} is not imported: joint {names[follower]!r} is coupled already")
         elif follower in _followed(leader, direct):
-            notes.tell(f"equality {name!r} is not carried: the couplings would form a cycle")
+            notes.tell(f"equality {name!r} is not imported: the couplings would form a cycle")
         else:
             q1, q2 = (float(m.qpos0[m.jnt_qposadr[j]]) for j in (follower, leader))
             direct[follower] = (leader, float(poly[1]), q1 + float(poly[0]) - float(poly[1]) * q2)
@@ -52,7 +52,7 @@ def couplings(m: Any, mujoco: Any, names: list[str], notes: Notes) -> dict[int, 
             leader, inner, shift = direct[leader]
             multiplier, offset = multiplier * inner, multiplier * shift + offset
         out[follower] = Mimic(names[leader], multiplier, offset)
-        notes.tell("a soft joint coupling of MuJoCo is exact here")
+        notes.tell("soft joint couplings of MuJoCo are rigid here")
     return out
 
 
@@ -89,14 +89,14 @@ def closing(m: Any, mujoco: Any) -> list[tuple[str, str, list[tuple[str, int, Pl
 
 def beyond_the_tree(m: Any, mujoco: Any) -> list[str]:
     """Elements that a Model leaves out and a mechanism carries, as sentences."""
-    found = [f"{count} {what} are not carried by a tree; read_mechanism reads them"
+    found = [f"{count} {what} are not imported by a tree; read_mechanism reads them"
              for count, what in ((m.nu, "actuators"), (m.ntendon, "tendons")) if count]
     found += [f"equality {name!r} closes a loop, and a tree is read without this constraint; read_mechanism reads it"
               for name, _, _ in closing(m, mujoco)]
     if np.any(m.jnt_stiffness):
-        found.append("springs of joints are not carried by a tree; read_mechanism reads them")
+        found.append("springs of joints are not imported by a tree; read_mechanism reads them")
     if np.any(m.body_gravcomp):
-        found.append("gravity compensation of bodies is not carried by a tree; read_mechanism reads it")
+        found.append("gravity compensation of bodies is not imported by a tree; read_mechanism reads it")
     return found
 
 
@@ -105,10 +105,10 @@ def tell_the_rest(m: Any, notes: Notes) -> None:
     for count, what in ((m.nmocap, "mocap bodies"), (m.nflex, "flexes"),
                         (m.nplugin, "plugins"), (m.npair, "explicit contact pairs"), (m.nsensor, "sensors")):
         if count:
-            notes.tell(f"{count} {what} are not carried")
+            notes.tell(f"{count} {what} are not imported")
     if np.any(m.geom_contype) or np.any(m.geom_conaffinity):
-        notes.tell("contacts between shapes are not carried")
+        notes.tell("contacts between shapes are not imported")
     if m.opt.density or m.opt.viscosity:
-        notes.tell("forces of the surrounding fluid are not carried")
+        notes.tell("forces of the surrounding fluid are not imported")
     if m.nkey and (np.any(m.key_qvel) or np.any(m.key_act) or np.any(m.key_ctrl)):
-        notes.tell("velocities, activations and controls of keyframes are not carried")
+        notes.tell("velocities, activations and controls of keyframes are not imported")

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -147,6 +148,14 @@ class Model:
     def mass(self) -> float:
         """Total mass [kg]."""
         return float(sum(b.inertia.mass for b in self.bodies))
+
+    @cached_property
+    def built(self) -> dict[Any, Callable[..., Any]]:
+        """Functions that algorithms built of this model and keep: ``dynamics.algorithms.built``."""
+        return {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {f.name: getattr(self, f.name) for f in fields(self)}
 
     @cached_property
     def fingerprint(self) -> str:

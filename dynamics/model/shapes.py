@@ -73,11 +73,11 @@ def solid_of(density: float, vertices: ArrayLike, triangles: ArrayLike) -> BodyI
     if faces.ndim != 2 or faces.shape[1:] != (3,) or not np.issubdtype(faces.dtype, np.integer):
         raise ModelError(f"triangles must be indices [k, 3], got shape {faces.shape} of {faces.dtype}", element="mesh")
     if faces.size and not 0 <= faces.min() <= faces.max() < len(points):
-        raise ModelError(f"triangles name vertices {faces.min()} to {faces.max()}, there are {len(points)}", element="mesh")
+        raise ModelError(f"triangles refer to vertices {faces.min()} to {faces.max()}, there are {len(points)}", element="mesh")
     edges = Counter((int(f[i]), int(f[(i + 1) % 3])) for f in faces for i in range(3))
     for (one, two), count in edges.items():
         if count != 1 or edges[two, one] != 1:
-            raise ModelError(f"the surface is not closed, or not turned alike, at the edge {one}-{two}", element="mesh")
+            raise ModelError(f"the surface is not closed or not consistently oriented at the edge {one}-{two}", element="mesh")
     origin = points.mean(axis=0)  # digits are lost far from the solid
     a, b, c = (points[faces[:, i]] - origin for i in range(3))
     sixfold = np.einsum("ij,ij->i", a, np.cross(b, c))

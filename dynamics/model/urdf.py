@@ -150,7 +150,7 @@ class _Tree:
         if body < 0:
             self.grounded += link.inertia.mass
             if link.geometry:
-                self.notes.tell("shapes of links fixed to the world are not carried", link.element.line)
+                self.notes.tell("shapes of links fixed to the world are not imported", link.element.line)
             return
         self.carriers[body].parts.append(moved(at, link.inertia))
         self.carriers[body].geometry += [
@@ -204,7 +204,7 @@ def _moving_name(link: str, links: Mapping[str, LinkElement], notes: Notes) -> s
     if link != "world":
         return link
     name = _free_name("world_link", links)
-    notes.tell(f"link 'world' is not the inertial frame here; it is called {name!r}")
+    notes.tell(f"link 'world' is not the inertial frame; it is renamed to {name!r}")
     return name
 
 

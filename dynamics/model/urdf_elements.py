@@ -293,10 +293,10 @@ def read_armature(transmission: Element, notes: Notes) -> tuple[str, float] | No
     places = [transmission, *joints, *actuators]
     inertias = [e for p in places for tag in ("rotorInertia", "rotor_inertia") for e in p.all(tag)]
     if not inertias:
-        notes.tell("<transmission> states no rotor inertia; no armature taken from it", transmission.line)
+        notes.tell("<transmission> gives no rotor inertia; armature not set", transmission.line)
         return None
     if len(joints) != 1 or len(inertias) != 1:
-        notes.tell("<transmission> couples several joints or rotors; no armature taken from it", transmission.line)
+        notes.tell("<transmission> couples several joints or rotors; armature not set", transmission.line)
         return None
     name = attribute(joints[0], "name", f"transmission {transmission.attributes.get('name', '')!r}")
     where = f"joint {name!r}"

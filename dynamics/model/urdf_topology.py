@@ -23,7 +23,7 @@ def root_link(top: Element, links: Mapping[str, LinkElement], joints: Mapping[st
                 raise place.error(where, f"{tag} link {link!r} does not exist{near(link, links)}")
         if joint.child in carrier:
             first = carrier[joint.child]
-            raise joint.element.error(where, f"link {joint.child!r} already hangs from joint {first.name!r} "
+            raise joint.element.error(where, f"link {joint.child!r} is already the child of joint {first.name!r} "
                                              f"(line {first.element.line}): a URDF is a tree, it has no closed loops")
         carrier[joint.child] = joint
     roots = [name for name in links if name not in carrier]

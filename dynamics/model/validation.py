@@ -40,7 +40,7 @@ def friction_note(joints: Iterable[Joint]) -> str | None:
     """Whose dry friction a file gives: it has no smooth law, and the algorithms leave it out. None where there is none."""
     names = [repr(joint.name) for joint in joints if any(joint.friction)]
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return f"dry friction of {', '.join(names[:3])}{more} does not act; the force joint_friction does" if names else None
+    return f"dry friction of {', '.join(names[:3])}{more} is ignored; the force joint_friction models it" if names else None
 
 
 def _joint(body: Body) -> None:

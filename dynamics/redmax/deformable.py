@@ -53,7 +53,7 @@ def with_mass_springs(mechanism: Mechanism, vertices: Sequence[Vertex], edges: S
     for vertex in vertices:
         where = f"vertex {vertex.name!r}"
         if vertex.name in places or vertex.name in [body.name for body in bodies]:
-            raise ModelError("name is taken", element=where)
+            raise ModelError("name is already used", element=where)
         if not 0.0 < vertex.mass < float("inf"):
             raise ModelError(f"mass must be positive, got {vertex.mass:g}", element=where)
         frame = model.frame(vertex.place.frame)

@@ -41,7 +41,7 @@ def in_maximal_coordinates(model: Model) -> Mechanism:
     for body in model.bodies:
         joint, where = body.joint, f"joint {body.joint.name!r}"
         if joint.mimic is not None:
-            raise ModelError("follows another joint, which no closure does", element=where)
+            raise ModelError("mimics another joint, which a loop closure cannot express", element=where)
         if joint.kind in FREE:
             continue
         if joint.kind not in CLOSED_BY:

@@ -112,7 +112,7 @@ class Bearing:
             points = self.radius * radial + np.repeat([self.half_length, -self.half_length], 4)[:, None] * axis
             along = np.tile(axis, (8, 1))
         else:
-            raise ModelError(f"kind {kind!r} has no bearing; known: {', '.join((*BALLS, *CYLINDERS))}",
+            raise ModelError(f"kind {kind!r} has no bearing model; known: {', '.join((*BALLS, *CYLINDERS))}",
                              element=f"joint {self.joint!r}")
         tangents = np.stack([along, np.cross(along, radial)], axis=1).reshape(-1, 3)
         return _rows(radial, points), _rows(tangents, np.repeat(points, 2, axis=0))

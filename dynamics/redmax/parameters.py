@@ -197,7 +197,7 @@ def flat_coordinates(mechanism: Mechanism) -> None:
             raise ModelError(f"implicit steps need coordinates whose rates are velocities, which kind {kind.name!r} has not; "
                              "'exponential', 'euler', 'free_2d' and 'free_3d' have them", element=f"joint {joint!r}")
     if mechanism.constraints:
-        raise ModelError("implicit steps hold no constraints; close the loop by a stiff Bushing",
+        raise ModelError("implicit steps do not support constraints; close the loop by a stiff Bushing",
                          element=f"constraint {mechanism.constraints[0].name!r}")
 
 

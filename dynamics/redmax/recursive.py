@@ -188,5 +188,5 @@ def _inverted(matrix: Expr) -> Expr:
 def _check(model: Model) -> None:
     for body in model.bodies:
         if body.joint.mimic is not None:
-            raise ModelError(f"follows {body.joint.mimic.leader!r}; a recursion needs joints that share no coordinate",
+            raise ModelError(f"follows {body.joint.mimic.leader!r}; a recursion needs independent joints",
                              element=f"joint {body.joint.name!r}")

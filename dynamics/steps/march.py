@@ -16,7 +16,7 @@ Array = np.ndarray
 #: a step longer than the one before by more than this factor begins anew: BDF2 is stable below 1 + sqrt 2
 GROWS = 2.0
 WHY = ("", "the residual is not finite", "the Newton matrix is singular", "Newton's method does not converge in {} iterations",
-       "the state leaves the finite range")
+       "the state is no longer finite")
 ASTRAY = 4
 
 

@@ -58,7 +58,7 @@ class Started:
             elif not os.access(target.parent, os.W_OK):
                 raise PermissionError(errno.EACCES, "the folder around it cannot be written")
         except OSError as error:
-            raise ProblemError(f"no run can be written there: {error.strerror or error}; name another folder (--out)",
+            raise ProblemError(f"cannot write a run there: {error.strerror or error}; name another folder (--out)",
                                where=str(target)) from error
 
     def keep(self, checkpoint: Checkpoint) -> None:
@@ -160,7 +160,7 @@ def load_resumable(folder: str | Path, overrides: Mapping[str, str] | None = Non
     place = Path(folder)
     if not place.is_dir():
         beside = [p.name for p in place.parent.iterdir() if p.is_dir()] if place.parent.is_dir() else []
-        raise ProblemError(f"there is no such folder{near(place.name, beside)}", where=str(place))
+        raise ProblemError(f"no such folder{near(place.name, beside)}", where=str(place))
     if not folders.is_run(place) and not folders.is_unfinished(place):
         raise ProblemError(f"is not the folder of a run (neither summary.json nor {folders.UNFINISHED} written by lieocp)",
                            where=str(place))
@@ -172,7 +172,7 @@ def load_resumable(folder: str | Path, overrides: Mapping[str, str] | None = Non
         if status not in (Status.INTERRUPTED.name, Status.TIME_LIMIT.name) and (place / REPORT).is_file():
             raise ProblemError("nothing to resume: " + (
                 f"the method converged; to solve again with other options: ocp solve {place / 'problem.yaml'}"
-                if status == Status.CONVERGED.name else f"the run ({status}) left no iterate to go on from"), where=str(place))
+                if status == Status.CONVERGED.name else f"the run ({status}) left no iterate to continue from"), where=str(place))
     text = (place / "problem.yaml").read_text(encoding="utf-8")
     loaded = load_text(text, place, str(place / "problem.yaml"), overrides)
     if ended:

@@ -44,7 +44,7 @@ GROUPS = tuple(cyclopts.Group(title, sort_key=order) for order, title in enumera
 
 app = cyclopts.App(
     name="ocp", help="Optimal control and trajectory optimisation of articulated robots from problem files.",
-    help_epilogue="Exit codes: 0 certified or done, 1 not solved, 2 bad input, 3 a fault of lieocp.", version_flags=["--version"],
+    help_epilogue="Exit codes: 0 certified or done, 1 not solved, 2 bad input, 3 a bug in lieocp.", version_flags=["--version"],
     result_action="return_value", default_parameter=cyclopts.Parameter(negative=()), group_commands=GROUPS[-1],
 )
 app.suppress_keyboard_interrupt = False  # guarded() reports it
@@ -117,7 +117,7 @@ def _report(error: Exception) -> int:
         print(f"error: {error}", file=sys.stderr)
         return BAD_INPUT if error.errno != errno.ENOSPC else NOT_SOLVED
     traceback.print_exception(error)  # the last resort: whatever else goes wrong is our fault, shown whole
-    print("This is a fault of lieocp, not of your file; please report it with the text above.", file=sys.stderr)
+    print("This is a bug in lieocp, not in your file; please report it with the text above.", file=sys.stderr)
     return INTERNAL
 
 

@@ -119,7 +119,7 @@ def _run(loaded: LoadedProblem, stem: str, budget: Budget, *, method_name: str |
     except KeyboardInterrupt:
         if started is None or started.last is None:
             raise
-        raise KeyboardInterrupt(f"interrupted; to go on: ocp resume {started.target}") from None
+        raise KeyboardInterrupt(f"interrupted; to continue: ocp resume {started.target}") from None
     finally:
         if started is not None and not is_run(started.target):
             started.abandon()

@@ -123,7 +123,7 @@ def read_robot(name: str, **options: str | None) -> NamedRobot:
     path = Path(name)
     if path.suffix not in SUFFIXES and not name.startswith(COLLECTION):
         if path.suffix in (".yaml", ".yml"):
-            raise ProblemError("is a problem file; ocp show and ocp check tell about those", where=name)
+            raise ProblemError("is a problem file; use ocp show or ocp check", where=name)
         if path.exists():
             raise ProblemError(f"expected a robot file ({', '.join(SUFFIXES)})", where=name)
         name = COLLECTION + name

@@ -62,7 +62,7 @@ class Stage:
         return self.scene.points[frame][np.array(self._pairs)].astype(np.float32)
 
     def show(self, frame: int) -> None:
-        """Place every body of the scene as in a frame of the motion."""
+        """Set the pose of every body of the scene to that in a frame of the motion."""
         for body, handle in self._frames.items():
             pose = self.scene.pose(frame, body)
             handle.position, handle.wxyz = pose[:3, 3], Rotation.from_matrix(pose[:3, :3]).as_quat()[[3, 0, 1, 2]]

@@ -135,7 +135,7 @@ class Compiled:
             return found
         reduced = method(self.name).reduce(problem, self.options)
         if structure_of(reduced) != self.structure:
-            raise ProblemError("with these numbers the problem reduces to another one; compile it again",
+            raise ProblemError("these values change the structure of the problem; compile it again",
                                where=f"problem {problem.name!r}")
         return reduced
 
@@ -339,7 +339,7 @@ class MotionProgram:
         from ocp.shooting import ilqr
 
         if name != "ilqr":
-            raise ProblemError(f"{name} has no program to keep; take collocation, multiple_shooting or ilqr", where="method")
+            raise ProblemError(f"{name} cannot be compiled; use collocation, multiple_shooting or ilqr", where="method")
         self.program, self.made_of = ilqr.prepare(problem, options), (varied, None)
 
     def solve(self, problem: Problem, start: Point | None, progress: Progress | None) -> Case:

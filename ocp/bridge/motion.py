@@ -197,6 +197,6 @@ def motor_shares(mechanism: Mechanism) -> dict[str, tuple[str, float]]:
     for motor in mechanism.motors:
         if len(motor.gears) > 1 or users.count(motor.gears[0][0]) > 1:
             raise ProblemError(f"the motor {motor.name!r} drives several joints or shares one with another motor; inverse dynamics "
-                               "leave its share open: take forward dynamics", where="system.formulation")
+                               "leave its share open: use forward dynamics", where="system.formulation")
         shares[motor.name] = motor.gears[0]
     return shares

@@ -40,11 +40,20 @@ class Consistent:
 
     def __init__(self, system: System, call: Call | None = None):
         """call: evaluates functions at many points; None: one after the other."""
-        self.system, self.call, self.first, robot = system, call, len(system.controls), system.implicit
+        self.system, self.call, self.first = system, call, len(system.controls)
+
+    @cached_property
+    def closed(self) -> ca.Function | None:
+        """The unknowns in closed form, where they are a robot's; redundant equations are regularised, and have none."""
+        robot = self.system.implicit
         soft = robot is not None and robot.constraints and dependent(robot.model, reduced(robot.constraints))
-        self.closed = None if soft else forward_dynamics(system)  # redundant equations are regularised
+        return None if soft else forward_dynamics(self.system)
+
+    @cached_property
+    def rate(self) -> ca.Function:
+        """dx/dt."""
         arguments, field, _ = self._graphs
-        self.rate = ca.Function("rate", arguments, [ca.densify(field)])
+        return ca.Function("rate", arguments, [ca.densify(field)])
 
     @cached_property
     def _graphs(self) -> Graphs:

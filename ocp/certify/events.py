@@ -1,11 +1,9 @@
 """Where to look along a motion: at many times that no mesh chooses, and where functions break or turn sharply.
 
 Functions of a problem may hide what is narrower than any sampling: a force for microseconds, a wall of micrometres. Their graphs
-tell. What is compared, or stands in ``abs``, ``min``, ``max`` or ``sign``, is a *switch*: the function breaks at its zeros.
-The argument of an exponential, a hyperbolic tangent, a denominator, a root or a logarithm is a *ridge*: the function turns sharply
-where it has an extremum. The argument of a hyperbolic tangent, an exponential and the like is a *gate*, too: where it changes fast,
-the function steps from one level to another near its zeros, and two steps make a pulse. All are evaluated along the motion, their
-extremes and zeros are hunted down: so events are found whose width no sampling resolves.
+tell. What is compared, or stands in ``abs``, ``min``, ``max`` or ``sign``, is a *switch*: the function breaks at its zeros, which
+are hunted down along the motion. Pulses, steps, poles and edges of domains are cornered by enclosures of all operations between
+the samples (``ocp.certify.enclosures``): so events are found whose width no sampling resolves.
 """
 
 from __future__ import annotations
@@ -18,6 +16,7 @@ import casadi as ca
 import numpy as np
 
 from ocp.certify.along import TrajectoryEvaluator
+from ocp.certify.enclosures import sharp_times
 from ocp.problem import At
 from ocp.thresholds import ROUNDING, SEARCH
 
@@ -25,9 +24,9 @@ Array = np.ndarray
 
 SWITCHES = (ca.OP_LT, ca.OP_LE, ca.OP_EQ, ca.OP_NE, ca.OP_FMIN, ca.OP_FMAX)
 SIGNS = (ca.OP_FABS, ca.OP_SIGN)
-RIDGES = (ca.OP_EXP, ca.OP_TANH, ca.OP_ERF, ca.OP_ATAN)
-#: whose argument, or denominator, counts by its logarithm
-POLES = (ca.OP_SQRT, ca.OP_LOG, ca.OP_INV, ca.OP_TAN)
+#: operations that are smooth and finite everywhere
+ENTIRE = {ca.OP_INPUT, ca.OP_OUTPUT, ca.OP_CONST, ca.OP_ASSIGN, ca.OP_ADD, ca.OP_SUB, ca.OP_MUL, ca.OP_NEG, ca.OP_SQ, ca.OP_TWICE,
+          ca.OP_SIN, ca.OP_COS}
 
 
 @dataclass(frozen=True)
@@ -45,17 +44,13 @@ class Look:
 
 @dataclass(frozen=True)
 class Watched:
-    """The switches, ridges and gates of a function as functions of (t, x, u, p), None where there are none, and its operations."""
+    """The switches of a function as a function of (t, x, u, p), None where there are none; the function in scalars, None where
+    there is no such; its operations; sharp: whether it has other operations than those that are smooth everywhere."""
 
     switches: ca.Function | None
-    ridges: ca.Function | None
-    gates: ca.Function | None
+    scalar: ca.Function | None
     operations: int
-
-    @property
-    def sharp(self) -> bool:
-        """Whether the function has switches or ridges."""
-        return self.switches is not None or self.ridges is not None
+    sharp: bool
 
 
 def look(motion: TrajectoryEvaluator) -> Look:
@@ -71,17 +66,20 @@ def look(motion: TrajectoryEvaluator) -> Look:
     count = int(np.clip(SEARCH.max_operations / work, SEARCH.min_samples, SEARCH.max_samples))
     t = np.linspace(*motion.span, count)
     x, u = motion.state(t), motion.control(t)
+    beside = ROUNDING.beside * motion.duration
+
+    def apart(times: Array) -> Array:
+        inside = times[(times > t[0] + beside) & (times < t[-1] - beside)]  # at its ends a phase has one side
+        return _apart(inside, ROUNDING.rounding * motion.duration)[:SEARCH.max_breaks]
 
     def hunted(those: Sequence[Watched], *more: Array) -> Array:
-        found = [hunt(_on_motion(motion, function), t, motion.call(function, t, x, u)) for own in those for function, hunt in (
-            (own.switches, switched), (own.ridges, ridged), (own.gates, gated)) if function is not None]
-        times = np.unique(np.concatenate([np.zeros(0), *found, *more]))
-        inside = times[(times > t[0]) & (times < t[-1])]
-        return _apart(inside, ROUNDING.rounding * motion.duration)[:SEARCH.max_breaks]
+        switches = [switched(_on_motion(motion, own.switches), t, motion.call(own.switches, t, x, u)) for own in those
+                    if own.switches is not None]
+        first = apart(np.unique(np.concatenate([np.zeros(0), *switches, *more])))
+        return apart(np.unique(np.concatenate([first, *(_cornered(motion, own, first) for own in those)])))
 
     rate_breaks = hunted(watched[:1], _bound_times(motion, t, u))
     breaks = _apart(np.union1d(rate_breaks, hunted(watched[1:])), ROUNDING.rounding * motion.duration)
-    beside = ROUNDING.beside * motion.duration
     more = np.concatenate([breaks, breaks - beside, breaks + beside, (breaks[1:] + breaks[:-1]) / 2])
     more = np.clip(more, *motion.span)
     if len(more):
@@ -92,6 +90,17 @@ def look(motion: TrajectoryEvaluator) -> Look:
 
 def _on_motion(motion: TrajectoryEvaluator, function: ca.Function) -> Callable[[Array], Array]:
     return lambda t: motion.call(function, t, motion.state(t), motion.control(t))
+
+
+def _cornered(motion: TrajectoryEvaluator, own: Watched, breaks: Array) -> Array:
+    """Times about which a function turns sharply, from quarters of the segments of the motion, and these breaks."""
+    knots = motion.trajectory.t
+    most = int(SEARCH.max_operations / (SEARCH.interval_cost * own.operations))
+    if own.scalar is None or most < SEARCH.max_windows:
+        return np.zeros(0)
+    count = min(4 * (len(knots) - 1), most)
+    edges = np.interp(np.linspace(0, len(knots) - 1, count + 1), np.arange(len(knots)), knots)
+    return sharp_times(own.scalar, lambda t: (motion.state(t), motion.control(t)), motion.p, np.union1d(edges, breaks))
 
 
 def _bound_times(motion: TrajectoryEvaluator, t: Array, u: Array) -> Array:
@@ -129,40 +138,6 @@ def switched(of: Callable[[Array], Array], t: Array, values: Array) -> Array:
                 found.append(at[through | (top == 0)])
             found.append(_roots(of, j, np.concatenate(brackets)))
     return np.concatenate([np.zeros(0), *found])
-
-
-def gated(of: Callable[[Array], Array], t: Array, values: Array) -> Array:
-    """Times at which values [k, n] at times t [k] that change fast pass through zero."""
-    with np.errstate(invalid="ignore"):
-        fast = np.flatnonzero(np.max(np.abs(np.diff(np.nan_to_num(values), axis=0)), axis=0, initial=0.0) > SEARCH.min_step)
-    return switched(lambda s: of(s)[:, fast], t, values[:, fast]) if len(fast) else np.zeros(0)
-
-
-def ridged(of: Callable[[Array], Array], t: Array, values: Array) -> Array:
-    """Times at which values [k, n] at times t [k] have sharp extremes, and the feet of these on both sides: integrators that know
-    the top of a pulse alone may step from its foot to its top."""
-    found, reach = [], SEARCH.foot_reach * (t[-1] - t[0])
-    with np.errstate(invalid="ignore"):
-        for j, w in enumerate(values.T):
-            bend = w[2:] - 2 * w[1:-1] + w[:-2]
-            for sign in (1.0, -1.0):
-                v = sign * w
-                i = 1 + np.flatnonzero((v[1:-1] >= v[:-2]) & (v[1:-1] >= v[2:]) & (-sign * bend > SEARCH.min_second_difference))
-                i = i[np.argsort(sign * bend[i - 1], kind="stable")[:SEARCH.max_windows // 2]]
-                if len(i):
-                    signed = _signed(of, j, np.full(len(i), sign))
-                    at, top = zoom(signed, t[i - 1], t[i + 1])
-                    found.append(at)
-                    found.append(_feet(signed, at, top, np.clip([at - reach, at + reach], t[0], t[-1])))
-    return np.concatenate([np.zeros(0), *found])
-
-
-def _feet(of: Callable[[Array, Array], Array], at: Array, top: Array, far: Array) -> Array:
-    """Times between extremes [k] and far [2, k] at which values have fallen by ``SEARCH.foot_depth``; none where they have not."""
-    which, least = np.tile(np.arange(len(at)), 2), np.tile(top - SEARCH.foot_depth, 2)
-    falls = np.flatnonzero(of(far.ravel(), which) < least)
-    which, least = which[falls], least[falls]
-    return _edges(lambda s, k: of(s, which[k]) >= least[k], at[which], far.ravel()[falls])[1]
 
 
 def _edges(stays: Callable[[Array, Array], Array], near: Array, far: Array) -> tuple[Array, Array]:
@@ -212,9 +187,9 @@ def _apart(times: Array, least: float) -> Array:
 
 @lru_cache(maxsize=256)
 def watch(function: ca.Function) -> Watched:
-    """The switches, ridges and gates in the graph of a function of (t, x, u, p).
+    """What is known of the graph of a function of (t, x, u, p).
 
-    A function that cannot be written out in scalars (it calls compiled loops, say) has none that are known, and what
+    A function that cannot be written out in scalars (it calls compiled loops, say) has no switches that are known, and what
     depends on a function that is solved inside (algebraic unknowns) is none.
     """
     expanded = function
@@ -222,25 +197,18 @@ def watch(function: ca.Function) -> Watched:
         try:
             expanded = function.expand()
         except RuntimeError:
-            return Watched(None, None, None, max(1, function.n_instructions()) if function.is_a("MXFunction") else 1000)
+            return Watched(None, None, max(1, function.n_instructions()) if function.is_a("MXFunction") else 1000, False)
     codes = {expanded.instruction_id(k) for k in range(expanded.n_instructions())}
-    sharp = {*SWITCHES, *SIGNS, *RIDGES, *POLES, ca.OP_ATAN2, ca.OP_DIV, ca.OP_POW, ca.OP_CONSTPOW}
-    if not codes & sharp:
-        return Watched(None, None, None, expanded.n_instructions())
-    arguments = expanded.sx_in()
-    found: dict[str, list[ca.SX]] = {"switch": [], "ridge": [], "gate": []}
-    for kind, expression in _arguments(expanded, arguments):
-        found[kind].append(expression)
-
-    def made(expressions: list[ca.SX]) -> ca.Function | None:
-        retained = [e for e in expressions if not e.is_constant()]
-        return ca.Function("watched", arguments, [ca.vertcat(*retained)]) if retained else None
-
-    return Watched(made(found["switch"]), made(found["ridge"]), made(found["gate"]), expanded.n_instructions())
+    switches = None
+    if codes & {*SWITCHES, *SIGNS, ca.OP_ATAN2}:
+        arguments = expanded.sx_in()
+        retained = [e for e in _switches(expanded, arguments) if not e.is_constant()]
+        switches = ca.Function("watched", arguments, [ca.vertcat(*retained)]) if retained else None
+    return Watched(switches, expanded, expanded.n_instructions(), not codes <= ENTIRE)
 
 
-def _arguments(function: ca.Function, arguments: list[ca.SX]) -> Iterator[tuple[str, ca.SX]]:
-    """(kind, expression) of what decides where an SX function breaks or turns, found by going through its instructions."""
+def _switches(function: ca.Function, arguments: list[ca.SX]) -> Iterator[ca.SX]:
+    """What decides where an SX function breaks, found by going through its instructions."""
     work: dict[int, ca.SX] = {}
     for k in range(function.n_instructions()):
         code, into, given = function.instruction_id(k), function.instruction_output(k), function.instruction_input(k)
@@ -258,16 +226,7 @@ def _arguments(function: ca.Function, arguments: list[ca.SX]) -> Iterator[tuple[
                 work.pop(i, None)
             continue
         if code in SWITCHES:
-            yield "switch", operands[0] - operands[1]
+            yield operands[0] - operands[1]
         elif code in (*SIGNS, ca.OP_ATAN2):  # the angle jumps where its first argument changes sign, or steps from side to side
-            yield "switch", operands[0]
-        elif code in RIDGES:
-            yield "ridge", operands[0]
-            yield "gate", operands[0]
-        elif code in POLES:
-            yield "ridge", ca.log(ca.fabs(ca.tan(operands[0]) if code == ca.OP_TAN else operands[0]))
-        elif code == ca.OP_DIV:
-            yield "ridge", ca.log(ca.fabs(operands[1]))
-        elif code in (ca.OP_POW, ca.OP_CONSTPOW):  # a power is the exponential of this
-            yield "ridge", operands[1] * ca.log(ca.fabs(operands[0]))
+            yield operands[0]
         work[into[0]] = (ca.SX.unary(code, operands[0]) if len(operands) == 1 else ca.SX.binary(code, *operands))

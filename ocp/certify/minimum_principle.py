@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 import casadi as ca
 import numpy as np
-from scipy.stats import qmc
 
 from ocp.certify.hamiltonian import Hamiltonian, depends, kinked
 from ocp.certify.motion import Motion
@@ -118,6 +117,8 @@ class _Search:
         if 1 < m <= MINIMUM_PRINCIPLE.most_with_corners:
             found.append(np.array(list(itertools.product((0.0, 1.0), repeat=m))))
         if m > 1:
+            from scipy.stats import qmc  # takes as long to import as all else of a command
+
             found.append(qmc.Sobol(m, seed=0).random_base2(MINIMUM_PRINCIPLE.sobol_exponent))
         return np.vstack(found)
 

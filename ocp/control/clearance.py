@@ -68,7 +68,7 @@ class Clearance:
 
     def __post_init__(self) -> None:
         if isinstance(self.first, HalfSpace):
-            raise ProblemError("a half-space goes second", where=f"clearance {self.name!r}")
+            raise ProblemError("a half-space must be the second shape", where=f"clearance {self.name!r}")
         for shape in (self.first, self.second):
             if not isinstance(shape, HalfSpace) and not shape.radius >= 0.0:
                 raise ProblemError(f"the radius must not be negative, got {shape.radius!r}", where=f"clearance {self.name!r}")

@@ -116,7 +116,7 @@ class MovingHorizon:
         for task, most in ((it.ROLLOUT, 0), (it.EXPAND, 0), (it.BEGIN, 0)):
             _, failed = it.perform(store, task, self._log, 0.0, 0.0, most)
             if failed >= 0:
-                raise ProblemError("the window cannot be followed from its prior", where="estimate")
+                raise ProblemError("the window cannot be simulated from its prior", where="estimate")
         it.perform(store, it.ITERATE, self._log, 1e-14, -1.0, self.iterations)
 
 

@@ -177,7 +177,7 @@ def unbounded_hints(problem: Problem, nlp: NLP, x: np.ndarray, falling: bool = F
         if abs(value) >= large and np.isinf(upper if value > 0 else lower):
             far[base(name)] = max(far.get(base(name), 0.0), abs(float(value)))
     for name, value in sorted(far.items(), key=lambda item: -item[1]):
-        found.append(f"{name} has grown to {value:.2g} and has no bound there; give it one")
+        found.append(f"{name} has grown to {value:.2g} and is unbounded there; bound it")
     for phase in problem.phases:
         before = f"phase {phase.name}: " if len(problem.phases) > 1 else ""
         functions = [cost.function for cost in phase.costs if cost.at is At.PATH]
@@ -185,8 +185,7 @@ def unbounded_hints(problem: Problem, nlp: NLP, x: np.ndarray, falling: bool = F
         used = {i for function in functions for i in function.jac_sparsity(0, 2).get_col()}
         for i, name in enumerate(phase.system.inputs):
             if not phase.control_bounds.two_sided[i] and i not in used:
-                found.append(f"{before}control {name} costs nothing, and no bound or constraint holds it on both sides; "
-                             "a small cost or a bound makes it definite")
+                found.append(f"{before}control {name} has no cost and no bounds on both sides: add a small cost or bounds")
         if phase.duration.free and np.isinf(phase.duration.upper) and not phase.costs:
             found.append(f"{before}the duration has no upper end and there is no cost")
     return tuple(found)

@@ -301,7 +301,7 @@ def explain_infeasibility(program: Program, x: np.ndarray, *, options: SolverOpt
     know = improved or (lambda found: None)
     nlp, groups = program.nlp, program.groups
     names = [group.name for group in groups]
-    say("all constraints may yield")
+    say("relaxing all constraints")
     whole = solve_elastic(nlp, groups, names, x, options)
     solves = 1
     if not whole.feasible:
@@ -311,7 +311,7 @@ def explain_infeasibility(program: Program, x: np.ndarray, *, options: SolverOpt
     if not whole.feasible:
         return Infeasibility(False, solves=solves, status=whole.status, ending=whole.ending)
     if not whole.yielding:
-        say("nothing contradicts: solving on from there")
+        say("constraints are consistent: solving from there")
         found = uninterrupted(solve_nlp(replace(nlp, x0=whole.x), solving or options))
         done = found.status is Status.CONVERGED
         return Infeasibility(True, point=found.x if done else whole.x, cost=found.f if done else math.nan, solves=solves + 1,
@@ -320,7 +320,7 @@ def explain_infeasibility(program: Program, x: np.ndarray, *, options: SolverOpt
     know(Infeasibility(False, conflict, point=whole.x, solves=solves))
     tried, remedies, notes = conflict[:EXPLANATION.max_alternatives], [], []
     if len(conflict) > len(tried):
-        notes.append(f"{len(conflict)} constraints push; only the {len(tried)} that push most were tried one by one")
+        notes.append(f"{len(conflict)} constraints are in conflict; only the {len(tried)} largest were relaxed one by one")
     for name in tried:
         say(f"only {name} may yield")
         alone = solve_elastic(nlp, groups, [name], whole.x, options)

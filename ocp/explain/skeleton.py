@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 
 import casadi as ca
 import numpy as np
+from scipy.sparse import csc_array, diags_array
+from scipy.sparse.linalg import spsolve
 
 import dynamics.algorithms as alg
 from dynamics.constraints import Contact, FlatContact
@@ -80,8 +82,7 @@ def _missed(problem: Problem) -> Iterator[Finding]:
             rows.add(T, ("duration", phase.name, ""), [phase.duration.lower], [phase.duration.upper])
         first = before if before is not None and phase.reset is None else state(phase.guess.x[0], phase, "start")
         if before is not None and phase.reset is not None:
-            jump = space.minus(phase.reset(before, ca.DM(phase.system.parameter_values)), first)
-            rows.add(jump[:space.ndx // 2], ("jump", phase.name, ""))  # impulses may be any
+            rows.add(_jump(phase, phase.reset)(before, first), ("jump", phase.name, ""))
         last = state(phase.guess.x[-1], phase, "end")
         _asked(rows, phase, first, last, T)
         _contact_rows(rows, phase, first, last, places)
@@ -90,6 +91,14 @@ def _missed(problem: Problem) -> Iterator[Finding]:
     found = _searched(rows, guesses, moves)
     if found:
         yield Finding(Kind.CONTACTS_OUT_OF_REACH, data={"missed": found, "searches": REACH.points})
+
+
+def _jump(phase: Phase, reset: ca.Function) -> ca.Function:
+    """(x before, x after) -> by how much positions miss those of a reset [nv]; impulses may be any."""
+    kind = ca.SX if reset.is_a("SXFunction") else ca.MX
+    x, y = (kind.sym(name, phase.system.nx) for name in "xy")
+    away = phase.system.space.minus(reset(x, ca.DM(phase.system.parameter_values)), y)
+    return ca.Function("jump", [x, y], [away[:phase.system.space.ndx // 2]])
 
 
 def _asked(rows: _Rows, phase: Phase, first: ca.MX, last: ca.MX, T: ca.MX) -> None:
@@ -135,8 +144,7 @@ def _flown(rows: _Rows, phase: Phase, first: ca.MX, last: ca.MX, T: ca.MX, state
     """The parabola of the mass centre where nothing but gravity acts on it."""
     robot = phase.system.robot
     assert robot is not None
-    free = _ways_to_fall(robot)
-    if robot.constraints or robot.forces or robot.thrusters or not free.size:
+    if robot.constraints or robot.forces or robot.thrusters or not (free := _ways_to_fall(robot)).size:
         return
     model, x = robot.model, ca.SX.sym("x", phase.system.nx)
     q, v = x[:model.nq], x[model.nq:]
@@ -194,18 +202,22 @@ def _searched(rows: _Rows, guesses: list[Array], moves: list[ca.MX]) -> dict[tup
 
 def _descend(evaluate: ca.Function, z: Array, lower: Array, upper: Array) -> Array:
     """What is left outside [m] after Levenberg-Marquardt steps (Nocedal and Wright 2006, section 10.3)."""
-    def at(z: Array) -> tuple[Array, Array]:
+    pattern = evaluate.sparsity_out(1)
+    row, column = np.array(pattern.row()), np.repeat(np.arange(len(z)), np.diff(pattern.colind()))
+
+    def at(z: Array) -> tuple[Array, csc_array]:
         value, slopes = evaluate(z)
         value = np.asarray(value).ravel()
         outside = value - np.clip(value, lower, upper)
-        return outside, slopes.full() * ((outside != 0) | (lower == upper))[:, None]
+        active = (outside != 0) | (lower == upper)
+        return outside, csc_array((np.array(slopes.nonzeros()) * active[row], (row, column)), shape=pattern.shape)
 
     damping, crawl, (r, J) = 1e-3, 0, at(z)
     for _ in range(REACH.max_evaluations):
         if not np.all(np.isfinite(r)) or np.max(np.abs(r), initial=0.0) <= REACH.missed / 10:
             break
         H = J.T @ J
-        step = np.linalg.solve(H + damping * np.diag(H.diagonal() + damping), -J.T @ r)
+        step = spsolve(H + damping * diags_array(H.diagonal() + damping, format="csc"), -J.T @ r)
         after, slopes = at(z + step)
         better = np.all(np.isfinite(after)) and after @ after < r @ r
         slow = better and after @ after > 0.9 * (r @ r)

@@ -66,7 +66,7 @@ class Schedule:
             for lift, land in own:
                 where = f"the swing of {foot!r} from {lift:g} to {land:g} s"
                 if not lift < land:
-                    raise ProblemError(f"{where} takes no time", where="gait")
+                    raise ProblemError(f"{where} has zero duration", where="gait")
                 if lift < before - self.near or land > self.duration + self.near:
                     why = "before the one ahead of it ends" if before else "before the motion"
                     late = land > self.duration + self.near

@@ -117,7 +117,7 @@ def _simulated(phase: Phase, begin: float) -> Phase | None:
         found = rate(begin + t, at, np.array([np.interp(t / length, s, column) for column in u.T]))
         far = np.abs(at - x[0]) > GUESSES.max_distance * size
         if spent > GUESSES.max_evaluations or not np.all(np.isfinite(found)) or np.any(far):
-            raise ArithmeticError("the motion runs away")
+            raise ArithmeticError("the motion diverges")
         return found
 
     try:

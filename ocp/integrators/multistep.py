@@ -71,5 +71,5 @@ def refuse_history(integrator: object, where: str) -> None:
     """Raise ProblemError where steps see one state alone and the integrator looks back."""
     if integrator in MULTISTEP:
         own = MULTISTEP[str(integrator)]
-        raise ProblemError(f"integrator {own.name!r} looks back at the state before, and steps here begin from one state; take "
+        raise ProblemError(f"integrator {own.name!r} is a multistep method, and steps here begin from one state; use "
                            f"{own.first!r}", where=where)

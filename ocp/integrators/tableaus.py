@@ -44,7 +44,7 @@ class Tableau:
                              f"coefficients, {len(self.b)} weights and {len(self.c)} nodes")
         for condition, error in self.conditions().items():
             if not error <= 1e-14:
-                raise ValueError(f"the tableau breaks its condition {condition!r} by {error:.3g}")
+                raise ValueError(f"the tableau violates its condition {condition!r} by {error:.3g}")
 
     def conditions(self) -> dict[str, float]:
         """Errors of all conditions, by name; zero up to rounding."""

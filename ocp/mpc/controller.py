@@ -84,7 +84,7 @@ class Controller:
         options). Raises ProblemError where it cannot."""
         state = self._state(x)
         if not (np.isfinite(state).all() and math.isfinite(t)):
-            raise ProblemError("a state or time that is not finite has no plan", where="mpc")
+            raise ProblemError("the state or the time is not finite", where="mpc")
         self._x[:] = state
         if not self._references.refresh(t):
             raise ProblemError("a reference is not finite", where="mpc")

@@ -86,7 +86,7 @@ class Tracked:
     within: float | None = None
 
 
-def solver_options(problem: Problem, options: MPCOptions, given: Mapping[str, Any]) -> ILQROptions:
+def solver_options(problem: Problem, options: MPCOptions, named: Mapping[str, Any]) -> ILQROptions:
     """Options of the solver from those by name. A robot under constraints has others by default, so that a step keeps its deadline:
     Gauss-Newton Hessians, and symplectic Euler, which takes velocities to rest that constraints hold. Raises ProblemError."""
     usual: dict[str, Any] = {}
@@ -96,7 +96,7 @@ def solver_options(problem: Problem, options: MPCOptions, given: Mapping[str, An
             length = options.horizon or sum(phase.duration.guess for phase in problem.phases)
             usual |= {"integrator": "semi_implicit_euler", "cost_quadrature": "rectangle",
                       "intervals": max(1, round(length / STEP))}
-    return record_of(ILQROptions, {**usual, **given}, "solve.ilqr")
+    return record_of(ILQROptions, {**usual, **named}, "solve.ilqr")
 
 
 def horizon_problem(problem: Problem, options: MPCOptions) -> Problem:

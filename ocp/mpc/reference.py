@@ -141,7 +141,7 @@ def _columns(motion: Any, phase: Phase) -> dict[str, Signal]:
     """The states and controls of a solved motion by name, as its method reads them between knots; its ends hold beyond them."""
     path = getattr(getattr(motion, "solution", motion), "trajectory", motion)
     if not isinstance(path, Trajectory):
-        raise ProblemError(f"a {type(path).__name__} is no motion: give a result, a solution or a trajectory", where=WHERE)
+        raise ProblemError(f"a {type(path).__name__} is not a motion: give a result, a solution or a trajectory", where=WHERE)
     system = phase.system
     if path.x.shape[1] != system.nx or path.u.shape[1] != system.nu:
         raise ProblemError(f"the motion has {path.x.shape[1]} states and {path.u.shape[1]} controls; the problem has {system.nx} "

@@ -19,7 +19,7 @@ class Ending(enum.Enum):
     FINISHED = "The run reached its end."
     INTERRUPTED = "Interrupted by the user; what ran until then is kept."
     TIME_LIMIT = "The time limit was reached; what ran until then is kept."
-    DIVERGED = "The state of the plant left the finite range."
+    DIVERGED = "The state of the plant is no longer finite."
     FELL = "The robot fell."
 
 

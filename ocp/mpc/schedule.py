@@ -208,7 +208,7 @@ def _inside(lower: float, upper: float) -> float:
 def _check(problem: Problem, step: float, contacts: bool) -> None:
     first = problem.phases[0]
     if problem.linkages:
-        raise ProblemError("a receding horizon over several phases takes no linkages", where=f"problem {problem.name!r}")
+        raise ProblemError("a receding horizon over several phases does not support linkages", where=f"problem {problem.name!r}")
     for phase in problem.phases:
         where, system = f"phase {phase.name!r}", phase.system
         if phase.duration.free or phase.free_parameters:
@@ -224,10 +224,10 @@ def _check(problem: Problem, step: float, contacts: bool) -> None:
         if contacts:
             _check_contacts(phase, first)
         if not places <= {At.PATH, At.FINAL}:
-            raise ProblemError("a receding horizon over several phases takes no terms at the start of a phase, and no integrals",
+            raise ProblemError("a receding horizon over phases supports neither terms at the start of a phase nor integrals",
                                where=where)
     if first.start is None or not all(np.isfinite(first.start.value)) or INF in first.start.value:
-        raise ProblemError("a receding horizon begins at a whole state", where=f"phase {first.name!r}")
+        raise ProblemError("a receding horizon needs the whole initial state", where=f"phase {first.name!r}")
 
 
 def _check_contacts(phase: Phase, first: Phase) -> None:
@@ -237,7 +237,7 @@ def _check_contacts(phase: Phase, first: Phase) -> None:
                            "velocities to rest. Say reset: {consistent: false}, and give the contacts gains such as [0, 50]",
                            where=where)
     if phase.final is not None or any(c.at is At.FINAL for c in phase.constraints):
-        raise ProblemError("a receding horizon over phases on contacts takes no conditions at their ends; make them costs",
+        raise ProblemError("a receding horizon over phases on contacts does not support conditions at their ends; make them costs",
                            where=where)
     if phase.control_bounds != first.control_bounds:
         raise ProblemError("a receding horizon over phases on contacts needs the same bounds of controls in all of them",

@@ -20,15 +20,15 @@ Array = np.ndarray
 class StepStatus(enum.Enum):
     """How a step ended; each value is a sentence."""
 
-    NOT_BEGUN = "The controller has not begun."
+    NOT_BEGUN = "The controller was not reset to a state."
     SOLVED = "The plan was improved."
     STATE_OUTSIDE_BOUNDS = "The measured state lies outside its bounds; the plan leads back."
-    RESTARTED = "The plan began anew from the guess."
+    RESTARTED = "The plan was restarted from the guess."
     SOLVER_FAILED = "The solver failed."
     STATE_NOT_FINITE = "The measured state is not finite."
     REFERENCE_NOT_FINITE = "A reference is not finite."
     TIME_REVERSED = "Time ran backwards, or is not finite."
-    NOT_PREPARED = "Nothing was prepared for the measurement."
+    NOT_PREPARED = "No step was prepared for the measurement."
 
     @property
     def safe(self) -> bool:

@@ -21,7 +21,7 @@ def check_stages(nlp: NLP) -> np.ndarray:
     """
     stages = nlp.stages
     if stages is None:
-        raise ProblemError("the program states no stages", where="nlp")
+        raise ProblemError("the program has no stages", where="nlp")
     for what, order, names in (("column", stages.columns, nlp.variables), ("row", stages.rows, nlp.constraints)):
         _check_partition(what, order, names)
     place, row_place = _stage_of(nlp.n, zip(stages.states, stages.controls, strict=True)), np.empty(nlp.m, dtype=int)
@@ -32,7 +32,7 @@ def check_stages(nlp: NLP) -> np.ndarray:
             row_place[stages.dynamics[k]] = k
             follows[stages.dynamics[k]] = stages.states[k + 1]
     for i in np.flatnonzero((follows >= 0) & (nlp.g_lower != nlp.g_upper)):
-        raise ProblemError(f"is a row of the dynamics but no equation: {nlp.g_lower[i]:.6g} to {nlp.g_upper[i]:.6g}",
+        raise ProblemError(f"belongs to the dynamics but is not an equation: {nlp.g_lower[i]:.6g} to {nlp.g_upper[i]:.6g}",
                            where=nlp.constraints[i])
     r, c = (np.array(i, dtype=int) for i in nlp.jac.sparsity_out(1).get_triplet())
     next_state = follows[r] == c

@@ -12,8 +12,8 @@ SCALINGS = ("none", "bounds", "jacobian", "auto", "guess")
 
 #: what a solver cannot do, and why
 REFUSED = {
-    ("fatrop", "limited_memory"): "FATROP has no quasi-Newton update; take hessian exact or gauss_newton, or solver ipopt",
-    ("interior_point", "limited_memory"): "our interior-point method has no quasi-Newton update; take hessian exact or "
+    ("fatrop", "limited_memory"): "FATROP has no quasi-Newton update; use hessian exact or gauss_newton, or solver ipopt",
+    ("interior_point", "limited_memory"): "our interior-point method has no quasi-Newton update; use hessian exact or "
                                           "gauss_newton, or solver ipopt",
 }
 

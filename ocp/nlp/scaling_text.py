@@ -75,8 +75,8 @@ def _run_lengths(exponents: np.ndarray) -> str:
 def _read(text: str, names: Sequence[str], what: str) -> np.ndarray:
     known, parts = list(groups(names).values()), [part for part in text.split(",") if part.strip()]
     if len(parts) != len(known):
-        raise ProblemError(f"gives {len(parts)} groups of {what}, and the program has {len(known)}; it was frozen for another "
-                           "program: take scaling auto", where="scaling")
+        raise ProblemError(f"gives {len(parts)} groups of {what}, and the program has {len(known)}; it belongs to another "
+                           "program: use scaling auto", where="scaling")
     factors = np.ones(len(names))
     for part, own in zip(parts, known, strict=True):
         exponents: list[int] = []
@@ -90,8 +90,8 @@ def _read(text: str, names: Sequence[str], what: str) -> np.ndarray:
             exponents *= len(own)
         if len(exponents) != len(own):
             name, _ = parts_of_name(names[own[0]])
-            raise ProblemError(f"gives {len(exponents)} factors of {what} {name!r}, and the program has {len(own)}; it was frozen "
-                               "for another mesh: take scaling auto", where="scaling")
+            raise ProblemError(f"gives {len(exponents)} factors of {what} {name!r}, and the program has {len(own)}; it belongs "
+                               "to another mesh: use scaling auto", where="scaling")
         factors[own] = 2.0 ** np.array(exponents)
     return factors
 

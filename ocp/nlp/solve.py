@@ -129,7 +129,7 @@ def unscaled_violation(nlp: NLP, found: NLPResult, tolerance: float) -> tuple[Fi
 def prepare_solver(nlp: NLP, options: SolverOptions, factors: Scaling | None = None) -> Solver:
     """The chosen back end made ready for the program. factors: of its scaling, in the place of those of the options."""
     if options.hessian == "gauss_newton" and nlp.gauss_newton is None:
-        raise ProblemError("hessian gauss_newton, but the program brings none; take hessian exact", where="nlp")
+        raise ProblemError("hessian gauss_newton, but the program has none; use hessian exact", where="nlp")
     made: dict[Any, Any] = {}
 
     def again(own: NLP) -> Run:

@@ -20,24 +20,24 @@ class Values:
 
     def f(self) -> float:
         """Value of the objective."""
-        return sum(float(e.weight @ at_places(e, "cost", self.x)[0].ravel()) for e in self.separable.elements if e.has_cost)
+        return sum(float(e.weight @ at_points(e, "cost", self.x)[0].ravel()) for e in self.separable.elements if e.has_cost)
 
     def gradient(self) -> Array:
         """[n]"""
         total = np.zeros(self.separable.n)
         for e in self.separable.elements:
             if e.has_cost:
-                slopes = at_places(e, "gradient", self.x)[1]
+                slopes = at_points(e, "gradient", self.x)[1]
                 total += np.bincount(e.index.ravel(), (e.weight[:, None] * slopes).ravel(), len(total))
         return total
 
     def g(self) -> Array:
         """[m]"""
-        return self._rows([at_places(e, "rows", self.x)[0] for e in self.separable.elements if e.size])
+        return self._rows([at_points(e, "rows", self.x)[0] for e in self.separable.elements if e.size])
 
     def g_and_jacobian(self) -> tuple[Array, Array]:
         """Rows [m] and the nonzeros of the Jacobian."""
-        found = [at_places(e, "jacobian", self.x) for e in self.separable.elements if e.size]
+        found = [at_points(e, "jacobian", self.x) for e in self.separable.elements if e.size]
         return self._rows([y for y, _ in found]), summed(self.separable.jacobian.entries, _flat([slopes for _, slopes in found]))
 
     def _rows(self, y: Sequence[Array]) -> Array:
@@ -46,7 +46,7 @@ class Values:
         return np.bincount(rows, values * self.x[columns], self.separable.m) + summed(self.separable.rows, _flat(y))
 
 
-def at_places(element: Element, name: str, x: Array, *more: Array) -> list[Array]:
+def at_points(element: Element, name: str, x: Array, *more: Array) -> list[Array]:
     """Results [count, k] of one function of an element at all of its evaluation points. more: further arguments, one entry an
     evaluation point."""
     function: ca.Function = getattr(element, name)

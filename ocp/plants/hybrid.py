@@ -26,6 +26,7 @@ from dynamics.constraints import Contact
 from dynamics.constraints.friction_cone import EXACT, Cone
 from dynamics.errors import near
 from dynamics.mechanism import Mechanism
+from dynamics.mechanism.assembly import least_step, onto
 from ocp.errors import ProblemError
 from ocp.plants.coulomb import Law, coulomb
 from ocp.plants.integrated import Push
@@ -39,6 +40,7 @@ GAP = 1e-11  # m; below its plane by more, a point has touched
 TOUCH = 1e-9  # m; nearer than this, a point takes part in what happens
 REST = 1e-8  # m/s; slower, a point does not approach its plane
 CREEP = 1e-5  # m/s; slower than this, what happens next decides whether a contact parts or slides, not its velocity
+DRIFT = 1e-12  # m, m/s; what is missed by less is rounding
 REST_SPEED = 1e-4  # m/s; slower impacts do not rebound, so that bouncing comes to an end
 CROWD = 10  # events within the longest step after which one is taken as a whole
 
@@ -355,20 +357,23 @@ class HybridPlant:
         """Correct the drift of contacts and loops by rounding and the integrator: positions first, then velocities."""
         if self.options.stabilisation != "projection":
             return
-        for _ in range(3):
-            terms = self._terms()
-            J, off = self._smooth.constraint_rows(terms, self.modes)
-            if not off.size or np.abs(off).max() <= 1e-12:
-                break
-            self.q = np.asarray(self.touching.plus(self.q, -self._smooth.corrected(terms.M, J, off)))
+        onto(self._misses, self._moved, self.q, near=DRIFT, steps=3)
+        _, J, M = self._misses(self.q)
+        rate = J @ self.v
+        if velocities and np.abs(rate).max(initial=0.0) > DRIFT:
+            self.v = self.v + least_step(J, rate, M)
             self._forget()
-        if velocities:
-            terms = self._terms()
-            J, _ = self._smooth.constraint_rows(terms, self.modes)
-            rate = J @ self.v
-            if rate.size and np.abs(rate).max() > 1e-12:
-                self.v = self.v - self._smooth.corrected(terms.M, J, rate)
-                self._forget()
+
+    def _misses(self, q: Array) -> tuple[Array, Array, Array]:
+        """(misses, Jacobian, mass matrix) of the constraints that act in the present configuration, which is ``q``."""
+        terms = self._terms()
+        J, off = self._smooth.constraint_rows(terms, self.modes)
+        return off, J, terms.M
+
+    def _moved(self, q: Array, step: Array) -> Array:
+        self.q = np.asarray(self.touching.plus(q, step))
+        self._forget()
+        return self.q
 
     # ---- what is known of the present state -------------------------------------------------------------------------
     def _pushing(self, t: float) -> Array:

@@ -96,7 +96,7 @@ class MujocoPlant:
         controls, x = np.asarray(u, float), self.measure()
         count = round(dt / self.timestep)
         if count < 1 or abs(count * self.timestep - dt) > 1e-6 * dt:
-            raise ProblemError(f"a control step of {dt:g} s is no whole number of time steps of {self.timestep:g} s", where="plant")
+            raise ProblemError(f"a control step of {dt:g} s is no multiple of the time step, {self.timestep:g} s", where="plant")
         self._drive(x, controls)
         for k in range(count):
             if k and self._changes:
@@ -240,7 +240,7 @@ def _check(mechanism: Mechanism) -> None:
     for i, body in enumerate(model.bodies):
         if model.kind(i).nv and (body.joint.kind not in KINDS or body.joint.mimic is not None):
             raise ProblemError(f"joint {body.joint.name!r} is {body.joint.kind}"
-                               f"{' and mimics another' if body.joint.mimic else ''}; this plant knows {', '.join(KINDS)}",
+                               f"{' and mimics another' if body.joint.mimic else ''}; this plant supports {', '.join(KINDS)}",
                                where="plant 'mujoco'")
     for part in mechanism.constraints:
         if isinstance(part, Contact):
@@ -248,8 +248,8 @@ def _check(mechanism: Mechanism) -> None:
                                where="plant 'mujoco'")
         if not isinstance(part, Closure) or part.joint not in CLOSED_BY:
             what = f"a closure by a {part.joint} joint" if isinstance(part, Closure) else f"a {type(part).__name__}"
-            raise ProblemError(f"{part.name!r} is {what}; this plant knows closures by {', '.join(CLOSED_BY)} joints alone; "
-                               "take the hybrid plant", where="plant 'mujoco'")
+            raise ProblemError(f"{part.name!r} is {what}; this plant supports only closures by {', '.join(CLOSED_BY)} joints; "
+                               "use the hybrid plant", where="plant 'mujoco'")
 
 
 def _numbers(values: ArrayLike) -> str:

@@ -204,12 +204,6 @@ class Smooth:
         return (np.concatenate([terms.J_b, J[slides, 2], J[sticks].reshape(-1, J.shape[2])]),
                 np.concatenate([terms.g, terms.at[slides, 2], off.ravel()]))
 
-    @staticmethod
-    def corrected(M: Array, J: Array, off: Array) -> Array:
-        """The least d [nv], by the kinetic energy, with ``J d = off``."""
-        across = np.linalg.solve(M, J.T)
-        return np.asarray(across @ np.linalg.lstsq(J @ across, off, rcond=_RANK)[0])
-
     # ---- parts --------------------------------------------------------------------------------------------------------
     def _motion(self, q: Array, v: Array, terms: Terms, u: Array, modes: Modes) -> Motion:
         now = Modes(modes.mode, self._directions(terms, v, modes), modes.anchor)

@@ -51,10 +51,10 @@ def hybrid(setting: Setting) -> Plant:
 def mujoco(setting: Setting) -> Plant:
     """MuJoCo, of the extra of that name."""
     if ends := [one.name for one in setting.contacts if one.within is not None]:
-        raise ProblemError(f"the plane of contact {ends[0]!r} ends ('within'), which this plant does not know; "
-                           "take the hybrid plant", where="plant 'mujoco'")
+        raise ProblemError(f"the plane of contact {ends[0]!r} ends ('within'), which this plant does not support; "
+                           "use the hybrid plant", where="plant 'mujoco'")
     if setting.cone.sides:
-        raise ProblemError("knows the exact cone alone; take the hybrid plant for pyramids", where="plant 'mujoco'")
+        raise ProblemError("supports only the exact cone; use the hybrid plant for pyramids", where="plant 'mujoco'")
     return MujocoPlant(setting.mechanism, setting.contacts, pushes=setting.pushes)
 
 
@@ -98,9 +98,9 @@ def plant_of(spec: PlantSpec, costs: Sequence[Cost] = (), kernels: str = "auto")
         return IntegratedPlant(spec, costs, kernels=kernels)
     where = f"plant {plant_named(spec.kind)!r}"
     if spec.robot is None:
-        raise ProblemError("simulates robots alone", where=where)
+        raise ProblemError("simulates only robots", where=where)
     if given.process or given.kicks or any(push.rate or push.controls for push in given.pushes):
-        raise ProblemError(f"knows forces on frames and noise of measurements alone; process noise, kicks, and pushes of rates and "
+        raise ProblemError(f"supports only forces on frames and measurement noise; process noise, kicks, and pushes of rates and "
                            f"controls are of the plant {INTEGRATED!r}", where=where)
     pushes = tuple(replace(push, force=tuple((push.scale * np.array(push.force)).tolist()), scale=1.0) for push in given.pushes)
     contacts = tuple(one for one in spec.robot.constraints if isinstance(one, Contact))

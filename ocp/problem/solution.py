@@ -22,11 +22,11 @@ class Status(enum.Enum):
     INFEASIBLE = "No point that satisfies all constraints was found; relax what is named first."
     STALLED = "No step makes progress; check scaling and derivatives, or start from another guess."
     DIVERGED = "The iterates or the rollout grew without bound; shorten the horizon or start from a better guess."
-    UNBOUNDED = "The objective falls for ever; a cost, a bound or an end condition is missing."
+    UNBOUNDED = "The objective decreases without bound; a cost, a bound or an end condition is missing."
     NOT_A_NUMBER = "A function returned NaN or infinity; the message names it."
     INTERRUPTED = "Interrupted by the user; the best iterate so far is returned."
     TIME_LIMIT = "The time limit was reached; the best iterate so far is returned."
-    FAILED = "The solver failed for a reason of its own; its message follows."
+    FAILED = "The solver failed; its message follows."
 
     @property
     def sentence(self) -> str:

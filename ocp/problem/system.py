@@ -106,7 +106,7 @@ class System:
         if self.period is not None and not 0 < self.period < float("inf"):
             raise ProblemError(f"a period is positive and finite, got {self.period:g} s", where=where)
         if self.period is not None and self.algebraic:
-            raise ProblemError("has algebraic unknowns, which a system in discrete time has not", where=where)
+            raise ProblemError("has algebraic unknowns, which a discrete-time system cannot have", where=where)
         for name in self.algebraic:
             if name in self.controls or self.algebraic.count(name) > 1:
                 raise ProblemError(f"the name {name!r} is used twice among controls and algebraic unknowns", where=where)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 import casadi as ca
@@ -23,7 +24,7 @@ def check_index(phase: Phase) -> None:
     if loose:
         told, over = "; ".join(_unmatched_name(z[j], rows, pattern[:, j]) for j in loose), _names([rows[i] for i in idle])
         raise ProblemError(f"{told}, and {over} is left without an unknown: the index is 2 or higher. Differentiate {over} by "
-                           f"time until {_names([z[j] for j in loose])} appears, or take the unknown away",
+                           f"time until {_names([z[j] for j in loose])} appears, or remove the unknown",
                            where=f"system {system.name!r}")
     F, p = residual_and_jacobian(system), np.array(system.parameter_values)
     worst: tuple[np.ndarray, np.ndarray] | None = None
@@ -44,7 +45,7 @@ def check_index(phase: Phase) -> None:
                            for names, vector in ((z, worst[0]), (rows, worst[1])))
     raise ProblemError(f"the equations do not determine {_names(unknowns)}: their derivative by the unknowns is singular along the "
                        f"guess, in {_names(equations)}; the index is 2 or higher, or equations repeat each other. Differentiate "
-                       "constraints by time until the unknowns appear, or give the unknowns a guess where they do",
+                       "constraints with respect to time until the unknowns appear, or give the unknowns a guess where they do",
                        where=f"system {system.name!r}")
 
 
@@ -76,9 +77,14 @@ def _unmatched(pattern: np.ndarray) -> tuple[list[int], list[int]]:
 
 
 def residual_and_jacobian(system: System) -> ca.Function:
-    """(t, x, u, p) -> residual [nz], its derivative by z [nz, nz]."""
-    sym = ca.SX.sym if system.residual.is_a("SXFunction") else ca.MX.sym
-    t, x, p = sym("t"), sym("x", system.nx), sym("p", system.np)
-    u, z = sym("u", len(system.controls)), sym("z", len(system.algebraic))
-    value = system.residual(t, x, ca.vertcat(u, z), p)
+    """(t, x, u, z, p) -> residual [nz], its derivative by z [nz, nz]."""
+    return _slopes(system.residual, len(system.algebraic))
+
+
+@functools.lru_cache(maxsize=16)  # phases share the equations of a contact set
+def _slopes(residual: ca.Function, count: int) -> ca.Function:
+    sym = ca.SX.sym if residual.is_a("SXFunction") else ca.MX.sym
+    (t, x, _, p), size = residual.sx_in() if sym is ca.SX.sym else residual.mx_in(), residual.size1_in(2) - count
+    u, z = sym("u", size), sym("z", count)
+    value = residual(t, x, ca.vertcat(u, z), p)
     return ca.Function("slopes", [t, x, u, z, p], [ca.densify(value), ca.densify(ca.jacobian(value, z))])

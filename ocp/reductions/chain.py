@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
@@ -20,7 +21,7 @@ class Redundant(NamedTuple):
     linkages: tuple[tuple[bool, ...], ...]
 
 
-class Reduction:
+class Reduction(ABC):
     """An equivalent formulation of a problem, and the way back.
 
     keeps_controls: the controls of the problem are the first inputs of the reduced one. drops_conditions: bounds or end conditions
@@ -37,18 +38,18 @@ class Reduction:
         """Whether a method with these options asks for it."""
         return True
 
+    @abstractmethod
     def apply(self, problem: Problem) -> tuple[Problem, Any]:
         """(the reduced problem, inverse data); the problem itself where there is nothing to do."""
-        raise NotImplementedError
 
     def again(self, problem: Problem, reduced: Problem, data: Any) -> tuple[Problem, Any] | None:
         """The same for a problem that differs from the one that was reduced in numbers alone (``ocp.problem.numbers``); None where
         it has to be reduced anew."""
         return None
 
+    @abstractmethod
     def invert(self, solution: Solution, data: Any) -> Solution:
         """The solution of the problem that was given, of one of the reduced problem."""
-        raise NotImplementedError
 
     def fit_guess(self, problem: Problem, data: Any) -> Problem:
         """The reduced problem whose guess was changed, with one that meets what the reduction added."""

@@ -99,7 +99,7 @@ class Shot:
         self.u[self.filled] = u
         self.x[0, :len(h.start)], self.lost = h.start, -1
         for k in range(h.stages + 1):
-            after, cost = self.steps[h.which[k]](*self.at(k))
+            after, cost, *_ = self.steps[h.which[k]](*self.at(k))
             if k < h.stages:
                 self.x[k + 1, :h.kind(k).after.nx] = after
             total += float(np.ravel(cost)[0])

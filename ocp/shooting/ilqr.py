@@ -42,7 +42,7 @@ from ocp.shooting.outcome import chosen_constants, constants, extras, trajectori
 from ocp.shooting.row_units import in_own_units
 from ocp.shooting.stages.by_time import TimedProblem, build_by_time
 from ocp.shooting.stages.horizon import Horizon, build
-from ocp.shooting.stages.single import closed_form, closed_hessian
+from ocp.shooting.stages.single import closed_form, closed_hessian, constrained
 from ocp.shooting.stages.stage import Stage
 from ocp.shooting.written_guess import write_guess, write_path
 
@@ -105,12 +105,9 @@ def prepare(problem: Problem, options: ILQROptions | None = None, kinds: tuple[S
     from ocp.shooting.engine import search  # noqa: F401  # the first import of Numba, timed apart
 
     imported = time.perf_counter()
-    found: tuple[Finding, ...] = ()
-    if isinstance(problem, TimedProblem):
-        horizon = build_by_time(problem, options)
-    else:
-        by_loops, found = _execution(problem, options)
-        horizon = build(problem, options, by_loops, kinds)
+    timed = isinstance(problem, TimedProblem)
+    by_loops, found = _execution(problem.parts if timed else problem, options)
+    horizon = build_by_time(problem, options, by_loops) if timed else build(problem, options, by_loops, kinds)
     horizon = horizon if kinds else in_own_units(horizon)
     built = time.perf_counter()
     compiled = records.compile_horizon(horizon, options)
@@ -127,20 +124,29 @@ def prepare(problem: Problem, options: ILQROptions | None = None, kinds: tuple[S
 def _execution(problem: Problem, options: ILQROptions) -> tuple[bool, tuple[Finding, ...]]:
     """Whether loops over the robot are needed (for its steps, or beside steps in closed form for full Hessians), and findings about
     the choice."""
-    phase, closed = problem.phases[0], all(closed_form(phase, options) for phase in problem.phases)
+    phases = problem.phases
+    phase, closed = phases[0], all(closed_form(phase, options) for phase in phases)
     _, by_loops, findings = choose(phase.system, options.derivatives, options.execution)
-    plain = len(problem.phases) == 1 and not phase.duration.free and not phase.free_parameters and phase.start is not None \
-        and phase.start.complete and not problem.linkages
+    plain = _plain(problem)
     if by_loops and not (plain and INTEGRATORS.get(options.integrator, DISCRETE_TIME).loops):
         findings = (Finding(Kind.CODE_GENERATED, data={"integrator": options.integrator} if plain else {"free": True}),)
         by_loops = False
-    if closed:
+    if closed and not (by_loops and all(constrained(phase) for phase in phases)):
         second = by_loops and options.hessian != "gauss_newton" and not closed_hessian(phase)
         findings = (Finding(Kind.DERIVATIVES_CHOSEN, data={
             "source": "analytic", "execution": "generated", "function": "step", "degrees_of_freedom": phase.system.model.nv,
             "hessians": "loops" if second else ""}),)
         by_loops = second
     return by_loops, findings
+
+
+def _plain(problem: Problem) -> bool:
+    """Whether nothing but controls is free, and states and controls are the same in all phases, as loops over a robot need it."""
+    first, same = problem.phases[0].system, {(phase.system.nx, phase.system.nu) for phase in problem.phases}
+    start = problem.phases[0].start
+    return not problem.linkages and len(same) == 1 and start is not None and start.complete and all(
+        phase.system.mechanism is not None and not phase.duration.free and not phase.free_parameters
+        and (phase.system.period is None) == (first.period is None) for phase in problem.phases)
 
 
 def moved(program: Program, problem: Problem) -> Program:
@@ -160,10 +166,10 @@ def refuse_limits(one: Problem, other: Problem) -> None:
     for a, b in zip(one.phases, other.phases, strict=True):
         limits = [(phase.final, phase.state_bounds, [(c.lower, c.upper) for c in phase.constraints]) for phase in (a, b)]
         if limits[0] != limits[1] or (a.duration != b.duration and not a.duration.free):
-            raise ProblemError("prescribed final states, bounds on states, limits of constraints and fixed durations stand in the "
-                               "functions of iLQR; compile it again", where=f"phase {a.name!r}")
+            raise ProblemError("prescribed final states, bounds on states, limits of constraints and fixed durations are compiled "
+                               "into iLQR; compile it again", where=f"phase {a.name!r}")
     if [(one.lower, one.upper) for one in one.linkages] != [(one.lower, one.upper) for one in other.linkages]:
-        raise ProblemError("limits of linkages stand in the functions of iLQR; compile it again", where="linkages")
+        raise ProblemError("limits of linkages are compiled into iLQR; compile it again", where="linkages")
 
 
 def run(program: Program, outside: Outside = NOBODY, guess: Guess | Sequence[Guess] | None = None) -> Solution:

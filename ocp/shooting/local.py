@@ -190,7 +190,7 @@ def measured(horizon: Horizon, x: Array, u: Array) -> tuple[float, Array]:
     none = np.zeros((len(x), max(one.rows.count for one in horizon.kinds)))
     for kind in range(len(horizon.kinds)):
         own = _Knots(horizon, kind, x, u, none, np.zeros_like(x))
-        after, costs = own.call(own.stage.step, own.t, own.x, own.u, own.p, own.h)
+        after, costs, *_ = own.call(own.stage.step, own.t, own.x, own.u, own.p, own.h)
         cost += float(costs.sum())
         gaps = own.gaps(after)
         c = own.call(own.stage.rows.value, own.t, own.x, own.u, own.p)[0] if own.stage.rows.count else np.zeros((len(own.at), 0))

@@ -111,5 +111,5 @@ class ShootingOptimality:
         return x, u
 
     def _step(self, k: int) -> tuple[Any, Any]:
-        after, cost = self.horizon.kind(k).step(*self.horizon.at(k, self.x, self.u), self.horizon.h[k])
+        after, cost, *_ = self.horizon.kind(k).step(*self.horizon.at(k, self.x, self.u), self.horizon.h[k])
         return after, cost

@@ -49,7 +49,8 @@ def _trajectory(compiled: records.Compiled, leg: Leg, path: Path) -> Trajectory:
         step, bank, kept = own()
         none, no_size = np.zeros((0, 0)), np.zeros(0, dtype=np.int64)
         plan = record.Plan(horizon.which[k], no_size, no_size, horizon.t[k], length, horizon.p[k], none, none)
-        failed = rollout.sample(record.Sampler(bank, step, plan), record.Path(x, u[k - leg.first], np.empty(len(k)), none), out)
+        failed = rollout.sample(record.Sampler(bank, step, plan), record.Path(
+            x, u[k - leg.first], np.empty(len(k)), none, np.empty((len(k), horizon.inner))), out)
         if failed >= 0:
             time = horizon.locate(int(k[failed]), path.x)[1]
             raise ArithmeticError(f"the step from t = {time:g} s failed ({len(kept)} kernels of its own)")

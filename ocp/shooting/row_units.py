@@ -17,11 +17,13 @@ from ocp.guesses.sampling import sample_guess
 from ocp.problem import Bounds, Phase
 from ocp.shooting.stages.horizon import Horizon, Leg
 from ocp.shooting.stages.rows import IN_CONE, Rows
+from ocp.shooting.stages.stage import Stage
 from ocp.thresholds import SCALES
 
 Array = np.ndarray
 BASE = 10
 """Units are whole powers of 2 to this."""
+DIFFERENCE = 1e-7  # of forward differences: a unit is nothing finer than a power of 1024
 SAMPLES = 5
 """Places along the guess of a phase."""
 
@@ -36,13 +38,22 @@ def in_own_units(horizon: Horizon) -> Horizon:
         if rows.count:
             n = len(moves) - len(u)
             x, moves = np.r_[x, x[:space.nx - len(x)]], np.r_[moves[:n], np.zeros(space.ndx - n), moves[n:]]
-            p = horizon.p[k, :rows.value.size1_in(3)]
-            slopes = np.asarray(rows.jacobian(horizon.t[k], x, u, p)[1]).T[:, :len(moves)]
-            size = np.abs(slopes) @ moves
+            p = horizon.p[k, :rows.outer.size1_in(3)]
+            size = np.abs(_slopes(horizon.kind(k), horizon.t[k], x, u, p)) @ moves
             sizes[kind] = np.maximum(sizes[kind], np.where(np.isfinite(size), size, 0.0))
     kinds = tuple(replace(stage, rows=_measured(stage.rows, own, horizon.width))
                   for stage, own in zip(horizon.kinds, sizes, strict=True))
     return replace(horizon, kinds=kinds)
+
+
+def _slopes(stage: Stage, t: float, x: Array, u: Array, p: Array) -> Array:
+    """Derivatives [r, ndx + nu] of the rows of a stage, of values of the dynamics that they hold by differences."""
+    rows, z, k = stage.rows, stage.space.ndx + len(u), stage.rows.inner(t, x, u)
+    _, C, B = (np.asarray(one) for one in rows.slopes(t, x, u, p, k))
+    if rows.sought is None:
+        return C.T[:, :z]
+    near = stage.plus(x, DIFFERENCE * np.eye(stage.space.ndx, z)), u[:, None] + DIFFERENCE * np.eye(len(u), z, stage.space.ndx)
+    return np.asarray(C.T[:, :z] + B.T @ np.asarray(rows.inner(t, *near) - k) / DIFFERENCE)
 
 
 def _guess(horizon: Horizon) -> Iterator[tuple[int, Array, Array, Array]]:
@@ -91,11 +102,11 @@ def in_units(rows: Rows, unit: Array, width: int) -> Rows:
         kind = ca.SX if function.is_a("SXFunction") else ca.MX
         given = [kind.sym(function.name_in(i), function.sparsity_in(i)) for i in range(function.n_in())]
         found = function.call([*given[:-1], given[-1] / unit] if weighted else given)
-        parts = [ca.densify(one / each) for one, each in zip(found, by or (1.0, 1.0), strict=False)]
+        parts = [ca.densify(one / each) for one, each in zip(found, by or (1.0,), strict=True)]
         return ca.Function(function.name(), given, parts)  # what is shared was found before: a division adds nothing
 
-    return replace(rows, value=made(rows.value, False, unit), jacobian=made(rows.jacobian, False, unit, np.tile(unit, (width, 1))),
-                   curvature=made(rows.curvature, True), adjoint=made(rows.adjoint, True), unit=unit)
+    slopes = made(rows.slopes, False, unit, np.tile(unit, (width, 1)), np.tile(unit, (len(rows.held), 1)))
+    return replace(rows, outer=made(rows.outer, False, unit), slopes=slopes, curvature=made(rows.curvature, True), unit=unit)
 
 
 def _state_sizes(phase: Phase, x: Array) -> Array:

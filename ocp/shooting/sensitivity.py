@@ -69,7 +69,7 @@ class Sensitivities:
     def phase(self) -> PhaseSensitivities:
         """The only phase. Raises ProblemError when there are several."""
         if len(self.phases) != 1:
-            raise ProblemError(f"there are {len(self.phases)} phases; take one of ``phases``", where="sensitivities")
+            raise ProblemError(f"there are {len(self.phases)} phases; use one of ``phases``", where="sensitivities")
         return self.phases[0]
 
 
@@ -161,7 +161,7 @@ def _functions(stage: Stage) -> ca.Function:
     p, after = ca.MX.sym("p", stage.step.size1_in(3)), ca.MX.sym("after", stage.after.nx)
     costate, w, z = ca.MX.sym("costate", stage.after.ndx), ca.MX.sym("w", r), ca.MX.sym("z", n + m)
     near, control = stage.space.jet(x, z[:n]), u + z[n:]
-    there, cost = stage.step(t, near, control, p, h)
+    there, cost, *_ = stage.step(t, near, control, p, h)
     gap = stage.after.minus(after, there) if stage.after.nx else ca.MX(0, 1)
     c = stage.rows.value(t, near, control, p)
     value = cost + ca.dot(costate, gap) + ca.dot(w, c)

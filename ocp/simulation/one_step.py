@@ -114,6 +114,6 @@ class OneStep:
             self._t, self._x, self.risen = float(t[done]), x[done], rises[-1]
         if done == len(u):
             return x[1:], rises, None
-        lost = "the state leaves the finite range"
-        why = f"the equations of the step have no solution that Newton finds, or {lost}" if self._implicit else lost
+        lost = "the state is no longer finite"
+        why = f"the equations of the step were not solved by Newton's method, or {lost}" if self._implicit else lost
         return x[1:done + 1], rises, StepError(self._names[int(np.argmin(np.isfinite(x[done + 1])))], float("nan"), why)

@@ -197,12 +197,12 @@ def _astray(leg: Leg) -> list[str]:
     q = leg.x[:, :model.nq]
     if (found := singular_joint(model, q, {switch.joint for switch in leg.switches if switch.event in charts.GONE})) is not None:
         joint, k, share = found
-        said.append(f"the coordinates of joint {joint!r} are next to singular at t = {leg.t[k]:.6g} s (smallest singular value of "
+        said.append(f"the coordinates of joint {joint!r} are nearly singular at t = {leg.t[k]:.6g} s (smallest singular value of "
                     f"its S {share:.1e} of the largest): another chart, or a kind in quaternions, goes through")
     if (left := beyond_spline(model, q)) is not None:
         joint, k, end = left
-        said.append(f"joint {joint!r} leaves its spline, from 0 to {end:g}, at t = {leg.t[k]:.6g} s: beyond, coordinates move it "
-                    "ever less and in the end not at all; a stop (joint_stop) or more frames keep it inside")
+        said.append(f"joint {joint!r} leaves its spline, from 0 to {end:g}, at t = {leg.t[k]:.6g} s, and stops "
+                    "moving beyond; add frames, or a stop (joint_stop)")
     return said
 
 

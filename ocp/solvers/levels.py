@@ -209,7 +209,7 @@ def check_levels(levels: Sequence[Level]) -> tuple[Level, ...]:
         raise ProblemError("needs at least one level", where="hierarchy")
     for k, level in enumerate(levels):
         if not isinstance(level, Level):
-            raise ProblemError(f"number {k} is no Level, but a {type(level).__name__}", where="hierarchy")
+            raise ProblemError(f"number {k} is not a Level but a {type(level).__name__}", where="hierarchy")
     names = [level.name for level in levels]
     for level in levels:
         if level.n != levels[0].n:

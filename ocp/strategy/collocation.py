@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ocp.certify import Tolerances
+from ocp.certify.consistent import Consistent
 from ocp.errors import ProblemError
 from ocp.guesses.table import guesses
 from ocp.nlp.scaling_text import rule
@@ -16,7 +17,7 @@ from ocp.problem import At, Problem, Solution, Status
 from ocp.strategy.direct import Direct, from_multipliers
 from ocp.strategy.programs import Programs
 from ocp.strategy.records import State, Task
-from ocp.strategy.search import DEFAULTS, NOBODY, Judge, Outside, Refinement, Search
+from ocp.strategy.search import DEFAULTS, NOBODY, Judge, Outside, Refinement, Refining, Search
 from ocp.thresholds import BUDGETS, MESH_CHANGE
 from ocp.transcription.charts import form
 from ocp.transcription.collocation import (
@@ -39,7 +40,7 @@ from ocp.transcription.refine.smooth import linear_controls
 HELD, GAUSS = "held_controls", "gauss_nodes"
 
 
-class Collocation(Direct):
+class Collocation(Direct, Refining):
     """Direct collocation with the meshes of these options."""
 
     def __init__(self, options: CollocationOptions):
@@ -124,7 +125,8 @@ def searching(problem: Problem, options: CollocationOptions, outside: Outside = 
     estimator = Estimator(problem, [form(phase.system.space, family.states) for phase in problem.phases])
     rules = Rules(policy, 1.0 if policy.by_certificate else options.tolerance_mesh, options.record().degree, options.max_degree)
     criterion = ByMesh(rules.tolerance) if judge is None or not policy.by_certificate else ByCertificate(
-        judge, estimator, (tolerances.gap_segment, tolerances.error_estimate))
+        judge, estimator, (tolerances.gap_segment, tolerances.error_estimate),
+        [None if phase.system.residual is None else Consistent(phase.system).solved for phase in problem.phases])
     refinement = Refinement(
         family, rules, criterion, estimator, options.max_passes if max_passes is None else max_passes, options.switches,
         tuple(linear_controls(phase) for phase in problem.phases) if policy.by_certificate else (), options.solver == "ipopt")

@@ -8,7 +8,7 @@ from ocp.guesses.motion import from_solution
 from ocp.problem import SOLVED, Finding, Kind, Status
 from ocp.strategy import inner
 from ocp.strategy.records import State
-from ocp.strategy.search import Search
+from ocp.strategy.search import Refining, Search
 
 
 def lie_on_a_jump(search: Search, state: State) -> Finding | None:
@@ -26,9 +26,10 @@ def inside(search: Search, state: State, why: Finding) -> State | None:
     """The solution of a search with Gauss nodes, started from the motion; None if it is not solved."""
     from ocp.strategy.loop import searched
 
-    found = state.last.solution
+    found, method = state.last.solution, search.method
+    assert isinstance(method, Refining)
     begun = from_solution(search.problem, found)
-    other = searched(*search.method.gauss_nodes(search, begun, inner.outside(search, state)))
+    other = searched(*method.gauss_nodes(search, begun, inner.outside(search, state)))
     if other.status is Status.INTERRUPTED:
         return state.ended(Finding(Kind.INTERRUPTED))
     return inner.answered(state, other, why) if other.status in SOLVED else None

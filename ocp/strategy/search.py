@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -53,14 +54,22 @@ class Refinement:
         return not self.certified or 0 < max((own.sum() for own in self.linear), default=0) <= BUDGETS.max_switching_controls
 
 
-class Method:
-    """The interface of a method of solution, with defaults for methods without mesh refinement and without other guesses."""
+class Method(ABC):
+    """The interface of a method of solution, with defaults for methods without other guesses."""
 
     name: str
 
+    @abstractmethod
     def attempt(self, search: Search, state: State) -> Attempt:
         """Solve the task of a state."""
-        raise NotImplementedError
+
+    @abstractmethod
+    def restarted(self, search: Search, problem: Problem, **changes: Any) -> tuple[Search, State]:
+        """A search within this one: of the problem, from its own guess, with changed options."""
+
+    @abstractmethod
+    def on_finer_mesh(self, search: Search, problem: Problem, found: Solution) -> Solution:
+        """The problem, with the solution as guess, solved on a finer mesh."""
 
     def final(self, search: Search, state: State) -> bool:
         """Whether neither another guess nor another mesh can change the outcome of the last attempt."""
@@ -74,30 +83,9 @@ class Method:
         """The relative error of a coarse solution."""
         return 0.0
 
-    def on_arcs(self, search: Search, task: Task, problem: Problem, plans: Plans, meshes: Sequence[Mesh]) -> Solution:
-        """A problem whose phases are cut into arcs, solved on meshes of its own."""
-        raise NotImplementedError
-
-    def zero_order_hold(self, search: Search, problem: Problem, outside: Outside, *, early: bool, cascade: bool
-                        ) -> tuple[Search, State]:
-        """A search with piecewise-constant controls."""
-        raise NotImplementedError
-
-    def gauss_nodes(self, search: Search, problem: Problem, outside: Outside) -> tuple[Search, State]:
-        """A search with nodes that lie inside the intervals."""
-        raise NotImplementedError
-
     def started(self, search: Search, task: Task, guess: str) -> Problem | None:
         """The problem that starts at the guess of this name; None if it does not exist for this problem."""
         return search.problem
-
-    def restarted(self, search: Search, problem: Problem, **changes: Any) -> tuple[Search, State]:
-        """A search within this one: of the problem, from its own guess, with changed options."""
-        raise NotImplementedError
-
-    def on_finer_mesh(self, search: Search, problem: Problem, found: Solution) -> Solution:
-        """The problem, with the solution as guess, solved on a finer mesh."""
-        raise NotImplementedError
 
     def finer_answers(self, search: Search) -> bool:
         """Whether the answer may be the solution on a finer mesh."""
@@ -106,6 +94,23 @@ class Method:
     def frozen(self, search: Search, found: Solution) -> Solution:
         """The solution with the chosen value of every automatic option."""
         return found
+
+
+class Refining(Method):
+    """The interface of a method whose meshes are refined."""
+
+    @abstractmethod
+    def on_arcs(self, search: Search, task: Task, problem: Problem, plans: Plans, meshes: Sequence[Mesh]) -> Solution:
+        """A problem whose phases are cut into arcs, solved on meshes of its own."""
+
+    @abstractmethod
+    def zero_order_hold(self, search: Search, problem: Problem, outside: Outside, *, early: bool, cascade: bool
+                        ) -> tuple[Search, State]:
+        """A search with piecewise-constant controls."""
+
+    @abstractmethod
+    def gauss_nodes(self, search: Search, problem: Problem, outside: Outside) -> tuple[Search, State]:
+        """A search with nodes that lie inside the intervals."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ocp.problem import Finding, Kind, Solution, Trajectory, join
 from ocp.strategy.records import Judged, State
-from ocp.strategy.search import Refinement, Search
+from ocp.strategy.search import Refinement, Refining, Search
 from ocp.thresholds import BUDGETS, CRITERION, DIAGNOSES, VERDICTS
 from ocp.transcription.refine.continued import continued
 from ocp.transcription.refine.criteria import same
@@ -121,7 +121,7 @@ def inaccurate(search: Search, state: State) -> Finding | None:
 
 def refine(search: Search, state: State, why: Finding) -> State:
     """The next mesh, with edges at jumps and bounds tightened where motions overshoot them; or the reason why there is none."""
-    refinement, task, judged = search.refinement, state.task, _of(state)
+    refinement, task, judged, method = search.refinement, state.task, _of(state), search.method
     assert refinement is not None
     passes, criterion = state.verdicts, refinement.criterion
     # else the objective no longer feels the controls' shape
@@ -131,9 +131,10 @@ def refine(search: Search, state: State, why: Finding) -> State:
     solution = state.last.solution
     parts, solved = solution.parts or (solution.trajectory,), solution.problem
     if moving(search, state):
+        assert isinstance(method, Refining)
         guided = with_parts(solution, judged.guide) if judged.guide else solution
         moved = located(search.problem, guided, task.plans, after, judged.jumps, refinement.family.meshes,
-                        lambda cut, cuts, on: search.method.on_arcs(search, task, cut, cuts, on))
+                        lambda cut, cuts, on: method.on_arcs(search, task, cut, cuts, on))
         after, parts, solved = moved.plans, moved.parts, moved.problem
         state = replace(state, settled=moved.found and shift(task.plans, after) <= criterion.shift)
         if accurate(search, state) and not moved.found:
@@ -158,7 +159,8 @@ def _unless_fine(search: Search, state: State, why: Finding) -> Finding:
 def _stalled(refinement: Refinement, state: State) -> bool:
     """Whether the last passes hardly changed the objective and reduced the error by less than a factor, far from the tolerance, so
     that finer meshes do not help (chattering along singular arcs)."""
-    passes = state.verdicts
+    # errors are compared by one measure: before the first certificate they hold no overshoots
+    passes = [p for p in state.verdicts if bool(p.verdict.allowed) == bool(state.verdicts[-1].verdict.allowed)]
     errors = [p.verdict.worst if refinement.certified else p.verdict.largest if shaped(state) else p.estimate.motion
               for p in passes]
     last = refinement.rules.policy.stall

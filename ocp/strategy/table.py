@@ -72,7 +72,7 @@ RULES: tuple[Rule, ...] = (
     Rule("halve_intervals", UNSOLVED, unsolved.on_a_mesh, unsolved.halve_intervals,
          "a pass failed", "every interval cut in two", "the program", None, True, True),
     Rule("mesh_exploited", SOLVED, exploited.errors_pay, exploited.finer_everywhere,
-         "on the first mesh the motion is none of the system, and what it misses is worth a part of the objective",
+         "on the first mesh the motion violates the dynamics, and the objective depends on it",
          "a mesh finer everywhere, from the original guess", "the objective", 2, True, True),
     Rule("lower_start", SOLVED, other_starts.many_meshes, other_starts.certified_from_lower,
          "the problem gives no initial guess, and four meshes gave no certificate",

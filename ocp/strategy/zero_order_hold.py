@@ -9,7 +9,7 @@ from ocp.strategy import inner
 from ocp.strategy.collocation import cornered
 from ocp.strategy.outcome import outcome
 from ocp.strategy.records import State
-from ocp.strategy.search import Search
+from ocp.strategy.search import Refining, Search
 from ocp.thresholds import TIGHTENING
 
 #: how programs end that are hard to solve, and not impossible
@@ -46,13 +46,13 @@ def hold(search: Search, state: State, why: Finding) -> State | None:
     """The solution with zero-order hold, if it is certified, with the earlier attempts in its log."""
     from ocp.strategy.loop import searched
 
-    early, problem = state.ending is None, search.problem
+    early, problem, method = state.ending is None, search.problem, search.method
+    assert isinstance(method, Refining)
     if not early:  # it begins where the search ended, so that the file with what is frozen gives the solve again
         found = outcome(search, state)
         problem = from_solution(problem, found)
     lost = state.attempts[0].solution.status is Status.NOT_A_NUMBER
-    other = searched(*search.method.zero_order_hold(search, problem, inner.outside(search, state), early=early,
-                                                    cascade=early and lost))
+    other = searched(*method.zero_order_hold(search, problem, inner.outside(search, state), early=early, cascade=early and lost))
     if other.certificate is not None and other.certificate.holds:
         return inner.answered(state, other, Finding(Kind.ZERO_ORDER_HOLD, data={"early": early}))
     if other.status is Status.INTERRUPTED:

@@ -97,18 +97,18 @@ class CollocationOptions(DirectOptions):
             object.__setattr__(self, name, value)
         super().__post_init__()
         if self.scaling not in SCALINGS and self.refine != "none":
-            raise ProblemError("holds factors of one mesh, and refine changes the mesh; take scaling auto",
+            raise ProblemError("holds factors of one mesh, and refine changes the mesh; use scaling auto",
                                where=f"{METHOD}.scaling")
         self._check_refinement(checked_degree(*self._scheme()))
 
     def _check_refinement(self, degree: int) -> None:
         raises = self.refine in ("p", "hp")
         if raises and self.scheme in ("trapezoid", "hermite_simpson"):
-            raise ProblemError(f"{self.refine} raises the degree of intervals, and {self.scheme} has only one; take scheme gauss, "
+            raise ProblemError(f"{self.refine} raises the degree of intervals, and {self.scheme} has only one; use scheme gauss, "
                                "radau or lobatto, or refine h", where=f"{METHOD}.refine")
         for name, value in (("refine", self.refine != "none"), ("mesh", self.mesh != UNIFORM)):
             if value and self.form == "compressed":
-                raise ProblemError("needs states at midpoints, which form compressed does not have; take form integral",
+                raise ProblemError("needs states at midpoints, which form compressed does not have; use form integral",
                                    where=f"{METHOD}.{name}")
         check_fractions(self, ("tolerance_mesh",), METHOD)
         if not 1 <= self.max_degree <= MAX_DEGREE or (raises and self.max_degree < degree):
@@ -136,14 +136,15 @@ class CollocationOptions(DirectOptions):
         return self.shape() == "polynomial" and self.form != "compressed"
 
 
-def _chosen(given: CollocationOptions) -> dict[str, int | str]:
+def _chosen(options: CollocationOptions) -> dict[str, int | str]:
     """The choices of "auto" in refine, scheme and intervals."""
-    any_mesh = (given.scheme, given.intervals, given.degree) == (AUTO,) * 3 and given.mesh == UNIFORM and given.form != "compressed"
-    refine = ("certificate" if any_mesh else "none") if given.refine == AUTO else given.refine
+    any_mesh = ((options.scheme, options.intervals, options.degree, options.mesh) == (AUTO, AUTO, AUTO, UNIFORM)
+                and options.form != "compressed")
+    refine = ("certificate" if any_mesh else "none") if options.refine == AUTO else options.refine
     scheme = {"certificate": "radau", "p": "gauss", "hp": "gauss"}.get(refine, "hermite_simpson")
     intervals = USUAL_INTERVALS if refine == "certificate" else 50
-    return {"refine": refine, "scheme": scheme if given.scheme == AUTO else given.scheme,
-            "intervals": intervals if given.intervals == AUTO else given.intervals}
+    return {"refine": refine, "scheme": scheme if options.scheme == AUTO else options.scheme,
+            "intervals": intervals if options.intervals == AUTO else options.intervals}
 
 
 def uniform_meshes(problem: Problem, options: CollocationOptions) -> tuple[Mesh | Compressed, ...]:

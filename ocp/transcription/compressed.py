@@ -19,16 +19,16 @@ from ocp.problem import At
 from ocp.spaces import Expr
 from ocp.transcription.blocks import Block, vector
 from ocp.transcription.conditions import Rows, cost_value, gauss_newton, hard_rows
+from ocp.transcription.evaluation import WHOLE, coordinate_bounds, integral_rows
 from ocp.transcription.intervals import charged, picks
 from ocp.transcription.mesh import Compressed
-from ocp.transcription.part import Part, Place, graph_kind, join, nothing
-from ocp.transcription.places import WHOLE, coordinate_bounds, integral_rows
+from ocp.transcription.part import Columns, Part, graph_kind, join, nothing
 from ocp.transcription.static_unknowns import Clock, clock
 
 SIMPSON = (1 / 6, 4 / 6, 1 / 6)
 
 
-def compressed_part(cols: Place, mesh: Compressed) -> Part:
+def compressed_part(cols: Columns, mesh: Compressed) -> Part:
     """Defects, running costs and path constraints at midpoints of one phase; those at knots: ``intervals.path_part``."""
     block, path = interval_block(cols, mesh)
     N, size, integrals = mesh.intervals, cols.form.size, integral_rows(cols.phase)
@@ -47,7 +47,7 @@ def compressed_part(cols: Place, mesh: Compressed) -> Part:
     return Part(nothing(total, cols.n), (matched,), lower, upper, Names(total, names), defects=N * size)
 
 
-def interval_block(cols: Place, mesh: Compressed) -> tuple[Block, Rows]:
+def interval_block(cols: Columns, mesh: Compressed) -> tuple[Block, Rows]:
     """The function of an interval: rows [defect; path constraints at the midpoint; integrals], cost = its running cost."""
     phase = cols.phase
     v, data, own, width, points, defect, _ = _interval(cols, mesh)
@@ -66,13 +66,13 @@ def interval_block(cols: Place, mesh: Compressed) -> tuple[Block, Rows]:
     return block, path
 
 
-def middle(cols: Place, mesh: Compressed) -> ca.Function:
+def middle(cols: Columns, mesh: Compressed) -> ca.Function:
     """(v, data) -> states at the midpoint [nx], and rates by time at start, midpoint and end [size, 3]."""
     v, data, _, width, points, _, rates = _interval(cols, mesh)
     return ca.Function("middle", [v, data], [points[1][1], ca.horzcat(*rates) / width])
 
 
-def _interval(cols: Place, mesh: Compressed) -> tuple[Expr, Expr, Clock, Expr, list[Any], Expr, list[Expr]]:
+def _interval(cols: Columns, mesh: Compressed) -> tuple[Expr, Expr, Clock, Expr, list[Any], Expr, list[Expr]]:
     """(unknowns, data, clock, length [s], arguments at start, midpoint and end, defect, scaled rates there)."""
     phase, form = cols.phase, cols.form
     kind = graph_kind(phase.system)

@@ -55,14 +55,14 @@ def _at(mesh: Discretisation, x: np.ndarray, u: np.ndarray) -> Evaluated:
         at_knots = u[mesh.at_knots]
         controls = at_knots if len(at_knots) == len(x) else np.vstack([at_knots, at_knots[-1:]])
         return Evaluated(mesh.fractions, x, controls, list(mesh.node_names))
-    places = mesh.places
-    own = np.einsum("ec,ecu->eu", places.weights, u[places.points])
-    fractions, states, controls = places.fraction, x[places.node], own
-    names = list(mesh.place_names)
-    if places.node[0] != 0:
+    at = mesh.evaluation
+    own = np.einsum("ec,ecu->eu", at.weights, u[at.points])
+    fractions, states, controls = at.fraction, x[at.node], own
+    names = list(mesh.evaluation_names)
+    if at.node[0] != 0:
         fractions, states, controls = np.r_[0.0, fractions], np.vstack([x[:1], states]), np.vstack([own[:1], controls])
         names = [mesh.node_names[0], *names]
-    if places.node[-1] != len(x) - 1:
+    if at.node[-1] != len(x) - 1:
         fractions, states, controls = np.r_[fractions, 1.0], np.vstack([states, x[-1:]]), np.vstack([controls, own[-1:]])
         names = [*names, mesh.node_names[len(x) - 1]]
     return Evaluated(fractions, states, controls, names)

@@ -14,11 +14,11 @@ from ocp.spaces import Expr
 from ocp.transcription.blocks import Block, has_cost, vector
 from ocp.transcription.conditions import Rows, cost_value, gauss_newton, hard_rows, independent_of_control, penalty
 from ocp.transcription.layout import held_by_rows
-from ocp.transcription.part import Part, Place, identity, join, nothing
+from ocp.transcription.part import Columns, Part, identity, join, nothing
 from ocp.transcription.static_unknowns import clock
 
 
-def ends_part(cols: Place) -> Part:
+def ends_part(cols: Columns) -> Part:
     """Start and final costs, constraints and prescribed states of a phase, as one function of (x_0, x_N, static)."""
     phase, form = cols.phase, cols.form
     system = phase.system
@@ -60,7 +60,7 @@ def ends_part(cols: Place) -> Part:
     return _part(cols.n, block, joined, cols.prefix)
 
 
-def _boundary_rows(cols: Place, at: At, boundary: Boundary | None, x: Expr) -> list[Rows]:
+def _boundary_rows(cols: Columns, at: At, boundary: Boundary | None, x: Expr) -> list[Rows]:
     """Prescribed tangent components that cannot be bounds of unknowns, and unit norms at a start that leaves them open."""
     space, rows = cols.phase.system.space, []
     held, norms = held_by_rows(cols.phase, cols.form, at)
@@ -75,7 +75,7 @@ def _boundary_rows(cols: Place, at: At, boundary: Boundary | None, x: Expr) -> l
     return rows
 
 
-def _from_reference(cols: Place, at: At, boundary: Boundary, prescribed: Sequence[int]) -> tuple[float, ...]:
+def _from_reference(cols: Columns, at: At, boundary: Boundary, prescribed: Sequence[int]) -> tuple[float, ...]:
     """Values of the constraints of a prescribed state at it: they measure from the state in the functions of the program."""
     phase = cols.reference
     before = None if phase is None else phase.start if at is At.START else phase.final
@@ -85,7 +85,7 @@ def _from_reference(cols: Place, at: At, boundary: Boundary, prescribed: Sequenc
     return tuple(away[list(prescribed)].tolist())
 
 
-def passage_part(before: Place, after: Place) -> Part:
+def passage_part(before: Columns, after: Columns) -> Part:
     """The start of a phase is where its reset puts the end of the phase before, or that end itself."""
     phase = after.phase
     if phase.reset is None and phase.system.nx != before.phase.system.nx:
@@ -109,18 +109,18 @@ def passage_part(before: Place, after: Place) -> Part:
     return _part(after.n, block, rows, "")
 
 
-def linkage_part(linkage: Linkage, places: tuple[Place, ...], number: int) -> Part:
+def linkage_part(linkage: Linkage, placed: tuple[Columns, ...], number: int) -> Part:
     """A constraint between ends of phases: a function of these states, the durations of all phases and parameters by name."""
-    static, problem = places[0].static, places[0].problem
+    static, problem = placed[0].static, placed[0].problem
     states, arguments, index, values, data = [], [], [], [], []
     for i, (phase_number, at) in enumerate(linkage.ends):
-        place, k = places[phase_number], 0 if at is At.START else -1
-        z, c = ca.SX.sym(f"z{i}", place.form.size), ca.SX.sym(f"c{i}", place.form.centre_size)
+        cols, k = placed[phase_number], 0 if at is At.START else -1
+        z, c = ca.SX.sym(f"z{i}", cols.form.size), ca.SX.sym(f"c{i}", cols.form.centre_size)
         states.append(z)
         data.append(c)
-        arguments.append(place.form.state(z, c))
-        index += place.layout.states[k].tolist()
-        values += list(place.centres([k])[0])
+        arguments.append(cols.form.state(z, c))
+        index += cols.layout.states[k].tolist()
+        values += list(cols.centres([k])[0])
     extra: list[Expr] = []
     durations = []
     for i, phase in enumerate(problem.phases):
@@ -129,13 +129,13 @@ def linkage_part(linkage: Linkage, places: tuple[Place, ...], number: int) -> Pa
         else:
             durations.append(ca.SX.sym(f"T{i}"))
             extra.append(durations[-1])
-            index.append(places[0].first + at_column)
+            index.append(placed[0].first + at_column)
     p = []
     for name in linkage.parameters:
         if name in static.parameters:
             p.append(ca.SX.sym(f"p_{name}"))
             extra.append(p[-1])
-            index.append(places[0].first + static.parameters[name])
+            index.append(placed[0].first + static.parameters[name])
         else:
             p.append(ca.SX(_fixed_value(problem.phases, name, linkage)))
     value = ca.densify(ca.vec(linkage.function(*arguments, ca.vertcat(*durations), ca.vertcat(ca.SX(0, 1), *p))))
@@ -147,7 +147,7 @@ def linkage_part(linkage: Linkage, places: tuple[Place, ...], number: int) -> Pa
                   rows=rows.expression,
                   index=np.array([index], dtype=int), values=np.array(values, dtype=float).reshape(1, -1), weight=np.ones(1),
                   matrix=identity(linkage.size))
-    return _part(places[0].n, block, rows, "")
+    return _part(placed[0].n, block, rows, "")
 
 
 def _fixed_value(phases: tuple[Phase, ...], name: str, linkage: Linkage) -> float:

@@ -29,7 +29,7 @@ def collocation_trajectory(mesh: Mesh, form: Form, start: float, duration: float
     """
     locate = _locator(mesh.edges, start, duration)
     moved = _moved(form)
-    states = _Alike(mesh.schemes, lambda k: rates[mesh.places.of[k]], lambda scheme, r: np.asarray(scheme.state_basis(r)))
+    states = _Alike(mesh.schemes, lambda k: rates[mesh.evaluation.of[k]], lambda scheme, r: np.asarray(scheme.state_basis(r)))
     controls = _Alike(mesh.shapes, lambda k: u[mesh.point(k)], lambda shape, r: np.asarray(shape.basis(r)))
 
     def state(t: Any) -> Array:
@@ -74,9 +74,8 @@ class _Alike:
 
 def _within(mesh: Mesh) -> Array:
     """Fractions of the evaluation points; those that end an interval lie a hair before its end, where its own control holds."""
-    places = mesh.places
-    ends = places.node == mesh.knots[places.interval + 1]
-    return places.fraction - 1e-9 * mesh.widths[places.interval] * ends
+    at = mesh.evaluation
+    return at.fraction - 1e-9 * mesh.widths[at.interval] * (at.node == mesh.knots[at.interval + 1])
 
 
 def shooting_trajectory(edges: Array, form: Form, start: float, duration: float, x: Array, u: Array, linear: bool,

@@ -26,13 +26,13 @@ from ocp.transcription import motion
 from ocp.transcription.blocks import Block, vector
 from ocp.transcription.carried import Points
 from ocp.transcription.conditions import cost_value, gauss_newton, hard_rows, penalty
+from ocp.transcription.evaluation import WHOLE, integral_rows, node_rows
 from ocp.transcription.mesh import Compressed, Grid, Table
-from ocp.transcription.part import Part, Place, graph_kind, nothing, stacked
-from ocp.transcription.places import WHOLE, integral_rows, node_rows
+from ocp.transcription.part import Columns, Part, graph_kind, nothing, stacked
 from ocp.transcription.static_unknowns import Clock, clock
 
 
-def shooting_part(cols: Place, grid: Grid) -> Part:
+def shooting_part(cols: Columns, grid: Grid) -> Part:
     """Matching conditions, running costs and path constraints of one phase."""
     form, layout, n, N = cols.form, cols.layout, cols.n, grid.intervals
     size = form.size
@@ -54,7 +54,7 @@ def shooting_part(cols: Place, grid: Grid) -> Part:
     return Part(linear, blocks, lower, upper, Names(total, names), defects=rows)
 
 
-def motion_part(cols: Place, grid: Grid) -> Part:
+def motion_part(cols: Columns, grid: Grid) -> Part:
     """The same with the equations of motion as defects (``ocp.transcription.motion``)."""
     N, integrals = grid.intervals, integral_rows(cols.phase)
     names = [motion.names_of_rows(cols.phase, grid, cols.form.names, k) for k in range(N)]
@@ -84,7 +84,7 @@ def _matched(grid: Grid, made: Callable[[np.ndarray], tuple[Block, int]], rows: 
     return tuple(found)
 
 
-def _motion_block(cols: Place, grid: Grid, group: np.ndarray) -> Block:
+def _motion_block(cols: Columns, grid: Grid, group: np.ndarray) -> Block:
     """The function of the intervals of a group: rows [evaluation points, motion; integrands], cost = its running cost."""
     phase, form, layout, back = cols.phase, cols.form, cols.layout, grid.integrator in MULTISTEP and bool(group[0])
     kind, inner = motion.graph_kind(phase), np.array([layout.inside[k] for k in group]).reshape(len(group), -1)
@@ -125,7 +125,7 @@ def picks(count: int, size: int, spans: Sequence[tuple[int, int, bool]], total: 
     return Table(r, c, np.ones(len(r)), (total, count * size))
 
 
-def path_part(cols: Place, grid: Grid | Compressed) -> Part:
+def path_part(cols: Columns, grid: Grid | Compressed) -> Part:
     """Path constraints at the knots; with piecewise-constant controls the last knot has none, and keeps those on the state
     alone."""
     phase, kind = cols.phase, graph_kind(cols.phase.system)
@@ -149,7 +149,7 @@ def _weights(grid: Grid) -> np.ndarray:
     return MULTISTEP[grid.integrator].weights(grid.edges) if grid.integrator in MULTISTEP else np.ones(grid.intervals)
 
 
-def interval_block(cols: Place, grid: Grid, group: np.ndarray) -> Block:
+def interval_block(cols: Columns, grid: Grid, group: np.ndarray) -> Block:
     """The function of every interval of a group: rows [F, as the next knot's unknowns see it; integrands], cost = its running
     cost."""
     phase, form, layout = cols.phase, cols.form, cols.layout
@@ -183,7 +183,7 @@ def interval_block(cols: Place, grid: Grid, group: np.ndarray) -> Block:
         gauss_newton=lambda: gauss_newton(pieces, soft, v))
 
 
-def integrate(cols: Place, grid: Grid, own: Clock, x: Expr, u: Expr, tau: Expr, width: Expr,
+def integrate(cols: Columns, grid: Grid, own: Clock, x: Expr, u: Expr, tau: Expr, width: Expr,
               share: Expr = 1.0, before: tuple[Expr, Expr] | None = None, stages: Expr | None = None
               ) -> tuple[Expr, list[tuple[Cost, Sequence[Expr], Expr]], Expr, Expr, Expr]:
     """After the share of an interval that starts at the fraction tau of the phase: state, running cost as (cost, arguments, scale)

@@ -156,7 +156,7 @@ class Mesh:
 
     # ---- evaluation points ----------------------------------------------------------------------------------------------------
     @cached_property
-    def places(self) -> Places:
+    def evaluation(self) -> EvaluationPoints:
         """Where the functions of the phase are evaluated."""
         ends = np.array(self._per_scheme(lambda s: (len(s.collocated), s.collocated[0] == 0,
                                                     s.collocated[-1] == len(s.nodes) - 1)), dtype=int)
@@ -171,7 +171,7 @@ class Mesh:
         nodes = self.knots[interval] + local
         points, weights = self._combination(local, interval)
         of = tuple(f + np.arange(c) for f, c in zip(first.tolist(), ends[:, 0].tolist(), strict=True))
-        return Places(nodes, interval, self.fractions[nodes], points, weights, of)
+        return EvaluationPoints(nodes, interval, self.fractions[nodes], points, weights, of)
 
     def _combination(self, local: np.ndarray, intervals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Control points [E, c] that the control at each evaluation point is made of, and their weights. local [E]: numbers of the
@@ -197,10 +197,10 @@ class Mesh:
         return (self._points[0][intervals][:, None] + points).astype(int), weights
 
     @cached_property
-    def place_names(self) -> tuple[str, ...]:
+    def evaluation_names(self) -> tuple[str, ...]:
         """The nodes of all evaluation points [E]; with piecewise-constant controls a knot is two evaluation points, and the one
         that ends an interval says so."""
-        node, interval = self.places.node, self.places.interval
+        node, interval = self.evaluation.node, self.evaluation.interval
         ends = node == self.knots[interval + 1]
         ends[:-1] &= node[1:] == node[:-1]
         ends[-1] = False
@@ -212,7 +212,7 @@ class Mesh:
         """Positions of nodes, evaluation points and control points by name, as fractions of the duration."""
         between = {self.between.format(point=i): s for i, s in enumerate(self.control_fractions.tolist())}
         return between | dict(zip(self.node_names, self.fractions.tolist(), strict=True)) | dict(
-            zip(self.place_names, self.places.fraction.tolist(), strict=True))
+            zip(self.evaluation_names, self.evaluation.fraction.tolist(), strict=True))
 
     # ---- the matrices of a scheme ----------------------------------------------------------------------------------
     def defects(self, size: int, charts: bool = False) -> tuple[sp.csr_matrix, sp.csr_matrix]:
@@ -226,11 +226,11 @@ class Mesh:
         columns = np.array(self._per_scheme(lambda s: len(s.nodes)))
         rows = np.append(0, np.cumsum(columns - 1))
         firsts = np.append(0, np.cumsum(columns))
-        shapes = (int(firsts[-1]) if charts else self.nodes, len(self.places.node))
+        shapes = (int(firsts[-1]) if charts else self.nodes, len(self.evaluation.node))
         parts: list[list[tuple[np.ndarray, ...]]] = [[], []]
         for scheme in self._kinds:
             own = np.flatnonzero([s is scheme for s in self.schemes])
-            at = np.array([self.places.of[k] for k in own])
+            at = np.array([self.evaluation.of[k] for k in own])
             for into, table, scale in zip(parts, (scheme.defect_state, scheme.defect_rate), (np.ones(len(own)), self.widths[own]),
                                           strict=True):
                 r, c = np.nonzero(np.asarray(table))
@@ -247,7 +247,7 @@ class Mesh:
         """Quadrature weights [E] of the evaluation points over the whole phase; they sum to 1."""
         shares = np.concatenate(self._per_scheme(lambda s: np.asarray(s.quadrature)))
         lengths = np.repeat(self.widths, self._per_scheme(lambda s: len(s.collocated)))
-        return np.bincount(np.concatenate(self.places.of), lengths * shares, len(self.places.node))
+        return np.bincount(np.concatenate(self.evaluation.of), lengths * shares, len(self.evaluation.node))
 
 
 @dataclass(frozen=True, eq=False)
@@ -335,7 +335,7 @@ class Compressed(_Knots):
 
 
 @dataclass(frozen=True, eq=False)
-class Places:
+class EvaluationPoints:
     """Where the functions of a phase are evaluated: node [E], interval [E], fraction [E] of the duration, the control as
     ``sum_i weights[:, i] u[points[:, i]]`` (both [E, c]), and ``of``: the evaluation point numbers of each interval."""
 

@@ -42,7 +42,7 @@ class Part:
 
 
 @dataclass(frozen=True, eq=False)
-class Place:
+class Columns:
     """A phase on its way into a program: where its unknowns lie. ``first``: the first static column; ``n``: all columns; reference:
     the phase whose numbers stand in the functions of the program, where these were made for another problem."""
 
@@ -76,7 +76,7 @@ class Place:
 
 
 def located(problem: Problem, meshes: Sequence[Discretisation], states: str,
-            centres: Sequence[np.ndarray] | None = None, before: Sequence[Place] | None = None) -> tuple[Place, ...]:
+            centres: Sequence[np.ndarray] | None = None, before: Sequence[Columns] | None = None) -> tuple[Columns, ...]:
     """Where the unknowns of all phases lie. states: their form, see ``charts.form``; centres: see ``phase_layout``; before: the
     evaluation points of the problem whose functions serve this one, about whose centres tangent unknowns stand."""
     static = static_unknowns(problem)
@@ -88,8 +88,8 @@ def located(problem: Problem, meshes: Sequence[Discretisation], states: str,
         layouts.append(phase_layout(phase, mesh, forms[i], first, prefix, None if centres is None else centres[i],
                                     before is not None))
         first += layouts[-1].count
-    references = [None] * len(layouts) if before is None else [place.phase for place in before]
-    return tuple(Place(problem, i, forms[i], layouts[i], static, first, first + static.count, references[i])
+    references = [None] * len(layouts) if before is None else [cols.phase for cols in before]
+    return tuple(Columns(problem, i, forms[i], layouts[i], static, first, first + static.count, references[i])
                  for i in range(len(layouts)))
 
 

@@ -22,13 +22,13 @@ from ocp.nlp import NLP
 from ocp.nlp.local import CONTROL, COORDINATE, DURATION, PARAMETER, TANGENT, Owners, cells
 from ocp.nlp.names import Names
 from ocp.nlp.separable import Element
-from ocp.nlp.values import at_places, evaluated
+from ocp.nlp.values import at_points, evaluated
 from ocp.nlp.whole import Whole
 from ocp.problem import At, Finding, Kind, Problem, Trajectory, distinct, join
 from ocp.problem.numbers import numbers_of, with_guess, with_numbers
 from ocp.reductions.algebraic_elimination import followed, solving
 from ocp.reductions.algebraic_equations import require_equations
-from ocp.transcription import blocks, places
+from ocp.transcription import blocks, evaluation
 from ocp.transcription.charts import Form
 from ocp.transcription.compressed import compressed_part, middle
 from ocp.transcription.diagnosis import diagnosis
@@ -40,7 +40,7 @@ from ocp.transcription.kernels import BY_SOLVER, Prepared, prepared
 from ocp.transcription.layout import held_by_rows, limits
 from ocp.transcription.mesh import Compressed, Discretisation, Grid, Mesh
 from ocp.transcription.motion import by_motion
-from ocp.transcription.part import Part, Place, located, stacked
+from ocp.transcription.part import Columns, Part, located, stacked
 from ocp.transcription.static_unknowns import clock, static_unknowns
 from ocp.transcription.timeline import timeline
 
@@ -123,7 +123,7 @@ def build(problem: Problem, meshes: Sequence[Discretisation], how: How, centres:
         variables=Names.joined([*(layout.names for layout in layouts), static.names]),
         diagnose=diagnosis(given, meshes, _unpack(placed)), keep=[own.keep for own in functions],
         defects=np.concatenate([above[i] + np.arange(pieces[i].defects) for i in defects]),
-        algebraic=np.concatenate([place.layout.controls[:, len(place.phase.system.controls):].ravel() for place in placed]),
+        algebraic=np.concatenate([cols.layout.controls[:, len(cols.phase.system.controls):].ravel() for cols in placed]),
         timeline=None if any(looks_back(mesh) for mesh in meshes) else
         timeline(placed, meshes, above[defects].tolist(), above[passages].tolist()))
     back = _Back(placed, tuple(meshes), {element.name: element for element in elements.elements}, above[defects].tolist(), loops)
@@ -136,7 +136,7 @@ def build(problem: Problem, meshes: Sequence[Discretisation], how: How, centres:
     return _movable(made, problem, placed, how, whole, back)
 
 
-def _movable(made: Transcription, problem: Problem, placed: Sequence[Place], how: How, whole: Part, back: _Back) -> Transcription:
+def _movable(made: Transcription, problem: Problem, placed: Sequence[Columns], how: How, whole: Part, back: _Back) -> Transcription:
     """The program, which takes other numbers and limits. whole: its constraints."""
     nlp, meshes, loops = made.nlp, made.meshes, back.loops
     layouts, static, n = [p.layout for p in placed], placed[0].static, placed[0].n
@@ -149,7 +149,7 @@ def _movable(made: Transcription, problem: Problem, placed: Sequence[Place], how
         there = located(own, meshes, how.states, [p.layout.centres for p in placed], placed)
         rows = whole if _limits_of_rows(own, in_rows) == known else stacked(_pieces(there, meshes, loops)[0], n)
         if rows.rows != whole.rows:
-            raise ProblemError("other limits make other rows of the program; compile it again", where=f"problem {own.name!r}")
+            raise ProblemError("these limits change the program's constraints; compile it again", where=f"problem {own.name!r}")
         changed = replace(nlp, **_unknowns(there), g_lower=rows.lower, g_upper=rows.upper,
                           diagnose=diagnosis(own, meshes, _unpack(there)))
         way = replace(back, placed=there)
@@ -161,8 +161,8 @@ def _movable(made: Transcription, problem: Problem, placed: Sequence[Place], how
         if _limits_of_rows(other, in_rows) != known:
             own = moved(other).nlp
             return own.limited(x0=np.concatenate([nlp.x0[:firsts[-1]], own.x0[firsts[-1]:]]))
-        ranges = [limits(phase, place.form, place.layout, first, place.phase)
-                  for phase, place, first in zip(other.phases, placed, firsts, strict=False)]
+        ranges = [limits(phase, cols.form, cols.layout, first, cols.phase)
+                  for phase, cols, first in zip(other.phases, placed, firsts, strict=False)]
         bounds = static_unknowns(other).bounds if static.count else static.bounds
         lower, upper = ranges[0] if len(ranges) == 1 and not static.count else (
             np.concatenate([*(pair[i] for pair in ranges), bounds[:, i]]) for i in (0, 1))
@@ -172,30 +172,30 @@ def _movable(made: Transcription, problem: Problem, placed: Sequence[Place], how
     return replace(made, moved=moved, limited=limited)
 
 
-def _pieces(placed: Sequence[Place], meshes: Sequence[Discretisation], loops: Sequence[bool]) -> tuple[list[Part], list[int]]:
+def _pieces(placed: Sequence[Columns], meshes: Sequence[Discretisation], loops: Sequence[bool]) -> tuple[list[Part], list[int]]:
     """The pieces of the program: of phases, of passages, of linkages; and with which of them the constraints of each phase
     begin."""
     pieces: list[Part] = []
     defects = []
-    for place, mesh, by_loops in zip(placed, meshes, loops, strict=True):
+    for cols, mesh, by_loops in zip(placed, meshes, loops, strict=True):
         check(Activity.FUNCTIONS)
         defects.append(len(pieces))
         if isinstance(mesh, Mesh):
-            pieces += [places.phase_part(place, mesh, by_loops), places.bare_part(place, mesh)]
+            pieces += [evaluation.phase_part(cols, mesh, by_loops), evaluation.bare_part(cols, mesh)]
         elif isinstance(mesh, Compressed):
-            pieces += [compressed_part(place, mesh), path_part(place, mesh)]
+            pieces += [compressed_part(cols, mesh), path_part(cols, mesh)]
         else:
-            part = motion_part if by_motion(place.phase.system, mesh) else shooting_part
-            pieces += [part(place, mesh), path_part(place, mesh)]
-        pieces.append(ends_part(place))
+            part = motion_part if by_motion(cols.phase.system, mesh) else shooting_part
+            pieces += [part(cols, mesh), path_part(cols, mesh)]
+        pieces.append(ends_part(cols))
     pieces += [passage_part(a, b) for a, b in zip(placed[:-1], placed[1:], strict=True)]
     pieces += [linkage_part(linkage, tuple(placed), i) for i, linkage in enumerate(placed[0].problem.linkages)]
     return pieces, defects
 
 
-def _unknowns(placed: Sequence[Place]) -> dict[str, Any]:
+def _unknowns(placed: Sequence[Columns]) -> dict[str, Any]:
     """Guess and bounds of all unknowns, as fields of the program."""
-    bounds, layouts = placed[0].static.bounds.T, [place.layout for place in placed]
+    bounds, layouts = placed[0].static.bounds.T, [cols.layout for cols in placed]
     return {field: np.concatenate([*(getattr(layout, name) for layout in layouts), bounds[at]])
             for field, name, at in (("x0", "guess", 2), ("x_lower", "lower", 0), ("x_upper", "upper", 1))}
 
@@ -215,9 +215,9 @@ def _refuse_constants(one: Problem, other: Problem, free: Mapping[str, int]) -> 
                                    where=f"phase {a.name!r}")
 
 
-def _held_in_rows(problem: Problem, placed: Sequence[Place]) -> list[tuple[int, str]]:
+def _held_in_rows(problem: Problem, placed: Sequence[Columns]) -> list[tuple[int, str]]:
     """(number of a phase, name of its field) of ends and bounds that constraints of the program hold."""
-    pairs = list(enumerate(zip(problem.phases, (place.form for place in placed), strict=True)))
+    pairs = list(enumerate(zip(problem.phases, (cols.form for cols in placed), strict=True)))
     return [*((k, at.value) for k, (phase, form) in pairs for at in (At.START, At.FINAL) if held_by_rows(phase, form, at)[0]),
             *((k, "state_bounds") for k, (_, form) in pairs if form.tangent)]
 
@@ -260,45 +260,45 @@ def looks_back(mesh: Discretisation) -> bool:
 def _integrals(problem: Problem, names: Sequence[str]) -> tuple[Array, ...]:
     """Components of the integral constraints of each phase."""
     counts = [sum(c.size for c in phase.constraints if c.at is At.INTEGRAL) for phase in problem.phases]
-    rows = [i for i, name in enumerate(names) if name.endswith(places.WHOLE)] if any(counts) else []
+    rows = [i for i, name in enumerate(names) if name.endswith(evaluation.WHOLE)] if any(counts) else []
     return tuple(np.split(np.array(rows, dtype=int), np.cumsum(counts)[:-1]))
 
 
-def _owners(placed: Sequence[Place], meshes: Sequence[Discretisation]) -> Owners:
+def _owners(placed: Sequence[Columns], meshes: Sequence[Discretisation]) -> Owners:
     """Owners of the unknowns of the program."""
     found = Owners.empty(placed[0].n)
-    for place, mesh in zip(placed, meshes, strict=True):
-        for columns, kind, at in ((place.layout.states, TANGENT if place.form.tangent else COORDINATE, mesh.fractions),
-                                  (place.layout.controls, CONTROL, mesh.control_fractions)):
-            found.put(columns, kind, place.number, np.arange(columns.shape[1]), cells(np.asarray(at))[:, None])
-        inside, z = place.layout.stages, place.phase.system
+    for cols, mesh in zip(placed, meshes, strict=True):
+        for columns, kind, at in ((cols.layout.states, TANGENT if cols.form.tangent else COORDINATE, mesh.fractions),
+                                  (cols.layout.controls, CONTROL, mesh.control_fractions)):
+            found.put(columns, kind, cols.number, np.arange(columns.shape[1]), cells(np.asarray(at))[:, None])
+        inside, z = cols.layout.stages, cols.phase.system
         if inside.size:
-            found.put(inside, CONTROL, place.number, len(z.controls) + np.arange(inside.shape[1]) % len(z.algebraic),
+            found.put(inside, CONTROL, cols.number, len(z.controls) + np.arange(inside.shape[1]) % len(z.algebraic),
                       np.diff(mesh.fractions)[:, None] * len(z.algebraic) / inside.shape[1])
-        for columns, width in zip(place.layout.inside, np.diff(mesh.edges), strict=False):
-            found.put(columns, PARAMETER, place.number, -1, width)
-        static, names = place.static, place.phase.system.parameters
-        if (number := static.durations[place.number]) is not None:
-            found.put(np.array([place.first + number]), DURATION, place.number, 0)
+        for columns, width in zip(cols.layout.inside, np.diff(mesh.edges), strict=False):
+            found.put(columns, PARAMETER, cols.number, -1, width)
+        static, names = cols.static, cols.phase.system.parameters
+        if (number := static.durations[cols.number]) is not None:
+            found.put(np.array([cols.first + number]), DURATION, cols.number, 0)
         for name, number in static.parameters.items():
             if name in names:
-                found.put(np.array([place.first + number]), PARAMETER, place.number, names.index(name))
+                found.put(np.array([cols.first + number]), PARAMETER, cols.number, names.index(name))
     return found
 
 
-def _unpack(placed: Sequence[Place]) -> Callable[[Array], list[tuple[Array, Array, float, float, Array]]]:
+def _unpack(placed: Sequence[Columns]) -> Callable[[Array], list[tuple[Array, Array, float, float, Array]]]:
     def unpack(values: Array) -> list[tuple[Array, Array, float, float, Array]]:
         """For every phase: states [M, nx], controls [P, nu], start [s], duration [s], parameters [np]."""
         found, begin = [], 0.0
-        for place in placed:
+        for cols in placed:
             values = np.asarray(values, dtype=float)
-            static, system = place.static, place.phase.system
-            at = static.durations[place.number]
-            duration = place.phase.duration.lower if at is None else float(values[place.first + at])
-            p = np.array([values[place.first + static.parameters[name]] if name in static.parameters else value
+            static, system = cols.static, cols.phase.system
+            at = static.durations[cols.number]
+            duration = cols.phase.duration.lower if at is None else float(values[cols.first + at])
+            p = np.array([values[cols.first + static.parameters[name]] if name in static.parameters else value
                           for name, value in zip(system.parameters, system.parameter_values, strict=True)])
-            x = place.form.values(values[place.layout.states], place.layout.centres)
-            found.append((x, values[place.layout.controls], begin, duration, p))
+            x = cols.form.values(values[cols.layout.states], cols.layout.centres)
+            found.append((x, values[cols.layout.controls], begin, duration, p))
             begin += duration
         return found
 
@@ -310,7 +310,7 @@ class _Back:
     """The way from unknowns and multipliers back to the problem. elements: by name; defects: the constraint of each phase with
     which they begin; loops: which phases are by loops."""
 
-    placed: tuple[Place, ...]
+    placed: tuple[Columns, ...]
     meshes: tuple[Discretisation, ...]
     elements: Mapping[str, Element]
     defects: Sequence[int]
@@ -323,66 +323,66 @@ class _Back:
 
     def parts(self, values: Array) -> tuple[Trajectory, ...]:
         found = []
-        for place, mesh, (x, u, start, duration, p) in zip(self.placed, self.meshes, self.unpack(values), strict=True):
+        for cols, mesh, (x, u, start, duration, p) in zip(self.placed, self.meshes, self.unpack(values), strict=True):
             if isinstance(mesh, Mesh):
-                rates = self._rates(place, np.asarray(values)) / duration
-                charts = place.layout.centres[mesh.knots[:-1]]
-                found.append(collocation_trajectory(mesh, place.form, start, duration, x, u, rates, charts,
-                                                    place.phase.control_bounds))
+                rates = self._rates(cols, np.asarray(values)) / duration
+                charts = cols.layout.centres[mesh.knots[:-1]]
+                found.append(collocation_trajectory(mesh, cols.form, start, duration, x, u, rates, charts,
+                                                    cols.phase.control_bounds))
             elif isinstance(mesh, Compressed):
-                found.append(self._compressed(place, mesh, np.asarray(values), (x, u, start, duration)))
+                found.append(self._compressed(cols, mesh, np.asarray(values), (x, u, start, duration)))
             else:
-                advance = _advance(place, mesh, duration, start, p)
+                advance = _advance(cols, mesh, duration, start, p)
                 if looks_back(mesh):
-                    advance = parabola(mesh.edges, place.form, x, advance)
-                elif by_motion(place.phase.system, mesh):
-                    advance = cubic(mesh.edges, place.form, duration, x)
-                path = shooting_trajectory(mesh.edges, place.form, start, duration, x, u, mesh.linear, advance)
-                system = replace(place.phase.system, parameter_values=tuple(p.tolist()))
-                found.append(path if system.residual is None else followed(replace(place.phase, system=system), path))
+                    advance = parabola(mesh.edges, cols.form, x, advance)
+                elif by_motion(cols.phase.system, mesh):
+                    advance = cubic(mesh.edges, cols.form, duration, x)
+                path = shooting_trajectory(mesh.edges, cols.form, start, duration, x, u, mesh.linear, advance)
+                system = replace(cols.phase.system, parameter_values=tuple(p.tolist()))
+                found.append(path if system.residual is None else followed(replace(cols.phase, system=system), path))
         return tuple(found)
 
-    def _compressed(self, place: Place, mesh: Compressed, values: Array, at: tuple[Array, Array, float, float]) -> Trajectory:
+    def _compressed(self, cols: Columns, mesh: Compressed, values: Array, at: tuple[Array, Array, float, float]) -> Trajectory:
         """The interpolant of the separated form, through midpoints that follow."""
         x, u, start, duration = at
-        own = self.elements[f"interval_{place.number}"]
-        between, rates = evaluated(middle(place, mesh).map(own.count), [values[own.index], own.values], own.count)
-        rates = rates.reshape(mesh.intervals, 3, place.form.size)
+        own = self.elements[f"interval_{cols.number}"]
+        between, rates = evaluated(middle(cols, mesh).map(own.count), [values[own.index], own.values], own.count)
+        rates = rates.reshape(mesh.intervals, 3, cols.form.size)
         nodes = np.empty((2 * mesh.intervals + 1, x.shape[1]))
         nodes[::2], nodes[1::2] = x, between
         full = Mesh(mesh.edges, mesh.separated().schemes, split=True)
-        return collocation_trajectory(full, place.form, start, duration, nodes, u, rates.reshape(-1, place.form.size),
-                                      place.layout.centres[:-1], place.phase.control_bounds)
+        return collocation_trajectory(full, cols.form, start, duration, nodes, u, rates.reshape(-1, cols.form.size),
+                                      cols.layout.centres[:-1], cols.phase.control_bounds)
 
-    def _rates(self, place: Place, values: Array) -> Array:
+    def _rates(self, cols: Columns, values: Array) -> Array:
         """Scaled rates [E, size] at the evaluation points of a phase."""
-        number, size = place.number or "", place.form.size
+        number, size = cols.number or "", cols.form.size
         suffix = f"_{number}" if number else ""
-        found = at_places(self.elements[f"node{suffix}"], "rows", values)[0]
-        if not self.loops[place.number] or place.phase.system.residual is not None:  # whose accelerations are unknowns
+        found = at_points(self.elements[f"node{suffix}"], "rows", values)[0]
+        if not self.loops[cols.number] or cols.phase.system.residual is not None:  # whose accelerations are unknowns
             return found[:, :size]
-        nv = place.phase.system.model.nv
-        return np.hstack([found[:, :size - nv], at_places(self.elements[f"dynamics{suffix}"], "rows", values)[0]])
+        nv = cols.phase.system.model.nv
+        return np.hstack([found[:, :size - nv], at_points(self.elements[f"dynamics{suffix}"], "rows", values)[0]])
 
     def costate(self, lam_g: Array) -> tuple[Array, ...]:
         """The Lagrangian holds w_e (cost + p_e' ydot) at evaluation point e, with w_e p_e = (W' lam)_e; of shooting, multipliers of
         the ends of intervals (none where steps are multi-step or in the efforts)."""
         found = []
-        for place, mesh, first in zip(self.placed, self.meshes, self.defects, strict=True):
+        for cols, mesh, first in zip(self.placed, self.meshes, self.defects, strict=True):
             if not isinstance(mesh, Mesh):
-                plain = isinstance(mesh, Grid) and not looks_back(mesh) and not by_motion(place.phase.system, mesh)
+                plain = isinstance(mesh, Grid) and not looks_back(mesh) and not by_motion(cols.phase.system, mesh)
                 steps = mesh.intervals if plain else 0
-                found.append(np.asarray(lam_g)[first:first + steps * place.form.size].reshape(-1, place.form.size))
+                found.append(np.asarray(lam_g)[first:first + steps * cols.form.size].reshape(-1, cols.form.size))
                 continue
-            size, (_, W) = place.form.size, mesh.tables(charts=place.form.tangent)
+            size, (_, W) = cols.form.size, mesh.tables(charts=cols.form.tangent)
             lam = np.asarray(lam_g)[first:first + W.shape[0] * size].reshape(-1, size)
             pulled = [np.bincount(W.columns, W.values * own, W.shape[1]) for own in lam[W.rows].T]
             found.append(np.column_stack(pulled) / mesh.weights[:, None])
         return tuple(found)
 
     def parameters(self, values: Array) -> dict[str, float]:
-        place = self.placed[0]
-        return {name: float(values[place.first + at]) for name, at in place.static.parameters.items()}
+        cols = self.placed[0]
+        return {name: float(values[cols.first + at]) for name, at in cols.static.parameters.items()}
 
     def durations(self, values: Array) -> tuple[float, ...]:
         return tuple(duration for _, _, _, duration, _ in self.unpack(values))
@@ -391,21 +391,21 @@ class _Back:
         return tuple(x for x, *_ in self.unpack(values))
 
 
-def _advance(place: Place, grid: Grid, duration: float, start: float, p: Array) -> Callable[[Array, Array, Array, Array], Array]:
+def _advance(cols: Columns, grid: Grid, duration: float, start: float, p: Array) -> Callable[[Array, Array, Array, Array], Array]:
     """States after a share of an interval, by the integrator with shorter steps."""
-    system, form_, kind = place.phase.system, Form(place.form.space, False), ca.MX
-    own = clock(kind, place.problem, place.number, place.static)
+    system, form_, kind = cols.phase.system, Form(cols.form.space, False), ca.MX
+    own = clock(kind, cols.problem, cols.number, cols.static)
     x, u = kind.sym("x", system.nx), kind.sym("u", system.nu * (2 if grid.linear else 1))
     tau, width, share = kind.sym("tau"), kind.sym("width"), kind.sym("share")
-    problem = place.problem
+    problem = cols.problem
     if system.residual is not None:  # at other points than those that have unknowns of their own
         phases = list(problem.phases)
-        phases[place.number] = solving(place.phase)
+        phases[cols.number] = solving(cols.phase)
         problem = replace(problem, phases=tuple(phases))
-    plain = Place(problem, place.number, form_, place.layout, place.static, place.first, place.n)
+    plain = Columns(problem, cols.number, form_, cols.layout, cols.static, cols.first, cols.n)
     end, *_ = integrate(plain, grid, own, x, u, tau, width, share)
     step = ca.Function("advance", [x, u, tau, width, share, own.variable, own.data], [end])
-    static = _static_values(place, duration, start, p)
+    static = _static_values(cols, duration, start, p)
     widths = np.diff(grid.edges)
 
     def advance(k: Array, r: Array, x: Array, u: Array) -> Array:
@@ -415,13 +415,13 @@ def _advance(place: Place, grid: Grid, duration: float, start: float, p: Array) 
     return advance
 
 
-def _static_values(place: Place, duration: float, start: float, p: Array) -> tuple[list[float], list[float]]:
+def _static_values(cols: Columns, duration: float, start: float, p: Array) -> tuple[list[float], list[float]]:
     """Values of the clock's variable and fixed entries (``static.clock``); earlier durations enter by their sum."""
-    own = clock(ca.SX, place.problem, place.number, place.static)
+    own = clock(ca.SX, cols.problem, cols.number, cols.static)
     names = [[str(s) for s in ca.vertsplit(part)] if part.numel() else [] for part in (own.variable, own.data)]
-    values: dict[str, float] = {f"p_{name}": float(v) for name, v in zip(place.phase.system.parameters, p, strict=True)}
-    values |= {f"T{i}": 0.0 for i in range(place.number)}
-    if place.number:
+    values: dict[str, float] = {f"p_{name}": float(v) for name, v in zip(cols.phase.system.parameters, p, strict=True)}
+    values |= {f"T{i}": 0.0 for i in range(cols.number)}
+    if cols.number:
         values["T0"] = start
-    values[f"T{place.number}"] = duration
+    values[f"T{cols.number}"] = duration
     return [values[name] for name in names[0]], [values[name] for name in names[1]]

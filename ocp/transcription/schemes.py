@@ -77,7 +77,7 @@ class Scheme:
                              f"defect_state, defect_rate, quadrature of shapes {shapes}")
         for condition, error in self.conditions().items():
             if not error <= self.tolerance:
-                raise ValueError(f"scheme {self.name!r} breaks its condition {condition!r} by {error:.3g}")
+                raise ValueError(f"scheme {self.name!r} violates its condition {condition!r} by {error:.3g}")
 
     @property
     def size(self) -> int:

@@ -9,10 +9,10 @@ import numpy as np
 from ocp.nlp import Timeline
 from ocp.transcription.mesh import Discretisation, Grid
 from ocp.transcription.motion import by_motion
-from ocp.transcription.part import Place
+from ocp.transcription.part import Columns
 
 
-def timeline(placed: Sequence[Place], meshes: Sequence[Discretisation], defects: Sequence[int],
+def timeline(placed: Sequence[Columns], meshes: Sequence[Discretisation], defects: Sequence[int],
              passages: Sequence[int]) -> Timeline:
     """Knots and intervals of all phases one after another; between two phases lies an interval without unknowns of its own.
 
@@ -32,7 +32,7 @@ def timeline(placed: Sequence[Place], meshes: Sequence[Discretisation], defects:
     return Timeline(tuple(knots), tuple(inner), static, _dynamics(placed, meshes, defects, passages))
 
 
-def _phase(cols: Place, mesh: Discretisation) -> list[np.ndarray]:
+def _phase(cols: Columns, mesh: Discretisation) -> list[np.ndarray]:
     """Columns of knot 0, inside interval 0, of knot 1, ...: states, then controls, then algebraic unknowns inside an interval.
 
     A control at a knot that both of its intervals use belongs to the knot.
@@ -52,7 +52,7 @@ def _phase(cols: Place, mesh: Discretisation) -> list[np.ndarray]:
     return [flat[a:b] for a, b in zip([0, *ends[:-1]], ends, strict=True)]
 
 
-def _dynamics(placed: Sequence[Place], meshes: Sequence[Discretisation], defects: Sequence[int],
+def _dynamics(placed: Sequence[Columns], meshes: Sequence[Discretisation], defects: Sequence[int],
               passages: Sequence[int]) -> tuple[np.ndarray, ...]:
     flat = all(isinstance(mesh, Grid) and not mesh.linear and not by_motion(place.phase.system, mesh)
                for place, mesh in zip(placed, meshes, strict=True)) and (

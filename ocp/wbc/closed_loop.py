@@ -125,8 +125,8 @@ class _Loop:
             if free < len(rows):
                 self.notes.append(Note(0.0, ", ".join(name for name, _ in motions), f"{'asks' if len(motions) == 1 else 'ask'} for "
                                        f"{len(rows)} rates at one priority, "
-                                       f"of which contacts and loops leave {free} free: they repeat or oppose each other, or what "
-                                       "is held; choose components, or priorities of their own"))
+                                       f"of which contacts and loops leave {free} free: they are redundant or in "
+                                       "conflict; choose components, or separate priorities"))
 
     def _loop(self) -> tuple[Ending, int]:
         ending, done, reported = Ending.FINISHED, 0, time.perf_counter()

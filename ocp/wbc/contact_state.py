@@ -73,7 +73,7 @@ class ContactState:
         if not self.slides:
             if np.linalg.norm(speeds @ self.contact.plane[:2].T, axis=1).max() > SLIPS:
                 if self.slipped < t - STANDS:
-                    notes.append(Note(t, self.name, "slips; less of its friction is counted on"))
+                    notes.append(Note(t, self.name, "slips; its friction coefficient is reduced"))
                 self.slipped = t
             self.drift = max(self.drift, float(np.linalg.norm(points - self.anchors, axis=1).max()))
         return notes

@@ -12,6 +12,7 @@ from dynamics import algorithms as alg
 from dynamics.algorithms import contact_kinematics
 from dynamics.constraints import Contact
 from dynamics.mechanism import Mechanism
+from dynamics.mechanism.assembly import onto
 from ocp.control.stance import stances_of
 from ocp.wbc.setup import Setup
 
@@ -35,24 +36,23 @@ def close_contacts(mechanism: Mechanism, contacts: Sequence[Contact], start: Arr
     J = contact_kinematics.contact_jacobian(model, q, where)
     rows = ca.vertcat(*(ca.DM(n[k]).T @ J[3 * k:3 * k + 3, :] for k in range(len(stances))))
     function = ca.Function("gaps", [q], [ca.densify(ca.SX(gap)), ca.densify(ca.SX(rows)), alg.mass_matrix(model, q)])
-    x, found = start.copy(), dict[str, float]()
-    for k in range(20):
-        off, N, M = (np.asarray(y.full()) for y in function(x[: model.nq]))
-        off = off.ravel()
-        if not k:
-            at = 0
-            for plan in taken:
-                own = off[at:at + len(stances_of(plan))]
-                found[plan.name] = float(own[int(np.abs(own).argmax())])
-                at += own.size
-            if max(map(abs, found.values())) > most:
-                return start, found
-        if np.abs(off).max() <= 1e-12:
-            break
-        across = np.linalg.solve(M, N.T)
-        step = -across @ np.linalg.lstsq(N @ across, off, rcond=1e-9)[0]
-        x[: model.nq] = np.asarray(ca.DM(alg.integrate(model, x[: model.nq], step)).full()).ravel()
-    return x, found
+
+    def misses(at: Array) -> tuple[Array, Array, Array]:
+        off, N, M = (np.asarray(y.full()) for y in function(at))
+        return off.ravel(), N, M
+
+    def move(at: Array, step: Array) -> Array:
+        return np.asarray(ca.DM(alg.integrate(model, at, step)).full()).ravel()
+
+    off, at, found = misses(start[: model.nq])[0], 0, dict[str, float]()
+    for plan in taken:
+        own = off[at:at + len(stances_of(plan))]
+        found[plan.name] = float(own[int(np.abs(own).argmax())])
+        at += own.size
+    if max(map(abs, found.values())) > most:
+        return start, found
+    q_closed, _ = onto(misses, move, start[: model.nq], near=1e-12, steps=20)
+    return np.concatenate([q_closed, start[model.nq:]]), found
 
 
 def unsupported(setup: Setup) -> tuple[str, ...]:

@@ -70,9 +70,9 @@ def prepared(file: Path, overrides: Mapping[str, str], asked: Asked) -> Sweep:
     starts = option("starts", 1)
     if table is not None:
         if starts == AUTO:
-            raise ProblemError(f"{AUTO} searches one problem; with a table give a number of starts", where="--starts")
+            raise ProblemError(f"{AUTO} applies to a single problem; with a table give a number of starts", where="--starts")
         if axes:
-            raise ProblemError("cases are those of a table or those of axes (--over); give one of them", where="--table")
+            raise ProblemError("give either --table or --over", where="--table")
         paths, rows = table_of(table)
         rows = [(*row, k) for row in rows for k in range(starts)] if starts > 1 else rows
         paths = (*paths, START) if starts > 1 else paths

@@ -99,9 +99,9 @@ def _number(text: Any, where: str) -> float:
 
 def _range(path: str, lower: float, upper: float, count: int, log: bool, where: str) -> Axis:
     if not lower < upper:
-        raise ProblemError(f"the range goes from {lower:g} to {upper:g}; its ends must increase", where=where)
+        raise ProblemError(f"the range goes from {lower:g} to {upper:g}; the ends must increase", where=where)
     if log and lower <= 0:
-        raise ProblemError(f"equal ratios begin above zero, got {lower:g}", where=where)
+        raise ProblemError(f"a logarithmic range must be positive, got {lower:g}", where=where)
     if count == 1:
         raise ProblemError("a range of one value; write [value]", where=where)
     return Axis(path, (), lower, upper, count, log)
@@ -119,7 +119,7 @@ def cases(axes: Sequence[Axis], design: str = "grid", samples: int = 0, seed: in
             raise ProblemError("a grid has the cases of its axes; samples are for random, latin and sobol", where="samples")
         columns = [axis.grid() for axis in axes]
         if math.prod(map(len, columns)) > MAX_CASES:
-            raise ProblemError(f"{math.prod(map(len, columns))} cases; the most are {MAX_CASES}", where="--over")
+            raise ProblemError(f"{math.prod(map(len, columns))} cases; the limit is {MAX_CASES}", where="--over")
         return list(itertools.product(*columns))
     if not 0 < samples <= MAX_CASES:
         raise ProblemError(f"a design {design} needs samples, between 1 and {MAX_CASES}", where="samples")

@@ -188,7 +188,7 @@ def axes_of_starts(axes: Sequence[Axis], starts: int | str) -> tuple[Axis, ...]:
     """With the axis of a multi-start; "auto": of a search. Raises ProblemError for a search over axes."""
     if starts == AUTO:
         if axes:
-            raise ProblemError(f"{AUTO} searches one problem; with {axes[0].path} give a number of starts", where="--starts")
+            raise ProblemError(f"{AUTO} applies to a single problem; with {axes[0].path} give a number of starts", where="--starts")
         return (Axis(START, tuple(range(MOST))),)
     assert isinstance(starts, int)
     return (*axes, Axis(START, tuple(range(starts)))) if starts > 1 else tuple(axes)

@@ -33,7 +33,7 @@ class Store(Ledger):
 
     def __init__(self, folder: Path, head: Mapping[str, Any], overwrite: bool):
         """head: what the sweep is. Raises ProblemError for a folder of another one, and what is none."""
-        self.folder, self.head = folder, _stated(head)
+        self.folder, self.head = folder, _versioned(head)
         self.done: dict[int, dict[str, Any]] = {}
         self.measured: dict[int, dict[str, float]] = {}
         known = read_head(folder) if folder.exists() and any(folder.iterdir()) else None
@@ -128,13 +128,13 @@ class Store(Ledger):
         os.close(self._journal)
 
 
-def _stated(head: Mapping[str, object]) -> dict[str, object]:
+def _versioned(head: Mapping[str, object]) -> dict[str, object]:
     return {"format": FORMAT, "version": VERSION, **json.loads(json.dumps(head))}
 
 
 def holds(folder: Path, head: Mapping[str, object]) -> bool:
     """Whether a folder has this study, begun or done."""
-    return read_head(folder) == _stated(head)
+    return read_head(folder) == _versioned(head)
 
 
 def _seconds(path: Path) -> dict[int, float]:
@@ -155,7 +155,7 @@ def read_head(folder: Path) -> dict[str, Any] | None:
 
 
 def read_rows(folder: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """(what the sweep is, its rows so far). Raises ProblemError where the folder holds none."""
+    """(description of the sweep, results so far). Raises ProblemError where the folder holds none."""
     head = read_head(folder)
     if head is None:
         raise ProblemError("is not the folder of a sweep (no sweep.json written by lieocp)", where=str(folder))

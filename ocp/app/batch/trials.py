@@ -69,7 +69,7 @@ class MpcTrials:
     def __init__(self, text: str, folder: str, name: str, plant: str):
         self.loaded = load_text(text, folder, name)
         if self.loaded.mpc is None:
-            raise ProblemError("has no section 'mpc', which says how the horizon recedes", where=name)
+            raise ProblemError("has no section 'mpc'", where=name)
         self.random, self.given = self.loaded.mpc.trials, self.loaded.mpc.plant.disturbances
         mpc_trials.check_random(bool(self.random) or any(self.given.process) or any(self.given.measurement),
                                 "mpc.trials, or noise under mpc.disturbances")

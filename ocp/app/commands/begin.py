@@ -73,7 +73,7 @@ def init(
 
     kinds = [name for name, wanted in (("pose", pose), ("mpc", mpc), ("ik", ik), ("wbc", wbc), ("gait", gait)) if wanted]
     if len(kinds) > 1:
-        raise ProblemError("one of --pose, --mpc, --ik, --wbc and --gait at a time", where="ocp init")
+        raise ProblemError("give only one of --pose, --mpc, --ik, --wbc and --gait", where="ocp init")
     kind = kinds[0] if kinds else "move"
     if (wbc or gait) and root is None and not robot.endswith(".xml"):
         root = "free_flyer"
@@ -99,7 +99,7 @@ def check(file: Problem, /, *, set_: Overrides = None) -> int:
     from ocp.errors import ProblemError
 
     if file.suffix in (".urdf", ".xml"):
-        raise ProblemError(f"is a robot, not a problem; see what it holds with: ocp robot {file}, and get a problem about it with: "
+        raise ProblemError(f"is a robot, not a problem; inspect it with: ocp robot {file}, or write a problem with: "
                            f"ocp init {file}", where=str(file))
     kind, changes = kind_of(read_source(file).tree), overridden(set_)
     if kind == "wbc":
@@ -147,9 +147,9 @@ def show(
         if functions:
             tables.print_vocabulary(loaded)
         elif loaded is None:
-            raise ProblemError("name a problem file, or say --schema, --functions, --strategy or --thresholds", where="ocp show")
+            raise ProblemError("name a problem file, or give --schema, --functions, --strategy or --thresholds", where="ocp show")
         elif phases and not loaded.written_out:
-            raise ProblemError("has no gait to write out", where=str(file))
+            raise ProblemError("has no gait to expand", where=str(file))
         else:
             print(loaded.written_out if phases else loaded.expanded(), end="")
     return CERTIFIED

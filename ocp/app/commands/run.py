@@ -72,7 +72,7 @@ def mpc(
     if sum((trials is not None, trial is not None, compare)) > 1:
         from ocp.errors import ProblemError
 
-        raise ProblemError("take one of them", where="--trials, --trial and --compare")
+        raise ProblemError("give only one of them", where="--trials, --trial and --compare")
     with limited(time_limit):
         if trials is not None:
             return _trials("mpc", file, trials, seed, set_, out=out, processes=processes, scheduler=scheduler, overwrite=overwrite,

@@ -70,9 +70,9 @@ def replay(run: common.Run, /) -> int:
 
 def derivatives(
     robot: Robot, /, *, root: str | None = None, mimic: str | None = None, functions: list[str] | None = None,
-    sources: list[str] | None = None, compile_: Annotated[str, Parameter(name="--compile")] = "auto", seed: int = 0,
-    samples: int = 3, out: Out = None, overwrite: Overwrite = False, quick: Flag = False, quiet: Quiet = False,
-    time_limit: TimeLimit = None,
+    sources: list[str] | None = None, contacts: list[str] | None = None,
+    compile_: Annotated[str, Parameter(name="--compile")] = "auto", seed: int = 0, samples: int = 3, out: Out = None,
+    overwrite: Overwrite = False, quick: Flag = False, quiet: Quiet = False, time_limit: TimeLimit = None,
 ) -> int:
     """Every way to the derivatives of a robot's dynamics side by side: errors, times, sizes, and which one to use.
 
@@ -88,6 +88,9 @@ def derivatives(
         Which functions, repeated or separated by commas; default: all.
     sources
         Which sources of derivatives, likewise; default: all.
+    contacts
+        What holds the robot, likewise: its contacts and constraints, or frames, whose origins stay. Dynamics, forces and impacts
+        under them, and their derivatives, are measured then.
     compile_
         auto (what is affordable), yes or no.
     seed
@@ -99,9 +102,10 @@ def derivatives(
     """
     with limited(time_limit):
         from ocp.app.derivative_study.run import derivatives as study
+        from ocp.app.derivative_study.study import Settings, chosen
 
-        return study(robot, root=root, mimic=mimic, functions=functions, sources=sources, compiling=compile_, seed=seed,
-                     samples=samples, out=out, overwrite=overwrite, quick=quick, quiet=quiet, command=common.started())
+        settings = Settings(chosen(functions), chosen(sources), compile_, seed, samples, quick, chosen(contacts))
+        return study(robot, settings, root=root, mimic=mimic, out=out, overwrite=overwrite, quiet=quiet, command=common.started())
 
 
 def check_derivatives(

@@ -118,11 +118,11 @@ def undecided(entries: Sequence[Entry]) -> str:
     """Why nothing is recommended for a function."""
     known = [e for e in entries if e.error is not None and e.source not in APPROXIMATE]
     if not known:
-        return "no exact way was measured"
+        return "no exact method was measured"
     best = min(known, key=lambda e: e.error or 0.0)
     if best.against in APPROXIMATE:
-        return f"no exact way is confirmed by another; {best.label} agrees with {SOURCES[best.against][0]} to {best.error:.0e}"
-    return f"no way is exact to {EXACT:.0e}; {best.label} comes closest with {best.error:.0e}"
+        return f"no exact method is confirmed by another; {best.label} agrees with {SOURCES[best.against][0]} to {best.error:.0e}"
+    return f"no method is exact to {EXACT:.0e}; {best.label} comes closest with {best.error:.0e}"
 
 
 def recommend(function: str, entries: Sequence[Entry]) -> Pick | None:
@@ -131,8 +131,8 @@ def recommend(function: str, entries: Sequence[Entry]) -> Pick | None:
     if not found:
         return None
     best = min((o for o in found if o.microseconds <= NEARLY * found[0].microseconds), key=lambda o: o.setup_s)
-    rank = f"{'' if best is found[0] else 'level with '}the shortest of {len(found)} exact ways"
-    why = f"{duration(best.microseconds)}, {rank if len(found) > 1 else 'the only exact way measured'}"
+    rank = f"{'' if best is found[0] else 'level with '}the shortest of {len(found)} exact methods"
+    why = f"{duration(best.microseconds)}, {rank if len(found) > 1 else 'the only exact method measured'}"
     others = [o for o in found if o.entry.source != best.entry.source]
     if others:
         ratio = others[0].microseconds / best.microseconds

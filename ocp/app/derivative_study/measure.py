@@ -15,7 +15,7 @@ from numba.extending import intrinsic
 
 import dynamics
 from dynamics import algorithms as alg
-from dynamics.derivatives.candidates import QUANTITIES, Candidate, FixedMemory, interpreted
+from dynamics.derivatives.candidates import CONSTRAINED, KNOWN, Candidate, FixedMemory, held_mechanism, interpreted
 from dynamics.errors import ModelError
 from dynamics.kernels import Kernel, KernelError, compile_many, find_compiler, workspace
 from dynamics.kernels.calls import call
@@ -106,9 +106,10 @@ def kernel_run(kernel: Kernel, inputs: Sequence[Array]) -> Run:
 
 
 # ------------------------------------------------------------------------------------------------ loops over the Model
-def loop_run(model: Model, function: str, point: Mapping[str, Array]) -> Run:
+def loop_run(candidate: Candidate, point: Mapping[str, Array]) -> Run:
     """Evaluations of a quantity's loop over the Model. point: its inputs by name."""
-    tables, n = make_tables(model), model.nv
+    function, n = candidate.quantity, candidate.model.nv
+    tables = make_tables(held_mechanism(candidate.robot) if function in CONSTRAINED else candidate.model)
     start = tables.integers, tables.reals, tables.workspace()
     q, v, a, tau, lam, mu = (np.ascontiguousarray(point[name], float) for name in ("q", "v", "a", "tau", "lam", "mu"))
     none, zeros = np.zeros((0, 6)), np.zeros
@@ -124,7 +125,8 @@ def loop_run(model: Model, function: str, point: Mapping[str, Array]) -> Run:
         # there is no loop for the whole tensor: one contraction after the other
         "forward_second": (forward.forward_contracted_second_order, q, v, tau, mu, none, to),
     }
-    loop, *arguments = known[function]
+    known["forces"] = known["forward_dynamics"]  # they come with accelerations
+    loop, *arguments = known[function.replace("constrained", "forward")]
     calls = n if function == "forward_second" else 1
     loop(*start, *arguments)  # compiled for these
     found = loop.entry.overloads[tuple(map(typeof, (*start, *arguments)))]
@@ -151,9 +153,9 @@ def _repeat(count: int, address: int, arguments: Any) -> None:
         _at_address(address, arguments)
 
 
-Point = Mapping[str, Array]  # q [nq]; v, a, tau, lam, mu [nv]
+Point = Mapping[str, Array]  # q [nq]; v, a, tau, lam, mu [nv]; nu [rows of constraints]
 Values = tuple[tuple[Array, ...], ...]  # by point, by output
-FUNCTIONS: Mapping[str, str] = {name: quantity.title for name, quantity in QUANTITIES.items()}
+FUNCTIONS: Mapping[str, str] = {name: quantity.title for name, quantity in KNOWN.items()}
 #: label in tables, and one sentence, of each source
 SOURCES: Mapping[str, tuple[str, str]] = {
     "ad_sx": ("AD in SX", "CasADi differentiates the scalar graph of the recursive algorithm."),
@@ -228,7 +230,7 @@ def distance(a: Values, b: Values) -> float:
     return worst
 
 
-def draw(model: Model, count: int, seed: int) -> tuple[Point, ...]:
+def draw(model: Model, count: int, seed: int, rows: int = 0) -> tuple[Point, ...]:
     """``count`` states: configurations within the joint limits, the rest standard normal. tau is made from a, not drawn, because
     random torques on light fingers would mean accelerations of no use."""
     rng, points = np.random.default_rng(seed), []
@@ -236,7 +238,8 @@ def draw(model: Model, count: int, seed: int) -> tuple[Point, ...]:
     for _ in range(count):
         q = alg.random_configuration(model, rng)
         v, a, lam, mu = rng.standard_normal((4, model.nv))
-        points.append({"q": q, "v": v, "a": a, "tau": np.array(inverse(q, v, a)).ravel(), "lam": lam, "mu": mu})
+        points.append({"q": q, "v": v, "a": a, "tau": np.array(inverse(q, v, a)).ravel(), "lam": lam, "mu": mu,
+                       "nu": rng.standard_normal(rows)})
     return tuple(points)
 
 
@@ -246,7 +249,7 @@ def measure(candidate: Candidate, points: Sequence[Point], most: int | None, eff
     blank = Entry(candidate.quantity, candidate.source)
     if candidate.reason:
         return Measured(replace(blank, status=SKIPPED, reason=candidate.reason))
-    inputs = [[point[name] for name in QUANTITIES[candidate.quantity].inputs] for point in points]
+    inputs = [[point[name] for name in candidate.what.inputs] for point in points]
     try:
         if candidate.symbolic:
             return _function(blank, candidate, inputs, most, effort)
@@ -255,7 +258,7 @@ def measure(candidate: Candidate, points: Sequence[Point], most: int | None, eff
         seconds = time.perf_counter() - begin
         # copies: a result may live in memory that the next evaluation reuses
         values = tuple(_shaped(candidate, [np.array(y) for y in evaluate(*x)]) for x in inputs)
-        took = microseconds(loop_run(candidate.model, candidate.quantity, points[0]), effort)
+        took = microseconds(loop_run(candidate, points[0]), effort)
         return Measured(replace(blank, build_s=seconds, nonzeros=sum(x.size for x in values[0]), compiled_us=took, compile_s=0.0),
                         values)
     except (ModelError, KernelError, RuntimeError, ValueError, MemoryError) as error:
@@ -278,7 +281,7 @@ def _function(blank: Entry, candidate: Candidate, inputs: Sequence[Sequence[Arra
     elif most is not None and (entry.operations or 0) > most:
         entry = replace(entry, note=f"not compiled: more than {thousands(most)} operations, the limit")
     elif find_compiler() is None:
-        entry = replace(entry, note="not compiled: there is no C compiler")
+        entry = replace(entry, note="not compiled: no C compiler was found")
     else:
         entry = _compiled(entry, candidate, function, inputs[0], values[0], effort)
     return Measured(entry, values, sparsity)
@@ -300,10 +303,8 @@ def _compiled(entry: Entry, candidate: Candidate, function: ca.Function, inputs:
 
 
 def _shaped(candidate: Candidate, outputs: Sequence[Array]) -> tuple[Array, ...]:
-    """Vectors [nv] at order 0, matrices otherwise, also where nv = 1 makes them look alike."""
-    n, what = candidate.model.nv, QUANTITIES[candidate.quantity]
-    shape = (n,) if what.order == 0 else (n, n * n) if what.tensor else (n, n)
-    return tuple(np.reshape(y, shape) for y in outputs)
+    """Vectors at order 0, matrices otherwise, also where nv = 1 makes them look alike."""
+    return tuple(np.reshape(y, candidate.what.shape(candidate.robot)) for y in outputs)
 
 
 def thousands(value: int | None) -> str:

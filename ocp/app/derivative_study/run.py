@@ -7,7 +7,7 @@ The folder holds ``derivatives.csv`` (all entries), ``times.png``, ``errors.png`
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +18,13 @@ from dynamics.model.model import Model
 from ocp.app.derivative_study.figures import plot_study, study_title
 from ocp.app.derivative_study.judge import DIFFERENCES, duration, undecided
 from ocp.app.derivative_study.measure import FAILED, FUNCTIONS, MEASURED, SKIPPED, SOURCES, Entry, thousands
-from ocp.app.derivative_study.study import Settings, Study, chosen, run_study, settings_record
+from ocp.app.derivative_study.study import Settings, Study, run_study, settings_record
 from ocp.app.derivative_study.target import find_target
 from ocp.app.pages.folders import csv_text, jsonable, new_folder
 from ocp.app.pages.report import write_report
 from ocp.app.pipeline import provenance
 from ocp.app.screen import brief_seconds, grid, line
-from ocp.app.supervisor import report
+from ocp.app.supervisor import is_supervised, report
 from ocp.interrupts import LAST_PICTURE_S, Activity, closing, time_is_up
 
 FORMAT, FORMAT_VERSION = "lieocp derivatives", 2
@@ -34,17 +34,16 @@ HEADINGS = ("source", "error", "operations", "nonzeros", "build", "compile", "in
 CAPTIONS = {
     "times": ("Time per evaluation", "One evaluation, on a logarithmic axis. Filled: compiled. Ring: interpreted by CasADi. "
               "★: recommended."),
-    "errors": ("Errors", "Largest difference from the reference (open diamond, at its distance from the way that confirms it), "
+    "errors": ("Errors", "Largest difference from the reference (open diamond, at its distance from the method that confirms it), "
                "relative to max(1, largest entry), over outputs and samples. Shaded: no longer exact."),
     "sparsity": ("Sparsity", "Dark: not zero at the samples. Light: allowed by the structure of the closed form, yet zero at every "
-                 "sample. White: always zero, because no way in the tree joins the two, or by symmetry."),
+                 "sample. White: always zero, because no path of the tree joins the two, or by symmetry."),
 }
 
 
 def derivatives(
-    robot: str, *, root: str | None = None, mimic: str | None = None, functions: Sequence[str] | None = None,
-    sources: Sequence[str] | None = None, compiling: str = "auto", seed: int = 0, samples: int = 3, out: Path | None = None,
-    overwrite: bool = False, quick: bool = False, quiet: bool = False, command: Sequence[str] = (), console: Console | None = None,
+    robot: str, settings: Settings, *, root: str | None = None, mimic: str | None = None, out: Path | None = None,
+    overwrite: bool = False, quiet: bool = False, command: Sequence[str] = (), console: Console | None = None,
 ) -> int:
     """Measure every way to the derivatives of a robot's dynamics, write the folder, print the table; returns the exit code.
 
@@ -52,13 +51,14 @@ def derivatives(
     0: everything was measured and agrees; 1: a way is wrong or failed, or the work was interrupted. Raises ProblemError and
     ModelError for what the user got wrong, before anything is measured; KeyboardInterrupt if nothing was measured.
     """
-    settings = Settings(chosen(functions), chosen(sources), compiling, seed, samples, quick)
-    target = find_target(robot, root=root, mimic=mimic)
+    target = find_target(robot, root=root, mimic=mimic).holding(settings.contacts)
     place, replace_it = out or Path("results") / "derivatives" / target.name, overwrite or out is None
     screen = console or Console(highlight=False)
     with new_folder(place, replace_it, FORMAT) as partial:  # first, so that nobody measures for a folder that cannot be written
-        def report_entry(done: int, total: int, entry: Entry) -> None:
-            report(holding=True)
+        def report_entry(done: int, total: int, entry: Entry, so_far: Callable[[], Study]) -> None:
+            if is_supervised():
+                write(so_far(), partial, target.model, command, drawn=False)
+                report(so_far=(str(partial), str(place)), what="what was measured so far")
             if not quiet:
                 _progress(screen, done, total, entry)
 
@@ -80,13 +80,13 @@ def verdict(study: Study) -> str:
         words.append(f"{len(study.wrong)} wrong or failed: {named}.")
     elif exact:
         worst = max(exact, key=lambda e: e.error or 0.0)
-        words.append(f"Every exact way agrees; the largest error is {worst.error:.1e} ({worst.label}, "
+        words.append(f"All exact methods agree; the largest error is {worst.error:.1e} ({worst.label}, "
                      f"{FUNCTIONS[worst.function]}), where {worst.limit:.0e} is rounding.")
     lonely = [FUNCTIONS[f] for f in study.functions if f in study.references and not any(e.function == f for e in exact)]
     if lonely and not study.wrong:
-        words.append(f"Not confirmed by a second exact way: {'; '.join(lonely)}.")
+        words.append(f"Not confirmed by a second exact method: {'; '.join(lonely)}.")
     if study.missing:
-        words.append(f"Interrupted: {len(study.missing)} of {len(study.missing) + len(study.entries)} ways were not reached.")
+        words.append(f"Interrupted: {len(study.missing)} of {len(study.missing) + len(study.entries)} methods were not measured.")
     return " ".join(words) or "Nothing could be compared."
 
 
@@ -123,7 +123,7 @@ def print_study(study: Study, folder: Path, console: Console, *, quiet: bool = F
     """The table by function, the recommendations, what is wrong and what was left out."""
     robot = study.robot
     line(console, f"\n{robot['name']}  {robot['nv']} degrees of freedom, {robot['bodies']} bodies, depth {robot['depth']}, "
-                  f"root {robot['root']}", "bold")
+                  f"root {robot['root']}" + (f", held: {', '.join(robot['held'])}" if robot["held"] else ""), "bold")
     for title, found in () if quiet else _tables(study):
         console.print(f"\n{title}", style="bold", markup=False)
         console.print(found)
@@ -160,8 +160,8 @@ def _tables(study: Study) -> Iterator[tuple[str, Table]]:
 
 
 # ------------------------------------------------------------------------------------------------ the folder
-def write(study: Study, folder: Path, model: Model, command: Sequence[str] = ()) -> None:
-    """Fill an empty folder."""
+def write(study: Study, folder: Path, model: Model, command: Sequence[str] = (), *, drawn: bool = True) -> None:
+    """Fill a folder; drawn: with pictures."""
     (folder / "derivatives.csv").write_text(table_csv(study), encoding="utf-8", newline="")
     named = {p.function: p for p in study.picks}
     picks = [(study_title(f), SOURCES[named[f].source][0], named[f].execution, named[f].why) if f in named
@@ -169,7 +169,7 @@ def write(study: Study, folder: Path, model: Model, command: Sequence[str] = ())
     tables = [(study_title(f), study.references[f].sentence if f in study.references else "",
                [(e, cells(study, e), study.execution(e)) for e in study.of(f) if not e.idle]) for f in study.functions]
     with closing(LAST_PICTURE_S):
-        pictures = {} if time_is_up(Activity.PICTURES) else plot_study(study)
+        pictures = plot_study(study) if drawn and not time_is_up(Activity.PICTURES) else {}
     write_report(folder, "derivatives.html.j2", summarise(study, model, command), pictures, CAPTIONS, picks=picks,
                  tables=tables, headings=HEADINGS, notes=left_out(study.entries),
                  sources=[SOURCES[name] for name in SOURCES if any(e.source == name for e in study.entries)])

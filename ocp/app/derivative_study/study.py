@@ -2,40 +2,39 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import closing, nullcontext, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+import casadi as ca
 import numpy as np
 
 import dynamics
-from dynamics.derivatives.candidates import QUANTITIES, candidate
+from dynamics.derivatives.candidates import CONSTRAINED, KNOWN, QUANTITIES, Held, candidate
 from dynamics.errors import near
 from dynamics.kernels import find_compiler
+from dynamics.mechanism.constrained import reduced, stacked
 from dynamics.model.model import Model
 from ocp.app.derivative_study.judge import EXACT, Pick, Reference, judge, recommend
 from ocp.app.derivative_study.measure import FUNCTIONS, MEASURED, QUICK, SOURCES, Effort, Entry, Measured, Point, draw, measure
 from ocp.app.derivative_study.target import Target
 from ocp.app.prepare import beside
 from ocp.errors import ProblemError
-from ocp.interrupts import Activity, Stopped, check, seconds_left
+from ocp.interrupts import Activity, check
 
 COMPILE = ("auto", "yes", "no")
 AFFORDABLE, QUICKLY = 21_000, 10_000  # operations up to which code is compiled
 LOOP = "loop"
-#: seconds between two looks at the limit, and what a process may take to end its compiler
-POLL_S, ENDING_S = 0.05, 0.3
-Progress = Callable[[int, int, Entry], None]  # done, total, what was measured last
+Progress = Callable[[int, int, Entry, Callable[[], "Study"]], None]  # done, total, what was measured last, what is known by then
 
 
 @dataclass(frozen=True)
 class Settings:
     """Settings of a study. functions, sources: names, all of them if empty; compiling: ``auto``, ``yes``, ``no``; samples: random
-    states at which errors are taken; quick: short timings, little compiled. Raises ProblemError, with what is near."""
+    states at which errors are taken; quick: short timings, little compiled; contacts: names of what holds the robot, see
+    ``Target.holding``. Raises ProblemError, with what is near."""
 
     functions: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
@@ -43,16 +42,19 @@ class Settings:
     seed: int = 0
     samples: int = 3
     quick: bool = False
+    contacts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for option, given, known in (("--functions", self.functions, FUNCTIONS), ("--sources", self.sources, SOURCES)):
             for name in given:
                 if name not in known:
                     raise ProblemError(f"no {option[2:-1]} named {name!r}{near(name, known)}", where=option)
+        if not self.contacts and (held := [name for name in self.functions if name in CONSTRAINED]):
+            raise ProblemError(f"{held[0]} is of robots under constraints; name them by --contacts", where="--functions")
         if self.compiling not in COMPILE:
             raise ProblemError(f"no such choice{near(self.compiling, COMPILE)}", where=f"--compile {self.compiling}")
         if self.compiling == "yes" and find_compiler() is None:
-            raise ProblemError("there is no C compiler; ocp doctor says what was looked for", where="--compile yes")
+            raise ProblemError("no C compiler was found; see ocp doctor", where="--compile yes")
         if self.samples < 1:
             raise ProblemError(f"must be at least 1, got {self.samples}", where="--samples")
         if self.seed < 0:
@@ -66,7 +68,12 @@ class Settings:
     @property
     def pairs(self) -> list[tuple[str, str]]:
         """All pairs of a function and a source to measure."""
-        return [(f, s) for f in self.functions or FUNCTIONS for s in self.sources or SOURCES]
+        return [(f, s) for f in self.functions or self.defaults for s in self.sources or SOURCES]
+
+    @property
+    def defaults(self) -> tuple[str, ...]:
+        """Functions where none are named."""
+        return tuple(CONSTRAINED if self.contacts else QUANTITIES)
 
 
 @dataclass(frozen=True)
@@ -119,82 +126,60 @@ class Study:
 def run_study(target: Target, settings: Settings, progress: Progress | None = None) -> Study:
     """Measure everything that ``settings`` ask for. An interrupt (KeyboardInterrupt) ends the work, not the study: what is
     measured is judged and returned, with the rest in ``missing``."""
-    begin, model, pairs = time.perf_counter(), target.model, settings.pairs
+    begin, target = time.perf_counter(), target.holding(settings.contacts)
+    model, pairs, robot = target.model, settings.pairs, Held(target.model, target.constraints)
     measured: dict[tuple[str, str], Measured] = {}
     points: tuple[Point, ...] = ()
+
+    def so_far() -> Study:
+        return _judged(target, settings, {pair: measured[pair] for pair in pairs if pair in measured}, conditioning(robot, points),
+                       time.perf_counter() - begin)
+
     # loops last, the largest first: another process compiles them meanwhile, the smallest first
-    loops = [pair for pair in pairs if pair[1] == LOOP]
-    turn = [*(pair for pair in pairs if pair[1] != LOOP), *loops[::-1]]
-    try:
-        points = draw(model, settings.samples, settings.seed)
-        ways = (measure(candidate(model, function, source), points, settings.most, QUICK if settings.quick else Effort())
-                for function, source in turn)
-        with beside("derivatives in loops") if loops else nullcontext(), closing(_within_limit(ways)) as results:
+    loops, effort = [pair for pair in pairs if pair[1] == LOOP], QUICK if settings.quick else Effort()
+    with suppress(KeyboardInterrupt), beside("derivatives in loops") if loops else nullcontext():
+        points = draw(model, settings.samples, settings.seed, robot.rows)
+        for function, source in (*(pair for pair in pairs if pair[1] != LOOP), *loops[::-1]):
             check(Activity.MEASUREMENT)
-            for found in results:
-                measured[found.entry.function, found.entry.source] = found
-                if progress is not None:
-                    progress(len(measured), len(pairs), found.entry)
-                if len(measured) < len(pairs):
-                    check(Activity.MEASUREMENT)
-    except KeyboardInterrupt:
-        pass
-    measured = {pair: measured[pair] for pair in pairs if pair in measured}
+            found = measure(candidate(model, function, source, target.constraints), points, settings.most, effort)
+            measured[function, source] = found
+            if progress is not None:
+                progress(len(measured), len(pairs), found.entry, so_far)
+    return so_far()
+
+
+def _judged(target: Target, settings: Settings, measured: Mapping[tuple[str, str], Measured], condition: float, seconds: float
+            ) -> Study:
     # M amplifies rounding: accelerations of light fingers have fewer digits than the numbers they are made of
-    condition = conditioning(model, points)
     rounding = 10.0 * float(np.finfo(float).eps) * condition
     entries: list[Entry] = []
     references, picks, drawn = {}, [], []
     for function in dict.fromkeys(f for f, _ in measured):
         own = {s: m for (f, s), m in measured.items() if f == function}
-        rough = not QUANTITIES[function].inverse and np.isfinite(rounding)
+        rough = not KNOWN[function].inverse and np.isfinite(rounding)
         judged, reference = judge(list(own.values()), max(EXACT, rounding) if rough else EXACT)
         entries += judged
         if reference is not None:
             references[function] = reference
         if (pick := recommend(function, judged)) is not None:
             picks.append(pick)
-        drawn += patterns(model, function, own)
+        drawn += patterns(target.model, function, own)
     return Study(describe(target) | {"condition": condition}, settings, tuple(entries), references, tuple(picks), tuple(drawn),
-                 tuple(p for p in pairs if p not in measured), model.notes, time.perf_counter() - begin)
+                 tuple(p for p in settings.pairs if p not in measured), target.model.notes, seconds)
 
 
-def _within_limit(measurements: Iterator[Measured]) -> Generator[Measured, None, None]:
-    """The measurements; under a limit of time in a child process, which is killed when the time is up: CasADi takes seconds for
-    large graphs, and its calls cannot be left before they return. Raises Stopped."""
-    if seconds_left() == float("inf") or not hasattr(os, "fork"):
-        yield from measurements
-        return
-    receiving, sending = multiprocessing.Pipe(duplex=False)
-
-    def work() -> None:
-        with suppress(KeyboardInterrupt):
-            for found in measurements:
-                sending.send(found)
-
-    process = multiprocessing.get_context("fork").Process(target=work, daemon=True)
-    process.start()
-    sending.close()
-    try:
-        while True:
-            while not receiving.poll(POLL_S):
-                if seconds_left() <= 0.0:
-                    raise Stopped(Activity.MEASUREMENT)
-            yield receiving.recv()
-    except EOFError:  # all was sent, or the child was interrupted
-        process.join()
-        if process.exitcode:
-            raise RuntimeError(f"the process that measures ended with code {process.exitcode}") from None
-    finally:
-        process.join(ENDING_S)
-        process.kill()
-        process.join()
-
-
-def conditioning(model: Model, points: Sequence[Point]) -> float:
-    """Largest condition number of the mass matrix at the points; 1 for a robot that cannot move."""
-    mass = dynamics.make(model, "mass_matrix")
-    return max((float(np.linalg.cond(np.array(mass(p["q"])))) for p in points), default=1.0) if model.nv else 1.0
+def conditioning(robot: Held, points: Sequence[Point]) -> float:
+    """Largest condition number of the mass matrix at the points, and of ``J M^-1 J'`` of constraints; 1 for a robot that cannot
+    move."""
+    if not robot.model.nv or not points:
+        return 1.0
+    q, mass = ca.SX.sym("q", robot.model.nq), dynamics.make(robot.model, "mass_matrix")
+    jacobian = ca.Function("J", [q], [ca.densify(ca.SX(stacked(robot.model, reduced(robot.constraints), "jacobian", q)))])
+    found = []
+    for M, J in ((np.array(mass(p["q"])), np.array(jacobian(p["q"]))) for p in points):
+        schur = J @ np.linalg.solve(M, J.T)
+        found += [np.linalg.cond(M)] + ([np.linalg.cond(schur)] if len(J) and not robot.dependent else [])
+    return float(max(found))
 
 
 def describe(target: Target) -> dict[str, Any]:
@@ -205,12 +190,13 @@ def describe(target: Target) -> dict[str, Any]:
         own = 0 if body.joint.mimic is not None else model.kind(i).nv
         ways.append((ways[body.parent] if body.parent >= 0 else 0) + own)
     return {"name": target.name, "model": model.name, "from": target.what, "root": target.root, "nq": model.nq, "nv": model.nv,
-            "bodies": len(model.bodies), "depth": max(ways, default=0), "mass": model.mass}
+            "bodies": len(model.bodies), "depth": max(ways, default=0), "mass": model.mass,
+            "held": [c.name for c in target.constraints]}
 
 
 def settings_record(settings: Settings) -> dict[str, Any]:
     """Settings with defaults filled in."""
-    return asdict(replace(settings, functions=settings.functions or tuple(FUNCTIONS), sources=settings.sources or tuple(SOURCES)))
+    return asdict(replace(settings, functions=settings.functions or settings.defaults, sources=settings.sources or tuple(SOURCES)))
 
 
 def chosen(options: Sequence[str] | None) -> tuple[str, ...]:
@@ -220,8 +206,10 @@ def chosen(options: Sequence[str] | None) -> tuple[str, ...]:
 
 # ------------------------------------------------------------------------------------------------ structure
 ZERO = 1e-14  # of the largest entry: rounding, not motion
-FIRST = {"inverse_first": ("∂τ/∂q", "∂τ/∂v", "∂τ/∂a = M"), "forward_first": ("∂a/∂q", "∂a/∂v", "∂a/∂τ = M⁻¹")}
-HESSIANS = {"inverse_contracted": ("Hessian of λᵀτ by (q, v, a)", "a"), "forward_contracted": ("Hessian of μᵀa by (q, v, τ)", "τ")}
+FIRST = {"inverse_first": ("∂τ/∂q", "∂τ/∂v", "∂τ/∂a = M"), "forward_first": ("∂a/∂q", "∂a/∂v", "∂a/∂τ = M⁻¹"),
+         "constrained_first": ("∂a/∂q, held", "∂a/∂v, held", "∂a/∂τ, held"), "impact_first": ("∂v⁺/∂q", "∂v⁺/∂v")}
+HESSIANS = {"inverse_contracted": ("Hessian of λᵀτ by (q, v, a)", "a"), "forward_contracted": ("Hessian of μᵀa by (q, v, τ)", "τ"),
+            "constrained_contracted": ("Hessian of μᵀa, held, by (q, v, τ)", "τ")}
 
 
 def patterns(model: Model, function: str, measured: Mapping[str, Measured]) -> list[Pattern]:

@@ -52,7 +52,7 @@ def stage(folder: Path, run: bool) -> None:
     problem_pages(folder / "problems", ROOT / "problems", run)
     (folder / "equations.md").write_text(equations_page(ROOT), encoding="utf-8")
     (folder / "options.md").write_text(options_page(), encoding="utf-8")
-    (folder / "keys.md").write_text(keys_page(), encoding="utf-8")
+    (folder / "keys.md").write_text(keys_page(ROOT / "problems"), encoding="utf-8")
     (folder / "interface.md").write_text(interface_page(), encoding="utf-8")
     for name in ("conf.py", "scorer.js", "narrow.css"):
         shutil.copy(Path(__file__).with_name(name), folder)

@@ -65,7 +65,7 @@ def explain(target: Path, *, overrides: Mapping[str, str] | None = None, quiet: 
             found = explanation(subject, say, out)
         except KeyboardInterrupt:  # before there was a point to speak of
             why = "interrupted" if asked() or not time_is_up() else "the time limit was reached"
-            out.print(f"  {why}; what stands above is all there was time for", style="yellow")
+            out.print(f"  {why}; the diagnosis above is incomplete", style="yellow")
             return EXPLAINED if first else UNEXPLAINED
     terminal.print_explanation(found, out)
     return EXPLAINED if found.explained or proved else UNEXPLAINED
@@ -161,7 +161,7 @@ class _Inquiry:
     def not_finite(self, status: Status, message: str) -> Explanation | None:
         """What is not finite at the point, if anything."""
         check(Activity.EXPLANATION)
-        self.say("looking for what is not finite")
+        self.say("locating values that are not finite")
         if not (origins := _origins(self.program, self.x)):
             return None
         self.status, self.message = status, message
@@ -187,7 +187,7 @@ class _Inquiry:
     def examined(self) -> Explanation:
         """Scales, ranks and directions without end; which constraints cannot hold together."""
         check(Activity.EXPLANATION)
-        self.say("looking at scales and ranks")
+        self.say("checking scales and ranks")
         program, x, out = self.program, self.x, self.out
         self.parts["conditioning"] = causes.condition(program.nlp, x)
         terminal.print_worst(causes.worst_rows(program.nlp, x), out)

@@ -26,7 +26,7 @@ def print_first(subject: Subject, found: Sequence[Finding], out: Console) -> Non
     """Print findings that follow from the problem alone."""
     if not found:
         return
-    out.print(f"\n[bold]{plain(subject.loaded.problem.name)}[/]  at first sight:", soft_wrap=True)
+    out.print(f"\n[bold]{plain(subject.loaded.problem.name)}[/]  first diagnosis:", soft_wrap=True)
     for one in found[:MAX_TABLE_LINES]:
         word = "[bold red]impossible[/]" if one.data["sure"] else "[yellow]unlikely[/]"
         out.print(f"  {word}  {plain(sentence(one))}", soft_wrap=True)
@@ -44,11 +44,11 @@ def print_improved(before: Infeasibility | None, found: Infeasibility, out: Cons
         return
     if before is None:
         more = f" and {len(found.conflict) - MAX_NAMES_IN_LINE} more" if len(found.conflict) > MAX_NAMES_IN_LINE else ""
-        line(out, f"  these cannot hold together: {', '.join(found.conflict[:MAX_NAMES_IN_LINE])}{more}; trying which must yield")
+        line(out, f"  inconsistent: {', '.join(found.conflict[:MAX_NAMES_IN_LINE])}{more}; testing which to relax")
         return
     for remedy in found.remedies[len(before.remedies):]:
         amounts = " and ".join(f"{a.group} by {a.by:.3g}{' ' + a.unit if a.unit else ''}" for a in remedy.amounts)
-        line(out, f"  enough by itself: to relax {amounts}")
+        line(out, f"  sufficient alone: relax {amounts}")
 
 
 def print_advice(subject: Subject, found: Sequence[Advice], out: Console) -> None:
@@ -81,10 +81,10 @@ def print_explanation(found: Explanation, out: Console) -> None:
     """Print the explanation in tables."""
     subject = found.subject
     if found.interrupted:
-        out.print("\n  [yellow]interrupted[/]: this is what was known", soft_wrap=True)
+        out.print("\n  [yellow]interrupted[/]: the diagnosis is incomplete", soft_wrap=True)
     out.print(f"\n[bold]{plain(subject.loaded.problem.name)}[/]  {_headline(found)}", soft_wrap=True)
     made = f"run of {subject.method} ({status_word(subject.status.name)})" if subject.status is not None else \
-        f"solved just now ({status_word(found.status.name)})" if found.solved else "looked at before any solve"
+        f"solved just now ({status_word(found.status.name)})" if found.solved else "not solved"
     line(out, f"  {made}, seen through {found.mesh}", "dim")
     if found.origins:
         _origins(found.origins, found.spots, out)
@@ -108,7 +108,7 @@ def _headline(found: Explanation) -> str:
         return f"[bold green]solved[/]  cost {found.cost:.10g}"
     found_out = found.infeasibility
     if found_out is not None and not found_out.feasible and found_out.remedies:
-        return "[bold red]its constraints contradict each other[/]"
+        return "[bold red]its constraints are inconsistent[/]"
     return f"[bold red]{status_word(found.status.name)}[/]"
 
 
@@ -142,17 +142,17 @@ def _infeasibility(program: Program, found: Infeasibility, out: Console) -> None
         line(out, f"  {told}")
         return
     if not found.remedies:
-        told = f"In conflict: {', '.join(found.conflict)}; how far each must yield is not known yet." if found.status is None else \
+        told = f"In conflict: {', '.join(found.conflict)}; the amounts are not known yet." if found.status is None else \
             f"even with every constraint relaxed no motion was found: {status_and_ending(found.status, found.ending)}"
         line(out, f"\n  {told}")
         return
     more = f" and {len(found.conflict) - MAX_TABLE_LINES} more" if len(found.conflict) > MAX_TABLE_LINES else ""
-    out.print(f"\n  In conflict: [bold]{plain(', '.join(found.conflict[:MAX_TABLE_LINES]))}[/]{more}. Every other constraint could "
-              "stay.",
+    out.print(f"\n  In conflict: [bold]{plain(', '.join(found.conflict[:MAX_TABLE_LINES]))}[/]{more}. The others are "
+              "consistent.",
               soft_wrap=True)
     single = all(len(remedy.groups) == 1 for remedy in found.remedies)
     out.print("  Relax any one of these; the least relative change comes first:" if single and len(found.remedies) > 1 else
-              "  Relax this:" if single else "  No single one is enough. Relax these together, none of them can be spared:")
+              "  Relax this:" if single else "  No single one is sufficient. Relax all of these together:")
     table = grid("  constraint", ">in the file", ">relax to", ">at least by", "needed at", ">cost then", "", pad=2,
                  folded="needed at")
     for remedy in found.remedies[:MAX_TABLE_LINES]:
@@ -188,9 +188,9 @@ def _verdict(remedy: Remedy) -> tuple[str, str]:
 # ---- solved -------------------------------------------------------------------------------------------------------------
 def _prices(found: Explanation, out: Console) -> None:
     if not found.prices:
-        out.print("\n  No constraint presses: the cost would not change if any of them were dropped.")
+        out.print("\n  No constraint is active: without any of them the cost is the same.")
         return
-    out.print("\n  What the constraints cost (the derivative of the least cost by the number in the file):")
+    out.print("\n  Sensitivity of the optimal cost to the numbers of the file:")
     table = grid("  constraint", ">in the file", "presses", ">price per unit", "to first order", pad=2, folded="to first order")
     for price in found.prices[:MAX_TABLE_LINES]:
         unit = f" {price.unit}" if price.unit else ""
@@ -199,7 +199,7 @@ def _prices(found: Explanation, out: Console) -> None:
         table.add_row(f"  {plain(price.group)}", bound, _when(price), f"{price.price:+.6g}", saving(price))
     out.print(table)
     if len(found.prices) > MAX_TABLE_LINES:
-        out.print(f"  and {len(found.prices) - MAX_TABLE_LINES} that cost less", style="dim")
+        out.print(f"  and {len(found.prices) - MAX_TABLE_LINES} with smaller ones", style="dim")
 
 
 def _when(price: Price) -> str:
@@ -241,13 +241,13 @@ def _conditioning(found: Explanation, out: Console) -> None:
             out.print(f"  [yellow]{title}[/] {plain(', '.join(names[:4]))}{more}", soft_wrap=True)
     _dependences(found.dependences, out)
     for hint in found.hints:
-        out.print(f"  [yellow]may run away[/]: {plain(hint)}", soft_wrap=True)
+        out.print(f"  [yellow]may be unbounded[/]: {plain(hint)}", soft_wrap=True)
 
 
 def _dependences(dependences: Sequence[Dependence], out: Console) -> None:
     if not dependences:
         return
-    out.print("\n  [yellow]Equations that depend on each other[/]; one of each line says nothing new, or contradicts the others:",
+    out.print("\n  [yellow]Linearly dependent equations[/]; one of each line is redundant or inconsistent:",
               soft_wrap=True)
     for one in dependences[:MAX_TABLE_LINES]:
         listed = ", ".join(f"{name} ({weight:+.2g})" for name, weight in one.rows[:6])

@@ -65,10 +65,10 @@ class Expr:
         return hash(self.text)
 
     def __bool__(self) -> bool:
-        raise ProblemError(f"the expression {self!r} has no truth value before the problem is solved; a case is if_else(a < b, ..)")
+        raise ProblemError(f"the expression {self!r} has no truth value before the solve; for cases use if_else(a < b, ..)")
 
     def __float__(self) -> float:
-        raise ProblemError(f"the expression {self!r} is no number: use it in costs and constraints, or result.value(..)")
+        raise ProblemError(f"the expression {self!r} is not a number: use it in costs and constraints, or result.value(..)")
 
     # ---- components -------------------------------------------------------------------------------------------------
     def __getitem__(self, key: Any) -> Expr:
@@ -104,7 +104,7 @@ class Expr:
         return (self[i] for i in range(len(self)))
 
     def __SX__(self) -> Any:  # CasADi takes what it does not know for an empty matrix
-        raise ProblemError(f"CasADi does not know the expression {self!r}; take ocp.sin, ocp.dot, .., NumPy's functions, or SX "
+        raise ProblemError(f"CasADi functions do not accept the expression {self!r}; use ocp.sin, ocp.dot, .., NumPy's or SX "
                            "symbols of the same names")
 
     __MX__ = __DM__ = __SX__
@@ -145,14 +145,14 @@ class Expr:
 
         if method == "__call__" and not options and ufunc.__name__ in UFUNCS:
             return UFUNCS[ufunc.__name__](*inputs)
-        raise ProblemError(f"numpy.{ufunc.__name__} of the expression {self!r} is not known{near(ufunc.__name__, UFUNCS)}")
+        raise ProblemError(f"numpy.{ufunc.__name__} of the expression {self!r} is not supported{near(ufunc.__name__, UFUNCS)}")
 
     # ---- comparisons ------------------------------------------------------------------------------------------------
     __le__, __lt__, __ge__, __gt__ = map(compared, ("<=", "<", ">=", ">"))
     __eq__ = compared("==")  # type: ignore[assignment]
 
     def __ne__(self, other: object) -> Any:
-        raise ProblemError(f"'!=' of the expression {self!r} is no constraint; write <=, >= or ==")
+        raise ProblemError(f"'!=' of the expression {self!r} is not a constraint; write <=, >= or ==")
 
 
 class _Joinable:
@@ -242,7 +242,7 @@ def expr(value: object) -> Expr:
 def vector(items: Sequence[Any]) -> Expr:
     """A column of scalars."""
     if not len(items):
-        raise ProblemError("an empty list is no expression")
+        raise ProblemError("an empty list is not an expression")
     parts = [expr(item) for item in items]
     for part in parts:
         if part.size not in (1, None):

@@ -82,7 +82,7 @@ class Phase:
     def equation(self, relation: Relation | Any, name: str | None = None) -> None:
         """An implicit equation, ``left == right``; ``der(x)`` is the time derivative of a state."""
         if isinstance(relation, Relation) and relation.sign != "==":
-            raise ProblemError(f"an equation has ==; got {relation}")
+            raise ProblemError(f"an equation needs ==; got {relation}")
         sides = f"{expr(relation.left)} = {expr(relation.right)}" if isinstance(relation, Relation) else str(expr(relation))
         known = self._document.get((*self._system, "equations"))
         self._document.put((*self._system, "equations", name or f"equation {len(known) + 1}"), sides)
@@ -96,7 +96,7 @@ class Phase:
     def _declare(self, group: str, name: str, value: object) -> Expr:
         system = self._document.get(self._system)
         if self._is_robot() and group != "define":
-            raise ProblemError(f"a robot brings its {group}; none can be added")
+            raise ProblemError(f"a robot brings its {group}; no others can be added")
         for other in ("states", "controls", "algebraic", "define"):
             if name in system.get(other, {}):
                 raise ProblemError(f"the name {name!r} is already among the {other}")
@@ -128,7 +128,7 @@ class Phase:
             before = self._document.get(self._path).get(end, {})
             values = {**(before if isinstance(before, Mapping) else {}), **by_name(values), **named}
         elif named:
-            raise ProblemError("either a list of all states, or states by name")
+            raise ProblemError("give either a list of all states, or states by name")
         self._document.put((*self._path, end), values)
 
     @with_caller_in_errors

@@ -75,7 +75,7 @@ class Problem(Phase):
         if "phase" in self._document.tree:
             raise ProblemError("the problem has one phase, because it has a duration or costs of its own; give these to its phases")
         if any(entry["name"] == name for entry in self._document.tree.get("phases", [])):
-            raise ProblemError(f"a phase named {name!r} is there already")
+            raise ProblemError(f"a phase named {name!r} already exists")
         made: dict[str, Any] = {"name": name, "duration": duration_of(duration), "costs": []}
         made |= {} if contacts is None else {"contacts": list(contacts)}
         made |= {} if robot is None else {"system": robot.tree}

@@ -101,7 +101,7 @@ class Result(Shown):
 
         found = legs(self.solution)
         if not alike(found):
-            raise ProblemError("the phases have different systems; take one of result.solution.parts", where=written_at())
+            raise ProblemError("the phases have different systems; use one of result.solution.parts", where=written_at())
         system = found[0].phase.system
         return column(name, system.space.names, system.inputs)
 

@@ -192,7 +192,7 @@ def simulated(document: Document, integrator: str | None, dt: float | None, unti
     from ocp.simulation import simulate
 
     if run is not None and policy is not None:
-        raise ProblemError("run and policy are given together; take one of them", where=written_at())
+        raise ProblemError("give either run or policy, not both", where=written_at())
     if policy == MPC:
         document.tree.setdefault("mpc", {})
     loaded, words = document.load(), [f"{name}={value!r}" for name, value in controls.items()]

@@ -97,7 +97,7 @@ class Solver:
         self._paths = list(dict.fromkeys((*(f"parameters.{name}" for name in given if name not in free), *paths)))
         self._recipe, self._refused = self._made(self._paths)
         if named := [path for path in paths if path in self._refused]:
-            raise ProblemError("changes the program: each of its values needs another one; solve them as a sweep "
+            raise ProblemError("changes the structure of the program; vary it in a sweep "
                                "(Problem.sweep, ocp sweep)", where=named[0])
         self._program: LoadedProgram | None = None
 
@@ -182,7 +182,7 @@ class Solver:
         found, left = recipe_of(self._recipe.text, self.folder, self._document.name, ranges)
         if left or found.parameters:
             path = (*left, *found.parameters)[0]
-            raise ProblemError("stands in the functions of the program; name it to compile(), or solve its values as a sweep",
+            raise ProblemError("is a constant of the compiled program; name it in compile(), or vary it in a sweep",
                                where=path)
         base = {**found.base, **self._written(found)}
         self._recipe = replace(self._recipe, base={**self._recipe.base, **base}, rates={**self._recipe.rates, **found.rates})
@@ -324,7 +324,7 @@ def _around(*values: Any) -> Range:
     """A range with the first number among values as its base."""
     numbers = [float(value) for value in values if _is_number(value)]
     if not numbers:
-        raise ProblemError(f"{values[0]!r} is no number; give a number")
+        raise ProblemError(f"{values[0]!r} is not a number")
     low, high = min(numbers), max(numbers)
     if low == high:
         high = low + 0.1 * (abs(low) or 1.0)

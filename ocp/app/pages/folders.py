@@ -104,7 +104,7 @@ def check_target(target: Path, overwrite: bool, kind: str) -> None:
     if kind == FORMAT and is_unfinished(target):
         if overwrite or is_abandoned(target):
             return
-        raise ProblemError("holds a run that was cut short; go on with it (ocp resume), allow overwriting or name another folder",
+        raise ProblemError("holds an interrupted run; continue it (ocp resume), allow overwriting or name another folder",
                            where=str(target))
     if not is_run(target, kind):
         raise ProblemError("is not empty and holds no earlier run; nothing in it was touched. Name another folder",

@@ -28,7 +28,7 @@ def read_mesh(path: str | None, scale: tuple[float, ...], most: int) -> tuple[np
     try:
         stamp = place.stat()
     except (OSError, ValueError):
-        raise UnreadableMesh("is not there") from None
+        raise UnreadableMesh("does not exist") from None
     if stamp.st_size > LARGEST:
         raise UnreadableMesh(f"is larger than {LARGEST / 1e6:.0f} MB")
     return _read(path, stamp.st_mtime_ns, tuple(scale), most)
@@ -39,7 +39,7 @@ def _read(path: str, _: int, scale: tuple[float, ...], most: int) -> tuple[np.nd
     vertices, faces = whole_mesh(path)
     scaled = vertices * (np.asarray(scale) if scale else 1.0)
     if not np.abs(scaled).max() <= FARTHEST:
-        raise UnreadableMesh("is scaled beyond all numbers")
+        raise UnreadableMesh("overflows when scaled")
     return thinned(scaled, faces, most)
 
 

@@ -20,19 +20,20 @@ def _broken(finding: Finding) -> str:
 
 
 def _missed(finding: Finding) -> str:
-    return (f"{finding.name} is off its reference by {_in(finding, finding.value)} at t = {finding.time:.4g} s; from "
+    return (f"{finding.name} deviates from its reference by {_in(finding, finding.value)} at t = {finding.time:.4g} s; from "
             f"{finding.data['from']:.4g} s on it must stay within {_in(finding, finding.tolerance)}")
 
 
 def _lost(finding: Finding) -> str:
     data = finding.data
-    return (f"{finding.name} is lost: from {data['from']:.4g} s on its error stays above {_in(finding, finding.value)} and ends at "
-            f"{_in(finding, data['end'])}, {100 * data['share']:.3g} % of the error without control")
+    return (f"{finding.name} is no longer tracked: from {data['from']:.4g} s on its error exceeds "
+            f"{_in(finding, finding.value)} and ends at {_in(finding, data['end'])}, {100 * data['share']:.3g} % of that "
+            "without control")
 
 
 def _on_ground(finding: Finding) -> str:
     base = f"; its base is {finding.value:.3g} m above the ground" if finding.value is not None else ""
-    return f"{finding.name} touches the ground at t = {finding.time:.4g} s, and is no contact of the file{base}"
+    return f"{finding.name} touches the ground at t = {finding.time:.4g} s, but is not a contact of the file{base}"
 
 
 def _degrees(finding: Finding) -> str:

@@ -33,7 +33,7 @@ def _span(ends: Sequence[float]) -> str:
 def _scaled(found: Finding) -> str:
     data = found.data
     reasons = f" for its {' and '.join(data['reasons'])}" if data["reasons"] else ""
-    return (f"scaling {found.name}{reasons}: columns {_span(data['columns'])}, rows {_span(data['rows'])}, objective "
+    return (f"scaling {found.name}{reasons}: columns {_span(data['columns'])}, constraints {_span(data['rows'])}, objective "
             f"{data['objective']:.3g}")
 
 

@@ -153,7 +153,7 @@ SENTENCES: Mapping[Kind, Wording] = {
         "and cost are scaled by the solution from here on"),
     Kind.BOUNDS_TIGHTENED: (
         "bounds and constraints that motions overshot between nodes are tightened there, which costs about {value:.2g} of the "
-        "objective (multipliers times margins)"),
+        "objective (multipliers times tightening)"),
     Kind.CHATTERING_CONTROLS: _until("controls chatter along arcs on which the objective hardly depends on them"),
     Kind.SINGULAR_SMOOTHED: _singular(
         "smoothed, roughness {before:.2g} before and {after:.2g} after, stationarity {stationarity:.2g}"),
@@ -185,7 +185,7 @@ SENTENCES: Mapping[Kind, Wording] = {
     Kind.CONTROLS_IMPROVED: "left the point of objective {objective:.9g}: other controls have a smaller Hamiltonian",
     Kind.NONCONVEX_HAMILTONIAN: "at {value:.9g}: the Hamiltonian is not convex in the controls, and there may be several minima",
     Kind.RANDOM_GUESS: "at {value:.9g}: found from the random guess {name}, and others may lead to lower objectives",
-    Kind.ERRORS_PAY: "at {objective:.9g}: the optimum lives on errors of the mesh worth {value:.2g}",
+    Kind.ERRORS_PAY: "at {objective:.9g}: the optimum exploits discretisation errors worth {value:.2g}",
     Kind.MANY_MESHES: "at {value:.9g}: not certified after {passes} meshes",
     Kind.LOWER_START: "left the point of objective {objective:.9g}: the guess {name} led to a lower one on a few intervals",
     Kind.CONTROLS_SWITCH_FAST: "controls chatter: {turns} reversals",

@@ -29,7 +29,7 @@ def choose(loaded: LoadedProblem, controls: Sequence[str] | None, run: Path | No
     """
     given = [name for name, value in (("--controls", controls), ("--from", run), (WHERE, policy)) if value]
     if len(given) > 1:
-        raise ProblemError("are given together; take one of them", where=" and ".join(given))
+        raise ProblemError("cannot be combined; give one of them", where=" and ".join(given))
     if run is not None:
         return _of_run(loaded.problem, run)
     if policy == MPC:

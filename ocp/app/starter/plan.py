@@ -71,7 +71,7 @@ def make_plan(robot: Mechanism) -> Plan:
             speed = float(held.model.limit("velocity")[held.model.v_slice(i).start])
             target[at] = q0[at] + _step(held.model, joint.kind, at, q0[at], speed)
     if not driven:
-        raise ProblemError("nothing drives its joints", where=f"robot {model.name!r}")
+        raise ProblemError("has no actuators", where=f"robot {model.name!r}")
     duration, limits, remarks = _timing(held, q0, target)
     if bare:
         remarks = (f"massless parts are fixed: {_some(list(bare))}", *remarks)

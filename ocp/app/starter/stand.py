@@ -101,7 +101,7 @@ def standing(robot: NamedRobot) -> tuple[int, np.ndarray, list[Foot]]:
     model, where = robot.mechanism.model, f"robot {robot.mechanism.model.name!r}"
     root = next((i for i, body in enumerate(model.bodies) if body.parent < 0 and model.kind(i).nv == 6), None)
     if root is None:
-        raise ProblemError("its root is fixed to the world: it does not stand on feet; a URDF takes --root free_flyer", where=where)
+        raise ProblemError("its root is fixed to the world; for a URDF give --root free_flyer", where=where)
     reasons: list[ProblemError] = []
     for q in _postures(model, root):
         try:
@@ -214,7 +214,7 @@ def _feet(model: Model, q: np.ndarray, root: float, where: str) -> list[Foot]:
         for frame in points:
             for shape in model.bodies[model.frame(frame).body].geometry:
                 if shape.kind == "mesh" and not Path(str(shape.path)).is_file():
-                    raise ProblemError(f"the sole of {frame!r} is not known: its mesh {shape.path} is not there", where=where)
+                    raise ProblemError(f"the sole of {frame!r} is not known: its mesh {shape.path} does not exist", where=where)
         raise ProblemError(f"stands on two points ({', '.join(points)}), on which no robot can stand; whole-body control of a "
                            "standing robot needs soles, or three feet", where=where)
     return feet if len(names) == 2 else [Foot(foot.frame) for foot in feet]

@@ -33,7 +33,7 @@ def write_starter(robot: NamedRobot, kind: str, *, frame: str | None = None, gai
     """
     place = out or Path(f"{robot.stem}_{gait or kind}.yaml")
     if place.exists() and not overwrite:
-        raise ProblemError("is there already; say --overwrite or name another file with --out", where=str(place))
+        raise ProblemError("already exists; give --overwrite, or another file with --out", where=str(place))
     if not robot.file.startswith(COLLECTION):
         robot = replace(robot, file=_seen(robot.path, place.parent))
     said = " ".join(command) or "ocp init"
@@ -48,7 +48,7 @@ def _text(robot: NamedRobot, kind: str, frame: str | None, command: str) -> str:
         return standing_file(robot, command)
     if (found := flight(robot)) is not None:
         if kind not in ("move", "pose"):
-            raise ProblemError(f"it flies on rotors; say ocp init without --{kind}", where=f"robot {robot.stem!r}")
+            raise ProblemError(f"it flies on rotors; use ocp init without --{kind}", where=f"robot {robot.stem!r}")
         return flying_file(robot, found, command)
     plan, tool = make_plan(robot.mechanism), frame or end_frame(robot)
     robot.mechanism.model.frame(tool)  # raises with near misses

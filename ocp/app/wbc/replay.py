@@ -59,7 +59,7 @@ def replay(solution: Solution, kind: str) -> Replay:
     not fit."""
     robot = solution.problem.phases[0].system.robot
     if robot is None:
-        raise ProblemError("is no robot, which alone can be replayed", where="system")
+        raise ProblemError("is not a robot; only robots can be replayed", where="system")
     free, model = with_contacts(robot, ()), robot.model
     motion = motion_from(solution.problem, solution_arrays(solution), model, "--replay")
     first, last = motion.stretches[0], motion.stretches[-1]

@@ -20,12 +20,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from dynamics.kernels.bank import evaluate
-from dynamics.kernels.calls import row_address
+from dynamics.kernels.bank import Bank, evaluate
+from dynamics.kernels.calls import address_of, row_address
 from dynamics.kernels.linked import linked
 from dynamics.loops.vectors import INLINE, OPTIONS
 from ocp.shooting.engine.knots import JACOBIAN, ROW_HESSIAN, SLOTS, VALUE, bind
-from ocp.shooting.engine.record import ConstraintSet, Engine, Path
+from ocp.shooting.engine.record import ConstraintSet, Engine, Path, Plan
 from ocp.shooting.stages.rows import BELOW, CONE, EQUAL, IN_CONE
 
 Array = np.ndarray
@@ -120,12 +120,41 @@ def terms(conset: ConstraintSet, kind: int, k: int, c: Array, gradient: Array) -
 
 
 @linked(**INLINE)
+def bind_rows(bank: Bank, plan: Plan, path: Path, k: int) -> int:
+    """Arguments (t, x, u, p, k) of the rows of a knot, after its step; returns the first slot of its kind."""
+    first = bind(bank, plan, path, k)
+    bank.arg[4] = row_address(path.inner, k)
+    return first
+
+
+@linked(**INLINE)
+def slopes(e: Engine, k: int) -> int:
+    """Rows c of knot k and their derivatives C by z, after the expansion of its step. Returns 0 or a status."""
+    bank, conset = e.bank, e.conset
+    first = bind_rows(bank, e.plan, e.path, k)
+    bank.res[0] = row_address(conset.c, k)
+    bank.res[1] = row_address(conset.C, k)
+    bank.res[2] = address_of(conset.B)
+    status = evaluate(bank, first + JACOBIAN)
+    C, T, B, kind = conset.C[k], conset.T[k], conset.B, e.plan.which[k]
+    held = conset.held[kind]
+    if held > 0:
+        for r in range(conset.number[kind]):
+            for i in range(held):
+                by = B[r * held + i]
+                if by != 0.0:  # a cone has the forces of one contact
+                    for s in range(C.shape[1]):
+                        C[r, s] += by * T[i, s]
+    return status
+
+
+@linked(**INLINE)
 def penalty(e: Engine, path: Path, k: int) -> float:
     """Augmented terms of knot k of a path. NaN where the rows cannot be evaluated. Leaves what the expansion left."""
     bank, conset, kind = e.bank, e.conset, e.plan.which[k]
     if conset.number[kind] == 0:
         return 0.0
-    first = bind(bank, e.plan, path, k)
+    first = bind_rows(bank, e.plan, path, k)
     bank.res[0] = row_address(conset.c_try, 0)
     if evaluate(bank, first + VALUE) != 0:
         return np.nan
@@ -133,17 +162,25 @@ def penalty(e: Engine, path: Path, k: int) -> float:
 
 
 @linked(**INLINE)
+def row_curvature(e: Engine, k: int) -> int:
+    """Hessian of the rows of knot k times their gradient, into ``hessian``, after ``slopes``. Returns 0 or a status."""
+    bank, conset = e.bank, e.conset
+    first = bind_rows(bank, e.plan, e.path, k)
+    bank.arg[5] = row_address(conset.T, k)
+    bank.arg[6] = row_address(conset.gradient, k)
+    bank.res[0] = row_address(conset.hessian, 0)
+    return evaluate(bank, first + ROW_HESSIAN)
+
+
+@linked(**INLINE)
 def add_gradient(e: Engine, k: int, g: Array) -> float:
     """Add the gradient of the augmented terms of knot k to g [w]; leaves c, gradient and C for ``stiffness``. Returns the
     largest violation, NaN where the constraints cannot be evaluated."""
-    bank, conset, kind = e.bank, e.conset, e.plan.which[k]
+    conset, kind = e.conset, e.plan.which[k]
     rows = conset.number[kind]
     if rows == 0:
         return 0.0
-    first = bind(bank, e.plan, e.path, k)
-    bank.res[0] = row_address(conset.c, k)
-    bank.res[1] = row_address(conset.C, k)
-    if evaluate(bank, first + JACOBIAN) != 0 or np.isnan(terms(conset, kind, k, conset.c[k], conset.gradient[k])):
+    if slopes(e, k) != 0 or np.isnan(terms(conset, kind, k, conset.c[k], conset.gradient[k])):
         return np.nan
     C, gradient = conset.C[k], conset.gradient[k]
     for r in range(rows):
@@ -284,10 +321,7 @@ def stiffness(e: Engine, k: int, exact: bool, H: Array) -> bool:
         some += abs(conset.gradient[k, r])
     if some == 0.0 or bank.address[SLOTS * kind + ROW_HESSIAN] == 0:  # no row acts, or all are linear
         return True
-    first = bind(bank, e.plan, e.path, k)
-    bank.arg[4] = row_address(conset.gradient, k)
-    bank.res[0] = row_address(conset.hessian, 0)
-    if evaluate(bank, first + ROW_HESSIAN) != 0:
+    if row_curvature(e, k) != 0:
         return False
     if not exact and not _semidefinite(conset.hessian[0], conset.hessian[1], size):
         return True

@@ -60,7 +60,7 @@ def restore(checkpoint: Checkpoint, horizon: Horizon, options: ILQROptions, stor
         into[:] = checkpoint[name]
     used = [(path.x[k, :horizon.kind(k).space.nx], path.u[k:k + 1, :horizon.kind(k).nu]) for k in range(horizon.stages + 1)]
     if not all(np.all(np.isfinite(x)) and np.all(np.isfinite(u)) for x, u in used):
-        raise ProblemError("holds states or controls that are not finite: nothing to go on from", where="checkpoint")
+        raise ProblemError("holds states or controls that are not finite", where="checkpoint")
     # other limits of the options hold at once
     path.u[:] = np.clip(path.u, horizon.lower[:-1, :path.u.shape[1]], horizon.upper[:-1, :path.u.shape[1]])
     store.state[list(_STATE)] = checkpoint["regularisation"]
@@ -77,6 +77,6 @@ def schedule_of(checkpoint: Checkpoint, options: ILQROptions) -> np.ndarray | No
         return None
     found = np.array(checkpoint["schedule"], dtype=float)
     if found.shape != (SCHEDULE,):
-        raise ProblemError("was written by another version: its outer iterations cannot be gone on with", where="checkpoint")
+        raise ProblemError("was written by another version and cannot be resumed", where="checkpoint")
     found[[TOLERANCE, STALLS]] = max(options.tolerance, found[TOLERANCE]), 0.0
     return found

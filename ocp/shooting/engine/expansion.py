@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from dynamics.kernels.bank import evaluate
-from dynamics.kernels.calls import row_address
 from dynamics.kernels.linked import linked
 from dynamics.loops.dense import clear, flat
 from dynamics.loops.vectors import OPTIONS
-from ocp.shooting.engine.augmented import add_gradient, stiffness
-from ocp.shooting.engine.knots import JACOBIAN, ROW_HESSIAN, bind, complete, differentiate, full_hessian, in_one
+from ocp.shooting.engine.augmented import add_gradient, row_curvature, slopes, stiffness
+from ocp.shooting.engine.knots import ROW_HESSIAN, SLOTS, complete, differentiate, full_hessian, in_one
 from ocp.shooting.engine.lq import adjoint, costates, projected_gradient
 from ocp.shooting.engine.record import CONVEXIFY, FULL, GAP, GAUSS_NEWTON, GRADIENT, UNIT, VIOLATION, Engine
 
@@ -133,15 +131,10 @@ def lagrangian(e: Engine) -> int:
         if differentiate(e, k, model.H, not full) != 0 or (full and full_hessian(e, k) != 0):
             return k
         if conset.number[kind] > 0:
-            first = bind(bank, plan, e.path, k)
-            bank.res[0] = row_address(conset.c, k)
-            bank.res[1] = row_address(conset.C, k)
-            if evaluate(bank, first + JACOBIAN) != 0:
+            if slopes(e, k) != 0:
                 return k
-            if full and bank.address[first + ROW_HESSIAN] != 0:
-                bank.arg[4] = row_address(conset.gradient, k)
-                bank.res[0] = row_address(conset.hessian, 0)
-                if evaluate(bank, first + ROW_HESSIAN) != 0:
+            if full and bank.address[SLOTS * kind + ROW_HESSIAN] != 0:
+                if row_curvature(e, k) != 0:
                     return k
                 for i in range(size):
                     for j in range(i + 1):

@@ -16,6 +16,7 @@ from numba.extending import overload
 from dynamics.kernels.bank import Bank, evaluate
 from dynamics.kernels.calls import address_of, row_address
 from dynamics.kernels.linked import INNER, linked
+from dynamics.kernels.record import record_at
 from dynamics.loops.vectors import INLINE
 from ocp.shooting.engine.record import Engine, Path, Plan, Sampler
 from ocp.shooting.robot import lagrangian, sensitivities
@@ -72,6 +73,7 @@ def _take(e: Engine | Sampler, path: Path, k: int, after: Array) -> int:
     first = bind(bank, e.plan, path, k)
     bank.res[0] = address_of(after)
     bank.res[1] = row_address(path.cost, k)
+    bank.res[2] = row_address(path.inner, k)
     return evaluate(bank, first + STEP)
 
 
@@ -82,7 +84,15 @@ def _differentiate(e: Engine, k: int, H: Array, hessian: bool) -> int:
     bank.res[0] = row_address(e.model.g, k)
     bank.res[1] = row_address(e.model.F, k)
     bank.res[2] = row_address(H, k)
+    _put_inner(e, k, 3 if hessian else 2)
     return evaluate(bank, first + (EXPAND if hessian else FIRST_ORDER))
+
+
+@linked(**INLINE)
+def _put_inner(e: Engine, k: int, which: int) -> None:
+    """Results from this one on: derivatives and values of what the rows of knot k hold."""
+    e.bank.res[which] = row_address(e.conset.T, k)
+    e.bank.res[which + 1] = row_address(e.path.inner, k)
 
 
 @linked
@@ -91,7 +101,8 @@ def _full_hessian(e: Engine, k: int) -> int:
     first = bind(bank, e.plan, e.path, k)
     bank.arg[5] = row_address(e.policy.costate, k + 1)
     bank.res[0] = row_address(e.model.H, k)
-    bank.res[1] = bank.res[2] = 0  # a kernel that gives g and F as well
+    for i in range(1, min(5, bank.res.shape[0])):
+        bank.res[i] = 0  # a kernel that gives g and F as well
     return evaluate(bank, first + HESSIAN)
 
 
@@ -103,6 +114,7 @@ def _complete(e: Engine, k: int) -> int:
     bank.res[0] = row_address(e.model.H, k)
     bank.res[1] = row_address(e.model.g, k)
     bank.res[2] = row_address(e.model.F, k)
+    _put_inner(e, k, 3)
     return evaluate(bank, first + WHOLE)
 
 
@@ -126,7 +138,7 @@ def _by_step(e, path, k, after):  # type: ignore[no-untyped-def]
     def by_either(e, path, k, after):  # type: ignore[no-untyped-def]
         if _has(e, k, STEP):
             return _take(e, path, k, after)
-        return by_robot(e.step, e.plan, path, k, after)
+        return by_robot(record_at(e.step, e.step.kinds[e.plan.which[k]]), e.plan, path, k, after)
     return by_either
 
 
@@ -139,7 +151,8 @@ def _by_expansion(e, k, H, hessian):  # type: ignore[no-untyped-def]
     def by_either(e, k, H, hessian):  # type: ignore[no-untyped-def]
         if _has(e, k, STEP):
             return _differentiate(e, k, H, hessian)
-        return by_robot(e.derivatives, e.plan, e.path, k, e.model, H, hessian)
+        return by_robot(record_at(e.derivatives, e.derivatives.kinds[e.plan.which[k]]), e.plan, e.path, k, e.model,
+                        e.conset.T, H, hessian)
     return by_either
 
 
@@ -152,7 +165,8 @@ def _by_curve(e, k):  # type: ignore[no-untyped-def]
     def by_either(e, k):  # type: ignore[no-untyped-def]
         if _has(e, k, HESSIAN):
             return _full_hessian(e, k)
-        return by_robot(e.derivatives, e.plan, e.path, k, e.policy.costate, e.model.H)
+        return by_robot(record_at(e.derivatives, e.derivatives.kinds[e.plan.which[k]]), e.plan, e.path, k,
+                        e.policy.costate, e.model.H)
     return by_either
 
 
@@ -165,7 +179,8 @@ def _by_whole(e, k):  # type: ignore[no-untyped-def]
     def by_either(e, k):  # type: ignore[no-untyped-def]
         if _has(e, k, WHOLE):
             return _complete(e, k)
-        return by_robot(e.derivatives, e.plan, e.path, k, e.model, e.policy.costate)
+        return by_robot(record_at(e.derivatives, e.derivatives.kinds[e.plan.which[k]]), e.plan, e.path, k, e.model,
+                        e.conset.T, e.policy.costate)
     return by_either
 
 

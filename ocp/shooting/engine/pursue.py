@@ -7,10 +7,10 @@ import numpy as np
 from dynamics.kernels.bank import evaluate
 from dynamics.kernels.calls import row_address
 from dynamics.kernels.linked import linked
-from ocp.shooting.engine.augmented import terms, update, violation
+from ocp.shooting.engine.augmented import bind_rows, terms, update, violation
 from ocp.shooting.engine.expansion import expand
 from ocp.shooting.engine.iterate import BROKEN, MAX_BLENDS, RUNNING, chase, direct, step
-from ocp.shooting.engine.knots import VALUE, away, bind, moved
+from ocp.shooting.engine.knots import VALUE, away, moved
 from ocp.shooting.engine.record import BLEND, COST, FAILED, GAP, UNIT, VIOLATION, Engine
 from ocp.shooting.engine.rollout import accept, trial
 
@@ -98,7 +98,7 @@ def _estimate(e: Engine) -> bool:
     for k in range(plan.which.shape[0]):
         kind = plan.which[k]
         if conset.number[kind] > 0:
-            first = bind(e.bank, plan, path, k)
+            first = bind_rows(e.bank, plan, path, k)
             e.bank.res[0] = row_address(conset.c, k)
             if evaluate(e.bank, first + VALUE) != 0 or np.isnan(terms(conset, kind, k, conset.c[k], conset.gradient[k])):
                 return False

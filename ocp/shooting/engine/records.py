@@ -18,8 +18,8 @@ if TYPE_CHECKING:  # Numba costs half a second: it is imported by the functions 
     from dynamics.kernels.bank import Bank
     from ocp.shooting.engine.record import Engine
 
-Workspaces = list[Workspace]
-"""Workspaces whose handles a record holds: they must outlive it."""
+Workspaces = list[Any]
+"""Workspaces whose handles a record holds, and records whose addresses it holds: they must outlive it."""
 _SLOT = {name: i for i, name in enumerate(("step", "expand", "first_order", "hessian", "difference", "plus", "value", "jacobian",
                                            "row_hessian", "whole"))}
 """Slots of a kind, in the order of ``ocp.shooting.engine.knots``."""
@@ -27,12 +27,13 @@ _SLOT = {name: i for i, name in enumerate(("step", "expand", "first_order", "hes
 
 @dataclass(frozen=True)
 class Compiled:
-    """The kernels of a horizon: by slot of the bank, and those that loops over the robot call (none if code is generated)."""
+    """The kernels of a horizon: by slot of the bank, and those that loops over the robot call by kind of stage and slot (none if
+    code is generated)."""
 
     horizon: Horizon
     options: ILQROptions
     bank: dict[int, Kernel]
-    robot: dict[int, Kernel]
+    robot: dict[tuple[int, int], Kernel]
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Kernels are made anew where it is read."""
@@ -44,9 +45,9 @@ class Compiled:
         return *self.bank.values(), *self.robot.values()
 
     @property
-    def by_loops(self) -> int | None:
-        """The kind of stage that runs as loops over the robot, if any."""
-        return next((i for i, stage in enumerate(self.horizon.kinds) if stage.local is not None), None)
+    def by_loops(self) -> tuple[int, ...]:
+        """The kinds of stages that run as loops over the robot."""
+        return tuple(i for i, stage in enumerate(self.horizon.kinds) if stage.local is not None)
 
 
 def compile_horizon(horizon: Horizon, options: ILQROptions) -> Compiled:
@@ -64,16 +65,17 @@ def compile_horizon(horizon: Horizon, options: ILQROptions) -> Compiled:
             if options.hessian == "auto" or options.tuning.convexify == "gauss_newton":
                 found["expand"] = stage.expand
         if stage.rows.count:
-            found |= {"value": stage.rows.value, "jacobian": stage.rows.jacobian}
-            if stage.rows.curvature.jac_sparsity(0, 4).nnz():  # else all rows are linear
+            found |= {"value": stage.rows.outer, "jacobian": stage.rows.slopes}
+            if stage.rows.curvature.jac_sparsity(0, 6).nnz():  # else all rows are linear
                 found["row_hessian"] = stage.rows.curvature
         wanted |= {len(_SLOT) * i + _SLOT[name]: function for name, function in found.items() if function is not None}
-    robot: dict[int, ca.Function] = {}
-    for stage, leg in ((stage, leg) for stage in horizon.kinds if stage.local for leg in horizon.legs):
-        from ocp.shooting.robot import mechanics
+    robot: dict[tuple[int, int], ca.Function] = {}
+    for i, stage in enumerate(horizon.kinds):
+        if stage.local is not None:
+            from ocp.shooting.robot import mechanics
 
-        assert stage.local is not None
-        robot = mechanics.bank_functions(leg.stretch.phase.system, options.integrator, stage.local, full)
+            robot |= {(i, slot): one for slot, one in mechanics.bank_functions(
+                stage.local.system, options.integrator, stage.local, full).items()}
     check(Activity.KERNELS)
     mode = "quick" if options.kernels == "auto" else cast(Literal["tuned", "compiled", "interpreted"], options.kernels)
     kernels = compile_many([*wanted.values(), *robot.values()], mode=mode, seconds_left=seconds_left)
@@ -94,15 +96,28 @@ def bank(compiled: Compiled) -> tuple[Bank, Workspaces]:
 
 
 def stepper(compiled: Compiled) -> tuple[Any, Any, Workspaces]:
-    """(step, bank, workspaces) for one thread: the step is the bank itself where code is generated."""
+    """(step, bank, what must outlive them) for one thread: the step is the bank itself where code is generated."""
     own, workspaces = bank(compiled)
-    if compiled.by_loops is None:
+    if not compiled.by_loops:
         return own, own, workspaces
+    made, more = _mechanics(compiled)
+    return next(iter(made.values())), own, [*workspaces, *more, *made.values()]
+
+
+def _mechanics(compiled: Compiled) -> tuple[dict[int, Any], Workspaces]:
+    """Records of the steps by loops, by kind of stage, and their workspaces."""
     from ocp.shooting.robot import mechanics
 
-    made, more = mechanics.make_mechanics(compiled.horizon.legs[0].stretch.phase.system, compiled.options.integrator,
-                                          compiled.options.cost_quadrature == "rectangle", compiled.robot)
-    return made, own, [*workspaces, *more]
+    horizon, options, found, spaces = compiled.horizon, compiled.options, dict[int, Any](), list[Workspace]()
+    kinds = np.zeros(len(horizon.kinds), dtype=np.int64)
+    for i in compiled.by_loops:
+        stage, kernels = horizon.kinds[i], {slot: kernel for (kind, slot), kernel in compiled.robot.items() if kind == i}
+        assert stage.local is not None
+        held = stage.rows.held if stage.expand is None else ()  # else generated code gives them
+        found[i], more = mechanics.make_mechanics(stage.local.system, options.integrator, options.cost_quadrature == "rectangle",
+                                                  kernels, held, kinds)
+        kinds[i], spaces = found[i].address, [*spaces, *more]
+    return found, spaces
 
 
 def make_store(compiled: Compiled) -> tuple[Engine, Workspaces]:
@@ -119,8 +134,9 @@ def make_store(compiled: Compiled) -> tuple[Engine, Workspaces]:
                        horizon.t.copy(), horizon.h.copy(), horizon.p.copy(), horizon.lower.copy(), horizon.upper.copy())
     model, z = lq.model(n, m), np.zeros
     nw = model.gap.shape[1]
-    paths = [record.Path(np.full((S + 1, nx), np.nan), z((S, M)), np.full(S + 1, np.nan), z((S, nw))) for _ in range(2)]
-    r = max(1, *(stage.rows.count for stage in kinds))
+    r, inner = max(1, *(stage.rows.count for stage in kinds)), horizon.inner
+    paths = [record.Path(np.full((S + 1, nx), np.nan), z((S, M)), np.full(S + 1, np.nan), z((S, nw)), z((S + 1, inner)))
+             for _ in range(2)]
     rows = np.zeros((2, len(kinds), r), dtype=np.int64)
     for i, stage in enumerate(kinds):
         rows[0, i, :stage.rows.count], rows[1, i, :stage.rows.count] = stage.rows.kind, stage.rows.size
@@ -128,9 +144,9 @@ def make_store(compiled: Compiled) -> tuple[Engine, Workspaces]:
     holds = np.zeros((S + 1, r), dtype=np.int64)
     holds[:, :horizon.holds().shape[1]] = horizon.holds()
     conset = record.ConstraintSet(
-        np.array([s.rows.count for s in kinds]), rows[0].copy(), rows[1].copy(), holds, z((S + 1, r)), np.ones((S + 1, r)),
-        z((S + 1, r)), z((S + 1, r)), z((S + 1 if any_rows else 1, r, w)), z((1, r)), z((1, r)), z((2, N + M, w)), z((r, r)),
-        0.0, 1.0)
+        np.array([s.rows.count for s in kinds]), np.array([len(s.rows.held) for s in kinds]), rows[0].copy(), rows[1].copy(),
+        holds, z((S + 1, r)), np.ones((S + 1, r)), z((S + 1, r)), z((S + 1, r)), z((S + 1 if any_rows else 1, r, w)),
+        z((S + 1, inner, w)), z(r * inner), z((1, r)), z((1, r)), z((2, N + M, w)), z((r, r)), 0.0, 1.0)
     coarse = options.hessian != "gauss_newton" and options.tuning.convexify == "gauss_newton"
     spare = record.Spare(z((S + 1, nw)), z((S, M)), z((1, nw)), z((1, nx)), z((64, 2)), z((S + 1 if coarse else 1, N + M, w)),
                          z((N + M, N + M)))
@@ -151,8 +167,7 @@ def helpers(compiled: Compiled, store: Engine, count: int) -> tuple[list[Engine]
         step, own, derivatives, more = _records(compiled)
         workspaces += more
         shared = store.conset
-        conset = shared.replace(c_try=shared.c_try.copy(), gradient_try=shared.gradient_try.copy(), hessian=shared.hessian.copy(),
-                               cone=shared.cone.copy())
+        conset = shared.replace(**{name: getattr(shared, name).copy() for name in ("B", "c_try", "gradient_try", "hessian", "cone")})
         found.append(record.Engine(own, step, derivatives, store.plan, store.path, store.trial, store.model, store.policy, work,
                                    conset, store.spare, store.settings, store.state))
     return found, workspaces
@@ -161,17 +176,18 @@ def helpers(compiled: Compiled, store: Engine, count: int) -> tuple[list[Engine]
 def _records(compiled: Compiled) -> tuple[Any, Any, Any, Workspaces]:
     """(step, bank, derivatives, workspaces)."""
     step, own, workspaces = stepper(compiled)
-    kind = compiled.by_loops
-    if kind is None:
+    if not compiled.by_loops:
         return own, own, own, workspaces
     from ocp.shooting.robot import sensitivities
 
-    another, _, more = stepper(compiled)  # the walk with sensitivities has memory of its own
-    local = compiled.horizon.kinds[kind].local
-    assert local is not None
-    both = sensitivities.make_sensitivities(another, compiled.horizon.legs[0].stretch.phase.system, compiled.options.integrator,
-                                            local.support)
-    return step, own, both, [*workspaces, *more]
+    made, more = _mechanics(compiled)  # the walk with sensitivities has memory of its own
+    kinds, found = np.zeros(len(compiled.horizon.kinds), dtype=np.int64), []
+    for i, one in made.items():
+        local = compiled.horizon.kinds[i].local
+        assert local is not None
+        found.append(sensitivities.make_sensitivities(one, local.system, compiled.options.integrator, local.support, kinds))
+        kinds[i] = found[-1].address
+    return step, own, found[0], [*workspaces, *more, *found]
 
 
 @lru_cache(maxsize=16)

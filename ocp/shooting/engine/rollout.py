@@ -120,6 +120,8 @@ def accept(e: Engine) -> None:
     path, new = e.path, e.trial
     for k in range(path.x.shape[0]):
         path.cost[k] = new.cost[k]
+        for i in range(path.inner.shape[1]):
+            path.inner[k, i] = new.inner[k, i]
         for i in range(path.x.shape[1]):
             path.x[k, i] = new.x[k, i]
     for k in range(path.u.shape[0]):

@@ -30,11 +30,12 @@ def curve(record, plan, path, k, costate, out):  # type: ignore[no-untyped-def]
     return status if status != 0 else _curve(record, plan.t[k], plan.h[k], plan.p[k], path.u[k], k, costate, out)
 
 
-def complete(record, plan, path, k, model, costate):  # type: ignore[no-untyped-def]
+def complete(record, plan, path, k, model, T, costate):  # type: ignore[no-untyped-def]
     """``ocp.shooting.engine.knots.complete`` by loops (compiled where it is used): one walk for all derivatives."""
     t, h, p, u = plan.t[k], plan.h[k], plan.p[k], path.u[k]
     status = steps.walk(record, t, path.x[k], u, h)
     if status == 0:
+        steps.gather_inner(record, path.inner, T, k)
         status = steps.gather_model(record, t, h, p, u, k, model.g, model.F, model.H, False)
     return status if status != 0 else _curve(record, t, h, p, u, k, costate, model.H)
 

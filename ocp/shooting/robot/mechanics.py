@@ -23,6 +23,7 @@ from dynamics.kernels.linked import linked
 from dynamics.kernels.record import Record
 from dynamics.loops import forward, make_tables
 from dynamics.loops.acting import give
+from dynamics.loops.held import multipliers
 from ocp.errors import ProblemError
 from ocp.integrators import INTEGRATORS, STAGES
 from ocp.problem import System
@@ -41,8 +42,9 @@ class Mechanics(Record):
     table, reals, work, wrenches: of ``dynamics.loops`` (no wrenches act); tableau as in the module docstring, node times
     clock [s] and cost weights quadrature [s] in units of h; flat [k, 2]: (coordinate, velocity); curved [k, 4]: (record, first
     coordinate, first velocity, number of velocities); drive [k, 2]: (velocity, control) and gain [k] of the motors; thrusts [2]:
-    the first control that is a thrust, and how many are; then the slots: x [s + 1, nx], a [s, nv], tau [nv], alpha [s + 1],
-    time [1], cost [1].
+    the first control that is a thrust, and how many are; inner [n]: which of accelerations and multipliers at the beginning of a
+    step rows hold; kinds: addresses of the records by kind of stage, 0 where code is generated; then the slots: x [s + 1, nx],
+    a [s, nv], tau [nv], alpha [s + 1], time [1], cost [1].
     """
 
     table: Array
@@ -58,6 +60,8 @@ class Mechanics(Record):
     drive: Array
     gain: Array
     thrusts: Array
+    inner: Array
+    kinds: Array
     bank: Bank
     x: Array
     a: Array
@@ -106,12 +110,13 @@ def bank_functions(system: System, integrator: str, cost: LocalCost, full: bool)
     return costs | motions(system, integrator, full)
 
 
-def make_mechanics(system: System, integrator: str, rectangle: bool, kernels: Mapping[int, Kernel]
-                   ) -> tuple[Mechanics, list[Workspace]]:
-    """A record with memory of its own, and the workspaces that must outlive it. rectangle: costs at the knot only."""
+def make_mechanics(system: System, integrator: str, rectangle: bool, kernels: Mapping[int, Kernel], inner: Sequence[int],
+                   kinds: Array) -> tuple[Mechanics, list[Workspace]]:
+    """A record with memory of its own, and the workspaces that must outlive it. rectangle: costs at the knot only; inner, kinds:
+    as in the record."""
     model = system.model
-    kinds = curved_kinds(model)
-    tables, (loaded, spaces) = make_tables(system.mechanism), make_bank(kernels, MOTION + 3 * STAGES * len(kinds))
+    joints = curved_kinds(model)
+    tables, (loaded, spaces) = make_tables(system.mechanism), make_bank(kernels, MOTION + 3 * STAGES * len(joints))
     velocity, position, clock, quadrature = tableau(integrator)
     if rectangle:
         quadrature = np.eye(1, len(quadrature))[0]
@@ -121,7 +126,7 @@ def make_mechanics(system: System, integrator: str, rectangle: bool, kernels: Ma
         if kind.is_vector_space:
             flat += [(qs.start + k, vs.start + k) for k in range(kind.nv)]
         else:
-            curved.append((kinds.index(kind), qs.start, vs.start, kind.nv))
+            curved.append((joints.index(kind), qs.start, vs.start, kind.nv))
     motors = len(system.mechanism.motors)
     selection = np.array(system.mechanism.selection.full()).reshape(model.nv, motors)
     drive = np.argwhere(selection)
@@ -129,8 +134,8 @@ def make_mechanics(system: System, integrator: str, rectangle: bool, kernels: Ma
     return Mechanics(
         tables.integers, tables.reals, tables.workspace(), np.zeros((0, 6)), velocity, position, clock, quadrature,
         _table(flat, 2), _table(curved, 4), _table(drive, 2), selection[tuple(drive.T)].astype(float),
-        np.array([motors, system.nu - motors]), loaded, np.zeros((nodes + 1, system.nx)), np.zeros((nodes, model.nv)),
-        np.zeros(model.nv), np.zeros(nodes + 1), np.zeros(1), np.zeros(1)), spaces
+        np.array([motors, system.nu - motors]), np.array(inner, dtype=np.int64), kinds, loaded,
+        np.zeros((nodes + 1, system.nx)), np.zeros((nodes, model.nv)), np.zeros(model.nv), np.zeros(nodes + 1), np.zeros(1), np.zeros(1)), spaces
 
 
 def _table(rows: Sequence[Any] | Array, columns: int) -> Array:
@@ -148,7 +153,7 @@ def _motion_slot(kind: int, sources: int) -> int:
 def start(m: Mechanics, x: Array, u: Array) -> None:
     """Slot 0 and the generalised forces of the controls."""
     slots, tau, drive, gain = m.x, m.tau, m.drive, m.gain
-    for i in range(x.shape[0]):
+    for i in range(slots.shape[1]):
         slots[0, i] = x[i]
     for i in range(tau.shape[0]):
         tau[i] = 0.0
@@ -216,6 +221,15 @@ def bind_cost(m: Mechanics, j: int, t: float, u: Array, p: Array, h: float) -> f
     return float(h * m.quadrature[j])
 
 
+@linked
+def keep_inner(m: Mechanics, work: Array, to: Array, k: int) -> None:
+    """Row k of what rows hold, from accelerations and multipliers at the beginning of a step."""
+    nv, inner, a = m.tau.shape[0], m.inner, m.a
+    for i in range(inner.shape[0]):
+        n = inner[i]
+        to[k, i] = a[0, n] if n < nv else work[multipliers(m.table) + n - nv]
+
+
 def take_step(record, plan, path, k, after):  # type: ignore[no-untyped-def]
     """``ocp.shooting.engine.knots.take`` by loops (compiled where it is used): row k of plan and path; after [nx]."""
     slots, a, tau, value, quadrature, bank = record.x, record.a, record.tau, record.cost, record.quadrature, record.bank
@@ -233,6 +247,8 @@ def take_step(record, plan, path, k, after):  # type: ignore[no-untyped-def]
         if n < nodes:
             give(table, work, t + record.clock[n] * h, u, thrusts[0], thrusts[1])
             forward.forward_dynamics(table, reals, work, slots[n][:nq], slots[n][nq:], tau, wrenches, a[n])
+            if n == 0:
+                keep_inner(record, work, path.inner, k)
             if quadrature[n] != 0.0:
                 weight = bind_cost(record, n, t, u, plan.p[k], h)
                 bank.res[0] = address_of(value)

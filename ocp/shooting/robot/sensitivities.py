@@ -18,6 +18,8 @@ from dynamics.kernels.record import Record
 from dynamics.loops import forward, make_tables
 from dynamics.loops.acting import directions, give
 from dynamics.loops.dense import Block, add, add_congruence, clear, copy, flat, padded, product
+from dynamics.loops.frames import lanes_of
+from dynamics.loops.held import multiplier_derivatives
 from dynamics.loops.lanes import WIDTH
 from ocp.problem import System
 from ocp.shooting.robot import mechanics as mech
@@ -32,12 +34,13 @@ class Sensitivities(Record):
     sources)] (Jacobians of curved joints); cost derivatives cost_gradient [n + m], lxx [r, r], lux [m, r], luu [m, m], support [r];
     H [n + m, width] and gradient [1, width] of the step; scratch Z, T [max(n, rows of a curve), width], R [m, width].
 
-    For the full Hessian: workspaces [s, ...] of ``dynamics.loops``, one for each node, in which the walk leaves what second
-    derivatives need; adjoints x_bar [s + 1, n], a_bar [s, nv]; lam [nv], inverse and second [4, nv, nv], K [n, n], controls [m, n],
-    curve_hessian [rows of a curve, the same].
+    kinds: addresses of the records by kind of stage. For the full Hessian: workspaces [s, ...] of ``dynamics.loops``, one for each
+    node, in which the walk leaves what second derivatives need; adjoints x_bar [s + 1, n], a_bar [s, nv]; lam [nv], inverse and
+    second [4, nv, nv], K [n, n], controls [m, n], curve_hessian [rows of a curve, the same].
     """
 
     mechanics: mech.Mechanics
+    kinds: Array
     X: Array
     da: Array
     first: Array
@@ -63,7 +66,8 @@ class Sensitivities(Record):
     curve_hessian: Array
 
 
-def make_sensitivities(mechanics: mech.Mechanics, system: System, integrator: str, support: tuple[int, ...]) -> Sensitivities:
+def make_sensitivities(mechanics: mech.Mechanics, system: System, integrator: str, support: tuple[int, ...], kinds: Array
+                       ) -> Sensitivities:
     """Memory for a step; the mechanics become part of the record and must not be used elsewhere."""
     position = mech.tableau(integrator)[1]
     nodes, nv, m, r = len(position) - 1, system.model.nv, system.nu, len(support)
@@ -74,7 +78,7 @@ def make_sensitivities(mechanics: mech.Mechanics, system: System, integrator: st
     rows = 6 * (1 + 2 * int(np.count_nonzero(position[-1])))
     tall = max(n, rows)
     return Sensitivities(
-        mechanics, X, np.zeros((nodes, nv, width)), np.zeros((nodes, 3, nv, nv)), np.zeros((nodes + 1, joints, 6 * rows)),
+        mechanics, kinds, X, np.zeros((nodes, nv, width)), np.zeros((nodes, 3, nv, nv)), np.zeros((nodes + 1, joints, 6 * rows)),
         np.zeros(z), np.zeros((r, r)), np.zeros((m, r)), np.zeros((m, m)), np.array(support, dtype=np.int64),
         np.zeros((z, width)), np.zeros((1, width)), np.zeros((tall, width)), np.zeros((tall, width)), np.zeros((m, width)),
         _workspaces(system, nodes), np.zeros((nodes + 1, n)), np.zeros((nodes, nv)), np.zeros(nv),
@@ -203,12 +207,35 @@ def cost_derivatives(s: Sensitivities, j: int, t: float, u: Array, p: Array, h: 
     return mech.evaluate(m.bank, slot), weight
 
 
-def expand(record, plan, path, k, model, H, hessian):  # type: ignore[no-untyped-def]
-    """``ocp.shooting.engine.knots.differentiate`` by loops (compiled where it is used): g [w] and F [n, w] of the model and
-    H [n + m, w], row k."""
+def expand(record, plan, path, k, model, T, H, hessian):  # type: ignore[no-untyped-def]
+    """``ocp.shooting.engine.knots.differentiate`` by loops (compiled where it is used): g [w] and F [n, w] of the model,
+    H [n + m, w] and T, row k."""
     t, h, p, u = plan.t[k], plan.h[k], plan.p[k], path.u[k]
     status = walk(record, t, path.x[k], u, h)
+    gather_inner(record, path.inner, T, k)
     return status if status != 0 else gather_model(record, t, h, p, u, k, model.g, model.F, H, hessian)
+
+
+@linked
+def gather_inner(s: Sensitivities, inner: Array, T: Array, k: int) -> None:
+    """Row k of what rows hold [S+1, n], and of its derivative T [S+1, n, w]: accelerations and multipliers at the beginning of the
+    step that was walked through."""
+    m, da, work = s.mechanics, s.da, s.workspaces[0]
+    mech.keep_inner(m, work, inner, k)
+    which, drive, gain, nv, width = m.inner, m.drive, m.gain, da.shape[1], da.shape[2]
+    for i in range(which.shape[0]):
+        n, to = which[i] - nv, (k * T.shape[1] + i) * width
+        if n < 0:
+            copy(da, which[i] * width, T, to, width)
+            continue
+        clear(T, to, width)
+        one = lanes_of(nv)
+        by = multiplier_derivatives(m.table) + 3 * one * n
+        for j in range(nv):
+            T[k, i, j] = work[by + j]
+            T[k, i, nv + j] = work[by + one + j]
+        for d in range(drive.shape[0]):
+            T[k, i, 2 * nv + drive[d, 1]] += work[by + 2 * one + drive[d, 0]] * gain[d]
 
 
 @linked

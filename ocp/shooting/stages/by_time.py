@@ -80,14 +80,14 @@ def kinds_at(table: Timetable, t: Array, h: float) -> Array:
     return numbers
 
 
-def build_by_time(problem: TimedProblem, options: ILQROptions) -> Horizon:
-    """The horizon at time 0. Raises ProblemError for integrators that do not fit."""
+def build_by_time(problem: TimedProblem, options: ILQROptions, loops: bool) -> Horizon:
+    """The horizon at time 0; loops: steps are left to loops over the robot. Raises ProblemError for integrators that do not fit."""
     whole, length, given = problem.phase, problem.phase.duration.guess, problem.parts.phases
     plain = [Stretch(phase, 0, Constants(), False, (length,)) for phase in given]
-    own = [replace(one, phase=replace(one.phase, system=differentiated(
+    own = plain if loops else [replace(one, phase=replace(one.phase, system=differentiated(
         one.phase.system, choose(one.phase.system, options.derivatives, "generated")[0]))) for one in plain]
     count = options.intervals
-    drafts = [*(step_draft(one, options, False, single_graph(as_given, options), None)
+    drafts = [*(step_draft(one, options, loops, single_graph(as_given, options, loops), None)
                 for as_given, one in zip(plain, own, strict=True)), *(end_draft(Leg(one, 0, count)) for one in own)]
     from dynamics.loops.dense import padded  # Numba costs half a second: whoever only asks shall not pay for it
 

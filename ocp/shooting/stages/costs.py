@@ -13,7 +13,7 @@ from dynamics.derivatives.inner import Inner, split, through
 from dynamics.lie.expression import Expr
 from ocp.bridge import inner as inner_of
 from ocp.errors import ProblemError
-from ocp.problem import At, Constraint, Cost, Phase, Sense
+from ocp.problem import At, Constraint, Cost, Phase, Sense, System
 from ocp.shooting.stages.expressions import Symbol, shared, symbol_for
 from ocp.spaces import Space
 
@@ -138,6 +138,7 @@ class LocalCost:
     hessian -> gradient, then the Hessian: lxx [r, r], lux [nu, r], luu [nu, nu], transposed, with the r components of dx in
         ``support`` (of the rest, nothing is quadratic); Gauss-Newton for residual costs
     exact -> the same with the exact Hessian
+    system: that of the robot
     """
 
     value: ca.Function
@@ -145,6 +146,7 @@ class LocalCost:
     hessian: ca.Function
     exact: ca.Function
     support: tuple[int, ...]
+    system: System
 
 
 def local_cost(phase: Phase) -> LocalCost:
@@ -163,7 +165,7 @@ def local_cost(phase: Phase) -> LocalCost:
     return LocalCost(
         value=ca.Function("cost", arguments, [value]), gradient=ca.Function("cost_gradient", arguments, [gradient]),
         hessian=ca.Function("cost_hessian", arguments, [gradient, *blocks[:3]]),
-        exact=ca.Function("cost_exact", arguments, [gradient, *blocks[3:]]), support=support)
+        exact=ca.Function("cost_exact", arguments, [gradient, *blocks[3:]]), support=support, system=system)
 
 
 def _sparsity(arguments: Sequence[Expr], matrix: Expr) -> ca.Sparsity:

@@ -78,6 +78,11 @@ class Horizon:
         """Number of stages before the end."""
         return len(self.which) - 1
 
+    @property
+    def inner(self) -> int:
+        """Most values of the dynamics that rows of a stage hold, at least one."""
+        return max(1, *(len(stage.rows.held) for stage in self.kinds))
+
     def kind(self, k: int) -> Stage:
         """Kind of stage k."""
         return self.kinds[self.which[k]]
@@ -141,7 +146,7 @@ def build(problem: Problem, options: ILQROptions, loops: bool = False, kinds: tu
             drafts.append(_passage(legs[-1], stretch))
             at += 1
         steps = stretch.phase.steps or options.intervals
-        made = [step_draft(stretch, first, loops, single_graph(plain, first), two)]
+        made = [step_draft(stretch, first, loops, single_graph(plain, first, loops), two)]
         made += [step_draft(stretch, options, False, None, two)] if two is not None and steps > 1 else []
         which += [len(drafts)] + [len(drafts) + len(made) - 1] * (steps - 1)
         drafts += made

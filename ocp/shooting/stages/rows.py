@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import casadi as ca
 import numpy as np
@@ -35,23 +37,48 @@ class Row:
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of one kind of stage. value(t, x, u, p) -> c [r]; jacobian(t, x, u, p) -> c, C [r, w] by z; curvature(t, x, u, p, y) ->
-    Hessian [ndx + nu, w] of y' c by z, on and below the diagonal; adjoint(t, x, u, p, y) -> gradients of y' c by the
-    coordinates of x and by u. Matrices row by row, w the width of the horizon.
+    """Rows of one kind of stage. They may hold values k [n] of the dynamics, which the step evaluates, those with the numbers
+    ``held`` of ``sought(t, x, u)``; T [n, w] is their derivative by z.
+
+    outer(t, x, u, p, k) -> c [r];  slopes(t, x, u, p, k) -> c, C [r, w] by z and B [r, n] by k;  curvature(t, x, u, p, k, T, y) ->
+    Hessian [ndx + nu, w] of y' c by z, on and below the diagonal. Matrices row by row, w the width of the horizon.
 
     kind [r]; size [r]: rows of the cone that begins here; needs_control [r]; names [r]: component by component; unit [r]: what one
     of a row is in the unit of its constraint (``ocp.shooting.row_units``).
     """
 
-    value: ca.Function
-    jacobian: ca.Function
+    outer: ca.Function
+    slopes: ca.Function
     curvature: ca.Function
-    adjoint: ca.Function
+    sought: ca.Function | None
+    held: tuple[int, ...]
     kind: np.ndarray
     size: np.ndarray
     needs_control: np.ndarray
     names: tuple[str, ...]
     unit: np.ndarray
+
+    @cached_property
+    def value(self) -> ca.Function:
+        """(t, x, u, p) -> c [r]."""
+        at = self._symbols()
+        return ca.Function("rows", at, [self.outer(*at, self.inner(*at[:3]))])
+
+    @cached_property
+    def adjoint(self) -> ca.Function:
+        """(t, x, u, p, y) -> gradients of y' c by the coordinates of x and by u."""
+        at, y = self._symbols(), (ca.SX if self.sought is None else ca.MX).sym("y", self.count)
+        product, make = ca.dot(y, self.value(*at)), dense_function if self.sought is None else ca.Function
+        return make("adjoint", [*at, y], [ca.densify(ca.gradient(product, at[i])) for i in (1, 2)])
+
+    def inner(self, t: Any, x: Any, u: Any) -> Any:
+        """Values k of the dynamics that the rows hold."""
+        return ca.DM(0, 1) if self.sought is None else self.sought(t, x, u)[list(self.held), :]
+
+    def _symbols(self) -> list[Expr]:
+        """Of (t, x, u, p); what is large is called."""
+        kind = ca.SX if self.sought is None else ca.MX
+        return [kind.sym(name, self.outer.size1_in(i)) for i, name in enumerate("txup")]
 
     @property
     def count(self) -> int:
@@ -132,57 +159,47 @@ def _between(name: str, value: Expr, lower: float, upper: float) -> list[Row]:
 def make_rows(label: str, space: Space, nu: int, np_: int, make: Callable[..., list[Row]], width: int, inner: Inner | None = None,
               full: bool = True) -> Rows:
     """Functions of the constraints that ``make(t, x, u, p)`` lists. inner: values of the dynamics that they may hold; ``make`` then
-    takes symbols for these, whose derivatives are known in closed form. full: the curvature has that of forward dynamics, which
-    Gauss-Newton Hessians leave out."""
-    sizes = (1, space.nx, nu, np_)
-    at = [ca.SX.sym(n, size) for n, size in zip("txup", sizes, strict=True)]
+    takes symbols for these. full: the curvature has that of forward dynamics, which Gauss-Newton Hessians leave out."""
+    at = [ca.SX.sym(n, size) for n, size in zip("txup", (1, space.nx, nu, np_), strict=True)]
     k = ca.SX.sym("k", 0 if inner is None else inner.count)
-    control = at[2]
     made = make(*at, *(() if inner is None else (k,)))
-    c, y = ca.densify(ca.vertcat(ca.SX(0, 1), *(row.expression for row in made))), ca.SX.sym("y", len(made))
-    inner = inner if inner is not None and ca.depends_on(c, k) else None
-    jacobian, curvature = _derivatives(label, space, at, make, y, width, k, inner, full)
-    if inner is not None:  # what is large is called: nothing else is shared with it
-        outer = ca.Function("outer", [*at, k], [ca.cse(c)])
-        *at, y = (ca.MX.sym(n, size) for n, size in zip("txupy", (*sizes, len(made)), strict=True))
-        c = outer(*at, inner.sought(*at[:3]))
-    product, make_function = ca.dot(y, c), dense_function if inner is None else ca.Function
+    c = ca.densify(ca.vertcat(ca.SX(0, 1), *(row.expression for row in made)))
+    held = tuple(np.flatnonzero(ca.which_depends(c, k)).tolist()) if inner is not None and ca.depends_on(c, k) else ()
+    known = k[list(held)]
+    slopes, curvature = _derivatives(label, space, at, make, k, held, width, inner, full)
     return Rows(
-        value=make_function(f"{label}_rows", [*at], [c]), jacobian=jacobian, curvature=curvature,
-        adjoint=make_function(f"{label}_adjoint", [*at, y], [ca.densify(ca.gradient(product, at[i])) for i in (1, 2)]),
+        outer=dense_function(f"{label}_rows", [*at, known], [c]), slopes=slopes, curvature=curvature,
+        sought=inner.sought if inner is not None and held else None, held=held,
         kind=np.array([row.kind for row in made], dtype=np.int64), size=np.array([row.size for row in made], dtype=np.int64),
-        needs_control=_needs(made, ca.vertcat(control, k)), names=tuple(row.name for row in made),
-        unit=np.ones(len(made)))
+        needs_control=_needs(made, ca.vertcat(at[2], k)), names=tuple(row.name for row in made), unit=np.ones(len(made)))
 
 
-def _derivatives(label: str, space: Space, at: Sequence[Expr], make: Callable[..., list[Row]], y: Expr, width: int,
-                 k: Expr, inner: Inner | None, full: bool) -> tuple[ca.Function, ca.Function]:
-    """Of (t, x, u, p): the rows and their derivative by z = (dx, u); of these and y: the Hessian of ``y . rows``, on and below the
-    diagonal. k: symbols of ``make``; inner: what they stand for, None where constraints hold nothing of it; full: see
-    ``make_rows``."""
+def _derivatives(label: str, space: Space, at: Sequence[Expr], make: Callable[..., list[Row]], k: Expr, held: Sequence[int],
+                 width: int, inner: Inner | None, full: bool) -> tuple[ca.Function, ca.Function]:
+    """``Rows.slopes`` and ``Rows.curvature``. k: symbols of ``make``; inner: what they stand for; full: see ``make_rows``."""
     t, x, u, p = at
-    size = space.ndx + u.shape[0]
+    size, known = space.ndx + u.shape[0], k[list(held)]
     z = ca.SX.sym("z", size)
     dx, du = ca.vertsplit(z, [0, space.ndx, size])
     near = make(t, space.jet(x, dx), u + du, p, *((k,) if k.shape[0] else ()))
-    at_z, variables = ca.densify(ca.vertcat(ca.SX(0, 1), *(row.expression for row in near))), ca.vertcat(z, k)
+    y, T = ca.SX.sym("y", len(near)), ca.SX.sym("T", width, len(held))
+    at_z, variables = ca.densify(ca.vertcat(ca.SX(0, 1), *(row.expression for row in near))), ca.vertcat(z, known)
     J = ca.jacobian(at_z, variables)
     H, gradient = ca.hessian(ca.dot(y, at_z), variables) if near else (ca.SX(variables.shape[0], variables.shape[0]), 0 * variables)
     value, J, H, gradient = ca.substitute([at_z, J, H, gradient], [z], [ca.SX.zeros(size)])
-    names = f"{label}_jacobian", f"{label}_hessian"
-    if inner is None:
-        return (dense_function(names[0], [*at], [value, by_rows(J[:, :size], width)]),
-                dense_function(names[1], [*at, y], [by_rows(ca.tril(H[:size, :size]), width)]))
-    first = ca.Function("first", [*at, k], [value, J])
-    second = ca.Function("second", [*at, k, y], ca.cse([H, gradient[size:]]))
-    t, x, u, p, y = (ca.MX.sym(name, part.shape[0]) for name, part in zip("txupy", (*at, y), strict=True))
-    known, T = inner.first(t, x, u)
-    value, J = first(t, x, u, p, known)
-    H, adjoint = second(t, x, u, p, known, y)
-    H = ca.MX(size, size) if not second.nnz_out(0) else through(H, T)
-    H = ca.tril(H + inner.second(t, x, u, adjoint) if full or not inner.forward else H)
-    return (ca.Function(names[0], [t, x, u, p], [ca.densify(value), ca.densify(by_rows(J[:, :size] + J[:, size:] @ T, width))]),
-            ca.Function(names[1], [t, x, u, p, y], [ca.densify(by_rows(H, width))]))
+    bent = through(H, T.T[:, :size]) if held else H
+    inputs, name = [*at, known, T, y], f"{label}_hessian"
+    slopes = dense_function(f"{label}_jacobian", [*at, known],
+                            [value, by_rows(J[:, :size], width), by_rows(J[:, size:], len(held))])
+    if inner is None or not held or (inner.forward and not full):
+        return slopes, dense_function(name, inputs, [by_rows(ca.tril(bent), width)])
+    weights = ca.SX(inner.count, 1)
+    weights[list(held)] = gradient[size:]
+    outer = ca.Function("outer", inputs, ca.cse([bent, weights]))
+    given = [ca.MX.sym(outer.name_in(i), outer.sparsity_in(i)) for i in range(outer.n_in())]
+    H, weights = outer(*given)  # what is large is called: nothing else is shared with it
+    H = ca.tril(H + inner.second(*given[:3], weights))
+    return slopes, ca.Function(name, given, [ca.densify(by_rows(H, width))])
 
 
 def _needs(made: Sequence[Row], u: Expr) -> np.ndarray:

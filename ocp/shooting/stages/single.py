@@ -8,6 +8,7 @@ all others are differentiated algorithmically. Explicit Runge-Kutta steps go by 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 import casadi as ca
@@ -24,7 +25,7 @@ from ocp.shooting.stages import explicit
 from ocp.shooting.stages.costs import quadratic, terms, total
 from ocp.shooting.stages.expressions import Symbol, symbol_for
 from ocp.shooting.stages.stage import Term, first_order, term
-from ocp.shooting.stages.stretch import Stretch
+from ocp.shooting.stages.stretch import ClosedStep, Stretch
 from ocp.shooting.stages.symplectic import robot_curvature
 from ocp.shooting.stages.written import Write, Written
 
@@ -58,6 +59,14 @@ def closed_hessian(phase: Phase) -> bool:
             and system.space.nx == system.space.ndx and operations(system.rate) <= MAX_OPERATIONS)
 
 
+def constrained(phase: Phase) -> bool:
+    """Whether a robot is under constraints, and no running cost holds their forces: loops then give all that steps need of them.
+    Costs of forces need them in closed form, and share it with the step."""
+    known, robot = inner(phase.system), phase.system.mechanism
+    return robot is not None and bool(robot.constraints) and (
+        known is None or not any(split(cost.function, known.sought) for cost in terms(phase, At.PATH)))
+
+
 def closed_form(phase: Phase, options: ILQROptions) -> bool:
     """Whether the steps of a phase run in closed form as one scalar graph: symplectic Euler of the forward dynamics of a robot that
     is not too large, where neither other derivatives nor loops are asked for."""
@@ -71,34 +80,38 @@ def closed_form(phase: Phase, options: ILQROptions) -> bool:
     return (not any(thruster.against for thruster in robot.thrusters) and operations(system.rate) <= limit and _inlined(phase, ()))
 
 
-def single_graph(stretch: Stretch, options: ILQROptions) -> Write | None:
-    """Step and expansions as one scalar graph, where nothing is too large for it.
+def single_graph(stretch: Stretch, options: ILQROptions, loops: bool) -> Write | None:
+    """Step and expansions as one scalar graph, where nothing is too large for it, and loops do not take the step.
 
-    stretch: with the dynamics as they were given, before derivatives of a certain source were put into them.
+    stretch: with the dynamics as they were given, before derivatives of a certain source were put into them; loops: over the robot,
+    for the step or, beside a closed form, its full Hessian.
     """
+    if loops and constrained(stretch.phase):
+        return None
     system, scheme = stretch.phase.system, serving(stretch.phase.system, options.integrator)
     if closed_form(stretch.phase, options):
         hessian = partial(robot_curvature, system) if closed_hessian(stretch.phase) and not stretch.constants.count else None
-        return lambda t, x, u, p, h: _once(stretch, t, x, u, p, h, *stretch.closed_step(x, u, h), hessian)
+        return lambda t, x, u, p, h: _once(stretch, t, x, u, p, h, stretch.closed_step(x, u, h), hessian)
     if choose(system, options.derivatives, "auto")[0] != "ad":
         return None
     if scheme.single and _inlined(stretch.phase, (system.rate,)):
-        return lambda t, x, u, p, h: _once(stretch, t, x, u, p, h, stretch.advance(options.integrator, t, x, u, p, h)[0], None,
-                                           None, options.integrator)
+        return lambda t, x, u, p, h: _once(
+            stretch, t, x, u, p, h, ClosedStep(stretch.advance(options.integrator, t, x, u, p, h)[0]), None, options.integrator)
     functions = [system.rate, *(cost.function for cost in terms(stretch.phase, At.PATH))]
     tableau = scheme.tableau
     if tableau is not None and tableau.explicit and not scheme.single and symbol_for(functions) is ca.SX.sym:
-        return lambda t, x, u, p, h: explicit.write(stretch, tableau, options.cost_quadrature == "rectangle", t, x, u, p, h)
+        return lambda t, x, u, p, h: replace(
+            explicit.write(stretch, tableau, options.cost_quadrature == "rectangle", t, x, u, p, h), inner=_inside(stretch, t, x, u))
     return None
 
 
-def _once(stretch: Stretch, t: Expr, x: Expr, u: Expr, p: Expr, h: Expr, after: Expr, F: Expr | None,
+def _once(stretch: Stretch, t: Expr, x: Expr, u: Expr, p: Expr, h: Expr, step: ClosedStep,
           hessian: Callable[[Expr, Expr, Expr, Expr], Expr] | None = None, integrator: str | None = None) -> Written:
-    """A step that evaluates everything at x, from the state after it and its derivative (None: by algorithmic differentiation).
-    For the full Hessian, bend(x, u, h, costate): that of the step; or integrator: differentiate it a second time."""
+    """A step that evaluates everything at x. For the full Hessian, hessian(x, u, h, costate): that of the step; or integrator:
+    differentiate it a second time."""
     space, system, costs = stretch.space, stretch.phase.system, stretch.costs(At.PATH)
     found = running_terms(stretch, costs, [(h, t, x)], ca.SX.sym)
-    g, F, H = first_order(space, space, x, u, p, found, after, F)
+    g, F, H = first_order(space, space, x, u, p, found, step.after, step.F)
     n, m, apart = space.ndx, system.nu, hessian is not None or stretch.inner is not None
 
     def differentiated(costate: Expr) -> Expr:
@@ -108,13 +121,20 @@ def _once(stretch: Stretch, t: Expr, x: Expr, u: Expr, p: Expr, h: Expr, after: 
         if not apart:  # costs and dynamics may have much in common
             value += h * total(costs, t, near, control, p)
         function = ca.Function("hessian", [t, x, p, h, z, there, y], [ca.hessian(value, z)[0]])
-        return function(t, x, p, h, ca.vertcat(ca.SX.zeros(n), u), after, costate)
+        return function(t, x, p, h, ca.vertcat(ca.SX.zeros(n), u), step.after, costate)
 
     def full(costate: Expr) -> Expr:
         H = differentiated(costate) if hessian is None else hessian(x, u, h, costate)
         return H + h * quadratic(space, m, system.np, costs, ca.SX.sym, True, stretch.inner)(t, x, u, p)[1] if apart else H
 
-    return Written(after, h * total(costs, t, x, u, p), g, F, H, None if hessian is None and integrator is None else full)
+    return Written(step.after, h * total(costs, t, x, u, p), g, F, H, None if hessian is None and integrator is None else full,
+                   _inside(stretch, t, x, u) if step.inner is None else lambda: step.inner)
+
+
+def _inside(stretch: Stretch, t: Expr, x: Expr, u: Expr) -> Callable[[], tuple[Expr, Expr]] | None:
+    """Values of the dynamics that rows may hold, with their derivative."""
+    known = stretch.inner
+    return None if known is None else lambda: known.first(t, x, u)
 
 
 def _inlined(phase: Phase, dynamics: Sequence[ca.Function]) -> bool:

@@ -71,17 +71,17 @@ class Draft:
 class Stage:
     """Functions of one kind of stage; arguments are columns, matrices come row by row, filled up to the width w of the horizon.
 
-    step(t, x, u, p, h) -> state after it, cost
-    expand(t, x, u, p, h) -> g [w], F [ndx_after, w], H [ndx + nu, w]: gradient, derivative of the step, Gauss-Newton Hessian of
-        the cost on and below the diagonal
-    first_order(t, x, u, p, h) -> g, F, where the Hessian comes from ``hessian``
+    step(t, x, u, p, h) -> state after it, cost, k [n]: values of the dynamics that rows hold
+    expand(t, x, u, p, h) -> g [w], F [ndx_after, w], H [ndx + nu, w], T [n, w], k: gradient, derivative of the step, Gauss-Newton
+        Hessian of the cost on and below the diagonal, derivative of k
+    first_order(t, x, u, p, h) -> g, F, T, k, where the Hessian comes from ``hessian``
     hessian(t, x, u, p, h, lambda [ndx_after]) -> H, the full Hessian
-    whole(t, x, u, p, h, lambda) -> H, g, F: the full Hessian and, to the last bit, ``first_order``; None: not in one graph
+    whole(t, x, u, p, h, lambda) -> H, g, F, T, k: the full Hessian and, to the last bit, ``first_order``; None: not in one graph
     difference(x0, x1) -> minus(x0, x1);  plus(x, dx) -> x
     adjoint(t, x, u, p, h, y [nx_after]) -> y of the knot before [nx], gradient [nu]: a reverse sweep in ambient coordinates
 
     Where loops over a robot give the full Hessian, hessian is None; where they give the step too, so are expand and first_order.
-    step and adjoint then are for the certificate alone, and adjoint is differentiated algorithmically in any case.
+    step, without k, and adjoint then are for the certificate alone, and adjoint is differentiated algorithmically in any case.
     """
 
     label: str
@@ -114,12 +114,13 @@ def make_stage(draft: Draft, width: int, full: bool) -> Stage:
     after, terms = draft.advance(*inputs)
     pulled = cost_of(terms, u, inputs[3]) + ca.dot(y, after)
     whole: ca.Function | None = None
+    rows = make_rows("stage", space, nu, draft.parameters, draft.rows, width, draft.inner, full)
     if draft.single is None:
-        step, expand, first = _first_order(draft, inputs, after, terms, width)
+        step, expand, first = _first_order(draft, rows, inputs, after, terms, width)
         hessian = _hessian(draft, width) if full and draft.local is None else None
     else:
         scalars = _inputs(draft, ca.SX.sym)
-        step, expand, first, whole = _written(scalars, draft.single(*scalars), draft.after.ndx, width, full)
+        step, expand, first, whole = _written(scalars, draft.single(*scalars), rows.held, draft.after.ndx, width, full)
         hessian = _first_output(whole) if whole is not None else _hessian(draft, width) if full and draft.local is None else None
     return Stage(
         label=draft.label, space=space, controls=draft.controls, after=draft.after, step=step, expand=expand,
@@ -127,7 +128,7 @@ def make_stage(draft: Draft, width: int, full: bool) -> Stage:
         difference=dense_function("difference", [x, other], [space.minus(x, other)]),
         plus=dense_function("plus", [x, dx], [space.plus(x, dx)]),
         adjoint=dense_function("adjoint", [*inputs, y], [ca.gradient(pulled, x), ca.gradient(pulled, u)]),
-        rows=make_rows("stage", space, nu, draft.parameters, draft.rows, width, draft.inner, full), local=draft.local)
+        rows=rows, local=draft.local)
 
 
 def _inputs(draft: Draft, sym: Symbol) -> list[Expr]:
@@ -135,28 +136,36 @@ def _inputs(draft: Draft, sym: Symbol) -> list[Expr]:
     return [sym("t"), sym("x", draft.space.nx), sym("u", len(draft.controls)), sym("p", draft.parameters), sym("h")]
 
 
-def _first_order(draft: Draft, inputs: Sequence[Expr], after: Expr, terms: Sequence[Term], width: int
+def _first_order(draft: Draft, rows: Rows, inputs: Sequence[Expr], after: Expr, terms: Sequence[Term], width: int
                  ) -> tuple[ca.Function, ca.Function | None, ca.Function | None]:
     """step, expand, gradient by algorithmic differentiation; the step alone where loops over a robot do the rest."""
-    _, x, u, p, _ = inputs
-    step = dense_function("step", inputs, [after, cost_of(terms, u, p)])
+    t, x, u, p, _ = inputs
     if draft.local is not None:
-        return step, None, None
+        return dense_function("step", inputs, [after, cost_of(terms, u, p)]), None, None
+    step = dense_function("step", inputs, [after, cost_of(terms, u, p), type(x)(rows.inner(t, x, u))])
     g, F, H = first_order(draft.space, draft.after, x, u, p, terms, after, None)
-    outputs = shared([filled(g, width), by_rows(F, width), by_rows(ca.tril(H), width)], type(x))
-    return step, ca.Function("expand", inputs, outputs), ca.Function("first_order", inputs, outputs[:2])
+    k, T = _held(rows.held, draft.inner.first(t, x, u) if draft.inner is not None and rows.held else None, type(x), width)
+    g, F, H, T, k = shared([filled(g, width), by_rows(F, width), by_rows(ca.tril(H), width), T, k], type(x))
+    return step, ca.Function("expand", inputs, [g, F, H, T, k]), ca.Function("first_order", inputs, [g, F, T, k])
 
 
-def _written(inputs: Sequence[Expr], found: Written, ndx_after: int, width: int, full: bool
+def _held(held: Sequence[int], first: tuple[Expr, Expr] | None, kind: type, width: int) -> tuple[Expr, Expr]:
+    """Values of the dynamics that rows hold and their derivative row by row, from all of them."""
+    k, T = (kind(0, 1), kind(0, width)) if first is None or not held else (first[0][list(held), :], first[1][list(held), :])
+    return k, by_rows(T, width)
+
+
+def _written(inputs: Sequence[Expr], found: Written, held: Sequence[int], ndx_after: int, width: int, full: bool
              ) -> tuple[ca.Function, ca.Function, ca.Function, ca.Function | None]:
     """step, expand, gradient and, if wanted and given, whole of a step that is written out."""
     costate = ca.SX.sym("lambda", ndx_after)
     hessians = [found.gauss_newton, *([found.full(costate)] if full and found.full is not None else [])]
-    after, cost, g, F, *H = shared([found.after, found.cost, filled(found.gradient, width), by_rows(found.F, width),
-                                    *(by_rows(ca.tril(H), width) for H in hessians)], ca.SX)
-    return (ca.Function("step", inputs, [after, cost]), ca.Function("expand", inputs, [g, F, H[0]]),
-            ca.Function("first_order", inputs, [g, F]),
-            ca.Function("whole", [*inputs, costate], [H[1], g, F]) if len(H) > 1 else None)
+    inside = _held(held, found.inner() if held and found.inner is not None else None, ca.SX, width)
+    after, cost, k, T, g, F, *H = shared([found.after, found.cost, *inside, filled(found.gradient, width),
+                                          by_rows(found.F, width), *(by_rows(ca.tril(H), width) for H in hessians)], ca.SX)
+    return (ca.Function("step", inputs, [after, cost, k]), ca.Function("expand", inputs, [g, F, H[0], T, k]),
+            ca.Function("first_order", inputs, [g, F, T, k]),
+            ca.Function("whole", [*inputs, costate], [H[1], g, F, T, k]) if len(H) > 1 else None)
 
 
 def _first_output(function: ca.Function) -> ca.Function:

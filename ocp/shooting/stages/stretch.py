@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import casadi as ca
 import numpy as np
@@ -109,6 +110,15 @@ def carried(space: Space, constants: Constants) -> Space:
     if not constants.count:
         return space
     return replace(product(space, euclidean(constants.names)), neutral=space.neutral + constants.guess)
+
+
+class ClosedStep(NamedTuple):
+    """State after a step [nx]; its derivative F [ndx, ndx + nu], None: by algorithmic differentiation; inner: values of the
+    dynamics that rows may hold with their derivative, None: not at hand."""
+
+    after: Expr
+    F: Expr | None = None
+    inner: tuple[Expr, Expr] | None = None
 
 
 @dataclass(frozen=True)
@@ -246,16 +256,16 @@ class Stretch:
         rise = velocity(system, self.clock(t, theta), state, u, self.parameters(p, theta))
         return ca.vertcat(self.pace(theta) * rise, ca.SX(self.constants.count, 1))
 
-    def closed_step(self, x: Expr, u: Expr, h: Expr) -> tuple[Expr, Expr]:
-        """State after a step of symplectic Euler of a robot, and its derivative [ndx, ndx + nu] in closed form."""
+    def closed_step(self, x: Expr, u: Expr, h: Expr) -> ClosedStep:
+        """A step of symplectic Euler of a robot with its derivative in closed form."""
         state, theta = self.split(x)
-        after, by_x, by_u, by_h = robot_step(self.phase.system.continuous, state, u, h * self.pace(theta))
+        after, by_x, by_u, by_h, inner = robot_step(self.phase.system.continuous, state, u, h * self.pace(theta))
         if not self.constants.count:
-            return after, ca.horzcat(by_x, by_u)
+            return ClosedStep(after, ca.horzcat(by_x, by_u), inner)
         count, nu = self.constants.count, u.shape[0]
         by_theta = ca.mtimes(by_h, ca.jacobian(h * self.pace(theta), theta) if self.fractional else ca.SX(1, count))
         held = ca.horzcat(ca.SX(count, by_x.shape[1]), ca.SX.eye(count), ca.SX(count, nu))
-        return ca.vertcat(after, theta), ca.vertcat(ca.horzcat(by_x, by_theta, by_u), held)
+        return ClosedStep(ca.vertcat(after, theta), ca.vertcat(ca.horzcat(by_x, by_theta, by_u), held))
 
     def failure(self, integrator: str, t: float, x: np.ndarray, u: np.ndarray, h: float) -> motion.Failure | None:
         """Why an implicit step by the equations of motion from a carried state, the state before with it where there is one, has

@@ -24,12 +24,14 @@ from ocp.problem import System
 
 
 class RobotStep(NamedTuple):
-    """State after the step [nx]; its derivatives by (dq, dv) [ndx, ndx], by u [ndx, nu] and by h [ndx, 1], in tangent spaces."""
+    """State after the step [nx]; its derivatives by (dq, dv) [ndx, ndx], by u [ndx, nu] and by h [ndx, 1], in tangent spaces;
+    accelerations and multipliers under constraints, with their derivative by (dq, dv, u)."""
 
     after: Expr
     by_x: Expr
     by_u: Expr
     by_h: Expr
+    inner: tuple[Expr, Expr] | None
 
 
 def robot_step(system: System, x: Expr, u: Expr, h: Expr) -> RobotStep:
@@ -39,7 +41,9 @@ def robot_step(system: System, x: Expr, u: Expr, h: Expr) -> RobotStep:
     """
     model = system.model
     n, q, v = model.nv, x[:model.nq], x[model.nq:]
-    a, derivatives = _free(system, q, v, u) if not system.mechanism.constraints else _constrained(system, x, u)
+    known = inner(system) if system.mechanism.constraints else None  # a graph that costs of the forces share
+    held = None if known is None else known.first(0.0, x, u)
+    a, derivatives = _free(system, q, v, u) if held is None else (held[0][:n], held[1][:n, :])
     by_state, by_u = derivatives[:, :2 * n], derivatives[:, 2 * n:]
     moved = v + h * a
     dv_x = h * by_state + ca.horzcat(ca.SX(n, n), ca.SX.eye(n))
@@ -50,7 +54,7 @@ def robot_step(system: System, x: Expr, u: Expr, h: Expr) -> RobotStep:
         after=ca.vertcat(alg.integrate(model, q, h * moved), moved),
         by_x=ca.vertcat(dq_x, dv_x),
         by_u=ca.vertcat(h * ca.mtimes(turn, dv_u), dv_u),
-        by_h=ca.vertcat(ca.mtimes(turn, h * a + moved), a))
+        by_h=ca.vertcat(ca.mtimes(turn, h * a + moved), a), inner=held)
 
 
 def _free(system: System, q: Expr, v: Expr, u: Expr) -> tuple[Expr, Expr]:
@@ -63,14 +67,6 @@ def _free(system: System, q: Expr, v: Expr, u: Expr) -> tuple[Expr, Expr]:
         by_q = by_q + ca.mtimes(by_tau, mechanism.stiffness(q, v))
         by_v = by_v + ca.mtimes(by_tau, mechanism.damping(q, v))
     return a, ca.horzcat(by_q, by_v, ca.mtimes(by_tau, ca.horzcat(ca.SX(mechanism.selection), *pushes)))
-
-
-def _constrained(system: System, x: Expr, u: Expr) -> tuple[Expr, Expr]:
-    """The same under constraints, from the graph that costs of their forces share."""
-    known, n = inner(system), system.model.nv
-    assert known is not None
-    k, T = known.first(0.0, x, u)
-    return k[:n], T[:n, :]
 
 
 def robot_curvature(system: System, x: Expr, u: Expr, h: Expr, costate: Expr) -> Expr:

@@ -14,7 +14,8 @@ class Written:
 
     after [nx_after]; cost; gradient [ndx + nu] of the cost and derivative F [ndx_after, ndx + nu] of the step;
     gauss_newton [ndx + nu, ndx + nu]: Hessian of the cost. full(costate [ndx_after]) -> the full Hessian, None where it comes from
-    elsewhere. Of Hessians the lower triangle is read.
+    elsewhere. Of Hessians the lower triangle is read. inner() -> values of the dynamics that rows may hold, at the beginning of the
+    step, and their derivative [n, ndx + nu].
     """
 
     after: Expr
@@ -23,6 +24,7 @@ class Written:
     F: Expr
     gauss_newton: Expr
     full: Callable[[Expr], Expr] | None
+    inner: Callable[[], tuple[Expr, Expr]] | None = None
 
 
 Write = Callable[[Expr, Expr, Expr, Expr, Expr], Written]

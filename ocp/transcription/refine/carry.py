@@ -71,7 +71,7 @@ def _moved(old: Sequence[str], new: Sequence[str], values: Array, meshes: Meshes
         if name not in known:
             continue
         pair = meshes.get("") or meshes.get(phase_of(name))
-        a, b = (None, None) if pair is None else (_places(pair[0], old, known[name]), _places(pair[1], new, own))
+        a, b = (None, None) if pair is None else (_positions(pair[0], old, known[name]), _positions(pair[1], new, own))
         if a is not None and b is not None:
             order = np.argsort(a, kind="stable")
             s, rank = a[order], np.argsort(b, kind="stable")
@@ -81,7 +81,7 @@ def _moved(old: Sequence[str], new: Sequence[str], values: Array, meshes: Meshes
     return found
 
 
-def _places(mesh: Mesh, names: Sequence[str], which: Array) -> Array | None:
+def _positions(mesh: Mesh, names: Sequence[str], which: Array) -> Array | None:
     """Where the named values ``which`` hold, as fractions of the phase; None where they are not spread over it."""
     found = [mesh.located.get(parts_of_name(names[i])[1]) for i in which]
     return None if len(found) < 2 or None in found else np.array(found, dtype=float)

@@ -17,12 +17,15 @@ from ocp import nlp
 from ocp.problem import Finding, Kind, Phase, Problem, Solution, Trajectory
 from ocp.thresholds import CRITERION, MESH_CHANGE, ROUNDING, TIGHTENING
 from ocp.transcription.refine.error import Estimate, Estimator, PhaseErrors
+from ocp.transcription.refine.finer_rule import PhaseFunctions
 from ocp.transcription.refine.margins import Margins
 from ocp.transcription.refine.plan import Plans
 
 Array = np.ndarray
 #: from a solution to the same solution with its certificate
 Judge = Callable[[Solution], Solution]
+#: (t [k], x [k, nx], u [k, nu], p [np, k]) -> inputs [k, nu] whose algebraic unknowns solve their equations
+Inputs = Callable[[Array, Array, Array, Array], Array]
 
 #: evaluation points in an interval where bounds are looked at; parabolas give peaks between them
 SAMPLES_PER_INTERVAL = 24
@@ -102,10 +105,10 @@ class ByMesh:
 
 class ByCertificate:
     """The certificate holds. Errors are relative to what it allows: the tolerance of the policy is 1. allowed: gap and defect of a
-    segment, as the certificate judges them."""
+    segment, as the certificate judges them; inputs: those that the certificate sees, by phase."""
 
-    def __init__(self, judge: Judge, estimator: Estimator, allowed: tuple[float, float]):
-        self.judge, self.estimator, self.of_segment = judge, estimator, allowed
+    def __init__(self, judge: Judge, estimator: Estimator, allowed: tuple[float, float], inputs: Sequence[Inputs | None]):
+        self.judge, self.estimator, self.of_segment, self.inputs = judge, estimator, allowed, inputs
         self.still = self.shift = ROUNDING.resolution
 
     def look(self, solution: Solution, estimate: Estimate, plans: Plans, margins: tuple[Margins, ...], before: Verdict | None
@@ -123,16 +126,16 @@ class ByCertificate:
             certificate = solution.certificate
             assert certificate is not None
             allowed = {v.label: v.tolerance_between for v in certificate.violations}
-            overshoots = _with_violations(self._overshoots(solution, allowed), solution)
+            overshoots = self._overshoots(solution, allowed)
             over = max(one.worst for one in overshoots)
             states = self._measured(solution, estimate, plans)
         errors, new = [], []
         for own, state, one, margin in zip(estimate.phases, states, overshoots, margins, strict=True):
             near = one.near & (margin.times < TIGHTENING.max_passes)[:, None]
-            nx, chosen = one.states.shape[1], (near & one.bad)[:, :, None]
-            new.append(margin.grown(np.where(chosen[:, :nx], one.states, 0.0), np.where(chosen[:, nx:], one.rows, 0.0)))
-            errors.append(replace(own, state=np.maximum(state, one.beside), control=np.zeros_like(state),
-                                  integral=np.zeros_like(state), path=np.max(np.where(near, 0.0, one.ratio), axis=1, initial=0.0)))
+            (nx, m), chosen = (part.shape[1] for part in (one.states, one.rows)), (near & one.bad)[:, :, None]
+            new.append(margin.grown(np.where(chosen[:, :nx], one.states, 0.0), np.where(chosen[:, nx:nx + m], one.rows, 0.0)))
+            errors.append(replace(own, state=state, control=np.zeros_like(state), integral=np.zeros_like(state),
+                                  path=np.max(np.where(near, 0.0, one.ratio), axis=1, initial=0.0)))
         worst = max(over, *(float(np.max(state)) for state in states))
         if certificate is None:
             finding = Finding(Kind.TOO_COARSE, value=worst, tolerance=1.0)
@@ -187,67 +190,54 @@ class ByCertificate:
         """Overshoots of bounds of states and path constraints between nodes, by interval; the allowance, by the last
         certificate."""
         parts = solution.parts or (solution.trajectory,)
-        return [self._in_phase(functions, phase, part, f"{phase.name}: " if len(parts) > 1 else "", allowed)
-                for functions, phase, part in zip(self.estimator.phases, solution.problem.phases, parts, strict=True)]
+        return [self._in_phase(functions, inputs if allowed else None, phase, part, f"{phase.name}: " if len(parts) > 1 else "",
+                               allowed) for functions, inputs, phase, part in zip(
+                                   self.estimator.phases, self.inputs, solution.problem.phases, parts, strict=True)]
 
-    def _in_phase(self, functions: Any, phase: Phase, part: Trajectory, prefix: str, allowed: Mapping[str, float]
-                  ) -> _Overshoots:
+    def _in_phase(self, functions: PhaseFunctions, inputs: Inputs | None, phase: Phase, part: Trajectory, prefix: str,
+                  allowed: Mapping[str, float]) -> _Overshoots:
+        """Along the motion that the certificate judges: algebraic unknowns solve their equations at every point."""
         places = np.clip(np.linspace(0.0, 1.0, SAMPLES_PER_INTERVAL), ROUNDING.beside, 1.0 - ROUNDING.beside)
         t = part.t[:-1, None] + np.diff(part.t)[:, None] * places
-        flat, N = t.ravel(), len(part.t) - 1
+        flat, N, system = t.ravel(), len(part.t) - 1, phase.system
         x = np.asarray(part.state(flat)).reshape(len(flat), -1)
-        names = [f"bound {name}" for name in phase.system.space.names]
+        names = [f"bound {name}" for name in system.space.names]
         values, bounds = [x], phase.state_bounds
         if functions.path_names:
             u = np.asarray(part.control(flat)).reshape(len(flat), -1)
-            p = np.asarray(phase.system.parameter_values, dtype=float)
-            values.append(functions(flat, x, u, p, x, float(part.t[-1] - part.t[0]))[2])
-            bounds = bounds.joined(functions.path_bounds)
-            names += functions.path_constraints
-        every = np.concatenate(values, axis=1).reshape(N, SAMPLES_PER_INTERVAL, -1)
+            p = np.asarray(system.parameter_values, dtype=float)
+            u = u if inputs is None else inputs(flat, x, u, np.repeat(p[:, None], len(flat), axis=1))
+            values += [functions(flat, x, u, p, x, float(part.t[-1] - part.t[0]))[2], u]
+            bounds = bounds.joined(functions.path_bounds).joined(phase.control_bounds)
+            names += [*functions.path_constraints, *(f"bound {name}" for name in system.inputs)]
+        every, nx, m = np.concatenate(values, axis=1), x.shape[1], len(functions.path_names)
+        every, measured = (own.reshape(N, SAMPLES_PER_INTERVAL, -1) for own in (every, functions.in_units(every, nx)))
         low, high = bounds.arrays
-        over = np.stack([np.maximum(0.0, _peaks(-every) + low), np.maximum(0.0, _peaks(every) - high)], axis=2)
-        solved = next((c.name for c in phase.constraints if c.function is phase.system.residual), None)
+        over, ratio = (np.stack([np.maximum(0.0, _peaks(-own) + low), np.maximum(0.0, _peaks(own) - high)], axis=2)
+                       for own in (every, measured))
+        solved = next((c.name for c in phase.constraints if c.function is system.residual), None)
         limit = np.array([np.inf if name == solved else allowed.get(prefix + name, np.inf) for name in names])
-        size = np.ptp(every, axis=(0, 1))
-        ratio = np.max(over, axis=2) / limit
-        near = (low != high) & (np.max(over, axis=2) <= CRITERION.max_overshoot * size)
-        nx = x.shape[1]
-        return _Overshoots(over[:, :nx], over[:, nx:], ratio, near, ratio > MESH_CHANGE.aim, np.zeros(N))
+        ratio = np.nan_to_num(np.max(ratio, axis=2) / limit, nan=np.inf)
+        near = (low != high) & (np.max(over, axis=2) <= CRITERION.max_overshoot * np.ptp(every, axis=(0, 1)))
+        near[:, nx + m:] = False  # inputs that are solved for are drawn in by nothing
+        return _Overshoots(over[:, :nx], over[:, nx:nx + m], ratio, near, ratio > MESH_CHANGE.aim)
 
 
 @dataclass(frozen=True, eq=False)
 class _Overshoots:
-    """states [N, nx, 2], rows [N, m, 2]: by how much, below and above; ratio, near, bad [N, nx + m]: in parts of what is allowed;
-    whether tightening can mend it; whether it calls for some; beside [N]: what the certificate alone finds, where algebraic
-    unknowns solve their equations between nodes."""
+    """states [N, nx, 2], rows [N, m, 2]: by how much, below and above; of states, rows and inputs [N, nx + m + nu]: ratio, in parts
+    of what is allowed; near, whether tightening can mend it; bad, whether it calls for some."""
 
     states: Array
     rows: Array
     ratio: Array
     near: Array
     bad: Array
-    beside: Array
 
     @property
     def worst(self) -> float:
         """The largest ratio."""
-        return float(max(np.max(self.ratio, initial=0.0), np.max(self.beside)))
-
-
-def _with_violations(overshoots: Sequence[_Overshoots], solution: Solution) -> list[_Overshoots]:
-    """With the violations between knots of constraints that a certificate finds, in phases with algebraic unknowns."""
-    assert solution.certificate is not None
-    found = [replace(one, beside=one.beside.copy()) for one in overshoots]
-    parts = solution.parts or (solution.trajectory,)
-    for v in solution.certificate.violations:
-        if v.time_between is None or v.soft or not v.between_knots > v.tolerance_between:
-            continue
-        for one, phase, part in zip(found, solution.problem.phases, parts, strict=True):
-            if v.phase in ("", phase.name) and phase.system.residual is not None:
-                k = int(np.clip(np.searchsorted(part.t, v.time_between, side="right") - 1, 0, len(one.beside) - 1))
-                one.beside[k] = max(one.beside[k], v.between_knots / v.tolerance_between)
-    return found
+        return float(np.max(self.ratio, initial=0.0))
 
 
 def _peaks(values: Array) -> Array:

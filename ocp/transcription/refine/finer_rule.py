@@ -9,7 +9,7 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
-from ocp.problem import At, Bounds, Phase, Trajectory
+from ocp.problem import At, Bounds, Phase, Sense, Trajectory
 from ocp.thresholds import ROUNDING
 from ocp.transcription import legendre
 from ocp.transcription.charts import Form
@@ -125,6 +125,8 @@ class PhaseFunctions:
         on_control = [[bool(ca.jacobian_sparsity(r.expression, u).nnz())] * len(r.names) for r in path]
         self.on_control = np.array(sum(on_control, []), dtype=bool)
         self.path_constraints = [c.name for c, r in zip(held, path, strict=True) for _ in r.names]
+        firsts = np.cumsum([0, *(len(r.names) for r in path)])
+        self.cones = [(int(first), c.unit) for c, first in zip(held, firsts[:-1], strict=True) if c.sense is Sense.CONE]
         a, d = ca.SX.sym("a", system.nx), ca.SX.sym("d", self.size)
         self._plus = ca.Function("plus", [a, d], [space.plus(a, d) if form.tangent else a + d])
 
@@ -135,6 +137,15 @@ class PhaseFunctions:
         found = self._function(t[None, :], x.T, u.T, np.repeat(p[:, None], k, axis=1), chart.T, np.full((1, k), T))
         rate, cost, rows, whole = (np.asarray(value).T.reshape(k, -1) for value in found)
         return [rate, cost[:, 0], rows, whole]
+
+    def in_units(self, values: Array, first: int) -> Array:
+        """Values [k, n] of which path constraints are the columns from ``first`` on, with the distance of a cone from its surface,
+        negative outside, in place of the difference of squares that programs hold (``conditions.hard_rows``)."""
+        found = values.copy()
+        for row, unit in self.cones:
+            squares, axis = values[:, first + row], values[:, first + row + 1]
+            found[:, first + row] = axis - np.sqrt(np.maximum(axis**2 - unit**2 * squares, 0.0))
+        return found
 
     def plus(self, x: Array, d: Array) -> Array:
         """States x [k, nx] displaced by tangent vectors d [k, ndx]."""
@@ -152,7 +163,7 @@ class PhaseFunctions:
 
     def errors(self, phase: Phase, part: Trajectory, mesh: Mesh, costate: Any, jumps: frozenset[int]) -> tuple[Found, float]:
         """The errors of one phase, and the Lagrangian of the finer rule minus the cost of the program's."""
-        seen, found, objective = self._at_places(phase, part, mesh), Found.empty(mesh.intervals, self.size), 0.0
+        seen, found, objective = self._at_points(phase, part, mesh), Found.empty(mesh.intervals, self.size), 0.0
         groups: dict[int, list[int]] = {}
         for k, scheme in enumerate(mesh.schemes):
             groups.setdefault(id(scheme), []).append(k)
@@ -165,14 +176,14 @@ class PhaseFunctions:
             objective += self._of_objective(seen, finer, costate, found)
         return found, objective
 
-    def _at_places(self, phase: Phase, part: Trajectory, mesh: Mesh) -> _Seen:
+    def _at_points(self, phase: Phase, part: Trajectory, mesh: Mesh) -> _Seen:
         start, T = float(part.t[0]), float(part.t[-1] - part.t[0])
-        p, places = np.asarray(phase.system.parameter_values, dtype=float), mesh.places
+        p, at = np.asarray(phase.system.parameter_values, dtype=float), mesh.evaluation
         # the last evaluation point lies a hair inside: rounding must not put it outside the phase
         nodes = np.asarray(part.state(np.clip(start + T * mesh.fractions, part.t[0], part.t[-1])))
         knots = nodes[mesh.knots]
-        u = np.einsum("ec,ecu->eu", places.weights, part.u[places.points])
-        rates, costs, rows, integrands = self(start + T * places.fraction, nodes[places.node], u, p, knots[places.interval], T)
+        u = np.einsum("ec,ecu->eu", at.weights, part.u[at.points])
+        rates, costs, rows, integrands = self(start + T * at.fraction, nodes[at.node], u, p, knots[at.interval], T)
         return _Seen(phase, mesh, start, T, p, part.u, knots, rates, costs, rows, integrands, self.scale(nodes), self.ranges(nodes),
                      1 + np.max(np.abs(nodes), axis=0))
 
@@ -181,8 +192,8 @@ class PhaseFunctions:
         scheme = mesh.schemes[group[0]]
         r, v = legendre.gauss(scheme.degree + EXTRA_POINTS)
         there, h = np.append(r, 1.0), mesh.widths[group]
-        places = np.array([mesh.places.of[k] for k in group])  # [G, K]
-        F = seen.rates[places]
+        points = np.array([mesh.evaluation.of[k] for k in group])  # [G, K]
+        F = seen.rates[points]
         y = h[:, None, None] * np.einsum("ri,gik->grk", np.asarray(scheme.state_basis(there)), F)
         centre = np.repeat(seen.knots[group], len(there), axis=0)
         x = self.plus(centre, y.reshape(len(centre), -1))
@@ -197,7 +208,7 @@ class PhaseFunctions:
         rate, running, rows, integrands = under(control)
         again = h[:, None, None] * np.einsum("ri,gik->grk", legendre.integral_matrix(r, v, there), rate[:, :-1])
         slope = np.einsum("ri,gik->grk", np.asarray(scheme.control_basis(r)), F)
-        return _Finer(list(group), places, r, v, h, x.reshape(count, len(there), -1), control, rate[:, :-1], running[:, :-1, 0],
+        return _Finer(list(group), points, r, v, h, x.reshape(count, len(there), -1), control, rate[:, :-1], running[:, :-1, 0],
                       rows, integrands[:, :-1], under(lower)[0][:, :-1], digits, again - y, slope)
 
     def _of_motion(self, seen: _Seen, finer: _Finer, found: Found) -> None:

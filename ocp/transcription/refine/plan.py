@@ -167,10 +167,10 @@ def _number(text: str, word: str, where: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise ProblemError(f"{word!r}: {text!r} is no number", where=where) from None
+        raise ProblemError(f"{word!r}: {text!r} is not a number", where=where) from None
 
 
 def _whole(text: str, word: str, where: str) -> int:
     if not text.isdigit() or int(text) < 1:
-        raise ProblemError(f"{word!r}: {text!r} is no whole number from 1 on", where=where)
+        raise ProblemError(f"{word!r}: {text!r} is not a positive integer", where=where)
     return int(text)

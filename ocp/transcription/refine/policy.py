@@ -76,7 +76,8 @@ def next_plan(plan: Plan, errors: PhaseErrors, rules: Rules) -> Plan:
             pieces.append((1, _lowered(degree, float(errors.total[k]), float(errors.decay[k]), rules)))
             continue
         gain = min(float(errors.total[k]) / (MESH_CHANGE.aim * rules.tolerance), 1e12)
-        smooth = errors.decay[k] >= MESH_CHANGE.smooth and not errors.clipped[k] and errors.path[k] < errors.total[k]
+        decays = errors.decay[k] >= MESH_CHANGE.smooth and not errors.clipped[k]
+        smooth = decays and errors.path[k] < errors.total[k]
         beside = k in plan.jumps or k + 1 in plan.jumps
         if rules.policy.spares_jumps and beside and not smooth and errors.total[k] <= MESH_CHANGE.beside_jump * rules.tolerance:
             pieces.append((1, degree))
@@ -88,8 +89,8 @@ def next_plan(plan: Plan, errors: PhaseErrors, rules: Rules) -> Plan:
         order, most = (degree + 1, MESH_CHANGE.max_pieces) if smooth else (2, MESH_CHANGE.max_change)
         count = int(np.clip(ceil(gain ** (1 / order)), 2, most))
         count = max(1, min(count, int(width / ROUNDING.beside)))
-        # pieces of a smooth interval at the highest degree keep it; at a kink low degrees do as well
-        pieces.append((count, degree if smooth or rules.policy.keeps_degree else max(rules.lowest, min(degree, rules.lowest + 1))))
+        # pieces of a smooth interval keep its degree; at a kink low degrees do as well
+        pieces.append((count, degree if decays or rules.policy.keeps_degree else max(rules.lowest, min(degree, rules.lowest + 1))))
     merged = _merges(plan, errors, rules) if rules.policy.merges else [False] * plan.intervals
     return _built(plan, pieces, merged)
 

@@ -12,7 +12,8 @@ import tensor_form
 from row_trees import coupled, tree_of
 
 from dynamics import algorithms as alg
-from dynamics.derivatives.candidates import QUANTITIES, SOURCES, candidate, candidates, interpreted
+from dynamics.constraints import Coupling, PointContact
+from dynamics.derivatives.candidates import CONSTRAINED, QUANTITIES, SOURCES, candidate, candidates, interpreted
 from dynamics.errors import ModelError, UnknownNameError
 from dynamics.model.synthetic import random_tree, serial_chain
 
@@ -110,6 +111,27 @@ def test_five_ways_to_the_second_derivatives(name):
             close(contracted["qa"].T if output == "Mq" else contracted[output], weighted, EXACT)
 
 
+@pytest.mark.parametrize("quantity", CONSTRAINED)
+def test_all_roads_under_constraints_give_the_same_numbers(quantity):
+    """A floating tree, a point held, two joints coupled; the algorithm differentiated shares nothing with the closed forms."""
+    what, rng = CONSTRAINED[quantity], np.random.default_rng(3)
+    model = random_tree(4, rng, kinds=("revolute", "prismatic"), root="free_flyer", branching=0.5)
+    joints = [body.joint.name for body in model.bodies[1:]]
+    held = PointContact("foot", "f2", ((0.1, 0.2, 0.3),)), Coupling("belt", ((joints[0], 1.0), (joints[2], 2.0)))
+    x = {"q": alg.random_configuration(model, rng), "nu": rng.standard_normal(4)}
+    x |= dict(zip(("v", "tau", "mu"), rng.standard_normal((3, model.nv)), strict=True))
+    roads = [c for c in candidates(model, quantity, held) if not c.reason]
+    assert len(roads) == {0: 2, 1: 5, 2: 6}[what.order] + (what.order > 0 and quantity.startswith("constrained"))
+    found = {c.source: c.evaluator()(*(x[name] for name in what.inputs)) for c in roads}
+    reference = found["ad_sx" if what.order else "loop"]
+    assert [y.shape for y in reference] == [what.shape(roads[0].robot)] * len(what.outputs)
+    for source, own in found.items():
+        for ours, theirs in zip(own, reference, strict=True):
+            close(ours, theirs, FORWARD_DIFFERENCES if source == "fd" else FORWARD)
+    twice = (*held, Coupling("chain", ((joints[0], 2.0), (joints[2], 4.0))))
+    assert ("not unique" in candidate(model, quantity, "analytic", twice).reason) == (what.family == "forces")
+
+
 # ------------------------------------------------------------------------------------------------ the table and its entries
 def test_every_source_appears_for_every_quantity_with_names_that_fit():
     model = serial_chain(2)
@@ -154,6 +176,8 @@ def test_unknown_names_and_missing_roads_are_said():
     model, x = robot("chain")
     with pytest.raises(UnknownNameError, match="no quantity named 'inverse_frst'.*did you mean 'inverse_first'"):
         candidates(model, "inverse_frst")
+    with pytest.raises(UnknownNameError, match="no quantity named 'forces_first'"):
+        candidates(model, "forces_first")
     with pytest.raises(UnknownNameError, match="no derivative source named 'ad'"):
         candidate(model, "inverse_first", "ad")
     missing = candidate(model, "inverse_first", "ad_of_analytic")

@@ -235,7 +235,7 @@ def test_a_surface_is_its_splines():
 
 
 @pytest.mark.parametrize(("joint", "words"), [
-    (Joint("j", "frame_spline", frames=FRAMES[:3]), r"joint 'j'.*at least four, got 3"),
+    (Joint("j", "frame_spline", frames=FRAMES[:3]), r"joint 'j'.*at least four frames, got 3"),
     (Joint("j", "frame_spline", frames=(*FRAMES[:3], Placement(((1.0, 0.0, 0.0),) * 3))), r"frame 3 of the curve has no rotation"),
     (Joint("j", "frame_spline"), r"'frame_spline' needs frames"),
     (Joint("j", "spline_surface", grid=GRID[:3]), r"joint 'j'.*4 x 4 points of six finite numbers, got shape \(3, 5, 6\)"),

@@ -499,7 +499,7 @@ def test_a_compiler_that_knows_no_native_code_gets_none(tmp_path, monkeypatch):
     script.chmod(0o755)
     monkeypatch.setenv("CC", str(script))
     kernel, x = compile_kernel(large(), "compiled"), np.random.default_rng(3).normal(size=40)
-    assert kernel.notes == ("the compiler refuses -march=native",)
+    assert kernel.notes == ("the compiler rejects -march=native",)
     np.testing.assert_allclose(kernel(x), np.array(large()(x)).ravel(), rtol=1e-12)
     with pytest.raises(KernelError, match="unknown -march"):  # asked for by name it is an error
         compile_kernel(small(), "compiled", flags=("-O1", "-march=native"))

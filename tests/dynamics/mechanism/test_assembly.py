@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from linkages import assembled, four_bar
 
-from dynamics.mechanism.assembly import Assembly, onto
+from dynamics.mechanism.assembly import Assembly, least_step, onto
 
 CRANK = np.array([False, True, True])
 
@@ -54,3 +54,16 @@ def test_least_steps_onto_rows():
     np.testing.assert_allclose(found, [1.0, 2.0], atol=1e-12)
     assert miss < 1e-9
     assert not onto(lambda x: (np.array([np.nan]), np.ones((1, 2))), np.add, np.zeros(2))[1] <= 1e9
+
+
+def test_steps_are_the_least_ones_of_their_metric():
+    """Against the conditions of optimality of min 1/2 s' M s with J s = -miss, as one linear system; a row is given twice."""
+    rng = np.random.default_rng(0)
+    J, miss, root = rng.standard_normal((2, 5)), rng.standard_normal(2), rng.standard_normal((5, 5))
+    M = root @ root.T + np.eye(5)
+    kkt = np.block([[M, J.T], [J, np.zeros((2, 2))]])
+    expected = np.linalg.solve(kkt, np.concatenate([np.zeros(5), -miss]))[:5]
+    np.testing.assert_allclose(least_step(J[[0, 1, 0]], miss[[0, 1, 0]], M), expected, atol=1e-12)
+    found, left = onto(lambda x: (J @ x + miss, J, M), np.add, np.zeros(5))
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+    assert left < 1e-12

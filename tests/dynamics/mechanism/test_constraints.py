@@ -200,7 +200,7 @@ def test_a_violation_decays_as_a_critically_damped_oscillator():
 
 @pytest.mark.parametrize(("record", "words"), [
     (Closure("c", "f1", "f9"), "f9"), (Closure("c", "f1", "b1"), "same body"), (Closure("c", "f1", "f2", "hinge"), "no closure by"),
-    (Rod("r", Place("f1"), Place("f2"), 0.0), "length must be positive"), (Coupling("b", ()), "couples nothing"),
+    (Rod("r", Place("f1"), Place("f2"), 0.0), "length must be positive"), (Coupling("b", ()), "couples no joints"),
     (Coupling("b", (("jx", 1.0),)), "no joint of one coordinate named 'jx'")])
 def test_constraints_that_do_not_fit_are_refused(record, words):
     with pytest.raises(ModelError, match=words):

@@ -333,7 +333,7 @@ def test_contact_enters_redmax_with_its_slopes():
     (Ground("g", (Place("b0"),), -1.0), r"stiffness must be finite and at least 0"),
     (Ground("g", (Place("b0"),), 1.0, normal=(0.0, 0.0, 0.0)), r"normal must be three finite numbers"),
     (Ground("g", (Place("b7"),), 1.0), r"no frame named 'b7'"),
-    (JointStop("s", "j0", (0.0,), (1.0,), 1.0), r"'free_flyer' has no coordinates that could meet a stop"),
+    (JointStop("s", "j0", (0.0,), (1.0,), 1.0), r"'free_flyer' has no coordinates to limit"),
 ])
 def test_wrong_contacts_are_named(force, words):
     with pytest.raises(ModelError, match=words):

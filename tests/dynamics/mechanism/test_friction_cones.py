@@ -126,7 +126,7 @@ def test_every_reader_of_a_contact_sees_the_same_force_and_the_same_motion():
 
 def test_a_point_that_slides_with_friction_is_no_constraint():
     sliding = PointContact("foot", "body", friction=MU, slip=(0.0, 0.0, 0.0))
-    with pytest.raises(ModelError, match="slides with friction"):
+    with pytest.raises(ModelError, match="sliding friction"):
         Mechanism(one_body(), constraints=(sliding,))
     Mechanism(one_body(), constraints=(sliding.but(slip=None),))
     for change, words in (({"restitution": 2.0}, "restitution"), ({"least": 2.0, "most": 1.0}, "least <= most"),

@@ -367,7 +367,7 @@ def test_a_kind_of_ones_own_is_served_by_everything(monkeypatch):
         np.testing.assert_allclose(torques[1:], torques[:1] * 3, rtol=1e-12)
         with pytest.raises(ModelError, match="there is a joint kind 'helix' already"):
             joints.register(Family("helix", 0, make))
-        with pytest.raises(ModelError, match="joint kind 'coil': a joint has no field 'point' to take; did you mean 'points'"):
+        with pytest.raises(ModelError, match="joint kind 'coil': no joint field 'point'; did you mean 'points'"):
             joints.register(Family("coil", 0, make, ("point",)))
     finally:
         joints.KINDS._rows.pop("helix", None)

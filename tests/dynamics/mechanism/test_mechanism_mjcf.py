@@ -118,12 +118,12 @@ def test_what_is_not_carried_is_named():
       <general name="lag" joint="elbow" dyntype="filter" dynprm="0.1"/></actuator></mujoco>"""
     mechanism = read_mjcf_mechanism(text)
     notes = "\n".join(mechanism.model.notes)
-    for words in ("'servo': its law of feedback", "'pull' is not carried", "'lag': its activation", "tendon 'line': its limit"):
+    for words in ("'servo': its gain and bias", "'pull' is not imported", "'lag': its activation", "tendon 'line': its limit"):
         assert words in notes
     assert mechanism.controls == ("servo", "lag")
     assert mechanism.control_limits[0].tolist() == [-5, 5]
     tree = "\n".join(read_mjcf(text).notes)
-    assert "3 actuators are not carried by a tree" in tree
+    assert "3 actuators are not imported by a tree" in tree
 
 
 TWO = f"""<mujoco><compiler autolimits="true"/><option>{{option}}</option><worldbody><body>{GEOM}
@@ -174,7 +174,7 @@ def test_a_range_that_several_actuators_share_is_named():
     drives = '<actuator><motor name="m" tendon="pair"/><motor name="n" tendon="pair"/></actuator>'
     mechanism = read_mjcf_mechanism(two(rest=PAIR.format('actuatorfrcrange="-1 2"') + drives))
     assert not np.isfinite(mechanism.control_limits).any()
-    assert sum("shares with others is not carried" in note for note in mechanism.model.notes) == 2
+    assert sum("shares with others is not imported" in note for note in mechanism.model.notes) == 2
 
 
 def test_actuators_of_disabled_groups_are_left_out_by_name():
@@ -186,7 +186,7 @@ def test_actuators_of_disabled_groups_are_left_out_by_name():
     mujoco.mj_forward(m, d)
     assert mechanism.controls == ("n",)
     assert d.qfrc_actuator == pytest.approx(np.array(mechanism.selection).ravel() * 3.0)
-    assert any("'m' is not carried: the file disables its group 3" in note for note in mechanism.model.notes)
+    assert any("'m' is not imported: the file disables its group 3" in note for note in mechanism.model.notes)
 
 
 @pytest.mark.parametrize(("motor", "more"), [('joint="shoulder" gear="-30" armature="0.01"', {0: 9.0}),
@@ -246,7 +246,7 @@ def test_springs_and_armature_of_free_joints_and_torques_between_bodies(seed):
     rng = np.random.default_rng(seed)
     m, mechanism = mujoco.MjModel.from_xml_string(FLOATING), read_mjcf_mechanism(FLOATING)
     assert mechanism.controls == ("pan", "gaze", "across")
-    assert not [note for note in mechanism.model.notes if "not carried" in note]
+    assert not [note for note in mechanism.model.notes if "not imported" in note]
     d = mujoco.MjData(m)
     d.qpos[:] = rng.uniform(-1.2, 1.2, m.nq)
     mujoco.mj_normalizeQuat(m, d.qpos)
@@ -268,7 +268,7 @@ def test_a_push_between_sites_is_named_and_not_carried():
     text = FLOATING.replace('gear="0 0 0 1 2 0"', 'gear="1 0 0 1 2 0"')
     mechanism = read_mjcf_mechanism(text)
     assert mechanism.controls == ("pan", "gaze")
-    assert any("'across' is not carried" in note and "torque between sites" in note for note in mechanism.model.notes)
+    assert any("'across' is not imported" in note and "torque between sites" in note for note in mechanism.model.notes)
 
 
 # ---- closed loops ----------------------------------------------------------------------------------------------------------
@@ -327,12 +327,12 @@ def test_connections_and_welds_close_loops(equalities):
 def test_a_tree_is_told_what_closes_it_and_ends_of_one_body_are_left_out():
     text = LINKED.replace("EQUALITIES", CONNECT)
     assert any("'pin' closes a loop" in note for note in read_mjcf(text).notes)
-    assert any("soft connection" in note for note in read_mjcf_mechanism(text).model.notes)
+    assert any("soft connect" in note for note in read_mjcf_mechanism(text).model.notes)
     fixed = LINKED.replace("EQUALITIES", '<weld name="w" body1="world" body2="bar"/>').replace(
         "</worldbody>", '<body name="bar" pos="1 1 1"><geom size="0.1"/></body></worldbody>')
     mechanism = read_mjcf_mechanism(fixed)
     assert mechanism.constraints == ()
-    assert any("'w' holds two ends of one body" in note for note in mechanism.model.notes)
+    assert any("'w' connects a body to itself" in note for note in mechanism.model.notes)
 
 
 def test_dynamics_without_constraints_have_no_multipliers():

@@ -150,7 +150,7 @@ def test_principal_frames_are_right_handed_and_diagonalise(seed):
     (lambda: cylinder(-1.0, 1.0, 1.0), r"density must be positive"),
     (lambda: solid_of(1.0, CORNERS, FACES[:-1]), r"mesh.*not closed.*edge"),
     (lambda: solid_of(1.0, CORNERS, FACES[:, ::-1]), r"volume -1 m\^3.*inside out"),
-    (lambda: solid_of(1.0, CORNERS, np.vstack([FACES[1:], FACES[:1, ::-1]])), r"not turned alike"),
+    (lambda: solid_of(1.0, CORNERS, np.vstack([FACES[1:], FACES[:1, ::-1]])), r"not consistently oriented"),
     (lambda: solid_of(1.0, CORNERS, FACES + 1), r"vertices 1 to 8, there are 8"),
     (lambda: solid_of(1.0, CORNERS[:, :2], FACES), r"vertices must be finite numbers \[n, 3\]"),
     (lambda: solid_of(1.0, CORNERS, FACES + 0.5), r"triangles must be indices"),

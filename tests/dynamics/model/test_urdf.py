@@ -53,7 +53,7 @@ def test_joint_placement_limits_and_dynamics_are_carried():
     assert j.placement.position == (1.0, 2.0, 3.0)
     assert (j.kind, j.axes, j.damping, j.friction) == ("revolute", ((0.0, 1.0, 0.0),), (0.5,), (0.25,))
     assert (j.limits.lower, j.limits.upper, j.limits.velocity, j.limits.effort) == ((-1.0,), (2.0,), (3.0,), (4.0,))
-    assert model.notes == ("dry friction of 'j' does not act; the force joint_friction does",)
+    assert model.notes == ("dry friction of 'j' is ignored; the force joint_friction models it",)
 
 
 def test_quarter_turns_written_with_few_digits_leave_structural_zeros():

@@ -76,7 +76,7 @@ CASES = {
     "unknown child": (replaced('<child link="lower"/>', '<child link="flower"/>'), 21, "joint 'elbow'",
                       ["child link 'flower'", "did you mean 'lower'"]),
     "closed loop": (replaced('<child link="lower"/>', '<child link="upper"/>'), 19, "joint 'elbow'",
-                    ["'upper' already hangs from joint 'shoulder' (line 3)", "tree"]),
+                    ["'upper' is already the child of joint 'shoulder' (line 3)", "tree"]),
     "two roots": (replaced('<link name="lower"/>', '<link name="lower"/>\n<link name="stray"/>'), 24, "link 'stray'",
                   ["several root links", "'base', 'stray'"]),
     "own child": (replaced('<parent link="base"/>', '<parent link="upper"/>').replace('<link name="base"/>', ""), 3,

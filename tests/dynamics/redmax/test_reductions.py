@@ -170,7 +170,7 @@ def test_a_mass_on_a_spring_sags_and_a_floating_pair_keeps_its_momentum():
 
 
 @pytest.mark.parametrize(("vertices", "edges", "words"), [
-    ((replace(VERTICES[0], name="b1"),), (), r"vertex 'b1': name is taken"),
+    ((replace(VERTICES[0], name="b1"),), (), r"vertex 'b1': name is already used"),
     ((replace(VERTICES[0], mass=0.0),), (), r"vertex 'a': mass must be positive"),
     ((replace(VERTICES[0], place=Place("b9")),), (), r"no frame named 'b9'"),
     (VERTICES, (replace(EDGES[0], second="e"),), r"edge 0: no vertex named 'e'"),

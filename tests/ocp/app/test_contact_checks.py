@@ -1,13 +1,25 @@
 """What contacts cannot do is named by ``ocp check``, and what they can is not."""
 
+import time
+
 import pytest
 
+from dynamics.errors import ModelError
+from dynamics.model.robots import robot_paths
 from ocp.app.commands.begin import check
 from ocp.app.files.load import load_problem
+from ocp.app.robot import read_robot
+from ocp.app.starter.write import write_starter
 from ocp.errors import ProblemError
 from ocp.explain import contact_findings
 from ocp.problem import Kind
 from tests.support.repository import ROOT
+
+try:
+    EXTRA = robot_paths()
+except ModelError:
+    EXTRA = {}
+installed = pytest.mark.skipif(not EXTRA, reason="the robots extra is not installed")
 
 HEAD = """name: Leg
 system:
@@ -67,11 +79,13 @@ def test_what_contacts_cannot_do_is_named(name, tmp_path, capsys):
     if name == "does not touch":
         text, fields = FLIGHT.replace("contacts: [], ", "contacts: [foot], "), {"time": 1, "start": HIGH}
     path = written(tmp_path, text, fields, changes)
+    begun = time.process_time()
     try:
         code, told = check(path), " ".join(capsys.readouterr().out.split())
     except ProblemError as error:
         code, told = 2, str(error)
     assert words in told
+    assert time.process_time() - begun < 5
     assert (code == 0) == (name in ("twice", "together"))
 
 
@@ -93,3 +107,30 @@ def test_a_miss_is_measured_and_named(tmp_path):
     missed = finding.data["missed"]
     assert {("foot", "phase", "stands"), ("place", "phase", "end")} <= missed.keys()
     assert 0.05 < max(missed.values()) < 0.3
+
+
+@installed
+@pytest.mark.slow
+@pytest.mark.parametrize(("gait", "more", "words"), [
+    ("trot", {}, "valid"), ("walk", {}, "valid"), ("jump", {}, "valid"), ("walk", {"advance": "[3, 0]"}, "does not reach [")])
+def test_a_quadruped_is_checked_within_five_seconds(gait, more, words, tmp_path, capsys):
+    place = write_starter(read_robot("solo12", root="free_flyer"), "gait", gait=gait, out=tmp_path / "x.yaml")
+    begun = time.process_time()
+    try:
+        check(place, set_=tuple(f"gait.{key}={value}" for key, value in more.items()))
+        told = capsys.readouterr().out
+    except ProblemError as error:
+        told = str(error)
+    assert time.process_time() - begun < 5
+    assert words in told
+
+
+@installed
+@pytest.mark.slow
+def test_a_flight_that_gravity_forbids_is_named_within_five_seconds(tmp_path, capsys):
+    place = write_starter(read_robot("solo12", root="free_flyer"), "gait", gait="jump", out=tmp_path / "x.yaml")
+    slow = ", ".join(f"{leg}_KFE: [-10, 10], {leg}_HFE: [-10, 10]" for leg in ("FL", "FR", "HL", "HR"))
+    begun = time.process_time()
+    assert check(place, set_=("gait.swing=2.5", f"phase.bounds={{velocities: {{{slow}}}}}")) == 1
+    assert "the parabola of the mass centre in flight" in " ".join(capsys.readouterr().out.split())
+    assert time.process_time() - begun < 5

@@ -18,7 +18,7 @@ from ocp.app.derivative_study import study as studies
 from ocp.app.derivative_study.judge import EXACT, choose, duration, many, recommend
 from ocp.app.derivative_study.measure import FUNCTIONS, SOURCES, Effort, Entry, microseconds
 from ocp.app.derivative_study.run import COLUMNS, derivatives
-from ocp.app.derivative_study.study import Settings, run_study
+from ocp.app.derivative_study.study import Settings, chosen, run_study
 from ocp.app.derivative_study.target import find_target
 from ocp.errors import ProblemError
 
@@ -30,7 +30,9 @@ SYMBOLIC = ["ad_sx", "ad_mx", "ad_of_analytic", "analytic", "complex_step", "fd"
 def run(robot, out, **options):
     """Exit code and what was printed."""
     console = Console(record=True, width=100, highlight=False, force_terminal=False)
-    code = derivatives(robot, out=out, quick=True, console=console, **options)
+    where = {name: options.pop(name) for name in ("root", "mimic") if name in options}
+    named = {name: chosen(options.pop(name)) for name in ("functions", "sources", "contacts") if name in options}
+    code = derivatives(robot, Settings(**named, **options, quick=True), out=out, console=console, **where)
     return code, console.export_text()
 
 
@@ -50,7 +52,7 @@ def test_every_exact_source_agrees_and_everything_is_written(acrobot):
                                                "errors.png", "sparsity.png"}
     rows = list(csv.DictReader((out / "derivatives.csv").read_text().splitlines()))
     assert list(rows[0]) == ["robot", *COLUMNS, "recommended"]
-    assert {(r["function"], r["source"]) for r in rows} == {(f, s) for f in FUNCTIONS for s in SOURCES}
+    assert {(r["function"], r["source"]) for r in rows} == {(f, s) for f in QUANTITIES for s in SOURCES}
     for row in rows:
         if row["status"] == "measured":
             assert float(row["error"]) < (1e-3 if row["source"] == "fd" else 1e-12), row
@@ -59,7 +61,7 @@ def test_every_exact_source_agrees_and_everything_is_written(acrobot):
             assert row["status"] == "skipped"
             assert row["reason"], row
     measured = {(r["function"], r["source"]) for r in rows if r["status"] == "measured"}
-    assert {(f, s) for f in FUNCTIONS for s in ("analytic", "loop")} <= measured
+    assert {(f, s) for f in QUANTITIES for s in ("analytic", "loop")} <= measured
     assert {(f, s) for f, q in QUANTITIES.items() if q.order == 2 for s in SYMBOLIC} <= measured
     assert all((out / f"{n}.png").read_bytes().startswith(b"\x89PNG") for n in ("times", "errors", "sparsity"))
     for words in ("Recommended for this robot", "not compiled: --compile no", "report.html"):
@@ -74,7 +76,7 @@ def test_the_records_say_who_is_compared_with_whom(acrobot):
     for function, reference in summary["references"].items():
         assert reference["confirmed_by"] not in ("", reference["source"], "fd"), function
         assert reference["distance"] < 1e-12
-    assert {p["function"] for p in summary["recommended"]} == set(FUNCTIONS)
+    assert {p["function"] for p in summary["recommended"]} == set(QUANTITIES)
     assert summary["provenance"]["seed"] == 0
     assert summary["provenance"]["model"]["sha256"]
 
@@ -216,7 +218,7 @@ def test_an_interrupt_keeps_what_is_there(tmp_path, monkeypatch):
     assert code == 1
     assert "interrupted" in text
     rows = list(csv.DictReader((tmp_path / "x" / "derivatives.csv").read_text().splitlines()))
-    assert len(rows) == 2 * len(FUNCTIONS)
+    assert len(rows) == 2 * len(QUANTITIES)
     assert [r["status"] for r in rows].count("measured") == 6
     assert [r["reason"] for r in rows if r["status"] == "interrupted"] == ["not reached"] * (len(rows) - 6)
     summary = json.loads((tmp_path / "x" / "summary.json").read_text())
@@ -245,6 +247,31 @@ def test_unknown_names_are_answered_with_what_is_near(options, words, tmp_path):
     with pytest.raises(ProblemError, match=words):
         run(PENDULUM, tmp_path / "x", **options)
     assert list(tmp_path.iterdir()) == []
+
+
+# ---- contacts
+def test_a_robot_that_is_held_is_measured_under_its_constraints(tmp_path):
+    """A point of an arm held: every exact source of the derivatives of accelerations and forces agrees."""
+    code, text = run(UR5, tmp_path / "x", contacts=["tool0"], compiling="no", samples=1,
+                     functions=["constrained_first,forces,forces_first"], sources=["analytic", "loop", "complex_step"])
+    assert code == 0
+    assert "held: tool0" in text
+    rows = list(csv.DictReader((tmp_path / "x" / "derivatives.csv").read_text().splitlines()))
+    measured = {(r["function"], r["source"]): r for r in rows if r["status"] == "measured"}
+    assert {("forces", "loop"), ("constrained_first", "loop"), ("forces_first", "complex_step")} <= set(measured)
+    assert all(float(r["error"]) < EXACT for r in measured.values())
+    assert int(measured["forces", "analytic"]["nonzeros"]) == 3
+    assert json.loads((tmp_path / "x" / "summary.json").read_text())["robot"]["held"] == ["tool0"]
+
+
+def test_contacts_of_a_file_are_known_by_their_names():
+    target = find_target(str(MODELS.parent / "leg_leap.yaml"))
+    name = target.constraints[0].name
+    assert target.holding([name]).constraints == target.constraints[:1]
+    with pytest.raises(ProblemError, match=rf"--contacts: no constraint or frame named '{name}x'; did you mean '{name}'"):
+        target.holding([f"{name}x"])
+    with pytest.raises(ProblemError, match="forces_first is of robots under constraints; name them by --contacts"):
+        Settings(functions=("forces_first",))
 
 
 def test_robots_that_do_not_exist(tmp_path):

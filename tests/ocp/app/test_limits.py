@@ -2,11 +2,10 @@
 that ends what cannot be left."""
 
 import json
-import multiprocessing
-import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from commands import call
@@ -17,10 +16,8 @@ import ocp.app.prepare as prepare
 from ocp import interrupts
 from ocp.app import checkpoints, pipeline, supervisor
 from ocp.app.commands import solve as solve_commands
-from ocp.app.derivative_study import study
-from ocp.app.derivative_study.measure import FUNCTIONS
-from ocp.app.derivative_study.study import Settings, run_study
-from ocp.app.derivative_study.target import find_target
+from ocp.app.derivative_study import run as derivative_run
+from ocp.app.derivative_study.study import Settings
 from ocp.app.files.load import load_problem
 from ocp.app.pages.folders import is_unfinished
 from ocp.app.pages.results import read_run
@@ -160,30 +157,21 @@ def test_derivatives_stop_between_ways(tmp_path):
     assert clock.asked == 1
 
 
-def test_a_measurement_that_is_not_left_is_ended(monkeypatch):
-    """The third way never returns and hears no signal, like compiled code: the two before are written, and its process is gone."""
-    hanging, reached, number = multiprocessing.Event(), multiprocessing.Value("i", 0), multiprocessing.Value("i", 0)
-    measure = study.measure
+def test_a_supervised_study_writes_what_is_measured_so_far(tmp_path, monkeypatch):
+    """What its parent puts in place of the answer where a call of compiled code is not left."""
+    told, place = [], tmp_path / "run"
+    monkeypatch.setattr(derivative_run, "is_supervised", lambda: True)
+    monkeypatch.setattr(derivative_run, "report", lambda **record: told.append((record, read_study(record["so_far"][0]))))
+    settings = Settings(functions=("inverse_first", "forward_first"), sources=("analytic",), compiling="no", quick=True)
+    assert derivative_run.derivatives(str(FOLDER / "models" / "acrobot.urdf"), settings, out=place, quiet=True) == 0
+    assert [record["so_far"][1] for record, _ in told] == [str(place)] * 2
+    assert [(found["complete"], found["measured"]) for _, found in told] == [(False, 1), (True, 2)]
+    assert read_study(place)["complete"]
 
-    def slow(*arguments):
-        reached.value += 1
-        if reached.value == 3:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
-            number.value = os.getpid()
-            hanging.set()
-            multiprocessing.Event().wait()
-        return measure(*arguments)
 
-    monkeypatch.setattr(study, "measure", slow)
-    target = find_target(str(FOLDER / "models" / "acrobot.urdf"))
-    settings = Settings(sources=("analytic",), compiling="no", quick=True)
-    with interrupts.limited(10.0, lambda: 1000.0 if hanging.is_set() else 0.0):
-        found = run_study(target, settings)
-    assert [entry.function for entry in found.entries] == list(FUNCTIONS)[:2]
-    assert [function for function, _ in found.missing] == list(FUNCTIONS)[2:]
-    assert number.value not in (0, os.getpid())
-    with pytest.raises(ProcessLookupError):
-        os.kill(number.value, 0)
+def read_study(folder):
+    """The summary in a folder."""
+    return json.loads((Path(folder) / "summary.json").read_text(encoding="utf-8"))
 
 
 # ------------------------------------------------------------------------------------------------ a certified answer is never lost

@@ -41,7 +41,7 @@ def test_scale_and_collada(tmp_path):
 
 
 def test_what_cannot_be_drawn_is_told(tmp_path):
-    with pytest.raises(UnreadableMesh, match="is not there"):
+    with pytest.raises(UnreadableMesh, match="does not exist"):
         read_mesh("package://unknown/arm.dae", (), 100)
     with pytest.raises(UnreadableMesh, match="has no file"):
         read_mesh(None, (), 100)

@@ -167,7 +167,7 @@ MISTAKES = {
     "negative noise": (TEXT, "measurement_noise: {x: 0.001", "measurement_noise: {x: -1", "mpc.disturbances.measurement_noise.x",
                        "must not be negative"),
     "kick in the past": (TEXT, "time: 3,", "time: -3,", "mpc.disturbances.kicks[0].time", "must not be negative"),
-    "empty push": (TEXT, "duration: 0.5, controls: {force: 3}", "duration: 0.5", "mpc.disturbances.pushes[0]", "pushes nothing"),
+    "empty push": (TEXT, "duration: 0.5, controls: {force: 3}", "duration: 0.5", "mpc.disturbances.pushes[0]", "has no effect"),
     "push control": (TEXT, "controls: {force: 3}", "controls: {torque: 3}", "mpc.disturbances.pushes[0].controls.torque",
                      "no control named"),
     "no frames": (TEXT, "controls: {force: 3}", "force: {frame: a, force: [1, 0, 0]}", "mpc.disturbances.pushes[0].force",

@@ -114,4 +114,4 @@ def test_what_a_killed_run_left_is_cleaned_up(tmp_path, capsys):
 def test_a_run_of_a_living_process_is_left_alone(tmp_path, capsys):
     killed(tmp_path / "run", os.getpid())
     assert call("solve", BLOCK, "--quiet", "--out", tmp_path / "run") == 2
-    assert "holds a run that was cut short" in capsys.readouterr().err
+    assert "holds an interrupted run" in capsys.readouterr().err

@@ -134,7 +134,7 @@ def test_constraints_on_controls_are_judged_where_the_scheme_holds_them(options)
     assert limit.at_knots <= 1e-7
     assert found.trajectory.u.max() == pytest.approx(4.6, abs=1e-6)
     if options.get("form") != "compressed":
-        places = uniform_meshes(steep(), CollocationOptions(**options))[0].places
+        places = uniform_meshes(steep(), CollocationOptions(**options))[0].evaluation
         own = np.einsum("ec,ecu->eu", places.weights, found.trajectory.u[places.points])
         np.testing.assert_allclose(found.trajectory.control(found.trajectory.t_path), own, atol=1e-6)
     over = np.abs(found.trajectory.control(np.linspace(0, 1, 501))).max() - 4.6

@@ -24,8 +24,8 @@ from ocp.shooting.options import ILQROptions
 from ocp.shooting.stages.horizon import build
 from ocp.transcription.blocks import differentiate
 from ocp.transcription.collocation import CollocationOptions, transcribe, uniform_meshes
+from ocp.transcription.evaluation import point_block
 from ocp.transcription.part import located
-from ocp.transcription.places import place_block
 
 SOURCES = tuple(s for s in ALL if s != "ad")
 FIRST = {"analytic": 1e-11, "complex_step": 1e-12, "fd": 1e-7}
@@ -76,7 +76,7 @@ def test_each_analytic_derivative_enters_a_node_once():
     phase = replace(problem.phase, system=differentiated(problem.phase.system, "analytic"))
     problem = replace(problem, phases=(phase,))
     meshes = uniform_meshes(problem, CollocationOptions(intervals=3))
-    block, _ = place_block(located(problem, meshes, "coordinates")[0], meshes[0])
+    block, _ = point_block(located(problem, meshes, "coordinates")[0], meshes[0])
     mu = ca.MX.sym("mu", block.size)
     hessian = ca.hessian(ca.dot(mu, block.rows), block.v)[0]
     names = called(ca.Function("h", [block.v, block.data, mu], [hessian]))

@@ -1,4 +1,4 @@
-"""Dependent equations, scales and what may run away, on programs where they are known."""
+"""Dependent equations, scales and what may be unbounded, on programs where they are known."""
 
 from dataclasses import replace
 

@@ -66,7 +66,7 @@ def test_simulations_have_what_every_result_has(tmp_path):
         np.testing.assert_allclose(motion["angle"][-1], solved["angle"][-1], atol=2e-3)
     with pytest.raises(ProblemError, match="--controls"):
         p.simulate(run=solved, torque=1)
-    with pytest.raises(ProblemError, match="run and policy are given together"):
+    with pytest.raises(ProblemError, match="give either run or policy"):
         p.simulate(run=solved, policy=solved)
     assert abs(p.simulate(policy="mpc", dt=0.01)["angle"][-1]) < 0.2  # no section needed
 

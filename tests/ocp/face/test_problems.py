@@ -221,7 +221,7 @@ ROBOT_FREE = "a robot brings"
     (lambda p, x, v, f: p.state("x"), "already among the states"),
     (lambda p, x, v, f: p.phase("a", duration=1), "has one phase"),
     (lambda p, x, v, f: p.start([0, 0], x=1), "either a list"),
-    (lambda p, x, v, f: p.equation(x <= v), "an equation has =="),
+    (lambda p, x, v, f: p.equation(x <= v), "an equation needs =="),
 ])
 def test_mistakes_are_told_where_they_are_made(build, words):
     p, x, v, force = block()

@@ -277,7 +277,7 @@ MISTAKES = [
     ("half-space first",
      ("limits:",
       "clearances: [{first: {half_space: {normal: [0, 0, 1]}}, second: {sphere: {frame: hand, radius: 0.1}}}]\nlimits:"),
-     "10:14: clearances[0]: a half-space goes second"),
+     "10:14: clearances[0]: a half-space must be the second shape"),
     ("clearance shape",
      ("limits:",
       "clearances: [{first: {ball: {frame: hand, radius: 0.1}}, second: {half_space: {normal: [0, 0, 1]}}}]\nlimits:"),

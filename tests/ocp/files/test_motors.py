@@ -73,10 +73,10 @@ def test_limits_are_those_of_the_drive_and_of_joints_behind_it(folder):
 @pytest.mark.parametrize(("old", "new", "place", "words"), [
     ("{shoulder: n}", "{shouder: n}", "6:30: system.motors[0].gears.shouder", "named 'shouder'; did you mean 'shoulder'"),
     ("{shoulder: n}", "{shoulder: 0}", "system", "the gear ratio to 'shoulder' must be finite and not zero"),
-    ("{shoulder: n}", "{}", "system", "motor 'geared': is geared to nothing"),
+    ("{shoulder: n}", "{}", "system", "motor 'geared': has no gear ratios: it drives nothing"),
     ("lower: -0.3", "lower: 10", "system", "limits must be in order, got 10 to 9"),
     ("rotor: 2.0e-4", "rotor: -1", "6:51: system.motors[0].rotor", "must not be negative, got -1"),
-    ("elbow: 3}", "elbow: 3}, rotor: 0.1", "7:60: system.motors[1].rotor", "couples its joints"),
+    ("elbow: 3}", "elbow: 3}, rotor: 0.1", "7:60: system.motors[1].rotor", "only behind a single gear"),
     ("name: both", "name: wrist", "system", "control name 'wrist' is used twice")])
 def test_drives_that_the_robot_cannot_have_are_refused_at_their_place(folder, old, new, place, words):
     with pytest.raises(ProblemError) as caught:

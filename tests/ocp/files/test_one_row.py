@@ -2,16 +2,19 @@
 
 import json
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
+from pydantic import TypeAdapter
 from pydantic.fields import FieldInfo
 
-from ocp.app.documentation.keys import keys_page, mappings
+from ocp.app.documentation.keys import example, keys_page, mappings, types
 from ocp.app.files.load import load_text
 from ocp.app.files.problem.schema import KINDS, problem_json_schema
 from ocp.app.files.problem.sections_schema import Common, Reference
 from ocp.app.files.syntax.findings import ProblemFileError, paths
 from ocp.app.files.syntax.parts import Key, Number, Row, row_of
+from ocp.app.files.syntax.yaml_source import parse_source
 from ocp.problem import Reference as Optimum
 
 TEXT = """
@@ -70,7 +73,7 @@ def test_the_row_is_documented(with_year):
     described = problem_json_schema()["$defs"]["Reference"]["properties"]["year"]
     assert described["description"] == MEANING
     assert described["default"] is None
-    assert f"| `year` | {MEANING}; must be positive | `None` |" in keys_page()
+    assert f"| `year` | {MEANING}; must be positive | number, null | – | `null` |" in keys_page()
 
 
 def test_without_the_row_there_is_no_such_key():
@@ -90,6 +93,17 @@ def test_every_key_says_what_it_means():
             assert f"| `{key}` | {field.description.replace('|', chr(92) + '|')}" in page
             assert isinstance(row_of(kind, key), Row)
     assert all(json.dumps(one.__name__) in schema for one in KINDS)
+
+
+@pytest.mark.slow
+def test_every_key_has_an_example_of_its_type():
+    gallery = Path(__file__).resolve().parents[3] / "problems"
+    for kind in mappings():
+        for key, field in kind.model_fields.items():
+            text = example(kind, key, gallery)
+            assert text or "](#" in types(field.annotation)[0] or "](#" in types(field.annotation)[-1], f"{kind.__name__}.{key}"
+            if text:
+                TypeAdapter(field.annotation).validate_python(parse_source(f"{key}: {text}", key).tree[key])
 
 
 def test_paths_are_found_where_keys_declare_them():

@@ -34,7 +34,7 @@ OPTIONS = "collocation: {intervals: 20}"
     ("collocation: {derivatives: analytic}", "12:57: solve.collocation.derivatives", "closed-form derivatives exist for"),
     ("ilqr: {derivatives: analytic, execution: loops}", "12:71: solve.ilqr.execution", "'loops' is not possible: the system is"),
     ("collocation: {execution: loops}", "12:55: solve.collocation.execution", "'loops' is not possible: the system is"),
-    ("collocation: {mesh: 0:3 x}", "12:50: solve.collocation.mesh", "'x': 'x' is no number"),
+    ("collocation: {mesh: 0:3 x}", "12:50: solve.collocation.mesh", "'x': 'x' is not a number"),
     ("collocation: {mesh: '0:3 1; 0:3 1'}", "12:50: solve.collocation.mesh", "gives meshes of 2 phases"),
 ])
 def test_options_that_do_not_fit_the_problem(options: str, place: str, words: str) -> None:

@@ -158,7 +158,7 @@ def test_a_changed_joint_keeps_its_place():
     ("axes: [[0, 2, 0], [1, 0, 0]]", "axis: [0, 2, 0]", "6:", "needs 2 axes, got 1"),
     ("chart: zyx", "chart: zzx", "10:", "zzx"),
     ("parent: cart, mass: 0.5", "parent: crt, mass: 0.5", "no body named 'crt'", "did you mean 'cart'"),
-    ("parent: disc", "parent: lid", "lid.parent", "hangs from itself"),
+    ("parent: disc", "parent: lid", "lid.parent", "is its own ancestor"),
     ("[0.2, 0, 0.5], [0.4", "[0, 0, 0.3], [0.4", "bead", "neighbouring points of a curve must differ"),
     ("hand.slide: 0.05", "hand: [0.05, 1, 0, 0, 0]", "start.joints.hand", "give its parts: hand.slide, hand.ball"),
     ("hand.slide: 0.05", "hand.slid: 0.05", "hand.slid", "did you mean 'hand.slide'"),
@@ -170,7 +170,7 @@ def test_a_changed_joint_keeps_its_place():
     ("{sphere: 0.1}", "{sphere: 0}", "sphere", "must be positive, got 0 m"),
     ("upper: [2, 3]", "upper: [2, 3, 4]", "cart", "limit upper needs 2 values"),
     ("{body: grip, position", "{body: gripp, position", "mark", "'gripp' has not been added yet; did you mean"),
-    ("frames: [{},", "frames: [", "bone", "needs at least four, got 3"),
+    ("frames: [{},", "frames: [", "bone", "needs at least four frames, got 3"),
     ("kind: exponential", "kind: exponential, chart: zyx", "turn", "takes no chart"),
     ("kind: continuous, axis", "kind: continuous, points: [[0, 0, 0], [1, 0, 0]], axis", "lid", "takes no points"),
 ])
@@ -185,8 +185,8 @@ def test_what_is_wrong_is_said_in_words(old, new, place, words):
 
 
 @pytest.mark.parametrize(("system", "words"), [
-    ("{bodies: {}}", "needs a robot"), ("{bodies: {a: {joint: {kind: fixed}}}, root: free_flyer}", "applies to a robot file"),
-    ("{bodies: {a: {joint: {kind: revolute, axis: [0, 0, 1]}}}, joints: {a: {upper: 1}}}", "there is no robot file"),
+    ("{bodies: {}}", "needs a robot"), ("{bodies: {a: {joint: {kind: fixed}}}, root: free_flyer}", "needs a robot file"),
+    ("{bodies: {a: {joint: {kind: revolute, axis: [0, 0, 1]}}}, joints: {a: {upper: 1}}}", "needs a robot file"),
     ("{robot: four_bar.urdf, joints: {crank: {axis: [0, 0, 1], axes: [[0, 0, 1]]}}}", "one of axis and axes; found both"),
     ("{robot: four_bar.urdf, bodies: {crank: {joint: {name: other, kind: fixed}}}}", "body name 'crank' appears 2 times")])
 def test_what_does_not_go_together(system, words):
@@ -338,7 +338,7 @@ def test_meshes_give_inertias_and_come_along(block):
     ("block.stl", "open.stl", r"shapes\[0\]\.mesh: .*not closed"),
     ("block.stl", "text.stl", r"shapes\[0\]\.mesh: mesh .*text.stl (cannot be read|holds no triangles)"),
     ("scale: 1e-3", "scale: -1", r"shapes\[0\]\.scale: must be positive, got -1$"),
-    ("mesh: parts/block.stl", "sphere: 1", "'scale' is that of a mesh"),
+    ("mesh: parts/block.stl", "sphere: 1", "'scale' applies to a mesh"),
 ])
 def test_wrong_meshes_are_named(block, old, new, words):
     (block / "mesh.yaml").write_text(MESH.replace(old, new), encoding="utf-8")

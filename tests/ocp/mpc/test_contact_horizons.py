@@ -158,10 +158,10 @@ def test_defaults_of_robots_on_contacts():
 
 
 @pytest.mark.parametrize(("changes", "words"), [
-    ({"phases.stance.final": "{rest: true}"}, "takes no conditions at their ends; make them costs"),
+    ({"phases.stance.final": "{rest: true}"}, "does not support conditions at their ends; make them costs"),
     ({"phases.flight.duration": "{lower: 0.1, upper: 0.2}"}, "fixed durations"),
     ({"mpc.repeat": "stence"}, "no phase named 'stence'; did you mean 'stance'"),
-    ({"mpc.plant": "{kind: integrated}"}, "take the plant hybrid or mujoco"),
+    ({"mpc.plant": "{kind: integrated}"}, "use plant hybrid or mujoco"),
     ({"mpc.track": "[{name: force, quantity: 'constraint_force(\"foot\")[2]'}]"}, "depends on accelerations or forces"),
 ])
 def test_what_cannot_be_served_is_named(changes, words):
@@ -179,9 +179,9 @@ def test_plants_by_kind_refuse_what_they_do_not_know_and_measure_with_noise():
     assert seen.std(axis=0) == pytest.approx(0.01, rel=0.1)
     assert noisy.step(np.zeros(2), 0.01)[: spec.robot.model.nq] == pytest.approx(x[:5], abs=0.01)
     for given in (Disturbances(kicks=(Kick(0.1, (0.0,) * 10),)), Disturbances(pushes=(Push(0.0, 0.1, controls=(1.0, 0.0)),))):
-        with pytest.raises(ProblemError, match="forces on frames and noise of measurements alone"):
+        with pytest.raises(ProblemError, match="only forces on frames and measurement noise"):
             plant_of(replace(spec, disturbances=given))
-    with pytest.raises(ProblemError, match="robots alone"):
+    with pytest.raises(ProblemError, match="only robots"):
         plant_of(PlantSpec(spec.system, kind="hybrid"))
 
 

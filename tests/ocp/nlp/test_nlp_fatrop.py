@@ -59,7 +59,7 @@ def test_false_statements_are_refused_by_name():
         solve_nlp(replace(nlp, stages=None), FATROP)
     free = nlp.g_upper.copy()
     free[0] = 1.0
-    with pytest.raises(ProblemError, match="gap 0.0: is a row of the dynamics but no equation"):
+    with pytest.raises(ProblemError, match="gap 0.0: belongs to the dynamics but is not an equation"):
         solve_nlp(replace(nlp, g_upper=free), FATROP)
 
 

@@ -79,7 +79,7 @@ def test_shooting_of_the_benchmark_by_three_solvers(name):
 
 
 def test_options_that_cannot_be_met_are_refused():
-    with pytest.raises(ProblemError, match="gauss_newton, but the program brings none"):
+    with pytest.raises(ProblemError, match="gauss_newton, but the program has none"):
         solve_nlp(HS[7][0], SolverOptions(hessian="gauss_newton"))
     with pytest.raises(ProblemError, match="no solver named 'sqp'.*ipopt"):
         SolverOptions(solver="sqp")

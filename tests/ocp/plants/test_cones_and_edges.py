@@ -107,7 +107,7 @@ def test_a_puck_leaves_its_table_at_the_edge_and_lands_below():
 
 
 def test_a_box_of_the_world_is_one():
-    with pytest.raises(ModelError, match="is no box"):
+    with pytest.raises(ModelError, match="is not a box"):
         HybridPlant(puck(), [PointContact("table", "puck", friction=0.2)], within={"table": ((0.0, -1.0), (0.0, 1.0), (0.0, 1.0))})
 
 

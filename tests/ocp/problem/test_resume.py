@@ -253,7 +253,7 @@ def test_a_killed_process_leaves_a_folder_to_go_on_from(tmp_path):
         process.wait()
     assert is_unfinished(place)
     assert sorted(p.name for p in place.iterdir()) == ["checkpoint.npz", "models", "problem.yaml", "unfinished.json"]
-    with pytest.raises(ProblemError, match="cut short; go on with it"):
+    with pytest.raises(ProblemError, match="interrupted run; continue it"):
         interrupted(place)
     _, found = load_resumable(place)
     assert found["iterations"][0] > 0

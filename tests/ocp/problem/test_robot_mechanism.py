@@ -248,7 +248,7 @@ def test_motions_of_the_inverse_form_are_integrated_under_their_forces():
 
 
 @pytest.mark.parametrize(("motors", "words"), [
-    ((Motor("m", ()),), "is geared to nothing"), ((Motor("m", (("b9", 1.0),)),), "no velocity named 'b9'"),
+    ((Motor("m", ()),), "has no gear ratios: it drives nothing"), ((Motor("m", (("b9", 1.0),)),), "no velocity named 'b9'"),
     ((Motor("m", (("j0", 0.0),)),), "gear ratio"), ((Motor("m", (("j0", 1.0),), 2.0, 1.0),), "limits must be in order"),
     ((Motor("m", (("j0", 1.0),)), Motor("m", (("j1", 1.0),))), "'m' is used twice")])
 def test_motors_that_do_not_fit_are_refused(motors, words):
@@ -433,7 +433,7 @@ def test_joints_that_nobody_names_are_assembled(tmp_path):
 
 @pytest.mark.parametrize(("start", "words"), [
     ("{joints: {crank: 0, coupler: 0.1, rocker: 0.2}, rest: true}", "breaks a constraint of the mechanism: 'pin' by"),
-    ("{joints: {crank: 0, coupler: 3.1}, rest: true, others: assembled}", "cannot be assembled from what is named: 'pin'"),
+    ("{joints: {crank: 0, coupler: 3.1}, rest: true, others: assembled}", "cannot be assembled from these joints: 'pin'"),
     ("{joints: {crank: -0.4}, velocities: {crank: 2, coupler: 0, rocker: 0}, others: assembled}", "velocities do not keep it")])
 def test_starts_that_do_not_close_are_refused(start, words, tmp_path):
     with pytest.raises(ProblemError, match="file.yaml:8") as caught:

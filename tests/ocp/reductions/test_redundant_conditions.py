@@ -229,7 +229,7 @@ def test_what_a_method_hands_back_has_all_conditions():
 
 
 def test_where_rows_have_no_derivative_at_the_guess_it_is_beside_it_that_counts():
-    """A rod between two pendulums of one pivot, whose tips coincide in the guess: its direction is no number there."""
+    """A rod between two pendulums of one pivot, whose tips coincide in the guess: its direction is not a number there."""
     link = "{mass: 1, com: [0.1, 0, 0], inertia: {xx: 1e-4, yy: 1e-3, zz: 1e-3}, " \
         "joint: {name: %s, kind: revolute, axis: [0, 1, 0]}}"
     problem = load_text(f"""

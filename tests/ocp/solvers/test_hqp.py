@@ -393,7 +393,7 @@ def test_wrong_input_is_named():
     good = Level("hand", eye, [0, 0])
     with pytest.raises(ProblemError, match="at least one"):
         solve_hqp([])
-    with pytest.raises(ProblemError, match="number 1 is no Level, but a ndarray"):
+    with pytest.raises(ProblemError, match="number 1 is not a Level but a ndarray"):
         solve_hqp([good, eye])
     with pytest.raises(ProblemError, match=r"accuracy.*between 0 and 1"):
         HQPOptions(accuracy=0.0)

@@ -15,7 +15,7 @@ from ocp.strategy.collocation import Collocation, searching
 from ocp.strategy.loop import concluded, searched
 from ocp.strategy.records import Attempt, Judged, State, Task
 from ocp.strategy.rule import Rule, Stage
-from ocp.strategy.search import Method, Search
+from ocp.strategy.search import Method, Refining, Search
 from ocp.strategy.table import RULES
 from ocp.transcription.collocation import CollocationOptions
 from ocp.transcription.refine.criteria import Verdict
@@ -78,6 +78,12 @@ class Scripted(Method):
             return Attempt(task, found, judged=judged(found, task, entry))
         status, missed = entry if isinstance(entry, tuple) else (entry, 1.0)
         return Attempt(task, made(status, 12 + 1 / number), (0.0 if status in SOLVED else missed,))
+
+    def restarted(self, search, problem, **changes):
+        pytest.fail("a script goes on")
+
+    def on_finer_mesh(self, search, problem, found):
+        pytest.fail("a script has one mesh")
 
     def started(self, search, task, guess):
         return None if guess in self.nothing else search.problem
@@ -355,7 +361,7 @@ class Held(Scripted):
         return replace(attempt, solution=found, judged=judged(found, state.task, self.script[0]))
 
 
-class Chattering(Scripted):
+class Chattering(Scripted, Refining):
     """Programs with polynomial controls are hard; ``held`` is the error of passes with zero-order hold."""
 
     def __init__(self, *script, held):
@@ -366,6 +372,12 @@ class Chattering(Scripted):
         self.holds += 1
         assert early
         return refining(Held(self.held), outside=outside)
+
+    def on_arcs(self, search, task, problem, plans, meshes):
+        pytest.fail("nothing jumps")
+
+    def gauss_nodes(self, search, problem, outside):
+        pytest.fail("nothing jumps")
 
 
 def test_zero_order_hold_serves_where_its_certificate_holds():

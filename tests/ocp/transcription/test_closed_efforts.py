@@ -21,8 +21,8 @@ from ocp.errors import ProblemError
 from ocp.methods import method, solve
 from ocp.problem import At, Constraint, Cost, Duration, Guess, Kind, Phase, Problem
 from ocp.transcription import blocks, calls, collocation, multiple_shooting
+from ocp.transcription.evaluation import point_block
 from ocp.transcription.part import located
-from ocp.transcription.places import place_block
 
 TREES = {
     "mixed": lambda: random_tree(4, np.random.default_rng(1), kinds=("revolute", "prismatic", "universal"), damping=True),
@@ -208,11 +208,11 @@ def test_a_place_evaluates_its_efforts_once():
     problem = inverse_problem(model)
     problem = replace(problem, phases=(differentiated_phase(problem.phase, "analytic"),))
     meshes = collocation.uniform_meshes(problem, collocation.CollocationOptions(intervals=2))
-    block, _ = place_block(located(problem, meshes, "coordinates")[0], meshes[0])
+    block, _ = point_block(located(problem, meshes, "coordinates")[0], meshes[0])
     made, left = calls.separated(block.v, block.data, [block.cost, block.rows])
     assert [call.function.name() for call in made] == ["inverse_dynamics"]
     assert all(ca.depends_on(part, made[0].s) for part in left)
-    plain = place_block(located(inverse_problem(model), meshes, "coordinates")[0], meshes[0])[0]
+    plain = point_block(located(inverse_problem(model), meshes, "coordinates")[0], meshes[0])[0]
     ours, theirs = blocks.differentiate(block), blocks.differentiate(plain)
     assert ours.hessian.n_instructions() < 0.3 * theirs.hessian.n_instructions()
     kept = [ours.hessian.instruction_id(k) for k in range(ours.hessian.n_instructions())]

@@ -65,7 +65,8 @@ def test_defects_by_finite_differences_on_the_manifold(schemes):
         Y = np.array([minus(chart, x[j]).full().ravel() for j in own])
         F = []
         for i in scheme.collocated:
-            u = z[points[mesh.places.points[np.flatnonzero((mesh.places.node == own[i]) & (mesh.places.interval == k))[0], 0]]]
+            at = mesh.evaluation
+            u = z[points[at.points[np.flatnonzero((at.node == own[i]) & (at.interval == k))[0], 0]]]
             xi, eps = system.rate(0, x[own[i]], u, []).full().ravel(), 1e-5
             ahead, back = (minus(chart, moved(x[own[i]], s * eps * xi)).full().ravel() for s in (1, -1))
             F.append((ahead - back) / (2 * eps))

@@ -33,7 +33,7 @@ def solved(problem, **options):
 
 
 def times(problem, options):
-    return problem.phase.duration.lower * uniform_meshes(problem, options)[0].places.fraction
+    return problem.phase.duration.lower * uniform_meshes(problem, options)[0].evaluation.fraction
 
 
 def errors(scheme, degree, intervals, **more):
@@ -75,7 +75,7 @@ def test_costates_minimise_the_hamiltonian_at_every_place(scheme, degree, form):
     """H = cost + p' rate: R u + B' p = 0 holds in the discrete problem too, place by place, whatever the scheme and its order."""
     problem = direct.regulator()
     found, options = solved(problem, scheme=scheme, degree=degree, intervals=5, form=form)
-    places = uniform_meshes(problem, options)[0].places
+    places = uniform_meshes(problem, options)[0].evaluation
     assert places.points.shape[1] == 1
     u = found.trajectory.u[places.points[:, 0]]
     np.testing.assert_allclose(u @ direct.R, -found.extra["costate"] @ direct.B, atol=1e-8)
@@ -147,7 +147,7 @@ def test_a_mesh_may_mix_schemes_and_widths():
     np.testing.assert_allclose(path.x, x, atol=1e-6)
     t = np.linspace(0, direct.HORIZON, 41)
     np.testing.assert_allclose(path.state(t), direct.regulated(t)[0], atol=1e-5)
-    _, costate, _ = direct.regulated(direct.HORIZON * mesh.places.fraction)
+    _, costate, _ = direct.regulated(direct.HORIZON * mesh.evaluation.fraction)
     np.testing.assert_allclose(program.costate(found.lam_g)[0], costate, atol=3e-3)
 
 
@@ -163,5 +163,5 @@ def test_high_degrees_on_one_interval(scheme, degree):
 def test_controls_at_collocated_places_are_unknowns_themselves(name):
     """However high the degree and narrow the interval, no place mixes control points for rounding's sake."""
     mesh = Mesh(np.linspace(0, 1, 101), (make_scheme(name, 20),) * 100)
-    assert mesh.places.points.shape[1] == 1
-    np.testing.assert_allclose(mesh.control_fractions[mesh.places.points[:, 0]], mesh.places.fraction, atol=1e-15)
+    assert mesh.evaluation.points.shape[1] == 1
+    np.testing.assert_allclose(mesh.control_fractions[mesh.evaluation.points[:, 0]], mesh.evaluation.fraction, atol=1e-15)

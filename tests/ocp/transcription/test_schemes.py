@@ -243,7 +243,7 @@ def test_schemes_check_themselves(name, degree, form, field):
     for k in (1, -1):  # the second number and the last
         table = np.array(getattr(scheme, field))
         table.flat[k] += 1e-6
-        with pytest.raises(ValueError, match="breaks its condition"):
+        with pytest.raises(ValueError, match="violates its condition"):
             replace(scheme, **{field: table})
 
 

@@ -79,7 +79,7 @@ def test_what_mujoco_does_not_know_is_refused_by_name():
     with pytest.raises(ProblemError, match=r"plane of contact 'wall \+x' ends"):
         load_wbc_text(PEG, FOLDER).plant("mujoco")
     slides = load_wbc(FOLDER / "box_slides.yaml", {"plant.cone": "inner"})
-    with pytest.raises(ProblemError, match="exact cone alone"):
+    with pytest.raises(ProblemError, match="only the exact cone"):
         slides.plant("mujoco")
 
 

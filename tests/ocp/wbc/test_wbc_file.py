@@ -40,7 +40,7 @@ TEXT = (FOLDER / "quadruped_push.yaml").read_text(encoding="utf-8")
     ("{time: 1.5, release: lf}", "{time: 1.5, release: lf, take: rf}", r"schedule\[1\]"),
     ("{time: 4.0, over: 0.1, push", "{time: 4.0, push", r"schedule\[8\]: a push lasts"),
     ("push: {frame: trunk,", "push: {frame: trunkk,", r"schedule\[8\]\.push\.frame"),
-    ("{time: 2.3, over: 0.5, move", "{time: 1.9, over: 0.5, move", r"is still on its way until 2.2 s"),
+    ("{time: 2.3, over: 0.5, move", "{time: 1.9, over: 0.5, move", r"is still moving until 2.2 s"),
     ("wbc: {rate: 500", "wbc: {rate: 0", r"wbc\.rate: must be positive"),
     ("wbc: {rate: 500", "wbc: {horizon: 0, rate: 500", r"wbc\.horizon: must be positive"),
     ("wbc: {rate: 500", "wbc: {efforts: {lf_kne: 3}, rate: 500", r"wbc\.efforts\.lf_kne: no driven joint .*'lf_knee'"),

@@ -41,20 +41,20 @@ class Limits(Part):
 class Options(Part):
     """How the search goes."""
 
-    tolerance: Number = Key("largest error at which a task is met [m, rad]", 1e-6, above=0)
-    restarts: StrictInt = Key("most random starts after the given one", 50, least=0)
-    max_iterations: StrictInt = Key("most steps from each start", 60, least=1)
+    tolerance: Number = Key("largest error of a fulfilled task [m or rad]", 1e-6, above=0)
+    restarts: StrictInt = Key("largest number of random starts after the given one", 50, least=0)
+    max_iterations: StrictInt = Key("largest number of iterations from each start", 60, least=1)
     seed: StrictInt = Key("seed of the random starts; the same seed gives the same answer", 0, least=0)
 
 
 class IKFile(RobotFile):
     """An inverse-kinematics file."""
 
-    start: Configuration | None = Key("where the search starts; default: at rest within the limits", None)
+    start: Configuration | None = Key("initial configuration; default: neutral, within the limits", None)
     tasks: Annotated[tuple[TaskPart, ...], Field(min_length=1)] = Key("tasks in order of priority, or each with its priority")
-    limits: Limits = Key("limits of the robot file that hold", Limits)
-    clearances: tuple[ClearancePart, ...] = Key("shapes that stay apart; with one priority only", ())
-    options: Options = Key("how the search goes", Options)
+    limits: Limits = Key("limits of the robot file that are enforced", Limits)
+    clearances: tuple[ClearancePart, ...] = Key("pairs of shapes that stay apart; with one priority only", ())
+    options: Options = Key("options of the search", Options)
 
 
 # ---- loading ------------------------------------------------------------------------------------------------------------

@@ -107,7 +107,7 @@ def read_mpc(reader: Reader, file: Any, problem: Problem | None, reload: Reload)
         kind = given.plant.kind if given.plant.kind != "auto" else "hybrid" if contacts and all(
             contact.friction is not None for contact in contacts) else INTEGRATED
         if kind == INTEGRATED and isinstance(problem, TimedProblem):
-            raise ProblemError("contacts come and go: take the plant hybrid or mujoco, and give every contact a friction")
+            raise ProblemError("contacts open and close: use plant hybrid or mujoco, and give every contact a friction")
         spec = PlantSpec(plant_system, given.plant.integrator, given.plant.substeps, disturbances, words, kind, robot)
     estimate: EstimateSpec | None = None
     if given.estimate is not None:
@@ -291,7 +291,7 @@ def _changed_file(section: Section, reload: Reload) -> Problem:
     try:
         return reload(source)
     except ProblemError as error:
-        section.refuse(f"with these changes the file is wrong: {error.message}", "set")
+        section.refuse(f"with these changes the file is invalid: {error.message}", "set")
         raise FollowOnError("recorded") from None
 
 

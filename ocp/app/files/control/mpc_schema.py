@@ -23,9 +23,9 @@ class TrackedQuantity(Part):
 
     name: Name = Key("name in tables and plots")
     quantity: NumberOrList = Key("expression, or a list of them: what is tracked")
-    reference: NumberOrList = Key("what it should be: expressions of the time t, as many", 0.0)
+    reference: NumberOrList = Key("reference: as many expressions of the time t", 0.0)
     unit: str = Key("unit in tables and plots", "")
-    within: Number | None = Key("largest error over the last horizon of the run; null: it must not be lost", None, above=0)
+    within: Number | None = Key("largest error over the last horizon of the run; null: it must only stay tracked", None, above=0)
 
 
 class Kick(Part):
@@ -39,15 +39,15 @@ class Kick(Part):
 class Push(Part):
     """Something that acts for a while."""
 
-    time: Number = Key("when it begins [s]", least=0, hint="; the run begins at 0")
-    duration: Number = Key("how long it lasts [s]", above=0)
+    time: Number = Key("start time [s]", least=0, hint="; the run begins at 0")
+    duration: Number = Key("duration [s]", above=0)
     rate: dict[str, Number] = Key("added to the rates of states, by name as in a kick", dict)
     controls: dict[str, Number] = Key("added to controls after their bounds, by name", dict)
     force: PushForce | None = Key("force on a frame of a robot", None)
 
     def check(self) -> None:
         if not self.rate and not self.controls and self.force is None:
-            raise refuse("pushes nothing; give 'rate', 'controls' or 'force'")
+            raise refuse("has no effect; give 'rate', 'controls' or 'force'")
 
 
 class Disturbances(Part):
@@ -57,7 +57,7 @@ class Disturbances(Part):
     process_noise: Noise = Key("on the state: what it gathers in one second (unit / sqrt(s))", 0.0, least=0)
     measurement_noise: Noise = Key("on every measurement", 0.0, least=0)
     kicks: tuple[Kick, ...] = Key("jumps of the state", ())
-    pushes: tuple[Push, ...] = Key("forces and rates that act for a while", ())
+    pushes: tuple[Push, ...] = Key("forces and rates over a period of time", ())
 
 
 class Trials(RandomStart):
@@ -77,7 +77,7 @@ class Sensor(Part):
 class EstimatedParameter(Part):
     """A parameter of the file that is estimated; its value there is the first guess."""
 
-    deviation: Number = Key("standard deviation of the first guess", least=0)
+    deviation: Number = Key("standard deviation of the initial guess", least=0)
     walk: Number = Key("what a random walk gathers in one second (unit / sqrt(s))", 0.0, least=0)
     lower: Number | None = Key("smallest value, in moving horizons", None)
     upper: Number | None = Key("largest value, in moving horizons", None)
@@ -100,7 +100,7 @@ class Plant(Part):
     """The simulated plant: this file's system, with changes that the solver does not know of."""
 
     kind: Literal["auto", "integrated", "hybrid", "mujoco"] = Key(
-        "integrated: steps of its integrator, contacts always hold; hybrid: our simulator of contacts that open, stick and slip; "
+        "integrated: steps of its integrator, contacts always closed; hybrid: our simulator of contacts that open, stick and slip; "
         "mujoco: the extra of that name; auto: hybrid for robots whose contacts all have friction, else integrated", "auto")
     integrator: Literal["euler", "semi_implicit_euler", "midpoint", "rk4", "bdf1", "sdirk2"] = Key(
         "of 'integrated': its one-step map; bdf1 and sdirk2 are implicit, for stiff robots", "rk4")
@@ -128,9 +128,9 @@ class MPC(Part):
     delay: Literal["none", "predicted", "ignored"] = Key("none: a control acts at once. One sampling period late: predicted (the "
                                                          "solver starts from the state that its model predicts for then) or "
                                                          "ignored", "none")
-    ilqr: dict[str, Option] = Key("options of iLQR that differ from those under solve.ilqr", dict)
+    ilqr: dict[str, Option] = Key("options of iLQR that differ from those under solve.ilqr", dict, examples=["{intervals: 40}"])
     track: tuple[TrackedQuantity, ...] = Key("quantities whose errors are reported and judged", ())
-    plant: Plant = Key("how the plant differs from the model", Plant)
+    plant: Plant = Key("differences of the plant from the model", Plant)
     disturbances: Disturbances = Key("noise, kicks and pushes", Disturbances)
-    trials: Trials = Key("what is random in trials", Trials)
+    trials: Trials = Key("random variations of trials", Trials)
     estimate: Estimate | None = Key("sensors and an estimator, whose estimate the controller acts on; null: the true state", None)

@@ -48,13 +48,13 @@ class OfSix(Part):
     """An error of six components."""
 
     components: PoseComponents | None = Key("which of x, y, z, rx, ry, rz of the error count, in axes of the target; null: all",
-                                            None)
+                                            None, examples=["[x, y, rz]"])
 
 
 class PositionTask(OfThree, Referred):
     """Origin of a frame at a point."""
 
-    target: Vector3 = Key("where its origin shall be, in the reference [m]")
+    target: Vector3 = Key("desired position of its origin, in the reference [m]")
 
 
 class OrientationTask(OfThree, Referred, Rotation):
@@ -64,13 +64,13 @@ class OrientationTask(OfThree, Referred, Rotation):
 class PoseTask(OfSix, Referred, Rotation):
     """Position and orientation of a frame."""
 
-    position: Vector3 = Key("where its origin shall be, in the reference [m]")
+    position: Vector3 = Key("desired position of its origin, in the reference [m]")
 
 
 class ComTask(OfThree):
     """Centre of mass at a point."""
 
-    target: Vector3 = Key("where the centre of mass shall be in the world [m]")
+    target: Vector3 = Key("desired centre of mass in the world [m]")
 
 
 class PostureTask(Configuration):
@@ -80,21 +80,21 @@ class PostureTask(Configuration):
 class JointTask(Part):
     """One joint at a value."""
 
-    name: Name = Key("name of the joint")
-    value: JointValue = Key("its value [rad or m]")
+    name: Name = Key("name of the joint", examples=["elbow"])
+    value: JointValue = Key("desired coordinate [rad or m]")
 
 
 class AlignmentTask(Referred):
     """An axis of a frame along a direction."""
 
-    axis: Vector3 = Key("axis in the frame, any length but zero", nonzero=True)
-    direction: Vector3 = Key("where it shall point, in the reference, any length but zero", nonzero=True)
+    axis: Vector3 = Key("axis in the frame, any nonzero vector", nonzero=True)
+    direction: Vector3 = Key("desired direction in the reference, any nonzero vector", nonzero=True)
 
 
 class AimTask(Referred):
     """An axis of a frame from its origin towards a point."""
 
-    axis: Vector3 = Key("axis in the frame, any length but zero", nonzero=True)
+    axis: Vector3 = Key("axis in the frame, any nonzero vector", nonzero=True)
     point: Vector3 = Key("point to aim at, in the reference [m]")
 
 
@@ -120,7 +120,7 @@ class Task(RankedTask):
     orientation: OrientationTask | None = Key("axes of a frame", None)
     com: ComTask | None = Key("centre of mass", None)
     posture: PostureTask | None = Key("values of several joints, or of the floating base", None)
-    tolerance: Number | None = Key("largest error at which the task is met [m, rad]; null: that of the options", None, above=0)
+    tolerance: Number | None = Key("largest error of a fulfilled task [m or rad]; null: that of the options", None, above=0)
 
 
 # ---- clearances ---------------------------------------------------------------------------------------------------------
@@ -147,7 +147,7 @@ class HalfSpace(Part):
     """Everything behind a plane."""
 
     makes = clearance.HalfSpace
-    normal: Vector3 = Key("direction that points away from it, any length but zero", nonzero=True)
+    normal: Vector3 = Key("direction that points away from it, any nonzero vector", nonzero=True)
     point: Vector3 = Key("a point of the plane [m]", (0.0, 0.0, 0.0))
     frame: Name = Key("frame in whose axes point and normal are given", "world")
 
@@ -170,7 +170,7 @@ class Clearance(Part):
 
     def check(self) -> None:
         if self.first.half_space is not None:
-            raise refuse("a half-space goes second")
+            raise refuse("a half-space must be the second shape")
 
 
 GUESS_TOLERANCE = 1e-6  # m and rad; a guess needs no more

@@ -48,22 +48,22 @@ class Contact(Part):
     makes = _contact
     frame: Name = Key("frame of the robot that touches")
     points: tuple[Vector3, ...] = Key("points that touch, in the frame [m]", ((0.0, 0.0, 0.0),), min_length=1)
-    half_sizes: tuple[Number, Number] | None = Key("of a flat rectangular sole around 'position' [m]; null: the points", None)
+    half_sizes: tuple[Number, Number] | None = Key("half sizes of a rectangular sole around 'position' [m]; null: the points", None)
     position: Vector3 = Key("centre of the sole in the frame [m]", (0.0, 0.0, 0.0))
-    axis: Vector3 = Key("axis of the frame that points along the normal, of a sole", (0.0, 0.0, 1.0))
-    normal: Vector3 = Key("of the plane, away from it, in the world; any length but zero", (0.0, 0.0, 1.0))
-    height: Number = Key("of the plane along its normal [m]", 0.0)
+    axis: Vector3 = Key("axis of the frame along the normal of a sole", (0.0, 0.0, 1.0))
+    normal: Vector3 = Key("outward normal of the plane in world axes; any nonzero vector", (0.0, 0.0, 1.0))
+    height: Number = Key("height of the plane along its normal [m]", 0.0)
     within: Within | None = Key("box of the world outside of which the plane ends, as at the mouth of a hole; null: it does not "
                                 "end", None)
-    friction: Number = Key("coefficient of friction, positive", above=0, hint="; on ice take a small one")
+    friction: Number = Key("coefficient of friction", above=0, hint="; on ice take a small one")
     taken: StrictBool = Key("whether the robot stands on it at the start", True)
     slides: StrictBool = Key("the points move along the plane, with known friction", False, name="slip",
                              then=lambda slides: (0.0, 0.0, 0.0) if slides else None)
-    least: Number = Key("least normal force of each point [N]", 0.0, least=0)
-    most: Number | None = Key("largest normal force of each point [N]; null: any", None)
-    ramp: Number = Key("seconds in which the force grows when it is taken, and shrinks when it is released", 0.1, least=0)
-    sides: StrictInt = Key("of the pyramid that stands for the cone", 8, least=3)
-    pyramid: Literal["inner", "outer"] = Key("whether the pyramid lies in the cone or holds it", "inner")
+    least: Number = Key("smallest normal force of each point [N]", 0.0, least=0)
+    most: Number | None = Key("largest normal force of each point [N]; null: unbounded", None)
+    ramp: Number = Key("time in which the force grows at touchdown and shrinks before lift-off [s]", 0.1, least=0)
+    sides: StrictInt = Key("number of sides of the pyramid that approximates the cone", 8, least=3)
+    pyramid: Literal["inner", "outer"] = Key("pyramid inside the cone or around it", "inner")
 
 
 class WbcPosition(PositionTask):
@@ -94,13 +94,13 @@ class ForceItem(OfThree):
     """Force of a contact on the robot, at each of its points."""
 
     contact: Name = Key("contact whose force it is")
-    force: Vector3 = Key("on the robot, in the world, expressions of t [N]")
+    force: Vector3 = Key("force on the robot in world axes, expressions of t [N]")
 
 
 class MomentumItem(OfSix):
     """Momentum about the centre of mass, world axes."""
 
-    target: tuple[Number, ...] = Key("[linear; angular] [kg m/s; kg m²/s]", (0.0,) * 6, min_length=6, max_length=6)
+    target: tuple[Number, ...] = Key("momentum, linear then angular [kg m/s; kg m²/s]", (0.0,) * 6, min_length=6, max_length=6)
 
 
 class EffortItem(Part):
@@ -123,17 +123,17 @@ class WbcTask(RankedTask):
     momentum: MomentumItem | None = Key("momentum about the centre of mass", None)
     effort: EffortItem | None = Key("torques as small as possible", None)
     gain: Number = Key("frequency of its error [rad/s]; of a momentum the rate of its decay [1/s]", 10.0, least=0)
-    damping_ratio: Number = Key("of its error; 1: no overshoot", 1.0, least=0)
-    on: StrictBool = Key("whether it is on at the start; the schedule may put it on and off", True)
+    damping_ratio: Number = Key("damping ratio of its error; 1: no overshoot", 1.0, least=0)
+    on: StrictBool = Key("whether the task is active at the start; the schedule may change it", True)
 
 
 class Move(FreeRotation):
     """A task's target goes somewhere else."""
 
     task: Name = Key("task whose target moves")
-    to: NumberOrList | None = Key("where to, expressions of t: of positions, centres of mass, forces, joints", None)
-    by: Vector3 | None = Key("from what it reached before, of positions and centres of mass [m]", None)
-    joints: dict[str, Number] = Key("of postures: joints that move, the others stay [rad or m]", dict)
+    to: NumberOrList | None = Key("new target of a position, centre of mass, force or joint, expressions of t", None)
+    by: Vector3 | None = Key("displacement of the target of a position or centre of mass [m]", None)
+    joints: dict[str, Number] = Key("new values of joints of a posture; the others stay [rad or m]", dict)
 
 
 class Event(OneOf):
@@ -142,11 +142,11 @@ class Event(OneOf):
     beside = ("time", "over")
 
     time: Number = Key("when [s]", least=0)
-    over: Number = Key("how long a move or a push takes [s]", 0.0, least=0)
+    over: Number = Key("duration of a move or a push [s]", 0.0, least=0)
     move: Move | None = Key("a target moves smoothly", None)
-    take: Name | None = Key("contact to be taken as soon as it touches", None)
-    release: Name | None = Key("contact to be given up, its force shrinking over its ramp", None)
-    on: Name | None = Key("task that begins, from where the robot is then", None)
+    take: Name | None = Key("contact that becomes active at touchdown", None)
+    release: Name | None = Key("contact that is released, its force shrinking over its ramp", None)
+    on: Name | None = Key("task that starts, from the state of the robot at that time", None)
     off: Name | None = Key("task that ends", None)
     push: PushForce | None = Key("a force on a frame, for 'over' seconds", None)
 
@@ -155,11 +155,11 @@ class PlantPart(Part):
     """The simulated robot."""
 
     kind: Name = Key("hybrid, our simulator of events; mujoco (the extra of that name); or one that was registered", "hybrid")
-    friction: dict[str, Number] = Key("of contacts where it is not what the controller thinks", dict, least=0)
-    restitution: dict[str, Number] = Key("of contacts, in [0, 1]; hybrid only", dict, least=0, most=1)
-    cone: Literal["exact", "inner", "outer"] = Key("what friction may be: the exact cone, or a pyramid within or around it; "
-                                                   "pyramids hybrid only", "exact")
-    sides: StrictInt = Key("of the pyramid; the normal of its first is the first tangent of the plane", 4, ge=3)
+    friction: dict[str, Number] = Key("coefficients of friction other than those of the controller", dict, least=0)
+    restitution: dict[str, Number] = Key("coefficient of restitution of contacts, 0 to 1; hybrid only", dict, least=0, most=1)
+    cone: Literal["exact", "inner", "outer"] = Key("friction model: the exact cone, or (hybrid only) a pyramid inside "
+                                                   "or around it", "exact")
+    sides: StrictInt = Key("number of sides of the pyramid; the normal of the first is the first tangent of the plane", 4, ge=3)
 
 
 def _engine(name: str) -> HQPOptions:
@@ -172,11 +172,10 @@ class Control(Part):
     rate: Number = Key("control steps per second [Hz]", 500.0, above=0)
     duration: Number = Key("simulated time [s]", 5.0, above=0)
     engine: Literal["active_set", "osqp", "daqp"] = Key(
-        "what looks for limits that hold", "active_set", name="options", then=_engine)
-    rest_gain: Number = Key("rate at which velocities of standing points decay [1/s]", 20.0)
-    trust: Number = Key("share of the friction that the controller counts on, so that feet do not stand on the edge of "
-                        "slipping", 0.95, above=0, most=1)
-    horizon: Number | None = Key("seconds within which joints keep their limits; null: they do not", 0.05, above=0,
+        "engine that finds the active constraints", "active_set", name="options", then=_engine)
+    rest_gain: Number = Key("decay rate of velocities of contact points [1/s]", 20.0)
+    trust: Number = Key("share of the coefficient of friction that the controller uses", 0.95, above=0, most=1)
+    horizon: Number | None = Key("time ahead over which joints keep their limits [s]; null: not enforced", 0.05, above=0,
                                  unit="s; null leaves limits of joints out")
     efforts: NumberOrList | dict[str, Number] | None = Key("limits of torques [N m or N], of all or by joint; null: those of the "
                                                            "robot file", None, name="")
@@ -220,11 +219,11 @@ class WbcFile(RobotFile):
     schedule: tuple[Event, ...] = Key("what happens when", ())
     follow: Follow | None = Key("a motion to follow; without 'start' the robot begins where it does, without a duration the "
                                 "loop ends with it", None)
-    wbc: Control = Key("how the controller runs; {} takes every default")
+    wbc: Control = Key("options of the controller; {} for all defaults")
     expect: dict[str, Expect] = Key("closed forms: states at the end by name, q.JOINT and v.JOINT, of a floating base q.base.px "
                                     "and so on", dict)
-    plant: PlantPart = Key("what stands for the real robot", PlantPart)
-    trials: WbcTrials = Key("what is random in trials", WbcTrials)
+    plant: PlantPart = Key("simulator in place of the real robot", PlantPart)
+    trials: WbcTrials = Key("random variations of trials", WbcTrials)
 
     def check(self) -> None:
         if not self.tasks and any(event.move or event.on or event.off for event in self.schedule):

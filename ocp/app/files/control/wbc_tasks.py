@@ -164,7 +164,7 @@ def read_schedule(stage: Stage, file: Section, tasks: Sequence[Assignment]
         what, time, over = section.spec.form(), section.value("time"), section.value("over")
         if what == "push":
             if over <= 0.0:
-                section.refuse("a push lasts for a while; give 'over'")
+                section.refuse("a push needs a duration; give 'over'")
             push = section.part("push")
             push.frame(stage.names.model, "frame")
             force = push.value("force")
@@ -186,13 +186,13 @@ def _move(names: RobotNames, section: Section, tasks: Sequence[Assignment], time
         unknown(reader.findings, spec.task, [t.name for t in tasks], section.at("task"), "task")
         return
     if task.path is None:
-        section.refuse(f"the task {task.name!r} has no target that could move", "task")
+        section.refuse(f"the task {task.name!r} has no movable target", "task")
         return
     if not np.isfinite(time + over):  # an error was recorded
         return
     last = task.path.pieces[-1]
     if np.isfinite(last[0]) and last[0] + last[1] > time + 1e-9:
-        section.refuse(f"the task {task.name!r} is still on its way until {last[0] + last[1]:g} s")
+        section.refuse(f"the task {task.name!r} is still moving until {last[0] + last[1]:g} s")
         return
     turn = read_rotation(reader, spec, section.path) if spec.form() else None
     source: Source | None = None
@@ -203,7 +203,7 @@ def _move(names: RobotNames, section: Section, tasks: Sequence[Assignment], time
     elif spec.to is not None and task.path.kind == "vector":
         source = _source(section, "to", task.path.pieces[0][2](0.0)[0].size, task.item, last[2](time)[0])
     elif spec.to is None and spec.by is None and turn is None:
-        section.refuse("says nothing about where to; give 'to', 'by', 'joints' or a rotation")
+        section.refuse("has no target; give 'to', 'by', 'joints' or a rotation")
         return
     if turn is not None and task.path.kind != "vector":
         target = (source or last[2])(time)[0].copy()

@@ -15,7 +15,7 @@ def gallery() -> Path:
     for folder in (GALLERY, package / "gallery", package.parent / GALLERY):
         if folder.is_dir():
             return folder
-    raise ProblemError("there is no such folder here, and none came with the installation; name problem files or a folder",
+    raise ProblemError("no such folder, here or in the installation; name problem files or a folder",
                        where=str(GALLERY))
 
 

@@ -91,4 +91,4 @@ def _keep(path: Path, files: dict[str, bytes], name: str = "") -> str:
         found = f"{FOLDER}/{wish.stem}{'' if number == 1 else f'-{number}'}{wish.suffix}"
         if files.setdefault(found, data) == data:
             return found
-    raise AssertionError("a thousand files of one name")
+    raise AssertionError("more than a thousand files share a name")

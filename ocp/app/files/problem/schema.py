@@ -35,7 +35,7 @@ class SymbolicSystem(Part):
     dynamics: dict[str, Number] = Key("time derivative of every state; those left out are unknowns of 'equations'", dict)
     next: dict[str, Number] = Key("of a system in discrete time, in the place of dynamics: every state after a step, from states "
                                   "and controls before it", dict)
-    period: Number | None = Key("[s] between the steps of 'next'; null: 1, and t counts steps", None, above=0)
+    period: Number | None = Key("sampling period of 'next' [s]; null: 1, and t counts steps", None, above=0)
     sampled: sections.Sampled | None = Key("discrete time: steps of an integrator over 'dynamics', with constant controls; null: "
                                         "continuous time", None)
     equations: dict[str, Number] = Key("implicit equations by name, 'left = right' or an expression that is 0; der(x) is the time "
@@ -49,12 +49,12 @@ class SymbolicSystem(Part):
             spec, missing = ("power", "energy") if self.energy is None else ("energy", "power")
             raise refuse(f"'{spec}' without '{missing}'; the energy balance needs both")
         if self.period is not None and not self.next:
-            raise refuse("'period' is that of 'next'; with dynamics, sampled: {period: ..} makes steps")
+            raise refuse("'period' applies to 'next'; with dynamics use sampled: {period: ..}")
         others = [key for key in ("dynamics", "equations", "algebraic", "energy", "sampled") if getattr(self, key)]
         if self.next and others:
             raise refuse(f"'next' gives the steps of a system in discrete time; '{others[0]}' cannot stand beside it")
         if self.sampled is not None and self.equations:
-            raise refuse("'sampled' takes steps of dynamics; 'equations' cannot stand beside it")
+            raise refuse("'sampled' discretises explicit dynamics; it excludes 'equations'")
 
 
 _Row = Annotated[tuple[Number, ...], Field(min_length=1, max_length=parts.MAX_COMPONENTS)]
@@ -69,11 +69,10 @@ class Linear(Part):
 
     A: Matrix = Key("state matrix [n, n]", path=True)
     B: Matrix = Key("control matrix [n, m]", path=True)
-    period: Number | None = Key("[s] between steps in discrete time, the state after one being A x + B u + c; null: continuous "
-                                "time", None, above=0)
+    period: Number | None = Key("sampling period of x_next = A x + B u + c [s]; null: continuous time", None, above=0)
     drift: tuple[Number, ...] | None = Key("constant rate, or part of a step, c [n]; null: zero", None, null=0.0)
-    states: dict[str, str] | None = Key("names and units of the states in order; null: x0, x1, ...", None)
-    controls: dict[str, str] | None = Key("names and units of the controls in order; null: u0, u1, ...", None)
+    states: dict[str, str] | None = Key("names and units of states in order; null: x0, x1, ...", None, examples=["{angle: rad}"])
+    controls: dict[str, str] | None = Key("names and units of controls in order; null: u0, u1, ...", None, examples=["{force: N}"])
 
 
 class LinearSystem(Part):
@@ -84,7 +83,7 @@ class LinearSystem(Part):
 
     def check(self) -> None:
         if self.sampled is not None and self.linear.period is not None:
-            raise refuse("'linear.period' says that A and B are those of a step; 'sampled' makes steps of rates. Give one of them")
+            raise refuse("'linear.period' and 'sampled' both make the system discrete-time; give one of them")
 
 
 def _system_tag(value: Any) -> str | None:
@@ -149,7 +148,7 @@ class SymbolicPhaseInOrder(SymbolicPhase):
 class SymbolicPhases(sections.Common):
     """A problem file of several phases about systems given by their differential equations."""
 
-    system: AnySystem | None = Key("states, controls and dynamics of every phase that does not say otherwise", None)
+    system: AnySystem | None = Key("states, controls and dynamics of all phases without their own", None)
     drawing: sections.Drawing | None = Key("what an animation shows; for one system in all phases", None)
     phases: tuple[SymbolicPhaseInOrder, ...] = Key("phases in order of time", min_length=1)
     mpc: MPC | None = Key("receding horizon across the phases in closed loop, for ocp mpc", None)

@@ -19,8 +19,8 @@ from ocp.problem import Reference as Optimum
 class Parameter(Part):
     """A parameter, and the range in which the solver may choose it."""
 
-    value: Number = Key("value, or first guess where the solver chooses")
-    optimise: Bound | None = Key("[lower, upper] within which the solver chooses; null: it is given", None)
+    value: Number = Key("value, or initial guess where the solver chooses it")
+    optimise: Bound | None = Key("bounds within which the solver chooses it; null: fixed", None)
 
 
 ParameterValue = TypeAliasType("ParameterValue", Annotated[
@@ -36,11 +36,11 @@ class TablePart(Part):
     """A function given by points, which expressions call by its name: ``drag(v)``, ``lift(v, angle)``."""
 
     file: Name | None = Key("CSV file relative to this one: two columns, x and value; or x in the first column, y in the first "
-                            "row", None, path=True)
-    x: _Abscissas | None = Key("places", None)
+                            "row", None, path=True, examples=["drag.csv"])
+    x: _Abscissas | None = Key("points of the argument", None)
     y: _Abscissas | None = Key("points of the second argument; null: there is one argument", None)
     values: Annotated[tuple[NumberOrList, ...], Field(min_length=2, max_length=parts.MAX_COMPONENTS)] | None = Key(
-        "value at each x, or a row of values, one for each y", None)
+        "value at each x, or a row of values, one for each y", None, examples=["[0, 1, 4]"])
     smooth: StrictBool = Key("true: natural cubic splines, straight on outside; false: straight lines, level outside", False)
 
     def check(self) -> None:
@@ -80,9 +80,9 @@ class LoadedSimulation:
 class Sampled(Part):
     """A system in discrete time: what steps of an integrator make of rates while controls are constant."""
 
-    period: Number = Key("[s] between samples, in which controls are constant; running costs count where steps begin", above=0)
+    period: Number = Key("sampling period with constant controls [s]; running costs count at the start of steps", above=0)
     integrator: Name = Key("any integrator of shooting methods", "rk4")
-    steps: int = Key("steps of it in a period", 1, ge=1)
+    steps: int = Key("integrator steps in a period", 1, ge=1)
 
 
 class Reference(Part):
@@ -91,8 +91,8 @@ class Reference(Part):
     makes = Optimum
     objective: Number = Key("objective value at the optimum")
     tolerance: Number = Key("relative tolerance of the comparison", 1e-6, above=0)
-    error: Number = Key("how far the value itself may be from the optimum, in its own unit", 0.0, least=0)
-    source: str = Key("where the value is from", "")
+    error: Number = Key("error bound of the value itself, in its unit", 0.0, least=0)
+    source: str = Key("source of the value", "")
 
 
 class DurationRange(Part):
@@ -129,7 +129,7 @@ class Cost(OneOf):
     at: Literal["path", "final"] | None = Key("where an .._error counts: all along the path (the default) or at the end", None)
     weights: NumberOrList | None = Key("weights w of the residuals, one or one for each (errors: in the order of their "
                                        "components); default 1", None, least=0, null=1.0)
-    between: Bound | None = Key("[from, to] in seconds: outside, a running cost counts nothing. A window shorter than a few steps "
+    between: Bound | None = Key("times [s] between which a running cost counts. A window shorter than a few steps "
                                 "of the mesh may fall between its knots; phases end exactly where they should", None)
 
     def check(self) -> None:
@@ -157,7 +157,7 @@ class Limits(Part):
     def check(self) -> None:
         super().check()
         if self.equal is not None and (self.lower is not None or self.upper is not None):
-            raise refuse("'equal' cannot stand beside 'lower' or 'upper'")
+            raise refuse("'equal' excludes 'lower' and 'upper'")
         if self.equal is None and self.lower is None and self.upper is None:
             raise refuse("has no bound; give 'lower', 'upper' or both, or 'equal'")
 
@@ -222,7 +222,7 @@ Option = Annotated[Any, AfterValidator(_plain_option)]
 class StrategyPart(Part):
     """What is tried for an answer, in the order of the table of rules (``ocp show --strategy``)."""
 
-    without: list[Name] = Key("names of rules that are switched off", list)
+    without: list[Name] = Key("names of rules that are switched off", list, examples=["[finer_mesh]"])
 
 
 class Solve(Part):
@@ -230,10 +230,10 @@ class Solve(Part):
 
     method: Literal["collocation", "multiple_shooting", "ilqr", "adjoint"] = Key("method of solution", "collocation")
     derivatives: Literal["auto", "ad", "analytic", "complex_step", "fd"] | None = Key(
-        "source of the derivatives of the dynamics, whatever the method; null: the default of the method", None)
-    time_limit: Number | None = Key("[s] after which the best of what was found is returned, whatever the method; null: none", None,
+        "source of the derivatives of the dynamics, whatever the method; null: the default of the method", None, examples=["ad"])
+    time_limit: Number | None = Key("time limit, after which the best solution so far is returned [s]; null: none", None,
                                     above=0)
-    strategy: StrategyPart = Key("what is tried for an answer", StrategyPart)
+    strategy: StrategyPart = Key("rules of the search for a certified solution", StrategyPart)
     collocation: dict[str, Option] = Key("options of the collocation method", dict)
     multiple_shooting: dict[str, Option] = Key("options of direct multiple shooting", dict)
     ilqr: dict[str, Option] = Key("options of iLQR", dict)
@@ -254,9 +254,9 @@ class Simulate(Part):
 
     makes = LoadedSimulation
     integrator: Name = Key("any integrator of shooting methods, bdf1, sdirk2, bdf2, linearly_implicit, or dop853", "rk4")
-    dt: Number | None = Key("longest step [s]; null: a 500th of the whole", None, above=0)
-    until: Number | None = Key("when to stop [s]; null: at the end of the last phase", None, above=0)
-    charts: Literal["quaternion", "switch"] = Key("where charts of rotations get singular: on in a quaternion, or in another chart",
+    dt: Number | None = Key("longest step [s]; null: 1/500 of the duration", None, above=0)
+    until: Number | None = Key("end time [s]; null: that of the last phase", None, above=0)
+    charts: Literal["quaternion", "switch"] = Key("at singular charts of rotations: switch to a quaternion, or to another chart",
                                                   "quaternion")
     controls: dict[str, Number] | None = Key("constant controls by name, zero for the rest ({}: all zero); null: those of the "
                                              "guess", None, name="")
@@ -270,29 +270,29 @@ Values = Annotated[Any, Field(description="a list of values, or text: a:b:n for 
 class Sweep(Part):
     """Cases that ``ocp sweep`` solves unless the command line says otherwise."""
 
-    over: dict[str, Values] = Key("values by path of what is varied", dict)
-    table: str | None = Key("CSV file with the cases in the place of 'over', its first line paths", None)
+    over: dict[str, Values] = Key("values by path of what is varied", dict, examples=['{phase.duration: "1:3:11"}'])
+    table: str | None = Key("CSV file with the cases instead of 'over', its first line paths", None, examples=["cases.csv"])
     design: Literal["grid", "random", "latin", "sobol"] = Key("how values are combined", "grid")
     samples: int = Key("cases of a random, latin or sobol design", 0, ge=0)
     seed: int = Key("of these designs", 0, ge=0)
     starts: Annotated[int, Field(ge=1)] | Literal["auto"] = Key(
-        "starts of every case, the guess and perturbed ones; auto: as many as a search takes", 1)
-    keep: Literal["none", "all", "failed", "best"] = Key("cases of which the run is kept as a folder", "none")
+        "number of initial guesses of every case, perturbed but the first; auto: until a stopping rule", 1)
+    keep: Literal["none", "all", "failed", "best"] = Key("cases whose run is kept as a folder", "none")
 
 
 class Common(Part):
     """Keys that every problem file has."""
 
     name: Name = Key("name of the problem, a few words")
-    description: str = Key("what the problem is about, in prose", "")
+    description: str = Key("description of the problem", "")
     theme: str = Key("group of the problem in lists of a gallery", "")
-    source: str = Key("where the problem is from: paper or book, with the section", "")
+    source: str = Key("source of the problem: paper or book, with the section", "")
     reference: Reference | None = Key("known optimum", None)
     constants: dict[str, Number] = Key("named numbers; each may use earlier ones and pi", dict)
     tables: dict[str, AnyTable] = Key("functions given by points, which expressions call by name", dict, path=True)
     parameters: dict[str, ParameterValue] = Key("named numbers that stay symbols in the problem; the solver may choose them", dict)
     linkages: tuple[Linkage, ...] = Key("constraints between the ends of phases; a periodic motion is one", ())
-    simulate: Simulate | None = Key("how ocp simulate moves the system, and what must come of it", None)
+    simulate: Simulate | None = Key("options of ocp simulate, and expected energies", None)
     sweep: Sweep | None = Key("cases of ocp sweep", None)
     solve: Solve = Key("default method and its options", Solve)
     accept: dict[str, Number] = Key("tolerances of the certificate that differ from the default", dict)

@@ -133,7 +133,7 @@ def read_design(system: Section, mechanism: Mechanism) -> dict[str, Parameter]:
             section.refuse(f"no parameter named {name!r}{near(name, known)}", "parameter")
             continue
         if name in found:
-            section.refuse(f"the parameter {name!r} stands for something already", "parameter")
+            section.refuse(f"the parameter {name!r} is assigned already", "parameter")
             continue
         with section.collecting(form):
             made = _made(section.part(form), mechanism)

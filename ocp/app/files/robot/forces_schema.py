@@ -34,24 +34,24 @@ class JointSpring(AtJoint):
     """``-stiffness (q - rest)``; of a spherical joint the rotation vector from rest."""
 
     makes = law.JointSpring
-    stiffness: Number = Key("N m/rad or N/m", name="k")
-    rest: NumberOrList | None = Key("coordinates without force; null: the neutral ones", None, then=listed)
+    stiffness: Number = Key("stiffness [N m/rad or N/m]", name="k")
+    rest: NumberOrList | None = Key("coordinates at which the force vanishes [rad or m]; null: neutral", None, then=listed)
 
 
 class JointDamper(AtJoint):
     """``-linear v - quadratic |v| v`` at each velocity of the joint."""
 
     makes = law.JointDamper
-    linear: Number = Key("N m s/rad or N s/m", 0.0, name="c")
-    quadratic: Number = Key("N m s^2/rad^2 or N s^2/m^2", 0.0)
+    linear: Number = Key("viscous damping [N m s/rad or N s/m]", 0.0, name="c")
+    quadratic: Number = Key("quadratic damping [N m s^2/rad^2 or N s^2/m^2]", 0.0)
 
 
 class JointFriction(AtJoint):
     """Dry friction made smooth: ``-level tanh(v / speed)``."""
 
     makes = law.JointFriction
-    level: Number = Key("N m or N")
-    speed: Number = Key("at three times this speed 99.5 % of the level act [rad/s or m/s]", 0.01)
+    level: Number = Key("friction at sliding speeds [N m or N]")
+    speed: Number = Key("speed of the transition; 99.5 % of the level act at three times of it [rad/s or m/s]", 0.01)
 
 
 class JointStop(Part):
@@ -59,10 +59,10 @@ class JointStop(Part):
 
     makes = law.JointStop
     joint: Name = Key("joint whose velocities are the rates of its coordinates")
-    lower: NumberOrList = Key("where the lower stops begin [rad or m]", then=listed)
-    upper: NumberOrList = Key("where the upper stops begin [rad or m]", then=listed)
-    stiffness: Number = Key("N m/rad or N/m", name="k")
-    damping: Number = Key("N m s/rad or N s/m; the force then jumps at the stop", 0.0, name="c")
+    lower: NumberOrList = Key("coordinates of the lower stops [rad or m]", then=listed)
+    upper: NumberOrList = Key("coordinates of the upper stops [rad or m]", then=listed)
+    stiffness: Number = Key("stiffness [N m/rad or N/m]", name="k")
+    damping: Number = Key("damping at the stop, where the force then jumps [N m s/rad or N s/m]", 0.0, name="c")
 
 
 class Spring(Part):
@@ -70,9 +70,9 @@ class Spring(Part):
 
     makes = law.Spring
     points: tuple[Point, ...] = Key("points in order", name="places", min_length=2)
-    stiffness: Number = Key("N/m", name="k")
-    damping: Number = Key("N s/m", 0.0, name="c")
-    length: Number = Key("length without force [m]")
+    stiffness: Number = Key("stiffness [N/m]", name="k")
+    damping: Number = Key("damping [N s/m]", 0.0, name="c")
+    length: Number = Key("rest length [m]")
 
 
 class Cable(Spring):
@@ -86,8 +86,8 @@ class Bushing(Part):
 
     makes = law.Bushing
     points: tuple[Point, ...] = Key("the two points", name=("first", "second"), min_length=2, max_length=2)
-    stiffness: Number = Key("N/m", name="k")
-    damping: Number = Key("N s/m", 0.0, name="c")
+    stiffness: Number = Key("stiffness [N/m]", name="k")
+    damping: Number = Key("damping [N s/m]", 0.0, name="c")
 
 
 class Torsion(Part):
@@ -95,10 +95,10 @@ class Torsion(Part):
 
     makes = law.Torsion
     first: Name = Key("frame of the robot, or world")
-    second: Name = Key("frame of another body, or world")
-    stiffness: Number = Key("N m/rad", name="k")
-    damping: Number = Key("N m s/rad", 0.0, name="c")
-    rest: Vector3 = Key("rotation vector without torque [rad]", (0.0, 0.0, 0.0))
+    second: Name = Key("frame of another body, or world", examples=["world"])
+    stiffness: Number = Key("stiffness [N m/rad]", name="k")
+    damping: Number = Key("damping [N m s/rad]", 0.0, name="c")
+    rest: Vector3 = Key("rotation vector at which the torque vanishes [rad]", (0.0, 0.0, 0.0))
 
 
 class Push(Part):
@@ -106,15 +106,15 @@ class Push(Part):
 
     makes = law.PointForce
     point: Point = Key("where it acts", name="place")
-    force: Vector3 = Key("N")
+    force: Vector3 = Key("force in world axes [N]", examples=["[0, 0, 5]"])
 
 
 class Drag(AtFrame):
     """``-linear V - quadratic |V| V`` for each component of the twist V of a frame, in its axes."""
 
     makes = law.Drag
-    linear: tuple[Number, ...] | None = Key("[translation; rotation], N s/m, N m s", None, min_length=6, max_length=6)
-    quadratic: tuple[Number, ...] | None = Key("[translation; rotation], N s^2/m^2, N m s^2", None, min_length=6, max_length=6)
+    linear: tuple[Number, ...] | None = Key("drag, translation then rotation [N s/m; N m s]", None, min_length=6, max_length=6)
+    quadratic: tuple[Number, ...] | None = Key("quadratic drag [N s^2/m^2; N m s^2]", None, min_length=6, max_length=6)
 
 
 class ElasticGround(Part):
@@ -123,13 +123,13 @@ class ElasticGround(Part):
 
     makes = law.Ground
     points: tuple[Point, ...] = Key("points that may touch", name="places", min_length=1)
-    stiffness: Number = Key("along the normal [N/m]", name="k")
-    damping: Number = Key("along the normal, inside [N s/m]; it may pull, and jumps where a point touches", 0.0, name="c")
+    stiffness: Number = Key("stiffness along the normal [N/m]", name="k")
+    damping: Number = Key("damping along the normal [N s/m]; the force may pull, and jumps at touchdown", 0.0, name="c")
     dissipation: Number = Key("damping that grows with the depth: the elastic force times 1 + dissipation times the speed inwards, "
                               "never pulling [s/m]", 0.0, name="e")
     friction: Number = Key("coefficient of sliding friction, of the elastic part of the normal force", 0.0, name="mu")
-    creep: Number = Key("viscous friction below sliding [N s/m]", 0.0, name="k_t")
-    normal: Vector3 = Key("out of the ground, any length but zero", (0.0, 0.0, 1.0))
+    creep: Number = Key("viscous coefficient of friction before sliding [N s/m]", 0.0, name="k_t")
+    normal: Vector3 = Key("outward normal of the ground; any nonzero vector", (0.0, 0.0, 1.0))
     origin: Vector3 = Key("a point of the ground [m]", (0.0, 0.0, 0.0))
 
 
@@ -138,9 +138,9 @@ class Loop(Part):
 
     makes = held.Closure
     first: Name = Key("frame of the robot, or world")
-    second: Name = Key("frame of another body; it coincides with the first but for the joint's motion")
-    joint: Name = Key("fixed, revolute, prismatic, cylindrical, spherical or planar", "fixed")
-    axis: Vector3 = Key("of the joint, in the axes of both frames; planar: the normal", (0.0, 0.0, 1.0))
+    second: Name = Key("frame of another body; both coincide where the joint coordinate is zero")
+    joint: Name = Key("kind of joint", "fixed")
+    axis: Vector3 = Key("axis of the joint in both frames; planar: the normal", (0.0, 0.0, 1.0))
 
 
 class Rod(Part):
@@ -157,26 +157,25 @@ class Belt(Part):
     makes = held.Coupling
     ratios: dict[str, Number] = Key("joints of one coordinate and their ratios", then=lambda found: tuple(found.items()),
                                    min_length=1)
-    offset: Number = Key("rad or m", 0.0)
+    offset: Number = Key("value of the weighted sum [rad or m]", 0.0)
 
 
 class Ground(Part):
     """Fields common to all contacts with the ground."""
 
     frame: Name = Key("frame of the robot that touches")
-    normal: Vector3 = Key("of the ground, in the world, any length but zero", (0.0, 0.0, 1.0))
-    height: Number = Key("of the ground along the normal [m]", 0.0)
-    friction: Number | None = Key("coefficient of friction; null: as much as it takes", None, above=0,
+    normal: Vector3 = Key("normal of the ground in world axes; any nonzero vector", (0.0, 0.0, 1.0))
+    height: Number = Key("height of the ground along the normal [m]", 0.0)
+    friction: Number | None = Key("coefficient of friction; null: unlimited", None, above=0,
                                   hint="; what glides takes slides: true")
     cone: Literal["second_order", "pyramid", "outer_pyramid"] = Key(
         "limit of friction: the cone, or the four-sided pyramid inside it or around it", "second_order", then=CONES.get)
-    min_force: Number = Key("least normal force, of each point [N]", 0.0, least=0, name="least")
-    max_force: Number | None = Key("largest normal force, of each point [N]; null: any", None, above=0, null=INF, name="most")
-    gains: Pair = Key("[k, d] by which a violation g of the contact decays, g'' + d g' + k g = 0; k in 1/s^2, d in 1/s",
+    min_force: Number = Key("smallest normal force of each point [N]", 0.0, least=0, name="least")
+    max_force: Number | None = Key("largest normal force of each point [N]; null: unbounded", None, above=0, null=INF, name="most")
+    gains: Pair = Key("gains k and d of Baumgarte's stabilisation, g'' + d g' + k g = 0 for a violation g [1/s^2; 1/s]",
                       held.Constraint.gains, least=0)
     unilateral: StrictBool = Key("the ground only pushes, and friction is limited", True)
-    clearance: Number | None = Key("least height over the ground in phases where the contact is not active [m]; null: not "
-                                   "held", None)
+    clearance: Number | None = Key("smallest height over the ground in phases without the contact [m]; null: any", None)
 
 
 class Touch(Ground):
@@ -184,17 +183,17 @@ class Touch(Ground):
 
     makes = held.PointContact
     points: tuple[Vector3, ...] = Key("coordinates in the frame [m]", ((0.0, 0.0, 0.0),), min_length=1)
-    places: tuple[Vector3, ...] = Key("world positions where they are fixed; none: wherever they touch [m]", ())
-    slides: StrictBool = Key("without friction: only the normal is constrained", False)
+    places: tuple[Vector3, ...] = Key("world positions of the points [m]; none: where they touch down", ())
+    slides: StrictBool = Key("frictionless: only the normal direction is constrained", False)
 
 
 class Sole(Ground):
     """A sole that lies flat on the ground and neither slips nor turns."""
 
     makes = held.FlatContact
-    position: Vector3 = Key("its origin in the frame [m]", (0.0, 0.0, 0.0))
+    position: Vector3 = Key("origin of the sole in the frame [m]", (0.0, 0.0, 0.0))
     axis: Vector3 = Key("axis of the frame that points along the normal", (0.0, 0.0, 1.0))
-    half_sizes: tuple[Number, ...] | None = Key("of the rectangle that holds the centre of pressure [m]", None, min_length=2,
+    half_sizes: tuple[Number, ...] | None = Key("half sizes, the limits of the centre of pressure [m]", None, min_length=2,
                                                 max_length=2)
 
     def check(self) -> None:
@@ -207,28 +206,28 @@ class Roller(Ground):
     """A wheel or a ball that rolls on the ground without slipping."""
 
     makes = held.RollingContact
-    radius: Number = Key("around the origin of the frame [m]")
-    axis: Vector3 | None = Key("of a wheel, in the frame; null: a ball", None)
+    radius: Number = Key("radius around the origin of the frame [m]")
+    axis: Vector3 | None = Key("axis of a wheel in the frame; null: a ball", None)
 
 
 class Blade(AtFrame):
     """A point of a frame does not move along an axis of the frame."""
 
     makes = held.Skate
-    axis: Vector3 = Key("sideways, in the frame")
-    position: Vector3 = Key("of the point in the frame [m]", (0.0, 0.0, 0.0))
+    axis: Vector3 = Key("axis without motion, in the frame")
+    position: Vector3 = Key("position of the point in the frame [m]", (0.0, 0.0, 0.0))
 
 
 class JointPath(AtJoint):
     """A joint follows a function of time."""
 
-    path: NumberOrList = Key("its coordinates, expressions of t [rad or m]")
+    path: NumberOrList = Key("coordinates of the joint, expressions of t [rad or m]")
 
 
 class FramePath(AtFrame):
     """A frame follows a function of time, in its position, its rotation, or both."""
 
-    position: Vector3 | None = Key("of its origin in the world, expressions of t [m]; null: free", None)
+    position: Vector3 | None = Key("position of its origin in the world, expressions of t [m]; null: free", None)
     rpy: Vector3 | None = Key("roll, pitch, yaw about fixed axes, expressions of t [rad]; null: free", None)
 
 
@@ -242,7 +241,7 @@ class Equation(OneOf):
 class MechanismConstraint(OneOf):
     """Constraints within the robot's own mechanism."""
 
-    name: Name | None = Key("name; null: what it is, with a number", None)
+    name: Name | None = Key("name; null: its kind and a number", None)
     closure: Loop | None = Key("a joint that closes a loop", None)
     rod: Rod | None = Key("a rod between two points", None)
     coupling: Belt | None = Key("a linear coupling of joints", None)
@@ -258,7 +257,7 @@ class MechanismConstraint(OneOf):
 class RobotForce(OneOf):
     """A force that acts on the robot by itself."""
 
-    name: Name | None = Key("name; null: what it is, with a number", None)
+    name: Name | None = Key("name; null: its kind and a number", None)
     joint_spring: JointSpring | None = Key("a spring at a joint", None)
     joint_damper: JointDamper | None = Key("a damper at a joint", None)
     joint_friction: JointFriction | None = Key("dry friction at a joint", None)
@@ -279,7 +278,7 @@ class DesignLength(Part):
 
     makes = Length
     joint: Name = Key("joint that moves")
-    axis: Vector3 = Key("direction in the joint's own frame, any length but zero", nonzero=True, then=unit_vector)
+    axis: Vector3 = Key("direction in the joint frame; any nonzero vector", nonzero=True, then=unit_vector)
 
 
 class DesignForce(Part):
@@ -287,16 +286,16 @@ class DesignForce(Part):
 
     name: Name = Key("name of the force")
     field: Literal["stiffness", "damping", "length", "friction", "creep", "level", "speed", "linear", "quadratic"] = Key(
-        "which number, as 'forces' call it")
+        "name of the number in 'forces'")
 
 
 class DesignInertia(Part):
     """Added to a body."""
 
     makes = AddedInertia
-    body: Name = Key("body")
+    body: Name = Key("body", examples=["forearm"])
     component: Literal["mass", "hx", "hy", "hz", "xx", "yy", "zz", "xy", "xz", "yz"] = Key(
-        "mass at the body's origin [kg], first moment [kg m], or an entry of its inertia about the origin [kg m^2]")
+        "mass at the body's origin [kg], first moment [kg m], or inertia about the origin [kg m^2]", examples=["mass"])
 
 
 class Design(OneOf):
@@ -305,6 +304,6 @@ class Design(OneOf):
     beside = ("parameter",)
 
     parameter: Name = Key("parameter of the file")
-    length: DesignLength | None = Key("metres that a joint moves away from where the robot file has it", None)
-    force: DesignForce | None = Key("a number of a force, in its own unit", None)
+    length: DesignLength | None = Key("displacement of a joint from its position in the robot file [m]", None)
+    force: DesignForce | None = Key("a number of a force, in its unit", None)
     inertia: DesignInertia | None = Key("inertia added to a body", None)

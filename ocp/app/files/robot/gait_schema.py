@@ -20,31 +20,32 @@ class Landing(Part):
     """Where a foot touches down; what is null is free."""
 
     makes = schedule.Landing
-    height: Number | None = Key("of the ground along the normal [m]; null: that of its contact", None)
-    place: Pair | None = Key("[x, y] in the world [m]", None)
-    region: tuple[Bound, ...] | None = Key("[lower, upper] of x and of y in the world [m]", None, min_length=2, max_length=2)
+    height: Number | None = Key("height of the ground along the normal [m]; null: that of its contact", None)
+    place: Pair | None = Key("foothold, x and y in the world [m]", None)
+    region: tuple[Bound, ...] | None = Key("limits of x and of y in the world [m]", None, min_length=2, max_length=2)
 
     def check(self) -> None:
         if self.place is not None and self.region is not None:
-            raise refuse("a place and a region; give one of the two")
+            raise refuse("give either a position or a region")
 
 
 class Gait(Part):
     """Which feet swing when: a pattern by name, or a table of feet and times."""
 
-    pattern: Patterns | None = Key("gait by name; null: that of 'swings'", None)
-    swings: dict[str, tuple[Swing, ...]] = Key("by contact when it is in the air [s], in order; contacts that are not named stand "
-                                               "all the time", dict)
-    duration: Number | None = Key("[s] of the whole motion, with 'swings'", None, above=0)
+    pattern: Patterns | None = Key("gait by name; null: that of 'swings'", None, examples=["trot"])
+    swings: dict[str, tuple[Swing, ...]] = Key("swing intervals [lift-off, touchdown] of contacts [s], in order; the others stand "
+                                               "throughout", dict, examples=["{left: [[0.2, 0.5]]}"])
+    duration: Number | None = Key("duration of the whole motion, with 'swings' [s]", None, above=0)
     feet: dict[Literal["L", "R", "LF", "RF", "LH", "RH"], Name] = Key(
-        "which contact is which foot of a pattern: left, right, front, hind; default: by their positions at the start", dict)
-    cycles: StrictInt = Key("how often every foot swings in a pattern", 1, ge=1)
-    swing: Number | None = Key("[s] that a foot is in the air; null: as is usual for the pattern", None, above=0)
-    stance: Number | None = Key("[s] that all feet stand between two swings; negative: of flight; null: as is usual", None)
-    end: Number | None = Key("[s] that all feet stand at first and at last; null: as is usual", None, above=0)
+        "which contact is which foot of a pattern: left, right, front, hind; default: by their positions at the start", dict,
+        examples=["{LF: lf, RF: rf, LH: lh, RH: rh}"])
+    cycles: StrictInt = Key("number of swings of every foot in a pattern", 1, ge=1)
+    swing: Number | None = Key("swing time of a foot [s]; null: that of the pattern", None, above=0)
+    stance: Number | None = Key("time on all feet between two swings; negative: of flight [s]; null: that of the pattern", None)
+    end: Number | None = Key("time that all feet stand at start and end [s]; null: that of the pattern", None, above=0)
     height: Number = Key("least height of feet over the ground in the middle of their swings while others stand [m]", 0.05,
                          least=0)
-    advance: Pair | None = Key("[x, y] that the base moves in all [m]; null: free, and 0 in the guess", None)
+    advance: Pair | None = Key("total displacement of the base, x and y [m]; null: free, and 0 in the guess", None)
     landings: dict[str, tuple[Landing, ...]] = Key("by contact where it touches down after its swings, in order", dict)
     touchdown: Literal["soft", "impact"] = Key("soft: feet come to rest as they touch down; impact: they strike, and velocities "
                                                "jump", "soft")
@@ -68,16 +69,16 @@ AnyGait = Annotated[
 class GaitPhase(RobotPhase):
     """Fields of all phases of a gait: start and 'at: start' of the first, final and 'at: final' of the last."""
 
-    duration: sections.Duration | None = Key("the gait says it", None)  # type: ignore[assignment]
+    duration: sections.Duration | None = Key("given by the gait", None)  # type: ignore[assignment]
 
     def check(self) -> None:
         if key := self.differs(("duration", "contacts", "guess")):
-            raise refuse(f"the gait says the {key}; to say it phase by phase, go on from the file that ocp show prints")
+            raise refuse(f"the gait says the {key}; to set it phase by phase, edit the file that ocp show prints")
 
 
 class RobotGait(sections.Common):
     """A problem file about a robot that stands on contacts and moves them by a gait."""
 
     system: RobotSystem = Key("the robot; its contacts are the feet")
-    gait: AnyGait = Key("which feet swing when")
+    gait: AnyGait = Key("contact schedule")
     phase: GaitPhase = Key("boundary states, bounds, costs and constraints")

@@ -82,7 +82,7 @@ def robot_path(name: str, folder: Path) -> Path:
 def _with_tree(system: Section, robot: Mechanism | None, gravity: tuple[float, ...] | None, folder: Path) -> Mechanism:
     """The robot with what the problem file says about its tree. Without drives of its own it has a motor at every joint."""
     if robot is None and (key := system.spec.differs(FILE_ONLY)):
-        system.refuse("applies to a robot file, and there is none", key, at_key=True)
+        system.refuse("needs a robot file", key, at_key=True)
     system.findings.settle()
     model = read_tree(system, None if robot is None else robot.model, folder)
     if robot is None:
@@ -189,7 +189,7 @@ def _with_rotors(sections: Sequence[Section], drives: Sequence[Motor], model: Mo
     for section, drive in zip(sections, drives, strict=True):
         rotor = section.value("rotor")
         if rotor and len(drive.gears) > 1:
-            section.refuse("a rotor behind a transmission couples its joints; only one behind a single gear is taken", "rotor")
+            section.refuse("a rotor inertia is supported only behind a single gear", "rotor")
         elif rotor > 0:
             more |= {velocity: more.get(velocity, 0.0) + rotor * ratio**2 for velocity, ratio in drive.gears}
     return reflected(model, more)
@@ -198,7 +198,7 @@ def _with_rotors(sections: Sequence[Section], drives: Sequence[Motor], model: Mo
 def _thruster(section: Section, model: Model) -> Thruster:
     made: Thruster = section.made()
     if not any(made.axis) and not any(made.moment):
-        section.refuse("the axis is zero, and so is the moment", "axis")
+        section.refuse("axis and moment are both zero", "axis")
     section.frame(model, "frame")
     if made.against:
         section.frame(model, "against")

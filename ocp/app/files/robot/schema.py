@@ -77,24 +77,24 @@ class Thruster(Part):
     """A control that pushes along an axis of a frame, or twists it, from outside or against another body."""
 
     makes = mechanism.Thruster
-    name: Name = Key("name of the control [N]")
+    name: Name = Key("name of the control [N]", examples=["left_rotor"])
     frame: Name = Key("frame that is pushed")
     position: Vector3 = Key("point of the frame where the force acts [m]", (0.0, 0.0, 0.0))
-    axis: Vector3 = Key("direction of the force in frame axes, any length; zero: a moment alone", (0.0, 0.0, 1.0))
+    axis: Vector3 = Key("direction of the force in frame axes; zero: only a moment", (0.0, 0.0, 1.0))
     moment_ratio: Number = Key("moment about the axis per force [m]", 0.0)
     moment: Vector3 = Key("further moment per unit of the control, in frame axes [m]", (0.0, 0.0, 0.0))
-    against: Name | None = Key("frame of the body that bears the opposite; null: none, as with a propeller", None)
+    against: Name | None = Key("frame of the body that bears the reaction; null: none, as of a propeller", None, examples=["trunk"])
 
 
 class Drive(Part):
     """A motor behind gears: ``ratio u`` at each velocity that it is geared to."""
 
     makes = mechanism.Motor
-    name: Name = Key("name of the control [N m or N], before the gears")
+    name: Name = Key("name of the control [N m or N], before the gears", examples=["belt"])
     gears: dict[str, Number] = Key("velocities by name, and the ratio to each; several are a transmission",
                                   then=lambda found: tuple(found.items()))
-    lower: Number | None = Key("least control; null: none but what efforts of joints allow", None)
-    upper: Number | None = Key("largest control; null: none but what efforts of joints allow", None)
+    lower: Number | None = Key("smallest control [N m or N]; null: limited only by efforts of joints", None)
+    upper: Number | None = Key("largest control [N m or N]; null: limited only by efforts of joints", None)
     rotor: Number = Key("inertia of the rotor [kg m^2 or kg], before a single gear", 0.0, least=0, name="")
 
 
@@ -112,7 +112,7 @@ class RobotModel(Part):
                                                   "couple")
     lock: dict[str, NumberOrList] = Key("locked joints: name and value [rad or m], or a list of coordinates", dict)
     gravity: Vector3 | None = Key("gravity in the world [m/s^2]; null: that of the robot file, else [0, 0, -9.81]", None)
-    packages: dict[str, str] = Key("folders of ROS packages, relative to this file", dict, path=True)
+    packages: dict[str, str] = Key("folders of ROS packages, relative to this file", dict, path=True, examples=["{solo: ../solo}"])
     srdf: str = Key("SRDF file with named configurations, relative to this file; auto: the one beside the URDF", "auto",
                     path=True)
 
@@ -125,8 +125,8 @@ class RobotFile(Part):
     """The head of a file that asks something of one robot: words, constants and the robot."""
 
     name: Name = Key("name, a few words")
-    description: str = Key("what is asked for, in prose", "")
-    source: str = Key("where robot and tasks are from", "")
+    description: str = Key("description of the file", "")
+    source: str = Key("source of robot and tasks", "")
     constants: dict[str, Number] = Key("named numbers; each may use earlier ones and pi", dict)
     robot: Annotated[
         parts.Text | Annotated[RobotModel, Tag("<RobotModel>")],
@@ -154,8 +154,7 @@ class RobotSystem(RobotModel):
     define: dict[str, Number] = Key("named expressions, usable in all later ones", dict)
     sampled: sections.Sampled | None = Key("discrete time: steps of an integrator with piecewise constant controls; formulation: "
                                            "forward_dynamics. null: continuous time", None)
-    scenery: tuple[Shape, ...] = Key("what stands in the world and is drawn: tables, walls, obstacles; dynamics and constraints "
-                                     "know nothing of it", ())
+    scenery: tuple[Shape, ...] = Key("shapes in the world that are only drawn: tables, walls, obstacles", ())
 
 
 class RobotBounds(Part):
@@ -223,7 +222,7 @@ class RobotReset(Part):
     velocities: dict[str, Number] = Key("joint velocities after: expressions of the state before", dict)
     impact: Strikes = Key("all velocities jump as the constraints of this phase strike: the momentum that they take is theirs; a "
                           "list: of the contacts only these, while the others stand without an impulse", False)
-    restitution: Number = Key("of contacts that were not active before: speed after per speed before", 0.0)
+    restitution: Number = Key("coefficient of restitution of contacts that were not active before", 0.0)
     consistent: StrictBool = Key("contacts of this phase touch the ground at its start, and those that do not strike are at rest; "
                                  "false: Baumgarte's stabilisation takes them there", True)
 
@@ -233,12 +232,12 @@ class RobotPhaseInOrder(RobotPhase):
 
     name: parts.PhaseName = Key("name of the phase")
     system: RobotSystem | None = Key("the robot in this phase; null: that of the file", None)
-    reset: RobotReset | None = Key("what jumps at the start of this phase; null: nothing", None)
+    reset: RobotReset | None = Key("jump of the state at the start of this phase; null: none", None)
 
 
 class RobotPhases(sections.Common):
     """A problem file about a robot in several phases."""
 
-    system: RobotSystem | None = Key("the robot, in every phase that does not say otherwise", None)
+    system: RobotSystem | None = Key("the robot in all phases without their own", None)
     phases: tuple[RobotPhaseInOrder, ...] = Key("phases in order of time", min_length=1)
     mpc: MPC | None = Key("receding horizon across the phases in closed loop, for ocp mpc", None)

@@ -24,7 +24,7 @@ START_WORDS = ("free", "neutral")
 ASSEMBLED = "assembled"  # of robots whose mechanism has constraints
 OPEN = 1e-6  # of a loop or its rate: below it, it is closed [m, rad, and per second]
 SHOWN = 12  # names in a message
-LATER = "a later phase goes on from the one before; only the first has others"
+LATER = "only the first phase has 'others'; later ones continue from the one before"
 
 
 def _first(phase: KeyPath) -> bool:
@@ -134,7 +134,7 @@ def assemble(names: robot_state.RobotNames, found: robot_state.PartialState, pat
     loops = Assembly(model, names.constraints)
     q, closed = loops.close(q, ~found.tangent[:nv])
     if not closed:
-        names.reader.findings.add(path, f"the mechanism cannot be assembled from what is named: {_open(loops, q)} at the last of "
+        names.reader.findings.add(path, f"the mechanism cannot be assembled from these joints: {_open(loops, q)} at the last of "
                                         f"{TRIES} trials")
         return
     found.x[:] = np.concatenate([q, loops.velocities(q, found.x[nq:], found.tangent[nv:])])

@@ -30,7 +30,7 @@ def read_tree(system: Section, model: Model | None, folder: Path) -> Model:
         section = system.part("joints", name)
         fields = _fields(section)
         if model is None:
-            section.refuse("changes a joint of the robot file, and there is no robot file", at_key=True)
+            section.refuse("needs a robot file, whose joints it changes", at_key=True)
         elif not findings.reported() and (change.kind is None or _known(section)):
             with section.collecting():
                 model = change_joint(model, name, change.kind, **fields)
@@ -71,7 +71,7 @@ def _in_order(system: Section, model: Model | None) -> list[str]:
         if body.parent not in spec:
             system.refuse(f"no body named {body.parent!r}{near(body.parent, [*known, *spec])}", "bodies", name, "parent")
         elif all(other.parent in spec for other in left.values()):
-            system.refuse(f"{name!r} hangs from itself, through its parents: a tree begins at the world", "bodies", name, "parent")
+            system.refuse(f"{name!r} is its own ancestor; the parents of a tree lead to the world", "bodies", name, "parent")
     return order
 
 

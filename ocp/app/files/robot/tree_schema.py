@@ -79,7 +79,7 @@ class Quaternion(Part):
 class AxisAngle(Part):
     """A rotation about an axis."""
 
-    axis: Vector3 = Key("direction of the axis, any length but zero", nonzero=True)
+    axis: Vector3 = Key("direction of the axis, any nonzero vector", nonzero=True)
     angle: Number = Key("angle about the axis [rad]")
 
 
@@ -165,15 +165,16 @@ class Placed(BasePose):
 class Motion(Placed):
     """Fields of one kind of joint."""
 
-    axis: Vector3 | None = Key("axis in the joint frame, any length but zero (kinds of one axis)", None)
+    axis: Vector3 | None = Key("axis in the joint frame, any nonzero vector (kinds of one axis)", None)
     axes: tuple[Vector3, ...] = Key("axes in the joint frame, in their order (universal: two)", ())
     chart: str = Key("euler, free_3d: three letters, such as zyx, the moving axes of the turns in their order; free_3d also "
                      "rotation_vector", "")
     points: tuple[Vector3, ...] = Key("spline_curve: points that the curve goes through, in the joint frame [m]", ())
     frames: tuple[Placed, ...] = Key("frame_spline: at least four frames, in the joint frame, one unit apart", ())
     grid: tuple[tuple[tuple[Number, ...], ...], ...] = Key("spline_surface: rows of at least 4 x 4 points of six numbers, "
-                                                           "translation [m], turns about x, y, z [rad]", ())
-    parts: tuple[JointPart, ...] = Key("composite: joints in a row, each placed in the frame of the one before", ())
+                                                           "translation [m], turns about x, y, z [rad]", (), examples=["[]"])
+    parts: tuple[JointPart, ...] = Key("composite: joints in a row, each placed in the frame of the one before", (),
+                                         examples=["[{name: yaw, kind: revolute, axis: [0, 0, 1]}]"])
 
     def check(self) -> None:
         super().check()
@@ -203,7 +204,7 @@ class JointChange(Laws):
     """A joint of the robot file in another form: of another kind, or of its own kind with other numbers."""
 
     kind: Name | None = Key(f"{KINDS}; of the joint in the robot file only the placement stays, unless it is given; null: the kind "
-                          "stays, and all that is not given", None)
+                          "stays, and all that is not given", None, examples=["revolute"])
 
 
 class JointOfBody(Laws):
@@ -221,12 +222,12 @@ class Inertia(Part):
     """Inertia about the centre of mass in body axes."""
 
     makes = _symmetric
-    xx: Number = Key("kg m^2")
-    yy: Number = Key("kg m^2")
-    zz: Number = Key("kg m^2")
-    xy: Number = Key("kg m^2, the entry of the matrix", 0.0)
-    xz: Number = Key("kg m^2, the entry of the matrix", 0.0)
-    yz: Number = Key("kg m^2, the entry of the matrix", 0.0)
+    xx: Number = Key("moment of inertia [kg m^2]")
+    yy: Number = Key("moment of inertia [kg m^2]")
+    zz: Number = Key("moment of inertia [kg m^2]")
+    xy: Number = Key("product of inertia, the entry of the matrix [kg m^2]", 0.0)
+    xz: Number = Key("product of inertia, the entry of the matrix [kg m^2]", 0.0)
+    yz: Number = Key("product of inertia, the entry of the matrix [kg m^2]", 0.0)
 
 
 class Cylinder(Part):
@@ -243,13 +244,13 @@ class Shape(Placed):
     box: Vector3 | None = Key("edges along x, y, z [m]", None, above=0)
     cylinder: Cylinder | None = Key("a cylinder along z", None)
     mesh: Name | None = Key("file of triangles (STL, OBJ, PLY, COLLADA, glTF), closed where a density is given", None,
-                             path=True)
+                             path=True, examples=["parts/block.stl"])
     scale: Number | None = Key("metres of one unit of the mesh; null: 1", None, above=0)
 
     def check(self) -> None:
         super().check()
         if self.shape() != "mesh" and self.scale is not None:
-            raise refuse("'scale' is that of a mesh")
+            raise refuse("'scale' applies to a mesh")
 
     def shape(self) -> str:
         """Which of the shapes is given."""
@@ -261,7 +262,7 @@ class BodyPart(Part):
 
     parent: Name = Key("body or frame that carries it, or world", "world")
     joint: JointOfBody = Key("joint between the two; the body frame is the joint frame after its motion")
-    mass: Number | None = Key("kg; null: 0, or what 'density' gives", None, null=0.0)
+    mass: Number | None = Key("mass [kg]; null: 0, or from 'density'", None, null=0.0)
     com: Vector3 | None = Key("centre of mass in the body frame [m]; null: its origin, or what 'density' gives", None,
                                null=BodyInertia().com)
     inertia: Inertia | None = Key("inertia about the centre of mass; null: none, a point mass", None, null=BodyInertia().inertia)
@@ -285,7 +286,7 @@ class Vertex(Part):
     """A point mass of a mass-spring body."""
 
     makes = _vertex
-    mass: Number = Key("kg")
+    mass: Number = Key("mass [kg]", examples=[0.2])
     frame: Name = Key("frame of the robot that carries it; world: it moves freely from where it is placed", "world")
     position: Vector3 = Key("in the frame [m]")
 
@@ -294,10 +295,10 @@ class Edge(Part):
     """A spring between two vertices with the energy ``stiffness / 2 (l / length - 1)^2``."""
 
     makes = deformable.Edge
-    between: tuple[Name, Name] = Key("two vertices", name=("first", "second"))
-    stiffness: Number = Key("J", least=0, name="K")
-    length: Number | None = Key("without force [m]; null: as the vertices are placed, the robot neutral", None)
-    damping: Number = Key("N s/m", 0.0, least=0, name="c")
+    between: tuple[Name, Name] = Key("two vertices", examples=["[left, right]"], name=("first", "second"))
+    stiffness: Number = Key("stiffness [J]", examples=[50], least=0, name="K")
+    length: Number | None = Key("rest length [m]; null: the distance of the vertices in the neutral configuration", None)
+    damping: Number = Key("damping [N s/m]", 0.0, least=0, name="c")
 
 
 class MassSprings(Part):

@@ -19,24 +19,24 @@ from ocp.spaces import Expr
 from ocp.transcription.blocks import Block, vector
 from ocp.transcription.conditions import Rows, cost_value, gauss_newton, hard_names, hard_rows, penalty
 from ocp.transcription.mesh import Discretisation, Mesh, Table
-from ocp.transcription.part import Part, Place, graph_kind, identity, join, nothing, stacked
+from ocp.transcription.part import Columns, Part, graph_kind, identity, join, nothing, stacked
 from ocp.transcription.static_unknowns import Clock, clock
 
 #: ends the names of constraints of integrals
 WHOLE = " @ whole phase"
 
 
-def phase_part(place: Place, mesh: Mesh, by_loops: bool) -> Part:
+def phase_part(cols: Columns, mesh: Mesh, by_loops: bool) -> Part:
     """Defects and path constraints of one phase. by_loops: accelerations come from loops over the robot model."""
-    form, n = place.form, place.n
-    system = place.phase.system
+    form, n = cols.form, cols.n
+    system = cols.phase.system
     explicit = by_loops and system.residual is None
-    node, path = place_block(place, mesh, with_dynamics=not explicit)
+    node, path = point_block(cols, mesh, with_dynamics=not explicit)
     D, W = mesh.tables(charts=form.tangent)
-    E, ny = len(mesh.places.node), node.size
-    integrals = integral_rows(place.phase)
+    E, ny = len(mesh.evaluation.node), node.size
+    integrals = integral_rows(cols.phase)
     here = ny - len(path.names) - len(integrals.names)
-    e, chosen = _kept_rows(place, mesh, path)
+    e, chosen = _kept_rows(cols, mesh, path)
     defects = D.shape[0] * form.size
     total = defects + len(e) + len(integrals.names)
     # constraints of rates; by loops these are the first of each evaluation point's rates, and the loops give the others
@@ -48,25 +48,25 @@ def phase_part(place: Place, mesh: Mesh, by_loops: bool) -> Part:
     blocks = [replace(node, matrix=Table(r, c, value, (total, E * ny)))]
     r, c, value = _spread(D, form.size, form.size, form.size)
     if form.tangent:
-        charted = _chart_block(place, mesh)
+        charted = _chart_block(cols, mesh)
         # before the rates: states of neighbours cancel to the last digit where they are subtracted first
         blocks.insert(0, replace(charted, matrix=Table(r, c, value, (total, D.shape[1] * form.size))))
         linear = nothing(total, n)
     else:
-        linear = Table(r, place.layout.states.ravel()[c], value, (total, n))
+        linear = Table(r, cols.layout.states.ravel()[c], value, (total, n))
     external = {}
     if by_loops and not explicit:
         from ocp.transcription.residual_rows import residual_functions  # only here: Numba costs half a second
 
-        equations = dynamics_block(place, mesh)
-        r, c = _equations(place.phase, e, chosen)
+        equations = dynamics_block(cols, mesh)
+        r, c = _equations(cols.phase, e, chosen)
         matrix = Table(defects + r, c, np.ones(len(r)), (total, E * equations.block.size))
         blocks.append(replace(equations.block, matrix=matrix))
-        external[equations.block.name] = residual_functions(equations.block, system, equations.place[:2], equations.time)
+        external[equations.block.name] = residual_functions(equations.block, system, equations.point[:2], equations.time)
     if explicit:
         from ocp.transcription.robot_rows import dynamics_functions  # only here: Numba costs half a second
 
-        dynamics, inputs, t = dynamics_block(place, mesh)
+        dynamics, inputs, t = dynamics_block(cols, mesh)
         nv = system.model.nv
         r, c, value = _spread(W, nv, nv, nv)
         blocks.append(replace(dynamics, matrix=Table(r // nv * form.size + form.size - nv + r % nv, c, value, (total, E * nv))))
@@ -75,9 +75,9 @@ def phase_part(place: Place, mesh: Mesh, by_loops: bool) -> Part:
                     for bounds, whole in ((path.lower, integrals.lower), (path.upper, integrals.upper)))
 
     def names() -> list[str]:
-        at = mesh.place_names
-        return [f"{place.prefix}{name}" for name in (
-            *_defect_names(place, mesh), *(f"{path.names[i]} @ {at[k]}" for k, i in zip(e.tolist(), chosen.tolist(), strict=True)),
+        at = mesh.evaluation_names
+        return [f"{cols.prefix}{name}" for name in (
+            *_defect_names(cols, mesh), *(f"{path.names[i]} @ {at[k]}" for k, i in zip(e.tolist(), chosen.tolist(), strict=True)),
             *(f"{name}{WHOLE}" for name in integrals.names))]
 
     return Part(linear, tuple(blocks), lower, upper, Names(total, names), external, defects)
@@ -111,63 +111,63 @@ def _spread(table: Table, size: int, width: int, components: int) -> Spread:
                   np.repeat(table.values, components))
 
 
-def bare_part(place: Place, mesh: Mesh) -> Part:
+def bare_part(cols: Columns, mesh: Mesh) -> Part:
     """Path constraints at nodes that are no evaluation point: those on states alone, and at the ends of the phase inequalities on
     controls, whose polynomial is extrapolated there. Between two intervals the node of a neighbour bounds controls; at the start of
     a phase, where contacts or dynamics change, nothing else does."""
-    phase = place.phase
-    others = np.flatnonzero(np.bincount(mesh.places.node, minlength=mesh.nodes) == 0)
+    phase = cols.phase
+    others = np.flatnonzero(np.bincount(mesh.evaluation.node, minlength=mesh.nodes) == 0)
     hard = [c for c in phase.constraints if c.at is At.PATH and c.soft is None]
     on_state = [c for c in hard if not c.function.jac_sparsity(0, 2).nnz()]
     bounding = [c for c in hard if c.function.jac_sparsity(0, 2).nnz() and (c.sense is Sense.CONE or not any(
         low == high for low, high in c.bounds.pairs()))]
-    parts = [node_rows(place, mesh, ca.SX, "nodes", np.setdiff1d(others, [0, mesh.nodes - 1]), on_state)]
+    parts = [node_rows(cols, mesh, ca.SX, "nodes", np.setdiff1d(others, [0, mesh.nodes - 1]), on_state)]
     for side, (name, node, k) in enumerate((("first_nodes", 0, 0), ("last_nodes", mesh.nodes - 1, mesh.intervals - 1))):
         met, own = [c for c in on_state if not c.met[side]], [c for c in bounding if not c.met[side]]
         controls = weights = None
         if own:
             points, weights = mesh.point(k), np.atleast_2d(mesh.shapes[k].basis(float(side)))
-            controls = place.layout.controls[points].reshape(1, -1)
-        parts.append(node_rows(place, mesh, graph_kind(phase.system) if own else ca.SX, name, others[others == node], met + own,
+            controls = cols.layout.controls[points].reshape(1, -1)
+        parts.append(node_rows(cols, mesh, graph_kind(phase.system) if own else ca.SX, name, others[others == node], met + own,
                                controls, weights))
-    return stacked(parts, place.n)
+    return stacked(parts, cols.n)
 
 
-def node_rows(place: Place, mesh: Discretisation, kind: Any, label: str, nodes: np.ndarray, constraints: Sequence[Constraint],
+def node_rows(cols: Columns, mesh: Discretisation, kind: Any, label: str, nodes: np.ndarray, constraints: Sequence[Constraint],
               controls: np.ndarray | None = None, weights: np.ndarray | None = None) -> Part:
     """Path constraints at nodes of a mesh. controls [k, c nu]: columns of those that they depend on, None where they do on none;
     weights [k, c]: of the c control points that a control is made of, None where it is one of them."""
-    z, centre, tau = kind.sym("z", place.form.size), kind.sym("centre", place.form.centre_size), kind.sym("tau")
-    nu, own = place.phase.system.nu, clock(kind, place.problem, place.number, place.static)
+    z, centre, tau = kind.sym("z", cols.form.size), kind.sym("centre", cols.form.centre_size), kind.sym("tau")
+    nu, own = cols.phase.system.nu, clock(kind, cols.problem, cols.number, cols.static)
     U, w = (kind.sym(name, size) for name, size in (("u", 0 if controls is None else controls.shape[1]),
                                                     ("w", 0 if weights is None else weights.shape[1])))
     # an argument of constraints without controls
     u = kind.zeros(nu) if controls is None else U if weights is None else ca.mtimes(ca.reshape(U, nu, w.shape[0]), w)
-    x = place.form.state(z, centre)
+    x = cols.form.state(z, centre)
     here = (own.start + own.T * tau, x, u, own.p)
-    rows = join(kind, [*(hard_rows(c, here) for c in constraints), *coordinate_bounds(place, x)])
-    count, prefix = len(nodes), place.prefix
+    rows = join(kind, [*(hard_rows(c, here) for c in constraints), *coordinate_bounds(cols, x)])
+    count, prefix = len(nodes), cols.prefix
     if not count or not rows.names:
-        return stacked((), place.n)
+        return stacked((), cols.n)
     columns = np.zeros((count, 0), dtype=int) if controls is None else controls
     block = Block(
-        name=f"{label}_{place.number}", v=vector(kind, z, U, own.variable), data=vector(kind, tau, w, centre, own.data),
-        cost=kind(0), rows=rows.expression, index=place.index(own, place.layout.states[nodes], columns),
-        values=own.beside(mesh.fractions[nodes], np.zeros((count, 0)) if weights is None else weights, place.centres(nodes)),
+        name=f"{label}_{cols.number}", v=vector(kind, z, U, own.variable), data=vector(kind, tau, w, centre, own.data),
+        cost=kind(0), rows=rows.expression, index=cols.index(own, cols.layout.states[nodes], columns),
+        values=own.beside(mesh.fractions[nodes], np.zeros((count, 0)) if weights is None else weights, cols.centres(nodes)),
         weight=np.ones(count), matrix=identity(count * len(rows.names)))
     names = Names(count * len(rows.names), lambda: [f"{prefix}{name} @ {mesh.node_names[j]}" for j in nodes.tolist()
                                                     for name in rows.names])
-    return Part(nothing(len(names), place.n), (block,), np.tile(rows.lower, count), np.tile(rows.upper, count), names)
+    return Part(nothing(len(names), cols.n), (block,), np.tile(rows.lower, count), np.tile(rows.upper, count), names)
 
 
-def place_block(place: Place, mesh: Mesh, with_dynamics: bool = True) -> tuple[Block, Rows]:
-    """The function of every place: rows [duration * ydot; path constraints; duration * integrands], cost = duration * running cost.
+def point_block(cols: Columns, mesh: Mesh, with_dynamics: bool = True) -> tuple[Block, Rows]:
+    """Function of an evaluation point: [duration * ydot; path constraints; duration * integrands], and duration * running cost.
 
     Without dynamics, the rate is the part that is kinematics.
     """
-    phase, form, system = place.phase, place.form, place.phase.system
+    phase, form, system = cols.phase, cols.form, cols.phase.system
     kind = graph_kind(system)
-    v, data, point, own, chart = _symbols(kind, place, mesh)
+    v, data, point, own, chart = _symbols(kind, cols, mesh)
     x, u, t = point
     here = (t, x, u, own.p)
     if with_dynamics:
@@ -180,11 +180,11 @@ def place_block(place: Place, mesh: Mesh, with_dynamics: bool = True) -> tuple[B
     soft = sum((penalty(c, here) for c in phase.constraints if c.at is At.PATH and c.soft is not None), start=kind(0))
     cost = sum((cost_value(item, here) for item in running), start=soft)
     rows = join(kind, [*(hard_rows(c, here) for c in phase.constraints if c.at is At.PATH and c.soft is None),
-                       *coordinate_bounds(place, x)])
+                       *coordinate_bounds(cols, x)])
     integrands = [own.T * hard_rows(c, here).expression for c in phase.constraints if c.at is At.INTEGRAL]
     block = Block(
-        name=f"node_{place.number}" if place.number else "node", v=v, data=data, cost=own.T * cost,
-        rows=vector(kind, scaled, rows.expression, *integrands), index=_index(place, mesh, own), values=_values(place, mesh, own),
+        name=f"node_{cols.number}" if cols.number else "node", v=v, data=data, cost=own.T * cost,
+        rows=vector(kind, scaled, rows.expression, *integrands), index=_index(cols, mesh, own), values=_values(cols, mesh, own),
         weight=mesh.weights, matrix=nothing(0, 0),
         gauss_newton=lambda: gauss_newton([(item, here, own.T) for item in running], own.T * soft, v))
     return block, rows
@@ -195,24 +195,24 @@ class DynamicsBlock(NamedTuple):
     block."""
 
     block: Block
-    place: tuple[Expr, Expr, Expr]
+    point: tuple[Expr, Expr, Expr]
     time: Expr
 
 
-def dynamics_block(place: Place, mesh: Mesh) -> DynamicsBlock:
+def dynamics_block(cols: Columns, mesh: Mesh) -> DynamicsBlock:
     """The scaled accelerations [duration * a (nv)] of every evaluation point, or its equations of motion as residuals, whose
     functions come from elsewhere; and state, control and duration, and the time (zero where nothing depends on it), as expressions
     of the block's symbols."""
-    v, data, (x, u, t), own, _ = _symbols(ca.SX, place, mesh, parameters=False)
-    system = place.phase.system
+    v, data, (x, u, t), own, _ = _symbols(ca.SX, cols, mesh, parameters=False)
+    system = cols.phase.system
     block = Block(
-        name=f"dynamics_{place.number}" if place.number else "dynamics", v=v, data=data, cost=ca.SX(0),
+        name=f"dynamics_{cols.number}" if cols.number else "dynamics", v=v, data=data, cost=ca.SX(0),
         rows=ca.SX.zeros(system.model.nv if system.residual is None else system.residual.size1_out(0)),
-        index=_index(place, mesh, own), values=_values(place, mesh, own), weight=mesh.weights, matrix=nothing(0, 0))
+        index=_index(cols, mesh, own), values=_values(cols, mesh, own), weight=mesh.weights, matrix=nothing(0, 0))
     return DynamicsBlock(block, (x, u, own.T), t if (system.mechanism or system.implicit).timed else ca.SX(0))
 
 
-class PlaceSymbols(NamedTuple):
+class PointSymbols(NamedTuple):
     """Unknowns, data, (x, u, t), static part and centre of the chart of an evaluation point."""
 
     unknowns: Expr
@@ -222,66 +222,66 @@ class PlaceSymbols(NamedTuple):
     centre: Expr
 
 
-def _symbols(kind: Any, place: Place, mesh: Mesh, parameters: bool = True) -> PlaceSymbols:
+def _symbols(kind: Any, cols: Columns, mesh: Mesh, parameters: bool = True) -> PointSymbols:
     """(unknowns, data, (x, u, t), static part, centre of the chart) of one evaluation point."""
-    form, nu, c = place.form, place.phase.system.nu, mesh.places.points.shape[1]
+    form, nu, c = cols.form, cols.phase.system.nu, mesh.evaluation.points.shape[1]
     z, U, tau = kind.sym("z", form.size), kind.sym("u", nu * c), kind.sym("tau")
     centre, chart, weights = kind.sym("centre", form.centre_size), kind.sym("chart", form.centre_size), kind.sym("w",
                                                                                                                  c if c > 1 else 0)
-    own = clock(kind, place.problem, place.number, place.static, parameters)
+    own = clock(kind, cols.problem, cols.number, cols.static, parameters)
     u = U if c == 1 else ca.mtimes(ca.reshape(U, nu, c), weights)
     x, t = form.state(z, centre), own.start + own.T * tau
-    return PlaceSymbols(vector(kind, z, U, own.variable), vector(kind, tau, weights, centre, chart, own.data),
+    return PointSymbols(vector(kind, z, U, own.variable), vector(kind, tau, weights, centre, chart, own.data),
                         (x, u, t), own, chart)
 
 
-def _index(place: Place, mesh: Mesh, own: Clock) -> np.ndarray:
-    places, layout = mesh.places, place.layout
-    controls = layout.controls[places.points].reshape(len(places.node), -1)
-    return place.index(own, layout.states[places.node], controls)
+def _index(cols: Columns, mesh: Mesh, own: Clock) -> np.ndarray:
+    at, layout = mesh.evaluation, cols.layout
+    return cols.index(own, layout.states[at.node], layout.controls[at.points].reshape(len(at.node), -1))
 
 
-def _values(place: Place, mesh: Mesh, own: Clock) -> np.ndarray:
-    places, E = mesh.places, len(mesh.places.node)
-    return own.beside(places.fraction, places.weights if places.combined else np.zeros((E, 0)), place.centres(places.node),
-                      place.centres(mesh.knots[places.interval]))
+def _values(cols: Columns, mesh: Mesh, own: Clock) -> np.ndarray:
+    at = mesh.evaluation
+    return own.beside(at.fraction, at.weights if at.combined else np.zeros((len(at.node), 0)), cols.centres(at.node),
+                      cols.centres(mesh.knots[at.interval]))
 
 
-def _chart_block(place: Place, mesh: Mesh) -> Block:
+def _chart_block(cols: Columns, mesh: Mesh) -> Block:
     """States in the chart of their interval: rows y [size] for every node of every interval."""
-    form = place.form
+    form = cols.form
     z, centre, chart = (ca.SX.sym(name, size) for name, size in (("z", form.size), ("centre", form.centre_size),
                                                                   ("chart", form.centre_size)))
     node = np.concatenate([mesh.node(k) for k in range(mesh.intervals)])
     first = np.repeat(mesh.knots[:-1], [len(s.nodes) for s in mesh.schemes])
     return Block(
-        name=f"chart_{place.number}", v=z, data=vector(ca.SX, centre, chart), cost=ca.SX(0),
-        rows=ca.densify(form.space.minus(chart, form.state(z, centre))), index=place.layout.states[node],
-        values=np.column_stack([place.centres(node), place.centres(first)]), weight=np.ones(len(node)),
+        name=f"chart_{cols.number}", v=z, data=vector(ca.SX, centre, chart), cost=ca.SX(0),
+        rows=ca.densify(form.space.minus(chart, form.state(z, centre))), index=cols.layout.states[node],
+        values=np.column_stack([cols.centres(node), cols.centres(first)]), weight=np.ones(len(node)),
         matrix=nothing(0, 0))
 
 
-def coordinate_bounds(place: Place, x: Expr) -> list[Rows]:
+def coordinate_bounds(cols: Columns, x: Expr) -> list[Rows]:
     """Bounds of coordinates that are no unknowns."""
-    space, bounds = place.phase.system.space, place.phase.state_bounds
+    space, bounds = cols.phase.system.space, cols.phase.state_bounds
     return [Rows(x[i], bounds[i].lower, bounds[i].upper, (f"bound {space.names[i]}",))
-            for i, k in enumerate(space.tangent_index) if place.form.tangent and k < 0 and bounds.bounded[i]]
+            for i, k in enumerate(space.tangent_index) if cols.form.tangent and k < 0 and bounds.bounded[i]]
 
 
-def _kept_rows(place: Place, mesh: Mesh, path: Rows) -> tuple[np.ndarray, np.ndarray]:
+def _kept_rows(cols: Columns, mesh: Mesh, path: Rows) -> tuple[np.ndarray, np.ndarray]:
     """Evaluation points and rows of path constraints; at a node that is two evaluation points, rows that would be the same twice
     are kept once."""
     if not path.names:
         return np.zeros(0, dtype=int), np.zeros(0, dtype=int)
-    on_control = rows_on_control(place.phase)
+    on_control = rows_on_control(cols.phase)
     on_control += [False] * (len(path.names) - len(on_control))
     again = np.array(on_control) & (mesh.controls == "held")
     met = np.zeros((len(path.names), 2), dtype=bool)
-    own = [c.met for c in place.phase.constraints if c.at is At.PATH and c.soft is None for _ in hard_names(c)]
+    own = [c.met for c in cols.phase.constraints if c.at is At.PATH and c.soft is None for _ in hard_names(c)]
     met[:len(own)] = np.reshape(own, (-1, 2))
-    ends = np.column_stack([mesh.places.node == 0, mesh.places.node == mesh.nodes - 1])
-    places, rows = np.nonzero((mesh.places.first_of_node[:, None] | again) & ~(ends.astype(int) @ met.T.astype(int)).astype(bool))
-    return places, rows
+    at = mesh.evaluation
+    ends = np.column_stack([at.node == 0, at.node == mesh.nodes - 1])
+    points, rows = np.nonzero((at.first_of_node[:, None] | again) & ~(ends.astype(int) @ met.T.astype(int)).astype(bool))
+    return points, rows
 
 
 def integral_rows(phase: Phase) -> Rows:
@@ -303,9 +303,9 @@ def rows_on_control(phase: Phase) -> list[bool]:
     return found
 
 
-def _defect_names(place: Place, mesh: Mesh) -> list[str]:
+def _defect_names(cols: Columns, mesh: Mesh) -> list[str]:
     """"defect theta @ interval 3"; "inner defect ..." at nodes inside an interval."""
-    names = place.form.names
+    names = cols.form.names
     return [f"{'' if i == len(s.nodes) - 2 else 'inner '}defect {name} @ interval {k}" if len(s.nodes) <= 3 or i == len(s.nodes) - 2
             else f"inner defect {i + 1} {name} @ interval {k}"
             for k, s in enumerate(mesh.schemes) for i in range(len(s.nodes) - 1) for name in names]
