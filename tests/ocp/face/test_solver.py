@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import ocp
-from ocp.problem import Status
+from ocp.problem import Kind, Status
 
 
 @pytest.fixture(scope="module")
@@ -281,3 +281,21 @@ def test_problems_results_and_errors_travel(pendulum):
         broken.solve()
     assert str(pickle.loads(pickle.dumps(raised.value))) == str(raised.value)
     assert str(copy.deepcopy(raised.value)) == str(raised.value)
+
+
+def test_the_status_is_data_and_its_words_are_beside_it(pendulum, tmp_path):
+    """Names of Python, of the summary and of the log are the same; a limit of iterations is one, whatever its sentence says."""
+    import json
+
+    good, short = (pendulum.solve(scheme="hermite_simpson", intervals=10, **more) for more in ({}, {"max_iterations": 1}))
+    assert (good.status, short.status) == (Status.CONVERGED, Status.ITERATION_LIMIT) == ("CONVERGED", "ITERATION_LIMIT")
+    assert good.ending == "The method reached its tolerances."
+    assert short.ending.startswith("The iteration limit was reached; raise it")
+    assert pickle.loads(pickle.dumps(short.status)) is short.status
+    for number, found in enumerate((good, short)):
+        summary = json.loads((found.save(tmp_path / str(number)) / "summary.json").read_text())
+        assert summary["format_version"] >= 1
+        assert summary["status"]["name"] == found.status
+        assert summary["status"]["sentence"] in found.ending
+        assert [one["kind"] for one in summary["findings"]] == [one.kind.value for one in found.solution.findings]
+    assert all(isinstance(one.kind, Kind) for one in short.findings)
