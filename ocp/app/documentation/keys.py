@@ -107,7 +107,7 @@ def examples(gallery: Path) -> dict[tuple[type[Part], str], str]:
     found: dict[tuple[type[Part], str], str] = {}
     for path in sorted(gallery.rglob("*.yaml")):
         source = read_source(path)
-        kind = {"ik": IKFile, "wbc": WbcFile}.get(kind_of(source.tree)) or problem_class(source.tree)
+        kind: Any = {"ik": IKFile, "wbc": WbcFile}.get(kind_of(source.tree)) or problem_class(source.tree)
         for part in _parts(validated(Findings(source), kind)):
             for key in part.model_fields_set:
                 text = _text(getattr(part, key))
