@@ -40,6 +40,7 @@ def mappings() -> list[type[Part]]:
     """Every mapping that files may contain, from whole files inwards."""
     found: list[type[Part]] = [*KINDS, IKFile, WbcFile]
     for kind in found:  # grows on the way
+        kind.model_rebuild()  # resolves names of later classes
         inner = [one for field in kind.model_fields.values() for one in records(field.annotation)]
         found += [one for one in dict.fromkeys(inner) if issubclass(one, Part) and one not in found]
     return found
