@@ -363,7 +363,7 @@ class HybridPlant:
             self.v = self.v + least_step(J, rate, M)
             self._forget()
 
-    def _misses(self, q: Array) -> tuple[Array, Array, Array]:
+    def _misses(self, q: Array) -> tuple[Array, ...]:
         """(misses, Jacobian, mass matrix) of the constraints that act in the present configuration, which is ``q``."""
         terms = self._terms()
         J, off = self._smooth.constraint_rows(terms, self.modes)

@@ -122,8 +122,9 @@ def _progress(console: Console, done: int, total: int, e: Entry) -> None:
 def print_study(study: Study, folder: Path, console: Console, *, quiet: bool = False) -> None:
     """The table by function, the recommendations, what is wrong and what was left out."""
     robot = study.robot
+    constraints = f", constraints: {', '.join(robot['constraints'])}" if robot["constraints"] else ""
     line(console, f"\n{robot['name']}  {robot['nv']} degrees of freedom, {robot['bodies']} bodies, depth {robot['depth']}, "
-                  f"root {robot['root']}" + (f", held: {', '.join(robot['held'])}" if robot["held"] else ""), "bold")
+                  f"root {robot['root']}{constraints}", "bold")
     for title, found in () if quiet else _tables(study):
         console.print(f"\n{title}", style="bold", markup=False)
         console.print(found)

@@ -55,9 +55,9 @@ class ConstraintSet(Record):
     """Hard constraints. By kind: number [kinds] of rows; kind, size [kinds, r] as in ``ocp.shooting.stages.rows``; held [kinds]:
     how many values of the dynamics they hold. By knot: holds [S+1, r]; multipliers lam and penalties mu [S+1, r]; the expansion
     leaves c, gradient [S+1, r] (of the augmented terms by c), C [S+1, r, w] and T [S+1, n, w], the derivative of what they hold.
-    Scratch: B [r n]; c_try, gradient_try [1, r]; hessian [2, N + M, w]; cone [r, r]. barrier: weight of the logarithmic barrier
-    that constraints of inequalities and cones have instead of multipliers, 0: none; margin: distance to a row below which it is
-    quadratic."""
+    Scratch: B [r n]; c_try, gradient_try [1, r]; hessian [2, N + M, w]; cone [r, r]; acting, weighted [r, w]. barrier: weight of
+    the logarithmic barrier that constraints of inequalities and cones have instead of multipliers, 0: none; margin: distance to a
+    row below which it is quadratic."""
 
     number: Array
     held: Array
@@ -75,6 +75,8 @@ class ConstraintSet(Record):
     gradient_try: Array
     hessian: Array
     cone: Array
+    acting: Array
+    weighted: Array
     barrier: float
     margin: float
 

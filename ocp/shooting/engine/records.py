@@ -146,7 +146,8 @@ def make_store(compiled: Compiled) -> tuple[Engine, Workspaces]:
     conset = record.ConstraintSet(
         np.array([s.rows.count for s in kinds]), np.array([len(s.rows.held) for s in kinds]), rows[0].copy(), rows[1].copy(),
         holds, z((S + 1, r)), np.ones((S + 1, r)), z((S + 1, r)), z((S + 1, r)), z((S + 1 if any_rows else 1, r, w)),
-        z((S + 1, inner, w)), z(r * inner), z((1, r)), z((1, r)), z((2, N + M, w)), z((r, r)), 0.0, 1.0)
+        z((S + 1, inner, w)), z(r * inner), z((1, r)), z((1, r)), z((2, N + M, w)), z((r, r)),
+        z((r, w)), z((r, w)), 0.0, 1.0)
     coarse = options.hessian != "gauss_newton" and options.tuning.convexify == "gauss_newton"
     spare = record.Spare(z((S + 1, nw)), z((S, M)), z((1, nw)), z((1, nx)), z((64, 2)), z((S + 1 if coarse else 1, N + M, w)),
                          z((N + M, N + M)))
@@ -167,7 +168,8 @@ def helpers(compiled: Compiled, store: Engine, count: int) -> tuple[list[Engine]
         step, own, derivatives, more = _records(compiled)
         workspaces += more
         shared = store.conset
-        conset = shared.replace(**{name: getattr(shared, name).copy() for name in ("B", "c_try", "gradient_try", "hessian", "cone")})
+        scratch = ("B", "c_try", "gradient_try", "hessian", "cone", "acting", "weighted")
+        conset = shared.replace(**{name: getattr(shared, name).copy() for name in scratch})
         found.append(record.Engine(own, step, derivatives, store.plan, store.path, store.trial, store.model, store.policy, work,
                                    conset, store.spare, store.settings, store.state))
     return found, workspaces

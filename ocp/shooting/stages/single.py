@@ -100,8 +100,9 @@ def single_graph(stretch: Stretch, options: ILQROptions, loops: bool) -> Write |
     functions = [system.rate, *(cost.function for cost in terms(stretch.phase, At.PATH))]
     tableau = scheme.tableau
     if tableau is not None and tableau.explicit and not scheme.single and symbol_for(functions) is ca.SX.sym:
-        return lambda t, x, u, p, h: replace(
-            explicit.write(stretch, tableau, options.cost_quadrature == "rectangle", t, x, u, p, h), inner=_inside(stretch, t, x, u))
+        rectangle = options.cost_quadrature == "rectangle"
+        return lambda t, x, u, p, h: replace(explicit.write(stretch, tableau, rectangle, t, x, u, p, h),
+                                             inner=_inside(stretch, t, x, u))
     return None
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from ocp.app.pages import sheet
+from ocp.app.pages.panels import bundle
 from ocp.app.pages.plots import plot_run
-from ocp.app.pages.sheet import bundle
 from ocp.problem import Bounds
 
 
