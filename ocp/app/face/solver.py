@@ -187,7 +187,8 @@ class Solver:
         tree = self._document.tree
         first, last = ("phase", "phase") if "phase" in tree else ("phases[0]", f"phases[{len(tree.get('phases', [])) - 1}]")
         found: dict[str, Any] = {}
-        for at, word, given in ((f"{first}.start", "x0", x0), (f"{last}.final", "goal", goal), (f"{first}.bounds", "bounds", bounds)):
+        for at, word, given in ((f"{first}.start", "x0", x0), (f"{last}.final", "goal", goal),
+                                (f"{first}.bounds", "bounds", bounds)):
             if given is None:
                 continue
             if isinstance(own := plain(given), (list, tuple)) and word != "bounds":
