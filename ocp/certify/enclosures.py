@@ -33,7 +33,7 @@ class Node:
     code: int
     operands: tuple[int, ...] = ()
     constant: float = 0.0
-    place: tuple[int, int] = (0, 0)
+    entry: tuple[int, int] = (0, 0)
 
 
 class Graph:
@@ -75,7 +75,7 @@ class Graph:
 class Wide(NamedTuple):
     """Operations whose bounds are wide somewhere, the intervals [k] in which one is, and those in which samples of one differ."""
 
-    marked: set[int]
+    wide: set[int]
     sharp: Array
     moves: Array
 
@@ -90,7 +90,7 @@ def graph(function: ca.Function) -> tuple[Node, ...]:
         if code == ca.OP_OUTPUT:
             continue
         if code == ca.OP_INPUT:
-            node = Node(code, place=(given[0], given[1]))
+            node = Node(code, entry=(given[0], given[1]))
         elif code == ca.OP_CONST:
             node = Node(code, constant=function.instruction_constant(k))
         else:
@@ -102,14 +102,14 @@ def graph(function: ca.Function) -> tuple[Node, ...]:
 
 
 @np.errstate(all="ignore")
-def sharp_times(function: ca.Function, along: Callable[[Array], tuple[Array, Array]], p: Array, edges: Array) -> Array:
-    """Times about which a function of (t, x, u, p) turns sharply; ``along(t)`` gives states and controls, which are smooth between
+def sharp_times(function: ca.Function, motion: Callable[[Array], tuple[Array, Array]], p: Array, edges: Array) -> Array:
+    """Times about which a function of (t, x, u, p) turns sharply; ``motion(t)`` gives states and controls, which are smooth between
     the edges [k + 1] of the first intervals."""
     own = Graph(graph(function))
     low, high, found = edges[:-1], edges[1:], [np.zeros(0)]
     width, needed, round = ROUNDING.rounding * (edges[-1] - edges[0]), list(range(len(own.nodes))), 0
     while len(low):
-        marked, sharp, moves = _wide(own, needed, along, p, low, high, round == 0)
+        marked, sharp, moves = _wide(own, needed, motion, p, low, high, round == 0)
         if round > SEARCH.halvings:
             pairs = ~sharp.reshape(-1, 2).any(axis=1) & moves.reshape(-1, 2).any(axis=1)  # and not by bounds alone
             found += [low[::2][pairs], high[::2][pairs], high[1::2][pairs]]
@@ -124,11 +124,11 @@ def sharp_times(function: ca.Function, along: Callable[[Array], tuple[Array, Arr
 
 
 def _wide(
-    own: Graph, needed: list[int], along: Callable[[Array], tuple[Array, Array]], p: Array, low: Array, high: Array, first: bool
+    own: Graph, needed: list[int], motion: Callable[[Array], tuple[Array, Array]], p: Array, low: Array, high: Array, first: bool
 ) -> Wide:
     """Which operations may move by more than a part of their range, and where."""
     marked, sharp, moves, k = set[int](), np.zeros(len(low), dtype=bool), np.zeros(len(low), dtype=bool), len(low)
-    for number, bounds in _enclosed(own, needed, _arguments(along, p, low, high)):
+    for number, bounds in _enclosed(own, needed, _arguments(motion, p, low, high)):
         node, (least, most) = own.nodes[number], bounds
         own.seen(number, least[k:])
         if node.code in (ca.OP_INPUT, ca.OP_CONST, ca.OP_CALL) or number in own.by_samples:
@@ -162,7 +162,7 @@ def _enclosed(own: Graph, needed: list[int], arguments: list[Interval]) -> Itera
         if node.code == ca.OP_CONST:
             found = (np.full(size, node.constant), np.full(size, node.constant))
         elif node.code == ca.OP_INPUT:
-            argument, component = node.place
+            argument, component = node.entry
             found = arguments[argument][0][component], arguments[argument][1][component]
         elif node.code == ca.OP_CALL or not node.operands:
             found = (np.full(size, -np.inf), np.full(size, np.inf))
@@ -185,11 +185,11 @@ def _sampled(bounds: Interval, k: int) -> None:
     low[:k], high[:k] = np.fmin(*ends) - apart, np.fmax(*ends) + apart
 
 
-def _arguments(along: Callable[[Array], tuple[Array, Array]], p: Array, low: Array, high: Array) -> list[Interval]:
+def _arguments(motion: Callable[[Array], tuple[Array, Array]], p: Array, low: Array, high: Array) -> list[Interval]:
     """Time, states, controls and parameters [n, 3 k]: bounds over k intervals, then values at their starts and at their ends."""
     inside = np.clip(SHARES, ROUNDING.beside, 1 - ROUNDING.beside)
     t = low[:, None] + (high - low)[:, None] * inside
-    parts = [t.T[None], *(values.T.reshape(-1, len(low), len(SHARES)).transpose(0, 2, 1) for values in along(t.ravel()))]
+    parts = [t.T[None], *(values.T.reshape(-1, len(low), len(SHARES)).transpose(0, 2, 1) for values in motion(t.ravel()))]
     found = []
     for samples in parts:  # [n, shares, k]
         turn = np.abs(np.diff(samples, 2, axis=1)).max(axis=1, initial=0.0)

@@ -133,7 +133,7 @@ def _once(stretch: Stretch, t: Expr, x: Expr, u: Expr, p: Expr, h: Expr, step: C
 
 
 def _inside(stretch: Stretch, t: Expr, x: Expr, u: Expr) -> Callable[[], tuple[Expr, Expr]] | None:
-    """Values of the dynamics that rows may hold, with their derivative."""
+    """Values of the dynamics in constraints, with their derivative."""
     known = stretch.inner
     return None if known is None else lambda: known.first(t, x, u)
 

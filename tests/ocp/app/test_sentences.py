@@ -57,7 +57,7 @@ SAID = (
      "u = -2)"),
     (Finding(Kind.SCALED, name="guess", data={
         "reasons": ("unknowns", "costs"), "columns": (0.5, 4.0), "rows": (), "objective": 8.0}),
-     "scaling guess for its unknowns and costs: columns 0.5 to 4, rows none, objective 8"),
+     "scaling guess for its unknowns and costs: columns 0.5 to 4, constraints none, objective 8"),
     (Finding(Kind.DURATION_CHOSEN, "rise", value=1.25), "duration of rise = 1.25"),
     (Finding(Kind.DURATION_CHOSEN, value=1.25), "duration = 1.25"),
     (Finding(Kind.ITERATIONS_USED_UP, value=0.034, data={"iterations": 9, "violation": 0.5, "constraint": "wall", "missed": 0.5}),

@@ -276,7 +276,7 @@ def test_edges_with_an_exclamation_mark_have_no_node_beside_them():
     ("", "at least one interval"), ("0:3", "at least one interval"), ("0:3 0.5 1", "'0.5' should be an edge and a degree"),
     ("0:3 1:3", "'1:3' should be an edge alone"), ("0.1:3 1", "from 0 to 1"), ("0:3 0.9", "from 0 to 1"),
     ("0:3 0.5:3 0.5:3 1", "edges must increase"), ("0:x 1", "'x' is not a positive integer"), ("0:3 a:3 1", "'a' is not a number"),
-    ("0:1 1", "degrees from 2"), ("0!:3 1", "inner edges only"), ("0:3*0 1", "'0' is no whole number"),
+    ("0:1 1", "degrees from 2"), ("0!:3 1", "inner edges only"), ("0:3*0 1", "'0' is not a positive integer"),
     ("0:3 1; 0:3 1", "2 phases"),
 ])
 def test_malformed_meshes(text, said):
