@@ -37,12 +37,8 @@ class Node:
     code: int
     operands: tuple[int, ...] = ()
     constant: float = 0.0
-<<<<<<< HEAD
     entry: tuple[int, int] = (0, 0)
-=======
-    place: tuple[int, int] = (0, 0)
     degree: int = 0
->>>>>>> truth
 
 
 class Graph:
@@ -84,7 +80,7 @@ class Graph:
 class Wide(NamedTuple):
     """Operations whose bounds are wide somewhere, the intervals [k] in which one is, and those in which samples of one differ."""
 
-    wide: set[int]
+    marked: set[int]
     sharp: Array
     moves: Array
 
@@ -204,20 +200,12 @@ def _hull(least: Array, most: Array, k: int) -> Interval:
     return low.min(axis=0) - turn, high.max(axis=0) + turn
 
 
-<<<<<<< HEAD
 def _arguments(motion: Callable[[Array], tuple[Array, Array]], p: Array, low: Array, high: Array) -> list[Interval]:
-    """Time, states, controls and parameters [n, 3 k]: bounds over k intervals, then values at their starts and at their ends."""
-    inside = np.clip(SHARES, ROUNDING.beside, 1 - ROUNDING.beside)
-    t = low[:, None] + (high - low)[:, None] * inside
-    parts = [t.T[None], *(values.T.reshape(-1, len(low), len(SHARES)).transpose(0, 2, 1) for values in motion(t.ravel()))]
-=======
-def _arguments(along: Callable[[Array], tuple[Array, Array]], p: Array, low: Array, high: Array) -> list[Interval]:
     """Time, states, controls and parameters [n, 6 k]: bounds over k intervals, then samples in each, all first ones first."""
     inside = np.clip(SHARES, ROUNDING.beside, 1 - ROUNDING.beside)
     t = low + (high - low) * inside[:, None]
->>>>>>> truth
     found = []
-    for samples in (t.reshape(1, -1), *(values.T for values in along(t.ravel()))):
+    for samples in (t.reshape(1, -1), *(values.T for values in motion(t.ravel()))):
         every = np.hstack([np.zeros((len(samples), len(low))), samples])
         hulls = [_hull(own, own, len(low)) for own in every]
         bounds = [np.hstack([np.reshape([hull[side] for hull in hulls], (len(samples), len(low))), samples]) for side in (0, 1)]
