@@ -5,7 +5,7 @@ The policy of a solution with N steps is, for t in [t_k, t_{k+1}),
     u = clip(u_k + K_k (x (-) x_k), lower, upper)
 
 with the constant control u_k, the gains K_k of the last Riccati sweep and the tangent vector from x_k to x, a right
-perturbation. It is the policy of the solver, to be sampled at the knots and held in between: within a step the
+perturbation. It is the policy of the solver, to be sampled at the knots and kept constant in between: within a step the
 nominal state moves on while x_k does not. Where the controls u of the problem are not what drives take (accelerations, in
 inverse dynamics), the policy ends with the efforts of the drives that these ask for at the state, clipped to the limits of the
 drives. Before t_0 the first step acts; from t_N on the last one, about the last state: ``u_{N-1} + K_{N-1} (x (-) x_N)``. A time

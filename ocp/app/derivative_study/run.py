@@ -144,8 +144,8 @@ def print_study(study: Study, folder: Path, console: Console, *, quiet: bool = F
         words = e.reason if e.status == FAILED else f"error {e.error:.1e} against {SOURCES[e.against][0]}"
         console.print(f"  [red]wrong[/]  {FUNCTIONS[e.function]}, {e.label}: {words}", soft_wrap=True)
     if study.missing:
-        console.print(f"  [yellow]interrupted[/]: {len(study.missing)} of {len(study.missing) + len(study.entries)} ways were not "
-                      "reached; what was measured is written and marked incomplete", soft_wrap=True)
+        console.print(f"  [yellow]interrupted[/]: {len(study.missing)} of {len(study.missing) + len(study.entries)} methods not "
+                      "measured; the written study is incomplete", soft_wrap=True)
     line(console, f"  {study.seconds:.0f} s in all; written to {folder}  (open {folder / 'report.html'})")
 
 

@@ -18,7 +18,7 @@ from rich.table import Table
 
 from ocp.app.files.load import LoadedProblem, load_problem
 from ocp.app.files.syntax.yaml_source import read_source
-from ocp.app.mpc.folder import FORMAT, write
+from ocp.app.mpc.folder import FORMAT, recovered, write
 from ocp.app.pages.folders import new_folder
 from ocp.app.prepare import compile_ahead, tell, waiting
 from ocp.app.screen import busy, grid, line, say_where, wide_console
@@ -57,6 +57,8 @@ def print_outcome(loop: ClosedLoop, seconds: Mapping[str, float], folder: Path |
         console.print(grid("  tracking error", ">RMS", ">largest", ">at", "", rows=[
             (f"  {escape(item.name)}", f"{item.rms:.3e}", f"{item.largest:.3e}", f"{item.time:.3f} s", escape(item.unit))
             for item in loop.tracking]))
+    if loop.recoveries:
+        line(console, f"  pushes      {recovered(loop)}")
     console.print(grid("  cost of the closed loop", ">integral", rows=[
         (f"  {escape(name)}", f"{value:.6g}") for name, value in (*loop.costs.items(), ("all", loop.cost))]))
     if loop.estimation is not None:

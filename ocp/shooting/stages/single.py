@@ -100,8 +100,9 @@ def single_graph(stretch: Stretch, options: ILQROptions, loops: bool) -> Write |
     functions = [system.rate, *(cost.function for cost in terms(stretch.phase, At.PATH))]
     tableau = scheme.tableau
     if tableau is not None and tableau.explicit and not scheme.single and symbol_for(functions) is ca.SX.sym:
-        return lambda t, x, u, p, h: replace(
-            explicit.write(stretch, tableau, options.cost_quadrature == "rectangle", t, x, u, p, h), inner=_inside(stretch, t, x, u))
+        rectangle = options.cost_quadrature == "rectangle"
+        return lambda t, x, u, p, h: replace(explicit.write(stretch, tableau, rectangle, t, x, u, p, h),
+                                             inner=_inside(stretch, t, x, u))
     return None
 
 
@@ -132,7 +133,7 @@ def _once(stretch: Stretch, t: Expr, x: Expr, u: Expr, p: Expr, h: Expr, step: C
 
 
 def _inside(stretch: Stretch, t: Expr, x: Expr, u: Expr) -> Callable[[], tuple[Expr, Expr]] | None:
-    """Values of the dynamics that rows may hold, with their derivative."""
+    """Values of the dynamics in constraints, with their derivative."""
     known = stretch.inner
     return None if known is None else lambda: known.first(t, x, u)
 

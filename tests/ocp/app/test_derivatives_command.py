@@ -95,7 +95,7 @@ def test_the_page_needs_nothing_else(acrobot):
 
 
 @pytest.mark.skipif(find_compiler() is None, reason="no C compiler")
-def test_compiled_code_is_timed_and_its_price_is_told(tmp_path):
+def test_compiled_code_is_timed_and_its_price_is_reported(tmp_path):
     code, _ = run(UR5, tmp_path / "x", functions=["inverse_first"], sources=["ad_sx,analytic,loop"], compiling="yes")
     assert code == 0
     rows = {r["source"]: r for r in csv.DictReader((tmp_path / "x" / "derivatives.csv").read_text().splitlines())}

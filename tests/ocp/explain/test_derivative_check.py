@@ -349,7 +349,7 @@ def test_a_black_box_has_no_complex_step():
 
 # ---- finite differences and their error bars ---------------------------------------------------------------------------------
 @pytest.mark.parametrize("fine", [False, True])
-def test_error_bars_hold_the_error(fine):
+def test_error_bounds_hold_the_error(fine):
     """Ten bars cover the true error everywhere, and for smooth functions the bars are small."""
     rng = np.random.default_rng(8)
     cases = [(np.sin, np.cos), (np.exp, np.exp), (lambda x: np.sin(60 * x), lambda x: 60 * np.cos(60 * x)),
