@@ -71,13 +71,14 @@ class Stopped(KeyboardInterrupt):
 
 
 class Budget:
-    """end: when the time is up, by ``clock``; asked: whether Ctrl-C ended it; stage: the last that asked; left_out: what was not
-    done because of it, in order."""
+    """end: when the time is up, by ``clock``; asked: whether Ctrl-C ended it; stage: the last that asked, which ``say`` hears
+    as it begins; left_out: what was not done because of it, in order."""
 
     def __init__(self, end: float, clock: Clock, outer: Budget | None):
         self.end, self.clock, self.outer = end, clock, outer
         self.asked: bool = outer is not None and outer.asked
         self.stage: Activity | None = None
+        self.say: Callable[[str], object] = lambda words: None
         self.left_out: list[tuple[Activity, str]] = []
 
     def stop(self) -> None:
@@ -122,7 +123,9 @@ def time_is_up(stage: Activity | None = None) -> bool:
     budget = _BUDGET.get()
     if budget is None:
         return False
-    budget.stage = stage or budget.stage
+    if stage is not None and stage is not budget.stage:
+        budget.stage = stage
+        budget.say(stage)
     return budget.clock() >= budget.end + _EXTRA.get()
 
 
