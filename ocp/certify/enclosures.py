@@ -9,9 +9,10 @@ bounds are too wide to tell) are no events: samples stand for them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import casadi as ca
 import numpy as np
@@ -35,14 +36,32 @@ class Node:
     place: tuple[int, int] = (0, 0)
 
 
-@dataclass
 class Graph:
-    """The operations of a function. ranges [n, 2]: their least and largest samples so far; by_samples: those for which samples
-    stand."""
+    """The operations of a function. ranges: their least and largest samples so far; noise: what rounding may have made of them;
+    by_samples: those for which samples stand."""
 
-    nodes: list[Node]
-    ranges: Array = field(default_factory=lambda: np.zeros((0, 2)))
-    by_samples: set[int] = field(default_factory=set)
+    def __init__(self, nodes: Sequence[Node]):
+        self.nodes, self.by_samples = nodes, set[int]()
+        self.ranges, self.noise = [(np.inf, -np.inf)] * len(nodes), [0.0] * len(nodes)
+
+    def seen(self, number: int, samples: Array) -> None:
+        """Extend the range of a node by samples, and sum up the rounding of its operands: all there is where these cancel."""
+        low, high = float(samples.min()), float(samples.max())
+        if not np.isfinite(high - low):
+            known = samples[np.isfinite(samples)]
+            low, high = float(known.min(initial=np.inf)), float(known.max(initial=-np.inf))
+        self.ranges[number] = min(low, self.ranges[number][0]), max(high, self.ranges[number][1])
+        operands = [(self.noise[operand], self.size(operand)) for operand in self.nodes[number].operands]
+        if self.nodes[number].code in (ca.OP_ADD, ca.OP_SUB):
+            self.noise[number] = sum(noise + ROUNDING.rounding * size for noise, size in operands)
+        else:
+            relative = ROUNDING.rounding + sum(noise / size for noise, size in operands if size > 0)
+            self.noise[number] = relative * self.size(number)
+
+    def size(self, number: int) -> float:
+        """The largest magnitude of the samples of a node; 0 where there are none."""
+        low, high = self.ranges[number]
+        return max(-low, high) if low <= high else 0.0
 
     def above(self, some: set[int]) -> list[int]:
         """These nodes and all that they depend on, in order."""
@@ -51,6 +70,14 @@ class Graph:
             if k in needed:
                 needed.update(self.nodes[k].operands)
         return sorted(needed)
+
+
+class Wide(NamedTuple):
+    """Operations whose bounds are wide somewhere, the intervals [k] in which one is, and those in which samples of one differ."""
+
+    marked: set[int]
+    sharp: Array
+    moves: Array
 
 
 @lru_cache(maxsize=64)
@@ -74,19 +101,19 @@ def graph(function: ca.Function) -> tuple[Node, ...]:
     return tuple(nodes)
 
 
+@np.errstate(all="ignore")
 def sharp_times(function: ca.Function, along: Callable[[Array], tuple[Array, Array]], p: Array, edges: Array) -> Array:
     """Times about which a function of (t, x, u, p) turns sharply; ``along(t)`` gives states and controls, which are smooth between
     the edges [k + 1] of the first intervals."""
-    own = Graph(list(graph(function)))
-    own.ranges = np.column_stack([np.full(len(own.nodes), np.inf), np.full(len(own.nodes), -np.inf)])
+    own = Graph(graph(function))
     low, high, found = edges[:-1], edges[1:], [np.zeros(0)]
     width, needed, round = ROUNDING.rounding * (edges[-1] - edges[0]), list(range(len(own.nodes))), 0
     while len(low):
-        marked, sharp = _wide(own, needed, along, p, low, high, round == 0)
+        marked, sharp, moves = _wide(own, needed, along, p, low, high, round == 0)
         if round > SEARCH.halvings:
-            pairs = ~sharp.reshape(-1, 2).any(axis=1)  # halves that are both resolved end the search there
+            pairs = ~sharp.reshape(-1, 2).any(axis=1) & moves.reshape(-1, 2).any(axis=1)  # and not by bounds alone
             found += [low[::2][pairs], high[::2][pairs], high[1::2][pairs]]
-        split = np.flatnonzero(sharp)[:SEARCH.max_windows]
+        split = np.flatnonzero(sharp)[: SEARCH.max_windows]
         middle = (low[split] + high[split]) / 2
         ended = high[split] - low[split] <= width
         found.append(middle[ended])
@@ -98,33 +125,31 @@ def sharp_times(function: ca.Function, along: Callable[[Array], tuple[Array, Arr
 
 def _wide(
     own: Graph, needed: list[int], along: Callable[[Array], tuple[Array, Array]], p: Array, low: Array, high: Array, first: bool
-) -> tuple[set[int], Array]:
-    """The nodes that may move by more than a part of their range in some interval, and in which intervals [k] one does."""
-    marked, sharp, k = set[int](), np.zeros(len(low), dtype=bool), len(low)
+) -> Wide:
+    """Which operations may move by more than a part of their range, and where."""
+    marked, sharp, moves, k = set[int](), np.zeros(len(low), dtype=bool), np.zeros(len(low), dtype=bool), len(low)
     for number, bounds in _enclosed(own, needed, _arguments(along, p, low, high)):
         node, (least, most) = own.nodes[number], bounds
+        own.seen(number, least[k:])
         if node.code in (ca.OP_INPUT, ca.OP_CONST, ca.OP_CALL) or number in own.by_samples:
             continue
-        samples = least[k:][np.isfinite(least[k:])]
-        span = own.ranges[number]
-        if len(samples):
-            span[:] = min(span[0], samples.min()), max(span[1], samples.max())
-        known = np.isfinite(least[k : 2 * k]) | np.isfinite(least[2 * k :])
-        least_seen = ROUNDING.rounding * float(np.max(np.abs(span)))
-        with np.errstate(invalid="ignore"):
-            moves = most[:k] - least[:k] > max(SEARCH.movement * (span[1] - span[0]), least_seen)
-            beyond = np.maximum(
-                np.fmin(least[k : 2 * k], least[2 * k :]) - least[:k], most[:k] - np.fmax(most[k : 2 * k], most[2 * k :])
-            )
-            wide = known & (moves | (beyond > max(SEARCH.movement**2 * (span[1] - span[0]), least_seen)))
-        if first and np.count_nonzero(wide) > min(SEARCH.max_windows, SEARCH.movement * k):
+        span = max(own.ranges[number][1] - own.ranges[number][0], 0.0)
+        much, little = (max(part * span, own.noise[number]) for part in (SEARCH.movement, SEARCH.movement**2))
+        width = most[:k] - least[:k]
+        if width.max() <= little:
+            continue
+        before, after = least[k : 2 * k], least[2 * k :]
+        beyond = np.maximum(np.fmin(before, after) - least[:k], most[:k] - np.fmax(most[k : 2 * k], most[2 * k :]))
+        wide = (np.isfinite(before) | np.isfinite(after)) & ((width > much) | (beyond > little))
+        moves |= np.abs(after - before) > little
+        many = np.count_nonzero(wide)
+        if many > (min(SEARCH.max_windows, SEARCH.movement * k) if first else SEARCH.max_windows / 2):
             own.by_samples.add(number)
             _sampled(bounds, k)
-            continue
-        if wide.any():
+        elif many:
             marked.add(number)
             sharp |= wide
-    return marked, sharp
+    return Wide(marked, sharp, moves)
 
 
 def _enclosed(own: Graph, needed: list[int], arguments: list[Interval]) -> Iterator[tuple[int, Interval]]:
@@ -156,9 +181,8 @@ def _sampled(bounds: Interval, k: int) -> None:
     """Put the samples at both ends of intervals, and as much beyond as they differ by, in the place of their bounds."""
     low, high = bounds
     ends = low[k : 2 * k], low[2 * k :]
-    with np.errstate(invalid="ignore"):
-        apart = np.abs(ends[1] - ends[0])
-        low[:k], high[:k] = np.fmin(*ends) - apart, np.fmax(*ends) + apart
+    apart = np.abs(ends[1] - ends[0])
+    low[:k], high[:k] = np.fmin(*ends) - apart, np.fmax(*ends) + apart
 
 
 def _arguments(along: Callable[[Array], tuple[Array, Array]], p: Array, low: Array, high: Array) -> list[Interval]:

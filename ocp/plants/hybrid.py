@@ -80,8 +80,8 @@ class Event:
 class HybridPlant:
     """A plant (`ocp.plants.Plant`) with x = (q, v) of a mechanism and its controls u.
 
-    contacts: points, flat soles with half_sizes, balls and wheels, each with friction. restitution, within: in
-    place of theirs, of all or by name. events: log since ``reset``. work: J
+    contacts: points, flat soles with half_sizes, balls and wheels, each with friction. restitution, within: override theirs,
+    for all or by name. events: log since ``reset``. work: J
     that friction, impacts and pushes did, and the controls. t, q, v, modes [points] as they are now.
     Raises ProblemError, ModelError, UnknownNameError.
     """
@@ -364,7 +364,7 @@ class HybridPlant:
             self.v = self.v + least_step(J, rate, M)
             self._forget()
 
-    def _misses(self, q: Array) -> tuple[Array, Array, Array]:
+    def _misses(self, q: Array) -> tuple[Array, ...]:
         """(misses, Jacobian, mass matrix) of the constraints that act in the present configuration, which is ``q``."""
         terms = self._terms()
         J, off = self._smooth.constraint_rows(terms, self.modes)

@@ -25,7 +25,7 @@ BASE = 10
 """Units are whole powers of 2 to this."""
 DIFFERENCE = 1e-7  # of forward differences: a unit is nothing finer than a power of 1024
 SAMPLES = 5
-"""Places along the guess of a phase."""
+"""Evaluation points along the guess of a phase."""
 
 
 def in_own_units(horizon: Horizon) -> Horizon:
@@ -57,7 +57,7 @@ def _slopes(stage: Stage, t: float, x: Array, u: Array, p: Array) -> Array:
 
 
 def _guess(horizon: Horizon) -> Iterator[tuple[int, Array, Array, Array]]:
-    """Points of the guess: number of the stage, state, control, and how far both move [ndx + nu]; rows do not see states before,
+    """Points of the guess: number of the stage, state, control, and how far both move [ndx + nu]; these ignore earlier states,
     which rest."""
     theta = np.array(horizon.constants.guess)
     for leg in horizon.legs:
@@ -123,6 +123,6 @@ def _state_sizes(phase: Phase, x: Array) -> Array:
 
 
 def _sizes(bounds: Bounds, own: Array) -> Array:
-    """Half the width [n] of the bounds, or the own size where they are open or equal; 1 for none."""
+    """Half the width [n] of the bounds, or the magnitude where they are open or equal; 1 for none."""
     half = 0.5 * bounds.width
     return np.where(np.isfinite(half) & (half > 0), half, np.where(own == 0, 1.0, own))

@@ -168,7 +168,7 @@ class Problem(Phase):
         method: collocation, multiple_shooting or ilqr; options: of that method. guess: an earlier result, or the folder of a run,
         to start from. time_limit [s]: the best answer until then comes back. without: rules of the
         strategy that are switched off (``ocp show --strategy``). verbose: print the iterations. callback: called after each
-        iteration, in every pass, with the iterate (``ocp.app.face.watched.Iterate``: its row, ``iterate["x"]``); where it
+        iteration, in every pass, with the iterate (``ocp.app.face.watched.Iterate``: its record, ``iterate["x"]``); where it
         returns something true, the solve stops with the best iterate. The logger ``ocp`` of ``logging`` hears the same.
         """
         from ocp.app.face.result import solved

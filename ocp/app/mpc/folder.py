@@ -16,7 +16,8 @@ from ocp.app.files.load import LoadedProblem
 from ocp.app.files.problem.portable import portable
 from ocp.app.pages import sheet
 from ocp.app.pages.folders import csv_text, held_csv, jsonable, write_arrays
-from ocp.app.pages.plots import MAX_PANELS, bundle, stem
+from ocp.app.pages.panels import bundle, stem
+from ocp.app.pages.plots import MAX_PANELS
 from ocp.app.pages.report import motion, write_report
 from ocp.app.pages.scene import Dot, Scene, frame_times, scene_from_drawing, scene_from_model
 from ocp.app.pages.sheet import Cell, Group

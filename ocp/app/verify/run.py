@@ -137,7 +137,7 @@ def _score(task: Task, name: str, quick: bool, limit: float | None, overrides: M
         return None
     except Exception as error:  # one fault shall not cost the score of the other files
         place = traceback.extract_tb(error.__traceback__)[-1]
-        return Score(name, method, FAIL, f"fault of lieocp: {type(error).__name__}: {_first_line(str(error))} "
+        return Score(name, method, FAIL, f"bug in lieocp: {type(error).__name__}: {_first_line(str(error))} "
                      f"({Path(place.filename).name}:{place.lineno})", seconds=time.perf_counter() - begin)
     if solution.status is Status.INTERRUPTED and not watch.overdue:
         return None

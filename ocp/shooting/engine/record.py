@@ -96,7 +96,7 @@ class Spare(Record):
 
 class Engine(Record):
     """All data of a solve, for one thread: bank, step, derivatives as in ``ocp.shooting.engine.knots``; plan, path (the iterate)
-    and trial; model, policy, work of ``ocp.shooting.engine.lq``; held, spare; settings [SETTINGS] and state [STATE] numbers."""
+    and trial; model, policy, work of ``ocp.shooting.engine.lq``; `held`, spare; settings [SETTINGS] and state [STATE] numbers."""
 
     bank: Bank
     step: Bank | Mechanics

@@ -250,7 +250,7 @@ def _peaks(values: Array) -> Array:
 
 
 def same(passes: Sequence[Pass], still: float) -> bool:
-    """Whether the objective of these passes is the same, beside its own size."""
+    """Whether the objective of these passes is the same, relative to its scale."""
     values = [p.verdict.solution.objective for p in passes]
     return max(values) - min(values) <= still * objective_size(passes[-1].verdict.solution)
 

@@ -94,7 +94,7 @@ def test_the_page_needs_nothing_else(acrobot):
 
 
 @pytest.mark.skipif(find_compiler() is None, reason="no C compiler")
-def test_compiled_code_is_timed_and_its_price_is_told(tmp_path):
+def test_compiled_code_is_timed_and_its_price_is_reported(tmp_path):
     code, _ = run(UR5, tmp_path / "x", functions=["inverse_first"], sources=["ad_sx,analytic,loop"], compiling="yes")
     assert code == 0
     rows = {r["source"]: r for r in csv.DictReader((tmp_path / "x" / "derivatives.csv").read_text().splitlines())}
@@ -255,13 +255,13 @@ def test_a_robot_that_is_held_is_measured_under_its_constraints(tmp_path):
     code, text = run(UR5, tmp_path / "x", contacts=["tool0"], compiling="no", samples=1,
                      functions=["constrained_first,forces,forces_first"], sources=["analytic", "loop", "complex_step"])
     assert code == 0
-    assert "held: tool0" in text
+    assert "constraints: tool0" in text
     rows = list(csv.DictReader((tmp_path / "x" / "derivatives.csv").read_text().splitlines()))
     measured = {(r["function"], r["source"]): r for r in rows if r["status"] == "measured"}
     assert {("forces", "loop"), ("constrained_first", "loop"), ("forces_first", "complex_step")} <= set(measured)
     assert all(float(r["error"]) < EXACT for r in measured.values())
     assert int(measured["forces", "analytic"]["nonzeros"]) == 3
-    assert json.loads((tmp_path / "x" / "summary.json").read_text())["robot"]["held"] == ["tool0"]
+    assert json.loads((tmp_path / "x" / "summary.json").read_text())["robot"]["constraints"] == ["tool0"]
 
 
 def test_contacts_of_a_file_are_known_by_their_names():

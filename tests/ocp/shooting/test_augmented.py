@@ -91,7 +91,7 @@ def test_rows_are_those_of_the_problem():
 @pytest.mark.parametrize("k", [1, 2])
 @pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (2, 3))])
 @pytest.mark.sample(2)
-def test_slopes_and_stiffness_are_the_derivatives_of_the_terms(seed, k):
+def test_gradients_and_stiffness_are_the_derivatives_of_the_terms(seed, k):
     """Along the path and at its end: against differences on the manifold, where no quadratic piece switches; the adjoint too."""
     loaded = Loaded(np.random.default_rng(seed))
     n, width = loaded.space.ndx, loaded.horizon.width

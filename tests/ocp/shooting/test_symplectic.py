@@ -159,7 +159,7 @@ def test_the_closed_form_is_short():
 
 
 @pytest.mark.parametrize("hessian", [pytest.param("gauss_newton", marks=pytest.mark.slow), "full"])
-def test_all_roads_find_the_same_solution(hessian):
+def test_all_methods_find_the_same_solution(hessian):
     given, options = ur5(), replace(CLOSED, intervals=15, hessian=hessian)
     closed, loops = solve(given, options), solve(given, replace(options, derivatives="analytic", execution="loops"))
     for other in (loops, *([solve(given, replace(options, derivatives="ad"))] if hessian == "gauss_newton" else [])):

@@ -325,7 +325,7 @@ def test_bead_on_a_stop_comes_to_its_closed_form():
     assert found.extra["refinement"][0, 5] < 4 - 1e-3  # where it began: the trap
 
 
-def test_kinks_of_controls_that_the_objective_no_longer_feels_are_told():
+def test_kinks_of_controls_that_the_objective_no_longer_feels_are_reported():
     found = by_collocation(bead(), CollocationOptions(scheme="radau", intervals=5, refine="hp", tolerance_mesh=1e-8))
     rows = dict(zip(found.extra["refinement_columns"], found.extra["refinement"].T, strict=True))
     told = any(one.kind is Kind.MESH_TOLERANCE_MISSED for one in found.findings)
@@ -334,7 +334,7 @@ def test_kinks_of_controls_that_the_objective_no_longer_feels_are_told():
     assert abs(rows["objective"][-1] - rows["objective"][-2]) < 1e-7
 
 
-def test_passes_that_do_not_suffice_are_told():
+def test_passes_that_do_not_suffice_are_reported():
     found = by_collocation(known.brachistochrone(), CollocationOptions(intervals=3, refine="h", tolerance_mesh=1e-12, max_passes=2))
     assert found.status is Status.MESH_TOLERANCE
     assert found.ending.kind is Kind.PASSES_USED_UP

@@ -137,7 +137,7 @@ def _unknown_key(key: str, known: list[str], cut: bool) -> str:
 
 
 def _elsewhere(source: Source, path: KeyPath) -> str:
-    """Where the file has the key that an override puts at another place."""
+    """Where the file has the key that an override sets at another path."""
     found = [format_path(other) for other in source.entries if other[-1:] == path[-1:] and other != path]
     return f"; the file has {', '.join(found[:3])}" if path in source.origins and found else ""
 
