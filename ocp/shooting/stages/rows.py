@@ -197,7 +197,7 @@ def _derivatives(label: str, space: Space, at: Sequence[Expr], make: Callable[..
     outer = ca.Function("outer", inputs, ca.cse([bent, weights]))
     given = [ca.MX.sym(outer.name_in(i), outer.sparsity_in(i)) for i in range(outer.n_in())]
     H, weights = outer.call(given)  # what is large is called: nothing else is shared with it
-    H = ca.tril(H + inner.second(*given[:3], weights))
+    H = ca.tril(H + inner.second(given[0], given[1], given[2], weights))
     return jacobian, ca.Function(name, given, [ca.densify(by_rows(H, width))])
 
 
