@@ -30,7 +30,8 @@ TYPE_NAMES = {float: "number", int: "integer", bool: "true, false", str: "text",
 #: values of a type, for keys that the gallery does not have
 SAMPLES = {"number": "1", "integer": "1", "[x, y, z]": "[0, 0, 1]", "[lower, upper]": "[0, 1]", "number, list": "1",
            "list of [x, y, z]": "[[0, 0, 1], [0, 1, 0]]", "list of number": "[0, 1]", "mapping of number": "{a: 1}",
-           "mapping of number, list": "{a: [0, 1]}", "list of [lower, upper]": "[[0, 1], [0, 1]]", "mapping of [lower, upper]": "{a: [0, 1]}"}
+           "mapping of number, list": "{a: [0, 1]}", "list of [lower, upper]": "[[0, 1], [0, 1]]",
+           "mapping of [lower, upper]": "{a: [0, 1]}"}
 #: types that the file language names, in words
 NAMED = {"Number": "number", "NumberOrList": "number, list", "LimitOrList": "number, list", "NamedNumbers": "numbers by name",
          "StateNumbers": "numbers by state", "Vector3": "[x, y, z]", "Bound": "[lower, upper]"}
