@@ -10,7 +10,8 @@ from __future__ import annotations
 import hashlib
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from functools import cache
 from operator import itemgetter
 from typing import Any
 
@@ -42,7 +43,7 @@ class Numbers(Portable):
             raise ValueError(f"{len(numbers)} numbers are {abs(excess)} {'more' if excess > 0 else 'fewer'} than the problem has")
         changes: dict[Any, Any] = {}
         done = 0
-        for at in np.flatnonzero(numbers != self.values).tolist():
+        for at in (numbers != self.values).nonzero()[0].tolist():
             if at < done:
                 continue
             first, count, (*way, last) = self.locations[bisect_right(self.locations, at, key=itemgetter(0)) - 1]
@@ -123,7 +124,17 @@ def _rebuilt(item: Any, changes: Mapping[Any, Any]) -> Any:
 
     if isinstance(item, tuple):
         return tuple(new(k, own) if k in changes else own for k, own in enumerate(item))
-    return replace(item, **{name: new(name, getattr(item, name)) for name in changes})
+    kind: Any = type(item)
+    found, own = object.__new__(kind), vars(item)
+    vars(found).update({name: own[name] for name in _fields(kind)}, **{name: new(name, own[name]) for name in changes})
+    if (check := getattr(found, "__post_init__", None)) is not None:  # as ``dataclasses.replace``, in half the time
+        check()
+    return found
+
+
+@cache
+def _fields(kind: Any) -> tuple[str, ...]:
+    return tuple(own.name for own in fields(kind))
 
 
 # ---- the rest ---------------------------------------------------------------------------------------------------------

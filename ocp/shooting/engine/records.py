@@ -116,7 +116,7 @@ def _mechanics(compiled: Compiled) -> tuple[dict[int, Any], Workspaces]:
         used = stage.rows.value_indices if stage.expand is None else ()  # else generated code gives them
         found[i], more = mechanics.make_mechanics(stage.local.system, options.integrator, options.cost_quadrature == "rectangle",
                                                   kernels, used, kinds)
-        kinds[i], spaces = found[i].address, [*spaces, *more]
+        kinds[i], spaces = found[i].pointer, [*spaces, *more]
     return found, spaces
 
 
@@ -188,7 +188,7 @@ def _records(compiled: Compiled) -> tuple[Any, Any, Any, Workspaces]:
         local = compiled.horizon.kinds[i].local
         assert local is not None
         found.append(sensitivities.make_sensitivities(one, local.system, compiled.options.integrator, local.support, kinds))
-        kinds[i] = found[-1].address
+        kinds[i] = found[-1].pointer
     return step, own, found[0], [*workspaces, *more, *found]
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import casadi as ca
 import numpy as np
@@ -71,7 +70,7 @@ class Rows:
         product, make = ca.dot(y, self.value(*at)), dense_function if self.sought is None else ca.Function
         return make("adjoint", [*at, y], [ca.densify(ca.gradient(product, at[i])) for i in (1, 2)])
 
-    def inner(self, t: Any, x: Any, u: Any) -> Any:
+    def inner(self, t: Expr, x: Expr, u: Expr) -> Expr:
         """Values k of the dynamics in the constraints."""
         return ca.DM(0, 1) if self.sought is None else self.sought(t, x, u)[list(self.value_indices), :]
 
@@ -197,8 +196,8 @@ def _derivatives(label: str, space: Space, at: Sequence[Expr], make: Callable[..
     weights[list(used)] = gradient[size:]
     outer = ca.Function("outer", inputs, ca.cse([bent, weights]))
     given = [ca.MX.sym(outer.name_in(i), outer.sparsity_in(i)) for i in range(outer.n_in())]
-    H, weights = outer(*given)  # what is large is called: nothing else is shared with it
-    H = ca.tril(H + inner.second(*given[:3], weights))
+    H, weights = outer.call(given)  # what is large is called: nothing else is shared with it
+    H = ca.tril(H + inner.second(given[0], given[1], given[2], weights))
     return jacobian, ca.Function(name, given, [ca.densify(by_rows(H, width))])
 
 

@@ -11,7 +11,7 @@ from made_solutions import cart, certificate
 from ocp.app.pages.certificate_record import certificate_of, certificate_record
 from ocp.app.pages.folders import jsonable
 from ocp.app.pages.results import summarise
-from ocp.app.sentences import TABLES, ending, message, remarks, sentence, sentences
+from ocp.app.sentences import STATUSES, TABLES, ending, message, remarks, sentence, sentences
 from ocp.certify import Tolerances
 from ocp.problem import Finding, Kind, Residual, Statement, Status, Violation
 
@@ -149,7 +149,7 @@ def test_why_nothing_was_solved_is_reported_with_the_status_and_not_among_the_re
     told = ("No motion exists, whatever the method: phase drop: wall[x] can only be between 0 and 0.5 at the end, by the bounds of "
             "states and controls alone; required is at least 1.")
     assert message(found) == told
-    assert ending(found) == f"{Status.INFEASIBLE.sentence} {told}"
+    assert ending(found) == f"{STATUSES[Status.INFEASIBLE]} {told}"
     assert remarks(found) == (sentence(Finding(Kind.NOTHING_SOLVED)),)
     assert remarks(found, without=(Kind.NOTHING_SOLVED,)) == ()
     unsure = replace(proof, data={**reach, "sure": False})
