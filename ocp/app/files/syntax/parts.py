@@ -253,8 +253,7 @@ def _one_line(name: str) -> str:
 
 def _file_name(name: str) -> str:
     if not re.fullmatch(r"[^\W\d_]\w*([ -]\w+)*", _one_line(name)):
-        raise refuse(f"{name!r} cannot be the name of a phase, which names columns and parts of archives; use letters, digits, _, "
-                     "- and single spaces, starting with a letter")
+        raise refuse(f"{name!r} cannot name a phase; use letters, digits, _, - and single spaces, starting with a letter")
     return name
 
 
