@@ -107,6 +107,9 @@ def test_paths_are_numbers_parameters_or_structure():
 
 def test_unknown_paths_are_named():
     for path, message in (("parameters.mas", "did you mean 'mass'"), ("phase.start.y", "no state named 'y'"),
+                          ("start.x", r"the file has phase\.start\.x"), ("strat.mass", r"the file has parameters\.mass"),
+                          ("solve.intervalls", r"the file has solve\.collocation\.intervals"),
+                          ("solve.max_iteratons", r"did you mean solve\.collocation\.max_iterations or solve\.multiple_shooting"),
                           ("phase.final[0]", "no state named"), ("solve.collocation.interval", "did you mean 'intervals'")):
         with pytest.raises(ProblemError, match=message):
             swept(block(f"{path}=[1, 2, 3]"), processes=0)
