@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from bisect import bisect_right
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from operator import itemgetter
@@ -124,7 +124,7 @@ def _rebuilt(item: Any, changes: Mapping[Any, Any]) -> Any:
 
     if isinstance(item, tuple):
         return tuple(new(k, own) if k in changes else own for k, own in enumerate(item))
-    kind: Hashable = type(item)
+    kind: Any = type(item)
     found, own = object.__new__(type(item)), vars(item)
     vars(found).update({name: own[name] for name in _fields(kind)}, **{name: new(name, own[name]) for name in changes})
     if (check := getattr(found, "__post_init__", None)) is not None:  # as ``dataclasses.replace``, in half the time

@@ -143,8 +143,8 @@ def _elsewhere(source: Source, path: KeyPath, owners: Sequence[type[BaseModel]])
     if not wanted:
         return ""
     others = [own for own in source.entries if own and own[:len(path)] != path]
-    below: list[tuple[str, Iterable[str]]] = [named for owner in owners for named in getattr(owner, "below", dict)().items()]
-    options = [(*path[:-1], name, key) for name, keys in below for key in keys]
+    below: list[Mapping[str, Iterable[str]]] = [getattr(owner, "below", dict)() for owner in owners]
+    options = [(*path[:-1], name, key) for sections in below for name, keys in sections.items() for key in keys]
     ends = (wanted, path[-1:], wanted[-1:])
     for known, says in ((others, "; the file has {0}"), (options, "; did you mean {1}?")):
         like = difflib.get_close_matches(str(path[-1]), {str(own[-1]) for own in known}, 1, 0.7)
