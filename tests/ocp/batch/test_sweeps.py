@@ -115,6 +115,15 @@ def test_unknown_paths_are_named():
             swept(block(f"{path}=[1, 2, 3]"), processes=0)
 
 
+@pytest.mark.parametrize(("file", "units"), [
+    ("panda_reach", {"phase.start.joints.panda_joint1": "rad", "phase.bounds.velocities.panda_joint2": "rad/s",
+                     "phase.bounds.controls.panda_joint2[1]": "N m", "phase.duration": "s", "constants.k": None}),
+    ("cartpole_swingup", {"phase.bounds.force[1]": "N", "phase.start.theta": "rad", "constants.m2": None})])
+def test_axes_have_the_units_of_what_they_vary(file, units):
+    text = Path(f"problems/{file}.yaml").read_text()
+    assert Sweep(text, "problems", f"{file}.yaml", tuple(units), ()).units == {path: unit for path, unit in units.items() if unit}
+
+
 # ---- tables -----------------------------------------------------------------------------------------------------------
 def test_what_cannot_be_planned_leaves_the_folder_as_it_is(tmp_path):
     out = tmp_path / "sweep"
