@@ -72,12 +72,13 @@ class Stopped(KeyboardInterrupt):
 
 class Budget:
     """end: when the time is up, by ``clock``, of the work around it, too; asked: whether Ctrl-C ended it; stage: the last that
-    asked; left_out: what was not done because of it, in order. Any thread may end it."""
+    asked, which ``say`` hears as it begins; left_out: what was not done because of it, in order. Any thread may end it."""
 
     def __init__(self, end: float, clock: Clock, outer: Budget | None):
         self._end, self.clock, self.outer = end, clock, outer
         self._asked = False
         self.stage: Activity | None = None
+        self.say: Callable[[str], object] = lambda words: None
         self.left_out: list[tuple[Activity, str]] = []
 
     @property
@@ -130,7 +131,9 @@ def time_is_up(stage: Activity | None = None) -> bool:
     budget = _BUDGET.get()
     if budget is None:
         return False
-    budget.stage = stage or budget.stage
+    if stage is not None and stage is not budget.stage:
+        budget.stage = stage
+        budget.say(stage)
     return budget.clock() >= budget.end + _EXTRA.get()
 
 

@@ -201,7 +201,7 @@ def _of_durations(problem: Problem, rates: Iterable[np.ndarray]) -> bool:
 
 
 def grouped(paths: Sequence[str], rows: Sequence[Sequence[Any]]) -> dict[str, Range]:
-    """The range of every path whose values are numbers in all rows, where there are two; its base is the one in the middle."""
+    """The range of every path whose values are numbers in all cases, where there are two; its base is the middle one."""
     found = {}
     for j, path in enumerate(paths):
         values = [row[j] for row in rows]

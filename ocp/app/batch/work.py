@@ -1,7 +1,7 @@
 """One case as pure data, and what a worker makes of it: a row of the table, and the point that neighbours start from.
 
 A case is solved by the program of its recipe, from the point of a neighbour; where that comes to no certified answer, it is solved
-like a file of its own. Programs are kept by each worker, and made from the recipe alone, so that rows depend on no other case.
+like a file of its own. Programs are kept by each worker, and made from the recipe alone, so that results depend on no other case.
 
 Of threads, each has its own programs; what builds or reads, and solvers with a state of the process, go one at a time.
 """
