@@ -6,7 +6,7 @@ import functools
 import math
 import re
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Self, get_args
 
@@ -67,6 +67,11 @@ class Part(BaseModel):
     def _checked(self) -> Self:
         self.check()
         return self
+
+    @classmethod
+    def below(cls) -> Mapping[str, Collection[str]]:
+        """Keys of the mappings within whose keys are no fields, by the key of the mapping."""
+        return {}
 
     def check(self) -> None:
         """Raise a validation error (see ``refuse``) for keys that do not go together."""
