@@ -339,7 +339,8 @@ def page(rows: list[dict[str, Any]]) -> str:
         "relative to it. *Iterations* until each stops by its own test at 1e-9, and, in brackets, until the cost is",
         "within 1e-9 of where it ends. Set-up is a run that is content with its guess, the first expansion and the record of the",
         "solution included; ms/iteration leaves it out. *Ratio*: ours / theirs, of the time of one iteration, of the",
-        "whole, and of the time to 1e-9. *anymal_trot_cones* has hard friction cones, theirs barriers. Gaits start from quasi-static controls; of *iterations*, Crocoddyl counts its first as",
+        "whole, and of the time to 1e-9. *anymal_trot_cones* has hard friction cones, theirs barriers.",
+        "Gaits start from quasi-static controls; of *iterations*, Crocoddyl counts its first as",
         "number 0. Written by tests/benchmarks/crocoddyl_set.py.", "",
         "| problem | guess | Hessian | cost | theirs | difference | at theirs | iterations | theirs | ms | set-up | theirs | "
         "ms/iteration | theirs | ratio | of total | to 1e-9 | status |",
