@@ -1,7 +1,8 @@
 """Interval arithmetic: enclosures of what one operation of a scalar graph gives, for operands in intervals (Moore, Kearfott and
 Cloud 2009, Introduction to Interval Analysis). Outside of its domain an operation may give anything.
 
-An interval is a pair (low, high) of arrays [k]; bounds are rounded as numbers are, not outwards.
+An interval is a pair (low, high) of arrays [k]; bounds are rounded as numbers are, not outwards. NumPy's warnings are the
+caller's to silence.
 """
 
 from __future__ import annotations
@@ -42,15 +43,14 @@ EVEN: dict[int, Callable[[Array], Array]] = {ca.OP_FABS: np.abs, ca.OP_SQ: np.sq
 
 def enclosure(code: int, a: Interval, b: Interval) -> Interval:
     """Bounds of the operation ``code`` for operands a and b; b repeats a where there is one operand."""
-    with np.errstate(all="ignore"):
-        if code in RISING:
-            return _defined(RISING[code](a[0]), RISING[code](a[1]))
-        if code in FALLING:
-            return _defined(FALLING[code](a[1]), FALLING[code](a[0]))
-        if code in EVEN:
-            return _corners(EVEN[code], a, np.where(_has_zero(a), EVEN[code](np.zeros(1)), EVEN[code](a[0])))
-        found = OTHERS.get(code)
-        return (np.full_like(a[0], -np.inf), np.full_like(a[0], np.inf)) if found is None else _defined(*found(a, b))
+    if code in RISING:
+        return _defined(RISING[code](a[0]), RISING[code](a[1]))
+    if code in FALLING:
+        return _defined(FALLING[code](a[1]), FALLING[code](a[0]))
+    if code in EVEN:
+        return _corners(EVEN[code], a, np.where(_has_zero(a), EVEN[code](np.zeros(1)), EVEN[code](a[0])))
+    found = OTHERS.get(code)
+    return (np.full_like(a[0], -np.inf), np.full_like(a[0], np.inf)) if found is None else _defined(*found(a, b))
 
 
 def _defined(low: Array, high: Array) -> Interval:
@@ -149,7 +149,7 @@ def _angle(a: Interval, b: Interval) -> Interval:
 
 
 def _remainder(a: Interval, b: Interval) -> Interval:
-    """fmod(a, b): rises with a between its jumps, where b stands still."""
+    """fmod(a, b): rises with a between its jumps, where b is constant."""
     same = (b[0] == b[1]) & (np.trunc(a[0] / b[0]) == np.trunc(a[1] / b[1]))
     size = np.where(_has_zero(b), np.inf, np.maximum(np.abs(b[0]), np.abs(b[1])))
     return np.where(same, np.fmod(a[0], b[0]), -size), np.where(same, np.fmod(a[1], b[1]), size)

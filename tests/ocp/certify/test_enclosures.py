@@ -148,7 +148,8 @@ def test_bounds_hold_every_sample(code):
     high = low + np.round(rng.choice([0.0, 0.2, 3.0], (2, 300)), 1)
     if code == ca.OP_CONSTPOW:
         low[1] = high[1] = np.round(low[1])
-    bounds = intervals.enclosure(code, (low[0], high[0]), (low[1], high[1]))
+    with np.errstate(all="ignore"):
+        bounds = intervals.enclosure(code, (low[0], high[0]), (low[1], high[1]))
     inside = low[:, None] + (high - low)[:, None] * np.concatenate([[[0, 0], [1, 1], [0, 1], [1, 0]], rng.random((60, 2))])[
         ..., None
     ].transpose(1, 0, 2)
