@@ -1,8 +1,8 @@
 """Forces for an instant, written in a dozen ways: a certificate holds the true effort within its bar, or there is none.
 
 A unit mass goes from rest to rest over 1 m in 1 s. Beside the control acts a pulse d(t) of seeded place, width and height. Truth:
-the least effort under ``b = (1 - int (1 - t) d dt, -int d dt)``, which the controllability Gramian of the double integrator gives as
-``12 b_x^2 - 12 b_x b_v + 4 b_v^2``; the integrals are moments of the pulse by a trapezoidal sum over its width alone.
+the least effort under ``b = (1 - int (1 - t) d dt, -int d dt)``, which the controllability Gramian of the double integrator gives
+as ``12 b_x^2 - 12 b_x b_v + 4 b_v^2``; the integrals are moments of the pulse by a trapezoidal sum over its width alone.
 """
 
 import numpy as np
